@@ -7,7 +7,7 @@
  * into the iteration of the parent that the frame belongs to; of dead Exits only those of the last iteration
  * count, and only when the frame has ended
  *
- * An iteration ends when nobody holds it (step.h); iterations end in order. A
+ * An iteration ends when it has no holds (step.h); iterations end in order. A
  * frame ends with its last iteration. Source of the semantics: TensorFlow's
  * propagator state, as restated in the reference, 3.9.
  */
@@ -46,10 +46,10 @@ static iteration_t *begin_iteration_locked(frame_t *f) WEFT_REQUIRES(f->mu) {
   return it;
 }
 
-/* Delivers into an iteration other than the node's own; somebody else's hold keeps that alive meanwhile. */
+/* Delivers into an iteration other than the node's own; another hold keeps that alive meanwhile. */
 static void deliver_into(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
   uint32_t num_ready = weft_deliver(r, it, node, v, is_dead);
-  value_release(v); /* if nobody consumes it */
+  value_release(v); /* if nothing consumes it */
   if (it->frame->parent != NULL && num_ready > 0) weft_iteration_hold(r, it, num_ready);
 }
 
@@ -91,7 +91,7 @@ static iteration_t *end_frame(runner_t *r, frame_t *f) {
   return parent_frame->parent == NULL ? NULL : parent;
 }
 
-/* Nobody holds `it` any more. Returns the iteration that loses a hold by its end, or NULL. */
+/* `it` has no holds any more. Returns the iteration that loses a hold by its end, or NULL. */
 static iteration_t *end_iteration(runner_t *r, iteration_t *it) {
   frame_t *f = it->frame;
   weft_iteration_clear(it);

@@ -17,7 +17,7 @@ static void hand_on(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *o
     return;
   }
   uint32_t num_ready = weft_deliver(r, it, node, outputs, is_dead);
-  if (!is_dead) release_all(outputs, n->num_outputs); /* those that nobody consumes */
+  if (!is_dead) release_all(outputs, n->num_outputs); /* those without a consumer */
   if (it->frame->parent == NULL || num_ready == 1) return;
   if (num_ready == 0) {
     weft_iteration_release(r, it, 1);

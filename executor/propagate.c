@@ -1,7 +1,7 @@
-/* executor/propagate.c - results go along edges; whoever has all its inputs gets ready.
+/* executor/propagate.c - results go along edges; a node with all its inputs gets ready.
  *
  * Memory order: a value is stored before its consumer's word is lowered
- * (release); who lowers it to 0 has acquired all others' stores. With one thread
+ * (release); the thread that lowers it to 0 has acquired all others' stores. With one thread
  * (`serial`) plain loads and stores do.
  */
 #include "executor/step.h"

@@ -24,7 +24,7 @@ static uint32_t thread_number(void) {
 }
 
 /* Room for one more. Statistics are best effort: without memory what follows is left out. Growing allocates
- * under the lock, which is a leaf that nobody waits for but recorders. */
+ * under the lock, which is a leaf that only recorders wait for. */
 static bool grow_locked(weft_step_recorder_t *r) WEFT_REQUIRES(r->mu) {
   if (r->count < r->capacity) return true;
   size_t capacity = r->capacity == 0 ? 64 : r->capacity * 2;

@@ -1,7 +1,7 @@
 /* executor/run.c - how a run fails and ends. */
 #include "executor/step.h"
 
-/* UNAVAILABLE means that a peer is away; a kernel that talks to nobody must not say so. */
+/* UNAVAILABLE means that a peer is away; a kernel that does not communicate must not say so. */
 static weft_status_t *not_a_network_failure(weft_status_t *s, const weft_kernel_node_t *node) {
   weft_status_t *replaced = WEFT_ERROR(INTERNAL,
                                        "%s\nExecuting non-communication op <%s> originally returned "

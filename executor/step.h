@@ -1,18 +1,18 @@
-/* executor/step.h - a plan that runs: its state, and who works on it. Private to the executor.
+/* executor/step.h - a plan that runs: its state, and the threads that work on it. Private to the executor.
  *
  * A node's state word counts what it still waits for; bit 31 says that something
- * dead arrived. When the count is 0 the word belongs to whoever lowered it last,
+ * dead arrived. When the count is 0 the word belongs to the thread that lowered it last,
  * and then links the lists of ready nodes (in plans without frames).
  *
  * A Merge waits for its control inputs and for one thing more, that its data are
  * settled; its side word tells whether a live value came and counts dead ones.
  *
- * Who works: a runner is a thread's work on one run, on its stack. It has two
+ * Threads: a runner is a thread's work on one run, on its stack. It has two
  * lists of ready nodes: cheap ones, which it runs itself, and costly ones, of
  * which it keeps one and gives the rest to the pool. `tasks` counts runners,
  * closures in the pool and asynchronous kernels; at 0 the run is over.
  *
- * Iterations of frames below the top level count who may still start nodes in
+ * Iterations of frames below the top level count what may still start nodes in
  * them ("holds"): ready and running nodes, child frames, the iteration before
  * (for iteration 0: Enters that have not arrived). At 0, which is final, the
  * iteration is recycled and the next one loses its hold.
@@ -186,7 +186,7 @@ run_t *weft_run_take(weft_exec_plan_t *p); /* NULL without memory */
 void weft_run_recycle(weft_exec_plan_t *p, run_t *run);
 
 /* run.c */
-/* Takes over `s` as the run's failure if it is the first. `node`: whose; data NULL: nobody's. */
+/* Takes over `s` as the run's failure if it is the first. `node`: that failed, or NULL. */
 void weft_run_fail(run_t *run, weft_status_t *s, const weft_kernel_node_t *node, bool is_communication);
 /* Are nodes that are ready dropped? */
 static inline bool weft_run_dropped(run_t *run) {

@@ -309,7 +309,7 @@ static weft_status_t *make_reference(weft_state_owner_t *w, weft_variable_t **ou
   return s;
 }
 
-/* Everything that the output needs, made by whoever comes first; who comes second throws his away. */
+/* Everything that the output needs, made by the first execution; one that comes second drops its own. */
 static weft_status_t *owner_make(weft_state_owner_t *w, weft_kernel_ctx_t *c) {
   weft_object_t *o = NULL;
   weft_tensor_t *handle = NULL;

@@ -1,7 +1,7 @@
 /* kernels/state.h - what kernels of resources share: names, handles, look-ups, waiting.
  *
  * A node that makes a resource has a name for it: its shared_name, else its own
- * name (variables), else one that nobody asked for and that dies with the node.
+ * name (variables), else a private one, and then it dies with the node.
  */
 #ifndef WEFT_KERNELS_STATE_H_
 #define WEFT_KERNELS_STATE_H_
@@ -13,7 +13,7 @@
 
 typedef struct weft_state_name {
   char *container, *name; /* owned */
-  bool is_private;        /* nobody else can name it */
+  bool is_private;        /* no other node can name it */
 } weft_state_name_t;
 
 /* From the attributes container and shared_name. `node_name_is_default`: as for variables.

@@ -1,8 +1,8 @@
-/* resources/accumulator.c - sums of gradients, and who waits for them.
+/* resources/accumulator.c - sums of gradients, and waits for them.
  *
  * The sum is a tensor that the accumulator shares with the worker that sent the
  * first gradient, until the second comes. Adding happens under the lock: one
- * gradient after the other, as whoever reads the count expects.
+ * gradient after the other, as readers of the count expect.
  *
  * Locking: room.mu guards the sum, the count and the step; it is a leaf, but for
  * allocating the sum.
@@ -39,10 +39,10 @@ static void sum_clear(sum_t *s) {
   *s = (sum_t){0};
 }
 
-static void cancel_everybody(weft_object_t *o) { weft_wait_cancel_line(&((weft_accumulator_t *)o)->room, 0); }
+static void cancel_waits(weft_object_t *o) { weft_wait_cancel_line(&((weft_accumulator_t *)o)->room, 0); }
 
 const weft_resource_type_t weft_accumulator_type = {"N10tensorflow26ConditionalAccumulatorBaseE",
-                                                    "Accumulator", cancel_everybody};
+                                                    "Accumulator", cancel_waits};
 
 static void destroy(weft_object_t *o) {
   weft_accumulator_t *a = (weft_accumulator_t *)o;

@@ -1,7 +1,7 @@
 /* resources/accumulator.h - gathers gradients of several workers until there are enough.
  *
  * An accumulator has a step of its own. A gradient from before that step is
- * dropped without a word; any other is added. Who takes waits until enough are
+ * dropped without a word; any other is added. Taking waits until enough are
  * there, gets their mean (or sum), and moves the accumulator to its next step.
  *
  * A sparse one holds rows by index, in the order in which it merged them: rows

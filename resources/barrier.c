@@ -56,10 +56,9 @@ static void destroy(weft_object_t *o) {
   weft_free(b);
 }
 
-static void cancel_everybody(weft_object_t *o) { weft_wait_cancel_line(&((weft_barrier_t *)o)->room, 0); }
+static void cancel_waits(weft_object_t *o) { weft_wait_cancel_line(&((weft_barrier_t *)o)->room, 0); }
 
-const weft_resource_type_t weft_barrier_type = {"N10tensorflow7barrier7BarrierE", "Barrier",
-                                                cancel_everybody};
+const weft_resource_type_t weft_barrier_type = {"N10tensorflow7barrier7BarrierE", "Barrier", cancel_waits};
 
 weft_status_t *weft_barrier_create(const char *name, const weft_barrier_config_t *config,
                                    weft_object_t **out) {

@@ -88,7 +88,7 @@ int64_t weft_clocked_slowest_locked(const weft_clocked_t *c) {
   return slowest;
 }
 
-/* Nobody is there: it goes on where it was. A removed worker never falls behind where it was. */
+/* No worker is there: it goes on where it was. A removed worker never falls behind where it was. */
 int64_t weft_clocked_join_locked(weft_clocked_t *c, int64_t worker) {
   weft_worker_clock_t *w = &c->workers[worker];
   if (w->is_removed) {

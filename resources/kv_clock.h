@@ -1,11 +1,11 @@
-/* resources/kv_clock.h - how far each worker has come, and who waits for the slowest.
+/* resources/kv_clock.h - how far each worker has come, and waits for the slowest.
  *
  * A worker's clock counts the iterations that it has finished; it begins at 0. A
  * worker at clock c that may be `s` iterations ahead waits until the slowest
  * clock is at least c - s: then it sees every update of iterations up to
  * c - s - 1 (stale synchronous parallel; s = 0 is bulk synchronous).
  *
- * A worker that is removed (its task was lost) holds nobody up. With its next
+ * A worker that is removed (its task was lost) delays no other worker. With its next
  * join, advance or wait it is back, at the clock of the slowest.
  *
  * A clocked object is a resource with clocks in front: a clock alone, or a table
@@ -25,13 +25,13 @@ enum { WEFT_MAX_CLOCK_WORKERS = 65536 };
 typedef struct weft_worker_clock {
   int64_t clock;
   bool is_removed;
-  char *task; /* "/job:worker/replica:0/task:1": its loss removes the worker; owned; NULL: nobody's */
+  char *task; /* "/job:worker/replica:0/task:1": its loss removes the worker; owned; NULL: of no task */
 } weft_worker_clock_t;
 
 typedef struct weft_clocked weft_clocked_t; /* Thread-safe. */
 struct weft_clocked {
   weft_object_t object;
-  weft_wait_room_t room;        /* in any order: everybody in line 0 is tried */
+  weft_wait_room_t room;        /* in any order: every waiter in line 0 is tried */
   int num_workers;              /* may be 0 for a table */
   weft_worker_clock_t *workers; /* guarded by room.mu, but the tasks, which are constant */
   /* Clocks have changed; may be NULL. The caller holds room.mu. */
@@ -40,12 +40,12 @@ struct weft_clocked {
 
 extern const weft_resource_type_t weft_clock_type;
 
-/* For who embeds one. `tasks`: num_tasks texts, copied; worker i's is tasks[i]. Errors: INVALID_ARGUMENT
- * (more tasks than workers), RESOURCE_EXHAUSTED; deinit is then not needed. */
+/* For objects that embed one. `tasks`: num_tasks texts, copied; worker i's is tasks[i]. Errors:
+ * INVALID_ARGUMENT (more tasks than workers), RESOURCE_EXHAUSTED; deinit is then not needed. */
 WEFT_MUST_CHECK weft_status_t *weft_clocked_init(weft_clocked_t *c, int num_workers, const weft_str_t *tasks,
                                                  int num_tasks);
 void weft_clocked_deinit(weft_clocked_t *c);
-void weft_clocked_abandon(weft_object_t *o); /* who waits ends with CANCELLED */
+void weft_clocked_abandon(weft_object_t *o); /* waits end with CANCELLED */
 void weft_clocked_task_changed(weft_object_t *o,
                                weft_str_t task); /* that task is lost: its workers are removed */
 
@@ -56,7 +56,7 @@ WEFT_MUST_CHECK weft_status_t *weft_clock_create(int num_workers, const weft_str
 /* ---- with room.mu held; `worker` has been checked ---- */
 WEFT_MUST_CHECK weft_status_t *weft_clocked_check(const weft_clocked_t *c,
                                                   int64_t worker); /* INVALID_ARGUMENT */
-int64_t weft_clocked_slowest_locked(const weft_clocked_t *c); /* of those that are there; INT64_MAX: nobody */
+int64_t weft_clocked_slowest_locked(const weft_clocked_t *c); /* of those that are there; INT64_MAX: none */
 /* Back if it was removed; returns its clock. */
 int64_t weft_clocked_join_locked(weft_clocked_t *c, int64_t worker);
 int64_t weft_clocked_advance_locked(weft_clocked_t *c,

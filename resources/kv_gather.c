@@ -1,7 +1,7 @@
 /* resources/kv_gather.c - pushes of one clock become one.
  *
  * The sum of each key is made in the order of workers, and of what a worker
- * pushed in the order in which it came: whoever was first, the bits are the same.
+ * pushed in the order in which it came: the bits do not depend on the order of arrival.
  */
 #include <stdlib.h>
 

@@ -11,10 +11,9 @@
 /* What the map holds for an id; the addresses matter, not what is there. */
 static char claimed_mark, done_mark;
 
-static void cancel_everybody(weft_object_t *o) { weft_wait_cancel_line(&((weft_once_t *)o)->room, 0); }
+static void cancel_waits(weft_object_t *o) { weft_wait_cancel_line(&((weft_once_t *)o)->room, 0); }
 
-const weft_resource_type_t weft_once_type = {
-    .name = "N4weft4OnceE", .text = "Once", .abandon = cancel_everybody};
+const weft_resource_type_t weft_once_type = {.name = "N4weft4OnceE", .text = "Once", .abandon = cancel_waits};
 
 static void destroy(weft_object_t *object) {
   weft_once_t *o = (weft_once_t *)object;

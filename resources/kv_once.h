@@ -1,12 +1,12 @@
 /* resources/kv_once.h - lets something be done once per id, however often it is tried.
  *
- * Who repeats work that may have been done already (a closure whose worker died,
+ * A caller that repeats work that may have been done already (a closure after its worker died,
  * a message that may have arrived) gives each piece an id and asks before it does
  * it. A guard remembers the last `window` ids that are done.
  *
  *   unknown --WeftOnce: is_new = true--> claimed by a step --WeftOnceDone--> done: is_new = false ever after
  *      ^                                      |
- *      `---- the step ended without Done -----'      others who ask meanwhile wait
+ *      `---- the step ended without Done -----'      other steps that ask meanwhile wait
  *
  * So a step that fails before its updates leaves no trace, and one that fails
  * after them is not done again. To use it with any updates: control edges from

@@ -1,7 +1,7 @@
 /* resources/kv_table.c - pushes and pulls.
  *
  * Locking: room.mu guards everything; under it rows are made and applied: one push
- * after the other, as whoever pulls expects. It is a leaf but for allocation.
+ * after the other, as a pull expects. It is a leaf but for allocation.
  */
 #include "resources/kv_table.h"
 
@@ -88,7 +88,7 @@ int64_t weft_kv_table_size(weft_kv_table_t *t) {
 
 static weft_status_t *check_worker(const weft_kv_table_t *t, int64_t worker) {
   if (worker < -1) return WEFT_ERROR(INVALID_ARGUMENT, "worker %" PRId64 " is below -1", worker);
-  if (t->clocked.num_workers == 0) return NULL; /* nobody counts them */
+  if (t->clocked.num_workers == 0) return NULL; /* there are no clocks */
   if (worker == -1 && t->config.policy == WEFT_KV_ASP) return NULL;
   return weft_clocked_check(&t->clocked, worker);
 }
@@ -174,7 +174,8 @@ static weft_status_t *keep_for_later(weft_kv_table_t *t, const weft_kv_push_t *p
   return NULL;
 }
 
-/* Nobody may be ahead of himself. *out_is_late: the worker, or under K_OF_W the table, has left that clock.
+/* A push may not be ahead of its worker. *out_is_late: the worker, or under K_OF_W the table, has left that
+ * clock.
  */
 static weft_status_t *place_in_time(weft_kv_table_t *t, const weft_kv_push_t *p, int64_t *out_clock,
                                     bool *out_is_late) {
@@ -215,14 +216,14 @@ static weft_status_t *push_locked(weft_kv_table_t *t, const weft_kv_push_t *p, b
   weft_worker_clock_t *w = has_clock(t, p->worker) ? &t->clocked.workers[p->worker] : NULL;
   if (w != NULL && t->config.policy == WEFT_KV_K_OF_W) {
     weft_kv_gather_locked(t);
-    w->clock = is_late ? t->clock : clock + 1; /* who is late goes on with the others */
+    w->clock = is_late ? t->clock : clock + 1; /* a late worker goes on with the others */
   } else if (w != NULL && p->advances) {
     (void)weft_clocked_advance_locked(&t->clocked, p->worker);
   }
   return t->failure == NULL ? NULL : weft_status_clone(t->failure);
 }
 
-/* Under ASP nobody waits, so the slowest worker's clock is the table's. */
+/* Under ASP no pull waits, so the slowest worker's clock is the table's. */
 static int64_t clock_locked(const weft_kv_table_t *t) {
   if (weft_kv_gathers(&t->config)) return t->clock;
   int64_t slowest = weft_clocked_slowest_locked(&t->clocked);

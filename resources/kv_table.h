@@ -9,8 +9,8 @@
  *   SSP      a push is applied when it comes; a pull by a worker at clock c waits until the slowest is at c
  *            - staleness
  *   BSP      pushes of one clock are gathered, and applied as one when all workers have left that clock, in
- *            the order of workers: the result does not depend on who comes first. SSP with a staleness of 0
- *            is this
+ *            the order of workers: the result does not depend on the order of arrival. SSP with a
+ *            staleness of 0 is this
  *   K_OF_W   the first `required` pushes of a clock are applied as one, and the table goes on to the next
  *            clock; later ones of that clock are dropped. One push per worker and clock
  *
@@ -67,7 +67,7 @@ int64_t weft_kv_table_size(weft_kv_table_t *t);
 typedef struct weft_kv_push {
   weft_tensor_t *keys, *values; /* [n] int64; [n, width] or, with lens, flat; retained if need be */
   const weft_tensor_t *lens;    /* [n] int64; NULL: rows of equal length */
-  int64_t worker;               /* -1: nobody in particular */
+  int64_t worker;               /* -1: none in particular */
   int64_t clock;                /* -1: the worker's own */
   int64_t request_id;           /* 0 or below: none */
   bool advances;                /* the worker is done with this clock */

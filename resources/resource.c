@@ -150,7 +150,7 @@ weft_status_t *weft_resource_add_container(weft_resource_manager_t *m, weft_str_
   if (name == NULL) return no_memory(container);
   weft_status_t *s = NULL;
   weft_mutex_lock(&m->mu);
-  if (weft_map_get(&m->containers, container) == NULL) { /* somebody may have been faster */
+  if (weft_map_get(&m->containers, container) == NULL) { /* another thread may have been faster */
     s = weft_map_put(&m->containers, weft_str_of(name, container.length), name, NULL);
     if (s == NULL) name = NULL; /* the map has it now */
   }
@@ -192,7 +192,7 @@ weft_status_t *weft_resource_lookup_or_create(weft_resource_manager_t *m, weft_s
     if (s != NULL) goto done;
     mine->type = type;
     weft_mutex_lock(&m->mu);
-    entry_t *other = weft_map_get(&m->map, entry_key(mine)); /* somebody may have been faster */
+    entry_t *other = weft_map_get(&m->map, entry_key(mine)); /* another thread may have been faster */
     if (other != NULL) {
       found = weft_object_retain(other->object);
     } else {

@@ -14,13 +14,11 @@
 typedef struct weft_resource_type {
   const char *name; /* TensorFlow's type name, in handles: "N10tensorflow3VarE" and the like */
   const char *text; /* for messages: "Variable" */
-  void (*abandon)(
-      weft_object_t *o); /* the manager has let go of it: whoever waits on it must wake up. May be NULL */
+  void (*abandon)(weft_object_t *o); /* the manager has let go of it: waits on it must end. May be NULL */
   bool is_late; /* an object is made before it counts as there: weft_resource_add_container says when its
                    container is */
-  void (*task_lost)(
-      weft_object_t *o,
-      weft_str_t task); /* a task of the cluster is gone: who waits for it must not. May be NULL */
+  void (*task_lost)(weft_object_t *o,
+                    weft_str_t task); /* a task of the cluster is gone: waits for it must end. May be NULL */
 } weft_resource_type_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create(
@@ -52,14 +50,14 @@ WEFT_MUST_CHECK weft_status_t *weft_resource_nothing_to_delete(weft_resource_man
                                                                weft_str_t container, weft_str_t name);
 /* From now on the container exists ("" is the default one). Making a resource in it does this, too. */
 WEFT_MUST_CHECK weft_status_t *weft_resource_add_container(weft_resource_manager_t *m, weft_str_t container);
-/* Errors: NOT_FOUND. The object lives on while somebody holds it. */
+/* Errors: NOT_FOUND. The object lives on while it is held. */
 WEFT_MUST_CHECK weft_status_t *weft_resource_delete(weft_resource_manager_t *m, weft_str_t container,
                                                     weft_str_t name, const weft_resource_type_t *type);
 /* As above by a handle's type name. */
 WEFT_MUST_CHECK weft_status_t *weft_resource_delete_by_type_name(weft_resource_manager_t *m,
                                                                  weft_str_t container, weft_str_t name,
                                                                  weft_str_t type_name);
-/* Drops everything in a container ("" is the default one). Who waits on an object of it wakes up with
+/* Drops everything in a container ("" is the default one). Waits on an object of it end with
  * CANCELLED. */
 void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container);
 weft_str_t weft_resource_container(const weft_resource_manager_t *m,
@@ -67,10 +65,10 @@ weft_str_t weft_resource_container(const weft_resource_manager_t *m,
 size_t weft_resource_count(weft_resource_manager_t *m);   /* of all containers */
 /* Tells every resource that the task ("/job:worker/replica:0/task:1") is gone. */
 void weft_resource_task_lost(weft_resource_manager_t *m, weft_str_t task);
-/* Changes whenever something is deleted: who keeps an object found here looks it up again when this has
+/* Changes whenever something is deleted: a holder of an object found here looks it up again when this has
  * changed. */
 uint64_t weft_resource_generation(const weft_resource_manager_t *m);
-/* A name nobody asked for: "_<counter>_<node>". */
+/* A name for a resource without one: "_<counter>_<node>". */
 void weft_resource_private_name(weft_resource_manager_t *m, weft_str_t node, weft_strbuf_t *out);
 
 /* For deadlines of waits on resources; lives as long as the manager. */

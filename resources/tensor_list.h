@@ -5,7 +5,7 @@
 
 #include "tensor/tensor.h"
 
-/* Immutable once it is in a tensor, but for who alone holds it. */
+/* Immutable once it is in a tensor, except for a sole holder. */
 typedef struct weft_tensor_list {
   weft_variant_t variant;     /* first */
   weft_dtype_t dtype;         /* of the elements */

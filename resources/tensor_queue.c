@@ -39,7 +39,7 @@ static const char *plain_name(const weft_tensor_queue_t *q) {
   return kind_names[q->config.kind == WEFT_QUEUE_PADDING ? WEFT_QUEUE_FIFO : q->config.kind];
 }
 
-static void cancel_everybody(weft_object_t *o) {
+static void cancel_waits(weft_object_t *o) {
   weft_tensor_queue_t *q = (weft_tensor_queue_t *)o;
   weft_mutex_lock(&q->room.mu);
   q->is_closed = true;
@@ -48,8 +48,7 @@ static void cancel_everybody(weft_object_t *o) {
   weft_wait_cancel_line(&q->room, OUT);
 }
 
-const weft_resource_type_t weft_tensor_queue_type = {"N10tensorflow14QueueInterfaceE", "Queue",
-                                                     cancel_everybody};
+const weft_resource_type_t weft_tensor_queue_type = {"N10tensorflow14QueueInterfaceE", "Queue", cancel_waits};
 
 void weft_tensor_queue_config_deinit(weft_tensor_queue_config_t *config) {
   weft_free(config->dtypes);
@@ -367,7 +366,7 @@ HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_room_waiter_t *w) {
     if (op->is_up_to && q->store.count > 0) {
       op->wanted = (int64_t)q->store.count; /* all that is left */
     } else if (op->is_up_to && q->room.lines[IN].first != NULL) {
-      return WEFT_WAIT_STUCK; /* somebody still has something to bring */
+      return WEFT_WAIT_STUCK; /* an enqueue is still waiting in front */
     } else {
       return not_enough(op, requested, size);
     }

@@ -25,8 +25,8 @@ typedef struct weft_variable { /* Thread-safe through mu. */
   weft_shape_t shape;   /* declared; may be partly unknown */
   weft_str_t name;      /* owned, for messages */
   weft_tensor_t *value; /* guarded by mu; NULL: not initialised */
-  bool is_shared; /* behind references; constant after creation. Then nobody but it owns the bytes of value */
-  atomic_bool is_gone; /* deleted from its manager: who comes by an old handle must look it up again */
+  bool is_shared;      /* behind references; constant after creation. Then it alone owns the bytes of value */
+  atomic_bool is_gone; /* deleted from its manager: a holder of an old handle must look it up again */
 } weft_variable_t;
 static inline bool weft_variable_is_gone(weft_variable_t *v) {
   return atomic_load_explicit(&v->is_gone, memory_order_acquire); /* with abandon() in variable.c */
@@ -41,7 +41,7 @@ WEFT_MUST_CHECK weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_
 weft_tensor_t *weft_variable_read(weft_variable_t *v);
 /* Replaces the value; `value` is retained; NULL: the variable is not initialised any more. */
 void weft_variable_write(weft_variable_t *v, weft_tensor_t *value);
-/* The Assign of a reference: writes into the buffer if sizes agree, else takes `value` if nobody else can
+/* The Assign of a reference: writes into the buffer if sizes agree, else takes `value` if nothing else can
  * reach its bytes, else a copy. */
 WEFT_MUST_CHECK weft_status_t *weft_variable_assign_shared(weft_variable_t *v, weft_tensor_t *value);
 /* Makes v->value writable in place (copies it if others hold it). Errors: FAILED_PRECONDITION "Attempting to

@@ -1,7 +1,7 @@
 /* resources/wait_room.c - lines of waiters.
  *
- * A waiter in line belongs to the room. Whoever takes it out of line under `mu`
- * owns it and finishes it; nobody else touches it from then on, but for a
+ * A waiter in line belongs to the room. The thread that takes it out of line under `mu`
+ * owns it and finishes it; no other touches it from then on, but for a
  * callback of the canceller or the timer that is about to find it gone: so a waiter is
  * deregistered from both, which waits for such a callback, before it is finished.
  *
@@ -41,7 +41,7 @@ static void unlink_locked(weft_wait_room_t *r, weft_room_waiter_t *w) WEFT_REQUI
   w->is_in_line = false;
 }
 
-/* Tries until nobody gets further; who is done comes into a list, in order. */
+/* Tries until no waiter gets further; those that are done come into a list, in order. */
 static weft_room_waiter_t *flush_locked(weft_wait_room_t *r) WEFT_REQUIRES(r->mu) {
   weft_room_waiter_t *done = NULL, **tail = &done;
   bool has_changed = true;
@@ -113,7 +113,7 @@ static void leave(weft_room_waiter_t *w, bool is_late) {
   if (!is_mine) return;
   weft_object_t *owner = weft_object_retain(w->owner); /* of the room, which the flush needs */
   finish(w);
-  weft_wait_flush(r); /* who stood behind may be served now */
+  weft_wait_flush(r); /* those behind it may be served now */
   weft_object_release(owner);
 }
 

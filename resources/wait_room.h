@@ -1,7 +1,7 @@
 /* resources/wait_room.h - where steps wait for a queue, an accumulator, a barrier.
  *
- * No thread waits: a waiter is an object that tries again whenever somebody has
- * changed something. A room has two lines (who brings, who takes); only the
+ * No thread waits: a waiter is an object that tries again whenever the object has
+ * changed. A room has two lines (producers, consumers); only the
  * first of a line is tried, so a line is first come, first served (but see in_any_order). A waiter's
  * life:
  *
@@ -41,7 +41,7 @@ typedef struct weft_wait_line {
 typedef struct weft_wait_room {
   weft_mutex_t mu;           /* the object's own lock, too; a leaf */
   weft_wait_line_t lines[2]; /* guarded by mu */
-  bool in_any_order; /* everybody in a line is tried, not only the first: waits that do not take from each
+  bool in_any_order; /* every waiter in a line is tried, not only the first: waits that do not take from each
                         other. Set before use */
 } weft_wait_room_t;
 
@@ -72,11 +72,11 @@ struct weft_room_waiter {
 
 void weft_wait_room_init(weft_wait_room_t *r);
 void weft_wait_room_deinit(weft_wait_room_t *r);
-/* Joins the line w->line and lets everybody try who can. `w` is consumed. */
+/* Joins the line w->line and tries the waiters. `w` is consumed. */
 void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w);
-/* Lets everybody try; for who changed the object under r->mu without waiting. */
+/* Tries the waiters; after a change of the object under r->mu. */
 void weft_wait_flush(weft_wait_room_t *r);
-/* Everybody in the line ends as cancelled, with his own message. The others may try then. */
+/* Every waiter in the line ends as cancelled, with its own message. The other line is tried then. */
 void weft_wait_cancel_line(weft_wait_room_t *r, int line);
 
 #endif /* WEFT_RESOURCES_WAIT_ROOM_H_ */

@@ -180,7 +180,7 @@ static weft_status_t *stitch_compute(weft_kernel_ctx_t *ctx) {
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = first->shape.dims[first_ids->shape.rank + d - 1];
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, first->dtype, &shape, &out));
-  weft_cpu_zero(out); /* rows that nobody names */
+  weft_cpu_zero(out); /* rows that no index names */
   if (out->count == 0) return NULL;
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   for (int i = 0; i < n; i++) {

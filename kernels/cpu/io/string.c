@@ -73,7 +73,7 @@ static weft_status_t *as_string_prepare(const weft_kernel_node_t *node, void **o
   if (fill.length > 1 || (fill.length == 1 && strchr(" +-0#", fill.data[0]) == NULL)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Fill argument not supported: \"%.*s\"", WEFT_STR_ARGS(fill));
   }
-  if (width > 4096 || precision > 4096) { /* a string of this many digits helps nobody */
+  if (width > 4096 || precision > 4096) { /* a string of this many digits has no use */
     return WEFT_ERROR(INVALID_ARGUMENT, "width %" PRId64 " or precision %" PRId64 " is too large", width,
                       precision);
   }

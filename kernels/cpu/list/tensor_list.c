@@ -1,6 +1,6 @@
 /* kernels/cpu/list/tensor_list.c - kernels of tensor lists.
  *
- * A list is a value: an op that changes it gives a new one. If nobody else holds
+ * A list is a value: an op that changes it gives a new one. If nothing else holds
  * the old one it is changed in place, so a loop that appends costs no copy.
  */
 #include "resources/tensor_list.h"
@@ -27,7 +27,7 @@ static weft_status_t *set_list(weft_kernel_ctx_t *c, int o, weft_tensor_list_t *
   return NULL;
 }
 
-/* A list like that of input i which may be changed: the input's own if nobody else can see it. */
+/* A list like that of input i which may be changed: the input's own if nothing else can see it. */
 static weft_status_t *take_list(weft_kernel_ctx_t *c, int i, weft_tensor_list_t **out) {
   weft_tensor_t *t = weft_in(c, i);
   const weft_tensor_list_t *l = NULL;

@@ -135,11 +135,11 @@ static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
 /* ---- gradients ---- */
 
 /* Checks that dy is what the forward op makes of an input of shape `x` and filters of shape `f`. */
-static weft_status_t *check_backward(const weft_window_attrs_t *a, const char *who, const weft_shape_t *x,
+static weft_status_t *check_backward(const weft_window_attrs_t *a, const char *op, const weft_shape_t *x,
                                      const weft_shape_t *f, const weft_shape_t *dy, weft_conv_t *v) {
-  if (x->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "%s: input must be 4-dimensional", who);
-  if (f->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "%s: filter must be 4-dimensional", who);
-  if (dy->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "%s: out_backprop must be 4-dimensional", who);
+  if (x->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "%s: input must be 4-dimensional", op);
+  if (f->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "%s: filter must be 4-dimensional", op);
+  if (dy->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "%s: out_backprop must be 4-dimensional", op);
   v->n = x->dims[0];
   v->c = dim_c(a, x);
   v->cg = f->dims[2];
@@ -148,29 +148,29 @@ static weft_status_t *check_backward(const weft_window_attrs_t *a, const char *w
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "%s: input and out_backprop must have the same batch size. Input batch: %" PRId64
                       ", outbackprop batch: %" PRId64 ", batch_dim: 0",
-                      who, v->n, dy->dims[0]);
+                      op, v->n, dy->dims[0]);
   }
   if (v->cg <= 0 || v->c % v->cg != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: input depth must be evenly divisible by filter depth", who);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: input depth must be evenly divisible by filter depth", op);
   }
   if (dim_c(a, dy) != v->oc) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: filter and out_backprop must have the same out_depth", who);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: filter and out_backprop must have the same out_depth", op);
   }
   v->groups = v->c / v->cg;
   if (v->groups > 0 && v->oc % v->groups != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: output depth must be evenly divisible by number of groups", who);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: output depth must be evenly divisible by number of groups", op);
   }
   for (int d = 0; d < 2; d++) {
     weft_window_t *w = d == 0 ? &v->h : &v->w;
     int64_t in = d == 0 ? dim_h(a, x) : dim_w(a, x), actual = d == 0 ? dim_h(a, dy) : dim_w(a, dy);
-    if (f->dims[d] <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s: filter must not have zero elements", who);
+    if (f->dims[d] <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s: filter must not have zero elements", op);
     WEFT_RETURN_IF_ERROR(weft_window_plan(a, d, in, f->dims[d], w));
     if (w->out == actual) continue;
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "%s: Size of out_backprop doesn't match computed: actual = %" PRId64
                       ", computed = %" PRId64 " spatial_dim: %d input: %" PRId64 " filter: %" PRId64
                       " output: %" PRId64 " stride: %" PRId64 " dilation: %" PRId64,
-                      who, actual, w->out, d + (a->nchw ? 2 : 1), in, f->dims[d], actual, w->stride,
+                      op, actual, w->out, d + (a->nchw ? 2 : 1), in, f->dims[d], actual, w->stride,
                       w->dilation);
   }
   return NULL;

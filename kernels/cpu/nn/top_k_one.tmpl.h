@@ -2,7 +2,7 @@
  * first among equals. `heap` has room for k + 1 indices, for 2 n if k is n; the worst lies on top.
  *
  * The heap moves the way C++'s standard heaps do (a hole sinks to a leaf, then the value rises), because the
- * order of a result that nobody asked to be sorted is the heap's own, and clients compare it with
+ * order of a result that need not be sorted is the heap's own, and clients compare it with
  * TensorFlow's. NaN is neither better nor worse than anything; where it ends up follows from the same moves.
  */
 static bool WEFT_CAT(is_better, SUFFIX)(const ELEM *x, int64_t a, int64_t b) {

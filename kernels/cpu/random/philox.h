@@ -84,7 +84,7 @@ static inline double weft_philox_double(uint32_t high, uint32_t low) {
   return u.value - 1.0;
 }
 
-/* The generator of a stateful op for its attributes `seed`, `seed2`; both 0: nobody knows which. */
+/* The generator of a stateful op for its attributes `seed`, `seed2`; both 0: a random one. */
 weft_philox_t weft_philox_seeded(int64_t seed, int64_t seed2);
 /* The generator of a stateless op: the seeds are scrambled, so that neither needs to be strong. */
 weft_philox_t weft_philox_scrambled(uint64_t seed0, uint64_t seed1);

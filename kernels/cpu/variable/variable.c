@@ -98,7 +98,7 @@ static weft_status_t *var_refresh(var_state_t *state, weft_kernel_ctx_t *c,
   return s;
 }
 
-/* The object and handle as of now; either may be NULL if somebody asked before the first run. Retained. */
+/* The object and handle as of now; either may be NULL before the first run. Retained. */
 static bool var_current(var_state_t *state, weft_resource_manager_t *m, weft_object_t **o,
                         weft_tensor_t **handle) {
   weft_mutex_lock(&state->mu);
