@@ -11,7 +11,8 @@ void weft_axis_sharding_print(const weft_axis_sharding_t *s, weft_strbuf_t *out)
   static const char *const partials[] = {[WEFT_PARTIAL_SUM] = "sum",
                                          [WEFT_PARTIAL_MIN] = "min",
                                          [WEFT_PARTIAL_MAX] = "max",
-                                         [WEFT_PARTIAL_MEAN] = "mean"};
+                                         [WEFT_PARTIAL_MEAN] = "mean",
+                                         [WEFT_PARTIAL_PROD] = "prod"};
   switch (s->kind) {
     case WEFT_SHARDING_NONE: weft_strbuf_puts(out, "never computed"); return;
     case WEFT_SHARDING_REPLICATE: weft_strbuf_puts(out, "Replicate"); break;

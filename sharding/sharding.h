@@ -44,6 +44,7 @@ typedef enum weft_partial_kind {
   WEFT_PARTIAL_MIN,
   WEFT_PARTIAL_MAX,
   WEFT_PARTIAL_MEAN,
+  WEFT_PARTIAL_PROD,
 } weft_partial_kind_t;
 
 /* Along one axis of a mesh. */
