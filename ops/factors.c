@@ -31,7 +31,8 @@ static weft_status_t *read_item(const char *text, const char **at, bool is_outpu
   if (t->is_repeated) return wrong(text, "'*' must end its operand");
   if (*p == '*' || *p == '=') {
     bool is_star = *p == '*';
-    if (is_star ? t->n == 0 : (!is_output || t->n > 0 || t->is_same)) return wrong(text, "misplaced '*' or '='");
+    if (is_star ? t->n == 0 : (!is_output || t->n > 0 || t->is_same))
+      return wrong(text, "misplaced '*' or '='");
     *(is_star ? &t->is_repeated : &t->is_same) = true;
     *at = p + 1;
     return NULL;
@@ -124,8 +125,9 @@ weft_status_t *weft_factors_check(const weft_op_def_t *op, const char *text) {
   for (int side = 0; side < 2; side++) {
     const weft_arg_def_t *args = side == 0 ? op->inputs : op->outputs;
     int num = side == 0 ? op->num_inputs : op->num_outputs;
-    if (n.num[side] != num) return weft_status_annotate(wrong(text, "not as many operands as the signature"),
-                                                        "op %.*s", WEFT_STR_ARGS(op->name));
+    if (n.num[side] != num)
+      return weft_status_annotate(wrong(text, "not as many operands as the signature"), "op %.*s",
+                                  WEFT_STR_ARGS(op->name));
     for (int i = 0; i < num; i++) {
       bool repeats = args[i].kind == WEFT_ARG_REPEATED || args[i].kind == WEFT_ARG_TYPE_LIST;
       if (n.terms[side][i].is_repeated && !repeats) {
@@ -204,8 +206,8 @@ static void size_factors(maker_t *m) {
       int64_t size = shape->rank < 0 ? WEFT_UNKNOWN_DIM : shape->dims[dim];
       num += is_input;
       unknown += is_input && size < 0;
-      bool is_less = least < 0 || (may_broadcast && least == 1) ||
-                     (size < least && !(may_broadcast && size == 1));
+      bool is_less =
+          least < 0 || (may_broadcast && least == 1) || (size < least && !(may_broadcast && size == 1));
       if (size >= 0 && is_less) least = size;
     }
     factor->is_used = num > 0;

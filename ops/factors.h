@@ -7,13 +7,14 @@
  *   elementwise     "...,...->..."          ... is all other dimensions, counted from the last one
  *   AddN            "...*->..."             * is the operand for all tensors of a repeated argument
  *   Pad             "_b,->_b"               an operand without dimensions is always whole, whatever its rank
- *   an embedding    "v:_,i->i_"             v: is cut as well, if each part looks up only the indices within it
- *                                           and gives zeros for others: terms of a sum
- *   inference norm  "bc,c->bc,=c"           =: a result that is the same whichever part of a factor it lacks
+ *   an embedding    "v:_,i->i_"             v: is cut as well, if each part looks up only the indices within
+ * it and gives zeros for others: terms of a sum inference norm  "bc,c->bc,=c"           =: a result that is
+ * the same whichever part of a factor it lacks
  *
  * A letter is a factor: dimensions that have it are split together. It has the size of the smallest of them;
  * a dimension that is k times as long is split at multiples of k (the pixels of DepthToSpace, the first
- * dimension of what Reshape merges). This is the notation of einsum, and of OpenXLA Shardy's op sharding rules.
+ * dimension of what Reshape merges). This is the notation of einsum, and of OpenXLA Shardy's op sharding
+ * rules.
  *
  * Where dimensions depend on attributes, ranks or the values of constant operands, an op's record names a
  * function that writes such a string for the node.
@@ -24,7 +25,8 @@
 #include "base/arena.h"
 #include "ops/op.h"
 
-/* A factor is a number: letters a to z, A to Z are 0 to 51; then dimensions of "...", counted from the end. */
+/* A factor is a number: letters a to z, A to Z are 0 to 51; then dimensions of "...", counted from the end.
+ */
 enum { WEFT_FACTORS_ELLIPSIS = 52, WEFT_FACTORS = WEFT_FACTORS_ELLIPSIS + WEFT_MAX_DIMS };
 enum { WEFT_FACTOR_WHOLE = -1 };
 
@@ -37,16 +39,16 @@ typedef enum weft_factor_reduction {
 } weft_factor_reduction_t;
 
 typedef struct weft_factor_operand {
-  int rank;                  /* 0 for an operand without dimensions in the notation */
-  int dims[WEFT_MAX_DIMS];   /* a factor or WEFT_FACTOR_WHOLE */
-  bool is_same;              /* "=" */
+  int rank;                /* 0 for an operand without dimensions in the notation */
+  int dims[WEFT_MAX_DIMS]; /* a factor or WEFT_FACTOR_WHOLE */
+  bool is_same;            /* "=" */
 } weft_factor_operand_t;
 
 typedef struct weft_factor {
   bool is_used;
-  bool is_masked;   /* "v:" */
-  bool is_unsure;   /* an operand may broadcast along it or not: its size is not known */
-  int64_t size;     /* WEFT_UNKNOWN_DIM if no dimension's is known */
+  bool is_masked; /* "v:" */
+  bool is_unsure; /* an operand may broadcast along it or not: its size is not known */
+  int64_t size;   /* WEFT_UNKNOWN_DIM if no dimension's is known */
 } weft_factor_t;
 
 /* A string made fit for the operands of one node. */
@@ -67,8 +69,8 @@ typedef struct weft_factor_shapes {
   bool broadcasts; /* dimensions of "..." follow NumPy's rules; else they are equal */
 } weft_factor_shapes_t;
 
-/* Errors: INVALID_ARGUMENT: the string does not fit the shapes: a rank, a dimension that is no multiple of its
- * factor; FAILED_PRECONDITION: a rank that must be known is not; RESOURCE_EXHAUSTED. */
+/* Errors: INVALID_ARGUMENT: the string does not fit the shapes: a rank, a dimension that is no multiple of
+ * its factor; FAILED_PRECONDITION: a rank that must be known is not; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_factors_make(const char *text, const weft_factor_shapes_t *shapes,
                                                  weft_arena_t *arena, weft_factors_t *out);
 

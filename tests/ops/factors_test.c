@@ -22,14 +22,30 @@ static void notation_is_checked(void) {
     const char *text;
     bool is_right;
   } cases[] = {
-      {matmul, "mk,kn->mn", true},   {matmul, "mk,kn->mn|max", true}, {matmul, ",->", true},
-      {matmul, "...k,k_->..._", true}, {matmul, "v:_,n->n_", true},   {matmul, "m_,_->=m", true},
-      {add_n, "...*->...", true},    {matmul, "mk,kn", false},        {matmul, "mk->mk", false},
-      {matmul, "mk,kn->mz", false},  {matmul, "mm,kn->mn", false},    {matmul, "mk,kn->mn->m", false},
-      {matmul, "mk,k1->m", false},   {matmul, "......,k->k", false},  {matmul, "mk,kn->mn|median", false},
-      {matmul, "mk*,kn->mn", false}, {add_n, "*a->a", false},         {add_n, "a*b->a", false},
-      {relu, "=a->a", false},        {relu, "a->a=", false},          {relu, "..->..", false},
-      {relu, "a->...", false},       {matmul, "", false},             {relu, "a -> a", false},
+      {matmul, "mk,kn->mn", true},
+      {matmul, "mk,kn->mn|max", true},
+      {matmul, ",->", true},
+      {matmul, "...k,k_->..._", true},
+      {matmul, "v:_,n->n_", true},
+      {matmul, "m_,_->=m", true},
+      {add_n, "...*->...", true},
+      {matmul, "mk,kn", false},
+      {matmul, "mk->mk", false},
+      {matmul, "mk,kn->mz", false},
+      {matmul, "mm,kn->mn", false},
+      {matmul, "mk,kn->mn->m", false},
+      {matmul, "mk,k1->m", false},
+      {matmul, "......,k->k", false},
+      {matmul, "mk,kn->mn|median", false},
+      {matmul, "mk*,kn->mn", false},
+      {add_n, "*a->a", false},
+      {add_n, "a*b->a", false},
+      {relu, "=a->a", false},
+      {relu, "a->a=", false},
+      {relu, "..->..", false},
+      {relu, "a->...", false},
+      {matmul, "", false},
+      {relu, "a -> a", false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_status_t *s = weft_factors_check(cases[i].op, cases[i].text);
@@ -77,7 +93,8 @@ static void ellipses_align_at_the_end(void) {
   const int last = WEFT_FACTORS_ELLIPSIS;
   weft_factors_t f = make(&arena, "...,...->...", &shapes, WEFT_OK);
   CU_ASSERT_TRUE(f.inputs[0].dims[0] == last + 2 && f.inputs[0].dims[1] == WEFT_FACTOR_WHOLE);
-  CU_ASSERT_TRUE(f.inputs[0].dims[2] == last && f.inputs[1].dims[0] == last + 1 && f.inputs[1].dims[1] == last);
+  CU_ASSERT_TRUE(f.inputs[0].dims[2] == last && f.inputs[1].dims[0] == last + 1 &&
+                 f.inputs[1].dims[1] == last);
   CU_ASSERT_TRUE(f.factors[last + 1].size == 7 && weft_factor_splits(&f, last + 1));
   in[1].dims[0] = WEFT_UNKNOWN_DIM; /* 1 or not? */
   f = make(&arena, "...,...->...", &shapes, WEFT_OK);
@@ -89,7 +106,8 @@ static void ellipses_align_at_the_end(void) {
 
 static void stars_stand_for_any_number(void) {
   weft_arena_t arena = WEFT_ARENA_INIT;
-  weft_shape_t in[4] = {WEFT_SCALAR, weft_shape_matrix(2, 3), weft_shape_matrix(2, 4), weft_shape_matrix(2, 5)};
+  weft_shape_t in[4] = {WEFT_SCALAR, weft_shape_matrix(2, 3), weft_shape_matrix(2, 4),
+                        weft_shape_matrix(2, 5)};
   weft_shape_t out[1] = {weft_shape_matrix(2, 12)};
   weft_factor_shapes_t shapes = {in, out, 4, 1, false};
   weft_factors_t f = make(&arena, ",a_*->a_", &shapes, WEFT_OK);

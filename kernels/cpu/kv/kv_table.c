@@ -228,8 +228,8 @@ static weft_status_t *import_table(weft_kernel_ctx_t *c) {
 
 const weft_kernel_t weft_cpu_kv_table_kernels[] = {
     WEFT_KERNEL_ATTRS("WeftKvAttach", NULL, 0, .compute = attach, {"greets", WEFT_ATTR_BOOL, false}),
-    {.op = "WeftKvExport", .compute = export_table},
-    {.op = "WeftKvImport", .compute = import_table},
+    WEFT_KERNEL_ATTRS("WeftKvExport", NULL, 0, .compute = export_table, AT_DTYPE),
+    WEFT_KERNEL_ATTRS("WeftKvImport", NULL, 0, .compute = import_table, AT_DTYPE),
     WEFT_KERNEL_ATTRS("WeftKvPull", NULL, 0, .compute_async = pull, AT_DTYPE, AT_TIMEOUT),
     WEFT_KERNEL_ATTRS("WeftKvPullLens", NULL, 0, .compute_async = pull_lens, AT_DTYPE, AT_TIMEOUT),
     WEFT_KERNEL_ATTRS("WeftKvPush", NULL, 0, .compute = push, AT_DTYPE, AT_ADVANCE),
