@@ -7,8 +7,8 @@ enum { MAX_OPERANDS = 32, ELLIPSIS = -2 };
 
 /* One operand as written. */
 typedef struct term {
-  int n, items[WEFT_MAX_DIMS + 1]; /* a factor, WEFT_FACTOR_WHOLE or ELLIPSIS */
-  bool has_ellipsis, is_repeated, is_same;
+  int n, items[WEFT_MAX_DIMS + 1];                              /* a factor, WEFT_FACTOR_WHOLE or ELLIPSIS */
+  bool has_ellipsis, is_repeated, is_same, is_sizes, is_closed; /* closed: "]" */
 } term_t;
 
 typedef struct notation {
@@ -29,6 +29,15 @@ static weft_status_t *read_item(const char *text, const char **at, bool is_outpu
   const char *p = *at;
   int item = WEFT_FACTOR_WHOLE;
   if (t->is_repeated) return wrong(text, "'*' must end its operand");
+  if (t->is_closed) return wrong(text, "']' must end its operand");
+  if (*p == '[' || *p == ']') {
+    bool opens = *p == '[';
+    if (opens ? (is_output || t->n > 0 || t->is_sizes) : !t->is_sizes)
+      return wrong(text, "misplaced bracket");
+    *(opens ? &t->is_sizes : &t->is_closed) = true;
+    *at = p + 1;
+    return NULL;
+  }
   if (*p == '*' || *p == '=') {
     bool is_star = *p == '*';
     if (is_star ? t->n == 0 : (!is_output || t->n > 0 || t->is_same))
@@ -80,7 +89,11 @@ static bool names_factor(const notation_t *n, int side, int item) {
 static weft_status_t *check_notation(const char *text, const notation_t *n) {
   for (int side = 0; side < 2; side++) {
     int repeated = 0;
-    for (int i = 0; i < n->num[side]; i++) repeated += n->terms[side][i].is_repeated;
+    for (int i = 0; i < n->num[side]; i++) {
+      const term_t *t = &n->terms[side][i];
+      repeated += t->is_repeated;
+      if (t->is_sizes != t->is_closed) return wrong(text, "a bracket is open");
+    }
     if (repeated > 1) return wrong(text, "two repeated operands");
   }
   for (int i = 0; i < n->num[1]; i++) {
@@ -162,7 +175,7 @@ static const term_t *term_of(const notation_t *n, int side, int i, int num) {
 
 /* How many dimensions "..." is in this operand. */
 static weft_status_t *measure(maker_t *m, const term_t *t, const weft_shape_t *shape, bool is_output) {
-  if (t->n == 0) return NULL;
+  if (t->n == 0 || t->is_sizes) return NULL;
   if (shape->rank < 0) {
     if (is_output) return NULL;
     return WEFT_ERROR(FAILED_PRECONDITION, "factors \"%s\": an operand of unknown rank", m->text);
@@ -178,8 +191,9 @@ static weft_status_t *measure(maker_t *m, const term_t *t, const weft_shape_t *s
 }
 
 static void expand(const maker_t *m, const term_t *t, const weft_shape_t *shape, weft_factor_operand_t *out) {
-  int length = shape->rank >= 0 ? shape->rank - (t->n - 1) : m->ellipsis;
+  int length = shape->rank >= 0 && !t->is_sizes ? shape->rank - (t->n - 1) : m->ellipsis;
   out->is_same = t->is_same;
+  out->is_sizes = t->is_sizes;
   for (int i = 0; i < t->n; i++) {
     if (t->items[i] != ELLIPSIS) {
       out->dims[out->rank++] = t->items[i];
@@ -195,7 +209,7 @@ static void size_factors(maker_t *m) {
     weft_factor_t *factor = &m->out.factors[f];
     bool may_broadcast = f >= WEFT_FACTORS_ELLIPSIS && m->shapes->broadcasts;
     int64_t least = WEFT_UNKNOWN_DIM;
-    int num = 0, unknown = 0;
+    int num = 0, tensors = 0, unknown = 0;
     factor->is_masked = f < WEFT_FACTORS_ELLIPSIS && m->n.is_masked[f];
     for (int i = 0; i < m->out.num_inputs + m->out.num_outputs; i++) {
       bool is_input = i < m->out.num_inputs;
@@ -203,22 +217,27 @@ static void size_factors(maker_t *m) {
       int dim = weft_factor_dim(is_input ? &m->out.inputs[k] : &m->out.outputs[k], f);
       const weft_shape_t *shape = is_input ? &m->shapes->inputs[k] : &m->shapes->outputs[k];
       if (dim < 0) continue;
+      if (is_input && m->out.inputs[k].is_sizes) {
+        num++;
+        continue;
+      }
       int64_t size = shape->rank < 0 ? WEFT_UNKNOWN_DIM : shape->dims[dim];
       num += is_input;
+      tensors += is_input;
       unknown += is_input && size < 0;
       bool is_less =
           least < 0 || (may_broadcast && least == 1) || (size < least && !(may_broadcast && size == 1));
       if (size >= 0 && is_less) least = size;
     }
     factor->is_used = num > 0;
-    factor->is_unsure = may_broadcast && num > 1 && unknown > 0;
+    factor->is_unsure = may_broadcast && tensors > 1 && unknown > 0;
     factor->size = least;
   }
 }
 
 /* Dimensions that broadcast become whole; the others must be multiples of their factors. */
 static weft_status_t *fit(maker_t *m, weft_factor_operand_t *operand, const weft_shape_t *shape) {
-  for (int i = 0; shape->rank >= 0 && i < operand->rank; i++) {
+  for (int i = 0; shape->rank >= 0 && !operand->is_sizes && i < operand->rank; i++) {
     int f = operand->dims[i];
     int64_t size = shape->dims[i];
     if (f == WEFT_FACTOR_WHOLE || size < 0) continue;

@@ -7,9 +7,11 @@
  *   elementwise     "...,...->..."          ... is all other dimensions, counted from the last one
  *   AddN            "...*->..."             * is the operand for all tensors of a repeated argument
  *   Pad             "_b,->_b"               an operand without dimensions is always whole, whatever its rank
+ *   Fill            "[ab],->ab"             [ab] is not a tensor of dimensions a and b, but the sizes of
+ *                                           a and b: a part needs those of its part
  *   an embedding    "v:_,i->i_"             v: is cut as well, if each part looks up only the indices within
- * it and gives zeros for others: terms of a sum inference norm  "bc,c->bc,=c"           =: a result that is
- * the same whichever part of a factor it lacks
+ *                                           it and gives zeros for others: terms of a sum
+ *   inference norm  "bc,c->bc,=c"           =: a result that is the same whichever part of a factor it lacks
  *
  * A letter is a factor: dimensions that have it are split together. It has the size of the smallest of them;
  * a dimension that is k times as long is split at multiples of k (the pixels of DepthToSpace, the first
@@ -42,6 +44,7 @@ typedef struct weft_factor_operand {
   int rank;                /* 0 for an operand without dimensions in the notation */
   int dims[WEFT_MAX_DIMS]; /* a factor or WEFT_FACTOR_WHOLE */
   bool is_same;            /* "=" */
+  bool is_sizes;           /* "[]": dims are of what its elements are the sizes of */
 } weft_factor_operand_t;
 
 typedef struct weft_factor {
@@ -74,7 +77,8 @@ typedef struct weft_factor_shapes {
 WEFT_MUST_CHECK weft_status_t *weft_factors_make(const char *text, const weft_factor_shapes_t *shapes,
                                                  weft_arena_t *arena, weft_factors_t *out);
 
-/* Which dimension of an operand has the factor; -1: none. No operand has one twice. */
+/* Which dimension of an operand has the factor, or which element of an operand of sizes; -1: none. No operand
+ * has one twice. */
 int weft_factor_dim(const weft_factor_operand_t *operand, int factor);
 /* Must parts be of equal length? Where a mean is taken of them. */
 bool weft_factor_is_even(const weft_factors_t *f, int factor);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "ops/op_functions.h"
+#include "ops/shard.h"
 
 /* Of ops.def's flags, what is not one bit: the input of UPDATES_FROM, plus 1. */
 enum { UPDATE_SHIFT = 56 };
@@ -28,6 +29,8 @@ typedef struct entry {
   int removed_in;
   const char *removed_why;
   int linear_together;
+  const char *sharding;
+  weft_shard_fn *shard;
   weft_batch_rule_t batch;
 } entry_t;
 
@@ -83,10 +86,11 @@ typedef struct entry {
 #define UPDATES WEFT_OP_UPDATE /* writes its input 0, from no gradient or value */
 #define UPDATES_FROM(input) (WEFT_OP_UPDATE | (uint64_t)((input) + 1) << UPDATE_SHIFT)
 
-/* Of linear_together and batch. */
+/* Of linear_together, batch and shard. */
 #define INPUT(i) (1 << (i))
 #define ALL_INPUTS WEFT_OP_ALL_INPUTS
 #define BATCH(rule) WEFT_BATCH_##rule
+#define SHARD(name) weft_shard_##name
 
 static const entry_t entries[] = {
 #define WEFT_OP(name_, signature_, attrs_, shape_, grad_, ...) \
@@ -131,6 +135,8 @@ static weft_status_t *build_locked(void) {
     op->removed_in = e->removed_in;
     op->removed_why = e->removed_why;
     op->linear_together = e->linear_together;
+    op->sharding = e->sharding;
+    op->shard = e->shard;
     op->batch = e->batch;
     void *old = NULL;
     WEFT_RETURN_IF_ERROR(weft_map_put(&table.by_name, op->name, op, &old));

@@ -3,11 +3,11 @@
  * The table is ops.def, one record per op in TensorFlow's own notation:
  *
  *   WEFT_OP("MatMul", "a: T, b: T -> product: T",
- *           "T: {bfloat16, half, float, double, int32, int64}, transpose_a: bool = false", infer_matmul,
- * grad_matmul, 0)
+ *           "T: {bfloat16, half, float}, transpose_a: bool = false, transpose_b: bool = false",
+ *           infer_matmul, grad_matmul, LINEAR_IN(0) | LINEAR_IN(1), .shard = SHARD(matmul))
  *
- * Behind the flags may follow fields that few ops have: .formula, .linear_together, .batch, .collective,
- * .removed_in and .removed_why (weft_op_def_t).
+ * Behind the flags may follow fields that few ops have: .formula, .linear_together, .sharding, .shard,
+ * .batch, .collective, .removed_in and .removed_why (weft_op_def_t).
  *
  * Inputs and outputs are "name: type", where type is a dtype, a type attribute (T),
  * "N * T" (N tensors of one type), a list(type) attribute, or "Ref(any of these)".
@@ -141,6 +141,8 @@ typedef struct weft_shape_ctx weft_shape_ctx_t; /* ops/shape_inference.h */
 typedef struct weft_grad_ctx weft_grad_ctx_t;   /* ops/gradient.h */
 typedef weft_status_t *weft_shape_fn(weft_shape_ctx_t *c);
 typedef weft_status_t *weft_grad_fn(weft_grad_ctx_t *g);
+/* Writes the factor notation of a node; false: it has none (ops/shard.h). */
+typedef bool weft_shard_fn(const weft_shape_ctx_t *c, weft_strbuf_t *out);
 
 typedef struct weft_op_def {
   weft_str_t name;
@@ -155,7 +157,9 @@ typedef struct weft_op_def {
   const char *removed_why;     /* "Use TopKV2 instead"; NULL if removed_in is 0 */
   weft_grad_fn *gradient;      /* NULL: no gradient; weft_grad_none: declared not differentiable */
   const char *formula;         /* of weft_grad_formula, which says how it reads; else NULL */
-  int linear_together; /* bits: linear in these inputs taken together: terms of a sum, choices; 0: none */
+  int linear_together;  /* bits: linear in these inputs taken together: terms of a sum, choices; 0: none */
+  const char *sharding; /* factor notation (ops/factors.h); NULL: of .shard, or of ELEMENTWISE, or none */
+  weft_shard_fn *shard; /* NULL: none */
   weft_batch_rule_t batch;
 } weft_op_def_t;
 

@@ -323,6 +323,7 @@ void weft_harness_destroy(weft_harness_t *h) {
 }
 
 int weft_harness_num_outputs(const weft_harness_t *h) { return h->node.num_outputs; }
+const weft_kernel_node_t *weft_harness_node(const weft_harness_t *h) { return &h->node; }
 
 /* ---- runs ---- */
 

@@ -44,6 +44,11 @@ static void notation_is_checked(void) {
       {relu, "a->a=", false},
       {relu, "..->..", false},
       {relu, "a->...", false},
+      {matmul, "[mn],->mn", true},
+      {matmul, "[mn,->mn", false},
+      {matmul, "m]n,->mn", false},
+      {matmul, "[m]n,->mn", false},
+      {matmul, "mn,->[mn]", false},
       {matmul, "", false},
       {relu, "a -> a", false},
   };
@@ -116,6 +121,17 @@ static void stars_stand_for_any_number(void) {
   weft_arena_deinit(&arena);
 }
 
+static void brackets_are_sizes(void) {
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_shape_t in[2] = {weft_shape_vector(2), WEFT_SCALAR}, out[1] = {weft_shape_matrix(4, 6)};
+  weft_factor_shapes_t shapes = {in, out, 2, 1, false};
+  weft_factors_t f = make(&arena, "[ab],->ab", &shapes, WEFT_OK);
+  CU_ASSERT_TRUE(f.inputs[0].is_sizes && !f.outputs[0].is_sizes);
+  CU_ASSERT_TRUE(f.factors[0].size == 4 && f.factors[1].size == 6); /* of the result, not of the vector */
+  CU_ASSERT_EQUAL(weft_factor_dim(&f.inputs[0], 1), 1);
+  weft_arena_deinit(&arena);
+}
+
 static void means_want_equal_parts(void) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_shape_t in[1] = {weft_shape_matrix(4, 6)}, out[1] = {weft_shape_vector(4)};
@@ -150,6 +166,7 @@ int main(void) {
                          {"ellipses align at the end", ellipses_align_at_the_end},
                          {"stars stand for any number", stars_stand_for_any_number},
                          {"means want equal parts", means_want_equal_parts},
+                         {"brackets are sizes", brackets_are_sizes},
                          {"lack of memory is reported", lack_of_memory_is_reported},
                          CU_TEST_INFO_NULL};
   return weft_run_tests("factors", tests);
