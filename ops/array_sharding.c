@@ -85,7 +85,6 @@ bool weft_shard_concat_v2(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
 /* Blocks of pixels go to channels and back: rows and columns are split at whole blocks. */
 bool weft_shard_depth_to_space(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
   weft_str_t format = weft_infer_str(c, "data_format");
-  if (c->inputs[0].rank != 4) return false;
   if (!weft_str_is(format, "NHWC") && !weft_str_is(format, "NCHW")) return false;
   weft_strbuf_puts(out, weft_str_is(format, "NHWC") ? "bhw_->bhw_" : "b_hw->b_hw");
   return true;

@@ -177,7 +177,7 @@ static const term_t *term_of(const notation_t *n, int side, int i, int num) {
 static weft_status_t *measure(maker_t *m, const term_t *t, const weft_shape_t *shape, bool is_output) {
   if (t->n == 0 || t->is_sizes) return NULL;
   if (shape->rank < 0) {
-    if (is_output) return NULL;
+    if (is_output || !t->has_ellipsis) return NULL; /* it has the rank of the notation */
     return WEFT_ERROR(FAILED_PRECONDITION, "factors \"%s\": an operand of unknown rank", m->text);
   }
   int length = shape->rank - (t->n - (t->has_ellipsis ? 1 : 0));

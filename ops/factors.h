@@ -73,7 +73,7 @@ typedef struct weft_factor_shapes {
 } weft_factor_shapes_t;
 
 /* Errors: INVALID_ARGUMENT: the string does not fit the shapes: a rank, a dimension that is no multiple of
- * its factor; FAILED_PRECONDITION: a rank that must be known is not; RESOURCE_EXHAUSTED. */
+ * its factor; FAILED_PRECONDITION: an input with "..." has no known rank; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_factors_make(const char *text, const weft_factor_shapes_t *shapes,
                                                  weft_arena_t *arena, weft_factors_t *out);
 

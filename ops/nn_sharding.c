@@ -23,21 +23,17 @@ static int64_t channels(const weft_shape_ctx_t *c, const weft_shape_t *image_sha
 }
 
 /* Which letters a filter has: with groups, a part of the outputs needs a part of the inputs, and both are
- * whole. */
+ * whole; likewise where the numbers of channels are not known. */
 typedef struct filter {
   char in, out;
 } filter_t;
-static bool filter_of(const weft_shape_ctx_t *c, const weft_shape_t *input, const weft_shape_t *filter,
-                      filter_t *out) {
+static filter_t filter_of(const weft_shape_ctx_t *c, const weft_shape_t *input, const weft_shape_t *filter) {
   int64_t a = channels(c, input), b = weft_infer_dim(filter, 2);
-  if (a < 0 || b < 0) return false;
-  *out = a == b ? (filter_t){'i', 'o'} : (filter_t){'_', '_'};
-  return true;
+  return a >= 0 && a == b ? (filter_t){'i', 'o'} : (filter_t){'_', '_'};
 }
 
 bool weft_shard_conv(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
-  filter_t f;
-  if (!filter_of(c, &c->inputs[0], &c->inputs[1], &f)) return false;
+  filter_t f = filter_of(c, &c->inputs[0], &c->inputs[1]);
   image(c, f.in, out);
   weft_strbuf_printf(out, ",__%c%c->", f.in, f.out);
   image(c, f.out, out);
@@ -45,8 +41,7 @@ bool weft_shard_conv(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
 }
 
 bool weft_shard_conv_input(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
-  filter_t f;
-  if (!filter_of(c, &c->outputs[0], &c->inputs[1], &f)) return false;
+  filter_t f = filter_of(c, &c->outputs[0], &c->inputs[1]);
   weft_strbuf_putc(out, '[');
   image(c, f.in, out);
   weft_strbuf_printf(out, "],__%c%c,", f.in, f.out);
@@ -57,8 +52,7 @@ bool weft_shard_conv_input(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
 }
 
 bool weft_shard_conv_filter(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
-  filter_t f;
-  if (!filter_of(c, &c->inputs[0], &c->outputs[0], &f)) return false;
+  filter_t f = filter_of(c, &c->inputs[0], &c->outputs[0]);
   image(c, f.in, out);
   weft_strbuf_printf(out, ",[__%c%c],", f.in, f.out);
   image(c, f.out, out);
@@ -102,24 +96,22 @@ static bool window(const weft_shape_ctx_t *c, const char *name, int input, int i
   return true;
 }
 
-/* The dimensions that no window spans. `images`: how many inputs are images. */
-static bool pooled(const weft_shape_ctx_t *c, int images, char dims[5]) {
-  memcpy(dims, "____", 5);
-  for (int i = 0; i < 4; i++) {
-    int64_t size = 0, stride = 0;
-    if (!window(c, "ksize", images, i, &size) || !window(c, "strides", images + 1, i, &stride)) return false;
-    if (size == 1 && stride == 1 && (i == 0 || i == (is_channels_first(c) ? 1 : 3))) {
-      dims[i] = weft_shard_letter(i);
-    }
-  }
-  return true;
+/* The dimensions that no window spans: examples, which kernels do not pool, and channels if the window is
+ * known and is no wider than one. `images`: how many inputs are images. */
+static void pooled(const weft_shape_ctx_t *c, int images, char dims[5]) {
+  int channel = is_channels_first(c) ? 1 : 3;
+  int64_t size = 0, stride = 0;
+  memcpy(dims, "b___", 5);
+  bool is_known =
+      window(c, "ksize", images, channel, &size) && window(c, "strides", images + 1, channel, &stride);
+  if (is_known && size == 1 && stride == 1) dims[channel] = 'c';
 }
 
 bool weft_shard_pool(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
   char dims[5];
   int images = c->num_inputs;
   if (weft_op_attr(c->op, WEFT_STR("ksize")) == NULL) images -= 2;
-  if (!pooled(c, images, dims)) return false;
+  pooled(c, images, dims);
   for (int i = 0; i < c->num_inputs; i++) {
     weft_strbuf_printf(out, "%s%s", i > 0 ? "," : "", i < images ? dims : "");
   }
@@ -129,7 +121,7 @@ bool weft_shard_pool(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
 
 bool weft_shard_avg_pool_grad(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
   char dims[5];
-  if (!pooled(c, 2, dims)) return false;
+  pooled(c, 2, dims);
   weft_strbuf_printf(out, "[%s],%s->%s", dims, dims, dims);
   return true;
 }
@@ -137,9 +129,6 @@ bool weft_shard_avg_pool_grad(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
 /* Indices count all pixels and channels of an image, so that channels are whole; or those of all images. */
 bool weft_shard_pool_argmax(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
   const char *dims = weft_infer_bool(c, "include_batch_in_index") ? "____" : "b___";
-  char spans[5];
-  if (!pooled(c, 0, spans)) return false;
-  if (spans[0] == '_') dims = "____";
   for (int i = 0; i < c->num_inputs; i++) weft_strbuf_printf(out, "%s%s", i > 0 ? "," : "", dims);
   for (int i = 0; i < c->num_outputs; i++) weft_strbuf_printf(out, "%s%s", i > 0 ? "," : "->", dims);
   return true;

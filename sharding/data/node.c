@@ -17,7 +17,7 @@ bool weft_data_has_rule(const weft_op_def_t *op) {
                             WEFT_OP_PLACEHOLDER | WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER |
                             WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND | WEFT_OP_NOOP |
                             WEFT_OP_CONTROL_TRIGGER | WEFT_OP_METADATA;
-  return (op->flags & by_flags) != 0 || op->batch != WEFT_BATCH_BY_FLAGS;
+  return (op->flags & by_flags) != 0 || weft_data_rule_of(op) != NULL;
 }
 
 /* A value as consumers see it: a reader's batch as rows, a part that is added up for all as what it is then.

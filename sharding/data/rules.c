@@ -16,13 +16,6 @@ static weft_data_rule_fn *const rules[WEFT_NUM_BATCH_RULES] = {
     [WEFT_BATCH_CHECK] = weft_data_look_on,
     [WEFT_BATCH_PRINT] = weft_data_show,
     [WEFT_BATCH_PRINT_TEXT] = weft_data_show,
-    [WEFT_BATCH_EXAMPLES] = weft_data_each_row,
-    [WEFT_BATCH_EXAMPLES_FILTER] = weft_data_each_row,
-    [WEFT_BATCH_EXAMPLES_OF_SHAPE] = weft_data_each_row,
-    [WEFT_BATCH_EXAMPLES_LABELS] = weft_data_each_row,
-    [WEFT_BATCH_POOL_WITH_INDICES] = weft_data_pool_with_indices,
-    [WEFT_BATCH_ROWS] = weft_data_each_row,
-    [WEFT_BATCH_MATRICES] = weft_data_each_row,
     [WEFT_BATCH_BATCH_NORM] = weft_data_batch_norm,
     [WEFT_BATCH_BATCH_NORM_GRAD] = weft_data_batch_norm_grad,
     [WEFT_BATCH_ADD_BIAS] = weft_data_add_bias,
@@ -103,4 +96,7 @@ static weft_data_rule_fn *const rules[WEFT_NUM_BATCH_RULES] = {
     [WEFT_BATCH_OWN] = weft_data_own,
 };
 
-weft_data_rule_fn *weft_data_rule_of(const weft_op_def_t *op) { return rules[op->batch]; }
+weft_data_rule_fn *weft_data_rule_of(const weft_op_def_t *op) {
+  bool has_factors = op->sharding != NULL || op->shard != NULL;
+  return op->batch == WEFT_BATCH_BY_FLAGS && has_factors ? weft_data_by_factors : rules[op->batch];
+}

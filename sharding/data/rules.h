@@ -165,8 +165,8 @@ WEFT_MUST_CHECK weft_status_t *weft_data_with_picks(weft_data_ctx_t *c, weft_dat
 /* ---- the rules of the table ---- */
 weft_data_rule_fn weft_data_elementwise, weft_data_add_bias, weft_data_bias_grad, weft_data_reduce,
     weft_data_l2_loss, weft_data_arg, weft_data_matmul, weft_data_batch_matmul, weft_data_einsum,
-    weft_data_each_row, weft_data_pool_with_indices, weft_data_conv_filter, weft_data_conv_input,
-    weft_data_batch_norm, weft_data_batch_norm_grad, weft_data_segment, weft_data_cumulate;
+    weft_data_by_factors, weft_data_conv_filter, weft_data_conv_input, weft_data_batch_norm,
+    weft_data_batch_norm_grad, weft_data_segment, weft_data_cumulate;
 weft_data_rule_fn weft_data_reshape, weft_data_expand, weft_data_squeeze, weft_data_transpose,
     weft_data_concat, weft_data_split, weft_data_pack, weft_data_unpack, weft_data_slice,
     weft_data_strided_slice, weft_data_strided_slice_grad, weft_data_pad, weft_data_tile, weft_data_broadcast,
@@ -183,7 +183,8 @@ weft_data_rule_fn weft_data_update, weft_data_state, weft_data_read, weft_data_l
     weft_data_random, weft_data_partition, weft_data_stitch, weft_data_random_choice, weft_data_shuffle,
     weft_data_batch_reader, weft_data_placeholder, weft_data_constant;
 
-/* The function of the rule in the op's record; NULL: the record leaves it to the flags. */
+/* The function of the rule in the op's record, or of its factor notation; NULL: the record leaves it to the
+ * flags. */
 weft_data_rule_fn *weft_data_rule_of(const weft_op_def_t *op);
 /* Does the record or a flag say how the op treats rows? Others run once. For tests of the table. */
 bool weft_data_has_rule(const weft_op_def_t *op);

@@ -74,7 +74,9 @@ static void letters_are_factors(void) {
   (void)make(&arena, "mk,nk->mn", &shapes, WEFT_INVALID_ARGUMENT); /* 6 is no multiple of ... 8 */
   (void)make(&arena, "m,kn->mn", &shapes, WEFT_INVALID_ARGUMENT);  /* rank */
   in[0] = WEFT_UNKNOWN_SHAPE;
-  (void)make(&arena, "mk,kn->mn", &shapes, WEFT_FAILED_PRECONDITION);
+  (void)make(&arena, "...k,kn->...n", &shapes, WEFT_FAILED_PRECONDITION);
+  f = make(&arena, "mk,kn->mn", &shapes, WEFT_OK); /* has the rank of the notation */
+  CU_ASSERT_TRUE(f.inputs[0].rank == 2 && f.factors[k].size == 6 && f.factors[m].size == 4);
   f = make(&arena, ",kn->_n", &shapes, WEFT_OK); /* an operand without dimensions may have any rank */
   CU_ASSERT_EQUAL(f.inputs[0].rank, 0);
   weft_arena_deinit(&arena);
