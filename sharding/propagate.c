@@ -137,6 +137,10 @@ static weft_status_t *add_nodes(flow_t *f) {
 static weft_status_t *plant(flow_t *f, const weft_sharding_seed_t *seed) {
   const weft_node_t *node = seed->value.node;
   const weft_sharded_node_t *n = sharded(f, node);
+  if (seed->value.index < 0 || seed->value.index >= node->num_outputs) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "seed of '%s:%d': there is no such output", node->name.data,
+                      seed->value.index);
+  }
   int64_t begin[WEFT_MAX_DIMS];
   weft_shape_t size;
   weft_sharding_t *value = value_of(f, seed->value), all = closed(f->mesh, &seed->sharding);

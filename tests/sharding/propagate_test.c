@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/graph/graph_testing.h"
 #include "tests/runner.h"
 #include "tests/sharding/mesh_run.h"
 
@@ -334,6 +335,68 @@ static void without_seeds_all_is_replicated(void) {
   end(&t);
 }
 
+/* ---- graphs that are planned only ---- */
+
+#define FLOAT(key) " attr{key:'" key "' value{type:DT_FLOAT}} "
+#define SHAPE(dims) " attr{key:'shape' value{shape{" dims "}}} "
+#define INPUT(name, dims) "node{name:'" name "' op:'Placeholder'" FLOAT("dtype") SHAPE(dims) "} "
+
+/* Seeds output 0 of a node with Shard(dim) along the only axis. */
+static weft_status_t *plan_of(weft_graph_t *g, const char *seeded, int index, int dim, trial_t *t) {
+  weft_sharding_seed_t seed = {{weft_test_node(g, seeded), index}, {.axes = {weft_sharding_shard(dim, 0)}}};
+  weft_status_t *s = weft_mesh_parse(WEFT_STR("model=2"), &t->mesh);
+  if (s == NULL) s = weft_sharding_propagate(g, &t->mesh, &seed, 1, &slow_link, &t->arena, &t->plan);
+  return s;
+}
+
+static const weft_sharded_node_t *planned(const trial_t *t, const weft_graph_t *g, const char *name) {
+  return t->plan.nodes[weft_test_node(g, name)->id];
+}
+
+static void a_variable_is_seeded_by_its_handle(void) {
+  weft_graph_t *g = weft_test_graph(
+      "node{name:'w' op:'VarHandleOp'" FLOAT("dtype") SHAPE("dim{size:6} dim{size:8}") "} "
+      "node{name:'r' op:'ReadVariableOp' input:'w'" FLOAT("dtype") "} "
+      INPUT("x", "dim{size:4} dim{size:6}")
+      "node{name:'y' op:'MatMul' input:'x' input:'r'" FLOAT("T") "} "
+      INPUT("rate", "")
+      INPUT("delta", "dim{size:6} dim{size:8}")
+      "node{name:'up' op:'ResourceApplyGradientDescent' input:'w' input:'rate' input:'delta'" FLOAT("T") "}");
+  trial_t t = {.arena = WEFT_ARENA_INIT};
+  weft_test_expect(plan_of(g, "w", 0, 1, &t), WEFT_OK, "");
+  weft_axis_sharding_t columns = weft_sharding_shard(1, 0);
+  CU_ASSERT_TRUE(weft_axis_sharding_eq(&planned(&t, g, "r")->values[0].axes[0], &columns));
+  CU_ASSERT_TRUE(weft_axis_sharding_eq(&planned(&t, g, "y")->values[0].axes[0], &columns));
+  CU_ASSERT_PTR_NOT_NULL(planned(&t, g, "up")->lacks);
+  CU_ASSERT_TRUE(weft_axis_sharding_eq(&planned(&t, g, "up")->required[0].axes[0], &columns));
+  CU_ASSERT_EQUAL(t.plan.num_reshardings, 0);
+  weft_test_expect(plan_of(g, "w", 0, 2, &t), WEFT_INVALID_ARGUMENT, "seed of 'w:0'");
+  weft_test_expect(plan_of(g, "w", 1, 0, &t), WEFT_INVALID_ARGUMENT, "no such output");
+  weft_arena_deinit(&t.arena);
+  weft_graph_destroy(g);
+}
+
+static void loops_get_the_whole(void) {
+  weft_graph_t *g = weft_test_graph(
+      INPUT("x", "dim{size:4} dim{size:6}")
+      "node{name:'c' op:'Placeholder' attr{key:'dtype' value{type:DT_BOOL}}" SHAPE("") "} "
+      "node{name:'e' op:'Enter' input:'x' attr{key:'frame_name' value{s:'f'}}" FLOAT("T") "} "
+      "node{name:'ce' op:'Enter' input:'c' attr{key:'frame_name' value{s:'f'}} "
+      "attr{key:'is_constant' value{b:true}} attr{key:'T' value{type:DT_BOOL}}} "
+      "node{name:'m' op:'Merge' input:'e' input:'n' attr{key:'N' value{i:2}}" FLOAT("T") "} "
+      "node{name:'l' op:'LoopCond' input:'ce'} "
+      "node{name:'s' op:'Switch' input:'m' input:'l'" FLOAT("T") "} "
+      "node{name:'n' op:'NextIteration' input:'s:1'" FLOAT("T") "} "
+      "node{name:'o' op:'Exit' input:'s'" FLOAT("T") "}");
+  trial_t t = {.arena = WEFT_ARENA_INIT};
+  weft_test_expect(plan_of(g, "x", 0, 0, &t), WEFT_OK, "");
+  CU_ASSERT_EQUAL(planned(&t, g, "o")->values[0].axes[0].kind, WEFT_SHARDING_REPLICATE);
+  CU_ASSERT_EQUAL(t.plan.num_conflicts, 1);
+  expect_only(&t, WEFT_RESHARD_ALL_GATHER, 1);
+  weft_arena_deinit(&t.arena);
+  weft_graph_destroy(g);
+}
+
 /* ---- the test itself ---- */
 
 static void a_lost_resharding_is_found(void) {
@@ -433,6 +496,8 @@ int main(void) {
                          {"a value has one seed", a_value_has_one_seed},
                          {"ops without a rule get the whole", ops_without_a_rule_get_the_whole},
                          {"without seeds all is replicated", without_seeds_all_is_replicated},
+                         {"a variable is seeded by its handle", a_variable_is_seeded_by_its_handle},
+                         {"loops get the whole", loops_get_the_whole},
                          {"a lost resharding is found", a_lost_resharding_is_found},
                          {"failed allocations are reported", failed_allocations_are_reported},
                          CU_TEST_INFO_NULL};
