@@ -8,7 +8,7 @@ static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to explain a strategy");
 }
 
-enum { LABEL = 13, SHOWN_PLACES = 16, SHOWN_FEEDS = 8 };
+enum { LABEL = 13, SHOWN_PLACES = 16, SHOWN_FEEDS = 8, SHOWN_SHARDINGS = 8 };
 
 static void label(weft_strbuf_t *out, const char *text) { weft_strbuf_printf(out, "%-*s", LABEL, text); }
 
@@ -79,6 +79,29 @@ static void print_batch(const weft_rewrite_t *r, const weft_summary_t *s, weft_s
     weft_strbuf_puts(out, ": each worker is fed batches of its own");
   }
   weft_strbuf_putc(out, '\n');
+}
+
+static bool is_first_alike(const weft_rewrite_t *r, int i) {
+  for (int k = 0; k < i; k++) {
+    if (weft_axis_sharding_eq(&r->shardings[k].data, &r->shardings[i].data)) return false;
+  }
+  return true;
+}
+
+/* How many values have each sharding, in the order in which these first come. */
+static void print_shardings(const weft_rewrite_t *r, weft_strbuf_t *out) {
+  int num_shown = 0;
+  if (r->num_shardings == 0) return;
+  label(out, "shardings");
+  for (int i = 0; i < r->num_shardings; i++) {
+    const weft_axis_sharding_t *s = &r->shardings[i].data;
+    int n = 0;
+    if (num_shown == SHOWN_SHARDINGS || !is_first_alike(r, i)) continue;
+    for (int k = i; k < r->num_shardings; k++) n += weft_axis_sharding_eq(s, &r->shardings[k].data);
+    weft_strbuf_printf(out, "%s%d ", num_shown++ == 0 ? "" : "; ", n);
+    weft_axis_sharding_print(s, out);
+  }
+  weft_strbuf_puts(out, num_shown == SHOWN_SHARDINGS ? "; and others\n" : "; others Replicate\n");
 }
 
 static void print_collectives(const weft_summary_t *s, weft_strbuf_t *out) {
@@ -168,6 +191,7 @@ weft_status_t *weft_strategy_explain_rewrite(const weft_strategy_t *self, const 
     print_heading(r, &summary, out);
     print_variables(&summary, out);
     print_batch(r, &summary, out);
+    print_shardings(r, out);
     print_collectives(&summary, out);
     print_places(&summary, out);
     print_sum(r, &summary, out);
@@ -192,6 +216,11 @@ static void print_lanes(const weft_rewrite_t *r, weft_strbuf_t *out) {
 
 weft_status_t *weft_strategy_print_details(const weft_rewrite_t *r, weft_strbuf_t *out) {
   print_lanes(r, out);
+  for (int i = 0; i < r->num_shardings; i++) {
+    weft_strbuf_printf(out, "%.*s: ", WEFT_STR_ARGS(r->shardings[i].value));
+    weft_axis_sharding_print(&r->shardings[i].data, out);
+    weft_strbuf_putc(out, '\n');
+  }
   for (int i = 0; i < r->num_collectives; i++) {
     const weft_rewrite_collective_t *c = &r->collectives[i];
     const weft_flow_t value = {c->bytes > 0 ? c->bytes : 0, c->row_bytes, 0, c->bytes < 0};

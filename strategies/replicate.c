@@ -143,6 +143,19 @@ static weft_status_t *note_all(weft_replication_t *r) {
   return s;
 }
 
+static weft_status_t *tell_shardings(weft_replication_t *r) {
+  for (int id = 0; id < r->source.graph->num_nodes; id++) {
+    weft_node_t *n = r->source.graph->nodes[id];
+    for (int i = 0; n != NULL && r->plan.outputs[id] != NULL && i < n->num_outputs; i++) {
+      const weft_axis_sharding_t *s = &r->plan.outputs[id][i];
+      bool is_plain = s->kind == WEFT_SHARDING_REPLICATE && s->degree == 0;
+      if (is_plain || s->kind == WEFT_SHARDING_NONE) continue;
+      WEFT_RETURN_IF_ERROR(weft_rewrite_sharding(r->out, (weft_output_t){n, i}, s));
+    }
+  }
+  return NULL;
+}
+
 static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request_t *request) {
   WEFT_RETURN_IF_ERROR(weft_prepare(request, r->total > 1 && !r->o->local_batch_norm, &r->source));
   WEFT_RETURN_IF_ERROR(weft_replication_order_reads(r));
@@ -158,6 +171,7 @@ static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request
   if (weft_replication_is_between(r)) WEFT_RETURN_IF_ERROR(weft_replication_agree(r));
   WEFT_RETURN_IF_ERROR(weft_replication_tie_collectives(r));
   WEFT_RETURN_IF_ERROR(note_all(r));
+  WEFT_RETURN_IF_ERROR(tell_shardings(r));
   WEFT_RETURN_IF_ERROR(drop_unused(r));
   WEFT_RETURN_IF_ERROR(fill_replicas(r));
   return fill_names(r, request);

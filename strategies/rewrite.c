@@ -71,3 +71,17 @@ weft_status_t *weft_rewrite_collective(weft_rewrite_t *r, int64_t instance_key, 
       (weft_rewrite_collective_t){.instance_key = instance_key, .what = own, .bytes = -1};
   return NULL;
 }
+
+weft_status_t *weft_rewrite_sharding(weft_rewrite_t *r, weft_output_t value,
+                                     const weft_axis_sharding_t *data) {
+  weft_rewrite_sharding_t *shardings = grow(&r->arena, r->shardings, r->num_shardings, sizeof *shardings);
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&name, "%.*s:%d", WEFT_STR_ARGS(value.node->name), value.index);
+  weft_str_t own =
+      name.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&r->arena, weft_str_of(name.data, name.length));
+  weft_strbuf_deinit(&name);
+  if (shardings == NULL || own.data == NULL) return no_memory();
+  r->shardings = shardings;
+  r->shardings[r->num_shardings++] = (weft_rewrite_sharding_t){own, *data};
+  return NULL;
+}

@@ -10,6 +10,7 @@
 #define WEFT_STRATEGIES_REWRITE_H_
 
 #include "graph/graph.h"
+#include "sharding/sharding.h"
 
 /* ---- in ---- */
 
@@ -94,6 +95,11 @@ typedef struct weft_rewrite_collective {
   double row_bytes;
   int size; /* members, other workers' too */
 } weft_rewrite_collective_t;
+/* A value of the graph for one device that replicas do not all have alike. */
+typedef struct weft_rewrite_sharding {
+  weft_str_t value;          /* "dense/MatMul:0" */
+  weft_axis_sharding_t data; /* along the axis of replicas */
+} weft_rewrite_sharding_t;
 typedef struct weft_rewrite {
   weft_arena_t arena;
   const struct weft_strategy *strategy; /* who made it; set by weft_strategy_apply */
@@ -116,6 +122,8 @@ typedef struct weft_rewrite {
   weft_rewrite_collective_t
       *collectives; /* of the steps. What each is for is said while it is made; the rest is measured */
   int num_collectives;
+  weft_rewrite_sharding_t *shardings; /* of all values that are not Replicate */
+  int num_shardings;
   weft_crossing_t *crossings;
   int num_crossings;
   weft_cost_t cost;
@@ -128,6 +136,8 @@ WEFT_MUST_CHECK weft_status_t *weft_rewrite_crossing(weft_rewrite_t *r, weft_str
                                                      weft_str_t what, int64_t bytes); /* copies */
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_add_crossing(weft_rewrite_t *r,
                                                          const weft_crossing_t *c); /* texts are lent */
+WEFT_MUST_CHECK weft_status_t *weft_rewrite_sharding(weft_rewrite_t *r, weft_output_t value,
+                                                     const weft_axis_sharding_t *data); /* copies */
 /* Says what a collective of the new graph is for. `what` is copied. */
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_collective(weft_rewrite_t *r, int64_t instance_key,
                                                        weft_str_t what);

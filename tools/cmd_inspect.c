@@ -182,6 +182,18 @@ static json_t *places_json(const weft_summary_t *s) {
   return list;
 }
 
+/* {"dense/MatMul:0": "Shard(0)", ...}. */
+static json_t *shardings_json(const weft_rewrite_t *r) {
+  json_t *all = json_object();
+  for (int i = 0; i < r->num_shardings; i++) {
+    weft_strbuf_t s = WEFT_STRBUF_INIT;
+    weft_axis_sharding_print(&r->shardings[i].data, &s);
+    if (!s.failed) json_object_set_new(all, r->shardings[i].value.data, text(weft_str_of(s.data, s.length)));
+    weft_strbuf_deinit(&s);
+  }
+  return all;
+}
+
 static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_summary_t sum;
@@ -199,6 +211,7 @@ static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
                                   (json_int_t)sum.variable_bytes, "copied", sum.is_copied));
     json_object_set_new(root, sum.is_by_task ? "tasks" : "devices", places_json(&sum));
     json_object_set_new(root, "sent", flow_json(&sum.all));
+    json_object_set_new(root, "shardings", shardings_json(r));
     json_object_set_new(root, "notes", notes);
     json_object_set_new(root, "cost",
                         json_pack("{s:f, s:I, s:f, s:I, s:I, s:i}", "seconds", r->cost.seconds, "bytes",

@@ -97,6 +97,15 @@ static weft_status_t *say_things(weft_rewrite_t *r, weft_strbuf_t *text) {
     WEFT_RETURN_IF_ERROR(
         weft_rewrite_crossing(r, WEFT_STR("a"), WEFT_STR("b"), WEFT_STR("gradients"), i == 2 ? -1 : 10 + i));
   }
+  const weft_named_attr_t dtype = {WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}};
+  const weft_node_spec_t spec = {
+      .name = WEFT_STR("x"), .op = WEFT_STR("Placeholder"), .attrs = &dtype, .num_attrs = 1};
+  weft_node_t *x = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_add(r->graph, &spec, &x));
+  for (int i = 0; i < 3; i++) {
+    weft_axis_sharding_t s = i < 2 ? weft_sharding_shard(0, 0) : weft_sharding_partial(1);
+    WEFT_RETURN_IF_ERROR(weft_rewrite_sharding(r, (weft_output_t){x, i}, &s));
+  }
   r->strategy = weft_strategies[0];
   return weft_strategy_explain(r, text);
 }
@@ -109,12 +118,15 @@ static void explanations_hold_notes_and_crossings(void) {
   CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "note 4 of five\n"));
   CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "21 B + ? in 3 messages"));
   CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "250.00 ms"));
+  CU_ASSERT_PTR_NOT_NULL(
+      strstr(text.data, "shardings    2 Shard(0); 1 Partial(sum), degree 1; others Replicate\n"));
   CU_ASSERT_PTR_NULL(strstr(text.data, "gradients"));
   text.length--;
   CU_ASSERT_PTR_NULL_FATAL(weft_strategy_print_details(&r, &text));
   weft_strbuf_putc(&text, '\0');
   CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "a -> b: 11 B, gradients"));
   CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "a -> b: ?, gradients"));
+  CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "x:2: Partial(sum), degree 1\n"));
   weft_strbuf_deinit(&text);
   weft_rewrite_deinit(&r);
   weft_rewrite_deinit(NULL);
