@@ -81,9 +81,14 @@ static void print_batch(const weft_rewrite_t *r, const weft_summary_t *s, weft_s
   weft_strbuf_putc(out, '\n');
 }
 
+/* Do both read the same? Of Counts, which elements count rows is not shown. */
+static bool are_alike(const weft_axis_sharding_t *a, const weft_axis_sharding_t *b) {
+  return weft_axis_sharding_eq(a, b) || (a->kind == WEFT_SHARDING_COUNTS && b->kind == WEFT_SHARDING_COUNTS);
+}
+
 static bool is_first_alike(const weft_rewrite_t *r, int i) {
   for (int k = 0; k < i; k++) {
-    if (weft_axis_sharding_eq(&r->shardings[k].data, &r->shardings[i].data)) return false;
+    if (are_alike(&r->shardings[k].data, &r->shardings[i].data)) return false;
   }
   return true;
 }
@@ -97,7 +102,7 @@ static void print_shardings(const weft_rewrite_t *r, weft_strbuf_t *out) {
     const weft_axis_sharding_t *s = &r->shardings[i].data;
     int n = 0;
     if (num_shown == SHOWN_SHARDINGS || !is_first_alike(r, i)) continue;
-    for (int k = i; k < r->num_shardings; k++) n += weft_axis_sharding_eq(s, &r->shardings[k].data);
+    for (int k = i; k < r->num_shardings; k++) n += are_alike(s, &r->shardings[k].data);
     weft_strbuf_printf(out, "%s%d ", num_shown++ == 0 ? "" : "; ", n);
     weft_axis_sharding_print(s, out);
   }
