@@ -1,5 +1,5 @@
-/* ops/batch_rule.h - how an op treats rows of a batch that lie on several replicas, where its flags do not
- * say it.
+/* ops/batch_rule.h - how an op treats rows of a batch that lie on several replicas, where neither its flags
+ * nor its factor notation (ops/factors.h) say it.
  *
  * Part of an op's record. What each rule does is in sharding/data, in the function of its name.
  */
@@ -7,8 +7,9 @@
 #define WEFT_OPS_BATCH_RULE_H_
 
 typedef enum weft_batch_rule {
-  WEFT_BATCH_BY_FLAGS, /* what the flags say: elementwise, an update, control flow, a placeholder; else the op
-                          runs once, on what all replicas have together: always right, and slow */
+  WEFT_BATCH_BY_FLAGS, /* what the factor notation says, or the flags: elementwise, an update, control flow, a
+                          placeholder; else the op runs once, on what all replicas have together: always
+                          right, and slow */
   /* elements, one by one */
   WEFT_BATCH_ELEMENTWISE, /* as the flags WEFT_OP_LINEAR_IN and linear_together say */
   WEFT_BATCH_SAME_SHAPES, /* ... operands are of one shape, so that a rank that is not known does no harm */
@@ -25,14 +26,7 @@ typedef enum weft_batch_rule {
   WEFT_BATCH_CHECK,      /* looks at its inputs */
   WEFT_BATCH_PRINT,      /* passes input 0 on and shows the others, once */
   WEFT_BATCH_PRINT_TEXT, /* shows its inputs, once */
-  /* examples, each by itself */
-  WEFT_BATCH_EXAMPLES,          /* rows along dimension 0 */
-  WEFT_BATCH_EXAMPLES_FILTER,   /* ... input 1 is a factor of all: a filter */
-  WEFT_BATCH_EXAMPLES_OF_SHAPE, /* ... input 0 is the shape of the output */
-  WEFT_BATCH_EXAMPLES_LABELS,   /* ... of all inputs but scalars, whatever their type */
-  WEFT_BATCH_POOL_WITH_INDICES, /* ... with numbers of pixels */
-  WEFT_BATCH_ROWS,              /* along any dimension but the last */
-  WEFT_BATCH_MATRICES,          /* along any dimension but the last two */
+  /* batch normalisation, over the rows that a replica has */
   WEFT_BATCH_BATCH_NORM,
   WEFT_BATCH_BATCH_NORM_GRAD,
   /* contractions and reductions */
