@@ -2,7 +2,7 @@
  *
  * The ranks are children made by fork before anything of gRPC has started, so that
  * the program itself stays clean for the next benchmark. Between rounds there is a
- * barrier; what is timed is rank 0's call, whose end needs everybody's data.
+ * barrier; what is timed is rank 0's call, which ends when the data of all ranks has arrived.
  */
 #include "benchmarks/allreduce.h"
 
@@ -22,11 +22,11 @@
 
 enum { RANKS = 4, MAX_RANKS = 16, TENSORS = 100, TENSOR_FLOATS = 1024, TIMEOUT_MS = 60000 };
 
-typedef struct job {
+typedef struct allreduce_bench {
   int size, rounds;
   long count; /* of floats; 0: the tensors, fused and one by one */
   char addresses[MAX_RANKS][32];
-} job_t;
+} allreduce_bench_t;
 
 static weft_status_t *end_of(const TF_Status *s) {
   return TF_GetCode(s) == TF_OK ? NULL
@@ -49,8 +49,8 @@ static weft_status_t *check(const float *x, long count, int size) {
 }
 
 /* Rounds of one large all-reduce; the first one, which connects, is not counted. */
-static weft_status_t *reduce_large(WEFT_CollectiveGroup *g, const job_t *j, float *x, double *seconds,
-                                   TF_Status *s) {
+static weft_status_t *reduce_large(WEFT_CollectiveGroup *g, const allreduce_bench_t *j, float *x,
+                                   double *seconds, TF_Status *s) {
   int rank = WEFT_CollectiveRank(g);
   for (int r = -1; r < j->rounds; r++) {
     fill(x, j->count, rank);
@@ -85,8 +85,8 @@ static weft_status_t *reduce_tensors(WEFT_CollectiveGroup *g, bool is_fused, flo
   return end_of(s);
 }
 
-static weft_status_t *race_tensors(WEFT_CollectiveGroup *g, const job_t *j, float *x, double *seconds,
-                                   TF_Status *s) {
+static weft_status_t *race_tensors(WEFT_CollectiveGroup *g, const allreduce_bench_t *j, float *x,
+                                   double *seconds, TF_Status *s) {
   float *buffer = weft_calloc((size_t)TENSORS * TENSOR_FLOATS, sizeof *buffer);
   if (buffer == NULL) return WEFT_NO_MEMORY("the buffer");
   weft_status_t *status = NULL;
@@ -103,7 +103,7 @@ static weft_status_t *race_tensors(WEFT_CollectiveGroup *g, const job_t *j, floa
   return status;
 }
 
-static weft_status_t *be_rank(const job_t *j, int rank, double *seconds) {
+static weft_status_t *be_rank(const allreduce_bench_t *j, int rank, double *seconds) {
   const char *addresses[MAX_RANKS];
   for (int i = 0; i < j->size; i++) addresses[i] = j->addresses[i];
   WEFT_CollectiveGroupOptions o = {.timeout_ms = TIMEOUT_MS};
@@ -115,7 +115,7 @@ static weft_status_t *be_rank(const job_t *j, int rank, double *seconds) {
   if (status == NULL && x == NULL) status = WEFT_NO_MEMORY("%zu floats", count);
   if (status == NULL)
     status = j->count > 0 ? reduce_large(g, j, x, seconds, s) : race_tensors(g, j, x, seconds, s);
-  if (status == NULL) { /* nobody leaves before all are done */
+  if (status == NULL) { /* no rank leaves before all are done */
     WEFT_Barrier(g, NULL, s);
     status = end_of(s);
   }
@@ -127,7 +127,7 @@ static weft_status_t *be_rank(const job_t *j, int rank, double *seconds) {
 
 /* ---- the processes ---- */
 
-static weft_status_t *find_ports(job_t *j) {
+static weft_status_t *find_ports(allreduce_bench_t *j) {
   int fds[MAX_RANKS], n = 0;
   weft_status_t *s = NULL;
   while (n < j->size && s == NULL) { /* all at once, so that none is given twice */
@@ -144,7 +144,7 @@ static weft_status_t *find_ports(job_t *j) {
   return s;
 }
 
-static pid_t start_rank(const job_t *j, int rank, int to, double *seconds, size_t num_seconds) {
+static pid_t start_rank(const allreduce_bench_t *j, int rank, int to, double *seconds, size_t num_seconds) {
   pid_t child = fork();
   if (child != 0) return child;
   setenv("WEFT_LOG_LEVEL", "error", 1); /* that a rank leaves in the end is no news */
@@ -157,7 +157,7 @@ static pid_t start_rank(const job_t *j, int rank, int to, double *seconds, size_
 }
 
 /* `seconds`: `num_seconds` of them, rank 0's. */
-static weft_status_t *run(job_t *j, double *seconds, size_t num_seconds) {
+static weft_status_t *run(allreduce_bench_t *j, double *seconds, size_t num_seconds) {
   int tell[2];
   pid_t children[MAX_RANKS];
   WEFT_RETURN_IF_ERROR(find_ports(j));
@@ -183,7 +183,7 @@ static int compare(const void *a, const void *b) {
 weft_status_t *weft_bench_allreduce(int size, long count, int rounds, double *out_seconds) {
   if (size < 1 || size > MAX_RANKS || count < 1 || rounds < 1)
     return WEFT_ERROR(INVALID_ARGUMENT, "%d ranks, %ld floats", size, count);
-  job_t j = {.size = size, .rounds = rounds, .count = count};
+  allreduce_bench_t j = {.size = size, .rounds = rounds, .count = count};
   return run(&j, out_seconds, (size_t)rounds);
 }
 
@@ -201,7 +201,7 @@ weft_status_t *weft_bench_allreduce_fused(const weft_bench_options_t *o, double 
   enum { MAX_ROUNDS = 21 };
   double seconds[2 * MAX_ROUNDS], each[2][MAX_ROUNDS];
   int rounds = o->is_quick ? 3 : MAX_ROUNDS;
-  job_t j = {.size = RANKS, .rounds = rounds};
+  allreduce_bench_t j = {.size = RANKS, .rounds = rounds};
   WEFT_RETURN_IF_ERROR(run(&j, seconds, (size_t)rounds * 2));
   for (int r = 0; r < rounds * 2; r++) each[r % 2][r / 2] = seconds[r]; /* fused, one by one */
   for (int k = 0; k < 2; k++) qsort(each[k], (size_t)rounds, sizeof(double), compare);

@@ -135,15 +135,15 @@ static void take_down(two_tasks_t *t) {
 
 /* ---- the measurement ---- */
 
-typedef struct answer {
+typedef struct nodes_answer {
   weft_mutex_t mu;
   weft_cond_t ended;
   bool is_done; /* guarded by mu, as all below */
   weft_status_t *status;
   char session[64];
-} answer_t;
+} nodes_answer_t;
 
-static void end(answer_t *a, weft_status_t *status) {
+static void end(nodes_answer_t *a, weft_status_t *status) {
   weft_mutex_lock(&a->mu);
   a->status = status;
   a->is_done = true;
@@ -153,7 +153,7 @@ static void end(answer_t *a, weft_status_t *status) {
 
 static void created(void *arg, weft_status_t *status, weft_str_t session, int64_t version) {
   (void)version;
-  answer_t *a = arg;
+  nodes_answer_t *a = arg;
   snprintf(a->session, sizeof a->session, "%.*s", WEFT_STR_ARGS(session));
   end(a, status);
 }
@@ -163,7 +163,7 @@ static void made(void *arg, weft_status_t *status, int64_t handle) {
   end(arg, status);
 }
 
-static weft_status_t *await(answer_t *a) {
+static weft_status_t *await(nodes_answer_t *a) {
   weft_mutex_lock(&a->mu);
   while (!a->is_done) weft_cond_wait(&a->ended, &a->mu); /* woken by end() */
   a->is_done = false;
@@ -172,7 +172,7 @@ static weft_status_t *await(answer_t *a) {
 }
 
 static weft_status_t *measure(two_tasks_t *t, weft_str_t graph, double *out_seconds, double *out_create) {
-  answer_t a = {.is_done = false};
+  nodes_answer_t a = {.is_done = false};
   weft_mutex_init(&a.mu);
   weft_cond_init(&a.ended);
   weft_create_session_t create = {.graph_def = graph, .config = WEFT_STR("")};

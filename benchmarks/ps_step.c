@@ -2,7 +2,7 @@
  * twice per worker.
  *
  * The single-device training graph is rewritten by the strategy parameter_server
- * (async) and run on three `weft server` processes, a client thread per lane.
+ * (async) and run on three `weft server` processes, a client thread per worker loop.
  * benchmarks/compare_tensorflow runs the same on TensorFlow's servers.
  */
 #define _GNU_SOURCE
@@ -171,17 +171,17 @@ static void stop(cluster_t *c) {
   }
 }
 
-/* ---- lanes ---- */
+/* ---- worker loops ---- */
 
-typedef struct lane {
-  const weft_lane_t *l;
+typedef struct worker_loop {
+  const weft_worker_loop_t *l;
   TF_Graph *graph; /* owned, as all below */
   TF_Session *session;
   TF_Tensor *values[2];
   TF_Status *status;
   int steps;
   pthread_t thread;
-} lane_t;
+} worker_loop_t;
 
 static weft_status_t *outcome(const TF_Status *s) {
   return TF_GetCode(s) == TF_OK
@@ -189,70 +189,70 @@ static weft_status_t *outcome(const TF_Status *s) {
              : weft_status_from_wire((int)TF_GetCode(s), TF_Message(s), strlen(TF_Message(s)));
 }
 
-static weft_status_t *open_lane(lane_t *lane, const weft_lane_t *l, weft_str_t def, int port) {
+static weft_status_t *open_loop(worker_loop_t *loop, const weft_worker_loop_t *l, weft_str_t def, int port) {
   const int64_t dims[2] = {ROWS, SIDE};
   char target[64];
-  *lane = (lane_t){.l = l, .graph = TF_NewGraph(), .status = TF_NewStatus()};
+  *loop = (worker_loop_t){.l = l, .graph = TF_NewGraph(), .status = TF_NewStatus()};
   snprintf(target, sizeof target, "grpc://127.0.0.1:%d", port);
   TF_Buffer *bytes = TF_NewBufferFromString(def.data, def.length);
   TF_ImportGraphDefOptions *how = TF_NewImportGraphDefOptions();
   TF_SessionOptions *options = TF_NewSessionOptions();
-  TF_GraphImportGraphDef(lane->graph, bytes, how, lane->status);
+  TF_GraphImportGraphDef(loop->graph, bytes, how, loop->status);
   TF_SetTarget(options, target);
-  if (TF_GetCode(lane->status) == TF_OK) lane->session = TF_NewSession(lane->graph, options, lane->status);
+  if (TF_GetCode(loop->status) == TF_OK) loop->session = TF_NewSession(loop->graph, options, loop->status);
   TF_DeleteSessionOptions(options);
   TF_DeleteImportGraphDefOptions(how);
   TF_DeleteBuffer(bytes);
   for (int i = 0; i < 2; i++) {
-    lane->values[i] = TF_AllocateTensor(TF_FLOAT, dims, 2, (size_t)ROWS * SIDE * sizeof(float));
-    float *to = lane->values[i] == NULL ? NULL : TF_TensorData(lane->values[i]);
+    loop->values[i] = TF_AllocateTensor(TF_FLOAT, dims, 2, (size_t)ROWS * SIDE * sizeof(float));
+    float *to = loop->values[i] == NULL ? NULL : TF_TensorData(loop->values[i]);
     for (int k = 0; to != NULL && k < ROWS * SIDE; k++) to[k] = (float)(k % 7) / 7;
     if (to == NULL) return WEFT_NO_MEMORY("a batch");
   }
-  return outcome(lane->status);
+  return outcome(loop->status);
 }
 
-static void close_lane(lane_t *lane) {
+static void close_loop(worker_loop_t *loop) {
   TF_Status *s = TF_NewStatus();
-  if (lane->session != NULL) TF_DeleteSession(lane->session, s);
-  if (lane->graph != NULL) TF_DeleteGraph(lane->graph);
+  if (loop->session != NULL) TF_DeleteSession(loop->session, s);
+  if (loop->graph != NULL) TF_DeleteGraph(loop->graph);
   for (int i = 0; i < 2; i++) {
-    if (lane->values[i] != NULL) TF_DeleteTensor(lane->values[i]);
+    if (loop->values[i] != NULL) TF_DeleteTensor(loop->values[i]);
   }
-  if (lane->status != NULL) TF_DeleteStatus(lane->status);
+  if (loop->status != NULL) TF_DeleteStatus(loop->status);
   TF_DeleteStatus(s);
 }
 
-static void run_target(lane_t *lane, weft_str_t target, bool is_fed) {
-  TF_Operation *op = TF_GraphOperationByName(lane->graph, target.data);
+static void run_target(worker_loop_t *loop, weft_str_t target, bool is_fed) {
+  TF_Operation *op = TF_GraphOperationByName(loop->graph, target.data);
   TF_Output feeds[2];
   for (int i = 0; i < 2; i++)
-    feeds[i] = (TF_Output){TF_GraphOperationByName(lane->graph, lane->l->feeds.items[i].data), 0};
+    feeds[i] = (TF_Output){TF_GraphOperationByName(loop->graph, loop->l->feeds.items[i].data), 0};
   const TF_Operation *const targets[1] = {op};
-  TF_SessionRun(lane->session, NULL, feeds, lane->values, is_fed ? 2 : 0, NULL, NULL, 0, targets, 1, NULL,
-                lane->status);
+  TF_SessionRun(loop->session, NULL, feeds, loop->values, is_fed ? 2 : 0, NULL, NULL, 0, targets, 1, NULL,
+                loop->status);
 }
 
 static void *run_steps(void *arg) {
-  lane_t *lane = arg;
-  for (int i = 0; i < lane->steps && TF_GetCode(lane->status) == TF_OK; i++)
-    run_target(lane, lane->l->targets.items[0], true);
+  worker_loop_t *loop = arg;
+  for (int i = 0; i < loop->steps && TF_GetCode(loop->status) == TF_OK; i++)
+    run_target(loop, loop->l->targets.items[0], true);
   return NULL;
 }
 
 /* Milliseconds per step, both workers at once. */
-static weft_status_t *measure(lane_t *lanes, int steps, double *out_ms) {
+static weft_status_t *measure(worker_loop_t *loops, int steps, double *out_ms) {
   weft_status_t *s = NULL;
   int64_t began = weft_clock_ns();
   int started = 0;
   for (; started < WORKERS; started++) {
-    lanes[started].steps = steps;
-    if (pthread_create(&lanes[started].thread, NULL, run_steps, &lanes[started]) != 0) break;
+    loops[started].steps = steps;
+    if (pthread_create(&loops[started].thread, NULL, run_steps, &loops[started]) != 0) break;
   }
   if (started < WORKERS) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot start a thread");
   for (int i = 0; i < started; i++) {
-    pthread_join(lanes[i].thread, NULL);
-    s = weft_status_join(s, outcome(lanes[i].status));
+    pthread_join(loops[i].thread, NULL);
+    s = weft_status_join(s, outcome(loops[i].status));
   }
   *out_ms = (double)(weft_clock_ns() - began) / 1e6 / steps;
   return s;
@@ -263,13 +263,13 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static weft_status_t *train(lane_t *lanes, bool is_quick, double *out_value) {
+static weft_status_t *train(worker_loop_t *loops, bool is_quick, double *out_value) {
   double ms[ROUNDS];
   int rounds = is_quick ? 3 : ROUNDS;
-  run_target(&lanes[0], WEFT_STR("init"), false);
-  WEFT_RETURN_IF_ERROR(outcome(lanes[0].status));
-  WEFT_RETURN_IF_ERROR(measure(lanes, 2, &ms[0])); /* registers graphs, warms caches */
-  for (int i = 0; i < rounds; i++) WEFT_RETURN_IF_ERROR(measure(lanes, 3, &ms[i]));
+  run_target(&loops[0], WEFT_STR("init"), false);
+  WEFT_RETURN_IF_ERROR(outcome(loops[0].status));
+  WEFT_RETURN_IF_ERROR(measure(loops, 2, &ms[0])); /* registers graphs, warms caches */
+  for (int i = 0; i < rounds; i++) WEFT_RETURN_IF_ERROR(measure(loops, 3, &ms[i]));
   qsort(ms, (size_t)rounds, sizeof ms[0], compare);
   *out_value = ms[rounds / 2];
   return NULL;
@@ -277,17 +277,17 @@ static weft_status_t *train(lane_t *lanes, bool is_quick, double *out_value) {
 
 weft_status_t *weft_bench_ps_step_100mb(const weft_bench_options_t *o, double *out_value) {
   cluster_t c = {{0}, {0}};
-  lane_t lanes[WORKERS] = {{0}};
+  worker_loop_t loops[WORKERS] = {{0}};
   weft_rewrite_t r = {.arena = WEFT_ARENA_INIT};
   weft_strbuf_t def = WEFT_STRBUF_INIT;
   weft_status_t *s = rewrite(&r);
   if (s == NULL) s = weft_graph_export(r.graph, false, &def);
   if (s == NULL) s = start(o, &c);
   for (int i = 0; i < WORKERS && s == NULL; i++) {
-    s = open_lane(&lanes[i], &r.lanes[i], weft_str_of(def.data, def.length), c.ports[i + 1]);
+    s = open_loop(&loops[i], &r.loops[i], weft_str_of(def.data, def.length), c.ports[i + 1]);
   }
-  if (s == NULL) s = train(lanes, o->is_quick, out_value);
-  for (int i = 0; i < WORKERS; i++) close_lane(&lanes[i]);
+  if (s == NULL) s = train(loops, o->is_quick, out_value);
+  for (int i = 0; i < WORKERS; i++) close_loop(&loops[i]);
   stop(&c);
   weft_strbuf_deinit(&def);
   weft_rewrite_deinit(&r);

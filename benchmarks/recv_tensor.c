@@ -229,25 +229,27 @@ static weft_status_t *receive_tensors(size_t bytes, int times, const int *ports,
 
 /* ---- the processes ---- */
 
-typedef struct job {
+typedef struct recv_bench {
   size_t bytes;
   int times;
   int ports[2]; /* of the sender */
-} job_t;
+} recv_bench_t;
 
-static weft_status_t *be_sender(job_t *j, int to, int until) { return send_tensors(j->bytes, to, until); }
-static weft_status_t *be_receiver(job_t *j, int to, int until) {
+static weft_status_t *be_sender(recv_bench_t *j, int to, int until) {
+  return send_tensors(j->bytes, to, until);
+}
+static weft_status_t *be_receiver(recv_bench_t *j, int to, int until) {
   (void)until;
   double share = 0;
   WEFT_RETURN_IF_ERROR(receive_tensors(j->bytes, j->times, j->ports, &share));
-  return write_all(to, &share, sizeof share) ? NULL : WEFT_ERROR(INTERNAL, "nobody waits for the result");
+  return write_all(to, &share, sizeof share) ? NULL : WEFT_ERROR(INTERNAL, "the result cannot be written");
 }
 
 /* Both ends are children: gRPC does not survive a fork, so this process must not use it, and may then run the
  * next benchmark. Reads `n` bytes of what the child has to say; the child then waits until *stop is closed.
  */
-static weft_status_t *start_child(weft_status_t *(*be)(job_t *, int, int), job_t *j, void *says, size_t n,
-                                  pid_t *child, int *stop) {
+static weft_status_t *start_child(weft_status_t *(*be)(recv_bench_t *, int, int), recv_bench_t *j, void *says,
+                                  size_t n, pid_t *child, int *stop) {
   int tell[2], until[2];
   if (pipe(tell) != 0) return WEFT_ERROR(INTERNAL, "cannot make a pipe: %d", errno);
   if (pipe(until) != 0) {
@@ -278,7 +280,7 @@ static void end_child(pid_t child, int stop) {
 }
 
 static weft_status_t *run(size_t bytes, int times, double *out_value) {
-  job_t job = {.bytes = bytes, .times = times};
+  recv_bench_t job = {.bytes = bytes, .times = times};
   pid_t sender = -1, receiver = -1;
   int stop_sender = -1, stop_receiver = -1;
   weft_status_t *s = start_child(be_sender, &job, job.ports, sizeof job.ports, &sender, &stop_sender);

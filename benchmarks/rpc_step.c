@@ -84,22 +84,22 @@ static weft_status_t *read_graph(const char *path, weft_strbuf_t *b) {
 
 /* ---- the steps ---- */
 
-typedef struct answer {
+typedef struct step_answer {
   weft_status_t *status;
   char session[64];
-} answer_t;
+} step_answer_t;
 
 static void on_session(void *arg, weft_status_t *status, weft_str_t session, int64_t version) {
   (void)version;
-  answer_t *a = arg;
+  step_answer_t *a = arg;
   a->status = status;
   if (status == NULL) snprintf(a->session, sizeof a->session, "%.*s", WEFT_STR_ARGS(session));
 }
 static void on_step(void *arg, weft_status_t *status, weft_run_step_result_t *result) {
-  ((answer_t *)arg)->status = status;
+  ((step_answer_t *)arg)->status = status;
   for (int i = 0; result != NULL && i < result->num_fetches; i++) weft_tensor_release(result->fetches[i]);
 }
-static void on_closed(void *arg, weft_status_t *status) { ((answer_t *)arg)->status = status; }
+static void on_closed(void *arg, weft_status_t *status) { ((step_answer_t *)arg)->status = status; }
 
 static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -109,7 +109,7 @@ static int compare(const void *a, const void *b) {
 static weft_status_t *time_steps(weft_master_client_t *m, const weft_run_step_t *run,
                                  const weft_rpc_step_t *step, weft_rpc_step_result_t *out) {
   double *us = weft_calloc((size_t)step->steps, sizeof *us), sum = 0;
-  answer_t a = {.status = NULL};
+  step_answer_t a = {.status = NULL};
   if (us == NULL) return WEFT_NO_MEMORY("%d times", step->steps);
   for (int i = -step->warmup; i < step->steps && a.status == NULL; i++) {
     int64_t begin = weft_clock_ns();
@@ -144,7 +144,7 @@ static weft_status_t *run_session(weft_master_client_t *m, const weft_rpc_step_t
   bool is_default = step->num_feeds + step->num_fetches + step->num_targets == 0;
   weft_named_tensor_t feeds[WEFT_RPC_STEP_MAX_NAMES] = {{{NULL, 0}, NULL}};
   weft_str_t fetches[WEFT_RPC_STEP_MAX_NAMES], targets[WEFT_RPC_STEP_MAX_NAMES] = {WEFT_STR("noop")};
-  answer_t a = {.status = NULL};
+  step_answer_t a = {.status = NULL};
   weft_create_session_t create = {.graph_def = graph, .target = weft_str(step->master)};
   m->ops->create_session(m, &create, NULL, on_session, &a);
   weft_status_t *s = a.status;

@@ -8,23 +8,23 @@
 
 enum { BATCHES = 31 };
 
-typedef struct step {
+typedef struct bench_step {
   TF_Status *status;
   TF_Graph *graph;
   TF_SessionOptions *options;
   TF_Session *session;
   TF_Tensor *value;
   TF_Output x, y;
-} step_t;
+} bench_step_t;
 
 static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-static bool ok(const step_t *k) { return TF_GetCode(k->status) == TF_OK; }
+static bool ok(const bench_step_t *k) { return TF_GetCode(k->status) == TF_OK; }
 
-static void build(step_t *k) {
+static void build(bench_step_t *k) {
   k->status = TF_NewStatus();
   k->graph = TF_NewGraph();
   k->options = TF_NewSessionOptions();
@@ -41,7 +41,7 @@ static void build(step_t *k) {
   k->session = TF_NewSession(k->graph, k->options, k->status);
 }
 
-static void take_down(step_t *k) {
+static void take_down(bench_step_t *k) {
   TF_Status *ignored = TF_NewStatus();
   if (k->session != NULL) TF_DeleteSession(k->session, ignored);
   TF_DeleteStatus(ignored);
@@ -51,7 +51,7 @@ static void take_down(step_t *k) {
   TF_DeleteStatus(k->status);
 }
 
-static bool run(step_t *k, int n) {
+static bool run(bench_step_t *k, int n) {
   for (int i = 0; i < n && ok(k); i++) {
     TF_Tensor *out = NULL;
     TF_SessionRun(k->session, NULL, &k->x, &k->value, 1, &k->y, &out, 1, NULL, 0, NULL, k->status);
@@ -61,7 +61,7 @@ static bool run(step_t *k, int n) {
 }
 
 weft_status_t *weft_bench_local_step(const weft_bench_options_t *o, double *out_value) {
-  step_t k = {.session = NULL};
+  bench_step_t k = {.session = NULL};
   double us[BATCHES];
   int steps = o->is_quick ? 100 : 5000;
   build(&k);

@@ -38,7 +38,7 @@ static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a session"); }
 /* ---- waiting ---- */
 
 /* An answer that a caller waits for. */
-typedef struct answer {
+typedef struct pending_answer {
   weft_mutex_t mu;
   weft_cond_t came;
   bool is_here;          /* guarded by mu; the rest is written before it is set */
@@ -50,15 +50,15 @@ typedef struct answer {
   int num_fetches;
   weft_strbuf_t *metadata; /* borrowed; may be NULL */
   weft_device_list_t devices;
-} answer_t;
+} pending_answer_t;
 
-static void expect(answer_t *a) {
+static void expect(pending_answer_t *a) {
   memset(a, 0, sizeof *a);
   weft_mutex_init(&a->mu);
   weft_cond_init(&a->came);
 }
 
-static void deliver(answer_t *a, weft_status_t *status) {
+static void deliver(pending_answer_t *a, weft_status_t *status) {
   weft_mutex_lock(&a->mu);
   a->status = status;
   a->is_here = true;
@@ -66,8 +66,8 @@ static void deliver(answer_t *a, weft_status_t *status) {
   weft_mutex_unlock(&a->mu);
 }
 
-/* Who wakes us: deliver(), which every call of a master reaches once. */
-static weft_status_t *await(answer_t *a) {
+/* Woken by deliver(), which every call of a master reaches once. */
+static weft_status_t *await(pending_answer_t *a) {
   weft_mutex_lock(&a->mu);
   while (!a->is_here) weft_cond_wait(&a->came, &a->mu);
   weft_mutex_unlock(&a->mu);
@@ -79,7 +79,7 @@ static weft_status_t *await(answer_t *a) {
 static void done(void *arg, weft_status_t *status) { deliver(arg, status); }
 
 static void got_session(void *arg, weft_status_t *status, weft_str_t session, int64_t version) {
-  answer_t *a = arg;
+  pending_answer_t *a = arg;
   if (status == NULL) {
     a->text = weft_strndup(session.data, session.length);
     a->text_length = session.length;
@@ -90,14 +90,14 @@ static void got_session(void *arg, weft_status_t *status, weft_str_t session, in
 }
 
 static void got_number(void *arg, weft_status_t *status, int64_t number) {
-  ((answer_t *)arg)->number = number;
+  ((pending_answer_t *)arg)->number = number;
   deliver(arg, status);
 }
 
 static void got_text(void *arg, weft_status_t *status, weft_str_t text) { got_session(arg, status, text, 0); }
 
 static void got_fetches(void *arg, weft_status_t *status, weft_run_step_result_t *result) {
-  answer_t *a = arg;
+  pending_answer_t *a = arg;
   if (status == NULL) {
     for (int i = 0; i < result->num_fetches; i++) {
       if (i < a->num_fetches) {
@@ -112,7 +112,7 @@ static void got_fetches(void *arg, weft_status_t *status, weft_run_step_result_t
 }
 
 static void got_devices(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
-  answer_t *a = arg;
+  pending_answer_t *a = arg;
   for (int i = 0; status == NULL && i < devices->n; i++)
     status = weft_device_list_add(&a->devices, &devices->devices[i]);
   deliver(a, status);
@@ -252,7 +252,7 @@ static weft_status_t *need_session(weft_connection_t *c, weft_str_t *out) {
 }
 
 static weft_status_t *close_at_master(weft_connection_t *c, weft_str_t session) {
-  answer_t a;
+  pending_answer_t a;
   expect(&a);
   c->master->ops->close_session(c->master, session, done, &a);
   return told(c, await(&a));
@@ -264,7 +264,7 @@ static weft_status_t *create_session(weft_connection_t *c, weft_str_t graph_def)
                              .target = weft_str(c->target)};
   if (!c->is_local && c->presence == NULL) WEFT_RETURN_IF_ERROR(weft_presence_start(c->master, &c->presence));
   if (!c->is_local) r.client = weft_presence_id(c->presence);
-  answer_t a;
+  pending_answer_t a;
   expect(&a);
   c->master->ops->create_session(c->master, &r, c->canceller, got_session, &a);
   WEFT_RETURN_IF_ERROR(await(&a));
@@ -285,7 +285,7 @@ weft_status_t *weft_connection_extend(weft_connection_t *c, weft_str_t graph_def
   if (is_closed) return closed(c);
   if (session.data == NULL) return told(c, create_session(c, graph_def));
   const weft_extend_session_t r = {.session = session, .graph_def = graph_def, .current_version = version};
-  answer_t a;
+  pending_answer_t a;
   expect(&a);
   c->master->ops->extend_session(c->master, &r, c->canceller, got_number, &a);
   weft_status_t *s = await(&a);
@@ -301,7 +301,7 @@ weft_status_t *weft_connection_run(weft_connection_t *c, weft_run_step_t *r, wef
   WEFT_RETURN_IF_ERROR(need_session(c, &r->session));
   if (!c->is_local) r->request_id = (int64_t)weft_random_id();
   if (r->options.timeout_ms == 0) r->options.timeout_ms = c->options.timeout_ms;
-  answer_t a;
+  pending_answer_t a;
   expect(&a);
   a.fetches = out_fetches;
   a.num_fetches = r->num_fetches;
@@ -314,7 +314,7 @@ weft_status_t *weft_connection_partial_setup(weft_connection_t *c, weft_partial_
                                              char **out_handle) {
   WEFT_RETURN_IF_ERROR(need_session(c, &r->session));
   if (!c->is_local) r->request_id = (int64_t)weft_random_id();
-  answer_t a;
+  pending_answer_t a;
   expect(&a);
   c->master->ops->partial_run_setup(c->master, r, c->canceller, got_text, &a);
   weft_status_t *s = await(&a);
@@ -326,7 +326,7 @@ weft_status_t *weft_connection_list_devices(weft_connection_t *c, weft_device_li
   if (!weft_connection_has_session(c)) WEFT_RETURN_IF_ERROR(weft_connection_extend(c, WEFT_STR("")));
   weft_str_t session;
   WEFT_RETURN_IF_ERROR(need_session(c, &session));
-  answer_t a;
+  pending_answer_t a;
   expect(&a);
   c->master->ops->list_devices(c->master, session, c->canceller, got_devices, &a);
   weft_status_t *s = await(&a);
@@ -339,7 +339,7 @@ weft_status_t *weft_connection_list_devices(weft_connection_t *c, weft_device_li
 }
 
 weft_status_t *weft_connection_reset(weft_connection_t *c, const weft_str_t *containers, int n) {
-  answer_t a;
+  pending_answer_t a;
   expect(&a);
   c->master->ops->reset(c->master, containers, n, NULL, 0, done, &a);
   return told(c, await(&a));

@@ -1,7 +1,7 @@
 /* client/connection.h - a session at a master, near or far, with calls that wait for their answer.
  *
  * A connection without a target has a worker and a master of its own in this
- * process: its variables are nobody else's, and no network is touched. With
+ * process: its variables are private to it, and no network is touched. With
  * "grpc://host:port" it talks to the master there. The session itself is created
  * by the first graph that is sent.
  */

@@ -7,7 +7,7 @@
 /* Thread-safe. */
 struct TF_DeprecatedSession {
   weft_connection_t *connection;
-  weft_mutex_t extending; /* held by the one who sends a graph */
+  weft_mutex_t extending; /* held while a graph is sent */
 };
 
 static void destroy(TF_DeprecatedSession *s) {

@@ -1,7 +1,7 @@
 /* client/edit.c - changing nodes that are in a graph already: for front ends that patch what they build.
  *
- * A session that has been sent a node does not hear of these changes, as in
- * TensorFlow: whoever changes nodes does so before the first run.
+ * A session that has been sent a node does not see later changes of it, as in TensorFlow: nodes are to be
+ * changed before the first run.
  */
 #include "base/alloc.h"
 #include "client/buffer.h"
@@ -63,7 +63,7 @@ void TF_AddOperationControlInput(TF_Graph *graph, TF_Operation *op, TF_Operation
   weft_status_t *s = weft_graph_add_control(graph->graph, input->node, op->node);
   if (s == NULL && op->node->num_controls > before) s = weft_client_edge_add_locked(graph, input, op, -1, -1);
   weft_mutex_unlock(&graph->mu);
-  weft_status_free(s); /* there is nobody to tell */
+  weft_status_free(s); /* the C API's function cannot report it */
 }
 
 void TF_RemoveAllControlInputs(TF_Graph *graph, TF_Operation *op) {

@@ -8,7 +8,7 @@
 #include "graph/graph_proto.h"
 #include "protos/wire.h"
 
-enum { MAX_NODES = 1 << 16 }; /* more is no constant that anybody waits for */
+enum { MAX_NODES = 1 << 16 }; /* larger subgraphs are not folded */
 
 static bool is_foldable(const weft_node_t *n) {
   const uint32_t never = WEFT_OP_STATEFUL | WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT |

@@ -1,7 +1,6 @@
 /* client/graph.c - the graph object: life, operations, consumers, shapes.
  *
- * Locking: `mu` of a graph is taken before that of a session; nobody calls out
- * with it held.
+ * Locking: `mu` of a graph is taken before that of a session; no callback runs with it held.
  */
 #include "client/graph.h"
 
@@ -148,7 +147,7 @@ weft_status_t *weft_client_graph_sync_locked(TF_Graph *g) {
   for (int id = first; id < end && s == NULL; id++) {
     if (g->operations[id] != NULL) s = add_edges(g, g->operations[id]);
   }
-  if (s != NULL) { /* nobody may remember a node that is about to go */
+  if (s != NULL) { /* drop all edges to the nodes that are about to be removed */
     for (int id = first; id < end; id++) {
       if (g->operations[id] != NULL) remove_edges(g, g->operations[id]);
     }

@@ -1,8 +1,7 @@
 /* client/graph.h - TF_Graph and TF_Operation: our graph, with consumers kept up to date.
  *
- * A TF_Operation stands for one node. It knows who consumes its outputs, which our
- * graphs know only at the consumer, so each node that enters the graph is
- * announced once, by weft_client_graph_sync_locked().
+ * A TF_Operation stands for one node. It lists the consumers of its outputs. Our graphs keep edges only at
+ * the consumer, so each node that enters the graph is announced once, by weft_client_graph_sync_locked().
  */
 #ifndef WEFT_CLIENT_GRAPH_H_
 #define WEFT_CLIENT_GRAPH_H_

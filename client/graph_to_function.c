@@ -15,7 +15,7 @@
 #include "graph/graph_proto.h"
 #include "protos/wire.h"
 
-typedef struct build {
+typedef struct function_build {
   TF_Graph *g;
   const char *name;
   const TF_Output *inputs, *outputs;
@@ -31,7 +31,7 @@ typedef struct build {
   weft_map_t names;   /* by node id + 1: its name in the function, a weft_str_t* */
   weft_map_t tensors; /* by tensor_key(): its name in the function, a weft_str_t* */
   weft_str_t *input_args, *output_args;
-} build_t;
+} function_build_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a function"); }
 
@@ -40,7 +40,7 @@ static uint64_t tensor_key(const weft_node_t *n, int index) {
 }
 static uint64_t node_key(const weft_node_t *n) { return (uint64_t)n->id + 1; }
 
-static weft_str_t *keep(build_t *b, weft_str_t text) {
+static weft_str_t *keep(function_build_t *b, weft_str_t text) {
   weft_str_t *s = weft_arena_alloc(&b->arena, sizeof *s);
   if (s == NULL) return NULL;
   *s = weft_arena_str(&b->arena, text);
@@ -50,7 +50,7 @@ static weft_str_t *keep(build_t *b, weft_str_t text) {
 /* ---- names ---- */
 
 /* Lower case, from the first letter on, '_' for what is no letter or digit. */
-static weft_str_t *normalize(build_t *b, weft_str_t name) {
+static weft_str_t *normalize(function_build_t *b, weft_str_t name) {
   size_t i = 0;
   while (i < name.length && !isalpha((unsigned char)name.data[i])) i++;
   if (i == name.length) return keep(b, WEFT_STR("unknown"));
@@ -63,7 +63,7 @@ static weft_str_t *normalize(build_t *b, weft_str_t name) {
 }
 
 /* `name`, name_0, name_1, ...: the first that is free, which is then taken. */
-static weft_status_t *uniquify(build_t *b, const weft_str_t *name, weft_str_t **out) {
+static weft_status_t *uniquify(function_build_t *b, const weft_str_t *name, weft_str_t **out) {
   if (name == NULL) return no_memory();
   weft_str_t *candidate = keep(b, *name);
   for (int i = 0; candidate != NULL && weft_map_get(&b->used, *candidate) != NULL; i++) {
@@ -77,7 +77,7 @@ static weft_status_t *uniquify(build_t *b, const weft_str_t *name, weft_str_t **
   return weft_map_put(&b->used, *candidate, candidate, NULL);
 }
 
-static weft_status_t *reserve_output_names(build_t *b) {
+static weft_status_t *reserve_output_names(function_build_t *b) {
   for (int i = 0; b->output_names != NULL && i < b->num_outputs; i++) {
     weft_str_t *name = keep(b, weft_str(b->output_names[i]));
     void *old = NULL;
@@ -93,7 +93,7 @@ static weft_status_t *reserve_output_names(build_t *b) {
   return NULL;
 }
 
-static weft_status_t *name_inputs(build_t *b) {
+static weft_status_t *name_inputs(function_build_t *b) {
   b->input_args = weft_arena_calloc(&b->arena, (size_t)b->num_inputs, sizeof *b->input_args);
   if (b->input_args == NULL) return no_memory();
   for (int i = 0; i < b->num_inputs; i++) {
@@ -112,7 +112,7 @@ static weft_status_t *name_inputs(build_t *b) {
   return NULL;
 }
 
-static weft_status_t *name_outputs(build_t *b) {
+static weft_status_t *name_outputs(function_build_t *b) {
   b->output_args = weft_arena_calloc(&b->arena, (size_t)b->num_outputs, sizeof *b->output_args);
   if (b->output_args == NULL) return no_memory();
   for (int i = 0; i < b->num_outputs; i++) {
@@ -137,7 +137,7 @@ static int arg_length(const weft_node_t *n, const weft_arg_def_t *arg) {
   return 0;
 }
 
-static weft_status_t *name_node(build_t *b, const weft_node_t *n) {
+static weft_status_t *name_node(function_build_t *b, const weft_node_t *n) {
   weft_str_t *name = NULL;
   WEFT_RETURN_IF_ERROR(uniquify(b, &n->name, &name));
   WEFT_RETURN_IF_ERROR(weft_map_put_u64(&b->names, node_key(n), name, NULL));
@@ -167,12 +167,13 @@ static void write_arg(weft_strbuf_t *out, uint32_t field, weft_str_t name, int t
   weft_wire_end(out, mark);
 }
 
-static weft_str_t control_name(const build_t *b, int i) {
+static weft_str_t control_name(const function_build_t *b, int i) {
   if (b->control_names != NULL) return weft_str(b->control_names[i]);
   return *(const weft_str_t *)weft_map_get_u64(&b->names, node_key(b->controls[i]->node));
 }
 
-static void write_signature(const build_t *b, weft_str_t name, const char *description, weft_strbuf_t *out) {
+static void write_signature(const function_build_t *b, weft_str_t name, const char *description,
+                            weft_strbuf_t *out) {
   bool is_stateful = false;
   for (int i = 0; i < b->num_body; i++) is_stateful |= (b->body[i]->node->flags & WEFT_OP_STATEFUL) != 0;
   size_t mark = weft_wire_begin(out, 1);
@@ -189,7 +190,7 @@ static void write_signature(const build_t *b, weft_str_t name, const char *descr
   weft_wire_end(out, mark);
 }
 
-static weft_status_t *write_inputs(const build_t *b, const weft_node_t *n, weft_strbuf_t *out) {
+static weft_status_t *write_inputs(const function_build_t *b, const weft_node_t *n, weft_strbuf_t *out) {
   for (int i = 0; i < n->num_inputs; i++) {
     weft_output_t from = n->inputs[i];
     const weft_str_t *name = weft_map_get_u64(&b->tensors, tensor_key(from.node, from.index));
@@ -229,7 +230,7 @@ static weft_status_t *write_attrs(const weft_node_t *n, weft_strbuf_t *out) {
   return NULL;
 }
 
-static weft_status_t *write_body(const build_t *b, weft_strbuf_t *out) {
+static weft_status_t *write_body(const function_build_t *b, weft_strbuf_t *out) {
   for (int i = 0; i < b->num_body; i++) {
     const weft_node_t *n = b->body[i]->node;
     size_t mark = weft_wire_begin(out, 3);
@@ -250,7 +251,7 @@ static void write_entry(weft_strbuf_t *out, uint32_t field, weft_str_t key, weft
   weft_wire_end(out, mark);
 }
 
-static weft_status_t *write_results(const build_t *b, weft_strbuf_t *out) {
+static weft_status_t *write_results(const function_build_t *b, weft_strbuf_t *out) {
   for (int i = 0; i < b->num_outputs; i++) {
     const weft_node_t *n = b->outputs[i].oper->node;
     const weft_str_t *tensor = weft_map_get_u64(&b->tensors, tensor_key(n, b->outputs[i].index));
@@ -275,7 +276,7 @@ static weft_status_t *write_results(const build_t *b, weft_strbuf_t *out) {
 }
 
 /* The shapes of placeholders and what their "_..." attributes say stay with the argument. */
-static weft_status_t *write_arg_attrs(const build_t *b, weft_strbuf_t *out) {
+static weft_status_t *write_arg_attrs(const function_build_t *b, weft_strbuf_t *out) {
   for (int i = 0; i < b->num_inputs; i++) {
     const weft_node_t *n = b->inputs[i].oper->node;
     weft_strbuf_t attrs = WEFT_STRBUF_INIT;
@@ -312,7 +313,7 @@ static weft_status_t *write_arg_attrs(const build_t *b, weft_strbuf_t *out) {
   return NULL;
 }
 
-static weft_status_t *write_function(build_t *b, weft_str_t name, const char *description,
+static weft_status_t *write_function(function_build_t *b, weft_str_t name, const char *description,
                                      weft_strbuf_t *out) {
   write_signature(b, name, description, out);
   WEFT_RETURN_IF_ERROR(write_body(b, out));
@@ -323,7 +324,8 @@ static weft_status_t *write_function(build_t *b, weft_str_t name, const char *de
 
 /* ---- what belongs to the function ---- */
 
-static weft_status_t *check_tensors(const build_t *b, const TF_Output *all, int n, const char *what) {
+static weft_status_t *check_tensors(const function_build_t *b, const TF_Output *all, int n,
+                                    const char *what) {
   for (int i = 0; i < n; i++) {
     TF_Output o = all[i];
     if (o.oper == NULL || o.oper->graph != b->g || o.index < 0 || o.index >= o.oper->node->num_outputs) {
@@ -342,7 +344,7 @@ static weft_status_t *check_tensors(const build_t *b, const TF_Output *all, int 
 }
 
 /* Without a list: all nodes but those that stand for the inputs. */
-static weft_status_t *choose_body(build_t *b, int num_opers, const TF_Operation *const *opers)
+static weft_status_t *choose_body(function_build_t *b, int num_opers, const TF_Operation *const *opers)
     WEFT_REQUIRES(b->g->mu) {
   if (num_opers >= 0) {
     b->body = opers;
@@ -368,8 +370,9 @@ static weft_status_t *choose_body(build_t *b, int num_opers, const TF_Operation 
   return NULL;
 }
 
-static weft_status_t *build(build_t *b, bool append_hash, int num_opers, const TF_Operation *const *opers,
-                            const char *description, weft_strbuf_t *out) WEFT_REQUIRES(b->g->mu) {
+static weft_status_t *build(function_build_t *b, bool append_hash, int num_opers,
+                            const TF_Operation *const *opers, const char *description, weft_strbuf_t *out)
+    WEFT_REQUIRES(b->g->mu) {
   WEFT_RETURN_IF_ERROR(check_tensors(b, b->inputs, b->num_inputs, "Input"));
   WEFT_RETURN_IF_ERROR(check_tensors(b, b->outputs, b->num_outputs, "Output"));
   WEFT_RETURN_IF_ERROR(reserve_output_names(b));
@@ -400,16 +403,16 @@ TF_Function *TF_GraphToFunctionWithControlOutputs(
     const TF_Operation *const *control_outputs, const char *const *control_output_names,
     const TF_FunctionOptions *opts, const char *description, TF_Status *status) {
   (void)opts; /* the type has no fields */
-  build_t b = {.g = (TF_Graph *)(uintptr_t)fn_body,
-               .name = fn_name,
-               .inputs = inputs,
-               .outputs = outputs,
-               .output_names = output_names,
-               .num_inputs = ninputs,
-               .num_outputs = noutputs,
-               .controls = control_outputs,
-               .control_names = control_output_names,
-               .num_controls = ncontrol_outputs};
+  function_build_t b = {.g = (TF_Graph *)(uintptr_t)fn_body,
+                        .name = fn_name,
+                        .inputs = inputs,
+                        .outputs = outputs,
+                        .output_names = output_names,
+                        .num_inputs = ninputs,
+                        .num_outputs = noutputs,
+                        .controls = control_outputs,
+                        .control_names = control_output_names,
+                        .num_controls = ncontrol_outputs};
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   TF_Function *f = NULL;
   weft_mutex_lock(&b.g->mu);

@@ -15,31 +15,31 @@
 #include "graph/graph_proto.h"
 #include "protos/wire.h"
 
-typedef struct entry {
+typedef struct import_entry {
   weft_str_t bytes, name, op, device; /* lent */
   weft_str_t new_name;                /* in the arena */
-} entry_t;
+} import_entry_t;
 
-typedef struct import {
+typedef struct client_import {
   TF_Graph *g;
   const TF_ImportGraphDefOptions *o;
   weft_arena_t arena;
-  weft_map_t entries;       /* name in the GraphDef -> entry_t */
+  weft_map_t entries;       /* name in the GraphDef -> import_entry_t */
   weft_map_t mappings;      /* "name:index" or "^name" -> weft_client_mapping_t */
   weft_map_t prefixes;      /* "a" and "a/b" for a node "a/b/c" of the graph; made when needed */
   weft_map_t new_functions; /* names that the library had not */
   bool has_prefixes;
   bool *is_used; /* by mapping */
-  entry_t *all;
+  import_entry_t *all;
   int n;
   weft_str_t prefix; /* "" or without the slash */
   weft_strbuf_t out; /* the new GraphDef */
-} import_t;
+} client_import_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("importing a graph"); }
 static weft_status_t *invalid(void) { return WEFT_ERROR(INVALID_ARGUMENT, "Invalid GraphDef"); }
 
-static weft_str_t join(import_t *im, weft_str_t a, const char *between, weft_str_t b) {
+static weft_str_t join(client_import_t *im, weft_str_t a, const char *between, weft_str_t b) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_append(&text, a);
   weft_strbuf_puts(&text, between);
@@ -52,10 +52,10 @@ static weft_str_t join(import_t *im, weft_str_t a, const char *between, weft_str
 
 /* ---- reading ---- */
 
-static bool read_entry(weft_str_t bytes, entry_t *e) {
+static bool read_entry(weft_str_t bytes, import_entry_t *e) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
-  *e = (entry_t){.bytes = bytes, .name = WEFT_STR(""), .op = WEFT_STR(""), .device = WEFT_STR("")};
+  *e = (import_entry_t){.bytes = bytes, .name = WEFT_STR(""), .op = WEFT_STR(""), .device = WEFT_STR("")};
   while (weft_wire_next(&r, &f)) {
     if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) e->name = f.bytes;
     if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) e->op = f.bytes;
@@ -64,7 +64,7 @@ static bool read_entry(weft_str_t bytes, entry_t *e) {
   return !r.failed;
 }
 
-static weft_status_t *read_functions(import_t *im, weft_str_t library) {
+static weft_status_t *read_functions(client_import_t *im, weft_str_t library) {
   weft_wire_reader_t r = weft_wire_reader(library), sig, op;
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
@@ -84,7 +84,7 @@ static weft_status_t *read_functions(import_t *im, weft_str_t library) {
   return NULL;
 }
 
-static weft_status_t *read_nodes(import_t *im, weft_str_t bytes) {
+static weft_status_t *read_nodes(client_import_t *im, weft_str_t bytes) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   int n = 0;
@@ -96,7 +96,7 @@ static weft_status_t *read_nodes(import_t *im, weft_str_t bytes) {
   while (weft_wire_next(&r, &f)) {
     if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(read_functions(im, f.bytes));
     if (f.tag != WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) continue;
-    entry_t *e = &im->all[im->n++];
+    import_entry_t *e = &im->all[im->n++];
     void *old = NULL;
     if (!read_entry(f.bytes, e)) return invalid();
     WEFT_RETURN_IF_ERROR(weft_map_put(&im->entries, e->name, e, &old));
@@ -114,7 +114,7 @@ static weft_str_t key_text(weft_strbuf_t *b, weft_str_t name, int index) {
   return b->failed ? (weft_str_t){NULL, 0} : weft_str_of(b->data, b->length);
 }
 
-static weft_status_t *read_mappings(import_t *im) {
+static weft_status_t *read_mappings(client_import_t *im) {
   int n = im->o->mappings.n;
   const weft_client_mapping_t *all = im->o->mappings.items;
   im->is_used = weft_arena_calloc(&im->arena, (size_t)n + 1, sizeof *im->is_used);
@@ -147,7 +147,7 @@ static weft_status_t *read_mappings(import_t *im) {
 
 /* ---- names ---- */
 
-static weft_status_t *index_prefixes(import_t *im) {
+static weft_status_t *index_prefixes(client_import_t *im) {
   const weft_graph_t *g = im->g->graph;
   im->has_prefixes = true;
   for (int id = 0; id < g->num_nodes; id++) {
@@ -163,13 +163,13 @@ static weft_status_t *index_prefixes(import_t *im) {
   return NULL;
 }
 
-static weft_status_t *is_taken(import_t *im, weft_str_t name, bool *out) {
+static weft_status_t *is_taken(client_import_t *im, weft_str_t name, bool *out) {
   if (!im->has_prefixes) WEFT_RETURN_IF_ERROR(index_prefixes(im));
   *out = weft_graph_find(im->g->graph, name) != NULL || weft_map_get(&im->prefixes, name) != NULL;
   return NULL;
 }
 
-static weft_status_t *unique_name(import_t *im, weft_str_t name, weft_str_t *out) {
+static weft_status_t *unique_name(client_import_t *im, weft_str_t name, weft_str_t *out) {
   bool taken = true;
   WEFT_RETURN_IF_ERROR(is_taken(im, name, &taken));
   *out = name;
@@ -195,7 +195,7 @@ static bool is_valid_prefix(weft_str_t prefix) {
   return true;
 }
 
-static weft_status_t *choose_names(import_t *im) {
+static weft_status_t *choose_names(client_import_t *im) {
   const TF_ImportGraphDefOptions *o = im->o;
   bool is_empty = im->g->graph->num_live == 0;
   im->prefix = o->prefix;
@@ -207,7 +207,7 @@ static weft_status_t *choose_names(import_t *im) {
   if (im->prefix.length > 0 && o->uniquify_prefix)
     WEFT_RETURN_IF_ERROR(unique_name(im, im->prefix, &im->prefix));
   for (int i = 0; i < im->n; i++) {
-    entry_t *e = &im->all[i];
+    import_entry_t *e = &im->all[i];
     bool taken = false;
     e->new_name = im->prefix.length == 0 ? e->name : join(im, im->prefix, "/", e->name);
     if (e->new_name.data == NULL) return no_memory();
@@ -236,7 +236,8 @@ static void write_ref(weft_strbuf_t *out, bool is_control, weft_str_t name, int 
 
 /* One input. *is_ours: it comes from the imported graph (and not from a NextIteration, whose edge closes a
  * loop). */
-static weft_status_t *write_input(import_t *im, const entry_t *e, weft_str_t input, bool *is_ours) {
+static weft_status_t *write_input(client_import_t *im, const import_entry_t *e, weft_str_t input,
+                                  bool *is_ours) {
   weft_str_t name = input;
   int index = -1;
   bool is_control = input.length > 0 && input.data[0] == '^';
@@ -257,7 +258,7 @@ static weft_status_t *write_input(import_t *im, const entry_t *e, weft_str_t inp
       return NULL;
     }
   }
-  const entry_t *from = weft_map_get(&im->entries, name);
+  const import_entry_t *from = weft_map_get(&im->entries, name);
   if (from == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Unknown input node '%.*s'", WEFT_STR_ARGS(e->name),
                       WEFT_STR_ARGS(input));
@@ -268,7 +269,7 @@ static weft_status_t *write_input(import_t *im, const entry_t *e, weft_str_t inp
 }
 
 /* The list of "_class": groups named after imported nodes follow their names. */
-static void write_groups(import_t *im, weft_str_t list, weft_strbuf_t *out) {
+static void write_groups(client_import_t *im, weft_str_t list, weft_strbuf_t *out) {
   static const char colocated[] = "loc:@";
   weft_wire_reader_t r = weft_wire_reader(list);
   weft_wire_field_t f;
@@ -278,7 +279,7 @@ static void write_groups(import_t *im, weft_str_t list, weft_strbuf_t *out) {
     if (weft_str_starts_with(f.bytes, colocated)) {
       weft_str_t name =
           weft_str_of(f.bytes.data + sizeof colocated - 1, f.bytes.length - (sizeof colocated - 1));
-      const entry_t *e = weft_map_get(&im->entries, name);
+      const import_entry_t *e = weft_map_get(&im->entries, name);
       weft_strbuf_puts(out, colocated);
       if (e == NULL && im->prefix.length > 0) {
         weft_strbuf_append(out, im->prefix);
@@ -292,7 +293,7 @@ static void write_groups(import_t *im, weft_str_t list, weft_strbuf_t *out) {
   }
 }
 
-static void write_attr(import_t *im, weft_str_t entry) {
+static void write_attr(client_import_t *im, weft_str_t entry) {
   weft_wire_reader_t r = weft_wire_reader(entry);
   weft_wire_field_t f;
   weft_str_t key = WEFT_STR(""), value = WEFT_STR(""), list = WEFT_STR("");
@@ -316,7 +317,7 @@ static void write_attr(import_t *im, weft_str_t entry) {
   weft_wire_end(&im->out, in_attr);
 }
 
-static weft_status_t *write_node(import_t *im, const entry_t *e) {
+static weft_status_t *write_node(client_import_t *im, const import_entry_t *e) {
   weft_wire_reader_t r = weft_wire_reader(e->bytes);
   weft_wire_field_t f;
   bool is_ours = false;
@@ -336,7 +337,7 @@ static weft_status_t *write_node(import_t *im, const entry_t *e) {
   return NULL;
 }
 
-static bool is_skipped(const import_t *im, const entry_t *e) {
+static bool is_skipped(const client_import_t *im, const import_entry_t *e) {
   if (!im->o->skip_mapped_placeholders || !weft_str_is(e->op, "Placeholder")) return false;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_str_t key = key_text(&text, e->name, 0);
@@ -345,7 +346,7 @@ static bool is_skipped(const import_t *im, const entry_t *e) {
   return is_mapped;
 }
 
-static weft_status_t *write_graph(import_t *im, weft_str_t bytes) {
+static weft_status_t *write_graph(client_import_t *im, weft_str_t bytes) {
   for (int i = 0; i < im->n; i++) {
     if (is_skipped(im, &im->all[i])) continue;
     size_t mark = weft_wire_begin(&im->out, 1);
@@ -402,10 +403,10 @@ static weft_status_t *take_output_shapes(TF_Graph *g, weft_node_t *n) WEFT_REQUI
 }
 
 /* The numbers of requested outputs, now that one knows how many there are. */
-static weft_status_t *check_indexes(import_t *im) {
+static weft_status_t *check_indexes(client_import_t *im) {
   const weft_client_key_t *keys = im->o->return_outputs.items;
   for (int i = 0; i < im->o->return_outputs.n; i++) {
-    const entry_t *e = weft_map_get(&im->entries, keys[i].name);
+    const import_entry_t *e = weft_map_get(&im->entries, keys[i].name);
     const weft_node_t *n = e == NULL ? NULL : weft_graph_find(im->g->graph, e->new_name);
     if (n == NULL || (keys[i].index >= 0 && keys[i].index < n->num_outputs)) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Invalid return output %d of node '%.*s', which has %d output(s)",
@@ -414,7 +415,7 @@ static weft_status_t *check_indexes(import_t *im) {
   return NULL;
 }
 
-static weft_status_t *enter(import_t *im, weft_str_t bytes, int first_id) WEFT_REQUIRES(im->g->mu) {
+static weft_status_t *enter(client_import_t *im, weft_str_t bytes, int first_id) WEFT_REQUIRES(im->g->mu) {
   weft_graph_t *g = im->g->graph;
   const weft_import_options_t options = {.allow_existing = !is_plain(im->o), .is_client_api = true};
   WEFT_RETURN_IF_ERROR(weft_graph_import(g, bytes, &options));
@@ -431,7 +432,7 @@ static void merge_versions(weft_graph_t *g, int producer, int min_consumer) {
   if (min_consumer > g->min_consumer) g->min_consumer = min_consumer;
 }
 
-static weft_status_t *enter_or_undo(import_t *im, weft_str_t bytes) WEFT_REQUIRES(im->g->mu) {
+static weft_status_t *enter_or_undo(client_import_t *im, weft_str_t bytes) WEFT_REQUIRES(im->g->mu) {
   weft_graph_t *g = im->g->graph;
   int first_id = g->num_nodes, producer = g->producer, min_consumer = g->min_consumer;
   weft_status_t *s = enter(im, bytes, first_id);
@@ -452,7 +453,7 @@ static weft_status_t *enter_or_undo(import_t *im, weft_str_t bytes) WEFT_REQUIRE
 
 /* ---- results ---- */
 
-static weft_status_t *find_output(import_t *im, const weft_client_key_t *k, TF_Output *out) {
+static weft_status_t *find_output(client_import_t *im, const weft_client_key_t *k, TF_Output *out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_str_t key = key_text(&text, k->name, k->index);
   const weft_client_mapping_t *m = key.data == NULL ? NULL : weft_map_get(&im->mappings, key);
@@ -462,7 +463,7 @@ static weft_status_t *find_output(import_t *im, const weft_client_key_t *k, TF_O
     im->is_used[m - (const weft_client_mapping_t *)im->o->mappings.items] = true;
     return NULL;
   }
-  const entry_t *e = weft_map_get(&im->entries, k->name);
+  const import_entry_t *e = weft_map_get(&im->entries, k->name);
   const weft_node_t *n = e == NULL ? NULL : weft_graph_find(im->g->graph, e->new_name);
   if (n == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Requested return tensor '%.*s:%d' not found in graph def",
@@ -473,7 +474,7 @@ static weft_status_t *find_output(import_t *im, const weft_client_key_t *k, TF_O
 }
 
 /* What can be wrong with the results is found before the graph is changed. */
-static weft_status_t *check_returns(import_t *im) {
+static weft_status_t *check_returns(client_import_t *im) {
   const weft_client_key_t *keys = im->o->return_outputs.items;
   const weft_str_t *nodes = im->o->return_nodes.items;
   for (int i = 0; i < im->o->return_outputs.n; i++) {
@@ -495,13 +496,13 @@ static weft_status_t *check_returns(import_t *im) {
   return NULL;
 }
 
-static bool is_missing(import_t *im, const weft_client_mapping_t *m) {
-  const entry_t *e = weft_map_get(&im->entries, m->from.name);
+static bool is_missing(client_import_t *im, const weft_client_mapping_t *m) {
+  const import_entry_t *e = weft_map_get(&im->entries, m->from.name);
   const weft_node_t *n = e == NULL ? NULL : weft_graph_find(im->g->graph, e->new_name);
   return n == NULL || m->from.index >= n->num_outputs;
 }
 
-static weft_status_t *collect(import_t *im, TF_ImportGraphDefResults *r) {
+static weft_status_t *collect(client_import_t *im, TF_ImportGraphDefResults *r) {
   const weft_client_key_t *keys = im->o->return_outputs.items;
   const weft_str_t *nodes = im->o->return_nodes.items;
   const weft_client_mapping_t *mappings = im->o->mappings.items;
@@ -517,7 +518,7 @@ static weft_status_t *collect(import_t *im, TF_ImportGraphDefResults *r) {
     r->num_outputs++;
   }
   for (int i = 0; i < im->o->return_nodes.n; i++) {
-    const entry_t *e = weft_map_get(&im->entries, nodes[i]);
+    const import_entry_t *e = weft_map_get(&im->entries, nodes[i]);
     r->operations[r->num_operations++] =
         weft_client_operation(im->g, weft_graph_find(im->g->graph, e->new_name));
   }
@@ -531,7 +532,7 @@ static weft_status_t *collect(import_t *im, TF_ImportGraphDefResults *r) {
   return NULL;
 }
 
-static weft_status_t *run(import_t *im, weft_str_t graph_def, TF_ImportGraphDefResults *out)
+static weft_status_t *run(client_import_t *im, weft_str_t graph_def, TF_ImportGraphDefResults *out)
     WEFT_REQUIRES(im->g->mu) {
   if (im->o->is_out_of_memory) return no_memory();
   WEFT_RETURN_IF_ERROR(read_nodes(im, graph_def));
@@ -549,7 +550,7 @@ static weft_status_t *run(import_t *im, weft_str_t graph_def, TF_ImportGraphDefR
 
 weft_status_t *weft_client_import_locked(TF_Graph *g, weft_str_t graph_def, const TF_ImportGraphDefOptions *o,
                                          TF_ImportGraphDefResults *out) WEFT_TSA(no_thread_safety_analysis) {
-  import_t im = {.g = g, .o = o};
+  client_import_t im = {.g = g, .o = o};
   weft_status_t *s = run(&im, graph_def, out);
   weft_map_deinit(&im.entries);
   weft_map_deinit(&im.mappings);

@@ -1,16 +1,16 @@
-/* client/kv.c - a worker of a table of keys and values: its lanes to the servers, and its ring of requests.
+/* client/kv.c - a worker of a table of keys and values: its senders to the servers, and its ring of requests.
  *
- * Each server has two lanes, one for what changes the table, one for pulls, so
- * that a pull that waits for others holds up no push. A lane is a thread and a
- * line of pieces: nothing overtakes an advance, else a higher
- * priority goes first, else who came first.
+ * Each server has two senders, one for what changes the table, one for pulls, so
+ * that a pull that waits for others holds up no push. A sender is a thread and a
+ * queue of pieces: nothing overtakes an advance; otherwise a higher priority goes first, then the older
+ * request.
  *
  * A piece is sent until it is answered, fails for good, or was tried too often. A
  * request ends with its last piece: what was pulled is put together, `done` is
  * called, then waiters wake. It stays in its slot of the ring until a new request
  * needs that.
  *
- * Locking: `mu` guards the ring, the lines and the counts; it is a leaf.
+ * Locking: `mu` guards the ring, the queues and the counts; it is a leaf.
  */
 #define _GNU_SOURCE
 #include "weft/kv.h"
@@ -25,21 +25,21 @@
 #include "base/mutex.h"
 #include "client/kv_request.h"
 
-enum { MAX_OUTSTANDING = 512, LANES = 2, CONTROL_TIMEOUT_MS = 10000 };
+enum { MAX_OUTSTANDING = 512, SENDERS = 2, CONTROL_TIMEOUT_MS = 10000 };
 
-typedef struct lane {
+typedef struct kv_sender {
   WEFT_KvWorker *worker;
   int server;
   bool for_pulls;
   pthread_t thread;
   bool is_started;
   weft_kv_piece_t *first; /* guarded by mu; the next to be sent first */
-} lane_t;
+} kv_sender_t;
 
 typedef struct server {
   weft_kv_link_t link;
-  lane_t lanes[LANES];
-  int64_t base_id, base_clock; /* what the server knew when we came */
+  kv_sender_t senders[SENDERS];
+  int64_t base_id, base_clock; /* the server's state when this worker attached */
   bool must_attach;            /* guarded by mu: it was restarted */
 } server_t;
 
@@ -55,7 +55,7 @@ struct WEFT_KvWorker {
   server_t *servers;
   int num_servers;
   weft_mutex_t mu;
-  weft_cond_t changed; /* a line, a slot, or `stopping` */
+  weft_cond_t changed; /* a queue, a slot, or `stopping` */
   slot_t *slots;       /* guarded by mu, with all that follows; o.max_outstanding of them */
   int64_t next_timestamp;
   int64_t clock; /* how often it has advanced */
@@ -96,7 +96,7 @@ static bool goes_before(const weft_kv_piece_t *a, const weft_kv_piece_t *b) {
 }
 
 /* From the end forward: it overtakes those that it goes before, but never an advance. */
-static void join_line(lane_t *l, weft_kv_piece_t *p) {
+static void enqueue(kv_sender_t *l, weft_kv_piece_t *p) {
   weft_kv_piece_t **best = &l->first, **at = &l->first;
   for (; *at != NULL; at = &(*at)->next) {
     if (!goes_before(p, *at)) best = &(*at)->next;
@@ -105,13 +105,13 @@ static void join_line(lane_t *l, weft_kv_piece_t *p) {
   *best = p;
 }
 
-static lane_t *lane_of(WEFT_KvWorker *w, const weft_kv_piece_t *p) {
-  return &w->servers[p->server].lanes[p->request->call == WEFT_KV_CALL_PULL ? 1 : 0];
+static kv_sender_t *sender_of(WEFT_KvWorker *w, const weft_kv_piece_t *p) {
+  return &w->servers[p->server].senders[p->request->call == WEFT_KV_CALL_PULL ? 1 : 0];
 }
 
 /* ---- one message ---- */
 
-typedef enum outcome { ANSWERED, LOST, FAILED } outcome_t;
+typedef enum kv_outcome { ANSWERED, LOST, FAILED } kv_outcome_t;
 
 static bool may_come_later(TF_Code code) {
   return code == TF_UNAVAILABLE || code == TF_ABORTED || code == TF_DEADLINE_EXCEEDED || code == TF_CANCELLED;
@@ -197,7 +197,7 @@ static bool check_pulled(const weft_kv_piece_t *p, TF_DataType dtype, TF_Tensor 
   return left == 0;
 }
 
-static outcome_t take_answer(WEFT_KvWorker *w, weft_kv_piece_t *p, TF_Tensor **out, TF_Status *status) {
+static kv_outcome_t take_answer(WEFT_KvWorker *w, weft_kv_piece_t *p, TF_Tensor **out, TF_Status *status) {
   const weft_kv_request_t *r = p->request;
   bool pulls = r->call == WEFT_KV_CALL_PULL || r->call == WEFT_KV_CALL_PUSH_PULL;
   weft_mutex_lock(&w->mu);
@@ -221,7 +221,7 @@ static outcome_t take_answer(WEFT_KvWorker *w, weft_kv_piece_t *p, TF_Tensor **o
   return ANSWERED;
 }
 
-static outcome_t send_once(WEFT_KvWorker *w, weft_kv_piece_t *p, int64_t timeout_ms, TF_Status *status) {
+static kv_outcome_t send_once(WEFT_KvWorker *w, weft_kv_piece_t *p, int64_t timeout_ms, TF_Status *status) {
   const weft_kv_request_t *r = p->request;
   server_t *s = &w->servers[p->server];
   if (!attach_if_restarted(w, s, timeout_ms, status))
@@ -243,7 +243,7 @@ static outcome_t send_once(WEFT_KvWorker *w, weft_kv_piece_t *p, int64_t timeout
   weft_kv_link_run(&s->link, r->call, in, out, timeout_ms, &was_restarted, status);
   delete_tensors(in + borrowed, n - borrowed);
   TF_Code code = TF_GetCode(status);
-  outcome_t outcome = code == TF_OK ? ANSWERED : was_restarted || may_come_later(code) ? LOST : FAILED;
+  kv_outcome_t outcome = code == TF_OK ? ANSWERED : was_restarted || may_come_later(code) ? LOST : FAILED;
   if (was_restarted) {
     weft_mutex_lock(&w->mu);
     s->must_attach = true;
@@ -281,20 +281,20 @@ static void give_up(const WEFT_KvWorker *w, const weft_kv_piece_t *p, TF_Status 
 /* Sends until there is an answer. */
 static void send_piece(WEFT_KvWorker *w, weft_kv_piece_t *p, TF_Status *status) {
   for (;;) {
-    int64_t patience_ms = (int64_t)w->o.resend_ms * (1 + p->tries), begun = weft_clock_ns();
+    int64_t attempt_ms = (int64_t)w->o.resend_ms * (1 + p->tries), begun = weft_clock_ns();
     if (!pause_until(w, 0)) {
       (void)set(status, TF_CANCELLED, "the worker is being deleted");
       return;
     }
-    outcome_t outcome = send_once(w, p, patience_ms, status);
+    kv_outcome_t outcome = send_once(w, p, attempt_ms, status);
     if (outcome == ANSWERED) (void)set(status, TF_OK, "");
     if (outcome != LOST) return;
     if (++p->tries >= w->o.max_tries) {
-      (void)pause_until(w, begun + patience_ms * 1000000);
+      (void)pause_until(w, begun + attempt_ms * 1000000);
       give_up(w, p, status);
       return;
     }
-    (void)pause_until(w, begun + patience_ms * 1000000);
+    (void)pause_until(w, begun + attempt_ms * 1000000);
   }
 }
 
@@ -328,8 +328,8 @@ static void end_piece(WEFT_KvWorker *w, weft_kv_piece_t *p, TF_Status *status) {
   if (is_last) end_request(w, r);
 }
 
-static void *run_lane(void *arg) {
-  lane_t *l = arg;
+static void *run_sender(void *arg) {
+  kv_sender_t *l = arg;
   WEFT_KvWorker *w = l->worker;
   TF_Status *status = TF_NewStatus();
   weft_mutex_lock(&w->mu);
@@ -356,8 +356,9 @@ static bool take_slot_locked(WEFT_KvWorker *w, weft_kv_request_t *r, weft_kv_req
   slot_t *slot = &w->slots[timestamp % w->o.max_outstanding];
   while (!w->stopping && w->next_timestamp == timestamp && slot->request != NULL &&
          (!slot->is_done || slot->waiters > 0)) {
-    weft_cond_wait(&w->changed,
-                   &w->mu); /* woken by end_request, WEFT_KvWait, others who take a slot, and the stop */
+    weft_cond_wait(
+        &w->changed,
+        &w->mu); /* woken by end_request, WEFT_KvWait, another request that takes a slot, and the stop */
   }
   if (w->next_timestamp != timestamp && !w->stopping) return take_slot_locked(w, r, out_old);
   if (w->stopping) return false;
@@ -381,7 +382,7 @@ static int64_t start_request(WEFT_KvWorker *w, weft_kv_request_t *r, WEFT_KvDone
   bool is_taken = take_slot_locked(w, r, &old);
   int64_t timestamp = is_taken ? r->timestamp : -1;
   bool is_empty = r->num_pieces == 0;
-  for (int i = 0; is_taken && i < r->num_pieces; i++) join_line(lane_of(w, &r->pieces[i]), &r->pieces[i]);
+  for (int i = 0; is_taken && i < r->num_pieces; i++) enqueue(sender_of(w, &r->pieces[i]), &r->pieces[i]);
   weft_cond_broadcast(&w->changed);
   weft_mutex_unlock(&w->mu);
   weft_kv_request_free(old);
@@ -600,12 +601,12 @@ static bool copy_options(WEFT_KvWorker *w, const WEFT_KvOptions *o) {
   return ok;
 }
 
-static bool start_lanes(WEFT_KvWorker *w, TF_Status *status) {
+static bool start_senders(WEFT_KvWorker *w, TF_Status *status) {
   for (int i = 0; i < w->num_servers; i++) {
-    for (int k = 0; k < LANES; k++) {
-      lane_t *l = &w->servers[i].lanes[k];
-      *l = (lane_t){.worker = w, .server = i, .for_pulls = k == 1};
-      l->is_started = pthread_create(&l->thread, NULL, run_lane, l) == 0;
+    for (int k = 0; k < SENDERS; k++) {
+      kv_sender_t *l = &w->servers[i].senders[k];
+      *l = (kv_sender_t){.worker = w, .server = i, .for_pulls = k == 1};
+      l->is_started = pthread_create(&l->thread, NULL, run_sender, l) == 0;
       if (!l->is_started) return set(status, TF_RESOURCE_EXHAUSTED, "no thread for a worker of a table");
       (void)pthread_setname_np(l->thread, "weft-kv");
     }
@@ -631,7 +632,7 @@ static bool build(WEFT_KvWorker *w, const WEFT_Cluster *cluster, const WEFT_KvOp
   for (int i = 0; i < n; i++) {
     if (!greet(w, &w->servers[i], status)) return false;
   }
-  return start_lanes(w, status);
+  return start_senders(w, status);
 }
 
 WEFT_KvWorker *WEFT_NewKvWorker(const WEFT_Cluster *cluster, const WEFT_KvOptions *options,
@@ -661,8 +662,8 @@ void WEFT_DeleteKvWorker(WEFT_KvWorker *w) {
   weft_mutex_unlock(&w->mu);
   for (int i = 0; i < w->num_servers; i++) weft_kv_link_abort(&w->servers[i].link);
   for (int i = 0; i < w->num_servers; i++) {
-    for (int k = 0; k < LANES; k++) {
-      if (w->servers[i].lanes[k].is_started) pthread_join(w->servers[i].lanes[k].thread, NULL);
+    for (int k = 0; k < SENDERS; k++) {
+      if (w->servers[i].senders[k].is_started) pthread_join(w->servers[i].senders[k].thread, NULL);
     }
   }
   for (int i = 0; i < w->num_servers; i++) weft_kv_link_deinit(&w->servers[i].link);

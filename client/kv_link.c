@@ -111,16 +111,16 @@ static void add_calls(adding_t *a, weft_kv_node_t *nodes) {
 
 void weft_kv_link_init(weft_kv_link_t *l, const WEFT_Cluster *cluster, const WEFT_KvOptions *o, int index,
                        TF_Status *status) {
-  static const char *const nobody_else[] = {"/job:weft_kv_none"};
+  static const char *const no_devices[] = {"/job:weft_kv_none"};
   memset(l, 0, sizeof *l);
   weft_mutex_init(&l->mu);
   l->graph = TF_NewGraph();
-  l->options = WEFT_NewClusterSessionOptions(cluster, o->job, index, nobody_else, 1, status);
+  l->options = WEFT_NewClusterSessionOptions(cluster, o->job, index, no_devices, 1, status);
   adding_t a = {.graph = l->graph, .o = o, .status = status};
   if (ok(&a)) add_calls(&a, l->nodes);
 }
 
-/* A session and who uses it: one that is given up is closed when the last call in it has ended. */
+/* A session with a count of its users: one that is given up is closed when the last call in it has ended. */
 typedef struct weft_kv_session {
   TF_Session *impl;
   int users; /* guarded by the link's mu; the link itself is one */
@@ -151,7 +151,7 @@ void weft_kv_link_deinit(weft_kv_link_t *l) {
 
 /* ---- running ---- */
 
-/* Other lanes may still run in the session that is given up. */
+/* Other senders may still run in the session that is given up. */
 static void retire(weft_kv_link_t *l, weft_kv_session_t *s) {
   weft_mutex_lock(&l->mu);
   bool is_current = l->session == s;

@@ -1,4 +1,4 @@
-/* client/kv_request.c - keys and values cut by server, and put together again. */
+/* client/kv_request.c - splits keys and values by server, and joins the answers. */
 #include "client/kv_request.h"
 
 #include <inttypes.h>

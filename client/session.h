@@ -9,7 +9,7 @@
 struct TF_Session {
   TF_Graph *graph; /* retained */
   weft_connection_t *connection;
-  weft_mutex_t extending; /* held by the one who sends new nodes; taken before the graph's mu */
+  weft_mutex_t extending; /* held while new nodes are sent; taken before the graph's mu */
   atomic_int size;        /* node ids sent; written under extending */
 };
 

@@ -61,14 +61,14 @@ int WEFT_StepMemory(const TF_Buffer *run_metadata, const char *device, const cha
 
 /* ---- links ---- */
 
-typedef struct rows {
+typedef struct statistics_rows {
   WEFT_TransportCount *counts;
   int n, max;
-} rows_t;
+} statistics_rows_t;
 
 static void add_row(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t traffic,
                     weft_link_count_t count) {
-  rows_t *rows = arg;
+  statistics_rows_t *rows = arg;
   if (rows->n++ >= rows->max) return;
   WEFT_TransportCount *c = &rows->counts[rows->n - 1];
   snprintf(c->source, sizeof c->source, "%.*s", WEFT_STR_ARGS(src));
@@ -79,7 +79,7 @@ static void add_row(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t tr
 }
 
 int weft_client_counts(weft_link_counters_t *counters, WEFT_TransportCount *counts, int max) {
-  rows_t rows = {counts, 0, counts == NULL ? 0 : max};
+  statistics_rows_t rows = {counts, 0, counts == NULL ? 0 : max};
   weft_link_counters_each(counters, add_row, &rows);
   return rows.n;
 }

@@ -12,16 +12,16 @@
 #include "base/alloc.h"
 #include "base/str.h"
 
-typedef struct payload payload_t;
-struct payload {
-  payload_t *next;
+typedef struct status_payload status_payload_t;
+struct status_payload {
+  status_payload_t *next;
   char *key, *value; /* owned */
 };
 
 struct TSL_Status {
   TF_Code code;
-  char *message;       /* owned; NULL: no_message */
-  payload_t *payloads; /* in the order in which they were set */
+  char *message;              /* owned; NULL: no_message */
+  status_payload_t *payloads; /* in the order in which they were set */
 };
 
 static const char no_memory_message[] = "out of memory";
@@ -30,7 +30,7 @@ static void clear(TF_Status *s) {
   weft_free(s->message);
   s->message = NULL;
   while (s->payloads != NULL) {
-    payload_t *p = s->payloads;
+    status_payload_t *p = s->payloads;
     s->payloads = p->next;
     weft_free(p->key);
     weft_free(p->value);
@@ -65,7 +65,7 @@ void TF_SetStatus(TF_Status *s, TF_Code code, const char *msg) {
 
 void TF_SetPayload(TF_Status *s, const char *key, const char *value) {
   if (s->code == TF_OK) return;
-  payload_t **at = &s->payloads;
+  status_payload_t **at = &s->payloads;
   while (*at != NULL && strcmp((*at)->key, key) != 0) at = &(*at)->next;
   char *copy = weft_strdup(value);
   if (copy == NULL) return;
@@ -74,7 +74,7 @@ void TF_SetPayload(TF_Status *s, const char *key, const char *value) {
     (*at)->value = copy;
     return;
   }
-  payload_t *p = weft_calloc(1, sizeof *p);
+  status_payload_t *p = weft_calloc(1, sizeof *p);
   if (p != NULL) p->key = weft_strdup(key);
   if (p == NULL || p->key == NULL) {
     weft_free(p);
@@ -86,7 +86,7 @@ void TF_SetPayload(TF_Status *s, const char *key, const char *value) {
 }
 
 void TF_ForEachPayload(const TF_Status *s, TF_PayloadVisitor visitor, void *capture) {
-  for (const payload_t *p = s->payloads; p != NULL; p = p->next) visitor(p->key, p->value, capture);
+  for (const status_payload_t *p = s->payloads; p != NULL; p = p->next) visitor(p->key, p->value, capture);
 }
 
 TF_Code TF_GetCode(const TF_Status *s) { return s->code; }

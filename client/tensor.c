@@ -293,7 +293,7 @@ void TF_SetShape(TF_Tensor *tensor, const int64_t *dims, int num_dims) {
     s = weft_tensor_view(tensor->tensor, tensor->tensor->dtype, &shape, &view);
     if (s == NULL) put(tensor, view);
   }
-  weft_status_free(s); /* a shape that does not fit changes nothing: there is nobody to tell */
+  weft_status_free(s); /* the C API's function cannot report it: a shape that does not fit changes nothing */
 }
 
 static weft_status_t *bitcast(weft_tensor_t *from, int type, const weft_shape_t *shape, weft_tensor_t **out) {

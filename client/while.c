@@ -131,7 +131,7 @@ void TF_AbortWhile(const TF_WhileParams *params) { free_params(params); }
 
 /* ---- finishing ---- */
 
-typedef struct build {
+typedef struct while_build {
   TF_Graph *g;
   const TF_WhileParams *params;
   const TF_Output *inputs;
@@ -139,9 +139,9 @@ typedef struct build {
   weft_node_t **enters, **merges, **switches; /* ninputs of each */
   weft_node_t *loop_cond;
   TF_Output *results;
-} build_t;
+} while_build_t;
 
-static weft_status_t *add(build_t *b, const char *op, const weft_output_t *inputs, int n,
+static weft_status_t *add(while_build_t *b, const char *op, const weft_output_t *inputs, int n,
                           const weft_named_attr_t *attrs, int num_attrs, weft_node_t **out)
     WEFT_REQUIRES(b->g->mu) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -159,7 +159,7 @@ static weft_status_t *add(build_t *b, const char *op, const weft_output_t *input
   return weft_graph_add(b->g->graph, &spec, out);
 }
 
-static weft_status_t *add_inferred(build_t *b, const char *op, const weft_output_t *inputs, int n,
+static weft_status_t *add_inferred(while_build_t *b, const char *op, const weft_output_t *inputs, int n,
                                    weft_node_t **out) WEFT_REQUIRES(b->g->mu) {
   WEFT_RETURN_IF_ERROR(add(b, op, inputs, n, NULL, 0, out));
   return weft_inference_add(b->g->inference, *out);
@@ -168,7 +168,7 @@ static weft_status_t *add_inferred(build_t *b, const char *op, const weft_output
 /* A Merge's second input is the NextIteration that does not exist yet: the Enter stands in for it. The
  * Merges' shapes are inferred before the Enters', so that nothing is said of variables that may change their
  * shapes. */
-static weft_status_t *add_entries(build_t *b) WEFT_REQUIRES(b->g->mu) {
+static weft_status_t *add_entries(while_build_t *b) WEFT_REQUIRES(b->g->mu) {
   const weft_named_attr_t frame = {WEFT_STR("frame_name"),
                                    {.kind = WEFT_ATTR_STRING, .s = weft_str(b->params->name)}};
   int n = b->params->ninputs;
@@ -185,7 +185,7 @@ static weft_status_t *add_entries(build_t *b) WEFT_REQUIRES(b->g->mu) {
 }
 
 /* Imports one of the two graphs; results[i] is where outputs[i] is now. */
-static weft_status_t *import_part(build_t *b, const char *infix, weft_str_t graph_def,
+static weft_status_t *import_part(while_build_t *b, const char *infix, weft_str_t graph_def,
                                   const TF_Output *placeholders, weft_node_t *const *sources,
                                   int source_index, const TF_Output *outputs, int num_outputs,
                                   TF_Output *results) WEFT_REQUIRES(b->g->mu) {
@@ -219,7 +219,7 @@ static weft_status_t *import_part(build_t *b, const char *infix, weft_str_t grap
   return s;
 }
 
-static weft_status_t *add_next(build_t *b, int i, TF_Output body_output) WEFT_REQUIRES(b->g->mu) {
+static weft_status_t *add_next(while_build_t *b, int i, TF_Output body_output) WEFT_REQUIRES(b->g->mu) {
   weft_node_t *next = NULL;
   const weft_output_t value = weft_client_output(body_output);
   int is = value.node->output_types[value.index], wanted = b->merges[i]->output_types[0];
@@ -237,7 +237,7 @@ static weft_status_t *add_next(build_t *b, int i, TF_Output body_output) WEFT_RE
   return NULL;
 }
 
-static weft_status_t *close_loop(build_t *b, const TF_Output *body_outputs) WEFT_REQUIRES(b->g->mu) {
+static weft_status_t *close_loop(while_build_t *b, const TF_Output *body_outputs) WEFT_REQUIRES(b->g->mu) {
   for (int i = 0; i < b->params->ninputs; i++) WEFT_RETURN_IF_ERROR(add_next(b, i, body_outputs[i]));
   for (int i = 0; i < b->params->ninputs; i++) {
     weft_node_t *leave = NULL;
@@ -249,7 +249,7 @@ static weft_status_t *close_loop(build_t *b, const TF_Output *body_outputs) WEFT
   return NULL;
 }
 
-static weft_status_t *run(build_t *b, weft_str_t cond, weft_str_t body) WEFT_REQUIRES(b->g->mu) {
+static weft_status_t *run(while_build_t *b, weft_str_t cond, weft_str_t body) WEFT_REQUIRES(b->g->mu) {
   int n = b->params->ninputs;
   b->enters = weft_arena_calloc(&b->arena, (size_t)n, sizeof(*b->enters));
   b->merges = weft_arena_calloc(&b->arena, (size_t)n, sizeof(*b->merges));
@@ -312,7 +312,7 @@ void TF_FinishWhile(const TF_WhileParams *params, TF_Status *status, TF_Output *
   if (s == NULL) {
     const loop_t *l = params->cond_graph->loop;
     TF_Graph *g = l->parent;
-    build_t b = {.g = g, .params = params, .inputs = l->inputs};
+    while_build_t b = {.g = g, .params = params, .inputs = l->inputs};
     weft_mutex_lock(&b.g->mu);
     s = run(&b, weft_str_of(cond.data, cond.length), weft_str_of(body.data, body.length));
     weft_status_t *synced = weft_client_graph_sync_locked(b.g);

@@ -1,11 +1,12 @@
-/* jobs/batch_splitter.h - gives successive batches to worker loops, the next one to the loop that asks. */
+/* jobs/batch_splitter.h - hands successive batches to worker loops, the next one to the loop that requests
+ * it. */
 #ifndef WEFT_JOBS_BATCH_SPLITTER_H_
 #define WEFT_JOBS_BATCH_SPLITTER_H_
 
 #include "base/mutex.h"
 #include "jobs/saving.h"
 
-/* What a worker loop is fed in one step. */
+/* The feeds of a worker loop for one step. */
 typedef struct weft_job_part { /* Confined. */
   TF_Tensor **tensors;         /* one per input; lent by the inputs unless is_owned */
   bool *is_owned;
@@ -14,7 +15,7 @@ typedef struct weft_job_part { /* Confined. */
 /* Both: of one that is all zero, too. */
 WEFT_MUST_CHECK weft_status_t *weft_job_part_init(weft_job_part_t *p, int num_inputs);
 void weft_job_part_deinit(weft_job_part_t *p);
-/* Deletes what a step was fed; room for the next one stays. */
+/* Deletes the feeds of a step; the array is kept for the next one. */
 void weft_job_part_clear(weft_job_part_t *p);
 
 typedef struct weft_job_splitter { /* Thread-safe. */

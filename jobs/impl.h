@@ -1,8 +1,8 @@
-/* jobs/impl.h - a job: what job.c describes, session.c makes ready and run.c runs.
+/* jobs/impl.h - a job: job.c sets it up, session.c opens its session, run.c runs its steps.
  *
- * Locking: `telling`, then `mu`, then the leaves (the watch's, the splitter's, the loops'). Callbacks of the
- * program are called with `telling` alone, so that they come one at a time and in order; WEFT_JobStop(),
- * which they may call, takes `mu` only.
+ * Locking: `callback_mu`, then `mu`, then the leaves (the watch's, the splitter's, the loops'). Callbacks of
+ * the program are called with `callback_mu` alone, so that they come one at a time and in order;
+ * WEFT_JobStop(), which they may call, takes `mu` only.
  */
 #ifndef WEFT_JOBS_IMPL_H_
 #define WEFT_JOBS_IMPL_H_
@@ -13,7 +13,7 @@
 #include "jobs/worker_loops.h"
 
 struct WEFT_Job {
-  /* What was asked for; changes in CREATED only. */
+  /* The configuration; it changes in state CREATED only. */
   const weft_job_words_t *words;
   weft_arena_t arena;                                     /* texts */
   const char *master, *strategy, *container, *trace_path; /* NULL: none */
@@ -31,7 +31,7 @@ struct WEFT_Job {
   weft_job_watch_t watch;
   weft_job_saving_t saving; /* all zero: nothing is saved or restored */
   weft_job_plan_t plan;
-  TF_Graph *rewritten; /* what a strategy made of the graph, or NULL */
+  TF_Graph *rewritten; /* the graph as rewritten by the strategy, or NULL */
   weft_job_stale_t stale;
   TF_Session *session;
   weft_job_splitter_t splitter;
@@ -39,8 +39,8 @@ struct WEFT_Job {
   TF_Status *status;
   bool was_opened; /* once; then nodes were added to the graph */
 
-  weft_mutex_t telling;
-  TF_Tensor **values; /* of the last step, one per fetch; guarded by telling */
+  weft_mutex_t callback_mu;
+  TF_Tensor **values; /* of the last step, one per fetch; guarded by callback_mu */
   weft_mutex_t mu;
   WEFT_JobState state;                             /* guarded by mu, like what follows */
   bool is_busy, is_stopping, has_watch, has_loops; /* is_busy: a function is in progress */
@@ -61,7 +61,8 @@ WEFT_MUST_CHECK weft_status_t *weft_job_save_now(WEFT_Job *j);
 /* job_state.c. */
 void weft_job_set_state(WEFT_Job *j, WEFT_JobState state);
 void weft_job_drop_values(WEFT_Job *j);
-void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event); /* with telling held, or while no loop runs */
+void weft_job_notify(WEFT_Job *j,
+                     const WEFT_JobEvent *event); /* with callback_mu held, or while no loop runs */
 /* The failure of a job that was stopped or lost its master, whatever its step says; `s` itself otherwise.
  * Consumes `s`. */
 WEFT_MUST_CHECK weft_status_t *weft_job_cause(WEFT_Job *j, weft_status_t *s);

@@ -75,8 +75,8 @@ static weft_status_t *check_rows(weft_job_inputs_t *f, int i, const char *text) 
     return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s has no rows to make batches of", f->words->input,
                       name_of(f, i), text);
   if (!weft_dtype_is_plain(data->dtype)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s holds %s, which is not cut into rows", f->words->input,
-                      name_of(f, i), text, weft_dtype_name(data->dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s holds %s, which cannot be split into rows",
+                      f->words->input, name_of(f, i), text, weft_dtype_name(data->dtype));
   }
   if (f->rows != 0 && f->rows != rows) return differing_rows(f, i, text);
   f->rows = rows;
@@ -119,7 +119,7 @@ weft_status_t *weft_job_inputs_add(weft_job_inputs_t *f, weft_str_t name, weft_t
   f->items[at] = (weft_job_input_t){.data = data, .is_rows = is_rows};
   int dtype = (int)TF_OperationOutputType(f->names.outputs[at]);
   if ((int)data->dtype != dtype) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s holds %s, but the graph wants %s; save the array as that",
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s holds %s, but the graph expects %s; save the array as that",
                    f->words->input, name_of(f, at), text, weft_dtype_name(data->dtype),
                    weft_dtype_name(dtype));
   }
@@ -132,7 +132,7 @@ weft_status_t *weft_job_inputs_add_source(weft_job_inputs_t *f, const char *cons
                                           WEFT_JobSourceFn fn, void *arg) {
   int first = f->n;
   if (n < 1 || fn == NULL)
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: a source gives one value or more, from a function",
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: a source needs a function and at least one input",
                       f->words->input);
   if (f->status == NULL) f->status = TF_NewStatus();
   weft_job_source_t *more = weft_realloc(f->sources, (size_t)f->num_sources + 1, sizeof *more);
@@ -261,7 +261,7 @@ static weft_status_t *check_shape(const weft_job_inputs_t *f, int i, const TF_Te
   WEFT_RETURN_IF_ERROR(weft_client_shape(wanted_dims, rank, &wanted));
   if (weft_shape_compatible(&wanted, &shape)) return NULL;
   return WEFT_ERROR(
-      INVALID_ARGUMENT, "%s %s: the source's batch %" PRId64 " has the shape %s, but the graph wants %s",
+      INVALID_ARGUMENT, "%s %s: the source's batch %" PRId64 " has the shape %s, but the graph expects %s",
       f->words->input, name_of(f, i), f->num_given, WEFT_SHAPE_TEXT(&shape), WEFT_SHAPE_TEXT(&wanted));
 }
 
@@ -272,7 +272,7 @@ static weft_status_t *check_value(const weft_job_inputs_t *f, const weft_job_sou
   if (value == NULL) return wrong(f, i, "lacks its value, and has others");
   if ((int)TF_TensorType(value) != dtype) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "%s %s: the source's batch %" PRId64 " holds %s, but the graph wants %s",
+                      "%s %s: the source's batch %" PRId64 " holds %s, but the graph expects %s",
                       f->words->input, name_of(f, i), f->num_given,
                       weft_dtype_name((int)TF_TensorType(value)), weft_dtype_name(dtype));
   }

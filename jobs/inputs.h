@@ -15,7 +15,7 @@
 typedef struct weft_job_input {
   weft_tensor_t *data; /* the array; owned; NULL: a callback gives the values */
   bool is_rows;        /* rows of it are fed */
-  TF_Tensor *whole;    /* all of it, for every step; owned; NULL for what is cut, or not yet made */
+  TF_Tensor *whole; /* all of it, for every step; owned; NULL for an input that is split, or not yet made */
 } weft_job_input_t;
 
 typedef struct weft_job_source { /* a callback: of the inputs [first, first + n) */
@@ -41,7 +41,7 @@ typedef struct weft_job_inputs { /* Thread-compatible. */
   TF_Status *status; /* for callbacks; owned */
   int n, capacity, num_sources;
   int64_t rows;        /* of the arrays that are cut; 0: there are none */
-  int64_t batch;       /* rows of a batch; 0: nothing is cut */
+  int64_t batch;       /* rows of a batch; 0: nothing is split */
   int64_t num_given;   /* batches that callbacks have given */
   int64_t *order;      /* rows in the epoch's order; NULL: as in the array */
   int64_t epoch, next; /* how many epochs are over; position in this one */
@@ -49,7 +49,8 @@ typedef struct weft_job_inputs { /* Thread-compatible. */
   uint64_t seed, state; /* of the shuffle's random numbers */
 } weft_job_inputs_t;
 
-/* Rows of the arrays, as positions in the epoch's order. Without a batch size: 0 rows, and nothing is cut. */
+/* Rows of the arrays, as positions in the epoch's order. Without a batch size: 0 rows, and nothing is split.
+ */
 typedef struct weft_job_rows {
   int64_t begin, rows;
 } weft_job_rows_t;

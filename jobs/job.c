@@ -117,7 +117,7 @@ weft_status_t *weft_job_new(weft_str_t graph_def, const char *master, const WEFT
   j->words = words;
   j->arena = j->inputs.arena = (weft_arena_t)WEFT_ARENA_INIT;
   j->graph_def = (weft_strbuf_t)WEFT_STRBUF_INIT;
-  weft_mutex_init(&j->telling);
+  weft_mutex_init(&j->callback_mu);
   weft_mutex_init(&j->mu);
   weft_status_t *s = init(j, graph_def, master, options != NULL ? options : &defaults);
   if (s == NULL) {
@@ -150,7 +150,7 @@ void WEFT_DeleteJob(WEFT_Job *j) {
   weft_strbuf_deinit(&j->graph_def);
   weft_arena_deinit(&j->arena);
   weft_mutex_deinit(&j->mu);
-  weft_mutex_deinit(&j->telling);
+  weft_mutex_deinit(&j->callback_mu);
   weft_free(j);
 }
 

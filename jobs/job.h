@@ -1,5 +1,5 @@
-/* jobs/job.h - what the command needs of a job beside weft/job.h: messages in its own words, and inputs that
- * it has parsed. */
+/* jobs/job.h - what the command uses of a job beside weft/job.h: messages that name its options, and inputs
+ * that it has parsed. */
 #ifndef WEFT_JOBS_JOB_H_
 #define WEFT_JOBS_JOB_H_
 
@@ -7,7 +7,7 @@
 #include "tensor/tensor.h"
 #include "weft/job.h"
 
-/* WEFT_NewJob with messages in these words; `bytes` is copied. *out is owned by the caller. */
+/* WEFT_NewJob with messages that use `words`; `bytes` is copied. *out is owned by the caller. */
 WEFT_MUST_CHECK weft_status_t *weft_job_new(weft_str_t graph_def, const char *master,
                                             const WEFT_JobOptions *options, const weft_job_words_t *words,
                                             WEFT_Job **out);

@@ -35,6 +35,6 @@ void weft_job_drop_values(WEFT_Job *j) {
   }
 }
 
-void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event) {
+void weft_job_notify(WEFT_Job *j, const WEFT_JobEvent *event) {
   if (j->on_event != NULL) j->on_event(j->event_arg, j, event);
 }

@@ -70,14 +70,14 @@ static weft_status_t *import(const weft_graph_t *from, TF_Graph *to) {
   return s;
 }
 
-static weft_status_t *find_loop(const weft_job_plan_source_t *s, TF_Graph *graph, const weft_lane_t *from,
-                                weft_job_loop_t *to) {
+static weft_status_t *find_loop(const weft_job_plan_source_t *s, TF_Graph *graph,
+                                const weft_worker_loop_t *from, weft_job_loop_t *to) {
   if (from->feeds.n > s->inputs->n) { /* without inputs a strategy takes it that all placeholders are fed */
     return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s is missing: the graph has a placeholder of that name",
                       s->words->input, WEFT_STR_ARGS(from->feeds.items[s->inputs->n]));
   }
   WEFT_RETURN_IF_ERROR(make_loop(to, from->feeds.n, from->fetches.n, from->targets.n));
-  to->is_update = from->kind == WEFT_LANE_UPDATE;
+  to->is_update = from->kind == WEFT_WORKER_LOOP_UPDATE;
   for (int i = 0; i < from->feeds.n; i++) {
     WEFT_RETURN_IF_ERROR(
         weft_job_find_output(graph, s->words, "the strategy's feed", from->feeds.items[i], &to->feeds[i]));
@@ -96,10 +96,10 @@ static weft_status_t *find_loop(const weft_job_plan_source_t *s, TF_Graph *graph
 
 static weft_status_t *find_loops(const weft_job_plan_source_t *from, const weft_rewrite_t *r, TF_Graph *graph,
                                  weft_job_plan_t *out) {
-  WEFT_RETURN_IF_ERROR(make_plan(out, r->num_lanes, r->inits.n));
+  WEFT_RETURN_IF_ERROR(make_plan(out, r->num_loops, r->inits.n));
   out->graph = graph;
   out->in_step = r->in_step;
-  out->loops_wait = r->lanes_wait;
+  out->loops_wait = r->loops_wait;
   out->is_follower = r->is_follower;
   out->round_steps = r->round_steps;
   out->num_local_cpus = from->is_local ? r->num_local_cpus : 0;
@@ -114,8 +114,8 @@ static weft_status_t *find_loops(const weft_job_plan_source_t *from, const weft_
     out->inits[i] = op;
     out->init_names[i] = TF_OperationName(op);
   }
-  for (int i = 0; i < r->num_lanes; i++)
-    WEFT_RETURN_IF_ERROR(find_loop(from, graph, &r->lanes[i], &out->loops[i]));
+  for (int i = 0; i < r->num_loops; i++)
+    WEFT_RETURN_IF_ERROR(find_loop(from, graph, &r->loops[i], &out->loops[i]));
   return NULL;
 }
 

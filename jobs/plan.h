@@ -1,7 +1,7 @@
-/* jobs/plan.h - what the worker loops of a job run over and over, and what runs before.
+/* jobs/plan.h - the steps that the worker loops of a job repeat, and what runs before them.
  *
- * A graph as it is has one worker loop. Under a strategy (strategies/strategy.h, whose lanes they are) it may
- * have several: each worker of an asynchronous strategy runs its own.
+ * Without a strategy there is one worker loop. A strategy may have several (strategies/rewrite.h): each
+ * worker of an asynchronous strategy runs its own.
  */
 #ifndef WEFT_JOBS_PLAN_H_
 #define WEFT_JOBS_PLAN_H_
@@ -23,11 +23,12 @@ typedef struct weft_job_plan {
   const TF_Operation **inits; /* one after the other */
   const char **init_names;
   int num_loops, num_inits;
-  bool in_step;                 /* each loop runs once for each update */
-  bool loops_wait;              /* a loop may wait until others have run as often, or nearly */
-  bool is_follower;             /* another client runs the first replica: it saves */
-  int round_steps;              /* updates come after so many steps each */
-  int num_local_cpus;           /* of a local session; 0: as it comes */
+  bool in_step;       /* each loop runs once for each update */
+  bool loops_wait;    /* a run of a loop may block until the others have caught up (a clock with bounded
+                         staleness) */
+  bool is_follower;   /* another client runs the first replica: it saves */
+  int round_steps;    /* updates come after so many steps each */
+  int num_local_cpus; /* of a local session; 0: as it comes */
   int64_t collective_graph_key; /* of every run; 0: none */
 } weft_job_plan_t;
 
@@ -45,8 +46,8 @@ typedef struct weft_job_plan_source { /* the single-device graph, and what of it
 
 /* Both: *out is to be given to weft_job_plan_deinit, also on failure. */
 WEFT_MUST_CHECK weft_status_t *weft_job_plan_plain(const weft_job_plan_source_t *from, weft_job_plan_t *out);
-/* Applies the strategy for the cluster. `graph` gets what it makes, with its variables marked. The inputs
- * that are batches are its batches. Errors: as the strategy's. */
+/* Applies the strategy for the cluster. `graph` gets the rewritten graph, with its variables marked. Inputs
+ * that are batches are the strategy's batches. Errors: as the strategy's. */
 WEFT_MUST_CHECK weft_status_t *weft_job_plan_rewritten(const weft_job_plan_source_t *from,
                                                        const weft_cluster_view_t *cluster, TF_Graph *graph,
                                                        weft_job_plan_t *out);

@@ -6,15 +6,15 @@
 #include "base/alloc.h"
 #include "base/hash_map.h"
 
-typedef struct walk {
+typedef struct reach_walk {
   weft_map_t seen;
   TF_Operation **stack;
   size_t n, capacity;
-} walk_t;
+} reach_walk_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a walk through a graph"); }
 
-static weft_status_t *push(walk_t *w, TF_Operation *op) {
+static weft_status_t *push(reach_walk_t *w, TF_Operation *op) {
   if (weft_map_get_u64(&w->seen, (uint64_t)(uintptr_t)op) != NULL) return NULL;
   WEFT_RETURN_IF_ERROR(weft_map_put_u64(&w->seen, (uint64_t)(uintptr_t)op, op, NULL));
   if (w->n == w->capacity) {
@@ -28,7 +28,7 @@ static weft_status_t *push(walk_t *w, TF_Operation *op) {
   return NULL;
 }
 
-static weft_status_t *push_controls(walk_t *w, TF_Operation *op) {
+static weft_status_t *push_controls(reach_walk_t *w, TF_Operation *op) {
   int n = TF_OperationNumControlInputs(op);
   TF_Operation **controls = weft_calloc((size_t)n + 1, sizeof(*controls));
   if (controls == NULL) return no_memory();
@@ -39,7 +39,7 @@ static weft_status_t *push_controls(walk_t *w, TF_Operation *op) {
   return s;
 }
 
-static weft_status_t *push_inputs(walk_t *w, TF_Operation *op, const TF_Output *outputs, int n,
+static weft_status_t *push_inputs(reach_walk_t *w, TF_Operation *op, const TF_Output *outputs, int n,
                                   bool *reached) {
   for (int i = 0; i < TF_OperationNumInputs(op); i++) {
     TF_Output from = TF_OperationInput((TF_Input){op, i});
@@ -54,7 +54,7 @@ static weft_status_t *push_inputs(walk_t *w, TF_Operation *op, const TF_Output *
 }
 
 weft_status_t *weft_job_reach(const TF_Operation *op, const TF_Output *outputs, int n, bool *reached) {
-  walk_t w = {.seen = WEFT_MAP_INIT};
+  reach_walk_t w = {.seen = WEFT_MAP_INIT};
   weft_status_t *s = push(&w, (TF_Operation *)(uintptr_t)op);
   while (s == NULL && w.n > 0) s = push_inputs(&w, w.stack[--w.n], outputs, n, reached);
   weft_free(w.stack);

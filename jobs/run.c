@@ -32,9 +32,9 @@ weft_status_t *weft_job_save_now(WEFT_Job *j) {
   if (path.length == 0) return NULL;
   const WEFT_JobEvent event = {
       .kind = WEFT_JOB_EVENT_SAVED, .step = done, .saved_step = j->saving.saved_step, .path = path.data};
-  weft_mutex_lock(&j->telling);
-  weft_job_tell(j, &event);
-  weft_mutex_unlock(&j->telling);
+  weft_mutex_lock(&j->callback_mu);
+  weft_job_notify(j, &event);
+  weft_mutex_unlock(&j->callback_mu);
   return NULL;
 }
 

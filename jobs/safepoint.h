@@ -1,10 +1,10 @@
-/* jobs/safepoint.h - brings all worker loops to a stop between two steps, so that variables can be read as
- * they are after a step.
+/* jobs/safepoint.h - stops all worker loops between two steps, so that the variables have the state after one
+ * step.
  *
- * A worker loop asks before each of its runs whether it may start. From the step `pause_at` on it may not, as
- * soon as that is safe for the other loops; once no loop runs and none may start, the safepoint is reached,
- * and a loop that waits there does what was to be done. Loops that wait for each other within runs are let go
- * on until all have started equally many.
+ * A worker loop asks before each run whether it may start. From step `pause_at` on the answer is no, as soon
+ * as no other loop depends on that run. When no loop runs and none may start, the safepoint is reached, and a
+ * waiting loop performs the pause's work. Loops that wait for each other within runs continue until all have
+ * started equally many.
  */
 #ifndef WEFT_JOBS_SAFEPOINT_H_
 #define WEFT_JOBS_SAFEPOINT_H_
@@ -14,7 +14,7 @@
 typedef enum weft_job_safepoint_kind {
   WEFT_SAFEPOINT_IN_STEP, /* the n-th run of every loop is the n-th step */
   WEFT_SAFEPOINT_FREE,    /* every run is a step; loops do not wait for each other */
-  WEFT_SAFEPOINT_BOUND,   /* every run is a step; loops may wait until others have run as often, or nearly */
+  WEFT_SAFEPOINT_BOUND,   /* every run is a step; loops may wait for slower ones (bounded staleness) */
   WEFT_SAFEPOINT_UPDATE, /* the runs of the update loop are the steps, and the only ones that change variables
                           */
 } weft_job_safepoint_kind_t;

@@ -1,4 +1,4 @@
-/* jobs/saving.h - when a job saves and what it starts from. */
+/* jobs/saving.h - when a job saves, and the checkpoint that it starts from. */
 #ifndef WEFT_JOBS_SAVING_H_
 #define WEFT_JOBS_SAVING_H_
 
@@ -10,19 +10,19 @@ typedef struct weft_job_saving_spec { /* texts are lent */
   const char *restore;           /* a checkpoint, or a directory with some; NULL: none */
   const char *save;              /* the prefix of a series; NULL: nothing is saved */
   int64_t every_steps, every_ns; /* 0, 0: only at the end */
-  bool resumes;                  /* the newest of the series is gone on with, if there is one */
-  bool is_partial;               /* what a checkpoint lacks is left alone */
+  bool resumes;                  /* continue from the newest of the series, if there is one */
+  bool is_partial;               /* variables that the checkpoint lacks keep their values */
   int64_t keep;                  /* how many of the series; 0: all */
 } weft_job_saving_spec_t;
 
-typedef struct weft_job_saving {      /* Confined, but for what its user locks. */
+typedef struct weft_job_saving {      /* Confined, except fields that the job locks. */
   const weft_job_saving_spec_t *spec; /* lent */
   weft_graph_t *graph;                /* owned: the single-device graph */
   weft_saved_variables_t variables;
   weft_series_t series;
   weft_restore_t restore; /* source NULL: nothing is restored */
   weft_access_t access;
-  bool is_saving;               /* and not left to another client */
+  bool is_saving;               /* false: another client saves */
   int round;                    /* variables change after every so many steps only, from the first on */
   weft_job_position_t mark;     /* where the job stood when they changed last; kept if round > 1 */
   int64_t first;                /* steps done before the job began */
@@ -38,11 +38,11 @@ WEFT_MUST_CHECK weft_status_t *weft_job_saving_init(weft_job_saving_t *out,
 void weft_job_saving_deinit(weft_job_saving_t *s);
 /* Does anything have to be restored or saved? */
 bool weft_job_saving_is_used(const weft_job_saving_spec_t *spec);
-/* Does the job go on where another one stopped? Then the inputs go there, if they are the same data (else
- * `note` gets the reason). */
+/* Moves the inputs to the position of the restored job, if they are the same data (else `note` gets the
+ * reason). */
 bool weft_job_saving_resumes(const weft_job_saving_t *s);
 void weft_job_saving_seek(weft_job_saving_t *s, weft_job_inputs_t *inputs, weft_strbuf_t *note);
-/* Where a job stands after step `done`. Callers see to it that no batch is being made. */
+/* The position of the job after step `done`. No batch may be in preparation. */
 weft_job_position_t weft_job_position(const weft_job_inputs_t *inputs, int64_t done);
 
 /* Adds nodes to the graph that runs, and checks that files can be written. A follower restores, but leaves

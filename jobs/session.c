@@ -96,7 +96,7 @@ static weft_status_t *attach_saving(WEFT_Job *j) {
   if (j->plan.collective_graph_key != 0 && j->plan.num_inits == 0 &&
       is_restoring) { /* they agree while they initialise */
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "%s with a client per worker needs %s: the clients compare there what they start from",
+                      "%s with a client per worker needs %s: the clients compare their start states there",
                       spec->resumes ? spec->words->resume : spec->words->restore, spec->words->init);
   }
   return weft_job_saving_attach(&j->saving, j->plan.graph, j->strategy != NULL, j->plan.is_follower,
@@ -206,14 +206,14 @@ static void tell_start(WEFT_Job *j) {
                          .num_variables = s->variables.n};
   if (s->spec->resumes && s->series.latest.length > 0) {
     event.kind = WEFT_JOB_EVENT_RESUMED;
-    weft_job_tell(j, &event);
+    weft_job_notify(j, &event);
   } else {
     if (s->spec->resumes) {
       const WEFT_JobEvent none = {.kind = WEFT_JOB_EVENT_NOTHING_TO_RESUME, .path = s->series.prefix.data};
-      weft_job_tell(j, &none);
+      weft_job_notify(j, &none);
     }
     event.kind = WEFT_JOB_EVENT_RESTORED;
-    if (s->restore.source != NULL) weft_job_tell(j, &event);
+    if (s->restore.source != NULL) weft_job_notify(j, &event);
   }
   weft_strbuf_deinit(&note);
 }
@@ -227,7 +227,7 @@ static void on_watch(void *arg, bool is_lost) {
   weft_mutex_lock(&j->mu);
   if (is_lost && j->has_loops) weft_job_loops_stop(&j->loops);
   weft_mutex_unlock(&j->mu);
-  weft_job_tell(j, &event);
+  weft_job_notify(j, &event);
 }
 
 /* From here on WEFT_JobStop() reaches the watch. */
@@ -251,7 +251,7 @@ static weft_status_t *make_loops(WEFT_Job *j) {
                                 .session = j->session,
                                 .splitter = &j->splitter,
                                 .watch = &j->watch,
-                                .telling = &j->telling};
+                                .callback_mu = &j->callback_mu};
   weft_status_t *s = weft_job_loops_init(&j->loops, j->saving.first);
   weft_mutex_lock(&j->mu);
   j->has_loops = true;

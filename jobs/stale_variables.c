@@ -18,33 +18,33 @@ typedef struct seen { /* a node of the initialisers */
   struct seen *next;
 } seen_t;
 
-typedef struct frame { /* a node whose inputs are being looked at */
+typedef struct stale_frame { /* a node whose inputs are being looked at */
   seen_t *node;
   TF_Operation **inputs; /* owned: data, then control */
   int n, at;
-  struct frame *below;
-} frame_t;
+  struct stale_frame *below;
+} stale_frame_t;
 
-typedef struct walk {
-  weft_map_t by_op; /* TF_Operation -> seen_t */
-  seen_t *all;      /* owned, newest first */
-  frame_t *top;     /* owned */
-} walk_t;
+typedef struct stale_walk {
+  weft_map_t by_op;   /* TF_Operation -> seen_t */
+  seen_t *all;        /* owned, newest first */
+  stale_frame_t *top; /* owned */
+} stale_walk_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a walk through the initialisers"); }
 static bool is(const TF_Operation *op, const char *type) {
   return strcmp(TF_OperationOpType((TF_Operation *)(uintptr_t)op), type) == 0;
 }
-static seen_t *find(const walk_t *w, const TF_Operation *op) {
+static seen_t *find(const stale_walk_t *w, const TF_Operation *op) {
   return weft_map_get_u64(&w->by_op, (uint64_t)(uintptr_t)op);
 }
 
 /* ---- the walk ---- */
 
-static weft_status_t *enter(walk_t *w, TF_Operation *op) {
+static weft_status_t *enter(stale_walk_t *w, TF_Operation *op) {
   int data = TF_OperationNumInputs(op), controls = TF_OperationNumControlInputs(op);
   seen_t *s = weft_calloc(1, sizeof *s);
-  frame_t *f = weft_calloc(1, sizeof *f);
+  stale_frame_t *f = weft_calloc(1, sizeof *f);
   TF_Operation **inputs = weft_calloc((size_t)data + (size_t)controls + 1, sizeof(TF_Operation *));
   weft_status_t *status = s == NULL || f == NULL || inputs == NULL ? no_memory() : NULL;
   if (status == NULL) status = weft_map_put_u64(&w->by_op, (uint64_t)(uintptr_t)op, s, NULL);
@@ -57,15 +57,15 @@ static weft_status_t *enter(walk_t *w, TF_Operation *op) {
   for (int i = 0; i < data; i++) inputs[i] = TF_OperationInput((TF_Input){op, i}).oper;
   if (controls > 0) controls = TF_OperationGetControlInputs(op, inputs + data, controls);
   *s = (seen_t){.op = op, .branches = UNKNOWN, .next = w->all};
-  *f = (frame_t){.node = s, .inputs = inputs, .n = data + controls, .below = w->top};
+  *f = (stale_frame_t){.node = s, .inputs = inputs, .n = data + controls, .below = w->top};
   w->all = s;
   w->top = f;
   return NULL;
 }
 
 /* All inputs are known, but those that close a loop. */
-static void leave(walk_t *w) {
-  frame_t *f = w->top;
+static void leave(stale_walk_t *w) {
+  stale_frame_t *f = w->top;
   int most = 0;
   bool is_merge = is(f->node->op, "Merge") || is(f->node->op, "RefMerge"), is_loop = false;
   for (int i = 0; i < f->n; i++) {
@@ -81,11 +81,11 @@ static void leave(walk_t *w) {
   weft_free(f);
 }
 
-static weft_status_t *visit(walk_t *w, const TF_Operation *root) {
+static weft_status_t *visit(stale_walk_t *w, const TF_Operation *root) {
   if (find(w, root) != NULL) return NULL;
   WEFT_RETURN_IF_ERROR(enter(w, (TF_Operation *)(uintptr_t)root));
   while (w->top != NULL) {
-    frame_t *f = w->top;
+    stale_frame_t *f = w->top;
     if (f->at == f->n) {
       leave(w);
       continue;
@@ -96,9 +96,9 @@ static weft_status_t *visit(walk_t *w, const TF_Operation *root) {
   return NULL;
 }
 
-static void walk_deinit(walk_t *w) {
+static void walk_deinit(stale_walk_t *w) {
   while (w->top != NULL) {
-    frame_t *f = w->top;
+    stale_frame_t *f = w->top;
     w->top = f->below;
     weft_free(f->inputs);
     weft_free(f);
@@ -118,7 +118,7 @@ static bool is_variable(const TF_Operation *op) {
 }
 
 /* The variable that the first input refers to; NULL: none that is known. */
-static seen_t *variable_of(const walk_t *w, TF_Operation *op) {
+static seen_t *variable_of(const stale_walk_t *w, TF_Operation *op) {
   static const char *const passes[] = {"Identity", "RefIdentity", "Enter", "RefEnter", "Switch", "RefSwitch"};
   for (int hops = 0; hops < MOST_HOPS && TF_OperationNumInputs(op) > 0; hops++) {
     op = TF_OperationInput((TF_Input){op, 0}).oper;
@@ -131,7 +131,7 @@ static seen_t *variable_of(const walk_t *w, TF_Operation *op) {
 }
 
 /* Returns how many lose their value. */
-static int mark(walk_t *w) {
+static int mark(stale_walk_t *w) {
   int n = 0;
   for (seen_t *s = w->all; s != NULL; s = s->next) {
     bool assigns = s->branches == 0 && (is(s->op, "Assign") || is(s->op, "AssignVariableOp"));
@@ -167,7 +167,7 @@ static weft_status_t *add_clear(TF_Graph *g, TF_Operation *variable, int number,
 }
 
 weft_status_t *weft_job_stale_init(weft_job_stale_t *out, const weft_job_plan_t *plan) {
-  walk_t w = {.by_op = WEFT_MAP_INIT};
+  stale_walk_t w = {.by_op = WEFT_MAP_INIT};
   weft_status_t *s = NULL;
   *out = (weft_job_stale_t){NULL, 0};
   for (int i = 0; s == NULL && i < plan->num_inits; i++) s = visit(&w, plan->inits[i]);

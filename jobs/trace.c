@@ -109,15 +109,15 @@ static weft_str_t op_of(weft_str_t label) {
 }
 
 /* AllocatorMemoryUsed "account/param": most (3) and in use (4). */
-typedef struct account {
+typedef struct trace_account {
   weft_str_t name;
   int64_t most, in_use;
-} account_t;
+} trace_account_t;
 
-static bool read_account(weft_str_t bytes, account_t *out) {
+static bool read_account(weft_str_t bytes, trace_account_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
-  *out = (account_t){0};
+  *out = (trace_account_t){0};
   while (weft_wire_next(&r, &f)) {
     if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) out->name = f.bytes;
     if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_VARINT)) out->most = (int64_t)f.value;
@@ -201,7 +201,7 @@ static void add_accounts_locked(weft_job_trace_t *t, int device, weft_str_t node
   weft_wire_field_t f;
   json_t *in_use = json_object(), *most = json_object();
   for (weft_wire_reader_t r = weft_wire_reader(node); weft_wire_next(&r, &f);) {
-    account_t a;
+    trace_account_t a;
     if (f.tag != WEFT_WIRE_TAG(6, WEFT_WIRE_BYTES) || !read_account(f.bytes, &a)) continue;
     json_object_setn_new_nocheck(in_use, a.name.data, a.name.length, json_integer(a.in_use));
     json_object_setn_new_nocheck(most, a.name.data, a.name.length, json_integer(a.most));

@@ -1,10 +1,10 @@
-/* jobs/watch.h - a thread that closes a job's session when the job is stopped, and notices a master that is
- * gone.
+/* jobs/watch.h - a thread that closes a job's session when the job is stopped, and detects the loss of its
+ * master.
  *
  * Closing a session cancels its steps, on the cluster, too; it waits for the master's answer, so it is done
- * by this thread and not by the caller of weft_job_watch_stop(). A session waits for a master that is gone,
- * in case it comes back, as TensorFlow's does: after two quiet seconds this looks whether connections are
- * accepted at its address, and if not, tells the callback and closes the session.
+ * by this thread and not by the caller of weft_job_watch_stop(). A session waits for a lost master to come
+ * back, as TensorFlow's does. After two seconds without progress the watch tests whether the master's address
+ * accepts connections; if not, it calls the callback and closes the session.
  */
 #ifndef WEFT_JOBS_WATCH_H_
 #define WEFT_JOBS_WATCH_H_
@@ -15,12 +15,12 @@
 #include "base/mutex.h"
 #include "base/status.h"
 
-/* On the watch's thread, with no lock held. `is_lost`: the master is gone; else the job has waited long for
- * its first answer. */
+/* On the watch's thread, with no lock held. `is_lost`: the master is gone; else the first answer is overdue.
+ */
 typedef void weft_job_watch_fn(void *arg, bool is_lost);
 
 typedef struct weft_job_watch { /* Thread-safe. */
-  const char *master;           /* lent; NULL: in this process, there is nothing to look at */
+  const char *master;           /* lent; NULL: in this process, nothing to watch */
   weft_job_watch_fn *fn;
   void *arg;
   pthread_t thread;
@@ -30,7 +30,7 @@ typedef struct weft_job_watch { /* Thread-safe. */
   bool is_started, is_closing, is_closed, is_over, is_slow_told;
   bool is_stopped, is_lost;
   atomic_bool has_begun;    /* a step has ended since the start */
-  atomic_llong progress_ns; /* the last sign of life; relaxed: a hint for the look at the master */
+  atomic_llong progress_ns; /* the last progress; relaxed: a hint when to probe the master */
 } weft_job_watch_t;
 
 /* Errors: RESOURCE_EXHAUSTED; end it in any case. */

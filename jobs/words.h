@@ -1,4 +1,4 @@
-/* jobs/words.h - what messages call the parts of a job: functions and fields of weft/job.h, or options of a
+/* jobs/words.h - the names of a job's parts in messages: functions and fields of weft/job.h, or options of a
  * command. */
 #ifndef WEFT_JOBS_WORDS_H_
 #define WEFT_JOBS_WORDS_H_
@@ -8,9 +8,9 @@
 typedef struct weft_job_words {
   const char *input, *fetch, *target, *init; /* "--feed" */
   const char *master, *strategy, *container, *trace;
-  const char *batch, *shuffle, *seed, *array; /* array: an input that is cut, "--feed NAME=FILE.npy" */
+  const char *batch, *shuffle, *seed, *array; /* array: an input that is split, "--feed NAME=FILE.npy" */
   const char *save, *restore, *resume, *partly;
-  bool lists_batches; /* `batch` names the inputs that are cut, "--batch 64:x+y" */
+  bool lists_batches; /* `batch` names the inputs that are split, "--batch 64:x+y" */
 } weft_job_words_t;
 
 extern const weft_job_words_t weft_job_words; /* of weft/job.h */

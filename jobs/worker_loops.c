@@ -1,7 +1,7 @@
 /* jobs/worker_loops.c - one thread per worker loop, but the first loop's, which is the caller's.
  *
- * Locking: `telling`, then `mu`. Under mu nothing is allocated or called back. A loop at the safepoint wakes
- * when another loop's run ends, when a pause ends, and when all is over.
+ * Locking: `callback_mu`, then `mu`. Under mu nothing is allocated or called back. A loop at the safepoint
+ * wakes when another loop's run ends, when a pause ends, and when all is over.
  */
 #include "jobs/worker_loops.h"
 
@@ -168,10 +168,10 @@ static void end_of_input(weft_job_loops_t *l, int loop) {
 
 /* ---- a run ---- */
 
-static weft_status_t *tell(weft_job_loop_run_t *r) {
+static weft_status_t *notify(weft_job_loop_run_t *r) {
   weft_job_loops_t *l = r->all;
   bool is_update = r->loop->is_update, stops = false;
-  weft_mutex_lock(l->telling);
+  weft_mutex_lock(l->callback_mu);
   weft_mutex_lock(&l->mu);
   if (r->counts) l->done++;
   int64_t done = l->done;
@@ -186,7 +186,7 @@ static weft_status_t *tell(weft_job_loop_run_t *r) {
   }
   if (is_update && !l->plan->in_step && l->done >= l->steps) l->is_over = true;
   weft_mutex_unlock(&l->mu);
-  weft_mutex_unlock(l->telling);
+  weft_mutex_unlock(l->callback_mu);
   return s;
 }
 
@@ -214,7 +214,7 @@ static weft_status_t *run_once(weft_job_loop_run_t *r, bool *out_has_ended) {
   if (s == NULL && !*out_has_ended) {
     s = run_session(r);
     r->ran++;
-    if (s == NULL) s = tell(r);
+    if (s == NULL) s = notify(r);
     for (int i = 0; i < r->loop->num_fetches; i++) {
       TF_DeleteTensor(r->values[i]);
       r->values[i] = NULL;

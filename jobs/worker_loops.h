@@ -1,9 +1,9 @@
-/* jobs/worker_loops.h - runs the worker loops of a plan, each on a thread of its own, until so many steps are
- * done.
+/* jobs/worker_loops.h - runs the worker loops of a plan, each on a thread of its own, until a number of steps
+ * is done.
  *
- * Without an update loop the steps are shared out evenly among the loops. With one, a step is an update: the
- * others run as often, or less, and are cancelled if they wait for more updates than come. A run ends when
- * its steps are done, when the step callback asks for it, when the inputs have ended, at
+ * Without an update loop the steps are split evenly between the loops. With one, a step is an update: the
+ * other loops run at most as often, and are cancelled if they wait for an update that will not come. A run
+ * ends when its steps are done, when the step callback asks for it, when the inputs have ended, at
  * weft_job_loops_stop(), or with the first failure, which ends all loops.
  */
 #ifndef WEFT_JOBS_WORKER_LOOPS_H_
@@ -15,10 +15,10 @@
 #include "jobs/trace.h"
 #include "jobs/watch.h"
 
-/* All loops stand still: after step `done` nothing runs until it returns. Sets the step of the next pause
- * (INT64_MAX: none is known). Errors end the job. */
+/* Called in a pause: after step `done` no loop runs until it returns. Sets the step of the next pause
+ * (INT64_MAX: not known yet). Errors end the job. */
 typedef weft_status_t *weft_job_pause_fn(void *arg, int64_t done, int64_t *out_next);
-/* Is it time for a pause, for reasons of its own? Asked after each run. */
+/* Is a pause due that does not depend on the step (a timer)? Called after each run. */
 typedef bool weft_job_pause_due_fn(void *arg);
 /* After each run of a loop, one at a time. `values`: of the loop's fetches, NULL for an update loop; what is
  * left in the array is freed. `counts`: it was one of the steps. *out_stops: the run of loops is to end.
@@ -44,18 +44,19 @@ typedef struct weft_job_loops { /* Set what comes first; zero the rest. */
   weft_job_pause_fn *pause;
   int64_t round; /* pauses are at multiples of it */
   void *arg;
-  weft_mutex_t *telling; /* borrowed; `ran` is called with it, so that calls are in order; taken before mu */
+  weft_mutex_t
+      *callback_mu; /* borrowed; `ran` is called with it, so that calls are in order; taken before mu */
 
   weft_job_trace_t *trace; /* of this run's last steps; NULL: none */
   weft_mutex_t mu;
-  weft_cond_t changed;            /* a loop's run is over, a loop has ended, a pause is over, or all is */
+  weft_cond_t changed; /* a loop's run has ended, a loop has ended, a pause or the whole run is over */
   weft_job_safepoint_t safepoint; /* guarded by mu, like all below */
   weft_job_loop_run_t *loops;     /* owned; one per loop of the plan */
   int64_t done, steps;            /* steps that are done, earlier ones included; where the run ends */
   bool is_pausing, is_over,
       is_stopped;   /* is_over: no further run starts, also not of a later weft_job_loops_run */
-  bool is_draining; /* the inputs have ended: updates whose gradients are all there are still made */
-  bool is_closed;   /* runs had to be cancelled: the session is of no more use */
+  bool is_draining; /* the inputs have ended: updates with a complete set of gradients are still applied */
+  bool is_closed;   /* runs had to be cancelled: the session cannot be used again */
   weft_job_end_t end;
   weft_status_t *failure; /* owned */
 } weft_job_loops_t;
@@ -67,7 +68,7 @@ void weft_job_loops_deinit(weft_job_loops_t *l); /* also of one that is all zero
  * all loops. *out_end: why it ended, if without failure. May be called again while is_over is false. */
 WEFT_MUST_CHECK weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pause_at,
                                                   weft_job_end_t *out_end);
-/* No further run of a loop starts. Those in flight end as their session says. Any thread. */
+/* No further run of a loop starts; those in flight end with their session's status. Any thread. */
 void weft_job_loops_stop(weft_job_loops_t *l);
 
 #endif /* WEFT_JOBS_WORKER_LOOPS_H_ */

@@ -1,7 +1,6 @@
-/* strategies/buckets.h - which gradients travel together.
+/* strategies/buckets.h - which gradients are packed into one all-reduce.
  *
- * Every rule takes values in the order in which they are wanted together and cuts
- * that order into buckets; values of different keys (data type and degree) never
+ * Every rule splits a sequence of values into buckets; values of different keys (data type and degree) never
  * share one, nor do values of unknown size. Each is linear but for Horovod's, which looks ahead.
  *
  * Sources: reference strategies 3.5 (PyTorch's Reducer), 3.7 (Horovod's controller), 3.25 (TensorFlow's
@@ -14,7 +13,7 @@
 
 typedef struct weft_bucket_item {
   int64_t bytes; /* -1: unknown, goes alone */
-  int64_t key;   /* of equal ones only may a bucket be made */
+  int64_t key;   /* a bucket holds values of one key */
 } weft_bucket_item_t;
 
 typedef enum weft_bucket_rule {

@@ -2,7 +2,7 @@
  *
  * Invariant: outputs[id] and nodes[id] are set together by weft_copier_copy and
  * weft_copier_set_node; weft_copier_set alone may leave outputs of a node open
- * ({NULL, 0}), which is an error only when somebody asks for them.
+ * ({NULL, 0}), which is an error only if a consumer asks for them.
  *
  * Colocations are renamed at the end, when it is known what stands for each node.
  */
@@ -75,7 +75,7 @@ static weft_status_t *prefix_attr(weft_copier_t *c, weft_node_t *n, const char *
   return s;
 }
 
-/* What makes two things one must differ between copies: frames, resources, temporary variables. */
+/* Names that identify an object must differ between copies: frames, resources, temporary variables. */
 static weft_status_t *rename_things(weft_copier_t *c, weft_node_t *n) {
   if (c->prefix.length == 0) return NULL;
   if ((n->flags & WEFT_OP_ENTER) != 0) WEFT_RETURN_IF_ERROR(prefix_attr(c, n, "frame_name"));
@@ -91,7 +91,7 @@ static bool comes_round_a_loop(const weft_node_t *producer, const weft_node_t *c
 }
 
 static weft_status_t *nothing_stands(const weft_node_t *producer, const weft_node_t *consumer) {
-  return WEFT_ERROR(INTERNAL, "copying node '%.*s': nothing stands for its input '%.*s' yet",
+  return WEFT_ERROR(INTERNAL, "copying node '%.*s': its input '%.*s' was not copied before",
                     WEFT_STR_ARGS(consumer->name), WEFT_STR_ARGS(producer->name));
 }
 
@@ -143,7 +143,8 @@ weft_status_t *weft_copier_copy(weft_copier_t *c, const weft_node_t *n, weft_nod
 }
 
 static weft_status_t *wire_back_edges(weft_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
-  for (int i = 0; i < n->num_inputs && i < copy->num_inputs; i++) { /* what stands for a node may take less */
+  for (int i = 0; i < n->num_inputs && i < copy->num_inputs;
+       i++) { /* the replacement of a node may have fewer inputs */
     if (copy->inputs[i].node != NULL) continue;
     weft_output_t with = weft_copier_output(c, n->inputs[i]);
     if (with.node == NULL) return nothing_stands(n->inputs[i].node, n);

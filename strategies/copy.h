@@ -1,7 +1,7 @@
 /* strategies/copy.h - copies nodes of one graph into another under new names: how strategies multiply a
  * graph.
  *
- * A copier is one copy of (part of) a graph: a replica, a lane, a task. It maps
+ * A copier is one copy of (part of) a graph: a replica, a worker loop, a task. It maps
  * nodes of the source to nodes of the destination; entries may be set by hand
  * (a variable that lives elsewhere, a slice instead of a placeholder) before
  * others are copied, and then stand for the node from there on.

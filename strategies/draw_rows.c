@@ -1,4 +1,4 @@
-/* strategies/draw_rows.c - WeftRandomRows and WeftMultinomialRows, made from the ops whose rows they draw. */
+/* strategies/draw_rows.c - WeftRandomRows and WeftMultinomialRows, made from the ops that they replace. */
 #include "strategies/draw_rows.h"
 
 #include "strategies/emit.h"

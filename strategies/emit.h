@@ -1,4 +1,4 @@
-/* strategies/emit.h - short ways to add nodes to a graph.
+/* strategies/emit.h - adds nodes to a graph, one call per op.
  *
  * An emitter remembers its first failure; all calls after it do nothing and give
  * {NULL, 0}. So a rewrite adds node after node and checks `s` once at the end.
@@ -19,11 +19,11 @@ typedef struct weft_emitter { /* Confined. */
 /* The failure, which the caller owns from here on, or NULL. */
 WEFT_MUST_CHECK weft_status_t *weft_emitter_end(weft_emitter_t *e);
 
-/* The caller ran into something: kept if it is the first. Consumes s. True if there is a failure now. */
+/* Records a failure of the caller, if it is the first. Consumes s. Returns true if the emitter has failed. */
 bool weft_emitter_fail(weft_emitter_t *e, weft_status_t *s);
 
 /* Adds a node called as the format says, or that with a number behind it where the name is taken. An empty
- * name is one that there was no memory for: RESOURCE_EXHAUSTED. Type attributes come from the inputs. Result:
+ * name means that its allocation failed: RESOURCE_EXHAUSTED. Type attributes come from the inputs. Result:
  * its output 0. */
 weft_output_t weft_emit(weft_emitter_t *e, const char *op, const weft_output_t *inputs, int num_inputs,
                         const weft_named_attr_t *attrs, int num_attrs, const char *name, ...)

@@ -1,4 +1,4 @@
-/* strategies/explain.c - a rewrite told to people: a summary, then, if they ask, every value that is sent. */
+/* strategies/explain.c - a rewrite as text: a summary, and on request every value that is sent. */
 #include <inttypes.h>
 
 #include "strategies/strategy.h"
@@ -63,10 +63,10 @@ static void print_variables(const weft_summary_t *s, weft_strbuf_t *out) {
   weft_strbuf_putc(out, '\n');
 }
 
-/* Which feeds have rows, and how these are divided. */
+/* The feeds that are split by rows, and the rows of each replica. */
 static void print_batch(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
   const weft_names_t *feeds =
-      r->shared.n > 0 || r->replicas.n > 0 || r->num_lanes == 0 ? &r->shared : &r->lanes[0].feeds;
+      r->shared.n > 0 || r->replicas.n > 0 || r->num_loops == 0 ? &r->shared : &r->loops[0].feeds;
   label(out, "batch");
   if (feeds->n == 0) weft_strbuf_puts(out, "nothing that is fed has rows");
   for (int i = 0; i < feeds->n && i < SHOWN_FEEDS; i++) {
@@ -166,7 +166,7 @@ static void print_sum(const weft_rewrite_t *r, const weft_summary_t *s, weft_str
   label(out, "predicted");
   put_seconds(out, r->cost.seconds);
   weft_strbuf_printf(out, " of communication in a step%s\n",
-                     s->all.row_bytes > 0 ? ", beside what rows take (--batch N counts them)" : "");
+                     s->all.row_bytes > 0 ? ", plus the size of rows (--batch N counts them)" : "");
 }
 
 static void print_notes(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
@@ -176,8 +176,9 @@ static void print_notes(const weft_rewrite_t *r, const weft_summary_t *s, weft_s
   }
   if (s->all.num_unknown > 0) {
     label(out, r->num_notes == 0 ? "notes" : "");
-    weft_strbuf_printf(out, "%d value%s (?) %s of a size that only the step knows\n", s->all.num_unknown,
-                       s->all.num_unknown == 1 ? "" : "s", s->all.num_unknown == 1 ? "is" : "are");
+    weft_strbuf_printf(out, "%d value%s (?) %s of a size that is known only at run time\n",
+                       s->all.num_unknown, s->all.num_unknown == 1 ? "" : "s",
+                       s->all.num_unknown == 1 ? "is" : "are");
   }
   if (s->num_repeated > 0) {
     label(out, r->num_notes == 0 && s->all.num_unknown == 0 ? "notes" : "");
@@ -209,18 +210,18 @@ weft_status_t *weft_strategy_explain_rewrite(const weft_strategy_t *self, const 
 
 /* ---- details ---- */
 
-static void print_lanes(const weft_rewrite_t *r, weft_strbuf_t *out) {
-  for (int i = 0; i < r->num_lanes && r->num_lanes > 1; i++) {
-    const weft_lane_t *lane = &r->lanes[i];
-    label(out, i == 0 ? "lanes" : "");
-    weft_strbuf_append(out, lane->name);
-    if (lane->task.length > 0) weft_strbuf_printf(out, " on %.*s", WEFT_STR_ARGS(lane->task));
-    weft_strbuf_printf(out, "%s\n", lane->kind == WEFT_LANE_UPDATE ? ", which updates" : "");
+static void print_loops(const weft_rewrite_t *r, weft_strbuf_t *out) {
+  for (int i = 0; i < r->num_loops && r->num_loops > 1; i++) {
+    const weft_worker_loop_t *loop = &r->loops[i];
+    label(out, i == 0 ? "worker loops" : "");
+    weft_strbuf_append(out, loop->name);
+    if (loop->task.length > 0) weft_strbuf_printf(out, " on %.*s", WEFT_STR_ARGS(loop->task));
+    weft_strbuf_printf(out, "%s\n", loop->kind == WEFT_WORKER_LOOP_UPDATE ? ", which updates" : "");
   }
 }
 
 weft_status_t *weft_strategy_print_details(const weft_rewrite_t *r, weft_strbuf_t *out) {
-  print_lanes(r, out);
+  print_loops(r, out);
   for (int i = 0; i < r->num_shardings; i++) {
     weft_strbuf_printf(out, "%.*s: ", WEFT_STR_ARGS(r->shardings[i].value));
     weft_axis_sharding_print(&r->shardings[i].data, out);

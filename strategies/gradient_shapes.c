@@ -1,4 +1,4 @@
-/* strategies/gradient_shapes.c - shapes that follow from what a value is used for.
+/* strategies/gradient_shapes.c - infers shapes of gradients from the variables that they update.
  *
  * Shape inference goes from producers to consumers; this goes the other way, from
  * updates to what they apply. Only ops that give no other shape than that of the

@@ -3,8 +3,8 @@
  * One client drives all workers: the initial values are those that the first
  * worker computes, sent to all others. With option `task` the rewrite is for one
  * worker and a client of its own, as TensorFlow has it: feeds and fetched rows are
- * the worker's, and what all share goes by collectives. Source: reference strategies 3.26
- * (tf.distribute.MultiWorkerMirroredStrategy).
+ * the worker's, and values common to all workers are exchanged by collectives. Source: reference
+ * strategies 3.26 (tf.distribute.MultiWorkerMirroredStrategy).
  */
 #include "strategies/replicas.h"
 #include "strategies/strategy.h"
@@ -19,9 +19,7 @@
 enum { OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
 
-enum {
-  CLIENTS_TIMEOUT_S = 600
-}; /* how long the others are waited for where each has a client of its own, unless told otherwise */
+enum { CLIENTS_TIMEOUT_S = 600 }; /* the default timeout of collectives between workers with a client each */
 
 /* "/job:worker/replica:0/task:1" of a device. */
 static weft_str_t task_of(weft_str_t device) {
@@ -47,15 +45,14 @@ static weft_status_t *narrow(const weft_replicas_t *all, int64_t number, weft_re
     o->all_devices = all->devices;
     o->num_all_devices = all->n;
     o->first_replica = begin;
-    /* Another worker's client may have ended with a failure of its own, which nobody hears of while its task
-     * lives. */
+    /* Another worker's client may have failed, which its peers cannot see while its task is alive. */
     if (o->timeout_seconds <= 0) o->timeout_seconds = CLIENTS_TIMEOUT_S;
     return NULL;
   }
   return WEFT_ERROR(INVALID_ARGUMENT, NAME ": there is no worker %d", (int)number);
 }
 
-/* The same for all clients of the same graph on the same devices, and for hardly anybody else. Never 0. */
+/* A hash that is equal for all clients of the same graph on the same devices. Never 0. */
 static int64_t key_of(const weft_replicas_t *all, const weft_graph_t *g) {
   uint64_t key = (uint64_t)g->num_live;
   for (int i = 0; i < all->n; i++) key = key * 0x100000001b3u ^ weft_str_hash64(all->devices[i]);
@@ -75,7 +72,7 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
   if (values[OPTION_task].is_given) WEFT_RETURN_IF_ERROR(narrow(&replicas, values[OPTION_task].i, &o));
   WEFT_RETURN_IF_ERROR(weft_replicate(r, &o, out));
   if (values[OPTION_task].is_given) {
-    out->lanes[0].task = task_of(o.devices[0]);
+    out->loops[0].task = task_of(o.devices[0]);
     out->collective_graph_key = key_of(&replicas, r->graph);
   }
   return NULL;

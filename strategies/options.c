@@ -63,7 +63,7 @@ static bool read_choice(const char *choices, weft_str_t text, int64_t *out) {
 static const char *meaning(weft_option_kind_t kind) {
   switch (kind) {
     case WEFT_OPTION_COUNT: return "a whole number, 0 or more";
-    case WEFT_OPTION_BYTES: return "a number of bytes, with K, M or G behind it at will";
+    case WEFT_OPTION_BYTES: return "a number of bytes, optionally with the suffix K, M or G";
     case WEFT_OPTION_NUMBER: return "a number";
     case WEFT_OPTION_BOOL: return "true or false";
     case WEFT_OPTION_CHOICE: return "one of these";

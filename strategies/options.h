@@ -17,7 +17,7 @@
 typedef enum weft_option_kind {
   WEFT_OPTION_COUNT,  /* 0, 1, 2, ... up to 2^31 - 1 */
   WEFT_OPTION_BYTES,  /* 0.. with an optional K, M or G (powers of 1024) behind it */
-  WEFT_OPTION_NUMBER, /* decimal, with a point and an exponent at will; finite */
+  WEFT_OPTION_NUMBER, /* decimal, with an optional point and exponent; finite */
   WEFT_OPTION_BOOL,   /* true, false, 1, 0; "name" alone means true */
   WEFT_OPTION_CHOICE, /* one of those that the definition's value lists, a|b|c */
   WEFT_OPTION_TEXT,   /* anything without a comma; lists are joined by '+' */
@@ -27,7 +27,7 @@ typedef struct weft_option_def {
   const char *name;
   weft_option_kind_t kind;
   const char *value;     /* as usage shows it; of CHOICE: the choices */
-  const char *otherwise; /* the text that stands for an option that was not given; "" for none */
+  const char *otherwise; /* the default as text; "" for none */
 } weft_option_def_t;
 typedef struct weft_option_value {
   bool is_given;

@@ -1,13 +1,13 @@
-/* strategies/parameter_server.c - variables on servers, a lane of the training step on each worker.
+/* strategies/parameter_server.c - variables on servers, a worker loop of the training step on each worker.
  *
  * 1. The graph is copied, its functions are unfolded, its shapes worked out.
- * 2. Variables that the partitioner cuts become shards (shard_graph.c).
- * 3. Variables get a server, with their slots; what reads and updates them goes there (lanes.c).
+ * 2. Variables that the partitioner splits become shards (shard_graph.c).
+ * 3. Variables get a server, with their slots; what reads and updates them goes there (placed_graph.c).
  * 4. The graph and a copy of its step per worker are built for the mode (parameter_server_async.c, _sync.c).
  * 5. Constants that only servers need move to them.
  *
- * Lanes share nothing but variables and what else lives on servers, so no edge
- * leads from one worker to another. Sources: reference 3.3, 3.27, 3.28.
+ * Worker loops share only what lives on servers (variables, clocks, queues), so no edge leads from one worker
+ * to another. Sources: reference 3.3, 3.27, 3.28.
  */
 #include "strategies/parameter_server.h"
 #include "strategies/strategy.h"
@@ -24,7 +24,7 @@ static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "rewriting a graph for parameter servers");
 }
 
-/* ---- lanes ---- */
+/* ---- worker loops ---- */
 
 /* ---- constants ---- */
 
@@ -34,7 +34,7 @@ typedef struct constants {
   int num_old;
 } constants_t;
 
-static int server_index(const weft_lane_places_t *places, weft_str_t device) {
+static int server_index(const weft_ps_places_t *places, weft_str_t device) {
   for (int i = 0; i < places->num_servers; i++) {
     if (weft_str_eq(places->servers[i], device)) return i;
   }
@@ -44,7 +44,7 @@ static int server_index(const weft_lane_places_t *places, weft_str_t device) {
 /* Gives each server that uses constant n one of its own; workers keep n. */
 static weft_status_t *copy_constant(constants_t *c, weft_node_t *n) {
   weft_graph_t *g = c->p->out->graph;
-  const weft_lane_places_t *places = &c->p->places;
+  const weft_ps_places_t *places = &c->p->places;
   int begin = c->fanout.begin[n->id], end = c->fanout.begin[n->id + 1];
   bool stays = begin == end;
   weft_str_t first = {NULL, 0};
@@ -90,7 +90,7 @@ static weft_status_t *copy_constants(weft_ps_t *p) {
 
 /* ---- the way ---- */
 
-/* How gradients depend on the batch. Workers that share no batch can do without. */
+/* Analyses how gradients depend on the batch. Not needed where workers have batches of their own. */
 static weft_status_t *analyse(weft_ps_t *p) {
   const weft_names_t *lists[2] = {&p->request->fetches, &p->request->targets};
   weft_node_t **roots =
@@ -100,7 +100,7 @@ static weft_status_t *analyse(weft_ps_t *p) {
   for (int k = 0; k < 2; k++) {
     for (int i = 0; i < lists[k]->n; i++) {
       weft_output_t of;
-      WEFT_RETURN_IF_ERROR(weft_lane_find(p->source, lists[k]->items[i], k == 0 ? "fetch" : "target", &of));
+      WEFT_RETURN_IF_ERROR(weft_placed_find(p->source, lists[k]->items[i], k == 0 ? "fetch" : "target", &of));
       roots[n++] = of.node;
     }
   }
@@ -112,27 +112,27 @@ static weft_status_t *analyse(weft_ps_t *p) {
   weft_status_t *s = weft_data_analyse(p->whole, &o, &p->data);
   if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
   p->data = (weft_data_plan_t){.arena = WEFT_ARENA_INIT};
-  weft_status_t *noted =
-      weft_rewrite_note(p->out, "gradients are averaged where updates take them: %s", weft_status_message(s));
+  weft_status_t *noted = weft_rewrite_note(p->out, "gradients are averaged at the inputs of updates: %s",
+                                           weft_status_message(s));
   weft_status_free(s);
   return noted;
 }
 
-/* Nothing to push, nothing to wait for: one worker does it, with the whole batch. */
+/* A graph without updates: one worker runs it, with the whole batch. */
 static weft_status_t *evaluate_if_nothing_is_updated(weft_ps_t *p) {
-  weft_lane_graph_t l;
+  weft_placed_graph_t l;
   bool updates = false;
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->request->graph, &p->source));
   WEFT_RETURN_IF_ERROR(weft_lower_for_clients(p->source));
-  WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, p->request, &l));
+  WEFT_RETURN_IF_ERROR(weft_placed_graph_init(p->source, p->request, &l));
   for (int k = 0; k < l.num_nodes; k++)
-    updates = updates || (l.in_step[l.order[k]->id] && weft_lane_is_update(l.order[k]));
-  weft_lane_graph_deinit(&l);
+    updates = updates || (l.in_step[l.order[k]->id] && weft_placed_is_update(l.order[k]));
+  weft_placed_graph_deinit(&l);
   if (updates || p->request->fetches.n + p->request->targets.n == 0) return NULL;
   p->options.mode = WEFT_PS_ASYNC;
   p->options.backup = 0;
   p->places.num_workers = 1;
-  return weft_rewrite_note(p->out, "nothing is updated: one worker computes it all");
+  return weft_rewrite_note(p->out, "nothing is updated: one worker runs the whole graph");
 }
 
 static weft_status_t *prepare_source(weft_ps_t *p) {
@@ -140,10 +140,10 @@ static weft_status_t *prepare_source(weft_ps_t *p) {
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->source));
   if (p->options.mode == WEFT_PS_SYNC) WEFT_RETURN_IF_ERROR(analyse(p));
   if (p->options.partitioner.kind == WEFT_PARTITION_NONE) return NULL;
-  weft_graph_t *cut = NULL;
-  WEFT_RETURN_IF_ERROR(weft_shard_graph(p->source, p->request, &p->options.partitioner, p->out, &cut));
+  weft_graph_t *sharded = NULL;
+  WEFT_RETURN_IF_ERROR(weft_shard_graph(p->source, p->request, &p->options.partitioner, p->out, &sharded));
   weft_graph_destroy(p->source);
-  p->source = cut;
+  p->source = sharded;
   return weft_pass_infer_shapes(p->source);
 }
 
@@ -161,16 +161,16 @@ static weft_status_t *start(const weft_strategy_request_t *r, weft_rewrite_t *ou
 }
 
 static void end(weft_ps_t *p) {
-  if (p->lanes.g != NULL) weft_lane_graph_deinit(&p->lanes);
+  if (p->placed.g != NULL) weft_placed_graph_deinit(&p->placed);
   if (p->data.graph != NULL) weft_data_plan_deinit(&p->data);
   weft_graph_destroy(p->whole);
   weft_graph_destroy(p->source);
 }
 
-static weft_status_t *build_lanes(weft_ps_t *p) {
+static weft_status_t *build_loops(weft_ps_t *p) {
   WEFT_RETURN_IF_ERROR(prepare_source(p));
-  WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, p->request, &p->lanes));
-  WEFT_RETURN_IF_ERROR(weft_lane_graph_place(&p->lanes, p->places.num_servers, p->options.placement));
+  WEFT_RETURN_IF_ERROR(weft_placed_graph_init(p->source, p->request, &p->placed));
+  WEFT_RETURN_IF_ERROR(weft_placed_graph_place(&p->placed, p->places.num_servers, p->options.placement));
   WEFT_RETURN_IF_ERROR(weft_copier_new_graph(p->source, &p->out->graph));
   p->out->num_local_cpus = p->places.num_local_cpus;
   WEFT_RETURN_IF_ERROR(p->options.mode == WEFT_PS_SYNC ? weft_ps_build_sync(p) : weft_ps_build_async(p));
@@ -184,7 +184,7 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
   weft_ps_t p;
   weft_status_t *s = start(r, out, &p);
   bool shares_batches = p.options.mode == WEFT_PS_SYNC && p.options.splits;
-  if (s == NULL) s = shares_batches ? weft_ps_replicate(&p) : build_lanes(&p);
+  if (s == NULL) s = shares_batches ? weft_ps_replicate(&p) : build_loops(&p);
   end(&p);
   return s;
 }

@@ -1,4 +1,4 @@
-/* strategies/parameter_server_cost.c - what is said of a rewrite for parameter servers. */
+/* strategies/parameter_server_cost.c - the notes of a rewrite for parameter servers. */
 #include "strategies/parameter_server.h"
 
 static const char *how(const weft_ps_options_t *o) {
@@ -12,11 +12,11 @@ static const char *how(const weft_ps_options_t *o) {
 }
 
 weft_status_t *weft_ps_explain(weft_ps_t *p) {
-  const weft_lane_graph_t *l = &p->lanes;
+  const weft_placed_graph_t *l = &p->placed;
   WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "parameter servers: %d, workers: %d; %s",
                                          p->places.num_servers, p->places.num_workers, how(&p->options)));
   int draws = 0;
-  for (int k = 0; k < l->num_nodes; k++) draws += weft_lane_draws(l, l->order[k]);
+  for (int k = 0; k < l->num_nodes; k++) draws += weft_placed_draws(l, l->order[k]);
   if (draws > 0 && p->places.num_workers > 1) {
     WEFT_RETURN_IF_ERROR(weft_rewrite_note(
         p->out, "random numbers: each worker draws a sequence of its own, with a seed of its own (%d op%s)",

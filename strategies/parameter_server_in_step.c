@@ -1,9 +1,9 @@
-/* strategies/parameter_server_in_step.c - workers that share each batch, in step: replicas whose variables
- * are on servers.
+/* strategies/parameter_server_in_step.c - workers that share each batch, in step: replicas with their
+ * variables on servers.
  *
- * The replication engine does it all. Workers read variables from servers and send their parts of gradients
- * there, where they are added up and applied once; what workers need whole in the middle of a step is
- * all-reduced between them. Batches are fed at the first server, and cut there. Source: reference 3.3, 3.27.
+ * The replication engine does all of it. Workers read variables from servers and send partial gradients
+ * there, where they are added up and applied once; a value that workers need whole in the middle of a step is
+ * all-reduced between them. Batches are fed at the first server and split there. Source: reference 3.3, 3.27.
  */
 #include "base/alloc.h"
 #include "graph/passes.h"
@@ -12,16 +12,16 @@
 #include "strategies/replicate.h"
 #include "strategies/shard_graph.h"
 
-/* Cuts variables into shards first: what comes out is a graph for one device, like any other. */
+/* Shards variables first; the result is a graph for one device, like any other. */
 static weft_status_t *cut_variables(weft_ps_t *p) {
-  weft_graph_t *cut = NULL;
+  weft_graph_t *sharded = NULL;
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->request->graph, &p->source));
   if (p->options.partitioner.kind == WEFT_PARTITION_NONE) return NULL;
   WEFT_RETURN_IF_ERROR(weft_lower_for_clients(p->source));
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->source));
-  WEFT_RETURN_IF_ERROR(weft_shard_graph(p->source, p->request, &p->options.partitioner, p->out, &cut));
+  WEFT_RETURN_IF_ERROR(weft_shard_graph(p->source, p->request, &p->options.partitioner, p->out, &sharded));
   weft_graph_destroy(p->source);
-  p->source = cut;
+  p->source = sharded;
   return NULL;
 }
 

@@ -1,5 +1,5 @@
-/* strategies/parameter_server_loops.c - the worker loops of a rewritten graph, and the names of what each
- * has. */
+/* strategies/parameter_server_loops.c - the worker loops of a rewritten graph, with the names of their feeds,
+ * fetches and targets. */
 #include "strategies/parameter_server.h"
 
 #include "base/alloc.h"
@@ -40,27 +40,27 @@ static weft_status_t *append_name(weft_ps_t *p, weft_names_t *names, weft_str_t 
   return NULL;
 }
 
-weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names,
+weft_status_t *weft_ps_add_loop(weft_ps_t *p, int worker, const weft_copier_t *names,
                                 const weft_node_t *more) {
   weft_rewrite_t *out = p->out;
-  if (out->lanes == NULL)
-    out->lanes = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->lanes);
-  if (out->lanes == NULL) return no_memory();
-  weft_lane_t *lane = &out->lanes[out->num_lanes];
-  *lane = (weft_lane_t){.kind = worker >= 0 ? WEFT_LANE_STEP : WEFT_LANE_UPDATE};
-  lane->name = worker >= 0 ? weft_ps_numbered(&out->arena, "worker ", worker, "") : WEFT_STR("update");
-  lane->task = worker >= 0 ? p->places.worker_tasks[worker] : p->places.server_tasks[0];
-  if (lane->name.data == NULL) return no_memory();
-  if (names != NULL) WEFT_RETURN_IF_ERROR(weft_lane_names(names, p->request, out, lane));
-  if (more != NULL) WEFT_RETURN_IF_ERROR(append_name(p, &lane->targets, more->name));
-  out->num_lanes++;
+  if (out->loops == NULL)
+    out->loops = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->loops);
+  if (out->loops == NULL) return no_memory();
+  weft_worker_loop_t *loop = &out->loops[out->num_loops];
+  *loop = (weft_worker_loop_t){.kind = worker >= 0 ? WEFT_WORKER_LOOP_STEP : WEFT_WORKER_LOOP_UPDATE};
+  loop->name = worker >= 0 ? weft_ps_numbered(&out->arena, "worker ", worker, "") : WEFT_STR("update");
+  loop->task = worker >= 0 ? p->places.worker_tasks[worker] : p->places.server_tasks[0];
+  if (loop->name.data == NULL) return no_memory();
+  if (names != NULL) WEFT_RETURN_IF_ERROR(weft_placed_names(names, p->request, out, loop));
+  if (more != NULL) WEFT_RETURN_IF_ERROR(append_name(p, &loop->targets, more->name));
+  out->num_loops++;
   return NULL;
 }
 
 weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier_t *names, const weft_node_t *more) {
   const weft_strategy_request_t inits = {.targets = p->request->inits};
-  weft_lane_t as_lane = {0};
-  WEFT_RETURN_IF_ERROR(weft_lane_names(names, &inits, p->out, &as_lane));
-  p->out->inits = as_lane.targets;
+  weft_worker_loop_t as_loop = {0};
+  WEFT_RETURN_IF_ERROR(weft_placed_names(names, &inits, p->out, &as_loop));
+  p->out->inits = as_loop.targets;
   return more == NULL ? NULL : append_name(p, &p->out->inits, more->name);
 }

@@ -1,4 +1,4 @@
-/* strategies/parameter_server_options.c - what can be asked for, and on which devices it is done. */
+/* strategies/parameter_server_options.c - the options, and the devices that they select. */
 #include "strategies/options.h"
 #include "strategies/parameter_server.h"
 #include "strategies/replicas.h"
@@ -9,9 +9,9 @@
   OPTION(mode, CHOICE, "async|sync|ssp", "async", "when gradients are applied")                              \
   OPTION(staleness, COUNT, "N", "1", "of ssp: by how many steps a worker may be ahead of the slowest")       \
   OPTION(backup, COUNT, "N", "0", "of sync: how many of the workers' gradients a step does without")         \
-  OPTION(placement, CHOICE, "round_robin|bytes", "round_robin", "how variables are dealt out to servers")    \
+  OPTION(placement, CHOICE, "round_robin|bytes", "round_robin", "how variables are assigned to servers")     \
   OPTION(shards, TEXT, "fixed:N|min_size:BYTES[:N]|max_size:BYTES[:N]", "",                                  \
-         "how large variables are cut by rows")                                                              \
+         "how large variables are sharded by rows")                                                          \
   OPTION(caching, BOOL, "BOOL", "false", "a worker reads each variable once per step")                       \
   OPTION(split, BOOL, "BOOL", "true",                                                                        \
          "of sync: workers share each batch, instead of taking batches of their own")                        \
@@ -37,8 +37,8 @@ static weft_status_t *no_memory(void) {
 static weft_status_t *only_with(const weft_option_value_t *values, int option, weft_ps_mode_t mode,
                                 const char *name) {
   if (!values[option].is_given || values[OPTION_mode].i == (int64_t)mode) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: option '%s' means nothing without mode=%s",
-                    defs[option].name, name);
+  return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: option '%s' requires mode=%s", defs[option].name,
+                    name);
 }
 
 weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_arena_t *arena,
@@ -77,7 +77,7 @@ weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_are
   for (size_t i = 0; i < sizeof of_replicas / sizeof of_replicas[0] && !out->splits; i++) {
     if (!values[of_replicas[i]].is_given) continue;
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "parameter_server: option '%s' means nothing where workers take batches of their own",
+                      "parameter_server: option '%s' requires workers that share each batch",
                       defs[of_replicas[i]].name);
   }
   WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], arena, &out->batch));
@@ -102,7 +102,7 @@ static weft_status_t *add_place(weft_arena_t *arena, weft_str_t task, int cpu, w
   return failed ? no_memory() : NULL;
 }
 
-static weft_status_t *make_room(weft_arena_t *arena, weft_lane_places_t *p) {
+static weft_status_t *make_room(weft_arena_t *arena, weft_ps_places_t *p) {
   p->servers = weft_arena_calloc(arena, (size_t)p->num_servers, sizeof *p->servers);
   p->server_tasks = weft_arena_calloc(arena, (size_t)p->num_servers, sizeof *p->server_tasks);
   p->workers = weft_arena_calloc(arena, (size_t)p->num_workers, sizeof *p->workers);
@@ -113,7 +113,7 @@ static weft_status_t *make_room(weft_arena_t *arena, weft_lane_places_t *p) {
 
 /* One task: servers on its first devices, workers on the next ones. */
 static weft_status_t *within_a_task(const weft_cluster_view_t *c, const weft_ps_options_t *o,
-                                    weft_arena_t *arena, weft_lane_places_t *p) {
+                                    weft_arena_t *arena, weft_ps_places_t *p) {
   weft_str_t task = c->num_tasks > 0 ? c->tasks[0].task : WEFT_STR("/job:localhost/replica:0/task:0");
   p->num_servers = o->servers > 0 ? o->servers : 1;
   p->num_workers = o->workers > 0 ? o->workers : 2;
@@ -151,7 +151,7 @@ static weft_status_t *too_many(const char *what, int wanted, int there_are, cons
 
 /* Tasks of job ps serve. Without such a job the first workers serve, too. A chief works first. */
 static weft_status_t *over_tasks(const weft_cluster_view_t *c, const weft_ps_options_t *o,
-                                 weft_arena_t *arena, weft_lane_places_t *p) {
+                                 weft_arena_t *arena, weft_ps_places_t *p) {
   int num_ps = count_tasks(c, true), num_work = count_tasks(c, false), servers = 0, workers = 0;
   if (num_work == 0)
     return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: the cluster has no task of job worker");
@@ -179,7 +179,7 @@ static weft_status_t *over_tasks(const weft_cluster_view_t *c, const weft_ps_opt
 }
 
 weft_status_t *weft_ps_find_places(const weft_cluster_view_t *cluster, const weft_ps_options_t *o,
-                                   weft_arena_t *arena, weft_lane_places_t *out) {
-  *out = (weft_lane_places_t){0};
+                                   weft_arena_t *arena, weft_ps_places_t *out) {
+  *out = (weft_ps_places_t){0};
   return cluster->num_tasks <= 1 ? within_a_task(cluster, o, arena, out) : over_tasks(cluster, o, arena, out);
 }

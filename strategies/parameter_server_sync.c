@@ -3,21 +3,20 @@
  *   worker i     token(step) -> read, compute -> push(gradient, step)          parameter_server_push.c
  *   update       take(mean of W - backup) -> apply -> step + 1 -> W tokens     here
  *
- * Where values cross from one side to the other the graph is cut: at the inputs of
- * updates that depend on a worker's batch. The graph under its own names is the
- * update's side; its forward half stays there for whoever evaluates. Each worker has
- * a queue of its own for tokens and takes the newest, so that a slow one goes on
- * with the current step, and nobody computes twice for one step. Gradients of an
- * older step are dropped.
+ * The graph is partitioned at the inputs of updates that depend on a worker's batch
+ * (parameter_server_aggregates.c). The graph under its own names is the update's part; its forward pass stays
+ * there for evaluation. Each worker has a token queue of its own and takes the newest token, so that a slow
+ * worker continues with the current step and computes at most once per step. Gradients of an older step are
+ * dropped.
  *
- * With backup workers exactly W - backup gradients make an update, of the same
- * workers for every variable: workers announce themselves (a one-hot vector into an
- * accumulator, which drops late ones), the update picks the first that came and
- * tells all; who was not picked throws its gradient away and is counted.
+ * With backup workers an update applies exactly W - backup gradients, those of the same workers for every
+ * variable. A worker announces its arrival by a one-hot vector in an accumulator, which drops late ones; the
+ * update picks the first arrivals and sends each worker a verdict. A worker that was not picked drops its
+ * gradient, which `dropped` counts.
  *
  * Source: TensorFlow's SyncReplicasOptimizer; reference 3.3. It has one queue of tokens,
  * which lets a fast worker take two of a step and feeds it stale ones later, and
- * averages k gradients per variable or more: ours differs in both.
+ * averages k or more gradients per variable. Weft differs in both.
  */
 #include "strategies/parameter_server_sync.h"
 
@@ -30,18 +29,18 @@ static weft_status_t *no_memory(void) {
 /* ---- which side computes what ---- */
 
 static weft_status_t *mark(weft_ps_sync_t *s) {
-  const weft_lane_graph_t *l = &s->p->lanes;
+  const weft_placed_graph_t *l = &s->p->placed;
   const weft_names_t *feeds = &s->p->request->feeds;
   for (int i = 0; i < feeds->n; i++) {
     weft_output_t of;
-    WEFT_RETURN_IF_ERROR(weft_lane_find(l->g, feeds->items[i], "feed", &of));
+    WEFT_RETURN_IF_ERROR(weft_placed_find(l->g, feeds->items[i], "feed", &of));
     s->depends[of.node->id] = true;
   }
   for (int round = 0; round < 2; round++) { /* the second for what comes round loops */
     for (int k = 0; k < l->num_nodes; k++) {
       const weft_node_t *n = l->order[k];
       if (!l->in_step[n->id]) continue;
-      bool depends = s->depends[n->id] || weft_ps_is_source(s, n), follows = weft_lane_is_update(n),
+      bool depends = s->depends[n->id] || weft_ps_is_source(s, n), follows = weft_placed_is_update(n),
            waits = follows;
       for (int i = 0; i < n->num_inputs; i++) {
         depends = depends || s->depends[n->inputs[i].node->id];
@@ -52,7 +51,7 @@ static weft_status_t *mark(weft_ps_sync_t *s) {
         depends = depends || s->depends[n->controls[i]->id];
         waits = waits || s->waits[n->controls[i]->id];
       }
-      s->depends[n->id] = depends && !weft_lane_is_update(n);
+      s->depends[n->id] = depends && !weft_placed_is_update(n);
       s->follows[n->id] = follows;
       s->waits[n->id] = waits || follows;
     }
@@ -85,11 +84,11 @@ static weft_output_t make_accumulator(weft_ps_sync_t *s, weft_str_t name, weft_d
                    attrs, 4, "%.*s", WEFT_STR_ARGS(name));
 }
 
-/* The sum of rows is divided by the number of workers, not, as a sparse mean would be, each row by how many
- * had it. */
-static void take_sparse(weft_ps_sync_t *s, weft_ps_cut_t *c, weft_output_t required) {
+/* The sum of rows is divided by the number of workers, while a sparse mean would divide each row by the
+ * number of workers that have it. */
+static void take_sparse(weft_ps_sync_t *s, weft_ps_aggregate_t *c, weft_output_t required) {
   const weft_named_attr_t dtype = weft_type_attr("dtype", (int)c->dtype);
-  const weft_output_t in[2] = {c->sums, required};
+  const weft_output_t in[2] = {c->accumulator, required};
   weft_output_t taken = weft_emit(&s->b, "SparseAccumulatorTakeGradient", in, 2, &dtype, 1,
                                   "parameter_server/take/%.*s", WEFT_STR_ARGS(c->update->name));
   if (s->b.s != NULL) return;
@@ -99,17 +98,17 @@ static void take_sparse(weft_ps_sync_t *s, weft_ps_cut_t *c, weft_output_t requi
                            "parameter_server/rows");
 }
 
-static void make_cut(weft_ps_sync_t *s, weft_ps_cut_t *c, int number) {
+static void make_cut(weft_ps_sync_t *s, weft_ps_aggregate_t *c, int number) {
   const weft_named_attr_t dtype = weft_type_attr("dtype", (int)c->dtype);
   weft_str_t home = s->b.device;
   s->b.device = s->p->places.servers[c->server];
   weft_str_t name = joined(s, "parameter_server/", c->update->name, "/sum_", number);
-  c->sums = make_accumulator(s, name, c->dtype, &c->shape, c->indices >= 0, c->indices >= 0);
+  c->accumulator = make_accumulator(s, name, c->dtype, &c->shape, c->indices >= 0, c->indices >= 0);
   weft_output_t required = weft_emit_int(&s->b, WEFT_I32, s->required, "parameter_server/required");
   if (c->indices >= 0) {
     take_sparse(s, c, required);
   } else {
-    const weft_output_t in[2] = {c->sums, required};
+    const weft_output_t in[2] = {c->accumulator, required};
     c->mean = weft_emit(&s->b, "AccumulatorTakeGradient", in, 2, &dtype, 1, "parameter_server/take/%.*s",
                         WEFT_STR_ARGS(c->update->name));
   }
@@ -144,8 +143,8 @@ static weft_status_t *make_state(weft_ps_sync_t *s) {
   if (s->tokens == NULL || s->verdicts == NULL) return no_memory();
   s->step = make_counter(s, "parameter_server/step");
   for (int i = 0; i < n; i++) s->tokens[i] = make_queue(s, "tokens", i, 1);
-  for (int i = 0; i < s->num_cuts; i++) {
-    weft_ps_cut_t *c = &s->cuts[i];
+  for (int i = 0; i < s->num_aggregates; i++) {
+    weft_ps_aggregate_t *c = &s->aggregates[i];
     if (c->same_as == NULL) make_cut(s, c, c->input);
     if (c->same_as != NULL) c->mean = c->same_as->mean; /* an earlier one */
   }
@@ -166,7 +165,7 @@ static const weft_named_attr_t *types_attr(weft_named_attr_t *to, const char *na
   return to;
 }
 
-/* Throws away what an earlier run has left in a queue. */
+/* Discards the elements that an earlier run has left in a queue. */
 static weft_node_t *drain(weft_ps_sync_t *s, weft_output_t queue, int num_components) {
   weft_named_attr_t types;
   const weft_output_t in[2] = {queue, weft_emit1(&s->b, "QueueSizeV2", queue, "parameter_server/init/left")};
@@ -176,8 +175,8 @@ static weft_node_t *drain(weft_ps_sync_t *s, weft_output_t queue, int num_compon
 }
 
 /* The same for an accumulator: something is added, so that taking does not wait. Its step is 0 afterwards. */
-static weft_node_t *reset_sums(weft_ps_sync_t *s, weft_output_t sums, weft_dtype_t dtype,
-                               const weft_shape_t *shape, bool is_sparse) {
+static weft_node_t *reset_accumulator(weft_ps_sync_t *s, weft_output_t sums, weft_dtype_t dtype,
+                                      const weft_shape_t *shape, bool is_sparse) {
   weft_emitter_t *b = &s->b;
   const weft_named_attr_t type = weft_type_attr("dtype", (int)dtype);
   weft_output_t last = weft_emit_int(b, WEFT_I64, INT64_MAX, "parameter_server/init/last"), taken = {NULL, 0};
@@ -234,16 +233,16 @@ static weft_node_t *make_init(weft_ps_sync_t *s) {
   weft_emit_control(b, assign(s, s->step, zero).node, cleared);
   if (s->p->options.backup > 0) weft_emit_control(b, assign(s, s->dropped, zero).node, cleared);
   weft_str_t home = b->device;
-  for (int i = 0; i < s->num_cuts; i++) {
-    const weft_ps_cut_t *c = &s->cuts[i];
+  for (int i = 0; i < s->num_aggregates; i++) {
+    const weft_ps_aggregate_t *c = &s->aggregates[i];
     if (c->same_as != NULL) continue;
     b->device = s->p->places.servers[c->server];
-    weft_emit_control(b, reset_sums(s, c->sums, c->dtype, &c->shape, c->indices >= 0), cleared);
+    weft_emit_control(b, reset_accumulator(s, c->accumulator, c->dtype, &c->shape, c->indices >= 0), cleared);
   }
   b->device = home;
   if (s->p->options.backup > 0) {
     const weft_shape_t workers = weft_shape_vector(s->p->places.num_workers);
-    weft_emit_control(b, reset_sums(s, s->arrivals, WEFT_F32, &workers, false), cleared);
+    weft_emit_control(b, reset_accumulator(s, s->arrivals, WEFT_F32, &workers, false), cleared);
   }
   for (int i = 0; i < s->p->places.num_workers; i++) {
     weft_emit_control(b, drain(s, s->tokens[i], 1), cleared);
@@ -257,7 +256,7 @@ static weft_node_t *make_init(weft_ps_sync_t *s) {
 
 /* ---- the update ---- */
 
-/* Who is picked: the required number of those that came; which of them, goes round with the step. */
+/* Picks the required number of workers among the arrivals; ties rotate with the step. */
 static void tell_verdicts(weft_ps_sync_t *s, weft_node_t *done) {
   weft_emitter_t *b = &s->b;
   int64_t n = s->p->places.num_workers, all[1] = {0};
@@ -293,13 +292,13 @@ static void tell_verdicts(weft_ps_sync_t *s, weft_node_t *done) {
   weft_emit_control(b, each.node, done); /* the step is read before it is advanced */
 }
 
-static weft_node_t *make_update(weft_ps_sync_t *s, const weft_lane_copier_t *base) {
+static weft_node_t *make_update(weft_ps_sync_t *s, const weft_placed_copier_t *base) {
   weft_emitter_t *b = &s->b;
   const weft_named_attr_t dtype = weft_type_attr("dtype", WEFT_I64);
   weft_node_t *applied = weft_emit_noop(b, NULL, 0, "parameter_server/applied");
-  for (int k = 0; k < s->p->lanes.num_nodes; k++) {
-    const weft_node_t *n = s->p->lanes.order[k];
-    if (s->p->lanes.in_step[n->id] && weft_lane_is_update(n))
+  for (int k = 0; k < s->p->placed.num_nodes; k++) {
+    const weft_node_t *n = s->p->placed.order[k];
+    if (s->p->placed.in_step[n->id] && weft_placed_is_update(n))
       weft_emit_control(b, base->copier.nodes[n->id], applied);
   }
   if (s->p->options.backup > 0) tell_verdicts(s, applied);
@@ -319,8 +318,8 @@ static weft_node_t *make_update(weft_ps_sync_t *s, const weft_lane_copier_t *bas
 
 /* ---- the graph under its own names ---- */
 
-/* What the update waits for where the source waits for n: the updates among what n waits for. */
-static weft_node_t *side_of(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides,
+/* The control inputs of an update in place of n: the updates among n's ancestors. */
+static weft_node_t *side_of(weft_ps_sync_t *s, const weft_placed_copier_t *base, weft_node_t **sides,
                             const weft_node_t *n) {
   if (!s->depends[n->id]) return base->copier.nodes[n->id];
   if (!s->waits[n->id]) return NULL; /* workers have done it before they pushed */
@@ -330,7 +329,7 @@ static weft_node_t *side_of(weft_ps_sync_t *s, const weft_lane_copier_t *base, w
   return sides[n->id];
 }
 
-static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides,
+static weft_node_t *update_side(weft_ps_sync_t *s, const weft_placed_copier_t *base, weft_node_t **sides,
                                 const weft_node_t *n) {
   weft_node_t *side = side_of(s, base, sides, n);
   while (s->num_todo > 0 && s->b.s == NULL) {
@@ -343,14 +342,14 @@ static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *bas
   return side;
 }
 
-static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, weft_node_t **sides,
+static weft_status_t *copy_update(weft_ps_sync_t *s, weft_placed_copier_t *base, weft_node_t **sides,
                                   const weft_node_t *n) {
   weft_node_t like = *n, *copy = NULL; /* without control inputs: they are chosen below */
   like.num_controls = 0;
-  WEFT_RETURN_IF_ERROR(weft_lane_copy(base, &like, &copy));
+  WEFT_RETURN_IF_ERROR(weft_placed_copy(base, &like, &copy));
   for (int i = 0; i < n->num_inputs; i++) {
     bool is_indices = false;
-    const weft_ps_cut_t *c = weft_ps_cut_of(s, n, i, &is_indices);
+    const weft_ps_aggregate_t *c = weft_ps_aggregate_of(s, n, i, &is_indices);
     if (c != NULL) weft_graph_set_input(copy, i, is_indices ? c->rows : c->mean);
   }
   for (int i = 0; i < n->num_controls; i++)
@@ -360,33 +359,34 @@ static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, w
   return copy->requested_device.data == NULL ? no_memory() : weft_emitter_end(&s->b);
 }
 
-/* In the step, what no batch is needed for is the update's: on a server, if it is not needed by workers
- * alone. */
-static weft_status_t *copy_base(weft_ps_sync_t *s, weft_lane_copier_t *base) {
-  const weft_lane_graph_t *l = &s->p->lanes;
+/* In the step, nodes that do not depend on the batch belong to the update's part: on a server, unless only
+ * workers use them. */
+static weft_status_t *copy_base(weft_ps_sync_t *s, weft_placed_copier_t *base) {
+  const weft_placed_graph_t *l = &s->p->placed;
   weft_node_t **sides = weft_calloc((size_t)l->g->num_nodes + 1, sizeof(*sides));
   weft_status_t *status = sides == NULL ? no_memory() : NULL;
   for (int k = 0; k < l->num_nodes && status == NULL; k++) {
     const weft_node_t *n = l->order[k];
     weft_node_t *copy = NULL;
-    bool is_constant = (n->flags & WEFT_OP_CONST) != 0; /* goes to who uses it, later */
+    bool is_constant = (n->flags & WEFT_OP_CONST) != 0; /* moved later to the device of its consumers */
     base->worker = l->in_step[n->id] && !s->depends[n->id] && !is_constant ? -1 : 0;
-    bool follows = l->in_step[n->id] && (weft_lane_is_update(n) || s->moved[n->id]);
-    status = follows ? copy_update(s, base, sides, n) : weft_lane_copy(base, n, &copy);
+    bool follows = l->in_step[n->id] && (weft_placed_is_update(n) || s->moved[n->id]);
+    status = follows ? copy_update(s, base, sides, n) : weft_placed_copy(base, n, &copy);
   }
   weft_free(sides);
   return status != NULL ? status : weft_copier_finish(&base->copier);
 }
 
 static weft_status_t *fill(weft_ps_sync_t *s) {
-  weft_lane_copier_t base;
+  weft_placed_copier_t base;
   weft_ps_t *p = s->p;
   weft_node_t *init = NULL, *update = NULL;
   WEFT_RETURN_IF_ERROR(mark(s));
-  WEFT_RETURN_IF_ERROR(weft_ps_find_cuts(s));
+  WEFT_RETURN_IF_ERROR(weft_ps_find_aggregates(s));
   p->out->in_step = p->options.backup == 0;
   WEFT_RETURN_IF_ERROR(make_state(s));
-  WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&base, &p->lanes, p->out->graph, &p->places, 0, WEFT_STR("")));
+  WEFT_RETURN_IF_ERROR(
+      weft_placed_copier_init(&base, &p->placed, p->out->graph, &p->places, 0, WEFT_STR("")));
   weft_status_t *status = copy_base(s, &base);
   if (status == NULL) init = make_init(s);
   if (status == NULL) update = make_update(s, &base);
@@ -394,8 +394,8 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
   if (status == NULL) status = weft_ps_set_inits(p, &base.copier, init);
   for (int i = 0; i < p->places.num_workers && status == NULL; i++)
     status = weft_ps_build_worker(s, &base, i);
-  if (status == NULL) status = weft_ps_add_lane(p, -1, NULL, update);
-  weft_lane_copier_deinit(&base);
+  if (status == NULL) status = weft_ps_add_loop(p, -1, NULL, update);
+  weft_placed_copier_deinit(&base);
   return status;
 }
 
@@ -404,12 +404,12 @@ weft_status_t *weft_ps_build_sync(weft_ps_t *p) {
   weft_ps_sync_t s = {.p = p,
                       .b = {.g = p->out->graph, .device = p->places.servers[0]},
                       .required = p->places.num_workers - p->options.backup};
-  s.depends = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.depends);
-  s.follows = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.follows);
-  s.waits = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.waits);
-  s.moved = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.moved);
-  s.home = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.home);
-  s.todo = weft_arena_calloc(&p->lanes.arena, n, sizeof(*s.todo));
+  s.depends = weft_arena_calloc(&p->placed.arena, n, sizeof *s.depends);
+  s.follows = weft_arena_calloc(&p->placed.arena, n, sizeof *s.follows);
+  s.waits = weft_arena_calloc(&p->placed.arena, n, sizeof *s.waits);
+  s.moved = weft_arena_calloc(&p->placed.arena, n, sizeof *s.moved);
+  s.home = weft_arena_calloc(&p->placed.arena, n, sizeof *s.home);
+  s.todo = weft_arena_calloc(&p->placed.arena, n, sizeof(*s.todo));
   if (s.depends == NULL || s.follows == NULL || s.waits == NULL || s.moved == NULL || s.home == NULL ||
       s.todo == NULL)
     return no_memory();

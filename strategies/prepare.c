@@ -1,4 +1,4 @@
-/* strategies/prepare.c - the graph as rewrites want it: only what is needed, no functional control flow, with
+/* strategies/prepare.c - the graph prepared for rewrites: pruned, without functional control flow, with
  * shapes. */
 #include "strategies/prepare.h"
 
@@ -156,8 +156,8 @@ static weft_status_t *expand(const weft_strategy_request_t *r, weft_graph_t *g, 
   return weft_pass_infer_loop_shapes(g);
 }
 
-/* One edge goes around `n`: to what n passes on there, or, of a control edge, to all of it. What n waits for
- * is waited for. */
+/* One edge goes around `n`: to what n passes on there, or, of a control edge, to all of it. n's control
+ * inputs are kept. */
 static weft_status_t *go_around(weft_graph_t *g, const weft_node_t *n, const weft_fanout_edge_t *edge) {
   weft_node_t *to = edge->to;
   if (edge->input >= 0) weft_graph_set_input(to, edge->input, n->inputs[edge->output]);

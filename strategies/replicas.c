@@ -1,4 +1,4 @@
-/* strategies/replicas.c - devices of replicas, and the options of who sums gradients. */
+/* strategies/replicas.c - devices of replicas, and the options of strategies that reduce gradients. */
 #include "strategies/replicas.h"
 
 #include "base/alloc.h"
@@ -123,7 +123,7 @@ weft_str_t weft_replicas_task(const weft_cluster_view_t *cluster) {
   return t == NULL ? WEFT_STR("/job:localhost/replica:0/task:0") : t->task;
 }
 
-/* A process of its own can be given devices; a server has what it has. 0: nobody knows. */
+/* A local session can be given more devices; a server's devices are fixed. 0: unknown. */
 static int devices_of(const weft_cluster_view_t *c, const weft_task_devices_t *t) {
   int n = t == NULL ? 0 : t->num_cpus;
   if (c != NULL && c->num_tasks <= 1 && c->num_local_cpus > n) n = c->num_local_cpus;
@@ -252,7 +252,7 @@ weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_v
   for (int i = 0; i < cluster->num_tasks; i++)
     most = cluster->tasks[i].num_cpus > most ? cluster->tasks[i].num_cpus : most;
   WEFT_RETURN_IF_ERROR(make_room(arena, tasks * (per_task > most ? per_task : most), out));
-  for (int pass = 0; pass < 2; pass++) { /* who leads comes first */
+  for (int pass = 0; pass < 2; pass++) { /* the chief's devices come first */
     for (int i = 0; i < cluster->num_tasks && taken < tasks; i++) {
       const weft_task_devices_t *t = &cluster->tasks[i];
       if (!works(t) || leads(t) != (pass == 0)) continue;

@@ -1,4 +1,4 @@
-/* strategies/replicas.h - what synchronous strategies share around the engine: devices of replicas, options.
+/* strategies/replicas.h - what synchronous strategies have in common: devices of replicas, options.
  */
 #ifndef WEFT_STRATEGIES_REPLICAS_H_
 #define WEFT_STRATEGIES_REPLICAS_H_
@@ -7,15 +7,16 @@
 #include "strategies/replicate.h"
 #include "strategies/strategy.h"
 
-/* Options of whoever lives in one task, and of all. */
+/* Options of strategies within one task, and of all strategies that split batches. */
 #define WEFT_TASK_OPTIONS(OPTION)                                                                \
   OPTION(replicas, COUNT, "N", "0",                                                              \
          "how many replicas; 0: as many as the task has CPU devices, 2 in a process of its own") \
   OPTION(devices, TEXT, "CPU:0+CPU:1", "", "the devices of replicas")
 #define WEFT_BATCH_OPTION(OPTION)      \
   OPTION(batch, TEXT, "NAME+NAME", "", \
-         "the feeds whose rows are shared out; else those whose first dimension is open")
-/* Options of whoever sums gradients. Strategies put options of their own before them; `replicas` comes first.
+         "the feeds that are split by rows; default: those with an unknown first dimension")
+/* Options of strategies that reduce gradients. A strategy's own options stand before them; `replicas` comes
+ * first.
  */
 #define WEFT_SUM_OPTIONS(OPTION)                                                                         \
   WEFT_BATCH_OPTION(OPTION)                                                                              \
@@ -68,7 +69,7 @@ WEFT_MUST_CHECK weft_status_t *weft_replicas_on_tasks(const char *strategy,
                                                       const weft_cluster_view_t *cluster, int tasks,
                                                       int per_task, weft_arena_t *arena,
                                                       weft_replicas_t *out);
-/* Says so to the engine and to the client. */
+/* Copies the devices into the engine's options and into the rewrite. */
 void weft_replicas_use(const weft_replicas_t *replicas, weft_replicate_options_t *o, weft_rewrite_t *out);
 /* num_local_cpus, so that `device` is there, too. */
 int weft_replicas_count_local(const weft_cluster_view_t *cluster, int num_local_cpus, weft_str_t device);

@@ -9,7 +9,7 @@
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas"); }
 
-/* What the options name, else what the request says is fed by rows. */
+/* The batches: those that the options name, else the feeds that the request gives by rows. */
 static weft_status_t *find_batches(const weft_replication_t *r, const weft_strategy_request_t *request,
                                    weft_arena_t *arena, weft_data_options_t *out) {
   const weft_replicate_options_t *o = r->o;
@@ -32,7 +32,7 @@ static weft_status_t *find_batches(const weft_replication_t *r, const weft_strat
   return NULL;
 }
 
-/* Does the step write variables? One that only looks at them needs no batch. */
+/* Does the step write variables? A step that only reads them needs no batch. */
 static weft_status_t *find_updates(weft_replication_t *r, bool *out) {
   bool *reached = weft_arena_calloc(&r->arena, (size_t)r->source.graph->num_nodes + 1, sizeof *reached);
   if (reached == NULL) return no_memory();
@@ -60,9 +60,9 @@ static weft_status_t *analyse(weft_replication_t *r, const weft_strategy_request
 }
 
 static weft_status_t *start(weft_replication_t *r) {
-  r->shares = weft_arena_calloc(&r->arena, (size_t)r->plan.num_batches + 1, sizeof *r->shares);
+  r->batch_shards = weft_arena_calloc(&r->arena, (size_t)r->plan.num_batches + 1, sizeof *r->batch_shards);
   r->copiers = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *r->copiers);
-  if (r->shares == NULL || r->copiers == NULL) return no_memory();
+  if (r->batch_shards == NULL || r->copiers == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_copier_new_graph(r->source.graph, &r->out->graph));
   r->to = r->out->graph;
   r->e.g = r->to;
@@ -76,7 +76,7 @@ static weft_status_t *start(weft_replication_t *r) {
   return NULL;
 }
 
-/* Copies that only other replicas' names needed go. */
+/* Removes copies that only names of other replicas needed. */
 static weft_status_t *drop_unused(weft_replication_t *r) {
   int n = 0;
   const weft_prepared_graph_t *p = &r->source;
@@ -97,15 +97,15 @@ static weft_status_t *fill_names(weft_replication_t *r, const weft_strategy_requ
   weft_rewrite_t *out = r->out;
   weft_arena_t *arena = &out->arena;
   weft_names_t inits = {0};
-  out->lanes = weft_arena_calloc(arena, 1, sizeof *out->lanes);
+  out->loops = weft_arena_calloc(arena, 1, sizeof *out->loops);
   weft_str_t *items = weft_arena_calloc(arena, (size_t)request->inits.n + 2, sizeof *items);
-  if (out->lanes == NULL || items == NULL) return no_memory();
-  out->num_lanes = 1;
-  weft_lane_t *lane = &out->lanes[0];
-  *lane = (weft_lane_t){.kind = WEFT_LANE_STEP, .name = WEFT_STR("all replicas")};
-  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->feeds, &lane->feeds));
-  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->fetches, &lane->fetches));
-  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->targets, &lane->targets));
+  if (out->loops == NULL || items == NULL) return no_memory();
+  out->num_loops = 1;
+  weft_worker_loop_t *loop = &out->loops[0];
+  *loop = (weft_worker_loop_t){.kind = WEFT_WORKER_LOOP_STEP, .name = WEFT_STR("all replicas")};
+  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->feeds, &loop->feeds));
+  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->fetches, &loop->fetches));
+  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->targets, &loop->targets));
   WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->inits, &inits));
   memcpy(items, inits.items, (size_t)inits.n * sizeof *items);
   if (r->accumulate_init != NULL) items[inits.n++] = r->accumulate_init->name;
@@ -115,7 +115,7 @@ static weft_status_t *fill_names(weft_replication_t *r, const weft_strategy_requ
   return NULL;
 }
 
-/* The replicas of all workers, and the feeds that they share by rows. */
+/* The replicas of all workers, and the feeds that are split by rows. */
 static weft_status_t *fill_replicas(weft_replication_t *r) {
   weft_rewrite_t *out = r->out;
   const weft_names_t all = {weft_replication_is_between(r) ? r->o->all_devices : r->o->devices, r->total};
@@ -129,13 +129,13 @@ static weft_status_t *fill_replicas(weft_replication_t *r) {
   return weft_copy_names(&out->arena, all, &out->replicas);
 }
 
-/* What a summary of the graph cannot tell. */
+/* Notes that a summary of the new graph cannot give. */
 static weft_status_t *note_all(weft_replication_t *r) {
   weft_rewrite_t *out = r->out;
   weft_status_t *s = NULL;
   if (r->source.num_expanded > 0) {
     s = weft_rewrite_note(
-        out, "%d fused batch normalisations taken apart: their statistics are those of the whole batch",
+        out, "%d fused batch normalisations expanded: their statistics are those of the whole batch",
         r->source.num_expanded);
   }
   for (int i = 0; i < r->plan.num_notes && s == NULL; i++)
@@ -164,7 +164,7 @@ static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request
   WEFT_RETURN_IF_ERROR(weft_replication_find_facts(r));
   WEFT_RETURN_IF_ERROR(start(r));
   WEFT_RETURN_IF_ERROR(weft_replication_copy_nodes(r));
-  WEFT_RETURN_IF_ERROR(weft_replication_sum(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_reduce(r));
   WEFT_RETURN_IF_ERROR(weft_replication_connect(r));
   WEFT_RETURN_IF_ERROR(weft_replication_gate_updates(r));
   WEFT_RETURN_IF_ERROR(weft_replication_finish_roots(r));

@@ -1,10 +1,9 @@
-/* strategies/replicate.h - one training graph on several replicas that share each batch.
+/* strategies/replicate.h - one training graph on several replicas, with each batch split between them.
  *
  * The engine behind the synchronous strategies. Every replica gets a copy of the
  * graph on its own device, fed with rows [i*B/N, (i+1)*B/N) of each batch (floor;
- * some replicas have no rows where B < N). The analysis of sharding/data says what
- * each copy's values are worth; where a consumer wants another worth, the engine puts
- * communication or a local scale in between.
+ * some replicas have no rows where B < N). The analysis of sharding/data gives the sharding of each value;
+ * where a consumer requires another sharding, the engine inserts communication or a local scale.
  *
  * Names: copies on replica 0 keep their names, those on replica i > 0 are
  * "replica_i/name", variables "name/replica_i". A name of the request whose copy on
@@ -21,7 +20,7 @@
 #define WEFT_STRATEGIES_REPLICATE_H_
 
 #include "strategies/buckets.h"
-#include "strategies/lanes.h"
+#include "strategies/placed_graph.h"
 #include "strategies/rewrite.h"
 
 typedef enum weft_variable_policy {
@@ -30,7 +29,8 @@ typedef enum weft_variable_policy {
 } weft_variable_policy_t;
 
 typedef enum weft_sum_policy {
-  WEFT_SUM_BY_COLLECTIVES, /* what all replicas want is all-reduced; what one node wants is sent to it */
+  WEFT_SUM_BY_COLLECTIVES, /* values needed by all replicas are all-reduced; a value that one node needs is
+                              sent to it */
   WEFT_SUM_ON_ONE,         /* sent to replica 0, added there, sent back */
 } weft_sum_policy_t;
 
@@ -48,7 +48,7 @@ typedef struct weft_replicate_options {
   int num_variable_devices;
   weft_placement_t placement;
   bool caches;     /* of CENTRAL: reads of a variable that wait for nothing are one read */
-  weft_str_t host; /* where batches are fed and cut, and fetched values are united; "": on the first replica's
+  weft_str_t host; /* where batches are fed and split, and fetched values joined; "": on the first replica's
                       device */
   weft_sum_policy_t sum;
   weft_bucket_rule_t fusion;
@@ -60,14 +60,14 @@ typedef struct weft_replicate_options {
   bool local_batch_norm; /* fused batch normalisation uses the statistics of each replica's rows, as
                             TensorFlow's strategies do */
   weft_names_t batch;    /* exactly these feeds are batches; none: found by shape */
-  const double *ready; /* by value, in the order of weft_rewrite_t.sums: when it was ready; below 0: not seen.
-                          NULL: estimated */
+  const double *ready; /* by value, in the order of weft_rewrite_t.reductions: when it was ready; below 0: not
+                          seen. NULL: estimated */
   int num_ready;
 } weft_replicate_options_t;
 
-/* Fills graph, inits, the one lane, replicas, what collectives are for and notes of *out (zeroed by the
- * caller; to be given to weft_rewrite_deinit, also on failure). Errors: INVALID_ARGUMENT naming the node and
- * why it cannot be rewritten, or the name that the graph lacks (NOT_FOUND). */
+/* Fills graph, inits, the one worker loop, replicas, what collectives are for and notes of *out (zeroed by
+ * the caller; to be given to weft_rewrite_deinit, also on failure). Errors: INVALID_ARGUMENT naming the node
+ * and why it cannot be rewritten, or the name that the graph lacks (NOT_FOUND). */
 WEFT_MUST_CHECK weft_status_t *weft_replicate(const weft_strategy_request_t *r,
                                               const weft_replicate_options_t *o, weft_rewrite_t *out);
 

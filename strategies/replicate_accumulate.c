@@ -19,7 +19,7 @@
 struct weft_accumulation {
   weft_output_t is_first, is_last; /* bool, on replica 0 */
   weft_output_t *rows; /* by batch: double, of the round, this step's included; node NULL: not needed yet */
-  weft_node_t *init;   /* NoOp: sets all that is kept to zero */
+  weft_node_t *init;   /* NoOp: sets all accumulators to zero */
   int num_kept;
 };
 
@@ -76,7 +76,7 @@ static weft_output_t write(weft_replication_t *r, weft_output_t handle, weft_out
   return out;
 }
 
-/* x in the first step of a round, else what is kept and x. */
+/* x in the first step of a round, else the accumulator plus x. */
 static weft_output_t add_to(weft_replication_t *r, weft_output_t handle, weft_output_t x, int dtype) {
   if (r->e.s != NULL) return x;
   weft_output_t sum =

@@ -1,14 +1,14 @@
 /* strategies/replicate_alike.c - see the header.
  *
- * Equal sums are not enough: with another optimizer or another rate on one worker,
- * all would run and the copies drift apart unseen. So every update of the step has a fingerprint: of its op,
+ * Equal reductions are not enough: with another optimizer or another rate on one worker, all workers would
+ * run and the copies would drift apart unnoticed. So every update of the step has a fingerprint: of its op,
  * its attributes and, through its inputs, of all that it is made from. The sum over updates is compared once,
  * before initial values are sent.
  *
- * What may differ between workers of one program is left out: names and devices, seeds (the first worker's
- * initial values are everybody's), and constants of whole numbers and of text (which part of the input is
- * read); what those say of shapes is in the shapes of variables. Nor does the order count in which nodes were
- * made.
+ * What may differ between workers of one program is left out: names and devices, seeds (all workers start
+ * from the first worker's initial values), and constants of integers and strings (such as the shard of the
+ * input to read); their effect on shapes is in the shapes of variables. The order in which nodes were created
+ * does not count either.
  */
 #include "strategies/replicate_alike.h"
 
@@ -84,8 +84,8 @@ static uint64_t mix_attr(uint64_t h, const weft_named_attr_t *a) {
 
 /* ---- nodes ---- */
 
-/* `prints`: of what comes before it. What a loop brings back counts as nothing: it is reached from inside,
- * too. */
+/* `prints`: the fingerprints of its inputs. The back edge of a loop adds nothing: its source is also reached
+ * from inside the loop. */
 static uint64_t print_of(const weft_node_t *n, const uint64_t *prints) {
   uint64_t h = mix_text(1, n->op->name), controls = 0;
   for (int i = 0; i < n->num_attrs; i++) {
@@ -144,11 +144,10 @@ weft_status_t *weft_replication_check_alike(weft_replication_t *r, const bool *i
     weft_output_t no_dims = weft_emit_ints(e, WEFT_I64, &zero, 0, "replica_%d/weft/alike/scalar", i);
     weft_output_t inputs[2] = {weft_emit2(e, "Reshape", equal, no_dims, "replica_%d/weft/is_alike", i),
                                {NULL, 0}};
-    inputs[1] = weft_emit_string(
-        e,
-        WEFT_STR(
-            "the graph of this worker, or the checkpoint that it starts from, is not that of all others"),
-        "replica_%d/weft/alike/message", i);
+    inputs[1] = weft_emit_string(e,
+                                 WEFT_STR("the graph of this worker, or the checkpoint that it starts from, "
+                                          "differs from that of the other workers"),
+                                 "replica_%d/weft/alike/message", i);
     static const int types[1] = {WEFT_STRING};
     weft_named_attr_t t = {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1}};
     t.value.list.types = types;

@@ -1,9 +1,9 @@
-/* strategies/replicate_between.c - one client per worker: what goes by collectives then.
+/* strategies/replicate_between.c - one client per worker: values that workers exchange by collectives.
  *
  * Every worker rewrites the graph for its own replicas. Values of other workers are
- * not in its graph, so whatever all workers must have alike is all-reduced,
- * gathered or broadcast. Each replica takes part in each collective and uses its
- * own result, so that none is pruned away on one worker and waited for on another.
+ * not in its graph, so values that must be equal on all workers are all-reduced, gathered or broadcast. Each
+ * replica takes part in each collective and uses its own result, so that no collective is pruned on one
+ * worker while another waits for it.
  *
  * Source: reference strategies 3.26: the chief's initial values; equal graphs are checked, not believed.
  */
@@ -21,9 +21,9 @@ static weft_output_t *new_outputs(weft_replication_t *r) {
 }
 
 void weft_replication_total_rows(weft_replication_t *r, int batch, weft_output_t *out) {
-  weft_share_t *share = &r->shares[batch];
+  weft_batch_shards_t *shards = &r->batch_shards[batch];
   if (r->e.s != NULL) return;
-  if (share->totals == NULL) {
+  if (shards->totals == NULL) {
     weft_output_t *values = new_outputs(r);
     for (int i = 0; i < r->n && r->e.s == NULL; i++) {
       int64_t one = 1;
@@ -35,9 +35,9 @@ void weft_replication_total_rows(weft_replication_t *r, int batch, weft_output_t
     }
     if (r->e.s != NULL) return;
     weft_replication_add(r, values);
-    share->totals = values;
+    shards->totals = values;
   }
-  memcpy(out, share->totals, (size_t)r->n * sizeof *out);
+  memcpy(out, shards->totals, (size_t)r->n * sizeof *out);
 }
 
 void weft_replication_places_between(weft_replication_t *r, int batch, weft_output_t *out) {
@@ -120,7 +120,7 @@ void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, in
 
 /* ---- rows ---- */
 
-/* The type as which rows travel: gathers do not know small ones. */
+/* The dtype in which rows are gathered: collectives do not take small ones. */
 static int carrier_of(int dtype) {
   switch (dtype) {
     case WEFT_BOOL:
@@ -142,8 +142,8 @@ static void cast_all(weft_replication_t *r, weft_output_t *values, int dtype) {
   }
 }
 
-/* Gathers take equal numbers of rows only: all are filled up to the largest, and what was filled up is
- * dropped. */
+/* Gathers take equal numbers of rows only: all replicas pad to the largest number, and the padding is dropped
+ * afterwards. */
 static void gather_rows(weft_replication_t *r, weft_output_t *values) {
   weft_emitter_t *e = &r->e;
   weft_output_t *counts = new_outputs(r), *own = new_outputs(r);
@@ -243,7 +243,7 @@ weft_status_t *weft_replication_mark_reached(const weft_replication_t *r, bool i
   return NULL;
 }
 
-/* The value that an initialiser assigns comes from replica 0 of all, also where every worker could compute
+/* The value that an initialiser assigns comes from replica 0 of all, even where every worker could compute
  * it. */
 static void take_from_chief(weft_replication_t *r, const weft_node_t *n) {
   int input = n->op->update_grad_input;

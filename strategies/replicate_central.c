@@ -1,4 +1,4 @@
-/* strategies/replicate_central.c - variables that live once: on which device, and what else is computed
+/* strategies/replicate_central.c - variables that live once: their devices, and the nodes that are computed
  * there.
  *
  * A node exists once if it is an update, a variable, or a plain read of one. So does what only such nodes
@@ -26,22 +26,22 @@ static bool is_central(const weft_replication_t *r) { return r->o->variables == 
 /* ---- variables ---- */
 
 weft_status_t *weft_replication_find_homes(weft_replication_t *r, const weft_strategy_request_t *request) {
-  weft_lane_graph_t l;
+  weft_placed_graph_t l;
   if (!is_central(r)) return NULL;
   r->homes = weft_arena_calloc(&r->arena, (size_t)r->source.graph->num_nodes + 1, sizeof *r->homes);
   if (r->homes == NULL) return no_memory();
-  WEFT_RETURN_IF_ERROR(weft_lane_graph_init(r->source.graph, request, &l));
-  weft_status_t *s = weft_lane_graph_place(&l, r->o->num_variable_devices, r->o->placement);
+  WEFT_RETURN_IF_ERROR(weft_placed_graph_init(r->source.graph, request, &l));
+  weft_status_t *s = weft_placed_graph_place(&l, r->o->num_variable_devices, r->o->placement);
   for (int v = 0; v < l.num_variables && s == NULL; v++) {
     r->homes[l.variables[v].node->id] = r->o->variable_devices[l.variables[v].server];
   }
-  weft_lane_graph_deinit(&l);
+  weft_placed_graph_deinit(&l);
   return s;
 }
 
 static bool is_lookup(const weft_node_t *n) { return (n->flags & (WEFT_OP_LOOKUP | WEFT_OP_LOOKUP_ND)) != 0; }
 
-/* The variable that n touches, or whose value it reads or looks rows up in; NULL: none. */
+/* The variable that n uses by handle, or reads, or looks up rows of; NULL: none. */
 static const weft_node_t *variable_at(const weft_replication_t *r, const weft_node_t *n) {
   const weft_node_facts_t *f = weft_replication_facts(r, n);
   if (f->variable != NULL) return f->variable;
@@ -68,7 +68,7 @@ weft_str_t weft_replication_device_of(const weft_replication_t *r, const weft_no
 
 /* ---- once, by itself ---- */
 
-/* Reads a variable and nothing else that replicas have of their own. */
+/* Does n read a variable and no value that is local to replicas? */
 static bool is_central_read(const weft_replication_t *r, const weft_node_t *n) {
   bool touches = false;
   if (!is_central(r) || weft_replication_facts(r, n)->frame != 0) return false;
@@ -93,12 +93,12 @@ static bool is_single_itself(const weft_replication_t *r, const weft_node_t *n) 
   return false;
 }
 
-/* ---- once, because only such nodes take it ---- */
+/* ---- nodes with consumers that exist once only ---- */
 
 typedef struct placing {
   weft_replication_t *r;
   weft_fanout_t fanout;
-  int *place;     /* by id: 1 + the number of a variable's device; 0: none in particular */
+  int *place;     /* by id: 1 + the index of a variable's device; 0: any device */
   bool *is_moved; /* by id: chosen here */
   int64_t *bytes; /* by place */
 } placing_t;
@@ -121,7 +121,7 @@ static int number_of(const weft_replication_t *r, weft_str_t device) {
   return 0;
 }
 
-/* What it takes and gives is the same everywhere, and it changes nothing: it may be computed anywhere, once.
+/* Inputs and outputs are equal on all replicas and it has no effect: it may be computed once, on any device.
  */
 static bool is_movable(const weft_replication_t *r, const weft_node_t *n) {
   const weft_node_facts_t *f = weft_replication_facts(r, n);
@@ -140,7 +140,7 @@ static bool is_movable(const weft_replication_t *r, const weft_node_t *n) {
   return true;
 }
 
-/* Do only nodes that exist once take it? */
+/* Do all its consumers exist once? */
 static bool is_for_single(const placing_t *p, const weft_node_t *n) {
   bool is_taken = false;
   for (int e = p->fanout.begin[n->id]; e < p->fanout.begin[n->id + 1]; e++) {
@@ -171,7 +171,7 @@ static void count_consumers(placing_t *p, const weft_node_t *n) {
   }
 }
 
-/* Where a value that replicas have in parts is made whole: where it is taken in full. */
+/* The device on which a Partial value is reduced: that of the consumer that requires all of it. */
 static int place_of_value(const placing_t *p, weft_output_t of) {
   if (weft_replication_facts(p->r, of.node)->is_single) return p->place[of.node->id];
   int best = 0;
@@ -220,7 +220,7 @@ static void settle_forwards(placing_t *p) {
   }
 }
 
-/* What waits for nodes that exist once only, and does nothing else, need not wait on each replica. */
+/* A NoOp that only follows nodes that exist once need not be copied to each replica. */
 static void find_single_waits(weft_replication_t *r) {
   for (int at = 0; at < r->source.graph->num_live; at++) {
     const weft_node_t *n = r->order[at];

@@ -26,7 +26,8 @@ weft_status_t *weft_replication_make_group(weft_replication_t *r) {
   return weft_emitter_end(&r->e);
 }
 
-/* With one client per worker: who needs one replica's result lets all replicas here take part. */
+/* With one client per worker: a fetch of one replica's result runs the collective on all replicas of the
+ * worker. */
 void weft_replication_tie(weft_replication_t *r, const char *name, weft_output_t *values) {
   if (!weft_replication_is_between(r) || r->n == 1 || r->e.s != NULL) return;
   weft_output_t *alone = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *alone);

@@ -2,8 +2,8 @@
  * device.
  *
  * A node that draws for rows becomes WeftRandomRows (WeftMultinomialRows), whose last input says where the
- * replica's rows lie in the batch. Streams of replicas stay in step because all replicas run what one of them
- * runs, and because the executor runs the rounds of a loop that draws one after the other.
+ * replica's rows lie in the batch. Streams of replicas stay synchronised because a step runs the same nodes
+ * on all replicas, and because the executor runs the rounds of a loop that draws one after the other.
  */
 #include "base/random.h"
 #include "strategies/draw_rows.h"
@@ -22,11 +22,10 @@ weft_status_t *weft_replication_share_seed(weft_replication_t *r, const weft_nod
   if (r->plan.draws[n->id].kind != WEFT_DRAW_REPLICATED || !weft_draws_from_stream(n) || weft_has_seed(n))
     return NULL;
   if (weft_replication_is_between(r)) {
-    return WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "node '%.*s' (%.*s) cannot be shared out over workers with a client each: it draws numbers "
-        "inside a loop that all workers need alike; give it a seed",
-        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "node '%.*s' (%.*s) cannot be split over workers with a client each: it draws random "
+                      "numbers inside a loop that must be equal on all workers; give it a seed",
+                      WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
   }
   if (r->common_seed == 0) r->common_seed = (int64_t)(weft_random_id() >> 2 | 1);
   const weft_attr_t seed = {.kind = WEFT_ATTR_INT, .i = r->common_seed},

@@ -1,4 +1,4 @@
-/* strategies/replicate_facts.c - what must be known of each node before anything is copied.
+/* strategies/replicate_facts.c - facts about each node that are collected before anything is copied.
  *
  * One walk in topological order; values that come round a loop are looked at where
  * the loop is entered, which is enough for all of these: what a loop's body adds
@@ -36,7 +36,7 @@ static bool has_effect_itself(const weft_replication_t *r, const weft_node_t *n)
 
 static int max_of(int a, int b) { return a > b ? a : b; }
 
-/* Is input i of n a sum over replicas, made from parts, that a collective makes? */
+/* Is input i of n a Partial that a collective reduces? */
 static bool is_summed(const weft_replication_t *r, const weft_node_t *n, int i) {
   const weft_axis_sharding_t *has = weft_replication_sharding(r, n->inputs[i]);
   return has->kind == WEFT_SHARDING_PARTIAL && r->plan.required[n->id][i].kind != WEFT_SHARDING_PARTIAL;
@@ -55,7 +55,7 @@ static int branches_of(const weft_replication_t *r, const weft_node_t *n, int ar
   return max_of(around - 1, 0);
 }
 
-/* Does it hand on the value that it reads, as it is? */
+/* Does it pass on the value that it reads unchanged? */
 static bool hands_on(const weft_node_t *n) { return (n->flags & (WEFT_OP_READ | WEFT_OP_COPY)) != 0; }
 
 static weft_node_t *variable_read(const weft_replication_t *r, const weft_node_t *n) {
@@ -76,7 +76,7 @@ static void look_at(weft_replication_t *r, weft_node_t *n) {
     f->has_effect = f->has_effect || from->has_effect;
     f->depth = max_of(f->depth, from->depth + 1);
     f->level = max_of(f->level, from->level + is_summed(r, n, i));
-    /* a collective ends only if all replicas are let take part in it */
+    /* a collective ends only if all replicas take part */
     if (r->o->sum == WEFT_SUM_BY_COLLECTIVES && is_summed(r, n, i)) f->has_effect = true;
     around = max_of(around, from->branches);
     if (f->variable == NULL && from->variable != NULL && n->num_outputs > 0 && weft_carries_variable(n, 0) &&
@@ -108,18 +108,17 @@ static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {
   weft_node_facts_t *f = weft_replication_facts(r, n);
   f->root = root;
   if (f->is_single) return NULL;
-  f->needs_final = f->has_effect ||
-                   (n->op->flags & WEFT_OP_EXIT) != 0; /* what a root waits for cannot be awaited in a loop */
+  f->needs_final =
+      f->has_effect || (n->op->flags & WEFT_OP_EXIT) != 0; /* a root cannot wait for a node inside a loop */
   for (int k = 0; k < n->num_outputs; k++) {
     const weft_axis_sharding_t *s = &r->plan.outputs[n->id][k];
     bool is_fetched = (root->fetched >> (k < LAST_BIT ? k : LAST_BIT) & 1) != 0;
     if (!is_fetched || weft_is_true_sharding(s)) continue;
     f->needs_final = true;
     if (s->kind == WEFT_SHARDING_LOCAL && !weft_carries_variable(n, k)) {
-      return WEFT_ERROR(
-          INVALID_ARGUMENT,
-          "node '%.*s' (%.*s) cannot be fetched under %s: each replica has a value of its own there",
-          WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), r->o->strategy);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "node '%.*s' (%.*s) cannot be fetched under %s: its value is local to each replica",
+                        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), r->o->strategy);
     }
   }
   return NULL;

@@ -1,8 +1,8 @@
-/* strategies/replicate_nodes.c - copies of nodes on replicas, with inputs as they lie.
+/* strategies/replicate_nodes.c - copies nodes onto replicas; inputs are resharded later.
  *
  * A node that is single is copied once, onto replica 0 (or where its variable
- * lives), and stands for itself on all replicas. All others are copied once per
- * replica. What its inputs are required as is seen to later, when all copies exist.
+ * lives), and is used by all replicas. All others are copied once per replica. Required shardings of inputs
+ * are produced later, when all copies exist.
  */
 #include <stdio.h>
 
@@ -68,7 +68,7 @@ static weft_status_t *copy_single(weft_replication_t *r, const weft_node_t *n) {
   return NULL;
 }
 
-/* Names the dims that a Squeeze takes away: one row must stay a row. */
+/* Names the dims that a Squeeze removes: a dimension of rows must stay even where it is 1. */
 static weft_status_t *name_squeezed(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
   int64_t dims[WEFT_DATA_DIMS];
   const weft_data_named_t *named = &r->plan.named[n->id];
@@ -80,7 +80,7 @@ static weft_status_t *name_squeezed(weft_replication_t *r, const weft_node_t *n,
   return weft_graph_set_attr(r->to, copy, "squeeze_dims", &attr);
 }
 
-/* What stands on other replicas than the first for a node that prints: it passes its first input on, or does
+/* The copy of a printing node on replicas other than the first: it passes its first input on, or does
  * nothing. */
 static weft_status_t *copy_silent(weft_replication_t *r, const weft_node_t *n, weft_str_t name, int replica) {
   weft_copier_t *c = &r->copiers[replica];

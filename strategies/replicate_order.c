@@ -1,9 +1,9 @@
-/* strategies/replicate_order.c - reads of variables and writes of the same step, in an order that replicas
- * keep.
+/* strategies/replicate_order.c - reads of variables and writes of the same step, in an order that holds on
+ * replicas, too.
  *
- * On one device a read that nothing orders against an update of the step comes first: it waits for nothing.
- * Under a strategy the update may be done on another device while replicas still read. So such reads become
- * control inputs of the update, in the graph as it was, before anything is copied.
+ * On one device a read without an order against an update of the step runs first, because it waits for
+ * nothing. Under a strategy the update may be done on another device while replicas still read. So such reads
+ * become control inputs of the update, in the graph as it was, before anything is copied.
  *
  * A value read from a reference is no copy: it shows what is written later (resources/variable.h). Where
  * variables live once, and replicas elsewhere, such values are copied where they are read. What comes after
@@ -21,16 +21,16 @@ static weft_status_t *no_memory(void) {
 typedef struct ordering {
   weft_replication_t *r;
   weft_graph_t *g;        /* r->source.graph */
-  weft_node_t **order;    /* owned; of the nodes that were there at the start */
+  weft_node_t **order;    /* owned; of the original nodes */
   int num_order, num_old; /* num_old: ids from here on are of nodes added here */
   weft_fanout_t fanout;   /* of the same */
   weft_frames_t frames;
   int *branches;          /* by id: conditionals around it */
   uint64_t *roots;        /* by id: roots of the step that need it */
   bool *in_init, *is_fed; /* by id: initial targets need it; it needs something that is fed */
-  bool *follows;          /* by id: comes after an update of the variable at hand */
+  bool *follows;          /* by id: follows an update of the current variable */
   weft_node_t *
-      *users; /* of the variable at hand: what takes its handle or reference, or a plain read of it */
+      *users; /* of the current variable: consumers of its handle or reference, or of a plain read of it */
   int num_users;
 } ordering_t;
 
@@ -136,14 +136,14 @@ static void find_users(ordering_t *k, weft_node_t *from) {
   }
 }
 
-/* All that comes after an update of the variable, in the order of the graph and of what was added to it. */
+/* Marks all nodes that follow an update of the variable, by edges of the graph and by those added here. */
 static void mark_followers(ordering_t *k) {
   memset(k->follows, 0, (size_t)k->num_old * sizeof *k->follows);
   for (int i = 0; i < k->num_users; i++) {
     if (is_update(k->users[i]) && !k->in_init[k->users[i]->id]) k->follows[k->users[i]->id] = true;
   }
   for (bool changed = true;
-       changed;) { /* again where an added control goes against the old order, or round a loop */
+       changed;) { /* repeated where an added control edge goes against the old order, or round a loop */
     changed = false;
     for (int at = 0; at < k->num_order; at++) {
       const weft_node_t *n = k->order[at];
@@ -157,8 +157,8 @@ static void mark_followers(ordering_t *k) {
   }
 }
 
-/* May the update wait for the read? Not for what may be dead, nor for what a run of the update alone does not
- * need. */
+/* May the update wait for the read? Not if the read may be dead, or if a step with the update alone does not
+ * need it. */
 static bool may_wait(const ordering_t *k, const weft_node_t *update, const weft_node_t *read) {
   if (is_update(read) || k->follows[read->id] || k->branches[read->id] > 0) return false;
   if (k->frames.frame_of[read->id] != 0 || k->frames.frame_of[update->id] != 0 || k->roots[read->id] == 0)
@@ -176,7 +176,7 @@ static bool has_control(const weft_node_t *n, const weft_node_t *from) {
   return false;
 }
 
-/* A plain read of a reference shows what is written later: what takes it goes before the update, too. */
+/* A plain read of a reference sees later writes, so its consumers also go before the update. */
 static weft_status_t *order_consumers(ordering_t *k, weft_node_t *read, weft_node_t *update) {
   for (int e = k->fanout.begin[read->id]; e < k->fanout.begin[read->id + 1]; e++) {
     weft_node_t *n = k->fanout.edges[e].to;
@@ -230,7 +230,7 @@ static weft_status_t *add(ordering_t *k, const char *op, weft_str_t like, const 
   return weft_graph_add(k->g, &spec, out);
 }
 
-/* What must be read where the variable is: lookups, shapes, other reads, and whatever takes the reference
+/* Nodes that must run on the variable's device: lookups, shapes, other reads, and consumers of the reference
  * itself. */
 static bool reads_in_place(const weft_node_t *n, int input) {
   const uint64_t reads =

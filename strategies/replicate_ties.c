@@ -1,10 +1,10 @@
-/* replicate_ties.c - a collective is run by all replicas or by none.
+/* strategies/replicate_ties.c - a step runs a collective on all replicas or on none.
  *
- * What every replica computes alike may be taken from one of them: rows that are cut from it, a value that
- * lives once, a fetch. A step that asks for no more would run a collective before that value on this replica
- * alone, which would wait for ever. So, for each collective and each name of the request: if that name needs
- * the collective on one replica, it gets to need it on all. Its result then passes through an Identity that
- * waits for the copies on the other replicas.
+ * A value that all replicas compute alike may be read from one of them: a slice of its rows, a value that
+ * lives once, a fetch. A step that needs no more would run a collective before that value on this replica
+ * alone, and it would wait for ever. So, for each collective and each name of the request: if that name needs
+ * the collective on one replica, it is made to need it on all. Its result then passes through an Identity
+ * that waits for the copies on the other replicas.
  */
 #include "base/alloc.h"
 #include "strategies/replication.h"
@@ -15,7 +15,7 @@ static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for ties between replicas");
 }
 
-/* By node id: bit k: roots[k] needs the node. Goes round until values that come round loops are seen, too. */
+/* By node id: bit k: roots[k] needs the node. Repeated to a fixed point because of loops. */
 static void find_needs(weft_node_t *const *order, int num_nodes, weft_node_t *const *roots, int num_roots,
                        uint64_t *needs) {
   bool changed = true;
@@ -54,7 +54,7 @@ static void tie(weft_replication_t *r, const weft_fanout_t *fanout, weft_node_t 
   }
 }
 
-/* Ties those collectives that some of the roots need on some replicas only. */
+/* Ties the collectives that a root needs on some replicas only. */
 static weft_status_t *tie_for(weft_replication_t *r, weft_node_t *const *roots, int num_roots, bool *any) {
   weft_node_t **order = NULL;
   weft_fanout_t fanout = {0};
@@ -92,7 +92,7 @@ weft_status_t *weft_replication_tie_collectives(weft_replication_t *r) {
     roots[n] = weft_graph_find(r->to, p->roots[i].node->name);
     n += roots[n] != NULL;
   }
-  bool any = true; /* a tie lets a replica run more, and maybe another collective before that */
+  bool any = true; /* a tie makes a replica run more nodes, and possibly another collective among them */
   while (any) {
     any = false;
     for (int at = 0; at < n; at += ROOTS_AT_A_TIME) {

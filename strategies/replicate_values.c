@@ -1,12 +1,12 @@
-/* strategies/replicate_values.c - one value as some consumer wants it.
+/* strategies/replicate_values.c - converts a value to the sharding that a consumer requires.
  *
- * With true = local * w^d (SAME), rows of true = local * w^d (ROWS) and true =
- * sum of local * w^d (PART), every change of worth is a scale by a power of w, a
- * sum, a join of rows or a slice; the table is weft_replication_value's switch.
+ * With true = local * w^d (Replicate), rows of true = local * w^d (Shard) and true = sum of local * w^d
+ * (Partial), every resharding is a scale by a power of w, a reduction, a concatenation of rows or a slice;
+ * the table is weft_replication_value's switch.
  *
- * Copies of variables must stay equal to the last bit, so what all replicas get as
- * the true value comes from one place: a value of degree other than 0 is brought to
- * degree 0 on the last replica (which has rows if anybody has) and sent to all.
+ * Copies of variables must stay equal to the last bit, so a true value that all replicas get is computed in
+ * one place: a value of degree other than 0 is brought to degree 0 on the last replica (which has rows if any
+ * replica has) and sent to all.
  *
  * Values are made once and remembered by (output, required sharding, device).
  */
@@ -83,7 +83,7 @@ static weft_output_t add_up(weft_replication_t *r, weft_output_t of, const weft_
   if (r->e.s == NULL) {
     r->e.s = WEFT_ERROR(
         INVALID_ARGUMENT,
-        "node '%.*s' (%.*s) cannot be shared out over replicas: its value of type %s cannot be added up",
+        "node '%.*s' (%.*s) cannot be split over replicas: its value of type %s cannot be added up",
         WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), weft_dtype_name(type));
   }
   return parts[0];
@@ -114,7 +114,7 @@ static weft_output_t mask_of(weft_replication_t *r, uint64_t rows, bool inverted
   return weft_emit_cast(&r->e, mask, dtype, "weft/mask/cast");
 }
 
-/* Numbers made of shapes: elements that count rows are added up, the others are the same everywhere. */
+/* Numbers computed from shapes: elements that count rows are added up, the others are equal everywhere. */
 static weft_output_t add_up_rows(weft_replication_t *r, weft_output_t of, uint64_t rows, int n) {
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *parts),
                 local0 = weft_replication_local(r, of, 0);
@@ -132,7 +132,7 @@ static weft_output_t add_up_rows(weft_replication_t *r, weft_output_t of, uint64
   return weft_emit(&r->e, "AddN", parts, r->n + 1, NULL, 0, "weft/sum/%.*s", WEFT_STR_ARGS(of.node->name));
 }
 
-/* A batch that is fed lies whole where it is fed. */
+/* A batch that is fed is whole on the device where it is fed. */
 static bool lies_whole(const weft_replication_t *r, weft_output_t of) {
   return weft_node_is_placeholder(of.node) && weft_replication_facts(r, of.node)->is_single;
 }
@@ -141,18 +141,16 @@ static weft_output_t whole(const weft_replication_t *r, weft_output_t of) {
   return (weft_output_t){r->copiers[0].nodes[of.node->id], of.index};
 }
 
-/* What replica i gives to a sum of all: its own counts, and its part of what all have alike (replica 0 of all
- * gives it). */
+/* The term of replica i in a sum over all: its own counts, and the replicated elements on replica 0 alone. */
 static weft_output_t counts_of(weft_replication_t *r, weft_output_t of, uint64_t rows, int replica) {
   weft_shape_t shape = weft_static_shape_of(of);
   weft_output_t local = weft_replication_local(r, of, replica);
   if (r->first + replica == 0 || r->e.s != NULL) return local;
   if (shape.rank > 1 || (shape.rank == 1 && (shape.dims[0] < 0 || shape.dims[0] > 64)) || shape.rank < 0) {
-    r->e.s =
-        WEFT_ERROR(INVALID_ARGUMENT,
-                   "node '%.*s' (%.*s) cannot be shared out over replicas: it counts rows in a vector of "
-                   "unknown length",
-                   WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+    r->e.s = WEFT_ERROR(INVALID_ARGUMENT,
+                        "node '%.*s' (%.*s) cannot be split over replicas: it counts rows in a vector of "
+                        "unknown length",
+                        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
     return local;
   }
   weft_str_t device = r->e.device;
@@ -226,18 +224,17 @@ weft_output_t weft_replication_own_rows(weft_replication_t *r, weft_output_t of)
 
 static void fail_between(weft_replication_t *r, weft_output_t of) {
   if (r->e.s != NULL) return;
-  r->e.s =
-      WEFT_ERROR(INVALID_ARGUMENT,
-                 "node '%.*s' (%.*s) cannot be shared out over workers with a client each; let one client "
-                 "drive all",
-                 WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+  r->e.s = WEFT_ERROR(INVALID_ARGUMENT,
+                      "node '%.*s' (%.*s) cannot be split over workers with a client each; let one client "
+                      "drive all",
+                      WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
 }
 
 static void local_all(const weft_replication_t *r, weft_output_t of, weft_output_t *out) {
   for (int i = 0; i < r->n; i++) out[i] = weft_replication_local(r, of, i);
 }
 
-/* The true value on every replica here; what all workers have in parts goes by collectives. */
+/* The true value on every replica here; values that are sharded over workers are exchanged by collectives. */
 static void same_between(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
                          weft_output_t *out) {
   local_all(r, of, out);
@@ -285,7 +282,7 @@ static void fail_as(weft_replication_t *r, weft_output_t of, const weft_axis_sha
   if (r->e.s == NULL) {
     r->e.s = WEFT_ERROR(
         INVALID_ARGUMENT,
-        "node '%.*s' (%.*s) cannot be shared out over replicas: its value is %.*s; name the feeds that are "
+        "node '%.*s' (%.*s) cannot be split over replicas: its value is %.*s; name the feeds that are "
         "batches (batch=x+y), or train this graph on one device",
         WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name),
         WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
@@ -297,14 +294,14 @@ static void scale_all(weft_replication_t *r, weft_output_t of, int exponent, wef
   for (int i = 0; i < r->n; i++) values[i] = weft_replication_scale(r, of, values[i], exponent, i);
 }
 
-/* As SAME 0 on all replicas, from one place each time. */
+/* As Replicate of degree 0 on all replicas, computed in one place. */
 static void as_same(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
                     weft_output_t *out) {
   weft_str_t device = r->e.device;
   if (weft_replication_is_between(r)) {
     same_between(r, of, has, out);
   } else if (has->kind == WEFT_SHARDING_SHARD &&
-             !lies_whole(r, of)) { /* every replica joins the rows of all */
+             !lies_whole(r, of)) { /* every replica concatenates the rows of all */
     weft_output_t *rows = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *rows);
     if (rows == NULL) {
       no_memory(r);
@@ -323,7 +320,7 @@ static void as_same(weft_replication_t *r, weft_output_t of, const weft_axis_sha
 }
 
 /* Rows of the true value. */
-/* What a worker reads is a batch of its own: it shares that out among its own replicas. */
+/* Each worker's reader gives a batch of its own, which is split over the worker's replicas. */
 static bool is_read_batch(const weft_replication_t *r, weft_output_t of) {
   bool any = false;
   for (int b = 0; b < r->plan.num_batches; b++) {
@@ -383,7 +380,7 @@ static void make(weft_replication_t *r, weft_output_t of, const weft_axis_shardi
     case WEFT_SHARDING_SHARD:
       if (has->kind == WEFT_SHARDING_SHARD && has->dim == required->dim) {
         scale_all(r, of, has->degree - required->degree, out);
-      } else if (is_value || has->kind == WEFT_SHARDING_PARTIAL) { /* a part is added up, and cut */
+      } else if (is_value || has->kind == WEFT_SHARDING_PARTIAL) { /* a Partial is reduced, then sliced */
         as_slices(r, of, has, required, out);
         scale_all(r, of, -required->degree, out);
       } else {
@@ -393,7 +390,7 @@ static void make(weft_replication_t *r, weft_output_t of, const weft_axis_shardi
     case WEFT_SHARDING_PARTIAL:
       if (has->kind == WEFT_SHARDING_PARTIAL) {
         scale_all(r, of, has->degree - required->degree, out);
-      } else if (is_value) { /* the weights of all replicas are 1 together */
+      } else if (is_value) { /* the weights of all replicas add up to 1 */
         scale_all(r, of, has_degree + 1 - required->degree, out);
       } else {
         fail_as(r, of, has, required);
@@ -423,11 +420,11 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of,
       required->kind == WEFT_SHARDING_SHARD && lies_whole_in_loop(r, of, has) && required->degree == 0;
   bool is_made = r->to->num_nodes != num_nodes && !is_local;
   if (is_made && weft_replication_facts(r, of.node)->frame != 0 && r->e.s == NULL) {
-    r->e.s = WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "node '%.*s' (%.*s) cannot be shared out over replicas: replicas would have to exchange its "
-        "value in every round of a loop; compute it before the loop, or after it",
-        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+    r->e.s =
+        WEFT_ERROR(INVALID_ARGUMENT,
+                   "node '%.*s' (%.*s) cannot be split over replicas: replicas would have to exchange its "
+                   "value in every round of a loop; compute it before the loop, or after it",
+                   WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
   }
   if (r->e.s == NULL) weft_replication_remember(r, of, required, device, out);
   return out[replica];
@@ -442,7 +439,7 @@ static weft_output_t emit_dims(weft_replication_t *r, const weft_node_t *n, uint
   return weft_emit_ints(&r->e, n->input_types[1], list, count, "weft/axes/%.*s", WEFT_STR_ARGS(n->name));
 }
 
-/* The axes of a reduction as its copy must have them, made of `all` that it was given. */
+/* The axes for a reduction's copy, computed from its axes `all`. */
 static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy,
                              weft_output_t all) {
   const weft_data_named_t *named = &r->plan.named[n->id];
@@ -451,7 +448,7 @@ static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_n
   r->e.device = copy->requested_device;
   r->e.after = weft_replication_facts(r, n)->frame == 0
                    ? NULL
-                   : copy->inputs[0].node; /* constants belong into the frame, too */
+                   : copy->inputs[0].node; /* constants must be in the frame, too */
   weft_output_t axes = emit_dims(r, n, named->dims);
   if (!named->is_named) {
     weft_output_t left = weft_emit2(&r->e, "ListDiff", all, emit_dims(r, n, named->dims | named->kept),
@@ -481,8 +478,8 @@ static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, 
   return weft_emitter_end(&r->e);
 }
 
-/* What lives once follows the work of all copies, not only of those on replica 0; an update, all that it was
- * told to wait for: replicas may have to read before it writes. */
+/* A node that lives once waits for the copies on all replicas. An update waits for all its control inputs on
+ * all of them: replicas may have to read before it writes. */
 static void follow_all(weft_replication_t *r, const weft_node_t *n, const weft_node_t *producer,
                        bool is_told) {
   const weft_node_facts_t *from = weft_replication_facts(r, producer);

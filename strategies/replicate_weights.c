@@ -1,4 +1,4 @@
-/* strategies/replicate_weights.c - where a replica's rows lie in the batch, and what fraction of it they are.
+/* strategies/replicate_weights.c - the position of a replica's rows in the batch, and their fraction of it.
  *
  * A replica without rows: a mean over no rows is not a number, but its weight is
  * exactly zero, and MulNoNan makes exactly zero of any number times zero.
@@ -8,7 +8,7 @@
 
 enum {
   MAX_EXPONENT = 16,
-  HAS_ROWS = MAX_EXPONENT + 1 /* stands for an exponent: 1 with rows, 0 without */
+  HAS_ROWS = MAX_EXPONENT + 1 /* instead of an exponent: 1 with rows, 0 without */
 };
 
 struct weft_weights {
@@ -30,18 +30,19 @@ static weft_output_t *new_outputs(weft_replication_t *r) {
 /* int64 [3] for each replica: begin, count, all. */
 static void find_places(weft_replication_t *r, int batch, weft_output_t *out) {
   weft_emitter_t *e = &r->e;
-  const weft_share_t *share = weft_replication_share(r, batch);
+  const weft_batch_shards_t *shards = weft_replication_batch_shards(r, batch);
   weft_str_t device = e->device, name = weft_replication_batch_name(r, batch);
   e->device = weft_replication_batch_device(r, batch);
   weft_output_t axis = weft_emit_int(e, WEFT_I32, 0, "weft/%.*s/sum_axis", WEFT_STR_ARGS(name));
-  const weft_output_t summed[2] = {share->sizes, axis};
+  const weft_output_t summed[2] = {shards->sizes, axis};
   weft_named_attr_t exclusive = weft_bool_attr("exclusive", true);
   weft_output_t begins =
       weft_emit(e, "Cumsum", summed, 2, &exclusive, 1, "weft/%.*s/row_begins", WEFT_STR_ARGS(name));
   weft_output_t zeros =
-      weft_emit2(e, "Sub", share->sizes, share->sizes, "weft/%.*s/zeros", WEFT_STR_ARGS(name));
+      weft_emit2(e, "Sub", shards->sizes, shards->sizes, "weft/%.*s/zeros", WEFT_STR_ARGS(name));
   const weft_output_t columns[3] = {
-      begins, share->sizes, weft_emit2(e, "Add", zeros, share->whole, "weft/%.*s/alls", WEFT_STR_ARGS(name))};
+      begins, shards->sizes,
+      weft_emit2(e, "Add", zeros, shards->whole, "weft/%.*s/alls", WEFT_STR_ARGS(name))};
   weft_named_attr_t at = weft_int_attr("axis", 1), count = weft_int_attr("num", r->n);
   weft_output_t table = weft_emit(e, "Pack", columns, 3, &at, 1, "weft/%.*s/places", WEFT_STR_ARGS(name));
   weft_output_t first = weft_emit(e, "Unpack", &table, 1, &count, 1, "weft/%.*s/place", WEFT_STR_ARGS(name));
@@ -50,8 +51,8 @@ static void find_places(weft_replication_t *r, int batch, weft_output_t *out) {
 }
 
 weft_output_t weft_replication_place(weft_replication_t *r, int batch, int replica) {
-  weft_share_t *share = &r->shares[batch];
-  if (share->places == NULL && r->e.s == NULL) {
+  weft_batch_shards_t *shards = &r->batch_shards[batch];
+  if (shards->places == NULL && r->e.s == NULL) {
     weft_output_t *places = new_outputs(r);
     if (places == NULL) return (weft_output_t){NULL, 0};
     if (weft_replication_is_between(r)) {
@@ -59,9 +60,9 @@ weft_output_t weft_replication_place(weft_replication_t *r, int batch, int repli
     } else {
       find_places(r, batch, places);
     }
-    share->places = places;
+    shards->places = places;
   }
-  return r->e.s == NULL ? share->places[replica] : (weft_output_t){NULL, 0};
+  return r->e.s == NULL ? shards->places[replica] : (weft_output_t){NULL, 0};
 }
 
 /* Element k of a place, as a scalar. */
@@ -84,7 +85,7 @@ weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of,
   place = weft_replication_enter(r, place, frame, replica);
   if (e->s != NULL) return whole;
   e->device = r->o->devices[replica];
-  e->after = frame == 0 ? NULL : whole.node; /* constants belong into the frame, too */
+  e->after = frame == 0 ? NULL : whole.node; /* constants must be in the frame, too */
   weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "weft/%.*s/scalar", WEFT_STR_ARGS(name));
   weft_output_t dim = weft_emit2(e, "Reshape", weft_replication_length(e, whole, axis, name), scalar,
                                  "weft/%.*s/dim", WEFT_STR_ARGS(name));
@@ -110,17 +111,17 @@ weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of,
 
 /* double [N]: (B_i/B)^exponent; (B/B_i)^-exponent, 0 without rows, below 0; for HAS_ROWS 1, and 0 without
  * rows. */
-static weft_output_t weight_vector(weft_replication_t *r, const weft_share_t *share, int exponent,
+static weft_output_t weight_vector(weft_replication_t *r, const weft_batch_shards_t *shards, int exponent,
                                    weft_str_t name) {
   weft_emitter_t *e = &r->e;
   if (exponent == HAS_ROWS) {
     weft_output_t one = weft_emit_int(e, WEFT_I64, 1, "weft/%.*s/one_row", WEFT_STR_ARGS(name));
     return weft_emit_cast(
-        e, weft_emit2(e, "Minimum", share->sizes, one, "weft/%.*s/has_rows", WEFT_STR_ARGS(name)), WEFT_F64,
+        e, weft_emit2(e, "Minimum", shards->sizes, one, "weft/%.*s/has_rows", WEFT_STR_ARGS(name)), WEFT_F64,
         "weft/%.*s/presence", WEFT_STR_ARGS(name));
   }
-  weft_output_t rows = weft_emit_cast(e, share->sizes, WEFT_F64, "weft/%.*s/rows_each", WEFT_STR_ARGS(name));
-  weft_output_t whole = weft_emit_cast(e, share->whole, WEFT_F64, "weft/%.*s/rows_all", WEFT_STR_ARGS(name));
+  weft_output_t rows = weft_emit_cast(e, shards->sizes, WEFT_F64, "weft/%.*s/rows_each", WEFT_STR_ARGS(name));
+  weft_output_t whole = weft_emit_cast(e, shards->whole, WEFT_F64, "weft/%.*s/rows_all", WEFT_STR_ARGS(name));
   weft_output_t once =
       exponent > 0 ? weft_emit2(e, "RealDiv", rows, whole, "weft/%.*s/share", WEFT_STR_ARGS(name))
                    : weft_emit2(e, "DivNoNan", whole, rows, "weft/%.*s/inverse_share", WEFT_STR_ARGS(name));
@@ -131,8 +132,8 @@ static weft_output_t weight_vector(weft_replication_t *r, const weft_share_t *sh
   return power;
 }
 
-/* The same on each replica, from the rows of all workers: who takes part in a collective needs its result,
- * too. */
+/* The same on each replica, from the rows of all workers: each participant of a collective also consumes its
+ * result. */
 static void weigh_between(weft_replication_t *r, int batch, int exponent, int dtype, weft_output_t *of) {
   weft_emitter_t *e = &r->e;
   weft_output_t *totals = new_outputs(r);
@@ -143,8 +144,8 @@ static void weigh_between(weft_replication_t *r, int batch, int exponent, int dt
     int64_t none = 0;
     weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "replica_%d/weft/scalar", i);
     weft_output_t total = weft_emit2(e, "Reshape", totals[i], scalar, "replica_%d/weft/total_rows", i);
-    weft_share_t share = {.whole = total, .sizes = weft_replication_rows_on(r, batch, i)};
-    of[i] = weft_emit_cast(e, weight_vector(r, &share, exponent, weft_replication_batch_name(r, batch)),
+    weft_batch_shards_t shards = {.whole = total, .sizes = weft_replication_rows_on(r, batch, i)};
+    of[i] = weft_emit_cast(e, weight_vector(r, &shards, exponent, weft_replication_batch_name(r, batch)),
                            dtype, "replica_%d/weft/weight", i);
   }
 }
@@ -160,7 +161,7 @@ static weft_weights_t *find_weights(weft_replication_t *r, int batch, int expone
     return NULL;
   }
   weft_emitter_t *e = &r->e;
-  const weft_share_t *share = weft_replication_share(r, batch);
+  const weft_batch_shards_t *shards = weft_replication_batch_shards(r, batch);
   weft_str_t device = e->device, name = weft_replication_batch_name(r, batch);
   e->device = weft_replication_batch_device(r, batch);
   if (weft_replication_is_between(r)) {
@@ -170,7 +171,7 @@ static weft_weights_t *find_weights(weft_replication_t *r, int batch, int expone
     r->weights = w;
     return w;
   }
-  weft_output_t all = weft_emit_cast(e, weight_vector(r, share, exponent, name), dtype, "weft/%.*s/weights",
+  weft_output_t all = weft_emit_cast(e, weight_vector(r, shards, exponent, name), dtype, "weft/%.*s/weights",
                                      WEFT_STR_ARGS(name));
   weft_named_attr_t count = weft_int_attr("num", r->n);
   weft_output_t first = weft_emit(e, "Unpack", &all, 1, &count, 1, "weft/%.*s/weight", WEFT_STR_ARGS(name));
@@ -190,7 +191,7 @@ static weft_output_t scale(weft_replication_t *r, weft_output_t of, weft_output_
   if (!is_possible) {
     r->e.s =
         WEFT_ERROR(INVALID_ARGUMENT,
-                   "node '%.*s' (%.*s) cannot be shared out over replicas: its value of type %s cannot be "
+                   "node '%.*s' (%.*s) cannot be split over replicas: its value of type %s cannot be "
                    "weighted by rows",
                    WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), weft_dtype_name(dtype));
     return local;

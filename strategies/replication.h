@@ -7,13 +7,13 @@
  *   replicate_central.c   variables that live once: where, and what else is computed there
  *   replicate_nodes.c     copies nodes onto replicas, inputs as they lie
  *   replicate_draws.c     copies of what draws random numbers
- *   replicate_shares.c    rows per replica, slices, weights, checks of batches
- *   replicate_values.c    one value as some consumer wants it
- *   replicate_sums.c      all sums that all replicas want: buckets and collectives
+ *   replicate_batch_shards.c    rows per replica, slices, weights, checks of batches
+ *   replicate_values.c    a value in the sharding that a consumer requires
+ *   replicate_reductions.c      reductions over replicas: buckets and collectives
  *   replicate_accumulate.c  gradients added up over several steps
- *   replicate_between.c   one client per worker: what goes by collectives then
+ *   replicate_between.c   one client per worker: values exchanged by collectives
  *   replicate_roots.c     names of the request
- *   replicate_ties.c      a collective is run by all replicas or by none
+ *   replicate_ties.c      a step runs a collective on all replicas or on none
  */
 #ifndef WEFT_STRATEGIES_REPLICATION_H_
 #define WEFT_STRATEGIES_REPLICATION_H_
@@ -36,16 +36,16 @@ typedef struct weft_node_facts {
   int frame;         /* where its outputs are; 0: outside of loops */
   int depth;         /* longest way from the inputs: when it is ready, roughly */
   int level;         /* how many sums over replicas, at most, come before it */
-  weft_node_t *variable;   /* whose handle or reference its outputs carry; NULL: none */
+  weft_node_t *variable;   /* its outputs carry a handle or reference of this one; NULL: none */
   weft_node_t *read;       /* the variable whose value it hands on; NULL: none */
   weft_node_t *first_read; /* of a variable, with option `caches`: the read that stands for those that wait
                               for nothing */
-  weft_root_t *root;       /* NULL: nobody asked for it by name */
+  weft_root_t *root;       /* NULL: not named by the request */
   bool needs_final;        /* its name goes to a node that unites the replicas' copies */
 } weft_node_facts_t;
 
-/* How the rows of one batch are shared out. */
-typedef struct weft_share {
+/* The shard of each replica in one batch. */
+typedef struct weft_batch_shards {
   weft_output_t whole; /* int64 [1]: B */
   weft_output_t sizes; /* int64 [N]: B_i; after the check against the leader */
   weft_output_t
@@ -53,7 +53,7 @@ typedef struct weft_share {
   weft_node_t *each; /* sizes, one output per replica; NULL: not made yet */
   weft_output_t *places; /* by replica: where its rows lie; NULL: not made yet */
   int leader;            /* the batch whose rows this one's are compared with; itself: none */
-} weft_share_t;
+} weft_batch_shards_t;
 
 typedef struct weft_weights weft_weights_t;
 typedef struct weft_replica_value weft_replica_value_t;
@@ -89,15 +89,15 @@ typedef struct weft_replication {
   weft_node_facts_t *facts; /* by id */
   weft_str_t *homes;        /* CENTRAL: by id of a variable: its device */
   weft_frames_t frames;
-  int64_t common_seed;     /* of what all replicas must draw alike and has no given seed; 0: not needed yet */
-  weft_share_t *shares;    /* by batch */
-  weft_weights_t *weights; /* made so far */
+  int64_t common_seed; /* of what all replicas must draw alike and has no given seed; 0: not needed yet */
+  weft_batch_shards_t *batch_shards; /* by batch */
+  weft_weights_t *weights;           /* made so far */
   weft_replica_value_t **values;     /* by id: made so far */
   uint64_t fingerprint;              /* of what is summed: equal on all workers */
   uint64_t agreement;                /* of the request: equal on all workers, too */
   int32_t group_key, instance_key;   /* of all collectives here; of the next one */
   weft_output_t *group_size, *group; /* by replica: constants for collectives; made at the first */
-  int num_sums;
+  int num_reductions;
   weft_replica_collective_t *collectives; /* made so far, the last first */
   weft_accumulation_t *accumulation;      /* NULL: none yet */
   weft_sent_t *sent;                      /* broadcasts made so far */
@@ -109,10 +109,10 @@ typedef struct weft_replication {
 WEFT_MUST_CHECK weft_status_t *weft_replication_order_reads(weft_replication_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_replication_find_facts(weft_replication_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_replication_copy_nodes(weft_replication_t *r);
-WEFT_MUST_CHECK weft_status_t *weft_replication_sum(
-    weft_replication_t *r); /* every PART that somebody wants as SAME */
+WEFT_MUST_CHECK weft_status_t *weft_replication_reduce(
+    weft_replication_t *r); /* every Partial that a consumer requires as Replicate */
 WEFT_MUST_CHECK weft_status_t *weft_replication_connect(
-    weft_replication_t *r); /* inputs that are required otherwise than they lie */
+    weft_replication_t *r); /* inputs with another sharding than required */
 WEFT_MUST_CHECK weft_status_t *weft_replication_finish_roots(weft_replication_t *r);
 /* Lets every step that runs a collective on one replica run it on all of them. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_tie_collectives(weft_replication_t *r);
@@ -136,7 +136,7 @@ static inline bool weft_is_true_sharding(const weft_axis_sharding_t *s) {
 
 /* ---- variables that live once ---- */
 
-/* Deals variables out to their devices. */
+/* Assigns variables to their devices. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_find_homes(weft_replication_t *r,
                                                            const weft_strategy_request_t *request);
 /* Which nodes exist once, and where. Facts of all nodes are known but for these. */
@@ -154,12 +154,12 @@ weft_axis_sharding_t weft_replication_required(const weft_replication_t *r, cons
 /* Does one client drive one worker only? */
 static inline bool weft_replication_is_between(const weft_replication_t *r) { return r->total != r->n; }
 
-/* ---- shares ---- */
+/* ---- batch shards ---- */
 
 /* Splits batch b, if it is a placeholder, and makes copies on replicas use their slices. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_split_batch(weft_replication_t *r, int batch);
 /* The sizes of a batch on each replica, made when first needed; its name; the device where it is fed. */
-weft_share_t *weft_replication_share(weft_replication_t *r, int batch);
+weft_batch_shards_t *weft_replication_batch_shards(weft_replication_t *r, int batch);
 weft_str_t weft_replication_batch_name(const weft_replication_t *r, int batch);
 weft_str_t weft_replication_batch_device(const weft_replication_t *r, int batch);
 /* int64 [1]: how long x is along an axis. */
@@ -183,7 +183,7 @@ weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int rep
 /* int64 [3]: where the rows of a replica begin in the batch of all workers, how many they are, and the rows
  * of all. */
 weft_output_t weft_replication_place(weft_replication_t *r, int batch, int replica);
-/* The rows of a replica of `whole`, which stands for `of` on it: cut there, without communication, also
+/* The rows of a replica of `whole`, which stands for `of` on it: sliced there, without communication, also
  * inside loops. */
 weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of, weft_output_t whole,
                                         int axis, int replica);
@@ -210,7 +210,7 @@ static inline weft_output_t weft_replication_local(const weft_replication_t *r, 
                                                    int replica) {
   return weft_copier_output(&r->copiers[replica], of);
 }
-/* `of` as required on a replica. A true value (ONCE) is made on `device`. */
+/* `of` as required on a replica. A true value (Single) is made on `device`. */
 weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of,
                                      const weft_axis_sharding_t *required, int replica, weft_str_t device);
 /* The rows of this worker's replicas, in order, weighted, on replica 0. */

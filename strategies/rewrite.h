@@ -40,16 +40,16 @@ typedef struct weft_strategy_request {
   weft_names_t batches; /* of the feeds: those that are given rows of a batch; none: not known */
   weft_names_t inits;   /* targets that run before the steps (initialisers, restore) */
   weft_str_t options;   /* what stands behind "name:"; "" for none */
-  bool is_one_session;  /* all lanes run in one session, which owns the strategy's own clocks, queues and
-                           accumulators; else lanes  find them by name, in the task's resources, where they
-                           outlive the sessions */
-  uint64_t agreement;   /* clients of one graph that were given different numbers are refused: what they start
-                           from */
+  bool is_one_session;  /* all worker loops run in one session, which owns the strategy's own clocks, queues
+                           and  accumulators; else worker loops find them by name in the task's resources,
+                           where  they outlive the sessions */
+  uint64_t
+      agreement; /* a number of the start state; clients of one graph with different numbers are refused */
 } weft_strategy_request_t;
 
 /* ---- out ---- */
 
-typedef struct weft_cost { /* of a run of every lane; of what has a size that is known */
+typedef struct weft_cost { /* of a run of every worker loop; of what has a size that is known */
   double seconds;          /* communication of a step, predicted */
   int64_t bytes, messages; /* per step, over all links: between tasks, and between devices of a task */
   int64_t remote_bytes;    /* of these between tasks */
@@ -58,18 +58,18 @@ typedef struct weft_cost { /* of a run of every lane; of what has a size that is
   int64_t bytes_per_replica;          /* of variables kept on each replica's device */
 } weft_cost_t;
 
-/* Something that is run over and over by one thread of the client. Synchronous strategies have one; in
- * asynchronous ones each worker has its own, and perhaps the chief. */
-typedef enum weft_lane_kind {
-  WEFT_LANE_STEP,   /* fed with a batch */
-  WEFT_LANE_UPDATE, /* fed nothing: the chief's side of a synchronous update */
-} weft_lane_kind_t;
-typedef struct weft_lane {
-  weft_lane_kind_t kind;
+/* A worker loop: a step that one thread of the client runs repeatedly. Synchronous strategies have one; in
+ * asynchronous ones each worker has its own, and the chief may have another. */
+typedef enum weft_worker_loop_kind {
+  WEFT_WORKER_LOOP_STEP,   /* fed with a batch */
+  WEFT_WORKER_LOOP_UPDATE, /* fed nothing: the chief's side of a synchronous update */
+} weft_worker_loop_kind_t;
+typedef struct weft_worker_loop {
+  weft_worker_loop_kind_t kind;
   weft_str_t name;                      /* "worker 1" */
-  weft_str_t task;                      /* whose master serves it best; "" any */
+  weft_str_t task;                      /* the task with the nearest master; "": any */
   weft_names_t feeds, fetches, targets; /* in the request's order; names of the new graph */
-} weft_lane_t;
+} weft_worker_loop_t;
 /* What goes from one device to another in a step (traffic.h). */
 typedef enum weft_crossing_kind {
   WEFT_CROSSING_VALUE,
@@ -82,7 +82,7 @@ typedef struct weft_crossing {
   double row_bytes;          /* per row of the batch */
   weft_crossing_kind_t kind;
   int64_t messages;
-  int lane;
+  int loop;
   bool is_remote;                     /* between tasks */
   bool is_repeated;                   /* once in each iteration of a loop; counted once */
   const weft_node_t *source, *target; /* of the new graph; NULL: the client, or another worker's */
@@ -95,32 +95,32 @@ typedef struct weft_rewrite_collective {
   double row_bytes;
   int size; /* members, other workers' too */
 } weft_rewrite_collective_t;
-/* A value of the graph for one device that replicas do not all have alike. */
+/* A value of the graph for one device that is not equal on all replicas. */
 typedef struct weft_rewrite_sharding {
   weft_str_t value;          /* "dense/MatMul:0" */
   weft_axis_sharding_t data; /* along the axis of replicas */
 } weft_rewrite_sharding_t;
 typedef struct weft_rewrite {
   weft_arena_t arena;
-  const struct weft_strategy *strategy; /* who made it; set by weft_strategy_apply */
+  const struct weft_strategy *strategy; /* set by weft_strategy_apply */
   weft_graph_t *graph;                  /* owned */
   weft_names_t inits; /* in the request's order, then what else must run before the first step */
-  weft_lane_t *lanes;
-  int num_lanes;
-  bool in_step;       /* with an update lane: the n-th run of each lane belongs to the n-th update */
-  bool lanes_wait;    /* a lane may wait in a run until others have run as often, or nearly */
-  int num_local_cpus; /* so many CPU devices does a local session need */
+  weft_worker_loop_t *loops;
+  int num_loops;
+  bool in_step;       /* with an update loop: the n-th run of each worker loop belongs to the n-th update */
+  bool loops_wait;    /* a worker loop may wait in a run until others have run as often, or nearly */
+  int num_local_cpus; /* CPU devices that a local session needs */
   int64_t collective_graph_key; /* for the RunOptions of every run, inits too, where other clients run the
                                    other replicas; 0: none */
   bool is_follower;             /* another client runs the first replica, which saves and tells the values */
   int round_steps;              /* updates come after so many steps each; 0, 1: with each step */
   weft_names_t
-      sums; /* nodes of the first replica whose values are summed over replicas, in the order in which they
-               are thought to become ready; option `ready` tells when they did (step statistics) */
-  weft_names_t replicas; /* devices by rank, other workers' too; none: lanes are no replicas */
-  weft_names_t shared;   /* feeds whose rows replicas share, in a lane */
+      reductions; /* nodes of the first replica whose values are summed over replicas, in the order in which
+               they are thought to become ready; option `ready` tells when they did (step statistics) */
+  weft_names_t replicas; /* devices by rank, other workers' too; none: worker loops are no replicas */
+  weft_names_t shared;   /* feeds that are split by rows over replicas */
   weft_rewrite_collective_t
-      *collectives; /* of the steps. What each is for is said while it is made; the rest is measured */
+      *collectives; /* of the steps. `what` is set when one is created; the rest is measured */
   int num_collectives;
   weft_rewrite_sharding_t *shardings; /* of all values that are not Replicate */
   int num_shardings;
@@ -138,7 +138,7 @@ WEFT_MUST_CHECK weft_status_t *weft_rewrite_add_crossing(weft_rewrite_t *r,
                                                          const weft_crossing_t *c); /* texts are lent */
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_sharding(weft_rewrite_t *r, weft_output_t value,
                                                      const weft_axis_sharding_t *data); /* copies */
-/* Says what a collective of the new graph is for. `what` is copied. */
+/* Sets `what` of a collective of the new graph. `what` is copied. */
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_collective(weft_rewrite_t *r, int64_t instance_key,
                                                        weft_str_t what);
 

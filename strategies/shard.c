@@ -1,4 +1,4 @@
-/* strategies/shard.c - the arithmetic of cutting variables. */
+/* strategies/shard.c - the arithmetic of partitioners. */
 #include "strategies/shard.h"
 
 #include <math.h>
@@ -44,10 +44,11 @@ weft_status_t *weft_partitioner_parse(weft_str_t text, int default_shards, weft_
   *out = (weft_partitioner_t){WEFT_PARTITION_NONE, 0, 0};
   if (text.length == 0 || weft_str_is(text, "none") || read_parts(text, default_shards, out)) return NULL;
   *out = (weft_partitioner_t){WEFT_PARTITION_NONE, 0, 0};
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "'%.*s' does not say how to cut variables: none, fixed:SHARDS, min_size:BYTES[:MOST], "
-                    "max_size:BYTES[:MOST]",
-                    WEFT_STR_ARGS(text));
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "'%.*s' does not say how to partition variables: none, fixed:SHARDS, min_size:BYTES[:MOST], "
+      "max_size:BYTES[:MOST]",
+      WEFT_STR_ARGS(text));
 }
 
 /* ---- arithmetic ---- */

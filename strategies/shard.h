@@ -1,9 +1,8 @@
-/* strategies/shard.h - into how many parts a variable is cut, and which rows each part has.
+/* strategies/shard.h - how many shards a variable has, and which rows each shard holds.
  *
- * A variable is cut along its first dimension, by the rule "div": the first
- * (rows mod n) parts have one row more than the others. Scalars are never cut, and
- * no part is empty. Source: TensorFlow's sharded_variable.py (FixedShardsPartitioner,
- * MinSizePartitioner, MaxSizePartitioner), whose results these are.
+ * A variable is partitioned along its first dimension by the rule "div": the first (rows mod n) shards have
+ * one row more than the others. Scalars are never partitioned, and no shard is empty. The results equal those
+ * of TensorFlow's sharded_variable.py (FixedShardsPartitioner, MinSizePartitioner, MaxSizePartitioner).
  */
 #ifndef WEFT_STRATEGIES_SHARD_H_
 #define WEFT_STRATEGIES_SHARD_H_
@@ -28,7 +27,7 @@ typedef struct weft_partitioner {
  * INVALID_ARGUMENT with the text. */
 WEFT_MUST_CHECK weft_status_t *weft_partitioner_parse(weft_str_t text, int default_shards,
                                                       weft_partitioner_t *out);
-/* How many parts, 1 or more. Shapes that are not fully known are not cut. */
+/* The number of shards, 1 or more; 1 where the shape is not fully known. */
 int64_t weft_partitioner_count(const weft_partitioner_t *p, const weft_shape_t *shape, weft_dtype_t dtype);
 /* The rows [*out_begin, *out_begin + *out_rows) of part i of n. n is not more than rows. */
 void weft_shard_rows(int64_t rows, int64_t n, int64_t i, int64_t *out_begin, int64_t *out_rows);

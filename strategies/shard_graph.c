@@ -1,8 +1,8 @@
-/* strategies/shard_graph.c - copies a graph, cutting variables on the way.
+/* strategies/shard_graph.c - copies a graph and shards its variables.
  *
- * Nodes are copied producers first. What touches a cut variable is rewritten: reads
- * and questions here, look-ups in shard_lookup.c, updates and savers in
- * shard_update.c. All uses were checked before (shard_plan.c).
+ * Nodes are copied producers first. Nodes that use a sharded variable are rewritten: reads and shape queries
+ * here, look-ups in shard_lookup.c, updates and savers in shard_update.c. All uses were checked before
+ * (shard_plan.c).
  */
 #include "strategies/shard_graph.h"
 
@@ -12,9 +12,7 @@
 #include "strategies/origin.h"
 #include "strategies/shard_plan.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "cutting variables into shards");
-}
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "sharding variables"); }
 
 /* ---- shared by the rewrites ---- */
 
@@ -85,7 +83,7 @@ static void ask(weft_shard_plan_t *plan, weft_shard_t *v, const weft_node_t *n) 
   stand_for(plan, n, all);
 }
 
-/* The shape of a cut variable, or of a read of it, is known. */
+/* The shape of a sharded variable, or of a read of it, is known. */
 static void tell_shape(weft_shard_plan_t *plan, const weft_shard_t *v, const weft_node_t *n) {
   weft_str_t scope = plan->b.scope;
   weft_dtype_t type = (weft_dtype_t)n->output_types[0];
@@ -175,7 +173,7 @@ weft_status_t *weft_shard_graph(const weft_graph_t *g, const weft_strategy_reque
                                 const weft_partitioner_t *p, weft_rewrite_t *notes, weft_graph_t **out) {
   weft_shard_plan_t plan = {.request = r};
   weft_graph_t *to = NULL;
-  WEFT_RETURN_IF_ERROR(weft_lane_graph_init(g, r, &plan.l));
+  WEFT_RETURN_IF_ERROR(weft_placed_graph_init(g, r, &plan.l));
   weft_status_t *s = weft_shard_choose(&plan, p);
   if (s == NULL) s = weft_fanout_build(g, &plan.fanout);
   if (s == NULL) s = weft_copier_new_graph(g, &to);
@@ -187,7 +185,7 @@ weft_status_t *weft_shard_graph(const weft_graph_t *g, const weft_strategy_reque
   }
   if (s == NULL) s = note(&plan, notes);
   if (plan.fanout.begin != NULL) weft_fanout_deinit(&plan.fanout);
-  weft_lane_graph_deinit(&plan.l);
+  weft_placed_graph_deinit(&plan.l);
   if (s == NULL) *out = to;
   if (s != NULL) weft_graph_destroy(to);
   return s;

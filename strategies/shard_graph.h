@@ -1,10 +1,10 @@
-/* strategies/shard_graph.h - cuts large variables of a graph into shards.
+/* strategies/shard_graph.h - partitions large variables of a graph into shards.
  *
  * Variable v becomes v/part_0, v/part_1, ... Reads of it become a concatenation,
- * look-ups go to the shard that has the row, updates are dealt out to the shards,
- * slots of an optimizer are cut as their variable is, and a saver writes one tensor
- * in slices, so that checkpoints do not depend on the number of shards. A variable
- * with a use that cannot be cut stays whole, and a note says why.
+ * look-ups go to the shard that has the row, updates are split over the shards, slots of an optimizer are
+ * partitioned as their variable is, and a saver writes one tensor in slices, so that checkpoints do not
+ * depend on the number of shards. A variable with a use that cannot be sharded stays whole, and a note gives
+ * the reason.
  */
 #ifndef WEFT_STRATEGIES_SHARD_GRAPH_H_
 #define WEFT_STRATEGIES_SHARD_GRAPH_H_

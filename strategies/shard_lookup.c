@@ -1,7 +1,7 @@
-/* strategies/shard_lookup.c - rows of a cut variable are looked up in the shard that has them.
+/* strategies/shard_lookup.c - looks up rows of a sharded variable in the shard that holds them.
  *
  * With `rows` rows in n shards, q = rows / n and r = rows mod n, the first r shards
- * have q + 1 rows; row i is in shard max(i / (q + 1), (i - r) / q). The ids are dealt
+ * have q + 1 rows; row i is in shard max(i / (q + 1), (i - r) / q). The ids are split
  * out by it, looked up on the servers, and the rows are put back in the ids' order;
  * the table stays where it is. Source: the "div" strategy of TensorFlow's embedding_lookup.
  */
@@ -27,11 +27,11 @@ static weft_output_t *deal_out(weft_shard_plan_t *plan, const char *name, weft_o
                                weft_output_t shard, int64_t n) {
   const weft_named_attr_t number = weft_int_attr("num_partitions", n);
   const weft_output_t in[2] = {data, shard};
-  weft_output_t dealt = weft_emit(&plan->b, "DynamicPartition", in, 2, &number, 1, "%s", name);
-  return dealt.node == NULL ? NULL : outputs(plan, dealt, n);
+  weft_output_t split_ids = weft_emit(&plan->b, "DynamicPartition", in, 2, &number, 1, "%s", name);
+  return split_ids.node == NULL ? NULL : outputs(plan, split_ids, n);
 }
 
-/* `flat`: a vector of ids. Ids that no shard has go to the first or last one, where they fail. */
+/* `flat`: a vector of ids. Ids out of range go to the first or last shard, where they fail. */
 static bool route(weft_shard_plan_t *plan, const weft_shard_t *v, weft_output_t flat, weft_route_t *out) {
   weft_emitter_t *b = &plan->b;
   if (b->s != NULL) return false;
@@ -141,7 +141,7 @@ static bool is_fetched(const weft_shard_plan_t *plan, const weft_node_t *n) {
 static bool cut_values(weft_shard_plan_t *plan, const weft_shard_t *v, const weft_node_t *n,
                        weft_output_t **grads, weft_output_t **indices) {
   weft_emitter_t *b = &plan->b;
-  int grad = n->op->update_grad_input, index = weft_lane_input_named(n, "indices");
+  int grad = n->op->update_grad_input, index = weft_placed_input_named(n, "indices");
   weft_output_t value = weft_copier_output(&plan->c, n->inputs[grad]);
   weft_route_t r;
   if (index < 0) {
@@ -164,7 +164,7 @@ static bool cut_values(weft_shard_plan_t *plan, const weft_shard_t *v, const wef
     value = weft_emit2(b, "Reshape", value, weft_emit_ints(b, WEFT_I32, row.dims, row.rank, "rows_shape"),
                        "rows");
   } else {
-    ids = weft_emit1(b, "Identity", ids, "flat"); /* one node takes them, whatever is done with them */
+    ids = weft_emit1(b, "Identity", ids, "flat"); /* one node consumes them in any case */
   }
   if (!route(plan, v, ids, &r)) return false;
   *indices = r.local;
@@ -178,7 +178,7 @@ static weft_output_t update_part(weft_shard_plan_t *plan, const weft_node_t *n, 
   weft_output_t *in = weft_arena_calloc(&plan->l.arena, (size_t)n->num_inputs, sizeof *in);
   if (in == NULL) weft_emitter_fail(&plan->b, no_memory());
   if (plan->b.s != NULL) return nothing;
-  int indices = weft_lane_input_named(n, "indices");
+  int indices = weft_placed_input_named(n, "indices");
   for (int k = 0; k < n->num_inputs; k++) {
     bool is_handle = n->input_types[k] == WEFT_RESOURCE || weft_dtype_is_ref(n->input_types[k]);
     weft_shard_t *v = is_handle ? weft_shard_behind(plan, n, k, true) : NULL;
@@ -193,7 +193,7 @@ static weft_output_t update_part(weft_shard_plan_t *plan, const weft_node_t *n, 
   return part;
 }
 
-/* Who waits for the update waits for all parts; who wants its value gets it in one. */
+/* Control edges from the update become edges from all shards' updates; its value is their concatenation. */
 static void join_parts(weft_shard_plan_t *plan, const weft_node_t *n, const weft_output_t *parts,
                        int64_t num_parts) {
   weft_emitter_t *b = &plan->b;
@@ -209,7 +209,8 @@ static void join_parts(weft_shard_plan_t *plan, const weft_node_t *n, const weft
 }
 
 void weft_shard_rewrite_update(weft_shard_plan_t *plan, const weft_node_t *n, bool *done) {
-  weft_shard_t *v = weft_lane_is_update(n) && n->num_inputs > 0 ? weft_shard_behind(plan, n, 0, true) : NULL;
+  weft_shard_t *v =
+      weft_placed_is_update(n) && n->num_inputs > 0 ? weft_shard_behind(plan, n, 0, true) : NULL;
   if (v == NULL) return;
   weft_emitter_t *b = &plan->b;
   weft_output_t *grads = NULL, *indices = NULL;

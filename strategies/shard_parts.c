@@ -1,13 +1,11 @@
-/* strategies/shard_parts.c - the parts of a variable that is cut: their names, reading and joining them. */
+/* strategies/shard_parts.c - the shards of a variable: their names, reading and joining them. */
 #include <inttypes.h>
 #include "base/alloc.h"
 #include "strategies/origin.h"
 #include "strategies/shard_graph.h"
 #include "strategies/shard_plan.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "cutting variables into shards");
-}
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "sharding variables"); }
 
 weft_str_t weft_shard_name(weft_shard_plan_t *plan, weft_str_t name, const char *middle, int64_t i) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;

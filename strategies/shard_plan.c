@@ -1,5 +1,5 @@
-/* strategies/shard_plan.c - which variables can be cut: all uses must be known, and what is updated together
- * is cut alike. */
+/* strategies/shard_plan.c - chooses the variables to shard: all their uses must be known, and variables that
+ * are updated together are partitioned alike. */
 #include "strategies/shard_plan.h"
 
 weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input,
@@ -12,7 +12,7 @@ weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t
 
 bool weft_shard_is_lookup(const weft_node_t *n) {
   if ((n->flags & WEFT_OP_LOOKUP) == 0 || weft_node_attr_int(n, "batch_dims", 0) != 0) return false;
-  int axis = weft_lane_input_named(n, "axis");
+  int axis = weft_placed_input_named(n, "axis");
   if (axis < 0) return true;
   const weft_attr_t *value = weft_node_attr(n->inputs[axis].node, "value");
   bool is_known =
@@ -29,7 +29,7 @@ static int rank_of(weft_output_t o) {
 
 /* Why the update cannot be done shard by shard; NULL: it can. */
 static const char *update_trouble(const weft_node_t *n, int rank) {
-  int grad = n->op->update_grad_input, indices = weft_lane_input_named(n, "indices");
+  int grad = n->op->update_grad_input, indices = weft_placed_input_named(n, "indices");
   if (grad < 0) return "is an update without a value";
   if (n->num_outputs > 1) return "is an update with several results";
   for (int i = 0; i < n->num_inputs; i++) {
@@ -50,9 +50,9 @@ static const char *trouble(const weft_node_t *n, int input, int rank) {
   bool is_ref = weft_dtype_is_ref(from.node->output_types[from.index]);
   if ((n->flags & (WEFT_OP_READ | WEFT_OP_INITIALIZED | WEFT_OP_SHAPE)) != 0) return NULL;
   if (is_ref && !weft_dtype_is_ref(n->input_types[input])) return NULL; /* used as a value */
-  if (weft_lane_is_update(n)) return update_trouble(n, rank);
+  if (weft_placed_is_update(n)) return update_trouble(n, rank);
   if (weft_shard_is_lookup(n) && input == 0) return NULL;
-  return "uses it in a way that cannot be cut";
+  return "uses it in a way that cannot be sharded";
 }
 
 static void keep_whole(weft_shard_plan_t *plan, int v, const char *why, weft_str_t culprit) {
@@ -67,7 +67,7 @@ static void check_uses(weft_shard_plan_t *plan) {
     const weft_node_t *n = plan->l.order[k];
     for (int i = 0; i < n->num_inputs; i++) {
       const weft_node_t *p = n->inputs[i].node;
-      int v = weft_lane_variable_behind(&plan->l, n, i);
+      int v = weft_placed_variable_behind(&plan->l, n, i);
       if (v < 0 || plan->shards[v].n <= 1) continue;
       bool is_straight = (p->flags & WEFT_OP_VARIABLE) != 0;
       int from = p->output_types[n->inputs[i].index];
@@ -107,9 +107,9 @@ static bool equalize(weft_shard_plan_t *plan, const weft_node_t *n) {
 }
 
 weft_status_t *weft_shard_choose(weft_shard_plan_t *plan, const weft_partitioner_t *p) {
-  weft_lane_graph_t *l = &plan->l;
+  weft_placed_graph_t *l = &plan->l;
   plan->shards = weft_arena_calloc(&l->arena, (size_t)l->num_variables + 1, sizeof *plan->shards);
-  if (plan->shards == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "cutting variables into shards");
+  if (plan->shards == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "sharding variables");
   for (int v = 0; v < l->num_variables; v++) {
     const weft_node_t *n = l->variables[v].node;
     const weft_attr_t *shape = weft_node_attr(n, "shape");
@@ -123,7 +123,7 @@ weft_status_t *weft_shard_choose(weft_shard_plan_t *plan, const weft_partitioner
   while (changed) {
     changed = false;
     for (int k = 0; k < l->num_nodes; k++) {
-      if (weft_lane_is_update(l->order[k])) changed = equalize(plan, l->order[k]) || changed;
+      if (weft_placed_is_update(l->order[k])) changed = equalize(plan, l->order[k]) || changed;
     }
   }
   return NULL;

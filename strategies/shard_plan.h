@@ -1,15 +1,16 @@
-/* strategies/shard_plan.h - which variables of a graph can be cut; for shard_graph.c and its neighbours only.
+/* strategies/shard_plan.h - which variables of a graph can be sharded; for shard_graph.c and its neighbours
+ * only.
  */
 #ifndef WEFT_STRATEGIES_SHARD_PLAN_H_
 #define WEFT_STRATEGIES_SHARD_PLAN_H_
 
 #include "strategies/emit.h"
-#include "strategies/lanes.h"
+#include "strategies/placed_graph.h"
 #include "strategies/shard.h"
 
 typedef struct weft_shard {
   int64_t n;          /* parts; 1: whole */
-  const char *why;    /* it stays whole although it is large enough; NULL: no reason */
+  const char *why;    /* the reason why it stays whole although it is large enough; NULL: none */
   weft_str_t culprit; /* the node that is the reason */
   weft_shape_t shape;
   weft_dtype_t dtype;
@@ -18,7 +19,7 @@ typedef struct weft_shard {
 } weft_shard_t;
 
 typedef struct weft_shard_plan { /* Confined. */
-  weft_lane_graph_t l;           /* of the source */
+  weft_placed_graph_t l;         /* of the source */
   weft_shard_t *shards;          /* by variable; in l.arena */
   weft_copier_t c;
   weft_emitter_t b;     /* into the new graph */
@@ -28,11 +29,11 @@ typedef struct weft_shard_plan { /* Confined. */
 
 /* Fills plan->shards[].n, why, shape and dtype; plan->l is there. */
 WEFT_MUST_CHECK weft_status_t *weft_shard_choose(weft_shard_plan_t *plan, const weft_partitioner_t *p);
-/* The shard that input i of n is, straight from the variable or through a read of it; NULL: it is none that
- * is cut. */
+/* The shard that input i of n is, straight from the variable or through a read of it; NULL: it is not a
+ * sharded variable. */
 weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input,
                                 bool straight);
-/* Row look-ups along dimension 0 whose table is `n`'s input 0. */
+/* Does n look up rows of its input 0 along dimension 0? */
 bool weft_shard_is_lookup(const weft_node_t *n);
 
 /* Rewrites of one node: *done says that the node needs no ordinary copy. Failures go to plan->b. */

@@ -1,5 +1,5 @@
-/* strategies/shard_save.c - a saver writes a cut variable as slices of one tensor, under the variable's own
- * name.
+/* strategies/shard_save.c - a saver writes a sharded variable as slices of one tensor, under the variable's
+ * own name.
  *
  * Restored whole or in other shards, it is one tensor.
  */
@@ -18,7 +18,7 @@ static const weft_tensor_t *constant(const weft_node_t *n, int input) {
 
 enum { FIRST_TENSOR = 3 }; /* after prefix, names, slices */
 
-/* The cut variable that input 3 + i saves whole; NULL: none. */
+/* The sharded variable that input 3 + i saves whole; NULL: none. */
 static weft_shard_t *saved(const weft_shard_plan_t *plan, const weft_node_t *n, const weft_tensor_t *slices,
                            int64_t i) {
   return weft_tensor_str_at(slices, i).length > 0 ? NULL
@@ -34,7 +34,7 @@ static void print_slice(const weft_shard_t *v, int64_t i, weft_strbuf_t *out) {
   for (int d = 1; d < v->shape.rank; d++) weft_strbuf_puts(out, ":-");
 }
 
-typedef struct lists {           /* What SaveV2 takes, while it is made longer. */
+typedef struct lists {           /* The inputs of SaveV2, as they are extended. */
   weft_tensor_t *names, *slices; /* owned */
   weft_output_t *in;             /* in the plan's arena */
   int64_t n;

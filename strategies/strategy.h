@@ -24,12 +24,12 @@ struct weft_strategy {      /* Functions are given the strategy itself. */
   weft_status_t *(*explain)(const weft_strategy_t *self, const weft_rewrite_t *r, weft_strbuf_t *out);
 };
 
-/* For strategies without a quicker way: probes by rewriting; what cannot be rewritten is found by doing it.
+/* The default probe: rewrites the graph and discards the result.
  */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_probe_by_trial(const weft_strategy_t *self,
                                                             const weft_strategy_request_t *r,
                                                             weft_cost_t *out);
-/* For strategies without more to say: a summary of variables, batch, collectives, what each task receives and
+/* The default explanation: a summary of variables, batch, collectives, what each task receives and
  * sends, the cost, and the notes. Not a line per edge. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_explain_rewrite(const weft_strategy_t *self,
                                                              const weft_rewrite_t *r, weft_strbuf_t *out);
@@ -42,9 +42,9 @@ WEFT_MUST_CHECK weft_status_t *weft_strategy_find(weft_str_t text, const weft_st
 /* Finds, rewrites, checks the result's shapes. The way for callers. *out is empty on failure. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_t *r,
                                                    weft_rewrite_t *out);
-/* What a summary leaves out: every collective, and every value that is sent, a line each. */
+/* The details: a line for every collective, and for every value that is sent. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_print_details(const weft_rewrite_t *r, weft_strbuf_t *out);
-/* Has the strategy that made it explain a rewrite. */
+/* Explains a rewrite by the strategy that made it. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_explain(const weft_rewrite_t *r, weft_strbuf_t *out);
 
 #endif /* WEFT_STRATEGIES_STRATEGY_H_ */

@@ -126,7 +126,8 @@ static weft_status_t *count_nodes(const weft_rewrite_t *r, weft_map_t *index, we
   return NULL;
 }
 
-/* As many on each replica's device, and nowhere else? Another worker's copies are in its own graph. */
+/* Is there an equal number of variables on each replica's device, and none elsewhere? Copies of other workers
+ * are in their own graphs. */
 static void find_copies(const weft_rewrite_t *r, weft_summary_t *s) {
   int here = 0;
   s->is_copied = r->replicas.n > 0;
@@ -199,9 +200,9 @@ weft_status_t *weft_rewrite_summarize(const weft_rewrite_t *r, weft_arena_t *are
   if (out->num_places > 1) qsort(out->places, (size_t)out->num_places, sizeof *out->places, by_name);
   if (s == NULL) find_copies(r, out);
   if (s == NULL) count_collectives(r, out);
-  for (int i = 0; i < r->num_lanes; i++) {
-    out->num_steps += r->lanes[i].kind == WEFT_LANE_STEP;
-    out->num_updates += r->lanes[i].kind == WEFT_LANE_UPDATE;
+  for (int i = 0; i < r->num_loops; i++) {
+    out->num_steps += r->loops[i].kind == WEFT_WORKER_LOOP_STEP;
+    out->num_updates += r->loops[i].kind == WEFT_WORKER_LOOP_UPDATE;
   }
   weft_map_deinit(&index);
   return s;

@@ -4,7 +4,7 @@
 
 #include "strategies/rewrite.h"
 
-typedef struct weft_flow { /* per run of every lane */
+typedef struct weft_flow { /* per run of every worker loop */
   int64_t bytes;           /* of what has a known size */
   double row_bytes;        /* and per row of the batch */
   int64_t messages;
@@ -35,7 +35,7 @@ typedef struct weft_summary { /* Texts are lent by the rewrite. */
   int num_variables; /* each once, however many copies there are */
   int64_t variable_bytes;
   bool is_copied;             /* a copy of all variables on each replica */
-  int num_steps, num_updates; /* lanes */
+  int num_steps, num_updates; /* worker loops */
 } weft_summary_t;
 
 /* Arrays are in `arena`. Errors: RESOURCE_EXHAUSTED. */

@@ -1,6 +1,6 @@
-/* strategies/traffic.c - finds what crosses, then how large it is.
+/* strategies/traffic.c - lists the values that a step sends, then measures their size.
  *
- * First all crossings of all lanes are listed, each with the output that it carries.
+ * First all crossings of all worker loops are listed, each with the output that it carries.
  * Sizes are read off the shapes that inference finds, for up to two batch sizes: what
  * is a bytes then and b bytes with twice as many rows has 2a - b bytes beside (b - a) / rows per row. */
 #include "strategies/traffic.h"
@@ -18,22 +18,23 @@
 static const double LOCAL_SECONDS = 5e-6, LOCAL_BYTES_PER_SECOND = 5e9, REMOTE_SECONDS = 5e-5,
                     REMOTE_BYTES_PER_SECOND = 1e9;
 
-/* Divides well among replicas, and no sequence is as long by chance. */
+/* A number of rows that divides well among replicas and is unlikely to be another dimension. */
 enum { EXAMPLE_ROWS = 5040 * 64 };
 
-typedef struct part { /* of crossing or collective i: so much of one output, or of several alike */
+typedef struct traffic_part { /* of crossing or collective i: a fraction of one output, or a multiple of equal
+                                 ones */
   weft_output_t of;
   int64_t times, divisor;
-} part_t;
+} traffic_part_t;
 
-typedef struct group { /* the members of a collective that are in this graph, by rank */
+typedef struct traffic_group { /* the members of a collective that are in this graph, by rank */
   weft_collective_keys_t keys;
   weft_node_t **members; /* owned; in the order of nodes */
   int n, capacity;
   const weft_node_t **by_rank; /* in the arena; NULL: not in this graph */
-  weft_str_t *devices;         /* by rank; "" where nothing is known of it */
-  struct group *next;
-} group_t;
+  weft_str_t *devices;         /* by rank; "" where unknown */
+  struct traffic_group *next;
+} traffic_group_t;
 
 typedef struct traffic { /* Confined. */
   weft_rewrite_t *r;
@@ -50,10 +51,10 @@ typedef struct traffic { /* Confined. */
   bool *is_fed;  /* by node id */
   weft_node_t **stack;
   weft_map_t seen;
-  part_t *parts; /* owned; of each crossing */
+  traffic_part_t *parts; /* owned; of each crossing */
   int part_capacity;
-  part_t *wholes;   /* of each collective, by its index */
-  int lane, client; /* the client's place */
+  traffic_part_t *wholes; /* of each collective, by its index */
+  int loop, client;       /* the client's place */
 } traffic_t;
 
 static weft_status_t *no_memory(void) {
@@ -112,7 +113,7 @@ static weft_status_t *find_places(traffic_t *t) {
   }
   for (int i = 0; i < t->r->replicas.n; i++)
     WEFT_RETURN_IF_ERROR(find_place(t, t->r->replicas.items[i], &place));
-  return find_place(t, WEFT_STR(""), &place); /* of members of collectives that nothing is known of */
+  return find_place(t, WEFT_STR(""), &place); /* of members of collectives on unknown devices */
 }
 
 /* ---- crossings ---- */
@@ -121,12 +122,12 @@ static weft_status_t *add(traffic_t *t, const weft_crossing_t *c, weft_output_t 
                           int64_t divisor) {
   if (t->r->num_crossings == t->part_capacity) {
     int capacity = t->part_capacity == 0 ? 64 : 2 * t->part_capacity;
-    part_t *parts = weft_realloc(t->parts, (size_t)capacity, sizeof *parts);
+    traffic_part_t *parts = weft_realloc(t->parts, (size_t)capacity, sizeof *parts);
     if (parts == NULL) return no_memory();
     t->parts = parts;
     t->part_capacity = capacity;
   }
-  t->parts[t->r->num_crossings] = (part_t){of, times, divisor};
+  t->parts[t->r->num_crossings] = (traffic_part_t){of, times, divisor};
   return weft_rewrite_add_crossing(t->r, c);
 }
 
@@ -150,7 +151,7 @@ static weft_status_t *cross(traffic_t *t, weft_node_t *from, int output, const w
                              .what = from->name,
                              .kind = output < 0 ? WEFT_CROSSING_SIGNAL : WEFT_CROSSING_VALUE,
                              .messages = 1,
-                             .lane = t->lane,
+                             .loop = t->loop,
                              .is_remote = is_remote,
                              .is_repeated = frame != 0,
                              .source = t->is_fed[from->id] ? NULL : from,
@@ -160,10 +161,10 @@ static weft_status_t *cross(traffic_t *t, weft_node_t *from, int output, const w
 
 /* ---- collectives ---- */
 
-static weft_status_t *add_member(traffic_t *t, group_t **groups, weft_node_t *n) {
+static weft_status_t *add_member(traffic_t *t, traffic_group_t **groups, weft_node_t *n) {
   weft_collective_keys_t keys;
   if (!weft_node_collective_keys(n, &keys)) return NULL;
-  group_t **at = groups;
+  traffic_group_t **at = groups;
   while (*at != NULL &&
          ((*at)->keys.instance_key != keys.instance_key || (*at)->keys.group_key != keys.group_key))
     at = &(*at)->next;
@@ -172,7 +173,7 @@ static weft_status_t *add_member(traffic_t *t, group_t **groups, weft_node_t *n)
     if (*at == NULL) return no_memory();
     (*at)->keys = keys;
   }
-  group_t *g = *at;
+  traffic_group_t *g = *at;
   if (g->n == g->capacity) {
     int capacity = g->capacity == 0 ? 4 : 2 * g->capacity;
     weft_node_t **members = weft_realloc(g->members, (size_t)capacity, sizeof(*members));
@@ -192,7 +193,7 @@ static int rank_of(const traffic_t *t, const weft_node_t *n) {
 }
 
 /* Members by rank: that of their replica, or in the order of nodes. */
-static weft_status_t *find_ranks(traffic_t *t, group_t *g) {
+static weft_status_t *find_ranks(traffic_t *t, traffic_group_t *g) {
   size_t size = (size_t)g->keys.group_size;
   bool by_replica = t->r->replicas.n == g->keys.group_size;
   g->by_rank = weft_arena_calloc(&t->arena, size + 1, sizeof(*g->by_rank));
@@ -225,8 +226,8 @@ static weft_str_t host_of(const traffic_t *t, weft_str_t device) {
 }
 
 /* As the cost model of collectives chooses (collectives/algorithm_table.h); with one rank in each task all
- * ways move the same. */
-static way_t way_of(const traffic_t *t, const group_t *g) {
+ * algorithms move the same bytes. */
+static way_t way_of(const traffic_t *t, const traffic_group_t *g) {
   weft_str_t hint = weft_node_attr_string(g->members[0], "communication_hint"), first = g->devices[0];
   int size = (int)g->keys.group_size, in_first_task = 0, in_first_host = 0, in_this = 0, hosts = 1;
   if (weft_str_is(hint, "ring")) return ALONG_RING;
@@ -276,14 +277,14 @@ static void share_of(weft_op_collective_t kind, way_t way, int64_t size, int64_t
   }
 }
 
-static weft_rewrite_collective_t *collective_of(traffic_t *t, const group_t *g) {
+static weft_rewrite_collective_t *collective_of(traffic_t *t, const traffic_group_t *g) {
   for (int i = 0; i < t->r->num_collectives; i++) {
     if (t->r->collectives[i].instance_key == g->keys.instance_key) return &t->r->collectives[i];
   }
   return NULL;
 }
 
-static weft_status_t *add_ring(traffic_t *t, group_t *g) {
+static weft_status_t *add_ring(traffic_t *t, traffic_group_t *g) {
   WEFT_RETURN_IF_ERROR(find_ranks(t, g));
   int size = (int)g->keys.group_size, root = -1;
   weft_node_t *first = g->members[0];
@@ -302,7 +303,7 @@ static weft_status_t *add_ring(traffic_t *t, group_t *g) {
     value = n->inputs[0];
   }
   if (is_broadcast && root < 0) value = (weft_output_t){first, 0};
-  t->wholes[c - t->r->collectives] = (part_t){value, 1, 1};
+  t->wholes[c - t->r->collectives] = (traffic_part_t){value, 1, 1};
   weft_op_collective_t kind = first->op->collective;
   way_t way = size > 1 ? way_of(t, g) : ALONG_RING;
   int in_host = 0;
@@ -325,7 +326,7 @@ static weft_status_t *add_ring(traffic_t *t, group_t *g) {
           .messages = way == ALONG_RING && !is_broadcast_op(kind)
                           ? (kind == WEFT_OP_ALL_REDUCE ? 2 : 1) * (size - 1)
                           : 1,
-          .lane = t->lane,
+          .loop = t->loop,
           .is_remote = !weft_str_eq(weft_traffic_task(g->devices[i]), weft_traffic_task(g->devices[j])),
           .source = a,
           .target = b};
@@ -336,24 +337,25 @@ static weft_status_t *add_ring(traffic_t *t, group_t *g) {
 }
 
 static weft_status_t *add_collectives(traffic_t *t) {
-  group_t *groups = NULL;
+  traffic_group_t *groups = NULL;
   int num = 0;
   weft_status_t *s = NULL;
   for (int id = 0; id < t->g->num_nodes && s == NULL; id++) {
     if (t->g->nodes[id] != NULL && t->reached[id]) s = add_member(t, &groups, t->g->nodes[id]);
   }
-  for (const group_t *g = groups; g != NULL; g = g->next) num++;
-  part_t *wholes = weft_arena_calloc(&t->arena, (size_t)(t->r->num_collectives + num) + 1, sizeof *wholes);
+  for (const traffic_group_t *g = groups; g != NULL; g = g->next) num++;
+  traffic_part_t *wholes =
+      weft_arena_calloc(&t->arena, (size_t)(t->r->num_collectives + num) + 1, sizeof *wholes);
   if (wholes == NULL && s == NULL) s = no_memory();
   if (s == NULL && t->wholes != NULL)
     memcpy(wholes, t->wholes, (size_t)t->r->num_collectives * sizeof *wholes);
   if (s == NULL) t->wholes = wholes;
-  for (group_t *g = groups; g != NULL && s == NULL; g = g->next) s = add_ring(t, g);
-  for (group_t *g = groups; g != NULL; g = g->next) weft_free(g->members);
+  for (traffic_group_t *g = groups; g != NULL && s == NULL; g = g->next) s = add_ring(t, g);
+  for (traffic_group_t *g = groups; g != NULL; g = g->next) weft_free(g->members);
   return s;
 }
 
-/* ---- a lane ---- */
+/* ---- a worker loop ---- */
 
 static void visit(traffic_t *t, int *n, weft_node_t *node) {
   if (node == NULL || t->reached[node->id]) return;
@@ -365,7 +367,7 @@ static weft_status_t *find(const traffic_t *t, weft_str_t name, const char *what
   return weft_find_named(t->g, name, what, &out->node, &out->index);
 }
 
-static weft_status_t *mark(traffic_t *t, const weft_lane_t *l) {
+static weft_status_t *mark(traffic_t *t, const weft_worker_loop_t *l) {
   int n = 0;
   weft_output_t of;
   size_t num = (size_t)t->g->num_nodes;
@@ -390,8 +392,9 @@ static weft_status_t *mark(traffic_t *t, const weft_lane_t *l) {
   return NULL;
 }
 
-/* A client is at the task that serves its lane best; else where its feeds are taken, or the first node is. */
-static weft_status_t *find_client(traffic_t *t, const weft_lane_t *l) {
+/* A client is at the task that serves its worker loop best; else where its feeds are taken, or the first node
+ * is. */
+static weft_status_t *find_client(traffic_t *t, const weft_worker_loop_t *l) {
   t->client = -1;
   for (int i = 0; i < t->num_places && t->client < 0; i++) {
     if (l->task.length > 0 && weft_str_eq(weft_traffic_task(t->devices[i]), l->task))
@@ -405,7 +408,7 @@ static weft_status_t *find_client(traffic_t *t, const weft_lane_t *l) {
   return t->client >= 0 ? NULL : find_place(t, WEFT_STR("any device"), &t->client);
 }
 
-static weft_status_t *walk(traffic_t *t, const weft_lane_t *l) {
+static weft_status_t *walk(traffic_t *t, const weft_worker_loop_t *l) {
   WEFT_RETURN_IF_ERROR(mark(t, l));
   WEFT_RETURN_IF_ERROR(find_client(t, l));
   weft_map_deinit(&t->seen);
@@ -428,7 +431,7 @@ static weft_status_t *walk(traffic_t *t, const weft_lane_t *l) {
 
 /* ---- sizes ---- */
 
-static int64_t bytes_of(const part_t *p) {
+static int64_t bytes_of(const traffic_part_t *p) {
   if (p->times == 0) return 0;
   int64_t bytes = p->of.node == NULL ? -1 : weft_static_bytes_of(p->of);
   if (bytes < 0 || bytes > INT64_MAX / (p->times + 1)) return -1;
@@ -440,38 +443,38 @@ static weft_status_t *infer(weft_graph_t *g) {
   return weft_infer_gradient_shapes(g);
 }
 
-/* Has feed number `feed` of the lane rows of the batch? Lanes of their own batches: all feeds are taken to
- * have. */
-static bool is_batch(const weft_rewrite_t *r, const weft_lane_t *l, int feed) {
+/* Has feed number `feed` of the worker loop rows of the batch? Worker loops with batches of their own: all
+ * feeds count as batches. */
+static bool is_batch(const weft_rewrite_t *r, const weft_worker_loop_t *l, int feed) {
   for (int i = 0; i < r->shared.n; i++) {
     if (weft_str_eq(r->shared.items[i], l->feeds.items[feed])) return true;
   }
   return r->shared.n == 0;
 }
 
-typedef struct fed { /* a placeholder, whose shape is changed for a while */
+typedef struct fed_placeholder { /* a placeholder, whose shape is changed for a while */
   weft_node_t *node;
   weft_shape_t shape;
-} fed_t;
+} fed_placeholder_t;
 
-static int find_batches(traffic_t *t, fed_t *out) {
+static int find_batches(traffic_t *t, fed_placeholder_t *out) {
   int n = 0, index;
-  for (int i = 0; i < t->r->num_lanes; i++) {
-    const weft_lane_t *l = &t->r->lanes[i];
-    for (int k = 0; k < l->feeds.n && l->kind == WEFT_LANE_STEP; k++) {
+  for (int i = 0; i < t->r->num_loops; i++) {
+    const weft_worker_loop_t *l = &t->r->loops[i];
+    for (int k = 0; k < l->feeds.n && l->kind == WEFT_WORKER_LOOP_STEP; k++) {
       weft_node_t *node;
       weft_status_t *s = weft_find_named(t->g, l->feeds.items[k], "feed", &node, &index);
       const weft_attr_t *shape = s == NULL ? weft_node_attr(node, "shape") : NULL;
       weft_status_free(s);
       if (shape == NULL || shape->shape == NULL || !is_batch(t->r, l, k)) continue;
       if (shape->shape->rank < 1 || shape->shape->dims[0] >= 0) continue;
-      out[n++] = (fed_t){node, *shape->shape};
+      out[n++] = (fed_placeholder_t){node, *shape->shape};
     }
   }
   return n;
 }
 
-static weft_status_t *set_rows(traffic_t *t, const fed_t *fed, int n, int64_t rows) {
+static weft_status_t *set_rows(traffic_t *t, const fed_placeholder_t *fed, int n, int64_t rows) {
   for (int i = 0; i < n; i++) {
     weft_shape_t shape = fed[i].shape;
     if (rows > 0) shape.dims[0] = rows;
@@ -483,7 +486,8 @@ static weft_status_t *set_rows(traffic_t *t, const fed_t *fed, int n, int64_t ro
 
 /* sizes[i]: of crossing i, then of each collective, with so many rows. A batch that the graph cannot take
  * gives no sizes. */
-static weft_status_t *size_all(traffic_t *t, const fed_t *fed, int num_fed, int64_t rows, int64_t *sizes) {
+static weft_status_t *size_all(traffic_t *t, const fed_placeholder_t *fed, int num_fed, int64_t rows,
+                               int64_t *sizes) {
   const weft_rewrite_t *r = t->r;
   if (num_fed > 0) WEFT_RETURN_IF_ERROR(set_rows(t, fed, num_fed, rows));
   weft_status_t *s = infer(r->graph);
@@ -496,7 +500,7 @@ static weft_status_t *size_all(traffic_t *t, const fed_t *fed, int num_fed, int6
   return NULL;
 }
 
-/* From the sizes for EXAMPLE_ROWS rows and twice as many: false where it is not so much per row. */
+/* From the sizes for EXAMPLE_ROWS rows and twice as many; false where the size is not linear in rows. */
 static bool divide(int64_t once, int64_t twice, int64_t *bytes, double *row_bytes) {
   if (once < 0 || twice < once || twice - once > once) return false;
   *bytes = once - (twice - once);
@@ -507,8 +511,8 @@ static bool divide(int64_t once, int64_t twice, int64_t *bytes, double *row_byte
 static weft_status_t *find_sizes(traffic_t *t, int64_t rows) {
   weft_rewrite_t *r = t->r;
   int n = r->num_crossings + r->num_collectives, most_feeds = 0;
-  for (int i = 0; i < r->num_lanes; i++) most_feeds += r->lanes[i].feeds.n;
-  fed_t *fed = weft_arena_calloc(&t->arena, (size_t)most_feeds + 1, sizeof *fed);
+  for (int i = 0; i < r->num_loops; i++) most_feeds += r->loops[i].feeds.n;
+  fed_placeholder_t *fed = weft_arena_calloc(&t->arena, (size_t)most_feeds + 1, sizeof *fed);
   int64_t *plain = weft_arena_calloc(&t->arena, (size_t)n + 1, sizeof *plain),
           *once = weft_arena_calloc(&t->arena, (size_t)n + 1, sizeof *once),
           *twice = weft_arena_calloc(&t->arena, (size_t)n + 1, sizeof *twice);
@@ -537,16 +541,16 @@ static weft_status_t *find_sizes(traffic_t *t, int64_t rows) {
 
 /* ---- cost ---- */
 
-typedef struct flow {
+typedef struct traffic_flow {
   double in, out;
-} flow_t;
+} traffic_flow_t;
 
 /* The busiest task decides, or, with one task, the busiest device; collectives go one after the other, and
  * what a step reads and what it writes are two messages one after the other. */
 static weft_status_t *find_cost(traffic_t *t) {
   weft_rewrite_t *r = t->r;
   weft_cost_t *cost = &r->cost;
-  flow_t *flows = weft_arena_calloc(&t->arena, (size_t)t->num_places + 1, sizeof *flows);
+  traffic_flow_t *flows = weft_arena_calloc(&t->arena, (size_t)t->num_places + 1, sizeof *flows);
   double busiest = 0, chain = 0;
   int num_remote = 0;
   bool has_values = false;
@@ -605,7 +609,7 @@ static weft_status_t *find_variables(traffic_t *t) {
   return NULL;
 }
 
-/* A graph whose loops are not as they should be fails when it is cut or run, not here. */
+/* A graph with malformed loops is refused when it is partitioned or run, not here. */
 static weft_status_t *find_frames(traffic_t *t, size_t num_nodes) {
   weft_status_t *s = weft_pass_find_frames(t->g, &t->arena, &t->frames);
   if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
@@ -626,8 +630,8 @@ static weft_status_t *measure(traffic_t *t, int64_t rows) {
   if (t->place_of == NULL || t->reached == NULL || t->is_fed == NULL || t->stack == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(find_frames(t, n));
   WEFT_RETURN_IF_ERROR(find_places(t));
-  for (t->lane = 0; t->lane < r->num_lanes; t->lane++) WEFT_RETURN_IF_ERROR(walk(t, &r->lanes[t->lane]));
-  int used = 0; /* collectives of initialisers are none of a step */
+  for (t->loop = 0; t->loop < r->num_loops; t->loop++) WEFT_RETURN_IF_ERROR(walk(t, &r->loops[t->loop]));
+  int used = 0; /* collectives of initialisers are not part of a step */
   for (int i = 0; i < r->num_collectives; i++) {
     if (r->collectives[i].size == 0) continue;
     t->wholes[used] = t->wholes[i];

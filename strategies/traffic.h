@@ -1,12 +1,11 @@
 /* strategies/traffic.h - what the steps of a rewritten graph send, worked out from the graph alone.
  *
- * The master cuts the graph by task: a value that is wanted in another task crosses
- * once to each such task in a run of a lane, however many take it there; a control edge
- * crosses as a message without bytes; what is fed comes from the task that the lane's client is at, what
- * is fetched goes there. Within a task a value that is wanted on another device is handed over
- * once per device. An all-reduce over N ranks moves 2(N-1)/N of its bytes out of each;
- * with several ranks in a task, the links are those that the collectives choose (hosts: cluster). So this
- * agrees with what servers count (weft/statistics.h).
+ * The master partitions the graph by task. A value with consumers in another task is sent once to each such
+ * task per run of a worker loop, however many consumers it has there; a control edge is a message without
+ * bytes; feeds come from the task of the worker loop's client, fetches go there. Within a task a value with
+ * consumers on another device is copied once per device. An all-reduce over N ranks moves 2(N-1)/N of its
+ * bytes out of each; with several ranks in a task, the links are those that the collectives choose (hosts:
+ * cluster). So this agrees with what servers count (weft/statistics.h).
  *
  * Exact for what is fixed by shapes. Values inside loops are counted once, values in
  * branches as if they were taken; strings and what has as many rows as it turns out have no size.
@@ -21,7 +20,7 @@ enum {
   WEFT_ROWS_ANY = -1,    /* it has a size per row */
 };
 
-/* Fills crossings, collectives and cost of `r` anew. `rows`: of a batch of a lane, or one of the above.
+/* Fills crossings, collectives and cost of `r` anew. `rows`: of a worker loop's batch, or one of the above.
  * Shapes of the graph are inferred, again where rows count; they are those without rows afterwards. */
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_measure(weft_rewrite_t *r, const weft_cluster_view_t *cluster,
                                                     int64_t rows);

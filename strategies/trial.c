@@ -1,5 +1,4 @@
-/* strategies/trial.c - what follows every rewrite, and the cost of a strategy by a rewrite that is thrown
- * away. */
+/* strategies/trial.c - the checks after every rewrite, and the cost of a strategy by a trial rewrite. */
 #include "strategies/trial.h"
 
 #include "graph/passes.h"

@@ -71,7 +71,7 @@ static void print_table(const char *path, const weft_graph_summary_t *s) {
          s->num_functions, s->producer);
   print_tensors("inputs", s->inputs, s->num_inputs);
   print_tensors("variables", s->variables, s->num_variables);
-  if (s->num_outputs > 0) printf("outputs (%d): nodes that nobody consumes\n", s->num_outputs);
+  if (s->num_outputs > 0) printf("outputs (%d): nodes without consumers\n", s->num_outputs);
   for (int i = 0; i < s->num_outputs && i < MAX_OUTPUTS; i++)
     printf("  %.*s\n", WEFT_STR_ARGS(s->outputs[i]));
   if (s->num_outputs > MAX_OUTPUTS) printf("  ... and %d more\n", s->num_outputs - MAX_OUTPUTS);
@@ -132,12 +132,12 @@ static json_t *flow_json(const weft_flow_t *f) {
                    "messages", (json_int_t)f->messages, "unknown", f->num_unknown);
 }
 
-static json_t *lanes_json(const weft_rewrite_t *r) {
+static json_t *loops_json(const weft_rewrite_t *r) {
   json_t *list = json_array();
-  for (int i = 0; i < r->num_lanes; i++) {
-    const weft_lane_t *l = &r->lanes[i];
+  for (int i = 0; i < r->num_loops; i++) {
+    const weft_worker_loop_t *l = &r->loops[i];
     json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "name", text(l->name), "kind",
-                                          l->kind == WEFT_LANE_UPDATE ? "update" : "step", "task",
+                                          l->kind == WEFT_WORKER_LOOP_UPDATE ? "update" : "step", "task",
                                           text(l->task), "feeds", names_json(&l->feeds), "fetches",
                                           names_json(&l->fetches), "targets", names_json(&l->targets)));
   }
@@ -152,8 +152,8 @@ static json_t *crossings_json(const weft_rewrite_t *r) {
     json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:s, s:o, s:f, s:I, s:i, s:b, s:b}", "from",
                                           text(c->from), "to", text(c->to), "what", text(c->what), "kind",
                                           kinds[c->kind], "bytes", bytes_json(c->bytes), "bytes_per_row",
-                                          c->row_bytes, "messages", (json_int_t)c->messages, "lane", c->lane,
-                                          "between_tasks", c->is_remote, "in_loop", c->is_repeated));
+                                          c->row_bytes, "messages", (json_int_t)c->messages, "worker_loop",
+                                          c->loop, "between_tasks", c->is_remote, "in_loop", c->is_repeated));
   }
   return list;
 }
@@ -203,9 +203,9 @@ static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
     for (int i = 0; i < r->num_notes; i++) json_array_append_new(notes, text(r->notes[i]));
     json_t *root =
         json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "strategy", r->strategy->name, "nodes",
-                  (json_int_t)r->graph->num_live, "inits", names_json(&r->inits), "lanes", lanes_json(r),
-                  "replicas", names_json(&r->replicas), "batch", names_json(&r->shared), "collectives",
-                  collectives_json(r), "crossings", crossings_json(r));
+                  (json_int_t)r->graph->num_live, "inits", names_json(&r->inits), "worker_loops",
+                  loops_json(r), "replicas", names_json(&r->replicas), "batch", names_json(&r->shared),
+                  "collectives", collectives_json(r), "crossings", crossings_json(r));
     json_object_set_new(root, "variables",
                         json_pack("{s:i, s:I, s:b}", "count", sum.num_variables, "bytes",
                                   (json_int_t)sum.variable_bytes, "copied", sum.is_copied));
@@ -389,7 +389,7 @@ int weft_command_inspect(int argc, char **argv) {
        .flag = &a.details},
       {.name = "strategy",
        .value = "NAME:OPTIONS",
-       .help = "Say what this strategy makes of the graph: what goes where, and what it costs per step",
+       .help = "Explain the graph that this strategy makes: placement, communication, cost per step",
        .text = &a.strategy},
       {.name = "cluster",
        .value = "JOB=TASKS,...",
@@ -414,7 +414,7 @@ int weft_command_inspect(int argc, char **argv) {
       {.name = "fetch", .value = "NAME", .help = "Is fetched. May be repeated", .texts = &a.fetches},
       {.name = "target",
        .value = "NODE",
-       .help = "Is run at each step (default: all that nobody consumes). May be repeated",
+       .help = "Is run at each step (default: all nodes without consumers). May be repeated",
        .texts = &a.targets},
       {.name = "init", .value = "NODE", .help = "Is run before. May be repeated", .texts = &a.inits},
       {.name = "save", .value = "FILE.pb", .help = "Write the rewritten graph", .text = &a.save},

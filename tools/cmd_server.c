@@ -103,7 +103,7 @@ static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced
   if (s != NULL) goto done;
   printf("weft: listening on %s\n", weft_server_target(server));
   if (fflush(stdout) != 0)
-    weft_log(WEFT_LOG_WARNING, "nobody reads standard output; listening on %s", weft_server_target(server));
+    weft_log(WEFT_LOG_WARNING, "standard output is closed; listening on %s", weft_server_target(server));
   int number = wait_for_signal();
   if (number != REPLACED) weft_log(WEFT_LOG_INFO, "stopping: %s", strsignal(number));
   weft_server_stop(server);
@@ -144,8 +144,8 @@ int weft_command_server(int argc, char **argv) {
        .max = 4096},
       {.name = "collective-leader",
        .value = "TASK",
-       .help =
-           "Keeps the book of collective groups: \"/job:worker/task:0\" (default: the chief, else worker 0)",
+       .help = "The task that leads collective groups: \"/job:worker/task:0\" (default: the chief, else "
+               "worker 0)",
        .text = &a.leader},
       {.name = "cpus",
        .value = "N",
@@ -155,12 +155,12 @@ int weft_command_server(int argc, char **argv) {
        .max = 4096},
       {.name = "heartbeat-ms",
        .value = "N",
-       .help = "Tell the cluster that this task lives every N ms (default 1000; 0: never)",
+       .help = "Send a heartbeat every N ms (default 1000; 0: never)",
        .number = &a.heartbeat_ms,
        .max = 3600000},
       {.name = "client-grace",
        .value = "SECONDS",
-       .help = "How long sessions wait for a client that is gone (default 60; 0: for ever)",
+       .help = "How long the sessions of a lost client are kept (default 60; 0: for ever)",
        .number = &a.grace_s,
        .max = 86400 * 365},
   };

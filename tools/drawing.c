@@ -8,25 +8,25 @@
 
 enum { WHOLE_PLACES = 4, LEAST_BOXES = 7, MAX_OUTSIDE = 8, SHOWN_CROSSINGS = 2, HUB = 6, EXAMPLE_ROWS = 64 };
 
-typedef struct item {
+typedef struct drawing_item {
   weft_drawing_scope_t *leaf;
   int place, box; /* box -1: not drawn */
   bool is_variable;
   int64_t bytes;
-} item_t;
-typedef struct link {
+} drawing_item_t;
+typedef struct drawing_link {
   int from, to;
   weft_drawn_kind_t kind;
   weft_flow_t flow;
-} link_t;
-typedef struct place {
+} drawing_link_t;
+typedef struct drawing_place {
   weft_str_t name;
   int group;
-} place_t;
-typedef struct group { /* places that are drawn as one */
+} drawing_place_t;
+typedef struct drawing_group { /* places that are drawn as one */
   weft_str_t first, last;
   int num_places;
-} group_t;
+} drawing_group_t;
 typedef struct box {
   weft_drawing_scope_t *scope; /* NULL: the others */
   int group, num_nodes, num_variables;
@@ -41,11 +41,11 @@ typedef struct arrow {
 struct weft_drawing {
   weft_scopes_t scopes;
   weft_map_t place_index;
-  item_t *items;
-  link_t *links;
-  place_t *places;
+  drawing_item_t *items;
+  drawing_link_t *links;
+  drawing_place_t *places;
   int num_items, num_links, num_places, item_capacity, link_capacity, place_capacity;
-  group_t *groups;
+  drawing_group_t *groups;
   box_t *boxes;
   arrow_t *arrows;
   int num_groups, num_boxes, num_arrows, box_capacity, arrow_capacity;
@@ -99,13 +99,13 @@ static weft_status_t *find_place(weft_drawing_t *d, weft_str_t name, int *out) {
   if (own.data == NULL || !grow(&d->places, d->num_places, &d->place_capacity, sizeof *d->places))
     return no_memory();
   *out = d->num_places++;
-  d->places[*out] = (place_t){.name = own};
+  d->places[*out] = (drawing_place_t){.name = own};
   return weft_map_put(&d->place_index, own, (void *)(uintptr_t)(*out + 1), NULL);
 }
 
 weft_status_t *weft_drawing_node(weft_drawing_t *d, weft_str_t name, weft_str_t place, bool is_variable,
                                  int64_t bytes, int *out) {
-  item_t item = {.box = -1, .is_variable = is_variable, .bytes = bytes > 0 ? bytes : 0};
+  drawing_item_t item = {.box = -1, .is_variable = is_variable, .bytes = bytes > 0 ? bytes : 0};
   WEFT_RETURN_IF_ERROR(find_place(d, place, &item.place));
   WEFT_RETURN_IF_ERROR(weft_scopes_add(&d->scopes, name, is_variable, &item.leaf));
   if (!grow(&d->items, d->num_items, &d->item_capacity, sizeof *d->items)) return no_memory();
@@ -117,7 +117,7 @@ weft_status_t *weft_drawing_node(weft_drawing_t *d, weft_str_t name, weft_str_t 
 weft_status_t *weft_drawing_edge(weft_drawing_t *d, int from, int to, weft_drawn_kind_t kind,
                                  const weft_flow_t *flow) {
   if (!grow(&d->links, d->num_links, &d->link_capacity, sizeof *d->links)) return no_memory();
-  d->links[d->num_links++] = (link_t){from, to, kind, flow == NULL ? (weft_flow_t){0} : *flow};
+  d->links[d->num_links++] = (drawing_link_t){from, to, kind, flow == NULL ? (weft_flow_t){0} : *flow};
   return NULL;
 }
 
@@ -135,7 +135,7 @@ static weft_status_t *group_places(weft_drawing_t *d) {
   d->groups = weft_calloc((size_t)d->num_places + 1, sizeof *d->groups);
   if (d->groups == NULL) return no_memory();
   for (int i = 0; i < d->num_places; i++) {
-    place_t *p = &d->places[i];
+    drawing_place_t *p = &d->places[i];
     int before = 0, others = -1;
     for (int k = 0; k < i && d->num_places > WHOLE_PLACES; k++) {
       if (!weft_str_eq(job_of(d->places[k].name), job_of(p->name))) continue;
@@ -143,7 +143,7 @@ static weft_status_t *group_places(weft_drawing_t *d) {
       if (before == 2) others = d->places[k].group;
     }
     p->group = others >= 0 ? others : d->num_groups++;
-    group_t *g = &d->groups[p->group];
+    drawing_group_t *g = &d->groups[p->group];
     if (g->num_places++ == 0) g->first = p->name;
     g->last = p->name;
   }
@@ -163,7 +163,7 @@ static bool is_inside(const weft_drawing_t *d, const weft_drawing_scope_t *s) {
   return s != NULL;
 }
 
-static weft_status_t *find_box(weft_drawing_t *d, item_t *item) {
+static weft_status_t *find_box(weft_drawing_t *d, drawing_item_t *item) {
   weft_drawing_scope_t *scope = weft_scopes_box_of(&d->scopes, item->leaf);
   if (scope == NULL && d->at != NULL && !is_inside(d, weft_scopes_resolve(item->leaf)))
     return NULL; /* nor a neighbour */
@@ -193,7 +193,7 @@ static bool is_around(const weft_drawing_t *d, const weft_drawing_scope_t *s) {
 static void choose_neighbours(weft_drawing_t *d) {
   int n = 0;
   for (int i = 0; i < d->num_links && n < MAX_OUTSIDE; i++) {
-    const link_t *l = &d->links[i];
+    const drawing_link_t *l = &d->links[i];
     weft_drawing_scope_t *ends[2] = {weft_scopes_resolve(d->items[l->from].leaf),
                                      weft_scopes_resolve(d->items[l->to].leaf)};
     bool inside[2] = {is_inside(d, ends[0]), is_inside(d, ends[1])};
@@ -215,7 +215,7 @@ static void add_flow(weft_flow_t *to, const weft_flow_t *f) {
   to->num_unknown += f->num_unknown;
 }
 
-static weft_status_t *add_arrow(weft_drawing_t *d, const link_t *l) {
+static weft_status_t *add_arrow(weft_drawing_t *d, const drawing_link_t *l) {
   int from = d->items[l->from].box, to = d->items[l->to].box, at;
   bool crosses = l->kind == WEFT_DRAWN_CROSSING || l->kind == WEFT_DRAWN_COLLECTIVE;
   if (from < 0 || to < 0 || (from == to && !crosses)) return NULL;
@@ -414,7 +414,7 @@ static void put_among(const weft_drawing_t *d, int group, weft_strbuf_t *out) {
 }
 
 static void put_group_name(const weft_drawing_t *d, int g, weft_strbuf_t *out) {
-  const group_t *group = &d->groups[g];
+  const drawing_group_t *group = &d->groups[g];
   weft_print_place(out, group->first);
   if (group->num_places == 1) return;
   weft_strbuf_puts(out, group->num_places == 2 ? " and " : " to ");

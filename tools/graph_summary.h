@@ -24,7 +24,7 @@ typedef struct weft_graph_summary {
   weft_arena_t arena;
   int64_t num_nodes, num_functions, producer;
   weft_summary_tensor_t *inputs, *variables;
-  weft_str_t *outputs; /* nodes nobody consumes; targets like "train" among them */
+  weft_str_t *outputs; /* nodes without consumers; targets like "train" among them */
   weft_summary_count_t *ops, *unsupported, *devices;
   int num_inputs, num_variables, num_outputs, num_ops, num_unsupported, num_devices;
 } weft_graph_summary_t;

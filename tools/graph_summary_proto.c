@@ -84,13 +84,13 @@ static weft_str_t producer_of(const char *input) {
   return colon < 0 ? s : weft_str_of(s.data, (size_t)colon);
 }
 
-typedef struct walk {
+typedef struct summary_proto_walk {
   weft_graph_summary_t *out;
   const Tensorflow__GraphDef *g;
   weft_map_t ops, devices, unsupported, functions, consumed;
-} walk_t;
+} summary_proto_walk_t;
 
-static weft_status_t *count_all(walk_t *w) {
+static weft_status_t *count_all(summary_proto_walk_t *w) {
   const Tensorflow__FunctionDefLibrary *library = w->g->library;
   for (size_t i = 0; library != NULL && i < library->n_function; i++) {
     if (library->function[i]->signature == NULL) continue;
@@ -119,7 +119,7 @@ static weft_status_t *count_all(walk_t *w) {
   return NULL;
 }
 
-static weft_status_t *list_all(walk_t *w) {
+static weft_status_t *list_all(summary_proto_walk_t *w) {
   weft_graph_summary_t *s = w->out;
   size_t n = w->g->n_node + 1;
   s->inputs = weft_arena_calloc(&s->arena, n, sizeof *s->inputs);
@@ -145,7 +145,7 @@ weft_status_t *weft_graph_summarize(weft_str_t graph_def, weft_graph_summary_t *
   ProtobufCMessage *m = NULL;
   WEFT_RETURN_IF_ERROR(weft_proto_unpack(&tensorflow__graph_def__descriptor, graph_def, &m));
   *out = (weft_graph_summary_t){.arena = WEFT_ARENA_INIT};
-  walk_t w = {.out = out, .g = (const Tensorflow__GraphDef *)(void *)m};
+  summary_proto_walk_t w = {.out = out, .g = (const Tensorflow__GraphDef *)(void *)m};
   out->num_nodes = (int64_t)w.g->n_node;
   out->num_functions = w.g->library == NULL ? 0 : (int64_t)w.g->library->n_function;
   out->producer = w.g->versions == NULL ? 0 : w.g->versions->producer;
@@ -181,12 +181,12 @@ static void append_quotable(weft_strbuf_t *out, weft_str_t s) {
 }
 
 /* Nodes of functions are drawn beside the graph's: their names get the function's in front. */
-typedef struct scope {
+typedef struct name_scope {
   weft_strbuf_t *out;
   const char *function; /* NULL: the graph itself */
-} scope_t;
+} name_scope_t;
 
-static void draw_id(const scope_t *in, weft_str_t name) {
+static void draw_id(const name_scope_t *in, weft_str_t name) {
   weft_strbuf_putc(in->out, '"');
   if (in->function != NULL) {
     append_quotable(in->out, weft_str(in->function));
@@ -196,7 +196,7 @@ static void draw_id(const scope_t *in, weft_str_t name) {
   weft_strbuf_putc(in->out, '"');
 }
 
-static void draw_node(const scope_t *in, weft_str_t name, const char *op) {
+static void draw_node(const name_scope_t *in, weft_str_t name, const char *op) {
   weft_strbuf_puts(in->out, "    ");
   draw_id(in, name);
   weft_strbuf_puts(in->out, " [label=\"");
@@ -209,7 +209,7 @@ static void draw_node(const scope_t *in, weft_str_t name, const char *op) {
   weft_strbuf_puts(in->out, "];\n");
 }
 
-static void draw_edge(const scope_t *in, weft_str_t from, weft_str_t to, bool is_control) {
+static void draw_edge(const name_scope_t *in, weft_str_t from, weft_str_t to, bool is_control) {
   weft_strbuf_puts(in->out, "  ");
   draw_id(in, from);
   weft_strbuf_puts(in->out, " -> ");
@@ -231,7 +231,7 @@ static weft_str_t producer_in_function(const char *input) {
 
 static void draw_function(weft_strbuf_t *out, int number, const Tensorflow__FunctionDef *f) {
   if (f->signature == NULL) return;
-  scope_t in = {out, f->signature->name};
+  name_scope_t in = {out, f->signature->name};
   begin_cluster(out, number, "function ", weft_str(f->signature->name));
   for (size_t i = 0; i < f->signature->n_input_arg; i++)
     draw_node(&in, weft_str(f->signature->input_arg[i]->name), "argument");
@@ -248,7 +248,7 @@ static void draw_function(weft_strbuf_t *out, int number, const Tensorflow__Func
 static weft_status_t *draw_nodes(weft_strbuf_t *out, const Tensorflow__GraphDef *g, int *cluster) {
   weft_map_t devices = WEFT_MAP_INIT;
   weft_status_t *s = NULL;
-  scope_t in = {out, NULL};
+  name_scope_t in = {out, NULL};
   for (size_t i = 0; s == NULL && i < g->n_node; i++) s = count(&devices, weft_str(g->node[i]->device));
   weft_map_entry_t e;
   for (size_t at = 0; s == NULL && weft_map_next(&devices, &at, &e);) {
@@ -296,7 +296,7 @@ static weft_status_t *draw_scopes(const Tensorflow__GraphDef *g, const char *sco
 }
 
 static weft_status_t *draw_whole(const Tensorflow__GraphDef *g, weft_strbuf_t *out) {
-  scope_t in = {out, NULL};
+  name_scope_t in = {out, NULL};
   int cluster = 0;
   weft_strbuf_puts(out, "digraph weft {\n  rankdir=BT;\n  node [shape=box, fontname=\"sans-serif\"];\n");
   weft_status_t *s = draw_nodes(out, g, &cluster);

@@ -259,7 +259,7 @@ TF_Operation *WEFT_AssignAddVariable(TF_Graph *graph, WEFT_Variable *variable, T
 
 /* ---- checkpoints ---- */
 
-/* As outside of everything: the whole, whoever asks. */
+/* The whole variable, in any context, as outside of scopes. */
 TF_Output WEFT_VariableSaveValue(TF_Graph *graph, WEFT_Variable *variable, TF_Status *status) {
   access_t a;
   TF_Output out = {NULL, 0};

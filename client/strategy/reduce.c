@@ -51,14 +51,14 @@ weft_status_t *weft_reduce_to_one(TF_Graph *g, WEFT_ReduceOp op, const TF_Output
 
 /* ---- on all ---- */
 
-typedef struct reduction {
+typedef struct replica_reduction {
   weft_adding_t b;
   weft_scope_t *scope;
   WEFT_ReduceOp op;
   int n; /* replicas */
   int32_t group_key;
   weft_arena_t arena;
-} reduction_t;
+} replica_reduction_t;
 
 static int32_t key_of(weft_str_t text, int64_t more) {
   uint64_t h = weft_str_hash64(text) ^ (uint64_t)more * 0x9e3779b97f4a7c15u;
@@ -66,7 +66,7 @@ static int32_t key_of(weft_str_t text, int64_t more) {
 }
 
 /* The same for the same devices, whichever graph they are in. */
-static weft_status_t *find_group_key(reduction_t *r) {
+static weft_status_t *find_group_key(replica_reduction_t *r) {
   weft_strbuf_t all = WEFT_STRBUF_INIT;
   const WEFT_Strategy *s = r->scope->strategy;
   for (int i = 0; i < s->num_replicas; i++) weft_strbuf_printf(&all, "%s;", s->devices[i].data);
@@ -76,7 +76,8 @@ static weft_status_t *find_group_key(reduction_t *r) {
   return ok ? NULL : no_memory();
 }
 
-static weft_output_t collective(reduction_t *r, weft_output_t value, int replica, int32_t instance_key) {
+static weft_output_t collective(replica_reduction_t *r, weft_output_t value, int replica,
+                                int32_t instance_key) {
   weft_emitter_t *e = &r->b.e;
   const WEFT_Strategy *s = r->scope->strategy;
   e->device = s->devices[replica];
@@ -92,14 +93,14 @@ static weft_output_t collective(reduction_t *r, weft_output_t value, int replica
 }
 
 /* Instances of different shapes in one group must differ, also between graphs: hence the shape in the key. */
-static int32_t instance_of(reduction_t *r, weft_output_t value) {
+static int32_t instance_of(replica_reduction_t *r, weft_output_t value) {
   weft_shape_t shape = weft_static_shape_of(value);
   return key_of(weft_str(WEFT_SHAPE_TEXT(&shape)), r->scope->next_instance++ * 64 + weft_base_type_of(value));
 }
 
-/* Whoever fetches one replica's result runs the whole collective: else its members would wait for those left
- * out. Results are named, so the names' controls do not delay the members themselves. */
-static weft_output_t tie(reduction_t *r, const weft_output_t *members, int replica) {
+/* A fetch of one replica's result runs the whole collective: otherwise the members in the step would wait for
+ * those outside of it. Results are separate nodes, so their control edges do not delay the members. */
+static weft_output_t tie(replica_reduction_t *r, const weft_output_t *members, int replica) {
   weft_output_t named = weft_emit1(&r->b.e, "Identity", members[replica], "replica_%d/all_reduced", replica);
   for (int i = 0; i < r->n; i++) {
     if (i != replica) weft_emit_control(&r->b.e, members[i].node, named.node);
@@ -108,7 +109,7 @@ static weft_output_t tie(reduction_t *r, const weft_output_t *members, int repli
 }
 
 /* One value (of all replicas) alone. */
-static weft_status_t *reduce_alone(reduction_t *r, const TF_Output *values, weft_output_t *out) {
+static weft_status_t *reduce_alone(replica_reduction_t *r, const TF_Output *values, weft_output_t *out) {
   int32_t instance = instance_of(r, weft_client_output(values[0]));
   weft_output_t *members = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *members);
   if (members == NULL) return no_memory();
@@ -121,8 +122,8 @@ static weft_status_t *reduce_alone(reduction_t *r, const TF_Output *values, weft
 }
 
 /* Several of one type, end to end. `which` are values' numbers. */
-static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, const int *which, int num,
-                                    weft_output_t *out) {
+static weft_status_t *reduce_packed(replica_reduction_t *r, const TF_Output *values, const int *which,
+                                    int num, weft_output_t *out) {
   weft_emitter_t *e = &r->b.e;
   weft_output_t *flat = weft_arena_calloc(&r->arena, (size_t)num + 1, sizeof *flat);
   int64_t *sizes = weft_arena_calloc(&r->arena, (size_t)num, sizeof *sizes), total = 0;
@@ -164,7 +165,7 @@ static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, con
   return NULL;
 }
 
-static weft_status_t *reduce_packs(reduction_t *r, const TF_Output *values, int num_values,
+static weft_status_t *reduce_packs(replica_reduction_t *r, const TF_Output *values, int num_values,
                                    weft_output_t *out) {
   int64_t limit = r->scope->strategy->bytes_per_pack;
   weft_bucket_item_t *items = weft_arena_calloc(&r->arena, (size_t)num_values, sizeof *items);
@@ -191,7 +192,7 @@ static weft_status_t *reduce_packs(reduction_t *r, const TF_Output *values, int 
 
 weft_status_t *weft_all_reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op, const TF_Output *values,
                                int num_values, TF_Output *out) {
-  reduction_t r = {.scope = scope, .op = op, .n = scope->strategy->num_replicas};
+  replica_reduction_t r = {.scope = scope, .op = op, .n = scope->strategy->num_replicas};
   if (r.n == 1) {
     for (int k = 0; k < num_values; k++) {
       WEFT_RETURN_IF_ERROR(weft_reduce_to_one(g, op, &values[k], 1, scope->strategy->devices[0], &out[k]));

@@ -110,23 +110,23 @@ int WEFT_RewriteNumLocalCPUs(const WEFT_Rewrite *r) { return r->rewrite.num_loca
 const char *WEFT_RewriteExplain(const WEFT_Rewrite *r) {
   return r->explained.data == NULL ? "" : r->explained.data;
 }
-int WEFT_RewriteNumLanes(const WEFT_Rewrite *r) { return r->rewrite.num_lanes; }
+int WEFT_RewriteNumWorkerLoops(const WEFT_Rewrite *r) { return r->rewrite.num_loops; }
 
-static const weft_lane_t *lane_of(const WEFT_Rewrite *r, int lane) {
-  return lane < 0 || lane >= r->rewrite.num_lanes ? NULL : &r->rewrite.lanes[lane];
+static const weft_worker_loop_t *loop_of(const WEFT_Rewrite *r, int loop) {
+  return loop < 0 || loop >= r->rewrite.num_loops ? NULL : &r->rewrite.loops[loop];
 }
 
-int WEFT_RewriteLaneIsUpdate(const WEFT_Rewrite *r, int lane) {
-  const weft_lane_t *l = lane_of(r, lane);
-  return l != NULL && l->kind == WEFT_LANE_UPDATE;
+int WEFT_RewriteWorkerLoopIsUpdate(const WEFT_Rewrite *r, int loop) {
+  const weft_worker_loop_t *l = loop_of(r, loop);
+  return l != NULL && l->kind == WEFT_WORKER_LOOP_UPDATE;
 }
 
 static const char *name_at(const weft_names_t *names, int i) {
   return i < 0 || i >= names->n ? NULL : names->items[i].data;
 }
 
-const char *WEFT_RewriteLaneName(const WEFT_Rewrite *r, int lane, WEFT_RewriteNameKind kind, int i) {
-  const weft_lane_t *l = lane_of(r, lane);
+const char *WEFT_RewriteWorkerLoopName(const WEFT_Rewrite *r, int loop, WEFT_RewriteNameKind kind, int i) {
+  const weft_worker_loop_t *l = loop_of(r, loop);
   if (l == NULL) return NULL;
   switch (kind) {
     case WEFT_REWRITE_FEED: return name_at(&l->feeds, i);

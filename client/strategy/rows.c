@@ -7,7 +7,7 @@
 #include "client/status.h"
 #include "client/strategy/scope.h"
 
-typedef struct rows {
+typedef struct row_access {
   weft_adding_t b;
   weft_scope_t *scope;
   const WEFT_Variable *v;
@@ -15,18 +15,18 @@ typedef struct rows {
   weft_output_t flat;             /* all ids, as int64 */
   weft_node_t *split;             /* of ids; also used for values */
   weft_output_t part_of;          /* which part each id belongs to */
-} rows_t;
+} row_access_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("rows of a variable"); }
 
 #define NAMED(r, what) "%.*s%.*s/" what, WEFT_STR_ARGS((r)->scope->place.prefix), WEFT_STR_ARGS((r)->v->name)
 
-static weft_output_t vector_of_one(rows_t *r, int64_t value) {
+static weft_output_t vector_of_one(row_access_t *r, int64_t value) {
   return weft_emit_ints(&r->b.e, WEFT_I64, &value, 1, NAMED(r, "one"));
 }
 
 /* Which part: how many parts begin at or before the id, less one. */
-static weft_output_t find_parts(rows_t *r) {
+static weft_output_t find_parts(row_access_t *r) {
   weft_emitter_t *e = &r->b.e;
   int n = r->v->num_components;
   int64_t *begins = weft_calloc((size_t)n, sizeof *begins);
@@ -41,7 +41,7 @@ static weft_output_t find_parts(rows_t *r) {
   return weft_emit2(e, "Sum", behind, weft_emit_int(e, WEFT_I32, 1, NAMED(r, "sum_axis")), NAMED(r, "part"));
 }
 
-static weft_output_t part_values(rows_t *r, weft_output_t values, const char *what) {
+static weft_output_t part_values(row_access_t *r, weft_output_t values, const char *what) {
   weft_output_t inputs[] = {values, r->part_of};
   weft_named_attr_t count = weft_int_attr("num_partitions", r->v->num_components);
   return weft_emit(&r->b.e, "DynamicPartition", inputs, 2, &count, 1, "%.*s%.*s/%s",
@@ -49,26 +49,26 @@ static weft_output_t part_values(rows_t *r, weft_output_t values, const char *wh
 }
 
 /* The ids of each part, counted from its first row. */
-static weft_output_t local_ids(rows_t *r, weft_node_t *parted, int i) {
+static weft_output_t local_ids(row_access_t *r, weft_node_t *parted, int i) {
   return weft_emit2(&r->b.e, "Sub", (weft_output_t){parted, i},
                     weft_emit_int(&r->b.e, WEFT_I64, r->v->components[i].begin, NAMED(r, "first_row")),
                     NAMED(r, "local_ids"));
 }
 
-static void sort_ids(rows_t *r, weft_output_t ids) {
+static void sort_ids(row_access_t *r, weft_output_t ids) {
   r->flat =
       weft_emit_cast(&r->b.e, weft_emit2(&r->b.e, "Reshape", ids, vector_of_one(r, -1), NAMED(r, "flat_ids")),
                      WEFT_I64, NAMED(r, "ids"));
   r->part_of = find_parts(r);
 }
 
-static weft_output_t gather_one(rows_t *r, int i, weft_output_t ids) {
+static weft_output_t gather_one(row_access_t *r, int i, weft_output_t ids) {
   weft_output_t inputs[] = {weft_client_output(r->v->components[i].handle), ids};
   weft_named_attr_t attr = weft_type_attr("dtype", r->v->dtype);
   return weft_emit(&r->b.e, "ResourceGather", inputs, 2, &attr, 1, NAMED(r, "rows"));
 }
 
-static weft_output_t gather_parts(rows_t *r, weft_output_t ids) {
+static weft_output_t gather_parts(row_access_t *r, weft_output_t ids) {
   weft_emitter_t *e = &r->b.e;
   weft_str_t here = e->device;
   int n = r->v->num_components;
@@ -103,8 +103,8 @@ static weft_output_t gather_parts(rows_t *r, weft_output_t ids) {
   return whole;
 }
 
-static weft_status_t *begin(rows_t *r, TF_Graph *g, WEFT_Variable *v, TF_Output ids) {
-  *r = (rows_t){.v = v};
+static weft_status_t *begin(row_access_t *r, TF_Graph *g, WEFT_Variable *v, TF_Output ids) {
+  *r = (row_access_t){.v = v};
   if (v == NULL || v->graph != g || ids.oper == NULL)
     return WEFT_ERROR(INVALID_ARGUMENT, "rows of a variable: no variable of this graph, or no ids");
   if (v->shape.rank < 1)
@@ -113,7 +113,7 @@ static weft_status_t *begin(rows_t *r, TF_Graph *g, WEFT_Variable *v, TF_Output 
   return weft_scope_of(g, &r->scope);
 }
 
-static int own_component(const rows_t *r) {
+static int own_component(const row_access_t *r) {
   const weft_place_t *p = &r->scope->place;
   int i = p->context == WEFT_CONTEXT_UPDATE    ? p->component
           : p->context == WEFT_CONTEXT_REPLICA ? p->replica
@@ -121,12 +121,12 @@ static int own_component(const rows_t *r) {
   return i < r->v->num_components ? i : 0;
 }
 
-static bool is_in_parts(const rows_t *r) {
+static bool is_in_parts(const row_access_t *r) {
   return r->v->kind == WEFT_VARIABLE_PARTS && r->scope->place.context != WEFT_CONTEXT_UPDATE;
 }
 
 static weft_status_t *gather(TF_Graph *g, WEFT_Variable *v, TF_Output ids, TF_Output *out) {
-  rows_t r;
+  row_access_t r;
   WEFT_RETURN_IF_ERROR(begin(&r, g, v, ids));
   int own = own_component(&r);
   weft_adding_begin(&r.b, g, is_in_parts(&r) ? r.scope->place.device : v->components[own].device);
@@ -145,12 +145,12 @@ TF_Output WEFT_GatherRows(TF_Graph *graph, WEFT_Variable *variable, TF_Output id
 
 /* ---- adding ---- */
 
-static weft_node_t *add_one(rows_t *r, int i, weft_output_t ids, weft_output_t values) {
+static weft_node_t *add_one(row_access_t *r, int i, weft_output_t ids, weft_output_t values) {
   weft_output_t inputs[] = {weft_client_output(r->v->components[i].handle), ids, values};
   return weft_emit(&r->b.e, "ResourceScatterAdd", inputs, 3, NULL, 0, NAMED(r, "add_rows")).node;
 }
 
-static weft_node_t *add_parts(rows_t *r, weft_output_t ids, weft_output_t values) {
+static weft_node_t *add_parts(row_access_t *r, weft_output_t ids, weft_output_t values) {
   weft_emitter_t *e = &r->b.e;
   weft_str_t here = e->device;
   int64_t dims[WEFT_MAX_DIMS] = {-1};
@@ -171,7 +171,7 @@ static weft_node_t *add_parts(rows_t *r, weft_output_t ids, weft_output_t values
   return all;
 }
 
-static weft_node_t *add_copies(rows_t *r, weft_output_t ids, weft_output_t values) {
+static weft_node_t *add_copies(row_access_t *r, weft_output_t ids, weft_output_t values) {
   weft_node_t *all = weft_emit_noop(&r->b.e, NULL, 0, NAMED(r, "rows_added"));
   for (int i = 0; i < r->v->num_components; i++) {
     r->b.e.device = r->v->components[i].device;
@@ -182,7 +182,7 @@ static weft_node_t *add_copies(rows_t *r, weft_output_t ids, weft_output_t value
 
 static weft_status_t *scatter(TF_Graph *g, WEFT_Variable *v, TF_Output ids, TF_Output values,
                               TF_Operation **out) {
-  rows_t r;
+  row_access_t r;
   WEFT_RETURN_IF_ERROR(begin(&r, g, v, ids));
   if (values.oper == NULL)
     return WEFT_ERROR(INVALID_ARGUMENT, "rows for variable '%.*s' are missing", WEFT_STR_ARGS(v->name));

@@ -29,7 +29,7 @@ static const char *const context_names[] = {"outside of a strategy's scope", "in
 static const char *const advice[] = {
     "call WEFT_ScopeEnter first",
     "call it inside the function of WEFT_StrategyRun",
-    "use WEFT_ReplicaMergeCall to come to cross-replica context",
+    "use WEFT_ReplicaMergeCall to enter cross-replica context",
     "call it before or after WEFT_StrategyUpdate",
 };
 

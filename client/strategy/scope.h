@@ -1,7 +1,7 @@
 /* client/strategy/scope.h - what a graph knows of the strategy whose scope is open on it.
  *
  * The state hangs at the TF_Graph from the first use until the graph dies. One
- * thread builds at a time (with WEFT_TRACE_EACH the one whose turn it is), so there
+ * thread builds at a time (with WEFT_TRACE_EACH one replica's thread at a time), so there
  * is no lock here; nodes are added under the graph's own.
  */
 #ifndef WEFT_CLIENT_STRATEGY_SCOPE_H_

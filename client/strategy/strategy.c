@@ -195,7 +195,7 @@ int64_t WEFT_InputContextPerReplicaBatch(const WEFT_InputContext *c, int64_t glo
     failure = WEFT_ERROR(INVALID_ARGUMENT, "%lld rows for %d replicas", (long long)global_batch,
                          c->num_replicas_in_sync);
   } else if (global_batch % c->num_replicas_in_sync != 0) {
-    failure = WEFT_ERROR(INVALID_ARGUMENT, "a batch of %lld rows cannot be shared evenly by %d replicas",
+    failure = WEFT_ERROR(INVALID_ARGUMENT, "a batch of %lld rows cannot be split evenly over %d replicas",
                          (long long)global_batch, c->num_replicas_in_sync);
   }
   return weft_client_end(status, failure) ? global_batch / c->num_replicas_in_sync : -1;

@@ -5,7 +5,7 @@
  * each stands at a merge call or has ended, runs the merge, and begins again.
  * TensorFlow's mirrored_run works alike.
  *
- * Locking: `mu` guards `turn` alone; all else belongs to whose turn it is.
+ * Locking: `mu` guards `turn` alone; all else belongs to the thread that has the turn.
  */
 #include <pthread.h>
 
@@ -32,7 +32,7 @@ typedef struct replica {
   TF_Output *out;
   int num_in, num_out;
   TF_Operation *op;
-  weft_status_t *merge_failure; /* owned by whoever takes it */
+  weft_status_t *merge_failure; /* owned; moved out by the thread that handles it */
 } replica_t;
 
 struct each {
@@ -53,9 +53,9 @@ static void give_turn(each_t *t, int to) {
   weft_mutex_unlock(&t->mu);
 }
 
-static void wait_for_turn(each_t *t, int who) {
+static void wait_for_turn(each_t *t, int turn) {
   weft_mutex_lock(&t->mu);
-  while (t->turn != who) weft_cond_wait(&t->turned, &t->mu);
+  while (t->turn != turn) weft_cond_wait(&t->turned, &t->mu);
   weft_mutex_unlock(&t->mu);
 }
 
@@ -176,7 +176,7 @@ static bool is_over(const each_t *t) {
   return true;
 }
 
-/* Whoever still waits for a merge that will not be ends with `why`. */
+/* Ends every replica that still waits for a merge call with `why`. */
 static void give_up(each_t *t, const weft_status_t *why) {
   while (!is_over(t)) {
     for (int i = 0; i < t->run.strategy->num_replicas; i++) {

@@ -9,7 +9,7 @@
 #include "client/strategy/scope.h"
 
 struct WEFT_CreatorChain {
-  weft_creator_t *creators; /* who is asked next; NULL: the strategy */
+  weft_creator_t *creators; /* the next creator; NULL: the strategy */
 };
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a variable"); }

@@ -1,6 +1,6 @@
 /* examples/digits/build.h - short forms of the C API's calls for building graphs.
  *
- * A failure ends the program with its message: an example has nobody to report to.
+ * A failure ends the program with its message: an example has no caller to report to.
  */
 #ifndef WEFT_EXAMPLES_DIGITS_BUILD_H_
 #define WEFT_EXAMPLES_DIGITS_BUILD_H_

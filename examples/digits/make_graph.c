@@ -6,7 +6,7 @@
  * TF_AddGradients, updates by Adam. It names no device and knows of no other
  * task; `weft submit --strategy` makes a distributed one of it.
  *
- * Nodes for whoever runs it: images, labels (feeds); init, train (targets);
+ * Nodes for the program that runs it: images, labels (feeds); init, train (targets);
  * loss, accuracy (fetches).
  */
 #include <math.h>

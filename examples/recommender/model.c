@@ -92,7 +92,7 @@ static void close_tables(building_t *b) {
   for (int i = 0; i < TABLES; i++) WEFT_DeleteShardedVariable(b->tables[i]);
 }
 
-/* Small numbers that do not depend on who draws them: this may be run more than once. */
+/* Small numbers that do not depend on the task that draws them: this may run more than once. */
 static TF_Output first_value(building_t *b, int i) {
   char name[64];
   bool is_taste = i == USER_TASTE || i == ITEM_TASTE, is_user = i == USER_TASTE || i == USER_BIAS;

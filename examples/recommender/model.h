@@ -1,4 +1,4 @@
-/* examples/recommender/model.h - who likes what, as tables in parts on the parameter servers.
+/* examples/recommender/model.h - the tastes of users and items, as sharded tables on the parameter servers.
  *
  * A guess is mean + user_bias[u] + item_bias[i] + taste[u] · flavour[i]. Each of the four tables is cut in as
  * many parts as there are parameter servers. A step looks up the rows of its batch, and adds what the

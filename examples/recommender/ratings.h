@@ -1,7 +1,7 @@
 /* examples/recommender/ratings.h - made-up ratings that have something to be learned in them.
  *
  * Each user and each item has a taste of a few hidden numbers and a bias; a rating is
- * their product and the biases, and some noise that nobody can predict.
+ * their product and the biases, and some noise that cannot be predicted.
  */
 #ifndef WEFT_EXAMPLES_RECOMMENDER_RATINGS_H_
 #define WEFT_EXAMPLES_RECOMMENDER_RATINGS_H_

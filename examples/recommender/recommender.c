@@ -1,5 +1,5 @@
-/* examples/recommender/recommender.c - learns who likes what, with a coordinator over parameter servers and
- * workers.
+/* examples/recommender/recommender.c - learns to predict ratings, with a coordinator over parameter servers
+ * and workers.
  *
  *   recommender --cluster "ps=...;worker=..." [--epochs N] [--bound X]
  *
@@ -214,7 +214,7 @@ int main(int argc, char **argv) {
   initialise(&p);
   learn(&p);
   double took = seconds() - begin, error = test_error(&p);
-  printf("%d ratings in %.1f s; guessing the mean: %.3f; nobody can do better than the noise: %.3f\n",
+  printf("%d ratings in %.1f s; guessing the mean: %.3f; the noise, which bounds any model: %.3f\n",
          TRAIN * p.epochs, took, ratings_error(&p.test, NULL), (double)RATINGS_NOISE);
   WEFT_DeleteCoordinator(p.coordinator);
   TF_DeleteStatus(p.s);

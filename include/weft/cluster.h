@@ -2,7 +2,7 @@
  *
  * A cluster is a list of jobs ("ps", "worker"), each with tasks 0, 1, ... at
  * addresses "host:port". It comes from a text as `weft server --cluster` takes it,
- * or from TF_CONFIG. It describes; it starts nothing and connects to nobody.
+ * or from TF_CONFIG. It only describes: it starts no process and opens no connection.
  *
  * A WEFT_Cluster does not change once it is made, so any thread may read it.
  * Texts that functions return belong to it and live as long as it does.
@@ -33,7 +33,7 @@ TF_CAPI_EXPORT extern int WEFT_ClusterNumTasks(const WEFT_Cluster *cluster, cons
 /* "host:port" of a task, or NULL if there is no such task. */
 TF_CAPI_EXPORT extern const char *WEFT_ClusterAddress(const WEFT_Cluster *cluster, const char *job,
                                                       int index);
-/* Which task TF_CONFIG said this process is: "chief", "worker", ...; NULL if it was made from a text. */
+/* The job of this process by TF_CONFIG: "chief", "worker", ...; NULL if it was made from a text. */
 TF_CAPI_EXPORT extern const char *WEFT_ClusterOwnJob(const WEFT_Cluster *cluster);
 /* The index beside WEFT_ClusterOwnJob(); -1 if there is none. */
 TF_CAPI_EXPORT extern int WEFT_ClusterOwnIndex(const WEFT_Cluster *cluster);
@@ -48,8 +48,8 @@ TF_CAPI_EXPORT extern TF_SessionOptions *WEFT_NewClusterSessionOptions(const WEF
                                                                        int num_filters, TF_Status *status);
 
 /* Whether a session with these options waits until its master can be reached, as TensorFlow's do and as is
- * the default (1), or fails with UNAVAILABLE when the first connection is refused (0): for programs that know
- * that it was there. */
+ * the default (1), or fails with UNAVAILABLE when the first connection is refused (0): for programs that have
+ * found the master before. */
 TF_CAPI_EXPORT extern void WEFT_SetWaitForMaster(TF_SessionOptions *options, unsigned char waits);
 
 #ifdef __cplusplus

@@ -46,7 +46,8 @@ typedef enum WEFT_Reduction {
 
 /* Zero is the default of every field. */
 typedef struct WEFT_CollectiveGroupOptions {
-  int64_t timeout_ms; /* of every call that gives none, and of the others to come up; 0: ten minutes */
+  int64_t timeout_ms; /* of calls without a timeout of their own, and of the start of the other ranks; 0: ten
+                         minutes */
   int num_threads;    /* that reduce and copy; 0: as many as processors */
   int only_rpc;       /* not 0: speaks gRPC on one host, too */
   int heartbeat_ms;   /* interval of the heartbeats of members; 0: a second */
@@ -56,8 +57,8 @@ typedef struct WEFT_CollectiveHints {
   const char *algorithm; /* "auto", "ring", "tree", "halving_doubling", "hierarchical", "direct"; NULL: auto.
                             The same on all ranks */
   int64_t timeout_ms;    /* 0: the group's */
-  int64_t key; /* not 0: belongs to the other ranks' calls with this key, in whatever order calls are made. Of
-                * two calls with one key, the first belongs to the first */
+  int64_t key; /* not 0: matches the other ranks' calls with this key, in any order of calls. Calls with equal
+                  keys match in their order */
 } WEFT_CollectiveHints;
 
 /* Starts listening at addresses[rank] ("host:port", num_ranks of them, copied) and returns at once; the first
@@ -93,8 +94,8 @@ TF_CAPI_EXPORT extern TF_Tensor *WEFT_AllGather(WEFT_CollectiveGroup *group, con
 /* The same at `root` alone; elsewhere NULL with TF_OK. */
 TF_CAPI_EXPORT extern TF_Tensor *WEFT_Gather(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
                                              const WEFT_CollectiveHints *hints, TF_Status *status);
-/* Everybody gets root's input. All others give a tensor of the same type and shape, whose contents do not
- * matter. */
+/* Every rank gets the root's input. The others pass a tensor of the same type and shape, whose contents are
+ * ignored. */
 TF_CAPI_EXPORT extern TF_Tensor *WEFT_Broadcast(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
                                                 const WEFT_CollectiveHints *hints, TF_Status *status);
 /* Rank i gets rows [i*d/N, (i+1)*d/N) of root's input. All others give a tensor of the type and shape that
@@ -154,7 +155,7 @@ TF_CAPI_EXPORT extern TF_Tensor *WEFT_WaitCollective(WEFT_CollectiveRequest *req
 
 /* ---- what moved ---- */
 
-/* What this member has received from each other one, since it began or since the last reset: fills at most
+/* What this member has received from each other member, since its start or the last reset: fills at most
  * `max` entries of `counts`, and returns how many there are. */
 TF_CAPI_EXPORT extern int WEFT_TransportCounters(WEFT_CollectiveGroup *group, WEFT_TransportCount *counts,
                                                  int max);

@@ -1,4 +1,4 @@
-/* weft/coordinator.h - one program gives work to many workers, whichever of them are alive.
+/* weft/coordinator.h - one program schedules work on the workers that are alive.
  *
  * A *coordinator* serves a cluster of parameter servers and workers. Work is a
  * *closure*: a small graph that each worker has a copy of, with inputs, outputs
@@ -48,7 +48,7 @@ typedef struct WEFT_WorkerContext WEFT_WorkerContext;
 
 typedef enum WEFT_CoordinatorEventKind {
   WEFT_EVENT_WORKER_READY,     /* connected: takes calls from now on */
-  WEFT_EVENT_WORKER_LOST,      /* dead, restarted or silent; what it ran goes back to the queue */
+  WEFT_EVENT_WORKER_LOST,      /* lost, restarted or silent; its calls go back to the queue */
   WEFT_EVENT_CLOSURE_STARTED,  /* a worker has taken a call */
   WEFT_EVENT_CLOSURE_DONE,     /* its results are here */
   WEFT_EVENT_CLOSURE_PUT_BACK, /* it will be run again; the text says why */
@@ -71,12 +71,12 @@ typedef void (*WEFT_CoordinatorEventFn)(void *user, const WEFT_CoordinatorEvent 
 typedef struct WEFT_CoordinatorOptions {
   size_t struct_size;               /* set by WEFT_InitCoordinatorOptions */
   const char *worker_job, *ps_job;  /* "worker", "ps"; lent until the coordinator is made */
-  int queue_capacity;               /* calls that wait; WEFT_Schedule blocks when it is full. 262144 */
-  double worker_recovery_timeout_s; /* how long a lost worker is waited for before that is reported. 3600 */
-  int ignore_transient_ps_reports;  /* so often may each parameter server be out of reach before it counts as
-                                       lost. 3 */
+  int queue_capacity;               /* length of the queue; WEFT_Schedule blocks when it is full. 262144 */
+  double worker_recovery_timeout_s; /* seconds until a lost worker that does not return is reported. 3600 */
+  int ignore_transient_ps_reports;  /* failed attempts to reach a parameter server before it counts as lost. 3
+                                     */
   int effectively_once; /* 0: guards of WEFT_WorkerContextApplyOnce let every run pass; 1: one per call. 0 */
-  double poll_s;        /* how often tasks are asked whether they live; silent for two polls is lost. 1 */
+  double poll_s;        /* interval of probes; a task that misses two is lost. 1 */
   double watchdog_s;    /* 0: no watchdog. 300 */
   WEFT_CoordinatorEventFn on_event; /* NULL: losses and the watchdog are logged */
   void *event_user;
@@ -84,29 +84,29 @@ typedef struct WEFT_CoordinatorOptions {
 /* Fills in the defaults named above. */
 TF_CAPI_EXPORT extern void WEFT_InitCoordinatorOptions(WEFT_CoordinatorOptions *options);
 
-/* Starts a thread per worker and one that watches the tasks. Waits for nobody: a worker takes calls as soon
- * as it is up. `cluster` is copied; `options` NULL: the defaults. The caller owns the result; NULL on
- * failure. Errors: INVALID_ARGUMENT (no workers; an option out of range), RESOURCE_EXHAUSTED. */
+/* Starts a thread per worker and one that watches the tasks. Does not wait for the tasks: a worker takes
+ * calls as soon as it is up. `cluster` is copied; `options` NULL: the defaults. The caller owns the result;
+ * NULL on failure. Errors: INVALID_ARGUMENT (no workers; an option out of range), RESOURCE_EXHAUSTED. */
 TF_CAPI_EXPORT extern WEFT_Coordinator *WEFT_NewCoordinator(const WEFT_Cluster *cluster,
                                                             const WEFT_CoordinatorOptions *options,
                                                             TF_Status *status);
-/* Cancels what runs and what waits (their remote values end with CANCELLED), ends all threads, closes all
- * sessions. Closures, remote values and per-worker values may be deleted before or after. Nobody may be in
- * another call. NULL is fine. */
+/* Cancels all calls, running or queued (their remote values end with CANCELLED), ends all threads, closes all
+ * sessions. Closures, remote values and per-worker values may be deleted before or after. No other call may
+ * be in progress. NULL is fine. */
 TF_CAPI_EXPORT extern void WEFT_DeleteCoordinator(WEFT_Coordinator *coordinator);
 TF_CAPI_EXPORT extern int WEFT_CoordinatorNumWorkers(const WEFT_Coordinator *coordinator);
 
 /* ---- closures ---- */
 
-/* Describes the closure's graph for one worker: adds nodes to `graph`, and tells `context` which are inputs,
- * outputs and targets. Called once for each worker, on that worker's thread, before its first call of the
- * closure; the graph is kept for the sessions that replace it after a recovery. Nodes without a device run on
- * the worker. `graph` and `context` are lent for the call. A failure that it leaves in `status` fails the
- * call that needed the graph. */
+/* Describes the closure's graph for one worker: adds nodes to `graph`, and names inputs, outputs and targets
+ * to `context`. Called once for each worker, on that worker's thread, before its first call of the closure;
+ * the graph is kept for the sessions that replace it after a recovery. Nodes without a device run on the
+ * worker. `graph` and `context` are lent for the call. A failure that it leaves in `status` fails the call
+ * that needed the graph. */
 typedef void (*WEFT_BuildFn)(TF_Graph *graph, WEFT_WorkerContext *context, void *user, TF_Status *status);
 
-/* A closure that `build` describes. `destroy` (may be NULL) is called with `user` when nothing needs it any
- * more, on any thread. The caller owns the result. Errors: RESOURCE_EXHAUSTED (destroy is not called then).
+/* A closure that `build` describes. `destroy` (may be NULL) is called with `user` when it is no longer in
+ * use, on any thread. The caller owns the result. Errors: RESOURCE_EXHAUSTED (destroy is not called then).
  */
 TF_CAPI_EXPORT extern WEFT_Closure *WEFT_NewClosure(WEFT_Coordinator *coordinator, WEFT_BuildFn build,
                                                     void *user, void (*destroy)(void *user),
@@ -183,11 +183,11 @@ typedef struct WEFT_Arg {
   WEFT_RemoteValue *remote_value;
 } WEFT_Arg;
 
-/* Puts a call into the queue; waits while the queue is full or somebody joins. The arguments, each of which
- * stands for as many inputs as it has tensors, are the closure's inputs in order. The caller owns the result,
- * to be released; NULL on failure, and then the call is not in the queue. Errors: INVALID_ARGUMENT for an
- * argument that is refused; the first failure of earlier calls (see above); CANCELLED when the coordinator is
- * deleted. */
+/* Puts a call into the queue; waits while the queue is full or a WEFT_Join is in progress. The arguments,
+ * each of which stands for as many inputs as it has tensors, are the closure's inputs in order. The caller
+ * owns the result, to be released; NULL on failure, and then the call is not in the queue. Errors:
+ * INVALID_ARGUMENT for an argument that is refused; the first failure of earlier calls (see above); CANCELLED
+ * when the coordinator is deleted. */
 TF_CAPI_EXPORT extern WEFT_RemoteValue *WEFT_Schedule(WEFT_Coordinator *coordinator, WEFT_Closure *closure,
                                                       const WEFT_Arg *args, int num_args, TF_Status *status);
 /* Waits until all calls have ended; new ones are held up meanwhile. timeout_s < 0: waits as long as it takes.

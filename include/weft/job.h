@@ -4,7 +4,7 @@
  * A *job* takes a single-device graph, which nodes of it initialise, which are run at each step, and where
  * its inputs come from. With a strategy ("mirrored:2", "parameter_server:mode=async") it rewrites the graph
  * for the devices of a master's cluster; without one the graph runs as it is. WEFT_JobRun() then runs steps:
- * it cuts batches, runs a *worker loop* for each client thread that the strategy asks for, brings them to a
+ * it splits batches, runs a *worker loop* for each client thread that the strategy asks for, brings them to a
  * stop between two steps to save, and watches the master. `weft submit` is a command line around these
  * functions.
  *
@@ -127,7 +127,8 @@ TF_CAPI_EXPORT extern void WEFT_JobInputFile(WEFT_Job *job, const char *name, co
 typedef void (*WEFT_JobSourceFn)(void *arg, int64_t batch, TF_Tensor **values, int num_values,
                                  TF_Status *status);
 /* `num_names` inputs whose values a function gives for each step. Under a strategy an input that is not a
- * scalar in the graph is a batch, which replicas share by rows. Errors: NOT_FOUND; INVALID_ARGUMENT. */
+ * scalar in the graph is a batch, which is split over replicas by rows. Errors: NOT_FOUND; INVALID_ARGUMENT.
+ */
 TF_CAPI_EXPORT extern void WEFT_JobInputSource(WEFT_Job *job, const char *const *names, int num_names,
                                                WEFT_JobSourceFn fn, void *arg, TF_Status *status);
 
@@ -143,8 +144,8 @@ TF_CAPI_EXPORT extern void WEFT_JobOnStep(WEFT_Job *job, WEFT_JobStepFn fn, void
 
 typedef enum WEFT_JobEventKind {
   WEFT_JOB_EVENT_RESTORED, /* variables were set: num_restored of num_variables, from `path` */
-  WEFT_JOB_EVENT_RESUMED,  /* so they were, and step `step` of an earlier run is done; `note`: why the data
-                              begin with the first row */
+  WEFT_JOB_EVENT_RESUMED, /* variables were set, and step `step` of an earlier run is done; `note`: the reason
+                             why the data begin with the first row */
   WEFT_JOB_EVENT_NOTHING_TO_RESUME, /* no checkpoint `path`-* was found: the job begins with its first step */
   WEFT_JOB_EVENT_SAVED,             /* the state after step `saved_step`, as `path`; `step` are done */
   WEFT_JOB_EVENT_WAITING, /* the master `path` has not answered for 10 s: some task of its cluster may not be

@@ -2,9 +2,9 @@
  *
  * The keys are spread over the tasks of a job; each has its part of the table. A
  * worker pushes values, which the table's rule adds, assigns or takes for
- * gradients, and pulls them. A request is cut by server; a server that has none of
+ * gradients, and pulls them. A request is split by server; a server that has none of
  * its keys gets no message. Requests run in the background: each has a timestamp,
- * which says whether it is done. Pushes and pulls wait in line by priority, per server.
+ * which says whether it is done. Pushes and pulls are queued by priority, per server.
  *
  * A message that is not answered is sent again, and again later each time; a push
  * that arrives twice is applied once. When a server stays away too long the request
@@ -74,7 +74,7 @@ TF_CAPI_EXPORT extern WEFT_KvWorker *WEFT_NewKvWorker(const WEFT_Cluster *cluste
 TF_CAPI_EXPORT extern void WEFT_DeleteKvWorker(WEFT_KvWorker *worker);
 TF_CAPI_EXPORT extern int WEFT_KvNumServers(const WEFT_KvWorker *worker);
 
-/* Called once when a request is done, on a thread of the worker's; `code` is TF_OK or why not. It must not
+/* Called once when a request is done, on a thread of the worker's; `code` is TF_OK or the error. It must not
  * wait. */
 typedef void (*WEFT_KvDoneFn)(void *user, int64_t timestamp, TF_Code code);
 

@@ -1,6 +1,6 @@
 /* weft/sharded_variable.h - a table that is too large for one server: rows of it on several.
  *
- * A sharded variable is cut along its first dimension into parts, by TensorFlow's rule "div" (the first rows
+ * A sharded variable is partitioned along its first dimension, by TensorFlow's rule "div" (the first rows
  * mod n parts have one row more), and behaves as one: it is read as a whole, rows of it are looked up and
  * updated wherever they are. Only ids and rows travel; the table stays where it is. Each part is an ordinary
  * resource variable "name/part_0", ..., so graphs that make the same sharded variable mean the same parts.

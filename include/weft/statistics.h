@@ -35,7 +35,7 @@ typedef struct WEFT_TransportCount {
   int64_t messages, bytes;            /* bytes of payload */
 } WEFT_TransportCount;
 
-/* What this server's task has fetched from each other one, tensors of steps and fields of collectives, since
+/* What this server's task has fetched from each other task, tensors of steps and fields of collectives, since
  * it began or since the last reset: fills at most `max` entries of `counts`, and returns how many there are.
  * Any thread. */
 TF_CAPI_EXPORT extern int WEFT_ServerTransportCounters(TF_Server *server, WEFT_TransportCount *counts,

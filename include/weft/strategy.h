@@ -75,9 +75,10 @@ TF_CAPI_EXPORT extern WEFT_Strategy *WEFT_NewMultiWorkerMirroredStrategy(const W
                                                                          int devices_per_task,
                                                                          const WEFT_CommOptions *options,
                                                                          TF_Status *status);
-/* Variables go round the tasks of job "ps"; variables of at least one dimension are cut along the first as
- * `partitioner` says: NULL or "none", "fixed:N", "min_size:BYTES[:MAX]", "max_size:BYTES[:MAX]" (defaults of
- * the sizes: 256 KiB). One replica, on whatever device asks: between-graph, for coordinators. */
+/* Variables go round the tasks of job "ps"; variables of at least one dimension are partitioned along the
+ * first by `partitioner`: NULL or "none", "fixed:N", "min_size:BYTES[:MAX]", "max_size:BYTES[:MAX]" (defaults
+ * of the sizes: 256 KiB). One replica, on the device of the task that builds it: between-graph, for
+ * coordinators. */
 TF_CAPI_EXPORT extern WEFT_Strategy *WEFT_NewParameterServerStrategy(const WEFT_Cluster *cluster,
                                                                      const char *partitioner,
                                                                      TF_Status *status);
@@ -123,11 +124,12 @@ typedef struct WEFT_VariableOptions {
   void *init_user;
   WEFT_Synchronization synchronization;
   WEFT_Aggregation aggregation;
-  WEFT_Variable *colocate_with; /* placed, copied and cut like this one: for optimizers' slots. May be NULL */
+  WEFT_Variable
+      *colocate_with; /* placed, copied and partitioned like this one: for optimizers' slots. May be NULL */
 } WEFT_VariableOptions;
 typedef struct WEFT_CreatorChain WEFT_CreatorChain;
-/* Somebody who has a say in how variables are made: changes the options, or makes something else, or just
- * watches. Creators that were pushed last are asked first; the strategy's own comes last. */
+/* A hook into the creation of variables: it may change the options, create something else, or only observe.
+ * Creators that were pushed last are asked first; the strategy's own comes last. */
 typedef WEFT_Variable *(*WEFT_VariableCreator)(TF_Graph *graph, const WEFT_VariableOptions *options,
                                                WEFT_CreatorChain *next, void *user, TF_Status *status);
 TF_CAPI_EXPORT extern void WEFT_PushVariableCreator(TF_Graph *graph, WEFT_VariableCreator creator, void *user,
@@ -258,8 +260,8 @@ TF_CAPI_EXPORT extern void WEFT_ReplicaBatchAllReduce(WEFT_ReplicaContext *conte
                                                       TF_Status *status);
 TF_CAPI_EXPORT extern TF_Output WEFT_ReplicaAllGather(WEFT_ReplicaContext *context, TF_Output value, int axis,
                                                       TF_Status *status);
-/* All replicas come together: fn is called once, in cross-replica context, with the replicas' arguments as
- * per-replica values; each replica goes on with its own part of the results. */
+/* A merge of all replicas: fn is called once, in cross-replica context, with the replicas' arguments as
+ * per-replica values; each replica continues with its own part of the results. */
 typedef void (*WEFT_MergeFn)(WEFT_Strategy *strategy, TF_Graph *graph, WEFT_Value *const *args, int num_args,
                              WEFT_Value **results, int num_results, void *user, TF_Status *status);
 TF_CAPI_EXPORT extern void WEFT_ReplicaMergeCall(WEFT_ReplicaContext *context, WEFT_MergeFn fn,
@@ -285,7 +287,7 @@ typedef struct WEFT_RewriteNames {
 } WEFT_RewriteNames;
 /* Applies "mirrored:4", "parameter_server:mode=async", ... to a serialized GraphDef. `cluster` NULL: one
  * process, with devices CPU:0 .. as many as it needs; `cpus_per_task` of each task of a cluster. The caller
- * owns the result. Errors: NOT_FOUND for a strategy that there is none of; INVALID_ARGUMENT naming the
+ * owns the result. Errors: NOT_FOUND for an unknown strategy; INVALID_ARGUMENT naming the
  * option, or the node that cannot be rewritten and why. */
 TF_CAPI_EXPORT extern WEFT_Rewrite *WEFT_RewriteGraph(const TF_Buffer *graph_def, const char *strategy,
                                                       const WEFT_Cluster *cluster, int cpus_per_task,
@@ -295,12 +297,12 @@ TF_CAPI_EXPORT extern void WEFT_DeleteRewrite(WEFT_Rewrite *rewrite); /* NULL is
 TF_CAPI_EXPORT extern TF_Buffer *WEFT_RewriteGraphDef(const WEFT_Rewrite *rewrite, TF_Status *status);
 /* CPU devices that a local session needs (ConfigProto.device_count). */
 TF_CAPI_EXPORT extern int WEFT_RewriteNumLocalCPUs(const WEFT_Rewrite *rewrite);
-/* For people: what was done, what goes where, bytes per step. Lent. */
+/* For people: the rewrite, the placement, bytes per step. Lent. */
 TF_CAPI_EXPORT extern const char *WEFT_RewriteExplain(const WEFT_Rewrite *rewrite);
-/* Lanes: what is run over and over, each by a thread of its own; most strategies have one. */
-TF_CAPI_EXPORT extern int WEFT_RewriteNumLanes(const WEFT_Rewrite *rewrite);
-TF_CAPI_EXPORT extern int WEFT_RewriteLaneIsUpdate(const WEFT_Rewrite *rewrite,
-                                                   int lane); /* 1: fed nothing; the chief's side */
+/* Worker loops: each is a step that a thread of its own runs repeatedly. Most strategies have one. */
+TF_CAPI_EXPORT extern int WEFT_RewriteNumWorkerLoops(const WEFT_Rewrite *rewrite);
+TF_CAPI_EXPORT extern int WEFT_RewriteWorkerLoopIsUpdate(const WEFT_Rewrite *rewrite,
+                                                         int loop); /* 1: fed nothing; the chief's side */
 typedef enum WEFT_RewriteNameKind {
   WEFT_REWRITE_FEED,
   WEFT_REWRITE_FETCH,
@@ -308,8 +310,8 @@ typedef enum WEFT_RewriteNameKind {
 } WEFT_RewriteNameKind;
 /* Name number i of that kind in the new graph; feeds, fetches and targets are in the order asked for. Lent;
  * NULL behind the last. */
-TF_CAPI_EXPORT extern const char *WEFT_RewriteLaneName(const WEFT_Rewrite *rewrite, int lane,
-                                                       WEFT_RewriteNameKind kind, int i);
+TF_CAPI_EXPORT extern const char *WEFT_RewriteWorkerLoopName(const WEFT_Rewrite *rewrite, int loop,
+                                                             WEFT_RewriteNameKind kind, int i);
 /* Not 0: RunOptions.experimental.collective_graph_key of every run, where other clients run the other
  * replicas. */
 TF_CAPI_EXPORT extern int64_t WEFT_RewriteCollectiveGraphKey(const WEFT_Rewrite *rewrite);

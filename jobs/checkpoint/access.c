@@ -175,15 +175,15 @@ static int choose(const weft_access_t *a, const bool *wanted, int *at, int *chos
   return n;
 }
 
-typedef struct step { /* what is fed, fetched and run at once */
+typedef struct access_step { /* what is fed, fetched and run at once */
   const TF_Output *feeds, *fetches;
   TF_Tensor *const *given;
   TF_Tensor **got;
   const TF_Operation **targets;
   int num_feeds, num_fetches, num_targets;
-} step_t;
+} access_step_t;
 
-static weft_status_t *run_step(TF_Session *session, const step_t *p) {
+static weft_status_t *run_step(TF_Session *session, const access_step_t *p) {
   TF_Status *status = TF_NewStatus();
   if (status == NULL) return no_memory();
   TF_SessionRun(session, NULL, p->feeds, p->given, p->num_feeds, p->fetches, p->got, p->num_fetches,
@@ -194,7 +194,7 @@ static weft_status_t *run_step(TF_Session *session, const step_t *p) {
 }
 
 static weft_status_t *fetch(TF_Session *session, const TF_Output *outputs, TF_Tensor **values, int n) {
-  return run_step(session, &(step_t){.fetches = outputs, .got = values, .num_fetches = n});
+  return run_step(session, &(access_step_t){.fetches = outputs, .got = values, .num_fetches = n});
 }
 
 weft_status_t *weft_access_ask(const weft_access_t *a, TF_Session *session, bool *is_there) {
@@ -290,11 +290,11 @@ static weft_status_t *write_some(const weft_access_t *a, TF_Session *session, ru
     for (int w = 0; w < p->num_writes; w++) writes[k++] = p->writes[w];
   }
   if (s == NULL) {
-    s = run_step(session, &(step_t){.feeds = r->outputs,
-                                    .given = r->values,
-                                    .num_feeds = n,
-                                    .targets = writes,
-                                    .num_targets = num_writes});
+    s = run_step(session, &(access_step_t){.feeds = r->outputs,
+                                           .given = r->values,
+                                           .num_feeds = n,
+                                           .targets = writes,
+                                           .num_targets = num_writes});
   }
   for (int i = 0; i < n; i++) {
     TF_DeleteTensor(r->values[i]);

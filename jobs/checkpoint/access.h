@@ -15,7 +15,7 @@
 /* Rows of a variable that lie in one place, and in equal copies in others. */
 typedef struct weft_access_part {
   const weft_saved_variable_t *variable;
-  int64_t first_row;  /* 0 unless the variable is cut */
+  int64_t first_row;  /* 0 unless the variable is sharded */
   weft_shape_t shape; /* may not be known if the variable is whole */
   TF_Output value, is_there,
       feed; /* of the first copy: its value, whether it has one; of all: the placeholder of a new one */

@@ -4,9 +4,9 @@
  * 1. Nodes that the roots need, producers first. A round asks each node's rule; a
  *    node whose inputs are not known yet (values that come round a loop) waits for
  *    the next round. Rounds end when nothing changes.
- * 2. A sum of parts that somebody needs added up is added up for all its
- *    consumers: the all-reduce is paid for, and what follows needs none then. So
- *    the rounds start again with these sums, until there are no new ones.
+ * 2. A Partial value that one consumer requires as Replicate is all-reduced for all its consumers: the
+ * all-reduce is paid for, and what follows then needs none. So the rounds start again with these values
+ * reduced, until no new ones appear.
  * 3. Communication inside a loop would happen in every round of it. Where the value
  *    came into the loop from outside, it happens there, before (`forced`);
  *    elsewhere the loop runs whole on every replica (whole.c).
@@ -81,7 +81,7 @@ static weft_status_t *settle(weft_data_analysis_t *a) {
   return NULL;
 }
 
-/* Parts that somebody wants added up. */
+/* Marks Partial values that a consumer requires as Replicate. */
 static bool share_sums(weft_data_analysis_t *a) {
   bool any = false;
   for (int i = 0; i < a->num_order; i++) {
@@ -243,7 +243,7 @@ static weft_status_t *start(weft_data_analysis_t *a) {
   return a->has_loops ? weft_pass_find_frames(a->g, &a->arena, &a->frames) : NULL;
 }
 
-/* Says whether anybody takes rows of this reader's batch. */
+/* Finds the readers with a consumer that takes rows of their batch. */
 static weft_status_t *find_batches(weft_data_analysis_t *a) {
   weft_data_plan_t *p = a->plan;
   size_t n = 0, feeds = 0;
@@ -272,7 +272,7 @@ static weft_status_t *find_batches(weft_data_analysis_t *a) {
     if ((a->order[i]->op->flags & WEFT_OP_PLACEHOLDER) != 0) culprit = a->order[i];
   }
   if (culprit == NULL)
-    return WEFT_ERROR(INVALID_ARGUMENT, "Nothing is to be run: no batch to share out over replicas");
+    return WEFT_ERROR(INVALID_ARGUMENT, "Nothing is to be run: no batch to split over replicas");
   return weft_data_refuse(
       culprit,
       "no input has a batch dimension; declare the first dimension of what is fed as unknown, "
@@ -289,8 +289,7 @@ static weft_status_t *finish(weft_data_analysis_t *a) {
       p->outputs[n->id][o] = a->values[n->id][o].s;
       p->outputs[n->id][o].is_hollow = a->values[n->id][o].is_hollow;
       if (a->values[n->id][o].s.kind == WEFT_SHARDING_NONE) {
-        return weft_data_refuse(
-            n, "it cannot be told how its output %d is sharded: nothing is ever put there", o);
+        return weft_data_refuse(n, "the sharding of its output %d is unknown: nothing is ever put there", o);
       }
     }
     for (int k = 0; k < n->num_inputs; k++) {
@@ -298,9 +297,9 @@ static weft_status_t *finish(weft_data_analysis_t *a) {
       takes_sharded |= kind == WEFT_SHARDING_SHARD || kind == WEFT_SHARDING_PARTIAL;
     }
     if ((p->run[n->id] == WEFT_RUN_SINGLE || p->prints_once[n->id]) && takes_sharded) {
-      WEFT_RETURN_IF_ERROR(weft_data_note(a,
-                                          "'%.*s' (%.*s) runs on replica 0 alone, on what all replicas have",
-                                          WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name)));
+      WEFT_RETURN_IF_ERROR(
+          weft_data_note(a, "'%.*s' (%.*s) runs on replica 0 alone, on the inputs of all replicas",
+                         WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name)));
     }
     if ((n->flags & WEFT_OP_BATCH_NORM) != 0 && p->run[n->id] == WEFT_RUN_REPLICAS &&
         weft_node_attr_bool(n, "is_training", true)) {

@@ -15,7 +15,7 @@ typedef struct cell {
   int forced_in;               /* the round in which that was asked for */
 } weft_data_cell_t;
 
-/* Rows dealt out by number: part `part` of `num_parts` by the numbers in `by`. */
+/* Rows partitioned by number: part `part` of `num_parts` by the numbers in `by`. */
 typedef struct weft_data_pick weft_data_pick_t;
 struct weft_data_pick {
   weft_data_pick_t *next;
@@ -40,7 +40,7 @@ struct weft_data_analysis { /* Confined. */
   weft_frames_t frames;
   bool *is_whole; /* by outermost frame: runs whole on every replica; NULL: none does */
   bool has_loops, has_cells;
-  weft_data_cell_t *cells; /* owned; cells[0] is nobody's */
+  weft_data_cell_t *cells; /* owned; cells[0] is unused */
   int num_cells, capacity;
   weft_data_pick_t *picks; /* the latest first */
   int *forced_in; /* by node id: the round in which `forced` was asked for, of TensorListFromTensor */

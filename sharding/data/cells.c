@@ -53,8 +53,8 @@ weft_status_t *weft_data_cell_put(weft_data_ctx_t *c, int cell, const value_t *v
   return NULL;
 }
 
-/* ---- TensorArrays and stacks: handles. What is in them is described in a cell that all who have the handle
- * share ---- */
+/* ---- TensorArrays and stacks: handles. Their elements are described by a cell that all nodes with the
+ * handle share ---- */
 
 static value_t handle(int cell) {
   value_t v = weft_data_value(weft_sharding_of_kind(WEFT_SHARDING_LOCAL));
@@ -143,9 +143,9 @@ static weft_status_t *put(weft_data_ctx_t *c, int value, int axes) {
     bool fits = true;
     value_t both = weft_data_join(c, before, &e, &fits);
     if (!fits)
-      return weft_data_refuse(c->node,
-                              "it holds rows of the batch in one element and what all replicas have alike "
-                              "in another; use two arrays");
+      return weft_data_refuse(
+          c->node,
+          "one of its elements is sharded by rows of the batch and another is replicated; use two arrays");
     weft_axis_sharding_t to = weft_data_as(&e, &both.s);
     bool is_alike = weft_axis_sharding_eq(&to, &e.s);
     if (to.kind == WEFT_SHARDING_SHARD) to.dim -= axes;
@@ -238,9 +238,9 @@ static weft_status_t *go_as_list(weft_data_ctx_t *c, const value_t *in_list, int
     return NULL;
   }
   if (!fits || !stays)
-    return weft_data_refuse(c->node,
-                            "it holds rows of the batch in one element and what all replicas have alike in "
-                            "another; use two arrays");
+    return weft_data_refuse(
+        c->node,
+        "one of its elements is sharded by rows of the batch and another is replicated; use two arrays");
   weft_axis_sharding_t to = weft_data_as(e, &both.s);
   bool is_alike = weft_axis_sharding_eq(&to, &e->s);
   if (to.kind == WEFT_SHARDING_SHARD) to.dim -= axes;
@@ -328,13 +328,13 @@ weft_status_t *weft_data_list_same(weft_data_ctx_t *c) {
 
 weft_status_t *weft_data_optional_from(weft_data_ctx_t *c) {
   if (c->node->num_inputs != 1)
-    return weft_data_refuse(c->node, "of an optional only one component can be followed");
+    return weft_data_refuse(c->node, "optionals of more than one component are not supported");
   return list_with(c, NULL, 0, 0);
 }
 
 weft_status_t *weft_data_optional_get(weft_data_ctx_t *c) {
   if (c->node->num_outputs != 1)
-    return weft_data_refuse(c->node, "of an optional only one component can be followed");
+    return weft_data_refuse(c->node, "optionals of more than one component are not supported");
   return list_element(c, 0, 0);
 }
 
@@ -366,7 +366,7 @@ weft_status_t *weft_data_list_sum(weft_data_ctx_t *c) {
     const value_t *e = c->in[i].element;
     if (c->in[i].s.kind != WEFT_SHARDING_LOCAL) {
       return weft_data_refuse(c->node,
-                              "lists are added up here, and '%.*s' is not a list of each replica's own",
+                              "it adds up lists, and '%.*s' is not a list that is local to each replica",
                               WEFT_STR_ARGS(c->node->inputs[i].node->name));
     }
     if (e == NULL) continue;
@@ -375,8 +375,7 @@ weft_status_t *weft_data_list_sum(weft_data_ctx_t *c) {
     fits = fits && (!any || sum.zero || weft_axis_sharding_eq(&both.s, &sum.s)) &&
            (e->zero || weft_axis_sharding_eq(&both.s, &e->s));
     if (!fits)
-      return weft_data_refuse(c->node,
-                              "the elements of the lists that are added up here are not sharded alike");
+      return weft_data_refuse(c->node, "the elements of the lists that it adds up have different shardings");
     both.ints = NULL;
     sum = both;
     any = true;

@@ -316,7 +316,7 @@ weft_status_t *weft_data_elementwise(weft_data_ctx_t *c) {
       n->num_inputs > 0 && n->input_types[0] == WEFT_VARIANT && c->in[0].s.kind == WEFT_SHARDING_LOCAL;
   if (is_list && form == FORM_SUM) return weft_data_list_sum(c);
   if (is_list && form == FORM_SHAPE) return weft_data_list_zeros(c);
-  if (is_list) return weft_data_refuse(n, "what it does to the elements of a list is not known");
+  if (is_list) return weft_data_refuse(n, "its effect on the elements of a list is unknown");
   if (form == FORM_SHAPE) return like(c);
   if (passes_on(c, form)) {
     weft_data_pass(c, 0, 0);

@@ -157,11 +157,11 @@ weft_status_t *weft_data_merge(weft_data_ctx_t *c) {
       weft_strbuf_printf(&text, "%s'%.*s': ", i == 0 ? "" : ", ", WEFT_STR_ARGS(n->inputs[i].node->name));
       weft_axis_sharding_print(&c->in[i].s, &text);
     }
-    weft_status_t *s = weft_data_refuse(n,
-                                        "its inputs come from different branches, and replicas do not have "
-                                        "the same of them (%s); make both of one kind, with "
-                                        "tf.identity of the whole value in one of them",
-                                        text.data == NULL ? "" : text.data);
+    weft_status_t *s = weft_data_refuse(
+        n,
+        "its inputs come from different branches and have different shardings (%s); give both the same, with "
+        "tf.identity of the whole value in one of them",
+        text.data == NULL ? "" : text.data);
     weft_strbuf_deinit(&text);
     return s;
   }

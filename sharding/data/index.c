@@ -1,4 +1,5 @@
-/* sharding/data/index.c - elements chosen by index or condition: whose rows come out. */
+/* sharding/data/index.c - rules of ops that choose elements by index or condition: where their rows come
+ * from. */
 #include "sharding/data/axis.h"
 
 /* Indices into a replica's own rows: from rows of the same kind they choose rows, else the indices must be

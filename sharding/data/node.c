@@ -62,14 +62,15 @@ static weft_status_t *check_effects(const weft_data_ctx_t *c) {
     if (!c->in[i].is_state) continue;
     bool is_handle = n->input_types[i] >= WEFT_REF || n->input_types[i] == WEFT_RESOURCE;
     if (is_handle) {
-      return weft_data_refuse(n, "it may write the variable '%.*s', and it is not known how",
+      return weft_data_refuse(n, "it may write the variable '%.*s', and its effect on it is unknown",
                               WEFT_STR_ARGS(n->inputs[i].node->name));
     }
   }
   return NULL;
 }
 
-/* Numbers of own rows go as such into few ops; for others everybody must number the rows of the whole batch.
+/* Few ops take numbers of the replica's own rows; for all others every replica must number the rows of the
+ * whole batch.
  */
 static bool takes_own_rows(weft_data_rule_fn *rule) {
   static weft_data_rule_fn *const takers[] = {weft_data_pack,      weft_data_concat,     weft_data_expand,

@@ -1,4 +1,4 @@
-/* sharding/data/pick.c - rows dealt out by number: DynamicPartition, and DynamicStitch, which puts them
+/* sharding/data/pick.c - rows partitioned by number: DynamicPartition, and DynamicStitch, which puts them
  * back.
  *
  * Partition keeps the order of rows. So what all replicas have of one part, one behind the other, is that

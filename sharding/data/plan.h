@@ -72,11 +72,11 @@ typedef struct weft_data_plan {
   bool *prints_once; /* by node id: the copy on replica 0 alone prints, true values; the others only pass
                         input 0 on */
   weft_output_t
-      *batches; /* placeholders whose rows are shared out, and outputs of readers (Single) that are batches */
+      *batches; /* placeholders that are split by rows, and outputs of readers (Single) that are batches */
   int num_batches;
   weft_node_t **batch_feeds; /* the placeholders alone */
   int num_batch_feeds;
-  weft_str_t *notes; /* what people should know: what runs once and why, what is normalised per replica */
+  weft_str_t *notes; /* for people: what runs once and why, what is normalised per replica */
   int num_notes;
 } weft_data_plan_t;
 
@@ -94,7 +94,7 @@ bool weft_draws_from_stream(const weft_node_t *n);
 bool weft_has_seed(const weft_node_t *n);
 
 /* Analyses what the roots need. `g` has lowered control flow and inferred shapes. Linear but for loops, where
- * it goes round until nothing changes. Errors: INVALID_ARGUMENT "... cannot be shared out over replicas:
+ * it goes round until nothing changes. Errors: INVALID_ARGUMENT "... cannot be split over replicas:
  * <why>" with the node named: no batch dimension on any placeholder, a side effect on a variable that it does
  * not know, an update with what each replica has of its own. */
 WEFT_MUST_CHECK weft_status_t *weft_data_analyse(const weft_graph_t *g, const weft_data_options_t *o,

@@ -43,24 +43,24 @@ typedef struct weft_data_ints {
 typedef struct weft_data_value weft_data_value_t;
 struct weft_data_value {
   weft_axis_sharding_t s;
-  int whole;      /* SAME, ONCE, PART: the whole batch lies along this axis; -1: not that we know */
-  int64_t factor; /* ROWS, whole: the dimension is that many times the batch; 0: not known */
+  int whole;      /* Replicate, Single, Partial: the whole batch lies along this axis; -1: not known to */
+  int64_t factor; /* Shard, whole: the dimension is that many times the batch; 0: not known */
   int rank;       /* as far as it is known here; -1: the graph may know */
   bool zero;      /* all elements are 0: it has every degree */
-  bool is_hollow; /* on a replica without rows it is no number: a mean over nothing, or made of one */
-  int lacking;    /* SHAPE, SAME: on a replica without rows it is another number than elsewhere: max(rows, 1),
-                     and what is divided by    that. It may go into rows and parts; what else needs it asks for
-                     true    numbers there: 1 + the id of that node.    0: it is no such thing */
-  bool is_batch;  /* ONCE: a reader's batch: consumers take rows of it */
+  bool is_hollow; /* on a replica without rows it is NaN: a mean over nothing, or computed from one */
+  int lacking;    /* Shape, Replicate: differs on a replica without rows: max(rows, 1), or a quotient by it.
+                     Shards and Partials may use it; any other consumer requires the true numbers of the node
+                     with this id + 1. 0: it does not differ */
+  bool is_batch;  /* Single: a reader's batch: consumers take rows of it */
   bool is_state;  /* a variable, or its handle */
-  int own;  /* EACH: indices whose first column numbers a replica's own rows, `factor` times those of the
-               batch;  1 + the id of the Range that made the numbers; 0: it is no such thing */
-  int pick; /* ROWS of axis 0, EACH: only the rows of this choice (pick.c); 0: all */
+  int own; /* Local: indices with a replica's own rows in the first column, `factor` times those of the batch;
+              1 + the id of the Range that made them; 0: they are not */
+  int pick;                     /* Shard of axis 0, Local: only the rows of this choice (pick.c); 0: all */
   const weft_data_ints_t *ints; /* NULL: not known */
   const weft_data_ints_t *dims; /* its shape, where a Reshape says it; NULL: the graph may know */
-  int cell; /* EACH: where the elements of a TensorArray or stack are described; 0: none */
-  const weft_data_value_t *element; /* EACH: of a list: its elements; NULL: none yet */
-  bool takes_whole;                 /* EACH: a list into which whole values are put (whole.c) */
+  int cell; /* Local: the cell that describes the elements of a TensorArray or stack; 0: none */
+  const weft_data_value_t *element; /* Local: of a list: its elements; NULL: none yet */
+  bool takes_whole;                 /* Local: a list into which whole values are put (whole.c) */
 };
 
 typedef struct weft_data_analysis weft_data_analysis_t; /* analysis.h */
@@ -70,11 +70,11 @@ typedef struct weft_data_ctx {
   const weft_node_t *node;
   const weft_data_value_t *in;    /* num_inputs; none is NONE, but in Merge */
   weft_axis_sharding_t *required; /* num_inputs; at the start as they are */
-  weft_data_value_t *out;         /* num_outputs; at the start SAME. In Merge: of the last round, or NONE */
-  weft_node_run_t run;            /* at the start EACH */
-  weft_data_draw_t draw;          /* see plan.h */
-  weft_data_named_t named;        /* see plan.h */
-  bool prints_once;               /* see plan.h */
+  weft_data_value_t *out;  /* num_outputs; at the start Replicate. In Merge: of the last round, or NONE */
+  weft_node_run_t run;     /* at the start WEFT_RUN_REPLICAS */
+  weft_data_draw_t draw;   /* see plan.h */
+  weft_data_named_t named; /* see plan.h */
+  bool prints_once;        /* see plan.h */
 } weft_data_ctx_t;
 
 /* Errors: INVALID_ARGUMENT made by weft_data_refuse; RESOURCE_EXHAUSTED. */
@@ -90,7 +90,7 @@ bool weft_data_value_eq(const weft_data_value_t *a, const weft_data_value_t *b);
 /* What the value is worth once every replica (or replica 0) has the true one. */
 weft_data_value_t weft_data_true_value(weft_data_ctx_t *c, const weft_data_value_t *v,
                                        weft_sharding_kind_t kind);
-/* "... cannot be shared out over replicas: why" */
+/* "... cannot be split over replicas: why" */
 weft_status_t *weft_data_refuse(const weft_node_t *n, const char *why, ...) WEFT_PRINTF(2, 3);
 /* Static shape of an input or output; unknown before inference. */
 const weft_shape_t *weft_data_in_shape(const weft_data_ctx_t *c, int input);
@@ -111,7 +111,7 @@ const weft_data_ints_t *weft_data_ints_of_tensor(const weft_data_ctx_t *c, const
 /* The shape of a value as integers; NULL if the rank is not known. */
 const weft_data_ints_t *weft_data_ints_of_shape(const weft_data_ctx_t *c, const weft_shape_t *shape,
                                                 const weft_data_value_t *v);
-weft_data_value_t weft_data_ints_value(const weft_data_ints_t *ints); /* SHAPE or SAME */
+weft_data_value_t weft_data_ints_value(const weft_data_ints_t *ints); /* Shape or Replicate */
 bool weft_data_ints_eq(const weft_data_ints_t *a, const weft_data_ints_t *b);
 const weft_data_ints_t *weft_data_ints_join(const weft_data_ctx_t *c, const weft_data_ints_t *a,
                                             const weft_data_ints_t *b);
@@ -156,7 +156,7 @@ bool weft_data_in_loop(const weft_data_ctx_t *c);
 /* ---- pick.c ---- */
 /* Which choice of rows this value carries; 0: none. */
 int weft_data_pick_in(const weft_data_value_t *v);
-/* The number of a choice: part `part` of rows dealt out by `by`. 0 without memory. */
+/* The number of a choice: part `part` of rows that are partitioned by `by`. 0 without memory. */
 int weft_data_pick_of(weft_data_ctx_t *c, weft_output_t by, int part, int num_parts);
 /* Asks for a node that is given chosen rows; `in` is c->in. */
 WEFT_MUST_CHECK weft_status_t *weft_data_with_picks(weft_data_ctx_t *c, weft_data_value_t *in,

@@ -75,8 +75,8 @@ weft_status_t *weft_data_update(weft_data_ctx_t *c) {
   for (int i = 0; i < n->num_inputs; i++) {
     if (c->in[i].is_state) continue;
     if (c->in[i].s.kind == WEFT_SHARDING_LOCAL) {
-      return weft_data_refuse(n, "it would write into a variable what each replica has of its own (input %d)",
-                              i);
+      return weft_data_refuse(
+          n, "it would write a value that is local to each replica into a variable (input %d)", i);
     }
     c->required[i] = weft_sharding_replicate(0);
   }
@@ -87,7 +87,7 @@ weft_status_t *weft_data_update(weft_data_ctx_t *c) {
   return NULL;
 }
 
-/* QueueDequeueMany and its like: a batch, read once and shared out. */
+/* QueueDequeueMany and its like: a batch, read once and split. */
 weft_status_t *weft_data_batch_reader(weft_data_ctx_t *c) {
   weft_status_t *s = weft_data_single(c);
   for (int o = 0; s == NULL && o < c->node->num_outputs; o++) {

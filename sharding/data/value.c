@@ -61,7 +61,7 @@ weft_status_t *weft_data_refuse(const weft_node_t *n, const char *why, ...) {
   va_start(args, why);
   (void)vsnprintf(reason, sizeof reason, why, args);
   va_end(args);
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' (%.*s) cannot be shared out over replicas: %s",
+  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' (%.*s) cannot be split over replicas: %s",
                                 WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), reason);
   return s;
 }
@@ -125,8 +125,8 @@ bool weft_data_require_true(weft_data_ctx_t *c) {
 
 static weft_status_t *refuse_own_things(const weft_data_ctx_t *c) {
   return weft_data_refuse(c->node,
-                          "one of its inputs is a list, a state or a count of each replica's own, and the "
-                          "op's effect on such a value is not known");
+                          "one of its inputs is local to each replica (a list, a state or a count), and the "
+                          "op's effect on such a value is unknown");
 }
 
 weft_status_t *weft_data_replicate_all(weft_data_ctx_t *c) {

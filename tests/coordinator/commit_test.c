@@ -99,7 +99,7 @@ static void what_is_behind_a_claim_runs_although_the_step_fails(void) {
   CU_ASSERT_EQUAL(value_after(true, 1), 1.0f);
 }
 
-/* Nobody promises that the failure comes first, so a busy machine may be asked again; with a claim it would
+/* The failure need not come first, so a busy machine may be asked again; with a claim it would
  * never be 0. */
 static void without_a_claim_it_does_not(void) {
   int without = 0;

@@ -505,9 +505,9 @@ static void options_are_checked(void) {
   CU_ASSERT_PTR_NULL(WEFT_NewCoordinator(f.cluster, &f.options, f.s));
   ASSERT_FAILS(&f, TF_INVALID_ARGUMENT, "queue_capacity is 0");
   f.options = good;
-  f.options.worker_job = "nobody";
+  f.options.worker_job = "absent";
   CU_ASSERT_PTR_NULL(WEFT_NewCoordinator(f.cluster, &f.options, f.s));
-  ASSERT_FAILS(&f, TF_INVALID_ARGUMENT, "no tasks of job 'nobody'");
+  ASSERT_FAILS(&f, TF_INVALID_ARGUMENT, "no tasks of job 'absent'");
   f.options = (WEFT_CoordinatorOptions){0};
   CU_ASSERT_PTR_NULL(WEFT_NewCoordinator(f.cluster, &f.options, f.s));
   ASSERT_FAILS(&f, TF_INVALID_ARGUMENT, "WEFT_InitCoordinatorOptions");

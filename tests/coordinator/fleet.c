@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-enum { PATIENCE_S = 60 };
+enum { DEADLINE_S = 60 };
 
 /* ---- processes ---- */
 
@@ -85,7 +85,7 @@ int fleet_count(fleet_t *f, WEFT_CoordinatorEventKind kind, int worker) {
 }
 
 bool fleet_await(fleet_t *f, WEFT_CoordinatorEventKind kind, int worker, int n) {
-  int64_t deadline = weft_clock_ns() + INT64_C(1000000000) * PATIENCE_S;
+  int64_t deadline = weft_clock_ns() + INT64_C(1000000000) * DEADLINE_S;
   weft_mutex_lock(&f->mu);
   bool in_time = true;
   while (in_time && (worker < 0 ? f->events[kind] : f->by_worker[kind][worker]) < n)
@@ -266,7 +266,7 @@ void fleet_schedule_many(fleet_t *f, WEFT_Closure *closure, int n) {
 }
 
 void fleet_join(fleet_t *f) {
-  WEFT_Join(f->coordinator, PATIENCE_S, f->s);
+  WEFT_Join(f->coordinator, DEADLINE_S, f->s);
   if (TF_GetCode(f->s) != TF_OK) printf("\n    %s\n", TF_Message(f->s));
   CU_ASSERT_EQUAL(TF_GetCode(f->s), TF_OK);
 }

@@ -1,7 +1,7 @@
 /* tests/coordinator/fleet.h - parameter servers and workers as real processes, and a coordinator with its
  * events.
  *
- * Nobody sleeps: tests wait for events, with a deadline, and look at variables through a session of their
+ * Nothing sleeps: tests wait for events, with a deadline, and look at variables through a session of their
  * own.
  */
 #ifndef WEFT_TESTS_COORDINATOR_FLEET_H_

@@ -88,9 +88,9 @@ static WEFT_Closure *closure_of(fleet_t *f, const TF_Buffer *bytes, const weft_r
   char room[WORKERS][8][128];
   const char *texts[WORKERS][8];
   WEFT_ClosureNames names[WORKERS];
-  CU_ASSERT_EQUAL_FATAL(r->num_lanes, WORKERS);
+  CU_ASSERT_EQUAL_FATAL(r->num_loops, WORKERS);
   for (int i = 0; i < WORKERS; i++) {
-    const weft_lane_t *l = &r->lanes[i];
+    const weft_worker_loop_t *l = &r->loops[i];
     int n = 0;
     CU_ASSERT_TRUE_FATAL(l->feeds.n + l->fetches.n + l->targets.n <= 8);
     for (int k = 0; k < l->feeds.n; k++, n++) texts[i][n] = text_of(l->feeds.items[k], &room[i][n]);

@@ -231,7 +231,7 @@ static void what_cannot_be_fed_is_named_and_changes_nothing(void) {
   expect(add("c", ROWS, true), WEFT_NOT_FOUND, "input c");
   expect(add("b", 0, true), WEFT_INVALID_ARGUMENT, "no rows to make batches of");
   expect(weft_job_inputs_add(&f, WEFT_STR("b"), rows(ROWS, WEFT_F32), true, "an array"),
-         WEFT_INVALID_ARGUMENT, "holds float, but the graph wants int32");
+         WEFT_INVALID_ARGUMENT, "holds float, but the graph expects int32");
   CU_ASSERT_EQUAL(f.n, 1);
   CU_ASSERT_PTR_NULL(add("b", ROWS, true));
   end();
@@ -301,11 +301,11 @@ static void what_a_source_must_not_give_is_named(void) {
        "input pair: the source's batch 0 has another number of rows"},
       {{{4, 4}, {0, 3}, TF_INT32, false},
        WEFT_INVALID_ARGUMENT,
-       "input pair: the source's batch 0 has the shape [4,3], but the graph wants [?,2]"},
+       "input pair: the source's batch 0 has the shape [4,3], but the graph expects [?,2]"},
       {{{4, 4}, {0, 0}, TF_INT32, false}, WEFT_INVALID_ARGUMENT, "has the shape [4]"},
       {{{4, 4}, {0, 2}, TF_FLOAT, false},
        WEFT_INVALID_ARGUMENT,
-       "input a: the source's batch 0 holds float, but the graph wants int32"},
+       "input a: the source's batch 0 holds float, but the graph expects int32"},
       {{{4, -1}, {0, 2}, TF_INT32, false},
        WEFT_INVALID_ARGUMENT,
        "input pair: the source's batch 0 lacks its value"},

@@ -273,7 +273,7 @@ static void wrong_names_and_values_are_refused(void) {
   WEFT_JobInputTensor(job, "by", one, WEFT_JOB_ROWS, job_status);
   must_fail(TF_INVALID_ARGUMENT, "input by: rows of it are fed, but options.batch is 0");
   WEFT_JobInputTensor(job, "by", whole, WEFT_JOB_WHOLE, job_status);
-  must_fail(TF_INVALID_ARGUMENT, "input by: the array holds int32, but the graph wants float");
+  must_fail(TF_INVALID_ARGUMENT, "input by: the array holds int32, but the graph expects float");
   WEFT_JobInputFile(job, "by", "/no/such.npy", WEFT_JOB_WHOLE, job_status);
   must_fail(TF_NOT_FOUND, "input by");
   WEFT_JobSaveEvery(job, "m", 1, 1, job_status);

@@ -486,7 +486,7 @@ static bool amounts(const world_t *w, const weft_axis_sharding_t *s, const TF_Te
             sum = t;
           }
           break;
-        default: { /* rows: who has it? */
+        default: { /* rows: which replica has it? */
           int64_t at = i / after % dim, first = 0, k = 0;
           while (k < w->n - 1 && at >= first + TF_Dim(got[k], axis)) first += TF_Dim(got[k++], axis);
           int64_t mine = TF_Dim(got[k], axis);

@@ -75,7 +75,7 @@ static void refuses(const char *text, const char *root, const char *why) {
 
 static void a_graph_without_a_batch_is_refused(void) {
   const char *text = FEED("x", "dim{size:4} dim{size:3}") OP1("y", "Relu", "x");
-  refuses(text, "y", "'x' (Placeholder) cannot be shared out over replicas: no input has a batch dimension");
+  refuses(text, "y", "'x' (Placeholder) cannot be split over replicas: no input has a batch dimension");
   weft_graph_t *g = weft_test_graph(text);
   weft_data_plan_t plan;
   weft_test_expect(analyse(g, "y", NULL, true, &plan), WEFT_OK, "");
@@ -91,7 +91,7 @@ static void a_graph_without_a_batch_is_refused(void) {
 static void an_unknown_effect_on_a_variable_is_refused(void) {
   refuses(FEED("x", ROWS_OF(3)) VAR("v", "dim{size:3}") "node{name:'gone' op:'DestroyTemporaryVariable' input:'v' attr{key:'var_name' value{s:'v'}} attr{key:'T' value{type:DT_FLOAT}}} "
               OP2("y", "AddV2", "x", "gone"),
-          "y", "'gone' (DestroyTemporaryVariable) cannot be shared out over replicas: it may write the variable 'v'");
+          "y", "'gone' (DestroyTemporaryVariable) cannot be split over replicas: it may write the variable 'v'");
 }
 
 /* ---- what is said of values ---- */
@@ -395,7 +395,7 @@ static void rows_that_were_not_broadcast_are_kept(void) {
   }
 }
 
-static void axes_of_dims_that_nobody_knows_are_not_named(void) {
+static void axes_of_unknown_dims_are_not_named(void) {
   analysed_t a =
       take(
           FEED("x", "dim{size:-1} dim{size:-1}") FEED("z", "dim{size:-1} dim{size:-1}")
@@ -440,7 +440,7 @@ static void what_is_printed_is_true_and_printed_once(void) {
 static void counts_with_a_least_are_those_of_the_batch(void) {
 #define GRAPH FEED("x", ROWS_OF(3)) COUNT("x") INT("one", 1) INT2("least", "Maximum", "n", "one")
   static const struct {
-    const char *text, *root, *node; /* whose inputs are required as they truly are, or as they lie */
+    const char *text, *root, *node; /* inputs of `node` are required as true values, or as they are */
     bool is_true;
   } cases[] = {
       {GRAPH, "least", "least", true},
@@ -578,7 +578,7 @@ static const CU_TestInfo tests[] = {
     {"axes worked out from shapes are named", axes_worked_out_from_shapes_are_named},
     {"what is printed is true and printed once", what_is_printed_is_true_and_printed_once},
     {"rows that were not broadcast are kept", rows_that_were_not_broadcast_are_kept},
-    {"axes of dims that nobody knows are not named", axes_of_dims_that_nobody_knows_are_not_named},
+    {"axes of unknown dims are not named", axes_of_unknown_dims_are_not_named},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
     {"shardings are printed for people", shardings_are_printed_for_people},
     {"every rule names an op, once and in order", every_rule_of_a_record_has_a_function},

@@ -103,7 +103,7 @@ static void initial_values_are_the_first_workers(void) {
 }
 
 /* T-DDP-7: pred = x w + [use] x v, where each worker says for itself whether it uses v; by hand. */
-static void who_does_not_use_a_variable_adds_nothing(void) {
+static void a_worker_that_does_not_use_a_variable_adds_nothing(void) {
   enum { ROWS = 6, COLUMNS = 8, STEPS = 12 };
   worker_t workers[MOST_TASKS];
   double w[2][COLUMNS];
@@ -122,7 +122,7 @@ static void who_does_not_use_a_variable_adds_nothing(void) {
   for (int step = 0; step < STEPS; step++) {
     double gradient[2][COLUMNS] = {{0}}, loss = 0;
     for (int i = 0; i < 2; i++) {
-      bool uses = step % 3 != 2 && (i == 0 || step % 2 == 0); /* in each third step nobody does */
+      bool uses = step % 3 != 2 && (i == 0 || step % 2 == 0); /* in each third step neither does */
       step_t *s = &workers[i].step;
       *s = (step_t){.feeds = {"x", "y", "use"}, .fetches = {"loss:0"}, .targets = {"train"}};
       s->values[0] = random_floats(&state, TF_DOUBLE, ROWS, COLUMNS);
@@ -182,7 +182,7 @@ static void workers_with_different_graphs_are_refused(void) {
     open_client(&workers[1], pair, others[k].graph, strategy);
     uint64_t state = 3;
     bool trains =
-        strcmp(others[k].target, "train") == 0; /* without initial values, and nobody waits for ever */
+        strcmp(others[k].target, "train") == 0; /* without initial values, and no worker waits for ever */
     for (int i = 0; i < pair.workers; i++) {
       workers[i].step = (step_t){.targets = {others[k].target}};
       workers[i].key = init_key;
@@ -196,11 +196,9 @@ static void workers_with_different_graphs_are_refused(void) {
     int told = 0;
     for (int i = 0; i < pair.workers; i++) {
       CU_ASSERT_NOT_EQUAL(TF_GetCode(workers[i].job.status), TF_OK);
-      told +=
-          strstr(
-              TF_Message(workers[i].job.status),
-              "the graph of this worker, or the checkpoint that it starts from, is not that of all others") !=
-          NULL;
+      told += strstr(TF_Message(workers[i].job.status),
+                     "the graph of this worker, or the checkpoint that it starts from, differs from that of "
+                     "the other workers") != NULL;
       step_end(&workers[i].step);
     }
     if (told == 0 && !trains)
@@ -249,7 +247,8 @@ static const CU_TestInfo tests[] = {
     {"workers gather rows of sparse gradients", workers_gather_rows_of_sparse_gradients},
     {"three workers with two devices are as one device", three_workers_with_two_devices_are_as_one_device},
     {"initial values are the first worker's", initial_values_are_the_first_workers},
-    {"who does not use a variable adds nothing", who_does_not_use_a_variable_adds_nothing},
+    {"a worker that does not use a variable adds nothing",
+     a_worker_that_does_not_use_a_variable_adds_nothing},
     {"a step that fails on one worker fails on all", a_step_that_fails_on_one_worker_fails_on_all},
     {"workers with different graphs are refused", workers_with_different_graphs_are_refused},
     CU_TEST_INFO_NULL,

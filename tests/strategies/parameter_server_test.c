@@ -59,7 +59,7 @@ static void one_worker_equals_local_training_bitwise(void) {
         weft_ps_batch_t b = weft_ps_batch(&m, (int64_t)k * 16, 16);
         weft_status_t *s = weft_ps_step(&two, 0, &b, &served[k]);
         must(s);
-        if (two.r.num_lanes > 1) must(weft_ps_step(&two, 1, NULL, NULL));
+        if (two.r.num_loops > 1) must(weft_ps_step(&two, 1, NULL, NULL));
         weft_ps_batch_drop(&b);
         if (local[k] != served[k])
           printf("\n    %s, case %d, step %d: %.9g for %.9g", modes[i], v, k, served[k], local[k]);
@@ -243,40 +243,40 @@ static void each_worker_gets_and_sends_the_variables(void) {
 
 /* ---- training with several workers ---- */
 
-typedef struct running { /* A lane that a thread runs. */
+typedef struct running { /* A worker loop that a thread runs. */
   weft_ps_cluster_t *c;
   const weft_ps_model_t *m;
-  int lane, steps, rows, lanes;
+  int loop, steps, rows, loops;
   int64_t begin, stride; /* rows of step i: begin + i * stride */
   weft_status_t *failure;
   double losses[600];
   pthread_t thread;
 } running_t;
 
-static void *run_lane(void *arg) {
+static void *run_loop(void *arg) {
   running_t *r = arg;
   for (int i = 0; i < r->steps && r->failure == NULL; i++) {
     weft_ps_batch_t b = {NULL, NULL};
-    bool updates = r->c->r.lanes[r->lane].kind == WEFT_LANE_UPDATE;
+    bool updates = r->c->r.loops[r->loop].kind == WEFT_WORKER_LOOP_UPDATE;
     if (!updates) b = weft_ps_batch(r->m, r->begin + i * r->stride, r->rows);
-    r->failure = weft_ps_step(r->c, r->lane, updates ? NULL : &b, &r->losses[i]);
+    r->failure = weft_ps_step(r->c, r->loop, updates ? NULL : &b, &r->losses[i]);
     weft_ps_batch_drop(&b);
   }
   return NULL;
 }
 
-/* All lanes side by side: worker w takes `rows` of each `stride` rows, or rows[w] of them. */
+/* All worker loops side by side: worker w takes `rows` of each `stride` rows, or rows[w] of them. */
 static void train_together(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, const int *rows,
                            running_t *r) {
   int total = 0, begin = 0, workers = c->num_workers;
   for (int w = 0; w < workers; w++) total += rows[w];
-  for (int i = 0; i < c->r.num_lanes; i++) {
-    r[i] = (running_t){.c = c, .m = m, .lane = i, .steps = steps, .begin = begin, .stride = total};
+  for (int i = 0; i < c->r.num_loops; i++) {
+    r[i] = (running_t){.c = c, .m = m, .loop = i, .steps = steps, .begin = begin, .stride = total};
     if (i < workers) r[i].rows = rows[i];
     if (i < workers) begin += rows[i];
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&r[i].thread, NULL, run_lane, &r[i]), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&r[i].thread, NULL, run_loop, &r[i]), 0);
   }
-  for (int i = 0; i < c->r.num_lanes; i++) {
+  for (int i = 0; i < c->r.num_loops; i++) {
     pthread_join(r[i].thread, NULL);
     must(r[i].failure);
   }
@@ -292,7 +292,7 @@ static int64_t global_step(weft_ps_cluster_t *c) {
 /* Batches of `rows` rows that all workers share. */
 static void train_in_step(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, int rows,
                           double *losses) {
-  CU_ASSERT_EQUAL_FATAL(c->r.num_lanes, 1);
+  CU_ASSERT_EQUAL_FATAL(c->r.num_loops, 1);
   for (int i = 0; i < steps; i++) {
     weft_ps_batch_t b = weft_ps_batch(m, (int64_t)i * rows, rows);
     must(weft_ps_step(c, 0, &b, &losses[i]));
@@ -418,7 +418,7 @@ static void every_step_of_every_worker_is_counted(void) {
     weft_graph_t *g = weft_ps_model_graph(&m);
     weft_ps_cluster_t c;
     weft_ps_start(&c, g, options[i / 2], 2, 3);
-    CU_ASSERT_EQUAL(c.r.num_lanes, 3);
+    CU_ASSERT_EQUAL(c.r.num_loops, 3);
     train_together(&c, &m, 100, rows, r);
     CU_ASSERT_EQUAL(global_step(&c), 300);
     weft_ps_stop(&c);
@@ -531,8 +531,9 @@ static int64_t counter(weft_ps_cluster_t *c, const char *handle) {
   return v;
 }
 
-/* T-PSC-1: the batch of worker w is the constant w + 1, so a variable tells who took part in an update. */
-static weft_graph_t *who_took_part(void) {
+/* T-PSC-1: the batch of worker w is the constant w + 1, so a variable tells which workers took part in an
+ * update. */
+static weft_graph_t *participants(void) {
   weft_graph_t *g = NULL;
   must(weft_graph_create(&g));
   weft_emitter_t b = {.g = g};
@@ -573,7 +574,7 @@ static double value_of(weft_ps_cluster_t *c, const char *fetch) {
 
 typedef struct late { /* A step that a thread of its own makes. */
   weft_ps_cluster_t *c;
-  int lane;
+  int loop;
   double value;
   int64_t ended;
   weft_status_t *failure;
@@ -583,7 +584,7 @@ typedef struct late { /* A step that a thread of its own makes. */
 static void *run_once(void *arg) {
   late_t *l = arg;
   weft_ps_batch_t b = constant_batch(l->value);
-  l->failure = weft_ps_step(l->c, l->lane, l->lane == l->c->num_workers ? NULL : &b, NULL);
+  l->failure = weft_ps_step(l->c, l->loop, l->loop == l->c->num_workers ? NULL : &b, NULL);
   weft_ps_batch_drop(&b);
   return NULL;
 }
@@ -592,17 +593,17 @@ static void *run_for_ever(void *arg) { /* until its session is closed */
   late_t *l = arg;
   while (l->failure == NULL) {
     weft_ps_batch_t b = constant_batch(l->value);
-    l->failure = weft_ps_step(l->c, l->lane, &b, NULL);
+    l->failure = weft_ps_step(l->c, l->loop, &b, NULL);
     weft_ps_batch_drop(&b);
     l->ended += l->failure == NULL;
   }
   return NULL;
 }
 
-static void together(weft_ps_cluster_t *c, const int *lanes, int n) {
+static void together(weft_ps_cluster_t *c, const int *loops, int n) {
   late_t l[8];
   for (int i = 0; i < n; i++) {
-    l[i] = (late_t){.c = c, .lane = lanes[i], .value = pow(10, lanes[i])};
+    l[i] = (late_t){.c = c, .loop = loops[i], .value = pow(10, loops[i])};
     CU_ASSERT_EQUAL_FATAL(pthread_create(&l[i].thread, NULL, run_once, &l[i]), 0);
   }
   for (int i = 0; i < n; i++) {
@@ -622,7 +623,7 @@ static int how_many(double sum) {
 }
 
 static void with_a_backup_three_of_four_make_an_update(void) {
-  weft_graph_t *g = who_took_part();
+  weft_graph_t *g = participants();
   weft_ps_cluster_t c;
   static const int fast[] = {0, 1, 2, 4};
   weft_ps_start(&c, g, "mode=sync,backup=1", 1, 4);
@@ -637,7 +638,7 @@ static void with_a_backup_three_of_four_make_an_update(void) {
   CU_ASSERT_EQUAL(counter(&c, "parameter_server/step"), 10);
   late_t l[4];
   for (int i = 0; i < 4; i++) { /* all four, as fast as they can */
-    l[i] = (late_t){.c = &c, .lane = i, .value = pow(10, i)};
+    l[i] = (late_t){.c = &c, .loop = i, .value = pow(10, i)};
     CU_ASSERT_EQUAL_FATAL(pthread_create(&l[i].thread, NULL, run_for_ever, &l[i]), 0);
   }
   weft_ps_cluster_t look = c; /* at values, by the session of updates */
@@ -670,7 +671,7 @@ static void with_a_backup_three_of_four_make_an_update(void) {
   CU_ASSERT_TRUE(ended <= taken && taken <= ended + 4);
   weft_tensor_release(dropped);
   must(weft_test_close(&c.sessions[4]));
-  c.r.num_lanes = 0; /* all are closed */
+  c.r.num_loops = 0; /* all are closed */
   weft_ps_stop(&c);
   weft_graph_destroy(g);
 }

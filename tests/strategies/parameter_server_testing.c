@@ -340,19 +340,19 @@ static int task_of(const weft_ps_cluster_t *c, weft_str_t task) {
   return 0;
 }
 
-/* The graph as it is: one lane. */
+/* The graph as it is: one worker loop. */
 static void leave_alone(weft_ps_cluster_t *c, const weft_graph_t *g, const char *const *feeds,
                         const char *const *fetches) {
   weft_rewrite_t *r = &c->r;
   weft_str_t *texts = weft_arena_calloc(&r->arena, 8, sizeof *texts);
   CU_ASSERT_PTR_NOT_NULL_FATAL(texts);
   must(weft_graph_copy(g, &r->graph));
-  r->lanes = weft_arena_calloc(&r->arena, 1, sizeof *r->lanes);
-  r->num_lanes = 1;
-  r->lanes[0] = (weft_lane_t){.task = c->tasks[0].task,
-                              .feeds = names_of(feeds, texts),
-                              .fetches = names_of(fetches, texts + 4),
-                              .targets = {texts + 6, 1}};
+  r->loops = weft_arena_calloc(&r->arena, 1, sizeof *r->loops);
+  r->num_loops = 1;
+  r->loops[0] = (weft_worker_loop_t){.task = c->tasks[0].task,
+                                     .feeds = names_of(feeds, texts),
+                                     .fetches = names_of(fetches, texts + 4),
+                                     .targets = {texts + 6, 1}};
   texts[6] = WEFT_STR("train");
   texts[7] = WEFT_STR("init");
   r->inits = (weft_names_t){texts + 7, 1};
@@ -374,8 +374,8 @@ void weft_ps_start(weft_ps_cluster_t *c, const weft_graph_t *g, const char *opti
   c->cluster = weft_test_cluster_create(tasks, num_ps + num_workers);
   weft_strbuf_t def = WEFT_STRBUF_INIT;
   must(weft_graph_export(c->r.graph, false, &def));
-  for (int i = 0; i < c->r.num_lanes; i++) {
-    weft_master_client_t *m = weft_test_cluster_master(c->cluster, task_of(c, c->r.lanes[i].task));
+  for (int i = 0; i < c->r.num_loops; i++) {
+    weft_master_client_t *m = weft_test_cluster_master(c->cluster, task_of(c, c->r.loops[i].task));
     must(weft_test_open_bytes(m, weft_str_of(def.data, def.length), "", &c->sessions[i]));
   }
   weft_strbuf_deinit(&def);
@@ -386,7 +386,7 @@ void weft_ps_start(weft_ps_cluster_t *c, const weft_graph_t *g, const char *opti
 }
 
 void weft_ps_stop(weft_ps_cluster_t *c) {
-  for (int i = 0; c->cluster != NULL && i < c->r.num_lanes; i++) must(weft_test_close(&c->sessions[i]));
+  for (int i = 0; c->cluster != NULL && i < c->r.num_loops; i++) must(weft_test_close(&c->sessions[i]));
   if (c->cluster != NULL) weft_test_cluster_destroy(c->cluster);
   weft_rewrite_deinit(&c->r);
 }
@@ -415,8 +415,8 @@ void weft_ps_batch_drop(weft_ps_batch_t *b) {
   weft_tensor_release(b->y);
 }
 
-weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int lane, const weft_ps_batch_t *batch, double *loss) {
-  const weft_lane_t *l = &c->r.lanes[lane];
+weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int loop, const weft_ps_batch_t *batch, double *loss) {
+  const weft_worker_loop_t *l = &c->r.loops[loop];
   double out[4] = {0};
   weft_test_run_t run = {.feeds = {NULL}};
   for (int i = 0; i < l->feeds.n; i++) {
@@ -425,7 +425,7 @@ weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int lane, const weft_ps_batch_
   }
   for (int i = 0; i < l->fetches.n; i++) run.fetches[i] = l->fetches.items[i].data;
   for (int i = 0; i < l->targets.n; i++) run.targets[i] = l->targets.items[i].data;
-  weft_status_t *s = weft_test_run(&c->sessions[lane], &run, out);
+  weft_status_t *s = weft_test_run(&c->sessions[loop], &run, out);
   if (loss != NULL) *loss = out[0];
   return s;
 }

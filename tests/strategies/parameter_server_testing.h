@@ -6,7 +6,7 @@
 #include "strategies/strategy.h"
 #include "tests/master/local_cluster.h"
 
-enum { WEFT_PS_MAX_LANES = 8 };
+enum { WEFT_PS_MAX_LOOPS = 8 };
 
 typedef enum weft_ps_optimizer { WEFT_PS_SGD, WEFT_PS_MOMENTUM, WEFT_PS_ADAM } weft_ps_optimizer_t;
 typedef struct weft_ps_model {
@@ -32,15 +32,15 @@ typedef struct weft_ps_cluster {
   weft_cluster_view_t view;
   int num_ps, num_workers;
   weft_rewrite_t r;
-  weft_test_session_t sessions[WEFT_PS_MAX_LANES + 1]; /* by lane */
+  weft_test_session_t sessions[WEFT_PS_MAX_LOOPS + 1]; /* by worker loop */
 } weft_ps_cluster_t;
 
 /* Tasks without anything that runs: for rewrites alone. */
 void weft_ps_view(weft_ps_cluster_t *c, int num_ps, int num_workers);
 weft_status_t *weft_ps_rewrite(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options,
                                const char *const *feeds, const char *const *fetches);
-/* Rewrites "train" with fetch "loss", starts the cluster, opens a session per lane, runs the inits. Options
- * NULL: the graph as it is, on the first task. */
+/* Rewrites "train" with fetch "loss", starts the cluster, opens a session per worker loop, runs the inits.
+ * Options NULL: the graph as it is, on the first task. */
 void weft_ps_start(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options, int num_ps,
                    int num_workers);
 void weft_ps_stop(weft_ps_cluster_t *c);
@@ -52,9 +52,9 @@ typedef struct weft_ps_batch {
 weft_ps_batch_t weft_ps_batch(const weft_ps_model_t *m, int64_t begin, int64_t rows);
 void weft_ps_batch_drop(weft_ps_batch_t *b);
 
-/* Runs lane i once with a batch (NULL: an update lane); gives the loss. */
-weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int lane, const weft_ps_batch_t *batch, double *loss);
-/* A whole value, through lane 0's session; owned by the caller. A failure fails the test. */
+/* Runs worker loop i once with a batch (NULL: an update loop); gives the loss. */
+weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int loop, const weft_ps_batch_t *batch, double *loss);
+/* A whole value, through worker loop 0's session; owned by the caller. A failure fails the test. */
 weft_tensor_t *weft_ps_value(weft_ps_cluster_t *c, const char *fetch);
 double weft_ps_distance(const weft_tensor_t *a, const weft_tensor_t *b); /* greatest difference of elements */
 

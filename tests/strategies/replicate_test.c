@@ -138,13 +138,13 @@ static void the_last_gradients_are_packed_first(void) {
 /* Bucket rebuild: what was ready first is sent first, whatever was thought. */
 static void buckets_follow_measured_times(void) {
   weft_rewrite_t r = rewritten("mlp_sgd", "mirrored:2,fusion=none");
-  CU_ASSERT_EQUAL_FATAL(r.sums.n, 6);
+  CU_ASSERT_EQUAL_FATAL(r.reductions.n, 6);
   char last[128];
-  snprintf(last, sizeof last, "%.*s", WEFT_STR_ARGS(r.sums.items[5]));
+  snprintf(last, sizeof last, "%.*s", WEFT_STR_ARGS(r.reductions.items[5]));
   (void)named(r.graph, last);
   weft_rewrite_deinit(&r);
   r = rewritten("mlp_sgd", "mirrored:2,fusion=none,ready=6+5+4+3+2+1.5");
-  CU_ASSERT(weft_str_is(r.sums.items[5], last)); /* the order of names stays */
+  CU_ASSERT(weft_str_is(r.reductions.items[5], last)); /* the order of names stays */
   CU_ASSERT(
       weft_str_is(named(r.graph, "replica_0/weft/all_reduce_0")->inputs[0].node->inputs[0].node->name, last));
   weft_rewrite_deinit(&r);
@@ -180,8 +180,8 @@ static void names_go_on_meaning_the_same(void) {
   CU_ASSERT(weft_str_is(named(r.graph, "w0/replica_1")->op->name, "VariableV2"));
   CU_ASSERT(weft_str_is(named(r.graph, "x")->op->name, "Placeholder"));
   CU_ASSERT_PTR_NULL(weft_graph_find(r.graph, WEFT_STR("replica_1/x")));
-  CU_ASSERT(r.num_lanes == 1 && r.lanes[0].feeds.n == 2 &&
-            weft_str_is(r.lanes[0].fetches.items[0], "loss:0"));
+  CU_ASSERT(r.num_loops == 1 && r.loops[0].feeds.n == 2 &&
+            weft_str_is(r.loops[0].fetches.items[0], "loss:0"));
   CU_ASSERT(r.inits.n == 1 && weft_str_is(r.inits.items[0], "init"));
   for (int id = 0; id < r.graph->num_nodes; id++) {
     const weft_node_t *n = r.graph->nodes[id];

@@ -32,7 +32,7 @@ static void put_number(weft_strbuf_t *b, int field, int value) {
 }
 static weft_str_t view(const weft_strbuf_t *b) { return weft_str_of(b->data, b->length); }
 
-/* ConfigProto: who leads groups. */
+/* ConfigProto: the leader of collective groups. */
 static void put_config(weft_strbuf_t *config) {
   weft_strbuf_t experimental = WEFT_STRBUF_INIT;
   put(&experimental, 1, WEFT_STR("/job:worker/replica:0/task:0"));

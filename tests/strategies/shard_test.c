@@ -141,7 +141,7 @@ static void lookups_and_training_are_the_same_in_shards(void) {
       double x = 0, y = 0;
       must(weft_ps_step(&whole, 0, &batch, &x));
       must(weft_ps_step(&cut, 0, &batch, &y));
-      if (cut.r.num_lanes > 1) must(weft_ps_step(&cut, 1, NULL, NULL));
+      if (cut.r.num_loops > 1) must(weft_ps_step(&cut, 1, NULL, NULL));
       weft_ps_batch_drop(&batch);
       CU_ASSERT_TRUE(x == y || (v / 2 == 3 && x - y < 1e-5 &&
                                 y - x < 1e-5)); /* in step, equal rows are added up first */
@@ -249,7 +249,7 @@ static bool has_note(const weft_rewrite_t *r, const char *text) {
   return false;
 }
 
-/* A use that nobody can cut leaves the variable, and what is updated with it, in one piece. */
+/* A use that cannot be sharded keeps the variable, and those updated with it, whole. */
 static void what_cannot_be_cut_stays_whole(void) {
   weft_ps_model_t m = embedding;
   m.optimizer = WEFT_PS_MOMENTUM;

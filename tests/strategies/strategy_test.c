@@ -36,7 +36,7 @@ static void every_strategy_of_the_list_is_found(void) {
   OPTION(rate, NUMBER, "X", "0.5", "how fast")         \
   OPTION(quick, BOOL, "true|false", "false", "or not") \
   OPTION(mode, CHOICE, "sync|async", "sync", "how")    \
-  OPTION(names, TEXT, "A+B", "", "who")
+  OPTION(names, TEXT, "A+B", "", "names")
 enum { TEST_OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {TEST_OPTIONS(WEFT_OPTION_DEF)};
 

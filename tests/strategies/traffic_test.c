@@ -12,15 +12,15 @@
   "value{shape{dim{size:-1} dim{size:4}}}}" ON("0") "} "
 #define NEG(name, input, task) "node{name:'" name "' op:'Neg' input:'" input "'" T ON(task) "} "
 
-/* A rewrite of one lane that runs "out", fed x; the client is at task 0. */
+/* A rewrite of one worker loop that runs "out", fed x; the client is at task 0. */
 static weft_status_t *measure(const char *text, int64_t rows, bool fetches, weft_rewrite_t *r) {
   static weft_str_t x = {"x", 1}, out = {"out", 3};
-  *r = (weft_rewrite_t){.arena = WEFT_ARENA_INIT, .graph = weft_test_graph(text), .num_lanes = 1};
-  r->lanes = weft_arena_calloc(&r->arena, 1, sizeof *r->lanes);
-  if (r->lanes == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a lane");
-  r->lanes[0] = (weft_lane_t){.task = WEFT_STR("/job:worker/replica:0/task:0"), .feeds = {&x, 1}};
-  if (fetches) r->lanes[0].fetches = (weft_names_t){&out, 1};
-  if (!fetches) r->lanes[0].targets = (weft_names_t){&out, 1};
+  *r = (weft_rewrite_t){.arena = WEFT_ARENA_INIT, .graph = weft_test_graph(text), .num_loops = 1};
+  r->loops = weft_arena_calloc(&r->arena, 1, sizeof *r->loops);
+  if (r->loops == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a worker loop");
+  r->loops[0] = (weft_worker_loop_t){.task = WEFT_STR("/job:worker/replica:0/task:0"), .feeds = {&x, 1}};
+  if (fetches) r->loops[0].fetches = (weft_names_t){&out, 1};
+  if (!fetches) r->loops[0].targets = (weft_names_t){&out, 1};
   return weft_rewrite_measure(r, NULL, rows);
 }
 

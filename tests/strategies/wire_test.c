@@ -91,11 +91,11 @@ static void sparse_gradients_are_as_large_as_their_rows(void) {
   dismiss_all(workers, shape);
 }
 
-/* A step of each worker's lane, one after the other; lanes that wait for each other run at once. */
-static void train_lanes(worker_t *client, uint64_t *state) {
+/* A step of each worker's loop, one after the other; worker loops that wait for each other run at once. */
+static void train_loops(worker_t *client, uint64_t *state) {
   const weft_rewrite_t *r = &client->job.rewrite;
-  for (int i = 0; i < r->num_lanes; i++) {
-    const weft_lane_t *l = &r->lanes[i];
+  for (int i = 0; i < r->num_loops; i++) {
+    const weft_worker_loop_t *l = &r->loops[i];
     client->step = (step_t){.feeds = {l->feeds.items[0].data, l->feeds.items[1].data},
                             .targets = {l->targets.items[0].data}};
     client->step.values[0] = random_floats(state, TF_FLOAT, 4, 32);
@@ -118,10 +118,10 @@ static void parameters_go_to_each_worker_and_gradients_come_back(void) {
     serve_all(workers, shape);
     open_client(&workers[2], shape, "mlp_sgd", strategies[k]);
     initialise(workers + 2, 1);
-    CU_ASSERT_EQUAL_FATAL(workers[2].job.rewrite.num_lanes, 2);
-    train_lanes(&workers[2], &state);
+    CU_ASSERT_EQUAL_FATAL(workers[2].job.rewrite.num_loops, 2);
+    train_loops(&workers[2], &state);
     reset_all(workers, shape);
-    for (int i = 0; i < STEPS; i++) train_lanes(&workers[2], &state);
+    for (int i = 0; i < STEPS; i++) train_loops(&workers[2], &state);
     int64_t batch = STEPS * 4 * (32 * 4 + 4);
     for (int i = 0; i < 2; i++) {
       expect_about((fetched(workers, shape, i, NULL, NULL) - batch) / STEPS, PSI, strategies[k]);
@@ -137,12 +137,12 @@ static void parameters_go_to_each_worker_and_gradients_come_back(void) {
 
 /* ---- what is predicted ---- */
 
-/* Bytes that a task is predicted to receive from others in a run of each lane with batches of so many rows.
- * The client of all is at task `home`. */
+/* Bytes that a task is predicted to receive from others in a run of each worker loop with batches of so many
+ * rows. The client of all is at task `home`. */
 static double predicted(worker_t *client, int home, int task, int rows) {
   weft_rewrite_t *r = &client->job.rewrite;
   double bytes = 0;
-  for (int i = 0; i < r->num_lanes; i++) r->lanes[i].task = weft_str(task_names[home]);
+  for (int i = 0; i < r->num_loops; i++) r->loops[i].task = weft_str(task_names[home]);
   weft_task_devices_t tasks[MOST_TASKS]; /* on one host, as these are */
   for (int i = 0; i < MOST_TASKS; i++)
     tasks[i] = (weft_task_devices_t){.task = weft_str(task_names[i]), .host = WEFT_STR("here")};
@@ -169,12 +169,12 @@ typedef struct forecast {
   int rows, columns, ids;
 } forecast_t;
 
-/* A run of each lane, with all that it feeds, fetches and runs; of all lanes at once where they wait for each
- * other. */
-static void run_lanes(worker_t *client, const forecast_t *f, uint64_t *state) {
+/* A run of each worker loop, with all that it feeds, fetches and runs; of all worker loops at once where they
+ * wait for each other. */
+static void run_loops(worker_t *client, const forecast_t *f, uint64_t *state) {
   const weft_rewrite_t *r = &client->job.rewrite;
-  for (int i = 0; i < r->num_lanes; i++) {
-    const weft_lane_t *l = &r->lanes[i];
+  for (int i = 0; i < r->num_loops; i++) {
+    const weft_worker_loop_t *l = &r->loops[i];
     client->step = (step_t){.options = NULL};
     CU_ASSERT_EQUAL_FATAL(l->feeds.n, 2);
     for (int k = 0; k < 2; k++) client->step.feeds[k] = l->feeds.items[k].data;
@@ -196,17 +196,17 @@ static void compare_with_forecast(const forecast_t *f) {
   uint64_t state = 1;
   char what[160];
   serve_all(workers, f->shape);
-  bool has_lanes = f->shape.servers > 0;
-  worker_t *client = &workers[has_lanes ? f->shape.workers : 0];
+  bool has_loops = f->shape.servers > 0;
+  worker_t *client = &workers[has_loops ? f->shape.workers : 0];
   open_client(client, f->shape, f->graph, f->strategy);
   initialise(client, 1);
   for (int i = 0; i < 2; i++) { /* the first step measures links, or compiles */
     reset_all(workers, f->shape);
-    run_lanes(client, f, &state);
+    run_loops(client, f, &state);
   }
   snprintf(what, sizeof what, "%s %s", f->graph, f->strategy);
   int num_tasks = f->shape.workers + f->shape.servers,
-      home = has_lanes ? task_of(f->shape, f->shape.workers) : 0;
+      home = has_loops ? task_of(f->shape, f->shape.workers) : 0;
   for (int i = 0; i < num_tasks; i++) {
     double sent = 0;
     for (int k = 0; k < num_tasks; k++) {

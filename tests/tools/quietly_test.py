@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 TOOLS = os.path.abspath("tools")  # tests start in the root of the repository
-PATIENCE_S = 60
+DEADLINE_S = 60
 sys.dont_write_bytecode = True
 quietly = importlib.machinery.SourceFileLoader("quietly", os.path.join(TOOLS, "quietly")).load_module()
 
@@ -45,7 +45,7 @@ class Repository(unittest.TestCase):
     def run_plain(self, script, options=(), **more):
         done = subprocess.run(
             self.command(script, options), cwd=self.root, env=self.environment(**more), stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S,
+            stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S,
         )  # fmt: skip
         return done.returncode, done.stdout
 
@@ -123,7 +123,7 @@ class Quietly(Repository):
     def test_a_command_that_does_not_exist(self):
         done = subprocess.run(
             [os.path.join(self.root, "tools", "quietly"), "job", "no-such-command"], cwd=self.root, text=True,
-            stderr=subprocess.PIPE, timeout=PATIENCE_S,
+            stderr=subprocess.PIPE, timeout=DEADLINE_S,
         )  # fmt: skip
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("cannot run no-such-command", done.stderr)
@@ -191,7 +191,7 @@ signal.pause()
             )  # fmt: skip
             self.assertEqual(process.stdout.readline(), "weft: ready\n")
             process.send_signal(number)
-            shown, _ = process.communicate(timeout=PATIENCE_S)
+            shown, _ = process.communicate(timeout=DEADLINE_S)
             self.assertEqual(process.returncode, 128 + number)
             self.assertIn("job: interrupted after", shown)
 
@@ -253,7 +253,7 @@ class RunTests(Repository):
                 f.write(text)
         done = subprocess.run(
             [os.path.join(self.root, "tools", "run_tests")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=PATIENCE_S, env=self.environment(),
+            timeout=DEADLINE_S, env=self.environment(),
         )  # fmt: skip
         return done.returncode, done.stdout
 
@@ -300,7 +300,7 @@ class Setup(Repository):
         self.stand_in("apt-get", apt_get)
         done = subprocess.run(
             [os.path.join(self.root, "tools", "setup")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=PATIENCE_S, env=self.environment(**more),
+            timeout=DEADLINE_S, env=self.environment(**more),
         )  # fmt: skip
         return done.returncode, done.stdout
 

@@ -332,7 +332,7 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
   }
 }
 
-static void ctrl_c_ends_all_lanes(void) {
+static void ctrl_c_ends_all_loops(void) {
   static const char *const strategies[] = {
       "mirrored:3", "parameter_server:workers=3", "parameter_server:mode=ssp,workers=2",
       "parameter_server:mode=sync,workers=3", "parameter_server:mode=sync,workers=3,backup=1"};
@@ -378,7 +378,7 @@ static json_t *inspect(const char *strategy, const char *cluster) {
 static void what_a_strategy_makes_is_told_to_programs(void) {
   static const struct {
     const char *strategy, *cluster;
-    size_t lanes;
+    size_t loops;
   } cases[] = {{"mirrored:2", NULL, 1},
                {"data_parallel:2", NULL, 1},
                {"central_storage:2", NULL, 1},
@@ -388,13 +388,14 @@ static void what_a_strategy_makes_is_told_to_programs(void) {
                {"parameter_server:mode=sync,backup=1", "ps=2,worker=3", 4},
                {"parameter_server:mode=ssp,staleness=1", "ps=1,worker=2", 2}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    json_t *root = inspect(cases[i].strategy, cases[i].cluster), *lanes = json_object_get(root, "lanes");
-    CU_ASSERT_EQUAL(json_array_size(lanes), cases[i].lanes);
-    for (size_t k = 0; k < json_array_size(lanes); k++) {
-      const json_t *lane = json_array_get(lanes, k);
-      bool updates = strcmp(json_string_value(json_object_get(lane, "kind")), "update") == 0;
-      CU_ASSERT_EQUAL(json_array_size(json_object_get(lane, "feeds")) > 0, !updates);
-      CU_ASSERT_TRUE(json_array_size(json_object_get(lane, "targets")) > 0);
+    json_t *root = inspect(cases[i].strategy, cases[i].cluster),
+           *loops = json_object_get(root, "worker_loops");
+    CU_ASSERT_EQUAL(json_array_size(loops), cases[i].loops);
+    for (size_t k = 0; k < json_array_size(loops); k++) {
+      const json_t *loop = json_array_get(loops, k);
+      bool updates = strcmp(json_string_value(json_object_get(loop, "kind")), "update") == 0;
+      CU_ASSERT_EQUAL(json_array_size(json_object_get(loop, "feeds")) > 0, !updates);
+      CU_ASSERT_TRUE(json_array_size(json_object_get(loop, "targets")) > 0);
     }
     CU_ASSERT_TRUE(json_array_size(json_object_get(root, "crossings")) > 0);
     CU_ASSERT_TRUE(json_integer_value(json_object_get(json_object_get(root, "cost"), "bytes")) > 0);
@@ -580,7 +581,7 @@ int main(void) {
       {"no step runs no step", no_step_runs_no_step},
       {"what is wrong is said on one line before the first step",
        what_is_wrong_is_said_on_one_line_before_the_first_step},
-      {"Ctrl-C ends all lanes", ctrl_c_ends_all_lanes},
+      {"Ctrl-C ends all worker loops", ctrl_c_ends_all_loops},
       {"what a strategy makes is told to programs", what_a_strategy_makes_is_told_to_programs},
       {"what a strategy makes is drawn and saved", what_a_strategy_makes_is_drawn_and_saved},
       {"all forms say the same bytes", all_forms_say_the_same_bytes},

@@ -15,7 +15,7 @@ static weft_status_t *failure(const char *what) {
   return WEFT_ERROR(INTERNAL, "making an SVG failed: %s", what);
 }
 
-/* The drawing goes in by a file without a name: nobody waits for anybody. */
+/* The drawing is passed in an unnamed file, so neither process waits for the other. */
 static weft_status_t *text_file(const weft_strbuf_t *text, FILE **out) {
   *out = tmpfile();
   if (*out == NULL) return failure("no temporary file");

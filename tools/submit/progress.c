@@ -49,11 +49,11 @@ static void append_bar(const weft_progress_t *p, int64_t done, int width, weft_s
   weft_strbuf_puts(out, "] ");
 }
 
-typedef struct parts {
+typedef struct progress_parts {
   bool rate, left;
-} parts_t;
+} progress_parts_t;
 
-static void append_text(const weft_progress_t *p, int64_t done, double time, parts_t with,
+static void append_text(const weft_progress_t *p, int64_t done, double time, progress_parts_t with,
                         weft_strbuf_t *out) {
   double per_second = rate(p, done, time);
   weft_strbuf_printf(out, "%" PRId64 "/%" PRId64, done, p->steps);
@@ -68,7 +68,7 @@ static void append_text(const weft_progress_t *p, int64_t done, double time, par
 
 void weft_progress_line(const weft_progress_t *p, int64_t done, double time, int columns,
                         weft_strbuf_t *out) {
-  static const parts_t choices[] = {{true, true}, {true, false}, {false, false}};
+  static const progress_parts_t choices[] = {{true, true}, {true, false}, {false, false}};
   int room = columns - 1, left = -1; /* the last column stays free: some terminals wrap there */
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   for (size_t i = 0; i < sizeof choices / sizeof choices[0] && left < 0; i++) {

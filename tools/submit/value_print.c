@@ -9,43 +9,43 @@
 enum { MAX_SHOWN = 1000 };
 
 /* One element, as the widest type of its kind. */
-typedef struct element {
+typedef struct printed_element {
   enum { OTHER, SIGNED, UNSIGNED, REAL, COMPLEX, BOOLEAN, TEXT } kind;
   int digits; /* of a real number, so that it can be read back: 9 for float */
   int64_t i;
   uint64_t u;
   double re, im;
   weft_str_t text;
-} element_t;
+} printed_element_t;
 
 enum { HALF_DIGITS = 5, BFLOAT_DIGITS = 4 };
 
 #define AT(type) (((const type *)t->data)[at])
-static element_t element_at(const weft_tensor_t *t, int64_t at) {
+static printed_element_t element_at(const weft_tensor_t *t, int64_t at) {
   switch (t->dtype) {
-    case WEFT_I8: return (element_t){.kind = SIGNED, .i = AT(int8_t)};
-    case WEFT_I16: return (element_t){.kind = SIGNED, .i = AT(int16_t)};
-    case WEFT_I32: return (element_t){.kind = SIGNED, .i = AT(int32_t)};
-    case WEFT_I64: return (element_t){.kind = SIGNED, .i = AT(int64_t)};
-    case WEFT_U8: return (element_t){.kind = UNSIGNED, .u = AT(uint8_t)};
-    case WEFT_U16: return (element_t){.kind = UNSIGNED, .u = AT(uint16_t)};
-    case WEFT_U32: return (element_t){.kind = UNSIGNED, .u = AT(uint32_t)};
-    case WEFT_U64: return (element_t){.kind = UNSIGNED, .u = AT(uint64_t)};
+    case WEFT_I8: return (printed_element_t){.kind = SIGNED, .i = AT(int8_t)};
+    case WEFT_I16: return (printed_element_t){.kind = SIGNED, .i = AT(int16_t)};
+    case WEFT_I32: return (printed_element_t){.kind = SIGNED, .i = AT(int32_t)};
+    case WEFT_I64: return (printed_element_t){.kind = SIGNED, .i = AT(int64_t)};
+    case WEFT_U8: return (printed_element_t){.kind = UNSIGNED, .u = AT(uint8_t)};
+    case WEFT_U16: return (printed_element_t){.kind = UNSIGNED, .u = AT(uint16_t)};
+    case WEFT_U32: return (printed_element_t){.kind = UNSIGNED, .u = AT(uint32_t)};
+    case WEFT_U64: return (printed_element_t){.kind = UNSIGNED, .u = AT(uint64_t)};
     case WEFT_F16:
-      return (element_t){.kind = REAL, .digits = HALF_DIGITS, .re = weft_f16_to_f32(AT(uint16_t))};
+      return (printed_element_t){.kind = REAL, .digits = HALF_DIGITS, .re = weft_f16_to_f32(AT(uint16_t))};
     case WEFT_BF16:
-      return (element_t){.kind = REAL, .digits = BFLOAT_DIGITS, .re = weft_bf16_to_f32(AT(uint16_t))};
-    case WEFT_F32: return (element_t){.kind = REAL, .digits = FLT_DECIMAL_DIG, .re = AT(float)};
-    case WEFT_F64: return (element_t){.kind = REAL, .digits = DBL_DECIMAL_DIG, .re = AT(double)};
+      return (printed_element_t){.kind = REAL, .digits = BFLOAT_DIGITS, .re = weft_bf16_to_f32(AT(uint16_t))};
+    case WEFT_F32: return (printed_element_t){.kind = REAL, .digits = FLT_DECIMAL_DIG, .re = AT(float)};
+    case WEFT_F64: return (printed_element_t){.kind = REAL, .digits = DBL_DECIMAL_DIG, .re = AT(double)};
     case WEFT_C64:
-      return (element_t){
+      return (printed_element_t){
           .kind = COMPLEX, .digits = FLT_DECIMAL_DIG, .re = AT(weft_c64_t).re, .im = AT(weft_c64_t).im};
     case WEFT_C128:
-      return (element_t){
+      return (printed_element_t){
           .kind = COMPLEX, .digits = DBL_DECIMAL_DIG, .re = AT(weft_c128_t).re, .im = AT(weft_c128_t).im};
-    case WEFT_BOOL: return (element_t){.kind = BOOLEAN, .u = AT(uint8_t)};
-    case WEFT_STRING: return (element_t){.kind = TEXT, .text = weft_tensor_str_at(t, at)};
-    default: return (element_t){.kind = OTHER};
+    case WEFT_BOOL: return (printed_element_t){.kind = BOOLEAN, .u = AT(uint8_t)};
+    case WEFT_STRING: return (printed_element_t){.kind = TEXT, .text = weft_tensor_str_at(t, at)};
+    default: return (printed_element_t){.kind = OTHER};
   }
 }
 #undef AT
@@ -89,7 +89,7 @@ static void print_text(weft_str_t s, size_t max, weft_strbuf_t *out) {
 }
 
 /* `digits` 0: as many as are needed. */
-static void print_element(const element_t *e, int digits, size_t max_text, weft_strbuf_t *out) {
+static void print_element(const printed_element_t *e, int digits, size_t max_text, weft_strbuf_t *out) {
   switch (e->kind) {
     case SIGNED: weft_strbuf_printf(out, "%" PRId64, e->i); break;
     case UNSIGNED: weft_strbuf_printf(out, "%" PRIu64, e->u); break;
@@ -123,7 +123,7 @@ static bool is_shown(const weft_tensor_t *t) {
 static void print_list(const weft_tensor_t *t, int d, int64_t *at, weft_strbuf_t *out) {
   enum { MAX_TEXT = 1000 };
   if (d == t->shape.rank) {
-    element_t e = element_at(t, (*at)++);
+    printed_element_t e = element_at(t, (*at)++);
     print_element(&e, 0, MAX_TEXT, out);
     return;
   }
@@ -147,7 +147,7 @@ void weft_value_print(const weft_tensor_t *t, weft_strbuf_t *out) {
 bool weft_value_print_short(const weft_tensor_t *t, weft_strbuf_t *out) {
   enum { DIGITS = 5, MAX_TEXT = 20 };
   if (t->count != 1) return false;
-  element_t e = element_at(t, 0);
+  printed_element_t e = element_at(t, 0);
   if (e.kind == OTHER) return false;
   print_element(&e, DIGITS, MAX_TEXT, out);
   return true;
@@ -176,7 +176,7 @@ static json_t *text_json(weft_str_t s) {
   return text;
 }
 
-static json_t *element_json(const element_t *e) {
+static json_t *element_json(const printed_element_t *e) {
   switch (e->kind) {
     case SIGNED: return json_integer(e->i);
     case UNSIGNED: return e->u <= INT64_MAX ? json_integer((json_int_t)e->u) : json_real((double)e->u);
@@ -190,7 +190,7 @@ static json_t *element_json(const element_t *e) {
 
 static json_t *list_json(const weft_tensor_t *t, int d, int64_t *at) {
   if (d == t->shape.rank) {
-    element_t e = element_at(t, (*at)++);
+    printed_element_t e = element_at(t, (*at)++);
     return element_json(&e);
   }
   json_t *list = json_array();

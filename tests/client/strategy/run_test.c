@@ -80,7 +80,7 @@ static void unequal_merges(WEFT_ReplicaContext *c, WEFT_Value *const *args, int 
 }
 
 static void replicas_that_merge_differently_are_refused(void) {
-  for (int m = 0; m < 2; m++) { /* and a function that is traced once may not ask who it is */
+  for (int m = 0; m < 2; m++) { /* and a function that is traced once may not ask for its replica */
     world_t w;
     world_begin(&w, REPLICAS);
     WEFT_Value *args = ten_and_more(&w);
@@ -368,7 +368,7 @@ static void tables_in_parts_behave_as_one(void) {
   WEFT_DeleteCluster(cluster);
 }
 
-/* T-PS2-5: what is made outside of the scope is whole and on nobody's server: it stays with the session's own
+/* T-PS2-5: what is made outside of the scope is whole and on no server: it stays with the session's own
  * task. */
 static void a_variable_outside_of_the_scope_is_no_servers(void) {
   TF_Status *status = TF_NewStatus();

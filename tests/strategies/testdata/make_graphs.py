@@ -159,7 +159,7 @@ def branch(path):
 
 
 def random_start(path):
-    """Initial values that nobody can foresee."""
+    """Initial values that cannot be predicted."""
     with start().as_default() as graph:
         x, y = v1.placeholder(tf.float32, [None, 8], name="x"), labels_of()
         w = v1.Variable(tf.random.uniform([8, 4]), name="w", use_resource=True)

@@ -1,14 +1,14 @@
-/* strategies/replicate_sums.c - the sums that all replicas want: buckets and collectives.
+/* strategies/replicate_reductions.c - reductions over replicas: buckets and collectives.
  *
- * All such values are found first. Those of one type and weight, of known size,
- * outside of branches and loops may share a bucket if none can wait for another's
- * sum: either all have as many sums before them (equal level), or no sum waits for any of them (the
- * gradients of most models). Buckets are formed by the rule that was asked for, in the order in which values
- * become ready, estimated by depth or told by step statistics:
+ * All values to reduce are found first. Those of one type and weight, of known size,
+ * outside of branches and loops may share a bucket if none can depend on another's result: either all have
+ * equally many reductions before them (equal level), or no reduction depends on any of them (the gradients of
+ * most models). Buckets are formed by the requested rule, in the order in which values become ready,
+ * estimated by depth or taken from step statistics:
  *
  *   local values -> Reshape [count] each -> ConcatV2 -> weight -> CollectiveReduceV2 -> SplitV -> Reshape
  *
- * A collective starts when its bucket is full; nothing waits for it but who needs its results.
+ * A collective starts when its bucket is full; only consumers of its results wait for it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "strategies/replication.h"
 
-typedef struct member {
+typedef struct bucket_member {
   weft_output_t of;
   int at; /* place in the topological order */
   int depth, level, batch;
@@ -25,11 +25,11 @@ typedef struct member {
   bool is_alone;
   bool is_last; /* no other sum waits for it */
   double ready; /* below 0: not told */
-} member_t;
+} bucket_member_t;
 
 typedef struct summing {
   weft_replication_t *r;
-  member_t *members; /* owned; in the order in which they become ready */
+  bucket_member_t *members; /* owned; in the order in which they become ready */
   int n, capacity;
 } summing_t;
 
@@ -37,7 +37,7 @@ static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sums over replicas");
 }
 
-/* ---- who ---- */
+/* ---- members ---- */
 
 static weft_status_t *add_member(summing_t *k, weft_output_t of, int at) {
   weft_replication_t *r = k->r;
@@ -46,20 +46,20 @@ static weft_status_t *add_member(summing_t *k, weft_output_t of, int at) {
   }
   if (k->n == k->capacity) {
     int capacity = k->capacity == 0 ? 16 : k->capacity * 2;
-    member_t *more = weft_realloc(k->members, (size_t)capacity, sizeof *more);
+    bucket_member_t *more = weft_realloc(k->members, (size_t)capacity, sizeof *more);
     if (more == NULL) return no_memory();
     k->members = more;
     k->capacity = capacity;
   }
   const weft_node_facts_t *f = weft_replication_facts(r, of.node);
-  k->members[k->n++] = (member_t){.of = of,
-                                  .at = at,
-                                  .depth = f->depth,
-                                  .level = f->level,
-                                  .batch = weft_replication_batch_of(r, of.node),
-                                  .bytes = weft_static_bytes_of(of),
-                                  .is_alone = f->branches > 0,
-                                  .ready = -1};
+  k->members[k->n++] = (bucket_member_t){.of = of,
+                                         .at = at,
+                                         .depth = f->depth,
+                                         .level = f->level,
+                                         .batch = weft_replication_batch_of(r, of.node),
+                                         .bytes = weft_static_bytes_of(of),
+                                         .is_alone = f->branches > 0,
+                                         .ready = -1};
   return NULL;
 }
 
@@ -85,7 +85,7 @@ static weft_status_t *find_members(summing_t *k) {
   return NULL;
 }
 
-/* Marks members that nothing leads from to another member. Loops go round, so twice. */
+/* Marks members from which no path leads to another member. Two passes, for loops. */
 static weft_status_t *find_last(summing_t *k) {
   weft_replication_t *r = k->r;
   size_t num = (size_t)r->source.graph->num_nodes + 1;
@@ -106,7 +106,7 @@ static weft_status_t *find_last(summing_t *k) {
 }
 
 static int by_readiness(const void *a, const void *b) {
-  const member_t *x = a, *y = b;
+  const bucket_member_t *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
   if ((x->ready >= 0) != (y->ready >= 0))
     return x->ready >= 0 ? -1 : 1; /* those that were not seen come last */
@@ -116,7 +116,7 @@ static int by_readiness(const void *a, const void *b) {
   return x->of.index - y->of.index;
 }
 
-/* Estimated first: that order has names, and is the one in which times are told. */
+/* The estimated order comes first: names and the times of option `ready` use it. */
 static weft_status_t *sort_members(summing_t *k) {
   weft_replication_t *r = k->r;
   const weft_replicate_options_t *o = r->o;
@@ -127,7 +127,7 @@ static weft_status_t *sort_members(summing_t *k) {
     names[i] = weft_arena_str(&r->out->arena, weft_replication_local(r, k->members[i].of, 0).node->name);
     if (names[i].data == NULL) return no_memory();
   }
-  r->out->sums = (weft_names_t){names, k->n};
+  r->out->reductions = (weft_names_t){names, k->n};
   if (o->ready == NULL) return NULL;
   if (o->num_ready != k->n) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -146,21 +146,21 @@ static weft_status_t *all_reduce(weft_replication_t *r, weft_output_t *values, w
   weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Add")),
                                 weft_text_attr("final_op", WEFT_STR("Id"))};
   char name[48];
-  snprintf(name, sizeof name, "all_reduce_%d", r->num_sums);
+  snprintf(name, sizeof name, "all_reduce_%d", r->num_reductions);
   int32_t instance_key = r->instance_key;
   weft_replication_collective(r, "CollectiveReduceV2", attrs, 2, name, values);
   for (int i = 0; i < r->n && chain != NULL && r->e.s == NULL; i++) {
     weft_emit_control(&r->e, chain[i].node, values[i].node);
     chain[i] = values[i];
   }
-  r->num_sums++;
+  r->num_reductions++;
   WEFT_RETURN_IF_ERROR(weft_rewrite_collective(r->out, instance_key, what));
   return weft_emitter_end(&r->e);
 }
 
 /* ---- one bucket ---- */
 
-/* As a vector; the step fails if the value has another size than was inferred. */
+/* As a vector; the step fails if the size differs from the inferred one. */
 static weft_output_t flatten(weft_replication_t *r, weft_output_t of, int replica, int number) {
   weft_shape_t shape = weft_static_shape_of(of);
   int64_t count = weft_shape_count(&shape);
@@ -170,7 +170,7 @@ static weft_output_t flatten(weft_replication_t *r, weft_output_t of, int replic
                     "replica_%d/weft/bucket_%d/part", replica, number);
 }
 
-static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int n, int number,
+static weft_status_t *pack(weft_replication_t *r, bucket_member_t *const *members, int n, int number,
                            weft_output_t *out) {
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)n + 1, sizeof *parts);
   if (parts == NULL) return no_memory();
@@ -188,7 +188,7 @@ static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int 
 }
 
 /* The sums of all members, on every replica; remembered. */
-static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, int n, int number,
+static weft_status_t *unpack(weft_replication_t *r, bucket_member_t *const *members, int n, int number,
                              const weft_output_t *sums) {
   static const weft_axis_sharding_t same = {.kind = WEFT_SHARDING_REPLICATE};
   int64_t *sizes = weft_arena_calloc(&r->arena, (size_t)n, sizeof *sizes);
@@ -223,7 +223,7 @@ static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, in
   return weft_emitter_end(&r->e);
 }
 
-static weft_shape_t packed_shape(member_t *const *members, int n) {
+static weft_shape_t packed_shape(bucket_member_t *const *members, int n) {
   int64_t count = 0;
   if (n == 1) return weft_static_shape_of(members[0]->of);
   for (int m = 0; m < n; m++) {
@@ -233,10 +233,10 @@ static weft_shape_t packed_shape(member_t *const *members, int n) {
   return weft_shape_vector(count);
 }
 
-static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members, int n,
+static weft_status_t *sum_bucket(weft_replication_t *r, bucket_member_t *const *members, int n,
                                  weft_output_t *chain) {
   weft_output_t of = members[0]->of, *values = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *values);
-  int degree = weft_replication_sharding(r, of)->degree, number = r->num_sums;
+  int degree = weft_replication_sharding(r, of)->degree, number = r->num_reductions;
   bool is_ordered = r->o->is_ordered && !members[0]->is_alone;
   bool accumulates = r->o->accumulate > 1 && !members[0]->is_alone;
   if (values == NULL) return no_memory();
@@ -249,7 +249,7 @@ static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members
     weft_shape_t shape = packed_shape(members, n);
     weft_replication_accumulate(r, of, &shape, values, degree);
   } else {
-    weft_output_t hollow = of; /* one that may be no number without rows stands for all */
+    weft_output_t hollow = of; /* one member that may be NaN without rows decides for the bucket */
     for (int m = 0; m < n; m++)
       hollow = weft_replication_sharding(r, members[m]->of)->is_hollow ? members[m]->of : hollow;
     for (int i = 0; i < r->n; i++) values[i] = weft_replication_part(r, hollow, values[i], degree, i);
@@ -266,14 +266,14 @@ done:
   return s;
 }
 
-/* ---- accumulation: what it can do ---- */
+/* ---- accumulation ---- */
 
 /* Only gradients can wait for the end of a round: a sum that the step itself needs cannot, nor can rows that
  * are joined. */
 static weft_status_t *check_accumulation(const summing_t *k) {
   const weft_replication_t *r = k->r;
   for (int i = 0; i < k->n; i++) {
-    const member_t *m = &k->members[i];
+    const bucket_member_t *m = &k->members[i];
     if (m->level == k->members[0].level && !m->is_alone) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: %s",
                       WEFT_STR_ARGS(m->of.node->name), WEFT_STR_ARGS(m->of.node->op->name),
@@ -293,7 +293,7 @@ static weft_status_t *check_accumulation(const summing_t *k) {
 
 /* ---- all buckets ---- */
 
-static int64_t key_of(const summing_t *k, const member_t *m) {
+static int64_t key_of(const summing_t *k, const bucket_member_t *m) {
   int64_t degree = weft_replication_sharding(k->r, m->of)->degree, type = weft_base_type_of(m->of);
   int64_t level = m->is_last ? 0 : m->level + 1;
   return ((level * (int64_t)64 + type) * 256 + (degree + 128)) * 64 +
@@ -309,10 +309,10 @@ static int by_turn(const void *a, const void *b) {
   return x->level != y->level ? x->level - y->level : x->place - y->place;
 }
 
-/* A bucket comes after all whose sums its members may wait for: after those of lower levels than its last
+/* A bucket comes after all buckets that its members may depend on: those of lower levels than its last
  * member's. */
-static turn_t turn_of(const weft_buckets_t *buckets, const member_t *members, int num_members, int bucket,
-                      bool is_reversed) {
+static turn_t turn_of(const weft_buckets_t *buckets, const bucket_member_t *members, int num_members,
+                      int bucket, bool is_reversed) {
   turn_t turn = {.bucket = bucket, .place = is_reversed ? -bucket : bucket};
   for (int i = 0; i < buckets->num_items[bucket]; i++) {
     int item = buckets->items[bucket][i];
@@ -325,14 +325,14 @@ static turn_t turn_of(const weft_buckets_t *buckets, const member_t *members, in
 static weft_status_t *sum_all(summing_t *k) {
   weft_replication_t *r = k->r;
   weft_bucket_item_t *items = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof *items);
-  member_t **in_bucket = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof(*in_bucket));
+  bucket_member_t **in_bucket = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof(*in_bucket));
   weft_output_t *chain = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *chain);
   if (items == NULL || in_bucket == NULL || chain == NULL) return no_memory();
   /* DDP forms buckets over the parameters from the first layer to the last and launches them the other way;
    * once it knows when gradients are ready, it forms them in that order. */
   bool is_reversed = r->o->fusion == WEFT_BUCKETS_DDP && r->o->ready == NULL;
   for (int i = 0; i < k->n; i++) {
-    const member_t *m = &k->members[is_reversed ? k->n - 1 - i : i];
+    const bucket_member_t *m = &k->members[is_reversed ? k->n - 1 - i : i];
     items[i] = (weft_bucket_item_t){m->is_alone ? -1 : m->bytes, key_of(k, m)};
   }
   weft_buckets_t buckets = {0};
@@ -353,7 +353,7 @@ static weft_status_t *sum_all(summing_t *k) {
   return NULL;
 }
 
-/* Keys that no other graph on these devices shares, but for equal ones: every rank works them out alike. */
+/* Keys that differ from those of other graphs on these devices; every rank computes the same ones. */
 static weft_status_t *choose_keys(summing_t *k) {
   weft_replication_t *r = k->r;
   weft_strbuf_t b = WEFT_STRBUF_INIT;
@@ -375,7 +375,7 @@ static weft_status_t *choose_keys(summing_t *k) {
   return failed ? no_memory() : NULL;
 }
 
-weft_status_t *weft_replication_sum(weft_replication_t *r) {
+weft_status_t *weft_replication_reduce(weft_replication_t *r) {
   if (r->total == 1 || r->o->sum != WEFT_SUM_BY_COLLECTIVES) return NULL;
   summing_t k = {.r = r};
   weft_status_t *s = find_members(&k);

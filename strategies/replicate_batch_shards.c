@@ -1,13 +1,12 @@
-/* strategies/replicate_shares.c - rows per replica, slices, checks of batches.
+/* strategies/replicate_batch_shards.c - rows per replica, slices, checks of batches.
  *
  * Of a batch with B rows replica i has rows [i*B/N, (i+1)*B/N), in integers: never
- * more than one row of difference, and the last replica has rows if anybody has. All of
- * it is worked out once per step beside the batch, as vectors with an element per replica.
+ * more than one row of difference, and the last replica has rows if any replica has. These numbers are
+ * computed once per step on the batch's device, as vectors with an element per replica.
  *
- * Batches have equal numbers of rows. Each batch is compared with a leader that
- * every root needs that needs the batch, so that a fetch asks for no feed that it
- * does not need; the slices wait for the comparison. Where no batch can lead, the roots that need both
- * compare.
+ * Batches have equal numbers of rows. Each batch is compared with a leading batch that all roots with that
+ * batch need, so that a fetch requires no further feed; the slices wait for the comparison. Where no batch
+ * can lead, the roots that need both batches compare them.
  */
 #include "strategies/replication.h"
 
@@ -98,13 +97,14 @@ static int find_leader(const weft_replication_t *r, int batch) {
   return batch;
 }
 
-weft_share_t *weft_replication_share(weft_replication_t *r, int batch);
+weft_batch_shards_t *weft_replication_batch_shards(weft_replication_t *r, int batch);
 
 /* An Assert that a and b have equal numbers of rows. */
 static weft_node_t *compare(weft_replication_t *r, int a, int b) {
   weft_emitter_t *e = &r->e;
   weft_str_t x = weft_replication_batch_name(r, a), y = weft_replication_batch_name(r, b);
-  weft_output_t in_a = weft_replication_share(r, a)->whole, in_b = weft_replication_share(r, b)->whole;
+  weft_output_t in_a = weft_replication_batch_shards(r, a)->whole,
+                in_b = weft_replication_batch_shards(r, b)->whole;
   weft_output_t equal = weft_emit2(e, "Equal", in_a, in_b, "weft/%.*s/equal", WEFT_STR_ARGS(x));
   weft_output_t scalar = {NULL, 0};
   weft_named_attr_t dims = {WEFT_STR("squeeze_dims"), {.kind = WEFT_ATTR_INT, .is_list = true, .n = 0}};
@@ -126,7 +126,8 @@ static weft_node_t *compare(weft_replication_t *r, int a, int b) {
 }
 
 static int last_leader(weft_replication_t *r, int batch) {
-  while (weft_replication_share(r, batch)->leader != batch) batch = weft_replication_share(r, batch)->leader;
+  while (weft_replication_batch_shards(r, batch)->leader != batch)
+    batch = weft_replication_batch_shards(r, batch)->leader;
   return batch;
 }
 
@@ -149,21 +150,21 @@ void weft_replication_check_joined(weft_replication_t *r, const weft_node_t *sou
 
 /* ---- shares ---- */
 
-weft_share_t *weft_replication_share(weft_replication_t *r, int batch) {
-  weft_share_t *share = &r->shares[batch];
-  if (share->whole.node != NULL || r->e.s != NULL) return share;
+weft_batch_shards_t *weft_replication_batch_shards(weft_replication_t *r, int batch) {
+  weft_batch_shards_t *shards = &r->batch_shards[batch];
+  if (shards->whole.node != NULL || r->e.s != NULL) return shards;
   weft_str_t device = r->e.device, name = weft_replication_batch_name(r, batch);
   r->e.device = weft_replication_batch_device(r, batch);
-  share->leader = find_leader(r, batch);
-  share->whole = weft_replication_length(&r->e, whole_batch(r, batch), axis_of(r, batch), name);
-  share->sizes = sizes_of(r, share->whole, name);
-  if (share->leader != batch) { /* all that is done with the batch waits for the comparison */
-    share->sizes =
-        weft_emit1(&r->e, "Identity", share->sizes, "weft/%.*s/checked_sizes", WEFT_STR_ARGS(name));
-    weft_emit_control(&r->e, compare(r, batch, share->leader), share->sizes.node);
+  shards->leader = find_leader(r, batch);
+  shards->whole = weft_replication_length(&r->e, whole_batch(r, batch), axis_of(r, batch), name);
+  shards->sizes = sizes_of(r, shards->whole, name);
+  if (shards->leader != batch) { /* every use of the batch waits for the comparison */
+    shards->sizes =
+        weft_emit1(&r->e, "Identity", shards->sizes, "weft/%.*s/checked_sizes", WEFT_STR_ARGS(name));
+    weft_emit_control(&r->e, compare(r, batch, shards->leader), shards->sizes.node);
   }
   r->e.device = device;
-  return share;
+  return shards;
 }
 
 static void split(weft_replication_t *r, weft_output_t whole, weft_output_t sizes, int axis, weft_str_t name,
@@ -179,7 +180,7 @@ static void split(weft_replication_t *r, weft_output_t whole, weft_output_t size
 weft_status_t *weft_replication_split_batch(weft_replication_t *r, int batch) {
   weft_output_t of = r->plan.batches[batch], *slices = new_outputs(r);
   if (slices == NULL) return weft_emitter_end(&r->e);
-  weft_output_t sizes = weft_replication_share(r, batch)->sizes;
+  weft_output_t sizes = weft_replication_batch_shards(r, batch)->sizes;
   r->e.device = weft_replication_batch_device(r, batch);
   split(r, whole_batch(r, batch), sizes, axis_of(r, batch), weft_replication_batch_name(r, batch), slices);
   for (int i = 0; i < r->n && r->e.s == NULL; i++) r->e.s = weft_copier_set(&r->copiers[i], of, slices[i]);
@@ -199,8 +200,8 @@ void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whol
   if (r->e.s != NULL) return;
   weft_emitter_t *e = &r->e;
   weft_str_t name = whole.node->name;
-  weft_output_t batch_rows = weft_replication_share(r, batch)->whole,
-                batch_sizes = weft_replication_share(r, batch)->sizes;
+  weft_output_t batch_rows = weft_replication_batch_shards(r, batch)->whole,
+                batch_sizes = weft_replication_batch_shards(r, batch)->sizes;
   weft_output_t rows = weft_replication_length(e, whole, axis, name);
   int64_t one = 1; /* a batch of no rows has no rows of anything: 0 * 0 / 1 */
   weft_output_t at_least = weft_emit2(
@@ -209,24 +210,25 @@ void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whol
   weft_output_t scaled =
       weft_emit2(e, "Mul", batch_sizes, rows, "weft/%.*s/scaled_sizes", WEFT_STR_ARGS(name));
   weft_output_t sizes = weft_emit2(e, "FloorDiv", scaled, at_least, "weft/%.*s/sizes", WEFT_STR_ARGS(name));
-  split(r, whole, sizes, axis, name, out); /* fails in the step if these are no fractions of the batch */
+  split(r, whole, sizes, axis, name,
+        out); /* the step fails if the dimension is not a multiple of the batch */
 }
 
 weft_output_t weft_replication_rows(weft_replication_t *r, int batch) {
-  return weft_replication_share(r, batch)->whole;
+  return weft_replication_batch_shards(r, batch)->whole;
 }
 
 weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int replica) {
-  weft_output_t sizes = weft_replication_share(r, batch)->sizes;
-  if (r->shares[batch].each == NULL && r->e.s == NULL) {
+  weft_output_t sizes = weft_replication_batch_shards(r, batch)->sizes;
+  if (r->batch_shards[batch].each == NULL && r->e.s == NULL) {
     weft_str_t device = r->e.device, name = weft_replication_batch_name(r, batch);
     r->e.device = weft_replication_batch_device(r, batch);
     weft_named_attr_t count = weft_int_attr("num", r->n);
-    r->shares[batch].each =
+    r->batch_shards[batch].each =
         weft_emit(&r->e, "Unpack", &sizes, 1, &count, 1, "weft/%.*s/rows_on", WEFT_STR_ARGS(name)).node;
     r->e.device = device;
   }
-  return (weft_output_t){r->shares[batch].each, replica};
+  return (weft_output_t){r->batch_shards[batch].each, replica};
 }
 
 /* ---- weights ---- */

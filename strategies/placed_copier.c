@@ -1,28 +1,29 @@
-/* strategies/lanes_copy.c - copies of a step that share their variables. */
+/* strategies/placed_copier.c - copies of a step that share their variables. */
 #include "strategies/draw_rows.h"
 #include "strategies/emit.h"
-#include "strategies/lanes.h"
+#include "strategies/placed_graph.h"
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for a worker");
 }
 
-weft_status_t *weft_lane_copier_init(weft_lane_copier_t *c, const weft_lane_graph_t *l, weft_graph_t *to,
-                                     const weft_lane_places_t *places, int worker, weft_str_t prefix) {
-  *c = (weft_lane_copier_t){.l = l, .places = places, .worker = worker};
+weft_status_t *weft_placed_copier_init(weft_placed_copier_t *c, const weft_placed_graph_t *l,
+                                       weft_graph_t *to, const weft_ps_places_t *places, int worker,
+                                       weft_str_t prefix) {
+  *c = (weft_placed_copier_t){.l = l, .places = places, .worker = worker};
   WEFT_RETURN_IF_ERROR(weft_copier_init(&c->copier, l->g, to, prefix, WEFT_STR("")));
   c->reads = weft_arena_calloc(&c->copier.arena, (size_t)l->num_variables + 1, sizeof(*c->reads));
   if (c->reads != NULL) return NULL;
-  weft_lane_copier_deinit(c);
+  weft_placed_copier_deinit(c);
   return no_memory();
 }
 
-void weft_lane_copier_deinit(weft_lane_copier_t *c) {
+void weft_placed_copier_deinit(weft_placed_copier_t *c) {
   if (c->l != NULL) weft_copier_deinit(&c->copier);
-  *c = (weft_lane_copier_t){0};
+  *c = (weft_placed_copier_t){0};
 }
 
-weft_status_t *weft_lane_share_variables(weft_lane_copier_t *c, const weft_lane_copier_t *base) {
+weft_status_t *weft_placed_share_variables(weft_placed_copier_t *c, const weft_placed_copier_t *base) {
   for (int v = 0; v < c->l->num_variables; v++) {
     const weft_node_t *of = c->l->variables[v].node;
     WEFT_RETURN_IF_ERROR(weft_copier_set_node(&c->copier, of, base->copier.nodes[of->id]));
@@ -30,7 +31,7 @@ weft_status_t *weft_lane_share_variables(weft_lane_copier_t *c, const weft_lane_
   return NULL;
 }
 
-/* Devices are given node by node; a wish to be beside another node is not ours to keep. */
+/* Devices are assigned node by node, so colocation attributes are dropped. */
 static void forget_colocation(weft_node_t *n) {
   for (int i = 0; i < n->num_attrs; i++) {
     if (!weft_str_is(n->attrs[i].name, "_class")) continue;
@@ -40,7 +41,7 @@ static void forget_colocation(weft_node_t *n) {
   }
 }
 
-static weft_str_t device_of(const weft_lane_copier_t *c, const weft_node_t *n) {
+static weft_str_t device_of(const weft_placed_copier_t *c, const weft_node_t *n) {
   int server = c->l->server_of[n->id];
   if (server >= 0) return c->places->servers[server];
   return c->worker >= 0 ? c->places->workers[c->worker] : c->places->servers[0];
@@ -53,8 +54,10 @@ static bool reads_at_once(const weft_node_t *n) {
          (n->flags & WEFT_OP_READ) != 0;
 }
 
-/* A reference that is used as a value elsewhere is read where it lives, once, and after the gate. */
-static weft_status_t *read_reference(weft_lane_copier_t *c, const weft_node_t *variable, weft_node_t **out) {
+/* A reference that is used as a value on another device is read once on the variable's device, after the
+ * gate. */
+static weft_status_t *read_reference(weft_placed_copier_t *c, const weft_node_t *variable,
+                                     weft_node_t **out) {
   int v = c->l->variable_of[variable->id];
   if (c->reads[v] == NULL) {
     weft_emitter_t b = {.g = c->copier.to,
@@ -69,7 +72,7 @@ static weft_status_t *read_reference(weft_lane_copier_t *c, const weft_node_t *v
   return NULL;
 }
 
-static weft_status_t *read_references(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
+static weft_status_t *read_references(weft_placed_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_output_t from = n->inputs[i];
     weft_node_t *read = NULL;
@@ -82,31 +85,32 @@ static weft_status_t *read_references(weft_lane_copier_t *c, const weft_node_t *
   return NULL;
 }
 
-static weft_status_t *wait_at_gate(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
+static weft_status_t *wait_at_gate(weft_placed_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
   bool touches = false;
   for (int i = 0; i < n->num_inputs; i++) touches = touches || is_variable(n->inputs[i].node);
   if (!touches || c->gate == NULL || c->l->server_of[n->id] < 0) return NULL;
   return weft_graph_add_control(c->copier.to, c->gate, copy);
 }
 
-bool weft_lane_draws(const weft_lane_graph_t *l, const weft_node_t *n) {
+bool weft_placed_draws(const weft_placed_graph_t *l, const weft_node_t *n) {
   return weft_draws_from_stream(n) && l->in_step[n->id] && l->server_of[n->id] < 0;
 }
 
-/* With one seed for all, workers would draw the same numbers for other rows. */
-static weft_status_t *draw_own_numbers(const weft_lane_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
+/* With a common seed, workers would draw the same numbers for different rows. */
+static weft_status_t *draw_own_numbers(const weft_placed_copier_t *c, const weft_node_t *n,
+                                       weft_node_t *copy) {
   enum { APART = 1000003 };
-  if (c->worker <= 0 || !weft_lane_draws(c->l, n) || !weft_has_seed(n)) return NULL;
+  if (c->worker <= 0 || !weft_placed_draws(c->l, n) || !weft_has_seed(n)) return NULL;
   uint64_t seed2 = (uint64_t)weft_node_attr_int(n, "seed2", 0) + (uint64_t)c->worker * APART;
   const weft_attr_t own = {.kind = WEFT_ATTR_INT, .i = seed2 == 0 ? 1 : (int64_t)seed2};
   return weft_graph_set_attr(c->copier.to, copy, "seed2", &own);
 }
 
-weft_status_t *weft_lane_copy(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t **out) {
+weft_status_t *weft_placed_copy(weft_placed_copier_t *c, const weft_node_t *n, weft_node_t **out) {
   int v = c->caches && reads_at_once(n) ? c->l->variable_of[n->id] : -1;
   weft_node_t *copy = NULL;
   if (v >= 0 && c->reads[v] != NULL &&
-      c->copier.prefix.length > 0) { /* names that the graph did not give need not stay */
+      c->copier.prefix.length > 0) { /* only names that come from the source graph must be kept */
     *out = c->reads[v];
     return weft_copier_set_node(&c->copier, n, c->reads[v]);
   }
