@@ -10,15 +10,15 @@
 #include "graph/function.h"
 #include "rendezvous/rendezvous.h"
 
-typedef struct fed {
+typedef struct fed_value {
   weft_output_t from; /* in the full graph */
   weft_output_t by;   /* in the full graph: of a tensor connection; node NULL for a feed */
   weft_str_t name;
-  weft_node_t *recv; /* in the new graph */
-  struct fed *next;  /* of the same node */
-} fed_t;
+  weft_node_t *recv;      /* in the new graph */
+  struct fed_value *next; /* of the same node */
+} fed_value_t;
 
-typedef struct build {
+typedef struct client_graph_build {
   const weft_graph_t *full;
   const weft_signature_t *signature;
   const weft_session_device_t *client;
@@ -27,10 +27,10 @@ typedef struct build {
   bool *is_needed;      /* by id */
   const weft_node_t **stack;
   int top;
-  fed_t *feds; /* feeds, then connections */
+  fed_value_t *feds; /* feeds, then connections */
   int num_feds;
-  weft_map_t fed_nodes; /* node id of the full graph -> fed_t chain */
-} build_t;
+  weft_map_t fed_nodes; /* node id of the full graph -> fed_value_t chain */
+} client_graph_build_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a step's graph"); }
 
@@ -83,15 +83,15 @@ static weft_status_t *find_fetch(const weft_graph_t *full, weft_str_t text, weft
   return NULL;
 }
 
-static fed_t *fed_of(const build_t *b, weft_output_t o) {
+static fed_value_t *fed_of(const client_graph_build_t *b, weft_output_t o) {
   if (b->num_feds == 0) return NULL;
-  fed_t *f = weft_map_get_u64(&b->fed_nodes, (uint64_t)o.node->id);
+  fed_value_t *f = weft_map_get_u64(&b->fed_nodes, (uint64_t)o.node->id);
   while (f != NULL && f->from.index != o.index) f = f->next;
   return f;
 }
 
-static weft_status_t *add_fed(build_t *b, weft_str_t name, const weft_str_t *by) {
-  fed_t *f = &b->feds[b->num_feds];
+static weft_status_t *add_fed(client_graph_build_t *b, weft_str_t name, const weft_str_t *by) {
+  fed_value_t *f = &b->feds[b->num_feds];
   f->name = name;
   WEFT_RETURN_IF_ERROR(find_feed(b->full, name, &f->from));
   if (by != NULL) {
@@ -111,7 +111,7 @@ static weft_status_t *add_fed(build_t *b, weft_str_t name, const weft_str_t *by)
   return weft_map_put_u64(&b->fed_nodes, (uint64_t)f->from.node->id, f, NULL);
 }
 
-static weft_status_t *add_feds(build_t *b) {
+static weft_status_t *add_feds(client_graph_build_t *b) {
   const weft_signature_t *s = b->signature;
   b->feds = weft_calloc((size_t)s->num_feeds + (size_t)s->num_connections, sizeof *b->feds);
   if (b->feds == NULL) return no_memory();
@@ -124,14 +124,14 @@ static weft_status_t *add_feds(build_t *b) {
 
 /* ---- what is needed ---- */
 
-static void need(build_t *b, const weft_node_t *n) {
+static void need(client_graph_build_t *b, const weft_node_t *n) {
   if (b->is_needed[n->id]) return;
   b->is_needed[n->id] = true;
   b->stack[b->top++] = n; /* each node is pushed once: num_nodes is room enough */
 }
 
-static void need_output(build_t *b, weft_output_t o) {
-  fed_t *f = fed_of(b, o);
+static void need_output(client_graph_build_t *b, weft_output_t o) {
+  fed_value_t *f = fed_of(b, o);
   if (f == NULL) {
     need(b, o.node);
   } else if (f->by.node != NULL) {
@@ -141,11 +141,11 @@ static void need_output(build_t *b, weft_output_t o) {
 
 /* A node that waits for a fed placeholder waits for what replaces it: the placeholder never runs. NULL: not a
  * fed placeholder. */
-static fed_t *fed_placeholder(const build_t *b, weft_node_t *n) {
+static fed_value_t *fed_placeholder(const client_graph_build_t *b, weft_node_t *n) {
   return (n->flags & WEFT_OP_PLACEHOLDER) == 0 ? NULL : fed_of(b, (weft_output_t){n, 0});
 }
 
-static void need_control(build_t *b, weft_node_t *n) {
+static void need_control(client_graph_build_t *b, weft_node_t *n) {
   if (fed_placeholder(b, n) == NULL) {
     need(b, n);
   } else {
@@ -154,7 +154,7 @@ static void need_control(build_t *b, weft_node_t *n) {
 }
 
 /* All that are missing are named at once. */
-static weft_status_t *need_targets(build_t *b) {
+static weft_status_t *need_targets(client_graph_build_t *b) {
   weft_strbuf_t missing = WEFT_STRBUF_INIT;
   const weft_signature_t *s = b->signature;
   for (int i = 0; i < s->num_targets; i++) {
@@ -174,7 +174,7 @@ static weft_status_t *need_targets(build_t *b) {
   return status;
 }
 
-static weft_status_t *mark(build_t *b) {
+static weft_status_t *mark(client_graph_build_t *b) {
   const weft_signature_t *s = b->signature;
   for (int i = 0; i < s->num_fetches; i++) {
     weft_output_t from;
@@ -201,8 +201,8 @@ void weft_client_key(weft_strbuf_t *out, const weft_session_device_t *client, we
 }
 
 /* Adds "_recv_<node>_<index>" or "_send_<node>_<index>". */
-static weft_status_t *add_transfer(build_t *b, const char *op, const char *prefix, weft_str_t tensor,
-                                   weft_output_t o, int dtype, const weft_output_t *input,
+static weft_status_t *add_transfer(client_graph_build_t *b, const char *op, const char *prefix,
+                                   weft_str_t tensor, weft_output_t o, int dtype, const weft_output_t *input,
                                    weft_node_t **out) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "%s%.*s_%d", prefix, WEFT_STR_ARGS(o.node->name), o.index);
@@ -232,7 +232,7 @@ static weft_status_t *add_transfer(build_t *b, const char *op, const char *prefi
   return NULL;
 }
 
-static weft_status_t *clone_needed(build_t *b) {
+static weft_status_t *clone_needed(client_graph_build_t *b) {
   WEFT_RETURN_IF_ERROR(weft_graph_create(&b->g));
   weft_function_library_release(b->g->library);
   b->g->library = weft_function_library_retain(b->full->library);
@@ -245,7 +245,7 @@ static weft_status_t *clone_needed(build_t *b) {
     if (b->is_needed[i]) WEFT_RETURN_IF_ERROR(weft_graph_clone_node(b->g, b->full->nodes[i], &b->clones[i]));
   }
   for (int i = 0; i < b->num_feds; i++) {
-    fed_t *f = &b->feds[i];
+    fed_value_t *f = &b->feds[i];
     if (f->by.node != NULL) continue;
     int dtype = weft_dtype_base(f->from.node->output_types[f->from.index]);
     WEFT_RETURN_IF_ERROR(add_transfer(b, "_Recv", "_recv_", f->name, f->from, dtype, NULL, &f->recv));
@@ -253,15 +253,15 @@ static weft_status_t *clone_needed(build_t *b) {
   return NULL;
 }
 
-static weft_output_t source(const build_t *b, weft_output_t o) {
-  fed_t *f = fed_of(b, o);
+static weft_output_t source(const client_graph_build_t *b, weft_output_t o) {
+  fed_value_t *f = fed_of(b, o);
   if (f == NULL) return (weft_output_t){b->clones[o.node->id], o.index};
   if (f->by.node == NULL) return (weft_output_t){f->recv, 0};
   return (weft_output_t){b->clones[f->by.node->id], f->by.index};
 }
 
 /* A feed is a value: a node that writes through a reference cannot be given one. */
-static weft_status_t *check_reference(const fed_t *f, const weft_node_t *n, int input) {
+static weft_status_t *check_reference(const fed_value_t *f, const weft_node_t *n, int input) {
   int want = n->input_types[input];
   if (!weft_dtype_is_ref(want)) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT,
@@ -271,9 +271,9 @@ static weft_status_t *check_reference(const fed_t *f, const weft_node_t *n, int 
 }
 
 /* A connection that brings another type than its consumer takes. */
-static weft_status_t *check_type(const build_t *b, const weft_node_t *n, int input) {
+static weft_status_t *check_type(const client_graph_build_t *b, const weft_node_t *n, int input) {
   weft_output_t from = n->inputs[input];
-  const fed_t *f = fed_of(b, from);
+  const fed_value_t *f = fed_of(b, from);
   if (f != NULL && f->by.node == NULL) return check_reference(f, n, input);
   if (f == NULL) return NULL;
   int got = weft_dtype_base(f->by.node->output_types[f->by.index]),
@@ -287,20 +287,20 @@ static weft_status_t *check_type(const build_t *b, const weft_node_t *n, int inp
 }
 
 /* A connection from behind what it feeds: no node could ever run. */
-static weft_status_t *check_cycles(const build_t *b) {
+static weft_status_t *check_cycles(const client_graph_build_t *b) {
   if (b->signature->num_connections == 0) return NULL;
   weft_node_t **order = NULL;
   weft_status_t *s = weft_graph_topological_order(b->g, &order);
   weft_free(order);
   if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
   weft_status_free(s);
-  const fed_t *f = &b->feds[b->signature->num_feeds];
+  const fed_value_t *f = &b->feds[b->signature->num_feeds];
   return WEFT_ERROR(INVALID_ARGUMENT,
                     "Requested Tensor connection between nodes \"%.*s\" and \"%.*s\" would create a cycle.",
                     WEFT_STR_ARGS(f->from.node->name), WEFT_STR_ARGS(f->by.node->name));
 }
 
-static weft_status_t *wire(build_t *b) {
+static weft_status_t *wire(client_graph_build_t *b) {
   for (int i = 0; i < b->full->num_nodes; i++) {
     const weft_node_t *n = b->full->nodes[i];
     weft_node_t *clone = b->clones[i];
@@ -334,7 +334,8 @@ weft_status_t *weft_client_graph_build(const weft_graph_t *full, const weft_sign
     return WEFT_ERROR(INVALID_ARGUMENT, "Must specify at least one target to fetch or execute.");
   }
   size_t n = (size_t)full->num_nodes + 1;
-  build_t b = {.full = full, .signature = signature, .client = client, .fed_nodes = WEFT_MAP_INIT};
+  client_graph_build_t b = {
+      .full = full, .signature = signature, .client = client, .fed_nodes = WEFT_MAP_INIT};
   b.clones = weft_calloc(n, sizeof(weft_node_t *));
   b.is_needed = weft_calloc(n, sizeof *b.is_needed);
   b.stack = weft_calloc(n, sizeof(weft_node_t *));
@@ -358,8 +359,8 @@ weft_status_t *weft_client_graph_build(const weft_graph_t *full, const weft_sign
 }
 
 /* Needs an output; a feed must have been fed. */
-static weft_status_t *need_fed(build_t *b, weft_output_t o, const bool *is_fed) {
-  const fed_t *f = fed_of(b, o);
+static weft_status_t *need_fed(client_graph_build_t *b, weft_output_t o, const bool *is_fed) {
+  const fed_value_t *f = fed_of(b, o);
   if (f != NULL && !is_fed[f - b->feds]) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Fetch %.*s can't be computed from the feeds that have been fed so far.",
@@ -373,7 +374,7 @@ weft_status_t *weft_client_graph_check_fetch(const weft_graph_t *full, weft_str_
                                              const weft_str_t *feeds, const bool *is_fed, int num_feeds) {
   size_t n = (size_t)full->num_nodes + 1;
   weft_signature_t signature = {.feeds = feeds, .num_feeds = num_feeds};
-  build_t b = {.full = full, .signature = &signature, .fed_nodes = WEFT_MAP_INIT};
+  client_graph_build_t b = {.full = full, .signature = &signature, .fed_nodes = WEFT_MAP_INIT};
   b.is_needed = weft_calloc(n, sizeof *b.is_needed);
   b.stack = weft_calloc(n, sizeof(weft_node_t *));
   weft_output_t from = {NULL, 0};

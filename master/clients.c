@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 
-enum { MAX_ID = 200, MAX_PEER = 100, MAX_WHO = MAX_ID + MAX_PEER + 8 };
+enum { MAX_ID = 200, MAX_PEER = 100, MAX_DESCRIPTION = MAX_ID + MAX_PEER + 8 };
 
 typedef struct hold {
   weft_clients_t *clients;
@@ -140,10 +140,10 @@ static void check(void *arg) {
     if (one == NULL) c->has_timer = false;
     weft_mutex_unlock(&c->mu);
     if (one == NULL) break;
-    char who[MAX_WHO], why[sizeof who + 100], since[WEFT_CLOCK_TEXT];
-    describe(one, who, sizeof who);
+    char client[MAX_DESCRIPTION], why[sizeof client + 100], since[WEFT_CLOCK_TEXT];
+    describe(one, client, sizeof client);
     weft_clock_print(one->away_since_micros, since);
-    snprintf(why, sizeof why, "its client, %s, is gone since %s", who, since);
+    snprintf(why, sizeof why, "its client, %s, is gone since %s", client, since);
     c->fn(c->arg, weft_str(one->id), why);
     weft_free(one);
   }
@@ -161,7 +161,7 @@ static void end_hold(hold_t *h, weft_status_t *why) {
 
 /* Takes the hold out of its client, which is away from now on, or forgotten if it has no sessions. False:
  * another did. */
-static bool let_go(hold_t *h, char *who, size_t size, int *num_sessions) {
+static bool let_go(hold_t *h, char *client, size_t size, int *num_sessions) {
   weft_clients_t *c = h->clients;
   client_t *forgotten = NULL;
   weft_mutex_lock(&c->mu);
@@ -173,7 +173,7 @@ static bool let_go(hold_t *h, char *who, size_t size, int *num_sessions) {
     one->away_since_ns = weft_clock_ns();
     one->away_since_micros = weft_clock_micros();
     *num_sessions = one->num_sessions;
-    describe(one, who, size);
+    describe(one, client, size);
     if (one->num_sessions == 0) forgotten = weft_map_remove(&c->by_id, weft_str(one->id));
   }
   weft_mutex_unlock(&c->mu);
@@ -185,11 +185,11 @@ static bool let_go(hold_t *h, char *who, size_t size, int *num_sessions) {
 static void broken(void *arg) {
   hold_t *h = arg;
   weft_clients_t *c = h->clients;
-  char who[MAX_WHO];
+  char client[MAX_DESCRIPTION];
   int num_sessions = 0;
-  if (!let_go(h, who, sizeof who, &num_sessions)) return;
+  if (!let_go(h, client, sizeof client, &num_sessions)) return;
   if (num_sessions > 0) {
-    weft_log(WEFT_LOG_WARNING, "the connection of client %s is lost, which has %d session%s", who,
+    weft_log(WEFT_LOG_WARNING, "lost the connection of client %s, which has %d session%s", client,
              num_sessions, num_sessions == 1 ? "" : "s");
     add_timer(c);
   }

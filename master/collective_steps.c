@@ -8,7 +8,7 @@
 #define ID_BITS ((INT64_C(1) << 56) - 1)
 
 typedef struct graph_steps {
-  int64_t first, next; /* what the leader said, and where we are; 0: not asked yet */
+  int64_t first, next; /* the leader's id, and this master's position; 0: not requested yet */
   bool is_doubtful;    /* a step has failed since the leader was asked */
 } graph_steps_t;
 
@@ -66,15 +66,15 @@ static void learn(graph_steps_t *g, int64_t id) {
   g->is_doubtful = false;
 }
 
-typedef struct question {
+typedef struct step_id_query {
   weft_collective_steps_t *steps;
   int64_t key;
   weft_step_id_fn *fn;
   void *arg;
-} question_t;
+} step_id_query_t;
 
 static void answered(void *arg, weft_status_t *status, const int64_t *ids) {
-  question_t *q = arg;
+  step_id_query_t *q = arg;
   weft_collective_steps_t *s = q->steps;
   graph_steps_t *fresh = status == NULL ? weft_calloc(1, sizeof *fresh) : NULL, *g = NULL;
   int64_t id = 0;
@@ -102,7 +102,7 @@ void weft_collective_steps_next(weft_collective_steps_t *s, int64_t key, weft_st
     return;
   }
   weft_worker_client_t *leader = s->cache->find(s->cache, weft_str(s->leader));
-  question_t *q = leader == NULL ? NULL : weft_calloc(1, sizeof *q);
+  step_id_query_t *q = leader == NULL ? NULL : weft_calloc(1, sizeof *q);
   if (q == NULL) {
     fn(arg,
        leader == NULL
@@ -110,7 +110,7 @@ void weft_collective_steps_next(weft_collective_steps_t *s, int64_t key, weft_st
            : WEFT_NO_MEMORY("a collective graph"),
        0);
   } else {
-    *q = (question_t){s, key, fn, arg};
+    *q = (step_id_query_t){s, key, fn, arg};
     leader->ops->get_step_sequence(leader, &key, 1, answered, q);
   }
   weft_worker_client_release(leader);

@@ -1,9 +1,8 @@
 /* master/collective_steps.h - the step ids of collective graphs, as a master gives them to its steps.
  *
- * Clients that know nothing of each other run one collective graph, each through its
- * own master. Their steps must have one id, or their members would never meet. The
- * cluster's leader draws the first; every master asks it once and counts on, one for each
- * step that is over (reference strategies R2, protocol 3.5).
+ * Independent clients run one collective graph, each through its own master. Their steps must have the same
+ * id, or their members would not match. The cluster's leader draws the first; every master asks it once and
+ * counts on, one for each step that is over (reference strategies R2, protocol 3.5).
  */
 #ifndef WEFT_MASTER_COLLECTIVE_STEPS_H_
 #define WEFT_MASTER_COLLECTIVE_STEPS_H_
@@ -26,7 +25,7 @@ typedef void weft_step_id_fn(void *arg, weft_status_t *status, int64_t step_id);
  * once, or when the leader has answered. Errors: what the leader's call says; RESOURCE_EXHAUSTED. */
 void weft_collective_steps_next(weft_collective_steps_t *s, int64_t key, weft_step_id_fn *fn, void *arg);
 /* The step is over. After a failure the leader is asked again before the next one: it may have been
- * restarted, or others may be further on. */
+ * restarted, or other clients may be at a later step. */
 void weft_collective_steps_retire(weft_collective_steps_t *s, int64_t key, int64_t step_id, bool has_failed);
 
 #endif /* WEFT_MASTER_COLLECTIVE_STEPS_H_ */

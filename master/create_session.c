@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "protos/wire.h"
 
-typedef struct creation {
+typedef struct session_creation {
   weft_create_options_t o;
   weft_create_session_t request; /* lent */
   weft_master_session_t *session;
@@ -19,9 +19,9 @@ typedef struct creation {
   atomic_int left;
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu */
-} creation_t;
+} session_creation_t;
 
-static void finish(creation_t *c, weft_status_t *status) {
+static void finish(session_creation_t *c, weft_status_t *status) {
   if (c->is_linked) weft_canceller_deregister(c->call, c->call_token);
   if (status != NULL) {
     weft_master_session_release(c->session);
@@ -40,7 +40,7 @@ static void nothing(void *arg, weft_status_t *status) {
 }
 
 static void worker_ready(void *arg, weft_status_t *status) {
-  creation_t *c = arg;
+  session_creation_t *c = arg;
   weft_mutex_lock(&c->mu);
   bool first = c->status == NULL;
   if (first) c->status = status;
@@ -69,7 +69,7 @@ static void put_server_def(weft_str_t cluster_def, weft_str_t task, weft_strbuf_
   weft_status_free(s);
 }
 
-static void create_on_workers(creation_t *c) {
+static void create_on_workers(session_creation_t *c) {
   weft_master_session_t *s = c->session;
   bool has_cluster = s->cluster.cache != NULL;
   weft_worker_session_spec_t spec = {
@@ -94,7 +94,7 @@ static void create_on_workers(creation_t *c) {
 }
 
 /* Device filters apply to devices as well as to tasks; the master's own always take part. */
-static weft_status_t *take_devices(creation_t *c, weft_device_set_t *found) {
+static weft_status_t *take_devices(session_creation_t *c, weft_device_set_t *found) {
   weft_master_session_t *s = c->session;
   s->devices = *found;
   *found = (weft_device_set_t){.list = {.arena = WEFT_ARENA_INIT}};
@@ -109,7 +109,7 @@ static weft_status_t *take_devices(creation_t *c, weft_device_set_t *found) {
 }
 
 static void got_devices(void *arg, weft_status_t *status, weft_device_set_t *devices) {
-  creation_t *c = arg;
+  session_creation_t *c = arg;
   if (status == NULL) status = take_devices(c, devices);
   if (status == NULL) status = weft_master_session_load(c->session, c->request.graph_def);
   if (status != NULL) {
@@ -133,7 +133,7 @@ bool weft_takes_part(const weft_session_config_t *config, weft_str_t name, weft_
   return yes;
 }
 
-static weft_status_t *find_workers(creation_t *c) {
+static weft_status_t *find_workers(session_creation_t *c) {
   weft_master_session_t *s = c->session;
   int n = 0;
   const weft_str_t *tasks = c->o.cache->tasks(c->o.cache, &n);
@@ -148,9 +148,9 @@ static weft_status_t *find_workers(creation_t *c) {
   return NULL;
 }
 
-static void caller_gone(void *arg) { weft_canceller_cancel(((creation_t *)arg)->canceller); }
+static void caller_gone(void *arg) { weft_canceller_cancel(((session_creation_t *)arg)->canceller); }
 
-static weft_status_t *prepare(creation_t *c) {
+static weft_status_t *prepare(session_creation_t *c) {
   WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.supports, c->o.timer, c->request.config, &c->session));
   if (c->request.client.length > 0)
     c->session->client = weft_arena_str(&c->session->arena, c->request.client);
@@ -174,7 +174,7 @@ static weft_status_t *prepare(creation_t *c) {
 
 void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r,
                                weft_canceller_t *call, weft_created_fn *fn, void *arg) {
-  creation_t *c = weft_calloc(1, sizeof *c);
+  session_creation_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) {
     fn(arg, WEFT_NO_MEMORY("a session"), NULL);
     return;
@@ -195,7 +195,7 @@ void weft_create_session_start(const weft_create_options_t *o, const weft_create
     if (!c->is_linked) weft_canceller_cancel(c->canceller);
   }
   const weft_discover_options_t discover = {
-      .timer = c->o.timer, .cache = c->o.cache, .patience_ms = c->o.patience_ms};
+      .timer = c->o.timer, .cache = c->o.cache, .discovery_timeout_ms = c->o.discovery_timeout_ms};
   weft_discover_devices(c->session->workers, c->session->num_workers, &discover, c->canceller, got_devices,
                         c);
 }

@@ -22,8 +22,8 @@ typedef struct weft_create_options {
   bool is_direct; /* see weft_master_options_t */
   weft_collective_steps_t *collective_steps;
   weft_timer_t *timer;
-  int64_t patience_ms;    /* see weft_discover_options_t */
-  weft_canceller_t *stop; /* of the master; also ends the waiting */
+  int64_t discovery_timeout_ms; /* see weft_discover_options_t */
+  weft_canceller_t *stop;       /* of the master; also ends the waiting */
 } weft_create_options_t;
 
 /* Does a task, or a device, take part under a configuration's device_filters? The master's own always does.
@@ -35,11 +35,11 @@ void weft_create_session_start(const weft_create_options_t *o, const weft_create
                                weft_canceller_t *c, weft_created_fn *fn, void *arg);
 
 /* How long tasks may take to answer, where nothing is known of them. */
-enum { WEFT_CREATE_PATIENCE_MS = 60000 };
+enum { WEFT_DISCOVERY_TIMEOUT_MS = 60000 };
 typedef struct weft_discover_options {
-  weft_timer_t *timer;        /* borrowed, as the cache */
-  weft_worker_cache_t *cache; /* says which tasks are lost; NULL: nothing does */
-  int64_t patience_ms;        /* 0: WEFT_CREATE_PATIENCE_MS */
+  weft_timer_t *timer;          /* borrowed, as the cache */
+  weft_worker_cache_t *cache;   /* says which tasks are lost; NULL: nothing does */
+  int64_t discovery_timeout_ms; /* 0: WEFT_DISCOVERY_TIMEOUT_MS */
 } weft_discover_options_t;
 
 /* Asks each of `n` workers for its devices; fn when all have answered. Logs every 10 s which have not.

@@ -26,12 +26,12 @@ typedef struct weft_device_set {
   const weft_session_device_t *client; /* the master's own CPU:0: feeds and fetches live there */
 } weft_device_set_t;
 
-/* Adds what a worker reported. Names that are not full are refused. A device whose name is of another task
- * than the one we asked, `task`, gets that task's name: in a session's own cluster a worker has another name
- * than at its start. */
+/* Adds what a worker reported. Names that are not full are refused. A device that is named after another task
+ * than `task`, which reported it, gets the name of `task`: in a session's own cluster a worker has another
+ * name than at its start. */
 WEFT_MUST_CHECK weft_status_t *weft_device_set_add(weft_device_set_t *s, weft_str_t task,
                                                    const weft_device_list_t *reported);
-/* Sorts and indexes. `master_task` tells what is local. Errors: INTERNAL if the master's task has no CPU. */
+/* Sorts and indexes. Devices of `master_task` are local. Errors: INTERNAL if the master's task has no CPU. */
 WEFT_MUST_CHECK weft_status_t *weft_device_set_finish(weft_device_set_t *s, weft_str_t master_task);
 void weft_device_set_deinit(weft_device_set_t *s);
 const weft_session_device_t *weft_device_set_find(const weft_device_set_t *s,

@@ -17,11 +17,11 @@ enum { TICK_MS = 250 };
 
 typedef struct discovery discovery_t;
 
-typedef struct question {
+typedef struct discovery_query {
   discovery_t *discovery;
   weft_str_t task; /* the worker that was asked; lent by it */
   atomic_bool is_answered;
-} question_t;
+} discovery_query_t;
 
 struct discovery {
   weft_mutex_t mu;
@@ -36,7 +36,7 @@ struct discovery {
   bool is_over;  /* guarded by mu */
   weft_discovered_fn *fn;
   void *arg;
-  question_t questions[]; /* one per worker */
+  discovery_query_t questions[]; /* one per worker */
 };
 
 /* ---- those that do not answer ---- */
@@ -69,7 +69,7 @@ static weft_status_t *too_late(const discovery_t *d) {
   }
   return WEFT_ERROR(UNAVAILABLE, "No answer from %s for %lld s; start %s, then the session",
                     names.n == 0 ? "a task" : weft_name_list_text(&names),
-                    (long long)(d->o.patience_ms / 1000), names.n == 1 ? "it" : "them");
+                    (long long)(d->o.discovery_timeout_ms / 1000), names.n == 1 ? "it" : "them");
 }
 
 /* Why the discovery ends now, or NULL. */
@@ -86,7 +86,7 @@ static weft_status_t *give_up(discovery_t *d) {
       weft_log(WEFT_LOG_INFO, "CreateSession still waiting for response from worker: %.*s",
                WEFT_STR_ARGS(d->questions[i].task));
   }
-  return now - d->began_ns < d->o.patience_ms * INT64_C(1000000) ? NULL : too_late(d);
+  return now - d->began_ns < d->o.discovery_timeout_ms * INT64_C(1000000) ? NULL : too_late(d);
 }
 
 static void look(void *arg) {
@@ -119,7 +119,7 @@ static void drop(discovery_t *d) {
 }
 
 static void got_status(void *arg, weft_status_t *status, const weft_device_list_t *reported) {
-  question_t *q = arg;
+  discovery_query_t *q = arg;
   discovery_t *d = q->discovery;
   atomic_store(&q->is_answered, true);
   weft_mutex_lock(&d->mu);
@@ -133,7 +133,7 @@ static void got_status(void *arg, weft_status_t *status, const weft_device_list_
 
 void weft_discover_devices(weft_worker_client_t *const *workers, int n, const weft_discover_options_t *o,
                            weft_canceller_t *c, weft_discovered_fn *fn, void *arg) {
-  discovery_t *d = weft_calloc(1, sizeof *d + (size_t)n * sizeof(question_t));
+  discovery_t *d = weft_calloc(1, sizeof *d + (size_t)n * sizeof(discovery_query_t));
   weft_canceller_t *canceller = d == NULL ? NULL : weft_canceller_create(c);
   if (canceller == NULL) {
     weft_free(d);
@@ -145,7 +145,7 @@ void weft_discover_devices(weft_worker_client_t *const *workers, int n, const we
   d->fn = fn;
   d->arg = arg;
   d->o = *o;
-  if (d->o.patience_ms <= 0) d->o.patience_ms = WEFT_CREATE_PATIENCE_MS;
+  if (d->o.discovery_timeout_ms <= 0) d->o.discovery_timeout_ms = WEFT_DISCOVERY_TIMEOUT_MS;
   d->canceller = canceller;
   d->began_ns = d->logged_ns = weft_clock_ns();
   d->num_questions = n;

@@ -23,7 +23,7 @@ struct weft_master {
   weft_worker_cache_t *cache;
   weft_cluster_maker_t *clusters;
   weft_kernel_support_fn *supports;
-  int64_t patience_ms;
+  int64_t discovery_timeout_ms;
   bool is_direct;
   weft_collective_steps_t *collective_steps;
   weft_ended_sessions_t *ended;
@@ -37,12 +37,14 @@ struct weft_master {
   bool stopped;        /* guarded by mu */
 };
 
-typedef struct local_client {
+typedef struct local_master_client {
   weft_master_client_t base;
   weft_master_t *master; /* borrowed */
-} local_client_t;
+} local_master_client_t;
 
-static weft_master_t *master_of(weft_master_client_t *c) { return ((local_client_t *)(void *)c)->master; }
+static weft_master_t *master_of(weft_master_client_t *c) {
+  return ((local_master_client_t *)(void *)c)->master;
+}
 
 static weft_status_t *unknown_session(weft_master_t *m, weft_str_t handle) {
   return weft_ended_sessions_error(m->ended, WEFT_ABORTED, handle, "");
@@ -76,12 +78,12 @@ static weft_status_t *stopping(weft_master_t *m) {
 
 /* ---- CreateSession, ExtendSession ---- */
 
-typedef struct creation {
+typedef struct pending_creation {
   weft_master_t *master;
   weft_session_fn *fn;
   void *arg;
   weft_canceller_t *call; /* retained */
-} creation_t;
+} pending_creation_t;
 
 /* Makes the session one of the table. */
 static weft_status_t *add_session(weft_master_t *m, weft_master_session_t *s) {
@@ -116,7 +118,7 @@ static void dropped(void *arg, weft_status_t *status) {
 }
 
 static void created(void *arg, weft_status_t *status, weft_master_session_t *s) {
-  creation_t *c = arg;
+  pending_creation_t *c = arg;
   weft_master_t *m = c->master;
   if (status == NULL) {
     if (weft_canceller_is_cancelled(c->call))
@@ -135,13 +137,13 @@ static void created(void *arg, weft_status_t *status, weft_master_session_t *s) 
 static void create_session(weft_master_client_t *client, const weft_create_session_t *r,
                            weft_canceller_t *canceller, weft_session_fn *fn, void *arg) {
   weft_master_t *m = master_of(client);
-  creation_t *c = weft_calloc(1, sizeof *c);
+  pending_creation_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL || !begin(m)) {
     weft_free(c);
     fn(arg, c == NULL ? WEFT_NO_MEMORY("a session") : stopping(m), WEFT_STR(""), 0);
     return;
   }
-  *c = (creation_t){m, fn, arg, weft_canceller_retain(canceller)};
+  *c = (pending_creation_t){m, fn, arg, weft_canceller_retain(canceller)};
   weft_create_options_t o = {.task = m->task,
                              .cache = m->cache,
                              .clusters = m->clusters,
@@ -149,7 +151,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
                              .is_direct = m->is_direct,
                              .collective_steps = m->collective_steps,
                              .timer = m->timer,
-                             .patience_ms = m->patience_ms,
+                             .discovery_timeout_ms = m->discovery_timeout_ms,
                              .stop = m->stop};
   weft_create_session_start(&o, r, canceller, created, c);
 }
@@ -167,9 +169,9 @@ static void extend_session(weft_master_client_t *client, const weft_extend_sessi
 
 /* ---- steps ---- */
 
-static void run_prepared(weft_master_session_t *s, weft_prepared_t *p, weft_tensor_t *const *feeds,
-                         const weft_named_tensor_t *named, const weft_run_options_msg_t *options,
-                         weft_canceller_t *c, weft_run_step_fn *fn, void *arg) {
+static void run_plan(weft_master_session_t *s, weft_step_plan_t *p, weft_tensor_t *const *feeds,
+                     const weft_named_tensor_t *named, const weft_run_options_msg_t *options,
+                     weft_canceller_t *c, weft_run_step_fn *fn, void *arg) {
   enum { ON_STACK = 16 };
   weft_named_tensor_t few[ON_STACK], *sends = few;
   weft_status_t *status = NULL;
@@ -183,7 +185,7 @@ static void run_prepared(weft_master_session_t *s, weft_prepared_t *p, weft_tens
     for (int i = 0; i < p->num_feeds; i++) {
       sends[i] = (weft_named_tensor_t){p->feed_keys[i], named != NULL ? named[i].tensor : feeds[i]};
     }
-    weft_step_request_t request = {.prepared = p,
+    weft_step_request_t request = {.plan = p,
                                    .sends = sends,
                                    .num_sends = p->num_feeds,
                                    .recv_keys = p->fetch_keys,
@@ -209,7 +211,7 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
     return;
   }
   weft_str_t few[ON_STACK], *feeds = few;
-  weft_prepared_t *p = NULL;
+  weft_step_plan_t *p = NULL;
   weft_status_t *status = NULL;
   if (r->num_feeds > ON_STACK && (feeds = weft_calloc((size_t)r->num_feeds, sizeof *feeds)) == NULL) {
     status = WEFT_NO_MEMORY("a step");
@@ -222,17 +224,17 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
                                   .num_feeds = r->num_feeds,
                                   .num_fetches = r->num_fetches,
                                   .num_targets = r->num_targets};
-    status = weft_master_session_prepare(s, &signature, false, &p);
+    status = weft_master_session_plan(s, &signature, false, &p);
   }
   if (status != NULL) {
     fn(arg, status, NULL);
   } else {
     weft_run_options_msg_t options = r->options;
     if (options.timeout_ms <= 0) options.timeout_ms = s->config.operation_timeout_ms;
-    run_prepared(s, p, NULL, r->feeds, &options, c, fn, arg);
+    run_plan(s, p, NULL, r->feeds, &options, c, fn, arg);
   }
   if (feeds != few) weft_free(feeds);
-  weft_prepared_release(p);
+  weft_step_plan_release(p);
   weft_master_session_release(s);
 }
 
@@ -251,7 +253,7 @@ static void partial_run_setup(weft_master_client_t *client, const weft_partial_r
 
 typedef struct making {
   weft_master_session_t *session;
-  weft_prepared_t *prepared;
+  weft_step_plan_t *plan;
   weft_number_fn *fn;
   void *arg;
 } making_t;
@@ -263,13 +265,13 @@ static void made(void *arg, weft_status_t *status) {
   if (status == NULL) {
     weft_mutex_lock(&s->mu);
     handle = s->next_callable;
-    status = weft_map_put_u64(&s->callables, (uint64_t)handle, k->prepared, NULL);
+    status = weft_map_put_u64(&s->callables, (uint64_t)handle, k->plan, NULL);
     if (status == NULL) s->next_callable++;
     weft_mutex_unlock(&s->mu);
-    if (status == NULL) weft_prepared_retain(k->prepared); /* the table's */
+    if (status == NULL) weft_step_plan_retain(k->plan); /* the table's */
   }
   k->fn(k->arg, status, handle);
-  weft_prepared_release(k->prepared);
+  weft_step_plan_release(k->plan);
   weft_master_session_release(s);
   weft_free(k);
 }
@@ -277,7 +279,7 @@ static void made(void *arg, weft_status_t *status) {
 static void make_callable(weft_master_client_t *client, const weft_make_callable_t *r, weft_canceller_t *c,
                           weft_number_fn *fn, void *arg) {
   weft_master_session_t *s = find(master_of(client), r->session);
-  weft_prepared_t *p = NULL;
+  weft_step_plan_t *p = NULL;
   weft_status_t *status = s == NULL ? unknown_session(master_of(client), r->session) : NULL;
   if (status == NULL && r->has_device_options) {
     status = WEFT_ERROR(UNIMPLEMENTED,
@@ -295,13 +297,13 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
                                   .connections_from = r->connections_from,
                                   .connections_to = r->connections_to,
                                   .num_connections = r->num_connections};
-    status = weft_master_session_prepare_alone(s, &signature, &p);
+    status = weft_master_session_plan_callable(s, &signature, &p);
   }
   making_t *k = status != NULL ? NULL : weft_calloc(1, sizeof *k);
   if (status == NULL && k == NULL) status = WEFT_NO_MEMORY("a callable");
   if (status != NULL) {
     fn(arg, status, 0);
-    weft_prepared_release(p);
+    weft_step_plan_release(p);
     weft_master_session_release(s);
     return;
   }
@@ -310,7 +312,7 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
   p->output_partition_graphs = r->options.output_partition_graphs;
   p->collective_graph_key = r->options.collective_graph_key;
   *k = (making_t){s, p, fn, arg};
-  weft_prepared_wait(p, c, made, k);
+  weft_step_plan_wait(p, c, made, k);
 }
 
 static weft_status_t *unknown_callable(int64_t handle) {
@@ -325,7 +327,7 @@ static void run_callable(weft_master_client_t *client, const weft_run_callable_t
     return;
   }
   weft_mutex_lock(&s->mu);
-  weft_prepared_t *p = weft_prepared_retain(weft_map_get_u64(&s->callables, (uint64_t)r->handle));
+  weft_step_plan_t *p = weft_step_plan_retain(weft_map_get_u64(&s->callables, (uint64_t)r->handle));
   weft_mutex_unlock(&s->mu);
   weft_status_t *status = NULL;
   if (p == NULL) {
@@ -342,16 +344,16 @@ static void run_callable(weft_master_client_t *client, const weft_run_callable_t
         .output_partition_graphs = p->output_partition_graphs,
         .collective_graph_key = p->collective_graph_key,
         .timeout_ms = p->timeout_ms > 0 ? p->timeout_ms : s->config.operation_timeout_ms};
-    run_prepared(s, p, r->feeds, NULL, &options, c, fn, arg);
+    run_plan(s, p, r->feeds, NULL, &options, c, fn, arg);
   }
-  weft_prepared_release(p);
+  weft_step_plan_release(p);
   weft_master_session_release(s);
 }
 
 static void release_callable(weft_master_client_t *client, weft_str_t session, int64_t handle,
                              weft_done_fn *fn, void *arg) {
   weft_master_session_t *s = find(master_of(client), session);
-  weft_prepared_t *p = NULL;
+  weft_step_plan_t *p = NULL;
   if (s != NULL) {
     weft_mutex_lock(&s->mu);
     p = weft_map_remove_u64(&s->callables, (uint64_t)handle);
@@ -359,7 +361,7 @@ static void release_callable(weft_master_client_t *client, weft_str_t session, i
     if (p != NULL) atomic_store(&p->is_dropped, true);
   }
   weft_status_t *status = s == NULL ? unknown_session(master_of(client), session) : NULL;
-  weft_prepared_release(p);
+  weft_step_plan_release(p);
   weft_master_session_release(s);
   fn(arg, status);
 }
@@ -371,7 +373,8 @@ static weft_master_session_t *take(weft_master_t *m, weft_str_t handle, const ch
   weft_mutex_lock(&m->mu);
   bool is_there = weft_map_get(&m->sessions, handle) != NULL;
   weft_mutex_unlock(&m->mu);
-  if (is_there) weft_ended_sessions_add(m->ended, handle, why); /* first: a call in between is told, too */
+  if (is_there)
+    weft_ended_sessions_add(m->ended, handle, why); /* first: so that a call in between gets it, too */
   weft_mutex_lock(&m->mu);
   weft_master_session_t *s = weft_map_remove(&m->sessions, handle);
   weft_mutex_unlock(&m->mu);
@@ -475,7 +478,7 @@ static void list_all(weft_master_t *m, weft_canceller_t *c, weft_devices_fn *fn,
     l->n += workers[l->n] != NULL;
   }
   const weft_discover_options_t discover = {
-      .timer = m->timer, .cache = m->cache, .patience_ms = m->patience_ms};
+      .timer = m->timer, .cache = m->cache, .discovery_timeout_ms = m->discovery_timeout_ms};
   weft_discover_devices(workers, l->n, &discover, c, listed, l);
 }
 
@@ -659,7 +662,7 @@ static const weft_master_client_ops_t client_ops = {
 };
 
 weft_status_t *weft_local_master_client_create(weft_master_t *m, weft_master_client_t **out) {
-  local_client_t *c = weft_calloc(1, sizeof *c);
+  local_master_client_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_NO_MEMORY("a master client");
   c->base.ops = &client_ops;
   c->base.task = m->task;
@@ -677,7 +680,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   m->cache = o->cache;
   m->clusters = o->clusters;
   m->supports = o->supports;
-  m->patience_ms = o->patience_ms;
+  m->discovery_timeout_ms = o->discovery_timeout_ms;
   m->is_direct = o->is_direct;
   m->stop = weft_canceller_create(NULL);
   char *task = weft_strndup(o->task.data, o->task.length);
@@ -708,7 +711,7 @@ void weft_master_stop(weft_master_t *m) {
   snprintf(what, sizeof what, "The task %.*s, the master of this session, was shut down",
            WEFT_STR_ARGS(m->task));
   weft_status_t *why =
-      WEFT_ERROR(ABORTED, "%s", what); /* not UNAVAILABLE: it makes no sense to ask again with that session */
+      WEFT_ERROR(ABORTED, "%s", what); /* not UNAVAILABLE: a retry with that session cannot succeed */
   for (weft_master_session_t *s; (s = take_any(m, what)) != NULL;) {
     weft_mutex_lock(&m->mu);
     m->busy++;

@@ -11,8 +11,8 @@
 
 typedef struct weft_master weft_master_t; /* Thread-safe. */
 
-/* Which device types have a kernel for this node? The master has no kernels of its own: the server asks for
- * it. Bit i: the i-th driver of weft_device_drivers(). */
+/* Which device types have a kernel for this node? The master has no kernels of its own: the server provides
+ * the function. Bit i: the i-th driver of weft_device_drivers(). */
 typedef uint32_t weft_kernel_support_fn(const weft_node_t *node);
 
 typedef struct weft_master_options {
@@ -22,11 +22,11 @@ typedef struct weft_master_options {
   weft_kernel_support_fn *supports;
   weft_str_t collective_leader; /* the task that draws step ids of collective graphs; copied; empty: the
                                    master's own */
-  int64_t
-      patience_ms; /* how long a session's creation waits for tasks of which nothing is known; 0: a minute */
+  int64_t discovery_timeout_ms; /* how long a session's creation waits for tasks of which nothing is known; 0:
+                                   a minute */
   int64_t client_grace_ms; /* how long a session waits for its client to come back; 0: a minute; below 0: for
                               ever */
-  bool is_direct; /* serves its own process alone: failures are not told with the task they are from */
+  bool is_direct;          /* serves its own process alone: failures do not name a task */
 } weft_master_options_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t **out);

@@ -39,19 +39,19 @@ static void set_up(void *arg, weft_status_t *status) {
   weft_free(u);
 }
 
-static weft_status_t *create(weft_master_session_t *s, weft_prepared_t *prepared, weft_partial_step_t **out) {
+static weft_status_t *create(weft_master_session_t *s, weft_step_plan_t *plan, weft_partial_step_t **out) {
   weft_partial_step_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return no_memory();
   atomic_init(&p->refs, 1);
   weft_mutex_init(&p->mu);
   p->session = s;
-  p->prepared = weft_prepared_retain(prepared);
+  p->plan = weft_step_plan_retain(plan);
   p->graph = weft_master_session_graph(s);
   p->canceller = weft_canceller_create(s->canceller);
   p->step_id = weft_step_new_id();
-  p->is_fed = weft_calloc((size_t)prepared->num_feeds + 1, sizeof *p->is_fed);
-  p->is_fetched = weft_calloc((size_t)prepared->num_fetches + 1, sizeof *p->is_fetched);
-  p->left = prepared->num_feeds + prepared->num_fetches;
+  p->is_fed = weft_calloc((size_t)plan->num_feeds + 1, sizeof *p->is_fed);
+  p->is_fetched = weft_calloc((size_t)plan->num_fetches + 1, sizeof *p->is_fetched);
+  p->left = plan->num_feeds + plan->num_fetches;
   weft_mutex_lock(&s->mu);
   int64_t number = s->next_partial++;
   weft_mutex_unlock(&s->mu);
@@ -78,10 +78,10 @@ void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_se
                                 .num_feeds = r->num_feeds,
                                 .num_fetches = r->num_fetches,
                                 .num_targets = r->num_targets};
-  weft_prepared_t *prepared = NULL;
+  weft_step_plan_t *plan = NULL;
   weft_partial_step_t *p = NULL;
-  weft_status_t *status = weft_master_session_prepare(s, &signature, true, &prepared);
-  if (status == NULL) status = create(s, prepared, &p);
+  weft_status_t *status = weft_master_session_plan(s, &signature, true, &plan);
+  if (status == NULL) status = create(s, plan, &p);
   setup_t *u = status != NULL ? NULL : weft_calloc(1, sizeof *u);
   if (status == NULL && u == NULL) status = no_memory();
   if (status != NULL) {
@@ -89,9 +89,9 @@ void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_se
     fn(arg, status, WEFT_STR(""));
   } else {
     *u = (setup_t){p, weft_master_session_retain(s), fn, arg};
-    weft_prepared_wait(prepared, c, set_up, u);
+    weft_step_plan_wait(plan, c, set_up, u);
   }
-  weft_prepared_release(prepared);
+  weft_step_plan_release(plan);
 }
 
 /* ---- one piece ---- */
@@ -135,30 +135,30 @@ static void piece_done(void *arg, weft_status_t *status, weft_run_step_result_t 
 static weft_status_t *mark_locked(weft_partial_step_t *p, const weft_run_step_t *r,
                                   weft_named_tensor_t *sends, weft_str_t *keys, int *feeds, int *fetches)
     WEFT_REQUIRES(p->mu) {
-  const weft_prepared_t *prepared = p->prepared;
+  const weft_step_plan_t *plan = p->plan;
   for (; *feeds < r->num_feeds; ++*feeds) {
     weft_str_t name = r->feeds[*feeds].name;
-    int k = index_of(prepared->feeds, prepared->num_feeds, name);
+    int k = index_of(plan->feeds, plan->num_feeds, name);
     if (k < 0)
       return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s was not specified in partial_run_setup.",
                         WEFT_STR_ARGS(name));
     if (p->is_fed[k])
       return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s has already been fed.", WEFT_STR_ARGS(name));
     p->is_fed[k] = true;
-    sends[*feeds] = (weft_named_tensor_t){prepared->feed_keys[k], r->feeds[*feeds].tensor};
+    sends[*feeds] = (weft_named_tensor_t){plan->feed_keys[k], r->feeds[*feeds].tensor};
   }
   for (; *fetches < r->num_fetches; ++*fetches) {
     weft_str_t name = r->fetches[*fetches];
-    int k = index_of(prepared->fetches, prepared->num_fetches, name);
+    int k = index_of(plan->fetches, plan->num_fetches, name);
     if (k < 0)
       return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s was not specified in partial_run_setup.",
                         WEFT_STR_ARGS(name));
     if (p->is_fetched[k])
       return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s has already been fetched.", WEFT_STR_ARGS(name));
-    WEFT_RETURN_IF_ERROR(weft_client_graph_check_fetch(p->graph->graph, name, prepared->feeds, p->is_fed,
-                                                       prepared->num_feeds));
+    WEFT_RETURN_IF_ERROR(
+        weft_client_graph_check_fetch(p->graph->graph, name, plan->feeds, p->is_fed, plan->num_feeds));
     p->is_fetched[k] = true;
-    keys[*fetches] = prepared->fetch_keys[k];
+    keys[*fetches] = plan->fetch_keys[k];
   }
   return NULL;
 }
@@ -166,13 +166,13 @@ static weft_status_t *mark_locked(weft_partial_step_t *p, const weft_run_step_t 
 /* A piece that is refused leaves the partial run as it was. */
 static weft_status_t *admit_locked(weft_partial_step_t *p, const weft_run_step_t *r,
                                    weft_named_tensor_t *sends, weft_str_t *keys) WEFT_REQUIRES(p->mu) {
-  const weft_prepared_t *prepared = p->prepared;
+  const weft_step_plan_t *plan = p->plan;
   int feeds = 0, fetches = 0;
   weft_status_t *s = mark_locked(p, r, sends, keys, &feeds, &fetches);
   for (int i = 0; s != NULL && i < feeds; i++)
-    p->is_fed[index_of(prepared->feeds, prepared->num_feeds, r->feeds[i].name)] = false;
+    p->is_fed[index_of(plan->feeds, plan->num_feeds, r->feeds[i].name)] = false;
   for (int i = 0; s != NULL && i < fetches; i++)
-    p->is_fetched[index_of(prepared->fetches, prepared->num_fetches, r->fetches[i])] = false;
+    p->is_fetched[index_of(plan->fetches, plan->num_fetches, r->fetches[i])] = false;
   if (s == NULL) p->left -= feeds + fetches;
   return s;
 }
@@ -210,7 +210,7 @@ void weft_partial_step_run(weft_master_session_t *s, const weft_run_step_t *r, w
     fn(arg, status, NULL);
   } else {
     *k = (piece_t){p, weft_master_session_retain(s), fn, arg, is_last};
-    weft_step_request_t request = {.prepared = p->prepared,
+    weft_step_request_t request = {.plan = p->plan,
                                    .step_id = p->step_id,
                                    .sends = sends,
                                    .num_sends = r->num_feeds,

@@ -7,7 +7,7 @@
 struct weft_partial_step { /* Refcounted: the session's table, and each piece that runs. */
   atomic_int refs;
   weft_master_session_t *session; /* borrowed: the table belongs to it */
-  weft_prepared_t *prepared;
+  weft_step_plan_t *plan;
   weft_graph_version_t *graph; /* for asking what depends on what */
   weft_canceller_t *canceller; /* child of the session's */
   weft_str_t handle;           /* owned */

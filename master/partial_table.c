@@ -6,7 +6,7 @@ void weft_partial_step_release(weft_partial_step_t *p) {
   if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
   weft_canceller_release(p->canceller);
   weft_graph_version_release(p->graph);
-  weft_prepared_release(p->prepared);
+  weft_step_plan_release(p->plan);
   weft_mutex_deinit(&p->mu);
   weft_free(p->is_fed);
   weft_free(p->is_fetched);
@@ -24,7 +24,7 @@ void weft_partial_steps_abandon(weft_master_session_t *s) {
     weft_mutex_unlock(&s->mu);
     if (!any) return;
     weft_partial_step_t *p = e.value;
-    weft_prepared_cleanup_step(p->prepared, p->step_id);
+    weft_step_plan_cleanup_step(p->plan, p->step_id);
     weft_partial_step_release(p);
   }
 }

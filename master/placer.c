@@ -10,20 +10,20 @@
 #include "base/name_list.h"
 #include "device/device_name.h"
 
-typedef struct member {
+typedef struct placer_member {
   int parent; /* in the forest; itself: a root */
   /* of a root: */
   uint32_t types;               /* device types that support all members */
   weft_device_name_t requested; /* merged from members' device strings; at least as narrow as resource */
   weft_device_name_t resource;  /* from variables' own: soft placement gives it up last */
   const weft_session_device_t *assigned; /* fixed by a stateful member that has run, or chosen */
-} member_t;
+} placer_member_t;
 
 typedef struct placer {
   weft_graph_t *g;
   const weft_placer_options_t *o;
-  member_t *members; /* by node id */
-  weft_map_t groups; /* colocation group name -> node id + 1 */
+  placer_member_t *members; /* by node id */
+  weft_map_t groups;        /* colocation group name -> node id + 1 */
   weft_arena_t arena;
   weft_map_t parsed; /* device text -> weft_device_name_t * */
 } placer_t;
@@ -66,7 +66,7 @@ static weft_status_t *parse(placer_t *p, weft_str_t text, const weft_device_name
 static weft_status_t *join(placer_t *p, const weft_node_t *a, const weft_node_t *b) {
   int x = root_of(p, a->id), y = root_of(p, b->id);
   if (x == y) return NULL;
-  member_t *to = &p->members[x], *from = &p->members[y];
+  placer_member_t *to = &p->members[x], *from = &p->members[y];
   weft_device_name_t requested = to->requested, resource = to->resource;
   weft_status_t *s = NULL;
   if (to->assigned != NULL && from->assigned != NULL && to->assigned != from->assigned) {
@@ -119,11 +119,12 @@ static weft_status_t *incompatible_edge(const char *what, const char *a, const c
                     WEFT_STR_ARGS(dst->name), WEFT_STR_ARGS(dst->op->name));
 }
 
-/* A reference never leaves its device: where the consumer asked for another, the producer's wish wins. */
+/* A reference never leaves its device: if the consumer requests another device, the producer's request wins.
+ */
 static weft_status_t *join_reference(placer_t *p, const weft_node_t *src, const weft_node_t *dst) {
   int x = root_of(p, src->id), y = root_of(p, dst->id);
   if (x == y) return NULL;
-  member_t *from = &p->members[x], *to = &p->members[y];
+  placer_member_t *from = &p->members[x], *to = &p->members[y];
   weft_device_text_t a, b;
   if (from->assigned != NULL && to->assigned != NULL && from->assigned != to->assigned) {
     return incompatible_edge("assigned", from->assigned->attributes.name.data,
@@ -175,7 +176,7 @@ static weft_status_t *gather(placer_t *p) {
   for (int i = 0; i < p->g->num_nodes && s == NULL; i++) {
     const weft_node_t *n = p->g->nodes[i];
     if (n == NULL) continue;
-    member_t *m = &p->members[i];
+    placer_member_t *m = &p->members[i];
     m->parent = i;
     m->types = p->o->supports(n);
     if (m->types == 0) {
@@ -266,7 +267,8 @@ static weft_status_t *nothing_fits(placer_t *p, const weft_device_name_t *patter
 
 /* The best device for a class. *out_pattern is what all that are allowed match: what was asked for, or, under
  * soft placement, what was left of it where that is not there. */
-static const weft_session_device_t *best(placer_t *p, const member_t *m, weft_device_name_t *out_pattern) {
+static const weft_session_device_t *best(placer_t *p, const placer_member_t *m,
+                                         weft_device_name_t *out_pattern) {
   const weft_device_set_t *devices = p->o->devices;
   *out_pattern = m->requested;
   const weft_session_device_t *d = weft_device_set_choose(devices, out_pattern, m->types);
@@ -279,11 +281,11 @@ static const weft_session_device_t *best(placer_t *p, const member_t *m, weft_de
   return weft_device_set_choose(devices, out_pattern, m->types);
 }
 
-static member_t *class_of(placer_t *p, const weft_node_t *n) { return &p->members[root_of(p, n->id)]; }
+static placer_member_t *class_of(placer_t *p, const weft_node_t *n) { return &p->members[root_of(p, n->id)]; }
 
 /* Chooses for n's class, if that was not done: `wanted` (may be NULL) if it is allowed, else the best. */
 static weft_status_t *settle(placer_t *p, const weft_node_t *n, const weft_session_device_t *wanted) {
-  member_t *m = class_of(p, n);
+  placer_member_t *m = class_of(p, n);
   weft_device_name_t pattern;
   if (m->assigned != NULL) return NULL;
   m->assigned = best(p, m, &pattern);

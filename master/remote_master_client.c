@@ -108,7 +108,7 @@ static weft_texts_t texts_of(const weft_str_t *items, int n) {
 
 /* ---- sessions ---- */
 
-/* A master of ours says which task it is: failures of the connection name it from then on. */
+/* A Weft master returns its task's name: later failures of the connection name it. */
 static void name_master(remote_master_t *m, weft_str_t task) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "the master %.*s", WEFT_STR_ARGS(task));

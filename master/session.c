@@ -1,4 +1,4 @@
-/* master/session.c - versions of a session's graph, what is prepared from them, and the session's end. */
+/* master/session.c - versions of a session's graph, their step plans, and the session's end. */
 #include "master/session.h"
 
 #include <inttypes.h>
@@ -45,13 +45,13 @@ weft_master_session_t *weft_master_session_retain(weft_master_session_t *s) {
 
 static void release_all(weft_map_t *m) {
   weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(m, &at, &e);) weft_prepared_release(e.value);
+  for (size_t at = 0; weft_map_next(m, &at, &e);) weft_step_plan_release(e.value);
   weft_map_deinit(m);
 }
 
 void weft_master_session_release(weft_master_session_t *s) {
   if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
-  release_all(&s->prepared);
+  release_all(&s->step_plans);
   release_all(&s->callables);
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&s->partial_steps, &at, &e);) weft_partial_step_release(e.value);
@@ -140,26 +140,26 @@ weft_status_t *weft_master_session_extend(weft_master_session_t *s, const weft_e
 
 /* ---- preparing ---- */
 
-static void build(weft_master_session_t *s, weft_prepared_t *p, const weft_signature_t *signature) {
+static void build(weft_master_session_t *s, weft_step_plan_t *p, const weft_signature_t *signature) {
   weft_graph_version_t *v = weft_master_session_graph(s);
   weft_mutex_lock(&s->mu);
   int64_t next_edge = s->next_edge;
   s->next_edge += (int64_t)1 << 32; /* every build has names of its own, without a lock */
   weft_mutex_unlock(&s->mu);
-  weft_prepare_options_t options = {.graph = v->graph,
-                                    .signature = signature,
-                                    .devices = &s->devices,
-                                    .workers = s->workers,
-                                    .num_workers = s->num_workers,
-                                    .next_edge = &next_edge};
-  weft_prepared_build(p, &options);
+  weft_step_plan_options_t options = {.graph = v->graph,
+                                      .signature = signature,
+                                      .devices = &s->devices,
+                                      .workers = s->workers,
+                                      .num_workers = s->num_workers,
+                                      .next_edge = &next_edge};
+  weft_step_plan_build(p, &options);
   weft_graph_version_release(v);
 }
 
-weft_status_t *weft_master_session_prepare_alone(weft_master_session_t *s, const weft_signature_t *signature,
-                                                 weft_prepared_t **out) {
-  weft_prepared_t *p = NULL;
-  WEFT_RETURN_IF_ERROR(weft_prepared_create(s->handle, signature, s->devices.client, false, &p));
+weft_status_t *weft_master_session_plan_callable(weft_master_session_t *s, const weft_signature_t *signature,
+                                                 weft_step_plan_t **out) {
+  weft_step_plan_t *p = NULL;
+  WEFT_RETURN_IF_ERROR(weft_step_plan_create(s->handle, signature, s->devices.client, false, &p));
   build(s, p, signature);
   *out = p;
   return NULL;
@@ -168,61 +168,61 @@ weft_status_t *weft_master_session_prepare_alone(weft_master_session_t *s, const
 /* A signature that failed is forgotten, so that the next step tries again. */
 typedef struct forget {
   weft_master_session_t *session;
-  weft_prepared_t *prepared;
+  weft_step_plan_t *plan;
 } forget_t;
 
 static void forget_failed(void *arg, weft_status_t *status) {
   forget_t *f = arg;
-  weft_prepared_t *dropped = NULL;
+  weft_step_plan_t *dropped = NULL;
   if (status != NULL) {
     weft_mutex_lock(&f->session->mu);
-    if (weft_map_get(&f->session->prepared, f->prepared->signature_text) == f->prepared) {
-      dropped = weft_map_remove(&f->session->prepared, f->prepared->signature_text);
+    if (weft_map_get(&f->session->step_plans, f->plan->signature_text) == f->plan) {
+      dropped = weft_map_remove(&f->session->step_plans, f->plan->signature_text);
     }
     weft_mutex_unlock(&f->session->mu);
   }
   weft_status_free(status);
-  weft_prepared_release(dropped);
-  weft_prepared_release(f->prepared);
+  weft_step_plan_release(dropped);
+  weft_step_plan_release(f->plan);
   weft_master_session_release(f->session);
   weft_free(f);
 }
 
-weft_status_t *weft_master_session_prepare(weft_master_session_t *s, const weft_signature_t *signature,
-                                           bool is_partial, weft_prepared_t **out) {
+weft_status_t *weft_master_session_plan(weft_master_session_t *s, const weft_signature_t *signature,
+                                        bool is_partial, weft_step_plan_t **out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_signature_print(signature, is_partial, &text);
   if (text.failed) return no_memory();
   weft_str_t key = weft_str_of(text.data, text.length);
   weft_mutex_lock(&s->mu);
-  weft_prepared_t *p = weft_prepared_retain(weft_map_get(&s->prepared, key));
+  weft_step_plan_t *p = weft_step_plan_retain(weft_map_get(&s->step_plans, key));
   weft_mutex_unlock(&s->mu);
   if (p != NULL) {
     weft_strbuf_deinit(&text);
     *out = p;
     return NULL;
   }
-  weft_prepared_t *mine = NULL;
-  weft_status_t *status = weft_prepared_create(s->handle, signature, s->devices.client, is_partial, &mine);
+  weft_step_plan_t *mine = NULL;
+  weft_status_t *status = weft_step_plan_create(s->handle, signature, s->devices.client, is_partial, &mine);
   forget_t *f = status != NULL ? NULL : weft_calloc(1, sizeof *f);
   if (status == NULL && f == NULL) status = no_memory();
   if (status == NULL) {
     weft_mutex_lock(&s->mu);
-    p = weft_prepared_retain(weft_map_get(&s->prepared, key)); /* another step may have been faster */
-    if (p == NULL) status = weft_map_put(&s->prepared, mine->signature_text, mine, NULL);
-    if (p == NULL && status == NULL) p = weft_prepared_retain(mine);
+    p = weft_step_plan_retain(weft_map_get(&s->step_plans, key)); /* another step may have been faster */
+    if (p == NULL) status = weft_map_put(&s->step_plans, mine->signature_text, mine, NULL);
+    if (p == NULL && status == NULL) p = weft_step_plan_retain(mine);
     weft_mutex_unlock(&s->mu);
   }
   weft_strbuf_deinit(&text);
   if (status != NULL || p != mine) {
     weft_free(f);
-    weft_prepared_release(mine);
+    weft_step_plan_release(mine);
     if (status == NULL) *out = p;
     return status;
   }
-  *f = (forget_t){weft_master_session_retain(s), weft_prepared_retain(p)};
+  *f = (forget_t){weft_master_session_retain(s), weft_step_plan_retain(p)};
   build(s, p, signature);
-  weft_prepared_wait(p, NULL, forget_failed, f);
+  weft_step_plan_wait(p, NULL, forget_failed, f);
   *out = p;
   return NULL;
 }

@@ -1,7 +1,7 @@
-/* master/session.h - a client's session: its graph, its devices, what it has prepared and what it runs.
+/* master/session.h - a client's session: its graph, its devices, its step plans and the steps that run.
  *
- * Locking: `mu` guards what is marked; it is a leaf: nobody calls a worker,
- * builds a graph or runs a callback under it.
+ * Locking: `mu` guards what is marked; it is a leaf: no worker is called, no graph built and no callback run
+ * under it.
  */
 #ifndef WEFT_MASTER_SESSION_H_
 #define WEFT_MASTER_SESSION_H_
@@ -13,14 +13,14 @@
 #include "master/config.h"
 #include "master/graph_version.h"
 #include "master/master.h"
-#include "master/prepared.h"
+#include "master/step_plan.h"
 
 typedef struct weft_partial_step weft_partial_step_t; /* master/partial_step.h */
 
 typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   atomic_int refs;
   weft_str_t handle;  /* owned */
-  weft_str_t client;  /* in the arena: whom it ends with; empty: it outlives its client */
+  weft_str_t client;  /* in the arena: the client that it ends with; empty: it outlives its client */
   weft_arena_t arena; /* of the configuration */
   weft_session_config_t config;
   weft_session_cluster_t cluster; /* empty: the master's own */
@@ -36,8 +36,8 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   weft_mutex_t extending;              /* held by the one Extend in progress; taken before mu */
   weft_graph_version_t *graph;         /* guarded by mu */
   int64_t version;                     /* guarded by mu */
-  weft_map_t prepared;                 /* guarded by mu: signature text -> weft_prepared_t (one reference) */
-  weft_map_t callables;                /* guarded by mu: handle + 1 -> weft_prepared_t (one reference) */
+  weft_map_t step_plans;               /* guarded by mu: signature text -> weft_step_plan_t (one reference) */
+  weft_map_t callables;                /* guarded by mu: handle + 1 -> weft_step_plan_t (one reference) */
   weft_map_t partial_steps;            /* guarded by mu: handle text -> weft_partial_step_t (one reference) */
   int64_t next_callable, next_partial; /* guarded by mu */
   int64_t next_edge;                   /* guarded by mu: numbers for names of inserted nodes */
@@ -71,14 +71,14 @@ void weft_master_session_close(weft_master_session_t *s, const weft_status_t *wh
 /* What the steps of a session end with that was closed. */
 WEFT_MUST_CHECK weft_status_t *weft_master_session_end(weft_master_session_t *s);
 
-/* *out: prepared before, or being prepared: see prepared.h. Retained. */
-WEFT_MUST_CHECK weft_status_t *weft_master_session_prepare(weft_master_session_t *s,
-                                                           const weft_signature_t *signature, bool is_partial,
-                                                           weft_prepared_t **out);
-/* Not kept under its signature: for callables. */
-WEFT_MUST_CHECK weft_status_t *weft_master_session_prepare_alone(weft_master_session_t *s,
+/* The plan of a signature, built by the first caller (see step_plan.h). *out is retained. */
+WEFT_MUST_CHECK weft_status_t *weft_master_session_plan(weft_master_session_t *s,
+                                                        const weft_signature_t *signature, bool is_partial,
+                                                        weft_step_plan_t **out);
+/* A plan that is not kept under its signature: for callables. */
+WEFT_MUST_CHECK weft_status_t *weft_master_session_plan_callable(weft_master_session_t *s,
                                                                  const weft_signature_t *signature,
-                                                                 weft_prepared_t **out);
+                                                                 weft_step_plan_t **out);
 weft_graph_version_t *weft_master_session_graph(weft_master_session_t *s); /* retained */
 
 #endif /* WEFT_MASTER_SESSION_H_ */

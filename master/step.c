@@ -1,12 +1,12 @@
-/* master/step.c - sends a step to its workers and makes one answer of theirs.
+/* master/step.c - sends a step to its workers and joins their answers.
  *
  * Life of a step:
- *   1. weft_step_run   waits until the signature is prepared (for most steps: it is), and for a collective
+ *   1. weft_step_run   waits until the plan is built (for most steps it is), and for a collective
  *                      graph's id
  *   2. launch          RunGraph to every part
  *   3. part_done       each part ends; the first real failure cancels the others
  *   4. finish          the last one: joins statuses, answers, cleans up
- * The reference is held by whoever is going to call next: the preparation, then each part.
+ * The reference is held by the pending operation: the preparation, then each part.
  */
 #include "master/step.h"
 
@@ -17,18 +17,18 @@
 #include "base/random.h"
 #include "protos/wire.h"
 
-typedef struct step step_t;
+typedef struct running_step running_step_t;
 
 typedef struct part_run {
-  step_t *step;
+  running_step_t *step;
   int index;
 } part_run_t;
 
 enum { REASON_NONE, REASON_CALLER, REASON_DEADLINE };
 
-struct step {
+struct running_step {
   weft_master_session_t *session;
-  weft_prepared_t *prepared;
+  weft_step_plan_t *plan;
   weft_step_request_t request;
   weft_canceller_t *canceller;
   uint64_t call_token, timer_id;
@@ -54,16 +54,16 @@ int64_t weft_step_new_id(void) {
   return id;
 }
 
-static void free_step(step_t *t) {
+static void free_step(running_step_t *t) {
   for (int i = 0; t->sends != NULL && i < t->request.num_sends; i++) weft_tensor_release(t->sends[i].tensor);
-  for (int i = 0; t->failures != NULL && i < t->prepared->num_parts; i++) weft_status_free(t->failures[i]);
+  for (int i = 0; t->failures != NULL && i < t->plan->num_parts; i++) weft_status_free(t->failures[i]);
   weft_free(t->failures);
   weft_free(t->parts);
   weft_strbuf_deinit(&t->metadata);
   weft_strbuf_deinit(&t->dev_stats);
   weft_canceller_release(t->canceller);
   weft_canceller_release(t->request.canceller);
-  weft_prepared_release(t->prepared);
+  weft_step_plan_release(t->plan);
   weft_mutex_deinit(&t->mu);
   weft_master_session_t *s = t->session;
   weft_free(t);
@@ -73,9 +73,9 @@ static void free_step(step_t *t) {
 
 /* ---- joining failures ---- */
 
-static void tell(const step_t *t, int part, weft_strbuf_t *out) {
+static void tell(const running_step_t *t, int part, weft_strbuf_t *out) {
   if (!t->session->is_direct)
-    weft_strbuf_printf(out, "From %.*s:\n", WEFT_STR_ARGS(t->prepared->parts[part].worker->task));
+    weft_strbuf_printf(out, "From %.*s:\n", WEFT_STR_ARGS(t->plan->parts[part].worker->task));
   weft_strbuf_puts(out, weft_status_message(t->failures[part]));
 }
 
@@ -88,7 +88,7 @@ static weft_str_t failed_node(const char *message) {
 }
 
 /* ", node 'x' (MatMul), device ...", as far as the client's graph knows it. */
-static void tell_node(const step_t *t, weft_str_t name, weft_strbuf_t *out) {
+static void tell_node(const running_step_t *t, weft_str_t name, weft_strbuf_t *out) {
   if (name.length == 0) return;
   weft_graph_version_t *v = weft_master_session_graph(t->session);
   const weft_node_t *n = weft_graph_find(v->graph, name);
@@ -107,17 +107,17 @@ static bool holds(weft_str_t text, weft_str_t word) {
 }
 
 /* The cause in one line, before what each task says. A step of one task that is its own cause needs none. */
-static void tell_cause(const step_t *t, int part, int num_failures, weft_strbuf_t *out) {
+static void tell_cause(const running_step_t *t, int part, int num_failures, weft_strbuf_t *out) {
   enum { MAX_LINE = 400 };
   static const char remote[] = "\nAdditional GRPC error information";
   const char *message = weft_status_message(t->failures[part]);
   bool is_of_others = strstr(message, remote) != NULL;
-  if (t->session->is_direct || (t->prepared->num_parts == 1 && !is_of_others)) return;
+  if (t->session->is_direct || (t->plan->num_parts == 1 && !is_of_others)) return;
   weft_str_t line = weft_str(message + strspn(message, "\n"));
   ptrdiff_t end = weft_str_find(line, '\n');
   if (end >= 0) line.length = (size_t)end;
   if (line.length > MAX_LINE) line.length = MAX_LINE;
-  weft_str_t task = t->prepared->parts[part].worker->task, node = failed_node(message);
+  weft_str_t task = t->plan->parts[part].worker->task, node = failed_node(message);
   weft_strbuf_append(out, line);
   if (node.length > 0 || !holds(line, task)) {
     weft_strbuf_printf(out, " (at %.*s", WEFT_STR_ARGS(task));
@@ -130,13 +130,13 @@ static void tell_cause(const step_t *t, int part, int num_failures, weft_strbuf_
   weft_strbuf_putc(out, '\n');
 }
 
-static weft_code_t code_of(const step_t *t, int part) { return weft_status_code(t->failures[part]); }
+static weft_code_t code_of(const running_step_t *t, int part) { return weft_status_code(t->failures[part]); }
 
 /* One cause alone; several between lines; echoes ([_Derived_]) only if there is nothing else. Reference 3.9.
  * The cause in one line comes first. */
-static weft_status_t *join_failures(step_t *t) {
+static weft_status_t *join_failures(running_step_t *t) {
   static const char line[] = "\n=====================\n";
-  int n = t->prepared->num_parts, num_causes = 0, num_failures = 0, first = -1, first_echo = -1;
+  int n = t->plan->num_parts, num_causes = 0, num_failures = 0, first = -1, first_echo = -1;
   for (int i = 0; i < n; i++) {
     if (t->failures[i] == NULL) continue;
     bool is_echo = weft_status_is_derived(t->failures[i]);
@@ -171,7 +171,7 @@ static weft_status_t *join_failures(step_t *t) {
 }
 
 /* Why a step was cancelled. Consumes what its parts said. */
-static weft_status_t *explain(step_t *t, weft_status_t *s) {
+static weft_status_t *explain(running_step_t *t, weft_status_t *s) {
   if (atomic_load(&t->reason) == REASON_DEADLINE) {
     weft_status_free(s);
     return WEFT_ERROR(DEADLINE_EXCEEDED,
@@ -192,7 +192,7 @@ static weft_status_t *explain(step_t *t, weft_status_t *s) {
                               : "another piece of its partial run has failed");
 }
 
-static weft_status_t *outcome(step_t *t) {
+static weft_status_t *outcome(running_step_t *t) {
   weft_status_t *s = join_failures(t);
   weft_code_t code = weft_status_code(s);
   bool is_cause = s != NULL && !weft_status_is_derived(s) && code != WEFT_CANCELLED;
@@ -201,7 +201,7 @@ static weft_status_t *outcome(step_t *t) {
   return s == NULL || is_cause ? s : explain(t, s);
 }
 
-static void finish(step_t *t) {
+static void finish(running_step_t *t) {
   if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
   if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
   weft_status_t *s = outcome(t);
@@ -220,11 +220,11 @@ static void finish(step_t *t) {
                                  t->request.step_id, s != NULL);
   }
   t->fn(t->arg, s, s == NULL ? &result : NULL);
-  if (!is_kept) weft_prepared_cleanup_step(t->prepared, t->request.step_id);
+  if (!is_kept) weft_step_plan_cleanup_step(t->plan, t->request.step_id);
   free_step(t);
 }
 
-static void drop(step_t *t) {
+static void drop(running_step_t *t) {
   if (atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel) == 1) finish(t);
 }
 
@@ -232,20 +232,20 @@ static void drop(step_t *t) {
 
 static void part_done(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
   part_run_t *p = arg;
-  step_t *t = p->step;
+  running_step_t *t = p->step;
   if (status != NULL) {
     weft_mutex_lock(&t->mu);
     bool cancel = !t->was_cancelled;
     t->was_cancelled = true;
     weft_mutex_unlock(&t->mu);
     weft_code_t code = weft_status_code(status);
-    /* A part that we cancelled ourselves tells of our cancelling, not of a cause. */
+    /* A part that the master cancelled reports that cancellation, not a cause. */
     if (!cancel && (code == WEFT_CANCELLED || code == WEFT_ABORTED))
       status = weft_status_mark_derived(status);
     t->failures[p->index] = status;
     if (cancel) weft_canceller_cancel(t->canceller);
   } else {
-    if (t->prepared->parts[p->index].is_client) {
+    if (t->plan->parts[p->index].is_client) {
       for (int i = 0; i < result->num_recvs; i++) t->fetches[i] = result->recvs[i];
     }
     if (result->step_stats.length > 0 || result->num_partition_graphs > 0) {
@@ -259,13 +259,13 @@ static void part_done(void *arg, weft_status_t *status, weft_run_graph_result_t 
   drop(t);
 }
 
-static void launch(step_t *t) {
+static void launch(running_step_t *t) {
   const weft_step_request_t *r = &t->request;
-  int n = t->prepared->num_parts;
+  int n = t->plan->num_parts;
   for (int i = 0; i < n; i++) {
-    weft_part_t *part = &t->prepared->parts[i];
+    weft_step_part_t *part = &t->plan->parts[i];
     t->parts[i] = (part_run_t){t, i};
-    weft_run_graph_t run = {.session = t->prepared->session,
+    weft_run_graph_t run = {.session = t->plan->session,
                             .graph_handle = part->graph_handle,
                             .step_id = r->step_id,
                             .request_id = (int64_t)weft_random_id(),
@@ -283,19 +283,19 @@ static void launch(step_t *t) {
 }
 
 static void caller_gone(void *arg) {
-  step_t *t = arg;
+  running_step_t *t = arg;
   atomic_store(&t->reason, REASON_CALLER);
   weft_canceller_cancel(t->canceller);
 }
 
 static void deadline_passed(void *arg) {
-  step_t *t = arg;
+  running_step_t *t = arg;
   atomic_store(&t->reason, REASON_DEADLINE);
   weft_canceller_cancel(t->canceller);
 }
 
 /* Ends a step that was never launched; consumes `status`. */
-static void give_up(step_t *t, weft_status_t *status) {
+static void give_up(running_step_t *t, weft_status_t *status) {
   if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
   if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
   if (weft_status_code(status) == WEFT_CANCELLED) status = explain(t, status);
@@ -304,7 +304,7 @@ static void give_up(step_t *t, weft_status_t *status) {
 }
 
 static void got_graph_id(void *arg, weft_status_t *status, int64_t step_id) {
-  step_t *t = arg;
+  running_step_t *t = arg;
   if (status != NULL) {
     give_up(t, status);
     return;
@@ -314,23 +314,23 @@ static void got_graph_id(void *arg, weft_status_t *status, int64_t step_id) {
   launch(t);
 }
 
-static void prepared(void *arg, weft_status_t *status) {
-  step_t *t = arg;
-  size_t n = (size_t)t->prepared->num_parts + 1;
+static void planned(void *arg, weft_status_t *status) {
+  running_step_t *t = arg;
+  size_t n = (size_t)t->plan->num_parts + 1;
   if (status == NULL) {
     t->failures = weft_calloc(n, sizeof(weft_status_t *));
     t->parts = weft_calloc(n, sizeof *t->parts);
     if (t->failures == NULL || t->parts == NULL) status = WEFT_NO_MEMORY("a step");
   }
   bool is_alone = t->request.step_id == 0 && t->request.options.collective_graph_key == 0;
-  if (status == NULL && is_alone && t->prepared->missing_members.data != NULL) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "%.*s", WEFT_STR_ARGS(t->prepared->missing_members));
+  if (status == NULL && is_alone && t->plan->missing_members.data != NULL) {
+    status = WEFT_ERROR(INVALID_ARGUMENT, "%.*s", WEFT_STR_ARGS(t->plan->missing_members));
   }
   if (status != NULL) {
     give_up(t, status);
     return;
   }
-  atomic_init(&t->left, t->prepared->num_parts + 1);
+  atomic_init(&t->left, t->plan->num_parts + 1);
   if (t->request.step_id == 0 && t->request.options.collective_graph_key != 0) {
     weft_collective_steps_next(t->session->collective_steps, t->request.options.collective_graph_key,
                                got_graph_id, t);
@@ -341,11 +341,11 @@ static void prepared(void *arg, weft_status_t *status) {
 }
 
 /* Header, fetches, sends and receive keys are one block. */
-static step_t *allocate(const weft_step_request_t *r) {
+static running_step_t *allocate(const weft_step_request_t *r) {
   size_t recvs = (size_t)r->num_recvs, sends = (size_t)r->num_sends;
-  size_t size = sizeof(step_t) + recvs * (sizeof(weft_tensor_t *) + sizeof(weft_str_t)) +
+  size_t size = sizeof(running_step_t) + recvs * (sizeof(weft_tensor_t *) + sizeof(weft_str_t)) +
                 sends * sizeof(weft_named_tensor_t);
-  step_t *t = weft_calloc(1, size);
+  running_step_t *t = weft_calloc(1, size);
   if (t == NULL) return NULL;
   char *at = (char *)(t + 1);
   t->sends = (weft_named_tensor_t *)(void *)at;
@@ -362,7 +362,7 @@ static step_t *allocate(const weft_step_request_t *r) {
 }
 
 void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_run_step_fn *fn, void *arg) {
-  step_t *t = allocate(r);
+  running_step_t *t = allocate(r);
   weft_status_t *status = NULL;
   if (t != NULL) t->canceller = weft_canceller_create(r->parent != NULL ? r->parent : s->canceller);
   if (t == NULL || t->canceller == NULL) {
@@ -373,7 +373,7 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
     return;
   }
   t->session = weft_master_session_retain(s);
-  t->prepared = weft_prepared_retain(r->prepared);
+  t->plan = weft_step_plan_retain(r->plan);
   t->request.canceller = weft_canceller_retain(r->canceller);
   t->fn = fn;
   t->arg = arg;
@@ -388,8 +388,8 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
     t->has_timer = status == NULL;
   }
   if (status != NULL) {
-    prepared(t, status);
+    planned(t, status);
   } else {
-    weft_prepared_wait(t->prepared, t->canceller, prepared, t);
+    weft_step_plan_wait(t->plan, t->canceller, planned, t);
   }
 }

@@ -5,11 +5,11 @@
 #include "master/session.h"
 
 typedef struct weft_step_request {
-  weft_prepared_t *prepared;        /* retained */
+  weft_step_plan_t *plan;           /* retained */
   int64_t step_id;                  /* 0: a new random one */
-  const weft_named_tensor_t *sends; /* name: rendezvous key in `prepared`; copied, tensors retained */
+  const weft_named_tensor_t *sends; /* name: rendezvous key in `plan`; copied, tensors retained */
   int num_sends;
-  const weft_str_t *recv_keys; /* in `prepared`; copied */
+  const weft_str_t *recv_keys; /* in `plan`; copied */
   int num_recvs;
   bool is_partial, is_last_partial;
   bool keep; /* do not clean up yet: more pieces of a partial run follow */

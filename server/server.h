@@ -18,7 +18,7 @@ typedef struct weft_server_options {
   int num_cpus;                 /* devices CPU:0 .. CPU:n-1; 0: one */
   bool collectives_only_rpc;    /* no links between tasks of one host */
   int64_t
-      client_grace_ms; /* how long sessions wait for a client that is gone; 0: a minute; below 0: for ever */
+      client_grace_ms; /* how long the sessions of a lost client are kept; 0: a minute; below 0: for ever */
   int heartbeat_ms;    /* how often it tells that it lives; 0: every second; -1: never */
   /* Another process has this task's place, as the coordination service reports: the server stops by itself.
    * Called once, before that, on any thread; `why` is lent. NULL is fine. */

@@ -149,12 +149,13 @@ void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canc
   weft_mutex_lock(&t->mu);
   expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)id);
   weft_mutex_unlock(&t->mu);
-  if (x == NULL) { /* we announced no such thing, so the peer lies */
+  if (x == NULL) { /* no such transfer was announced: the peer is faulty */
     fn(arg, WEFT_ERROR(INTERNAL, "%.*s sent a tensor to a local link that is none", WEFT_STR_ARGS(t->task)),
        NULL, false);
     return;
   }
-  /* Until fn is set, the receive is ours alone: the link only adds its tensor, cancel only leaves its mark.
+  /* Until fn is set, only the creating thread uses the receive: the link only adds its tensor, cancel only
+   * sets a flag.
    */
   x->canceller = weft_canceller_retain(canceller);
   bool is_registered = weft_canceller_register(canceller, cancel, x, &x->token);

@@ -6,12 +6,14 @@
 #include "device/device_name.h"
 #include "worker/worker_impl.h"
 
-typedef struct local_client {
+typedef struct local_worker_impl {
   weft_worker_client_t base;
   weft_worker_t *worker; /* borrowed */
-} local_client_t;
+} local_worker_impl_t;
 
-static weft_worker_t *worker_of(weft_worker_client_t *c) { return ((local_client_t *)(void *)c)->worker; }
+static weft_worker_t *worker_of(weft_worker_client_t *c) {
+  return ((local_worker_impl_t *)(void *)c)->worker;
+}
 
 static void get_status(weft_worker_client_t *c, weft_canceller_t *canceller, weft_devices_fn *fn, void *arg) {
   (void)canceller; /* never waits */
@@ -263,7 +265,7 @@ weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_cli
 
 weft_status_t *weft_local_worker_client_create_as(weft_worker_t *w, weft_str_t task,
                                                   weft_worker_client_t **out) {
-  local_client_t *c = weft_calloc(1, sizeof *c);
+  local_worker_impl_t *c = weft_calloc(1, sizeof *c);
   char *name = weft_strndup(task.data, task.length);
   if (c == NULL || name == NULL) {
     weft_free(c);

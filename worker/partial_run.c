@@ -50,7 +50,7 @@ static void drop(piece_t *p) {
   }
   weft_worker_t *w = p->worker;
   status = weft_worker_blame_stop(w, status);
-  /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before.
+  /* The caller is gone or has cancelled the run: its CleanupGraph may never come, or may have come already.
    */
   if (weft_canceller_is_cancelled(p->canceller)) weft_step_table_cleanup(&w->steps, p->step->id);
   p->fn(p->arg, status, status == NULL ? &result : NULL);

@@ -1,8 +1,8 @@
 /* worker/partition_graphs.c - a registered graph as its client may see it: one part per device.
  *
  * The devices of a task share its memory, so a worker runs all of its part as
- * one plan and copies nothing between them. TensorFlow cuts by device; a request for the partition graphs of
- * a step is answered with that cut.
+ * one plan and copies nothing between them. TensorFlow partitions by device; a request for the partition
+ * graphs of a step is answered with that cut.
  */
 #include "base/alloc.h"
 #include "graph/graph_proto.h"

@@ -10,7 +10,7 @@
 
 /* ---- asking ---- */
 
-typedef struct question {
+typedef struct group_query {
   weft_worker_client_t *worker; /* retained */
   weft_rpc_channel_t *channel;  /* the worker's */
   const char *path;
@@ -22,24 +22,25 @@ typedef struct question {
   void *arg;
   int64_t request_id;
   int64_t began_ns, limit_ms; /* of CompleteGroup */
-} question_t;
+} group_query_t;
 
-static question_t *question_new(weft_worker_client_t *w, weft_rpc_channel_t *channel, const char *path,
-                                void *arg) {
-  question_t *q = weft_calloc(1, sizeof *q);
+static group_query_t *question_new(weft_worker_client_t *w, weft_rpc_channel_t *channel, const char *path,
+                                   void *arg) {
+  group_query_t *q = weft_calloc(1, sizeof *q);
   if (q != NULL)
-    *q = (question_t){.worker = weft_worker_client_retain(w), .channel = channel, .path = path, .arg = arg};
+    *q =
+        (group_query_t){.worker = weft_worker_client_retain(w), .channel = channel, .path = path, .arg = arg};
   return q;
 }
 
-static void question_free(question_t *q) {
+static void question_free(group_query_t *q) {
   weft_worker_client_release(q->worker);
   weft_free(q);
 }
 
 static weft_status_t *no_memory(const char *path) { return WEFT_NO_MEMORY("calling %s", path); }
 
-static weft_status_t *name_peer(const question_t *q, weft_status_t *s) {
+static weft_status_t *name_peer(const group_query_t *q, weft_status_t *s) {
   if (s == NULL) return NULL;
   weft_status_t *named =
       weft_status_new(weft_status_code(s), __FILE__, __LINE__,
@@ -49,7 +50,7 @@ static weft_status_t *name_peer(const question_t *q, weft_status_t *s) {
   return named;
 }
 
-static void ask(question_t *q, weft_status_t *s, const weft_message_type_t *type, const void *request,
+static void ask(group_query_t *q, weft_status_t *s, const weft_message_type_t *type, const void *request,
                 const weft_rpc_options_t *o, weft_rpc_done_fn *answered) {
   weft_message_t *m = NULL;
   if (s == NULL) s = weft_fields_encode(type, request, &m);
@@ -61,21 +62,21 @@ static void ask(question_t *q, weft_status_t *s, const weft_message_type_t *type
 }
 
 static void on_acknowledged(void *arg, weft_status_t *status, weft_message_t *response) {
-  question_t *q = arg;
+  group_query_t *q = arg;
   weft_status_free(status); /* the peer forgets in time without it */
   weft_message_destroy(response);
   question_free(q);
 }
 
-static void acknowledge(const question_t *q) {
-  question_t *ack = question_new(q->worker, q->channel, METHOD("MarkRecvFinished"), NULL);
+static void acknowledge(const group_query_t *q) {
+  group_query_t *ack = question_new(q->worker, q->channel, METHOD("MarkRecvFinished"), NULL);
   weft_mark_recv_finished_msg_t request = {q->request_id};
   weft_rpc_options_t o = {.timeout_ms = 10000};
   if (ack != NULL) ask(ack, NULL, &weft_mark_recv_finished_type, &request, &o, on_acknowledged);
 }
 
 static void on_buf(void *arg, weft_status_t *status, weft_message_t *response) {
-  question_t *q = arg;
+  group_query_t *q = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_buf_reader_t r;
   status = name_peer(q, status);
@@ -89,7 +90,7 @@ static void on_buf(void *arg, weft_status_t *status, weft_message_t *response) {
 
 void weft_remote_recv_buf(weft_worker_client_t *w, weft_rpc_channel_t *channel, const weft_buf_request_t *r,
                           weft_canceller_t *canceller, weft_buf_fn *fn, void *arg) {
-  question_t *q = question_new(w, channel, METHOD("RecvBuf"), arg);
+  group_query_t *q = question_new(w, channel, METHOD("RecvBuf"), arg);
   if (q == NULL) {
     fn(arg, no_memory(METHOD("RecvBuf")), NULL);
     return;
@@ -107,8 +108,8 @@ void weft_remote_recv_buf(weft_worker_client_t *w, weft_rpc_channel_t *channel, 
   ask(q, NULL, &weft_recv_buf_type, &request, &o, on_buf);
 }
 
-/* The leader's deadline comes before ours: if ours has come, there is no leader. */
-static weft_status_t *name_silent_leader(const question_t *q, weft_status_t *s) {
+/* The leader's deadline is earlier than this call's: if this call times out, the leader does not answer. */
+static weft_status_t *name_silent_leader(const group_query_t *q, weft_status_t *s) {
   const bool is_ours = q->limit_ms > 0 && weft_clock_ns() - q->began_ns >= q->limit_ms * 1000000;
   if (weft_status_code(s) != WEFT_DEADLINE_EXCEEDED || !is_ours) return s;
   weft_status_free(s);
@@ -118,7 +119,7 @@ static weft_status_t *name_silent_leader(const question_t *q, weft_status_t *s) 
 }
 
 static void on_group(void *arg, weft_status_t *status, weft_message_t *response) {
-  question_t *q = arg;
+  group_query_t *q = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_complete_group_response_msg_t body = {.group_key = 0};
   weft_group_t *group = NULL;
@@ -135,7 +136,7 @@ static void on_group(void *arg, weft_status_t *status, weft_message_t *response)
 void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel_t *channel,
                                        const weft_group_request_t *r, weft_canceller_t *canceller,
                                        weft_group_fn *fn, void *arg) {
-  question_t *q = question_new(w, channel, METHOD("CompleteGroup"), arg);
+  group_query_t *q = question_new(w, channel, METHOD("CompleteGroup"), arg);
   if (q == NULL) {
     fn(arg, no_memory(METHOD("CompleteGroup")), NULL);
     return;
@@ -155,7 +156,7 @@ void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel
 }
 
 static void on_instance(void *arg, weft_status_t *status, weft_message_t *response) {
-  question_t *q = arg;
+  group_query_t *q = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_complete_instance_response_msg_t body = {0, 0};
   status = name_peer(q, status);
@@ -174,7 +175,7 @@ static void on_instance(void *arg, weft_status_t *status, weft_message_t *respon
 void weft_remote_worker_complete_instance(weft_worker_client_t *w, weft_rpc_channel_t *channel,
                                           const weft_instance_request_t *r, weft_canceller_t *canceller,
                                           weft_instance_fn *fn, void *arg) {
-  question_t *q = question_new(w, channel, METHOD("CompleteInstance"), arg);
+  group_query_t *q = question_new(w, channel, METHOD("CompleteInstance"), arg);
   if (q == NULL) {
     fn(arg, no_memory(METHOD("CompleteInstance")), -1);
     return;

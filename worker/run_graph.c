@@ -53,20 +53,20 @@ weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t
 }
 
 /* Takes what the plan's _Send nodes left. The plan is done, so every key that will ever come is there. */
-typedef struct fetch {
+typedef struct graph_fetch {
   weft_status_t *status;
   weft_tensor_t *tensor;
   bool is_dead;
   bool is_done;
-} fetch_t;
+} graph_fetch_t;
 
 static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
-  *(fetch_t *)arg = (fetch_t){status, tensor, is_dead, true};
+  *(graph_fetch_t *)arg = (graph_fetch_t){status, tensor, is_dead, true};
 }
 
 static weft_status_t *take_fetches(graph_run_t *r) {
   for (int i = 0; i < r->num_recvs; i++) {
-    fetch_t f = {0};
+    graph_fetch_t f = {0};
     weft_canceller_t *now = weft_canceller_create(NULL);
     if (now == NULL) return WEFT_NO_MEMORY("fetching '%.*s'", WEFT_STR_ARGS(r->recv_keys[i]));
     weft_remote_rendezvous_recv_local(r->step->rendezvous, weft_key(r->recv_keys[i]), now, fetched, &f);
@@ -146,7 +146,7 @@ static weft_status_t *send_feeds(weft_worker_step_t *step, const weft_run_graph_
   return NULL;
 }
 
-/* A step that was shorter than this last time is run on the thread that asks: a switch to the pool would cost
+/* A plan whose last step was shorter than this runs on the calling thread: a switch to the pool would cost
  * more. */
 #define INLINE_NS 100000
 

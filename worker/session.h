@@ -31,8 +31,8 @@ typedef struct weft_worker_session { /* Thread-safe. Refcounted. */
   weft_mutex_t mu;
   weft_map_t graphs;   /* guarded by mu: handle -> weft_registered_graph_t (one reference) */
   uint64_t next_graph; /* guarded by mu */
-  /* Called when all of the session is gone, its resources included; set before others see it. `handle` is
-   * lent. */
+  /* Called when the session is freed, its resources included; set before the session is published. `handle`
+   * is lent. */
   void (*ended)(void *arg, weft_str_t handle);
   void *ended_arg;
 } weft_worker_session_t;

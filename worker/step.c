@@ -96,7 +96,7 @@ weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker
 
 weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft_str_t task, weft_worker_cache_t *cache) {
   weft_mutex_lock(
-      &s->mu); /* pieces of a partial run may come at once: none goes on before the step has moved */
+      &s->mu); /* pieces of a partial run may arrive at once: each waits until the step has moved */
   weft_status_t *status = s->is_moved ? NULL : weft_remote_rendezvous_move(s->rendezvous, task, cache);
   if (status == NULL) s->is_moved = true;
   weft_mutex_unlock(&s->mu);
@@ -153,7 +153,7 @@ void weft_step_table_stop(weft_step_table_t *t) {
     weft_mutex_unlock(&t->mu);
     weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s was shut down", WEFT_STR_ARGS(t->task));
     weft_rendezvous_abort(s->rendezvous,
-                          why); /* first: peers are told why, not that the step was cancelled */
+                          why); /* first: peers get the cause, not the cancellation that follows */
     weft_canceller_cancel(s->canceller);
     finish(s, why);
     weft_mutex_lock(&t->mu);

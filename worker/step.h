@@ -5,8 +5,8 @@
  *
  *   1. weft_step_table_get      made on first use; the table holds one reference
  *   2. RunGraph runs a plan on it; peers receive from its rendezvous
- *   3. weft_step_table_cleanup  out of the table; whoever still waits gets ABORTED "Cleanup <id>"
- *   4. the last reference goes  when no plan runs and nobody waits any more
+ *   3. weft_step_table_cleanup  out of the table; receives that still wait get ABORTED "Cleanup <id>"
+ *   4. the last reference goes  when no plan runs and no receive waits any more
  */
 #ifndef WEFT_WORKER_STEP_H_
 #define WEFT_WORKER_STEP_H_

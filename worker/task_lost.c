@@ -1,4 +1,4 @@
-/* worker/task_lost.c - tells collectives and resources that a task of the cluster is gone. */
+/* worker/task_lost.c - reports the loss of a task of the cluster to collectives and resources. */
 #include "base/alloc.h"
 #include "worker/worker_impl.h"
 

@@ -31,19 +31,20 @@ weft_device_t *weft_worker_device(weft_worker_t *w);               /* the CPU:0;
 const weft_devices_t *weft_worker_devices(const weft_worker_t *w); /* all; lent */
 weft_str_t weft_worker_leader(const weft_worker_t *w);             /* of collectives; lent */
 weft_transfer_log_t *weft_worker_transfers(
-    weft_worker_t *w); /* where clients of its peers tell what they fetched; lent */
+    weft_worker_t *w); /* the log of tensors that clients of its peers fetched; lent */
 
 struct weft_collectives *weft_worker_collectives(weft_worker_t *w); /* lent */
 struct weft_link_counters *weft_worker_counters(
     weft_worker_t *w); /* what the collectives have fetched; lent */
 
-/* Is about to be stopped: tells the other tasks so, before they hear less of it and take it for dead. */
+/* Announces to the other tasks that the worker is being stopped, before missing heartbeats make it look lost.
+ */
 void weft_worker_leave(weft_worker_t *w);
 
-/* Another task of the cluster is known to be gone: resources of all sessions that wait for it are told. */
+/* Another task of the cluster is lost: resources of all sessions that wait for it fail. */
 void weft_worker_task_lost(weft_worker_t *w, weft_str_t task, const weft_status_t *why);
-/* It is there, with this incarnation. If it is another than the one that was lost, groups with it can be
- * formed anew. */
+/* The task is alive with this incarnation. If it differs from that of the lost process, groups with it can be
+ * formed again. */
 void weft_worker_task_returned(weft_worker_t *w, weft_str_t task, uint64_t incarnation);
 
 /* The worker as a client in its own process: no copies, no threads between. Retains nothing: destroy it

@@ -1,4 +1,4 @@
-/* worker/worker_client.c - what all makes of worker clients share. */
+/* worker/worker_client.c - functions common to all backends of worker clients. */
 #include "worker/worker_client.h"
 
 #include "base/alloc.h"

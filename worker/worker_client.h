@@ -1,8 +1,8 @@
 /* worker/worker_client.h - a worker as its master and its peers see it.
  *
- * Two makes: the worker in this process (worker/local_worker_client.c), and one
- * behind gRPC (worker/remote_worker_client.c). Logic above never knows which.
- * All calls are asynchronous and end exactly once, on any thread.
+ * Two backends: the worker of this process (worker/local_worker_client.c), and one behind gRPC
+ * (worker/remote_worker_client.c). Callers cannot tell them apart. All calls are asynchronous and end exactly
+ * once, on any thread.
  */
 #ifndef WEFT_WORKER_WORKER_CLIENT_H_
 #define WEFT_WORKER_WORKER_CLIENT_H_

@@ -40,7 +40,7 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_s
                                                         weft_worker_session_t **out);
 /* One more run; false once the worker stops. */
 bool weft_worker_begin_run(weft_worker_t *w);
-void weft_worker_also_run(weft_worker_t *w); /* one more, for somebody who holds one */
+void weft_worker_also_run(weft_worker_t *w); /* one more, for a caller that already holds one */
 void weft_worker_end_run(weft_worker_t *w);
 /* Consumes what a run ended with. If that is an echo of the worker's own stop, returns the cause: the task
  * was shut down. */

@@ -116,7 +116,7 @@ static void transfers_carry_what_workers_make_keys_of(void) {
   weft_graph_destroy(g);
 }
 
-static void who_waits_for_a_fed_placeholder_waits_for_the_feed(void) {
+static void consumers_of_a_fed_placeholder_take_the_feed(void) {
   weft_graph_t *g = built(&(ask_t){.feeds = {"x:0"}, .targets = {"n"}});
   CU_ASSERT_FALSE(has(g, "x"));
   CU_ASSERT_PTR_EQUAL(weft_test_node(g, "n")->controls[0], weft_test_node(g, "_recv_x_0"));
@@ -229,8 +229,7 @@ int main(void) {
       {"a_feed_replaces_one_output_alone", a_feed_replaces_one_output_alone},
       {"what_is_behind_a_feed_does_not_run", what_is_behind_a_feed_does_not_run},
       {"transfers_carry_what_workers_make_keys_of", transfers_carry_what_workers_make_keys_of},
-      {"who_waits_for_a_fed_placeholder_waits_for_the_feed",
-       who_waits_for_a_fed_placeholder_waits_for_the_feed},
+      {"consumers_of_a_fed_placeholder_take_the_feed", consumers_of_a_fed_placeholder_take_the_feed},
       {"a_fed_placeholder_that_is_a_target_runs", a_fed_placeholder_that_is_a_target_runs},
       {"one_output_can_be_fetched_twice", one_output_can_be_fetched_twice},
       {"nothing_asked_for_is_refused", nothing_asked_for_is_refused},

@@ -72,7 +72,7 @@ static void a_session_ends_when_its_client_is_gone(void) {
     weft_test_step_t k;
     hold(m, "weft (process 12)", &h);
     weft_test_session_t s = opened_by(m, "weft (process 12)"), other = opened_by(m, "weft (process 12)");
-    weft_test_start(&s, &wait_for_ever, &k); /* nobody cancels it */
+    weft_test_start(&s, &wait_for_ever, &k); /* never cancelled */
     break_off(&h);
     weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED, "Step was cancelled: its client, ");
     weft_test_step_deinit(&k);
@@ -147,7 +147,7 @@ static void sessions_without_a_client_live_on(void) {
 }
 
 /* As a server may be told: sessions outlive their clients. */
-static void nobody_is_gone_without_an_end_of_the_grace(void) {
+static void no_client_is_gone_without_an_end_of_the_grace(void) {
   weft_test_cluster_t *c = weft_test_cluster_with_grace(-1);
   weft_master_client_t *m = weft_test_cluster_master(c, 1);
   holding_t h;
@@ -170,7 +170,7 @@ static void a_master_that_stops_ends_the_calls(void) {
   weft_test_cluster_destroy(c);
 }
 
-/* The answer with the session's handle reaches nobody. So it is for TensorFlow's clients, too. */
+/* The answer with the session's handle reaches no client. The same holds for TensorFlow's clients. */
 static void a_session_whose_creator_is_gone_before_the_answer_is_not_kept(void) {
   weft_test_cluster_t *c = weft_test_cluster_usual();
   for (int i = 0; i < 2; i++) {
@@ -233,7 +233,7 @@ int main(void) {
       {"a client that comes back keeps its session", a_client_that_comes_back_keeps_its_session},
       {"a call takes the place of an older one", a_call_takes_the_place_of_an_older_one},
       {"sessions without a client live on", sessions_without_a_client_live_on},
-      {"nobody is gone without an end of the grace", nobody_is_gone_without_an_end_of_the_grace},
+      {"no client is gone without an end of the grace", no_client_is_gone_without_an_end_of_the_grace},
       {"a master that stops ends the calls", a_master_that_stops_ends_the_calls},
       {"a session whose creator is gone before the answer is not kept",
        a_session_whose_creator_is_gone_before_the_answer_is_not_kept},

@@ -178,11 +178,11 @@ static void waiting_for_a_task_that_is_not_up_can_be_given_up(void) {
 }
 
 /* Three tasks; the last one never answers. */
-static void open_without_the_last(int64_t patience_ms, bool is_lost, const char *message) {
+static void open_without_the_last(int64_t discovery_timeout_ms, bool is_lost, const char *message) {
   static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
                                       "/job:worker/replica:0/task:1"};
   weft_test_session_t s;
-  weft_test_cluster_t *cluster = weft_test_cluster_with_patience(tasks, 3, patience_ms);
+  weft_test_cluster_t *cluster = weft_test_cluster_with_timeout(tasks, 3, discovery_timeout_ms);
   weft_test_cluster_hang(cluster, 2, WEFT_TEST_GET_STATUS, true);
   if (is_lost) weft_test_cluster_lose(cluster, 2);
   int64_t began_ns = weft_clock_ns();
@@ -236,7 +236,7 @@ static void a_worker_that_was_restarted_aborts(void) {
   finish(&s);
 }
 
-/* Failures and cancellations at moments that nobody chose. */
+/* Failures and cancellations at random moments. */
 static void storms_of_failures_leave_nothing_behind(void) {
   enum { STEPS = 120 };
   static weft_test_step_t k[STEPS];

@@ -12,7 +12,7 @@
 #include "tests/runner.h"
 #include "worker/worker_impl.h"
 
-#define PATIENCE_NS INT64_C(20000000000)
+#define DEADLINE_NS INT64_C(20000000000)
 
 typedef struct fault {
   atomic_int code;
@@ -264,7 +264,8 @@ static uint32_t supports(const weft_node_t *n) {
   return weft_kernel_find("CPU", n->op->name, n->attrs, n->num_attrs) != NULL ? 1 : 0;
 }
 
-static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t patience_ms, int64_t grace_ms) {
+static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t discovery_timeout_ms,
+                                   int64_t grace_ms) {
   weft_test_cluster_t *c = weft_calloc(1, sizeof *c);
   CU_ASSERT_PTR_NOT_NULL_FATAL(c);
   c->cache = (weft_worker_cache_t){.find = find, .tasks = tasks_of, .lost = why_lost};
@@ -281,7 +282,7 @@ static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t pati
     weft_master_options_t master = {.task = c->tasks[i],
                                     .cache = &c->cache,
                                     .supports = supports,
-                                    .patience_ms = patience_ms,
+                                    .discovery_timeout_ms = discovery_timeout_ms,
                                     .client_grace_ms = grace_ms};
     must(weft_master_create(&master, &c->masters[i]));
     must(weft_local_master_client_create(c->masters[i], &c->master_clients[i]));
@@ -293,8 +294,9 @@ weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) {
   return create(tasks, n, 0, 0);
 }
 
-weft_test_cluster_t *weft_test_cluster_with_patience(const char *const *tasks, int n, int64_t patience_ms) {
-  return create(tasks, n, patience_ms, 0);
+weft_test_cluster_t *weft_test_cluster_with_timeout(const char *const *tasks, int n,
+                                                    int64_t discovery_timeout_ms) {
+  return create(tasks, n, discovery_timeout_ms, 0);
 }
 
 weft_test_cluster_t *weft_test_cluster_with_grace(int64_t client_grace_ms) {
@@ -345,7 +347,7 @@ int weft_test_cluster_sessions(weft_test_cluster_t *c) {
 }
 
 void weft_test_cluster_await_sessions(weft_test_cluster_t *c, int n) {
-  int64_t deadline = weft_clock_ns() + PATIENCE_NS;
+  int64_t deadline = weft_clock_ns() + DEADLINE_NS;
   bool is_so = false, is_late = false;
   weft_mutex_lock(&c->mu);
   while (!(is_so = weft_test_cluster_sessions(c) == n) && !is_late)
@@ -390,7 +392,7 @@ bool weft_test_step_is_done(weft_test_step_t *k) {
 }
 
 weft_status_t *weft_test_step_wait(weft_test_step_t *k) {
-  int64_t deadline = weft_clock_ns() + PATIENCE_NS;
+  int64_t deadline = weft_clock_ns() + DEADLINE_NS;
   weft_mutex_lock(&k->mu);
   while (!k->is_done && weft_cond_wait_until(&k->ended, &k->mu, deadline)) {
   }

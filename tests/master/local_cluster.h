@@ -32,7 +32,8 @@ typedef struct weft_test_cluster weft_test_cluster_t;
 /* Tasks by name ("/job:ps/replica:0/task:0"), each with a worker and a master. A failure fails the test. */
 weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n);
 /* Masters that wait no longer for tasks of which nothing is known; 0: as long as usual. */
-weft_test_cluster_t *weft_test_cluster_with_patience(const char *const *tasks, int n, int64_t patience_ms);
+weft_test_cluster_t *weft_test_cluster_with_timeout(const char *const *tasks, int n,
+                                                    int64_t discovery_timeout_ms);
 /* Masters whose sessions wait no longer for their clients; 0: as long as usual. */
 weft_test_cluster_t *weft_test_cluster_with_grace(int64_t client_grace_ms);
 /* Waits until the workers have so many sessions in all. */

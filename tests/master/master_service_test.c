@@ -540,14 +540,14 @@ static void errors_go_into_the_body_only_when_asked(void) {
   setup(&f);
   weft_message_t *m = NULL;
   weft_str_t bytes;
-  fail_with(&f, WEFT_ERROR(NOT_FOUND, "nobody"));
+  fail_with(&f, WEFT_ERROR(NOT_FOUND, "absent"));
   weft_status_t *s = call_bytes(&f, "/tensorflow.MasterService/RunStep", WEFT_STR("\x0a\x01s"), &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_NOT_FOUND);
   weft_status_free(s);
   s = call_bytes(&f, "/tensorflow.MasterService/RunStep", WEFT_STR("\x0a\x01s\x38\x01"), &m);
   CU_ASSERT_PTR_NULL_FATAL(s);
   CU_ASSERT_PTR_NULL(weft_message_flatten(m, &bytes));
-  CU_ASSERT_TRUE(weft_str_eq(bytes, WEFT_STR("\x18\x05\x22\x06nobody")));
+  CU_ASSERT_TRUE(weft_str_eq(bytes, WEFT_STR("\x18\x05\x22\x06absent")));
   weft_message_destroy(m);
   /* A feed that is no tensor: the flag comes behind it on the wire. */
   s = call_bytes(&f, "/tensorflow.MasterService/RunStep",

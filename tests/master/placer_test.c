@@ -126,7 +126,7 @@ static void faster_devices_are_preferred(void) {
 }
 
 static void unknown_devices_are_refused_with_a_list_of_those_that_are(void) {
-  static const char *const names[] = {"/job:nobody", "/job:worker/task:7", "/job:ps/task:0/device:TPU:0",
+  static const char *const names[] = {"/job:absent", "/job:worker/task:7", "/job:ps/task:0/device:TPU:0",
                                       "/device:CPU:9"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     char text[1024], message[1024];
@@ -153,7 +153,7 @@ static void soft_placement_gives_up_type_and_id_but_never_the_task(void) {
   sits(&p, "v", PS);
   sits(&p, "w", PS);
   weft_graph_destroy(p.g);
-  refused(X IDENTITY("a", "x", "/job:nobody", ""), true, "was explicitly assigned to /job:nobody but");
+  refused(X IDENTITY("a", "x", "/job:absent", ""), true, "was explicitly assigned to /job:absent but");
   refused(X IDENTITY("a", "x", "/job:worker/task:7", ""), true,
           "was explicitly assigned to /job:worker/task:7 but");
 }
@@ -167,7 +167,7 @@ static void names_that_are_none_are_refused(void) {
 static void colocated_nodes_sit_together(void) {
   place_t p = placed(
       X IDENTITY("a", "x", "/job:ps", "") IDENTITY("b", "x", "", NEAR("a")) IDENTITY("c", "x", "", NEAR("b"))
-          IDENTITY("d", "x", "/job:worker/task:1", NEAR("nobody")) IDENTITY("e", "x", "", NEAR("nobody")),
+          IDENTITY("d", "x", "/job:worker/task:1", NEAR("absent")) IDENTITY("e", "x", "", NEAR("absent")),
       false, false);
   sits(&p, "b", PS);
   sits(&p, "c", PS);

@@ -330,10 +330,10 @@ static void a_failed_extend_changes_nothing(void) {
   weft_test_session_t s = weft_test_opened(m, sums);
   weft_test_expect(weft_test_extend(&s, VERSION PLACEHOLDER("new") CONST("x", "1", "")),
                    WEFT_INVALID_ARGUMENT, "'x'");
-  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Identity", IN("nobody"), "", T)),
-                   WEFT_INVALID_ARGUMENT, "nobody");
-  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Identity", IN("x"), "/job:nobody", T)),
-                   WEFT_INVALID_ARGUMENT, "/job:nobody");
+  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Identity", IN("absent"), "", T)),
+                   WEFT_INVALID_ARGUMENT, "absent");
+  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Identity", IN("x"), "/job:absent", T)),
+                   WEFT_INVALID_ARGUMENT, "/job:absent");
   weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Foo", "", "", "") NODE("l", "Bar", "", "", "")),
                    WEFT_NOT_FOUND, "Foo");
   CU_ASSERT_EQUAL(s.version, 0);

@@ -1,5 +1,5 @@
-/* tests/server/cluster_maker_test.c - clusters that clients bring along: who the server is in them, what is
- * refused. */
+/* tests/server/cluster_maker_test.c - clusters that clients bring along: which task the server is in them,
+ * what is refused. */
 #include "server/cluster_maker.h"
 
 #include <string.h>
@@ -98,7 +98,7 @@ static weft_status_t *as_worker(fixture_t *f, weft_str_t def, weft_session_clust
 #define SERVER(job, index) \
   WEFT_STR("\x0a\x1d" JOB("alpha", "\x03", HERE) "\x12\x05" job "\x18" index "\x2a\x04grpc")
 
-static void a_worker_is_who_its_master_says(void) {
+static void a_worker_is_the_task_that_its_master_names(void) {
   fixture_t f;
   setup(&f);
   weft_session_cluster_t c;
@@ -143,7 +143,7 @@ static void no_memory_is_an_error(void) {
 static const CU_TestInfo tests[] = {
     {"a master finds itself by its address", a_master_finds_itself_by_its_address},
     {"masters that are not in it once are refused", masters_that_are_not_in_it_once_are_refused},
-    {"a worker is who its master says", a_worker_is_who_its_master_says},
+    {"a worker is the task that its master names", a_worker_is_the_task_that_its_master_names},
     {"without a cluster a worker keeps its own", without_a_cluster_a_worker_keeps_its_own},
     {"no memory is an error", no_memory_is_an_error},
     CU_TEST_INFO_NULL,

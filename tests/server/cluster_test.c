@@ -79,7 +79,7 @@ static weft_status_t *from_config(const char *json, weft_cluster_t *c, weft_str_
   return weft_cluster_from_tf_config(weft_str(json), c, job, task);
 }
 
-static void tf_config_says_who_is_who(void) {
+static void tf_config_names_the_tasks(void) {
   static const char *const texts[] = {
       "{\"cluster\":{\"worker\":[\"h:2\",\"[::1]:3\"],\"ps\":[\"h:1\"]},\"task\":{\"type\":\"worker\","
       "\"index\":1}}",
@@ -203,7 +203,7 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"a_command_line_names_all_tasks", a_command_line_names_all_tasks},
       {"wrong_command_lines_are_refused", wrong_command_lines_are_refused},
-      {"tf_config_says_who_is_who", tf_config_says_who_is_who},
+      {"tf_config_names_the_tasks", tf_config_names_the_tasks},
       {"wrong_tf_configs_are_refused", wrong_tf_configs_are_refused},
       {"a_deep_tf_config_does_not_exhaust_the_stack", a_deep_tf_config_does_not_exhaust_the_stack},
       {"messages_say_the_same", messages_say_the_same},

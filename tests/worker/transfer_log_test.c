@@ -1,4 +1,4 @@
-/* tests/worker/transfer_log_test.c - the log of transfers: who is logged, how it reads, what is forgotten. */
+/* tests/worker/transfer_log_test.c - the log of transfers: what is logged, how it reads, what is dropped. */
 #include "worker/transfer_log.h"
 
 #include <string.h>
@@ -104,7 +104,7 @@ static void masters_switch_it_on_read_it_and_switch_it_off(void) {
   weft_transfer_log_destroy(l);
 }
 
-static void a_log_that_nobody_reads_stays_small(void) {
+static void a_log_without_readers_stays_small(void) {
   weft_transfer_log_t *l = fresh();
   weft_transfer_log_open(l, 1000000);
   weft_transfer_log_enable(l, true);
@@ -135,7 +135,7 @@ static const CU_TestInfo tests[] = {
     {"only open steps are logged", only_open_steps_are_logged},
     {"large and fast transfers are told in large units", large_and_fast_transfers_are_told_in_large_units},
     {"masters switch it on, read it and switch it off", masters_switch_it_on_read_it_and_switch_it_off},
-    {"a log that nobody reads stays small", a_log_that_nobody_reads_stays_small},
+    {"a log without readers stays small", a_log_without_readers_stays_small},
     {"keys that are none are left out", keys_that_are_none_are_left_out},
     CU_TEST_INFO_NULL,
 };

@@ -226,7 +226,7 @@ static void a_peer_that_gives_up_leaves_no_step_behind(void) {
   finish(&f);
 }
 
-static void cleaning_up_aborts_who_waits(void) {
+static void cleaning_up_aborts_waiting_receives(void) {
   fixture_t f;
   received_t r;
   begin(&f);
@@ -263,13 +263,13 @@ static void unknown_handles_are_aborted(void) {
   char graph[64];
   weft_test_step_t k;
   begin(&f);
-  weft_test_expect(enter(&f, "nobody", through, graph), WEFT_ABORTED, "nobody");
+  weft_test_expect(enter(&f, "absent", through, graph), WEFT_ABORTED, "absent");
   make_session(&f, "s", "/job:m", 1);
   start(&f, "s", "nothing", 1, NULL, NULL, &k);
   weft_test_expect(weft_test_step_wait(&k), WEFT_ABORTED, "nothing");
   weft_test_step_deinit(&k);
-  start(&f, "nobody", "nothing", 1, NULL, NULL, &k);
-  weft_test_expect(weft_test_step_wait(&k), WEFT_ABORTED, "nobody");
+  start(&f, "absent", "nothing", 1, NULL, NULL, &k);
+  weft_test_expect(weft_test_step_wait(&k), WEFT_ABORTED, "absent");
   weft_test_step_deinit(&k);
   finish(&f);
 }
@@ -364,7 +364,7 @@ int main(void) {
       {"a_graph_runs_between_its_feeds_and_fetches", a_graph_runs_between_its_feeds_and_fetches},
       {"peers_may_ask_before_or_after", peers_may_ask_before_or_after},
       {"a_peer_that_gives_up_leaves_no_step_behind", a_peer_that_gives_up_leaves_no_step_behind},
-      {"cleaning_up_aborts_who_waits", cleaning_up_aborts_who_waits},
+      {"cleaning_up_aborts_waiting_receives", cleaning_up_aborts_waiting_receives},
       {"keys_of_others_are_refused", keys_of_others_are_refused},
       {"unknown_handles_are_aborted", unknown_handles_are_aborted},
       {"a_run_whose_caller_is_gone_ends_and_leaves_nothing",

@@ -1,5 +1,5 @@
-/* master/prepared.c - from a signature to registered parts. */
-#include "master/prepared.h"
+/* master/step_plan.c - from a signature to registered parts. */
+#include "master/step_plan.h"
 
 #include "base/alloc.h"
 #include "graph/partition.h"
@@ -7,21 +7,22 @@
 
 enum { BUILDING, READY, FAILED };
 
-/* In the list from wait() until settle() or its canceller takes it out; whoever does calls fn and frees it.
+/* In the list from wait() until settle() or its canceller takes it out; the one that takes it out calls fn
+ * and frees it.
  */
-struct weft_prepared_waiter {
-  weft_prepared_waiter_t *next; /* guarded by the prepared's mu, as the two flags */
+struct weft_step_plan_waiter {
+  weft_step_plan_waiter_t *next; /* guarded by the plan's mu, as the two flags */
   bool is_listed, is_cancelled;
-  weft_prepared_t *prepared;   /* borrowed: who waits holds it */
+  weft_step_plan_t *plan;      /* borrowed: the waiting step holds it */
   weft_canceller_t *canceller; /* retained */
   uint64_t token;
-  weft_prepared_fn *fn;
+  weft_step_plan_fn *fn;
   void *arg;
 };
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a step's signature"); }
 
-/* Names may hold any bytes, so each is told with its length: no two lists print alike. */
+/* Names may hold any bytes, so each is preceded by its length: different lists print differently. */
 static void print_number(weft_strbuf_t *out, size_t number) {
   weft_strbuf_append(out, weft_str_of((const char *)&number, sizeof number));
 }
@@ -65,10 +66,10 @@ static bool make_keys(weft_arena_t *arena, const weft_session_device_t *client, 
   return ok;
 }
 
-weft_status_t *weft_prepared_create(weft_str_t session, const weft_signature_t *signature,
-                                    const weft_session_device_t *client, bool is_partial,
-                                    weft_prepared_t **out) {
-  weft_prepared_t *p = weft_calloc(1, sizeof *p);
+weft_status_t *weft_step_plan_create(weft_str_t session, const weft_signature_t *signature,
+                                     const weft_session_device_t *client, bool is_partial,
+                                     weft_step_plan_t **out) {
+  weft_step_plan_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return no_memory();
   atomic_init(&p->refs, 1);
   weft_mutex_init(&p->mu);
@@ -88,14 +89,14 @@ weft_status_t *weft_prepared_create(weft_str_t session, const weft_signature_t *
             make_keys(&p->arena, client, p->fetches, p->num_fetches, &p->fetch_keys);
   weft_strbuf_deinit(&text);
   if (!ok) {
-    weft_prepared_release(p);
+    weft_step_plan_release(p);
     return no_memory();
   }
   *out = p;
   return NULL;
 }
 
-weft_prepared_t *weft_prepared_retain(weft_prepared_t *p) {
+weft_step_plan_t *weft_step_plan_retain(weft_step_plan_t *p) {
   if (p != NULL) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   return p;
 }
@@ -105,10 +106,10 @@ static void ignore(void *arg, weft_status_t *status) {
   weft_status_free(status); /* a worker that is gone has dropped the graph as well */
 }
 
-void weft_prepared_release(weft_prepared_t *p) {
+void weft_step_plan_release(weft_step_plan_t *p) {
   if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
   for (int i = 0; i < p->num_parts; i++) {
-    weft_part_t *part = &p->parts[i];
+    weft_step_part_t *part = &p->parts[i];
     if (part->graph_handle.length > 0 && atomic_load(&p->is_dropped)) {
       part->worker->ops->deregister_graph(part->worker, p->session, part->graph_handle, ignore, NULL);
     }
@@ -124,25 +125,25 @@ void weft_prepared_release(weft_prepared_t *p) {
 
 /* ---- building ---- */
 
-static void end_wait(weft_prepared_waiter_t *w, weft_status_t *status) {
-  weft_prepared_fn *fn = w->fn;
+static void end_wait(weft_step_plan_waiter_t *w, weft_status_t *status) {
+  weft_step_plan_fn *fn = w->fn;
   void *arg = w->arg;
   weft_canceller_release(w->canceller);
   weft_free(w);
   fn(arg, status);
 }
 
-static void settle(weft_prepared_t *p, weft_status_t *status) {
+static void settle(weft_step_plan_t *p, weft_status_t *status) {
   weft_mutex_lock(&p->mu);
   p->state = status == NULL ? READY : FAILED;
   p->status = status;
-  weft_prepared_waiter_t *waiters = p->waiters;
+  weft_step_plan_waiter_t *waiters = p->waiters;
   p->waiters = NULL;
-  for (weft_prepared_waiter_t *w = waiters; w != NULL; w = w->next) w->is_listed = false;
+  for (weft_step_plan_waiter_t *w = waiters; w != NULL; w = w->next) w->is_listed = false;
   weft_mutex_unlock(&p->mu);
   if (status == NULL) atomic_store_explicit(&p->is_ready, true, memory_order_release);
   while (waiters != NULL) {
-    weft_prepared_waiter_t *w = waiters;
+    weft_step_plan_waiter_t *w = waiters;
     waiters = w->next;
     weft_canceller_deregister(w->canceller, w->token);
     end_wait(w, weft_status_clone(status));
@@ -150,7 +151,7 @@ static void settle(weft_prepared_t *p, weft_status_t *status) {
 }
 
 /* The first failure stays in p->status until the last registration has ended. */
-static void registration_ended(weft_prepared_t *p, weft_status_t *failure) {
+static void registration_ended(weft_step_plan_t *p, weft_status_t *failure) {
   weft_mutex_lock(&p->mu);
   bool first = p->status == NULL;
   if (first) p->status = failure;
@@ -163,17 +164,17 @@ static void registration_ended(weft_prepared_t *p, weft_status_t *failure) {
     weft_mutex_unlock(&p->mu);
     settle(p, status);
   }
-  weft_prepared_release(p);
+  weft_step_plan_release(p);
 }
 
 typedef struct registration {
-  weft_prepared_t *prepared; /* retained */
+  weft_step_plan_t *plan; /* retained */
   int part;
 } registration_t;
 
 static void registered(void *arg, weft_status_t *status, weft_str_t handle) {
   registration_t *r = arg;
-  weft_prepared_t *p = r->prepared;
+  weft_step_plan_t *p = r->plan;
   if (status == NULL) {
     char *copy = weft_strndup(handle.data, handle.length);
     if (copy == NULL) status = no_memory();
@@ -188,7 +189,7 @@ static uint64_t incarnation(void *arg, weft_str_t device) {
   return d == NULL ? 0 : d->attributes.incarnation;
 }
 
-static weft_worker_client_t *worker_of(const weft_prepare_options_t *o, weft_str_t task) {
+static weft_worker_client_t *worker_of(const weft_step_plan_options_t *o, weft_str_t task) {
   for (int i = 0; i < o->num_workers; i++) {
     if (weft_str_eq(o->workers[i]->task, task)) return o->workers[i];
   }
@@ -203,7 +204,7 @@ static weft_str_t task_of(const weft_graph_t *g) {
   return WEFT_STR("");
 }
 
-static weft_status_t *cut(weft_prepared_t *p, const weft_prepare_options_t *o, weft_partition_t **parts,
+static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o, weft_partition_t **parts,
                           int *num_parts) {
   weft_graph_t *g = NULL;
   WEFT_RETURN_IF_ERROR(weft_client_graph_build(o->graph, o->signature, o->devices->client, &g));
@@ -217,7 +218,7 @@ static weft_status_t *cut(weft_prepared_t *p, const weft_prepare_options_t *o, w
   return s;
 }
 
-void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o) {
+void weft_step_plan_build(weft_step_plan_t *p, const weft_step_plan_options_t *o) {
   weft_partition_t *parts = NULL;
   int n = 0;
   weft_status_t *s = cut(p, o, &parts, &n);
@@ -238,7 +239,7 @@ void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o) {
   atomic_store(&p->pending, n);
   for (int i = 0; i < n; i++) {
     registration_t *r = weft_calloc(1, sizeof *r);
-    weft_prepared_retain(p); /* for registration_ended */
+    weft_step_plan_retain(p); /* for registration_ended */
     if (r == NULL) {
       registration_ended(p, no_memory());
       continue;
@@ -256,13 +257,13 @@ static weft_status_t *cancelled(void) {
 }
 
 static void wait_cancelled(void *arg) {
-  weft_prepared_waiter_t *w = arg;
-  weft_prepared_t *p = w->prepared;
+  weft_step_plan_waiter_t *w = arg;
+  weft_step_plan_t *p = w->plan;
   weft_mutex_lock(&p->mu);
   bool mine = w->is_listed;
   w->is_cancelled = true;
   w->is_listed = false;
-  for (weft_prepared_waiter_t **at = &p->waiters; mine && *at != NULL; at = &(*at)->next) {
+  for (weft_step_plan_waiter_t **at = &p->waiters; mine && *at != NULL; at = &(*at)->next) {
     if (*at != w) continue;
     *at = w->next;
     break;
@@ -271,17 +272,17 @@ static void wait_cancelled(void *arg) {
   if (mine) end_wait(w, cancelled());
 }
 
-void weft_prepared_wait(weft_prepared_t *p, weft_canceller_t *c, weft_prepared_fn *fn, void *arg) {
+void weft_step_plan_wait(weft_step_plan_t *p, weft_canceller_t *c, weft_step_plan_fn *fn, void *arg) {
   if (atomic_load_explicit(&p->is_ready, memory_order_acquire)) {
     fn(arg, NULL);
     return;
   }
-  weft_prepared_waiter_t *w = weft_calloc(1, sizeof *w);
+  weft_step_plan_waiter_t *w = weft_calloc(1, sizeof *w);
   if (w == NULL) {
     fn(arg, no_memory());
     return;
   }
-  *w = (weft_prepared_waiter_t){.prepared = p, .canceller = weft_canceller_retain(c), .fn = fn, .arg = arg};
+  *w = (weft_step_plan_waiter_t){.plan = p, .canceller = weft_canceller_retain(c), .fn = fn, .arg = arg};
   bool is_linked = weft_canceller_register(c, wait_cancelled, w, &w->token);
   weft_mutex_lock(&p->mu);
   bool is_building = p->state == BUILDING, waits = is_building && is_linked && !w->is_cancelled;
@@ -297,7 +298,7 @@ void weft_prepared_wait(weft_prepared_t *p, weft_canceller_t *c, weft_prepared_f
   end_wait(w, is_building ? cancelled() : status);
 }
 
-void weft_prepared_cleanup_step(weft_prepared_t *p, int64_t step_id) {
+void weft_step_plan_cleanup_step(weft_step_plan_t *p, int64_t step_id) {
   for (int i = 0; i < p->num_parts; i++) {
     p->parts[i].worker->ops->cleanup_graph(p->parts[i].worker, step_id, ignore, NULL);
   }
