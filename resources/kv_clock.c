@@ -173,7 +173,7 @@ void weft_clocked_read(weft_clocked_t *c, int64_t *out_clocks) {
 
 /* ---- waiting ---- */
 
-void weft_clock_patience_set(weft_clock_patience_t p, weft_room_waiter_t *w) {
+void weft_clock_timeout_set(weft_clock_timeout_t p, weft_room_waiter_t *w) {
   static const double longest_s = 1e9; /* so that nanoseconds fit */
   if (p.timer == NULL || !(p.seconds > 0)) return;
   w->timer = p.timer;
@@ -241,25 +241,25 @@ static void finish_wait(weft_room_waiter_t *w) {
 }
 
 static weft_status_t *make_wait(weft_clocked_t *c, const weft_resource_call_t *call, int64_t worker,
-                                int64_t needs, weft_clock_patience_t patience, clock_wait_t **out) {
+                                int64_t needs, weft_clock_timeout_t timeout, clock_wait_t **out) {
   clock_wait_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) return WEFT_NO_MEMORY("waiting for a clock");
   t->worker = worker;
   t->needs = needs;
-  t->seconds = patience.seconds;
+  t->seconds = timeout.seconds;
   t->waiter.call = *call;
   t->waiter.owner = weft_object_retain(&c->object);
   t->waiter.cancelled = "The wait for the slowest worker was cancelled";
   t->waiter.attempt = try_wait;
   t->waiter.finish = finish_wait;
   t->waiter.expired = note_missing;
-  weft_clock_patience_set(patience, &t->waiter);
+  weft_clock_timeout_set(timeout, &t->waiter);
   *out = t;
   return NULL;
 }
 
 void weft_clocked_wait(weft_clocked_t *c, const weft_resource_call_t *call, int64_t worker, int64_t staleness,
-                       weft_clock_patience_t patience) {
+                       weft_clock_timeout_t timeout) {
   weft_status_t *s = weft_clocked_check(c, worker);
   clock_wait_t *t = NULL;
   if (s == NULL && staleness < 0) {
@@ -271,7 +271,7 @@ void weft_clocked_wait(weft_clocked_t *c, const weft_resource_call_t *call, int6
     int64_t own = weft_clocked_join_locked(c, worker);
     needs = staleness < own ? own - staleness : 0;
     weft_mutex_unlock(&c->room.mu);
-    s = make_wait(c, call, worker, needs, patience, &t);
+    s = make_wait(c, call, worker, needs, timeout, &t);
   }
   if (s != NULL) {
     weft_resource_call_end(call, s);

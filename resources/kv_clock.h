@@ -76,12 +76,12 @@ void weft_clocked_read(weft_clocked_t *c, int64_t *out_clocks);
 
 /* How long a wait lasts at most; timer NULL or seconds 0: as long as it takes. The timer is borrowed until it
  * is over. */
-typedef struct weft_clock_patience {
+typedef struct weft_clock_timeout {
   weft_timer_t *timer;
   double seconds;
-} weft_clock_patience_t;
+} weft_clock_timeout_t;
 /* Sets the deadline of a waiter whose expired() is set. */
-void weft_clock_patience_set(weft_clock_patience_t p, weft_room_waiter_t *w);
+void weft_clock_timeout_set(weft_clock_timeout_t p, weft_room_waiter_t *w);
 
 /* The workers that a wait which has taken too long was for; `n` of them, the first ones by name. */
 typedef struct weft_clock_missing {
@@ -101,6 +101,6 @@ WEFT_MUST_CHECK weft_status_t *weft_clocked_too_late(const weft_clocked_t *c, in
 /* Ends the call, at once or later; output 0: the slowest clock then. Errors: INVALID_ARGUMENT; CANCELLED;
  * that of weft_clocked_too_late. */
 void weft_clocked_wait(weft_clocked_t *c, const weft_resource_call_t *call, int64_t worker, int64_t staleness,
-                       weft_clock_patience_t patience);
+                       weft_clock_timeout_t timeout);
 
 #endif /* WEFT_RESOURCES_KV_CLOCK_H_ */

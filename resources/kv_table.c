@@ -250,7 +250,7 @@ typedef struct pull {
   bool has_lens, waits_for_table;
   weft_tensor_t *values, *lens; /* what came of it */
   weft_status_t *failure;
-  double seconds; /* of patience */
+  double seconds; /* of timeout */
   weft_clock_missing_t missing;
 } pull_t;
 
@@ -345,7 +345,7 @@ static int64_t needed_locked(weft_kv_table_t *t, int64_t worker, int64_t clock) 
 }
 
 void weft_kv_table_pull(weft_kv_table_t *t, const weft_resource_call_t *call, weft_tensor_t *keys,
-                        int64_t worker, int64_t clock, bool has_lens, weft_clock_patience_t patience) {
+                        int64_t worker, int64_t clock, bool has_lens, weft_clock_timeout_t timeout) {
   weft_status_t *s = check_keys(keys);
   if (s == NULL) s = check_worker(t, worker);
   if (s == NULL && has_lens != (t->config.width == 0)) {
@@ -371,8 +371,8 @@ void weft_kv_table_pull(weft_kv_table_t *t, const weft_resource_call_t *call, we
   p->waiter.attempt = try_pull;
   p->waiter.finish = finish_pull;
   p->waiter.expired = note_missing;
-  p->seconds = patience.seconds;
-  weft_clock_patience_set(patience, &p->waiter);
+  p->seconds = timeout.seconds;
+  weft_clock_timeout_set(timeout, &p->waiter);
   weft_wait(&t->clocked.room, &p->waiter);
 }
 

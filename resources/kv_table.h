@@ -80,7 +80,7 @@ WEFT_MUST_CHECK weft_status_t *weft_kv_table_push(weft_kv_table_t *t, const weft
 /* Ends the call, at once or later. Outputs: 0 values ([n, width], or flat with `has_lens`), then lens if
  * so, then the table's clock. Errors as above; CANCELLED; weft_clocked_too_late's. */
 void weft_kv_table_pull(weft_kv_table_t *t, const weft_resource_call_t *call, weft_tensor_t *keys,
-                        int64_t worker, int64_t clock, bool has_lens, weft_clock_patience_t patience);
+                        int64_t worker, int64_t clock, bool has_lens, weft_clock_timeout_t timeout);
 /* A worker begins, or begins again: it is back among the clocks. *out_last_id: its highest request id; 0 if
  * the table has never heard of it. `greets`: the next id is taken, so that the table has heard of it from now
  * on. */

@@ -14,12 +14,12 @@
 #include "base/hash_map.h"
 #include "base/mutex.h"
 
-typedef struct entry entry_t;
-struct entry {
+typedef struct resource_entry resource_entry_t;
+struct resource_entry {
   weft_object_t *object; /* owned reference */
   const weft_resource_type_t *type;
   size_t container_length; /* the key starts with the container */
-  entry_t *next;           /* while being dropped */
+  resource_entry_t *next;  /* while being dropped */
   size_t key_length;
   char key[]; /* container '\0' type name '\0' name */
 };
@@ -39,14 +39,14 @@ weft_str_t weft_resource_container(const weft_resource_manager_t *m, weft_str_t 
   return m == NULL ? WEFT_STR("localhost") : weft_str(m->default_container);
 }
 
-static entry_t *entry_new(weft_str_t container, weft_str_t type, weft_str_t name) {
+static resource_entry_t *entry_new(weft_str_t container, weft_str_t type, weft_str_t name) {
   size_t length = 0, size = 0;
   if (!weft_add_size(container.length, type.length + 2, &length)) return NULL;
   if (!weft_add_size(length, name.length, &length)) return NULL;
-  if (!weft_add_size(length, sizeof(entry_t) + 1, &size)) return NULL;
-  entry_t *e = weft_malloc(size);
+  if (!weft_add_size(length, sizeof(resource_entry_t) + 1, &size)) return NULL;
+  resource_entry_t *e = weft_malloc(size);
   if (e == NULL) return NULL;
-  *e = (entry_t){.container_length = container.length, .key_length = length};
+  *e = (resource_entry_t){.container_length = container.length, .key_length = length};
   char *at = e->key;
   memcpy(at, container.data, container.length);
   at += container.length;
@@ -59,10 +59,10 @@ static entry_t *entry_new(weft_str_t container, weft_str_t type, weft_str_t name
   return e;
 }
 
-static weft_str_t entry_key(const entry_t *e) { return weft_str_of(e->key, e->key_length); }
+static weft_str_t entry_key(const resource_entry_t *e) { return weft_str_of(e->key, e->key_length); }
 
 /* Lets go of what an entry holds, with no lock held. */
-static void entry_drop(entry_t *e) {
+static void entry_drop(resource_entry_t *e) {
   if (e == NULL) return;
   if (e->object != NULL && e->type != NULL && e->type->abandon != NULL) e->type->abandon(e->object);
   weft_object_release(e->object);
@@ -106,7 +106,7 @@ void weft_resource_manager_destroy(weft_resource_manager_t *m) {
 
 static weft_object_t *find(weft_resource_manager_t *m, weft_str_t key) {
   weft_mutex_lock(&m->mu);
-  entry_t *e = weft_map_get(&m->map, key);
+  resource_entry_t *e = weft_map_get(&m->map, key);
   weft_object_t *o = e == NULL ? NULL : weft_object_retain(e->object);
   weft_mutex_unlock(&m->mu);
   return o;
@@ -164,7 +164,7 @@ weft_status_t *weft_resource_add_container(weft_resource_manager_t *m, weft_str_
 weft_status_t *weft_resource_lookup(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
                                     const weft_resource_type_t *type, weft_object_t **out) {
   container = weft_resource_container(m, container);
-  entry_t *key = entry_new(container, weft_str(type->name), name);
+  resource_entry_t *key = entry_new(container, weft_str(type->name), name);
   if (key == NULL) return no_memory(name);
   weft_object_t *o = find(m, entry_key(key));
   weft_free(key);
@@ -180,7 +180,7 @@ weft_status_t *weft_resource_lookup_or_create(weft_resource_manager_t *m, weft_s
   container = weft_resource_container(m, container);
   weft_status_t *s = NULL;
   weft_object_t *made = NULL, *found = NULL;
-  entry_t *mine = entry_new(container, weft_str(type->name), name);
+  resource_entry_t *mine = entry_new(container, weft_str(type->name), name);
   if (mine == NULL) {
     s = no_memory(name);
     goto done;
@@ -192,7 +192,8 @@ weft_status_t *weft_resource_lookup_or_create(weft_resource_manager_t *m, weft_s
     if (s != NULL) goto done;
     mine->type = type;
     weft_mutex_lock(&m->mu);
-    entry_t *other = weft_map_get(&m->map, entry_key(mine)); /* another thread may have been faster */
+    resource_entry_t *other =
+        weft_map_get(&m->map, entry_key(mine)); /* another thread may have been faster */
     if (other != NULL) {
       found = weft_object_retain(other->object);
     } else {
@@ -217,10 +218,10 @@ done:
 weft_status_t *weft_resource_delete_by_type_name(weft_resource_manager_t *m, weft_str_t container,
                                                  weft_str_t name, weft_str_t type_name) {
   container = weft_resource_container(m, container);
-  entry_t *key = entry_new(container, type_name, name);
+  resource_entry_t *key = entry_new(container, type_name, name);
   if (key == NULL) return no_memory(name);
   weft_mutex_lock(&m->mu);
-  entry_t *e = weft_map_remove(&m->map, entry_key(key));
+  resource_entry_t *e = weft_map_remove(&m->map, entry_key(key));
   if (e != NULL) atomic_fetch_add_explicit(&m->generation, 1, memory_order_release);
   weft_mutex_unlock(&m->mu);
   weft_status_t *s = NULL;
@@ -237,22 +238,22 @@ weft_status_t *weft_resource_delete(weft_resource_manager_t *m, weft_str_t conta
 
 void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container) {
   container = weft_resource_container(m, container);
-  entry_t *dropped = NULL;
+  resource_entry_t *dropped = NULL;
   weft_mutex_lock(&m->mu);
   weft_map_entry_t at;
   for (size_t i = 0; weft_map_next(&m->map, &i, &at);) {
-    entry_t *e = at.value;
+    resource_entry_t *e = at.value;
     if (!weft_str_eq(weft_str_of(e->key, e->container_length), container)) continue;
     e->next = dropped;
     dropped = e;
   }
-  for (entry_t *e = dropped; e != NULL; e = e->next) weft_map_remove(&m->map, entry_key(e));
+  for (resource_entry_t *e = dropped; e != NULL; e = e->next) weft_map_remove(&m->map, entry_key(e));
   char *name = weft_map_remove(&m->containers, container);
   atomic_fetch_add_explicit(&m->generation, 1, memory_order_release);
   weft_mutex_unlock(&m->mu);
   weft_free(name);
   while (dropped != NULL) {
-    entry_t *next = dropped->next;
+    resource_entry_t *next = dropped->next;
     entry_drop(dropped);
     dropped = next;
   }
@@ -272,7 +273,7 @@ static size_t list_task_watchers(weft_resource_manager_t *m, weft_object_t **obj
   weft_mutex_lock(&m->mu);
   weft_map_entry_t at;
   for (size_t i = 0; weft_map_next(&m->map, &i, &at);) {
-    entry_t *e = at.value;
+    resource_entry_t *e = at.value;
     if (e->object == NULL || e->type == NULL || e->type->task_lost == NULL) continue;
     if (n < max) {
       objects[n] = weft_object_retain(e->object);

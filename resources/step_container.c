@@ -11,14 +11,14 @@
 #include "base/hash_map.h"
 #include "base/mutex.h"
 
-typedef struct entry {
+typedef struct container_entry {
   weft_object_t *object; /* retained */
   char *name;            /* owned; the map's key */
-} entry_t;
+} container_entry_t;
 
 struct weft_step_container {
   weft_mutex_t mu;
-  weft_map_t by_name;           /* guarded by mu; entry_t */
+  weft_map_t by_name;           /* guarded by mu; container_entry_t */
   atomic_uint_fast64_t numbers; /* relaxed: only their being different counts */
 };
 
@@ -31,7 +31,7 @@ weft_status_t *weft_step_container_create(weft_step_container_t **out) {
   return NULL;
 }
 
-static void entry_free(entry_t *e) {
+static void entry_free(container_entry_t *e) {
   if (e == NULL) return;
   weft_object_release(e->object);
   weft_free(e->name);
@@ -49,7 +49,7 @@ void weft_step_container_destroy(weft_step_container_t *c) {
 
 weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name, weft_object_t *o) {
   weft_status_t *s = NULL;
-  entry_t *e = weft_calloc(1, sizeof *e);
+  container_entry_t *e = weft_calloc(1, sizeof *e);
   if (e != NULL) e->name = weft_strndup(name.data, name.length);
   if (e == NULL || e->name == NULL) {
     entry_free(e);
@@ -71,7 +71,7 @@ uint64_t weft_step_container_number(weft_step_container_t *c) {
 
 weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t name) {
   weft_mutex_lock(&c->mu);
-  entry_t *e = weft_map_get(&c->by_name, name);
+  container_entry_t *e = weft_map_get(&c->by_name, name);
   weft_object_t *o = e == NULL ? NULL : weft_object_retain(e->object);
   weft_mutex_unlock(&c->mu);
   return o;
@@ -79,7 +79,7 @@ weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t nam
 
 void weft_step_container_remove(weft_step_container_t *c, weft_str_t name) {
   weft_mutex_lock(&c->mu);
-  entry_t *e = weft_map_remove(&c->by_name, name);
+  container_entry_t *e = weft_map_remove(&c->by_name, name);
   weft_mutex_unlock(&c->mu);
   entry_free(e);
 }

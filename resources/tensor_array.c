@@ -10,11 +10,11 @@
 #include "base/mutex.h"
 #include "tensor/update.h"
 
-typedef struct cell {
+typedef struct array_cell {
   weft_tensor_t *value;
   weft_shape_t shape; /* of what was written here, or in the array that this one is a gradient of */
   bool has_shape, is_written, is_read, is_cleared;
-} cell_t;
+} array_cell_t;
 
 struct weft_tensor_array {
   weft_object_t object;
@@ -24,7 +24,7 @@ struct weft_tensor_array {
   weft_mutex_t mu;
   bool is_dynamic;            /* guarded by mu: having a gradient ends it */
   weft_shape_t element_shape; /* guarded by mu, with what follows */
-  cell_t *cells;
+  array_cell_t *cells;
   int64_t size;
   bool is_closed;
 };
@@ -52,7 +52,7 @@ static void destroy(weft_object_t *o) {
 static weft_status_t *array_new(char *name, int64_t size, const weft_tensor_array_config_t *config,
                                 weft_tensor_array_t **out) {
   weft_tensor_array_t *a = weft_calloc(1, sizeof *a);
-  cell_t *cells = weft_calloc((size_t)size + 1, sizeof *cells);
+  array_cell_t *cells = weft_calloc((size_t)size + 1, sizeof *cells);
   if (a == NULL || cells == NULL || name == NULL) {
     weft_free(a);
     weft_free(cells);
@@ -91,7 +91,7 @@ static weft_status_t *check_open_locked(const weft_tensor_array_t *a) {
 
 static weft_status_t *grow_locked(weft_tensor_array_t *a, int64_t size) WEFT_REQUIRES(a->mu) {
   if (size <= a->size) return NULL;
-  cell_t *more = weft_realloc(a->cells, (size_t)size, sizeof *more);
+  array_cell_t *more = weft_realloc(a->cells, (size_t)size, sizeof *more);
   if (more == NULL) return WEFT_NO_MEMORY("growing TensorArray %s to %" PRId64, a->name, size);
   memset(more + a->size, 0, (size_t)(size - a->size) * sizeof *more);
   a->cells = more;
@@ -104,8 +104,8 @@ static weft_status_t *cannot(const weft_tensor_array_t *a, const char *verb, int
                     a->name, verb, i, why);
 }
 
-static weft_status_t *aggregate_locked(weft_tensor_array_t *a, cell_t *cell, int64_t i, weft_tensor_t *value)
-    WEFT_REQUIRES(a->mu) {
+static weft_status_t *aggregate_locked(weft_tensor_array_t *a, array_cell_t *cell, int64_t i,
+                                       weft_tensor_t *value) WEFT_REQUIRES(a->mu) {
   if (!weft_shape_eq(&cell->value->shape, &value->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "TensorArray %s: Could not aggregate to TensorArray index %" PRId64
@@ -142,7 +142,7 @@ static weft_status_t *write_locked(weft_tensor_array_t *a, int64_t i, weft_tenso
         "shape: %s (consider setting infer_shape=False).",
         a->name, i, WEFT_SHAPE_TEXT(&value->shape), WEFT_SHAPE_TEXT(&a->element_shape));
   }
-  cell_t *cell = &a->cells[i];
+  array_cell_t *cell = &a->cells[i];
   if (cell->is_read) return cannot(a, "write to", i, "it has already been read.");
   if (cell->is_written && !a->is_gradient) return cannot(a, "write to", i, "it has already been written to.");
   if (a->is_identical) a->element_shape = value->shape;
@@ -154,7 +154,7 @@ static weft_status_t *write_locked(weft_tensor_array_t *a, int64_t i, weft_tenso
 }
 
 /* A cell that was never written reads as zeros if its shape is known. */
-static weft_status_t *fill_zeros_locked(weft_tensor_array_t *a, cell_t *cell, int64_t i)
+static weft_status_t *fill_zeros_locked(weft_tensor_array_t *a, array_cell_t *cell, int64_t i)
     WEFT_REQUIRES(a->mu) {
   weft_shape_t shape = cell->has_shape ? cell->shape : a->element_shape;
   if (!weft_shape_is_known(&shape)) {
@@ -182,7 +182,7 @@ static weft_status_t *read_locked(weft_tensor_array_t *a, int64_t i, weft_tensor
     return WEFT_ERROR(INVALID_ARGUMENT, "Tried to read from index %" PRId64 " but array size is: %" PRId64, i,
                       a->size);
   }
-  cell_t *cell = &a->cells[i];
+  array_cell_t *cell = &a->cells[i];
   if (cell->is_cleared) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,

@@ -126,9 +126,9 @@ static weft_status_t *reserve(weft_tensor_queue_t *q, size_t n) {
 
 /* ---- one operation ---- */
 
-typedef enum outcome { SERVED, QUEUE_CLOSED, NOT_ENOUGH } outcome_t;
+typedef enum queue_outcome { SERVED, QUEUE_CLOSED, NOT_ENOUGH } queue_outcome_t;
 
-typedef struct operation {
+typedef struct queue_operation {
   weft_room_waiter_t waiter; /* first; waiter.owner is the queue */
   bool is_many, is_up_to;
   int64_t wanted;                  /* tuples still to be moved */
@@ -136,15 +136,15 @@ typedef struct operation {
   weft_tensor_queue_item_t *items; /* still to be put in; or taken out so far */
   weft_tensor_queue_item_t **tail;
   int64_t num_items;
-  outcome_t outcome;
-} operation_t;
+  queue_outcome_t outcome;
+} queue_operation_t;
 
-static weft_tensor_queue_t *queue_of(const operation_t *op) {
+static weft_tensor_queue_t *queue_of(const queue_operation_t *op) {
   return (weft_tensor_queue_t *)op->waiter.owner;
 }
 
-static operation_t *operation_new(weft_tensor_queue_t *q, const weft_resource_call_t *call) {
-  operation_t *op = weft_calloc(1, sizeof *op);
+static queue_operation_t *operation_new(weft_tensor_queue_t *q, const weft_resource_call_t *call) {
+  queue_operation_t *op = weft_calloc(1, sizeof *op);
   if (op == NULL) {
     weft_resource_call_end(call, WEFT_NO_MEMORY("waiting for queue %s", q->name));
     return NULL;
@@ -157,7 +157,7 @@ static operation_t *operation_new(weft_tensor_queue_t *q, const weft_resource_ca
 
 static void forget_locked(weft_tensor_queue_t *q, size_t n) WEFT_REQUIRES(q->room.mu) { q->alive -= n; }
 
-static void operation_end(operation_t *op, weft_status_t *s) {
+static void operation_end(queue_operation_t *op, weft_status_t *s) {
   weft_tensor_queue_t *q = queue_of(op);
   const weft_resource_call_t call = op->waiter.call;
   if (op->num_items > 0) { /* whatever it still holds leaves the queue for good */
@@ -170,14 +170,14 @@ static void operation_end(operation_t *op, weft_status_t *s) {
   weft_resource_call_end(&call, s);
 }
 
-static void append(operation_t *op, weft_tensor_queue_item_t *item) {
+static void append(queue_operation_t *op, weft_tensor_queue_item_t *item) {
   item->next = NULL;
   *op->tail = item;
   op->tail = &item->next;
   op->num_items++;
 }
 
-static weft_tensor_queue_item_t *take_first(operation_t *op) {
+static weft_tensor_queue_item_t *take_first(queue_operation_t *op) {
   weft_tensor_queue_item_t *item = op->items;
   op->items = item->next;
   if (op->items == NULL) op->tail = &op->items;
@@ -194,7 +194,7 @@ static weft_tensor_queue_item_t *take_first(operation_t *op) {
 #endif
 
 HOLDS_ROOM static weft_wait_result_t try_enqueue(weft_room_waiter_t *w) {
-  operation_t *op = (operation_t *)w;
+  queue_operation_t *op = (queue_operation_t *)w;
   weft_tensor_queue_t *q = queue_of(op);
   if (q->is_closed) {
     op->outcome = QUEUE_CLOSED;
@@ -209,7 +209,7 @@ HOLDS_ROOM static weft_wait_result_t try_enqueue(weft_room_waiter_t *w) {
 }
 
 static void finish_enqueue(weft_room_waiter_t *w) {
-  operation_t *op = (operation_t *)w;
+  queue_operation_t *op = (queue_operation_t *)w;
   weft_tensor_queue_t *q = queue_of(op);
   weft_status_t *s = NULL;
   if (w->is_cancelled) {
@@ -299,7 +299,7 @@ void weft_tensor_queue_enqueue(weft_tensor_queue_t *q, const weft_resource_call_
     weft_resource_call_end(call, s);
     return;
   }
-  operation_t *op = operation_new(q, call);
+  queue_operation_t *op = operation_new(q, call);
   if (op == NULL) return;
   weft_object_t *owner = op->waiter.owner;
   int64_t rows = is_many ? batch : 1;
@@ -333,7 +333,7 @@ static int64_t available_locked(const weft_tensor_queue_t *q) WEFT_REQUIRES(q->r
   return n < 0 ? 0 : n;
 }
 
-static weft_wait_result_t not_enough(operation_t *op, int64_t requested, int64_t found) {
+static weft_wait_result_t not_enough(queue_operation_t *op, int64_t requested, int64_t found) {
   op->outcome = NOT_ENOUGH;
   op->requested = requested;
   op->found = found;
@@ -341,7 +341,7 @@ static weft_wait_result_t not_enough(operation_t *op, int64_t requested, int64_t
 }
 
 /* The queue is closed and will not have enough: gives back what was taken, the first in front. */
-static void give_back_locked(weft_tensor_queue_t *q, operation_t *op) WEFT_REQUIRES(q->room.mu) {
+static void give_back_locked(weft_tensor_queue_t *q, queue_operation_t *op) WEFT_REQUIRES(q->room.mu) {
   weft_tensor_queue_item_t *reversed = NULL;
   while (op->items != NULL) {
     weft_tensor_queue_item_t *item = take_first(op);
@@ -357,7 +357,7 @@ static void give_back_locked(weft_tensor_queue_t *q, operation_t *op) WEFT_REQUI
 }
 
 HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_room_waiter_t *w) {
-  operation_t *op = (operation_t *)w;
+  queue_operation_t *op = (queue_operation_t *)w;
   weft_tensor_queue_t *q = queue_of(op);
   int64_t size = (int64_t)q->store.count;
   if (q->is_closed && size < op->wanted) {
@@ -381,7 +381,7 @@ HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_room_waiter_t *w) {
 }
 
 /* The shape of a batch of n tuples: of a padding queue, as large as the largest of each unknown dimension. */
-static weft_status_t *batch_shape(const weft_tensor_queue_t *q, const operation_t *op, int i,
+static weft_status_t *batch_shape(const weft_tensor_queue_t *q, const queue_operation_t *op, int i,
                                   weft_shape_t *out) {
   weft_shape_t shape = q->config.shapes[i];
   if (shape.rank == WEFT_MAX_DIMS)
@@ -417,7 +417,7 @@ static weft_status_t *copy_padded(weft_tensor_t *to, int64_t row, const weft_ten
   return NULL;
 }
 
-static weft_status_t *stack_component(const weft_tensor_queue_t *q, const operation_t *op, int i) {
+static weft_status_t *stack_component(const weft_tensor_queue_t *q, const queue_operation_t *op, int i) {
   weft_shape_t shape;
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(batch_shape(q, op, i, &shape));
@@ -434,7 +434,7 @@ static weft_status_t *stack_component(const weft_tensor_queue_t *q, const operat
 }
 
 static void finish_dequeue(weft_room_waiter_t *w) {
-  operation_t *op = (operation_t *)w;
+  queue_operation_t *op = (queue_operation_t *)w;
   weft_tensor_queue_t *q = queue_of(op);
   weft_status_t *s = NULL;
   if (w->is_cancelled) {
@@ -457,7 +457,7 @@ static void finish_dequeue(weft_room_waiter_t *w) {
 
 static void dequeue(weft_tensor_queue_t *q, const weft_resource_call_t *call, int64_t n, bool is_many,
                     bool is_up_to) {
-  operation_t *op = operation_new(q, call);
+  queue_operation_t *op = operation_new(q, call);
   if (op == NULL) return;
   op->wanted = n;
   op->is_many = is_many;
@@ -497,7 +497,7 @@ void weft_tensor_queue_dequeue_many(weft_tensor_queue_t *q, const weft_resource_
 
 /* A close stands in line behind the enqueues that came before it. */
 HOLDS_ROOM static weft_wait_result_t try_close(weft_room_waiter_t *w) {
-  operation_t *op = (operation_t *)w;
+  queue_operation_t *op = (queue_operation_t *)w;
   weft_tensor_queue_t *q = queue_of(op);
   if (q->is_closed) op->outcome = QUEUE_CLOSED;
   q->is_closed = true;
@@ -505,7 +505,7 @@ HOLDS_ROOM static weft_wait_result_t try_close(weft_room_waiter_t *w) {
 }
 
 static void finish_close(weft_room_waiter_t *w) {
-  operation_t *op = (operation_t *)w;
+  queue_operation_t *op = (queue_operation_t *)w;
   weft_status_t *s = NULL;
   if (w->is_cancelled) {
     s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
@@ -524,7 +524,7 @@ void weft_tensor_queue_close(weft_tensor_queue_t *q, const weft_resource_call_t 
     weft_resource_call_end(call, NULL);
     return;
   }
-  operation_t *op = operation_new(q, call);
+  queue_operation_t *op = operation_new(q, call);
   if (op == NULL) return;
   op->waiter.line = IN;
   op->waiter.cancelled = "Close operation was cancelled";

@@ -12,7 +12,7 @@
       SET(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, INT_MAX),                                                 \
       SET(GRPC_ARG_MAX_METADATA_SIZE,                                                                    \
           64 << 10),                  /* a status text of 3 KiB, percent-encoded, and its details */     \
-      SET(GRPC_ARG_MINIMAL_STACK, 1), /* no filters that nobody looks at: each costs on every message */ \
+      SET(GRPC_ARG_MINIMAL_STACK, 1), /* no unused filters: each costs on every message */               \
       SET(GRPC_ARG_ENABLE_DEADLINE_CHECKS, 1),           /* ... but this one */                          \
       SET(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 1), /* TensorFlow clients may compress */           \
       SET(GRPC_ARG_ENABLE_CHANNELZ, 0),                                                                  \

@@ -1,6 +1,6 @@
 /* rpc/call.h - one call being served; only for this folder.
  *
- * Its life, and who holds the object (`refs`) at each step:
+ * Its states, and the holders of the object (`refs`) in each:
  *
  *   1. weft_rpc_call_await   asks gRPC for the next call of a method.              gRPC holds the object by
  * `arrived`

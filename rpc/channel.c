@@ -1,12 +1,12 @@
 /* rpc/channel.c - unary calls: one operation out, one event back.
  *
- * The life of a call that is made, and who holds it:
+ * The states of an outgoing call, and its holder in each:
  *   1. call_create     made; the caller holds it
  *   2. call_start      everything is sent and asked for in one batch; gRPC holds it by `done`. From here on
  * the canceller may cancel it
  *   3. on_done / sync  the batch is over: the canceller lets go, the answer becomes a message or a status
  *   4. call_destroy    freed, before the caller's function runs
- * From 1 to 3 the channel's list has it, too: who holds `mu` may cancel it.
+ * From 1 to 3 the channel's list has it, too: a thread that holds `mu` may cancel it.
  *
  * gRPC always ends a batch that asks for the status, so 3 always comes.
  */

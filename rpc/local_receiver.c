@@ -1,7 +1,7 @@
 /* rpc/local_receiver.c - the receiving end of a local link: one thread that reads.
  *
- * Two hold the object: whoever created it, until close, and the thread, until it
- * ends. The last one frees it; so close never waits, and may come from a callback.
+ * The object has two holders: its creator, until close, and the thread, until it ends. The last one frees it,
+ * so close never waits and may be called from a callback.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include <pthread.h>

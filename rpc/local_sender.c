@@ -19,26 +19,26 @@
 #include "rpc/local_link.h"
 #include "rpc/local_socket.h"
 
-typedef struct payload {
-  struct payload *next;
+typedef struct local_payload {
+  struct local_payload *next;
   weft_local_frame_t frame; /* followed by the header: one write */
   char header[WEFT_LOCAL_LINK_MAX_HEADER];
   const void *data;
   void (*release)(void *arg);
   void *arg;
-} payload_t;
+} local_payload_t;
 
 typedef enum link_state { FREE, OPEN, CLOSED } link_state_t; /* CLOSED: its thread has ended or will soon */
 
-typedef struct link {
+typedef struct sender_link {
   weft_local_sender_t *sender;
   pthread_t thread;
-  link_state_t state;       /* guarded by mu */
-  int fd;                   /* changes under mu */
-  uint64_t id;              /* guarded by mu; 0 until the hello */
-  payload_t *first, **last; /* guarded by mu */
+  link_state_t state;             /* guarded by mu */
+  int fd;                         /* changes under mu */
+  uint64_t id;                    /* guarded by mu; 0 until the hello */
+  local_payload_t *first, **last; /* guarded by mu */
   weft_cond_t changed;
-} link_t;
+} sender_link_t;
 
 struct weft_local_sender {
   char name[40];
@@ -46,20 +46,20 @@ struct weft_local_sender {
   pthread_t accepter;
   weft_mutex_t mu;
   bool is_stopping; /* guarded by mu */
-  link_t links[WEFT_LOCAL_LINK_MAX_LINKS];
+  sender_link_t links[WEFT_LOCAL_LINK_MAX_LINKS];
 };
 
-static void payload_free(payload_t *p) {
+static void payload_free(local_payload_t *p) {
   p->release(p->arg);
   weft_free(p);
 }
 
 /* The next payload, or NULL when the link is to end. Waits; woken by send and by break_link_locked. */
-static payload_t *next_payload(link_t *l) {
+static local_payload_t *next_payload(sender_link_t *l) {
   weft_local_sender_t *s = l->sender;
   weft_mutex_lock(&s->mu);
   while (l->first == NULL && l->state == OPEN) weft_cond_wait(&l->changed, &s->mu);
-  payload_t *p = l->state == OPEN ? l->first : NULL;
+  local_payload_t *p = l->state == OPEN ? l->first : NULL;
   if (p != NULL) {
     l->first = p->next;
     if (l->first == NULL) l->last = &l->first;
@@ -68,7 +68,7 @@ static payload_t *next_payload(link_t *l) {
   return p;
 }
 
-static void break_link_locked(weft_local_sender_t *s, link_t *l) WEFT_REQUIRES(s->mu) {
+static void break_link_locked(weft_local_sender_t *s, sender_link_t *l) WEFT_REQUIRES(s->mu) {
   (void)s;
   if (l->state != OPEN) return;
   l->state = CLOSED;
@@ -77,7 +77,7 @@ static void break_link_locked(weft_local_sender_t *s, link_t *l) WEFT_REQUIRES(s
 }
 
 static void *serve_link(void *arg) {
-  link_t *l = arg;
+  sender_link_t *l = arg;
   weft_local_sender_t *s = l->sender;
   weft_local_hello_t hello;
   bool ok = weft_local_socket_read(l->fd, &hello, sizeof hello) && hello.magic == WEFT_LOCAL_MAGIC &&
@@ -85,18 +85,18 @@ static void *serve_link(void *arg) {
   weft_mutex_lock(&s->mu);
   if (ok) l->id = hello.link;
   weft_mutex_unlock(&s->mu);
-  for (payload_t *p; ok && (p = next_payload(l)) != NULL; payload_free(p)) {
+  for (local_payload_t *p; ok && (p = next_payload(l)) != NULL; payload_free(p)) {
     ok = weft_local_socket_write(l->fd, &p->frame, sizeof p->frame + p->frame.header_bytes, p->data,
                                  p->frame.payload_bytes);
   }
   weft_mutex_lock(&s->mu);
   break_link_locked(s, l);
-  payload_t *rest = l->first;
+  local_payload_t *rest = l->first;
   l->first = NULL;
   l->last = &l->first;
   weft_mutex_unlock(&s->mu);
   while (rest != NULL) {
-    payload_t *next = rest->next;
+    local_payload_t *next = rest->next;
     payload_free(rest);
     rest = next;
   }
@@ -104,18 +104,18 @@ static void *serve_link(void *arg) {
 }
 
 /* A place for a new link: one never used, or one whose link is over. NULL if all are busy. */
-static link_t *take_place(weft_local_sender_t *s) {
-  link_t *found = NULL;
+static sender_link_t *take_place(weft_local_sender_t *s) {
+  sender_link_t *found = NULL;
   bool was_used = false;
   weft_mutex_lock(&s->mu);
   for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS && found == NULL && !s->is_stopping; i++) {
-    link_t *l = &s->links[i];
+    sender_link_t *l = &s->links[i];
     if (l->state == OPEN && weft_local_socket_is_over(l->fd)) break_link_locked(s, l);
     if (l->state != OPEN) found = l;
   }
   if (found != NULL) {
     was_used = found->state == CLOSED;
-    found->state = FREE; /* nobody else looks for places: there is one accepter */
+    found->state = FREE; /* no race: only the accepter's thread searches for places */
     found->id = 0;
   }
   weft_mutex_unlock(&s->mu);
@@ -127,7 +127,7 @@ static link_t *take_place(weft_local_sender_t *s) {
 }
 
 static void open_link(weft_local_sender_t *s, int fd) {
-  link_t *l = take_place(s);
+  sender_link_t *l = take_place(s);
   if (l == NULL) {
     weft_local_socket_close(fd);
     return;
@@ -187,7 +187,7 @@ void weft_local_sender_destroy(weft_local_sender_t *s) {
   pthread_join(s->accepter, NULL);
   weft_local_socket_close(s->listener);
   for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) {
-    link_t *l = &s->links[i];
+    sender_link_t *l = &s->links[i];
     weft_mutex_lock(&s->mu);
     bool is_used = l->state != FREE;
     break_link_locked(s, l);
@@ -205,7 +205,7 @@ weft_str_t weft_local_sender_name(const weft_local_sender_t *s) { return weft_st
 bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
                             const void *data, size_t bytes, void (*release)(void *arg), void *arg) {
   if (link == 0 || header.length > WEFT_LOCAL_LINK_MAX_HEADER) return false;
-  payload_t *p = weft_malloc(sizeof *p);
+  local_payload_t *p = weft_malloc(sizeof *p);
   if (p == NULL) return false;
   p->next = NULL;
   p->frame = (weft_local_frame_t){transfer, header.length, bytes};
@@ -216,7 +216,7 @@ bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t tran
   bool taken = false;
   weft_mutex_lock(&s->mu);
   for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS && !taken; i++) {
-    link_t *l = &s->links[i];
+    sender_link_t *l = &s->links[i];
     if (l->state != OPEN || l->id != link) continue;
     *l->last = p;
     l->last = &p->next;

@@ -21,7 +21,7 @@ bool weft_local_socket_read(int fd, void *to, size_t n);
 /* Two pieces with one call where it can be. */
 bool weft_local_socket_write(int fd, const void *a, size_t num_a, const void *b, size_t num_b);
 bool weft_local_socket_is_over(int fd); /* has the peer gone? Does not wait */
-void weft_local_socket_break(int fd);   /* wakes whoever reads, writes or accepts; does not close */
+void weft_local_socket_break(int fd);   /* ends pending reads, writes and accepts; does not close */
 void weft_local_socket_close(int fd);   /* -1 is fine */
 
 #endif /* WEFT_RPC_LOCAL_SOCKET_H_ */

@@ -16,7 +16,7 @@
 #include "base/mutex.h"
 
 /* One thread reads the sockets and runs the handler that it read for; meanwhile the next one reads. Four let
- * three handlers be busy with short work at a time; whoever has long work hands it to a pool. */
+ * three handlers be busy with short work at a time; a handler with long work passes it to a pool. */
 enum { DEFAULT_THREADS = 4, MAX_THREADS = 64 };
 
 struct weft_rpc_loop {

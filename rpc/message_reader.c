@@ -78,7 +78,7 @@ static bool read_field(weft_message_reader_t *r, weft_message_field_t *f) {
   return true;
 }
 
-/* Skips a group's fields up to its end. Nobody sends groups; but an unknown field may be one. */
+/* Skips a group's fields up to its end. No known message has groups, but an unknown field may be one. */
 static bool skip_group(weft_message_reader_t *r, uint32_t number) {
   uint32_t open[WEFT_WIRE_MAX_GROUP_DEPTH];
   int depth = 0;

@@ -20,7 +20,7 @@
 
 enum { CALLS_AWAITED = 4, MAX_METHODS = 64 };
 
-typedef enum state { NEW, RUNNING, STOPPING, STOPPED } state_t;
+typedef enum server_state { NEW, RUNNING, STOPPING, STOPPED } server_state_t;
 
 struct weft_rpc_server {
   weft_rpc_tag_t drained; /* gRPC has no more calls and connections */
@@ -31,8 +31,8 @@ struct weft_rpc_server {
   int port;
   weft_rpc_method_t methods[MAX_METHODS + 1]; /* the last one in use stands for unknown methods */
   int num_methods;
-  state_t state;   /* guarded by intake.mu */
-  bool is_drained; /* guarded by intake.mu */
+  server_state_t state; /* guarded by intake.mu */
+  bool is_drained;      /* guarded by intake.mu */
 };
 
 static void on_drained(weft_rpc_tag_t *tag, bool ok) {
@@ -59,7 +59,7 @@ weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_r
   bool is_bare_v6 = strchr(host, ':') != NULL && host[0] != '[';
   snprintf(made->host, sizeof made->host, is_bare_v6 ? "[%s]" : "%s", host);
   made->port = o->port;
-  s = weft_unread_create(o->max_unread_bytes, o->unread_patience_ms, &made->intake.unread);
+  s = weft_unread_create(o->max_unread_bytes, o->unread_timeout_ms, &made->intake.unread);
   if (s != NULL) goto done;
   if (o->client != NULL) {
     made->loop = weft_rpc_client_loop(o->client);
@@ -133,7 +133,7 @@ static void shut_down(weft_rpc_server_t *s, int64_t deadline_ns) {
 void weft_rpc_server_stop(weft_rpc_server_t *s, int grace_ms) {
   int64_t deadline_ns = weft_clock_ns() + (int64_t)(grace_ms < 0 ? 0 : grace_ms) * 1000000;
   weft_mutex_lock(&s->intake.mu);
-  state_t before = s->state;
+  server_state_t before = s->state;
   if (before == RUNNING) s->state = STOPPING;
   s->intake.is_open = false;
   while (before == STOPPING && s->state != STOPPED)

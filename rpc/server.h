@@ -21,7 +21,7 @@ typedef struct weft_rpc_server_options {
   int port;                /* 0: any free one */
   int num_threads;         /* that poll and run handlers; 0: chosen */
   size_t max_unread_bytes; /* of answers that wait for one connection; 0: see rpc/unread.h */
-  int unread_patience_ms;  /* with a connection that takes none of them; 0: the same */
+  int unread_timeout_ms;   /* with a connection that takes none of them; 0: the same */
   /* Runs on this client's threads instead of its own, if not NULL (borrowed): the way for a server that also
    * calls others, because two sets of threads would wake each other for every message. */
   struct weft_rpc_client *client;

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "tensor/tensor_proto.h"
 
-/* dtype and shape take less than this, if they come first as everybody sends them. */
+/* dtype and shape take less than this, if they come first, as in all known encoders. */
 enum { PREFIX_BYTES = 512 };
 
 /* The message lies in pieces and its payload comes last: into a new tensor at once. False: not so. */

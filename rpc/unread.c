@@ -32,13 +32,13 @@ struct weft_unread_peer {
 
 struct weft_unread {
   weft_timer_t *timer;
-  int64_t max_bytes, patience_ms;
+  int64_t max_bytes, timeout_ms;
   weft_mutex_t mu;
   weft_unread_peer_t *peers; /* guarded by mu, as all below; those with answers: a handful */
   bool is_ticking;
 };
 
-weft_status_t *weft_unread_create(size_t max_bytes, int patience_ms, weft_unread_t **out) {
+weft_status_t *weft_unread_create(size_t max_bytes, int timeout_ms, weft_unread_t **out) {
   weft_unread_t *u = weft_calloc(1, sizeof *u);
   if (u == NULL) return WEFT_NO_MEMORY("a server");
   weft_status_t *s = weft_timer_create(&u->timer);
@@ -49,7 +49,7 @@ weft_status_t *weft_unread_create(size_t max_bytes, int patience_ms, weft_unread
   const int64_t least = INT64_C(4) << 30, pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   const int64_t quarter = pages > 0 && page > 0 ? pages / 4 * page : 0;
   u->max_bytes = max_bytes > 0 ? (int64_t)max_bytes : quarter > least ? quarter : least;
-  u->patience_ms = patience_ms > 0 ? patience_ms : WEFT_UNREAD_PATIENCE_MS;
+  u->timeout_ms = timeout_ms > 0 ? timeout_ms : WEFT_UNREAD_TIMEOUT_MS;
   weft_mutex_init(&u->mu);
   *out = u;
   return NULL;
@@ -65,7 +65,7 @@ void weft_unread_destroy(weft_unread_t *u) {
 /* ---- peers that stand still ---- */
 
 static bool stands_still(const weft_unread_t *u, const weft_unread_peer_t *p, int64_t now) {
-  return now - p->since_ns > (u->patience_ms + p->bytes / (WEFT_UNREAD_RATE / 1000)) * 1000000;
+  return now - p->since_ns > (u->timeout_ms + p->bytes / (WEFT_UNREAD_RATE / 1000)) * 1000000;
 }
 
 /* Takes up to AT_ONCE calls that are to end, each with a reference; all of one peer, which is described. */
@@ -89,7 +89,7 @@ static void tick(void *arg);
 
 static void arm_locked(weft_unread_t *u) WEFT_REQUIRES(u->mu) {
   uint64_t id = 0;
-  const int64_t wait_ms = u->patience_ms < 4000 ? u->patience_ms / 4 + 1 : 1000;
+  const int64_t wait_ms = u->timeout_ms < 4000 ? u->timeout_ms / 4 + 1 : 1000;
   weft_status_t *s = weft_timer_add(u->timer, weft_clock_deadline_ns(wait_ms), tick, u, &id);
   u->is_ticking = s == NULL;
   weft_status_free(s); /* the next answer tries again */

@@ -15,8 +15,8 @@
 #include "base/status.h"
 
 enum {
-  WEFT_UNREAD_SMALL = 64 << 10,    /* bytes; smaller answers are not counted */
-  WEFT_UNREAD_PATIENCE_MS = 60000, /* with a peer that takes no answer ... */
+  WEFT_UNREAD_SMALL = 64 << 10,   /* bytes; smaller answers are not counted */
+  WEFT_UNREAD_TIMEOUT_MS = 60000, /* with a peer that takes no answer ... */
   WEFT_UNREAD_RATE = 4 << 20, /* ... beside the time that this many bytes a second allow for all that waits */
 };
 
@@ -32,8 +32,8 @@ typedef struct weft_unread_answer {
   bool is_ended;
 } weft_unread_answer_t;
 
-/* 0: a quarter of the machine's memory, at least 4 GiB, for each connection; WEFT_UNREAD_PATIENCE_MS. */
-WEFT_MUST_CHECK weft_status_t *weft_unread_create(size_t max_bytes, int patience_ms, weft_unread_t **out);
+/* 0: a quarter of the machine's memory, at least 4 GiB, for each connection; WEFT_UNREAD_TIMEOUT_MS. */
+WEFT_MUST_CHECK weft_status_t *weft_unread_create(size_t max_bytes, int timeout_ms, weft_unread_t **out);
 void weft_unread_destroy(weft_unread_t *u); /* when no answer waits. NULL is fine */
 /* An answer of `bytes` is about to be sent to `peer` by `call`. Errors: RESOURCE_EXHAUSTED, then it must not
  * be. */

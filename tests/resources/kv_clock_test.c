@@ -27,7 +27,7 @@ static void wait_on(weft_object_t *o, waiting_t *w, int64_t worker, int64_t stal
   const weft_resource_call_t call = {
       .canceller = canceller, .outputs = &w->output, .done = on_done, .arg = w};
   *w = (waiting_t){.is_done = false};
-  weft_clocked_wait((weft_clocked_t *)o, &call, worker, staleness, (weft_clock_patience_t){0});
+  weft_clocked_wait((weft_clocked_t *)o, &call, worker, staleness, (weft_clock_timeout_t){0});
 }
 
 static void advance(weft_object_t *o, int64_t worker) {
@@ -134,7 +134,7 @@ static void begin_late(late_t *l, weft_object_t *o, int64_t worker, weft_timer_t
   *l = (late_t){.is_over = false};
   weft_mutex_init(&l->mu);
   weft_cond_init(&l->ended);
-  weft_clocked_wait((weft_clocked_t *)o, &call, worker, 0, (weft_clock_patience_t){timer, seconds});
+  weft_clocked_wait((weft_clocked_t *)o, &call, worker, 0, (weft_clock_timeout_t){timer, seconds});
 }
 
 static void end_late(late_t *l) {

@@ -28,7 +28,7 @@ static weft_tensor_t *key_tensor;
 static void start_pull(weft_object_t *o, pulled_t *p, int64_t worker) {
   *p = (pulled_t){.is_done = false};
   const weft_resource_call_t call = {.outputs = p->outputs, .done = on_pulled, .arg = p};
-  weft_kv_table_pull((weft_kv_table_t *)o, &call, key_tensor, worker, -1, false, (weft_clock_patience_t){0});
+  weft_kv_table_pull((weft_kv_table_t *)o, &call, key_tensor, worker, -1, false, (weft_clock_timeout_t){0});
 }
 
 static void push_one(weft_object_t *o, int64_t worker, double value) {
@@ -65,9 +65,9 @@ static void begin_objects(void) {
 
 enum { WORKERS = 4, STEPS = 1000 };
 
-/* Workers minimize (w - worker)^2: each round, those whose pull was answered push. `seed` picks who goes
- * first, and worker 3 moves only every tenth round. Returns the last value; *out_spread gets the largest
- * distance of clocks. */
+/* Workers minimize (w - worker)^2: each round, those whose pull was answered push. `seed` picks the worker
+ * that goes first, and worker 3 moves only every tenth round. Returns the last value; *out_spread gets the
+ * largest distance of clocks. */
 static double train(weft_kv_policy_t policy, int64_t staleness, int steps, uint64_t seed,
                     int64_t *out_spread) {
   weft_object_t *o = fresh(policy, staleness, WORKERS);
@@ -111,7 +111,7 @@ static void bulk_synchronous_is_one_process_bit_for_bit(void) {
     w -= 0.1 * (sum / WORKERS);
   }
   CU_ASSERT_EQUAL(first, w);
-  CU_ASSERT_EQUAL(first, train(WEFT_KV_BSP, 0, 200, 77, &spread)); /* whoever comes first */
+  CU_ASSERT_EQUAL(first, train(WEFT_KV_BSP, 0, 200, 77, &spread)); /* in any order of arrival */
   CU_ASSERT_EQUAL(first, train(WEFT_KV_SSP, 0, 200, 5, &spread));  /* no staleness is bulk synchronous */
   weft_tensor_release(key_tensor);
 }
@@ -130,7 +130,7 @@ static int64_t steps_in_rounds(weft_kv_policy_t policy, int64_t staleness) {
       steps++;
     }
   }
-  weft_clocked_abandon(o); /* who still waits */
+  weft_clocked_abandon(o); /* ends the pulls that still wait */
   weft_object_release(o);
   return steps;
 }

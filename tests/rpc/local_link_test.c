@@ -121,11 +121,11 @@ static void an_unknown_link_takes_nothing(void) {
   got_deinit(&g);
 }
 
-static void nobody_listening_is_unavailable(void) {
+static void no_listener_is_unavailable(void) {
   got_t g;
   got_init(&g);
   weft_local_receiver_t *r = NULL;
-  weft_status_t *s = weft_local_receiver_create(WEFT_STR("weft-nobody-listens-here"), &ops, &g, &r);
+  weft_status_t *s = weft_local_receiver_create(WEFT_STR("weft-no-listener-is-here"), &ops, &g, &r);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
   weft_status_free(s);
   char name[200];
@@ -179,7 +179,7 @@ static void a_place_is_free_again_after_its_link(void) {
 static const CU_TestInfo tests[] = {
     {"payloads arrive in order and whole", payloads_arrive_in_order_and_whole},
     {"an unknown link takes nothing", an_unknown_link_takes_nothing},
-    {"nobody listening is unavailable", nobody_listening_is_unavailable},
+    {"no listener is unavailable", no_listener_is_unavailable},
     {"the sender's end closes links and releases what is queued",
      the_senders_end_closes_links_and_releases_what_is_queued},
     {"a place is free again after its link", a_place_is_free_again_after_its_link},

@@ -305,7 +305,7 @@ static void a_quiet_call_ends_as_others_do(void) {
   teardown(&f);
 }
 
-static void nobody_there_is_unavailable(void) {
+static void no_server_is_unavailable(void) {
   fixture_t f;
   setup(&f);
   weft_rpc_server_stop(f.server, 0);
@@ -428,7 +428,7 @@ static const CU_TestInfo tests[] = {
     {"a deadline ends the call on both ends", a_deadline_ends_the_call_on_both_ends},
     {"a canceller ends the call on both ends", a_canceller_ends_the_call_on_both_ends},
     {"a quiet call ends as others do", a_quiet_call_ends_as_others_do},
-    {"nobody there is unavailable", nobody_there_is_unavailable},
+    {"no server is unavailable", no_server_is_unavailable},
     {"many calls at once are all answered", many_calls_at_once_are_all_answered},
     {"waiting calls of many threads do not mix", waiting_calls_of_many_threads_do_not_mix},
     {"stop cancels calls in flight", stop_cancels_calls_in_flight},

@@ -23,7 +23,7 @@
 
 #define BIG "/weft.Test/Big"
 
-enum { ANSWER = 128 << 10, LIMIT = 1 << 20, PATIENCE_MS = 300 };
+enum { ANSWER = 128 << 10, LIMIT = 1 << 20, TIMEOUT_MS = 300 };
 
 typedef struct fixture {
   weft_rpc_client_t *client;
@@ -79,14 +79,14 @@ static bool wait_until(fixture_t *f, const int *count, int least) {
   return reached;
 }
 
-static void setup(fixture_t *f, size_t answer_bytes, size_t limit, int patience_ms) {
+static void setup(fixture_t *f, size_t answer_bytes, size_t limit, int timeout_ms) {
   memset(f, 0, sizeof *f);
   f->answer_bytes = answer_bytes;
   weft_mutex_init(&f->mu);
   weft_cond_init(&f->changed);
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(2, &f->client));
   const weft_rpc_server_options_t o = {
-      .host = "127.0.0.1", .client = f->client, .max_unread_bytes = limit, .unread_patience_ms = patience_ms};
+      .host = "127.0.0.1", .client = f->client, .max_unread_bytes = limit, .unread_timeout_ms = timeout_ms};
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_create(&o, &f->server));
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_handle(f->server, BIG, answer_big, f));
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_start(f->server));
@@ -224,7 +224,7 @@ static void a_peer_that_does_not_read_holds_little(void) {
   for (int reads = 0; reads < 2; reads++) {
     fixture_t f;
     seen_t seen = {.have = 0};
-    setup(&f, ANSWER, LIMIT, PATIENCE_MS);
+    setup(&f, ANSWER, LIMIT, TIMEOUT_MS);
     int fd = dial(&f);
     for (uint32_t i = 0; i < CALLS; i++) {
       call(fd, 2 * i + 1);
@@ -244,12 +244,12 @@ static void a_peer_that_does_not_read_holds_little(void) {
   }
 }
 
-/* Three answers that move at once: none of them is there within the patience. */
+/* Three answers that move at once: none of them is there within the timeout. */
 static void a_peer_that_reads_slowly_gets_its_answers(void) {
   enum { CALLS = 3, LARGE = 4 << 20, STEP = 1 << 20, ROUND_MS = 100 };
   fixture_t f;
   seen_t seen = {.answer_bytes = LARGE};
-  setup(&f, LARGE, CALLS * LARGE, PATIENCE_MS);
+  setup(&f, LARGE, CALLS * LARGE, TIMEOUT_MS);
   int fd = dial(&f);
   for (uint32_t i = 0; i < CALLS; i++) call(fd, 2 * i + 1);
   for (uint32_t i = 0; i < CALLS; i++) grant(fd, 2 * i + 1, LARGE);
@@ -260,18 +260,18 @@ static void a_peer_that_reads_slowly_gets_its_answers(void) {
     grant(fd, 0, STEP);
     while (weft_clock_ns() < next) read_some(fd, &seen, 5);
   }
-  CU_ASSERT(weft_clock_ns() - begin > 2 * PATIENCE_MS * 1000000LL);
+  CU_ASSERT(weft_clock_ns() - begin > 2 * TIMEOUT_MS * 1000000LL);
   CU_ASSERT_EQUAL(seen.num_ok, CALLS);
   close(fd);
   teardown(&f);
 }
 
-/* One answer, which takes longer than the patience. */
+/* One answer, which takes longer than the timeout. */
 static void a_large_answer_may_take_long(void) {
   enum { LARGE = 8 << 20, STEP = 1 << 20, ROUND_MS = 150 };
   fixture_t f;
   seen_t seen = {.answer_bytes = LARGE};
-  setup(&f, LARGE, LIMIT, PATIENCE_MS);
+  setup(&f, LARGE, LIMIT, TIMEOUT_MS);
   int fd = dial(&f);
   call(fd, 1);
   CU_ASSERT(wait_until(&f, &f.num_answered, 1));
@@ -282,7 +282,7 @@ static void a_large_answer_may_take_long(void) {
     grant(fd, 1, STEP);
     while (weft_clock_ns() < next) read_some(fd, &seen, 5);
   }
-  CU_ASSERT(weft_clock_ns() - begin > 2 * PATIENCE_MS * 1000000LL);
+  CU_ASSERT(weft_clock_ns() - begin > 2 * TIMEOUT_MS * 1000000LL);
   CU_ASSERT(seen.num_over == 1 && seen.num_ok == 1);
   close(fd);
   /* And one that stops in the middle. */

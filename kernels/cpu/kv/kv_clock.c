@@ -112,7 +112,7 @@ static void wait_for_slowest(weft_kernel_ctx_t *c) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_clocked_wait(clock, &call, worker, staleness, weft_kv_patience(c, weft_cpu_attr_at(c, 0)));
+    weft_clocked_wait(clock, &call, worker, staleness, weft_kv_timeout(c, weft_cpu_attr_at(c, 0)));
   }
   if (clock != NULL) weft_object_release(&clock->object);
 }

@@ -158,7 +158,7 @@ static void any_pull(weft_kernel_ctx_t *c, bool has_lens) {
   } else {
     weft_resource_call_t call = weft_state_call(c);
     weft_kv_table_pull(t, &call, weft_in(c, 1), worker, clock, has_lens,
-                       weft_kv_patience(c, weft_cpu_attr_at(c, TIMEOUT)));
+                       weft_kv_timeout(c, weft_cpu_attr_at(c, TIMEOUT)));
   }
   if (t != NULL) release(t);
 }
@@ -179,7 +179,7 @@ static void push_pull(weft_kernel_ctx_t *c) {
   } else {
     weft_resource_call_t call = weft_state_call(c);
     weft_kv_table_pull(t, &call, weft_in(c, 1), worker, -1, false,
-                       weft_kv_patience(c, weft_cpu_attr_at(c, TIMEOUT)));
+                       weft_kv_timeout(c, weft_cpu_attr_at(c, TIMEOUT)));
   }
   if (t != NULL) release(t);
 }
