@@ -10,12 +10,12 @@
 #include "base/alloc.h"
 #include "base/mutex.h"
 
-typedef struct waiter {
-  struct waiter *prev, *next;
+typedef struct cancel_waiter {
+  struct cancel_waiter *prev, *next;
   weft_cancel_fn *fn;
   void *arg;
   uint64_t token;
-} waiter_t;
+} cancel_waiter_t;
 
 enum { BUCKETS = 64 }; /* steps register one waiter per blocked op; a hash keeps deregistration short */
 
@@ -25,11 +25,11 @@ struct weft_canceller {
   weft_canceller_t *parent; /* retained */
   uint64_t parent_token;
   weft_mutex_t mu;
-  weft_cond_t idle;           /* signalled when `running` returns to 0 */
-  waiter_t *buckets[BUCKETS]; /* guarded by mu */
-  uint64_t next_token;        /* guarded by mu */
-  uint64_t running;           /* guarded by mu; 0: none */
-  pthread_t runner;           /* guarded by mu; whose thread runs it */
+  weft_cond_t idle;                  /* signalled when `running` returns to 0 */
+  cancel_waiter_t *buckets[BUCKETS]; /* guarded by mu */
+  uint64_t next_token;               /* guarded by mu */
+  uint64_t running;                  /* guarded by mu; 0: none */
+  pthread_t runner;                  /* guarded by mu; the thread that runs it */
 };
 
 /* The parent holds no reference: a child that is just dying (which waits for us in
@@ -77,7 +77,7 @@ void weft_canceller_release(weft_canceller_t *c) {
   }
   for (int i = 0; i < BUCKETS; i++) {
     while (c->buckets[i] != NULL) {
-      waiter_t *w = c->buckets[i];
+      cancel_waiter_t *w = c->buckets[i];
       c->buckets[i] = w->next;
       weft_free(w);
     }
@@ -91,7 +91,7 @@ bool weft_canceller_is_cancelled(const weft_canceller_t *c) {
   return c != NULL && atomic_load_explicit(&c->cancelled, memory_order_acquire);
 }
 
-static void unlink_locked(weft_canceller_t *c, waiter_t *w) WEFT_REQUIRES(c->mu) {
+static void unlink_locked(weft_canceller_t *c, cancel_waiter_t *w) WEFT_REQUIRES(c->mu) {
   if (w->prev != NULL) w->prev->next = w->next;
   if (w->prev == NULL) c->buckets[w->token % BUCKETS] = w->next;
   if (w->next != NULL) w->next->prev = w->prev;
@@ -109,7 +109,7 @@ void weft_canceller_cancel(weft_canceller_t *c) {
   c->runner = pthread_self();
   for (int i = 0; i < BUCKETS; i++) {
     while (c->buckets[i] != NULL) {
-      waiter_t *w = c->buckets[i];
+      cancel_waiter_t *w = c->buckets[i];
       unlink_locked(c, w);
       c->running = w->token;
       weft_mutex_unlock(&c->mu);
@@ -129,7 +129,7 @@ bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg,
     *out_token = 0;
     return true;
   }
-  waiter_t *w = weft_calloc(1, sizeof *w);
+  cancel_waiter_t *w = weft_calloc(1, sizeof *w);
   if (w == NULL) return false;
   w->fn = fn;
   w->arg = arg;
@@ -137,7 +137,7 @@ bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg,
   bool late = atomic_load(&c->cancelled);
   if (!late) {
     w->token = c->next_token++;
-    waiter_t **head = &c->buckets[w->token % BUCKETS];
+    cancel_waiter_t **head = &c->buckets[w->token % BUCKETS];
     w->next = *head;
     if (*head != NULL) (*head)->prev = w;
     *head = w;
@@ -151,7 +151,7 @@ bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg,
 static bool deregister(weft_canceller_t *c, uint64_t token, bool wait) {
   if (c == NULL) return true;
   weft_mutex_lock(&c->mu);
-  waiter_t *w = c->buckets[token % BUCKETS];
+  cancel_waiter_t *w = c->buckets[token % BUCKETS];
   while (w != NULL && w->token != token) w = w->next;
   if (w != NULL) unlink_locked(c, w);
   while (wait && w == NULL && c->running == token && token != 0 &&

@@ -1,6 +1,6 @@
-/* base/cancellation.h - tells everybody who waits that the wait is over.
+/* base/cancellation.h - ends waits from another thread.
  *
- * A canceller is shared by those who may cancel and those who wait. A waiter
+ * A canceller is shared by the code that may cancel and the code that waits. A waiter
  * registers a callback; cancelling calls each registered callback once, on the
  * canceller's thread. A child is cancelled with its parent.
  */

@@ -2,8 +2,8 @@
  *
  * The pieces of a loop are claimed by a counter. The caller claims, too, and
  * returns when every piece has ended; a helper that a busy pool starts late finds
- * nothing left. So nobody waits for work that is merely queued, and loops may
- * nest. The job is refcounted because late helpers outlive the call.
+ * nothing left. So no thread waits for work that is merely queued, and loops may nest. The job is refcounted
+ * because late helpers outlive the call.
  */
 #include <stdatomic.h>
 
@@ -11,7 +11,7 @@
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 
-typedef struct job {
+typedef struct parallel_loop {
   atomic_int refs;
   weft_range_fn *fn;
   void *arg;
@@ -20,16 +20,16 @@ typedef struct job {
   atomic_llong finished; /* pieces that ended */
   weft_mutex_t mu;
   weft_cond_t all_done;
-} job_t;
+} parallel_loop_t;
 
-static void job_release(job_t *j) {
+static void job_release(parallel_loop_t *j) {
   if (atomic_fetch_sub(&j->refs, 1) != 1) return;
   weft_cond_deinit(&j->all_done);
   weft_mutex_deinit(&j->mu);
   weft_free(j);
 }
 
-static void run_pieces(job_t *j) {
+static void run_pieces(parallel_loop_t *j) {
   for (;;) {
     int64_t i = atomic_fetch_add(&j->next, 1);
     if (i >= j->num_pieces) return;
@@ -45,21 +45,21 @@ static void run_pieces(job_t *j) {
 }
 
 static void help(void *arg) {
-  job_t *j = arg;
+  parallel_loop_t *j = arg;
   run_pieces(j);
   job_release(j);
 }
 
 /* Two pieces per thread even out unequal speeds. NULL if the loop is not worth dividing, or without memory.
  */
-static job_t *divide(const weft_thread_pool_t *p, int64_t total, int64_t grain, weft_range_fn *fn,
-                     void *arg) {
+static parallel_loop_t *divide(const weft_thread_pool_t *p, int64_t total, int64_t grain, weft_range_fn *fn,
+                               void *arg) {
   if (p == NULL || total <= grain) return NULL;
   int64_t max_pieces = ((int64_t)weft_thread_pool_size(p) + 1) * 2;
   int64_t pieces = total / grain; /* each at least `grain` */
   if (pieces > max_pieces) pieces = max_pieces;
   if (pieces < 2) return NULL;
-  job_t *j = weft_calloc(1, sizeof *j);
+  parallel_loop_t *j = weft_calloc(1, sizeof *j);
   if (j == NULL) return NULL;
   atomic_init(&j->refs, 1);
   j->fn = fn;
@@ -74,7 +74,7 @@ static job_t *divide(const weft_thread_pool_t *p, int64_t total, int64_t grain, 
 
 void weft_parallel_for(weft_thread_pool_t *p, int64_t total, int64_t grain, weft_range_fn *fn, void *arg) {
   if (total <= 0) return;
-  job_t *j = divide(p, total, grain < 1 ? 1 : grain, fn, arg);
+  parallel_loop_t *j = divide(p, total, grain < 1 ? 1 : grain, fn, arg);
   if (j == NULL) {
     fn(arg, 0, total);
     return;
@@ -88,7 +88,7 @@ void weft_parallel_for(weft_thread_pool_t *p, int64_t total, int64_t grain, weft
   run_pieces(j);
   weft_mutex_lock(&j->mu);
   while (atomic_load(&j->finished) < j->num_pieces) {
-    weft_cond_wait(&j->all_done, &j->mu); /* woken by whoever ends the last piece */
+    weft_cond_wait(&j->all_done, &j->mu); /* woken by the thread that ends the last piece */
   }
   weft_mutex_unlock(&j->mu);
   job_release(j);

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-static atomic_uint generation = 1; /* of this process, counted from whoever forked first */
+static atomic_uint generation = 1; /* of this process: the number of forks since its first ancestor */
 
 static void on_fork(void) { atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed); }
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, on_fork); }

@@ -1,4 +1,4 @@
-/* base/random.h - identifiers that nobody can guess (session handles, incarnations, request ids). */
+/* base/random.h - identifiers that cannot be guessed (session handles, incarnations, request ids). */
 #ifndef WEFT_BASE_RANDOM_H_
 #define WEFT_BASE_RANDOM_H_
 

@@ -75,8 +75,8 @@ WEFT_MUST_CHECK weft_status_t *weft_status_prefix(weft_status_t *s, const char *
  * number that we do not know becomes UNKNOWN. `message` is copied. */
 WEFT_MUST_CHECK weft_status_t *weft_status_from_wire(int code, const char *message, size_t length);
 
-/* Secondary failures carry TensorFlow's mark "[_Derived_]" in their text, so
- * that whoever collects several failures can prefer the cause to its echo. */
+/* Secondary failures carry TensorFlow's mark "[_Derived_]" in their text, so that code that collects several
+ * failures can prefer the cause to its echo. */
 #define WEFT_DERIVED_MARK "[_Derived_]"
 WEFT_MUST_CHECK weft_status_t *weft_status_mark_derived(weft_status_t *s); /* consumes; idempotent */
 bool weft_status_is_derived(const weft_status_t *s);

@@ -23,14 +23,14 @@
 #include "base/alloc.h"
 #include "base/mutex.h"
 
-typedef struct work {
+typedef struct pool_work {
   weft_work_fn *fn;
   void *arg;
-} work_t;
+} pool_work_t;
 
 typedef struct deque {
   weft_mutex_t mu;
-  work_t *ring;         /* guarded by mu; `capacity` entries, a power of two */
+  pool_work_t *ring;    /* guarded by mu; `capacity` entries, a power of two */
   size_t capacity;      /* guarded by mu */
   size_t front, back;   /* guarded by mu; entries are front..back-1, modulo capacity */
   atomic_size_t length; /* written under mu; read by thieves before they lock */
@@ -60,13 +60,13 @@ static _Thread_local worker_t *this_worker;
 
 enum { FIRST_CAPACITY = 64 };
 
-static bool deque_push(deque_t *d, work_t w) {
+static bool deque_push(deque_t *d, pool_work_t w) {
   bool ok = true;
   weft_mutex_lock(&d->mu);
   size_t length = d->back - d->front;
   if (length == d->capacity) {
     size_t capacity = d->capacity == 0 ? FIRST_CAPACITY : d->capacity * 2;
-    work_t *ring = weft_calloc(capacity, sizeof *ring);
+    pool_work_t *ring = weft_calloc(capacity, sizeof *ring);
     ok = ring != NULL;
     if (ok) {
       for (size_t i = 0; i < length; i++) ring[i] = d->ring[(d->front + i) & (d->capacity - 1)];
@@ -85,7 +85,7 @@ static bool deque_push(deque_t *d, work_t w) {
   return ok;
 }
 
-static bool deque_take(deque_t *d, bool from_back, work_t *out) {
+static bool deque_take(deque_t *d, bool from_back, pool_work_t *out) {
   if (atomic_load_explicit(&d->length, memory_order_relaxed) == 0) return false;
   weft_mutex_lock(&d->mu);
   bool found = d->front != d->back;
@@ -98,7 +98,7 @@ static bool deque_take(deque_t *d, bool from_back, work_t *out) {
 }
 
 /* Own work first, then what came from outside, then other threads' oldest, beginning with our neighbour. */
-static bool find_work(weft_thread_pool_t *p, int self, work_t *out) {
+static bool find_work(weft_thread_pool_t *p, int self, pool_work_t *out) {
   bool found = deque_take(&p->deques[self], true, out) || deque_take(&p->deques[p->num_threads], false, out);
   for (int i = 1; !found && i < p->num_threads; i++) {
     found = deque_take(&p->deques[(self + i) % p->num_threads], false, out);
@@ -125,7 +125,7 @@ static void *thread_main(void *arg) {
   weft_thread_pool_t *p = self->pool;
   this_worker = self;
   prctl(PR_SET_NAME, self->name, 0, 0, 0);
-  work_t w;
+  pool_work_t w;
   do {
     while (find_work(p, self->index, &w)) w.fn(w.arg);
   } while (sleep_until_work(p));
@@ -204,7 +204,7 @@ bool weft_thread_pool_submit(weft_thread_pool_t *p, weft_work_fn *fn, void *arg)
   int to = self != NULL && self->pool == p ? self->index : p->num_threads;
   /* Counted first: a thread that finds it must not bring the count below zero. */
   atomic_fetch_add(&p->queued, 1);
-  if (!deque_push(&p->deques[to], (work_t){fn, arg})) {
+  if (!deque_push(&p->deques[to], (pool_work_t){fn, arg})) {
     atomic_fetch_sub(&p->queued, 1);
     return false;
   }

@@ -9,19 +9,19 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 
-typedef struct entry {
-  struct entry *next;
+typedef struct timer_entry {
+  struct timer_entry *next;
   int64_t deadline_ns;
   uint64_t id;
   weft_timer_fn *fn;
   void *arg;
-} entry_t;
+} timer_entry_t;
 
 struct weft_timer {
   weft_mutex_t mu;
   weft_cond_t changed;    /* the head or `stopping` changed */
   weft_cond_t idle;       /* `running` became 0 */
-  entry_t *head;          /* guarded by mu; soonest first */
+  timer_entry_t *head;    /* guarded by mu; soonest first */
   uint64_t next_id;       /* guarded by mu */
   uint64_t running;       /* guarded by mu */
   bool started, stopping; /* guarded by mu */
@@ -32,7 +32,7 @@ static void *run(void *arg) {
   weft_timer_t *t = arg;
   weft_mutex_lock(&t->mu);
   while (!t->stopping) {
-    entry_t *e = t->head;
+    timer_entry_t *e = t->head;
     if (e == NULL) {
       weft_cond_wait(&t->changed, &t->mu); /* woken by add and destroy */
     } else if (weft_clock_ns() < e->deadline_ns) {
@@ -72,7 +72,7 @@ void weft_timer_destroy(weft_timer_t *t) {
   weft_mutex_unlock(&t->mu);
   if (started) pthread_join(t->thread, NULL);
   while (t->head != NULL) {
-    entry_t *e = t->head;
+    timer_entry_t *e = t->head;
     t->head = e->next;
     weft_free(e);
   }
@@ -84,9 +84,9 @@ void weft_timer_destroy(weft_timer_t *t) {
 
 weft_status_t *weft_timer_add(weft_timer_t *t, int64_t deadline_ns, weft_timer_fn *fn, void *arg,
                               uint64_t *out_id) {
-  entry_t *e = weft_calloc(1, sizeof *e);
+  timer_entry_t *e = weft_calloc(1, sizeof *e);
   if (e == NULL) return WEFT_NO_MEMORY("a timer");
-  *e = (entry_t){.deadline_ns = deadline_ns, .fn = fn, .arg = arg};
+  *e = (timer_entry_t){.deadline_ns = deadline_ns, .fn = fn, .arg = arg};
   weft_mutex_lock(&t->mu);
   if (!t->started && pthread_create(&t->thread, NULL, run, t) != 0) {
     weft_mutex_unlock(&t->mu);
@@ -95,7 +95,7 @@ weft_status_t *weft_timer_add(weft_timer_t *t, int64_t deadline_ns, weft_timer_f
   }
   t->started = true;
   *out_id = e->id = t->next_id++;
-  entry_t **at = &t->head;
+  timer_entry_t **at = &t->head;
   while (*at != NULL && (*at)->deadline_ns <= deadline_ns) at = &(*at)->next;
   e->next = *at;
   *at = e;
@@ -106,9 +106,9 @@ weft_status_t *weft_timer_add(weft_timer_t *t, int64_t deadline_ns, weft_timer_f
 
 bool weft_timer_remove(weft_timer_t *t, uint64_t id) {
   weft_mutex_lock(&t->mu);
-  entry_t **at = &t->head;
+  timer_entry_t **at = &t->head;
   while (*at != NULL && (*at)->id != id) at = &(*at)->next;
-  entry_t *e = *at;
+  timer_entry_t *e = *at;
   if (e != NULL) *at = e->next;
   bool is_own = t->started && pthread_equal(t->thread, pthread_self());
   while (e == NULL && t->running == id && !is_own) weft_cond_wait(&t->idle, &t->mu); /* woken by run() */

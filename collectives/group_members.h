@@ -27,7 +27,7 @@ typedef struct weft_group_record {
   weft_group_t *building; /* of the thread that builds it; compared only */
   weft_group_t *group;    /* one reference once complete */
   weft_status_t *error;
-  char lost_task[WEFT_MAX_DEVICE_TEXT]; /* whose return ends the error */
+  char lost_task[WEFT_MAX_DEVICE_TEXT]; /* the error ends when this task returns */
   size_t lost_task_length;
   uint64_t age; /* of the last request for it */
 } weft_group_record_t;

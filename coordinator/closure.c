@@ -21,7 +21,7 @@ static void free_part(weft_co_part_t *p) {
 
 static void closed(void *arg, weft_status_t *status) {
   (void)arg;
-  weft_status_free(status); /* the master forgets sessions that nobody uses, anyway */
+  weft_status_free(status); /* the master drops unused sessions anyway */
 }
 
 void weft_closure_close_sessions(WEFT_Closure *c) {

@@ -176,7 +176,8 @@ static void stop_threads(WEFT_Coordinator *c) {
   if (c->has_monitor) pthread_join(c->monitor, NULL);
 }
 
-/* Nobody else touches closures now: those that programs still have stay, without sessions. */
+/* No thread of the coordinator uses closures any more. Those that the program still holds stay, without
+ * sessions. */
 static void leave_closures(WEFT_Coordinator *c) {
   for (;;) {
     weft_mutex_lock(&c->mu);

@@ -1,6 +1,6 @@
 /* coordinator/impl.h - what the files of the coordinator share.
  *
- * Who runs: a thread per worker (worker.c) that connects, builds per-worker values
+ * Threads: one per worker (worker.c) that connects, builds per-worker values
  * and runs calls, one after another; one thread that watches all tasks (monitor.c);
  * the callers' threads (coordinator.c).
  *
@@ -52,8 +52,8 @@ typedef struct weft_co_answer {
   uint64_t incarnation;
 } weft_co_answer_t;
 
-/* probe.c: asks tasks who they are, all at once; waits at most timeout_ms. A task that does not answer gets a
- * new connection, so that the next question does not wait for the old one's next try. */
+/* probe.c: asks all tasks for their incarnations at once; waits at most timeout_ms. A task that does not
+ * answer gets a new connection, so that the next probe does not wait for the old one's backoff. */
 void weft_co_probe(WEFT_Coordinator *c, weft_co_task_t *const *tasks, int n, int64_t timeout_ms,
                    weft_co_answer_t *out);
 
@@ -157,7 +157,7 @@ struct weft_co_call {
   WEFT_Closure *closure;   /* retained */
   WEFT_RemoteValue *value; /* retained */
   int64_t id;
-  int repeats; /* after failures that nobody could be blamed for */
+  int repeats; /* retries after failures without a known cause */
   int num_args;
   weft_co_arg_t args[];
 };
@@ -201,7 +201,7 @@ struct WEFT_Coordinator {
   weft_cond_t work;    /* something for workers: one is woken per call, all for the rest */
   weft_cond_t room;    /* for WEFT_Schedule */
   weft_cond_t ended;   /* nothing in flight, or an error: for WEFT_Join */
-  weft_cond_t stopped; /* for whoever waits for time to pass */
+  weft_cond_t stopped; /* for timed waits, which the stop ends */
   bool is_stopping;    /* guarded by mu, as all below */
   weft_co_call_t *first, *last;
   int num_queued, num_inflight, num_joining;
@@ -251,15 +251,16 @@ WEFT_MUST_CHECK weft_status_t *weft_co_session_run(weft_co_worker_t *w, WEFT_Clo
                                                    int *num_out);
 void weft_co_session_drop(weft_co_worker_t *w, WEFT_Closure *closure); /* to be made again at the next run */
 
-/* judge.c: whose fault a failure is. */
+/* judge.c: finds the cause of a failure: the call, its worker or a parameter server. */
 typedef enum weft_co_verdict {
   WEFT_CO_OWN,         /* the call's own: reported */
   WEFT_CO_CANCELLED,   /* another call failed, or the end */
   WEFT_CO_WORKER_LOST, /* the worker is gone, or another process */
   WEFT_CO_PS_LOST,     /* ... a parameter server */
-  WEFT_CO_TRANSIENT,   /* nobody's, as far as one can see, or a ps is out of reach for now: once more */
+  WEFT_CO_TRANSIENT,   /* no known cause, or a ps is unreachable for now: the call is retried */
 } weft_co_verdict_t;
-/* `*repeats` counts failures that were nobody's. `*ps` and `*ps_incarnation` say which one is lost. */
+/* `*repeats` counts failures without a known cause. `*ps` and `*ps_incarnation` are those of the lost server.
+ */
 weft_co_verdict_t weft_co_judge(weft_co_worker_t *w, const weft_status_t *failure, int *repeats, int *ps,
                                 uint64_t *ps_incarnation);
 /* Reports the loss of a parameter server as the process `incarnation`, once, and makes all workers connect

@@ -1,11 +1,10 @@
-/* coordinator/judge.c - whose fault a failure is.
+/* coordinator/judge.c - finds the cause of a failure: the call, its worker or a parameter server.
  *
- * The text of a failure is never looked at, and its code only last: the tasks
- * themselves are asked. A worker that does not answer, or answers as another process
- * than the one that the session was made with, is lost. So is a parameter server
- * that is another process, or that was out of reach more often in a row than it may.
- * When all are there and as they were, codes of lost connections, timeouts and
- * cancellations that nobody here has caused are tried again a few times; all others
+ * The text of a failure is never read, and its code only as a last resort: the tasks themselves are probed. A
+ * worker that does not answer, or answers as another process than the one that the session was made with, is
+ * lost. So is a parameter server that is another process, or that was unreachable more often in a row than is
+ * allowed. When all tasks are alive and unchanged, calls that failed with the code of a lost connection, a
+ * timeout or a cancellation that this coordinator did not request are retried a few times; all other failures
  * are the call's own.
  */
 #include "base/alloc.h"
@@ -93,7 +92,7 @@ void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnati
       c->workers[i].is_lost = true; /* their sessions know the old process */
   }
   weft_mutex_unlock(&c->mu);
-  if (!is_news) { /* somebody has reported it already */
+  if (!is_news) { /* it was reported already */
     weft_status_free(cause);
     if (call != NULL) weft_co_put_back(c, call);
     return;

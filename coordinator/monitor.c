@@ -1,9 +1,9 @@
-/* coordinator/monitor.c - looks after the tasks while nobody waits for their answers.
+/* coordinator/monitor.c - probes the tasks between calls.
  *
- * A connection that breaks ends a call at once, without us. We find what breaks no
- * connection: a process that hangs, a host that is gone, a worker or a parameter
- * server that was replaced while it had nothing to do. What we find is not
- * believed but acted upon: calls are cancelled, and their threads judge.
+ * A connection that breaks ends its calls at once, without the monitor. The monitor finds failures that break
+ * no connection: a process that hangs, a host that is gone, a worker or a parameter server that was replaced
+ * while it had nothing to do. What we find is not believed but acted upon: calls are cancelled, and their
+ * threads judge.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static void suspect(weft_co_worker_t *w, bool is_its_own) {
   weft_canceller_release(canceller);
 }
 
-/* Is it still the process that we asked about? */
+/* Is it still the process that was probed? */
 static bool is_current(WEFT_Coordinator *c, const weft_co_task_t *t, uint64_t known) {
   weft_mutex_lock(&c->mu);
   bool yes = t->incarnation == known;

@@ -39,7 +39,7 @@ void weft_per_worker_release(WEFT_PerWorker *p) {
   bool is_listed = *at == p;
   p->refs--;
   bool is_last = p->refs == (is_listed ? 1 : 0);
-  if (is_last && is_listed) *at = p->next; /* nobody but the list has it */
+  if (is_last && is_listed) *at = p->next; /* only the list refers to it */
   weft_mutex_unlock(&c->mu);
   if (is_last) destroy(p);
 }

@@ -1,20 +1,19 @@
-/* coordinator/probe.c - asks tasks who they are: GetStatus of their workers, which names the
- * incarnation. */
+/* coordinator/probe.c - asks tasks for their incarnations, by GetStatus of their workers. */
 #include "base/alloc.h"
 #include "coordinator/impl.h"
 #include "worker/device_codec.h"
 #include "worker/worker_codec.h"
 
-/* Questions that were asked together. On the asker's stack: it waits for all, and each has a deadline. */
+/* Probes that were sent together. On the caller's stack: it waits for all, and each has a deadline. */
 typedef struct inquiry {
   weft_mutex_t mu;
   weft_cond_t all_came;
   int missing; /* guarded by mu */
 } inquiry_t;
-typedef struct question {
+typedef struct probe_call {
   inquiry_t *inquiry;
   weft_co_answer_t *answer;
-} question_t;
+} probe_call_t;
 
 static void read_answer(weft_message_t *response, weft_co_answer_t *out) {
   weft_arena_t arena = WEFT_ARENA_INIT;
@@ -29,7 +28,7 @@ static void read_answer(weft_message_t *response, weft_co_answer_t *out) {
 }
 
 static void answered(void *arg, weft_status_t *status, weft_message_t *response) {
-  question_t *q = arg;
+  probe_call_t *q = arg;
   if (status == NULL) read_answer(response, q->answer);
   weft_status_free(status);
   weft_message_destroy(response);
@@ -38,7 +37,7 @@ static void answered(void *arg, weft_status_t *status, weft_message_t *response)
   weft_mutex_unlock(&q->inquiry->mu);
 }
 
-static void ask(WEFT_Coordinator *c, weft_co_task_t *task, int64_t timeout_ms, question_t *q) {
+static void ask(WEFT_Coordinator *c, weft_co_task_t *task, int64_t timeout_ms, probe_call_t *q) {
   const weft_rpc_options_t o = {.timeout_ms = timeout_ms, .canceller = c->stop};
   const weft_empty_msg_t nothing = {0};
   weft_message_t *request = NULL;
@@ -70,7 +69,7 @@ static void connect_anew(WEFT_Coordinator *c, weft_co_task_t *task) {
 
 void weft_co_probe(WEFT_Coordinator *c, weft_co_task_t *const *tasks, int n, int64_t timeout_ms,
                    weft_co_answer_t *out) {
-  question_t *questions = weft_calloc((size_t)n + 1, sizeof *questions);
+  probe_call_t *questions = weft_calloc((size_t)n + 1, sizeof *questions);
   inquiry_t inquiry = {.missing = n};
   for (int i = 0; i < n; i++) out[i] = (weft_co_answer_t){false, 0};
   if (questions == NULL || n == 0) {
@@ -80,7 +79,7 @@ void weft_co_probe(WEFT_Coordinator *c, weft_co_task_t *const *tasks, int n, int
   weft_mutex_init(&inquiry.mu);
   weft_cond_init(&inquiry.all_came);
   for (int i = 0; i < n; i++) {
-    questions[i] = (question_t){&inquiry, &out[i]};
+    questions[i] = (probe_call_t){&inquiry, &out[i]};
     ask(c, tasks[i], timeout_ms, &questions[i]);
   }
   weft_mutex_lock(&inquiry.mu);

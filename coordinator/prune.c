@@ -11,17 +11,17 @@
 
 enum { GRAPH_NODE = 1, NODE_NAME = 1, NODE_INPUT = 3 };
 
-typedef struct item {
+typedef struct prune_item {
   weft_str_t name, bytes; /* views into the graph */
   bool is_needed;
-} item_t;
-typedef struct work {
-  item_t *items; /* owned */
+} prune_item_t;
+typedef struct prune_work {
+  prune_item_t *items; /* owned */
   int n;
-  item_t **todo; /* owned; n: each is put there once */
+  prune_item_t **todo; /* owned; n: each is put there once */
   int num_todo;
   weft_map_t by_name;
-} work_t;
+} prune_work_t;
 
 static weft_status_t *malformed(void) {
   return WEFT_ERROR(INVALID_ARGUMENT, "a closure's graph is no GraphDef");
@@ -34,17 +34,17 @@ static weft_str_t node_of(weft_str_t tensor) {
   return colon < 0 ? tensor : weft_str_of(tensor.data, (size_t)colon);
 }
 
-static weft_status_t *read_node(weft_str_t bytes, item_t *out) {
+static weft_status_t *read_node(weft_str_t bytes, prune_item_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
-  *out = (item_t){.name = {"", 0}, .bytes = bytes};
+  *out = (prune_item_t){.name = {"", 0}, .bytes = bytes};
   while (weft_wire_next(&r, &f)) {
     if (f.tag == WEFT_WIRE_TAG(NODE_NAME, WEFT_WIRE_BYTES)) out->name = f.bytes;
   }
   return r.failed ? malformed() : NULL;
 }
 
-static weft_status_t *read_nodes(weft_str_t from, work_t *w) {
+static weft_status_t *read_nodes(weft_str_t from, prune_work_t *w) {
   weft_wire_reader_t r = weft_wire_reader(from);
   weft_wire_field_t f;
   int n = 0;
@@ -58,7 +58,7 @@ static weft_status_t *read_nodes(weft_str_t from, work_t *w) {
   r = weft_wire_reader(from);
   while (weft_wire_next(&r, &f)) {
     if (f.tag != WEFT_WIRE_TAG(GRAPH_NODE, WEFT_WIRE_BYTES)) continue;
-    item_t *item = &w->items[w->n++];
+    prune_item_t *item = &w->items[w->n++];
     WEFT_RETURN_IF_ERROR(read_node(f.bytes, item));
     WEFT_RETURN_IF_ERROR(weft_map_put(&w->by_name, item->name, item, NULL));
   }
@@ -66,15 +66,15 @@ static weft_status_t *read_nodes(weft_str_t from, work_t *w) {
 }
 
 /* False if there is no such node. */
-static bool need(work_t *w, weft_str_t tensor) {
-  item_t *item = weft_map_get(&w->by_name, node_of(tensor));
+static bool need(prune_work_t *w, weft_str_t tensor) {
+  prune_item_t *item = weft_map_get(&w->by_name, node_of(tensor));
   if (item == NULL) return false;
   if (!item->is_needed) w->todo[w->num_todo++] = item;
   item->is_needed = true;
   return true;
 }
 
-static void follow_inputs(work_t *w) {
+static void follow_inputs(prune_work_t *w) {
   while (w->num_todo > 0) {
     weft_wire_reader_t r = weft_wire_reader(w->todo[--w->num_todo]->bytes);
     weft_wire_field_t f;
@@ -84,7 +84,8 @@ static void follow_inputs(work_t *w) {
   }
 }
 
-static weft_status_t *write_needed(weft_str_t from, const work_t *w, weft_arena_t *arena, weft_str_t *out) {
+static weft_status_t *write_needed(weft_str_t from, const prune_work_t *w, weft_arena_t *arena,
+                                   weft_str_t *out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_wire_reader_t r = weft_wire_reader(from);
   weft_wire_field_t f;
@@ -101,7 +102,7 @@ static weft_status_t *write_needed(weft_str_t from, const work_t *w, weft_arena_
 
 weft_status_t *weft_co_prune(weft_str_t from, const weft_str_t *roots, int num_roots, weft_arena_t *arena,
                              weft_str_t *out) {
-  work_t w = {.by_name = WEFT_MAP_INIT};
+  prune_work_t w = {.by_name = WEFT_MAP_INIT};
   weft_status_t *s = read_nodes(from, &w);
   for (int i = 0; s == NULL && i < num_roots; i++) {
     if (!need(&w, roots[i]))

@@ -133,7 +133,7 @@ weft_co_item_t weft_co_next(weft_co_worker_t *w) {
 }
 
 void weft_co_end_call(WEFT_Coordinator *c, weft_co_call_t *call) {
-  weft_co_call_free(call); /* first: who joins may delete what it held */
+  weft_co_call_free(call); /* first: once a join has returned, the program may delete what the call held */
   weft_mutex_lock(&c->mu);
   leave_flight_locked(c);
   weft_mutex_unlock(&c->mu);
@@ -167,7 +167,7 @@ static void drop_locked(WEFT_Coordinator *c, int i, weft_canceller_t **out) WEFT
 }
 
 void weft_co_fail(WEFT_Coordinator *c, int worker, weft_co_call_t *call, weft_status_t *status, int ps) {
-  char text[512]; /* the status is gone as soon as somebody reports it */
+  char text[512]; /* a copy: a thread that reports the status frees it */
   snprintf(text, sizeof text, "%s", weft_status_message(status));
   weft_co_call_t *queued = NULL;
   weft_canceller_t **running = weft_calloc((size_t)c->num_workers, sizeof *running);
@@ -178,7 +178,7 @@ void weft_co_fail(WEFT_Coordinator *c, int worker, weft_co_call_t *call, weft_st
     c->error = status;
     c->error_ps = ps;
     queued = take_all_locked(c);
-    if (call == NULL) c->num_inflight++; /* holds up who reports it until what was queued has ended */
+    if (call == NULL) c->num_inflight++; /* the failure is reported only after the queued calls have ended */
     for (int i = 0; running != NULL && i < c->num_workers; i++) drop_locked(c, i, &running[i]);
   }
   weft_mutex_unlock(&c->mu);
@@ -189,7 +189,7 @@ void weft_co_fail(WEFT_Coordinator *c, int worker, weft_co_call_t *call, weft_st
   }
   weft_free(running);
   cancel_list(queued);
-  /* Who sees the event finds the error; who has joined has seen the event. */
+  /* Order: the error is set before the event is sent, and the event is sent before a join returns. */
   if (ps >= 0 && is_first)
     weft_co_event(c, WEFT_EVENT_PS_LOST, worker, "%s", text);
   else if (call != NULL)

@@ -1,7 +1,7 @@
 /* coordinator/sharded_variable.c - tables in parts, as nodes that the C API adds.
  *
  * With `rows` rows in n parts, q = rows / n and r = rows mod n, the first r parts have q + 1 rows; row i is
- * in part max(i / (q + 1), (i - r) / q). Ids are dealt out by that, and what comes back is put in the ids'
+ * in part max(i / (q + 1), (i - r) / q). Ids are partitioned by that, and what comes back is put in the ids'
  * order. Source: the "div" strategy of TensorFlow's embedding_lookup; strategies/shard.h has the arithmetic.
  */
 #include "weft/sharded_variable.h"
@@ -14,18 +14,18 @@
 #include "client/tensor.h"
 #include "strategies/shard.h"
 
-typedef struct part {
+typedef struct variable_part {
   TF_Output handle;
   int64_t begin, rows;
   int device; /* among the devices of the variable */
-} part_t;
+} variable_part_t;
 
 struct WEFT_ShardedVariable {
   TF_Graph *graph; /* borrowed */
   TF_DataType dtype;
   weft_shape_t shape;
-  part_t *parts;  /* owned */
-  char **devices; /* owned, as the texts */
+  variable_part_t *parts; /* owned */
+  char **devices;         /* owned, as the texts */
   int num_parts, num_devices;
 };
 
@@ -128,7 +128,7 @@ static weft_status_t *lay_out(WEFT_ShardedVariable *v, const char *partitioner, 
     if (v->devices[i] == NULL) return no_memory();
   }
   for (int i = 0; i < n; i++) {
-    part_t *t = &v->parts[i];
+    variable_part_t *t = &v->parts[i];
     if (v->shape.rank > 0) weft_shard_rows(v->shape.dims[0], n, i, &t->begin, &t->rows);
     t->device = i % v->num_devices;
   }

@@ -1,4 +1,4 @@
-/* coordinator/worker_context.c - what a build function is told, and what it tells. */
+/* coordinator/worker_context.c - the inputs and results of a build function. */
 #include "coordinator/worker_context.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* coordinator/worker_context.h - what a build function is told, and what it tells. */
+/* coordinator/worker_context.h - the inputs and results of a build function. */
 #ifndef WEFT_COORDINATOR_WORKER_CONTEXT_H_
 #define WEFT_COORDINATOR_WORKER_CONTEXT_H_
 
@@ -9,13 +9,13 @@ typedef struct weft_co_texts {
   int n, capacity;
 } weft_co_texts_t;
 
-/* On the stack of the one who calls the build function. */
+/* On the stack of the thread that calls the build function. */
 struct WEFT_WorkerContext {
   const WEFT_Coordinator *coordinator;
   int worker, num_guards;
   weft_arena_t arena; /* of the texts */
   weft_co_texts_t inputs, outputs, targets;
-  TF_Output id;           /* oper NULL: nobody has asked for it */
+  TF_Output id;           /* oper NULL: not requested */
   weft_status_t *failure; /* owned; the first of those that the functions cannot report */
 };
 

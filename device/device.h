@@ -1,6 +1,6 @@
 /* device/device.h - something that computes: memory, queues, threads.
  *
- * The host's CPU computes when a kernel runs, in memory that everybody reads: it has no queue, and its
+ * The host's CPU computes when a kernel runs, in memory that all threads read: it has no queue, and its
  * tensors have no fence. Other devices have memory of their own (`space`) and queues: their kernels enqueue
  * work (device/queue.h), and tensors go from memory to memory by weft_tensor_at() (device/transfer.h).
  *

@@ -2,7 +2,7 @@
  *
  * A kernel of a device with queues has "computed" when its work is enqueued. weft_queue_mark() then gives a
  * fence behind all that the queue has got so far; marking costs one addition, and nothing is recorded until
- * somebody asks for the fence. Work is ordered
+ * the fence is asked for. Work is ordered
  *
  *   on one queue          by the order of enqueueing
  *   between two queues    by weft_queue_wait(): later work of the one begins when the fence of the other has

@@ -14,20 +14,20 @@
 #include "base/mutex.h"
 #include "device/queue.h"
 
-typedef struct transfer {
+typedef struct device_transfer {
   weft_fence_waiter_t waiter;
   weft_tensor_t *from, *to; /* retained; `to` NULL while only `from`'s fence is waited for */
   const weft_memory_space_t *space;
   weft_transfer_fn *fn; /* NULL: was called already */
   void *arg;
-} transfer_t;
+} device_transfer_t;
 
 static weft_status_t *no_memory(const weft_tensor_t *t) {
   return WEFT_NO_MEMORY("copying a tensor of %zu bytes between memories", t->bytes);
 }
 
 /* Consumes `t` and `status`. */
-static void end(transfer_t *x, weft_status_t *status) {
+static void end(device_transfer_t *x, weft_status_t *status) {
   weft_tensor_t *result = x->to != NULL ? x->to : weft_tensor_retain(x->from);
   weft_transfer_fn *fn = x->fn;
   void *arg = x->arg;
@@ -35,7 +35,7 @@ static void end(transfer_t *x, weft_status_t *status) {
   weft_free(x);
   if (fn == NULL || status != NULL) weft_tensor_release(result);
   if (fn == NULL) {
-    weft_status_free(status); /* the timeline is poisoned: whoever waits for the copy's fence is told */
+    weft_status_free(status); /* the timeline is poisoned: waits for the copy's fence fail with this status */
   } else {
     fn(arg, status, status == NULL ? result : NULL);
   }
@@ -44,7 +44,7 @@ static void end(transfer_t *x, weft_status_t *status) {
 static void on_copied(void *arg, weft_status_t *status) { end(arg, status); }
 
 /* From a device to the host. */
-static void copy_out(transfer_t *x) {
+static void copy_out(device_transfer_t *x) {
   weft_device_t *d = x->from->space->device;
   weft_status_t *s = weft_tensor_new(x->from->dtype, &x->from->shape, d->host_allocator, &x->to);
   if (s != NULL) {
@@ -61,7 +61,7 @@ static void copy_out(transfer_t *x) {
 }
 
 /* From the host, where the bytes are there, to a device. */
-static void copy_in(transfer_t *x) {
+static void copy_in(device_transfer_t *x) {
   weft_device_t *d = x->space->device;
   weft_tensor_t *to = NULL;
   weft_status_t *s = weft_tensor_new(x->from->dtype, &x->from->shape, d->allocator, &to);
@@ -87,7 +87,7 @@ static void copy_in(transfer_t *x) {
 }
 
 static void on_readable(void *arg, weft_status_t *status) {
-  transfer_t *x = arg;
+  device_transfer_t *x = arg;
   if (status != NULL || x->space == NULL) {
     end(x, status);
   } else {
@@ -96,7 +96,7 @@ static void on_readable(void *arg, weft_status_t *status) {
 }
 
 static void on_host(void *arg, weft_status_t *status, weft_tensor_t *host) {
-  transfer_t *x = arg;
+  device_transfer_t *x = arg;
   if (status != NULL) {
     end(x, status);
     return;
@@ -112,12 +112,13 @@ void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_tra
     fn(arg, NULL, weft_tensor_retain(t));
     return;
   }
-  transfer_t *x = weft_calloc(1, sizeof *x);
+  device_transfer_t *x = weft_calloc(1, sizeof *x);
   if (x == NULL) {
     fn(arg, no_memory(t), NULL);
     return;
   }
-  *x = (transfer_t){.from = weft_tensor_retain(t), .space = is_there ? NULL : space, .fn = fn, .arg = arg};
+  *x = (device_transfer_t){
+      .from = weft_tensor_retain(t), .space = is_there ? NULL : space, .fn = fn, .arg = arg};
   if (t->space == NULL) {
     weft_fence_then(t->fence, &x->waiter, on_readable, x);
   } else if (space == NULL) {

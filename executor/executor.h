@@ -74,7 +74,7 @@ typedef struct weft_run_options {
 typedef void weft_plan_done_fn(void *arg, weft_status_t *status);
 
 /* Runs all nodes of the plan once. After the first failure nothing new is started, the rendezvous is aborted
- * with it and the canceller (step.canceller, if any) is cancelled, so that everybody who waits returns. */
+ * with it and the canceller (step.canceller, if any) is cancelled, so that all waits return. */
 void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,
                    void *arg);
 /* The same for callers that have nothing else to do: waits. */

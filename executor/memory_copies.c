@@ -21,7 +21,7 @@ typedef struct copy {
 typedef struct copier {
   weft_graph_t *g;
   const weft_plan_options_t *o;
-  weft_device_t *host; /* whose nodes copies to the host's memory are */
+  weft_device_t *host; /* the device of nodes that copy to the host's memory */
   copy_t **copies;     /* owned; by the producer's id */
   weft_arena_t arena;
 } copier_t;

@@ -105,7 +105,7 @@ struct weft_exec_plan {
   uint32_t num_consts, num_costs, num_roots;
   int num_frames;
   bool has_frames, has_async;
-  weft_device_t *device; /* borrowed; whose pool runs the plan */
+  weft_device_t *device; /* borrowed; its pool runs the plan */
   weft_queue_t **queues; /* num_queues; of the devices whose kernels the plan runs; lent */
   uint32_t num_queues;
   weft_op_segment_t *segment; /* retained; may be NULL */

@@ -47,15 +47,15 @@ void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_
   if (options->run_inline || run->pool == NULL || !weft_thread_pool_submit(run->pool, start, run)) start(run);
 }
 
-typedef struct waiter {
+typedef struct step_waiter {
   weft_mutex_t mu;
   weft_cond_t ended;
   bool is_done;          /* guarded by mu */
   weft_status_t *status; /* guarded by mu */
-} waiter_t;
+} step_waiter_t;
 
 static void wake(void *arg, weft_status_t *status) {
-  waiter_t *w = arg;
+  step_waiter_t *w = arg;
   weft_mutex_lock(&w->mu);
   w->status = status;
   w->is_done = true;
@@ -64,7 +64,7 @@ static void wake(void *arg, weft_status_t *status) {
 }
 
 weft_status_t *weft_plan_run_sync(weft_exec_plan_t *p, const weft_run_options_t *options) {
-  waiter_t w = {.is_done = false};
+  step_waiter_t w = {.is_done = false};
   weft_mutex_init(&w.mu);
   weft_cond_init(&w.ended);
   weft_plan_run(p, options, wake, &w);

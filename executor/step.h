@@ -133,7 +133,7 @@ typedef struct runner {
   bool is_guest; /* on a thread that is not ours: costly nodes go to the pool */
   ready_list_t cheap, costly;
   weft_value_t scratch[SCRATCH_OUTPUTS]; /* all zero between nodes */
-  struct runner *outer;                  /* whose kernel this thread is in */
+  struct runner *outer;                  /* the runner of the kernel that this thread is in */
 } runner_t;
 
 /* schedule.c */

@@ -1,6 +1,6 @@
 /* graph/builder.c - weft_graph_add: a node from a spec, its type attributes worked out from its inputs.
  *
- * An op's flat inputs are dealt out to its args. All args but one say how many
+ * An op's flat inputs are assigned to its args. All args but one say how many
  * tensors they take (a fixed number, or an attribute that is given); the one
  * that does not takes what is left.
  */
@@ -9,30 +9,30 @@
 #include "base/alloc.h"
 #include "graph/node_build.h"
 
-typedef struct build {
+typedef struct node_build {
   weft_graph_t *g;
   const weft_node_spec_t *spec;
   weft_node_t *n;
   weft_named_attr_t *attrs; /* owned; given ones (copied), then inferred ones */
   int num_attrs;
-} build_t;
+} node_build_t;
 
-static weft_status_t *no_memory(const build_t *b) {
+static weft_status_t *no_memory(const node_build_t *b) {
   return WEFT_NO_MEMORY("node '%.*s'", WEFT_STR_ARGS(b->spec->name));
 }
 
-static weft_attr_t *find(build_t *b, weft_str_t name) {
+static weft_attr_t *find(node_build_t *b, weft_str_t name) {
   for (int i = b->num_attrs - 1; i >= 0; i--) {
     if (weft_str_eq(b->attrs[i].name, name)) return &b->attrs[i].value;
   }
   return NULL;
 }
 
-static void infer(build_t *b, weft_str_t name, weft_attr_t value) {
+static void infer(node_build_t *b, weft_str_t name, weft_attr_t value) {
   b->attrs[b->num_attrs++] = (weft_named_attr_t){name, value};
 }
 
-static weft_status_t *while_building(build_t *b, weft_status_t *s) {
+static weft_status_t *while_building(node_build_t *b, weft_status_t *s) {
   weft_strbuf_t op = WEFT_STRBUF_INIT;
   weft_op_print(b->n->op, &op);
   if (!op.failed) {
@@ -53,7 +53,7 @@ static weft_status_t *while_building(build_t *b, weft_status_t *s) {
 /* ---- how many inputs each arg takes ---- */
 
 /* -1 if nothing says how many. */
-static int64_t count_of(build_t *b, const weft_arg_def_t *arg) {
+static int64_t count_of(node_build_t *b, const weft_arg_def_t *arg) {
   if (arg->kind != WEFT_ARG_REPEATED && arg->kind != WEFT_ARG_TYPE_LIST) return 1;
   const weft_attr_t *a = find(b, arg->kind == WEFT_ARG_REPEATED ? arg->number_attr : arg->type_attr);
   if (a == NULL) return -1;
@@ -61,7 +61,7 @@ static int64_t count_of(build_t *b, const weft_arg_def_t *arg) {
   return a->kind == WEFT_ATTR_INT && !a->is_list && a->i >= 0 && a->i <= INT32_MAX ? a->i : 0;
 }
 
-static int64_t count_open_arg(build_t *b) {
+static int64_t count_open_arg(node_build_t *b) {
   int64_t rest = b->spec->num_inputs;
   int num_open = 0;
   const weft_arg_def_t *open = NULL;
@@ -85,7 +85,7 @@ static int64_t count_open_arg(build_t *b) {
 
 /* ---- types from inputs ---- */
 
-static weft_status_t *infer_type(build_t *b, const weft_arg_def_t *arg, weft_str_t attr, int given) {
+static weft_status_t *infer_type(node_build_t *b, const weft_arg_def_t *arg, weft_str_t attr, int given) {
   const weft_attr_t *known = find(b, attr);
   int base = (int)weft_dtype_base(given);
   if (known == NULL) {
@@ -99,7 +99,7 @@ static weft_status_t *infer_type(build_t *b, const weft_arg_def_t *arg, weft_str
                     weft_dtype_enum_name(known->type), weft_dtype_enum_name(base)));
 }
 
-static weft_status_t *infer_list(build_t *b, const weft_arg_def_t *arg, int first, int n) {
+static weft_status_t *infer_list(node_build_t *b, const weft_arg_def_t *arg, int first, int n) {
   if (find(b, arg->type_attr) != NULL) return NULL;
   int *types = weft_arena_calloc(&b->g->arena, (size_t)n, sizeof *types);
   if (types == NULL) return no_memory(b);
@@ -112,7 +112,7 @@ static weft_status_t *infer_list(build_t *b, const weft_arg_def_t *arg, int firs
   return NULL;
 }
 
-static weft_status_t *check_fixed(build_t *b, const weft_arg_def_t *arg, int given) {
+static weft_status_t *check_fixed(node_build_t *b, const weft_arg_def_t *arg, int given) {
   int wanted = arg->is_ref ? arg->dtype + WEFT_REF : arg->dtype;
   if (weft_types_fit(given, wanted)) return NULL;
   return while_building(
@@ -120,7 +120,7 @@ static weft_status_t *check_fixed(build_t *b, const weft_arg_def_t *arg, int giv
                     weft_dtype_name(given), weft_dtype_name(wanted)));
 }
 
-static weft_status_t *infer_attrs(build_t *b) {
+static weft_status_t *infer_attrs(node_build_t *b) {
   const weft_op_def_t *op = b->n->op;
   int64_t open_count = count_open_arg(b);
   int at = 0;
@@ -148,7 +148,7 @@ static weft_status_t *infer_attrs(build_t *b) {
 
 /* ---- the node ---- */
 
-static weft_status_t *copy_given_attrs(build_t *b) {
+static weft_status_t *copy_given_attrs(node_build_t *b) {
   const weft_op_def_t *op = b->n->op;
   size_t most = (size_t)b->spec->num_attrs + (size_t)(op->num_inputs * 2);
   b->attrs = weft_calloc(most + 1, sizeof *b->attrs);
@@ -164,7 +164,7 @@ static weft_status_t *copy_given_attrs(build_t *b) {
   return NULL;
 }
 
-static weft_status_t *check_spec(const build_t *b) {
+static weft_status_t *check_spec(const node_build_t *b) {
   const weft_node_spec_t *spec = b->spec;
   if (!weft_name_is_valid(spec->name, true)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Node name contains invalid characters",
@@ -186,14 +186,14 @@ static weft_status_t *check_spec(const build_t *b) {
   return NULL;
 }
 
-static weft_status_t *add_controls(build_t *b) {
+static weft_status_t *add_controls(node_build_t *b) {
   for (int i = 0; i < b->spec->num_controls; i++) {
     WEFT_RETURN_IF_ERROR(weft_graph_add_control(b->g, b->spec->controls[i], b->n));
   }
   return NULL;
 }
 
-static weft_status_t *enter(build_t *b) {
+static weft_status_t *enter(node_build_t *b) {
   const weft_node_spec_t *spec = b->spec;
   const weft_op_def_t *op = NULL;
   weft_function_t *function = NULL;
@@ -216,7 +216,7 @@ static weft_status_t *enter(build_t *b) {
   return NULL;
 }
 
-static weft_status_t *complete(build_t *b) {
+static weft_status_t *complete(node_build_t *b) {
   WEFT_RETURN_IF_ERROR(copy_given_attrs(b));
   WEFT_RETURN_IF_ERROR(infer_attrs(b));
   int num_attrs = b->num_attrs;
@@ -229,7 +229,7 @@ static weft_status_t *complete(build_t *b) {
 }
 
 weft_status_t *weft_graph_add(weft_graph_t *g, const weft_node_spec_t *spec, weft_node_t **out) {
-  build_t b = {.g = g, .spec = spec};
+  node_build_t b = {.g = g, .spec = spec};
   weft_status_t *s = check_spec(&b);
   if (s == NULL) s = enter(&b);
   if (s == NULL) s = complete(&b);

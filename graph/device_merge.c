@@ -6,15 +6,15 @@
  */
 #include "graph/inline.h"
 
-typedef enum part { JOB, REPLICA, TASK, DEVICE, NUM_PARTS } part_t;
+typedef enum device_part { JOB, REPLICA, TASK, DEVICE, NUM_PARTS } device_part_t;
 static const char *const part_names[NUM_PARTS] = {"job", "replica", "task", "device"};
 
-typedef struct parts {
+typedef struct device_parts {
   weft_str_t value[NUM_PARTS]; /* data NULL: open */
   const char *legacy_type;     /* "CPU" or "GPU": value[DEVICE] is then only the number */
-} parts_t;
+} device_parts_t;
 
-static bool split_part(weft_str_t text, parts_t *out) {
+static bool split_part(weft_str_t text, device_parts_t *out) {
   weft_str_t key, value;
   if (!weft_str_split(text, ':', &key, &value)) return false;
   for (int i = 0; i < NUM_PARTS; i++) {
@@ -30,7 +30,7 @@ static bool split_part(weft_str_t text, parts_t *out) {
   return true;
 }
 
-static bool split(weft_str_t name, parts_t *out) {
+static bool split(weft_str_t name, device_parts_t *out) {
   memset(out, 0, sizeof *out);
   while (name.length > 0) {
     if (name.data[0] != '/') return false;
@@ -44,14 +44,14 @@ static bool split(weft_str_t name, parts_t *out) {
 }
 
 /* "GPU" and "GPU:*" leave the number open; it is the caller's only if the caller is of the same type. */
-static void append_device(const parts_t *p, weft_strbuf_t *out) {
+static void append_device(const device_parts_t *p, weft_strbuf_t *out) {
   weft_strbuf_puts(out, "/device:");
   if (p->legacy_type != NULL) weft_strbuf_printf(out, "%s:", p->legacy_type);
   weft_strbuf_append(out, p->value[DEVICE]);
 }
 
 weft_str_t weft_device_merge(weft_graph_t *g, weft_str_t own, weft_str_t caller) {
-  parts_t mine, theirs;
+  device_parts_t mine, theirs;
   if (own.length == 0) return weft_graph_intern(g, caller);
   if (caller.length == 0 || !split(own, &mine) || !split(caller, &theirs)) return weft_graph_intern(g, own);
   weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -59,7 +59,7 @@ weft_str_t weft_device_merge(weft_graph_t *g, weft_str_t own, weft_str_t caller)
     weft_str_t value = mine.value[i].data != NULL ? mine.value[i] : theirs.value[i];
     if (value.data != NULL) weft_strbuf_printf(&text, "/%s:%.*s", part_names[i], WEFT_STR_ARGS(value));
   }
-  const parts_t *device = mine.value[DEVICE].data != NULL ? &mine : &theirs;
+  const device_parts_t *device = mine.value[DEVICE].data != NULL ? &mine : &theirs;
   if (device->value[DEVICE].data != NULL) append_device(device, &text);
   weft_str_t merged = {NULL, 0};
   if (!text.failed) merged = weft_graph_intern(g, weft_str_of(text.length > 0 ? text.data : "", text.length));

@@ -10,7 +10,7 @@
 #include "protos/wire.h"
 
 /* What a length-delimited field holds, as far as maps may be inside. */
-typedef enum part {
+typedef enum fingerprint_part {
   PLAIN,
   FUNCTION,
   NODE,
@@ -21,9 +21,9 @@ typedef enum part {
   MAP_OF_PLAIN,
   MAP_OF_VALUES,
   MAP_OF_ARGS
-} part_t;
+} fingerprint_part_t;
 
-static part_t part_of(part_t message, uint32_t number) {
+static fingerprint_part_t part_of(fingerprint_part_t message, uint32_t number) {
   switch (message) {
     case FUNCTION:
       if (number == 3) return NODE;
@@ -44,16 +44,16 @@ static uint64_t mix(uint64_t h, uint64_t value) {
   return h ^ h >> 29;
 }
 
-static uint64_t hash_part(part_t part, weft_str_t bytes, int depth);
+static uint64_t hash_part(fingerprint_part_t part, weft_str_t bytes, int depth);
 
 /* The part that a map's values are. */
-static part_t values_of(part_t map) {
+static fingerprint_part_t values_of(fingerprint_part_t map) {
   if (map == MAP_OF_VALUES) return VALUE;
   return map == MAP_OF_ARGS ? ARG : PLAIN;
 }
 
 /* An entry: key (text or number) in field 1, value in field 2. */
-static uint64_t hash_entry(part_t map, weft_str_t bytes, int depth) {
+static uint64_t hash_entry(fingerprint_part_t map, weft_str_t bytes, int depth) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   uint64_t key = 0, value = 0;
@@ -65,14 +65,14 @@ static uint64_t hash_entry(part_t map, weft_str_t bytes, int depth) {
   return mix(mix(1, key), value);
 }
 
-static uint64_t hash_part(part_t part, weft_str_t bytes, int depth) {
+static uint64_t hash_part(fingerprint_part_t part, weft_str_t bytes, int depth) {
   if (part == PLAIN || depth > 3 * WEFT_ATTR_MAX_DEPTH) return weft_str_hash(bytes);
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   uint64_t ordered = 1, unordered = 0;
   while (weft_wire_next(&r, &f)) {
     bool is_bytes = weft_wire_type(&f) == WEFT_WIRE_BYTES;
-    part_t inner = is_bytes ? part_of(part, weft_wire_number(&f)) : PLAIN;
+    fingerprint_part_t inner = is_bytes ? part_of(part, weft_wire_number(&f)) : PLAIN;
     if (inner == MAP_OF_PLAIN || inner == MAP_OF_VALUES || inner == MAP_OF_ARGS) {
       unordered += mix(f.tag, hash_entry(inner, f.bytes, depth));
     } else {

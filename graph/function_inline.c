@@ -31,11 +31,11 @@ typedef struct body {
 } body_t;
 
 /* What a name in the body stands for: `count` tensors from `first` on. */
-typedef struct range {
+typedef struct inline_range {
   const weft_output_t *args; /* of the call, if the name is an argument's; else NULL */
   weft_node_t *node;
   int first, count;
-} range_t;
+} inline_range_t;
 
 static weft_status_t *no_memory(const body_t *b) {
   return WEFT_NO_MEMORY("the body of function '%s'", b->spec->function->name.data);
@@ -249,13 +249,13 @@ static weft_status_t *make_node(body_t *b, body_node_t *from) {
 
 /* ---- the edges ---- */
 
-static bool find_argument(const body_t *b, weft_str_t name, range_t *out) {
+static bool find_argument(const body_t *b, weft_str_t name, inline_range_t *out) {
   int first = 0;
   const weft_op_def_t *op = b->caller.op;
   for (int i = 0; i < op->num_inputs; i++) {
     int count = weft_node_arg_count(&b->caller, &op->inputs[i]);
     if (weft_str_eq(op->inputs[i].name, name)) {
-      *out = (range_t){b->spec->args, NULL, first, count};
+      *out = (inline_range_t){b->spec->args, NULL, first, count};
       return true;
     }
     first += count;
@@ -263,12 +263,12 @@ static bool find_argument(const body_t *b, weft_str_t name, range_t *out) {
   return false;
 }
 
-static bool find_output(weft_node_t *n, weft_str_t output, range_t *out) {
+static bool find_output(weft_node_t *n, weft_str_t output, inline_range_t *out) {
   int first = 0;
   for (int i = 0; i < n->op->num_outputs; i++) {
     int count = weft_node_arg_count(n, &n->op->outputs[i]);
     if (weft_str_eq(n->op->outputs[i].name, output)) {
-      *out = (range_t){NULL, n, first, count};
+      *out = (inline_range_t){NULL, n, first, count};
       return true;
     }
     first += count;
@@ -277,7 +277,7 @@ static bool find_output(weft_node_t *n, weft_str_t output, range_t *out) {
 }
 
 /* "arg", "arg:index", "node:output", "node:output:index". */
-static bool resolve(const body_t *b, weft_str_t text, range_t *out) {
+static bool resolve(const body_t *b, weft_str_t text, inline_range_t *out) {
   weft_str_t head = text, rest = WEFT_STR(""), output, index = WEFT_STR("");
   bool has_rest = weft_str_split(text, ':', &head, &rest);
   if (find_argument(b, head, out)) {
@@ -296,7 +296,7 @@ static bool resolve(const body_t *b, weft_str_t text, range_t *out) {
   return true;
 }
 
-static weft_output_t pick(const range_t *r, int i) {
+static weft_output_t pick(const inline_range_t *r, int i) {
   return r->args != NULL ? r->args[r->first + i] : (weft_output_t){r->node, r->first + i};
 }
 
@@ -307,7 +307,7 @@ static weft_status_t *unknown_name(const body_t *b, const char *where, weft_str_
 
 static weft_status_t *connect_control(body_t *b, weft_node_t *n, weft_str_t name) {
   const body_node_t *from = weft_map_get(&b->by_name, name);
-  range_t r;
+  inline_range_t r;
   if (from != NULL) return weft_graph_add_control(b->g, from->node, n);
   if (!find_argument(b, name, &r)) return unknown_name(b, n->name.data, name);
   for (int i = 0; i < r.count; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(b->g, pick(&r, i).node, n));
@@ -321,7 +321,7 @@ static weft_status_t *connect(body_t *b, const body_node_t *to) {
   int num_data = 0;
   while (weft_wire_next(&reader, &f)) {
     if (f.tag != WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) continue;
-    range_t r;
+    inline_range_t r;
     if (f.bytes.length > 0 && f.bytes.data[0] == '^') {
       WEFT_RETURN_IF_ERROR(connect_control(b, n, weft_str_of(f.bytes.data + 1, f.bytes.length - 1)));
       continue;
@@ -367,7 +367,7 @@ static weft_status_t *find_results(body_t *b) {
   for (int i = 0; i < op->num_outputs; i++) {
     int wanted = weft_node_arg_count(&b->caller, &op->outputs[i]);
     const weft_str_t *text = weft_map_get(&b->returns, op->outputs[i].name);
-    range_t r;
+    inline_range_t r;
     if (text == NULL) {
       return WEFT_ERROR(INVALID_ARGUMENT, "function '%s' does not say what it returns as '%s'",
                         b->spec->function->name.data, op->outputs[i].name.data);

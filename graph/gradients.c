@@ -10,13 +10,13 @@
 #include "ops/gradient.h"
 
 /* Gradients that flowed into one tensor, waiting to be added up. */
-typedef struct flow flow_t;
-struct flow {
-  flow_t *next;
+typedef struct gradient_flow gradient_flow_t;
+struct gradient_flow {
+  gradient_flow_t *next;
   weft_output_t gradient;
 };
 
-typedef struct build {
+typedef struct gradient_build {
   weft_graph_t *g;
   weft_arena_t scratch;
   weft_inference_t *inference;
@@ -25,19 +25,20 @@ typedef struct build {
   int num_old;         /* ids of the graph before us */
   weft_node_t **order; /* owned; num_order, producers first */
   int num_order;
-  uint8_t *from_x; /* by old id: does some x reach the node's inputs, or is an output an x? */
-  uint8_t *to_y;   /* by old id: does the node reach some y? */
-  flow_t ***flows; /* by old id: NULL, or lists by output */
+  uint8_t *from_x;          /* by old id: does some x reach the node's inputs, or is an output an x? */
+  uint8_t *to_y;            /* by old id: does the node reach some y? */
+  gradient_flow_t ***flows; /* by old id: NULL, or lists by output */
   const weft_output_t *xs;
   int num_xs;
-} build_t;
+} gradient_build_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("building gradients"); }
 
 /* ---- adding nodes ---- */
 
-static weft_status_t *add_node(build_t *b, const char *op, const weft_output_t *inputs, int num_inputs,
-                               const weft_named_attr_t *attrs, int num_attrs, weft_output_t *out) {
+static weft_status_t *add_node(gradient_build_t *b, const char *op, const weft_output_t *inputs,
+                               int num_inputs, const weft_named_attr_t *attrs, int num_attrs,
+                               weft_output_t *out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&text, "%s/%s", b->prefix.data, op);
   weft_str_t name = {NULL, 0};
@@ -101,7 +102,7 @@ static weft_shape_t builder_shape(void *self, weft_grad_value_t v) {
 }
 
 static const weft_tensor_t *builder_value(void *self, weft_grad_value_t v) {
-  const build_t *b = self;
+  const gradient_build_t *b = self;
   return v.node == NULL ? NULL : weft_inference_value(b->inference, to_output(v));
 }
 
@@ -110,7 +111,7 @@ static const weft_grad_builder_ops_t builder_ops = {builder_add, builder_constan
 
 /* ---- which nodes matter ---- */
 
-static bool is_x(const build_t *b, const weft_node_t *n, int output) {
+static bool is_x(const gradient_build_t *b, const weft_node_t *n, int output) {
   for (int i = 0; i < b->num_xs; i++) {
     if (b->xs[i].node == n && b->xs[i].index == output) return true;
   }
@@ -118,12 +119,12 @@ static bool is_x(const build_t *b, const weft_node_t *n, int output) {
 }
 
 /* mark of a node: 1 if one of its outputs is an x. */
-static bool comes_from_x(const build_t *b, weft_output_t o) {
+static bool comes_from_x(const gradient_build_t *b, weft_output_t o) {
   if (b->from_x[o.node->id] != 0) return true;
   return o.node->mark != 0 && is_x(b, o.node, o.index);
 }
 
-static void mark_from_x(build_t *b) {
+static void mark_from_x(gradient_build_t *b) {
   for (int i = 0; i < b->num_order; i++) b->order[i]->mark = 0;
   for (int i = 0; i < b->num_xs; i++) b->xs[i].node->mark = 1;
   for (int i = 0; i < b->num_order; i++) {
@@ -133,7 +134,7 @@ static void mark_from_x(build_t *b) {
   }
 }
 
-static void mark_to_y(build_t *b, const weft_output_t *ys, int num_ys) {
+static void mark_to_y(gradient_build_t *b, const weft_output_t *ys, int num_ys) {
   for (int i = 0; i < num_ys; i++) b->to_y[ys[i].node->id] = 1;
   for (int i = b->num_order - 1; i >= 0; i--) {
     const weft_node_t *n = b->order[i];
@@ -144,36 +145,36 @@ static void mark_to_y(build_t *b, const weft_output_t *ys, int num_ys) {
 
 /* ---- flows ---- */
 
-static weft_status_t *flow_into(build_t *b, weft_output_t tensor, weft_output_t gradient) {
-  flow_t ***slots = &b->flows[tensor.node->id];
+static weft_status_t *flow_into(gradient_build_t *b, weft_output_t tensor, weft_output_t gradient) {
+  gradient_flow_t ***slots = &b->flows[tensor.node->id];
   if (*slots == NULL) {
     *slots = weft_arena_calloc(&b->scratch, (size_t)tensor.node->num_outputs, sizeof **slots);
     if (*slots == NULL) return no_memory();
   }
-  flow_t *f = weft_arena_alloc(&b->scratch, sizeof *f);
+  gradient_flow_t *f = weft_arena_alloc(&b->scratch, sizeof *f);
   if (f == NULL) return no_memory();
-  *f = (flow_t){(*slots)[tensor.index], gradient};
+  *f = (gradient_flow_t){(*slots)[tensor.index], gradient};
   (*slots)[tensor.index] = f;
   return NULL;
 }
 
 /* What has flowed into a tensor, added up; node NULL if nothing has. */
-static weft_status_t *total(build_t *b, weft_output_t tensor, weft_output_t *out) {
-  flow_t **slots = b->flows[tensor.node->id];
-  flow_t *first = slots == NULL ? NULL : slots[tensor.index];
+static weft_status_t *total(gradient_build_t *b, weft_output_t tensor, weft_output_t *out) {
+  gradient_flow_t **slots = b->flows[tensor.node->id];
+  gradient_flow_t *first = slots == NULL ? NULL : slots[tensor.index];
   *out = (weft_output_t){NULL, 0};
   if (first == NULL) return NULL;
   *out = first->gradient;
   if (first->next == NULL) return NULL;
   int n = 0;
-  for (const flow_t *f = first; f != NULL; f = f->next) n++;
+  for (const gradient_flow_t *f = first; f != NULL; f = f->next) n++;
   weft_output_t *terms = weft_arena_alloc(&b->scratch, (size_t)n * sizeof *terms);
   if (terms == NULL) return no_memory();
   int at = n;
-  for (const flow_t *f = first; f != NULL; f = f->next)
+  for (const gradient_flow_t *f = first; f != NULL; f = f->next)
     terms[--at] = f->gradient; /* in the order they came */
   WEFT_RETURN_IF_ERROR(add_node(b, "AddN", terms, n, NULL, 0, out));
-  *first = (flow_t){NULL, *out}; /* whoever asks again gets the same sum */
+  *first = (gradient_flow_t){NULL, *out}; /* later requests get the same sum */
   return NULL;
 }
 
@@ -188,7 +189,7 @@ static weft_status_t *no_gradient(const weft_node_t *n) {
       WEFT_STR_ARGS(n->op->name), n->name.data);
 }
 
-static weft_status_t *call_gradient(build_t *b, const weft_node_t *n, weft_grad_value_t *values,
+static weft_status_t *call_gradient(gradient_build_t *b, const weft_node_t *n, weft_grad_value_t *values,
                                     weft_grad_value_t **out_dx) {
   weft_grad_value_t *inputs = values, *outputs = inputs + n->num_inputs, *dy = outputs + n->num_outputs;
   weft_grad_value_t *dx = dy + n->num_outputs;
@@ -222,7 +223,7 @@ static weft_status_t *call_gradient(build_t *b, const weft_node_t *n, weft_grad_
                               WEFT_STR_ARGS(n->op->name));
 }
 
-static weft_status_t *differentiate(build_t *b, const weft_node_t *n) {
+static weft_status_t *differentiate(gradient_build_t *b, const weft_node_t *n) {
   size_t num_values = (size_t)n->num_inputs * 2 + (size_t)n->num_outputs * 2;
   weft_grad_value_t *dx = NULL, *values = weft_arena_calloc(&b->scratch, num_values, sizeof *values);
   if (values == NULL) return no_memory();
@@ -246,7 +247,7 @@ static weft_status_t *check_tensors(const weft_output_t *all, int n, const char 
   return NULL;
 }
 
-static weft_status_t *choose_prefix(build_t *b, weft_str_t wanted) {
+static weft_status_t *choose_prefix(gradient_build_t *b, weft_str_t wanted) {
   weft_str_t base = wanted.data == NULL ? WEFT_STR("gradients") : wanted;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   bool is_taken = true;
@@ -277,7 +278,7 @@ static weft_status_t *choose_prefix(build_t *b, weft_str_t wanted) {
   return b->prefix.data == NULL ? no_memory() : NULL;
 }
 
-static weft_status_t *prepare(build_t *b) {
+static weft_status_t *prepare(gradient_build_t *b) {
   b->num_old = b->g->num_nodes;
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(b->g, &b->order));
   b->num_order = b->g->num_live;
@@ -289,7 +290,8 @@ static weft_status_t *prepare(build_t *b) {
   return b->from_x == NULL || b->to_y == NULL || b->flows == NULL ? no_memory() : NULL;
 }
 
-static weft_status_t *start_flows(build_t *b, const weft_output_t *ys, int num_ys, const weft_output_t *dys) {
+static weft_status_t *start_flows(gradient_build_t *b, const weft_output_t *ys, int num_ys,
+                                  const weft_output_t *dys) {
   for (int i = 0; i < num_ys; i++) {
     weft_output_t dy = {NULL, 0};
     b->device = ys[i].node->requested_device;
@@ -303,7 +305,7 @@ static weft_status_t *start_flows(build_t *b, const weft_output_t *ys, int num_y
   return NULL;
 }
 
-static weft_status_t *run(build_t *b, const weft_output_t *ys, int num_ys, const weft_output_t *dys,
+static weft_status_t *run(gradient_build_t *b, const weft_output_t *ys, int num_ys, const weft_output_t *dys,
                           weft_output_t *out_dx) {
   WEFT_RETURN_IF_ERROR(prepare(b));
   mark_from_x(b);
@@ -324,7 +326,7 @@ static weft_status_t *run(build_t *b, const weft_output_t *ys, int num_ys, const
 weft_status_t *weft_graph_add_gradients(weft_graph_t *g, weft_str_t prefix, const weft_output_t *ys,
                                         int num_ys, const weft_output_t *xs, int num_xs,
                                         const weft_output_t *dys, weft_output_t *out_dx) {
-  build_t b = {.g = g, .xs = xs, .num_xs = num_xs};
+  gradient_build_t b = {.g = g, .xs = xs, .num_xs = num_xs};
   weft_status_t *s = check_tensors(ys, num_ys, "y");
   if (s == NULL) s = check_tensors(xs, num_xs, "x");
   if (s == NULL) s = choose_prefix(&b, prefix);

@@ -1,8 +1,8 @@
 /* graph/graph.c - a graph's nodes and names: entering, finding, connecting, removing.
  *
  * Nodes, names and arrays are never moved or freed one by one: they die with the
- * arena. Only tensors in attributes are counted, so whoever drops a node or
- * replaces an attribute releases them.
+ * arena. Only tensors in attributes are counted, so code that drops a node or replaces an attribute releases
+ * them.
  */
 #include "graph/graph.h"
 

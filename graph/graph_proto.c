@@ -15,7 +15,7 @@
 #include "graph/versions.h"
 #include "protos/wire.h"
 
-typedef struct import {
+typedef struct graph_import {
   weft_graph_t *g;
   const weft_import_options_t *o;
   weft_words_t words;
@@ -28,7 +28,7 @@ typedef struct import {
   const weft_op_def_t *last_op; /* nodes of an op often come in a row */
   weft_function_t *last_function;
   weft_unknown_ops_t unknown;
-} import_t;
+} graph_import_t;
 
 /* What a first look at a NodeDef finds; all lent. */
 typedef struct node_view {
@@ -43,7 +43,7 @@ static bool is_control(weft_str_t input) { return input.length > 0 && input.data
 
 /* ---- 1. the top level ---- */
 
-static weft_status_t *read_library(import_t *im, weft_str_t bytes) {
+static weft_status_t *read_library(graph_import_t *im, weft_str_t bytes) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
@@ -56,7 +56,7 @@ static weft_status_t *read_library(import_t *im, weft_str_t bytes) {
   return r.failed ? invalid_graph_def() : NULL;
 }
 
-static weft_status_t *read_top_level(import_t *im, weft_str_t bytes) {
+static weft_status_t *read_top_level(graph_import_t *im, weft_str_t bytes) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   weft_str_t versions = WEFT_STR("");
@@ -101,7 +101,7 @@ static bool view_node(weft_str_t def, node_view_t *out) {
 }
 
 /* The order and the letters of inputs, as TensorFlow checks them before anything else. */
-static weft_status_t *check_inputs(const import_t *im, weft_str_t def, const node_view_t *v) {
+static weft_status_t *check_inputs(const graph_import_t *im, weft_str_t def, const node_view_t *v) {
   weft_wire_reader_t r = weft_wire_reader(def);
   weft_wire_field_t f;
   bool in_controls = false;
@@ -126,7 +126,7 @@ static weft_status_t *check_inputs(const import_t *im, weft_str_t def, const nod
   return NULL;
 }
 
-static weft_status_t *check_syntax(const import_t *im, weft_str_t def, const node_view_t *v) {
+static weft_status_t *check_syntax(const graph_import_t *im, weft_str_t def, const node_view_t *v) {
   bool is_valid = weft_name_is_valid(v->name, im->o->allow_internal_ops);
   if (im->words == WEFT_WORDS_CLIENT && (!is_valid || v->op.length == 0)) {
     return WEFT_ERROR(
@@ -146,7 +146,7 @@ static weft_status_t *check_syntax(const import_t *im, weft_str_t def, const nod
 }
 
 /* Consumes `s`, which says that the name is taken, and says it as TensorFlow does. */
-static weft_status_t *not_new(const import_t *im, weft_status_t *s, weft_str_t name) {
+static weft_status_t *not_new(const graph_import_t *im, weft_status_t *s, weft_str_t name) {
   const weft_node_t *same = weft_graph_find(im->g, name);
   weft_status_free(s);
   if (im->o->is_extend && same != NULL && same->id < im->first_id) {
@@ -160,14 +160,14 @@ static weft_status_t *not_new(const import_t *im, weft_status_t *s, weft_str_t n
 }
 
 /* An attribute's name lives with its op, or else once per graph. */
-static weft_str_t attr_name(import_t *im, const weft_op_def_t *op, weft_str_t key) {
+static weft_str_t attr_name(graph_import_t *im, const weft_op_def_t *op, weft_str_t key) {
   for (int i = 0; i < op->num_attrs; i++) {
     if (weft_str_eq(op->attrs[i].name, key)) return op->attrs[i].name;
   }
   return weft_graph_intern(im->g, key);
 }
 
-static weft_status_t *reserve_attrs(import_t *im, int n) {
+static weft_status_t *reserve_attrs(graph_import_t *im, int n) {
   if (n <= im->attrs_capacity) return NULL;
   int capacity = n < 32 ? 32 : n;
   weft_named_attr_t *attrs = weft_realloc(im->attrs, (size_t)capacity, sizeof *attrs);
@@ -177,7 +177,7 @@ static weft_status_t *reserve_attrs(import_t *im, int n) {
   return NULL;
 }
 
-static weft_status_t *read_attr(import_t *im, const weft_node_t *n, weft_str_t entry,
+static weft_status_t *read_attr(graph_import_t *im, const weft_node_t *n, weft_str_t entry,
                                 weft_named_attr_t *out) {
   weft_str_t key, value;
   if (!weft_map_entry_read(entry, &key, &value)) {
@@ -189,7 +189,7 @@ static weft_status_t *read_attr(import_t *im, const weft_node_t *n, weft_str_t e
   return weft_status_annotate(s, "for attr '%.*s' of node '%s'", WEFT_STR_ARGS(key), n->name.data);
 }
 
-static weft_status_t *read_attrs(import_t *im, weft_node_t *n, weft_str_t def, const node_view_t *v) {
+static weft_status_t *read_attrs(graph_import_t *im, weft_node_t *n, weft_str_t def, const node_view_t *v) {
   WEFT_RETURN_IF_ERROR(reserve_attrs(im, v->num_attrs));
   weft_wire_reader_t r = weft_wire_reader(def);
   weft_wire_field_t f;
@@ -206,7 +206,7 @@ static weft_status_t *read_attrs(import_t *im, weft_node_t *n, weft_str_t def, c
   return weft_node_set_attrs(im->g, n, im->attrs, num_attrs, im->words);
 }
 
-static weft_status_t *set_device(import_t *im, weft_node_t *n, weft_str_t device) {
+static weft_status_t *set_device(graph_import_t *im, weft_node_t *n, weft_str_t device) {
   if (im->last_device.data == NULL || !weft_str_eq(device, im->last_device)) {
     im->last_device = weft_graph_intern(im->g, device);
     if (im->last_device.data == NULL) return no_memory();
@@ -215,7 +215,7 @@ static weft_status_t *set_device(import_t *im, weft_node_t *n, weft_str_t device
   return NULL;
 }
 
-static weft_status_t *read_node(import_t *im, weft_str_t def) {
+static weft_status_t *read_node(graph_import_t *im, weft_str_t def) {
   node_view_t v;
   if (!view_node(def, &v)) {
     return v.name.length == 0 ? invalid_graph_def()
@@ -260,12 +260,12 @@ static weft_status_t *unknown_input(const weft_node_t *n, weft_str_t input) {
                     WEFT_STR_ARGS(input));
 }
 
-static weft_node_t *find_producer(const import_t *im, weft_str_t name) {
+static weft_node_t *find_producer(const graph_import_t *im, weft_str_t name) {
   weft_node_t *from = weft_graph_find(im->g, name);
   return from != NULL && from->id < im->first_id && !im->o->allow_existing ? NULL : from;
 }
 
-static weft_status_t *read_input(const import_t *im, weft_node_t *n, weft_str_t input, int *num_data) {
+static weft_status_t *read_input(const graph_import_t *im, weft_node_t *n, weft_str_t input, int *num_data) {
   weft_output_t from = {NULL, 0};
   weft_str_t name = WEFT_STR("");
   if (is_control(input)) {
@@ -282,7 +282,7 @@ static weft_status_t *read_input(const import_t *im, weft_node_t *n, weft_str_t 
   return weft_node_connect(n, (*num_data)++, from);
 }
 
-static weft_status_t *read_inputs(const import_t *im, weft_node_t *n, weft_str_t def) {
+static weft_status_t *read_inputs(const graph_import_t *im, weft_node_t *n, weft_str_t def) {
   weft_wire_reader_t r = weft_wire_reader(def);
   weft_wire_field_t f;
   int num_data = 0;
@@ -302,7 +302,7 @@ static weft_status_t *check_cycles(const weft_graph_t *g) {
   return s;
 }
 
-static weft_status_t *run(import_t *im, weft_str_t graph_def) {
+static weft_status_t *run(graph_import_t *im, weft_str_t graph_def) {
   WEFT_RETURN_IF_ERROR(read_top_level(im, graph_def));
   for (int i = 0; i < im->num_defs; i++) WEFT_RETURN_IF_ERROR(read_node(im, im->defs[i]));
   WEFT_RETURN_IF_ERROR(weft_unknown_ops_search_functions(&im->unknown, im->g, im->first_id));
@@ -318,7 +318,7 @@ static weft_status_t *run(import_t *im, weft_str_t graph_def) {
 }
 
 weft_status_t *weft_graph_import(weft_graph_t *g, weft_str_t graph_def, const weft_import_options_t *o) {
-  import_t im = {.g = g, .o = o, .first_id = g->num_nodes};
+  graph_import_t im = {.g = g, .o = o, .first_id = g->num_nodes};
   im.words = o->is_client_api ? WEFT_WORDS_CLIENT : WEFT_WORDS_SERVER;
   weft_status_t *s = run(&im, graph_def);
   weft_unknown_ops_deinit(&im.unknown);

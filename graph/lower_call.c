@@ -49,7 +49,7 @@ weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n, const weft_fu
   if (s == NULL) s = gate_args(l, n, gate, args);
   if (s == NULL) s = weft_lower_body(l, n, func, "", args, n->num_inputs, gate, &body);
   if (s == NULL) s = weft_lower_finish(l, n, body.results, body.num_results, body.done);
-  /* Clients may feed a call's results: who takes them in the graph itself keeps taking them from the call. */
+  /* Clients may feed a call's results, so its consumers in the graph keep taking them from the call. */
   if (s == NULL && l->chains[n->id] == NULL) l->done[n->id] = NULL;
   weft_free(args);
   return s;

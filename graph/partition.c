@@ -13,21 +13,21 @@
 #include "graph/function.h"
 
 /* One (output or control of a producer) sent to one part. */
-typedef struct transfer {
-  struct transfer *next; /* of the same producer */
-  int output, part;      /* output -1: control */
+typedef struct partition_transfer {
+  struct partition_transfer *next; /* of the same producer */
+  int output, part;                /* output -1: control */
   weft_node_t *received; /* in the destination part: the _Recv, or the Identity behind it for control */
-} transfer_t;
+} partition_transfer_t;
 
 typedef struct cut {
   weft_graph_t *g;
   const weft_partition_options_t *o;
   weft_control_loops_t loops;
   weft_arena_t arena;
-  int *part_of;         /* by node id */
-  weft_node_t **clones; /* by node id */
-  transfer_t **sent;    /* by node id */
-  int num_ids;          /* size of the three */
+  int *part_of;                /* by node id */
+  weft_node_t **clones;        /* by node id */
+  partition_transfer_t **sent; /* by node id */
+  int num_ids;                 /* size of the three */
   weft_partition_t *parts;
   int num_parts;
 } cut_t;
@@ -74,7 +74,7 @@ static weft_status_t *allocate_by_id(cut_t *c) {
   size_t n = (size_t)c->num_ids + 1;
   c->part_of = weft_arena_calloc(&c->arena, n, sizeof *c->part_of);
   c->clones = weft_arena_calloc(&c->arena, n, sizeof(weft_node_t *));
-  c->sent = weft_arena_calloc(&c->arena, n, sizeof(transfer_t *));
+  c->sent = weft_arena_calloc(&c->arena, n, sizeof(partition_transfer_t *));
   return c->part_of == NULL || c->clones == NULL || c->sent == NULL ? no_memory() : NULL;
 }
 
@@ -227,7 +227,7 @@ static weft_status_t *receive(cut_t *c, weft_node_t *src, int output, const weft
                               weft_node_t **out) {
   int part = c->part_of[dst->id];
   bool is_ref = output >= 0 && weft_dtype_is_ref(src->output_types[output]);
-  for (transfer_t *t = c->sent[src->id]; t != NULL && !is_ref; t = t->next) {
+  for (partition_transfer_t *t = c->sent[src->id]; t != NULL && !is_ref; t = t->next) {
     if (t->output == output && t->part == part) {
       *out = t->received;
       return NULL;
@@ -244,9 +244,9 @@ static weft_status_t *receive(cut_t *c, weft_node_t *src, int output, const weft
     weft_named_attr_t attr = type_attr("T", WEFT_F32);
     WEFT_RETURN_IF_ERROR(add(c, part, "Identity", src, dst->assigned_device, &token, &attr, 1, &recv));
   }
-  transfer_t *t = weft_arena_calloc(&c->arena, 1, sizeof *t);
+  partition_transfer_t *t = weft_arena_calloc(&c->arena, 1, sizeof *t);
   if (t == NULL) return no_memory();
-  *t = (transfer_t){c->sent[src->id], output, part, recv};
+  *t = (partition_transfer_t){c->sent[src->id], output, part, recv};
   c->sent[src->id] = t;
   *out = recv;
   return NULL;

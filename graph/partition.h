@@ -1,4 +1,5 @@
-/* graph/partition.h - cuts a placed graph into parts and joins them with _Send and _Recv.
+/* graph/partition.h - partitions a placed graph by device or task and connects the parts with _Send and
+ * _Recv.
  *
  * Every data edge that crosses becomes one transfer per (producer output,
  * destination part), however many consumers it has there; control edges cross

@@ -1,4 +1,4 @@
-/* graph/versions.c - VersionDef: a graph says who made it and who must not read it. */
+/* graph/versions.c - VersionDef: the producer of a graph and the consumers that must not read it. */
 #include "graph/versions.h"
 
 #include "protos/wire.h"

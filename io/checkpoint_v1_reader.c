@@ -28,14 +28,14 @@ typedef struct stored_tensor {
   weft_tensor_slice_t hull; /* around all of them */
 } stored_tensor_t;
 
-typedef struct shard {
+typedef struct v1_shard {
   char *path;
   weft_table_reader_t *table; /* NULL: not loaded */
-} shard_t;
+} v1_shard_t;
 
 struct weft_checkpoint_v1_reader {
   char *pattern;
-  shard_t *shards;
+  v1_shard_t *shards;
   size_t num_shards;
   bool has_all;
   weft_map_t tensors; /* stored_tensor_t (owned) by name */
@@ -142,7 +142,7 @@ static weft_status_t *add_slice(stored_tensor_t *t, const weft_tensor_slice_t *s
   return NULL;
 }
 
-static weft_status_t *damaged(const shard_t *shard) {
+static weft_status_t *damaged(const v1_shard_t *shard) {
   return WEFT_ERROR(INTERNAL,
                     "Failed to find the saved tensor slices at the beginning of the checkpoint file: %s",
                     shard->path);
@@ -180,7 +180,7 @@ static weft_status_t *take_tensor(weft_checkpoint_v1_reader_t *r, size_t shard, 
   return NULL;
 }
 
-static weft_status_t *check_versions(weft_str_t bytes, const shard_t *shard) {
+static weft_status_t *check_versions(weft_str_t bytes, const v1_shard_t *shard) {
   weft_wire_reader_t m = weft_wire_reader(bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&m, &f)) {
@@ -226,7 +226,7 @@ static weft_status_t *take_contents(weft_checkpoint_v1_reader_t *r, size_t shard
   return all.failed ? damaged(&r->shards[shard]) : NULL;
 }
 
-static weft_status_t *open_table(shard_t *shard) {
+static weft_status_t *open_table(v1_shard_t *shard) {
   weft_status_t *cause = weft_table_reader_open(shard->path, &shard->table);
   if (cause == NULL || weft_status_code(cause) == WEFT_RESOURCE_EXHAUSTED) return cause;
   weft_status_t *s =
@@ -239,7 +239,7 @@ static weft_status_t *open_table(shard_t *shard) {
 }
 
 static weft_status_t *load_shard(weft_checkpoint_v1_reader_t *r, size_t i) {
-  shard_t *shard = &r->shards[i];
+  v1_shard_t *shard = &r->shards[i];
   weft_strbuf_t contents = WEFT_STRBUF_INIT;
   if (shard->table != NULL) return NULL;
   WEFT_RETURN_IF_ERROR(open_table(shard));

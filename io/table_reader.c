@@ -22,9 +22,9 @@ int weft_table_compare(weft_str_t a, weft_str_t b) {
 
 /* ---- blocks ---- */
 
-typedef struct place {
+typedef struct reader_place {
   uint64_t offset, size;
-} place_t;
+} reader_place_t;
 
 static weft_status_t *corrupt(const char *path, const char *what) {
   return WEFT_ERROR(DATA_LOSS, "%s is not a valid table: %s", path, what);
@@ -34,7 +34,7 @@ static weft_status_t *no_memory(const char *path) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "reading %s", path);
 }
 
-static const uint8_t *get_place(const uint8_t *p, const uint8_t *end, place_t *out) {
+static const uint8_t *get_place(const uint8_t *p, const uint8_t *end, reader_place_t *out) {
   p = weft_wire_get_varint(p, end, &out->offset);
   return p == NULL ? NULL : weft_wire_get_varint(p, end, &out->size);
 }
@@ -57,7 +57,7 @@ static weft_status_t *uncompress(const char *path, weft_strbuf_t *bytes) {
 }
 
 /* The contents of the block at `place`, checked, in *out (whatever was there is gone). */
-static weft_status_t *read_block(const weft_table_reader_t *r, place_t place, weft_strbuf_t *out) {
+static weft_status_t *read_block(const weft_table_reader_t *r, reader_place_t place, weft_strbuf_t *out) {
   uint64_t size = r->file.size;
   if (place.offset > size || place.size > size - place.offset ||
       WEFT_TABLE_TRAILER > size - place.offset - place.size) {
@@ -116,7 +116,7 @@ static weft_status_t *walk_block(const char *path, const weft_strbuf_t *block, e
 
 static weft_status_t *read_index(weft_table_reader_t *r) {
   uint8_t footer[WEFT_TABLE_FOOTER];
-  place_t meta, index;
+  reader_place_t meta, index;
   if (r->file.size < WEFT_TABLE_FOOTER) return WEFT_ERROR(DATA_LOSS, "file is too short to be an sstable");
   WEFT_RETURN_IF_ERROR(
       weft_file_read_at(&r->file, r->file.size - WEFT_TABLE_FOOTER, footer, WEFT_TABLE_FOOTER));
@@ -148,15 +148,15 @@ void weft_table_reader_close(weft_table_reader_t *r) {
   weft_free(r);
 }
 
-typedef struct search {
+typedef struct block_search {
   const weft_table_reader_t *reader;
   weft_str_t key;
   weft_strbuf_t *out;
   bool found;
-} search_t;
+} block_search_t;
 
 static weft_status_t *search_block(void *arg, weft_str_t key, weft_str_t value, bool *is_enough) {
-  search_t *search = arg;
+  block_search_t *search = arg;
   int order = weft_table_compare(key, search->key);
   *is_enough = order >= 0;
   if (order != 0) return NULL;
@@ -167,10 +167,10 @@ static weft_status_t *search_block(void *arg, weft_str_t key, weft_str_t value, 
 
 /* The first block whose separator is not below the key is the only one that can hold it. */
 static weft_status_t *search_index(void *arg, weft_str_t key, weft_str_t value, bool *is_enough) {
-  search_t *search = arg;
+  block_search_t *search = arg;
   const weft_table_reader_t *r = search->reader;
   weft_strbuf_t block = WEFT_STRBUF_INIT;
-  place_t place;
+  reader_place_t place;
   if (weft_table_compare(key, search->key) < 0) return NULL;
   *is_enough = true;
   const uint8_t *p = (const uint8_t *)value.data;
@@ -182,7 +182,7 @@ static weft_status_t *search_index(void *arg, weft_str_t key, weft_str_t value, 
 }
 
 weft_status_t *weft_table_reader_get(const weft_table_reader_t *r, weft_str_t key, weft_strbuf_t *out) {
-  search_t search = {r, key, out, false};
+  block_search_t search = {r, key, out, false};
   WEFT_RETURN_IF_ERROR(walk_block(r->path, &r->index, search_index, &search));
   return search.found ? NULL : WEFT_ERROR(NOT_FOUND, "%s has no such key", r->path);
 }
@@ -229,7 +229,7 @@ static weft_status_t *take_entry(void *arg, weft_str_t key, weft_str_t value, bo
 
 static weft_status_t *take_block(void *arg, weft_str_t key, weft_str_t value, bool *is_enough) {
   reading_t *r = arg;
-  place_t place;
+  reader_place_t place;
   (void)key;
   (void)is_enough;
   const uint8_t *p = (const uint8_t *)value.data;

@@ -23,9 +23,9 @@ typedef struct block {
   uint32_t num_restarts;
 } block_t;
 
-typedef struct place {
+typedef struct writer_place {
   uint64_t offset, size;
-} place_t;
+} writer_place_t;
 
 static void add_u32(weft_strbuf_t *b, uint32_t value) {
   uint8_t *to = weft_wire_room(b, 4);
@@ -59,7 +59,7 @@ static void block_add(block_t *b, weft_str_t key, weft_str_t value) {
   b->since_restart++;
 }
 
-static weft_status_t *block_write(block_t *b, weft_file_writer_t *w, place_t *out) {
+static weft_status_t *block_write(block_t *b, weft_file_writer_t *w, writer_place_t *out) {
   if (b->num_restarts == 0) { /* an empty block still has its one restart point */
     add_u32(&b->restarts, 0);
     b->num_restarts = 1;
@@ -72,11 +72,11 @@ static weft_status_t *block_write(block_t *b, weft_file_writer_t *w, place_t *ou
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a table");
   add_u32(&b->bytes, weft_crc32c_mask(weft_crc32c(b->bytes.data, size + 1)));
   if (b->bytes.failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a table");
-  *out = (place_t){weft_file_writer_size(w), size};
+  *out = (writer_place_t){weft_file_writer_size(w), size};
   return weft_file_writer_append(w, b->bytes.data, b->bytes.length);
 }
 
-static void add_place(weft_strbuf_t *b, place_t p) {
+static void add_place(weft_strbuf_t *b, writer_place_t p) {
   weft_wire_add_raw_varint(b, p.offset);
   weft_wire_add_raw_varint(b, p.size);
 }
@@ -117,7 +117,7 @@ void weft_table_writer_abandon(weft_table_writer_t *w) {
 
 /* Ends the data block. The index gets its last key, which is a valid separator. */
 static weft_status_t *close_block(weft_table_writer_t *w) {
-  place_t place;
+  writer_place_t place;
   if (w->data.num_restarts == 0) return NULL;
   WEFT_RETURN_IF_ERROR(block_write(&w->data, w->file, &place));
   w->text.length = 0;
@@ -144,7 +144,7 @@ weft_status_t *weft_table_writer_add(weft_table_writer_t *w, weft_str_t key, wef
 }
 
 static weft_status_t *finish(weft_table_writer_t *w) {
-  place_t meta_place = {0}, index_place = {0};
+  writer_place_t meta_place = {0}, index_place = {0};
   WEFT_RETURN_IF_ERROR(close_block(w));
   WEFT_RETURN_IF_ERROR(block_write(&w->data, w->file, &meta_place)); /* empty: there is no metadata */
   WEFT_RETURN_IF_ERROR(block_write(&w->index, w->file, &index_place));

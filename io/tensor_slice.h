@@ -24,7 +24,7 @@ void weft_tensor_slice_print(const weft_tensor_slice_t *slice, weft_strbuf_t *ou
 /* What both have in common, if anything, goes to *out (may be NULL). */
 bool weft_tensor_slice_intersect(const weft_tensor_slice_t *a, const weft_tensor_slice_t *b,
                                  weft_tensor_slice_t *out);
-/* Copies what `from` (whose place in the whole is `from_at`) and `to` have in common; adds the number of
+/* Copies what `from` (at `from_at` in the whole) and `to` have in common; adds the number of
  * elements to *inout_n. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_slice_copy(weft_tensor_t *to, const weft_tensor_slice_t *to_at,
                                                       const weft_tensor_t *from,

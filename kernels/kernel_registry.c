@@ -15,12 +15,12 @@
 #include "base/mutex.h"
 #include "kernels/kernel.h"
 
-typedef struct entry {
+typedef struct registry_entry {
   const weft_kernel_table_t *table;
   const weft_kernel_t **sorted; /* by op name, num of them; NULL: there was no memory for it */
   int num;
-  struct entry *_Atomic next;
-} entry_t;
+  struct registry_entry *_Atomic next;
+} registry_entry_t;
 
 #define WEFT_KERNEL_TABLE(name) const weft_kernel_table_t *weft_##name(void);
 #include "kernels/tables.def"
@@ -35,8 +35,8 @@ enum { NUM_BUILT_IN = sizeof built_in / sizeof built_in[0] };
 
 static weft_mutex_t mu = WEFT_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static entry_t built_in_entries[NUM_BUILT_IN]; /* in static storage: they cannot fail */
-static entry_t *_Atomic first;
+static registry_entry_t built_in_entries[NUM_BUILT_IN]; /* in static storage: they cannot fail */
+static registry_entry_t *_Atomic first;
 
 /* Equal names keep the table's order: rows of one family are adjacent in memory, and no op is in two
  * families. */
@@ -48,7 +48,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* False: no memory. */
-static bool build_index(entry_t *e) {
+static bool build_index(registry_entry_t *e) {
   int n = 0;
   for (int f = 0; e->table->families[f] != NULL; f++) {
     for (const weft_kernel_t *k = e->table->families[f]; k->op != NULL; k++) n++;
@@ -63,9 +63,10 @@ static bool build_index(entry_t *e) {
   return true;
 }
 
-static void append_locked(entry_t *e) WEFT_REQUIRES(mu) {
-  entry_t *_Atomic *at = &first;
-  for (entry_t *next; (next = atomic_load_explicit(at, memory_order_acquire)) != NULL;) at = &next->next;
+static void append_locked(registry_entry_t *e) WEFT_REQUIRES(mu) {
+  registry_entry_t *_Atomic *at = &first;
+  for (registry_entry_t *next; (next = atomic_load_explicit(at, memory_order_acquire)) != NULL;)
+    at = &next->next;
   atomic_store_explicit(at, e, memory_order_release);
 }
 
@@ -79,22 +80,24 @@ static void add_built_in(void) {
   weft_mutex_unlock(&mu);
 }
 
-static entry_t *first_entry(void) {
+static registry_entry_t *first_entry(void) {
   pthread_once(&once, add_built_in);
   return atomic_load_explicit(&first, memory_order_acquire);
 }
 
-static entry_t *next_of(entry_t *e) { return atomic_load_explicit(&e->next, memory_order_acquire); }
+static registry_entry_t *next_of(registry_entry_t *e) {
+  return atomic_load_explicit(&e->next, memory_order_acquire);
+}
 
-static const entry_t *entry_of(const char *device_type) {
-  entry_t *e = first_entry();
+static const registry_entry_t *entry_of(const char *device_type) {
+  registry_entry_t *e = first_entry();
   while (e != NULL && strcmp(e->table->device_type, device_type) != 0) e = next_of(e);
   return e;
 }
 
 weft_status_t *weft_kernel_table_register(const weft_kernel_table_t *table) {
   (void)first_entry();
-  entry_t *e = weft_calloc(1, sizeof *e);
+  registry_entry_t *e = weft_calloc(1, sizeof *e);
   if (e != NULL) e->table = table;
   if (e == NULL || !build_index(e)) {
     weft_free(e);
@@ -111,13 +114,13 @@ weft_status_t *weft_kernel_table_register(const weft_kernel_table_t *table) {
 }
 
 const weft_kernel_table_t *weft_kernel_table_at(int i) {
-  entry_t *e = first_entry();
+  registry_entry_t *e = first_entry();
   for (; e != NULL && i > 0; i--) e = next_of(e);
   return e == NULL ? NULL : e->table;
 }
 
 /* The first row for `op` in an index, or its end. */
-static int first_of(const entry_t *e, weft_str_t op) {
+static int first_of(const registry_entry_t *e, weft_str_t op) {
   int low = 0, high = e->num;
   while (low < high) {
     int mid = low + (high - low) / 2;
@@ -163,7 +166,7 @@ const weft_kernel_t *weft_kernel_table_find(const weft_kernel_table_t *table, we
 
 const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, const weft_named_attr_t *attrs,
                                       int num_attrs) {
-  const entry_t *e = entry_of(device_type);
+  const registry_entry_t *e = entry_of(device_type);
   if (e == NULL) return NULL;
   if (e->sorted == NULL) return weft_kernel_table_find(e->table, op, attrs, num_attrs);
   for (int i = first_of(e, op); i < e->num && weft_str_is(op, e->sorted[i]->op); i++) {
@@ -179,7 +182,7 @@ static void note(const weft_kernel_t *k, weft_dtype_set_t *types, bool *found, b
 }
 
 bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t *out_types) {
-  const entry_t *e = entry_of(device_type);
+  const registry_entry_t *e = entry_of(device_type);
   weft_dtype_set_t types = 0;
   bool found = false, any = false;
   if (e == NULL) return false;

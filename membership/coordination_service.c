@@ -277,7 +277,7 @@ void weft_coordination_sweep(weft_coordination_t *c) {
   weft_mutex_lock(&c->mu);
   int64_t gap = c->sweep_ns == 0 ? 0 : now - c->sweep_ns;
   bool was_stopped =
-      gap > c->o.lost_after_ms * 1000000 / 2; /* this process was stopped or starved, not the others */
+      gap > c->o.lost_after_ms * 1000000 / 2; /* this process was stopped or starved, not its peers */
   c->sweep_ns = now;
   for (int i = 0; c->o.lost_after_ms > 0 && i < c->o.num_tasks; i++) {
     member_entry_t *r = &c->entries[i];

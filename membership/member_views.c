@@ -1,4 +1,4 @@
-/* membership/member_views.c - members as one task knows them. */
+/* membership/member_views.c - the members of a cluster as seen by one task. */
 #include "membership/member_views.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-/* membership/member_views.h - what one task knows of the members of its cluster, and what its watchers have
- * been told of that.
+/* membership/member_views.h - the members of a cluster as seen by one task, and the changes that its watchers
+ * have been notified of.
  *
  * What watchers were told is kept per member, beside what is known; a difference is a change that they have
  * not been told yet. A restart that came as one change is told as two, a loss and a return.
@@ -36,7 +36,7 @@ typedef struct weft_member_views {
 /* This task alone is alive, with `incarnation`. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_member_views_init(weft_member_views_t *v, weft_arena_t *arena,
                                                       uint64_t incarnation);
-/* Takes the next change that watchers have not been told; false: they know all. */
+/* Takes the next change without a notification; false: there is none. */
 bool weft_member_views_next_change(weft_member_views_t *v, weft_member_t *out);
 /* Enters the cluster state as the coordination service sent it. */
 void weft_member_views_update(weft_member_views_t *v, uint64_t epoch, const weft_member_t *members, int n);

@@ -1,4 +1,4 @@
-/* membership/membership.c - one task's membership: heartbeats, the watch, and what watchers are told.
+/* membership/membership.c - one task's membership: heartbeats, the watch, and the notification of watchers.
  *
  * Three loops; the first two have one call in flight at most:
  *   tick()        on the timer, every interval: a beat, if none is under way
@@ -47,7 +47,7 @@ struct weft_membership {
   void *on_tick_arg;
   weft_membership_replaced_fn *on_replaced;
   void *on_replaced_arg;
-  uint64_t secret; /* tells this process from others with its name and incarnation; constant */
+  uint64_t secret; /* distinguishes this process from others with its name and incarnation; constant */
   weft_mutex_t mu;
   weft_cond_t idle;         /* in_flight became 0, or the watchers have been told */
   weft_member_views_t view; /* guarded by mu, with all that follows */
@@ -58,7 +58,7 @@ struct weft_membership {
   bool is_member;           /* the service has taken a beat */
   bool is_replaced;         /* and that was reported */
   bool is_leaving, is_saying_goodbye;
-  bool started, stopping, beating, watching, telling, has_complained;
+  bool started, stopping, beating, watching, is_notifying, has_complained;
 };
 
 /* ---- life ---- */
@@ -159,18 +159,18 @@ void weft_membership_on_tick(weft_membership_t *ms, weft_membership_tick_fn *fn,
 
 /* ---- watchers ---- */
 
-static void tell(weft_membership_t *ms) {
+static void notify_watchers(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  if (!ms->telling) {
+  if (!ms->is_notifying) {
     weft_member_t m;
-    ms->telling = true;
+    ms->is_notifying = true;
     while (!ms->stopping && weft_member_views_next_change(&ms->view, &m)) {
       uint64_t epoch = ms->view.epoch;
       weft_mutex_unlock(&ms->mu);
       for (int i = 0; i < ms->num_watchers; i++) ms->watchers[i].fn(ms->watchers[i].arg, epoch, &m);
       weft_mutex_lock(&ms->mu);
     }
-    ms->telling = false;
+    ms->is_notifying = false;
     weft_cond_broadcast(&ms->idle);
   }
   weft_mutex_unlock(&ms->mu);
@@ -219,7 +219,7 @@ static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const w
   if (is_broken) weft_member_views_lose_service(&ms->view);
   ms->watching = false;
   weft_mutex_unlock(&ms->mu);
-  tell(ms);
+  notify_watchers(ms);
   if (ok) watch(ms);
   leave(ms);
 }
@@ -238,7 +238,7 @@ static void on_absent(void *arg, weft_status_t *status, uint64_t epoch, const we
   if (weft_status_code(status) == WEFT_UNAVAILABLE) weft_member_views_lose_service(&ms->view);
   weft_mutex_unlock(&ms->mu);
   weft_status_free(status); /* as above */
-  tell(ms);
+  notify_watchers(ms);
   leave(ms);
 }
 
@@ -295,7 +295,7 @@ static void on_checked(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_mutex_lock(&ms->mu);
   ms->beating = false;
   weft_mutex_unlock(&ms->mu);
-  tell(ms);
+  notify_watchers(ms);
   leave(ms);
 }
 
@@ -325,7 +325,7 @@ static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   } else {
     weft_status_free(status); /* as above */
   }
-  tell(ms);
+  notify_watchers(ms);
   if (ok) watch(ms); /* if it has ended with a failure */
   leave(ms);
 }
@@ -357,13 +357,14 @@ static void tick(void *arg) {
     weft_mutex_lock(&ms->mu);
     weft_member_views_check_silence(&ms->view, lost_after_ms(&ms->o) * 1000000);
     weft_mutex_unlock(&ms->mu);
-    be_present(ms); /* before the first beat: the end of a process that others know of is always noticed */
+    be_present(
+        ms); /* before the first beat: so that the end of a process that peers have seen is always noticed */
     beat(ms);
   } else {
     watch(ms);
     check_address(ms);
   }
-  tell(ms);
+  notify_watchers(ms);
   if (ms->on_tick != NULL) ms->on_tick(ms->on_tick_arg);
   uint64_t id = 0; /* never removed: the timer goes first */
   int64_t pause_ms = ms->o.interval_ms;
@@ -388,14 +389,15 @@ weft_status_t *weft_membership_start(weft_membership_t *ms) {
 static void on_goodbye(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_membership_t *ms = arg;
   (void)epoch;
-  weft_status_free(status); /* then the others notice the end of the process */
+  weft_status_free(status); /* then the other tasks detect the end of the process */
   weft_mutex_lock(&ms->mu);
   ms->is_saying_goodbye = false;
   weft_cond_broadcast(&ms->idle);
   weft_mutex_unlock(&ms->mu);
 }
 
-/* The last beat says that this process is being shut down, so that the others know why it is lost. */
+/* The last beat says that this process is being shut down, so that the other tasks report that as the cause.
+ */
 static void say_goodbye(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
   bool is_heard = ms->started && !ms->stopping && ms->o.interval_ms > 0 && ms->service == NULL &&
@@ -422,7 +424,7 @@ void weft_membership_stop(weft_membership_t *ms) {
   if (ms->requests != NULL) weft_store_requests_stop(ms->requests);
   if (ms->service != NULL) weft_coordination_stop(ms->service);
   weft_mutex_lock(&ms->mu);
-  while (ms->in_flight > 0 || ms->telling)
+  while (ms->in_flight > 0 || ms->is_notifying)
     weft_cond_wait(&ms->idle, &ms->mu); /* woken by leave() and tell(); all is cancelled */
   weft_mutex_unlock(&ms->mu);
 }

@@ -22,7 +22,7 @@ struct weft_store_requests {
   weft_mutex_t mu;
   weft_cond_t idle;       /* num_running became 0 */
   store_request_t *first; /* guarded by mu, as all below: that wait for an answer */
-  int num_running;        /* whose `fn` has not returned */
+  int num_running;        /* requests with an `fn` that has not returned */
   bool is_stopping;
 };
 

@@ -1,7 +1,7 @@
 /* ops/attr.h - the value of a node's attribute (TensorFlow's AttrValue).
  *
- * Everything that a value points to lives in somebody's arena (a graph's, the op
- * table's), but tensors, which are counted: an arena's owner releases them.
+ * Everything that a value points to lives in an arena of its owner (a graph, the op table), except tensors,
+ * which are reference-counted: the arena's owner releases them.
  */
 #ifndef WEFT_OPS_ATTR_H_
 #define WEFT_OPS_ATTR_H_

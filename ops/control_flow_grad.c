@@ -36,7 +36,8 @@ weft_status_t *weft_grad_ensure_shape(weft_grad_ctx_t *c) {
   return g.s;
 }
 
-/* Outside loops: only the branch that was taken has a live gradient. A branch that nobody used gives zeros.
+/* Outside loops: only the branch that was taken has a live gradient. A branch whose outputs have no consumer
+ * gives zeros.
  */
 weft_status_t *weft_grad_switch(weft_grad_ctx_t *c) {
   weft_grad_t g = {c, NULL};

@@ -24,7 +24,7 @@ static const ProtobufCMessageDescriptor *const known[] = {
 };
 
 const ProtobufCMessageDescriptor *weft_text_any_type(weft_str_t type_url) {
-  static const char prefix[] = "type.googleapis.com/"; /* others are legal, but nobody writes them */
+  static const char prefix[] = "type.googleapis.com/"; /* other prefixes are legal, but not in use */
   if (!weft_str_starts_with(type_url, prefix)) return NULL;
   weft_str_t name = weft_str_of(type_url.data + sizeof prefix - 1, type_url.length - (sizeof prefix - 1));
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {

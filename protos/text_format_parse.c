@@ -24,13 +24,13 @@ typedef struct parser {
 } parser_t;
 
 /* What one message has seen so far. */
-typedef struct scope {
+typedef struct text_scope {
   const ProtobufCMessageDescriptor *d;
   bool is_map_entry;
   uint64_t seen[MAX_FIELDS / 64];
   const ProtobufCFieldDescriptor *packed; /* the list that is open, or NULL */
   size_t packed_mark;
-} scope_t;
+} text_scope_t;
 
 #define CHECK(expr) WEFT_RETURN_IF_ERROR(expr) /* nothing here owns anything */
 
@@ -185,18 +185,18 @@ static uint32_t wire_type(ProtobufCType type) {
 
 /* ---- fields ---- */
 
-static void close_packed(parser_t *p, scope_t *scope) {
+static void close_packed(parser_t *p, text_scope_t *scope) {
   if (scope->packed != NULL) weft_wire_end(p->out, scope->packed_mark);
   scope->packed = NULL;
 }
 
 /* proto3 leaves out zeros, but where presence counts they are written. */
-static bool keeps_zero(const scope_t *scope, const ProtobufCFieldDescriptor *f) {
+static bool keeps_zero(const text_scope_t *scope, const ProtobufCFieldDescriptor *f) {
   return f->label != PROTOBUF_C_LABEL_NONE || (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0 ||
          scope->is_map_entry;
 }
 
-static weft_status_t *parse_scalar(parser_t *p, scope_t *scope, const ProtobufCFieldDescriptor *f) {
+static weft_status_t *parse_scalar(parser_t *p, text_scope_t *scope, const ProtobufCFieldDescriptor *f) {
   uint64_t value = 0;
   uint32_t type = wire_type(f->type);
   CHECK(read_scalar(p, f, &value));
@@ -225,7 +225,8 @@ static weft_status_t *parse_scalar(parser_t *p, scope_t *scope, const ProtobufCF
   return NULL;
 }
 
-static weft_status_t *parse_string(parser_t *p, const scope_t *scope, const ProtobufCFieldDescriptor *f) {
+static weft_status_t *parse_string(parser_t *p, const text_scope_t *scope,
+                                   const ProtobufCFieldDescriptor *f) {
   if (p->x.kind != WEFT_TOKEN_STRING) return weft_lexer_expected(&p->x, "a string");
   weft_lexer_t first = p->x;
   size_t before = p->out->length, mark = weft_wire_begin(p->out, f->id);
@@ -271,7 +272,7 @@ static weft_status_t *parse_message(parser_t *p, const ProtobufCFieldDescriptor 
   return NULL;
 }
 
-static weft_status_t *parse_value(parser_t *p, scope_t *scope, const ProtobufCFieldDescriptor *f) {
+static weft_status_t *parse_value(parser_t *p, text_scope_t *scope, const ProtobufCFieldDescriptor *f) {
   if (f->type == PROTOBUF_C_TYPE_MESSAGE || f->type == PROTOBUF_C_TYPE_STRING ||
       f->type == PROTOBUF_C_TYPE_BYTES) {
     close_packed(p, scope);
@@ -280,7 +281,7 @@ static weft_status_t *parse_value(parser_t *p, scope_t *scope, const ProtobufCFi
   return parse_scalar(p, scope, f);
 }
 
-static weft_status_t *parse_list(parser_t *p, scope_t *scope, const ProtobufCFieldDescriptor *f) {
+static weft_status_t *parse_list(parser_t *p, text_scope_t *scope, const ProtobufCFieldDescriptor *f) {
   bool more;
   CHECK(expect(p, '['));
   CHECK(skip_one(p, ']', &more));
@@ -293,7 +294,7 @@ static weft_status_t *parse_list(parser_t *p, scope_t *scope, const ProtobufCFie
 }
 
 /* A singular field may come once, and only one of a oneof. */
-static weft_status_t *note_seen(parser_t *p, scope_t *scope, const ProtobufCFieldDescriptor *f) {
+static weft_status_t *note_seen(parser_t *p, text_scope_t *scope, const ProtobufCFieldDescriptor *f) {
   size_t index = (size_t)(f - scope->d->fields);
   if (f->label == PROTOBUF_C_LABEL_REPEATED) return NULL;
   if (scope->seen[index / 64] >> (index % 64) & 1) {
@@ -339,7 +340,7 @@ static weft_status_t *parse_any(parser_t *p) {
   return NULL;
 }
 
-static weft_status_t *parse_field(parser_t *p, scope_t *scope) {
+static weft_status_t *parse_field(parser_t *p, text_scope_t *scope) {
   char name[MAX_NAME];
   bool colon;
   if (weft_lexer_at(&p->x, '[') && weft_text_is_any(scope->d)) return parse_any(p);
@@ -366,7 +367,7 @@ static weft_status_t *parse_field(parser_t *p, scope_t *scope) {
 /* Fields up to `closing` ('\0': the end of the text), which stays the current token. */
 static weft_status_t *parse_fields(parser_t *p, const ProtobufCMessageDescriptor *d, bool is_map_entry,
                                    char closing) {
-  scope_t scope = {.d = d, .is_map_entry = is_map_entry};
+  text_scope_t scope = {.d = d, .is_map_entry = is_map_entry};
   bool separator;
   if (d->n_fields > MAX_FIELDS) return WEFT_ERROR(INTERNAL, "message %s has too many fields", d->name);
   while (closing == '\0' ? p->x.kind != WEFT_TOKEN_END : !weft_lexer_at(&p->x, closing)) {

@@ -48,20 +48,20 @@ typedef struct bucket {
   item_t *first, **last;
 } bucket_t;
 
-typedef struct shard {
+typedef struct rendezvous_shard {
   weft_mutex_t mu;
   bool aborted;         /* guarded by mu; then nothing is linked any more */
   uint32_t count;       /* guarded by mu */
   uint32_t num_buckets; /* guarded by mu; a power of two */
   bucket_t *buckets;    /* guarded by mu; `first_buckets`, or owned */
   bucket_t first_buckets[FIRST_BUCKETS];
-} shard_t;
+} rendezvous_shard_t;
 
 struct local {
   weft_rendezvous_t base;
   weft_mutex_t mu;
   weft_status_t *aborted; /* written once under mu, before any shard's `aborted`; read after seeing that */
-  shard_t shards[NUM_SHARDS];
+  rendezvous_shard_t shards[NUM_SHARDS];
 };
 
 static void empty_buckets(bucket_t *b, uint32_t n) {
@@ -71,8 +71,10 @@ static void empty_buckets(bucket_t *b, uint32_t n) {
   }
 }
 
-static shard_t *shard_of(local_t *r, uint64_t hash) { return &r->shards[hash >> 61]; }
-static bucket_t *bucket_of(shard_t *s, uint64_t hash) { return &s->buckets[hash & (s->num_buckets - 1)]; }
+static rendezvous_shard_t *shard_of(local_t *r, uint64_t hash) { return &r->shards[hash >> 61]; }
+static bucket_t *bucket_of(rendezvous_shard_t *s, uint64_t hash) {
+  return &s->buckets[hash & (s->num_buckets - 1)];
+}
 
 static weft_status_t *no_memory(weft_key_t key) {
   return WEFT_NO_MEMORY("the rendezvous of '%.*s'", WEFT_STR_ARGS(key.text));
@@ -95,7 +97,7 @@ static void item_free(item_t *i) {
   weft_free(i);
 }
 
-static void unlink_locked(shard_t *s, bucket_t *b, item_t **at) WEFT_REQUIRES(s->mu) {
+static void unlink_locked(rendezvous_shard_t *s, bucket_t *b, item_t **at) WEFT_REQUIRES(s->mu) {
   item_t *i = *at;
   *at = i->next;
   if (b->last == &i->next) b->last = at;
@@ -105,7 +107,7 @@ static void unlink_locked(shard_t *s, bucket_t *b, item_t **at) WEFT_REQUIRES(s-
 }
 
 /* Takes the oldest item under `key` if it is of the kind asked for. */
-static item_t *take_locked(shard_t *s, weft_key_t key, bool receiver) WEFT_REQUIRES(s->mu) {
+static item_t *take_locked(rendezvous_shard_t *s, weft_key_t key, bool receiver) WEFT_REQUIRES(s->mu) {
   bucket_t *b = bucket_of(s, key.hash);
   for (item_t **at = &b->first; *at != NULL; at = &(*at)->next) {
     item_t *i = *at;
@@ -117,7 +119,7 @@ static item_t *take_locked(shard_t *s, weft_key_t key, bool receiver) WEFT_REQUI
   return NULL;
 }
 
-static void link_locked(shard_t *s, item_t *i) WEFT_REQUIRES(s->mu) {
+static void link_locked(rendezvous_shard_t *s, item_t *i) WEFT_REQUIRES(s->mu) {
   bucket_t *b = bucket_of(s, i->hash);
   i->next = NULL;
   i->state = ITEM_LINKED;
@@ -127,7 +129,7 @@ static void link_locked(shard_t *s, item_t *i) WEFT_REQUIRES(s->mu) {
 }
 
 /* Doubles the buckets of a crowded shard. Without memory it stays as it is, only slower. */
-static void grow(shard_t *s, uint32_t num_buckets) {
+static void grow(rendezvous_shard_t *s, uint32_t num_buckets) {
   uint32_t doubled = num_buckets * 2;
   bucket_t *fresh = weft_calloc(doubled, sizeof *fresh), *old = NULL;
   if (fresh == NULL) return;
@@ -169,7 +171,7 @@ static weft_status_t *cancelled(void) {
 /* What a canceller calls. The thread that unlinked the item before waits until this returns. */
 static void cancel_wait(void *arg) {
   item_t *mine = arg;
-  shard_t *s = shard_of(mine->table, mine->hash);
+  rendezvous_shard_t *s = shard_of(mine->table, mine->hash);
   bool won = false;
   weft_mutex_lock(&s->mu);
   if (mine->state == ITEM_LINKED) {
@@ -193,7 +195,7 @@ static void cancel_wait(void *arg) {
 static weft_status_t *local_send(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t *tensor,
                                  bool is_dead) {
   local_t *r = (local_t *)base;
-  shard_t *s = shard_of(r, key.hash);
+  rendezvous_shard_t *s = shard_of(r, key.hash);
   item_t *mine = NULL, *receiver = NULL;
   uint32_t crowded = 0;
   bool aborted;
@@ -249,7 +251,7 @@ static item_t *waiter_new(local_t *r, weft_key_t key, weft_canceller_t *cancelle
 static void local_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller,
                              weft_recv_fn *fn, void *arg) {
   local_t *r = (local_t *)base;
-  shard_t *s = shard_of(r, key.hash);
+  rendezvous_shard_t *s = shard_of(r, key.hash);
   item_t *mine = NULL, *value = NULL;
   uint32_t crowded = 0;
   bool aborted, linked = false;
@@ -308,7 +310,7 @@ static void local_abort(weft_rendezvous_t *base, const weft_status_t *why) {
     return;
   }
   for (int k = 0; k < NUM_SHARDS; k++) {
-    shard_t *s = &r->shards[k];
+    rendezvous_shard_t *s = &r->shards[k];
     item_t *all = NULL, **tail = &all;
     weft_mutex_lock(&s->mu);
     s->aborted = true;
@@ -347,7 +349,7 @@ weft_status_t *weft_local_rendezvous_create(weft_rendezvous_t **out) {
   atomic_init(&r->base.refs, 1);
   weft_mutex_init(&r->mu);
   for (int k = 0; k < NUM_SHARDS; k++) {
-    shard_t *s = &r->shards[k];
+    rendezvous_shard_t *s = &r->shards[k];
     weft_mutex_init(&s->mu);
     s->buckets = s->first_buckets;
     s->num_buckets = FIRST_BUCKETS;

@@ -1,7 +1,7 @@
 /* tensor/memory_accounts.h - how much memory tensors take, and what for: now, and at most so far.
  *
  * A device keeps one account per tag. Each account is an allocator over the
- * device's own, so whoever allocates through it is counted, and the tensor gives
+ * device's own, so what is allocated through it is counted, and the tensor gives
  * the bytes back to the account that it belongs to. A variable's value moves to
  * the account of parameters when it is assigned. Tensors of up to 256 bytes, which
  * need no block of their own, are not counted.

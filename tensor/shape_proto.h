@@ -33,7 +33,7 @@ WEFT_MUST_CHECK weft_status_t *weft_shape_parts_finish(const weft_shape_parts_t 
  * Only the first of dtypes_and_shapes is kept: Weft's handles have room for one.
  * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_handle_from_proto(weft_str_t bytes, weft_handle_t **out);
-/* NULL is the empty handle, as in a resource tensor that nobody has written. */
+/* NULL is the empty handle, as in a resource tensor that was never written. */
 void weft_handle_to_proto(const weft_handle_t *h, weft_strbuf_t *out);
 size_t weft_handle_proto_size(const weft_handle_t *h);
 

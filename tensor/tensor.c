@@ -158,8 +158,8 @@ static void destroy_elements(weft_tensor_t *t) {
 
 void weft_tensor_release(weft_tensor_t *t) {
   if (t == NULL) return;
-  /* A sole owner needs no read-modify-write: nobody else can raise the count. The
-   * acquire pairs with the releases of those who dropped theirs. */
+  /* A sole owner needs no read-modify-write: no other thread can raise the count. The acquire pairs with the
+   * release of each reference that was dropped. */
   if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
       atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
     return;

@@ -21,7 +21,8 @@
 #include "tensor/shape.h"
 #include "tensor/tstring.h"
 
-typedef struct weft_tensor weft_tensor_t; /* Thread-safe as to its count and as long as nobody writes. */
+typedef struct weft_tensor
+    weft_tensor_t; /* Its count is thread-safe; its bytes are while no thread writes. */
 typedef void weft_dealloc_fn(void *data, size_t bytes, void *arg);
 
 /* Read the fields freely; change only `data`'s bytes, and only as said above. */
@@ -45,7 +46,7 @@ struct weft_tensor {
  * Errors: INVALID_ARGUMENT (shape unknown or too large), RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_new(weft_dtype_t dtype, const weft_shape_t *shape,
                                                weft_allocator_t *allocator, weft_tensor_t **out);
-/* Wraps bytes that belong to somebody else until dealloc(data, bytes, arg) is called. `bytes` must
+/* Wraps bytes that belong to the caller until dealloc(data, bytes, arg) is called. `bytes` must
  * fit the shape. Errors as above; on failure dealloc is not called. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_wrap(weft_dtype_t dtype, const weft_shape_t *shape, void *data,
                                                 size_t bytes, weft_dealloc_fn *dealloc, void *arg,
@@ -61,7 +62,7 @@ WEFT_MUST_CHECK weft_status_t *weft_tensor_copy(const weft_tensor_t *t, weft_ten
 
 weft_tensor_t *weft_tensor_retain(weft_tensor_t *t); /* NULL is fine */
 void weft_tensor_release(weft_tensor_t *t);          /* NULL is fine */
-/* Does the caller's reference reach bytes that nobody else can reach? Then it may write. */
+/* Is the caller's reference the only way to the tensor's bytes? Then the caller may write them. */
 bool weft_tensor_is_exclusive(const weft_tensor_t *t);
 
 /* One element; for tests and small host tensors. */

@@ -103,22 +103,22 @@ void weft_update_identity(weft_update_t how, weft_dtype_t dtype, int64_t n, void
 
 enum { GRAIN = 16384 }; /* elements: some ten microseconds, well above what handing a piece over costs */
 
-typedef struct range {
+typedef struct update_range {
   weft_update_fn *fn;
   char *to;
   const char *from;
   size_t size;
-} range_t;
+} update_range_t;
 
 static void run_range(void *arg, int64_t begin, int64_t end) {
-  const range_t *r = arg;
+  const update_range_t *r = arg;
   size_t at = (size_t)begin * r->size;
   r->fn(r->to + at, r->from + at, end - begin, false);
 }
 
 void weft_update_parallel(weft_thread_pool_t *pool, weft_update_fn *fn, weft_tensor_t *to,
                           const weft_tensor_t *from) {
-  range_t r = {fn, to->data, from->data, weft_dtype_size(to->dtype)};
+  update_range_t r = {fn, to->data, from->data, weft_dtype_size(to->dtype)};
   if (to->count <= GRAIN) {
     if (to->count > 0) fn(to->data, from->data, to->count, false);
     return;

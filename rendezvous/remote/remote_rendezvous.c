@@ -17,13 +17,13 @@
 
 typedef struct remote remote_t;
 
-typedef struct fetch {
-  struct fetch *prev, *next;   /* guarded by mu */
-  remote_t *r;                 /* retained */
-  weft_canceller_t *canceller; /* owned */
+typedef struct remote_fetch {
+  struct remote_fetch *prev, *next; /* guarded by mu */
+  remote_t *r;                      /* retained */
+  weft_canceller_t *canceller;      /* owned */
   weft_recv_fn *fn;
   void *arg;
-} fetch_t;
+} remote_fetch_t;
 
 struct remote {
   weft_rendezvous_t base;
@@ -34,8 +34,8 @@ struct remote {
   weft_fetch_remote_fn *fetch;
   void *fetch_arg; /* borrowed */
   weft_mutex_t mu;
-  weft_status_t *aborted; /* guarded by mu until set, then never changes */
-  fetch_t *fetches;       /* guarded by mu */
+  weft_status_t *aborted;  /* guarded by mu until set, then never changes */
+  remote_fetch_t *fetches; /* guarded by mu */
 };
 
 static weft_status_t *remote_send(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t *tensor,
@@ -52,7 +52,7 @@ static weft_status_t *abort_status(remote_t *r) {
 }
 
 static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
-  fetch_t *f = arg;
+  remote_fetch_t *f = arg;
   remote_t *r = f->r;
   weft_mutex_lock(&r->mu);
   if (f->prev != NULL) f->prev->next = f->next;
@@ -75,7 +75,7 @@ static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
 
 static void fetch_remote(remote_t *r, weft_key_t key, const weft_key_parts_t *parts,
                          weft_canceller_t *canceller, weft_recv_fn *fn, void *arg) {
-  fetch_t *f = weft_calloc(1, sizeof *f);
+  remote_fetch_t *f = weft_calloc(1, sizeof *f);
   if (f != NULL) f->canceller = weft_canceller_create(canceller);
   if (f == NULL || f->canceller == NULL) {
     weft_free(f);
@@ -146,7 +146,7 @@ static void remote_abort(weft_rendezvous_t *base, const weft_status_t *why) {
    * cancelled one may also stay a while until its call has ended. */
   for (;;) {
     weft_mutex_lock(&r->mu);
-    fetch_t *f = r->fetches;
+    remote_fetch_t *f = r->fetches;
     while (f != NULL && weft_canceller_is_cancelled(f->canceller)) f = f->next;
     weft_canceller_t *c = f == NULL ? NULL : weft_canceller_retain(f->canceller);
     weft_mutex_unlock(&r->mu);

@@ -35,7 +35,7 @@ TF_CAPI_EXPORT extern const char *TF_Version(void);
 /* Makes `to` hold the tensor of a serialized TensorProto. */
 TF_CAPI_EXPORT extern void TF_TensorFromProto(const TF_Buffer *from, TF_Tensor *to, TF_Status *status);
 
-/* Text that belongs to somebody else. */
+/* Text that is borrowed. */
 typedef struct TF_StringView {
   const char *data;
   size_t len;

@@ -37,7 +37,7 @@ TF_CAPI_EXPORT extern size_t TF_TensorDefaultAlignment(void);
 /* `len` bytes of its own, not initialised; strings are empty. */
 TF_CAPI_EXPORT extern TF_Tensor *TF_AllocateTensor(TF_DataType, const int64_t *dims, int num_dims,
                                                    size_t len);
-/* `tensor` itself if nobody else shares its bytes, else NULL. */
+/* `tensor` itself if no other tensor shares its bytes, else NULL. */
 TF_CAPI_EXPORT extern TF_Tensor *TF_TensorMaybeMove(TF_Tensor *tensor);
 /* NULL is fine. */
 TF_CAPI_EXPORT extern void TF_DeleteTensor(TF_Tensor *);

@@ -9,24 +9,24 @@
 #include "base/alloc.h"
 #include "kernels/cpu/loops/common.h"
 
-typedef enum operation { A_MINUS_B, B_MINUS_A, INTERSECTION, UNION } operation_t;
+typedef enum set_operation { A_MINUS_B, B_MINUS_A, INTERSECTION, UNION } set_operation_t;
 
-typedef struct element {
+typedef struct set_element {
   int64_t number;  /* of a whole number: it */
   weft_str_t text; /* of a string: it */
-} element_t;
+} set_element_t;
 
 static int by_value(const void *a, const void *b) {
-  const element_t *x = a, *y = b;
+  const set_element_t *x = a, *y = b;
   if (x->text.data != NULL && y->text.data != NULL) return weft_str_compare(x->text, y->text);
   return (x->number > y->number) - (x->number < y->number);
 }
 
 /* Elements of one row in ascending order, each once; returns how many. */
-static int64_t read_set(const weft_tensor_t *t, int64_t row, int64_t width, element_t *out) {
+static int64_t read_set(const weft_tensor_t *t, int64_t row, int64_t width, set_element_t *out) {
   int64_t n = 0;
   for (int64_t i = 0; i < width; i++) {
-    out[i] = (element_t){0};
+    out[i] = (set_element_t){0};
     if (t->dtype == WEFT_STRING) {
       out[i].text = weft_tensor_str_at(t, row * width + i);
       if (out[i].text.data == NULL) out[i].text = WEFT_STR("");
@@ -42,8 +42,8 @@ static int64_t read_set(const weft_tensor_t *t, int64_t row, int64_t width, elem
 }
 
 /* Merges two sets; returns the size of the result. */
-static int64_t combine(operation_t operation, const element_t *a, int64_t na, const element_t *b, int64_t nb,
-                       element_t *out) {
+static int64_t combine(set_operation_t operation, const set_element_t *a, int64_t na, const set_element_t *b,
+                       int64_t nb, set_element_t *out) {
   int64_t i = 0, k = 0, n = 0;
   while (i < na || k < nb) {
     int order = i == na ? 1 : k == nb ? -1 : by_value(&a[i], &b[k]);
@@ -59,8 +59,8 @@ static int64_t combine(operation_t operation, const element_t *a, int64_t na, co
 }
 
 typedef struct result {
-  element_t *values; /* owned; of all rows */
-  int64_t *sizes;    /* owned; by row */
+  set_element_t *values; /* owned; of all rows */
+  int64_t *sizes;        /* owned; by row */
   int64_t n, largest;
 } result_t;
 
@@ -113,12 +113,12 @@ static weft_status_t *check(const weft_tensor_t *a, const weft_tensor_t *b) {
 static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   const weft_tensor_t *a = weft_in(ctx, 0), *b = weft_in(ctx, 1);
   WEFT_RETURN_IF_ERROR(check(a, b));
-  operation_t operation = *(const operation_t *)ctx->state;
+  set_operation_t operation = *(const set_operation_t *)ctx->state;
   int64_t wa = a->shape.dims[a->shape.rank - 1], wb = b->shape.dims[b->shape.rank - 1];
   int64_t rows = weft_cpu_product(&a->shape, 0, a->shape.rank - 1);
   result_t r = {weft_calloc((size_t)(a->count + b->count) + 1, sizeof *r.values),
                 weft_calloc((size_t)rows + 1, sizeof *r.sizes), 0, 0};
-  element_t *sets = weft_calloc((size_t)(wa + wb) + 1, sizeof *sets);
+  set_element_t *sets = weft_calloc((size_t)(wa + wb) + 1, sizeof *sets);
   weft_status_t *s = NULL;
   if (r.values == NULL || r.sizes == NULL || sets == NULL) s = WEFT_NO_MEMORY("sets");
   for (int64_t row = 0; row < rows && s == NULL; row++) {
@@ -137,11 +137,11 @@ static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
 static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
   static const char *const names[] = {"a-b", "b-a", "intersection", "union"};
   weft_str_t name = weft_knode_string(n, "set_operation");
-  operation_t *operation = weft_calloc(1, sizeof *operation);
+  set_operation_t *operation = weft_calloc(1, sizeof *operation);
   if (operation == NULL) return WEFT_NO_MEMORY("a kernel");
   for (int i = 0; i < 4; i++) {
     if (!weft_str_is(name, names[i])) continue;
-    *operation = (operation_t)i;
+    *operation = (set_operation_t)i;
     *out = operation;
     return NULL;
   }

@@ -20,13 +20,13 @@ typedef struct dense {
 
 /* The result's dimensions in order: an input dimension, or -1 for an inserted one. Shrunk ones are left out.
  */
-typedef struct layout {
+typedef struct slice_layout {
   dense_t dims[WEFT_MAX_DIMS];
   int result[2 * WEFT_MAX_DIMS], num_result;
-} layout_t;
+} slice_layout_t;
 
 static weft_status_t *spread(const weft_shape_t *input, const weft_tensor_t *begin, const weft_tensor_t *end,
-                             const weft_tensor_t *strides, const weft_slice_masks_t *m, layout_t *out) {
+                             const weft_tensor_t *strides, const weft_slice_masks_t *m, slice_layout_t *out) {
   int n = (int)begin->count, ellipsis = -1, new_after = 0;
   for (int i = 0; i < n; i++) {
     if (ellipsis >= 0 && bit(m->new_axis, i) && !bit(m->ellipsis, i)) new_after++;
@@ -75,7 +75,7 @@ weft_status_t *weft_slice_decode(const weft_shape_t *input, const weft_tensor_t 
         "instead.",
         WEFT_SHAPE_TEXT(&begin->shape), WEFT_SHAPE_TEXT(&end->shape), WEFT_SHAPE_TEXT(&strides->shape));
   }
-  layout_t layout = {.num_result = 0};
+  slice_layout_t layout = {.num_result = 0};
   WEFT_RETURN_IF_ERROR(spread(input, begin, end, strides, masks, &layout));
   out->full = (weft_shape_t){.rank = input->rank};
   for (int d = 0; d < input->rank; d++) {

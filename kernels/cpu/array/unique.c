@@ -11,10 +11,10 @@
 
 /* ---- rows of `width` elements ---- */
 
-typedef struct rows {
+typedef struct unique_rows {
   const weft_tensor_t *t;
   int64_t n, width;
-} rows_t;
+} unique_rows_t;
 
 static bool is_float_like(weft_dtype_t d) { return weft_dtype_is_floating(d) || weft_dtype_is_complex(d); }
 
@@ -30,7 +30,7 @@ static uint64_t mix(uint64_t h, uint64_t v) {
   return h ^ (h >> 29);
 }
 
-static uint64_t row_hash(const rows_t *r, int64_t row) {
+static uint64_t row_hash(const unique_rows_t *r, int64_t row) {
   uint64_t h = 0x8445D61A4E774912u;
   size_t size = weft_dtype_size(r->t->dtype);
   for (int64_t i = row * r->width; i < (row + 1) * r->width; i++) {
@@ -52,7 +52,7 @@ static uint64_t row_hash(const rows_t *r, int64_t row) {
   return h;
 }
 
-static bool row_eq(const rows_t *a, int64_t i, const rows_t *b, int64_t k) {
+static bool row_eq(const unique_rows_t *a, int64_t i, const unique_rows_t *b, int64_t k) {
   size_t size = weft_dtype_size(a->t->dtype), bytes = (size_t)a->width * size;
   if (bytes == 0) return true;
   if (a->t->dtype != WEFT_STRING && !is_float_like(a->t->dtype)) {
@@ -74,12 +74,12 @@ static bool row_eq(const rows_t *a, int64_t i, const rows_t *b, int64_t k) {
 /* ---- the table ---- */
 
 typedef struct table {
-  const rows_t *rows;
+  const unique_rows_t *rows;
   int64_t *slots; /* owned: a row, or -1 */
   uint64_t mask;
 } table_t;
 
-static weft_status_t *table_init(table_t *t, const rows_t *rows) {
+static weft_status_t *table_init(table_t *t, const unique_rows_t *rows) {
   uint64_t size = 16;
   while (size < 2 * (uint64_t)rows->n) size *= 2;
   *t = (table_t){rows, weft_calloc(size, sizeof *t->slots), size - 1};
@@ -89,7 +89,7 @@ static weft_status_t *table_init(table_t *t, const rows_t *rows) {
 }
 
 /* The slot that holds a row equal to row i of `rows`, or an empty one. */
-static int64_t *table_slot(const table_t *t, const rows_t *rows, int64_t i) {
+static int64_t *table_slot(const table_t *t, const unique_rows_t *rows, int64_t i) {
   for (uint64_t at = row_hash(rows, i);; at++) {
     int64_t *slot = &t->slots[at & t->mask];
     if (*slot < 0 || row_eq(t->rows, *slot, rows, i)) return slot;
@@ -107,7 +107,7 @@ static void put_int(weft_tensor_t *t, int64_t i, int64_t v) {
 }
 
 /* `first` lists the rows that are new, in order; `which` gives each row's place in that list. */
-static weft_status_t *find_unique(const rows_t *rows, int64_t *first, int64_t *which, int64_t *out_n) {
+static weft_status_t *find_unique(const unique_rows_t *rows, int64_t *first, int64_t *which, int64_t *out_n) {
   table_t table;
   WEFT_RETURN_IF_ERROR(table_init(&table, rows));
   int64_t n = 0;
@@ -145,7 +145,7 @@ static weft_status_t *swap_axis(weft_kernel_ctx_t *ctx, const weft_tensor_t *x, 
 static weft_status_t *unique(weft_kernel_ctx_t *ctx, int axis) {
   weft_tensor_t *x = weft_in(ctx, 0), *turned = NULL, *picked = NULL, *y = NULL, *idx = NULL, *counts = NULL;
   int64_t size = x->shape.dims[axis], n = 0;
-  rows_t rows = {x, size, size > 0 ? x->count / size : 0};
+  unique_rows_t rows = {x, size, size > 0 ? x->count / size : 0};
   int64_t *scratch = weft_calloc(2 * (size_t)size + 1, sizeof *scratch);
   weft_status_t *s = scratch == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "Unique") : NULL;
   if (s == NULL && axis > 0) {
@@ -204,7 +204,7 @@ static weft_status_t *list_diff_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *out = NULL, *idx = NULL;
   if (x->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "x should be a 1D vector.");
   if (y->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "y should be a 1D vector.");
-  rows_t xs = {x, x->count, 1}, ys = {y, y->count, 1};
+  unique_rows_t xs = {x, x->count, 1}, ys = {y, y->count, 1};
   table_t table;
   WEFT_RETURN_IF_ERROR(table_init(&table, &ys));
   for (int64_t i = 0; i < y->count; i++) {

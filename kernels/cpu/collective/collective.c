@@ -34,15 +34,15 @@ typedef enum special {
 } special_t;
 
 /* The param of a row. */
-typedef struct form {
+typedef struct collective_form {
   weft_collective_kind_t kind;
   bool has_key_inputs; /* group size, group key, instance key are inputs */
   special_t special;
-} form_t;
+} collective_form_t;
 
 /* What the attributes say. */
 typedef struct node_state {
-  const form_t *form;
+  const collective_form_t *form;
   int64_t group_key, instance_key, timeout_ms;
   int group_size, rank, root;
   weft_reduction_t reduction;
@@ -481,11 +481,12 @@ static weft_status_t *assign_group(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-#define COLLECTIVE(op_, kind, has_key_inputs, special)                                                    \
-  {                                                                                                       \
-    .op = op_, .prepare = prepare, .compute_async = run, .destroy = weft_free, .param = &(const form_t) { \
-      kind, has_key_inputs, special                                                                       \
-    }                                                                                                     \
+#define COLLECTIVE(op_, kind, has_key_inputs, special)                         \
+  {                                                                            \
+    .op = op_, .prepare = prepare, .compute_async = run, .destroy = weft_free, \
+    .param = &(const collective_form_t) {                                      \
+      kind, has_key_inputs, special                                            \
+    }                                                                          \
   }
 const weft_kernel_t weft_cpu_collective_kernels[] = {
     {.op = "CollectiveAssignGroupV2", .compute = assign_group},

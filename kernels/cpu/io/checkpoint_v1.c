@@ -70,16 +70,16 @@ static weft_status_t *save_slices(weft_kernel_ctx_t *c) { return save_all(c, tru
 
 /* ---- Restore, RestoreSlice ---- */
 
-typedef struct state {
+typedef struct save_slices_state {
   int64_t preferred_shard;
-} state_t;
+} save_slices_state_t;
 
 static weft_status_t *prepare_restore(const weft_kernel_node_t *node, void **out) {
   int64_t preferred = weft_knode_int(node, "preferred_shard");
   if (preferred < -1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Attribute 'preferred_shard' must be greater or equal to -1");
   }
-  state_t *state = weft_calloc(1, sizeof *state);
+  save_slices_state_t *state = weft_calloc(1, sizeof *state);
   if (state == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   state->preferred_shard = preferred;
   *out = state;
@@ -103,7 +103,7 @@ static weft_status_t *check_restore(const weft_kernel_ctx_t *c, bool has_slice) 
 }
 
 static weft_status_t *restore_one(weft_kernel_ctx_t *c, bool has_slice) {
-  const state_t *state = c->state;
+  const save_slices_state_t *state = c->state;
   weft_checkpoint_v1_reader_t *r = NULL;
   WEFT_RETURN_IF_ERROR(check_restore(c, has_slice));
   weft_str_t spec = has_slice ? weft_tensor_str_at(weft_in(c, 2), 0) : WEFT_STR("");

@@ -197,16 +197,17 @@ static weft_status_t *string_format(weft_kernel_ctx_t *c) {
 
 /* ---- ReduceJoin ---- */
 
-typedef struct reduction {
+typedef struct string_reduction {
   int num_dims, dims[WEFT_MAX_DIMS]; /* the reduced ones, in the order in which they are joined */
   bool is_reduced[WEFT_MAX_DIMS];
   weft_shape_t shape; /* of the output */
-} reduction_t;
+} string_reduction_t;
 
-static weft_status_t *plan_reduction(const weft_kernel_ctx_t *c, const weft_shape_t *in, reduction_t *out) {
+static weft_status_t *plan_reduction(const weft_kernel_ctx_t *c, const weft_shape_t *in,
+                                     string_reduction_t *out) {
   const weft_tensor_t *axes = weft_in(c, 1);
   bool keep_dims = weft_cpu_attr_at(c, 0)->b;
-  *out = (reduction_t){0};
+  *out = (string_reduction_t){0};
   for (int64_t i = 0; i < axes->count; i++) {
     int64_t axis = weft_cpu_int_at(axes, i);
     int d = 0;
@@ -228,7 +229,7 @@ static weft_status_t *plan_reduction(const weft_kernel_ctx_t *c, const weft_shap
 }
 
 /* The flat position of output `k`'s j-th piece: the first axis in the list moves fastest. */
-static int64_t piece_at(const weft_shape_t *in, const reduction_t *r, int64_t k, int64_t j) {
+static int64_t piece_at(const weft_shape_t *in, const string_reduction_t *r, int64_t k, int64_t j) {
   int64_t at[WEFT_MAX_DIMS] = {0}, flat = 0;
   for (int d = in->rank - 1; d >= 0; d--) {
     if (r->is_reduced[d]) continue;
@@ -248,7 +249,7 @@ static weft_status_t *reduce_join(weft_kernel_ctx_t *c) {
   weft_str_t separator = weft_cpu_attr_at(c, 1)->s;
   weft_tensor_t *out = NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  reduction_t r;
+  string_reduction_t r;
   WEFT_RETURN_IF_ERROR(plan_reduction(c, &in->shape, &r));
   int64_t pieces = 1;
   for (int i = 0; i < r.num_dims; i++) pieces *= in->shape.dims[r.dims[i]];

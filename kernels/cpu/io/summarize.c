@@ -44,13 +44,13 @@ static void put_one(const weft_tensor_t *t, int64_t i, bool quotes, weft_strbuf_
 
 /* ---- the first values ---- */
 
-typedef struct walk {
+typedef struct summary_walk {
   const weft_tensor_t *t;
   int64_t at, limit;
   weft_strbuf_t *out;
-} walk_t;
+} summary_walk_t;
 
-static void put_row(walk_t *w, int dim) {
+static void put_row(summary_walk_t *w, int dim) {
   int64_t n = w->t->shape.dims[dim];
   for (int64_t i = 0; i < n; i++) {
     if (w->at >= w->limit) {
@@ -62,7 +62,7 @@ static void put_row(walk_t *w, int dim) {
   }
 }
 
-static void put_dim(walk_t *w, int dim) {
+static void put_dim(summary_walk_t *w, int dim) {
   if (w->at >= w->limit) return;
   if (dim == w->t->shape.rank - 1) {
     put_row(w, dim);
@@ -79,7 +79,7 @@ static void put_dim(walk_t *w, int dim) {
 
 void weft_summarize(const weft_tensor_t *t, int64_t max, weft_strbuf_t *out) {
   int64_t limit = max < 0 || max > t->count ? t->count : max;
-  walk_t w = {t, 0, limit, out};
+  summary_walk_t w = {t, 0, limit, out};
   if (t->shape.rank == 0) {
     if (limit > 0) put_one(t, 0, false, out);
   } else {

@@ -100,9 +100,9 @@ static const struct {
   const weft_variant_type_t *type;
   weft_status_t *(*zeros)(const weft_variant_t *x, weft_variant_t **out);
   weft_status_t *(*add)(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out);
-} makes[] = {{&weft_tensor_list_type, list_zeros, list_add},
-             {&weft_optional_type, optional_zeros, optional_add}};
-enum { NUM_MAKES = sizeof makes / sizeof makes[0] };
+} variant_ops[] = {{&weft_tensor_list_type, list_zeros, list_add},
+                   {&weft_optional_type, optional_zeros, optional_add}};
+enum { NUM_VARIANT_OPS = sizeof variant_ops / sizeof variant_ops[0] };
 
 static const char *name_of(const weft_variant_t *v) { return v == NULL ? "" : v->type->name; }
 
@@ -117,11 +117,11 @@ static weft_status_t *too_deep(void) {
 }
 
 static weft_status_t *variant_zeros(const weft_variant_t *x, weft_variant_t **out) {
-  for (int i = 0; i < NUM_MAKES; i++) {
-    if (x == NULL || x->type != makes[i].type) continue;
+  for (int i = 0; i < NUM_VARIANT_OPS; i++) {
+    if (x == NULL || x->type != variant_ops[i].type) continue;
     if (depth == MAX_DEPTH) return too_deep();
     depth++;
-    weft_status_t *s = makes[i].zeros(x, out);
+    weft_status_t *s = variant_ops[i].zeros(x, out);
     depth--;
     return s;
   }
@@ -132,11 +132,11 @@ static weft_status_t *variant_zeros(const weft_variant_t *x, weft_variant_t **ou
 }
 
 static weft_status_t *variant_add(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out) {
-  for (int i = 0; i < NUM_MAKES; i++) {
-    if (x == NULL || y == NULL || x->type != makes[i].type || y->type != makes[i].type) continue;
+  for (int i = 0; i < NUM_VARIANT_OPS; i++) {
+    if (x == NULL || y == NULL || x->type != variant_ops[i].type || y->type != variant_ops[i].type) continue;
     if (depth == MAX_DEPTH) return too_deep();
     depth++;
-    weft_status_t *s = makes[i].add(x, y, out);
+    weft_status_t *s = variant_ops[i].add(x, y, out);
     depth--;
     return s;
   }

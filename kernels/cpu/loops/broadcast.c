@@ -114,14 +114,14 @@ void weft_broadcast_walk(const weft_broadcast_t *b, int64_t begin, int64_t end, 
   }
 }
 
-typedef struct job {
+typedef struct broadcast_job {
   const weft_broadcast_t *b;
   weft_broadcast_fn *fn;
   void *arg;
-} job_t;
+} broadcast_job_t;
 
 static void run_range(void *arg, int64_t begin, int64_t end) {
-  job_t *j = arg;
+  broadcast_job_t *j = arg;
   weft_broadcast_walk(j->b, begin, end, j->fn, j->arg);
 }
 
@@ -131,6 +131,6 @@ void weft_broadcast_run(const weft_broadcast_t *b, weft_thread_pool_t *pool, int
     weft_broadcast_walk(b, 0, b->count, fn, arg);
     return;
   }
-  job_t j = {b, fn, arg};
+  broadcast_job_t j = {b, fn, arg};
   weft_parallel_for(pool, b->count, grain, run_range, &j);
 }

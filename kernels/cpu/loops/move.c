@@ -33,7 +33,7 @@ static void strided_copy(const char *from, int64_t from_stride, char *to, int64_
 #undef ELEM_COPY
 }
 
-typedef struct job {
+typedef struct move_job {
   weft_move_t m;
   int last;                            /* the innermost dimension */
   int tiled;                           /* the other dimension of a tile; -1: none */
@@ -42,9 +42,9 @@ typedef struct job {
   weft_tensor_t *to;
   size_t size;
   weft_status_t *_Atomic status;
-} job_t;
+} move_job_t;
 
-static void copy_run(job_t *j, int64_t from, int64_t to, int64_t n) {
+static void copy_run(move_job_t *j, int64_t from, int64_t to, int64_t n) {
   int64_t fs = j->m.from_strides[j->last], ts = j->m.to_strides[j->last];
   if (!weft_dtype_is_plain(j->from->dtype)) {
     for (int64_t i = 0; i < n && j->status == NULL; i++) {
@@ -63,7 +63,7 @@ static void copy_run(job_t *j, int64_t from, int64_t to, int64_t n) {
   }
 }
 
-static void copy_tiles(job_t *j, int64_t from, int64_t to) {
+static void copy_tiles(move_job_t *j, int64_t from, int64_t to) {
   const weft_move_t *m = &j->m;
   int a = j->tiled, b = j->last;
   for (int64_t i = 0; i < m->dims[a]; i += TILE) {
@@ -79,7 +79,7 @@ static void copy_tiles(job_t *j, int64_t from, int64_t to) {
 }
 
 static void outer_range(void *arg, int64_t begin, int64_t end) {
-  job_t *j = arg;
+  move_job_t *j = arg;
   const weft_move_t *m = &j->m;
   int64_t index[WEFT_MAX_DIMS] = {0}, from = m->from_base, to = m->to_base, rest = begin;
   for (int o = j->num_outer - 1; o >= 0; o--) {
@@ -134,7 +134,7 @@ weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool, con
   for (int d = 0; d < m->rank; d++) {
     if (m->dims[d] <= 0) return NULL;
   }
-  job_t j = {.tiled = -1, .from = from, .to = to, .size = weft_dtype_size(from->dtype)};
+  move_job_t j = {.tiled = -1, .from = from, .to = to, .size = weft_dtype_size(from->dtype)};
   merge(m, &j.m);
   j.last = j.m.rank - 1;
   for (int d = 0; j.m.from_strides[j.last] != 1 && d < j.last; d++) {

@@ -18,11 +18,11 @@ typedef struct axes { /* labels in order */
   int64_t count;
 } axes_t;
 
-typedef struct work {
+typedef struct einsum_work {
   weft_einsum_t e;
   int64_t dims[WEFT_EINSUM_LABELS]; /* by label; 1 if no operand has more */
   axes_t batch, rows, columns, summed;
-} work_t;
+} einsum_work_t;
 
 static bool has(const weft_einsum_term_t *t, int label) {
   for (int i = 0; i < t->n; i++) {
@@ -42,7 +42,7 @@ typedef struct node {
   weft_str_t equation; /* behind this struct */
 } node_t;
 
-static weft_status_t *plan(weft_kernel_ctx_t *ctx, const node_t *node, work_t *w) {
+static weft_status_t *plan(weft_kernel_ctx_t *ctx, const node_t *node, einsum_work_t *w) {
   int ranks[WEFT_EINSUM_OPERANDS], n = node->num_inputs;
   if (n > WEFT_EINSUM_OPERANDS)
     return WEFT_ERROR(INVALID_ARGUMENT, "Einsum takes one or two operands, got %d", n);
@@ -79,7 +79,7 @@ static weft_status_t *plan(weft_kernel_ctx_t *ctx, const node_t *node, work_t *w
 
 /* Elements from one step along a label to the next; a label that occurs twice goes along both dimensions, one
  * of length 1 that broadcasts stays. */
-static int64_t stride_of(const work_t *w, const weft_einsum_term_t *t, const weft_shape_t *shape,
+static int64_t stride_of(const einsum_work_t *w, const weft_einsum_term_t *t, const weft_shape_t *shape,
                          const int64_t *strides, int label) {
   int64_t stride = 0;
   for (int i = 0; i < t->n; i++) {
@@ -89,8 +89,8 @@ static int64_t stride_of(const work_t *w, const weft_einsum_term_t *t, const wef
 }
 
 /* `x` (operand k) to the axes of the three groups, in that order. */
-static weft_status_t *arrange(weft_kernel_ctx_t *ctx, const work_t *w, int k, const axes_t *const groups[3],
-                              weft_tensor_t **out) {
+static weft_status_t *arrange(weft_kernel_ctx_t *ctx, const einsum_work_t *w, int k,
+                              const axes_t *const groups[3], weft_tensor_t **out) {
   const weft_tensor_t *x = weft_in(ctx, k);
   int64_t strides[WEFT_MAX_DIMS];
   weft_move_t m = {0};
@@ -122,7 +122,7 @@ static weft_status_t *ones(weft_dtype_t dtype, int64_t n, weft_tensor_t **out) {
 }
 
 /* [batch, rows, columns] to the labels of the output. */
-static weft_status_t *deliver(weft_kernel_ctx_t *ctx, const work_t *w, const weft_tensor_t *product) {
+static weft_status_t *deliver(weft_kernel_ctx_t *ctx, const einsum_work_t *w, const weft_tensor_t *product) {
   weft_shape_t shape = {.rank = w->e.out.n};
   weft_tensor_t *y = NULL;
   int64_t strides[WEFT_MAX_DIMS];
@@ -161,7 +161,7 @@ static weft_status_t *einsum_prepare(const weft_kernel_node_t *n, void **out) {
 
 static weft_status_t *einsum_compute(weft_kernel_ctx_t *ctx) {
   const node_t *node = ctx->state;
-  work_t w = {0};
+  einsum_work_t w = {0};
   weft_tensor_t *a = NULL, *b = NULL, *product = NULL;
   weft_status_t *s = plan(ctx, node, &w);
   if (s != NULL) return s;

@@ -8,15 +8,15 @@
 #include "kernels/cpu/math/gemm.h"
 
 /* The param of a row. */
-typedef struct product {
+typedef struct matmul_product {
   const char *flip_a, *flip_b; /* attributes */
   weft_gemm_op_t flipped;
   bool broadcasts; /* the batch dimensions of V2 and V3 */
-} product_t;
+} matmul_product_t;
 
-static const product_t plain = {"transpose_a", "transpose_b", WEFT_GEMM_TRANSPOSED, false};
-static const product_t batch = {"adj_x", "adj_y", WEFT_GEMM_ADJOINT, false};
-static const product_t batch_broadcast = {"adj_x", "adj_y", WEFT_GEMM_ADJOINT, true};
+static const matmul_product_t plain = {"transpose_a", "transpose_b", WEFT_GEMM_TRANSPOSED, false};
+static const matmul_product_t batch = {"adj_x", "adj_y", WEFT_GEMM_ADJOINT, false};
+static const matmul_product_t batch_broadcast = {"adj_x", "adj_y", WEFT_GEMM_ADJOINT, true};
 
 typedef struct matmul_state {
   weft_gemm_op_t op_a, op_b;
@@ -27,7 +27,7 @@ typedef struct matmul_state {
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   matmul_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  const product_t *p = node->param;
+  const matmul_product_t *p = node->param;
   s->op_a = weft_knode_bool(node, p->flip_a) ? p->flipped : WEFT_GEMM_PLAIN;
   s->op_b = weft_knode_bool(node, p->flip_b) ? p->flipped : WEFT_GEMM_PLAIN;
   s->broadcasts = p->broadcasts;

@@ -59,12 +59,12 @@ void weft_reduction_plan(const weft_shape_t *shape, const bool *axes, weft_reduc
 }
 
 /* The dimensions in front of the last, kept and reduced apart. */
-typedef struct walk {
+typedef struct reduce_walk {
   int n;
   int64_t dims[WEFT_MAX_DIMS], strides[WEFT_MAX_DIMS], count;
-} walk_t;
+} reduce_walk_t;
 
-static int64_t walk_offset(const walk_t *w, int64_t i) {
+static int64_t walk_offset(const reduce_walk_t *w, int64_t i) {
   int64_t at = 0;
   for (int d = w->n - 1; d >= 0; d--) {
     at += i % w->dims[d] * w->strides[d];
@@ -73,10 +73,10 @@ static int64_t walk_offset(const walk_t *w, int64_t i) {
   return at;
 }
 
-typedef struct job {
+typedef struct reduce_job {
   const reduce_fns_t *fns;
-  walk_t kept, reduced; /* in front of the last run */
-  int64_t inner;        /* length of the last run */
+  reduce_walk_t kept, reduced; /* in front of the last run */
+  int64_t inner;               /* length of the last run */
   bool inner_is_reduced;
   int64_t count;
   size_t elem_size;
@@ -85,9 +85,9 @@ typedef struct job {
   int64_t piece; /* of the cut kind: rows (or elements) in a piece */
   char *partial; /* and one row of accumulators for each piece */
   int64_t total;
-} job_t;
+} reduce_job_t;
 
-static void fold(const job_t *j, int64_t base, int64_t begin, int64_t end, void *acc) {
+static void fold(const reduce_job_t *j, int64_t base, int64_t begin, int64_t end, void *acc) {
   for (int64_t r = begin; r < end; r++) {
     const char *x = j->x + (size_t)(base + walk_offset(&j->reduced, r)) * j->elem_size;
     if (j->inner_is_reduced) {
@@ -99,7 +99,7 @@ static void fold(const job_t *j, int64_t base, int64_t begin, int64_t end, void 
 }
 
 /* Results of kept index [begin, end). `acc` is scratch for one row of accumulators. */
-static void fold_kept(const job_t *j, int64_t begin, int64_t end, void *acc) {
+static void fold_kept(const reduce_job_t *j, int64_t begin, int64_t end, void *acc) {
   int64_t width = j->inner_is_reduced ? 1 : j->inner;
   for (int64_t k = begin; k < end; k++) {
     j->fns->init(width, acc);
@@ -109,7 +109,7 @@ static void fold_kept(const job_t *j, int64_t begin, int64_t end, void *acc) {
 }
 
 static void kept_range(void *arg, int64_t begin, int64_t end) {
-  const job_t *j = arg;
+  const reduce_job_t *j = arg;
   double small[64];
   size_t bytes = (size_t)(j->inner_is_reduced ? 1 : j->inner) * j->fns->acc_size;
   if (bytes <= sizeof small) {
@@ -120,7 +120,7 @@ static void kept_range(void *arg, int64_t begin, int64_t end) {
   if (acc != NULL) {
     fold_kept(j, begin, end, acc);
   } else { /* as many accumulators as fit on the stack at a time */
-    job_t part = *j;
+    reduce_job_t part = *j;
     int64_t step = (int64_t)(sizeof small / j->fns->acc_size);
     for (int64_t k = begin; k < end; k++) {
       int64_t base = walk_offset(&j->kept, k);
@@ -136,7 +136,7 @@ static void kept_range(void *arg, int64_t begin, int64_t end) {
 }
 
 static void piece_range(void *arg, int64_t begin, int64_t end) {
-  const job_t *j = arg;
+  const reduce_job_t *j = arg;
   int64_t width = j->inner_is_reduced ? 1 : j->inner;
   for (int64_t p = begin; p < end; p++) {
     char *acc = j->partial + (size_t)(p * width) * j->fns->acc_size;
@@ -151,7 +151,7 @@ static void piece_range(void *arg, int64_t begin, int64_t end) {
 }
 
 /* Nothing kept in front of a large reduction. */
-static weft_status_t *run_cut(job_t *j, weft_thread_pool_t *pool) {
+static weft_status_t *run_cut(reduce_job_t *j, weft_thread_pool_t *pool) {
   int64_t width = j->inner_is_reduced ? 1 : j->inner;
   j->total = j->inner_is_reduced ? j->inner : j->reduced.count;
   j->piece = j->inner_is_reduced ? PIECE : (PIECE + width - 1) / width;
@@ -174,7 +174,7 @@ static weft_status_t *run_cut(job_t *j, weft_thread_pool_t *pool) {
 weft_status_t *weft_reduction_run(const weft_reduced_dims_t *r, weft_thread_pool_t *pool,
                                   const reduce_fns_t *fns, size_t elem_size, const void *x, void *y) {
   if (r->out_count == 0) return NULL;
-  job_t j = {.fns = fns, .inner = 1, .count = r->count, .elem_size = elem_size, .x = x, .y = y};
+  reduce_job_t j = {.fns = fns, .inner = 1, .count = r->count, .elem_size = elem_size, .x = x, .y = y};
   j.kept.count = j.reduced.count = 1;
   int outer = r->rank - 1;
   if (r->rank > 0) {
@@ -187,7 +187,7 @@ weft_status_t *weft_reduction_run(const weft_reduced_dims_t *r, weft_thread_pool
     stride *= r->dims[d];
   }
   for (int d = 0; d < outer; d++) {
-    walk_t *w = r->reduced[d] ? &j.reduced : &j.kept;
+    reduce_walk_t *w = r->reduced[d] ? &j.reduced : &j.kept;
     w->dims[w->n] = r->dims[d];
     w->strides[w->n++] = strides[d];
     w->count *= r->dims[d];

@@ -71,18 +71,18 @@ static const drawn_t ops[] = {
     {"TruncatedNormal", FROM_STREAM, WEFT_TRUNCATED_NORMAL},
 };
 
-typedef struct state {
+typedef struct random_rows_state {
   drawn_t drawn;
   void *stream; /* NULL: the op has none */
   int axis;
   int64_t factor;
   int bounds; /* the input that is the lower one of WEFT_UNIFORM_INT */
-} state_t;
+} random_rows_state_t;
 
 static bool is_index(int type) { return type == WEFT_I32 || type == WEFT_I64; }
 
 /* Are the inputs those of the op, by number and type? */
-static bool fits(const weft_kernel_node_t *n, const state_t *s) {
+static bool fits(const weft_kernel_node_t *n, const random_rows_state_t *s) {
   const int *types = n->input_types;
   int num_before = s->bounds, dtype = n->output_types[0];
   bool is_int = s->drawn.distribution == WEFT_UNIFORM_INT;
@@ -95,7 +95,7 @@ static bool fits(const weft_kernel_node_t *n, const state_t *s) {
 }
 
 static void destroy(void *state) {
-  state_t *s = state;
+  random_rows_state_t *s = state;
   if (s == NULL) return;
   weft_random_stream_destroy(s->stream);
   weft_free(s);
@@ -103,7 +103,8 @@ static void destroy(void *state) {
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   weft_str_t op = weft_knode_string(node, "op");
-  state_t found = {.axis = (int)weft_knode_int(node, "axis"), .factor = weft_knode_int(node, "factor")};
+  random_rows_state_t found = {.axis = (int)weft_knode_int(node, "axis"),
+                               .factor = weft_knode_int(node, "factor")};
   for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
     if (weft_str_is(op, ops[i].op)) found.drawn = ops[i];
   }
@@ -112,7 +113,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s draws no rows of '%.*s' with such inputs",
                       WEFT_STR_ARGS(node->name), WEFT_STR_ARGS(op));
   }
-  state_t *s = weft_calloc(1, sizeof *s);
+  random_rows_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   *s = found;
   if (found.drawn.source == FROM_STREAM) {
@@ -131,7 +132,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
 /* The output's shape and, of the tensor for the whole batch, the part that it is and the elements in all. */
 static weft_status_t *plan(const weft_kernel_ctx_t *ctx, weft_shape_t *shape, weft_random_part_t *part,
                            int64_t *total) {
-  const state_t *s = ctx->state;
+  const random_rows_state_t *s = ctx->state;
   const weft_tensor_t *sizes = weft_in(ctx, 0);
   weft_random_rows_t rows, along;
   if (sizes->shape.rank != 1) {
@@ -157,7 +158,7 @@ static weft_status_t *plan(const weft_kernel_ctx_t *ctx, weft_shape_t *shape, we
 }
 
 static weft_status_t *generator(const weft_kernel_ctx_t *ctx, int64_t total, weft_philox_t *out) {
-  const state_t *s = ctx->state;
+  const random_rows_state_t *s = ctx->state;
   int32_t alg = 0;
   switch (s->drawn.source) {
     case FROM_SEED: return weft_random_from_seed(weft_in(ctx, 1), out);
@@ -172,7 +173,7 @@ static weft_status_t *generator(const weft_kernel_ctx_t *ctx, int64_t total, wef
 }
 
 static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
-  const state_t *s = ctx->state;
+  const random_rows_state_t *s = ctx->state;
   weft_tensor_t *y = NULL;
   weft_shape_t shape;
   weft_random_part_t part;
