@@ -12,7 +12,7 @@
 #include "tests/runner.h"
 #include "tests/tools/array_file.h"
 
-enum { OUTPUT = 1 << 16, PATIENCE_MS = 30000, STEPS = 20 };
+enum { OUTPUT = 1 << 16, DEADLINE_MS = 30000, STEPS = 20 };
 
 static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
                                     "/job:worker/replica:0/task:1"};
@@ -56,13 +56,13 @@ static void blame_in_a_session(const fault_t *f, int task) {
   weft_test_servers_t servers;
   weft_test_client_t c;
   weft_test_servers_start(&servers);
-  if (weft_test_client_open(&c, servers.processes[1].target, PATIENCE_MS)) {
+  if (weft_test_client_open(&c, servers.processes[1].target, DEADLINE_MS)) {
     weft_test_session_t s = weft_test_opened(c.master, graph);
     weft_status_t *status = NULL;
     for (int i = 0; status == NULL && i < STEPS; i++) status = run_z(&s);
     weft_test_expect(status, WEFT_OK, "");
     kill(servers.processes[task].pid, f->signal);
-    int64_t until = weft_clock_ns() + PATIENCE_MS * INT64_C(1000000);
+    int64_t until = weft_clock_ns() + DEADLINE_MS * INT64_C(1000000);
     for (status = NULL; status == NULL && weft_clock_ns() < until;) status = run_z(&s);
     bool is_master = task == 1;
     CU_ASSERT_TRUE(weft_status_code(status) == WEFT_UNAVAILABLE ||
@@ -121,7 +121,7 @@ static void blame_in_a_job(const char *strategy, const fault_t *f, int task) {
   while (lines > 0 && read(job.out, &c, 1) == 1) lines -= c == '\n';
   CU_ASSERT_EQUAL(lines, 0);
   kill(servers.processes[task].pid, f->signal);
-  CU_ASSERT_EQUAL(weft_test_process_wait(&job, PATIENCE_MS, out, err, OUTPUT), 1);
+  CU_ASSERT_EQUAL(weft_test_process_wait(&job, DEADLINE_MS, out, err, OUTPUT), 1);
   char *details = strstr(err, " From /job:"),
        *several = strstr(err, " ====="); /* the command prints a message's lines one behind the other */
   if (details != NULL) *details = '\0';
@@ -162,7 +162,7 @@ static void a_server_with_too_few_devices(void) {
                                 "--strategy", wanted[i][0],
                                 NULL};
     weft_test_process_start(&job, args, NULL);
-    CU_ASSERT_EQUAL(weft_test_process_wait(&job, PATIENCE_MS, out, err, OUTPUT), 1);
+    CU_ASSERT_EQUAL(weft_test_process_wait(&job, DEADLINE_MS, out, err, OUTPUT), 1);
     if (strstr(err, wanted[i][1]) == NULL) printf("\n    %s: %s\n", wanted[i][0], err);
     CU_ASSERT_PTR_NOT_NULL(strstr(err, wanted[i][1]));
   }

@@ -31,7 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 REPO = os.path.dirname(os.path.dirname(HERE))
 GRAPH = os.path.join(REPO, "tests", "strategies", "testdata", "mlp_sgd.pbtxt")
 TASKS = [("ps", 0), ("worker", 0), ("worker", 1), ("worker", 2)]
-PATIENCE_S = 20
+DEADLINE_S = 20
 STRATEGIES = {
     "plain": None,
     "workers": "multi_worker_mirrored:workers=3",
@@ -169,7 +169,7 @@ class Cluster:
 
     def wait_until_known(self):
         """Until worker 0, which hosts the coordination service, has heard of all others, as it logs."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + DEADLINE_S
         while True:
             with open(self.record_log, "rb") as log:
                 log.seek(self.log_begins)
@@ -251,9 +251,9 @@ def trial(cluster, strategy, role, fault, moment, rng):
     job = Job(cluster, STRATEGIES[strategy], 10**8)
     task = None if role == "client" else cluster.tasks[ROLES.index(role)]
     try:
-        if moment == "first" and not job.wait_steps(1, PATIENCE_S):
+        if moment == "first" and not job.wait_steps(1, DEADLINE_S):
             return Outcome("no start", job.message())
-        if moment == "later" and not job.wait_steps(rng.randint(50, 1000), PATIENCE_S):
+        if moment == "later" and not job.wait_steps(rng.randint(50, 1000), DEADLINE_S):
             return Outcome("no start", job.message())
         if moment == "start":
             time.sleep(rng.random() * 0.05)  # anywhere between the process and its first step
@@ -274,7 +274,7 @@ def trial(cluster, strategy, role, fault, moment, rng):
     finally:
         job.end()
     if task is not None and fault in ("kill", "term"):
-        task.process.wait(PATIENCE_S)
+        task.process.wait(DEADLINE_S)
         task.start()
         task.wait_ready()
     again = next_job(cluster, strategy)
@@ -296,10 +296,10 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
             time.sleep(seconds)
             job.process.send_signal(signal.SIGCONT)
             before = job.steps
-            if job.process.poll() is None and not job.wait_steps(before + 1, PATIENCE_S) and job.process.poll() is None:
+            if job.process.poll() is None and not job.wait_steps(before + 1, DEADLINE_S) and job.process.poll() is None:
                 return Outcome("hang", "a thawed client makes no step")
             job.process.send_signal(signal.SIGTERM)
-        return Outcome("ok") if job.wait(PATIENCE_S) else Outcome("hang", "the client does not end")
+        return Outcome("ok") if job.wait(DEADLINE_S) else Outcome("hang", "the client does not end")
     if fault == "restart":
         task.process.wait()
         task.start()
@@ -312,7 +312,7 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
             break
         if not is_gone and now - began >= lasts_s:
             break
-        is_stuck = now - job.last > PATIENCE_S and now - began > PATIENCE_S
+        is_stuck = now - job.last > DEADLINE_S and now - began > DEADLINE_S
         if is_stuck and is_needed:
             return Outcome("hang", f"no step and no error {now - began:.0f} s after the fault")
         if is_gone and not is_needed and now - began > 2:
@@ -328,7 +328,7 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
             cluster.net.cut(task.i, True)
     if job.process.poll() is None:
         before = job.steps
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + DEADLINE_S
         while job.steps <= before + 3 and job.process.poll() is None:
             if time.monotonic() > end:
                 return Outcome("hang", "no step and no error after the fault is over")
@@ -337,7 +337,7 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
             error_s, message = time.monotonic() - began, job.message()
         else:
             job.process.send_signal(signal.SIGTERM)
-            if not job.wait(PATIENCE_S):
+            if not job.wait(DEADLINE_S):
                 return Outcome("hang", "the client does not end after SIGTERM")
     if error_s is not None and message.count("\n") > 0:
         return Outcome("bad message", message)
@@ -351,7 +351,7 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
 
 
 def next_job(cluster, strategy):
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + DEADLINE_S
     message = ""
     while time.monotonic() < end:
         job = Job(cluster, STRATEGIES[strategy], 20)

@@ -8,7 +8,7 @@
 #include "tests/runner.h"
 #include "tests/tools/array_file.h"
 
-enum { MOST_ARGUMENTS = 28, OUTPUT = 1 << 16, MAX_POINTS = 64, PATIENCE_MS = 30000 };
+enum { MOST_ARGUMENTS = 28, OUTPUT = 1 << 16, MAX_POINTS = 64, DEADLINE_MS = 30000 };
 #define GRAPH "tests/strategies/testdata/mlp_adam.pbtxt"
 
 typedef struct job {
@@ -41,7 +41,7 @@ static void submit(job_t *j, const weft_test_servers_t *c, const char *strategy,
 }
 
 static bool ends_well(job_t *j, const char *what) {
-  int code = weft_test_process_wait(&j->process, PATIENCE_MS, j->out, j->err, OUTPUT);
+  int code = weft_test_process_wait(&j->process, DEADLINE_MS, j->out, j->err, OUTPUT);
   if (code != 0) printf("\n    %s: code %d: %s", what, code, j->err);
   CU_ASSERT_EQUAL(code, 0);
   return code == 0;
@@ -144,7 +144,7 @@ static void nothing_is_left_of_a_killed_client(void) {
                                                                                               NULL};
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
     const char *strategy = strategies[i];
-    /* Backup workers: whoever is faster. A worker that waits for tokens of an update lane: its loss is
+    /* Backup workers: the faster ones count. A worker that waits for tokens of an update loop: its loss is
      * printed late. */
     bool is_exact =
         strategy == NULL || (strstr(strategy, "backup") == NULL && strstr(strategy, "split=false") == NULL);

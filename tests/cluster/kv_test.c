@@ -379,7 +379,7 @@ static void a_killed_server_serves_its_snapshot(void) {
   int64_t pull = WEFT_KvPull(b, keys, N, got, 0, NULL, NULL, status); /* begins while it is away */
   int64_t push = WEFT_KvPush(b, keys, N, ones, 0, NULL, NULL, status);
   CU_ASSERT_TRUE(start_one(&s, 1));
-  CU_ASSERT_FALSE(WEFT_KvIsDone(b, pull)); /* its table is empty: nobody is served from it */
+  CU_ASSERT_FALSE(WEFT_KvIsDone(b, pull)); /* its table is empty: it serves no pull yet */
   WEFT_KvRestore(a, 1, snapshot, status);
   CU_ASSERT_EQUAL(TF_GetCode(status), TF_OK);
   CU_ASSERT_EQUAL(wait_for(b, push, status), TF_OK);

@@ -29,7 +29,7 @@ static const char graph[] = X NODE("y", "Neg", IN("x"), "/job:ps", T)
         NODE("deq", "QueueDequeueV2", IN("q"), "/job:ps", QUEUE_TYPES)
             NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T)
                 NODE("local", "Neg", IN("deq"), "/job:ps", T);
-enum { PATIENCE_MS = 60000 };
+enum { DEADLINE_MS = 60000 };
 
 typedef struct blocked {
   weft_test_session_t session;
@@ -139,7 +139,7 @@ static void a_task_that_hangs_ends_the_steps_that_wait_for_it(void) {
   weft_test_client_t c;
   weft_test_servers_start(&servers);
   wait_until_all_are_there(&servers);
-  if (weft_test_client_open(&c, servers.processes[1].target, PATIENCE_MS)) {
+  if (weft_test_client_open(&c, servers.processes[1].target, DEADLINE_MS)) {
     double out = 0;
     weft_test_session_t s = weft_test_opened(c.master, graph);
     weft_test_expect(run_z(&s, &out), WEFT_OK, "");
@@ -161,7 +161,7 @@ static void a_task_that_hangs_ends_the_steps_that_wait_for_it(void) {
       weft_status_free(status);
       status = run_z(&s, &out);
     } while (weft_status_code(status) == WEFT_UNAVAILABLE &&
-             weft_clock_ns() - t0 < (int64_t)PATIENCE_MS * 1000000);
+             weft_clock_ns() - t0 < (int64_t)DEADLINE_MS * 1000000);
     weft_test_expect(status, WEFT_OK, "");
     CU_ASSERT_EQUAL(out, 2);
     weft_test_expect(weft_test_close(&s), WEFT_OK, "");
@@ -175,7 +175,7 @@ static void a_killed_task_fails_its_steps_at_once_and_is_back_at_once(void) {
   weft_test_client_t c;
   weft_test_servers_start(&servers);
   wait_until_all_are_there(&servers);
-  if (weft_test_client_open(&c, servers.processes[1].target, PATIENCE_MS)) {
+  if (weft_test_client_open(&c, servers.processes[1].target, DEADLINE_MS)) {
     weft_test_session_t s = weft_test_opened(c.master, graph);
     double out = 0;
     weft_test_expect(run_z(&s, &out), WEFT_OK, "");

@@ -16,7 +16,7 @@
 
 /* A task is lost after three beats that are missed, and has been replaced after twice that time. */
 #define BEAT_MS "150"
-enum { PATIENCE_MS = 30000, OUTPUT = 1 << 16, EXIT_REPLACED = 3, STRANGER = 4711 };
+enum { DEADLINE_MS = 30000, OUTPUT = 1 << 16, EXIT_REPLACED = 3, STRANGER = 4711 };
 
 static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
                                     "/job:worker/replica:0/task:1"};
@@ -100,7 +100,7 @@ static void begin(world_t *w) {
       r->rpc, weft_str(w->servers.processes[1].target + strlen("grpc://")), &r->channel));
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_coordination_client_create(r->channel, &r->service));
   for (int i = 0; i < 3; i++) CU_ASSERT_TRUE(wait_for_state(r, i, WEFT_MEMBER_ALIVE));
-  CU_ASSERT_TRUE_FATAL(weft_test_client_open(&w->client, w->servers.processes[1].target, PATIENCE_MS));
+  CU_ASSERT_TRUE_FATAL(weft_test_client_open(&w->client, w->servers.processes[1].target, DEADLINE_MS));
   w->session = weft_test_opened(w->client.master, graph);
   weft_test_expect(run_z(&w->session), WEFT_OK, "");
 }
@@ -133,7 +133,7 @@ static void start_second(const world_t *w, int task, weft_test_process_t *p) {
 
 static void expect_replaced(weft_test_process_t *p) {
   static char out[OUTPUT], err[OUTPUT]; /* large, so not on the stack */
-  int code = weft_test_process_wait(p, PATIENCE_MS, out, err, OUTPUT);
+  int code = weft_test_process_wait(p, DEADLINE_MS, out, err, OUTPUT);
   if (code != EXIT_REPLACED) printf("\n    code %d: %s\n", code, err);
   CU_ASSERT_EQUAL(code, EXIT_REPLACED);
   CU_ASSERT_PTR_NOT_NULL(strstr(err, "is alive as another process"));
@@ -141,7 +141,7 @@ static void expect_replaced(weft_test_process_t *p) {
 
 /* A new session, on the tasks as they are now. They may hear later than this test that all are there. */
 static void expect_steps_again(world_t *w) {
-  int64_t until = weft_clock_ns() + PATIENCE_MS * INT64_C(1000000);
+  int64_t until = weft_clock_ns() + DEADLINE_MS * INT64_C(1000000);
   weft_status_t *s = NULL;
   do {
     weft_status_free(s);

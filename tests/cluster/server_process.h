@@ -1,6 +1,6 @@
 /* tests/cluster/server_process.h - real `weft server` processes for tests, and clients of theirs.
  *
- * Nobody sleeps: a start ends with the ready line, a stop with the process, each
+ * Nothing sleeps: a start ends with the ready line, a stop with the process, each
  * with a deadline. The command is tools/weft, or what WEFT in the environment says.
  */
 #ifndef WEFT_TESTS_CLUSTER_SERVER_PROCESS_H_

@@ -30,7 +30,7 @@ static const char over_all[] = X NODE("y", "Neg", IN("x"), "/job:ps", T)
             NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T);
 static const char alone[] = X NODE("y", "Neg", IN("x"), "", T) NODE("q", "FIFOQueueV2", "", "", QUEUE_TYPES)
     NODE("stuck", "QueueDequeueV2", IN("q"), "", QUEUE_TYPES);
-enum { PATIENCE_MS = 60000, END_MS = 30000 };
+enum { DEADLINE_MS = 60000, END_MS = 30000 };
 
 static void start_alone(weft_test_process_t *p, const char *address) {
   char cluster[128];
@@ -44,7 +44,7 @@ static void serves(const char *target) {
   weft_test_client_t c;
   weft_test_session_t s;
   double out = 0;
-  if (!weft_test_client_open(&c, target, PATIENCE_MS)) return;
+  if (!weft_test_client_open(&c, target, DEADLINE_MS)) return;
   weft_status_t *status = weft_test_open(c.master, alone, "", &s);
   if (status == NULL)
     status = weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"y:0"}}, &out);
@@ -191,7 +191,7 @@ static void sigterm_ends_a_server_with_a_blocked_step(void) {
   weft_test_client_t c;
   blocked_t b;
   start_alone(&p, "127.0.0.1:0");
-  if (!weft_test_process_ready(&p) || !weft_test_client_open(&c, p.target, PATIENCE_MS)) return;
+  if (!weft_test_process_ready(&p) || !weft_test_client_open(&c, p.target, DEADLINE_MS)) return;
   weft_test_session_t s = weft_test_opened(c.master, alone);
   start_blocked(&b, s, "stuck:0");
   let_it_begin(&s);
@@ -207,7 +207,7 @@ static void sigterm_ends_a_server_with_a_blocked_step(void) {
 static void cluster_serves(weft_test_servers_t *servers, int master) {
   weft_test_client_t c;
   double out = 0;
-  if (!weft_test_client_open(&c, servers->processes[master].target, PATIENCE_MS)) return;
+  if (!weft_test_client_open(&c, servers->processes[master].target, DEADLINE_MS)) return;
   weft_test_session_t s = weft_test_opened(c.master, over_all);
   weft_test_expect(
       weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"z:0"}}, &out),
@@ -222,7 +222,7 @@ static void a_worker_that_is_killed_fails_its_steps_and_comes_back(void) {
   weft_test_client_t c;
   weft_test_servers_start(&servers);
   cluster_serves(&servers, 1);
-  if (weft_test_client_open(&c, servers.processes[1].target, PATIENCE_MS)) {
+  if (weft_test_client_open(&c, servers.processes[1].target, DEADLINE_MS)) {
     weft_test_session_t s = weft_test_opened(c.master, over_all);
     blocked_t b;
     start_blocked(&b, s, "stuck:0");
@@ -276,7 +276,7 @@ static void sigterm_ends_a_master_whose_worker_hangs(void) {
   weft_test_servers_t servers;
   weft_test_client_t c;
   weft_test_servers_start(&servers);
-  if (weft_test_client_open(&c, servers.processes[1].target, PATIENCE_MS)) {
+  if (weft_test_client_open(&c, servers.processes[1].target, DEADLINE_MS)) {
     weft_test_session_t s = weft_test_opened(c.master, over_all);
     blocked_t b;
     start_blocked(&b, s, "stuck:0");
@@ -295,9 +295,9 @@ static int dial(const char *target) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   address.sin_port = htons((uint16_t)atoi(strrchr(target, ':') + 1));
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct timeval patience = {.tv_sec = 2};
+  struct timeval timeout = {.tv_sec = 2};
   CU_ASSERT_TRUE_FATAL(fd >= 0);
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
   return fd;
 }

@@ -1,5 +1,5 @@
-/* Steps over real servers: what they cost beside their work (T-TF-8), and who is blamed when one dies
- * (T-TF-4). */
+/* Steps over real servers: what they cost beside their work (T-TF-8), and which task the error names when one
+ * dies (T-TF-4). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static const char graph[] = X NODE("here", "Neg", IN("x"), "/job:worker/task:0",
         NODE("q", "FIFOQueueV2", "", "/job:ps", QUEUE_TYPES)
             NODE("deq", "QueueDequeueV2", IN("q"), "/job:ps", QUEUE_TYPES)
                 NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T);
-enum { PATIENCE_MS = 60000, STEPS = 400, FLOATS = 1024 };
+enum { DEADLINE_MS = 60000, STEPS = 400, FLOATS = 1024 };
 
 static int by_value(const void *a, const void *b) {
   const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -47,7 +47,7 @@ static double median_us(weft_test_session_t *s, const char *fetch, weft_tensor_t
   return (double)took[STEPS / 2] / 1e3;
 }
 
-/* The best of some medians: somebody else may use the machine for a while. */
+/* The best of some medians: other processes may use the machine for a while. */
 static double best_us(weft_test_session_t *s, const char *fetch, weft_tensor_t *x) {
   enum { TRIES = 10 };
   double best = median_us(s, fetch, x);
@@ -67,7 +67,7 @@ static void a_step_costs_less_than_a_millisecond(void) {
   weft_test_servers_start(&servers);
   weft_test_expect(weft_tensor_new(WEFT_F32, &shape, NULL, &x), WEFT_OK, "");
   for (int i = 0; i < FLOATS; i++) ((float *)x->data)[i] = 3;
-  if (weft_test_client_open(&c, servers.processes[1].target, PATIENCE_MS)) {
+  if (weft_test_client_open(&c, servers.processes[1].target, DEADLINE_MS)) {
     weft_test_session_t s = weft_test_opened(c.master, graph);
     double here = best_us(&s, "here:0", x), there = best_us(&s, "there:0", x);
     printf(" (%.0f us at the master's task, %.0f us at another)", here, there);
@@ -101,7 +101,7 @@ static void a_task_that_dies_in_a_step_is_named(void) {
   weft_test_servers_t servers;
   weft_test_client_t c;
   weft_test_servers_start(&servers);
-  if (weft_test_client_open(&c, servers.processes[1].target, PATIENCE_MS)) {
+  if (weft_test_client_open(&c, servers.processes[1].target, DEADLINE_MS)) {
     weft_test_session_t s = weft_test_opened(c.master, graph);
     blocked_t b = {.session = s, .run = {.fetches = {"stuck:0"}}};
     weft_test_expect(run_there(&s), WEFT_OK, "");
@@ -125,7 +125,7 @@ static void a_task_that_was_restarted_between_steps_aborts(void) {
   weft_test_servers_t servers;
   weft_test_client_t c;
   weft_test_servers_start(&servers);
-  if (weft_test_client_open(&c, servers.processes[1].target, PATIENCE_MS)) {
+  if (weft_test_client_open(&c, servers.processes[1].target, DEADLINE_MS)) {
     weft_test_session_t s = weft_test_opened(c.master, graph);
     weft_test_expect(run_there(&s), WEFT_OK, "");
     weft_test_process_kill(&servers.processes[2]);

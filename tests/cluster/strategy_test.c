@@ -329,7 +329,7 @@ static void workers_start_in_any_order(void) {
   kill_all(&c);
 }
 
-/* ---- who talks to whom ---- */
+/* ---- which tasks communicate ---- */
 
 static const char *process_of(const json_t *events, json_int_t pid) {
   for (size_t i = 0; i < json_array_size(events); i++) {

@@ -105,7 +105,7 @@ def test_a_client_that_is_killed_leaves_the_servers_well(cluster, graph, unique)
 
 
 def test_a_client_that_is_killed_leaves_no_step_behind(cluster, graph, unique):
-    """What it waited for goes to those who live."""
+    """What it waited for goes to the other clients."""
     with tf.device(PS):
         queue = tf.queue.FIFOQueue(5, [tf.int32], shapes=[[]], shared_name=unique)
         put, size = queue.enqueue(41), queue.size()

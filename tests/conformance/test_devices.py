@@ -58,7 +58,7 @@ def test_nodes_run_where_they_are_told(wide, graph):
     assert [ran[f"add_{i}"] for i in range(6)] == [full(i % CPUS, i % 2) for i in range(6)]
 
 
-def test_a_step_is_cut_by_device_for_who_looks(wide, graph):
+def test_step_stats_show_one_partition_per_device(wide, graph):
     with tf.device(cpu(1)):
         a = tf.square(v1.placeholder_with_default(3.0, []), name="a")
     with tf.device(cpu(2)):

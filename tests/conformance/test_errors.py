@@ -148,9 +148,9 @@ def test_unknown_names_are_not_found(cluster, graph):
     with session(cluster.master, graph) as sess:
         sess.run(y, {x: 1.0})
         for fetch, feed, target in (
-            ("nobody:0", {}, None),
+            ("absent:0", {}, None),
             ("y:5", {"x:0": 1.0}, None),
-            (None, {}, "nobody"),
+            (None, {}, "absent"),
             ("y:0", {"stranger:0": 1.0}, None),
         ):
             with pytest.raises((tf.errors.NotFoundError, Invalid)):
@@ -217,8 +217,8 @@ def test_the_first_of_many_failures_wins_and_the_step_ends(cluster, graph):
         assert len(sess.run(outs, {x: 1})) == 15
 
 
-def test_a_failed_step_frees_those_who_wait(cluster, graph):
-    """One task fails while another waits in a queue that nobody fills: the step ends at once."""
+def test_a_failed_step_frees_those_that_wait(cluster, graph):
+    """One task fails while another waits in a queue that stays empty: the step ends at once."""
     with tf.device(PS):
         waiting = tf.queue.FIFOQueue(1, [tf.int32], shapes=[[]]).dequeue()
     x = v1.placeholder(tf.int32)

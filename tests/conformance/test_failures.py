@@ -191,7 +191,7 @@ def test_creating_a_session_without_all_servers_can_time_out(own_cluster, graph)
 
 
 @pytest.mark.weft_only  # a stock server logs it, too, but not as it is started here
-def test_a_master_tells_whom_it_waits_for(own_cluster, graph):
+def test_a_master_names_the_tasks_it_waits_for(own_cluster, graph):
     x = tf.constant(1) + 1
     own_cluster.kill("ps", 0)
     own_cluster.kill("worker", 0)  # it hosts the coordination service: anew, it has never heard of the ps, and waits for it

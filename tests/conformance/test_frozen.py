@@ -1,8 +1,8 @@
 """Processes that stand still: a server that is stopped (SIGSTOP) keeps its connections and answers nothing.
 
-A frozen ps or worker is noticed by Weft's master, which ends the steps that need it and names it. A frozen master answers
-nobody: stock TensorFlow's client has no heartbeat, its own setting ends the wait (`operation_timeout_in_ms`, or
-`timeout_in_ms` of one step). What was frozen is used again as soon as it goes on.
+A frozen ps or worker is noticed by Weft's master, which ends the steps that need it and names it. A frozen master does not
+answer: stock TensorFlow's client has no heartbeat, its own setting ends the wait (`operation_timeout_in_ms`, or `timeout_in_ms` of
+one step). What was frozen is used again as soon as it goes on.
 """
 
 import time

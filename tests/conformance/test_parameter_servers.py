@@ -72,17 +72,17 @@ def rewrite(request, tmp_path):
     return run
 
 
-def side_by_side(*lanes):
-    """Each lane, a function, in a thread of its own; a failure of one fails the test."""
+def side_by_side(*functions):
+    """Each function, in a thread of its own; a failure of one fails the test."""
     failures = []
 
-    def run(lane):
+    def run(function):
         try:
-            lane()
+            function()
         except tf.errors.OpError as e:
             failures.append(e)
 
-    threads = [threading.Thread(target=run, args=(lane,)) for lane in lanes]
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
     for t in threads:
         t.start()
     for t in threads:

@@ -121,7 +121,7 @@ def test_conflicting_colocation_is_refused(cluster, graph):
             sess.run(v.initializer)
 
 
-UNKNOWN = ["/job:nobody", "/job:worker/task:7", "/job:ps/task:0/device:TPU:0"]
+UNKNOWN = ["/job:absent", "/job:worker/task:7", "/job:ps/task:0/device:TPU:0"]
 
 
 @pytest.mark.parametrize("device", UNKNOWN)
@@ -147,7 +147,7 @@ def test_soft_placement_falls_back_to_a_device_that_is_there(cluster, graph):
             sess.run(y)
 
 
-@pytest.mark.parametrize("device", ["/job:nobody", "/job:worker/task:7"])
+@pytest.mark.parametrize("device", ["/job:absent", "/job:worker/task:7"])
 def test_soft_placement_never_moves_to_another_task(cluster, graph, device):
     with tf.device(device):
         y = tf.square(2.0)

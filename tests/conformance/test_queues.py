@@ -1,4 +1,4 @@
-"""Queues: order, capacity, closing, cancelling, and that a blocked run holds up nobody else."""
+"""Queues: order, capacity, closing, cancelling, and that a blocked run holds up no other run."""
 
 import threading
 

@@ -99,10 +99,10 @@ def test_errors_of_a_step_go_where_the_client_wants_them(peer):
 @pytest.mark.parametrize(
     "fields,code",
     [
-        (dict(fetch=["nobody:0"]), Code.NOT_FOUND),
-        (dict(target=["nobody"]), Code.NOT_FOUND),
+        (dict(fetch=["absent:0"]), Code.NOT_FOUND),
+        (dict(target=["absent"]), Code.NOT_FOUND),
         (dict(fetch=["y:7"], feed=feed("x:0", 1.0)), Code.INVALID_ARGUMENT),
-        (dict(fetch=["y:0"], feed=feed("nobody:0", 1.0)), Code.NOT_FOUND),
+        (dict(fetch=["y:0"], feed=feed("absent:0", 1.0)), Code.NOT_FOUND),
         (dict(), Code.INVALID_ARGUMENT),
         (dict(fetch=["y:0"], feed=feed("y:0", 1.0)), Code.INVALID_ARGUMENT),
     ],
@@ -300,7 +300,7 @@ def test_a_worker_refuses_what_it_does_not_know(peer):
     still_serves(peer)
 
 
-def test_a_receive_that_nobody_serves_can_be_given_up(peer):
+def test_a_receive_without_a_send_can_be_cancelled(peer):
     key = (
         "/job:worker/replica:0/task:0/device:CPU:0;0000000000000001;"
         "/job:worker/replica:0/task:1/device:CPU:0;edge;0:0"
@@ -384,7 +384,7 @@ def test_a_session_lists_all_devices_as_local_and_a_master_its_own(peer):
     "filters,others",
     [
         (["/job:ps"], {"/job:ps/replica:0/task:0/device:CPU:0"}),
-        (["/job:worker/task:1", "/job:nobody"], {"/job:worker/replica:0/task:1/device:CPU:0"}),
+        (["/job:worker/task:1", "/job:absent"], {"/job:worker/replica:0/task:1/device:CPU:0"}),
         (["/device:GPU:0"], set()),
         (["/job:ps/device:GPU:0"], set()),
     ],

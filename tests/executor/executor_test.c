@@ -237,7 +237,7 @@ static void failures_name_their_node(void) {
   harness_deinit(&h);
 }
 
-static void unavailable_is_for_those_who_communicate(void) {
+static void unavailable_is_for_those_that_communicate(void) {
   harness_t h;
   harness_init(&h, 0);
   add_op(&h, "Sign", "s", INPUTS(out0(add_const(&h, "c", -1))));
@@ -253,7 +253,7 @@ static void a_missing_output_is_an_internal_error(void) {
   harness_init(&h, 0);
   weft_node_t *c = add_const(&h, "c", 1);
   weft_node_t *f = add_op(&h, "Maximum", "none", INPUTS(out0(c), out0(c)));
-  must_run(&h); /* nobody wants it */
+  must_run(&h); /* it has no consumer */
   weft_plan_release(h.plan);
   h.plan = NULL;
   add_fetch(&h, out0(f));
@@ -540,7 +540,7 @@ static const CU_TestInfo tests[] = {
     {"a variable's value is never written", a_variables_value_is_never_written},
     {"reference switches pass references", reference_switches_pass_references},
     {"failures name their node", failures_name_their_node},
-    {"UNAVAILABLE is for those who communicate", unavailable_is_for_those_who_communicate},
+    {"UNAVAILABLE is for those that communicate", unavailable_is_for_those_that_communicate},
     {"a missing output is an internal error", a_missing_output_is_an_internal_error},
     {"an output of the wrong type is an internal error", an_output_of_the_wrong_type_is_an_internal_error},
     {"waits end when another node fails", waits_end_when_another_node_fails},

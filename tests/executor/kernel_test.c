@@ -147,7 +147,7 @@ static void every_failing_allocation_is_reported(void) {
   CU_ASSERT_EQUAL(destroyed, 1);
 }
 
-static void forwarding_takes_only_what_nobody_else_sees(void) {
+static void forwarding_takes_only_what_has_no_other_reference(void) {
   weft_shape_t shape = weft_shape_vector(4), square = weft_shape_matrix(2, 2), longer = weft_shape_vector(5);
   for (int shared = 0; shared < 2; shared++) {
     weft_value_t in = {0}, out[3] = {{0}};
@@ -204,7 +204,7 @@ static const CU_TestInfo tests[] = {
     {"a table is registered or not", a_table_is_registered_or_not},
     {"a container keeps things for the step", a_container_keeps_things_for_the_step},
     {"every failing allocation is reported", every_failing_allocation_is_reported},
-    {"forwarding takes only what nobody else sees", forwarding_takes_only_what_nobody_else_sees},
+    {"forwarding takes only what has no other reference", forwarding_takes_only_what_has_no_other_reference},
     {"ints are read from both types", ints_are_read_from_both_types},
     CU_TEST_INFO_NULL,
 };

@@ -56,7 +56,7 @@ static void a_call_becomes_its_body_with_types_bound(void) {
   CU_ASSERT(weft_str_is(m->op->name, "Mul"));
   CU_ASSERT_EQUAL(m->output_types[0], WEFT_I32);
   CU_ASSERT(weft_str_is(m->requested_device, "/job:w"));
-  /* The name stays, and the consumer with it: somebody may feed it. */
+  /* The name stays, and the consumer with it: a client may feed it. */
   CU_ASSERT_PTR_EQUAL(weft_test_node(g, "y")->inputs[0].node, weft_test_node(g, "c"));
   CU_ASSERT(weft_str_is(weft_test_node(g, "c")->op->name, "IdentityN"));
   CU_ASSERT_PTR_EQUAL(weft_test_node(g, "c")->inputs[0].node, m);

@@ -323,8 +323,8 @@ static void what_a_source_must_not_give_is_named(void) {
     end();
   }
   begin(0, false, 1);
-  expect(weft_job_inputs_add_source(&f, names, 0, give, NULL), WEFT_INVALID_ARGUMENT, "one value or more");
-  expect(weft_job_inputs_add_source(&f, names, 1, NULL, NULL), WEFT_INVALID_ARGUMENT, "from a function");
+  expect(weft_job_inputs_add_source(&f, names, 0, give, NULL), WEFT_INVALID_ARGUMENT, "at least one input");
+  expect(weft_job_inputs_add_source(&f, names, 1, NULL, NULL), WEFT_INVALID_ARGUMENT, "needs a function");
   expect(weft_job_inputs_add_source(&f, (const char *const[]){"a", "c"}, 2, give, NULL), WEFT_NOT_FOUND,
          "input c");
   CU_ASSERT_EQUAL(f.n, 0);

@@ -56,7 +56,7 @@ static void the_oldest_of_more_than_the_window_is_forgotten(void) {
   end();
 }
 
-static void who_asks_while_another_step_does_it_waits(void) {
+static void a_request_waits_while_another_step_does_it(void) {
   weft_step_container_t *first;
   begin();
   weft_expect(&bench, none, ONCE, "int64[]:7", "bool[]:1");
@@ -98,7 +98,7 @@ static const CU_TestInfo tests[] = {
     {"a step that ends before it is done leaves no trace",
      a_step_that_ends_before_it_is_done_leaves_no_trace},
     {"the oldest of more than the window is forgotten", the_oldest_of_more_than_the_window_is_forgotten},
-    {"who asks while another step does it waits", who_asks_while_another_step_does_it_waits},
+    {"a request waits while another step does it", a_request_waits_while_another_step_does_it},
     {"updates happen once per id and variable", updates_happen_once_per_id_and_variable},
     CU_TEST_INFO_NULL,
 };

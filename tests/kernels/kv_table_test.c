@@ -13,29 +13,29 @@ static void end(void) { weft_bench_deinit(&bench); }
 #define RUN(value, calls) weft_expect_all(&bench, value, calls, sizeof(calls) / sizeof((calls)[0]))
 #define PUSH "WeftKvPush", "dtype=float"
 #define PULL "WeftKvPull", "dtype=float"
-#define ANYBODY " int64[]:-1 int64[]:-1 int64[]:0"
+#define ANY_WORKER " int64[]:-1 int64[]:-1 int64[]:0"
 
 static void pushes_add_up(void) {
   static const weft_call_t calls[] = {
       {PULL, "int64[2]:5,-7 int64[]:-1 int64[]:-1", "float[2,2]:0.5,0.5,0.5,0.5 int64[]:0"},
       {"WeftKvSize", "", "", "int64[]:0"}, /* looking makes no rows */
-      {PUSH, "int64[2]:5,-7 float[2,2]:1,2,3,4" ANYBODY, "bool[]:1 int64[]:0"},
-      {PUSH, "int64[3]:5,5,9 float[3,2]:1,1,1,1,8,8" ANYBODY, "bool[]:1 int64[]:0"},
+      {PUSH, "int64[2]:5,-7 float[2,2]:1,2,3,4" ANY_WORKER, "bool[]:1 int64[]:0"},
+      {PUSH, "int64[3]:5,5,9 float[3,2]:1,1,1,1,8,8" ANY_WORKER, "bool[]:1 int64[]:0"},
       {PULL, "int64[3]:9,-7,5 int64[]:-1 int64[]:-1", "float[3,2]:8.5,8.5,3.5,4.5,3.5,4.5 int64[]:0"},
       {"WeftKvSize", "", "", "int64[]:3"},
-      {PUSH, "int64[0]: float[0,2]:" ANYBODY, "bool[]:1 int64[]:0"},
+      {PUSH, "int64[0]: float[0,2]:" ANY_WORKER, "bool[]:1 int64[]:0"},
       {PULL, "int64[0]: int64[]:-1 int64[]:-1", "float[0,2]: int64[]:0"},
-      {PUSH, "int64[1]:5 float[1,3]:1,2,3" ANYBODY,
+      {PUSH, "int64[1]:5 float[1,3]:1,2,3" ANY_WORKER,
        "INVALID_ARGUMENT: 1 keys of width 2 cannot have values of shape [1,3]"},
-      {PUSH, "int64[1,1]:5 float[1,2]:1,2" ANYBODY,
+      {PUSH, "int64[1,1]:5 float[1,2]:1,2" ANY_WORKER,
        "INVALID_ARGUMENT: keys must be a vector, but have shape [1,1]"},
-      {"WeftKvPush", "dtype=double", "int64[1]:5 double[1,2]:1,2" ANYBODY,
+      {"WeftKvPush", "dtype=double", "int64[1]:5 double[1,2]:1,2" ANY_WORKER,
        "INVALID_ARGUMENT: WeftKvPush of double on a table of float"},
       {PUSH, "int64[1]:5 float[1,2]:1,2 int64[]:-2 int64[]:-1 int64[]:0",
        "INVALID_ARGUMENT: worker -2 is below -1"},
       {"WeftKvPullLens", "dtype=float", "int64[1]:5 int64[]:-1 int64[]:-1",
        "INVALID_ARGUMENT: a table with a width gives no lens"},
-      {PUSH, "int64[1]:6 float[1,2]:0,0" ANYBODY, "RESOURCE_EXHAUSTED: no room for key 6 beside 3 others"},
+      {PUSH, "int64[1]:6 float[1,2]:0,0" ANY_WORKER, "RESOURCE_EXHAUSTED: no room for key 6 beside 3 others"},
   };
   begin();
   weft_made_t t = weft_make(&bench, "WeftKvTable", "dtype=float width=2 init_value=0.5 max_rows=3");
@@ -58,9 +58,9 @@ static void every_rule_does_its_own(void) {
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     begin();
     weft_made_t t = weft_make(&bench, "WeftKvTable", rules[i].attrs);
-    weft_expect(&bench, t.value, PUSH, "int64[1]:1 float[1,1]:2" ANYBODY, "bool[]:1 int64[]:0");
+    weft_expect(&bench, t.value, PUSH, "int64[1]:1 float[1,1]:2" ANY_WORKER, "bool[]:1 int64[]:0");
     weft_expect(&bench, t.value, PULL, "int64[1]:1 int64[]:-1 int64[]:-1", rules[i].after_one);
-    weft_expect(&bench, t.value, PUSH, "int64[1]:1 float[1]:4" ANYBODY, "bool[]:1 int64[]:0");
+    weft_expect(&bench, t.value, PUSH, "int64[1]:1 float[1]:4" ANY_WORKER, "bool[]:1 int64[]:0");
     if (rules[i].after_two != NULL)
       weft_expect(&bench, t.value, PULL, "int64[1]:1 int64[]:-1 int64[]:-1", rules[i].after_two);
     weft_made_drop(&t);
@@ -70,18 +70,19 @@ static void every_rule_does_its_own(void) {
 
 static void rows_may_have_lengths_of_their_own(void) {
   static const weft_call_t calls[] = {
-      {"WeftKvPushLens", "dtype=float", "int64[2]:1,2 float[5]:1,2,3,4,5 int64[2]:2,3" ANYBODY,
+      {"WeftKvPushLens", "dtype=float", "int64[2]:1,2 float[5]:1,2,3,4,5 int64[2]:2,3" ANY_WORKER,
        "bool[]:1 int64[]:0"},
       {"WeftKvPullLens", "dtype=float", "int64[3]:2,7,1 int64[]:-1 int64[]:-1",
        "float[5]:3,4,5,1,2 int64[3]:3,0,2 int64[]:0"},
-      {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[2]:1,1 int64[1]:2" ANYBODY, "bool[]:1 int64[]:0"},
-      {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[3]:1,1,1 int64[1]:3" ANYBODY,
+      {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[2]:1,1 int64[1]:2" ANY_WORKER,
+       "bool[]:1 int64[]:0"},
+      {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[3]:1,1,1 int64[1]:3" ANY_WORKER,
        "INVALID_ARGUMENT: key 1 has 2 values, not 3"},
-      {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[3]:1,1,1 int64[1]:2" ANYBODY,
+      {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[3]:1,1,1 int64[1]:2" ANY_WORKER,
        "INVALID_ARGUMENT: the lens add up to 2, but there are 3 values"},
-      {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[3]:1,1,1 int64[1]:4" ANYBODY,
+      {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[3]:1,1,1 int64[1]:4" ANY_WORKER,
        "INVALID_ARGUMENT: key 1 has a length of 4 of 3 values"},
-      {PUSH, "int64[1]:1 float[1,1]:1" ANYBODY, "INVALID_ARGUMENT: a table without a width needs lens"},
+      {PUSH, "int64[1]:1 float[1,1]:1" ANY_WORKER, "INVALID_ARGUMENT: a table without a width needs lens"},
       {"WeftKvPullLens", "dtype=float", "int64[1]:1 int64[]:-1 int64[]:-1",
        "float[2]:2,3 int64[1]:2 int64[]:0"},
   };

@@ -313,7 +313,7 @@ static void devices_of_one_task_keep_things_of_one_name_apart(void) {
   }
 }
 
-/* Nobody else holds it: the same list comes out. */
+/* It has one reference: the same list comes out. */
 static void a_list_held_alone_is_changed_in_place(void) {
   begin();
   weft_value_t a = list("EmptyTensorList", "element_dtype=float", "int32[]:-1", "int32[]:-1");

@@ -315,7 +315,7 @@ static void *consume_one(void *arg) {
   return NULL;
 }
 
-static void cancelling_the_step_ends_those_who_wait(void) {
+static void cancelling_the_step_ends_those_that_wait(void) {
   begin();
   queue_t q = make("FIFOQueueV2", F32 " shapes=[[]] capacity=1");
   client_t in, out[2];
@@ -338,7 +338,7 @@ static void cancelling_the_step_ends_those_who_wait(void) {
   end();
 }
 
-static void clearing_the_container_ends_those_who_wait(void) {
+static void clearing_the_container_ends_those_that_wait(void) {
   begin();
   queue_t q = make("FIFOQueueV2", F32 " shared_name=s");
   client_t c;
@@ -392,8 +392,8 @@ static const CU_TestInfo tests[] = {
     {"sharing nodes must agree", sharing_nodes_must_agree},
     {"many producers and consumers lose nothing", many_producers_and_consumers_lose_nothing},
     {"a batch that is cut short gives back what it took", a_batch_that_is_cut_short_gives_back_what_it_took},
-    {"cancelling the step ends those who wait", cancelling_the_step_ends_those_who_wait},
-    {"clearing the container ends those who wait", clearing_the_container_ends_those_who_wait},
+    {"cancelling the step ends those that wait", cancelling_the_step_ends_those_that_wait},
+    {"clearing the container ends those that wait", clearing_the_container_ends_those_that_wait},
     {"closing may cancel blocked enqueues", closing_may_cancel_blocked_enqueues},
     {"old references name the queue", old_references_name_the_queue},
     CU_TEST_INFO_NULL,

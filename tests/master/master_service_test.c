@@ -547,7 +547,8 @@ static void errors_go_into_the_body_only_when_asked(void) {
   s = call_bytes(&f, "/tensorflow.MasterService/RunStep", WEFT_STR("\x0a\x01s\x38\x01"), &m);
   CU_ASSERT_PTR_NULL_FATAL(s);
   CU_ASSERT_PTR_NULL(weft_message_flatten(m, &bytes));
-  CU_ASSERT_TRUE(weft_str_eq(bytes, WEFT_STR("\x18\x05\x22\x06absent")));
+  CU_ASSERT_TRUE(weft_str_eq(bytes, WEFT_STR("\x18\x05\x22\x06"
+                                             "absent")));
   weft_message_destroy(m);
   /* A feed that is no tensor: the flag comes behind it on the wire. */
   s = call_bytes(&f, "/tensorflow.MasterService/RunStep",

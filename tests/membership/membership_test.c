@@ -13,7 +13,7 @@
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
-enum { TASKS = 3, INTERVAL_MS = 20, PATIENCE_MS = 10000, SECRET = 1000 };
+enum { TASKS = 3, INTERVAL_MS = 20, DEADLINE_MS = 10000, SECRET = 1000 };
 
 static const weft_str_t names[TASKS] = {{"/job:ps/replica:0/task:0", 24},
                                         {"/job:worker/replica:0/task:0", 28},
@@ -49,7 +49,7 @@ static void on_change(void *arg, uint64_t epoch, const weft_member_t *m) {
 /* Waits until it has been told of `task`'s state with `incarnation`, at or behind item `from`; returns the
  * place behind, or -1. */
 static int told_of(told_t *t, int from, int task, weft_member_state_t state, uint64_t incarnation) {
-  int64_t until = weft_clock_ns() + (int64_t)PATIENCE_MS * 1000000;
+  int64_t until = weft_clock_ns() + (int64_t)DEADLINE_MS * 1000000;
   weft_mutex_lock(&t->mu);
   int at = -1;
   for (bool in_time = true; at < 0 && in_time;) {
@@ -143,7 +143,7 @@ static void end(cluster_t *c) {
 
 /* ---- coming and going ---- */
 
-static void all_hear_who_comes_goes_and_comes_again(bool is_remote) {
+static void all_members_see_joins_losses_and_returns(bool is_remote) {
   cluster_t c;
   begin(&c, is_remote);
   start_task(&c, SERVICE_TASK, 11, INTERVAL_MS);
@@ -173,8 +173,8 @@ static void all_hear_who_comes_goes_and_comes_again(bool is_remote) {
   end(&c);
 }
 
-static void in_a_process(void) { all_hear_who_comes_goes_and_comes_again(false); }
-static void over_grpc(void) { all_hear_who_comes_goes_and_comes_again(true); }
+static void in_a_process(void) { all_members_see_joins_losses_and_returns(false); }
+static void over_grpc(void) { all_members_see_joins_losses_and_returns(true); }
 
 /* The coordination service is restarted without its state; the epoch continues, no other task counts as lost.
  */
@@ -423,7 +423,7 @@ static void a_second_process_of_a_task_hears_that_it_is_not_wanted(int task) {
   }
   weft_membership_on_replaced(second, on_replaced, &r);
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_start(second));
-  int64_t until = weft_clock_ns() + (int64_t)PATIENCE_MS * 1000000;
+  int64_t until = weft_clock_ns() + (int64_t)DEADLINE_MS * 1000000;
   weft_mutex_lock(&r.mu);
   while (r.times == 0 && weft_cond_wait_until(&r.cond, &r.mu, until)) { /* woken by on_replaced */
   }

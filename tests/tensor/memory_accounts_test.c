@@ -1,4 +1,4 @@
-/* Memory by what it is for: what is in use, what was at most, and who outlives whom. */
+/* Memory by what it is for: what is in use, what was at most, and lifetimes of accounts and tensors. */
 #include "tensor/memory_accounts.h"
 #include "base/alloc.h"
 #include "tests/runner.h"

@@ -182,7 +182,7 @@ static void malformed_messages_are_refused(void) {
 static void unpacked_split_and_unknown_fields_are_fine(void) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_tensor_t *t = NULL;
-  weft_wire_add_varint(&b, 7, 1); /* before anybody knows the dtype */
+  weft_wire_add_varint(&b, 7, 1); /* before the dtype is known */
   put_shape(&b, 1, (int64_t[]){2});
   weft_wire_add_bytes(&b, 99, WEFT_STR("from the future"));
   weft_wire_add_bytes(&b, 7, WEFT_STR("\2\3"));

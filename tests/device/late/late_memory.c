@@ -2,7 +2,7 @@
  *
  * Two mappings of one size: `front`, without access, whose addresses tensors have, and `back`, with the
  * bytes. A freed block goes on its size's list with the fence behind the work that uses it, and is the next
- * to be given out; who writes it on another queue waits for that fence. In the order of the compute queue it
+ * to be given out; a write on another queue waits for that fence. In the order of the compute queue it
  * is overwritten first.
  */
 #include <stdlib.h>
