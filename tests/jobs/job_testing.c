@@ -22,13 +22,12 @@ TF_Buffer *graph_of_text(const char *text) {
 }
 
 TF_Buffer *graph_of_file(const char *path) {
-  static char text[1 << 20];
-  FILE *f = fopen(path, "r");
+  static char bytes[1 << 20];
+  FILE *f = fopen(path, "rb");
   CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-  size_t n = fread(text, 1, sizeof text - 1, f);
+  size_t n = fread(bytes, 1, sizeof bytes, f);
   fclose(f);
-  text[n] = '\0';
-  return graph_of_text(text);
+  return TF_NewBufferFromString(bytes, n);
 }
 
 TF_Tensor *float_tensor(float value) {

@@ -6,7 +6,7 @@
 
 #include "weft/job.h"
 
-#define MLP "tests/strategies/testdata/mlp_momentum.pbtxt"
+#define MLP "tests/strategies/testdata/mlp_momentum.pb"
 enum { MLP_ROWS = 50, MLP_COLUMNS = 32, MLP_CLASSES = 4 };
 
 /* A serialized GraphDef of text; the caller deletes it. A failure fails the test. */

@@ -235,7 +235,7 @@ typedef struct gradient_case {
 
 #define F "T=float"
 static const gradient_case_t cases[] = {
-#include "tests/ops/testdata/gradients.inc"
+#include "tests/ops/gradient_cases.def"
 };
 
 static bool check(const gradient_case_t *k) {

@@ -1,5 +1,6 @@
 /* The plan of the data axis, taken at its word: on graphs that TensorFlow made, each value of each
- * replica is compared with the value of one device. testdata/data/make_graphs.py says what the graphs are.
+ * replica is compared with the value of one device. tests/oracle/data_axis_graphs.py says what the graphs
+ * are.
  */
 #include <stdio.h>
 

@@ -23,17 +23,16 @@ static void need(weft_status_t *s) {
 
 weft_graph_t *read_graph(const char *name) {
   char path[256];
-  snprintf(path, sizeof path, "tests/strategies/testdata/%s.pbtxt", name);
+  snprintf(path, sizeof path, "tests/strategies/testdata/%s.pb", name);
   FILE *f = fopen(path, "rb");
   CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_t def = WEFT_STRBUF_INIT;
   char block[4096];
-  for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
-    weft_strbuf_append(&text, weft_str_of(block, n));
+  for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) weft_strbuf_append(&def, weft_str_of(block, n));
   fclose(f);
-  weft_strbuf_putc(&text, '\0');
-  weft_graph_t *g = weft_test_graph(text.data);
-  weft_strbuf_deinit(&text);
+  weft_graph_t *g = NULL;
+  need(weft_test_import(weft_str_of(def.data, def.length), &g));
+  weft_strbuf_deinit(&def);
   CU_ASSERT_PTR_NOT_NULL_FATAL(g);
   return g;
 }

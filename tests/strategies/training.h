@@ -11,7 +11,7 @@ enum { MAX_NAMES = 12 };
 
 /* What is done with a graph: lists of names that end with NULL. */
 typedef struct use {
-  const char *graph;    /* file of testdata without ".pbtxt" */
+  const char *graph;    /* file of testdata without ".pb" */
   const char *strategy; /* NULL: as it is, on one device */
   const char *feeds[MAX_NAMES], *fetches[MAX_NAMES], *targets[MAX_NAMES], *inits[MAX_NAMES];
 } use_t;
@@ -24,7 +24,7 @@ typedef struct job {    /* Confined. */
   TF_Status *status;
 } job_t;
 
-/* tests/strategies/testdata/<name>.pbtxt; a failure fails the test. */
+/* tests/strategies/testdata/<name>.pb; a failure fails the test. */
 weft_graph_t *read_graph(const char *name);
 /* Rewrites only. The caller owns the status, and *out in case of success. */
 weft_status_t *rewrite_for(const weft_graph_t *g, const use_t *u, weft_rewrite_t *out);

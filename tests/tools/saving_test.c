@@ -189,9 +189,8 @@ static void strategies_take_turns(void) {
   static const struct {
     const char *graph;
     bool is_embedding;
-  } models[] = {{GRAPHS "mlp_adam.pbtxt", false},
-                {GRAPHS "mlp_momentum.pbtxt", false},
-                {GRAPHS "embedding_adam.pbtxt", true}};
+  } models[] = {
+      {GRAPHS "mlp_adam.pb", false}, {GRAPHS "mlp_momentum.pb", false}, {GRAPHS "embedding_adam.pb", true}};
   for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
     weft_test_directory();
     CU_ASSERT_EQUAL_FATAL(train(models[m].graph, NULL, "14", weft_test_path("whole"), models[m].is_embedding),

@@ -61,14 +61,10 @@ typedef struct model {
   double scale, tolerance;
 } model_t;
 static const model_t models[] = {
-    {GRAPHS "mlp_sgd.pbtxt", "<f4", 32, 1, 1e-5},
-    {GRAPHS "mlp_momentum.pbtxt", "<f4", 32, 1, 1e-5},
-    {GRAPHS "mlp_adam.pbtxt", "<f4", 32, 1, 1e-5},
-    {GRAPHS "mlp64_sgd.pbtxt", "<f8", 32, 1, 1e-10},
-    {GRAPHS "mlp64_momentum.pbtxt", "<f8", 32, 1, 1e-10},
-    {GRAPHS "mlp64_adam.pbtxt", "<f8", 32, 1, 1e-10},
-    {GRAPHS "embedding_sgd.pbtxt", "<i4", 0, 1000, 1e-5},
-    {GRAPHS "embedding_adam.pbtxt", "<i4", 0, 1000, 1e-5},
+    {GRAPHS "mlp_sgd.pb", "<f4", 32, 1, 1e-5},         {GRAPHS "mlp_momentum.pb", "<f4", 32, 1, 1e-5},
+    {GRAPHS "mlp_adam.pb", "<f4", 32, 1, 1e-5},        {GRAPHS "mlp64_sgd.pb", "<f8", 32, 1, 1e-10},
+    {GRAPHS "mlp64_momentum.pb", "<f8", 32, 1, 1e-10}, {GRAPHS "mlp64_adam.pb", "<f8", 32, 1, 1e-10},
+    {GRAPHS "embedding_sgd.pb", "<i4", 0, 1000, 1e-5}, {GRAPHS "embedding_adam.pb", "<i4", 0, 1000, 1e-5},
 };
 enum { NUM_MODELS = sizeof models / sizeof models[0] };
 
@@ -281,7 +277,7 @@ static void no_step_runs_no_step(void) {
 /* ---- what is wrong ---- */
 
 static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
-  const char *mlp = GRAPHS "mlp_sgd.pbtxt";
+  const char *mlp = GRAPHS "mlp_sgd.pb";
   const char *counter = write_text("counter.pbtxt", COUNTER);
   const struct {
     const char *graph, *strategy, *what[4], *feed, *said[3];

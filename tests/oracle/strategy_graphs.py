@@ -1,11 +1,10 @@
-"""Writes the training graphs that the tests of strategies rewrite, as TensorFlow makes them for one device.
+"""tests/strategies/testdata/*.pb: the training graphs that the tests of strategies rewrite, as TensorFlow makes them for one device.
 
-Run it with TensorFlow 2.x: python make_graphs.py DIRECTORY. All graphs have the targets "init" and "train" and the fetch
-"loss:0"; initial values are formulas, so that runs can be compared.
+All graphs have the targets "init" and "train" and the fetch "loss:0"; initial values are formulas, so that runs can be compared.
 """
-import sys
-
 import tensorflow as tf
+
+HERE = "tests/strategies/testdata"
 
 v1 = tf.compat.v1
 
@@ -45,9 +44,7 @@ def finish(graph, loss, optimizer, path, update_ops=()):
     tf.identity(v1.summary.merge_all(), name="summaries")
     tf.group(v1.global_variables_initializer(), name="init")
     del saver
-    text = str(graph.as_graph_def())
-    with open(path, "w") as f:
-        f.write(text)
+    path.write_bytes(graph.as_graph_def().SerializeToString(deterministic=True))
 
 
 def labels_of(name="y"):
@@ -143,8 +140,7 @@ def linear(path):
         step = v1.train.get_or_create_global_step()
         v1.train.GradientDescentOptimizer(rate).apply_gradients(zip(gradients, [w, b]), global_step=step, name="train")
         tf.group(v1.global_variables_initializer(), name="init")
-        with open(path, "w") as f:
-            f.write(str(graph.as_graph_def()))
+        path.write_bytes(graph.as_graph_def().SerializeToString(deterministic=True))
 
 
 def branch(path):
@@ -216,8 +212,7 @@ def transformer(path):
         v1.summary.scalar("loss_summary", loss)
         tf.identity(v1.summary.merge_all(), name="summaries")
         tf.group(v1.global_variables_initializer(), name="init")
-        with open(path, "w") as f:
-            f.write(str(graph.as_graph_def()))
+        path.write_bytes(graph.as_graph_def().SerializeToString(deterministic=True))
 
 
 def contrastive(path):
@@ -268,24 +263,21 @@ def noisy(path):
         finish(graph, tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=h), name="loss"), "momentum", path)
 
 
-def main(directory):
+def make(root, out):
+    directory = out / HERE
     for optimizer in ("sgd", "momentum", "adam"):
-        mlp("%s/mlp_%s.pbtxt" % (directory, optimizer), tf.float32, optimizer, optimizer == "momentum")
-        mlp("%s/mlp64_%s.pbtxt" % (directory, optimizer), tf.float64, optimizer, optimizer == "adam")
-    embedding("%s/embedding_sgd.pbtxt" % directory, "sgd", False)
-    embedding("%s/embedding_adam.pbtxt" % directory, "adam", True)
-    convolution("%s/convolution.pbtxt" % directory, "momentum")
-    batch_norm("%s/batch_norm.pbtxt" % directory, "NHWC")
-    linear("%s/linear.pbtxt" % directory)
-    branch("%s/branch.pbtxt" % directory)
-    contrastive("%s/contrastive.pbtxt" % directory)
-    crossed("%s/crossed.pbtxt" % directory)
-    noisy("%s/noisy.pbtxt" % directory)
-    random_start("%s/random_start.pbtxt" % directory)
-    from_others("%s/from_others.pbtxt" % directory, False)
-    from_others("%s/from_others_resource.pbtxt" % directory, True)
-    transformer("%s/transformer.pbtxt" % directory)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+        mlp(directory / ("mlp_%s.pb" % optimizer), tf.float32, optimizer, optimizer == "momentum")
+        mlp(directory / ("mlp64_%s.pb" % optimizer), tf.float64, optimizer, optimizer == "adam")
+    embedding(directory / "embedding_sgd.pb", "sgd", False)
+    embedding(directory / "embedding_adam.pb", "adam", True)
+    convolution(directory / "convolution.pb", "momentum")
+    batch_norm(directory / "batch_norm.pb", "NHWC")
+    linear(directory / "linear.pb")
+    branch(directory / "branch.pb")
+    contrastive(directory / "contrastive.pb")
+    crossed(directory / "crossed.pb")
+    noisy(directory / "noisy.pb")
+    random_start(directory / "random_start.pb")
+    from_others(directory / "from_others.pb", False)
+    from_others(directory / "from_others_resource.pb", True)
+    transformer(directory / "transformer.pb")
