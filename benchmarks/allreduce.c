@@ -40,7 +40,8 @@ static void fill(float *x, long count, int rank) {
 }
 
 static weft_status_t *check(const float *x, long count, int size) {
-  float wanted = (float)(size * (size + 1) / 2);
+  int sum = size * (size + 1) / 2;
+  float wanted = (float)sum;
   for (long i = 0; i < count; i++) {
     if (x[i] != wanted)
       return WEFT_ERROR(INTERNAL, "element %ld is %g, not %g", i, (double)x[i], (double)wanted);

@@ -48,7 +48,7 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
 /* As above. Errors: INVALID_ARGUMENT to all ranks with both values when two requests differ, or when a
  * broadcast has no source or two; the others as above. source_rank: r->root of the agreed, or the rank that
  * is_source; else -1. */
-void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_request_t *r,
+void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_request_t *q,
                                     weft_canceller_t *canceller, weft_instance_fn *fn, void *arg);
 /* Groups with a member of `task`, waiting or complete, fail with UNAVAILABLE naming it (`why` in the
  * message). */

@@ -37,7 +37,7 @@ void weft_instance_join_deinit(weft_instance_join_t *j);
 /* Enters the request of `w`. `group`: complete, borrowed; NULL: not known here. Then either w waits, or
  * is_answered with why or source; `others` are to be answered alike. */
 void weft_instance_table_join(weft_instance_table_t *t, weft_group_waiter_t *w, const weft_group_t *group,
-                              weft_instance_join_t *j);
+                              weft_instance_join_t *o);
 /* DEADLINE_EXCEEDED, naming the ranks that have not joined the instance that `w` waits for. */
 weft_status_t *weft_instance_too_late(const weft_group_waiter_t *w);
 /* The rank of `w`, which is taken, has given up (`why`, consumed): the step's instance will never be

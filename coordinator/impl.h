@@ -268,7 +268,7 @@ weft_co_verdict_t weft_co_judge(weft_co_worker_t *w, const weft_status_t *failur
 void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnation, weft_co_call_t *call,
                      weft_status_t *cause);
 
-void *weft_co_worker_main(void *worker);       /* worker.c */
-void *weft_co_monitor_main(void *coordinator); /* monitor.c */
+void *weft_co_worker_main(void *arg);  /* worker.c */
+void *weft_co_monitor_main(void *arg); /* monitor.c */
 
 #endif /* WEFT_COORDINATOR_IMPL_H_ */

@@ -140,7 +140,7 @@ typedef struct runner {
 void weft_runner_begin(runner_t *r, run_t *run);
 void weft_runner_end(runner_t *r); /* `r` and maybe the run are over afterwards */
 void weft_runner_loop(runner_t *r);
-void weft_run_task(void *task);
+void weft_run_task(void *arg);
 /* Ends an asynchronous kernel: called by it. */
 void weft_async_done(weft_kernel_ctx_t *ctx, weft_status_t *status);
 

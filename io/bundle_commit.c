@@ -48,12 +48,11 @@ typedef struct sweep {
 
 /* Is `rest` ".data-SSSSS-of-NNNNN" and no more? */
 static bool is_data(weft_str_t rest, int64_t *shard, int64_t *num_shards) {
-  char text[64];
-  int used = 0;
-  if (rest.length == 0 || rest.length >= sizeof text) return false;
-  snprintf(text, sizeof text, "%.*s", WEFT_STR_ARGS(rest));
-  return sscanf(text, ".data-%10" SCNd64 "-of-%10" SCNd64 "%n", shard, num_shards, &used) == 2 &&
-         (size_t)used == rest.length;
+  weft_str_t number, of, total;
+  if (!weft_str_starts_with(rest, ".data-")) return false;
+  rest = weft_str_of(rest.data + strlen(".data-"), rest.length - strlen(".data-"));
+  return weft_str_split(rest, '-', &number, &rest) && weft_str_split(rest, '-', &of, &total) &&
+         weft_str_is(of, "of") && weft_str_to_i64(number, shard) && weft_str_to_i64(total, num_shards);
 }
 
 static void sweep_name(void *arg, int dir_fd, const char *name) {

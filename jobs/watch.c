@@ -34,7 +34,8 @@ static void look_at_master_locked(weft_job_watch_t *w) WEFT_REQUIRES(w->mu) {
       quiet_ms >= SLOW_MS && !atomic_load_explicit(&w->has_begun, memory_order_relaxed) && !w->is_slow_told;
   w->is_slow_told = w->is_slow_told || is_slow;
   weft_mutex_unlock(&w->mu);
-  bool is_gone = !weft_job_master_is_there(w->master) && !weft_job_master_is_there(w->master);
+  bool is_gone = true;
+  for (int i = 0; is_gone && i < 2; i++) is_gone = !weft_job_master_is_there(w->master);
   weft_mutex_lock(&w->mu);
   is_gone = is_gone && w->session != NULL && !w->is_over; /* the job may have ended meanwhile */
   w->is_lost = w->is_lost || is_gone;

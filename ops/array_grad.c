@@ -41,7 +41,7 @@ weft_status_t *weft_grad_pack_op(weft_grad_ctx_t *c) {
 
 /* The gradients of all outputs, zeros for those that get none, with room for `extra` more. NULL sets g->s. */
 static value_t *all_dy(weft_grad_t *g, weft_arena_t *arena, int extra) {
-  value_t *list = weft_arena_calloc(arena, (size_t)(g->c->num_outputs + extra), sizeof *list);
+  value_t *list = weft_arena_calloc(arena, (size_t)g->c->num_outputs + (size_t)extra, sizeof *list);
   if (list == NULL) {
     if (g->s == NULL) g->s = WEFT_NO_MEMORY("building a gradient");
     return NULL;

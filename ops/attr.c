@@ -75,6 +75,12 @@ static bool func_eq(const weft_func_attr_t *a, const weft_func_attr_t *b) {
   return true;
 }
 
+static uint32_t bits_of(float f) {
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  return bits;
+}
+
 bool weft_attr_eq(const weft_attr_t *a, const weft_attr_t *b) {
   if (a->is_list != b->is_list) return false;
   if (a->is_list) {
@@ -93,7 +99,7 @@ bool weft_attr_eq(const weft_attr_t *a, const weft_attr_t *b) {
     case WEFT_ATTR_STRING:
     case WEFT_ATTR_PLACEHOLDER: return weft_str_eq(a->s, b->s);
     case WEFT_ATTR_INT: return a->i == b->i;
-    case WEFT_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* NaN equals itself here */
+    case WEFT_ATTR_FLOAT: return bits_of(a->f) == bits_of(b->f); /* NaN equals itself here */
     case WEFT_ATTR_BOOL: return a->b == b->b;
     case WEFT_ATTR_TYPE: return a->type == b->type;
     case WEFT_ATTR_SHAPE: return weft_shape_eq(a->shape, b->shape);

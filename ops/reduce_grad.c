@@ -33,7 +33,8 @@ weft_status_t *weft_grad_mean(weft_grad_ctx_t *c) {
   int64_t n = weft_shape_count(&in), m = weft_shape_count(&out);
   value_t count;
   if (n > 0 && m > 0) {
-    count = weft_grad_scalar(g, dtype, (double)(n / m));
+    int64_t per_output = n / m; /* what is reduced is a whole number of times what is left */
+    count = weft_grad_scalar(g, dtype, (double)per_output);
   } else {
     value_t size = weft_grad_op1(g, "Size", x), left = weft_grad_op1(g, "Size", y),
             one = weft_grad_int_scalar(g, WEFT_I32, 1);

@@ -78,7 +78,7 @@ static weft_status_t *full(const weft_kv_rows_t *r, int64_t key) {
 static weft_status_t *set_length(weft_kv_rows_t *r, weft_kv_row_t *row, int64_t count) {
   size_t values = 0, bytes = 0;
   bool ok = weft_mul_size((size_t)count, r->element, &values) &&
-            weft_mul_size(values, (size_t)(1 + r->num_slots), &bytes);
+            weft_mul_size(values, 1 + (size_t)r->num_slots, &bytes);
   void *data = ok ? weft_calloc(1, bytes + 1) : NULL;
   if (data == NULL) return full(r, row->key);
   weft_kv_rows_initial(r, row->key, count, data);

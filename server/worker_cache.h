@@ -13,7 +13,7 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create_local(weft_str_t task, w
 WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_t own_task,
                                                         weft_rpc_client_t *rpc, weft_worker_cache_t **out);
 /* Clients made from now on tell `l` and `counters` (borrowed) what they fetch. */
-void weft_worker_cache_set_log(weft_worker_cache_t *c, weft_transfer_log_t *l,
+void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l,
                                struct weft_link_counters *counters);
 /* The task is known to be gone or to hang: calls to it end as weft_rpc_channel_end_calls says ... */
 void weft_worker_cache_end_calls(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why,
@@ -21,8 +21,8 @@ void weft_worker_cache_end_calls(weft_worker_cache_t *c, weft_str_t task, const 
 /* ... and are refused, or not any more, as weft_rpc_channel_refuse says. */
 void weft_worker_cache_refuse(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why);
 /* Whether the task is known to be lost: `why` (copied), or NULL. Sessions are not created on a lost one. */
-void weft_worker_cache_set_lost(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why);
-void weft_worker_cache_set_local(weft_worker_cache_t *c,
+void weft_worker_cache_set_lost(weft_worker_cache_t *base, weft_str_t task, const weft_status_t *why);
+void weft_worker_cache_set_local(weft_worker_cache_t *base,
                                  weft_worker_client_t *local); /* retained; before the first find */
 
 #endif /* WEFT_SERVER_WORKER_CACHE_H_ */

@@ -97,8 +97,6 @@ static int find_leader(const weft_replication_t *r, int batch) {
   return batch;
 }
 
-weft_batch_shards_t *weft_replication_batch_shards(weft_replication_t *r, int batch);
-
 /* An Assert that a and b have equal numbers of rows. */
 static weft_node_t *compare(weft_replication_t *r, int a, int b) {
   weft_emitter_t *e = &r->e;

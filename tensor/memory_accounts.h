@@ -35,8 +35,8 @@ bool weft_memory_tag_parse(weft_str_t name, weft_memory_tag_t *out); /* false if
 
 typedef struct weft_memory_accounts weft_memory_accounts_t; /* Of a device. Thread-safe. */
 
-/* Over `base`, which lives for ever. NULL without memory. */
-weft_memory_accounts_t *weft_memory_accounts_create(weft_allocator_t *base);
+/* Over `over`, which lives for ever. NULL without memory. */
+weft_memory_accounts_t *weft_memory_accounts_create(weft_allocator_t *over);
 /* Tensors may outlive it: the rest goes with the last of them. NULL is fine. */
 void weft_memory_accounts_release(weft_memory_accounts_t *a);
 weft_allocator_t *weft_memory_account(weft_memory_accounts_t *a,

@@ -25,7 +25,7 @@ typedef void weft_update_fn(void *to, const void *from, int64_t n, bool is_scala
 weft_update_fn *weft_update_find(weft_update_t update, weft_dtype_t dtype);
 
 /* What a fold starts from: 0, 1, the highest or the lowest finite number; into n elements of `to`. */
-void weft_update_identity(weft_update_t update, weft_dtype_t dtype, int64_t n, void *to);
+void weft_update_identity(weft_update_t how, weft_dtype_t dtype, int64_t n, void *to);
 
 /* The whole of `to` by the whole of `from`, of equal shape and dtype; large ones on several threads. NULL
  * pool: here. */

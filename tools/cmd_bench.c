@@ -75,8 +75,8 @@ int weft_command_bench(int argc, char **argv) {
   bench_args_t a = {0};
   int code;
   const weft_option_t options[] = {
-      {.name = "json", .help = "A list of objects: name, value, unit, bar, ok", .flag = &a.json},
-      {.name = "quick", .help = "Fewer repetitions: to see that it works, not to report", .flag = &a.quick},
+      {"json", NULL, "A list of objects: name, value, unit, bar, ok", .flag = &a.json},
+      {"quick", NULL, "Fewer repetitions: to see that it works, not to report", .flag = &a.quick},
   };
   const weft_command_line_t line = {
       .command = "weft bench",

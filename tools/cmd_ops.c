@@ -72,7 +72,7 @@ int weft_command_ops(int argc, char **argv) {
   ops_args_t a = {0};
   int n = 0, code;
   const weft_option_t options[] = {
-      {.name = "json", .help = "A list of objects: name, devices, dtypes, gradient", .flag = &a.json},
+      {"json", NULL, "A list of objects: name, devices, dtypes, gradient", .flag = &a.json},
   };
   const weft_command_line_t line = {
       .command = "weft ops",

@@ -53,7 +53,12 @@ static const char *saving_trouble(const char *every, weft_submit_spec_t *s) {
   return NULL;
 }
 
-static int run(const weft_command_line_t *line, const char *every, weft_submit_spec_t *j) {
+static int run(const weft_command_line_t *line, const char *batch, const char *every, weft_submit_spec_t *j) {
+  if (batch != NULL && !read_batch(batch, j))
+    return weft_options_complain(line,
+                                 "--batch %s: give a number of rows, 1 or more (64), and perhaps the feeds "
+                                 "that have them (64:x+y)",
+                                 batch);
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
   const char *trouble = saving_trouble(every, j);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
@@ -65,6 +70,27 @@ static int run(const weft_command_line_t *line, const char *every, weft_submit_s
   return code != 0 && signal_number != 0 ? 128 + signal_number : code; /* as a shell says it */
 }
 
+static const char more[] =
+    "NAME is NODE or NODE:OUTPUT. Variables on a cluster live on after the run: a second run without --init "
+    "goes\n"
+    "on with them, in the same --container; with --init it starts as on fresh servers. Ctrl-C cancels\n"
+    "the step, also on the cluster. Checkpoints are read and written by this process and\n"
+    "do not depend on the strategy: train with one, go on with another (docs/saving.md).\n";
+
+static const char examples[] =
+    "  weft submit digits.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss \\\n"
+    "      --feed images=images.npy --feed labels=labels.npy --batch 64 --shuffle --steps 700\n"
+    "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --trace step.json "
+    "\\\n"
+    "      --feed images=images.npy --feed labels=labels.npy --batch 64 --steps 700\n"
+    "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --steps 5000 \\\n"
+    "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --save-every 500 "
+    "--resume\n"
+    "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch "
+    "predictions=out.npy\n"
+    "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
+    "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n";
+
 int weft_command_submit(int argc, char **argv) {
   weft_submit_spec_t j = {.steps = 1};
   bool json = false, shuffle = false, partly = false;
@@ -72,112 +98,52 @@ int weft_command_submit(int argc, char **argv) {
   const char *batch = NULL, *every = NULL;
   int code;
   const weft_option_t options[] = {
-      {.name = "master",
-       .value = "grpc://HOST:PORT",
-       .help = "The master that runs it (default: in this process)",
-       .text = &j.master},
-      {.name = "feed",
-       .value = "NAME=VALUE",
-       .help = "Feed a scalar, or an array: NAME=FILE.npy. May be repeated",
-       .texts = &j.feeds},
-      {.name = "batch",
-       .value = "N[:NAME+NAME]",
-       .help =
-           "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last",
+      {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)", .text = &j.master},
+      {"feed", "NAME=VALUE", "Feed a scalar, or an array: NAME=FILE.npy. May be repeated", .texts = &j.feeds},
+      {"batch", "N[:NAME+NAME]",
+       "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last",
        .text = &batch},
-      {.name = "shuffle", .help = "Take the rows in a new order in each epoch", .flag = &shuffle},
-      {.name = "seed",
-       .value = "N",
-       .help = "Of the shuffling (default 1)",
-       .number = &seed,
-       .max = INT64_MAX},
-      {.name = "init",
-       .value = "NODE",
-       .help = "Run this node once before the steps. May be repeated: in that order",
+      {"shuffle", NULL, "Take the rows in a new order in each epoch", .flag = &shuffle},
+      {"seed", "N", "Of the shuffling (default 1)", .number = &seed, .max = INT64_MAX},
+      {"init", "NODE", "Run this node once before the steps. May be repeated: in that order",
        .texts = &j.inits},
-      {.name = "target",
-       .value = "NODE",
-       .help = "Run this node at each step. May be repeated",
-       .texts = &j.targets},
-      {.name = "fetch",
-       .value = "NAME",
-       .help = "Fetch this tensor at each step and show it. May be repeated",
-       .texts = &j.fetches},
-      {.name = "steps",
-       .value = "N",
-       .help = "How many steps in all (default 1)",
-       .number = &j.steps,
-       .max = INT64_MAX},
-      {.name = "save-fetch",
-       .value = "NAME=FILE.npy",
-       .help = "Fetch this tensor and save its last value. May be repeated",
+      {"target", "NODE", "Run this node at each step. May be repeated", .texts = &j.targets},
+      {"fetch", "NAME", "Fetch this tensor at each step and show it. May be repeated", .texts = &j.fetches},
+      {"steps", "N", "How many steps in all (default 1)", .number = &j.steps, .max = INT64_MAX},
+      {"save-fetch", "NAME=FILE.npy", "Fetch this tensor and save its last value. May be repeated",
        .texts = &j.saves},
-      {.name = "strategy",
-       .value = "NAME:OPTIONS",
-       .help = "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists "
-               "them)",
+      {"strategy", "NAME:OPTIONS",
+       "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)",
        .text = &j.options.strategy},
-      {.name = "container",
-       .value = "NAME",
-       .help = "Keep variables, queues, tables in this container: jobs of one graph with different ones "
-               "share nothing (default: the task's)",
+      {"container", "NAME",
+       "Keep variables, queues, tables in this container: jobs of one graph with different ones share "
+       "nothing (default: the task's)",
        .text = &j.options.container},
-      {.name = "restore",
-       .value = "PREFIX",
-       .help = "After --init, set the variables as a checkpoint has them (a directory: its latest)",
+      {"restore", "PREFIX",
+       "After --init, set the variables as a checkpoint has them (a directory: its latest)",
        .text = &j.restore},
-      {.name = "restore-partly",
-       .help = "Variables that the checkpoint lacks keep the values that --init gives them",
+      {"restore-partly", NULL, "Variables that the checkpoint lacks keep the values that --init gives them",
        .flag = &partly},
-      {.name = "save",
-       .value = "PREFIX",
-       .help = "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too",
+      {"save", "PREFIX",
+       "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too",
        .text = &j.save},
-      {.name = "save-every",
-       .value = "N|TIME",
-       .help = "Save after every N steps, or every 30s, 10m, 2h, as well",
-       .text = &every},
-      {.name = "keep",
-       .value = "N",
-       .help = "How many checkpoints to keep (default 5; 0: all)",
-       .number = &keep,
-       .max = 1000000},
-      {.name = "resume",
-       .help = "Go on from the newest checkpoint of --save: its variables, its step, its place in the data",
+      {"save-every", "N|TIME", "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &every},
+      {"keep", "N", "How many checkpoints to keep (default 5; 0: all)", .number = &keep, .max = 1000000},
+      {"resume", NULL,
+       "Go on from the newest checkpoint of --save: its variables, its step, its place in the data",
        .flag = &j.resumes},
-      {.name = "trace",
-       .value = "FILE.json",
-       .help = "Write the last step's time line, for Perfetto or chrome://tracing",
+      {"trace", "FILE.json", "Write the last step's time line, for Perfetto or chrome://tracing",
        .text = &j.options.trace},
-      {.name = "json",
-       .help = "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or "
-               "step, steps, and saved, resumed or restored",
+      {"json", NULL,
+       "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, "
+       "steps, and saved, resumed or restored",
        .flag = &json},
   };
   const weft_command_line_t line = {
       .command = "weft submit",
       .about = "Runs a graph file (.pb, or .pbtxt as text) step by step, on a cluster or in this process.",
-      .more =
-          "NAME is NODE or NODE:OUTPUT. Variables on a cluster live on after the run: a second run without "
-          "--init goes\n"
-          "on with them, in the same --container; with --init it starts as on fresh servers. Ctrl-C cancels "
-          "the step, also on the cluster. Checkpoints are read and written by this process and\n"
-          "do not depend on the strategy: train with one, go on with another (docs/saving.md).\n",
-      .examples =
-          "  weft submit digits.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss "
-          "\\\n"
-          "      --feed images=images.npy --feed labels=labels.npy --batch 64 --shuffle --steps 700\n"
-          "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --trace "
-          "step.json \\\n"
-          "      --feed images=images.npy --feed labels=labels.npy --batch 64 --steps 700\n"
-          "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --steps "
-          "5000 \\\n"
-          "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --save-every "
-          "500 --resume\n"
-          "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch "
-          "predictions=out.npy\n"
-          "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
-          "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n",
+      .more = more,
+      .examples = examples,
       .options = options,
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "GRAPH",
@@ -191,12 +157,7 @@ int weft_command_submit(int argc, char **argv) {
     j.options.keep = (int)keep;
     j.options.shuffle = shuffle;
     j.options.restore_partly = partly;
-    bool has_batch = batch == NULL || read_batch(batch, &j);
-    code = has_batch ? run(&line, every, &j)
-                     : weft_options_complain(&line,
-                                             "--batch %s: give a number of rows, 1 or more (64), and perhaps "
-                                             "the feeds that have them (64:x+y)",
-                                             batch);
+    code = run(&line, batch, every, &j);
   }
   weft_texts_deinit(&j.feeds);
   weft_texts_deinit(&j.inits);

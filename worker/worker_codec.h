@@ -159,7 +159,7 @@ typedef struct weft_local_transport_msg {
 } weft_local_transport_msg_t;
 extern const weft_message_type_t weft_local_transport_type;
 /* Appends a google.protobuf.Any that holds `m`. */
-void weft_local_transport_to_any(const weft_local_transport_msg_t *m, weft_strbuf_t *any);
+void weft_local_transport_to_any(const weft_local_transport_msg_t *m, weft_strbuf_t *out);
 /* False if `any` is something else, or nothing. */
 bool weft_local_transport_from_any(weft_str_t any, weft_arena_t *arena, weft_local_transport_msg_t *out);
 

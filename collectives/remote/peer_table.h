@@ -8,35 +8,35 @@
 typedef struct weft_peer_table weft_peer_table_t; /* Thread-safe. */
 
 WEFT_MUST_CHECK weft_status_t *weft_peer_table_create(weft_peer_table_t **out);
-void weft_peer_table_destroy(weft_peer_table_t *p); /* NULL is fine */
+void weft_peer_table_destroy(weft_peer_table_t *t); /* NULL is fine */
 
-void weft_peer_table_note(weft_peer_table_t *p, weft_str_t task, weft_str_t host, uint64_t incarnation);
-weft_str_t weft_peer_table_host_of(weft_peer_table_t *p, weft_str_t task); /* lent; "": unknown */
-uint64_t weft_peer_table_incarnation_of(weft_peer_table_t *p, weft_str_t task);
+void weft_peer_table_note(weft_peer_table_t *t, weft_str_t task, weft_str_t host, uint64_t incarnation);
+weft_str_t weft_peer_table_host_of(weft_peer_table_t *t, weft_str_t task); /* lent; "": unknown */
+uint64_t weft_peer_table_incarnation_of(weft_peer_table_t *t, weft_str_t task);
 
 /* `task` is lost. is_departure: it said so before, perhaps only because of another loss. */
-void weft_peer_table_note_loss(weft_peer_table_t *p, weft_str_t task, const weft_status_t *why,
+void weft_peer_table_note_loss(weft_peer_table_t *t, weft_str_t task, const weft_status_t *why,
                                bool is_departure);
-void weft_peer_table_forget_loss(weft_peer_table_t *p, weft_str_t task);
+void weft_peer_table_forget_loss(weft_peer_table_t *t, weft_str_t task);
 bool weft_peer_table_is_lost(weft_peer_table_t *p, weft_str_t task);
 bool weft_peer_table_is_lost_lately(weft_peer_table_t *p, weft_str_t task);
 
 /* A group is complete: none of its members is lost, and an earlier failure of it is over. */
-void weft_peer_table_remember_group(weft_peer_table_t *p, weft_group_t *group);
+void weft_peer_table_remember_group(weft_peer_table_t *t, weft_group_t *group);
 /* A run of a group was UNAVAILABLE; the first time is kept until the group is complete again. */
-void weft_peer_table_note_failure(weft_peer_table_t *p, weft_str_t run, const weft_status_t *why);
+void weft_peer_table_note_failure(weft_peer_table_t *t, weft_str_t run, const weft_status_t *why);
 
 /* Why a transfer with `task` may have ended with `status` (consumed): the failure of another member of one of
  * its groups, or an earlier failure of such a group, if there was one; else `status`. */
-weft_status_t *weft_peer_table_cause(weft_peer_table_t *p, weft_str_t task, weft_status_t *status);
+weft_status_t *weft_peer_table_cause(weft_peer_table_t *t, weft_str_t task, weft_status_t *status);
 /* Why the group of this key broke first, as far as this task knows: a copy, or NULL. Later losses may only
  * have followed. */
-weft_status_t *weft_peer_table_first_loss(weft_peer_table_t *p, int64_t key);
+weft_status_t *weft_peer_table_first_loss(weft_peer_table_t *t, int64_t key);
 /* Why a group that the leader gives cannot work: a member was lost a moment ago, and the leader does not know
  * it yet. A copy, or NULL. */
-weft_status_t *weft_peer_table_loss_in(weft_peer_table_t *p, const weft_group_t *group);
+weft_status_t *weft_peer_table_loss_in(weft_peer_table_t *t, const weft_group_t *group);
 /* Why this task departs, if because of a failure: a copy, or NULL; *out_task: the task that failed, if one
  * did; lent. */
-weft_status_t *weft_peer_table_departure_cause(weft_peer_table_t *p, weft_str_t *out_task);
+weft_status_t *weft_peer_table_departure_cause(weft_peer_table_t *t, weft_str_t *out_task);
 
 #endif /* WEFT_COLLECTIVES_REMOTE_PEER_TABLE_H_ */

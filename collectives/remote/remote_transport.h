@@ -41,24 +41,24 @@ WEFT_MUST_CHECK weft_status_t *weft_remote_transport_create(const weft_remote_tr
                                                             weft_transport_t **out);
 /* This task is about to end: tells the other tasks so, and why if something failed; waits a moment for the
  * answers of those that are told by calls. Before anything by which they would take it for lost. */
-void weft_remote_transport_leave(weft_transport_t *t);
+void weft_remote_transport_leave(weft_transport_t *base);
 /* `lost` is not called any more, and all transfers end with UNAVAILABLE. Destroying does it, too. */
-void weft_remote_transport_stop(weft_transport_t *t);
+void weft_remote_transport_stop(weft_transport_t *base);
 
 /* Answers a RecvBuf, when the offer comes. Errors: FAILED_PRECONDITION if another incarnation is meant; what
  * ended the step or the run; CANCELLED. */
-void weft_remote_transport_serve(weft_transport_t *t, const weft_buf_request_t *r,
+void weft_remote_transport_serve(weft_transport_t *base, const weft_buf_request_t *r,
                                  weft_canceller_t *canceller, weft_buf_fn *fn, void *arg);
 /* Answers as the leader: see collectives/group_table.h. */
-void weft_remote_transport_join_group(weft_transport_t *t, const weft_group_request_t *r,
+void weft_remote_transport_join_group(weft_transport_t *base, const weft_group_request_t *r,
                                       weft_canceller_t *canceller, weft_group_fn *fn, void *arg);
-void weft_remote_transport_join_instance(weft_transport_t *t, const weft_instance_request_t *r,
+void weft_remote_transport_join_instance(weft_transport_t *base, const weft_instance_request_t *r,
                                          weft_canceller_t *canceller, weft_instance_fn *fn, void *arg);
 /* A task is reported lost. If there is a link to it, that is broken now, and `lost` follows, in its turn:
  * links know best which task failed first. False if there is none. */
 bool weft_remote_transport_break(weft_transport_t *t, weft_str_t task);
 /* A task is there with this incarnation; if it was known with another one, it is not lost any more. */
-void weft_remote_transport_returned_task(weft_transport_t *t, weft_str_t task, uint64_t incarnation);
+void weft_remote_transport_returned_task(weft_transport_t *base, weft_str_t task, uint64_t incarnation);
 weft_link_counters_t *weft_remote_transport_counters(
     weft_transport_t *t); /* what this task has fetched; lent */
 

@@ -206,12 +206,30 @@ static TF_Session *open_session(int devices) {
   return session;
 }
 
+/* ends[0..num_ends-1] are what each replica ends with, ends[num_ends] is the loss. */
+static void train(TF_Session *session, TF_Output x, TF_Output y, const float *points, const int32_t *labels,
+                  const TF_Output *ends, int num_ends) {
+  for (int step = 0; step < STEPS; step++) {
+    int first = step * BATCH % TRAIN;
+    TF_Output feeds[2] = {x, y};
+    TF_Tensor *fed[2] = {rows_tensor(TF_FLOAT, points + 2 * first, BATCH, 2, 2 * BATCH * sizeof(float)),
+                         rows_tensor(TF_INT32, labels + first, BATCH, 0, BATCH * sizeof(int32_t))};
+    TF_Tensor *out[MAX_DEVICES + 1] = {NULL};
+    TF_SessionRun(session, NULL, feeds, fed, 2, ends, out, num_ends + 1, NULL, 0, NULL, status);
+    check("training");
+    if (step % 300 == 299)
+      printf("step %4d  loss %.4f\n", step + 1, (double)*(const float *)TF_TensorData(out[num_ends]));
+    for (int i = 0; i <= num_ends; i++) TF_DeleteTensor(out[i]);
+    for (int i = 0; i < 2; i++) TF_DeleteTensor(fed[i]);
+  }
+}
+
 int main(int argc, char **argv) {
   static const char *const names[MAX_DEVICES] = {"CPU:0", "CPU:1", "CPU:2", "CPU:3",
                                                  "CPU:4", "CPU:5", "CPU:6", "CPU:7"};
   static float points[2 * TRAIN], test_points[2 * TEST];
   static int32_t labels[TRAIN], test_labels[TEST];
-  int devices = argc > 1 ? atoi(argv[1]) : 2;
+  int devices = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 2;
   if (devices < 1 || devices > MAX_DEVICES) {
     fprintf(stderr, "Usage: train [DEVICES]   1 to %d CPU devices share each batch (default 2)\n",
             MAX_DEVICES);
@@ -249,19 +267,7 @@ int main(int argc, char **argv) {
                 status);
   check("initializing");
   ends[num_ends] = loss;
-  for (int step = 0; step < STEPS; step++) {
-    int first = step * BATCH % TRAIN;
-    TF_Output feeds[2] = {x, y};
-    TF_Tensor *fed[2] = {rows_tensor(TF_FLOAT, points + 2 * first, BATCH, 2, 2 * BATCH * sizeof(float)),
-                         rows_tensor(TF_INT32, labels + first, BATCH, 0, BATCH * sizeof(int32_t))};
-    TF_Tensor *out[MAX_DEVICES + 1] = {NULL};
-    TF_SessionRun(session, NULL, feeds, fed, 2, ends, out, num_ends + 1, NULL, 0, NULL, status);
-    check("training");
-    if (step % 300 == 299)
-      printf("step %4d  loss %.4f\n", step + 1, (double)*(const float *)TF_TensorData(out[num_ends]));
-    for (int i = 0; i <= num_ends; i++) TF_DeleteTensor(out[i]);
-    for (int i = 0; i < 2; i++) TF_DeleteTensor(fed[i]);
-  }
+  train(session, x, y, points, labels, ends, num_ends);
 
   TF_Tensor *fed = rows_tensor(TF_FLOAT, test_points, TEST, 2, sizeof test_points), *out = NULL;
   TF_SessionRun(session, NULL, &x, &fed, 1, &test_logits, &out, 1, NULL, 0, NULL, status);

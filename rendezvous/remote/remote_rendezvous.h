@@ -25,7 +25,7 @@ WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_create(weft_str_t task, in
 WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *r, weft_str_t task,
                                                            void *fetch_arg);
 /* Only from the local table: for the RecvTensor service and for a step's fetches. */
-void weft_remote_rendezvous_recv_local(weft_rendezvous_t *r, weft_key_t key, weft_canceller_t *canceller,
+void weft_remote_rendezvous_recv_local(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller,
                                        weft_recv_fn *fn, void *arg);
 
 #endif /* WEFT_RENDEZVOUS_REMOTE_REMOTE_RENDEZVOUS_H_ */

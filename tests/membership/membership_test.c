@@ -213,7 +213,7 @@ static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
   start_task(&c, 2, 12, INTERVAL_MS);
   for (int at = 0; at < TASKS; at++) {
     for (int of = 0; of < TASKS; of++)
-      seen[at][of] = at == of ? 0 : told_of(&c.told[at], 0, of, WEFT_MEMBER_ALIVE, (uint64_t)(10 + of));
+      seen[at][of] = at == of ? 0 : told_of(&c.told[at], 0, of, WEFT_MEMBER_ALIVE, 10 + (uint64_t)of);
   }
   uint64_t epoch = 0;
   CU_ASSERT_PTR_NULL(weft_coordination_beat(
@@ -222,7 +222,7 @@ static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
   for (int at = 0; at < TASKS; at++) {
     for (int of = 0; of < TASKS; of++) {
       if (at == of || (at != 2 && of != 2)) continue; /* the other two have lost nothing */
-      lost = told_of(&c.told[at], seen[at][of], of, WEFT_MEMBER_LOST, (uint64_t)(10 + of));
+      lost = told_of(&c.told[at], seen[at][of], of, WEFT_MEMBER_LOST, 10 + (uint64_t)of);
       CU_ASSERT_TRUE(lost > seen[at][of]);
       CU_ASSERT_TRUE(told_of(&c.told[at], lost, of, WEFT_MEMBER_ALIVE, (uint64_t)(10 + of)) > lost);
     }

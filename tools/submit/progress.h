@@ -43,7 +43,6 @@ void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *fa
 
 /* One line for a terminal of `columns`. If it is narrow the bar shrinks first, then the time left and the
  * speed go; the count and the values stay, and are cut at the end. */
-void weft_progress_line(const weft_progress_t *p, int64_t done, double seconds, int columns,
-                        weft_strbuf_t *out);
+void weft_progress_line(const weft_progress_t *p, int64_t done, double time, int columns, weft_strbuf_t *out);
 
 #endif /* WEFT_TOOLS_SUBMIT_PROGRESS_H_ */

@@ -67,7 +67,7 @@ void *weft_late_memory_bytes(const weft_late_memory_t *m, void *p);
 WEFT_MUST_CHECK weft_status_t *weft_late_queue_create(weft_device_t *d, const char *name, uint64_t seed,
                                                       weft_queue_t **out);
 void weft_late_queue_stop(
-    weft_queue_t *q); /* after all its work; its fences can still be asked for. NULL is fine */
-void weft_late_queue_destroy(weft_queue_t *q); /* of a stopped one. NULL is fine */
+    weft_queue_t *base); /* after all its work; its fences can still be asked for. NULL is fine */
+void weft_late_queue_destroy(weft_queue_t *base); /* of a stopped one. NULL is fine */
 
 #endif /* WEFT_TESTS_DEVICE_LATE_LATE_H_ */
