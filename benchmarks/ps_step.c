@@ -32,7 +32,6 @@
 
 enum { TASKS = 3, WORKERS = 2, LAYERS = 6, SIDE = 2048, ROWS = 4, ROUNDS = 9, START_TIMEOUT_MS = 10000 };
 
-
 /* ---- the graph ---- */
 
 static weft_graph_t *make_graph(weft_status_t **status) {

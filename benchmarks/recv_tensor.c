@@ -22,7 +22,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "worker/remote_worker.h"
+#include "services/remote_worker.h"
 
 enum { ROUNDS = 7 };
 

@@ -15,8 +15,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "master/remote_master.h"
 #include "protos/wire.h"
+#include "services/remote_master.h"
 
 enum { MAX_GRAPH_BYTES = 1 << 30, GRAPH_PRODUCER = 987 };
 

@@ -21,7 +21,6 @@
 
 enum { STARTS = 11, START_TIMEOUT_MS = 10000, MAX_SECTIONS = 4096 };
 
-
 typedef struct process {
   pid_t pid;
   char address[128]; /* "grpc://..." */

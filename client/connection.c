@@ -10,10 +10,10 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "client/config.h"
-#include "master/presence.h"
-#include "master/remote_master.h"
 #include "rpc/channel.h"
 #include "server/server.h"
+#include "services/presence.h"
+#include "services/remote_master.h"
 
 struct weft_connection {
   bool is_local;

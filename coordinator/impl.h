@@ -26,9 +26,9 @@
 #include "base/cancellation.h"
 #include "base/mutex.h"
 #include "base/str.h"
-#include "master/presence.h"
-#include "master/remote_master.h"
 #include "rpc/channel.h"
+#include "services/presence.h"
+#include "services/remote_master.h"
 #include "tensor/tensor.h"
 #include "weft/coordinator.h"
 

@@ -1,8 +1,8 @@
 /* coordinator/probe.c - asks tasks for their incarnations, by GetStatus of their workers. */
 #include "base/alloc.h"
 #include "coordinator/impl.h"
-#include "worker/device_codec.h"
-#include "worker/worker_codec.h"
+#include "services/device_codec.h"
+#include "services/worker_codec.h"
 
 /* Probes that were sent together. On the caller's stack: it waits for all, and each has a deadline. */
 typedef struct inquiry {

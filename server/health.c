@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "membership/remote/remote_coordination.h"
 #include "server/worker_cache.h"
+#include "services/remote_coordination.h"
 
 struct weft_health {
   weft_task_t *own; /* borrowed */

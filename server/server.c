@@ -13,11 +13,11 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "device/device_name.h"
-#include "master/remote_master.h"
 #include "server/health.h"
 #include "server/task.h"
 #include "server/worker_cache.h"
-#include "worker/remote_worker.h"
+#include "services/remote_master.h"
+#include "services/remote_worker.h"
 
 enum { STOP_GRACE_MS = 300, CALLS_GRACE_MS = 200 };
 

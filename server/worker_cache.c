@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "worker/remote_worker.h"
+#include "services/remote_worker.h"
 
 typedef struct cache {
   weft_worker_cache_t base;

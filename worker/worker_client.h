@@ -1,7 +1,7 @@
 /* worker/worker_client.h - a worker as its master and its peers see it.
  *
  * Two backends: the worker of this process (worker/local_worker_client.c), and one behind gRPC
- * (worker/remote_worker_client.c). Callers cannot tell them apart. All calls are asynchronous and end exactly
+ * (services/remote_worker_client.c). Callers cannot tell them apart. All calls are asynchronous and end exactly
  * once, on any thread.
  */
 #ifndef WEFT_WORKER_WORKER_CLIENT_H_

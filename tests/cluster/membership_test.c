@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "membership/remote/remote_coordination.h"
+#include "services/remote_coordination.h"
 #include "tests/cluster/server_process.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"

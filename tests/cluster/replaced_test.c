@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "membership/remote/remote_coordination.h"
 #include "server/server.h"
+#include "services/remote_coordination.h"
 #include "tests/cluster/server_process.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"

@@ -18,7 +18,6 @@
 
 enum { MAX_ARGUMENTS = 30, START_TIMEOUT_MS = 60000, END_TIMEOUT_MS = 30000 };
 
-
 /* The environment and one more. The array is the caller's to free. */
 static char **extended(const char *more) {
   size_t n = 0;

@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-#include "master/remote_master.h"
+#include "services/remote_master.h"
 #include "tests/ports.h"
 
 typedef struct weft_test_process {

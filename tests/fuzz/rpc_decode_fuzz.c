@@ -2,10 +2,10 @@
  * RunGraph.
  */
 #include "base/alloc.h"
-#include "master/master_codec.h"
 #include "rpc/message_reader.h"
+#include "services/master_codec.h"
+#include "services/worker_codec.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/worker_codec.h"
 
 const weft_fuzz_seed_t weft_fuzz_seeds[] = {
     /* RunStepRequest, RunGraphRequest, RecvTensorResponse, MakeCallableRequest as protobuf's own library

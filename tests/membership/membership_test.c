@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "membership/node_ids.h"
-#include "membership/remote/remote_coordination.h"
 #include "membership/task_membership.h"
+#include "services/remote_coordination.h"
 #include "tests/membership/membership_testing.h"
 #include "tests/pace.h"
 #include "tests/rpc/tsan.h"

@@ -9,7 +9,6 @@
 
 #include "tools/strategy/graph_map.h"
 
-
 static weft_status_t *failure(const char *what) {
   return WEFT_ERROR(INTERNAL, "making an SVG failed: %s", what);
 }

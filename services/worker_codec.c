@@ -1,5 +1,5 @@
-/* worker/worker_codec.c - the tables of WorkerService's messages: number, kind, name, member. */
-#include "worker/worker_codec.h"
+/* services/worker_codec.c - the tables of WorkerService's messages: number, kind, name, member. */
+#include "services/worker_codec.h"
 
 const weft_message_type_t weft_empty_type = {"message without fields", NULL, 0};
 

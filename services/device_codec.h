@@ -1,6 +1,7 @@
-/* worker/device_codec.h - DeviceAttributes, both ways: in GetStatus of workers and ListDevices of masters. */
-#ifndef WEFT_WORKER_DEVICE_CODEC_H_
-#define WEFT_WORKER_DEVICE_CODEC_H_
+/* services/device_codec.h - DeviceAttributes, both ways: in GetStatus of workers and ListDevices of masters.
+ */
+#ifndef WEFT_SERVICES_DEVICE_CODEC_H_
+#define WEFT_SERVICES_DEVICE_CODEC_H_
 
 #include "rpc/fields.h"
 #include "worker/worker_client.h"
@@ -12,4 +13,4 @@ WEFT_MUST_CHECK weft_status_t *weft_devices_to_texts(const weft_device_list_t *d
  */
 WEFT_MUST_CHECK weft_status_t *weft_devices_from_texts(const weft_texts_t *texts, weft_device_list_t *out);
 
-#endif /* WEFT_WORKER_DEVICE_CODEC_H_ */
+#endif /* WEFT_SERVICES_DEVICE_CODEC_H_ */

@@ -1,6 +1,6 @@
-/* master/remote_master.h - a master behind gRPC: the client side, and the service that answers it. */
-#ifndef WEFT_MASTER_REMOTE_MASTER_H_
-#define WEFT_MASTER_REMOTE_MASTER_H_
+/* services/remote_master.h - a master behind gRPC: the client side, and the service that answers it. */
+#ifndef WEFT_SERVICES_REMOTE_MASTER_H_
+#define WEFT_SERVICES_REMOTE_MASTER_H_
 
 #include "master/master_client.h"
 #include "rpc/channel.h"
@@ -31,4 +31,4 @@ WEFT_MUST_CHECK weft_status_t *weft_master_service_create(weft_master_client_t *
                                                           weft_master_service_t **out);
 void weft_master_service_destroy(weft_master_service_t *s); /* after the server; NULL is fine */
 
-#endif /* WEFT_MASTER_REMOTE_MASTER_H_ */
+#endif /* WEFT_SERVICES_REMOTE_MASTER_H_ */

@@ -1,7 +1,7 @@
-/* membership/remote/remote_coordination.h - the coordination service over gRPC: the client, and the adapter
+/* services/remote_coordination.h - the coordination service over gRPC: the client, and the adapter
  * that answers it. */
-#ifndef WEFT_MEMBERSHIP_REMOTE_REMOTE_COORDINATION_H_
-#define WEFT_MEMBERSHIP_REMOTE_REMOTE_COORDINATION_H_
+#ifndef WEFT_SERVICES_REMOTE_COORDINATION_H_
+#define WEFT_SERVICES_REMOTE_COORDINATION_H_
 
 #include "membership/coordination_client.h"
 #include "rpc/channel.h"
@@ -18,4 +18,4 @@ WEFT_MUST_CHECK weft_status_t *weft_remote_coordination_client_create(weft_rpc_c
 WEFT_MUST_CHECK weft_status_t *weft_membership_service_register(weft_coordination_t *service,
                                                                 weft_rpc_server_t *server);
 
-#endif /* WEFT_MEMBERSHIP_REMOTE_REMOTE_COORDINATION_H_ */
+#endif /* WEFT_SERVICES_REMOTE_COORDINATION_H_ */

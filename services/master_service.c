@@ -1,5 +1,5 @@
-/* master/master_service.c - tensorflow.MasterService, and the one method of weft.MasterService: requests from
- * the wire to a master client, and back.
+/* services/master_service.c - tensorflow.MasterService, and the one method of weft.MasterService: requests
+ * from the wire to a master client, and back.
  *
  * All checks of bytes happen in weft_serve, by the tables of master_codec.c.
  *
@@ -11,11 +11,11 @@
  * request id the repetition is ABORTED.
  */
 #include "base/alloc.h"
-#include "master/master_codec.h"
-#include "master/remote_master.h"
 #include "rpc/recent_ids.h"
 #include "rpc/service.h"
-#include "worker/device_codec.h"
+#include "services/device_codec.h"
+#include "services/master_codec.h"
+#include "services/remote_master.h"
 
 enum { REQUEST_WINDOW = 10000 }; /* ids remembered, as TensorFlow's masters do */
 

@@ -1,9 +1,9 @@
-/* worker/worker_codec.h - the messages of tensorflow.WorkerService as plain structs.
+/* services/worker_codec.h - the messages of tensorflow.WorkerService as plain structs.
  *
  * Source: TensorFlow's worker.proto and device_attributes.proto; only the fields that we read or write.
  */
-#ifndef WEFT_WORKER_WORKER_CODEC_H_
-#define WEFT_WORKER_WORKER_CODEC_H_
+#ifndef WEFT_SERVICES_WORKER_CODEC_H_
+#define WEFT_SERVICES_WORKER_CODEC_H_
 
 #include "rpc/fields.h"
 #include "worker/worker_client.h"
@@ -163,4 +163,4 @@ void weft_local_transport_to_any(const weft_local_transport_msg_t *m, weft_strbu
 /* False if `any` is something else, or nothing. */
 bool weft_local_transport_from_any(weft_str_t any, weft_arena_t *arena, weft_local_transport_msg_t *out);
 
-#endif /* WEFT_WORKER_WORKER_CODEC_H_ */
+#endif /* WEFT_SERVICES_WORKER_CODEC_H_ */

@@ -1,4 +1,4 @@
-/* worker/local_transfer.c - receives that end on two threads.
+/* services/local_transfer.c - receives that end on two threads.
  *
  * A receive is in `expected` from its announcement to its end. The thread that takes it out of the map, under
  * mu, ends it: forget, await, the link's thread, or the canceller. The tensor being filled is also held by
@@ -6,15 +6,15 @@
  *
  * Locking: `mu` is a leaf. Callbacks and the canceller are called outside it.
  */
-#include "worker/local_transfer.h"
+#include "services/local_transfer.h"
 
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "base/mutex.h"
 #include "rpc/local_link.h"
+#include "services/worker_codec.h"
 #include "tensor/tensor_proto.h"
-#include "worker/worker_codec.h"
 
 typedef struct expected {
   weft_local_transfers_t *owner;

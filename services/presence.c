@@ -1,9 +1,9 @@
-/* master/presence.c - a thread with a call that is opened again and again.
+/* services/presence.c - a thread with a call that is opened again and again.
  *
  * Locking: `mu` is a leaf.
  */
 #define _GNU_SOURCE /* program_invocation_short_name, pthread_setname_np */
-#include "master/presence.h"
+#include "services/presence.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* membership/remote/membership_codec.h - the messages of weft.MembershipService. */
-#ifndef WEFT_MEMBERSHIP_REMOTE_MEMBERSHIP_CODEC_H_
-#define WEFT_MEMBERSHIP_REMOTE_MEMBERSHIP_CODEC_H_
+/* services/membership_codec.h - the messages of weft.MembershipService. */
+#ifndef WEFT_SERVICES_MEMBERSHIP_CODEC_H_
+#define WEFT_SERVICES_MEMBERSHIP_CODEC_H_
 
 #include "membership/store.h"
 #include "rpc/fields.h"
@@ -50,4 +50,4 @@ typedef struct weft_value_msg {
 } weft_value_msg_t;
 extern const weft_message_type_t weft_value_type;
 
-#endif /* WEFT_MEMBERSHIP_REMOTE_MEMBERSHIP_CODEC_H_ */
+#endif /* WEFT_SERVICES_MEMBERSHIP_CODEC_H_ */

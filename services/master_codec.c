@@ -1,5 +1,5 @@
-/* master/master_codec.c - the tables of MasterService's messages: number, kind, name, member. */
-#include "master/master_codec.h"
+/* services/master_codec.c - the tables of MasterService's messages: number, kind, name, member. */
+#include "services/master_codec.h"
 
 const weft_message_type_t weft_nothing_type = {"message without fields", NULL, 0};
 

@@ -1,12 +1,12 @@
-/* worker/local_transfer.h - receives the large tensors of one peer past gRPC, if the peer is on this host.
+/* services/local_transfer.h - receives the large tensors of one peer past gRPC, if the peer is on this host.
  *
  * A RecvTensor still is an RPC: its answer says that the tensor comes over the
  * local link (rpc/local_link.h), under the request's id. Link and answer come on
  * two threads, in any order; a receive is done when both are there. Where there
  * is no link, the answer holds the tensor, as always.
  */
-#ifndef WEFT_WORKER_LOCAL_TRANSFER_H_
-#define WEFT_WORKER_LOCAL_TRANSFER_H_
+#ifndef WEFT_SERVICES_LOCAL_TRANSFER_H_
+#define WEFT_SERVICES_LOCAL_TRANSFER_H_
 
 #include "worker/worker_client.h"
 
@@ -33,4 +33,4 @@ void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canc
 /* The peer listens at `name`: connects, if there is no link yet. */
 void weft_local_transfers_offer(weft_local_transfers_t *t, weft_str_t name);
 
-#endif /* WEFT_WORKER_LOCAL_TRANSFER_H_ */
+#endif /* WEFT_SERVICES_LOCAL_TRANSFER_H_ */

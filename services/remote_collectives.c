@@ -1,10 +1,10 @@
-/* worker/remote_collectives.c - RecvBuf, CompleteGroup and CompleteInstance over gRPC: the asking and the
+/* services/remote_collectives.c - RecvBuf, CompleteGroup and CompleteInstance over gRPC: the asking and the
  * answering end. */
-#include "worker/remote_collectives.h"
+#include "services/remote_collectives.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "worker/collective_codec.h"
+#include "services/collective_codec.h"
 
 #define METHOD(name) "/tensorflow.WorkerService/" name
 

@@ -1,11 +1,11 @@
-/* master/presence.h - shows a master that a client is there: its side of master/clients.h.
+/* services/presence.h - shows a master that a client is there: its side of master/clients.h.
  *
  * A thread opens HoldClient at the master and opens it again whenever it breaks, until the master does not
  * know the call, as TensorFlow's, or the presence is stopped. Sessions that are created with its id end when
  * this process does.
  */
-#ifndef WEFT_MASTER_PRESENCE_H_
-#define WEFT_MASTER_PRESENCE_H_
+#ifndef WEFT_SERVICES_PRESENCE_H_
+#define WEFT_SERVICES_PRESENCE_H_
 
 #include "master/master_client.h"
 
@@ -18,4 +18,4 @@ weft_str_t weft_presence_id(const weft_presence_t *p); /* for weft_create_sessio
 /* After its sessions were closed. NULL is fine. */
 void weft_presence_stop(weft_presence_t *p);
 
-#endif /* WEFT_MASTER_PRESENCE_H_ */
+#endif /* WEFT_SERVICES_PRESENCE_H_ */

@@ -1,5 +1,5 @@
-/* worker/device_codec.c - DeviceAttributes, both ways. */
-#include "worker/device_codec.h"
+/* services/device_codec.c - DeviceAttributes, both ways. */
+#include "services/device_codec.h"
 
 static const weft_field_t device_attributes[] = {
     {1, WEFT_FIELD_TEXT, "name", offsetof(weft_device_attributes_t, name)},

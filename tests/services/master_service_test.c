@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/mutex.h"
-#include "master/master_codec.h"
-#include "master/remote_master.h"
+#include "services/master_codec.h"
+#include "services/remote_master.h"
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 

@@ -1,8 +1,8 @@
-/* membership/remote/remote_coordination_client.c - the coordination service of another task, over a channel.
+/* services/remote_coordination_client.c - the coordination service of another task, over a channel.
  */
 #include "base/alloc.h"
-#include "membership/remote/membership_codec.h"
-#include "membership/remote/remote_coordination.h"
+#include "services/membership_codec.h"
+#include "services/remote_coordination.h"
 
 /* An answer may come this much later than asked for, before the service counts as hanging. */
 enum { SLACK_MS = 5000, COME_UP_MS = 30000 };

@@ -1,15 +1,15 @@
-/* worker/collective_codec.h - groups, instances and buffers of collectives, to and from WorkerService's
+/* services/collective_codec.h - groups, instances and buffers of collectives, to and from WorkerService's
  * messages.
  *
  * Where TensorFlow's messages have no place for what Weft's tasks tell each other
  * (ranks, hosts, times), it goes into fields that TensorFlow skips; without them, a
  * message means what it means there.
  */
-#ifndef WEFT_WORKER_COLLECTIVE_CODEC_H_
-#define WEFT_WORKER_COLLECTIVE_CODEC_H_
+#ifndef WEFT_SERVICES_COLLECTIVE_CODEC_H_
+#define WEFT_SERVICES_COLLECTIVE_CODEC_H_
 
 #include "rpc/message_reader.h"
-#include "worker/worker_codec.h"
+#include "services/worker_codec.h"
 
 /* Texts of the results are views of the arguments, or live in `arena`. Errors: RESOURCE_EXHAUSTED; reading
  * also INVALID_ARGUMENT naming the field. */
@@ -42,4 +42,4 @@ typedef struct weft_buf_reader {
 WEFT_MUST_CHECK weft_status_t *weft_buf_reader_init(weft_buf_reader_t *r, const weft_message_t *m,
                                                     weft_arena_t *arena);
 
-#endif /* WEFT_WORKER_COLLECTIVE_CODEC_H_ */
+#endif /* WEFT_SERVICES_COLLECTIVE_CODEC_H_ */

@@ -1,6 +1,6 @@
-/* worker/remote_worker.h - workers behind gRPC: the client side, and the service that answers it. */
-#ifndef WEFT_WORKER_REMOTE_WORKER_H_
-#define WEFT_WORKER_REMOTE_WORKER_H_
+/* services/remote_worker.h - workers behind gRPC: the client side, and the service that answers it. */
+#ifndef WEFT_SERVICES_REMOTE_WORKER_H_
+#define WEFT_SERVICES_REMOTE_WORKER_H_
 
 #include "rpc/channel.h"
 #include "rpc/server.h"
@@ -16,4 +16,4 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_service_create(weft_worker_client_t *
                                                           weft_worker_service_t **out);
 void weft_worker_service_destroy(weft_worker_service_t *s); /* after the server; NULL is fine */
 
-#endif /* WEFT_WORKER_REMOTE_WORKER_H_ */
+#endif /* WEFT_SERVICES_REMOTE_WORKER_H_ */

@@ -1,4 +1,4 @@
-/* worker/worker_service.c - tensorflow.WorkerService: requests from the wire to the local worker's client,
+/* services/worker_service.c - tensorflow.WorkerService: requests from the wire to the local worker's client,
  * and back.
  *
  * Every method is a handler and, where the worker answers later, a callback. All
@@ -15,12 +15,12 @@
 #include "rpc/local_link.h"
 #include "rpc/recent_ids.h"
 #include "rpc/service.h"
+#include "services/device_codec.h"
+#include "services/local_transfer.h"
+#include "services/remote_collectives.h"
+#include "services/remote_worker.h"
+#include "services/worker_codec.h"
 #include "tensor/tensor_proto.h"
-#include "worker/device_codec.h"
-#include "worker/local_transfer.h"
-#include "worker/remote_collectives.h"
-#include "worker/remote_worker.h"
-#include "worker/worker_codec.h"
 
 enum { REQUEST_WINDOW = 100000 }; /* ids remembered, as TensorFlow's workers do */
 

@@ -1,4 +1,4 @@
-/* master/remote_master_client.c - a master behind a channel.
+/* services/remote_master_client.c - a master behind a channel.
  *
  * A call is made on the caller's own thread, which waits for the answer and then
  * runs the callback: a session's client has nothing else to do, and so a step
@@ -16,10 +16,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "master/master_codec.h"
-#include "master/remote_master.h"
 #include "rpc/recent_ids.h"
-#include "worker/device_codec.h"
+#include "services/device_codec.h"
+#include "services/master_codec.h"
+#include "services/remote_master.h"
 
 #define METHOD(name) "/tensorflow.MasterService/" name
 

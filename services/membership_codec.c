@@ -1,6 +1,6 @@
-/* membership/remote/membership_codec.c - the tables of weft.MembershipService's messages: number, kind, name,
+/* services/membership_codec.c - the tables of weft.MembershipService's messages: number, kind, name,
  * member. */
-#include "membership/remote/membership_codec.h"
+#include "services/membership_codec.h"
 
 const char *const weft_store_paths[WEFT_STORE_NUM_OPS] = {
     [WEFT_STORE_SET] = WEFT_MEMBERSHIP_METHOD("Set"),

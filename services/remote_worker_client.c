@@ -1,4 +1,4 @@
-/* worker/remote_worker_client.c - a worker behind a channel.
+/* services/remote_worker_client.c - a worker behind a channel.
  *
  * Calls fail fast, as between TensorFlow's tasks: a peer that is away is
  * UNAVAILABLE at once, and the text names its task. Only GetStatus waits for the
@@ -11,11 +11,11 @@
 #include "base/random.h"
 #include "collectives/link_counters.h"
 #include "graph/graph_proto.h"
-#include "worker/device_codec.h"
-#include "worker/local_transfer.h"
-#include "worker/remote_collectives.h"
-#include "worker/remote_worker.h"
-#include "worker/worker_codec.h"
+#include "services/device_codec.h"
+#include "services/local_transfer.h"
+#include "services/remote_collectives.h"
+#include "services/remote_worker.h"
+#include "services/worker_codec.h"
 
 #define METHOD(name) "/tensorflow.WorkerService/" name
 

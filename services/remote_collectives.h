@@ -1,7 +1,7 @@
-/* worker/remote_collectives.h - what a worker behind a channel is asked for collectives; only for this
+/* services/remote_collectives.h - what a worker behind a channel is asked for collectives; only for this
  * folder. */
-#ifndef WEFT_WORKER_REMOTE_COLLECTIVES_H_
-#define WEFT_WORKER_REMOTE_COLLECTIVES_H_
+#ifndef WEFT_SERVICES_REMOTE_COLLECTIVES_H_
+#define WEFT_SERVICES_REMOTE_COLLECTIVES_H_
 
 #include "rpc/channel.h"
 #include "rpc/service.h"
@@ -22,4 +22,4 @@ void weft_serve_recv_buf(weft_worker_client_t *w, weft_served_t *s);
 void weft_serve_complete_group(weft_worker_client_t *w, weft_served_t *s);
 void weft_serve_complete_instance(weft_worker_client_t *w, weft_served_t *s);
 
-#endif /* WEFT_WORKER_REMOTE_COLLECTIVES_H_ */
+#endif /* WEFT_SERVICES_REMOTE_COLLECTIVES_H_ */

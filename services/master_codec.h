@@ -1,10 +1,10 @@
-/* master/master_codec.h - the messages of tensorflow.MasterService as plain structs.
+/* services/master_codec.h - the messages of tensorflow.MasterService as plain structs.
  *
  * Source: TensorFlow's master.proto, and CallableOptions and RunOptions of config.proto; only the fields that
  * we read or write.
  */
-#ifndef WEFT_MASTER_MASTER_CODEC_H_
-#define WEFT_MASTER_MASTER_CODEC_H_
+#ifndef WEFT_SERVICES_MASTER_CODEC_H_
+#define WEFT_SERVICES_MASTER_CODEC_H_
 
 #include "master/master_client.h"
 #include "rpc/fields.h"
@@ -140,4 +140,4 @@ WEFT_MUST_CHECK weft_status_t *weft_run_options_from_bytes(weft_str_t bytes, wef
                                                            weft_run_options_msg_t *out);
 void weft_run_options_to_bytes(const weft_run_options_msg_t *o, weft_strbuf_t *out);
 
-#endif /* WEFT_MASTER_MASTER_CODEC_H_ */
+#endif /* WEFT_SERVICES_MASTER_CODEC_H_ */

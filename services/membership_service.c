@@ -1,8 +1,8 @@
-/* membership/remote/membership_service.c - weft.MembershipService: requests from the wire to the coordination
+/* services/membership_service.c - weft.MembershipService: requests from the wire to the coordination
  * service, and back. */
-#include "membership/remote/membership_codec.h"
-#include "membership/remote/remote_coordination.h"
 #include "rpc/service.h"
+#include "services/membership_codec.h"
+#include "services/remote_coordination.h"
 
 static weft_coordination_t *service_of(const weft_served_t *s) { return s->service; }
 

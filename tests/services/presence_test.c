@@ -1,5 +1,5 @@
 /* A client's side of being there: calls at a master that answers as it is told. */
-#include "master/presence.h"
+#include "services/presence.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

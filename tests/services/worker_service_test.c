@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "rpc/channel.h"
+#include "services/remote_worker.h"
+#include "services/worker_codec.h"
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
-#include "worker/remote_worker.h"
-#include "worker/worker_codec.h"
 
 #define TASK "/job:worker/replica:0/task:3"
 

@@ -1,12 +1,12 @@
-/* worker/collective_codec.c - the requests of collectives, both ways. */
-#include "worker/collective_codec.h"
+/* services/collective_codec.c - the requests of collectives, both ways. */
+#include "services/collective_codec.h"
 
 #include <inttypes.h>
 
 #include "base/clock.h"
 #include "base/hash_map.h"
+#include "services/device_codec.h"
 #include "tensor/shape_proto.h"
-#include "worker/device_codec.h"
 
 #define HOST_PREFIX "weft-host: " /* in physical_device_desc, which is for people */
 #define EXTRA_URL "type.googleapis.com/tensorflow.RecvBufRespExtra"
