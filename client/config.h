@@ -21,6 +21,6 @@ WEFT_MUST_CHECK weft_status_t *weft_client_config_read(weft_str_t bytes, weft_cl
  * says it. */
 WEFT_MUST_CHECK weft_status_t *weft_client_config_check(const weft_client_config_t *c);
 /* Reads a serialized RunOptions. Errors: INVALID_ARGUMENT "Unparseable RunOptions proto". */
-WEFT_MUST_CHECK weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_run_options_msg_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_step_options_t *out);
 
 #endif /* WEFT_CLIENT_CONFIG_H_ */

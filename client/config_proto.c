@@ -100,7 +100,7 @@ weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *o
   return NULL;
 }
 
-static void read_run_experimental(weft_str_t bytes, weft_run_options_msg_t *out) {
+static void read_run_experimental(weft_str_t bytes, weft_step_options_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
@@ -109,8 +109,8 @@ static void read_run_experimental(weft_str_t bytes, weft_run_options_msg_t *out)
   }
 }
 
-weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_run_options_msg_t *out) {
-  *out = (weft_run_options_msg_t){0};
+weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_step_options_t *out) {
+  *out = (weft_step_options_t){0};
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {

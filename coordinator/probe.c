@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "coordinator/impl.h"
 #include "services/device_codec.h"
-#include "services/worker_codec.h"
+#include "services/messages.h"
 
 /* Probes that were sent together. On the caller's stack: it waits for all, and each has a deadline. */
 typedef struct inquiry {
@@ -18,9 +18,9 @@ typedef struct probe_call {
 static void read_answer(weft_message_t *response, weft_co_answer_t *out) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_device_list_t devices = {.arena = WEFT_ARENA_INIT};
-  weft_get_status_response_msg_t body = {.devices = {NULL, 0, 0}};
+  weft_get_status_response_msg_t body = {.device_attributes = {NULL, 0, 0}};
   weft_status_t *s = weft_fields_decode(&weft_get_status_response_type, response, &arena, &body);
-  if (s == NULL) s = weft_devices_from_texts(&body.devices, &devices);
+  if (s == NULL) s = weft_devices_from_texts(&body.device_attributes, &devices);
   if (s == NULL && devices.n > 0) *out = (weft_co_answer_t){true, devices.devices[0].incarnation};
   weft_status_free(s); /* a task that answers nonsense has not answered */
   weft_device_list_deinit(&devices);

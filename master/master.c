@@ -170,7 +170,7 @@ static void extend_session(weft_master_client_t *client, const weft_extend_sessi
 /* ---- steps ---- */
 
 static void run_plan(weft_master_session_t *s, weft_step_plan_t *p, weft_tensor_t *const *feeds,
-                     const weft_named_tensor_t *named, const weft_run_options_msg_t *options,
+                     const weft_named_tensor_t *named, const weft_step_options_t *options,
                      weft_canceller_t *c, weft_run_step_fn *fn, void *arg) {
   enum { ON_STACK = 16 };
   weft_named_tensor_t few[ON_STACK], *sends = few;
@@ -229,7 +229,7 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
   if (status != NULL) {
     fn(arg, status, NULL);
   } else {
-    weft_run_options_msg_t options = r->options;
+    weft_step_options_t options = r->options;
     if (options.timeout_ms <= 0) options.timeout_ms = s->config.operation_timeout_ms;
     run_plan(s, p, NULL, r->feeds, &options, c, fn, arg);
   }
@@ -339,7 +339,7 @@ static void run_callable(weft_master_client_t *client, const weft_run_callable_t
   if (status != NULL) {
     fn(arg, status, NULL);
   } else {
-    weft_run_options_msg_t options = {
+    weft_step_options_t options = {
         .trace_level = p->trace_level,
         .output_partition_graphs = p->output_partition_graphs,
         .collective_graph_key = p->collective_graph_key,

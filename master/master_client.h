@@ -8,12 +8,12 @@
 
 #include "worker/worker_client.h"
 
-typedef struct weft_run_options_msg { /* RunOptions, as far as it is honoured */
+typedef struct weft_step_options { /* RunOptions, as far as it is honoured */
   int trace_level;
   int64_t timeout_ms;
   bool output_partition_graphs;
   int64_t collective_graph_key; /* experimental; 0: none */
-} weft_run_options_msg_t;
+} weft_step_options_t;
 
 typedef struct weft_create_session {
   weft_str_t graph_def; /* serialized */
@@ -41,7 +41,7 @@ typedef struct weft_run_step {
   int num_fetches;
   const weft_str_t *targets;
   int num_targets;
-  weft_run_options_msg_t options;
+  weft_step_options_t options;
   int64_t request_id; /* 0: not checked for repetition */
 } weft_run_step_t;
 
@@ -62,7 +62,7 @@ typedef struct weft_make_callable {
   weft_str_t session;
   const weft_str_t *feeds, *fetches, *targets;
   int num_feeds, num_fetches, num_targets;
-  weft_run_options_msg_t options;
+  weft_step_options_t options;
   int num_connections; /* tensor_connection: from, to */
   const weft_str_t *connections_from, *connections_to;
   bool has_device_options; /* feed_devices or fetch_devices given: UNIMPLEMENTED for remote sessions */

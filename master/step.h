@@ -13,7 +13,7 @@ typedef struct weft_step_request {
   int num_recvs;
   bool is_partial, is_last_partial;
   bool keep; /* do not clean up yet: more pieces of a partial run follow */
-  weft_run_options_msg_t options;
+  weft_step_options_t options;
   weft_canceller_t *canceller; /* the call's; retained; may be NULL */
   weft_canceller_t *parent;    /* what else ends the step; NULL: the session's */
 } weft_step_request_t;

@@ -7,6 +7,8 @@
 #include "rpc/tensor_message.h"
 #include "tensor/tensor_proto.h"
 
+const weft_message_type_t weft_empty_type = {"message without fields", NULL, 0};
+
 /* A tensor may ask for more bytes than it brings (its last element repeats), within tensor_proto's limit. Of
  * one message, all of them together may not: a few hundred bytes must not cost a server its memory. Tensors
  * of more than SMALL bytes on the wire are counted when they are there, smaller ones before. */

@@ -55,6 +55,12 @@ typedef struct weft_message_type {
 #define WEFT_MESSAGE_TYPE(name, table) \
   { (name), (table), (int)(sizeof(table) / sizeof((table)[0])) }
 
+/* Requests and responses without fields. */
+typedef struct weft_empty_msg {
+  char unused;
+} weft_empty_msg_t;
+extern const weft_message_type_t weft_empty_type;
+
 /* Fills the zeroed struct at `out`. On failure, too, weft_fields_release(type, out) gives back its tensors.
  * Errors: INVALID_ARGUMENT naming message and field; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_fields_decode(const weft_message_type_t *type, const weft_message_t *m,

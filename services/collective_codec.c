@@ -41,23 +41,23 @@ static weft_status_t *add_device(const weft_device_attributes_t *d, weft_arena_t
 }
 
 weft_status_t *weft_group_request_to_msg(const weft_group_request_t *r, weft_arena_t *arena,
-                                         weft_complete_group_msg_t *out) {
+                                         weft_complete_group_request_msg_t *out) {
   weft_device_attributes_t d = {.name = r->device, .type = r->device_type, .incarnation = r->incarnation};
   weft_texts_t texts = {NULL, 0, 0};
   WEFT_RETURN_IF_ERROR(describe(r->host, arena, &d.description));
   WEFT_RETURN_IF_ERROR(add_device(&d, arena, &texts));
-  *out = (weft_complete_group_msg_t){.group_key = r->group_key,
-                                     .group_size = r->group_size,
-                                     .device_type = r->device_type,
-                                     .device = texts.items[0],
-                                     .rank_plus_1 = (int64_t)r->rank + 1,
-                                     .timeout_ms = r->timeout_ms};
+  *out = (weft_complete_group_request_msg_t){.group_key = r->group_key,
+                                             .group_size = r->group_size,
+                                             .device_type = r->device_type,
+                                             .device_attributes = texts.items[0],
+                                             .rank_plus_1 = (int64_t)r->rank + 1,
+                                             .timeout_ms = r->timeout_ms};
   return NULL;
 }
 
 static bool is_int(int64_t value) { return value >= INT32_MIN && value <= INT32_MAX; }
 
-weft_status_t *weft_group_request_from_msg(const weft_complete_group_msg_t *m, weft_arena_t *arena,
+weft_status_t *weft_group_request_from_msg(const weft_complete_group_request_msg_t *m, weft_arena_t *arena,
                                            weft_group_request_t *out) {
   weft_texts_t texts = {.items = NULL};
   weft_device_list_t list = {.arena = WEFT_ARENA_INIT};
@@ -66,8 +66,9 @@ weft_status_t *weft_group_request_from_msg(const weft_complete_group_msg_t *m, w
                       "CompleteGroupRequest: group_size %" PRId64 " with rank %" PRId64 " cannot be",
                       m->group_size, m->rank_plus_1 - 1);
   }
-  weft_status_t *s = weft_texts_add(&texts, arena, m->device) ? weft_devices_from_texts(&texts, &list)
-                                                              : no_memory("CompleteGroup");
+  weft_status_t *s = weft_texts_add(&texts, arena, m->device_attributes)
+                         ? weft_devices_from_texts(&texts, &list)
+                         : no_memory("CompleteGroup");
   if (s == NULL && list.devices[0].name.length == 0) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "CompleteGroupRequest: device_attributes has no name");
   }
@@ -118,7 +119,7 @@ weft_status_t *weft_group_to_msg(const weft_group_t *g, weft_arena_t *arena,
     weft_device_attributes_t d = {
         .name = m->device, .type = weft_transport_type_of(m->device), .incarnation = m->incarnation};
     s = describe(m->host, arena, &d.description);
-    if (s == NULL) s = add_device(&d, arena, &out->devices);
+    if (s == NULL) s = add_device(&d, arena, &out->device_attributes);
     if (s == NULL) s = weft_map_put(&tasks, m->task, out, NULL);
     if (i == 0) out->device_type = d.type;
   }
@@ -131,12 +132,12 @@ weft_status_t *weft_group_from_msg(const weft_complete_group_response_msg_t *m, 
   weft_device_list_t list = {.arena = WEFT_ARENA_INIT};
   weft_group_t *g = NULL;
   weft_status_t *s = NULL;
-  if (m->devices.n < 1 || m->devices.n != m->group_size) {
+  if (m->device_attributes.n < 1 || m->device_attributes.n != m->group_size) {
     return WEFT_ERROR(INVALID_ARGUMENT, "CompleteGroupResponse: %d devices in a group of %" PRId64,
-                      m->devices.n, m->group_size);
+                      m->device_attributes.n, m->group_size);
   }
-  s = weft_devices_from_texts(&m->devices, &list);
-  if (s == NULL) g = weft_group_new(m->group_key, m->devices.n);
+  s = weft_devices_from_texts(&m->device_attributes, &list);
+  if (s == NULL) g = weft_group_new(m->group_key, m->device_attributes.n);
   if (s == NULL && g == NULL) s = no_memory("group");
   for (int i = 0; s == NULL && i < list.n; i++) {
     weft_str_t device = weft_arena_str(&g->arena, list.devices[i].name);
@@ -168,33 +169,34 @@ static const weft_collective_kind_t kinds[] = {WEFT_ALL_REDUCE, WEFT_BROADCAST, 
 enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] };
 
 weft_status_t *weft_instance_to_msg(const weft_instance_request_t *r, weft_arena_t *arena,
-                                    weft_complete_instance_msg_t *out) {
+                                    weft_complete_instance_request_msg_t *out) {
   int type = 0;
   while (type < NUM_KINDS && kinds[type] != r->kind) type++;
-  *out = (weft_complete_instance_msg_t){.name = r->name,
-                                        .device_type = weft_transport_type_of(r->device),
-                                        .device = r->device,
-                                        .type = type,
-                                        .data_type = r->dtype,
-                                        .group_key = r->group_key,
-                                        .group_size = r->group_size,
-                                        .instance_key = r->instance_key,
-                                        .step_id = r->step_id,
-                                        .is_source = r->is_source,
-                                        .rank_plus_1 = (int64_t)r->rank + 1,
-                                        .kind_plus_1 = (int64_t)r->kind + 1,
-                                        .reduction = (int64_t)r->reduction,
-                                        .algorithm = (int64_t)r->algorithm,
-                                        .root_plus_1 = (int64_t)r->root + 1,
-                                        .timeout_ms = r->timeout_ms,
-                                        .is_mean = r->is_mean,
-                                        .details = r->details};
+  *out = (weft_complete_instance_request_msg_t){.name = r->name,
+                                                .device_type = weft_transport_type_of(r->device),
+                                                .device = r->device,
+                                                .type = type,
+                                                .data_type = r->dtype,
+                                                .group_key = r->group_key,
+                                                .group_size = r->group_size,
+                                                .instance_key = r->instance_key,
+                                                .step_id = r->step_id,
+                                                .is_source = r->is_source,
+                                                .rank_plus_1 = (int64_t)r->rank + 1,
+                                                .kind_plus_1 = (int64_t)r->kind + 1,
+                                                .reduction = (int64_t)r->reduction,
+                                                .algorithm = (int64_t)r->algorithm,
+                                                .root_plus_1 = (int64_t)r->root + 1,
+                                                .timeout_ms = r->timeout_ms,
+                                                .is_mean = r->is_mean,
+                                                .details = r->details};
   weft_strbuf_t shape = WEFT_STRBUF_INIT;
   weft_shape_to_proto(&r->shape, &shape);
   return in_arena(arena, &shape, &out->shape, "CompleteInstance");
 }
 
-weft_status_t *weft_instance_from_msg(const weft_complete_instance_msg_t *m, weft_instance_request_t *out) {
+weft_status_t *weft_instance_from_msg(const weft_complete_instance_request_msg_t *m,
+                                      weft_instance_request_t *out) {
   bool ok = is_int(m->group_size) && m->group_size >= 1 && is_int(m->rank_plus_1) && is_int(m->root_plus_1) &&
             is_int(m->data_type) && m->kind_plus_1 >= 0 && m->kind_plus_1 <= WEFT_BARRIER + 1 &&
             m->reduction >= 0 && m->reduction <= WEFT_REDUCE_MAX && m->algorithm >= 0 &&

@@ -9,13 +9,14 @@
 #define WEFT_SERVICES_COLLECTIVE_CODEC_H_
 
 #include "rpc/message_reader.h"
-#include "services/worker_codec.h"
+#include "services/messages.h"
+#include "worker/worker_client.h"
 
 /* Texts of the results are views of the arguments, or live in `arena`. Errors: RESOURCE_EXHAUSTED; reading
  * also INVALID_ARGUMENT naming the field. */
 WEFT_MUST_CHECK weft_status_t *weft_group_request_to_msg(const weft_group_request_t *r, weft_arena_t *arena,
-                                                         weft_complete_group_msg_t *out);
-WEFT_MUST_CHECK weft_status_t *weft_group_request_from_msg(const weft_complete_group_msg_t *m,
+                                                         weft_complete_group_request_msg_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_group_request_from_msg(const weft_complete_group_request_msg_t *m,
                                                            weft_arena_t *arena, weft_group_request_t *out);
 WEFT_MUST_CHECK weft_status_t *weft_group_to_msg(const weft_group_t *g, weft_arena_t *arena,
                                                  weft_complete_group_response_msg_t *out);
@@ -23,8 +24,8 @@ WEFT_MUST_CHECK weft_status_t *weft_group_to_msg(const weft_group_t *g, weft_are
 WEFT_MUST_CHECK weft_status_t *weft_group_from_msg(const weft_complete_group_response_msg_t *m,
                                                    weft_group_t **out);
 WEFT_MUST_CHECK weft_status_t *weft_instance_to_msg(const weft_instance_request_t *r, weft_arena_t *arena,
-                                                    weft_complete_instance_msg_t *out);
-WEFT_MUST_CHECK weft_status_t *weft_instance_from_msg(const weft_complete_instance_msg_t *m,
+                                                    weft_complete_instance_request_msg_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_instance_from_msg(const weft_complete_instance_request_msg_t *m,
                                                       weft_instance_request_t *out);
 
 /* A RecvBufResponse that shares the bytes where they lie. Takes over buf->release in every case. */

@@ -13,7 +13,8 @@
 #include "base/alloc.h"
 #include "base/mutex.h"
 #include "rpc/local_link.h"
-#include "services/worker_codec.h"
+#include "services/local_transport.h"
+#include "services/messages.h"
 #include "tensor/tensor_proto.h"
 
 typedef struct expected {

@@ -14,8 +14,9 @@
 #include "rpc/recent_ids.h"
 #include "rpc/service.h"
 #include "services/device_codec.h"
-#include "services/master_codec.h"
+#include "services/messages.h"
 #include "services/remote_master.h"
+#include "services/run_options.h"
 
 enum { REQUEST_WINDOW = 10000 }; /* ids remembered, as TensorFlow's masters do */
 
@@ -53,11 +54,12 @@ static void on_created(void *arg, weft_status_t *status, weft_str_t session, int
 }
 
 static void create_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_create_session_type, sizeof(weft_create_session_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_create_session_request_type, sizeof(weft_create_session_request_msg_t));
   if (s == NULL) return;
-  const weft_create_session_msg_t *m = s->request;
+  const weft_create_session_request_msg_t *m = s->request;
   weft_create_session_t r = {
-      .graph_def = m->graph_def, .config = m->config, .target = m->target, .client = m->client};
+      .graph_def = m->graph_def, .config = m->config, .target = m->target, .client = m->weft_client};
   master_of(s)->ops->create_session(master_of(s), &r, weft_served_canceller(s), on_created, s);
 }
 
@@ -72,35 +74,40 @@ static void on_extended(void *arg, weft_status_t *status, int64_t version) {
 }
 
 static void extend_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_extend_session_type, sizeof(weft_extend_session_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_extend_session_request_type, sizeof(weft_extend_session_request_msg_t));
   if (s == NULL) return;
-  const weft_extend_session_msg_t *m = s->request;
-  weft_extend_session_t r = {.session = m->session, .graph_def = m->graph_def, .current_version = m->version};
+  const weft_extend_session_request_msg_t *m = s->request;
+  weft_extend_session_t r = {
+      .session = m->session_handle, .graph_def = m->graph_def, .current_version = m->current_graph_version};
   master_of(s)->ops->extend_session(master_of(s), &r, weft_served_canceller(s), on_extended, s);
 }
 
 static void close_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_close_session_type, sizeof(weft_session_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_close_session_request_type, sizeof(weft_close_session_request_msg_t));
   if (s == NULL) return;
-  master_of(s)->ops->close_session(master_of(s), ((const weft_session_msg_t *)s->request)->session, on_done,
-                                   s);
+  master_of(s)->ops->close_session(
+      master_of(s), ((const weft_close_session_request_msg_t *)s->request)->session_handle, on_done, s);
 }
 
 static void hold_client(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_hold_client_type, sizeof(weft_hold_client_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_hold_client_request_type, sizeof(weft_hold_client_request_msg_t));
   if (s == NULL) return;
-  weft_hold_client_t r = {.client = ((const weft_hold_client_msg_t *)s->request)->client,
+  weft_hold_client_t r = {.client = ((const weft_hold_client_request_msg_t *)s->request)->client,
                           .peer = weft_str(weft_rpc_call_peer(call))};
   master_of(s)->ops->hold_client(master_of(s), &r, weft_served_canceller(s), on_done, s);
 }
 
 static void on_devices(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
   weft_served_t *s = arg;
-  weft_list_devices_response_msg_t response = {.local = {NULL, 0, 0}};
-  if (status == NULL) status = weft_devices_to_texts(devices, &s->arena, &response.local);
+  weft_list_devices_response_msg_t response = {.local_device = {NULL, 0, 0}};
+  if (status == NULL) status = weft_devices_to_texts(devices, &s->arena, &response.local_device);
   if (status == NULL) { /* TensorFlow's sessions list all devices as local ones, too */
-    response.local.n -= devices->num_remote;
-    response.remote = (weft_texts_t){response.local.items + response.local.n, devices->num_remote, 0};
+    response.local_device.n -= devices->num_remote;
+    response.remote_device =
+        (weft_texts_t){response.local_device.items + response.local_device.n, devices->num_remote, 0};
   }
   if (status != NULL) {
     weft_served_fail(s, status);
@@ -110,37 +117,39 @@ static void on_devices(void *arg, weft_status_t *status, const weft_device_list_
 }
 
 static void list_devices(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_list_devices_type, sizeof(weft_session_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_list_devices_request_type, sizeof(weft_list_devices_request_msg_t));
   if (s == NULL) return;
-  master_of(s)->ops->list_devices(master_of(s), ((const weft_session_msg_t *)s->request)->session,
+  master_of(s)->ops->list_devices(master_of(s),
+                                  ((const weft_list_devices_request_msg_t *)s->request)->session_handle,
                                   weft_served_canceller(s), on_devices, s);
 }
 
 static void reset(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_reset_type, sizeof(weft_reset_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_reset_request_type, sizeof(weft_reset_request_msg_t));
   if (s == NULL) return;
-  const weft_reset_msg_t *m = s->request;
-  master_of(s)->ops->reset(master_of(s), m->containers.items, m->containers.n, m->filters.items, m->filters.n,
-                           on_done, s);
+  const weft_reset_request_msg_t *m = s->request;
+  master_of(s)->ops->reset(master_of(s), m->container.items, m->container.n, m->device_filters.items,
+                           m->device_filters.n, on_done, s);
 }
 
 /* ---- steps ---- */
 
 static void fail_step(weft_served_t *s, weft_status_t *status) {
-  const weft_run_step_msg_t *m = s->request;
-  if (!m->errors_in_body) {
+  const weft_run_step_request_msg_t *m = s->request;
+  if (!m->store_errors_in_response_body) {
     weft_served_fail(s, status);
     return;
   }
-  weft_run_step_response_msg_t response = {.code = weft_status_code(status),
-                                           .message = weft_str(weft_status_message(status))};
+  weft_run_step_response_msg_t response = {.status_code = weft_status_code(status),
+                                           .status_error_message = weft_str(weft_status_message(status))};
   weft_served_reply(s, &weft_run_step_response_type, &response);
   weft_status_free(status);
 }
 
 static void on_step(void *arg, weft_status_t *status, weft_run_step_result_t *result) {
   weft_served_t *s = arg;
-  const weft_run_step_msg_t *m = s->request;
+  const weft_run_step_request_msg_t *m = s->request;
   if (status != NULL) {
     fail_step(s, status);
     return;
@@ -148,36 +157,37 @@ static void on_step(void *arg, weft_status_t *status, weft_run_step_result_t *re
   weft_tensor_t **fetches = result->fetches; /* the array is lent, the references are ours */
   int n = result->num_fetches;
   weft_run_step_response_msg_t response = {
-      .tensors = {.names = m->fetches.items, .items = fetches, .n = n, .capacity = n},
+      .tensor = {.names = m->fetch.items, .items = fetches, .n = n, .capacity = n},
       .metadata = result->metadata};
   weft_served_reply(s, &weft_run_step_response_type, &response);
   for (int i = 0; i < n; i++) weft_tensor_release(fetches[i]);
 }
 
 static weft_status_t *prepare_step(weft_served_t *s, weft_run_step_t *out) {
-  const weft_run_step_msg_t *m = s->request;
+  const weft_run_step_request_msg_t *m = s->request;
   WEFT_RETURN_IF_ERROR(check_id(s, m->request_id, "RunStep (Master)"));
   weft_named_tensor_t *feeds = NULL;
-  if (m->feeds.n > 0) {
-    feeds = weft_arena_calloc(&s->arena, (size_t)m->feeds.n, sizeof *feeds);
-    if (feeds == NULL) return WEFT_NO_MEMORY("%d feeds", m->feeds.n);
+  if (m->feed.n > 0) {
+    feeds = weft_arena_calloc(&s->arena, (size_t)m->feed.n, sizeof *feeds);
+    if (feeds == NULL) return WEFT_NO_MEMORY("%d feeds", m->feed.n);
   }
-  for (int i = 0; i < m->feeds.n; i++) feeds[i] = (weft_named_tensor_t){m->feeds.names[i], m->feeds.items[i]};
-  *out = (weft_run_step_t){.session = m->session,
+  for (int i = 0; i < m->feed.n; i++) feeds[i] = (weft_named_tensor_t){m->feed.names[i], m->feed.items[i]};
+  *out = (weft_run_step_t){.session = m->session_handle,
                            .partial_run_handle = m->partial_run_handle,
                            .feeds = feeds,
-                           .num_feeds = m->feeds.n,
-                           .fetches = m->fetches.items,
-                           .num_fetches = m->fetches.n,
-                           .targets = m->targets.items,
-                           .num_targets = m->targets.n,
+                           .num_feeds = m->feed.n,
+                           .fetches = m->fetch.items,
+                           .num_fetches = m->fetch.n,
+                           .targets = m->target.items,
+                           .num_targets = m->target.n,
                            .request_id = m->request_id};
   return weft_run_options_from_bytes(m->options, &s->arena, &out->options);
 }
 
 static void run_step(void *service, weft_rpc_call_t *call) {
   weft_status_t *status = NULL;
-  weft_served_t *s = weft_serve_any(call, service, &weft_run_step_type, sizeof(weft_run_step_msg_t), &status);
+  weft_served_t *s = weft_serve_any(call, service, &weft_run_step_request_type,
+                                    sizeof(weft_run_step_request_msg_t), &status);
   if (s == NULL) return;
   weft_run_step_t r;
   if (status == NULL) status = prepare_step(s, &r);
@@ -199,22 +209,22 @@ static void on_set_up(void *arg, weft_status_t *status, weft_str_t handle) {
 }
 
 static void partial_run_setup(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_partial_run_setup_type, sizeof(weft_partial_run_setup_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_partial_run_setup_request_type,
+                                sizeof(weft_partial_run_setup_request_msg_t));
   if (s == NULL) return;
-  const weft_partial_run_setup_msg_t *m = s->request;
+  const weft_partial_run_setup_request_msg_t *m = s->request;
   weft_status_t *status = check_id(s, m->request_id, "PartialRunSetup (Master)");
   if (status != NULL) {
     weft_served_fail(s, status);
     return;
   }
-  weft_partial_run_setup_t r = {.session = m->session,
-                                .feeds = m->feeds.items,
-                                .fetches = m->fetches.items,
-                                .targets = m->targets.items,
-                                .num_feeds = m->feeds.n,
-                                .num_fetches = m->fetches.n,
-                                .num_targets = m->targets.n,
+  weft_partial_run_setup_t r = {.session = m->session_handle,
+                                .feeds = m->feed.items,
+                                .fetches = m->fetch.items,
+                                .targets = m->target.items,
+                                .num_feeds = m->feed.n,
+                                .num_fetches = m->fetch.n,
+                                .num_targets = m->target.n,
                                 .request_id = m->request_id};
   master_of(s)->ops->partial_run_setup(master_of(s), &r, weft_served_canceller(s), on_set_up, s);
 }
@@ -224,29 +234,30 @@ static void partial_run_setup(void *service, weft_rpc_call_t *call) {
 static weft_status_t *read_connections(const weft_texts_t *connections, weft_arena_t *arena,
                                        weft_texts_t *from, weft_texts_t *to) {
   for (int i = 0; i < connections->n; i++) {
-    weft_connection_msg_t c = {.from = {NULL, 0}};
-    WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_connection_type, connections->items[i], arena, &c));
-    if (!weft_texts_add(from, arena, c.from) || !weft_texts_add(to, arena, c.to))
+    weft_tensor_connection_msg_t c = {.from_tensor = {NULL, 0}};
+    WEFT_RETURN_IF_ERROR(
+        weft_fields_decode_bytes(&weft_tensor_connection_type, connections->items[i], arena, &c));
+    if (!weft_texts_add(from, arena, c.from_tensor) || !weft_texts_add(to, arena, c.to_tensor))
       return WEFT_NO_MEMORY("%d tensor connections", connections->n);
   }
   return NULL;
 }
 
 static weft_status_t *prepare_callable(weft_served_t *s, weft_make_callable_t *out) {
-  const weft_make_callable_msg_t *m = s->request;
+  const weft_make_callable_request_msg_t *m = s->request;
   WEFT_RETURN_IF_ERROR(check_id(s, m->request_id, "MakeCallable (Master)"));
   weft_callable_options_msg_t o;
   memset(&o, 0, sizeof o);
   WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_callable_options_type, m->options, &s->arena, &o));
   weft_texts_t from = {NULL, 0, 0}, to = {NULL, 0, 0};
-  WEFT_RETURN_IF_ERROR(read_connections(&o.connections, &s->arena, &from, &to));
-  *out = (weft_make_callable_t){.session = m->session,
-                                .feeds = o.feeds.items,
-                                .fetches = o.fetches.items,
-                                .targets = o.targets.items,
-                                .num_feeds = o.feeds.n,
-                                .num_fetches = o.fetches.n,
-                                .num_targets = o.targets.n,
+  WEFT_RETURN_IF_ERROR(read_connections(&o.tensor_connection, &s->arena, &from, &to));
+  *out = (weft_make_callable_t){.session = m->session_handle,
+                                .feeds = o.feed.items,
+                                .fetches = o.fetch.items,
+                                .targets = o.target.items,
+                                .num_feeds = o.feed.n,
+                                .num_fetches = o.fetch.n,
+                                .num_targets = o.target.n,
                                 .num_connections = from.n,
                                 .connections_from = from.items,
                                 .connections_to = to.items,
@@ -261,12 +272,13 @@ static void on_callable(void *arg, weft_status_t *status, int64_t handle) {
     weft_served_fail(s, status);
     return;
   }
-  weft_callable_handle_msg_t response = {.handle = handle};
+  weft_make_callable_response_msg_t response = {.handle = handle};
   weft_served_reply(s, &weft_make_callable_response_type, &response);
 }
 
 static void make_callable(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_make_callable_type, sizeof(weft_make_callable_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_make_callable_request_type, sizeof(weft_make_callable_request_msg_t));
   if (s == NULL) return;
   weft_make_callable_t r;
   weft_status_t *status = prepare_callable(s, &r);
@@ -285,35 +297,36 @@ static void on_callable_run(void *arg, weft_status_t *status, weft_run_step_resu
   }
   weft_tensor_t **fetches = result->fetches;
   int n = result->num_fetches;
-  weft_run_callable_response_msg_t response = {.fetches = {.items = fetches, .n = n, .capacity = n},
+  weft_run_callable_response_msg_t response = {.fetch = {.items = fetches, .n = n, .capacity = n},
                                                .metadata = result->metadata};
   weft_served_reply(s, &weft_run_callable_response_type, &response);
   for (int i = 0; i < n; i++) weft_tensor_release(fetches[i]);
 }
 
 static void run_callable(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_run_callable_type, sizeof(weft_run_callable_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_run_callable_request_type, sizeof(weft_run_callable_request_msg_t));
   if (s == NULL) return;
-  const weft_run_callable_msg_t *m = s->request;
+  const weft_run_callable_request_msg_t *m = s->request;
   weft_status_t *status = check_id(s, m->request_id, "RunCallable (Master)");
   if (status != NULL) {
     weft_served_fail(s, status);
     return;
   }
-  weft_run_callable_t r = {.session = m->session,
+  weft_run_callable_t r = {.session = m->session_handle,
                            .handle = m->handle,
                            .request_id = m->request_id,
-                           .feeds = m->feeds.items,
-                           .num_feeds = m->feeds.n};
+                           .feeds = m->feed.items,
+                           .num_feeds = m->feed.n};
   master_of(s)->ops->run_callable(master_of(s), &r, weft_served_canceller(s), on_callable_run, s);
 }
 
 static void release_callable(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_release_callable_type, sizeof(weft_callable_handle_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_release_callable_request_type,
+                                sizeof(weft_release_callable_request_msg_t));
   if (s == NULL) return;
-  const weft_callable_handle_msg_t *m = s->request;
-  master_of(s)->ops->release_callable(master_of(s), m->session, m->handle, on_done, s);
+  const weft_release_callable_request_msg_t *m = s->request;
+  master_of(s)->ops->release_callable(master_of(s), m->session_handle, m->handle, on_done, s);
 }
 
 static const struct {

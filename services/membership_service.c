@@ -1,7 +1,8 @@
 /* services/membership_service.c - weft.MembershipService: requests from the wire to the coordination
  * service, and back. */
 #include "rpc/service.h"
-#include "services/membership_codec.h"
+#include "services/membership_methods.h"
+#include "services/messages.h"
 #include "services/remote_coordination.h"
 
 static weft_coordination_t *service_of(const weft_served_t *s) { return s->service; }
@@ -9,7 +10,7 @@ static weft_coordination_t *service_of(const weft_served_t *s) { return s->servi
 /* ---- beats and watches ---- */
 
 static weft_coordination_caller_t caller_of(weft_served_t *s) {
-  const weft_beat_msg_t *m = s->request;
+  const weft_beat_request_msg_t *m = s->request;
   return (weft_coordination_caller_t){m->task,
                                       m->incarnation,
                                       m->epoch,
@@ -20,7 +21,7 @@ static weft_coordination_caller_t caller_of(weft_served_t *s) {
 }
 
 static void beat(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_beat_type, sizeof(weft_beat_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_beat_request_type, sizeof(weft_beat_request_msg_t));
   if (s == NULL) return;
   weft_beat_response_msg_t response = {0};
   const weft_coordination_caller_t caller = caller_of(s);
@@ -53,7 +54,7 @@ static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const w
                        int n) {
   weft_served_t *s = arg;
   weft_watch_response_msg_t response = {.epoch = epoch};
-  if (status == NULL) status = encode_members(s, members, n, &response.members);
+  if (status == NULL) status = encode_members(s, members, n, &response.member);
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
@@ -62,9 +63,9 @@ static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const w
 }
 
 static void watch(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_beat_type, sizeof(weft_beat_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_beat_request_type, sizeof(weft_beat_request_msg_t));
   if (s == NULL) return;
-  const weft_beat_msg_t *m = s->request;
+  const weft_beat_request_msg_t *m = s->request;
   const weft_coordination_caller_t caller = caller_of(s);
   weft_coordination_watch(service_of(s), &caller, m->timeout_ms, weft_served_canceller(s), on_watched, s);
 }
@@ -73,18 +74,18 @@ static void watch(void *service, weft_rpc_call_t *call) {
 
 static void on_value(void *arg, weft_status_t *status, weft_str_t value) {
   weft_served_t *s = arg;
-  weft_value_msg_t response = {value};
+  weft_store_response_msg_t response = {value};
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
-    weft_served_reply(s, &weft_value_type, &response);
+    weft_served_reply(s, &weft_store_response_type, &response);
   }
 }
 
 static void ask(void *service, weft_rpc_call_t *call, weft_store_op_t op) {
-  weft_served_t *s = weft_serve(call, service, &weft_store_type, sizeof(weft_store_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_store_request_type, sizeof(weft_store_request_msg_t));
   if (s == NULL) return;
-  const weft_store_msg_t *m = s->request;
+  const weft_store_request_msg_t *m = s->request;
   weft_store_request_t r = {.op = op,
                             .key = m->key,
                             .value = m->value,

@@ -70,9 +70,9 @@ static void on_acknowledged(void *arg, weft_status_t *status, weft_message_t *re
 
 static void acknowledge(const group_query_t *q) {
   group_query_t *ack = question_new(q->worker, q->channel, METHOD("MarkRecvFinished"), NULL);
-  weft_mark_recv_finished_msg_t request = {q->request_id};
+  weft_mark_recv_finished_request_msg_t request = {q->request_id};
   weft_rpc_options_t o = {.timeout_ms = 10000};
-  if (ack != NULL) ask(ack, NULL, &weft_mark_recv_finished_type, &request, &o, on_acknowledged);
+  if (ack != NULL) ask(ack, NULL, &weft_mark_recv_finished_request_type, &request, &o, on_acknowledged);
 }
 
 static void on_buf(void *arg, weft_status_t *status, weft_message_t *response) {
@@ -97,15 +97,15 @@ void weft_remote_recv_buf(weft_worker_client_t *w, weft_rpc_channel_t *channel, 
   }
   q->fn.buf = fn;
   q->request_id = r->request_id;
-  weft_recv_buf_msg_t request = {.step_id = r->step_id,
-                                 .num_bytes = r->bytes,
-                                 .request_id = r->request_id,
-                                 .src_incarnation = (int64_t)r->src_incarnation,
-                                 .key = r->key,
-                                 .src_device = r->src_device,
-                                 .dst_device = r->dst_device};
+  weft_recv_buf_request_msg_t request = {.step_id = r->step_id,
+                                         .num_bytes = r->bytes,
+                                         .request_id = r->request_id,
+                                         .src_incarnation = (int64_t)r->src_incarnation,
+                                         .buf_rendezvous_key = r->key,
+                                         .src_device = r->src_device,
+                                         .dst_device = r->dst_device};
   weft_rpc_options_t o = {.canceller = canceller};
-  ask(q, NULL, &weft_recv_buf_type, &request, &o, on_buf);
+  ask(q, NULL, &weft_recv_buf_request_type, &request, &o, on_buf);
 }
 
 /* The leader's deadline is earlier than this call's: if this call times out, the leader does not answer. */
@@ -143,7 +143,7 @@ void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel
   }
   q->fn.group = fn;
   weft_arena_t arena = WEFT_ARENA_INIT;
-  weft_complete_group_msg_t request;
+  weft_complete_group_request_msg_t request;
   weft_status_t *s = weft_group_request_to_msg(r, &arena, &request);
   /* Tasks start in any order: the call waits for a leader that is not there yet. The leader's own deadline
    * comes first. */
@@ -151,7 +151,7 @@ void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel
   q->limit_ms = timeout_ms <= 0 ? 0 : timeout_ms + timeout_ms / 4 + 100;
   q->began_ns = weft_clock_ns();
   weft_rpc_options_t o = {.wait_for_ready = true, .canceller = canceller, .timeout_ms = q->limit_ms};
-  ask(q, s, &weft_complete_group_type, &request, &o, on_group);
+  ask(q, s, &weft_complete_group_request_type, &request, &o, on_group);
   weft_arena_deinit(&arena);
 }
 
@@ -182,10 +182,10 @@ void weft_remote_worker_complete_instance(weft_worker_client_t *w, weft_rpc_chan
   }
   q->fn.instance = fn;
   weft_arena_t arena = WEFT_ARENA_INIT;
-  weft_complete_instance_msg_t request;
+  weft_complete_instance_request_msg_t request;
   weft_status_t *s = weft_instance_to_msg(r, &arena, &request);
   weft_rpc_options_t o = {.canceller = canceller};
-  ask(q, s, &weft_complete_instance_type, &request, &o, on_instance);
+  ask(q, s, &weft_complete_instance_request_type, &request, &o, on_instance);
   weft_arena_deinit(&arena);
 }
 
@@ -203,10 +203,10 @@ static void answer_buf(void *arg, weft_status_t *status, const weft_buf_t *buf) 
 }
 
 void weft_serve_recv_buf(weft_worker_client_t *w, weft_served_t *s) {
-  const weft_recv_buf_msg_t *m = s->request;
+  const weft_recv_buf_request_msg_t *m = s->request;
   weft_buf_request_t r = {.step_id = m->step_id,
                           .request_id = m->request_id,
-                          .key = m->key,
+                          .key = m->buf_rendezvous_key,
                           .src_device = m->src_device,
                           .dst_device = m->dst_device,
                           .bytes = m->num_bytes,
@@ -238,7 +238,7 @@ void weft_serve_complete_group(weft_worker_client_t *w, weft_served_t *s) {
 
 static void answer_instance(void *arg, weft_status_t *status, int source_rank) {
   weft_served_t *s = arg;
-  const weft_complete_instance_msg_t *m = s->request;
+  const weft_complete_instance_request_msg_t *m = s->request;
   if (status != NULL) {
     weft_served_fail(s, status);
     return;

@@ -1,7 +1,8 @@
 /* services/remote_coordination_client.c - the coordination service of another task, over a channel.
  */
 #include "base/alloc.h"
-#include "services/membership_codec.h"
+#include "services/membership_methods.h"
+#include "services/messages.h"
 #include "services/remote_coordination.h"
 
 /* An answer may come this much later than asked for, before the service counts as hanging. */
@@ -66,15 +67,15 @@ static void on_beaten(void *arg, weft_status_t *status, weft_message_t *response
 
 static void beat(weft_coordination_client_t *c, const weft_coordination_caller_t *caller, int64_t timeout_ms,
                  weft_canceller_t *canceller, weft_beat_fn *fn, void *arg) {
-  weft_beat_msg_t request = {.task = caller->task,
-                             .incarnation = caller->incarnation,
-                             .epoch = caller->epoch,
-                             .lost_service = caller->lost_service,
-                             .is_leaving = caller->is_leaving,
-                             .secret = caller->secret};
+  weft_beat_request_msg_t request = {.task = caller->task,
+                                     .incarnation = caller->incarnation,
+                                     .epoch = caller->epoch,
+                                     .lost_service = caller->lost_service,
+                                     .is_leaving = caller->is_leaving,
+                                     .secret = caller->secret};
   weft_message_t *m = NULL;
   coordination_call_t *p = NULL;
-  weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Beat"), &weft_beat_type, &request, &m);
+  weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Beat"), &weft_beat_request_type, &request, &m);
   if (s != NULL) {
     fn(arg, s, 0);
     return;
@@ -89,11 +90,11 @@ static void beat(weft_coordination_client_t *c, const weft_coordination_caller_t
 
 static weft_status_t *decode_members(const weft_watch_response_msg_t *m, weft_arena_t *arena,
                                      weft_member_t **out) {
-  weft_member_t *members = weft_arena_calloc(arena, (size_t)m->members.n + 1, sizeof *members);
+  weft_member_t *members = weft_arena_calloc(arena, (size_t)m->member.n + 1, sizeof *members);
   if (members == NULL) return no_memory(WEFT_MEMBERSHIP_METHOD("Watch"));
-  for (int i = 0; i < m->members.n; i++) {
+  for (int i = 0; i < m->member.n; i++) {
     weft_member_msg_t one = {.state = 0};
-    WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_member_type, m->members.items[i], arena, &one));
+    WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_member_type, m->member.items[i], arena, &one));
     if (one.state < WEFT_MEMBER_UNKNOWN || one.state > WEFT_MEMBER_LOST) {
       return WEFT_ERROR(INVALID_ARGUMENT, "%.*s is said to be in state %lld", WEFT_STR_ARGS(one.task),
                         (long long)one.state);
@@ -112,7 +113,7 @@ static void on_watched(void *arg, weft_status_t *status, weft_message_t *respons
   weft_member_t *members = NULL;
   status = decode(status, response, &weft_watch_response_type, &arena, &m);
   if (status == NULL) status = decode_members(&m, &arena, &members);
-  p->fn.roll(p->arg, status, m.epoch, members, status == NULL ? m.members.n : 0);
+  p->fn.roll(p->arg, status, m.epoch, members, status == NULL ? m.member.n : 0);
   weft_arena_deinit(&arena);
   weft_message_destroy(response);
   weft_free(p);
@@ -120,12 +121,13 @@ static void on_watched(void *arg, weft_status_t *status, weft_message_t *respons
 
 static void watch(weft_coordination_client_t *c, const weft_coordination_caller_t *caller, int64_t timeout_ms,
                   weft_canceller_t *canceller, weft_cluster_state_fn *fn, void *arg) {
-  weft_beat_msg_t request = {caller->task,  caller->incarnation,  caller->epoch,
-                             timeout_ms,    caller->lost_service, false,
-                             caller->secret};
+  weft_beat_request_msg_t request = {caller->task,  caller->incarnation,  caller->epoch,
+                                     timeout_ms,    caller->lost_service, false,
+                                     caller->secret};
   weft_message_t *m = NULL;
   coordination_call_t *p = NULL;
-  weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Watch"), &weft_beat_type, &request, &m);
+  weft_status_t *s =
+      encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Watch"), &weft_beat_request_type, &request, &m);
   if (s != NULL) {
     fn(arg, s, 0, NULL, 0);
     return;
@@ -141,8 +143,8 @@ static void watch(weft_coordination_client_t *c, const weft_coordination_caller_
 static void on_value(void *arg, weft_status_t *status, weft_message_t *response) {
   coordination_call_t *p = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
-  weft_value_msg_t m = {{NULL, 0}};
-  status = decode(status, response, &weft_value_type, &arena, &m);
+  weft_store_response_msg_t m = {{NULL, 0}};
+  status = decode(status, response, &weft_store_response_type, &arena, &m);
   p->fn.value(p->arg, status, status == NULL ? m.value : WEFT_STR(""));
   weft_arena_deinit(&arena);
   weft_message_destroy(response);
@@ -151,15 +153,15 @@ static void on_value(void *arg, weft_status_t *status, weft_message_t *response)
 
 static void ask(weft_coordination_client_t *c, const weft_store_request_t *r, weft_canceller_t *canceller,
                 weft_value_fn *fn, void *arg) {
-  weft_store_msg_t request = {.key = r->key,
-                              .value = r->value,
-                              .expected = r->expected,
-                              .delta = r->delta,
-                              .timeout_ms = r->timeout_ms,
-                              .size = r->size};
+  weft_store_request_msg_t request = {.key = r->key,
+                                      .value = r->value,
+                                      .expected = r->expected,
+                                      .delta = r->delta,
+                                      .timeout_ms = r->timeout_ms,
+                                      .size = r->size};
   weft_message_t *m = NULL;
   coordination_call_t *p = NULL;
-  weft_status_t *s = encode(&p, of(c), weft_store_paths[r->op], &weft_store_type, &request, &m);
+  weft_status_t *s = encode(&p, of(c), weft_store_paths[r->op], &weft_store_request_type, &request, &m);
   if (s != NULL) {
     fn(arg, s, WEFT_STR(""));
     return;

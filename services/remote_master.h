@@ -6,6 +6,9 @@
 #include "rpc/channel.h"
 #include "rpc/server.h"
 
+/* Weft's own method of masters: a call that lasts as long as its client; the answer has no fields. */
+#define WEFT_HOLD_CLIENT_METHOD "/weft.MasterService/HoldClient"
+
 /* Each call runs on the caller's thread, which waits, and the callback comes before it returns.
  * Calls without a session wait for the master to come up. Repeats UNAVAILABLE as TensorFlow's client does (at
  * most 10 times, reference 1.3), and reads errors from the response body. `timeout_ms` bounds every call; 0:

@@ -18,8 +18,9 @@
 #include "base/random.h"
 #include "rpc/recent_ids.h"
 #include "services/device_codec.h"
-#include "services/master_codec.h"
+#include "services/messages.h"
 #include "services/remote_master.h"
+#include "services/run_options.h"
 
 #define METHOD(name) "/tensorflow.MasterService/" name
 
@@ -120,36 +121,37 @@ static void name_master(remote_master_t *m, weft_str_t task) {
 static void create_session(weft_master_client_t *m, const weft_create_session_t *r, weft_canceller_t *c,
                            weft_session_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_create_session_msg_t request = {
-      .graph_def = r->graph_def, .config = r->config, .target = r->target, .client = r->client};
-  weft_create_session_response_msg_t response = {.version = 0};
-  weft_status_t *s =
-      call(remote(m), METHOD("CreateSession"), &weft_create_session_type, &request, WEFT_STR(""), 0, c, &e);
+  weft_create_session_request_msg_t request = {
+      .graph_def = r->graph_def, .config = r->config, .target = r->target, .weft_client = r->client};
+  weft_create_session_response_msg_t response = {.graph_version = 0};
+  weft_status_t *s = call(remote(m), METHOD("CreateSession"), &weft_create_session_request_type, &request,
+                          WEFT_STR(""), 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_create_session_response_type, &response);
-  if (s == NULL && response.session.length == 0)
+  if (s == NULL && response.session_handle.length == 0)
     s = WEFT_ERROR(INTERNAL, "the master's answer to CreateSession has no session handle");
   if (s == NULL) name_master(remote(m), response.master_task);
-  fn(arg, s, response.session, response.version);
+  fn(arg, s, response.session_handle, response.graph_version);
   exchange_deinit(&e);
 }
 
 static void extend_session(weft_master_client_t *m, const weft_extend_session_t *r, weft_canceller_t *c,
                            weft_number_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_extend_session_msg_t request = {
-      .session = r->session, .graph_def = r->graph_def, .version = r->current_version};
+  weft_extend_session_request_msg_t request = {
+      .session_handle = r->session, .graph_def = r->graph_def, .current_graph_version = r->current_version};
   weft_extend_session_response_msg_t response = {0};
-  weft_status_t *s =
-      call(remote(m), METHOD("ExtendSession"), &weft_extend_session_type, &request, r->session, 0, c, &e);
+  weft_status_t *s = call(remote(m), METHOD("ExtendSession"), &weft_extend_session_request_type, &request,
+                          r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_extend_session_response_type, &response);
-  fn(arg, s, response.version);
+  fn(arg, s, response.new_graph_version);
   exchange_deinit(&e);
 }
 
 static void close_session(weft_master_client_t *m, weft_str_t session, weft_done_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_session_msg_t request = {session};
-  fn(arg, call(remote(m), METHOD("CloseSession"), &weft_close_session_type, &request, session, 0, NULL, &e));
+  weft_close_session_request_msg_t request = {session};
+  fn(arg, call(remote(m), METHOD("CloseSession"), &weft_close_session_request_type, &request, session, 0,
+               NULL, &e));
   exchange_deinit(&e);
 }
 
@@ -157,13 +159,13 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
                          weft_devices_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_device_list_t devices = {.arena = WEFT_ARENA_INIT};
-  weft_session_msg_t request = {session};
-  weft_list_devices_response_msg_t response = {.local = {NULL, 0, 0}};
+  weft_list_devices_request_msg_t request = {session};
+  weft_list_devices_response_msg_t response = {.local_device = {NULL, 0, 0}};
   weft_status_t *s =
-      call(remote(m), METHOD("ListDevices"), &weft_list_devices_type, &request, session, 0, c, &e);
+      call(remote(m), METHOD("ListDevices"), &weft_list_devices_request_type, &request, session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_list_devices_response_type, &response);
-  if (s == NULL) s = weft_devices_from_texts(&response.local, &devices);
-  if (s == NULL) s = weft_devices_from_texts(&response.remote, &devices);
+  if (s == NULL) s = weft_devices_from_texts(&response.local_device, &devices);
+  if (s == NULL) s = weft_devices_from_texts(&response.remote_device, &devices);
   fn(arg, s, s == NULL ? &devices : NULL);
   weft_device_list_deinit(&devices);
   exchange_deinit(&e);
@@ -172,10 +174,10 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
 /* Once: the caller opens it again. */
 static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c,
                         weft_done_fn *fn, void *arg) {
-  weft_hold_client_msg_t request = {r->client};
+  weft_hold_client_request_msg_t request = {r->client};
   weft_message_t *message = NULL, *answer = NULL;
   weft_rpc_options_t o = {.wait_for_ready = !remote(m)->is_direct, .canceller = c, .is_quiet = true};
-  weft_status_t *s = weft_fields_encode(&weft_hold_client_type, &request, &message);
+  weft_status_t *s = weft_fields_encode(&weft_hold_client_request_type, &request, &message);
   if (s == NULL) s = weft_rpc_call_sync(remote(m)->channel, WEFT_HOLD_CLIENT_METHOD, message, &o, &answer);
   weft_message_destroy(answer);
   fn(arg, s);
@@ -184,8 +186,8 @@ static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, we
 static void reset(weft_master_client_t *m, const weft_str_t *containers, int num_containers,
                   const weft_str_t *filters, int num_filters, weft_done_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_reset_msg_t request = {texts_of(containers, num_containers), texts_of(filters, num_filters)};
-  fn(arg, call(remote(m), METHOD("Reset"), &weft_reset_type, &request, WEFT_STR(""), 0, NULL, &e));
+  weft_reset_request_msg_t request = {texts_of(containers, num_containers), texts_of(filters, num_filters)};
+  fn(arg, call(remote(m), METHOD("Reset"), &weft_reset_request_type, &request, WEFT_STR(""), 0, NULL, &e));
   exchange_deinit(&e);
 }
 
@@ -214,22 +216,23 @@ static weft_status_t *send_step(remote_master_t *m, const weft_run_step_t *r, we
     names[i] = r->feeds[i].name;
     tensors[i] = r->feeds[i].tensor;
   }
-  weft_run_options_msg_t options = r->options;
+  weft_step_options_t options = r->options;
   if (options.timeout_ms <= 0)
     options.timeout_ms = m->timeout_ms; /* TensorFlow's client tells the master, too */
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_run_options_to_bytes(&options, &text);
-  weft_run_step_msg_t request = {.session = r->session,
-                                 .partial_run_handle = r->partial_run_handle,
-                                 .options = weft_str_of(text.data, text.length),
-                                 .feeds = {names, tensors, r->num_feeds, r->num_feeds},
-                                 .fetches = texts_of(r->fetches, r->num_fetches),
-                                 .targets = texts_of(r->targets, r->num_targets),
-                                 .errors_in_body = true,
-                                 .request_id = id_or_new(r->request_id)};
+  weft_run_step_request_msg_t request = {.session_handle = r->session,
+                                         .partial_run_handle = r->partial_run_handle,
+                                         .options = weft_str_of(text.data, text.length),
+                                         .feed = {names, tensors, r->num_feeds, r->num_feeds},
+                                         .fetch = texts_of(r->fetches, r->num_fetches),
+                                         .target = texts_of(r->targets, r->num_targets),
+                                         .store_errors_in_response_body = true,
+                                         .request_id = id_or_new(r->request_id)};
   weft_status_t *s = text.failed ? WEFT_NO_MEMORY("a RunStep") : NULL;
   if (s == NULL)
-    s = call(m, METHOD("RunStep"), &weft_run_step_type, &request, r->session, options.timeout_ms, c, e);
+    s = call(m, METHOD("RunStep"), &weft_run_step_request_type, &request, r->session, options.timeout_ms, c,
+             e);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -244,8 +247,9 @@ static void run_step(weft_master_client_t *m, const weft_run_step_t *r, weft_can
       fetches == NULL ? WEFT_NO_MEMORY("%d fetches", r->num_fetches) : send_step(remote(m), r, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_run_step_response_type, &response);
   if (s == NULL)
-    s = weft_status_from_wire((int)response.code, response.message.data, response.message.length);
-  if (s == NULL) s = arrange(r, &response.tensors, fetches);
+    s = weft_status_from_wire((int)response.status_code, response.status_error_message.data,
+                              response.status_error_message.length);
+  if (s == NULL) s = arrange(r, &response.tensor, fetches);
   weft_run_step_result_t result = {
       .fetches = fetches, .num_fetches = r->num_fetches, .metadata = response.metadata};
   for (int i = 0; s != NULL && fetches != NULL && i < r->num_fetches; i++) weft_tensor_release(fetches[i]);
@@ -257,16 +261,16 @@ static void run_step(weft_master_client_t *m, const weft_run_step_t *r, weft_can
 static void partial_run_setup(weft_master_client_t *m, const weft_partial_run_setup_t *r, weft_canceller_t *c,
                               weft_text_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_partial_run_setup_msg_t request = {.session = r->session,
-                                          .feeds = texts_of(r->feeds, r->num_feeds),
-                                          .fetches = texts_of(r->fetches, r->num_fetches),
-                                          .targets = texts_of(r->targets, r->num_targets),
-                                          .request_id = id_or_new(r->request_id)};
+  weft_partial_run_setup_request_msg_t request = {.session_handle = r->session,
+                                                  .feed = texts_of(r->feeds, r->num_feeds),
+                                                  .fetch = texts_of(r->fetches, r->num_fetches),
+                                                  .target = texts_of(r->targets, r->num_targets),
+                                                  .request_id = id_or_new(r->request_id)};
   weft_partial_run_setup_response_msg_t response = {{NULL, 0}};
-  weft_status_t *s = call(remote(m), METHOD("PartialRunSetup"), &weft_partial_run_setup_type, &request,
-                          r->session, 0, c, &e);
+  weft_status_t *s = call(remote(m), METHOD("PartialRunSetup"), &weft_partial_run_setup_request_type,
+                          &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_partial_run_setup_response_type, &response);
-  fn(arg, s, response.handle);
+  fn(arg, s, response.partial_run_handle);
   exchange_deinit(&e);
 }
 
@@ -277,9 +281,9 @@ static bool write_connections(const weft_make_callable_t *r, weft_arena_t *arena
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   bool ok = true;
   for (int i = 0; i < r->num_connections && ok; i++) {
-    weft_connection_msg_t connection = {r->connections_from[i], r->connections_to[i]};
+    weft_tensor_connection_msg_t connection = {r->connections_from[i], r->connections_to[i]};
     text.length = 0;
-    weft_fields_encode_bytes(&weft_connection_type, &connection, &text);
+    weft_fields_encode_bytes(&weft_tensor_connection_type, &connection, &text);
     weft_str_t copy = weft_arena_str(arena, weft_str_of(text.data, text.length));
     ok = !text.failed && copy.data != NULL && weft_texts_add(out, arena, copy);
   }
@@ -292,10 +296,10 @@ static void make_callable(weft_master_client_t *m, const weft_make_callable_t *r
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_strbuf_t run_options = WEFT_STRBUF_INIT, options = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
-  weft_callable_options_msg_t o = {.feeds = texts_of(r->feeds, r->num_feeds),
-                                   .fetches = texts_of(r->fetches, r->num_fetches),
-                                   .targets = texts_of(r->targets, r->num_targets)};
-  bool ok = write_connections(r, &e.arena, &o.connections);
+  weft_callable_options_msg_t o = {.feed = texts_of(r->feeds, r->num_feeds),
+                                   .fetch = texts_of(r->fetches, r->num_fetches),
+                                   .target = texts_of(r->targets, r->num_targets)};
+  bool ok = write_connections(r, &e.arena, &o.tensor_connection);
   weft_run_options_to_bytes(&r->options, &run_options);
   o.run_options = weft_str_of(run_options.data, run_options.length);
   weft_fields_encode_bytes(&weft_callable_options_type, &o, &options);
@@ -305,12 +309,13 @@ static void make_callable(weft_master_client_t *m, const weft_make_callable_t *r
                    "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure "
                    "feeding/fetching tensors to/from device memory is not yet supported when using a "
                    "remote session.");
-  weft_make_callable_msg_t request = {.session = r->session,
-                                      .options = weft_str_of(options.data, options.length),
-                                      .request_id = id_or_new(r->request_id)};
-  weft_callable_handle_msg_t response = {.handle = 0};
+  weft_make_callable_request_msg_t request = {.session_handle = r->session,
+                                              .options = weft_str_of(options.data, options.length),
+                                              .request_id = id_or_new(r->request_id)};
+  weft_make_callable_response_msg_t response = {.handle = 0};
   if (s == NULL)
-    s = call(remote(m), METHOD("MakeCallable"), &weft_make_callable_type, &request, r->session, 0, c, &e);
+    s = call(remote(m), METHOD("MakeCallable"), &weft_make_callable_request_type, &request, r->session, 0, c,
+             &e);
   if (s == NULL) s = read_answer(&e, &weft_make_callable_response_type, &response);
   weft_strbuf_deinit(&run_options);
   weft_strbuf_deinit(&options);
@@ -321,20 +326,20 @@ static void make_callable(weft_master_client_t *m, const weft_make_callable_t *r
 static void run_callable(weft_master_client_t *m, const weft_run_callable_t *r, weft_canceller_t *c,
                          weft_run_step_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_run_callable_msg_t request = {
-      .session = r->session,
+  weft_run_callable_request_msg_t request = {
+      .session_handle = r->session,
       .handle = r->handle,
       .request_id = id_or_new(r->request_id),
       /* The cast drops const: encoding only reads. */
-      .feeds = {.items = (weft_tensor_t **)(uintptr_t)r->feeds, .n = r->num_feeds}};
+      .feed = {.items = (weft_tensor_t **)(uintptr_t)r->feeds, .n = r->num_feeds}};
   weft_run_callable_response_msg_t response;
   memset(&response, 0, sizeof response);
   weft_status_t *s =
-      call(remote(m), METHOD("RunCallable"), &weft_run_callable_type, &request, r->session, 0, c, &e);
+      call(remote(m), METHOD("RunCallable"), &weft_run_callable_request_type, &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_run_callable_response_type, &response);
   weft_run_step_result_t result = {
-      .fetches = response.fetches.items, .num_fetches = response.fetches.n, .metadata = response.metadata};
-  if (s == NULL) response.fetches.n = 0; /* the callback has the references */
+      .fetches = response.fetch.items, .num_fetches = response.fetch.n, .metadata = response.metadata};
+  if (s == NULL) response.fetch.n = 0; /* the callback has the references */
   fn(arg, s, s == NULL ? &result : NULL);
   weft_fields_release(&weft_run_callable_response_type, &response);
   exchange_deinit(&e);
@@ -343,9 +348,9 @@ static void run_callable(weft_master_client_t *m, const weft_run_callable_t *r, 
 static void release_callable(weft_master_client_t *m, weft_str_t session, int64_t handle, weft_done_fn *fn,
                              void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_callable_handle_msg_t request = {session, handle};
-  fn(arg,
-     call(remote(m), METHOD("ReleaseCallable"), &weft_release_callable_type, &request, session, 0, NULL, &e));
+  weft_release_callable_request_msg_t request = {session, handle};
+  fn(arg, call(remote(m), METHOD("ReleaseCallable"), &weft_release_callable_request_type, &request, session,
+               0, NULL, &e));
   exchange_deinit(&e);
 }
 

@@ -13,9 +13,10 @@
 #include "graph/graph_proto.h"
 #include "services/device_codec.h"
 #include "services/local_transfer.h"
+#include "services/local_transport.h"
+#include "services/messages.h"
 #include "services/remote_collectives.h"
 #include "services/remote_worker.h"
-#include "services/worker_codec.h"
 
 #define METHOD(name) "/tensorflow.WorkerService/" name
 
@@ -111,37 +112,39 @@ static void call_for_nothing(weft_worker_client_t *w, const char *path, const we
 
 static void create_session(weft_worker_client_t *w, const weft_worker_session_spec_t *spec, weft_done_fn *fn,
                            void *arg) {
-  weft_create_worker_session_msg_t request = {.session = spec->session,
-                                              .server_def = spec->server_def,
-                                              .master_task = spec->master_task,
-                                              .isolate = spec->isolate,
-                                              .master_incarnation = spec->master_incarnation};
-  call_for_nothing(w, METHOD("CreateWorkerSession"), &weft_create_worker_session_type, &request, 0, fn, arg);
+  weft_create_worker_session_request_msg_t request = {.session_handle = spec->session,
+                                                      .server_def = spec->server_def,
+                                                      .master_task = spec->master_task,
+                                                      .isolate_session_state = spec->isolate,
+                                                      .master_incarnation = spec->master_incarnation};
+  call_for_nothing(w, METHOD("CreateWorkerSession"), &weft_create_worker_session_request_type, &request, 0,
+                   fn, arg);
 }
 
 static void delete_session(weft_worker_client_t *w, weft_str_t session, weft_done_fn *fn, void *arg) {
-  weft_delete_worker_session_msg_t request = {session};
-  call_for_nothing(w, METHOD("DeleteWorkerSession"), &weft_delete_worker_session_type, &request,
+  weft_delete_worker_session_request_msg_t request = {session};
+  call_for_nothing(w, METHOD("DeleteWorkerSession"), &weft_delete_worker_session_request_type, &request,
                    DELETE_SESSION_MS, fn, arg);
 }
 
 static void deregister_graph(weft_worker_client_t *w, weft_str_t session, weft_str_t graph_handle,
                              weft_done_fn *fn, void *arg) {
-  weft_deregister_graph_msg_t request = {
-      .handle = graph_handle, .session = session, .has_session = session.length > 0};
-  call_for_nothing(w, METHOD("DeregisterGraph"), &weft_deregister_graph_type, &request, 0, fn, arg);
+  weft_deregister_graph_request_msg_t request = {.graph_handle = graph_handle,
+                                                 .session_handle = session,
+                                                 .create_worker_session_called = session.length > 0};
+  call_for_nothing(w, METHOD("DeregisterGraph"), &weft_deregister_graph_request_type, &request, 0, fn, arg);
 }
 
 static void cleanup_graph(weft_worker_client_t *w, int64_t step_id, weft_done_fn *fn, void *arg) {
-  weft_step_msg_t request = {step_id};
-  call_for_nothing(w, METHOD("CleanupGraph"), &weft_cleanup_graph_type, &request, 0, fn, arg);
+  weft_cleanup_graph_request_msg_t request = {step_id};
+  call_for_nothing(w, METHOD("CleanupGraph"), &weft_cleanup_graph_request_type, &request, 0, fn, arg);
 }
 
 static void cleanup_all(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn,
                         void *arg) {
   /* The cast drops const: encoding only reads. */
-  weft_cleanup_all_msg_t request = {{(weft_str_t *)(uintptr_t)containers, n, n}};
-  call_for_nothing(w, METHOD("CleanupAll"), &weft_cleanup_all_type, &request, 0, fn, arg);
+  weft_cleanup_all_request_msg_t request = {{(weft_str_t *)(uintptr_t)containers, n, n}};
+  call_for_nothing(w, METHOD("CleanupAll"), &weft_cleanup_all_request_type, &request, 0, fn, arg);
 }
 
 /* ---- status and graphs ---- */
@@ -150,10 +153,10 @@ static void on_status(void *arg, weft_status_t *status, weft_message_t *response
   pending_t *p = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_device_list_t devices = {.arena = WEFT_ARENA_INIT};
-  weft_get_status_response_msg_t body = {.devices = {NULL, 0, 0}};
+  weft_get_status_response_msg_t body = {.device_attributes = {NULL, 0, 0}};
   status = name_peer(p, status);
   if (status == NULL) status = weft_fields_decode(&weft_get_status_response_type, response, &arena, &body);
-  if (status == NULL) status = weft_devices_from_texts(&body.devices, &devices);
+  if (status == NULL) status = weft_devices_from_texts(&body.device_attributes, &devices);
   p->fn.devices(p->arg, status, status == NULL ? &devices : NULL);
   weft_device_list_deinit(&devices);
   weft_arena_deinit(&arena);
@@ -175,11 +178,11 @@ static void get_status(weft_worker_client_t *w, weft_canceller_t *canceller, wef
 static void on_registered(void *arg, weft_status_t *status, weft_message_t *response) {
   pending_t *p = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
-  weft_graph_handle_msg_t body = {{NULL, 0}};
+  weft_register_graph_response_msg_t body = {{NULL, 0}};
   status = name_peer(p, status);
   if (status == NULL)
     status = weft_fields_decode(&weft_register_graph_response_type, response, &arena, &body);
-  p->fn.text(p->arg, status, body.handle);
+  p->fn.text(p->arg, status, body.graph_handle);
   weft_arena_deinit(&arena);
   weft_message_destroy(response);
   pending_free(p);
@@ -200,9 +203,10 @@ static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_gra
     return;
   }
   p->fn.text = fn;
-  weft_register_graph_msg_t request = {
-      .session = session, .graph_def = weft_str_of(def.data, def.length), .has_session = session.length > 0};
-  send_request(p, &weft_register_graph_type, &request, NULL, on_registered);
+  weft_register_graph_request_msg_t request = {.session_handle = session,
+                                               .graph_def = weft_str_of(def.data, def.length),
+                                               .create_worker_session_called = session.length > 0};
+  send_request(p, &weft_register_graph_request_type, &request, NULL, on_registered);
   weft_strbuf_deinit(&def);
 }
 
@@ -232,13 +236,15 @@ static void on_run(void *arg, weft_status_t *status, weft_message_t *response) {
   status = name_peer(p, status);
   if (status == NULL && recvs == NULL) status = no_memory(p->path);
   if (status == NULL) status = weft_fields_decode(&weft_run_graph_response_type, response, &arena, &body);
-  if (status == NULL) status = weft_status_from_wire((int)body.code, body.message.data, body.message.length);
-  if (status == NULL) status = arrange(p, &body.recvs, recvs);
+  if (status == NULL)
+    status = weft_status_from_wire((int)body.status_code, body.status_error_message.data,
+                                   body.status_error_message.length);
+  if (status == NULL) status = arrange(p, &body.recv, recvs);
   weft_run_graph_result_t result = {.recvs = recvs,
                                     .num_recvs = p->num_recvs,
                                     .step_stats = body.step_stats,
-                                    .partition_graphs = body.partition_graphs.items,
-                                    .num_partition_graphs = body.partition_graphs.n};
+                                    .partition_graphs = body.partition_graph.items,
+                                    .num_partition_graphs = body.partition_graph.n};
   for (int i = 0; status != NULL && recvs != NULL && i < p->num_recvs; i++) weft_tensor_release(recvs[i]);
   p->fn.run(p->arg, status, status == NULL ? &result : NULL);
   weft_fields_release(&weft_run_graph_response_type, &body);
@@ -268,20 +274,20 @@ static void run_graph(weft_worker_client_t *w, const weft_run_graph_t *run, weft
     p->fn.run = fn;
     p->recv_keys = run->recv_keys;
     p->num_recvs = run->num_recvs;
-    weft_run_graph_msg_t request = {.handle = run->graph_handle,
-                                    .session = run->session,
-                                    .exec_opts = weft_str_of(opts.data, opts.length),
-                                    .step_id = run->step_id,
-                                    .request_id = run->request_id,
-                                    .sends = {names, tensors, run->num_sends, run->num_sends},
-                                    .recv_keys = {(weft_str_t *)(uintptr_t)run->recv_keys, run->num_recvs,
-                                                  run->num_recvs}, /* only read */
-                                    .is_partial = run->is_partial,
-                                    .is_last_partial = run->is_last_partial,
-                                    .errors_in_body = true,
-                                    .has_session = run->session.length > 0};
+    weft_run_graph_request_msg_t request = {
+        .graph_handle = run->graph_handle,
+        .session_handle = run->session,
+        .exec_opts = weft_str_of(opts.data, opts.length),
+        .step_id = run->step_id,
+        .request_id = run->request_id,
+        .send = {names, tensors, run->num_sends, run->num_sends},
+        .recv_key = {(weft_str_t *)(uintptr_t)run->recv_keys, run->num_recvs, run->num_recvs}, /* only read */
+        .is_partial = run->is_partial,
+        .is_last_partial_run = run->is_last_partial,
+        .store_errors_in_response_body = true,
+        .create_worker_session_called = run->session.length > 0};
     weft_rpc_options_t o = {.canceller = canceller};
-    send_request(p, &weft_run_graph_type, &request, &o, on_run);
+    send_request(p, &weft_run_graph_request_type, &request, &o, on_run);
   }
   weft_strbuf_deinit(&opts);
   weft_arena_deinit(&arena);
@@ -331,9 +337,9 @@ static void deliver(pending_t *p, weft_status_t *status, weft_recv_tensor_respon
     status = WEFT_ERROR(INVALID_ARGUMENT, "RecvTensorResponse from %.*s has no tensor",
                         WEFT_STR_ARGS(p->worker->base.task));
   if (status == NULL && body->require_ack) {
-    weft_mark_recv_finished_msg_t ack = {p->request_id};
-    call_for_nothing(&p->worker->base, METHOD("MarkRecvFinished"), &weft_mark_recv_finished_type, &ack, 0,
-                     ignore_answer, NULL);
+    weft_mark_recv_finished_request_msg_t ack = {p->request_id};
+    call_for_nothing(&p->worker->base, METHOD("MarkRecvFinished"), &weft_mark_recv_finished_request_type,
+                     &ack, 0, ignore_answer, NULL);
   }
   weft_tensor_t *tensor = NULL;
   if (status == NULL && !body->is_dead) {
@@ -380,15 +386,15 @@ static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key
   weft_strbuf_t options = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_local_transfers_expect(p->worker->transfers, p->request_id, &options);
   if (s == NULL && options.failed) s = no_memory(p->path);
-  weft_recv_tensor_msg_t request = {.step_id = step_id,
-                                    .request_id = p->request_id,
-                                    .key = key.text,
-                                    .transport_options = weft_str_of(options.data, options.length)};
+  weft_recv_tensor_request_msg_t request = {.step_id = step_id,
+                                            .request_id = p->request_id,
+                                            .rendezvous_key = key.text,
+                                            .transport_options = weft_str_of(options.data, options.length)};
   weft_rpc_options_t o = {.canceller = canceller};
   if (s != NULL) {
     on_received(p, s, NULL);
   } else {
-    send_request(p, &weft_recv_tensor_type, &request, &o, on_received);
+    send_request(p, &weft_recv_tensor_request_type, &request, &o, on_received);
   }
   weft_strbuf_deinit(&options);
 }
@@ -397,14 +403,14 @@ static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key
 
 static weft_status_t *read_step_ids(const pending_t *p, const weft_get_step_sequence_response_msg_t *body,
                                     weft_arena_t *arena, int64_t *out) {
-  if (body->sequences.n != p->num_recvs) {
+  if (body->step_sequence.n != p->num_recvs) {
     return WEFT_ERROR(INTERNAL, "%.*s gave %d step ids instead of %d", WEFT_STR_ARGS(p->worker->base.task),
-                      body->sequences.n, p->num_recvs);
+                      body->step_sequence.n, p->num_recvs);
   }
   for (int i = 0; i < p->num_recvs; i++) {
     weft_step_sequence_msg_t one = {0, 0};
     WEFT_RETURN_IF_ERROR(
-        weft_fields_decode_bytes(&weft_step_sequence_type, body->sequences.items[i], arena, &one));
+        weft_fields_decode_bytes(&weft_step_sequence_type, body->step_sequence.items[i], arena, &one));
     out[i] = one.next_step_id;
   }
   return NULL;
@@ -413,7 +419,7 @@ static weft_status_t *read_step_ids(const pending_t *p, const weft_get_step_sequ
 static void on_step_ids(void *arg, weft_status_t *status, weft_message_t *response) {
   pending_t *p = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
-  weft_get_step_sequence_response_msg_t body = {.sequences = {NULL, 0, 0}};
+  weft_get_step_sequence_response_msg_t body = {.step_sequence = {NULL, 0, 0}};
   int64_t *ids = weft_arena_calloc(&arena, (size_t)p->num_recvs + 1, sizeof *ids);
   status = name_peer(p, status);
   if (status == NULL && ids == NULL) status = no_memory(p->path);
@@ -435,10 +441,10 @@ static void get_step_sequence(weft_worker_client_t *w, const int64_t *graph_keys
   }
   p->fn.step_ids = fn;
   p->num_recvs = n;
-  weft_get_step_sequence_msg_t request = {{(int64_t *)(uintptr_t)graph_keys, n, n}}; /* only read */
+  weft_get_step_sequence_request_msg_t request = {{(int64_t *)(uintptr_t)graph_keys, n, n}}; /* only read */
   /* Waits for a leader that has not been started yet; one that is lost ends all calls to it. */
   weft_rpc_options_t o = {.wait_for_ready = true, .timeout_ms = STEP_SEQUENCE_MS};
-  send_request(p, &weft_get_step_sequence_type, &request, &o, on_step_ids);
+  send_request(p, &weft_get_step_sequence_request_type, &request, &o, on_step_ids);
 }
 
 static weft_rpc_channel_t *channel_of(weft_worker_client_t *w) {

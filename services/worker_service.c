@@ -17,9 +17,10 @@
 #include "rpc/service.h"
 #include "services/device_codec.h"
 #include "services/local_transfer.h"
+#include "services/local_transport.h"
+#include "services/messages.h"
 #include "services/remote_collectives.h"
 #include "services/remote_worker.h"
-#include "services/worker_codec.h"
 #include "tensor/tensor_proto.h"
 
 enum { REQUEST_WINDOW = 100000 }; /* ids remembered, as TensorFlow's workers do */
@@ -54,8 +55,8 @@ static weft_str_t session_of(bool has_session, weft_str_t session) {
 
 static void on_status(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
   weft_served_t *s = arg;
-  weft_get_status_response_msg_t response = {.devices = {NULL, 0, 0}};
-  if (status == NULL) status = weft_devices_to_texts(devices, &s->arena, &response.devices);
+  weft_get_status_response_msg_t response = {.device_attributes = {NULL, 0, 0}};
+  if (status == NULL) status = weft_devices_to_texts(devices, &s->arena, &response.device_attributes);
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
@@ -69,12 +70,12 @@ static void get_status(void *service, weft_rpc_call_t *call) {
 }
 
 static void create_worker_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_create_worker_session_type, sizeof(weft_create_worker_session_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_create_worker_session_request_type,
+                                sizeof(weft_create_worker_session_request_msg_t));
   if (s == NULL) return;
-  const weft_create_worker_session_msg_t *m = s->request;
-  weft_worker_session_spec_t spec = {.session = m->session,
-                                     .isolate = m->isolate,
+  const weft_create_worker_session_request_msg_t *m = s->request;
+  weft_worker_session_spec_t spec = {.session = m->session_handle,
+                                     .isolate = m->isolate_session_state,
                                      .master_task = m->master_task,
                                      .master_incarnation = m->master_incarnation,
                                      .server_def = m->server_def};
@@ -82,11 +83,11 @@ static void create_worker_session(void *service, weft_rpc_call_t *call) {
 }
 
 static void delete_worker_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_delete_worker_session_type, sizeof(weft_delete_worker_session_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_delete_worker_session_request_type,
+                                sizeof(weft_delete_worker_session_request_msg_t));
   if (s == NULL) return;
-  const weft_delete_worker_session_msg_t *m = s->request;
-  worker_of(s)->ops->delete_session(worker_of(s), m->session, on_done, s);
+  const weft_delete_worker_session_request_msg_t *m = s->request;
+  worker_of(s)->ops->delete_session(worker_of(s), m->session_handle, on_done, s);
 }
 
 /* ---- graphs ---- */
@@ -97,14 +98,15 @@ static void on_registered(void *arg, weft_status_t *status, weft_str_t handle) {
     weft_served_fail(s, status);
     return;
   }
-  weft_graph_handle_msg_t response = {handle};
+  weft_register_graph_response_msg_t response = {handle};
   weft_served_reply(s, &weft_register_graph_response_type, &response);
 }
 
 static void register_graph(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_register_graph_type, sizeof(weft_register_graph_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_register_graph_request_type, sizeof(weft_register_graph_request_msg_t));
   if (s == NULL) return;
-  const weft_register_graph_msg_t *m = s->request;
+  const weft_register_graph_request_msg_t *m = s->request;
   weft_graph_t *graph = NULL;
   weft_status_t *status = weft_graph_create(&graph);
   weft_import_options_t o = {.allow_internal_ops = true};
@@ -114,36 +116,37 @@ static void register_graph(void *service, weft_rpc_call_t *call) {
     weft_served_fail(s, status);
     return;
   }
-  worker_of(s)->ops->register_graph(worker_of(s), session_of(m->has_session, m->session), graph,
-                                    on_registered, s);
+  worker_of(s)->ops->register_graph(
+      worker_of(s), session_of(m->create_worker_session_called, m->session_handle), graph, on_registered, s);
 }
 
 static void deregister_graph(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_deregister_graph_type, sizeof(weft_deregister_graph_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_deregister_graph_request_type,
+                                sizeof(weft_deregister_graph_request_msg_t));
   if (s == NULL) return;
-  const weft_deregister_graph_msg_t *m = s->request;
-  worker_of(s)->ops->deregister_graph(worker_of(s), session_of(m->has_session, m->session), m->handle,
-                                      on_done, s);
+  const weft_deregister_graph_request_msg_t *m = s->request;
+  worker_of(s)->ops->deregister_graph(worker_of(s),
+                                      session_of(m->create_worker_session_called, m->session_handle),
+                                      m->graph_handle, on_done, s);
 }
 
 /* ---- running ---- */
 
 static void fail_run(weft_served_t *s, weft_status_t *status) {
-  const weft_run_graph_msg_t *m = s->request;
-  if (!m->errors_in_body) {
+  const weft_run_graph_request_msg_t *m = s->request;
+  if (!m->store_errors_in_response_body) {
     weft_served_fail(s, status);
     return;
   }
-  weft_run_graph_response_msg_t response = {.code = weft_status_code(status),
-                                            .message = weft_str(weft_status_message(status))};
+  weft_run_graph_response_msg_t response = {.status_code = weft_status_code(status),
+                                            .status_error_message = weft_str(weft_status_message(status))};
   weft_served_reply(s, &weft_run_graph_response_type, &response);
   weft_status_free(status);
 }
 
 static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
   weft_served_t *s = arg;
-  const weft_run_graph_msg_t *m = s->request;
+  const weft_run_graph_request_msg_t *m = s->request;
   if (status != NULL) {
     fail_run(s, status);
     return;
@@ -151,60 +154,63 @@ static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *re
   weft_tensor_t **recvs = result->recvs; /* the array is lent, the references are ours */
   int n = result->num_recvs;
   weft_run_graph_response_msg_t response = {
-      .recvs = {.names = m->recv_keys.items, .items = recvs, .n = n, .capacity = n},
+      .recv = {.names = m->recv_key.items, .items = recvs, .n = n, .capacity = n},
       .step_stats = result->step_stats,
       /* The cast drops const: encoding only reads. */
-      .partition_graphs = {(weft_str_t *)(uintptr_t)result->partition_graphs, result->num_partition_graphs,
-                           0}};
+      .partition_graph = {(weft_str_t *)(uintptr_t)result->partition_graphs, result->num_partition_graphs,
+                          0}};
   weft_served_reply(s, &weft_run_graph_response_type, &response);
   for (int i = 0; i < n; i++) weft_tensor_release(recvs[i]);
 }
 
 static void run_graph(void *service, weft_rpc_call_t *call) {
   weft_status_t *status = NULL;
-  weft_served_t *s =
-      weft_serve_any(call, service, &weft_run_graph_type, sizeof(weft_run_graph_msg_t), &status);
+  weft_served_t *s = weft_serve_any(call, service, &weft_run_graph_request_type,
+                                    sizeof(weft_run_graph_request_msg_t), &status);
   if (s == NULL) return;
-  const weft_run_graph_msg_t *m = s->request;
+  const weft_run_graph_request_msg_t *m = s->request;
   weft_executor_opts_msg_t opts = {false, false};
   if (status == NULL)
     status =
         weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RunGraph (Worker)");
   if (status == NULL)
     status = weft_fields_decode_bytes(&weft_executor_opts_type, m->exec_opts, &s->arena, &opts);
-  weft_named_tensor_t *sends = weft_arena_calloc(&s->arena, (size_t)m->sends.n + 1, sizeof *sends);
+  weft_named_tensor_t *sends = weft_arena_calloc(&s->arena, (size_t)m->send.n + 1, sizeof *sends);
   if (status == NULL && sends == NULL) status = WEFT_NO_MEMORY("a RunGraph");
   if (status != NULL) {
     fail_run(s, status);
     return;
   }
-  for (int i = 0; i < m->sends.n; i++) sends[i] = (weft_named_tensor_t){m->sends.names[i], m->sends.items[i]};
-  weft_run_graph_t run = {.session = session_of(m->has_session, m->session),
-                          .graph_handle = m->handle,
+  for (int i = 0; i < m->send.n; i++) sends[i] = (weft_named_tensor_t){m->send.names[i], m->send.items[i]};
+  weft_run_graph_t run = {.session = session_of(m->create_worker_session_called, m->session_handle),
+                          .graph_handle = m->graph_handle,
                           .step_id = m->step_id,
                           .request_id = m->request_id,
                           .sends = sends,
-                          .num_sends = m->sends.n,
-                          .recv_keys = m->recv_keys.items,
-                          .num_recvs = m->recv_keys.n,
+                          .num_sends = m->send.n,
+                          .recv_keys = m->recv_key.items,
+                          .num_recvs = m->recv_key.n,
                           .is_partial = m->is_partial,
-                          .is_last_partial = m->is_last_partial,
+                          .is_last_partial = m->is_last_partial_run,
                           .record_timeline = opts.record_timeline,
                           .record_partition_graphs = opts.record_partition_graphs};
   worker_of(s)->ops->run_graph(worker_of(s), &run, weft_served_canceller(s), on_run, s);
 }
 
 static void cleanup_graph(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_cleanup_graph_type, sizeof(weft_step_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_cleanup_graph_request_type, sizeof(weft_cleanup_graph_request_msg_t));
   if (s == NULL) return;
-  worker_of(s)->ops->cleanup_graph(worker_of(s), ((const weft_step_msg_t *)s->request)->step_id, on_done, s);
+  worker_of(s)->ops->cleanup_graph(
+      worker_of(s), ((const weft_cleanup_graph_request_msg_t *)s->request)->step_id, on_done, s);
 }
 
 static void cleanup_all(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_cleanup_all_type, sizeof(weft_cleanup_all_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_cleanup_all_request_type, sizeof(weft_cleanup_all_request_msg_t));
   if (s == NULL) return;
-  const weft_cleanup_all_msg_t *m = s->request;
-  worker_of(s)->ops->cleanup_all(worker_of(s), m->containers.items, m->containers.n, on_done, s);
+  const weft_cleanup_all_request_msg_t *m = s->request;
+  worker_of(s)->ops->cleanup_all(worker_of(s), m->container.items, m->container.n, on_done, s);
 }
 
 /* ---- tensors ---- */
@@ -233,7 +239,7 @@ static void release_tensor(void *arg) { weft_tensor_release(arg); }
 /* A large tensor for a peer on this host: over the link, or an offer to make one. True if it is on its way.
  */
 static bool send_locally(weft_served_t *s, weft_tensor_t *tensor, weft_strbuf_t *options) {
-  const weft_recv_tensor_msg_t *m = s->request;
+  const weft_recv_tensor_request_msg_t *m = s->request;
   weft_local_transport_msg_t peer = {.link = 0}, answer = {.link = 0};
   if (tensor->bytes < WEFT_LOCAL_TRANSFER_MIN_BYTES || !weft_dtype_is_plain(tensor->dtype)) return false;
   if (!weft_local_transport_from_any(m->transport_options, &s->arena, &peer)) return false;
@@ -275,17 +281,18 @@ static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor,
 }
 
 static void recv_tensor(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_recv_tensor_type, sizeof(weft_recv_tensor_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_recv_tensor_request_type, sizeof(weft_recv_tensor_request_msg_t));
   if (s == NULL) return;
-  const weft_recv_tensor_msg_t *m = s->request;
+  const weft_recv_tensor_request_msg_t *m = s->request;
   weft_status_t *status = weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id,
                                               "RecvTensor (GrpcWorker)");
   if (status != NULL) {
     weft_served_fail(s, status);
     return;
   }
-  worker_of(s)->ops->recv_tensor(worker_of(s), m->step_id, weft_key(m->key), weft_served_canceller(s),
-                                 on_received, s);
+  worker_of(s)->ops->recv_tensor(worker_of(s), m->step_id, weft_key(m->rendezvous_key),
+                                 weft_served_canceller(s), on_received, s);
 }
 
 /* ---- the rest ---- */
@@ -322,15 +329,15 @@ static void accept_and_ignore(void *service, weft_rpc_call_t *call) {
 
 static void on_step_ids(void *arg, weft_status_t *status, const int64_t *step_ids) {
   weft_served_t *s = arg;
-  const weft_get_step_sequence_msg_t *m = s->request;
-  weft_get_step_sequence_response_msg_t response = {.sequences = {NULL, 0, 0}};
+  const weft_get_step_sequence_request_msg_t *m = s->request;
+  weft_get_step_sequence_response_msg_t response = {.step_sequence = {NULL, 0, 0}};
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  for (int i = 0; i < m->graph_keys.n && status == NULL; i++) {
-    weft_step_sequence_msg_t one = {m->graph_keys.items[i], step_ids[i]};
+  for (int i = 0; i < m->graph_key.n && status == NULL; i++) {
+    weft_step_sequence_msg_t one = {m->graph_key.items[i], step_ids[i]};
     text.length = 0;
     weft_fields_encode_bytes(&weft_step_sequence_type, &one, &text);
     weft_str_t copy = weft_arena_str(&s->arena, weft_str_of(text.data, text.length));
-    if (text.failed || copy.data == NULL || !weft_texts_add(&response.sequences, &s->arena, copy))
+    if (text.failed || copy.data == NULL || !weft_texts_add(&response.step_sequence, &s->arena, copy))
       status = WEFT_NO_MEMORY("a GetStepSequence");
   }
   weft_strbuf_deinit(&text);
@@ -342,17 +349,18 @@ static void on_step_ids(void *arg, weft_status_t *status, const int64_t *step_id
 }
 
 static void get_step_sequence(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_get_step_sequence_type, sizeof(weft_get_step_sequence_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_get_step_sequence_request_type,
+                                sizeof(weft_get_step_sequence_request_msg_t));
   if (s == NULL) return;
-  const weft_get_step_sequence_msg_t *m = s->request;
-  worker_of(s)->ops->get_step_sequence(worker_of(s), m->graph_keys.items, m->graph_keys.n, on_step_ids, s);
+  const weft_get_step_sequence_request_msg_t *m = s->request;
+  worker_of(s)->ops->get_step_sequence(worker_of(s), m->graph_key.items, m->graph_key.n, on_step_ids, s);
 }
 
 static void recv_buf(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_recv_buf_type, sizeof(weft_recv_buf_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_recv_buf_request_type, sizeof(weft_recv_buf_request_msg_t));
   if (s == NULL) return;
-  const weft_recv_buf_msg_t *m = s->request;
+  const weft_recv_buf_request_msg_t *m = s->request;
   weft_status_t *status =
       weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RecvBuf (GrpcWorker)");
   if (status != NULL) {
@@ -363,13 +371,14 @@ static void recv_buf(void *service, weft_rpc_call_t *call) {
 }
 
 static void complete_group(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_complete_group_type, sizeof(weft_complete_group_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_complete_group_request_type, sizeof(weft_complete_group_request_msg_t));
   if (s != NULL) weft_serve_complete_group(worker_of(s), s);
 }
 
 static void complete_instance(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_complete_instance_type, sizeof(weft_complete_instance_msg_t));
+  weft_served_t *s = weft_serve(call, service, &weft_complete_instance_request_type,
+                                sizeof(weft_complete_instance_request_msg_t));
   if (s != NULL) weft_serve_complete_instance(worker_of(s), s);
 }
 

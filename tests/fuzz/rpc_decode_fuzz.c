@@ -3,8 +3,8 @@
  */
 #include "base/alloc.h"
 #include "rpc/message_reader.h"
-#include "services/master_codec.h"
-#include "services/worker_codec.h"
+#include "services/local_transport.h"
+#include "services/messages.h"
 #include "tests/fuzz/fuzz.h"
 
 const weft_fuzz_seed_t weft_fuzz_seeds[] = {
@@ -33,21 +33,21 @@ const weft_fuzz_seed_t weft_fuzz_seeds[] = {
 };
 
 typedef union any_struct {
-  weft_run_step_msg_t run_step;
+  weft_run_step_request_msg_t run_step;
   weft_run_step_response_msg_t run_step_response;
-  weft_run_callable_msg_t run_callable;
-  weft_make_callable_msg_t make_callable;
+  weft_run_callable_request_msg_t run_callable;
+  weft_make_callable_request_msg_t make_callable;
   weft_callable_options_msg_t callable_options;
-  weft_run_graph_msg_t run_graph;
+  weft_run_graph_request_msg_t run_graph;
   weft_run_graph_response_msg_t run_graph_response;
-  weft_recv_tensor_msg_t recv_tensor;
+  weft_recv_tensor_request_msg_t recv_tensor;
   weft_recv_tensor_response_msg_t recv_tensor_response;
 } any_struct_t;
 
 static const weft_message_type_t *const types[] = {
-    &weft_run_step_type,           &weft_run_step_response_type, &weft_run_callable_type,
-    &weft_make_callable_type,      &weft_callable_options_type,  &weft_run_graph_type,
-    &weft_run_graph_response_type, &weft_recv_tensor_type,       &weft_recv_tensor_response_type,
+    &weft_run_step_request_type,      &weft_run_step_response_type,   &weft_run_callable_request_type,
+    &weft_make_callable_request_type, &weft_callable_options_type,    &weft_run_graph_request_type,
+    &weft_run_graph_response_type,    &weft_recv_tensor_request_type, &weft_recv_tensor_response_type,
 };
 
 /* The bytes in pieces of `step`. NULL without memory. */
@@ -95,7 +95,7 @@ void weft_fuzz_one(const uint8_t *data, size_t size) {
     if (a == NULL) check_there_and_back(types[i], &other);
     weft_local_transport_msg_t local;
     memset(&local, 0, sizeof local);
-    if (types[i] == &weft_recv_tensor_type)
+    if (types[i] == &weft_recv_tensor_request_type)
       (void)weft_local_transport_from_any(one.recv_tensor.transport_options, &arena, &local);
     weft_status_free(a);
     weft_status_free(b);

@@ -86,7 +86,7 @@ typedef struct weft_test_run {
   const char *fetches[WEFT_TEST_MAX_VALUES];
   const char *targets[WEFT_TEST_MAX_VALUES];
   const char *partial; /* handle of a partial run */
-  weft_run_options_msg_t options;
+  weft_step_options_t options;
   weft_canceller_t *canceller;
 } weft_test_run_t;
 

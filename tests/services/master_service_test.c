@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/mutex.h"
-#include "services/master_codec.h"
+#include "services/messages.h"
 #include "services/remote_master.h"
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
@@ -34,7 +34,7 @@ static void names(weft_strbuf_t *b, const char *label, const weft_str_t *items, 
   weft_strbuf_printf(b, " %s=", label);
   for (int i = 0; i < n; i++) weft_strbuf_printf(b, "%s%.*s", i == 0 ? "" : ",", WEFT_STR_ARGS(items[i]));
 }
-static void options_text(weft_strbuf_t *b, const weft_run_options_msg_t *o) {
+static void options_text(weft_strbuf_t *b, const weft_step_options_t *o) {
   weft_strbuf_printf(b, " options=%d,%" PRId64 ",%d", o->trace_level, o->timeout_ms,
                      o->output_partition_graphs);
 }

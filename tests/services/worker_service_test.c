@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "rpc/channel.h"
+#include "services/messages.h"
 #include "services/remote_worker.h"
-#include "services/worker_codec.h"
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
