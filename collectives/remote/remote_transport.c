@@ -11,6 +11,19 @@
 
 /* ---- the table of functions ---- */
 
+/* An offer that a lost task would have to fetch by a call waits for ever: the loss ended only what was held
+ * when it was known. */
+static void end_what_is_held_for_lost(weft_remote_t *t, weft_str_t task) {
+  if (!weft_peer_table_is_lost(t->known, task)) return;
+  weft_status_t *why = weft_peer_table_cause(
+      t->known, task,
+      WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s: the task failed or was stopped",
+                 WEFT_STR_ARGS(task)));
+  weft_transfer_filter_t by_task = {.task = task};
+  weft_remote_abort(t, &by_task, why);
+  weft_status_free(why);
+}
+
 static void transport_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task,
                             weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
                             weft_transfer_done_fn *done, void *arg) {
@@ -37,6 +50,7 @@ static void transport_offer(weft_transport_t *base, int64_t step_id, weft_str_t 
     weft_remote_announce(t, o, key, to_device, is_kept);
   } else {
     weft_remote_hold(t, o);
+    end_what_is_held_for_lost(t, to_task);
   }
 }
 

@@ -392,6 +392,11 @@ static void a_lost_task_is_named_in_all_that_waits_for_it(void) {
   CU_ASSERT_EQUAL(c.tasks[0].num_lost, 1);
   CU_ASSERT_EQUAL(c.tasks[1].num_lost, 1);
   weft_mutex_unlock(&c.mu);
+  /* What is offered to it only now will not be fetched, either. */
+  outcome_t late;
+  offer(&c, 1, 2, "run/c", data, sizeof data, &late);
+  CU_ASSERT_EQUAL(wait_for(&late, text, sizeof text), WEFT_UNAVAILABLE);
+  CU_ASSERT_PTR_NOT_NULL(strstr(text, "/job:w/replica:0/task:2"));
   /* It comes again, under another incarnation: a new group links it anew. */
   start(&c, 2, false);
   weft_group_t *g = join(&c, 2);
