@@ -11,8 +11,11 @@
  * that comes first. */
 typedef struct leader_wait {
   weft_remote_t *t;
+  struct leader_wait *prev, *next; /* guarded by t->leader_calls.mu, as is_calling: the calls in flight */
+  bool is_calling;
   int64_t key;
-  weft_canceller_t *canceller; /* retained */
+  weft_canceller_t *canceller; /* the caller's; retained */
+  weft_canceller_t *call;      /* of the call to the leader; below the caller's; owned */
   weft_status_t *status;       /* the leader's answer */
   weft_group_t *group;
   int source;
@@ -22,9 +25,45 @@ typedef struct leader_wait {
   void *arg;
 } leader_wait_t;
 
+static void note_call(leader_wait_t *w, bool is_calling) {
+  weft_leader_calls_t *calls = &w->t->leader_calls;
+  weft_mutex_lock(&calls->mu);
+  if (is_calling) {
+    w->next = calls->first;
+    if (w->next != NULL) w->next->prev = w;
+    calls->first = w;
+  } else if (w->is_calling) {
+    if (w->next != NULL) w->next->prev = w->prev;
+    if (w->prev != NULL) w->prev->next = w->next;
+    if (w->prev == NULL) calls->first = w->next;
+  }
+  w->is_calling = is_calling;
+  weft_mutex_unlock(&calls->mu);
+}
+
+/* A call waits for a leader that is not there yet, and also for one that is gone: with it goes what the group
+ * was, and a group that has never been complete goes on waiting. */
+void weft_remote_lost_leader(weft_remote_t *t, weft_str_t task) {
+  if (!weft_str_eq(task, t->peers.leader)) return;
+  for (;;) {
+    weft_canceller_t *call = NULL;
+    weft_mutex_lock(&t->leader_calls.mu);
+    for (leader_wait_t *w = t->leader_calls.first; w != NULL && call == NULL; w = w->next) {
+      weft_status_t *loss = weft_peer_table_first_loss(t->known, w->key);
+      if (loss != NULL && !weft_canceller_is_cancelled(w->call)) call = weft_canceller_retain(w->call);
+      weft_status_free(loss);
+    }
+    weft_mutex_unlock(&t->leader_calls.mu);
+    if (call == NULL) return;
+    weft_canceller_cancel(call);
+    weft_canceller_release(call);
+  }
+}
+
 static void end_wait(leader_wait_t *w) {
   if (w->group_fn != NULL) w->group_fn(w->arg, w->status, w->group);
   if (w->instance_fn != NULL) w->instance_fn(w->arg, w->status, w->source);
+  weft_canceller_release(w->call);
   weft_canceller_release(w->canceller);
   weft_free(w);
 }
@@ -42,7 +81,7 @@ static void settled(void *arg) {
 static void fail_wait(leader_wait_t *w, weft_status_t *status) {
   const bool has_ended =
       weft_status_code(status) == WEFT_CANCELLED && !weft_canceller_is_cancelled(w->canceller);
-  if (has_ended) { /* the leader ended its calls as it was shut down */
+  if (has_ended) { /* the leader ended its calls as it was shut down, or is lost */
     weft_status_free(status);
     status = WEFT_ERROR(UNAVAILABLE, "%.*s, the leader of collective groups, has ended",
                         WEFT_STR_ARGS(w->t->peers.leader));
@@ -63,6 +102,7 @@ static void linked(void *arg) {
 static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
   leader_wait_t *w = arg;
   weft_remote_t *t = w->t;
+  note_call(w, false);
   if (status == NULL) status = weft_peer_table_loss_in(t->known, group);
   if (status != NULL) {
     weft_group_release(group);
@@ -93,10 +133,17 @@ static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
 
 static leader_wait_t *wait_new(weft_remote_t *t, int64_t key, weft_canceller_t *canceller, void *arg) {
   leader_wait_t *w = weft_calloc(1, sizeof *w);
-  if (w != NULL)
-    *w = (leader_wait_t){
-        .t = t, .key = key, .canceller = weft_canceller_retain(canceller), .source = -1, .arg = arg};
-  return w;
+  if (w == NULL) return NULL;
+  *w = (leader_wait_t){.t = t,
+                       .key = key,
+                       .canceller = weft_canceller_retain(canceller),
+                       .call = weft_canceller_create(canceller),
+                       .source = -1,
+                       .arg = arg};
+  if (w->call != NULL) return w;
+  weft_canceller_release(w->canceller);
+  weft_free(w);
+  return NULL;
 }
 
 void weft_remote_complete_group(weft_transport_t *base, const weft_group_request_t *r,
@@ -123,12 +170,17 @@ void weft_remote_complete_group(weft_transport_t *base, const weft_group_request
   mine.incarnation = t->incarnation;
   mine.host = weft_host_links_host(t->links);
   if (mine.host.length == 0) mine.host = weft_str(alone);
-  t->peers.complete_group(t->peers.arg, &mine, canceller, grouped, w);
+  weft_canceller_t *call = weft_canceller_retain(w->call); /* w may be gone when the call returns */
+  note_call(w, true);
+  if (weft_peer_table_is_lost_lately(t->known, t->peers.leader)) weft_remote_lost_leader(t, t->peers.leader);
+  t->peers.complete_group(t->peers.arg, &mine, call, grouped, w);
+  weft_canceller_release(call);
 }
 
 static void agreed(void *arg, weft_status_t *status, int source) {
   leader_wait_t *w = arg;
   w->source = source;
+  note_call(w, false);
   if (status != NULL) {
     fail_wait(w, status);
   } else {
@@ -146,7 +198,10 @@ void weft_remote_complete_instance(weft_transport_t *base, const weft_instance_r
     return;
   }
   w->instance_fn = fn;
-  t->peers.complete_instance(t->peers.arg, r, canceller, agreed, w);
+  weft_canceller_t *call = weft_canceller_retain(w->call);
+  note_call(w, true);
+  t->peers.complete_instance(t->peers.arg, r, call, agreed, w);
+  weft_canceller_release(call);
 }
 
 void weft_remote_transport_join_group(weft_transport_t *base, const weft_group_request_t *r,

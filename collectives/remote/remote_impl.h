@@ -46,6 +46,12 @@ typedef struct weft_abort_broadcasts {
   weft_canceller_t *canceller; /* of all; owned */
 } weft_abort_broadcasts_t;
 
+/* Calls to the leader that have not returned. */
+typedef struct weft_leader_calls {
+  weft_mutex_t mu;
+  struct leader_wait *first; /* guarded by mu */
+} weft_leader_calls_t;
+
 struct weft_remote {
   weft_transport_t base;
   char *task; /* owned */
@@ -60,6 +66,7 @@ struct weft_remote {
   weft_transfers_t *transfers;
   weft_scratch_blocks_t scratch;
   weft_abort_broadcasts_t broadcasts;
+  weft_leader_calls_t leader_calls;
 };
 
 static inline weft_remote_t *weft_remote_of(weft_transport_t *t) { return (weft_remote_t *)(void *)t; }
@@ -131,6 +138,10 @@ void weft_remote_wait(weft_remote_t *t, weft_remote_fetch_t *f,
 extern const weft_host_link_ops_t weft_remote_link_ops; /* arg: weft_remote_t */
 
 /* group_join.c */
+
+/* `task` is lost. If it is the leader, calls to it end for groups that it had made: they would wait for its
+ * return. */
+void weft_remote_lost_leader(weft_remote_t *t, weft_str_t task);
 
 void weft_remote_complete_group(weft_transport_t *base, const weft_group_request_t *r,
                                 weft_canceller_t *canceller, weft_group_fn *fn, void *arg);

@@ -135,6 +135,7 @@ static void transport_lost_task(weft_transport_t *base, weft_str_t task, const w
   weft_remote_abort(t, &by_task, why);
   (void)weft_host_links_break(t->links, task);
   weft_group_table_lost_task(t->groups, task, why);
+  weft_remote_lost_leader(t, task);
 }
 
 static weft_status_t *transport_cause(weft_transport_t *base, weft_str_t task, weft_status_t *why) {
@@ -239,6 +240,7 @@ static void transport_destroy(weft_transport_t *base) {
   weft_transfers_destroy(t->transfers);
   weft_peer_table_destroy(t->known);
   weft_scratch_blocks_deinit(&t->scratch);
+  weft_mutex_deinit(&t->leader_calls.mu);
   weft_link_costs_deinit(&t->costs);
   weft_free(t->task);
   weft_free(t);
@@ -260,6 +262,7 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
   if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
   t->base.ops = &ops;
   weft_mutex_init(&t->scratch.mu);
+  weft_mutex_init(&t->leader_calls.mu);
   weft_link_costs_init(&t->costs);
   t->incarnation = o->incarnation;
   t->pool = o->pool;

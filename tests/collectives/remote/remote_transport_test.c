@@ -26,7 +26,8 @@ struct cluster {
   task_t tasks[NUM_TASKS];
   weft_thread_pool_t *pool;
   weft_group_t *group;
-  int num_calls; /* of RecvBuf; guarded by mu */
+  bool is_leader_silent; /* it answers no request for a group */
+  int num_calls;         /* of RecvBuf; guarded by mu */
   weft_mutex_t mu;
   weft_cond_t changed;
 };
@@ -72,8 +73,27 @@ static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, we
   *call = (far_call_t){fn, fn_arg};
   weft_remote_transport_serve(find(c, task)->transport, r, canceller, answer_far, call);
 }
+
+/* A call to a leader that does not answer: it ends when it is cancelled. */
+typedef struct silent_call {
+  weft_group_fn *fn;
+  void *arg;
+} silent_call_t;
+static void on_silent_cancelled(void *arg) {
+  silent_call_t call = *(silent_call_t *)arg;
+  weft_free(arg);
+  call.fn(call.arg, WEFT_ERROR(CANCELLED, "the call was cancelled"), NULL);
+}
+
 static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
                            weft_group_fn *fn, void *fn_arg) {
+  if (((task_t *)arg)->cluster->is_leader_silent) {
+    silent_call_t *call = weft_calloc(1, sizeof *call);
+    uint64_t token = 0;
+    *call = (silent_call_t){fn, fn_arg};
+    if (!weft_canceller_register(canceller, on_silent_cancelled, call, &token)) on_silent_cancelled(call);
+    return;
+  }
   weft_remote_transport_join_group(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
 }
 static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
@@ -412,6 +432,39 @@ static void a_lost_task_is_named_in_all_that_waits_for_it(void) {
   teardown(&c);
 }
 
+static void ask_for_group(cluster_t *c, int i, int64_t key, weft_canceller_t *canceller, outcome_t *o) {
+  *o = (outcome_t){.cluster = c};
+  weft_group_request_t r = {.group_key = key,
+                            .group_size = NUM_TASKS,
+                            .rank = -1,
+                            .device_type = WEFT_STR("CPU"),
+                            .device = weft_str(c->tasks[i].device)};
+  c->tasks[i].transport->ops->complete_group(c->tasks[i].transport, &r, canceller, on_group, o);
+}
+
+static void a_call_to_a_lost_leader_ends_where_the_group_had_been_complete(void) {
+  cluster_t c;
+  setup(&c, true);
+  outcome_t known, fresh;
+  char text[256];
+  weft_canceller_t *canceller = weft_canceller_create(NULL);
+  c.is_leader_silent = true;
+  ask_for_group(&c, 2, 1, NULL, &known);
+  ask_for_group(&c, 2, 9, canceller, &fresh);
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "nothing is heard of %s", c.tasks[0].name);
+  c.tasks[2].transport->ops->lost_task(c.tasks[2].transport, weft_str(c.tasks[0].name), why);
+  CU_ASSERT_EQUAL(wait_for(&known, text, sizeof text), WEFT_UNAVAILABLE);
+  CU_ASSERT_PTR_NOT_NULL(strstr(text, "/job:w/replica:0/task:0"));
+  weft_mutex_lock(&c.mu);
+  CU_ASSERT_EQUAL(fresh.num_done, 0); /* it waits for the leader to come */
+  weft_mutex_unlock(&c.mu);
+  weft_canceller_cancel(canceller);
+  CU_ASSERT_EQUAL(wait_for(&fresh, NULL, 0), WEFT_CANCELLED);
+  weft_canceller_release(canceller);
+  weft_status_free(why);
+  teardown(&c);
+}
+
 static void a_request_to_an_earlier_incarnation_is_refused(void) {
   cluster_t c;
   setup(&c, true);
@@ -492,6 +545,8 @@ static const CU_TestInfo tests[] = {
     {"a step ends for present and future transfers", a_step_ends_for_present_and_future_transfers},
     {"a failed run ends at all tasks, and others go on", a_failed_run_ends_at_all_tasks_and_others_go_on},
     {"a lost task is named in all that waits for it", a_lost_task_is_named_in_all_that_waits_for_it},
+    {"a call to a lost leader ends where the group had been complete",
+     a_call_to_a_lost_leader_ends_where_the_group_had_been_complete},
     {"a request to an earlier incarnation is refused", a_request_to_an_earlier_incarnation_is_refused},
     {"fetches are cancelled", fetches_are_cancelled},
     {"hosts are known where there are links", hosts_are_known_where_there_are_links},
