@@ -186,7 +186,7 @@ static bool has_wish(const flow_t *f, const weft_sharded_node_t *n, int axis) {
 static weft_status_t *choose(const flow_t *f, const weft_sharded_node_t *n, int axis, weft_rule_pick_t *pick,
                              weft_axis_sharding_t **out) {
   weft_rule_use_t use = {f->mesh, f->link, f->has, n->values, n->choices};
-  size_t num = (size_t)(n->node->num_inputs + n->node->num_outputs);
+  size_t num = (size_t)n->node->num_inputs + (size_t)n->node->num_outputs;
   WEFT_RETURN_IF_ERROR(weft_rule_choose(&n->rule, &use, axis, pick));
   *out = weft_calloc(num + 1, sizeof **out);
   if (*out == NULL) return no_memory();

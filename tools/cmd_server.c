@@ -131,11 +131,10 @@ int weft_command_server(int argc, char **argv) {
        .text = &a.leader},
       {"cpus", "N", "Offer the devices CPU:0 to CPU:N-1 (default 1)", .number = &a.cpus, .min = 1,
        .max = 4096},
-      {"heartbeat-ms", "N", "Send a heartbeat every N ms (default 1000; 0: never)",
-       .number = &a.heartbeat_ms, .max = 3600000},
-      {"client-grace", "SECONDS",
-       "How long the sessions of a lost client are kept (default 60; 0: for ever)", .number = &a.grace_s,
-       .max = 86400 * 365},
+      {"heartbeat-ms", "N", "Send a heartbeat every N ms (default 1000; 0: never)", .number = &a.heartbeat_ms,
+       .max = 3600000},
+      {"client-grace", "SECONDS", "How long the sessions of a lost client are kept (default 60; 0: for ever)",
+       .number = &a.grace_s, .max = 86400 * 365},
   };
   const weft_command_line_t line = {
       .command = "weft server",

@@ -1,8 +1,8 @@
 /* worker/worker_client.h - a worker as its master and its peers see it.
  *
  * Two backends: the worker of this process (worker/local_worker_client.c), and one behind gRPC
- * (services/remote_worker_client.c). Callers cannot tell them apart. All calls are asynchronous and end exactly
- * once, on any thread.
+ * (services/remote_worker_client.c). Callers cannot tell them apart. All calls are asynchronous and end
+ * exactly once, on any thread.
  */
 #ifndef WEFT_WORKER_WORKER_CLIENT_H_
 #define WEFT_WORKER_WORKER_CLIENT_H_
