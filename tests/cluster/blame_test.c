@@ -104,7 +104,7 @@ static void blame_in_a_job(const char *strategy, const fault_t *f, int task) {
     write_array(y, "y", "<i4", 64, 0, 4);
   }
   weft_test_servers_start(&servers);
-  const char *const args[] = {"submit",     "tests/strategies/testdata/mlp_sgd.pbtxt",
+  const char *const args[] = {"submit",     "tests/strategies/testdata/mlp_sgd.pb",
                               "--feed",     x,
                               "--feed",     y,
                               "--batch",    "8",
@@ -152,7 +152,7 @@ static void a_server_with_too_few_devices(void) {
       {"mirrored:3", "weft server --cpus 3"},
       {"multi_worker_mirrored:workers=2,per_worker=4", "weft server --cpus 4"}};
   for (int i = 0; i < 2; i++) {
-    const char *const args[] = {"submit",     "tests/strategies/testdata/mlp_sgd.pbtxt",
+    const char *const args[] = {"submit",     "tests/strategies/testdata/mlp_sgd.pb",
                                 "--feed",     x,
                                 "--feed",     y,
                                 "--batch",    "8",

@@ -7,7 +7,7 @@
 #include "tests/cluster/server_process.h"
 #include "tests/runner.h"
 
-#define GRAPH "tests/strategies/testdata/mlp_momentum.pbtxt"
+#define GRAPH "tests/strategies/testdata/mlp_momentum.pb"
 
 enum { TEXT = 1 << 16 };
 

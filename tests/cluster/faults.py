@@ -29,7 +29,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPO = os.path.dirname(os.path.dirname(HERE))
-GRAPH = os.path.join(REPO, "tests", "strategies", "testdata", "mlp_sgd.pbtxt")
+GRAPH = os.path.join(REPO, "tests", "strategies", "testdata", "mlp_sgd.pb")
 TASKS = [("ps", 0), ("worker", 0), ("worker", 1), ("worker", 2)]
 DEADLINE_S = 20
 STRATEGIES = {

@@ -9,7 +9,7 @@
 #include "tests/tools/array_file.h"
 
 enum { MOST_ARGUMENTS = 28, OUTPUT = 1 << 16, MAX_POINTS = 64, DEADLINE_MS = 30000 };
-#define GRAPH "tests/strategies/testdata/mlp_adam.pbtxt"
+#define GRAPH "tests/strategies/testdata/mlp_adam.pb"
 
 typedef struct job {
   weft_test_process_t process;
@@ -216,8 +216,8 @@ static void a_client_that_is_stopped_keeps_its_session(void) {
 
 /* Variables that are made of others, if those have a value by then, and of random numbers with a seed. */
 static void initialisers_see_nothing_of_former_jobs(void) {
-  static const char *const graphs[] = {"tests/strategies/testdata/from_others.pbtxt",
-                                       "tests/strategies/testdata/from_others_resource.pbtxt"};
+  static const char *const graphs[] = {"tests/strategies/testdata/from_others.pb",
+                                       "tests/strategies/testdata/from_others_resource.pb"};
   static const char *const strategies[] = {NULL,
                                            "mirrored:1",
                                            "central_storage",

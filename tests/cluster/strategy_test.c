@@ -24,7 +24,7 @@ enum {
   OUTPUT = 1 << 16,
   PSI = 4 * (32 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10)
 };
-#define GRAPH(name) "tests/strategies/testdata/" name ".pbtxt"
+#define GRAPH(name) "tests/strategies/testdata/" name ".pb"
 
 /* ---- a cluster of processes ---- */
 
