@@ -12,9 +12,10 @@
 /* ---- the table of functions ---- */
 
 /* An offer that a lost task would have to fetch by a call waits for ever: the loss ended only what was held
- * when it was known. */
+ * when it was known. A task that departs has closed its links itself: what it holds ends with it, and the
+ * other tasks must not hear that they were lost. */
 static void end_what_is_held_for_lost(weft_remote_t *t, weft_str_t task) {
-  if (!weft_peer_table_is_lost(t->known, task)) return;
+  if (!weft_peer_table_is_lost(t->known, task) || weft_remote_is_departing(t)) return;
   weft_status_t *why = weft_peer_table_cause(
       t->known, task,
       WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s: the task failed or was stopped",
