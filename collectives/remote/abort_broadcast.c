@@ -123,3 +123,9 @@ bool weft_remote_is_departing(weft_remote_t *t) {
   weft_mutex_unlock(&b->mu);
   return is_departing;
 }
+
+weft_status_t *weft_remote_departure_status(weft_remote_t *t) {
+  weft_str_t failed = {NULL, 0};
+  weft_status_t *why = weft_peer_table_departure_cause(t->known, &failed);
+  return why != NULL ? why : WEFT_ERROR(UNAVAILABLE, "The task %s was shut down", t->task);
+}

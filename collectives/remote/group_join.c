@@ -44,7 +44,7 @@ static void note_call(leader_wait_t *w, bool is_calling) {
 /* A call waits for a leader that is not there yet, and also for one that is gone: with it goes what the group
  * was, and a group that has never been complete goes on waiting. */
 void weft_remote_lost_leader(weft_remote_t *t, weft_str_t task) {
-  if (!weft_str_eq(task, t->peers.leader) || weft_remote_is_departing(t)) return;
+  if (!weft_str_eq(task, t->peers.leader)) return;
   for (;;) {
     weft_canceller_t *call = NULL;
     weft_mutex_lock(&t->leader_calls.mu);

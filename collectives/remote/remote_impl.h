@@ -122,6 +122,9 @@ bool weft_remote_receive_abort(weft_remote_t *t, const weft_buf_request_t *r);
 /* No more are sent; waits a moment for those that are in flight. */
 void weft_remote_stop_broadcasts(weft_remote_t *t);
 bool weft_remote_is_departing(weft_remote_t *t);
+/* What ends with a task that departs ends with this: the failure that it departs because of, else UNAVAILABLE
+ * in its own name. Never NULL. */
+weft_status_t *weft_remote_departure_status(weft_remote_t *t);
 
 /* rpc_path.c */
 

@@ -12,10 +12,9 @@
 /* ---- the table of functions ---- */
 
 /* An offer that a lost task would have to fetch by a call waits for ever: the loss ended only what was held
- * when it was known. A task that departs has closed its links itself: what it holds ends with it, and the
- * other tasks must not hear that they were lost. */
+ * when it was known. */
 static void end_what_is_held_for_lost(weft_remote_t *t, weft_str_t task) {
-  if (!weft_peer_table_is_lost(t->known, task) || weft_remote_is_departing(t)) return;
+  if (!weft_peer_table_is_lost(t->known, task)) return;
   weft_status_t *why = weft_peer_table_cause(
       t->known, task,
       WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s: the task failed or was stopped",
@@ -211,18 +210,17 @@ void weft_remote_transport_leave(weft_transport_t *base) {
   weft_host_links_leave(t->links, failed, why);
   weft_transfer_filter_t all = {.has_step = false};
   if (why != NULL) weft_remote_abort(t, &all, why); /* peers that wait for this task get the cause, too */
-  if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "The task %s was shut down", t->task);
+  weft_status_free(why);
+  why = weft_remote_departure_status(t);
   weft_group_table_leave(t->groups, why);
   weft_status_free(why);
 }
 
 void weft_remote_transport_stop(weft_transport_t *base) {
   weft_remote_t *t = weft_remote_of(base);
-  weft_str_t failed = {NULL, 0};
   weft_remote_transport_leave(base);
   weft_host_links_stop(t->links);
-  weft_status_t *why = weft_peer_table_departure_cause(t->known, &failed);
-  if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "The task %s was shut down", t->task);
+  weft_status_t *why = weft_remote_departure_status(t);
   weft_transfer_filter_t all = {.with_announced = true};
   weft_remote_abort(t, &all, why);
   weft_status_free(why);

@@ -33,9 +33,14 @@ static void call_instead(weft_remote_fetch_t *f, weft_status_t *why) {
 }
 
 /* Every message of the peer up to its end has been handled: the peer may have departed because of another
- * failure. Consumes `why`; returns the cause. */
+ * failure. A task that departs itself has closed the link, and does not take the peer for lost. Consumes
+ * `why`; returns the cause. */
 static weft_status_t *cause_of_loss(weft_remote_t *t, weft_str_t task, weft_status_t *why) {
   if (!weft_peer_table_is_lost(t->known, task)) {
+    if (weft_remote_is_departing(t)) {
+      weft_status_free(why);
+      return weft_remote_departure_status(t);
+    }
     weft_status_t *loss = weft_transport_loss(task, why);
     weft_peer_table_note_loss(t->known, task, loss, false);
     weft_status_free(loss);
@@ -166,8 +171,20 @@ static void lose(weft_remote_t *t, weft_str_t task, const weft_host_link_t *link
   if (t->peers.lost != NULL) t->peers.lost(t->peers.arg, task, why);
 }
 
+/* This task departs, and has closed the link itself: the peer is not lost. */
+static void end_with_link(weft_remote_t *t, const weft_host_link_t *link) {
+  weft_transfer_filter_t by_link = {.link = link, .with_announced = true};
+  weft_status_t *why = weft_remote_departure_status(t);
+  weft_remote_abort(t, &by_link, why);
+  weft_status_free(why);
+}
+
 static void on_broken(void *arg, weft_host_link_t *link) {
   weft_remote_t *t = arg;
+  if (weft_remote_is_departing(t)) {
+    end_with_link(t, link);
+    return;
+  }
   weft_str_t task = weft_host_link_task(link), failed = {NULL, 0};
   const weft_status_t *told = NULL;
   bool is_departure = weft_host_link_has_left(link, &failed, &told);

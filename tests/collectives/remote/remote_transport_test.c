@@ -432,6 +432,37 @@ static void a_lost_task_is_named_in_all_that_waits_for_it(void) {
   teardown(&c);
 }
 
+/* Served as to a peer that waits: the buffer is not wanted. */
+static void on_served(void *arg, weft_status_t *status, const weft_buf_t *buf) {
+  if (buf != NULL && buf->release != NULL) buf->release(buf->release_arg);
+  on_done(arg, status);
+}
+
+static void a_task_that_departs_names_itself(void) {
+  cluster_t c;
+  setup(&c, false);
+  static char data[100000];
+  outcome_t asked = {.cluster = &c}, given;
+  char text[256];
+  weft_buf_request_t r = {.step_id = STEP,
+                          .key = WEFT_STR("run/a"),
+                          .src_device = weft_str(c.tasks[1].device),
+                          .dst_device = weft_str(c.tasks[0].device)};
+  weft_remote_transport_serve(c.tasks[1].transport, &r, NULL, on_served, &asked); /* of task 0 */
+  offer(&c, 1, 0, "run/b", data, sizeof data, &given);
+  weft_remote_transport_leave(c.tasks[1].transport);
+  stop(&c, 0); /* the link ends while task 1 departs */
+  CU_ASSERT_EQUAL(wait_for(&given, text, sizeof text), WEFT_UNAVAILABLE);
+  CU_ASSERT_STRING_EQUAL(text, "The task /job:w/replica:0/task:1 was shut down");
+  stop(&c, 1);
+  CU_ASSERT_EQUAL(wait_for(&asked, text, sizeof text), WEFT_UNAVAILABLE);
+  CU_ASSERT_STRING_EQUAL(text, "The task /job:w/replica:0/task:1 was shut down");
+  weft_mutex_lock(&c.mu);
+  CU_ASSERT_EQUAL(c.tasks[1].num_lost, 0); /* it took no peer for lost */
+  weft_mutex_unlock(&c.mu);
+  teardown(&c);
+}
+
 static void ask_for_group(cluster_t *c, int i, int64_t key, weft_canceller_t *canceller, outcome_t *o) {
   *o = (outcome_t){.cluster = c};
   weft_group_request_t r = {.group_key = key,
@@ -545,6 +576,7 @@ static const CU_TestInfo tests[] = {
     {"a step ends for present and future transfers", a_step_ends_for_present_and_future_transfers},
     {"a failed run ends at all tasks, and others go on", a_failed_run_ends_at_all_tasks_and_others_go_on},
     {"a lost task is named in all that waits for it", a_lost_task_is_named_in_all_that_waits_for_it},
+    {"a task that departs names itself", a_task_that_departs_names_itself},
     {"a call to a lost leader ends where the group had been complete",
      a_call_to_a_lost_leader_ends_where_the_group_had_been_complete},
     {"a request to an earlier incarnation is refused", a_request_to_an_earlier_incarnation_is_refused},
