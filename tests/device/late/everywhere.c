@@ -1,10 +1,8 @@
-/* tests/device/late/everywhere.c - each task of the test has a LATE device. */
+/* tests/device/late/everywhere.c - each task of the program has a LATE device. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/device/late/late.h"
-
-void weft_test_setup(void); /* tests/runner.c */
 
 static void must(weft_status_t *s) {
   if (s == NULL) return;
@@ -12,7 +10,8 @@ static void must(weft_status_t *s) {
   exit(2);
 }
 
-void weft_test_setup(void) {
+/* Before main(): of a test, or of the command that a test starts. */
+__attribute__((constructor)) static void register_late_devices(void) {
   must(weft_kernel_table_register(weft_late_kernels()));
   must(weft_device_register(&weft_late_driver));
 }
