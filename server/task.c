@@ -1,21 +1,7 @@
 /* server/task.c - builds a task bottom up, takes it down in reverse. */
 #include "server/task.h"
 
-#include "kernels/kernel.h"
 #include "server/worker_cache.h"
-
-/* The master asks which device types could run a node. A function's call is lowered before it runs.
- */
-static uint32_t supports(const weft_node_t *n) {
-  if (n->function != NULL) return ~0u;
-  const weft_device_driver_t *const *drivers = weft_device_drivers();
-  uint32_t types = 0;
-  for (int i = 0; drivers[i] != NULL; i++) {
-    if (weft_kernel_find(drivers[i]->type, n->op->name, n->attrs, n->num_attrs) != NULL)
-      types |= UINT32_C(1) << i;
-  }
-  return types;
-}
 
 static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_direct,
                             weft_server_clusters_t *clusters, weft_task_t *t) {
@@ -34,7 +20,7 @@ static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_dire
   weft_worker_cache_set_local(t->cache, t->worker_client);
   weft_master_options_t master = {.task = name,
                                   .cache = t->cache,
-                                  .supports = supports,
+                                  .supports = weft_devices_supporting,
                                   .is_direct = is_direct,
                                   .clusters = maker,
                                   .collective_leader = weft_worker_leader(t->worker),

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "device/device_name.h"
+#include "kernels/kernel.h"
 #include "resources/resource.h"
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a task's devices"); }
@@ -109,4 +110,15 @@ weft_device_t *weft_devices_find(const weft_devices_t *d, weft_str_t name) {
     if (weft_str_eq(behind_task(d->all[i]->name), local)) return d->all[i];
   }
   return NULL;
+}
+
+uint32_t weft_devices_supporting(const weft_node_t *n) {
+  if (n->function != NULL) return ~0u;
+  const weft_device_driver_t *const *drivers = weft_device_drivers();
+  uint32_t types = 0;
+  for (int i = 0; drivers[i] != NULL; i++) {
+    if (weft_kernel_find(drivers[i]->type, n->op->name, n->attrs, n->num_attrs) != NULL)
+      types |= UINT32_C(1) << i;
+  }
+  return types;
 }

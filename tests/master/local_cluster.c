@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "kernels/kernel.h"
 #include "protos/config.pb-c.h"
 #include "protos/text_format.h"
 #include "tests/graph/graph_testing.h"
@@ -259,11 +258,6 @@ void weft_test_cluster_lose(weft_test_cluster_t *c, int task) { atomic_store(&c-
 
 static void must(weft_status_t *s) { weft_test_expect(s, WEFT_OK, ""); }
 
-static uint32_t supports(const weft_node_t *n) {
-  if (n->function != NULL) return ~0u;
-  return weft_kernel_find("CPU", n->op->name, n->attrs, n->num_attrs) != NULL ? 1 : 0;
-}
-
 static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t discovery_timeout_ms,
                                    int64_t grace_ms) {
   weft_test_cluster_t *c = weft_calloc(1, sizeof *c);
@@ -281,7 +275,7 @@ static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t disc
     c->clients[i] = wrap(c, client);
     weft_master_options_t master = {.task = c->tasks[i],
                                     .cache = &c->cache,
-                                    .supports = supports,
+                                    .supports = weft_devices_supporting,
                                     .discovery_timeout_ms = discovery_timeout_ms,
                                     .client_grace_ms = grace_ms};
     must(weft_master_create(&master, &c->masters[i]));

@@ -32,7 +32,8 @@
 
 static uint32_t cpu_only(const weft_node_t *n) {
   if (weft_str_starts_with(n->name, "nowhere")) return 0;
-  if (weft_str_starts_with(n->name, "either")) return 3;
+  if (weft_str_starts_with(n->name, "either"))
+    return 1 | UINT32_C(1) << weft_device_driver_index(WEFT_STR("GPU"));
   return 1;
 }
 

@@ -49,14 +49,18 @@ static void destroy(void *state) {
 
 /* ---- shapes ---- */
 
+/* Of a reference: the variable's, whose lock the caller holds. */
+static weft_tensor_t *value_of(const weft_value_t *v) { return v->ref != NULL ? v->ref->value : v->tensor; }
+
 static weft_status_t *infer(const weft_kernel_ctx_t *c, weft_shape_t *outputs) {
   const weft_kernel_node_t *n = c->node;
   weft_shape_t inputs[MAX_ARGS], handles[MAX_ARGS], out_handles[MAX_ARGS];
   int handle_types[MAX_ARGS] = {0}, out_handle_types[MAX_ARGS] = {0};
   const weft_tensor_t *values[MAX_ARGS];
   for (int i = 0; i < n->num_inputs; i++) {
-    inputs[i] = c->inputs[i].tensor->shape;
-    values[i] = c->inputs[i].tensor->space == NULL ? c->inputs[i].tensor : NULL;
+    const weft_tensor_t *t = value_of(&c->inputs[i]);
+    inputs[i] = t->shape;
+    values[i] = t->space == NULL ? t : NULL;
     handles[i] = WEFT_UNKNOWN_SHAPE;
   }
   for (int i = 0; i < n->num_outputs; i++) outputs[i] = out_handles[i] = WEFT_UNKNOWN_SHAPE;
@@ -108,6 +112,8 @@ static void free_run(late_run_t *r) {
   for (int i = 0; i < MAX_ARGS; i++) {
     weft_tensor_release(r->inputs[i].tensor);
     weft_tensor_release(r->outputs[i].tensor);
+    if (r->inputs[i].ref != NULL) weft_object_release(&r->inputs[i].ref->object);
+    if (r->outputs[i].ref != NULL) weft_object_release(&r->outputs[i].ref->object);
   }
   weft_free(r);
 }
@@ -117,6 +123,7 @@ static weft_status_t *run(void *arg, const weft_status_t *poison) {
   weft_status_t *s = poison == NULL ? r->kernel->compute(&r->ctx) : NULL;
   for (int i = 0; poison == NULL && s == NULL && i < r->ctx.node->num_outputs; i++) {
     const weft_tensor_t *t = r->outputs[i].tensor;
+    if (r->outputs[i].ref != NULL) continue; /* was written in place */
     if (t->bytes != r->to[i].bytes) {
       s = WEFT_ERROR(INTERNAL,
                      "output %d of {{node %.*s}} has %zu bytes, not the %zu that its shape function says", i,
@@ -131,6 +138,30 @@ static weft_status_t *run(void *arg, const weft_status_t *poison) {
 }
 
 /* ---- while the node runs ---- */
+
+/* What the CPU's kernel gets for an input: the bytes behind a tensor, or a variable that holds them. */
+static weft_status_t *wrap_input(weft_kernel_ctx_t *c, int i, weft_value_t *out) {
+  weft_variable_t *v = c->inputs[i].ref;
+  weft_tensor_t *t = value_of(&c->inputs[i]), *wrapped = NULL;
+  if (t->space == NULL) {
+    wrapped = weft_tensor_retain(t);
+  } else {
+    WEFT_RETURN_IF_ERROR(weft_tensor_wrap(t->dtype, &t->shape, weft_late_bytes(c->device, t->data), t->bytes,
+                                          keep, NULL, &wrapped));
+  }
+  if (v == NULL) {
+    out->tensor = wrapped;
+    return NULL;
+  }
+  weft_status_t *s = weft_variable_create(v->name, v->dtype, &v->shape, &out->ref);
+  if (s != NULL) {
+    weft_tensor_release(wrapped);
+    return s;
+  }
+  out->ref->is_shared = true;
+  out->ref->value = wrapped;
+  return NULL;
+}
 
 static weft_status_t *make_run(weft_kernel_ctx_t *c, late_run_t **out) {
   const late_state_t *state = c->state;
@@ -149,15 +180,7 @@ static weft_status_t *make_run(weft_kernel_ctx_t *c, late_run_t **out) {
                                .outputs = r->outputs,
                                .step = c->step};
   weft_status_t *s = NULL;
-  for (int i = 0; s == NULL && i < c->node->num_inputs; i++) {
-    weft_tensor_t *t = c->inputs[i].tensor;
-    if (t->space == NULL) {
-      r->inputs[i].tensor = weft_tensor_retain(t);
-    } else {
-      s = weft_tensor_wrap(t->dtype, &t->shape, weft_late_bytes(c->device, t->data), t->bytes, keep, NULL,
-                           &r->inputs[i].tensor);
-    }
-  }
+  for (int i = 0; s == NULL && i < c->node->num_inputs; i++) s = wrap_input(c, i, &r->inputs[i]);
   if (s != NULL) {
     free_run(r);
     return s;
@@ -228,21 +251,24 @@ static weft_status_t *copy(void *arg, const weft_status_t *poison) {
   return NULL;
 }
 
+static weft_status_t *enqueue_copy(weft_kernel_ctx_t *c, const weft_tensor_t *from, weft_tensor_t *to) {
+  late_copy_t *x = weft_calloc(1, sizeof *x);
+  if (x == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
+  weft_queue_wait(c->queue, to->fence);
+  *x = (late_copy_t){weft_late_bytes(c->device, to->data), weft_late_bytes(c->device, from->data),
+                     from->bytes};
+  weft_status_t *s = weft_late_enqueue(c->queue, copy, x);
+  if (s != NULL) weft_free(x);
+  return s;
+}
+
 /* The variable's own bytes: others that hold them keep the old ones. */
 static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t *v) WEFT_REQUIRES(v->mu) {
   weft_tensor_t *old = v->value, *t = NULL;
   weft_queue_wait(c->queue, old->fence);
   if (weft_tensor_is_exclusive(old)) return NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(old->dtype, &old->shape, c->device->allocator, &t));
-  weft_queue_wait(c->queue, t->fence);
-  late_copy_t *x = weft_calloc(1, sizeof *x);
-  weft_status_t *s = x == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel") : NULL;
-  if (s == NULL) {
-    *x =
-        (late_copy_t){weft_late_bytes(c->device, t->data), weft_late_bytes(c->device, old->data), old->bytes};
-    s = weft_late_enqueue(c->queue, copy, x);
-    if (s != NULL) weft_free(x);
-  }
+  weft_status_t *s = enqueue_copy(c, old, t);
   if (s != NULL) {
     weft_tensor_release(t);
     return s;
@@ -286,6 +312,99 @@ static weft_status_t *gradient_descent(weft_kernel_ctx_t *c) {
   return update(c, weft_in(c, 2), -*(const float *)weft_in(c, 1)->data);
 }
 
+/* ---- references ----
+ *
+ * The buffer is the variable (docs/decisions/0003): work on the compute queue writes it in place, in the
+ * order in which nodes run. A tensor's fence does not change, so what is written gets a new tensor of the
+ * same bytes, with the fence behind the write.
+ */
+
+static void pass_reference(weft_kernel_ctx_t *c) {
+  c->outputs[0].ref = (weft_variable_t *)weft_object_retain(&c->inputs[0].ref->object);
+}
+
+static void set_value_locked(weft_variable_t *v, weft_tensor_t *t, weft_fence_t f) WEFT_REQUIRES(v->mu) {
+  t->fence = f;
+  weft_tensor_release(v->value);
+  v->value = t;
+}
+
+/* Enqueues the CPU's kernel; the variables' locks are held. */
+static weft_status_t *update_in_place(weft_kernel_ctx_t *c, weft_variable_t *const *v, int n) {
+  weft_shape_t shapes[MAX_ARGS];
+  weft_tensor_t *written[MAX_ARGS] = {NULL};
+  late_run_t *r = NULL;
+  weft_status_t *s = NULL;
+  for (int i = 0; i < n; i++) {
+    if (v[i]->value == NULL) return weft_variable_uninitialized(v[i]);
+    weft_queue_wait(c->queue, v[i]->value->fence);
+  }
+  WEFT_RETURN_IF_ERROR(infer(c, shapes));
+  for (int i = 0; s == NULL && i < n; i++)
+    s = weft_tensor_view(v[i]->value, v[i]->dtype, &v[i]->value->shape, &written[i]);
+  if (s == NULL) s = make_run(c, &r);
+  if (s == NULL) s = weft_late_enqueue(c->queue, run, r);
+  if (s != NULL && r != NULL) free_run(r);
+  const weft_fence_t f = weft_queue_mark(c->queue);
+  for (int i = 0; i < n; i++) {
+    if (s != NULL) {
+      weft_tensor_release(written[i]);
+    } else {
+      set_value_locked(v[i], written[i], f);
+    }
+  }
+  return s;
+}
+
+/* An op whose first inputs are references that it changes. */
+static weft_status_t *update_references(weft_kernel_ctx_t *c) {
+  weft_variable_t *v[MAX_ARGS];
+  int n = 0;
+  while (n < c->node->num_inputs && c->inputs[n].ref != NULL) {
+    v[n] = c->inputs[n].ref;
+    n++;
+  }
+  weft_variables_lock(v, n);
+  weft_status_t *s = update_in_place(c, v, n);
+  weft_variables_unlock(v, n);
+  if (s == NULL) pass_reference(c);
+  return s;
+}
+
+static weft_status_t *assign_locked(weft_kernel_ctx_t *c, weft_variable_t *v, const weft_tensor_t *value)
+    WEFT_REQUIRES(v->mu) {
+  weft_tensor_t *to = NULL, *old = v->value;
+  const weft_shape_t *shape = old == NULL ? &v->shape : &old->shape;
+  if (weft_knode_bool(c->node, "validate_shape") && !weft_shape_compatible(shape, &value->shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Assign requires shapes of both tensors to match. lhs shape= %s rhs shape= %s",
+                      WEFT_SHAPE_TEXT(shape), WEFT_SHAPE_TEXT(&value->shape));
+  }
+  if (old != NULL && old->bytes == value->bytes) {
+    WEFT_RETURN_IF_ERROR(weft_tensor_view(old, value->dtype, &value->shape, &to));
+    to->fence = old->fence;
+  } else {
+    WEFT_RETURN_IF_ERROR(weft_tensor_new(value->dtype, &value->shape, c->device->allocator, &to));
+    weft_memory_becomes_variable(to);
+  }
+  weft_status_t *s = enqueue_copy(c, value, to);
+  if (s == NULL) {
+    set_value_locked(v, to, weft_queue_mark(c->queue));
+  } else {
+    weft_tensor_release(to);
+  }
+  return s;
+}
+
+static weft_status_t *assign_reference(weft_kernel_ctx_t *c) {
+  weft_variable_t *v = c->inputs[0].ref;
+  weft_mutex_lock(&v->mu);
+  weft_status_t *s = assign_locked(c, v, weft_in(c, 1));
+  weft_mutex_unlock(&v->mu);
+  if (s == NULL) pass_reference(c);
+  return s;
+}
+
 /* ---- the table ---- */
 
 #define FLOAT .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32)
@@ -294,14 +413,21 @@ static weft_status_t *gradient_descent(weft_kernel_ctx_t *c) {
                              WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64)
 #define LATE .prepare = prepare, .compute = compute, .destroy = destroy
 #define PASS .prepare = prepare, .compute = pass, .destroy = destroy
+#define UPDATE .prepare = prepare, .compute = update_references, .destroy = destroy
 #define VALUE .type_attr = "dtype", .types = WEFT_DTYPE_BIT(WEFT_F32)
-enum { FIRST = 1, SECOND = 2, ALL = ~0 };
+enum { FIRST = 1, SECOND = 2, THIRD = 4, FIFTH = 16, FOURTH_TO_NINTH = 0x1f8, ALL = ~0 };
 
 static const weft_kernel_t kernels[] = {
     {.op = "Add", NUMBER, LATE},
     {.op = "AddN", NUMBER, LATE},
     {.op = "AddV2", NUMBER, LATE},
+    {.op = "ApplyAdam", FLOAT, UPDATE, .host_inputs = FOURTH_TO_NINTH},
+    {.op = "ApplyGradientDescent", FLOAT, UPDATE, .host_inputs = SECOND},
+    {.op = "ApplyMomentum", FLOAT, UPDATE, .host_inputs = THIRD | FIFTH},
+    {.op = "Assign", FLOAT, .compute = assign_reference},
+    {.op = "AssignAdd", FLOAT, UPDATE},
     {.op = "AssignAddVariableOp", VALUE, .compute = assign_add, .host_inputs = FIRST},
+    {.op = "AssignSub", FLOAT, UPDATE},
     {.op = "AssignSubVariableOp", VALUE, .compute = assign_sub, .host_inputs = FIRST},
     {.op = "AssignVariableOp", VALUE, PASS, .host_inputs = FIRST},
     {.op = "BiasAdd", FLOAT, LATE},
@@ -316,6 +442,7 @@ static const weft_kernel_t kernels[] = {
     {.op = "Exp", FLOAT, LATE},
     {.op = "Fill", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), LATE, .host_inputs = ALL},
     {.op = "Identity", .type_attr = "T", .types = WEFT_SET_ALL, .compute = NULL, .forwards = true},
+    {.op = "IsVariableInitialized", VALUE, PASS, .host_outputs = ALL},
     {.op = "LogSoftmax", FLOAT, LATE},
     {.op = "MatMul", FLOAT, LATE},
     {.op = "Maximum", NUMBER, LATE},
@@ -345,7 +472,9 @@ static const weft_kernel_t kernels[] = {
     {.op = "Transpose", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), LATE, .host_inputs = SECOND},
     {.op = "VarHandleOp", VALUE, PASS, .host_outputs = ALL},
     {.op = "VarIsInitializedOp", PASS, .host_inputs = ALL, .host_outputs = ALL},
+    {.op = "Variable", VALUE, PASS},
     {.op = "VariableShape", PASS, .host_inputs = ALL, .host_outputs = ALL},
+    {.op = "VariableV2", VALUE, PASS},
     {.op = "ZerosLike", NUMBER, LATE},
     {0},
 };
