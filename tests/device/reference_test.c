@@ -39,7 +39,7 @@
   NODE(name, "VariableV2", "", D, DTYPE "attr{key:\"shape\" value{shape{dim{size:1000}}}} ") \
   FLOAT(name "_value", value)                                                                \
   NODE(name "_fill", "Fill", IN("dims") IN(name "_value"), D, T)                             \
-      NODE(name "_init", "Assign", IN(name) IN(name "_fill"), D, T)
+  NODE(name "_init", "Assign", IN(name) IN(name "_fill"), D, T)
 #define DIMS \
   NODE("dims", "Const", "", "", \
        TYPE("dtype", "DT_INT32") "attr{key:\"value\" value{tensor{dtype:DT_INT32 tensor_shape{dim{size:1}} int_val:1000}}} ")
