@@ -243,7 +243,7 @@ void weft_frame_cross(runner_t *r, iteration_t *it, uint32_t node, weft_value_t 
   }
   value_release(v);
   if (s != NULL) {
-    weft_run_fail(r->run, s, &r->plan->knodes[node], false);
+    weft_run_fail(r->run, s, &r->plan->setups[node].node, false);
     return;
   }
   if (it->frame->parent != NULL) weft_iteration_release(r, it, 1);

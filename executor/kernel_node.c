@@ -1,8 +1,8 @@
 /* executor/kernel_node.c - what kernels see of a node, copied out of the graph. */
 #include "executor/plan.h"
 
-static weft_status_t *no_memory(const weft_kernel_node_t *n) {
-  return WEFT_NO_MEMORY("compiling node %.*s", WEFT_STR_ARGS(n->name));
+static weft_status_t *no_memory(const weft_kernel_setup_t *n) {
+  return WEFT_NO_MEMORY("compiling node %.*s", WEFT_STR_ARGS(n->node.name));
 }
 
 static const int *copy_types(weft_arena_t *arena, const int *types, int n) {
@@ -11,17 +11,17 @@ static const int *copy_types(weft_arena_t *arena, const int *types, int n) {
   return copy;
 }
 
-weft_status_t *weft_kernel_node_copy(weft_arena_t *arena, const weft_kernel_node_t *from,
-                                     weft_kernel_node_t *out) {
-  weft_kernel_node_t n = *from;
+weft_status_t *weft_kernel_setup_copy(weft_arena_t *arena, const weft_kernel_setup_t *from,
+                                      weft_kernel_setup_t *out) {
+  weft_kernel_setup_t n = *from;
   weft_named_attr_t *attrs = weft_arena_calloc(arena, (size_t)from->num_attrs, sizeof *attrs);
-  n.name = weft_arena_str(arena, from->name);
-  n.op_name = from->op->name; /* lives as long as the op table */
+  n.node.name = weft_arena_str(arena, from->node.name);
+  n.node.op_name = from->node.op->name; /* lives as long as the op table */
   n.attrs = attrs;
   n.num_attrs = 0;
-  n.input_types = copy_types(arena, from->input_types, from->num_inputs);
-  n.output_types = copy_types(arena, from->output_types, from->num_outputs);
-  if (n.name.data == NULL || attrs == NULL || n.input_types == NULL || n.output_types == NULL)
+  n.node.input_types = copy_types(arena, from->node.input_types, from->node.num_inputs);
+  n.node.output_types = copy_types(arena, from->node.output_types, from->node.num_outputs);
+  if (n.node.name.data == NULL || attrs == NULL || n.node.input_types == NULL || n.node.output_types == NULL)
     return no_memory(from);
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < from->num_attrs; i++) {
@@ -31,14 +31,14 @@ weft_status_t *weft_kernel_node_copy(weft_arena_t *arena, const weft_kernel_node
     if (s == NULL) n.num_attrs++;
   }
   if (s != NULL) {
-    weft_kernel_node_release(&n);
+    weft_kernel_setup_release(&n);
     return s;
   }
   *out = n;
   return NULL;
 }
 
-void weft_kernel_node_release(weft_kernel_node_t *n) {
+void weft_kernel_setup_release(weft_kernel_setup_t *n) {
   weft_named_attr_t *attrs = (weft_named_attr_t *)n->attrs; /* ours: made above */
   for (int i = 0; i < n->num_attrs; i++) weft_attr_release_tensors(&attrs[i].value);
   n->num_attrs = 0;

@@ -32,7 +32,7 @@ static weft_status_t *uninitialized(const weft_exec_plan_t *p, uint32_t node, ui
   const plan_edge_t *e = p->edges;
   while (e->slot != slot) e++; /* every input has its edge */
   while (p->edges + p->nodes[from + 1].first_edge <= e) from++;
-  weft_str_t name = p->knodes[from].name;
+  weft_str_t name = p->setups[from].node.name;
   if (e->output == 0) {
     return WEFT_ERROR(FAILED_PRECONDITION, "Attempting to use uninitialized value %.*s", WEFT_STR_ARGS(name));
   }
@@ -43,7 +43,7 @@ static weft_status_t *uninitialized(const weft_exec_plan_t *p, uint32_t node, ui
 /* Reads references: an input that is not itself a reference gets the variable's value of now. */
 static weft_status_t *read_references(const weft_exec_plan_t *p, uint32_t node, weft_value_t *in) {
   const plan_node_t *n = &p->nodes[node];
-  const weft_kernel_node_t *seen = &p->knodes[node];
+  const weft_kernel_node_t *seen = &p->setups[node].node;
   for (uint32_t i = 0; i < n->num_inputs; i++) {
     weft_variable_t *v = in[i].ref;
     if (v == NULL) continue;
@@ -63,7 +63,7 @@ static weft_status_t *read_references(const weft_exec_plan_t *p, uint32_t node, 
 
 static weft_status_t *check_outputs(const weft_exec_plan_t *p, uint32_t node, const weft_value_t *out) {
   const plan_node_t *n = &p->nodes[node];
-  const weft_kernel_node_t *seen = &p->knodes[node];
+  const weft_kernel_node_t *seen = &p->setups[node].node;
   for (uint32_t i = 0; i < n->num_outputs; i++) {
     int want = seen->output_types[i];
     if (out[i].ref != NULL) {
@@ -86,12 +86,13 @@ static weft_status_t *check_outputs(const weft_exec_plan_t *p, uint32_t node, co
 }
 
 static void fail(runner_t *r, uint32_t node, weft_status_t *s) {
-  weft_run_fail(r->run, s, &r->plan->knodes[node], (r->plan->nodes[node].flags & NODE_COMMUNICATION) != 0);
+  weft_run_fail(r->run, s, &r->plan->setups[node].node,
+                (r->plan->nodes[node].flags & NODE_COMMUNICATION) != 0);
 }
 
 static void fill_ctx(weft_kernel_ctx_t *c, runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in,
                      weft_value_t *out, bool is_dead) {
-  c->node = &r->plan->knodes[node];
+  c->node = &r->plan->setups[node].node;
   c->state = r->plan->instances[node].state;
   c->inputs = in;
   c->outputs = out;

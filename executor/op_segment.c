@@ -8,7 +8,7 @@
 
 typedef struct shared {
   weft_arena_t arena;
-  weft_kernel_node_t node; /* in `arena`: what `state` may point to */
+  weft_kernel_setup_t setup; /* in `arena`: what `state` may point to */
   const weft_kernel_t *kernel;
   void *state;
 } shared_t;
@@ -36,7 +36,7 @@ weft_op_segment_t *weft_op_segment_retain(weft_op_segment_t *s) {
 static void shared_free(shared_t *one) {
   if (one == NULL) return;
   if (one->state != NULL && one->kernel->destroy != NULL) one->kernel->destroy(one->state);
-  weft_kernel_node_release(&one->node);
+  weft_kernel_setup_release(&one->setup);
   weft_arena_deinit(&one->arena);
   weft_free(one);
 }
@@ -50,13 +50,13 @@ void weft_op_segment_release(weft_op_segment_t *s) {
   weft_free(s);
 }
 
-static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_node_t *node,
+static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_setup_t *setup,
                                  shared_t **out) {
   shared_t *one = weft_calloc(1, sizeof *one);
-  if (one == NULL) return WEFT_NO_MEMORY("keeping node %s", node->name.data);
+  if (one == NULL) return WEFT_NO_MEMORY("keeping node %s", setup->node.name.data);
   one->kernel = kernel;
-  weft_status_t *s = weft_kernel_node_copy(&one->arena, node, &one->node);
-  if (s == NULL && kernel->prepare != NULL) s = kernel->prepare(&one->node, &one->state);
+  weft_status_t *s = weft_kernel_setup_copy(&one->arena, setup, &one->setup);
+  if (s == NULL && kernel->prepare != NULL) s = kernel->prepare(&one->setup, &one->state);
   if (s != NULL) {
     shared_free(one);
     return s;
@@ -66,8 +66,8 @@ static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_
 }
 
 /* The same op with the same attributes: may they share what prepare makes? */
-static bool same_node(const weft_kernel_node_t *a, const weft_kernel_node_t *b) {
-  bool same = a->num_attrs == b->num_attrs && a->device == b->device;
+static bool same_node(const weft_kernel_setup_t *a, const weft_kernel_setup_t *b) {
+  bool same = a->num_attrs == b->num_attrs && a->node.device == b->node.device;
   for (int i = 0; same && i < a->num_attrs; i++) {
     same = weft_str_eq(a->attrs[i].name, b->attrs[i].name) &&
            weft_attr_eq(&a->attrs[i].value, &b->attrs[i].value);
@@ -76,18 +76,18 @@ static bool same_node(const weft_kernel_node_t *a, const weft_kernel_node_t *b) 
 }
 
 weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,
-                                        const weft_kernel_node_t *node, op_instance_t *out) {
+                                        const weft_kernel_setup_t *setup, op_instance_t *out) {
   weft_mutex_lock(&s->mu);
-  shared_t *one = weft_map_get(&s->by_name, node->name);
+  shared_t *one = weft_map_get(&s->by_name, setup->node.name);
   weft_mutex_unlock(&s->mu);
   if (one == NULL) {
     shared_t *mine = NULL;
-    WEFT_RETURN_IF_ERROR(shared_new(kernel, node, &mine));
+    WEFT_RETURN_IF_ERROR(shared_new(kernel, setup, &mine));
     weft_status_t *failed = NULL;
     weft_mutex_lock(&s->mu);
-    one = weft_map_get(&s->by_name, node->name);
+    one = weft_map_get(&s->by_name, setup->node.name);
     if (one == NULL) {
-      failed = weft_map_put(&s->by_name, mine->node.name, mine, NULL);
+      failed = weft_map_put(&s->by_name, mine->setup.node.name, mine, NULL);
       if (failed == NULL) {
         one = mine;
         mine = NULL;
@@ -97,11 +97,11 @@ weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_
     shared_free(mine);
     if (failed != NULL) return failed;
   }
-  if (one->kernel == kernel && same_node(&one->node, node)) {
+  if (one->kernel == kernel && same_node(&one->setup, setup)) {
     *out = (op_instance_t){.kernel = kernel, .state = one->state, .is_shared = true};
     return NULL;
   }
   /* Something else of that name: nothing to share. */
   *out = (op_instance_t){.kernel = kernel};
-  return kernel->prepare == NULL ? NULL : kernel->prepare(node, &out->state);
+  return kernel->prepare == NULL ? NULL : kernel->prepare(setup, &out->state);
 }

@@ -123,14 +123,14 @@ void weft_plan_release(weft_exec_plan_t *p) {
     if (!one->is_shared && one->state != NULL && one->kernel->destroy != NULL)
       one->kernel->destroy(one->state);
   }
-  for (uint32_t i = 0; p->knodes != NULL && i < p->num_nodes; i++) weft_kernel_node_release(&p->knodes[i]);
+  for (uint32_t i = 0; p->setups != NULL && i < p->num_nodes; i++) weft_kernel_setup_release(&p->setups[i]);
   for (uint32_t i = 0; i < p->num_consts; i++) weft_tensor_release(p->consts[i]);
   weft_op_segment_release(p->segment);
   weft_free(p->nodes);
   weft_free(p->edges);
   weft_free(p->controls);
   weft_free(p->words);
-  weft_free(p->knodes);
+  weft_free(p->setups);
   weft_free(p->instances);
   weft_free(p->consts);
   weft_free(p->costs);

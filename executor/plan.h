@@ -96,7 +96,7 @@ struct weft_exec_plan {
   plan_edge_t *edges;
   uint32_t *controls;
   uint32_t *words; /* initial state words */
-  weft_kernel_node_t *knodes;
+  weft_kernel_setup_t *setups;
   op_instance_t *instances;
   weft_tensor_t **consts; /* num_consts; retained */
   atomic_uint *costs;     /* num_costs; see step.h */
@@ -144,12 +144,12 @@ bool weft_plan_spans_memories(const weft_plan_options_t *o);
 WEFT_MUST_CHECK weft_status_t *weft_plan_insert_copies(const weft_plan_options_t *o, weft_graph_t *g);
 /* op_segment.c: the shared instance of a stateful node, made if need be. */
 WEFT_MUST_CHECK weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,
-                                                        const weft_kernel_node_t *node, op_instance_t *out);
+                                                        const weft_kernel_setup_t *setup, op_instance_t *out);
 /* kernel_node.c: copies what kernels see of a node into `arena`; tensors in attributes are retained until the
  * release. */
-WEFT_MUST_CHECK weft_status_t *weft_kernel_node_copy(weft_arena_t *arena, const weft_kernel_node_t *from,
-                                                     weft_kernel_node_t *out);
-void weft_kernel_node_release(weft_kernel_node_t *n);
+WEFT_MUST_CHECK weft_status_t *weft_kernel_setup_copy(weft_arena_t *arena, const weft_kernel_setup_t *from,
+                                                      weft_kernel_setup_t *out);
+void weft_kernel_setup_release(weft_kernel_setup_t *n);
 /* kernel_node.c: consumes `s` and returns it with "\n\t [[{{node NAME}}]]" behind its message, as TensorFlow
  * does. */
 WEFT_MUST_CHECK weft_status_t *weft_status_attach_node(weft_status_t *s, weft_str_t node);

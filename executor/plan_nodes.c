@@ -106,26 +106,27 @@ static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t 
 static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, uint32_t number,
                                      const weft_kernel_t *k) {
   weft_exec_plan_t *p = b->plan;
-  weft_kernel_node_t seen = {
-      .name = weft_plan_origin(n)->name,
-      .op_name = n->op->name,
-      .op = n->op,
+  weft_kernel_setup_t seen = {
+      .node = {.name = weft_plan_origin(n)->name,
+               .op_name = n->op->name,
+               .op = n->op,
+               .num_inputs = n->num_inputs,
+               .num_outputs = n->num_outputs,
+               .input_types = n->input_types,
+               .output_types = n->output_types,
+               .device = p->setups[number].node.device,
+               .allocator = account_of(b, n, p->setups[number].node.device),
+               .param = k == NULL ? NULL : k->param,
+               .host_outputs = k == NULL ? 0 : k->host_outputs,
+               .session = b->options->session},
       .attrs = n->attrs,
       .num_attrs = n->num_attrs,
-      .num_inputs = n->num_inputs,
-      .num_outputs = n->num_outputs,
-      .input_types = n->input_types,
-      .output_types = n->output_types,
-      .device = p->knodes[number].device,
-      .allocator = account_of(b, n, p->knodes[number].device),
-      .param = k == NULL ? NULL : k->param,
-      .host_outputs = k == NULL ? 0 : k->host_outputs,
-      .session = b->options->session,
+      .reads = k == NULL ? NULL : k->reads,
   };
   plan_node_t *node = &p->nodes[number];
   const bool has_kernel = node->kind == NODE_SYNC || node->kind == NODE_QUEUE || node->kind == NODE_ASYNC;
   if (!has_kernel) seen.num_attrs = 0; /* what the executor does itself reads no attribute */
-  WEFT_RETURN_IF_ERROR(weft_kernel_node_copy(&p->arena, &seen, &p->knodes[number]));
+  WEFT_RETURN_IF_ERROR(weft_kernel_setup_copy(&p->arena, &seen, &p->setups[number]));
   p->instances[number].kernel = k;
   if (seen.num_attrs == 0 && k != NULL && k->prepare == NULL) return NULL;
   if (!has_kernel) return NULL;
@@ -133,9 +134,9 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
                !(n->flags & (WEFT_OP_SEND | WEFT_OP_RECV | WEFT_OP_ARG | WEFT_OP_RETVAL));
   weft_status_t *s = NULL;
   if (share) {
-    s = weft_op_segment_instance(p->segment, k, &p->knodes[number], &p->instances[number]);
+    s = weft_op_segment_instance(p->segment, k, &p->setups[number], &p->instances[number]);
   } else if (k->prepare != NULL) {
-    s = k->prepare(&p->knodes[number], &p->instances[number].state);
+    s = k->prepare(&p->setups[number], &p->instances[number].state);
   }
   return weft_status_attach_node(s, n->name);
 }
@@ -163,7 +164,7 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   const weft_node_t *n = b->order[number];
   weft_device_t *d = NULL;
   WEFT_RETURN_IF_ERROR(weft_plan_find_device(b->options, n, &d));
-  p->knodes[number].device = d;
+  p->setups[number].node.device = d;
   const weft_kernel_t *k = weft_plan_find_kernel(b->options, n, d);
   plan_node_t *out = &p->nodes[number];
   out->kind = (uint8_t)kind_of(n, d, k);
@@ -277,11 +278,11 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   weft_exec_plan_t *p = b->plan;
   p->nodes = weft_calloc((size_t)p->num_nodes + 1, sizeof *p->nodes);
   p->words = weft_calloc(p->num_nodes, sizeof *p->words);
-  p->knodes = weft_calloc(p->num_nodes, sizeof *p->knodes);
+  p->setups = weft_calloc(p->num_nodes, sizeof *p->setups);
   p->instances = weft_calloc(p->num_nodes, sizeof *p->instances);
   p->consts = weft_calloc(p->num_nodes, sizeof(*p->consts));
   p->queues = weft_arena_calloc(&p->arena, (size_t)b->options->num_devices + 1, sizeof *p->queues);
-  if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->knodes == NULL ||
+  if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->setups == NULL ||
       p->instances == NULL || p->consts == NULL) {
     return WEFT_NO_MEMORY("compiling a plan of %u nodes", p->num_nodes);
   }

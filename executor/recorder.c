@@ -38,7 +38,7 @@ static bool grow_locked(weft_step_recorder_t *r) WEFT_REQUIRES(r->mu) {
 void weft_step_record(run_t *run, uint32_t node, int64_t start_ns, const weft_value_t *outputs) {
   weft_step_recorder_t *r = run->recorder;
   weft_node_stats_t s = {
-      .node = &run->plan->knodes[node],
+      .node = &run->plan->setups[node].node,
       .scheduled_ns = start_ns,
       .start_ns = start_ns,
       .end_ns = weft_clock_ns(),

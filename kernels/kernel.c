@@ -74,55 +74,55 @@ weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max,
   return NULL;
 }
 
-static const weft_attr_t *find(const weft_kernel_node_t *n, const char *name, weft_attr_kind_t kind,
+static const weft_attr_t *find(const weft_kernel_setup_t *setup, const char *name, weft_attr_kind_t kind,
                                bool is_required) {
-  if (n->watch != NULL) n->watch->read(n->watch->arg, name, kind, is_required);
-  return weft_attr_find(n->attrs, n->num_attrs, name);
+  if (setup->watch != NULL) setup->watch->read(setup->watch->arg, name, kind, is_required);
+  return weft_attr_find(setup->attrs, setup->num_attrs, name);
 }
 
 /* The attribute, which is one value of that kind. NULL, for a table that is being checked. */
-static const weft_attr_t *of_kind(const weft_kernel_node_t *n, const char *name, weft_attr_kind_t kind) {
-  const weft_attr_t *a = find(n, name, kind, true);
+static const weft_attr_t *of_kind(const weft_kernel_setup_t *setup, const char *name, weft_attr_kind_t kind) {
+  const weft_attr_t *a = find(setup, name, kind, true);
   bool fits = a != NULL && !a->is_list && a->kind == kind;
-  assert(fits || n->watch != NULL);
+  assert(fits || setup->watch != NULL);
   return fits ? a : NULL;
 }
 
-const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name) {
-  return find(n, name, WEFT_ATTR_NONE, false);
+const weft_attr_t *weft_knode_attr(const weft_kernel_setup_t *setup, const char *name) {
+  return find(setup, name, WEFT_ATTR_NONE, false);
 }
 
-int64_t weft_knode_int_or(const weft_kernel_node_t *n, const char *name, int64_t absent) {
-  const weft_attr_t *a = find(n, name, WEFT_ATTR_INT, false);
+int64_t weft_knode_int_or(const weft_kernel_setup_t *setup, const char *name, int64_t absent) {
+  const weft_attr_t *a = find(setup, name, WEFT_ATTR_INT, false);
   return a == NULL ? absent : a->i;
 }
 
-bool weft_knode_bool_or(const weft_kernel_node_t *n, const char *name, bool absent) {
-  const weft_attr_t *a = find(n, name, WEFT_ATTR_BOOL, false);
+bool weft_knode_bool_or(const weft_kernel_setup_t *setup, const char *name, bool absent) {
+  const weft_attr_t *a = find(setup, name, WEFT_ATTR_BOOL, false);
   return a == NULL ? absent : a->b;
 }
 
-int64_t weft_knode_int(const weft_kernel_node_t *n, const char *name) {
-  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_INT);
+int64_t weft_knode_int(const weft_kernel_setup_t *setup, const char *name) {
+  const weft_attr_t *a = of_kind(setup, name, WEFT_ATTR_INT);
   return a == NULL ? 0 : a->i;
 }
 
-bool weft_knode_bool(const weft_kernel_node_t *n, const char *name) {
-  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_BOOL);
+bool weft_knode_bool(const weft_kernel_setup_t *setup, const char *name) {
+  const weft_attr_t *a = of_kind(setup, name, WEFT_ATTR_BOOL);
   return a != NULL && a->b;
 }
 
-float weft_knode_float(const weft_kernel_node_t *n, const char *name) {
-  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_FLOAT);
+float weft_knode_float(const weft_kernel_setup_t *setup, const char *name) {
+  const weft_attr_t *a = of_kind(setup, name, WEFT_ATTR_FLOAT);
   return a == NULL ? 0.0f : a->f;
 }
 
-int weft_knode_type(const weft_kernel_node_t *n, const char *name) {
-  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_TYPE);
+int weft_knode_type(const weft_kernel_setup_t *setup, const char *name) {
+  const weft_attr_t *a = of_kind(setup, name, WEFT_ATTR_TYPE);
   return a == NULL ? 0 : a->type;
 }
 
-weft_str_t weft_knode_string(const weft_kernel_node_t *n, const char *name) {
-  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_STRING);
+weft_str_t weft_knode_string(const weft_kernel_setup_t *setup, const char *name) {
+  const weft_attr_t *a = of_kind(setup, name, WEFT_ATTR_STRING);
   return a == NULL ? WEFT_STR("") : a->s;
 }

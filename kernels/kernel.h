@@ -28,22 +28,32 @@ typedef struct weft_attr_watch {
   void *arg;
 } weft_attr_watch_t;
 
-/* A node as a kernel sees it: everything that depends on the graph alone. Lives as long as the plan. */
+typedef struct weft_attr_struct weft_attr_struct_t; /* kernels/attrs.h */
+
+/* A node as a kernel sees it: what depends on the graph alone, but for attributes. Lives as long as the plan.
+ */
 typedef struct weft_kernel_node {
   weft_str_t name, op_name; /* '\0'-ended */
   const weft_op_def_t *op;
-  const weft_named_attr_t *attrs; /* defaults filled in */
-  int num_attrs;
   int num_inputs, num_outputs;
   const int *input_types, *output_types; /* may be ref types */
   weft_device_t *device;
   weft_allocator_t
-      *allocator;    /* of its outputs: the device's account for what they are; NULL: the device's own */
-  const void *param; /* of its kernel's row */
-  const weft_attr_watch_t *watch; /* NULL but when tables are checked */
-  uint32_t host_outputs;          /* its kernel's */
-  weft_str_t session;             /* handle of the session it was registered in; "" if none */
+      *allocator;        /* of its outputs: the device's account for what they are; NULL: the device's own */
+  const void *param;     /* of its kernel's row */
+  uint32_t host_outputs; /* its kernel's */
+  weft_str_t session;    /* handle of the session it was registered in; "" if none */
 } weft_kernel_node_t;
+
+/* What prepare gets: the node and, for prepare alone, its attributes. Lives as long as the plan, so that a
+ * state may point to them; compute functions have no way to look one up by name. */
+typedef struct weft_kernel_setup {
+  weft_kernel_node_t node;
+  const weft_named_attr_t *attrs; /* defaults filled in */
+  int num_attrs;
+  const weft_attr_struct_t *reads; /* of its kernel's row */
+  const weft_attr_watch_t *watch;  /* NULL but when tables are checked */
+} weft_kernel_setup_t;
 
 typedef struct weft_collectives weft_collectives_t; /* collectives/collectives.h */
 typedef struct weft_negotiators weft_negotiators_t; /* collectives/negotiated/negotiators.h */
@@ -101,13 +111,14 @@ typedef struct weft_kernel {
   weft_dtype_set_t types; /* that type_attr may have */
   const char *type_attr2; /* a second constrained attribute, or NULL */
   weft_dtype_set_t types2;
-  weft_status_t *(*prepare)(const weft_kernel_node_t *node, void **out_state); /* may be NULL */
+  weft_status_t *(*prepare)(const weft_kernel_setup_t *setup, void **out_state); /* may be NULL */
   weft_status_t *(*compute)(weft_kernel_ctx_t *ctx);
   void (*compute_async)(weft_kernel_ctx_t *ctx);
   void (*destroy)(void *state); /* may be NULL */
   const void
       *param; /* what makes these functions serve a family of ops: node->param in prepare and compute */
   uint32_t host_inputs, host_outputs; /* bit i: flat arg i lies in the host's memory, on every device */
+  const weft_attr_struct_t *reads;    /* of compute functions that are declared by WEFT_ATTRS; else NULL */
   bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
 
@@ -178,14 +189,14 @@ WEFT_MUST_CHECK weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, in
 WEFT_MUST_CHECK weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max, int64_t *out,
                                               int *out_n);
 /* Attributes of a node that its op's record has, of that kind: surely there (the graph was validated). */
-int64_t weft_knode_int(const weft_kernel_node_t *n, const char *name);
-bool weft_knode_bool(const weft_kernel_node_t *n, const char *name);
-float weft_knode_float(const weft_kernel_node_t *n, const char *name);
-int weft_knode_type(const weft_kernel_node_t *n, const char *name);
-weft_str_t weft_knode_string(const weft_kernel_node_t *n, const char *name);
+int64_t weft_knode_int(const weft_kernel_setup_t *setup, const char *name);
+bool weft_knode_bool(const weft_kernel_setup_t *setup, const char *name);
+float weft_knode_float(const weft_kernel_setup_t *setup, const char *name);
+int weft_knode_type(const weft_kernel_setup_t *setup, const char *name);
+weft_str_t weft_knode_string(const weft_kernel_setup_t *setup, const char *name);
 /* Attributes that only some ops of a family have: NULL or `absent` for the others. */
-const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name);
-int64_t weft_knode_int_or(const weft_kernel_node_t *n, const char *name, int64_t absent);
-bool weft_knode_bool_or(const weft_kernel_node_t *n, const char *name, bool absent);
+const weft_attr_t *weft_knode_attr(const weft_kernel_setup_t *setup, const char *name);
+int64_t weft_knode_int_or(const weft_kernel_setup_t *setup, const char *name, int64_t absent);
+bool weft_knode_bool_or(const weft_kernel_setup_t *setup, const char *name, bool absent);
 
 #endif /* WEFT_KERNELS_KERNEL_H_ */

@@ -18,15 +18,15 @@ static bool container_is_valid(weft_str_t s) {
   return true;
 }
 
-static weft_str_t text_attr(const weft_kernel_node_t *node, const char *name) {
-  const weft_attr_t *a = weft_knode_attr(node, name);
+static weft_str_t text_attr(const weft_kernel_setup_t *setup, const char *name) {
+  const weft_attr_t *a = weft_knode_attr(setup, name);
   return a == NULL ? WEFT_STR("") : a->s;
 }
 
-weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_node_t *node,
+weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_setup_t *setup,
                                     bool node_name_is_default) {
   weft_strbuf_t made = WEFT_STRBUF_INIT;
-  weft_str_t container = text_attr(node, "container"), name = text_attr(node, "shared_name");
+  weft_str_t container = text_attr(setup, "container"), name = text_attr(setup, "shared_name");
   *n = (weft_state_name_t){0};
   if (!container_is_valid(container)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "container contains invalid characters: %.*s",
@@ -35,19 +35,19 @@ weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_node
   if (name.length > 0 && name.data[0] == '_') {
     return WEFT_ERROR(INVALID_ARGUMENT, "shared_name cannot start with '_':%.*s", WEFT_STR_ARGS(name));
   }
-  if (name.length == 0 && node_name_is_default) name = node->name;
+  if (name.length == 0 && node_name_is_default) name = setup->node.name;
   if (name.length == 0) {
-    weft_resource_private_name(node->device->resources, node->name, &made);
+    weft_resource_private_name(setup->node.device->resources, setup->node.name, &made);
     n->is_private = true;
     name = weft_str_of(made.data, made.length);
   }
-  container = weft_resource_container(node->device->resources, container);
+  container = weft_resource_container(setup->node.device->resources, container);
   n->container = weft_strndup(container.data, container.length);
   n->name = made.failed ? NULL : weft_strndup(name.data, name.length);
   weft_strbuf_deinit(&made);
   if (n->container == NULL || n->name == NULL) {
     weft_state_name_deinit(n);
-    return WEFT_NO_MEMORY("naming the resource of %.*s", WEFT_STR_ARGS(node->name));
+    return WEFT_NO_MEMORY("naming the resource of %.*s", WEFT_STR_ARGS(setup->node.name));
   }
   return NULL;
 }
@@ -257,12 +257,12 @@ struct weft_state_owner {
   weft_variable_t *ref;  /* of a reference output: the strings (container, name) */
 };
 
-weft_status_t *weft_state_owner_create(const weft_kernel_node_t *node, const weft_resource_type_t *type,
+weft_status_t *weft_state_owner_create(const weft_kernel_setup_t *setup, const weft_resource_type_t *type,
                                        weft_resource_create_fn *create, weft_state_check_fn *check, void *arg,
                                        weft_state_owner_t **out) {
   weft_state_owner_t *w = weft_calloc(1, sizeof *w);
-  if (w == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
-  weft_status_t *s = weft_state_name_init(&w->name, node, false);
+  if (w == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  weft_status_t *s = weft_state_name_init(&w->name, setup, false);
   if (s != NULL) {
     weft_free(w);
     return s;
@@ -271,7 +271,7 @@ weft_status_t *weft_state_owner_create(const weft_kernel_node_t *node, const wef
   w->create = create;
   w->check = check;
   w->arg = arg;
-  w->resources = node->device->resources;
+  w->resources = setup->node.device->resources;
   weft_mutex_init(&w->mu);
   *out = w;
   return NULL;

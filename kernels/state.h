@@ -18,7 +18,7 @@ typedef struct weft_state_name {
 
 /* From the attributes container and shared_name. `node_name_is_default`: as for variables.
  * Errors: INVALID_ARGUMENT (characters that a name may not have), RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_node_t *node,
+WEFT_MUST_CHECK weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_setup_t *setup,
                                                     bool node_name_is_default);
 void weft_state_name_deinit(weft_state_name_t *n);
 
@@ -59,7 +59,7 @@ typedef struct weft_state_owner weft_state_owner_t;
  * the owner. */
 typedef weft_status_t *weft_state_check_fn(void *arg, weft_object_t *o);
 /* create gets the resource's name through weft_state_owner_name(). */
-WEFT_MUST_CHECK weft_status_t *weft_state_owner_create(const weft_kernel_node_t *node,
+WEFT_MUST_CHECK weft_status_t *weft_state_owner_create(const weft_kernel_setup_t *setup,
                                                        const weft_resource_type_t *type,
                                                        weft_resource_create_fn *create,
                                                        weft_state_check_fn *check, void *arg,

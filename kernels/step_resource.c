@@ -5,8 +5,7 @@
 
 #include "base/alloc.h"
 
-weft_status_t *weft_step_resource_name(weft_kernel_ctx_t *c, const char *base_attr, char **out) {
-  weft_str_t base = weft_knode_string(c->node, base_attr);
+weft_status_t *weft_step_resource_name(weft_kernel_ctx_t *c, weft_str_t base, char **out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   size_t length = 0;
   if (base.length == 0) base = c->node->name;

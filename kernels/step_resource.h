@@ -6,10 +6,9 @@
 
 #include "kernels/state.h"
 
-/* "<base>_<n>", with a number that no other resource of the step has; `base_attr`: the attribute with the
- * base, else the node's name. The caller frees *out. */
-WEFT_MUST_CHECK weft_status_t *weft_step_resource_name(weft_kernel_ctx_t *c, const char *base_attr,
-                                                       char **out);
+/* "<base>_<n>", with a number that no other resource of the step has; the base is the node's name if it is
+ * "". The caller frees *out. */
+WEFT_MUST_CHECK weft_status_t *weft_step_resource_name(weft_kernel_ctx_t *c, weft_str_t base, char **out);
 
 /* Puts `o` into the step's container under `name` and sets output 0: a handle, or a reference to two strings.
  */

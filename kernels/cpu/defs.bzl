@@ -30,10 +30,3 @@ def weft_cpu_family(name, deps = [], **kwargs):
         ] + deps,
         **kwargs
     )
-
-    # For the check that reads which attributes they name.
-    native.filegroup(
-        name = "sources",
-        srcs = native.glob(["*.c"]),
-        visibility = ["//kernels/cpu:__pkg__"],
-    )

@@ -1,12 +1,14 @@
 /* kernels/host/graph.c - constants, placeholders, lists of identities: what a graph needs to be a graph. */
 #include "base/alloc.h"
+#include "kernels/attrs.h"
 #include "kernels/host/host_kernels.h"
 
-static weft_status_t *constant_prepare(const weft_kernel_node_t *n, void **out_state) {
-  const weft_attr_t *value = weft_knode_attr(n, "value");
-  if (value->tensor->dtype != (weft_dtype_t)weft_knode_type(n, "dtype")) {
+static weft_status_t *constant_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  const weft_attr_t *value = weft_knode_attr(setup, "value");
+  if (value->tensor->dtype != (weft_dtype_t)weft_knode_type(setup, "dtype")) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch between value (%s) and dtype (%s)",
-                      weft_dtype_name(value->tensor->dtype), weft_dtype_name(weft_knode_type(n, "dtype")));
+                      weft_dtype_name(value->tensor->dtype),
+                      weft_dtype_name(weft_knode_type(setup, "dtype")));
   }
   *out_state = weft_tensor_retain(value->tensor);
   return NULL;
@@ -20,16 +22,16 @@ static weft_status_t *constant(weft_kernel_ctx_t *c) {
 }
 
 /* A placeholder is replaced by what is fed; one that runs was forgotten. */
-static weft_status_t *placeholder(weft_kernel_ctx_t *c) {
-  const weft_attr_t *shape = weft_knode_attr(c->node, "shape");
-  const char *dtype = weft_dtype_name(weft_knode_type(c->node, "dtype"));
-  if (shape == NULL || shape->shape->rank <= 0) {
+WEFT_ATTRS(placeholder, (TYPE, dtype), (SHAPE, shape))
+static weft_status_t *placeholder(weft_kernel_ctx_t *c, const placeholder_attrs_t *attrs) {
+  const char *dtype = weft_dtype_name(attrs->dtype);
+  if (attrs->shape->rank <= 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "You must feed a value for placeholder tensor '%.*s' with dtype %s",
                       WEFT_STR_ARGS(c->node->name), dtype);
   }
   return WEFT_ERROR(INVALID_ARGUMENT,
                     "You must feed a value for placeholder tensor '%.*s' with dtype %s and shape %s",
-                    WEFT_STR_ARGS(c->node->name), dtype, WEFT_SHAPE_TEXT(shape->shape));
+                    WEFT_STR_ARGS(c->node->name), dtype, WEFT_SHAPE_TEXT(attrs->shape));
 }
 
 static weft_status_t *pass_all(weft_kernel_ctx_t *c) {
@@ -48,8 +50,8 @@ const weft_kernel_t weft_graph_kernels[] = {
      .compute = constant,
      .destroy = constant_destroy},
     {.op = "IdentityN", .compute = pass_all},
-    {.op = "Placeholder", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = placeholder},
-    {.op = "PlaceholderV2", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = placeholder},
+    WEFT_KERNEL_ATTRS("Placeholder", "dtype", WEFT_SET_ALL, placeholder),
+    WEFT_KERNEL_ATTRS("PlaceholderV2", "dtype", WEFT_SET_ALL, placeholder),
     {.op = "PlaceholderWithDefault", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = pass_all},
     {0},
 };

@@ -18,13 +18,13 @@ static void channel_free(void *state) {
   weft_free(ch);
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   channel_t *ch = weft_calloc(1, sizeof *ch);
-  if (ch == NULL) return WEFT_NO_MEMORY("preparing %s", node->op_name.data);
-  weft_key_print(&text, weft_knode_string(node, "send_device"),
-                 (uint64_t)weft_knode_int(node, "send_device_incarnation"),
-                 weft_knode_string(node, "recv_device"), weft_knode_string(node, "tensor_name"), 0, 0);
+  if (ch == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.op_name.data);
+  weft_key_print(&text, weft_knode_string(setup, "send_device"),
+                 (uint64_t)weft_knode_int(setup, "send_device_incarnation"),
+                 weft_knode_string(setup, "recv_device"), weft_knode_string(setup, "tensor_name"), 0, 0);
   size_t length = 0;
   weft_status_t *s = weft_strbuf_finish(&text, &ch->text, &length);
   weft_strbuf_deinit(&text);

@@ -403,7 +403,7 @@ static void every_failing_allocation_is_reported(void) {
 /* Stateful kernels: how often they were prepared, and with which state they ran. */
 static int test_prepared;
 
-static weft_status_t *prepare_state(const weft_kernel_node_t *n, void **out_state) {
+static weft_status_t *prepare_state(const weft_kernel_setup_t *n, void **out_state) {
   (void)n;
   int32_t *state = weft_calloc(1, sizeof *state);
   if (state == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "state");

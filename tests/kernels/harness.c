@@ -11,7 +11,7 @@ enum { MAX_ARGS = 64 };
 struct weft_harness {
   weft_bench_t *bench;
   weft_arena_t arena; /* everything the node points to */
-  weft_kernel_node_t node;
+  weft_kernel_setup_t setup;
   const weft_kernel_t *kernel;
   void *state;
   weft_named_attr_t *attrs;
@@ -166,15 +166,15 @@ static weft_status_t *parse_list(weft_arena_t *arena, weft_attr_kind_t kind, wef
 }
 
 static weft_named_attr_t *attr_slot(weft_harness_t *h, weft_str_t name) {
-  for (int i = 0; i < h->node.num_attrs; i++) {
+  for (int i = 0; i < h->setup.num_attrs; i++) {
     if (weft_str_eq(h->attrs[i].name, name)) return &h->attrs[i];
   }
-  h->attrs[h->node.num_attrs].name = name;
-  return &h->attrs[h->node.num_attrs++];
+  h->attrs[h->setup.num_attrs].name = name;
+  return &h->attrs[h->setup.num_attrs++];
 }
 
 static bool has_attr(const weft_harness_t *h, weft_str_t name) {
-  for (int i = 0; i < h->node.num_attrs; i++) {
+  for (int i = 0; i < h->setup.num_attrs; i++) {
     if (weft_str_eq(h->attrs[i].name, name)) return true;
   }
   return false;
@@ -187,16 +187,16 @@ static void set_int(weft_harness_t *h, weft_str_t name, int64_t value) {
 /* Takes type attributes and list lengths from the inputs' dtypes, left to right. At most one repeated or
  * listed argument may have an unknown length: it gets what the others leave. */
 static weft_status_t *infer_from_inputs(weft_harness_t *h, const int *types, int num_inputs) {
-  const weft_op_def_t *op = h->node.op;
+  const weft_op_def_t *op = h->setup.node.op;
   int spare = num_inputs, at = 0;
   for (int a = 0; a < op->num_inputs; a++) {
     const weft_arg_def_t *arg = &op->inputs[a];
     if (arg->kind == WEFT_ARG_FIXED || arg->kind == WEFT_ARG_ATTR) spare--;
     if (arg->kind == WEFT_ARG_REPEATED && has_attr(h, arg->number_attr)) {
-      spare -= (int)weft_attr_find(h->attrs, h->node.num_attrs, arg->number_attr.data)->i;
+      spare -= (int)weft_attr_find(h->attrs, h->setup.num_attrs, arg->number_attr.data)->i;
     }
     if (arg->kind == WEFT_ARG_TYPE_LIST && has_attr(h, arg->type_attr)) {
-      spare -= weft_attr_find(h->attrs, h->node.num_attrs, arg->type_attr.data)->n;
+      spare -= weft_attr_find(h->attrs, h->setup.num_attrs, arg->type_attr.data)->n;
     }
   }
   for (int a = 0; a < op->num_inputs; a++) {
@@ -209,7 +209,7 @@ static weft_status_t *infer_from_inputs(weft_harness_t *h, const int *types, int
                    weft_str_eq(op->inputs[k].number_attr, arg->number_attr);
       }
       set_int(h, arg->number_attr, spare < 0 ? 0 : spare / sharing);
-      n = (int)weft_attr_find(h->attrs, h->node.num_attrs, arg->number_attr.data)->i;
+      n = (int)weft_attr_find(h->attrs, h->setup.num_attrs, arg->number_attr.data)->i;
     }
     if (arg->kind == WEFT_ARG_TYPE_LIST) {
       if (!has_attr(h, arg->type_attr)) {
@@ -220,7 +220,7 @@ static weft_status_t *infer_from_inputs(weft_harness_t *h, const int *types, int
         *v = (weft_attr_t){.kind = WEFT_ATTR_TYPE, .is_list = true, .n = spare};
         v->list.types = list;
       }
-      n = weft_attr_find(h->attrs, h->node.num_attrs, arg->type_attr.data)->n;
+      n = weft_attr_find(h->attrs, h->setup.num_attrs, arg->type_attr.data)->n;
     } else if (arg->kind != WEFT_ARG_FIXED && arg->type_attr.length > 0 && n > 0 && at < num_inputs &&
                !has_attr(h, arg->type_attr)) {
       attr_slot(h, arg->type_attr)->value =
@@ -232,7 +232,7 @@ static weft_status_t *infer_from_inputs(weft_harness_t *h, const int *types, int
 }
 
 static weft_status_t *read_attrs(weft_harness_t *h, const char *text, const int *types, int num_inputs) {
-  const weft_op_def_t *op = h->node.op;
+  const weft_op_def_t *op = h->setup.node.op;
   while (text != NULL) {
     weft_str_t word = next_word(&text), name, value;
     if (word.length == 0) break;
@@ -256,7 +256,7 @@ static weft_status_t *read_attrs(weft_harness_t *h, const char *text, const int 
     WEFT_RETURN_IF_ERROR(weft_attr_copy(&h->arena, &def->default_value, &attr_slot(h, def->name)->value));
   }
   for (int i = 0; i < op->num_attrs; i++) {
-    const weft_attr_t *v = weft_attr_find(h->attrs, h->node.num_attrs, op->attrs[i].name.data);
+    const weft_attr_t *v = weft_attr_find(h->attrs, h->setup.num_attrs, op->attrs[i].name.data);
     WEFT_RETURN_IF_ERROR(weft_op_check_attr(op, &op->attrs[i], v));
   }
   return NULL;
@@ -271,25 +271,26 @@ weft_status_t *weft_harness_create(weft_bench_t *b, const char *op_name, const c
   weft_mutex_init(&h->mu);
   weft_cond_init(&h->cond);
   h->bench = b;
-  h->node = (weft_kernel_node_t){
+  h->setup.node = (weft_kernel_node_t){
       .name = WEFT_STR("n"), .op_name = op->name, .op = op, .device = b->device, .session = WEFT_STR("")};
   h->attrs = weft_arena_calloc(&h->arena, MAX_ARGS, sizeof *h->attrs);
   weft_status_t *s = h->attrs == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "harness") : NULL;
   if (s == NULL) s = read_attrs(h, attrs, input_types, num_inputs);
-  h->node.attrs = h->attrs;
+  h->setup.attrs = h->attrs;
   int *in = NULL, *outs = NULL;
   if (s == NULL) {
-    s = weft_op_arg_types(&h->arena, op->inputs, op->num_inputs, h->attrs, h->node.num_attrs, &in,
-                          &h->node.num_inputs);
+    s = weft_op_arg_types(&h->arena, op->inputs, op->num_inputs, h->attrs, h->setup.num_attrs, &in,
+                          &h->setup.node.num_inputs);
   }
   if (s == NULL) {
-    s = weft_op_arg_types(&h->arena, op->outputs, op->num_outputs, h->attrs, h->node.num_attrs, &outs,
-                          &h->node.num_outputs);
+    s = weft_op_arg_types(&h->arena, op->outputs, op->num_outputs, h->attrs, h->setup.num_attrs, &outs,
+                          &h->setup.node.num_outputs);
   }
-  h->node.input_types = in;
-  h->node.output_types = outs;
-  if (s == NULL && h->node.num_inputs != num_inputs) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "%s takes %d inputs, not %d", op_name, h->node.num_inputs, num_inputs);
+  h->setup.node.input_types = in;
+  h->setup.node.output_types = outs;
+  if (s == NULL && h->setup.node.num_inputs != num_inputs) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%s takes %d inputs, not %d", op_name, h->setup.node.num_inputs,
+                   num_inputs);
   }
   for (int i = 0; s == NULL && i < num_inputs; i++) {
     if (weft_dtype_base(in[i]) != weft_dtype_base(input_types[i])) {
@@ -298,12 +299,15 @@ weft_status_t *weft_harness_create(weft_bench_t *b, const char *op_name, const c
     }
   }
   if (s == NULL) {
-    h->kernel = weft_kernel_find("CPU", op->name, h->attrs, h->node.num_attrs);
+    h->kernel = weft_kernel_find("CPU", op->name, h->attrs, h->setup.num_attrs);
     if (h->kernel == NULL)
       s = WEFT_ERROR(NOT_FOUND, "no kernel for '%s' with %s", op_name, attrs == NULL ? "" : attrs);
   }
-  if (s == NULL) h->node.param = h->kernel->param;
-  if (s == NULL && h->kernel->prepare != NULL) s = h->kernel->prepare(&h->node, &h->state);
+  if (s == NULL) {
+    h->setup.node.param = h->kernel->param;
+    h->setup.reads = h->kernel->reads;
+  }
+  if (s == NULL && h->kernel->prepare != NULL) s = h->kernel->prepare(&h->setup, &h->state);
   if (s != NULL) {
     weft_harness_destroy(h);
     return s;
@@ -315,15 +319,15 @@ weft_status_t *weft_harness_create(weft_bench_t *b, const char *op_name, const c
 void weft_harness_destroy(weft_harness_t *h) {
   if (h == NULL) return;
   if (h->kernel != NULL && h->kernel->destroy != NULL) h->kernel->destroy(h->state);
-  for (int i = 0; i < h->node.num_attrs; i++) weft_attr_release_tensors(&h->attrs[i].value);
+  for (int i = 0; i < h->setup.num_attrs; i++) weft_attr_release_tensors(&h->attrs[i].value);
   weft_arena_deinit(&h->arena);
   weft_mutex_deinit(&h->mu);
   weft_cond_deinit(&h->cond);
   weft_free(h);
 }
 
-int weft_harness_num_outputs(const weft_harness_t *h) { return h->node.num_outputs; }
-const weft_kernel_node_t *weft_harness_node(const weft_harness_t *h) { return &h->node; }
+int weft_harness_num_outputs(const weft_harness_t *h) { return h->setup.node.num_outputs; }
+const weft_kernel_setup_t *weft_harness_setup(const weft_harness_t *h) { return &h->setup; }
 
 /* ---- runs ---- */
 
@@ -352,7 +356,7 @@ static weft_status_t *run(weft_harness_t *h, weft_value_t *inputs, weft_value_t 
   weft_bench_t *b = h->bench;
   weft_step_t step = {
       .id = 1, .rendezvous = b->rendezvous, .canceller = b->canceller, .container = b->container};
-  run_t r = {.ctx = {.node = &h->node,
+  run_t r = {.ctx = {.node = &h->setup.node,
                      .state = h->state,
                      .inputs = inputs,
                      .outputs = outputs,
@@ -360,7 +364,7 @@ static weft_status_t *run(weft_harness_t *h, weft_value_t *inputs, weft_value_t 
                      .device = b->device,
                      .done = run_done},
              .h = h};
-  for (int i = 0; i < h->node.num_outputs; i++) outputs[i] = (weft_value_t){0};
+  for (int i = 0; i < h->setup.node.num_outputs; i++) outputs[i] = (weft_value_t){0};
   weft_status_t *s = NULL;
   if (h->kernel->compute_async != NULL) {
     h->is_done = false;
@@ -373,14 +377,14 @@ static weft_status_t *run(weft_harness_t *h, weft_value_t *inputs, weft_value_t 
   } else {
     s = h->kernel->compute(&r.ctx);
   }
-  for (int i = 0; i < h->node.num_inputs; i++) value_release(&inputs[i]);
-  for (int i = 0; s != NULL && i < h->node.num_outputs; i++) value_release(&outputs[i]);
+  for (int i = 0; i < h->setup.node.num_inputs; i++) value_release(&inputs[i]);
+  for (int i = 0; s != NULL && i < h->setup.node.num_outputs; i++) value_release(&outputs[i]);
   return s;
 }
 
 weft_status_t *weft_harness_run_values(weft_harness_t *h, const weft_value_t *inputs, weft_value_t *outputs) {
   weft_value_t in[MAX_ARGS] = {{0}};
-  for (int i = 0; i < h->node.num_inputs; i++) {
+  for (int i = 0; i < h->setup.node.num_inputs; i++) {
     in[i].tensor = weft_tensor_retain(inputs[i].tensor);
     in[i].ref = inputs[i].ref;
     if (in[i].ref != NULL) (void)weft_object_retain(&in[i].ref->object);
@@ -390,18 +394,18 @@ weft_status_t *weft_harness_run_values(weft_harness_t *h, const weft_value_t *in
 
 weft_status_t *weft_harness_run_owned(weft_harness_t *h, weft_tensor_t **inputs, weft_tensor_t **outputs) {
   weft_value_t in[MAX_ARGS] = {{0}}, out[MAX_ARGS] = {{0}};
-  for (int i = 0; i < h->node.num_inputs; i++) {
+  for (int i = 0; i < h->setup.node.num_inputs; i++) {
     in[i].tensor = inputs[i];
     inputs[i] = NULL;
   }
   weft_status_t *s = run(h, in, out);
-  for (int i = 0; i < h->node.num_outputs; i++) outputs[i] = out[i].tensor;
+  for (int i = 0; i < h->setup.node.num_outputs; i++) outputs[i] = out[i].tensor;
   return s;
 }
 
 weft_status_t *weft_harness_run(weft_harness_t *h, weft_tensor_t *const *inputs, weft_tensor_t **outputs) {
   weft_tensor_t *in[MAX_ARGS] = {NULL};
-  for (int i = 0; i < h->node.num_inputs; i++) in[i] = weft_tensor_retain(inputs[i]);
+  for (int i = 0; i < h->setup.node.num_inputs; i++) in[i] = weft_tensor_retain(inputs[i]);
   return weft_harness_run_owned(h, in, outputs);
 }
 

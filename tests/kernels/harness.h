@@ -35,9 +35,8 @@ WEFT_MUST_CHECK weft_status_t *weft_harness_create(weft_bench_t *b, const char *
                                                    weft_harness_t **out);
 void weft_harness_destroy(weft_harness_t *h); /* NULL is fine */
 int weft_harness_num_outputs(const weft_harness_t *h);
-/* The node that the kernel was prepared for: its op, attributes with defaults, types. Lives as long as `h`.
- */
-const weft_kernel_node_t *weft_harness_node(const weft_harness_t *h);
+/* What the kernel was prepared for: op, attributes with defaults, types. Lives as long as `h`. */
+const weft_kernel_setup_t *weft_harness_setup(const weft_harness_t *h);
 
 /* Runs the node once; waits for an asynchronous kernel. Inputs are borrowed (each gets a reference of its own
  * for the run); outputs are owned by the caller, all zero after an error. */

@@ -1,14 +1,13 @@
 /* tests/kernels/table_check.c - see the header. */
 #include "tests/kernels/table_check.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 
 enum { MAX_ATTRS = 32, MAX_OPTIONAL = 1024, MAX_VARIANTS = 8 };
 
-typedef weft_status_t *prepare_fn(const weft_kernel_node_t *node, void **out_state);
+typedef weft_status_t *prepare_fn(const weft_kernel_setup_t *setup, void **out_state);
 
 /* An attribute that only some ops of a family have. */
 typedef struct optional {
@@ -190,38 +189,43 @@ static bool prepare_one(check_t *c, int odd, int variant) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_named_attr_t attrs[MAX_ATTRS];
   const weft_attr_watch_t watch = {saw_read, c};
-  weft_kernel_node_t n = {.name = WEFT_STR("n"),
-                          .op_name = op->name,
-                          .op = op,
-                          .attrs = attrs,
-                          .device = c->device,
-                          .param = c->kernel->param,
-                          .watch = &watch,
-                          .session = WEFT_STR("")};
+  weft_kernel_setup_t setup = {.node = {.name = WEFT_STR("n"),
+                                        .op_name = op->name,
+                                        .op = op,
+                                        .device = c->device,
+                                        .param = c->kernel->param,
+                                        .session = WEFT_STR("")},
+                               .attrs = attrs,
+                               .reads = c->kernel->reads,
+                               .watch = &watch};
   weft_status_t *s = op->num_attrs > MAX_ATTRS ? WEFT_ERROR(INTERNAL, "too many attributes") : NULL;
   bool exists = true;
   for (int i = 0; s == NULL && exists && i < op->num_attrs; i++) {
     attrs[i] = (weft_named_attr_t){op->attrs[i].name, {0}};
     exists = make_value(&arena, c->kernel, &op->attrs[i], i == odd ? variant : 0, &attrs[i].value, &s);
-    if (exists && s == NULL) n.num_attrs++;
+    if (exists && s == NULL) setup.num_attrs++;
   }
   int *in = NULL, *out = NULL;
   if (s == NULL && exists)
-    s = weft_op_arg_types(&arena, op->inputs, op->num_inputs, attrs, n.num_attrs, &in, &n.num_inputs);
+    s = weft_op_arg_types(&arena, op->inputs, op->num_inputs, attrs, setup.num_attrs, &in,
+                          &setup.node.num_inputs);
   if (s == NULL && exists)
-    s = weft_op_arg_types(&arena, op->outputs, op->num_outputs, attrs, n.num_attrs, &out, &n.num_outputs);
-  n.input_types = in;
-  n.output_types = out;
+    s = weft_op_arg_types(&arena, op->outputs, op->num_outputs, attrs, setup.num_attrs, &out,
+                          &setup.node.num_outputs);
+  setup.node.input_types = in;
+  setup.node.output_types = out;
   if (s != NULL) fault(c, c->kernel->op, "no node can be made from the record:", weft_status_message(s));
   if (s == NULL && exists) {
     void *state = NULL;
-    s = c->kernel->prepare(&n, &state); /* made-up values may be refused, but not with INTERNAL */
+    s = c->kernel->prepare(&setup, &state); /* made-up values may be refused, but not with INTERNAL */
     if (weft_status_code(s) == WEFT_INTERNAL)
       fault(c, c->kernel->op, "prepare fails:", weft_status_message(s));
+    if (s == NULL && state == NULL && c->kernel->reads != NULL)
+      fault(c, c->kernel->op, "compute reads attributes that no prepare fills in", NULL);
     if (s == NULL && c->kernel->destroy != NULL) c->kernel->destroy(state);
   }
   weft_status_free(s);
-  for (int i = 0; i < n.num_attrs; i++) weft_attr_release_tensors(&attrs[i].value);
+  for (int i = 0; i < setup.num_attrs; i++) weft_attr_release_tensors(&attrs[i].value);
   weft_arena_deinit(&arena);
   return exists;
 }
@@ -238,6 +242,8 @@ static void check_kernel(check_t *c, const weft_kernel_table_t *table, const wef
   check_types(c, k, k->type_attr, k->types);
   check_types(c, k, k->type_attr2, k->types2);
   check_twice(c, table, k);
+  if (k->reads != NULL && k->prepare == NULL)
+    fault(c, k->op, "compute reads attributes that no prepare fills in", NULL);
   if (k->prepare == NULL) return;
   (void)prepare_one(c, -1, 0);
   for (int i = 0; i < c->op->num_attrs; i++) {
@@ -260,78 +266,4 @@ int weft_table_check(const weft_kernel_table_t *table, weft_device_t *device, we
   int n = c->num_faults;
   weft_free(c);
   return n;
-}
-
-/* ---- attributes that sources name ---- */
-
-/* The text of the string literal at `p` (behind its quote) up to the quote that ends it. */
-static weft_str_t literal_at(const char *p) {
-  size_t n = 0;
-  while (p[n] != '\0' && p[n] != '"') n += p[n] == '\\' && p[n + 1] != '\0' ? 2 : 1;
-  return weft_str_of(p, n);
-}
-
-static bool fits(const weft_op_def_t *op, weft_str_t name, weft_attr_kind_t kind) {
-  const weft_attr_def_t *def = weft_op_attr(op, name);
-  return def != NULL && (kind == WEFT_ATTR_NONE || (def->kind == kind && !def->is_list));
-}
-
-/* Has an op that the text names the attribute? */
-static bool named_op_has(const char *text, weft_str_t name, weft_attr_kind_t kind) {
-  for (const char *p = strchr(text, '"'); p != NULL; p = strchr(p, '"')) {
-    weft_str_t word = literal_at(p + 1);
-    const weft_op_def_t *op = weft_op_find(word);
-    if (op != NULL && fits(op, name, kind)) return true;
-    p = word.data + word.length;
-    if (*p == '"') p++;
-  }
-  return false;
-}
-
-static bool any_op_has(weft_str_t name, weft_attr_kind_t kind) {
-  int n = 0;
-  const weft_op_def_t *const *ops = weft_op_list(&n);
-  for (int i = 0; i < n; i++) {
-    if (fits(ops[i], name, kind)) return true;
-  }
-  return false;
-}
-
-static weft_attr_kind_t kind_of(weft_str_t how) {
-  static const struct {
-    const char *how;
-    weft_attr_kind_t kind;
-  } kinds[] = {{"int", WEFT_ATTR_INT},      {"int_or", WEFT_ATTR_INT},  {"bool", WEFT_ATTR_BOOL},
-               {"bool_or", WEFT_ATTR_BOOL}, {"float", WEFT_ATTR_FLOAT}, {"type", WEFT_ATTR_TYPE},
-               {"string", WEFT_ATTR_STRING}};
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    if (weft_str_is(how, kinds[i].how)) return kinds[i].kind;
-  }
-  return WEFT_ATTR_NONE;
-}
-
-int weft_source_check(const char *path, const char *text, weft_strbuf_t *faults) {
-  static const char reader[] = "weft_knode_";
-  int num_faults = 0;
-  bool has_table = strstr(text, "_kernels[] = {") != NULL;
-  for (const char *p = strstr(text, reader); p != NULL; p = strstr(p, reader)) {
-    p += sizeof reader - 1;
-    const char *how = p;
-    while (isalpha((unsigned char)*p) || *p == '_') p++;
-    weft_attr_kind_t kind = kind_of(weft_str_of(how, (size_t)(p - how)));
-    for (int depth = 0; *p != '\0'; p++) {
-      if (*p == '(') depth++;
-      if (*p == ')' && --depth == 0) break;
-      if (*p != '"') continue;
-      weft_str_t name = literal_at(p + 1);
-      bool ok = has_table ? named_op_has(text, name, kind) : any_op_has(name, kind);
-      if (!ok) {
-        weft_strbuf_printf(faults, "%s reads an attribute that no op of it has: %.*s\n", path,
-                           WEFT_STR_ARGS(name));
-        num_faults++;
-      }
-      p = name.data + name.length;
-    }
-  }
-  return num_faults;
 }

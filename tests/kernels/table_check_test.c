@@ -2,10 +2,10 @@
  * so finds what it should: each fault is planted in a table of its own. */
 #include "tests/kernels/table_check.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/attrs.h"
 #include "tests/runner.h"
 
 static weft_bench_t bench;
@@ -23,49 +23,6 @@ static void every_table_agrees_with_the_op_table(void) {
   weft_strbuf_deinit(&faults);
 }
 
-static char *read_file(const char *path) {
-  FILE *f = fopen(path, "r");
-  CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-  size_t size = 1 << 20, n;
-  char *text = calloc(size + 1, 1);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-  n = fread(text, 1, size, f);
-  CU_ASSERT_TRUE_FATAL(n > 0 && n < size);
-  fclose(f);
-  return text;
-}
-
-/* Checks the sources of a folder and of those below it; returns how many there are. */
-static int check_folder(const char *folder, int *faults_found, weft_strbuf_t *faults) {
-  int files = 0;
-  DIR *d = opendir(folder);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-  for (struct dirent *e; (e = readdir(d)) != NULL;) {
-    size_t length = strlen(e->d_name);
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-    if (strchr(e->d_name, '.') == NULL) files += check_folder(path, faults_found, faults);
-    bool is_source =
-        length > 2 && strcmp(e->d_name + length - 2, ".c") == 0 && strcmp(e->d_name, "kernel.c") != 0;
-    if (!is_source) continue;
-    char *text = read_file(path);
-    *faults_found += weft_source_check(path, text, faults);
-    files++;
-    free(text);
-  }
-  closedir(d);
-  return files;
-}
-
-static void every_source_reads_attributes_that_there_are(void) {
-  weft_strbuf_t faults = WEFT_STRBUF_INIT;
-  int n = 0, files = check_folder("kernels", &n, &faults);
-  if (n > 0) fprintf(stderr, "%s", faults.data);
-  CU_ASSERT_EQUAL(n, 0);
-  CU_ASSERT_TRUE(files > 80);
-  weft_strbuf_deinit(&faults);
-}
-
 /* ---- planted faults ---- */
 
 static weft_status_t *compute(weft_kernel_ctx_t *c) {
@@ -73,32 +30,32 @@ static weft_status_t *compute(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-static weft_status_t *reads_misspelt(const weft_kernel_node_t *n, void **out) {
+static weft_status_t *reads_misspelt(const weft_kernel_setup_t *n, void **out) {
   (void)out;
   (void)weft_knode_bool(n, "transpose_c");
   return NULL;
 }
 
-static weft_status_t *reads_other_kind(const weft_kernel_node_t *n, void **out) {
+static weft_status_t *reads_other_kind(const weft_kernel_setup_t *n, void **out) {
   (void)out;
   (void)weft_knode_int(n, "transpose_a");
   return NULL;
 }
 
-static weft_status_t *reads_optional(const weft_kernel_node_t *n, void **out) {
+static weft_status_t *reads_optional(const weft_kernel_setup_t *n, void **out) {
   (void)out;
   (void)weft_knode_int_or(n, "batch_dimz", 0);
   return NULL;
 }
 
-static weft_status_t *fails(const weft_kernel_node_t *n, void **out) {
+static weft_status_t *fails(const weft_kernel_setup_t *n, void **out) {
   (void)n;
   (void)out;
   return WEFT_ERROR(INTERNAL, "the row is wrong");
 }
 
 /* Only a true transpose_b leads to the fault. */
-static weft_status_t *reads_sometimes(const weft_kernel_node_t *n, void **out) {
+static weft_status_t *reads_sometimes(const weft_kernel_setup_t *n, void **out) {
   (void)out;
   if (weft_knode_bool(n, "transpose_b")) (void)weft_knode_bool(n, "tranpose_a");
   return NULL;
@@ -177,27 +134,55 @@ static void a_row_that_its_prepare_refuses_is_found(void) {
   expect_fault(rows, "MatMul: prepare fails: the row is wrong\n");
 }
 
-static void a_misspelt_attribute_in_a_source_is_found(void) {
-  weft_strbuf_t faults = WEFT_STRBUF_INIT;
-  static const char good[] =
-      "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
-  static const char bad[] =
-      "x = weft_knode_bool(ctx->node, \"tranpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
-  static const char odd[] =
-      "x = weft_knode_int(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
-  static const char other[] =
-      "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"Erf\"}, };";
-  CU_ASSERT_EQUAL(weft_source_check("f.c", good, &faults), 0);
-  CU_ASSERT_EQUAL(weft_source_check("f.c", bad, &faults), 1);
-  CU_ASSERT_EQUAL(weft_source_check("f.c", odd, &faults), 1);
-  CU_ASSERT_EQUAL(weft_source_check("f.c", other, &faults), 1);
-  weft_strbuf_deinit(&faults);
+/* A compute function's own attributes: what a row for another op lacks, or has with another kind. */
+WEFT_ATTRS(needs_list, (BOOL, transpose_a), (INTS, squeeze_dims))
+static weft_status_t *needs_list(weft_kernel_ctx_t *c, const needs_list_attrs_t *attrs) {
+  (void)c;
+  return attrs->transpose_a && attrs->squeeze_dims->n > 0 ? NULL : WEFT_ERROR(INTERNAL, "unused");
+}
+
+WEFT_ATTRS(needs_int, (INT, transpose_a))
+static weft_status_t *needs_int(weft_kernel_ctx_t *c, const needs_int_attrs_t *attrs) {
+  (void)c;
+  return attrs->transpose_a > 0 ? NULL : WEFT_ERROR(INTERNAL, "unused");
+}
+
+WEFT_ATTRS(needs_bools, (BOOL, transpose_a), (BOOL, transpose_b))
+static weft_status_t *needs_bools(weft_kernel_ctx_t *c, const needs_bools_attrs_t *attrs) {
+  (void)c;
+  return attrs->transpose_a && attrs->transpose_b ? NULL : WEFT_ERROR(INTERNAL, "unused");
+}
+
+static void a_row_for_an_op_without_what_compute_reads_is_found(void) {
+  const weft_kernel_t sound[] = {WEFT_KERNEL_ATTRS("MatMul", "T", F32, needs_bools), {0}};
+  const weft_kernel_t lacks[] = {WEFT_KERNEL_ATTRS("MatMul", "T", F32, needs_list), {0}};
+  const weft_kernel_t other[] = {WEFT_KERNEL_ATTRS("MatMul", "T", F32, needs_int), {0}};
+  expect_fault(sound, NULL);
+  expect_fault(lacks,
+               "MatMul: prepare fails: op MatMul has no attribute 'squeeze_dims' as its kernel takes it\n");
+  expect_fault(other,
+               "MatMul: prepare fails: op MatMul has no attribute 'transpose_a' as its kernel takes it\n");
+}
+
+static weft_status_t *prepares_nothing(const weft_kernel_setup_t *setup, void **out) {
+  (void)setup;
+  (void)out;
+  return NULL;
+}
+
+/* Prepare alone fills the struct: a row that takes the compute function and not its prepare. */
+static void a_row_without_the_prepare_of_its_compute_is_found(void) {
+  weft_kernel_t none[] = {WEFT_KERNEL_ATTRS("MatMul", "T", F32, needs_bools), {0}};
+  none[0].prepare = NULL;
+  weft_kernel_t other[] = {WEFT_KERNEL_ATTRS("MatMul", "T", F32, needs_bools), {0}};
+  other[0].prepare = prepares_nothing;
+  expect_fault(none, "MatMul: compute reads attributes that no prepare fills in\n");
+  expect_fault(other, "MatMul: compute reads attributes that no prepare fills in\n");
 }
 
 int main(void) {
   const CU_TestInfo tests[] = {
       {"every table agrees with the op table", every_table_agrees_with_the_op_table},
-      {"every source reads attributes that there are", every_source_reads_attributes_that_there_are},
       {"a sound table has no fault", a_sound_table_has_no_fault},
       {"a kernel without a record is found", a_kernel_without_a_record_is_found},
       {"a dtype that the op does not allow is found", a_dtype_that_the_op_does_not_allow_is_found},
@@ -209,7 +194,10 @@ int main(void) {
       {"a misspelt attribute behind another is found", a_misspelt_attribute_behind_another_is_found},
       {"a misspelt attribute of some ops is found", a_misspelt_attribute_of_some_ops_is_found},
       {"a row that its prepare refuses is found", a_row_that_its_prepare_refuses_is_found},
-      {"a misspelt attribute in a source is found", a_misspelt_attribute_in_a_source_is_found},
+      {"a row for an op without what compute reads is found",
+       a_row_for_an_op_without_what_compute_reads_is_found},
+      {"a row without the prepare of its compute is found",
+       a_row_without_the_prepare_of_its_compute_is_found},
       CU_TEST_INFO_NULL,
   };
   weft_status_t *s = weft_bench_init(&bench);

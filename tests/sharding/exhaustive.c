@@ -251,7 +251,8 @@ static weft_status_t *parse_inputs(const char *text, tensors_t *out) {
 static weft_status_t *make_rule(const weft_harness_t *h, const tensors_t *in, const tensors_t *whole,
                                 const weft_rule_mutation_t *mutation, weft_op_def_t *op, weft_arena_t *arena,
                                 weft_rule_t *out) {
-  const weft_kernel_node_t *node = weft_harness_node(h);
+  const weft_kernel_setup_t *setup = weft_harness_setup(h);
+  const weft_kernel_node_t *node = &setup->node;
   weft_shape_t shapes[2][MAX_TENSORS];
   const weft_tensor_t *values[MAX_TENSORS];
   for (int i = 0; i < in->n; i++) {
@@ -263,8 +264,8 @@ static weft_status_t *make_rule(const weft_harness_t *h, const tensors_t *in, co
   if (mutation != NULL) op->flags |= mutation->flags;
   weft_shape_ctx_t c = {.op = op,
                         .node_name = node->name,
-                        .attrs = node->attrs,
-                        .num_attrs = node->num_attrs,
+                        .attrs = setup->attrs,
+                        .num_attrs = setup->num_attrs,
                         .num_inputs = in->n,
                         .num_outputs = whole->n,
                         .input_types = node->input_types,

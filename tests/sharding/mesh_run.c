@@ -105,8 +105,8 @@ static weft_status_t *add_node(weft_mesh_run_t *run, const weft_mesh_node_t *n, 
   }
   WEFT_RETURN_IF_ERROR(
       weft_harness_create(&run->bench, n->op, n->attrs, types, spec.num_inputs, &p->harness));
-  spec.attrs = weft_harness_node(p->harness)->attrs;
-  spec.num_attrs = weft_harness_node(p->harness)->num_attrs;
+  spec.attrs = weft_harness_setup(p->harness)->attrs;
+  spec.num_attrs = weft_harness_setup(p->harness)->num_attrs;
   WEFT_RETURN_IF_ERROR(weft_graph_add(run->graph, &spec, &p->node));
   return weft_harness_run(p->harness, tensors, p->whole);
 }

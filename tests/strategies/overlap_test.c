@@ -27,7 +27,7 @@ static uint64_t jitter_seed; /* not 0: what gradients are weighted with takes up
 
 typedef struct slow_state {
   const weft_kernel_t *inner;
-  weft_kernel_node_t node; /* the inner kernel's view of it */
+  weft_kernel_setup_t setup; /* the inner kernel's view of it */
   void *state;
   bool is_product, is_weighting;
 } slow_state_t;
@@ -37,15 +37,17 @@ typedef struct ending {
   weft_status_t *s;
 } ending_t;
 
-static weft_status_t *slow_prepare(const weft_kernel_node_t *n, void **out) {
+static weft_status_t *slow_prepare(const weft_kernel_setup_t *setup, void **out) {
+  const weft_kernel_node_t *n = &setup->node;
   slow_state_t *k = weft_calloc(1, sizeof *k);
   if (k == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory");
-  k->inner = weft_kernel_find("CPU", n->op_name, n->attrs, n->num_attrs);
+  k->inner = weft_kernel_find("CPU", n->op_name, setup->attrs, setup->num_attrs);
   k->is_product = weft_str_is(n->op_name, "MatMul") && strstr(n->name.data, "gradients/") != NULL;
   k->is_weighting = weft_str_is(n->op_name, "MulNoNan") && strstr(n->name.data, "/weft/") != NULL;
-  k->node = *n;
-  k->node.param = k->inner->param;
-  weft_status_t *s = k->inner->prepare == NULL ? NULL : k->inner->prepare(&k->node, &k->state);
+  k->setup = *setup;
+  k->setup.node.param = k->inner->param;
+  k->setup.reads = k->inner->reads;
+  weft_status_t *s = k->inner->prepare == NULL ? NULL : k->inner->prepare(&k->setup, &k->state);
   if (s == NULL) *out = k;
   if (s != NULL) weft_free(k);
   return s;
@@ -78,7 +80,7 @@ static void slow_run(weft_kernel_ctx_t *c) {
   slow_state_t *k = c->state;
   const weft_kernel_node_t *outer = c->node;
   c->state = k->state;
-  c->node = &k->node;
+  c->node = &k->setup.node;
   weft_status_t *s = k->inner->compute(c);
   c->state = k;
   c->node = outer;

@@ -79,10 +79,11 @@ static weft_status_t *concat_v2_compute(weft_kernel_ctx_t *ctx) {
   return concat(ctx, 0, n, weft_in(ctx, n), "axis");
 }
 
-static weft_status_t *pack_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(pack_compute, (INT, axis))
+static weft_status_t *pack_compute(weft_kernel_ctx_t *ctx, const pack_compute_attrs_t *attrs) {
   int n = ctx->node->num_inputs, at = 0;
   const weft_tensor_t *x = weft_in(ctx, 0);
-  int64_t axis = weft_cpu_attr(ctx)->i;
+  int64_t axis = attrs->axis;
   int rank = x->shape.rank + 1;
   if (!weft_cpu_wrap_axis(axis, rank, &at)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "axis = %" PRId64 " not in [-%d, %d)", axis, rank, rank);
@@ -107,10 +108,11 @@ static weft_status_t *pack_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-static weft_status_t *unpack_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(unpack_compute, (INT, axis))
+static weft_status_t *unpack_compute(weft_kernel_ctx_t *ctx, const unpack_compute_attrs_t *attrs) {
   int n = ctx->node->num_outputs, at = 0;
   weft_tensor_t *x = weft_in(ctx, 0);
-  int64_t axis = weft_cpu_attr(ctx)->i;
+  int64_t axis = attrs->axis;
   int rank = x->shape.rank;
   if (!weft_cpu_wrap_axis(axis, rank, &at)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "axis = %" PRId64 " not in [-%d, %d)", axis, rank, rank);
@@ -224,9 +226,9 @@ static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
 const weft_kernel_t weft_cpu_concat_kernels[] = {
     WEFT_KERNEL("Concat", NULL, 0, NULL, concat_compute, NULL),
     WEFT_KERNEL("ConcatV2", NULL, 0, NULL, concat_v2_compute, NULL),
-    WEFT_KERNEL_ATTR("Pack", NULL, 0, "axis", WEFT_ATTR_INT, false, pack_compute),
+    WEFT_KERNEL_ATTRS("Pack", NULL, 0, pack_compute),
     WEFT_KERNEL("Split", NULL, 0, NULL, split_compute, NULL),
     WEFT_KERNEL("SplitV", NULL, 0, NULL, split_v_compute, NULL),
-    WEFT_KERNEL_ATTR("Unpack", NULL, 0, "axis", WEFT_ATTR_INT, false, unpack_compute),
+    WEFT_KERNEL_ATTRS("Unpack", NULL, 0, unpack_compute),
     {0},
 };

@@ -165,7 +165,8 @@ static weft_status_t *lin_space_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- OneHot ---- */
 
-static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(one_hot_compute, (INT, axis))
+static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx, const one_hot_compute_attrs_t *attrs) {
   weft_tensor_t *indices = weft_in(ctx, 0), *depth_tensor = weft_in(ctx, 1), *on = weft_in(ctx, 2),
                 *off = weft_in(ctx, 3);
   weft_tensor_t *y = NULL;
@@ -175,7 +176,7 @@ static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, but got: %s", names[i - 1],
                       WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
   }
-  int64_t axis = weft_cpu_attr(ctx)->i, depth = weft_cpu_int_at(depth_tensor, 0);
+  int64_t axis = attrs->axis, depth = weft_cpu_int_at(depth_tensor, 0);
   int rank = indices->shape.rank, at;
   if (axis < -1 || axis > rank) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected axis to be -1 or between [0, %d).  But received: %" PRId64,
@@ -217,7 +218,7 @@ const weft_kernel_t weft_cpu_fill_kernels[] = {
     WEFT_KERNEL("Empty", NULL, 0, NULL, empty_compute, NULL),
     WEFT_KERNEL("Fill", NULL, 0, NULL, fill_compute, NULL),
     WEFT_KERNEL("LinSpace", "T", WEFT_SET_FLOATS, NULL, lin_space_compute, NULL),
-    WEFT_KERNEL_ATTR("OneHot", NULL, 0, "axis", WEFT_ATTR_INT, false, one_hot_compute),
+    WEFT_KERNEL_ATTRS("OneHot", NULL, 0, one_hot_compute),
     WEFT_KERNEL("Range", "Tidx",
                 WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32), NULL,
                 range_compute, NULL),

@@ -83,12 +83,13 @@ static weft_status_t *gather_compute(weft_kernel_ctx_t *ctx) {
   return gather(ctx, 0, 0);
 }
 
-static weft_status_t *gather_v2_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(gather_v2_compute, (INT, batch_dims))
+static weft_status_t *gather_v2_compute(weft_kernel_ctx_t *ctx, const gather_v2_compute_attrs_t *attrs) {
   const weft_tensor_t *params = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *axis_tensor = weft_in(ctx, 2);
   int rank = params->shape.rank, axis = 0;
   if (rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
   if (axis_tensor->count != 1) return WEFT_ERROR(INVALID_ARGUMENT, "axis must be scalar");
-  int64_t given = weft_cpu_int_at(axis_tensor, 0), batch = weft_cpu_attr(ctx)->i;
+  int64_t given = weft_cpu_int_at(axis_tensor, 0), batch = attrs->batch_dims;
   if (!weft_cpu_wrap_axis(given, rank, &axis)) {
     uint64_t least = given < 0 ? 0 - (uint64_t)given : (uint64_t)given + 1;
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRIu64 " but is rank %d", least,
@@ -117,7 +118,8 @@ static weft_status_t *gather_v2_compute(weft_kernel_ctx_t *ctx) {
   return gather(ctx, axis, (int)batch);
 }
 
-static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS_OF(gather_nd_compute, weft_bad_indices)
+static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_indices_attrs_t *attrs) {
   weft_tensor_t *params = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *out = NULL;
   const weft_shape_t *ps = &params->shape, *is = &indices->shape;
   if (ps->rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least a vector");
@@ -141,11 +143,11 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
                       "Requested more than 0 entries, but params is empty.  Params shape: %s",
                       WEFT_SHAPE_TEXT(ps));
   }
-  weft_bad_indices_t policy = weft_bad_indices_policy(ctx->node);
+  bool ignores = weft_ignores_bad_indices(attrs);
   for (int64_t i = 0; i < n; i++) {
     int64_t at = 0;
     if (!weft_index_flatten(indices, i, depth, ps, &at)) {
-      if (policy == WEFT_BAD_INDICES_IGNORE) continue; /* zeros, as below */
+      if (ignores) continue; /* zeros, as below */
       char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
       return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %s",
                         weft_index_print(is, is->rank - 1, i, where),
@@ -154,7 +156,7 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
     }
     WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, i * inner, params, at * inner, inner));
   }
-  if (policy != WEFT_BAD_INDICES_IGNORE) return NULL;
+  if (!ignores) return NULL;
   for (int64_t i = 0; i < n; i++) {
     int64_t at = 0;
     if (weft_index_flatten(indices, i, depth, ps, &at) || !weft_dtype_is_plain(out->dtype)) continue;
@@ -166,7 +168,7 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
 
 const weft_kernel_t weft_cpu_gather_kernels[] = {
     WEFT_KERNEL("Gather", NULL, 0, NULL, gather_compute, NULL),
-    WEFT_KERNEL("GatherNd", NULL, 0, NULL, gather_nd_compute, NULL),
-    WEFT_KERNEL_ATTR("GatherV2", NULL, 0, "batch_dims", WEFT_ATTR_INT, false, gather_v2_compute),
+    WEFT_KERNEL_ATTRS("GatherNd", NULL, 0, gather_nd_compute),
+    WEFT_KERNEL_ATTRS("GatherV2", NULL, 0, gather_v2_compute),
     {0},
 };

@@ -200,15 +200,15 @@ static weft_status_t *set_compute(weft_kernel_ctx_t *ctx) {
   return move_band(ctx, &b, diagonal, y, false);
 }
 
-static weft_status_t *align_prepare(const weft_kernel_node_t *n, void **out) {
+static weft_status_t *align_prepare(const weft_kernel_setup_t *setup, void **out) {
   align_t *a = weft_calloc(1, sizeof *a);
   if (a == NULL) return WEFT_NO_MEMORY("a kernel");
-  bool has_align = weft_knode_attr(n, "align") != NULL;
-  weft_str_t text =
-      has_align ? weft_knode_string(n, "align") : WEFT_STR("LEFT_LEFT"); /* those above, then those below */
+  bool has_align = weft_knode_attr(setup, "align") != NULL;
+  weft_str_t text = has_align ? weft_knode_string(setup, "align")
+                              : WEFT_STR("LEFT_LEFT"); /* those above, then those below */
   a->left_above = weft_str_starts_with(text, "LEFT_");
   a->left_below = weft_str_ends_with(text, "_LEFT");
-  a->num_inputs = n->num_inputs;
+  a->num_inputs = setup->node.num_inputs;
   *out = a;
   return NULL;
 }

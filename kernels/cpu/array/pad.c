@@ -80,8 +80,9 @@ typedef struct mirror {
   int offset; /* 1: the border itself is not repeated (REFLECT), 0: it is (SYMMETRIC) */
 } mirror_t;
 
-static weft_status_t *read_mirror(const weft_kernel_ctx_t *ctx, const weft_shape_t *input, mirror_t *out) {
-  out->offset = weft_str_is(weft_cpu_attr(ctx)->s, "REFLECT") ? 1 : 0;
+static weft_status_t *read_mirror(const weft_kernel_ctx_t *ctx, weft_str_t mode, const weft_shape_t *input,
+                                  mirror_t *out) {
+  out->offset = weft_str_is(mode, "REFLECT") ? 1 : 0;
   return read_paddings(weft_in(ctx, 1), input, out->pads);
 }
 
@@ -117,11 +118,13 @@ static int64_t inner_position(const mirror_t *m, const weft_shape_t *outer, cons
   return at;
 }
 
-static weft_status_t *mirror_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS_STRUCT(mirror, (STRING, mode))
+WEFT_ATTRS_OF(mirror_compute, mirror)
+static weft_status_t *mirror_compute(weft_kernel_ctx_t *ctx, const mirror_attrs_t *attrs) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   mirror_t m;
   weft_shape_t shape;
-  WEFT_RETURN_IF_ERROR(read_mirror(ctx, &x->shape, &m));
+  WEFT_RETURN_IF_ERROR(read_mirror(ctx, attrs->mode, &x->shape, &m));
   WEFT_RETURN_IF_ERROR(check_mirror(&m, &x->shape));
   WEFT_RETURN_IF_ERROR(padded_shape(&x->shape, m.pads, 1, &shape));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
@@ -131,11 +134,12 @@ static weft_status_t *mirror_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-static weft_status_t *mirror_grad_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS_OF(mirror_grad_compute, mirror)
+static weft_status_t *mirror_grad_compute(weft_kernel_ctx_t *ctx, const mirror_attrs_t *attrs) {
   weft_tensor_t *dy = weft_in(ctx, 0), *dx = NULL;
   mirror_t m;
   weft_shape_t shape;
-  WEFT_RETURN_IF_ERROR(read_mirror(ctx, &dy->shape, &m));
+  WEFT_RETURN_IF_ERROR(read_mirror(ctx, attrs->mode, &dy->shape, &m));
   WEFT_RETURN_IF_ERROR(padded_shape(&dy->shape, m.pads, -1, &shape));
   WEFT_RETURN_IF_ERROR(check_mirror(&m, &shape));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dy->dtype, &shape, &dx));
@@ -150,9 +154,8 @@ static weft_status_t *mirror_grad_compute(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_pad_kernels[] = {
-    WEFT_KERNEL_ATTR("MirrorPad", NULL, 0, "mode", WEFT_ATTR_STRING, false, mirror_compute),
-    WEFT_KERNEL_ATTR("MirrorPadGrad", "T", WEFT_SET_NUMBERS, "mode", WEFT_ATTR_STRING, false,
-                     mirror_grad_compute),
+    WEFT_KERNEL_ATTRS("MirrorPad", NULL, 0, mirror_compute),
+    WEFT_KERNEL_ATTRS("MirrorPadGrad", "T", WEFT_SET_NUMBERS, mirror_grad_compute),
     WEFT_KERNEL("Pad", NULL, 0, NULL, pad_compute, NULL),
     WEFT_KERNEL("PadV2", NULL, 0, NULL, pad_compute, NULL),
     {0},

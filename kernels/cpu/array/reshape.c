@@ -74,9 +74,10 @@ static weft_status_t *expand_dims_compute(weft_kernel_ctx_t *ctx) {
   return weft_cpu_out_view(ctx, 0, 0, &shape);
 }
 
-static weft_status_t *squeeze_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(squeeze_compute, (INTS, squeeze_dims))
+static weft_status_t *squeeze_compute(weft_kernel_ctx_t *ctx, const squeeze_compute_attrs_t *attrs) {
   weft_tensor_t *x = weft_in(ctx, 0);
-  const weft_attr_t *list = weft_cpu_attr(ctx);
+  const weft_attr_t *list = attrs->squeeze_dims;
   bool wanted[WEFT_MAX_DIMS] = {false};
   int n = list->n;
   for (int i = 0; i < n; i++) {
@@ -112,19 +113,22 @@ static weft_status_t *deep_copy_compute(weft_kernel_ctx_t *ctx) {
   return weft_cpu_copy(out, 0, x, 0, x->count);
 }
 
-static weft_status_t *ensure_shape_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(ensure_shape_compute, (SHAPE, shape))
+static weft_status_t *ensure_shape_compute(weft_kernel_ctx_t *ctx,
+                                           const ensure_shape_compute_attrs_t *attrs) {
   weft_tensor_t *x = weft_in(ctx, 0);
-  const weft_attr_t *want = weft_cpu_attr(ctx);
-  if (want->shape != NULL && !weft_shape_compatible(&x->shape, want->shape)) {
+  if (!weft_shape_compatible(&x->shape, attrs->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape of tensor %s %s is not compatible with expected shape %s.",
-                      ctx->node->name.data, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(want->shape));
+                      ctx->node->name.data, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(attrs->shape));
   }
   weft_cpu_out_same(ctx, 0, 0);
   return NULL;
 }
 
 /* What a tensor holds that is no number, as CheckNumerics says it. */
-static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(check_numerics_compute, (STRING, message))
+static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx,
+                                             const check_numerics_compute_attrs_t *attrs) {
   weft_tensor_t *x = weft_in(ctx, 0);
   enum { CHUNK = 256 };
   double values[CHUNK];
@@ -140,8 +144,7 @@ static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx) {
   }
   if (has_nan || has_inf) {
     const char *what = has_nan && has_inf ? "Inf and NaN" : has_nan ? "NaN" : "Inf";
-    weft_str_t message = weft_cpu_attr(ctx)->s;
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s : Tensor had %s values", WEFT_STR_ARGS(message), what);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s : Tensor had %s values", WEFT_STR_ARGS(attrs->message), what);
   }
   weft_cpu_out_same(ctx, 0, 0);
   return NULL;
@@ -150,15 +153,14 @@ static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx) {
 #define SAME(op_) \
   { .op = op_, .compute = same_compute, .forwards = true }
 const weft_kernel_t weft_cpu_reshape_kernels[] = {
-    WEFT_KERNEL_ATTR("CheckNumerics", "T", WEFT_SET_FLOATS, "message", WEFT_ATTR_STRING, false,
-                     check_numerics_compute),
+    WEFT_KERNEL_ATTRS("CheckNumerics", "T", WEFT_SET_FLOATS, check_numerics_compute),
     WEFT_KERNEL("DeepCopy", NULL, 0, NULL, deep_copy_compute, NULL),
-    WEFT_KERNEL_ATTR("EnsureShape", NULL, 0, "shape", WEFT_ATTR_SHAPE, false, ensure_shape_compute),
+    WEFT_KERNEL_ATTRS("EnsureShape", NULL, 0, ensure_shape_compute),
     WEFT_KERNEL("ExpandDims", NULL, 0, NULL, expand_dims_compute, NULL),
     SAME("PreventGradient"),
     WEFT_KERNEL("Reshape", NULL, 0, NULL, reshape_compute, NULL),
     SAME("Snapshot"),
-    WEFT_KERNEL_ATTR("Squeeze", NULL, 0, "squeeze_dims", WEFT_ATTR_INT, true, squeeze_compute),
+    WEFT_KERNEL_ATTRS("Squeeze", NULL, 0, squeeze_compute),
     SAME("StopGradient"),
     {0},
 };

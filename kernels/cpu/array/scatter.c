@@ -7,18 +7,16 @@
 #include "tensor/update.h"
 
 /* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. */
-static weft_status_t *scatter(const weft_kernel_ctx_t *ctx, const weft_tensor_t *indices,
-                              const weft_tensor_t *updates, weft_update_t how, int64_t depth,
-                              weft_tensor_t *out) {
+static weft_status_t *scatter(const weft_tensor_t *indices, const weft_tensor_t *updates, weft_update_t how,
+                              bool ignores_bad, int64_t depth, weft_tensor_t *out) {
   int64_t rows = weft_cpu_product(&indices->shape, 0, indices->shape.rank - 1);
   int64_t inner = weft_cpu_product(&out->shape, (int)depth, out->shape.rank);
   weft_update_fn *update = weft_update_find(how, out->dtype);
   size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
-  bool ignores = weft_bad_indices_policy(ctx->node) == WEFT_BAD_INDICES_IGNORE;
   for (int64_t i = 0; i < rows; i++) {
     int64_t at = 0;
     if (!weft_index_flatten(indices, i, depth, &out->shape, &at)) {
-      if (ignores) continue;
+      if (ignores_bad) continue;
       char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
       return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into shape %s",
                         weft_index_print(&indices->shape, indices->shape.rank - 1, i, where),
@@ -73,7 +71,8 @@ static weft_status_t *check_shapes(const weft_shape_t *is, const weft_shape_t *u
   return NULL;
 }
 
-static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS_OF(scatter_nd_compute, weft_bad_indices)
+static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_indices_attrs_t *attrs) {
   weft_tensor_t *indices = weft_in(ctx, 0), *updates = weft_in(ctx, 1), *out = NULL;
   weft_shape_t shape;
   if (weft_in(ctx, 2)->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be a vector");
@@ -88,10 +87,12 @@ static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx) {
   weft_cpu_zero(out);
   weft_update_t how = WEFT_UPDATE_ADD;
   if (weft_update_find(how, updates->dtype) == NULL) how = WEFT_UPDATE_SET; /* bool, string: the last wins */
-  return scatter(ctx, indices, updates, how, depth, out);
+  return scatter(indices, updates, how, weft_ignores_bad_indices(attrs), depth, out);
 }
 
-static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_update_t how) {
+WEFT_ATTRS_OF(tensor_scatter, weft_bad_indices)
+static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, const weft_bad_indices_attrs_t *attrs) {
+  const weft_update_t how = *(const weft_update_t *)ctx->node->param;
   weft_tensor_t *tensor = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *updates = weft_in(ctx, 2),
                 *out = NULL;
   weft_shape_t shape = tensor->shape;
@@ -123,17 +124,7 @@ static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_update_t how) 
     WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dtype, &shape, &out));
   }
   if (out->data != old) WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, 0, tensor, 0, tensor->count));
-  return scatter(ctx, indices, updates, how, depth, out);
-}
-
-static weft_status_t *tensor_scatter_add(weft_kernel_ctx_t *ctx) {
-  return tensor_scatter(ctx, WEFT_UPDATE_ADD);
-}
-static weft_status_t *tensor_scatter_sub(weft_kernel_ctx_t *ctx) {
-  return tensor_scatter(ctx, WEFT_UPDATE_SUB);
-}
-static weft_status_t *tensor_scatter_update(weft_kernel_ctx_t *ctx) {
-  return tensor_scatter(ctx, WEFT_UPDATE_SET);
+  return scatter(indices, updates, how, weft_ignores_bad_indices(attrs), depth, out);
 }
 
 /* ---- DynamicStitch: rows of several lists, each to the place its index names; the last wins ---- */
@@ -230,13 +221,20 @@ static weft_status_t *partition_compute(weft_kernel_ctx_t *ctx) {
   return s;
 }
 
+#define TENSOR_SCATTER(op_, set, how)                                        \
+  {                                                                          \
+    .op = op_, .type_attr = "T", .types = set, WEFT_COMPUTE(tensor_scatter), \
+    .param = &(const weft_update_t) {                                        \
+      WEFT_UPDATE_##how                                                      \
+    }                                                                        \
+  }
 const weft_kernel_t weft_cpu_scatter_kernels[] = {
     WEFT_KERNEL("DynamicPartition", NULL, 0, NULL, partition_compute, NULL),
     WEFT_KERNEL("DynamicStitch", NULL, 0, NULL, stitch_compute, NULL),
     WEFT_KERNEL("ParallelDynamicStitch", NULL, 0, NULL, stitch_compute, NULL),
-    WEFT_KERNEL("ScatterNd", NULL, 0, NULL, scatter_nd_compute, NULL),
-    WEFT_KERNEL("TensorScatterAdd", "T", WEFT_SET_NUMBERS, NULL, tensor_scatter_add, NULL),
-    WEFT_KERNEL("TensorScatterSub", "T", WEFT_SET_NUMBERS, NULL, tensor_scatter_sub, NULL),
-    WEFT_KERNEL("TensorScatterUpdate", NULL, 0, NULL, tensor_scatter_update, NULL),
+    WEFT_KERNEL_ATTRS("ScatterNd", NULL, 0, scatter_nd_compute),
+    TENSOR_SCATTER("TensorScatterAdd", WEFT_SET_NUMBERS, ADD),
+    TENSOR_SCATTER("TensorScatterSub", WEFT_SET_NUMBERS, SUB),
+    TENSOR_SCATTER("TensorScatterUpdate", WEFT_SET_ALL, SET),
     {0},
 };

@@ -134,9 +134,9 @@ static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   return s;
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
   static const char *const names[] = {"a-b", "b-a", "intersection", "union"};
-  weft_str_t name = weft_knode_string(n, "set_operation");
+  weft_str_t name = weft_knode_string(setup, "set_operation");
   set_operation_t *operation = weft_calloc(1, sizeof *operation);
   if (operation == NULL) return WEFT_NO_MEMORY("a kernel");
   for (int i = 0; i < 4; i++) {

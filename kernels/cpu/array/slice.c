@@ -49,12 +49,12 @@ static weft_status_t *slice_compute(weft_kernel_ctx_t *ctx) {
   return weft_move_run(&m, ctx->device->pool, x, y);
 }
 
-static weft_status_t *strided_slice_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS_OF(strided_slice_compute, weft_slice)
+static weft_status_t *strided_slice_compute(weft_kernel_ctx_t *ctx, const weft_slice_attrs_t *masks) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
-  weft_slice_masks_t masks = weft_slice_masks(ctx->node);
   weft_slice_t s;
   WEFT_RETURN_IF_ERROR(
-      weft_slice_decode(&x->shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &masks, &s));
+      weft_slice_decode(&x->shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), masks, &s));
   bool is_whole = true;
   for (int d = 0; d < x->shape.rank; d++)
     is_whole &= s.size[d] == x->shape.dims[d] && (s.stride[d] == 1 || s.size[d] <= 1);
@@ -66,7 +66,8 @@ static weft_status_t *strided_slice_compute(weft_kernel_ctx_t *ctx) {
   return weft_move_run(&m, ctx->device->pool, x, y);
 }
 
-static weft_status_t *strided_slice_grad_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS_OF(strided_slice_grad_compute, weft_slice)
+static weft_status_t *strided_slice_grad_compute(weft_kernel_ctx_t *ctx, const weft_slice_attrs_t *masks) {
   weft_tensor_t *dy = weft_in(ctx, 4), *dx = NULL;
   weft_shape_t shape;
   if (weft_in(ctx, 0)->shape.rank != 1) {
@@ -74,10 +75,9 @@ static weft_status_t *strided_slice_grad_compute(weft_kernel_ctx_t *ctx) {
                       WEFT_SHAPE_TEXT(&weft_in(ctx, 0)->shape));
   }
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 0), "shape", &shape));
-  weft_slice_masks_t masks = weft_slice_masks(ctx->node);
   weft_slice_t s;
   WEFT_RETURN_IF_ERROR(
-      weft_slice_decode(&shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &masks, &s));
+      weft_slice_decode(&shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), masks, &s));
   if (!weft_shape_eq(&s.final, &dy->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "shape of dy was %s instead of %s", WEFT_SHAPE_TEXT(&dy->shape),
                       WEFT_SHAPE_TEXT(&s.final));
@@ -92,7 +92,7 @@ static weft_status_t *strided_slice_grad_compute(weft_kernel_ctx_t *ctx) {
 
 const weft_kernel_t weft_cpu_slice_kernels[] = {
     WEFT_KERNEL("Slice", NULL, 0, NULL, slice_compute, NULL),
-    WEFT_KERNEL("StridedSlice", NULL, 0, NULL, strided_slice_compute, NULL),
-    WEFT_KERNEL("StridedSliceGrad", NULL, 0, NULL, strided_slice_grad_compute, NULL),
+    WEFT_KERNEL_ATTRS("StridedSlice", NULL, 0, strided_slice_compute),
+    WEFT_KERNEL_ATTRS("StridedSliceGrad", NULL, 0, strided_slice_grad_compute),
     {0},
 };

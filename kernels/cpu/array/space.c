@@ -146,16 +146,17 @@ static weft_status_t *batch_to_space_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- depth: [n, h*b, w*b, c] and [n, h, w, b, b, c] ---- */
 
-static weft_status_t *depth(weft_kernel_ctx_t *ctx, bool to_depth) {
+WEFT_ATTRS(depth, (INT, block_size), (STRING, data_format))
+static weft_status_t *depth(weft_kernel_ctx_t *ctx, const depth_attrs_t *attrs) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
-  int64_t b = weft_cpu_attr_at(ctx, 0)->i;
-  weft_str_t format = weft_cpu_attr_at(ctx, 1)->s;
+  bool to_depth = *(const bool *)ctx->node->param;
+  int64_t b = attrs->block_size;
   if (x->shape.rank != 4)
     return WEFT_ERROR(INVALID_ARGUMENT, "Input rank should be: 4 instead of: %d", x->shape.rank);
   if (b < 2 || b > INT32_MAX)
     return WEFT_ERROR(INVALID_ARGUMENT, "Block size should be > 1, but was: %" PRId64, b);
-  bool nchw = weft_str_is(format, "NCHW");
-  if (!nchw && !weft_str_is(format, "NHWC"))
+  bool nchw = weft_str_is(attrs->data_format, "NCHW");
+  if (!nchw && !weft_str_is(attrs->data_format, "NHWC"))
     return WEFT_ERROR(INVALID_ARGUMENT, "Only NHWC and NCHW are supported");
   int hd = nchw ? 2 : 1, cd = nchw ? 1 : 3;
   int64_t n = x->shape.dims[0], h = x->shape.dims[hd], w = x->shape.dims[hd + 1], c = x->shape.dims[cd];
@@ -190,16 +191,10 @@ static weft_status_t *depth(weft_kernel_ctx_t *ctx, bool to_depth) {
   return weft_move_run(&m, ctx->device->pool, x, y);
 }
 
-static weft_status_t *space_to_depth_compute(weft_kernel_ctx_t *ctx) { return depth(ctx, true); }
-static weft_status_t *depth_to_space_compute(weft_kernel_ctx_t *ctx) { return depth(ctx, false); }
-
-#define BLOCK \
-  {"block_size", WEFT_ATTR_INT, false}, { "data_format", WEFT_ATTR_STRING, false }
-
 const weft_kernel_t weft_cpu_space_kernels[] = {
     WEFT_KERNEL("BatchToSpaceND", NULL, 0, NULL, batch_to_space_compute, NULL),
-    WEFT_KERNEL_ATTRS("DepthToSpace", NULL, 0, .compute = depth_to_space_compute, BLOCK),
+    {.op = "DepthToSpace", WEFT_COMPUTE(depth), .param = &(const bool){false}},
     WEFT_KERNEL("SpaceToBatchND", NULL, 0, NULL, space_to_batch_compute, NULL),
-    WEFT_KERNEL_ATTRS("SpaceToDepth", NULL, 0, .compute = space_to_depth_compute, BLOCK),
+    {.op = "SpaceToDepth", WEFT_COMPUTE(depth), .param = &(const bool){true}},
     {0},
 };

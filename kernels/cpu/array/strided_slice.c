@@ -4,12 +4,6 @@
 
 #include <inttypes.h>
 
-weft_slice_masks_t weft_slice_masks(const weft_kernel_node_t *node) {
-  return (weft_slice_masks_t){weft_knode_int(node, "begin_mask"), weft_knode_int(node, "end_mask"),
-                              weft_knode_int(node, "ellipsis_mask"), weft_knode_int(node, "new_axis_mask"),
-                              weft_knode_int(node, "shrink_axis_mask")};
-}
-
 static bool bit(int64_t mask, int i) { return ((mask >> i) & 1) != 0; }
 
 /* What the sparse spec says about one dimension of the input. */
@@ -26,11 +20,11 @@ typedef struct slice_layout {
 } slice_layout_t;
 
 static weft_status_t *spread(const weft_shape_t *input, const weft_tensor_t *begin, const weft_tensor_t *end,
-                             const weft_tensor_t *strides, const weft_slice_masks_t *m, slice_layout_t *out) {
+                             const weft_tensor_t *strides, const weft_slice_attrs_t *m, slice_layout_t *out) {
   int n = (int)begin->count, ellipsis = -1, new_after = 0;
   for (int i = 0; i < n; i++) {
-    if (ellipsis >= 0 && bit(m->new_axis, i) && !bit(m->ellipsis, i)) new_after++;
-    if (!bit(m->ellipsis, i)) continue;
+    if (ellipsis >= 0 && bit(m->new_axis_mask, i) && !bit(m->ellipsis_mask, i)) new_after++;
+    if (!bit(m->ellipsis_mask, i)) continue;
     if (ellipsis >= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Multiple ellipses in slice spec not allowed");
     ellipsis = i;
   }
@@ -43,7 +37,7 @@ static weft_status_t *spread(const weft_shape_t *input, const weft_tensor_t *beg
         out->dims[at] = (dense_t){0, 0, 1, true, true, false};
         if (out->num_result < 2 * WEFT_MAX_DIMS) out->result[out->num_result++] = at;
       }
-    } else if (i < n && bit(m->new_axis, i)) {
+    } else if (i < n && bit(m->new_axis_mask, i)) {
       if (out->num_result < 2 * WEFT_MAX_DIMS) out->result[out->num_result++] = -1;
     } else if (i < n) {
       if (at == input->rank) {
@@ -52,7 +46,7 @@ static weft_status_t *spread(const weft_shape_t *input, const weft_tensor_t *beg
       }
       out->dims[at] =
           (dense_t){weft_cpu_int_at(begin, i), weft_cpu_int_at(end, i), weft_cpu_int_at(strides, i),
-                    bit(m->begin, i),          bit(m->end, i),          bit(m->shrink_axis, i)};
+                    bit(m->begin_mask, i),     bit(m->end_mask, i),     bit(m->shrink_axis_mask, i)};
       if (!out->dims[at].shrink && out->num_result < 2 * WEFT_MAX_DIMS) out->result[out->num_result++] = at;
       at++;
     }
@@ -66,7 +60,7 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? lo
 
 weft_status_t *weft_slice_decode(const weft_shape_t *input, const weft_tensor_t *begin,
                                  const weft_tensor_t *end, const weft_tensor_t *strides,
-                                 const weft_slice_masks_t *masks, weft_slice_t *out) {
+                                 const weft_slice_attrs_t *masks, weft_slice_t *out) {
   if (begin->shape.rank != 1 || end->shape.rank != 1 || strides->shape.rank != 1 ||
       begin->count != end->count || begin->count != strides->count || begin->count >= 32) {
     return WEFT_ERROR(

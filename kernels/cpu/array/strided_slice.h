@@ -5,9 +5,8 @@
 
 #include "kernels/cpu/loops/move.h"
 
-typedef struct weft_slice_masks {
-  int64_t begin, end, ellipsis, new_axis, shrink_axis;
-} weft_slice_masks_t;
+WEFT_ATTRS_STRUCT(weft_slice, (INT, begin_mask), (INT, end_mask), (INT, ellipsis_mask), (INT, new_axis_mask),
+                  (INT, shrink_axis_mask))
 
 /* One entry per dimension of the input. */
 typedef struct weft_slice {
@@ -16,12 +15,11 @@ typedef struct weft_slice {
   weft_shape_t final; /* result with axes inserted and dropped */
 } weft_slice_t;
 
-weft_slice_masks_t weft_slice_masks(const weft_kernel_node_t *node);
 /* begin, end, strides: vectors of one integer type and length.
  * Errors: INVALID_ARGUMENT as TensorFlow words it. */
 WEFT_MUST_CHECK weft_status_t *weft_slice_decode(const weft_shape_t *input, const weft_tensor_t *begin,
                                                  const weft_tensor_t *end, const weft_tensor_t *strides,
-                                                 const weft_slice_masks_t *masks, weft_slice_t *out);
+                                                 const weft_slice_attrs_t *masks, weft_slice_t *out);
 /* Input positions as the source (to_input false) or as the target of a copy; the other side is dense. */
 void weft_slice_move(const weft_slice_t *s, const weft_shape_t *input, bool to_input, weft_move_t *out);
 

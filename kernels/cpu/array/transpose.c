@@ -244,17 +244,18 @@ static weft_status_t *roll_compute(weft_kernel_ctx_t *ctx) {
 }
 
 /* ReverseSequence: for each index of batch_dim, the first lengths[i] entries of seq_dim are reversed. */
-static weft_status_t *reverse_sequence_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(reverse_sequence_compute, (INT, batch_dim), (INT, seq_dim))
+static weft_status_t *reverse_sequence_compute(weft_kernel_ctx_t *ctx,
+                                               const reverse_sequence_compute_attrs_t *attrs) {
   weft_tensor_t *x = weft_in(ctx, 0), *lengths = weft_in(ctx, 1), *y = NULL;
   int rank = x->shape.rank, batch = 0, seq = 0;
   if (lengths->shape.rank != 1)
     return WEFT_ERROR(INVALID_ARGUMENT, "seq_lens input must be 1-dim, not %d", lengths->shape.rank);
-  int64_t batch_dim = weft_cpu_attr_at(ctx, 0)->i, seq_dim = weft_cpu_attr_at(ctx, 1)->i;
-  if (!weft_cpu_wrap_axis(batch_dim, rank, &batch)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid batch_dim %" PRId64, batch_dim);
+  if (!weft_cpu_wrap_axis(attrs->batch_dim, rank, &batch)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid batch_dim %" PRId64, attrs->batch_dim);
   }
-  if (!weft_cpu_wrap_axis(seq_dim, rank, &seq))
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid seq_dim %" PRId64, seq_dim);
+  if (!weft_cpu_wrap_axis(attrs->seq_dim, rank, &seq))
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid seq_dim %" PRId64, attrs->seq_dim);
   if (batch == seq) return WEFT_ERROR(INVALID_ARGUMENT, "batch_dim == seq_dim == %d", seq);
   if (lengths->count != x->shape.dims[batch]) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -298,8 +299,7 @@ const weft_kernel_t weft_cpu_transpose_kernels[] = {
     WEFT_KERNEL("BroadcastTo", NULL, 0, NULL, broadcast_to_compute, NULL),
     WEFT_KERNEL("ConjugateTranspose", NULL, 0, NULL, conjugate_transpose_compute, NULL),
     WEFT_KERNEL("Reverse", NULL, 0, NULL, reverse_compute, NULL),
-    WEFT_KERNEL_ATTRS("ReverseSequence", NULL, 0, .compute = reverse_sequence_compute,
-                      {"batch_dim", WEFT_ATTR_INT, false}, {"seq_dim", WEFT_ATTR_INT, false}),
+    WEFT_KERNEL_ATTRS("ReverseSequence", NULL, 0, reverse_sequence_compute),
     WEFT_KERNEL("ReverseV2", NULL, 0, NULL, reverse_v2_compute, NULL),
     WEFT_KERNEL("Roll", NULL, 0, NULL, roll_compute, NULL),
     WEFT_KERNEL("Tile", NULL, 0, NULL, tile_compute, NULL),

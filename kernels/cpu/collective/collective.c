@@ -61,67 +61,69 @@ static weft_status_t *check_size(int64_t size) {
   return WEFT_ERROR(INVALID_ARGUMENT, "group_size must be positive integer but got %" PRId64, size);
 }
 
-static weft_status_t *read_rank(const weft_kernel_node_t *n, const char *name, int64_t rank, int size,
+static weft_status_t *read_rank(const weft_kernel_setup_t *setup, const char *name, int64_t rank, int size,
                                 int *out) {
   if (rank < -1 || rank >= size) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a rank of a group of %d but is %" PRId64 " in %.*s", name,
-                      size, rank, WEFT_STR_ARGS(n->name));
+                      size, rank, WEFT_STR_ARGS(setup->node.name));
   }
   *out = (int)rank;
   return NULL;
 }
 
-static weft_status_t *read_targets(const weft_kernel_node_t *n, const weft_attr_t *a, node_state_t *st) {
+static weft_status_t *read_targets(const weft_kernel_setup_t *setup, const weft_attr_t *a, node_state_t *st) {
   if (a == NULL) return NULL;
   if (a->n != st->group_size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s has %d targets for a group of %d", WEFT_STR_ARGS(n->name), a->n,
-                      st->group_size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s has %d targets for a group of %d",
+                      WEFT_STR_ARGS(setup->node.name), a->n, st->group_size);
   }
   for (int i = 0; i < a->n; i++) {
-    WEFT_RETURN_IF_ERROR(read_rank(n, "a target", a->list.ints[i], st->group_size, &st->targets[i]));
+    WEFT_RETURN_IF_ERROR(read_rank(setup, "a target", a->list.ints[i], st->group_size, &st->targets[i]));
     for (int k = 0; k < i && st->targets[i] >= 0; k++) {
       if (st->targets[k] != st->targets[i]) continue;
       return WEFT_ERROR(INVALID_ARGUMENT, "%.*s sends both rank %d and rank %d to rank %d",
-                        WEFT_STR_ARGS(n->name), k, i, st->targets[i]);
+                        WEFT_STR_ARGS(setup->node.name), k, i, st->targets[i]);
     }
   }
   st->num_targets = a->n;
   return NULL;
 }
 
-static weft_status_t *read_attrs(const weft_kernel_node_t *n, node_state_t *st) {
+static weft_status_t *read_attrs(const weft_kernel_setup_t *setup, node_state_t *st) {
   if (!st->form->has_key_inputs) {
-    int64_t size = weft_knode_int(n, "group_size");
+    int64_t size = weft_knode_int(setup, "group_size");
     WEFT_RETURN_IF_ERROR(check_size(size));
     st->group_size = (int)size;
-    st->group_key = weft_knode_int(n, "group_key");
-    st->instance_key = weft_knode_int(n, "instance_key");
-    WEFT_RETURN_IF_ERROR(read_rank(n, "rank", weft_knode_int_or(n, "rank", -1), st->group_size, &st->rank));
-    WEFT_RETURN_IF_ERROR(read_rank(n, "root", weft_knode_int_or(n, "root", -1), st->group_size, &st->root));
+    st->group_key = weft_knode_int(setup, "group_key");
+    st->instance_key = weft_knode_int(setup, "instance_key");
+    WEFT_RETURN_IF_ERROR(
+        read_rank(setup, "rank", weft_knode_int_or(setup, "rank", -1), st->group_size, &st->rank));
+    WEFT_RETURN_IF_ERROR(
+        read_rank(setup, "root", weft_knode_int_or(setup, "root", -1), st->group_size, &st->root));
   }
   if (st->form->special == SCATTERS && st->rank < 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s needs the attribute rank: only the root's input is scattered",
-                      WEFT_STR_ARGS(n->name));
+                      WEFT_STR_ARGS(setup->node.name));
   }
-  st->timeout_ms = weft_collective_timeout_ms(weft_knode_float(n, "timeout_seconds"));
-  st->algorithm = weft_collective_hint(weft_knode_string(n, "communication_hint"));
-  if (weft_knode_attr(n, "merge_op") != NULL) {
-    st->reduction = weft_collective_reduction(weft_knode_string(n, "merge_op"));
-    st->is_mean = weft_str_is(weft_knode_string(n, "final_op"), "Div");
+  st->timeout_ms = weft_collective_timeout_ms(weft_knode_float(setup, "timeout_seconds"));
+  st->algorithm = weft_collective_hint(weft_knode_string(setup, "communication_hint"));
+  if (weft_knode_attr(setup, "merge_op") != NULL) {
+    st->reduction = weft_collective_reduction(weft_knode_string(setup, "merge_op"));
+    st->is_mean = weft_str_is(weft_knode_string(setup, "final_op"), "Div");
   }
-  const weft_attr_t *shape = weft_knode_attr(n, "shape");
+  const weft_attr_t *shape = weft_knode_attr(setup, "shape");
   st->has_shape = shape != NULL;
   if (shape != NULL) st->shape = *shape->shape;
-  return read_targets(n, weft_knode_attr(n, "targets"), st);
+  return read_targets(setup, weft_knode_attr(setup, "targets"), st);
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
-  const weft_attr_t *targets = weft_knode_attr(n, "targets");
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
+  const weft_attr_t *targets = weft_knode_attr(setup, "targets");
   node_state_t *st = weft_calloc(1, sizeof *st + (targets == NULL ? 0 : (size_t)targets->n) * sizeof(int));
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(n->name));
-  st->form = n->param;
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  st->form = setup->node.param;
   st->rank = st->root = -1;
-  weft_status_t *s = read_attrs(n, st);
+  weft_status_t *s = read_attrs(setup, st);
   if (s != NULL) {
     weft_free(st);
     return s;

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "kernels/attrs.h"
 #include "kernels/state.h"
 
 typedef struct communicator {
@@ -81,7 +82,8 @@ static weft_status_t *make_communicator(weft_collective_run_t *r, weft_tensor_t 
   return s;
 }
 
-static void initialize(weft_kernel_ctx_t *c) {
+WEFT_ATTRS_ASYNC(initialize, (STRING, communication_hint), (FLOAT, timeout_seconds))
+static void initialize(weft_kernel_ctx_t *c, const initialize_attrs_t *attrs) {
   weft_collective_run_t *r = NULL;
   weft_status_t *s = weft_collective_run_new(c, WEFT_BARRIER, false, &r);
   if (s == NULL) s = read_group(c, &r->call);
@@ -90,17 +92,18 @@ static void initialize(weft_kernel_ctx_t *c) {
     return;
   }
   r->call.instance_key = GATHERING;
-  r->call.algorithm = weft_collective_hint(weft_knode_string(c->node, "communication_hint"));
-  r->call.timeout_ms = weft_collective_timeout_ms(weft_knode_float(c->node, "timeout_seconds"));
+  r->call.algorithm = weft_collective_hint(attrs->communication_hint);
+  r->call.timeout_ms = weft_collective_timeout_ms(attrs->timeout_seconds);
   r->finish = make_communicator;
   weft_collective_run_start(r);
 }
 
 /* ---- using one ---- */
 
-static weft_status_t *join(const weft_kernel_ctx_t *c, communicator_t *m, weft_collective_t *call) {
+static weft_status_t *join(const weft_kernel_ctx_t *c, communicator_t *m, float timeout_seconds,
+                           weft_collective_t *call) {
   if (weft_in(c, 2)->count > 0) return WEFT_ERROR(UNIMPLEMENTED, "Group assignments are not supported yet.");
-  int64_t own = weft_collective_timeout_ms(weft_knode_float(c->node, "timeout_seconds"));
+  int64_t own = weft_collective_timeout_ms(timeout_seconds);
   call->group_key = m->group_key;
   call->group_size = m->group_size;
   call->rank = m->rank;
@@ -110,16 +113,16 @@ static weft_status_t *join(const weft_kernel_ctx_t *c, communicator_t *m, weft_c
   return NULL;
 }
 
-static void run(weft_kernel_ctx_t *c, weft_collective_kind_t kind) {
+/* `reduction`: of an all-reduce. */
+static void run(weft_kernel_ctx_t *c, weft_collective_kind_t kind, float timeout_seconds,
+                weft_str_t reduction) {
   weft_object_t *o = NULL;
   weft_collective_run_t *r = NULL;
   weft_status_t *s = weft_collective_run_new(c, kind, true, &r);
   if (s == NULL) s = weft_state_in(c, 1, &communicator_type, &o);
-  if (s == NULL) s = join(c, (communicator_t *)o, &r->call);
+  if (s == NULL) s = join(c, (communicator_t *)o, timeout_seconds, &r->call);
   weft_object_release(o);
-  if (s == NULL && kind == WEFT_ALL_REDUCE) {
-    r->call.reduction = weft_collective_reduction(weft_knode_string(c->node, "reduction"));
-  }
+  if (s == NULL) r->call.reduction = weft_collective_reduction(reduction);
   if (s == NULL && kind == WEFT_ALL_TO_ALL && r->call.shape.rank < 1) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "%.*s: the input has no rows: it is a scalar",
                    WEFT_STR_ARGS(c->node->name));
@@ -131,12 +134,19 @@ static void run(weft_kernel_ctx_t *c, weft_collective_kind_t kind) {
   }
 }
 
-static void reduce(weft_kernel_ctx_t *c) { run(c, WEFT_ALL_REDUCE); }
-static void all_to_all(weft_kernel_ctx_t *c) { run(c, WEFT_ALL_TO_ALL); }
+WEFT_ATTRS_ASYNC(reduce, (FLOAT, timeout_seconds), (STRING, reduction))
+static void reduce(weft_kernel_ctx_t *c, const reduce_attrs_t *attrs) {
+  run(c, WEFT_ALL_REDUCE, attrs->timeout_seconds, attrs->reduction);
+}
+
+WEFT_ATTRS_ASYNC(all_to_all, (FLOAT, timeout_seconds))
+static void all_to_all(weft_kernel_ctx_t *c, const all_to_all_attrs_t *attrs) {
+  run(c, WEFT_ALL_TO_ALL, attrs->timeout_seconds, WEFT_STR(""));
+}
 
 const weft_kernel_t weft_cpu_collective_communicator_kernels[] = {
-    {.op = "CollectiveAllToAllV3", .compute_async = all_to_all},
-    {.op = "CollectiveInitializeCommunicator", .compute_async = initialize},
-    {.op = "CollectiveReduceV3", .compute_async = reduce},
+    {.op = "CollectiveAllToAllV3", WEFT_COMPUTE_ASYNC(all_to_all)},
+    {.op = "CollectiveInitializeCommunicator", WEFT_COMPUTE_ASYNC(initialize)},
+    {.op = "CollectiveReduceV3", WEFT_COMPUTE_ASYNC(reduce)},
     {0},
 };

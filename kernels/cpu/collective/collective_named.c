@@ -13,6 +13,29 @@
 
 enum { NEGOTIATED_KEY = 1 << 30 }; /* groups of negotiators have keys of their own */
 
+/* What the attributes say. Texts are lent by the plan. */
+typedef struct named_state {
+  int64_t size, rank, group_key;
+  weft_named_request_t request;
+} named_state_t;
+
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
+  named_state_t *st = weft_calloc(1, sizeof *st);
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  *st = (named_state_t){
+      .size = weft_knode_int(setup, "group_size"),
+      .rank = weft_knode_int(setup, "rank"),
+      .group_key = (int32_t)((uint32_t)weft_knode_int(setup, "group_key") ^ NEGOTIATED_KEY),
+      .request = {.kind = weft_knode_bool(setup, "adasum") ? WEFT_NAMED_ADASUM : WEFT_NAMED_ALL_REDUCE,
+                  .name = weft_knode_string(setup, "tensor_name"),
+                  .reduction = weft_collective_reduction(weft_knode_string(setup, "merge_op")),
+                  .is_mean = weft_str_is(weft_knode_string(setup, "final_op"), "Div"),
+                  .group = weft_knode_string(setup, "group"),
+                  .group_members = (int)weft_knode_int(setup, "group_members")}};
+  *out = st;
+  return NULL;
+}
+
 /* One execution. Held by run() while that starts it, by the negotiator until it calls back, and by the step's
  * canceller until it has called or never will. */
 typedef struct named_run {
@@ -53,21 +76,19 @@ static void cancelled(void *arg) {
 }
 
 static weft_status_t *find_negotiator(const weft_kernel_ctx_t *c, weft_negotiator_t **out) {
-  const weft_kernel_node_t *n = c->node;
+  const named_state_t *st = c->state;
   if (c->step->negotiators == NULL) {
     return WEFT_ERROR(INTERNAL, "Failed to get CollectiveExecutor from OpKernelContext for Op %.*s",
-                      WEFT_STR_ARGS(n->name));
+                      WEFT_STR_ARGS(c->node->name));
   }
-  int64_t size = weft_knode_int(n, "group_size"), rank = weft_knode_int(n, "rank");
-  if (size > INT32_MAX || rank >= size) {
+  if (st->size > INT32_MAX || st->rank >= st->size) {
     return WEFT_ERROR(INVALID_ARGUMENT, "rank must be less than group size but got %lld >= %lld",
-                      (long long)rank, (long long)size);
+                      (long long)st->rank, (long long)st->size);
   }
-  uint32_t key = (uint32_t)weft_knode_int(n, "group_key") ^ NEGOTIATED_KEY;
   const weft_negotiator_options_t o = {.device = c->device->name,
-                                       .rank = (int)rank,
-                                       .size = (int)size,
-                                       .group_key = (int64_t)(int32_t)key,
+                                       .rank = (int)st->rank,
+                                       .size = (int)st->size,
+                                       .group_key = st->group_key,
                                        .fusion_bytes = -1,
                                        .cache_capacity = -1};
   return weft_negotiators_get(c->step->negotiators, &o, out);
@@ -93,21 +114,14 @@ static void run(weft_kernel_ctx_t *c) {
     c->done(c, s);
     return;
   }
-  weft_named_request_t request = {
-      .kind = weft_knode_bool(n, "adasum") ? WEFT_NAMED_ADASUM : WEFT_NAMED_ALL_REDUCE,
-      .name = weft_knode_string(n, "tensor_name"),
-      .reduction = weft_collective_reduction(weft_knode_string(n, "merge_op")),
-      .is_mean = weft_str_is(weft_knode_string(n, "final_op"), "Div"),
-      .group = weft_knode_string(n, "group"),
-      .group_members = (int)weft_knode_int(n, "group_members"),
-  };
-  weft_negotiator_submit(negotiator, &request, weft_in(c, 0), came, r);
+  const named_state_t *st = c->state;
+  weft_negotiator_submit(negotiator, &st->request, weft_in(c, 0), came, r);
   if (weft_canceller_is_cancelled(canceller))
     weft_negotiator_withdraw(negotiator, r); /* it may have come before the submission */
   drop(r);
 }
 
 const weft_kernel_t weft_cpu_collective_named_kernels[] = {
-    {.op = "WeftNamedAllReduce", .compute_async = run},
+    {.op = "WeftNamedAllReduce", .prepare = prepare, .compute_async = run, .destroy = weft_free},
     {0},
 };

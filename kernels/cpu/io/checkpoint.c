@@ -141,7 +141,8 @@ static weft_status_t *restore_v2(weft_kernel_ctx_t *c) {
   return s != NULL ? s : add_container(c);
 }
 
-static weft_status_t *merge_v2(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(merge_v2, (BOOL, delete_old_dirs), (BOOL, allow_missing_files))
+static weft_status_t *merge_v2(weft_kernel_ctx_t *c, const merge_v2_attrs_t *attrs) {
   const weft_tensor_t *prefixes = weft_in(c, 0), *destination = weft_in(c, 1);
   if (prefixes->shape.rank != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Input checkpoint_prefixes should be an 1-D tensor, got %s instead.",
@@ -155,7 +156,7 @@ static weft_status_t *merge_v2(weft_kernel_ctx_t *c) {
   if (names == NULL) return WEFT_NO_MEMORY("merging %" PRId64 " checkpoints", prefixes->count);
   for (int64_t i = 0; i < prefixes->count; i++) names[i] = weft_tensor_str_at(prefixes, i);
   weft_status_t *s = weft_bundle_merge(names, (size_t)prefixes->count, weft_tensor_str_at(destination, 0),
-                                       weft_cpu_attr_at(c, 0)->b, weft_cpu_attr_at(c, 1)->b);
+                                       attrs->delete_old_dirs, attrs->allow_missing_files);
   weft_free(names);
   return s;
 }
@@ -198,9 +199,7 @@ static weft_status_t *sharded_filespec(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_cpu_checkpoint_kernels[] = {
-    WEFT_KERNEL_ATTRS("MergeV2Checkpoints", NULL, 0, .compute = merge_v2,
-                      {"delete_old_dirs", WEFT_ATTR_BOOL, false},
-                      {"allow_missing_files", WEFT_ATTR_BOOL, false}),
+    {.op = "MergeV2Checkpoints", WEFT_COMPUTE(merge_v2)},
     {.op = "RestoreV2", .compute = restore_v2},
     {.op = "SaveV2", .compute = save_v2},
     {.op = "ShardedFilename", .compute = sharded_filename},

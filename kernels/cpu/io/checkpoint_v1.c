@@ -74,13 +74,13 @@ typedef struct save_slices_state {
   int64_t preferred_shard;
 } save_slices_state_t;
 
-static weft_status_t *prepare_restore(const weft_kernel_node_t *node, void **out) {
-  int64_t preferred = weft_knode_int(node, "preferred_shard");
+static weft_status_t *prepare_restore(const weft_kernel_setup_t *setup, void **out) {
+  int64_t preferred = weft_knode_int(setup, "preferred_shard");
   if (preferred < -1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Attribute 'preferred_shard' must be greater or equal to -1");
   }
   save_slices_state_t *state = weft_calloc(1, sizeof *state);
-  if (state == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (state == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   state->preferred_shard = preferred;
   *out = state;
   return NULL;

@@ -11,18 +11,18 @@
 #include "kernels/cpu/loops/common.h"
 #include "kernels/kernel.h"
 
-static weft_status_t *assert_true(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(assert_true, (INT, summarize))
+static weft_status_t *assert_true(weft_kernel_ctx_t *c, const assert_true_attrs_t *attrs) {
   const weft_tensor_t *condition = weft_in(c, 0);
   if (condition->shape.rank != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "In[0] should be a scalar: %s", WEFT_SHAPE_TEXT(&condition->shape));
   }
   if (*(const uint8_t *)condition->data != 0) return NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  int64_t summarize = weft_cpu_attr(c)->i;
   weft_strbuf_puts(&text, "assertion failed: ");
   for (int i = 1; i < c->node->num_inputs; i++) {
     weft_strbuf_puts(&text, i == 1 ? "[" : " [");
-    weft_summarize(weft_in(c, i), summarize, &text);
+    weft_summarize(weft_in(c, i), attrs->summarize, &text);
     weft_strbuf_puts(&text, "]");
   }
   weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "%s", text.failed ? "assertion failed" : text.data);
@@ -33,12 +33,17 @@ static weft_status_t *assert_true(weft_kernel_ctx_t *c) {
 /* ---- Print: the first `first_n` times ---- */
 
 typedef struct print_state {
+  int64_t first_n, summarize;
+  weft_str_t message;
   atomic_llong calls;
 } print_state_t;
 
-static weft_status_t *print_prepare(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *print_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   print_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  st->first_n = weft_knode_int(setup, "first_n");
+  st->summarize = weft_knode_int(setup, "summarize");
+  st->message = weft_knode_string(setup, "message");
   atomic_init(&st->calls, 0);
   *out_state = st;
   return NULL;
@@ -57,14 +62,14 @@ static weft_status_t *write_out(int fd, weft_str_t text) {
 
 static weft_status_t *print(weft_kernel_ctx_t *c) {
   print_state_t *st = c->state;
-  int64_t first_n = weft_knode_int(c->node, "first_n"), summarize = weft_knode_int(c->node, "summarize");
   weft_out_set(c, 0, weft_tensor_retain(weft_in(c, 0)));
-  if (first_n >= 0 && atomic_fetch_add_explicit(&st->calls, 1, memory_order_relaxed) >= first_n) return NULL;
+  if (st->first_n >= 0 && atomic_fetch_add_explicit(&st->calls, 1, memory_order_relaxed) >= st->first_n)
+    return NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_append(&text, weft_knode_string(c->node, "message"));
+  weft_strbuf_append(&text, st->message);
   for (int i = 1; i < c->node->num_inputs; i++) {
     weft_strbuf_putc(&text, '[');
-    weft_summarize(weft_in(c, i), summarize, &text);
+    weft_summarize(weft_in(c, i), st->summarize, &text);
     weft_strbuf_putc(&text, ']');
   }
   weft_strbuf_putc(&text, '\n');
@@ -82,9 +87,10 @@ static weft_status_t *append_to_file(weft_str_t path, weft_str_t text) {
   return s;
 }
 
-static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(print_v2, (STRING, output_stream), (STRING, end))
+static weft_status_t *print_v2(weft_kernel_ctx_t *c, const print_v2_attrs_t *attrs) {
   const weft_tensor_t *input = weft_in(c, 0);
-  weft_str_t stream = weft_cpu_attr_at(c, 0)->s;
+  weft_str_t stream = attrs->output_stream;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   if (input->shape.rank != 0) {
@@ -92,7 +98,7 @@ static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
                       WEFT_SHAPE_TEXT(&input->shape));
   }
   weft_strbuf_append(&text, weft_tensor_str_at(input, 0));
-  weft_strbuf_append(&text, weft_cpu_attr_at(c, 1)->s);
+  weft_strbuf_append(&text, attrs->end);
   weft_str_t line = weft_str_of(text.data, text.length);
   if (text.failed) {
     s = WEFT_NO_MEMORY("printing");
@@ -118,23 +124,22 @@ static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
 }
 
 /* A graph may not end the process that serves others: its step ends instead. */
-static weft_status_t *abort_step(weft_kernel_ctx_t *c) {
-  if (weft_cpu_attr_at(c, 0)->b) return NULL;
-  weft_str_t why = weft_cpu_attr_at(c, 1)->s;
-  return WEFT_ERROR(ABORTED, "Abort_op intentional failure; %.*s", WEFT_STR_ARGS(why));
+WEFT_ATTRS(abort_step, (BOOL, exit_without_error), (STRING, error_msg))
+static weft_status_t *abort_step(weft_kernel_ctx_t *c, const abort_step_attrs_t *attrs) {
+  (void)c;
+  if (attrs->exit_without_error) return NULL;
+  return WEFT_ERROR(ABORTED, "Abort_op intentional failure; %.*s", WEFT_STR_ARGS(attrs->error_msg));
 }
 
 const weft_kernel_t weft_cpu_print_kernels[] = {
-    WEFT_KERNEL_ATTRS("Abort", NULL, 0, .compute = abort_step, {"exit_without_error", WEFT_ATTR_BOOL, false},
-                      {"error_msg", WEFT_ATTR_STRING, false}),
-    WEFT_KERNEL_ATTR("Assert", NULL, 0, "summarize", WEFT_ATTR_INT, false, assert_true),
+    {.op = "Abort", WEFT_COMPUTE(abort_step)},
+    {.op = "Assert", WEFT_COMPUTE(assert_true)},
     {.op = "Print",
      .type_attr = "T",
      .types = WEFT_SET_ALL,
      .prepare = print_prepare,
      .compute = print,
      .destroy = weft_free},
-    WEFT_KERNEL_ATTRS("PrintV2", NULL, 0, .compute = print_v2, {"output_stream", WEFT_ATTR_STRING, false},
-                      {"end", WEFT_ATTR_STRING, false}),
+    {.op = "PrintV2", WEFT_COMPUTE(print_v2)},
     {0},
 };

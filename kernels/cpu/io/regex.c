@@ -15,6 +15,8 @@ enum { MAX_STEPS = 10 * 1000 * 1000 }; /* about a second */
 typedef struct regex {
   pcre2_code *code;
   pcre2_match_context *limits;
+  weft_str_t rewrite; /* of StaticRegexReplace; lent by the plan */
+  bool is_global;
 } regex_t;
 
 static void regex_free(regex_t *r) {
@@ -66,10 +68,18 @@ static weft_status_t *match(const regex_t *r, weft_str_t s, size_t from, uint32_
   return NULL;
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *match_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   regex_t *r = NULL;
-  WEFT_RETURN_IF_ERROR(regex_new(weft_knode_string(node, "pattern"), &r));
+  WEFT_RETURN_IF_ERROR(regex_new(weft_knode_string(setup, "pattern"), &r));
   *out_state = r;
+  return NULL;
+}
+
+static weft_status_t *replace_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  WEFT_RETURN_IF_ERROR(match_prepare(setup, out_state));
+  regex_t *r = *out_state;
+  r->rewrite = weft_knode_string(setup, "rewrite");
+  r->is_global = weft_knode_bool(setup, "replace_global");
   return NULL;
 }
 
@@ -132,18 +142,17 @@ static weft_status_t *put_rewrite(weft_str_t rewrite, weft_str_t s, pcre2_match_
   return NULL;
 }
 
-static weft_status_t *replace_one(const regex_t *r, weft_str_t rewrite, bool global, weft_str_t s,
-                                  pcre2_match_data *m, weft_strbuf_t *out) {
+static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_data *m, weft_strbuf_t *out) {
   size_t at = 0;
   out->length = 0;
-  for (bool again = true; again && at <= s.length; again = global) {
+  for (bool again = true; again && at <= s.length; again = r->is_global) {
     bool found = false;
     WEFT_RETURN_IF_ERROR(match(r, s, at, 0, m, &found));
     if (!found) break;
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(m);
     size_t begin = ends[0], end = ends[1];
     weft_strbuf_append(out, weft_str_of(s.data + at, begin - at));
-    WEFT_RETURN_IF_ERROR(put_rewrite(rewrite, s, m, out));
+    WEFT_RETURN_IF_ERROR(put_rewrite(r->rewrite, s, m, out));
     at = end;
     if (begin == end) { /* an empty match: one character goes over as it is */
       if (at < s.length) weft_strbuf_putc(out, s.data[at]);
@@ -157,15 +166,13 @@ static weft_status_t *replace_one(const regex_t *r, weft_str_t rewrite, bool glo
 static weft_status_t *replace(weft_kernel_ctx_t *c) {
   const regex_t *r = c->state;
   const weft_tensor_t *in = weft_in(c, 0);
-  weft_str_t rewrite = weft_knode_string(c->node, "rewrite");
-  bool global = weft_knode_bool(c->node, "replace_global");
   weft_tensor_t *out = NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_STRING, &in->shape, &out));
   pcre2_match_data *m = pcre2_match_data_create_from_pattern(r->code, NULL);
   weft_status_t *s = m == NULL ? WEFT_NO_MEMORY("matching a pattern") : NULL;
   for (int64_t i = 0; s == NULL && i < in->count; i++) {
-    s = replace_one(r, rewrite, global, weft_tensor_str_at(in, i), m, &text);
+    s = replace_one(r, weft_tensor_str_at(in, i), m, &text);
     if (s == NULL && text.failed) s = WEFT_NO_MEMORY("replacing in a string");
     if (s == NULL) s = weft_tensor_set_str(out, i, weft_str_of(text.data, text.length));
   }
@@ -176,7 +183,10 @@ static weft_status_t *replace(weft_kernel_ctx_t *c) {
 
 const weft_kernel_t weft_cpu_regex_kernels[] = {
     {.op = "RegexFullMatch", .compute = full_match},
-    {.op = "StaticRegexFullMatch", .prepare = prepare, .compute = static_full_match, .destroy = destroy},
-    {.op = "StaticRegexReplace", .prepare = prepare, .compute = replace, .destroy = destroy},
+    {.op = "StaticRegexFullMatch",
+     .prepare = match_prepare,
+     .compute = static_full_match,
+     .destroy = destroy},
+    {.op = "StaticRegexReplace", .prepare = replace_prepare, .compute = replace, .destroy = destroy},
     {0},
 };

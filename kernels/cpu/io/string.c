@@ -15,8 +15,8 @@ static weft_status_t *set_text(weft_tensor_t *t, int64_t i, const weft_strbuf_t 
 
 /* ---- StringJoin ---- */
 
-static weft_status_t *string_join(weft_kernel_ctx_t *c) {
-  weft_str_t separator = weft_cpu_attr(c)->s;
+WEFT_ATTRS(string_join, (STRING, separator))
+static weft_status_t *string_join(weft_kernel_ctx_t *c, const string_join_attrs_t *attrs) {
   weft_shape_t shape = WEFT_SCALAR;
   bool has_shape = false;
   for (int i = 0; i < c->node->num_inputs; i++) {
@@ -36,7 +36,7 @@ static weft_status_t *string_join(weft_kernel_ctx_t *c) {
     text.length = 0;
     for (int i = 0; i < c->node->num_inputs; i++) {
       const weft_tensor_t *t = weft_in(c, i);
-      if (i > 0) weft_strbuf_append(&text, separator);
+      if (i > 0) weft_strbuf_append(&text, attrs->separator);
       weft_strbuf_append(&text, weft_tensor_str_at(t, t->shape.rank == 0 ? 0 : k));
     }
     s = set_text(out, k, &text);
@@ -55,11 +55,11 @@ typedef struct as_string_state {
   bool is_left;
 } as_string_state_t;
 
-static weft_status_t *as_string_prepare(const weft_kernel_node_t *node, void **out_state) {
-  weft_str_t fill = weft_knode_string(node, "fill");
-  int64_t width = weft_knode_int(node, "width"), precision = weft_knode_int(node, "precision");
-  bool scientific = weft_knode_bool(node, "scientific"), shortest = weft_knode_bool(node, "shortest");
-  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(node, "T");
+static weft_status_t *as_string_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  weft_str_t fill = weft_knode_string(setup, "fill");
+  int64_t width = weft_knode_int(setup, "width"), precision = weft_knode_int(setup, "precision");
+  bool scientific = weft_knode_bool(setup, "scientific"), shortest = weft_knode_bool(setup, "shortest");
+  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(setup, "T");
   bool is_float = weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype);
   if (!is_float && precision >= 0 && dtype != WEFT_STRING && dtype != WEFT_VARIANT) {
     return WEFT_ERROR(INVALID_ARGUMENT, "precision not supported for datatype %s", weft_dtype_name(dtype));
@@ -79,7 +79,7 @@ static weft_status_t *as_string_prepare(const weft_kernel_node_t *node, void **o
   }
   as_string_state_t *st = weft_calloc(1, sizeof *st);
   weft_strbuf_t b = WEFT_STRBUF_INIT;
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   weft_strbuf_append(&b, fill);
   if (width > -1) weft_strbuf_printf(&b, "%" PRId64, width);
   if (precision > -1) weft_strbuf_printf(&b, ".%" PRId64, precision);
@@ -168,9 +168,9 @@ static weft_status_t *as_string(weft_kernel_ctx_t *c) {
 
 /* ---- StringFormat ---- */
 
-static weft_status_t *string_format(weft_kernel_ctx_t *c) {
-  weft_str_t rest = weft_cpu_attr_at(c, 0)->s, mark = weft_cpu_attr_at(c, 1)->s;
-  int64_t ends = weft_cpu_attr_at(c, 2)->i;
+WEFT_ATTRS(string_format, (STRING, template), (STRING, placeholder), (INT, summarize))
+static weft_status_t *string_format(weft_kernel_ctx_t *c, const string_format_attrs_t *attrs) {
+  weft_str_t rest = attrs->template, mark = attrs->placeholder;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   int used = 0;
   while (rest.length > 0) {
@@ -178,7 +178,7 @@ static weft_status_t *string_format(weft_kernel_ctx_t *c) {
         mark.length > 0 && rest.length >= mark.length && memcmp(rest.data, mark.data, mark.length) == 0;
     size_t n = is_mark ? mark.length : 1;
     if (!is_mark) weft_strbuf_putc(&text, rest.data[0]);
-    if (is_mark && used < c->node->num_inputs) weft_summarize_v2(weft_in(c, used), ends, &text);
+    if (is_mark && used < c->node->num_inputs) weft_summarize_v2(weft_in(c, used), attrs->summarize, &text);
     used += is_mark;
     rest = weft_str_of(rest.data + n, rest.length - n);
   }
@@ -203,10 +203,8 @@ typedef struct string_reduction {
   weft_shape_t shape; /* of the output */
 } string_reduction_t;
 
-static weft_status_t *plan_reduction(const weft_kernel_ctx_t *c, const weft_shape_t *in,
+static weft_status_t *plan_reduction(const weft_shape_t *in, const weft_tensor_t *axes, bool keep_dims,
                                      string_reduction_t *out) {
-  const weft_tensor_t *axes = weft_in(c, 1);
-  bool keep_dims = weft_cpu_attr_at(c, 0)->b;
   *out = (string_reduction_t){0};
   for (int64_t i = 0; i < axes->count; i++) {
     int64_t axis = weft_cpu_int_at(axes, i);
@@ -244,20 +242,20 @@ static int64_t piece_at(const weft_shape_t *in, const string_reduction_t *r, int
   return flat;
 }
 
-static weft_status_t *reduce_join(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(reduce_join, (BOOL, keep_dims), (STRING, separator))
+static weft_status_t *reduce_join(weft_kernel_ctx_t *c, const reduce_join_attrs_t *attrs) {
   const weft_tensor_t *in = weft_in(c, 0);
-  weft_str_t separator = weft_cpu_attr_at(c, 1)->s;
   weft_tensor_t *out = NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   string_reduction_t r;
-  WEFT_RETURN_IF_ERROR(plan_reduction(c, &in->shape, &r));
+  WEFT_RETURN_IF_ERROR(plan_reduction(&in->shape, weft_in(c, 1), attrs->keep_dims, &r));
   int64_t pieces = 1;
   for (int i = 0; i < r.num_dims; i++) pieces *= in->shape.dims[r.dims[i]];
   weft_status_t *s = weft_out_new(c, 0, WEFT_STRING, &r.shape, &out);
   for (int64_t k = 0; s == NULL && k < out->count; k++) {
     text.length = 0;
     for (int64_t j = 0; j < pieces; j++) {
-      if (j > 0) weft_strbuf_append(&text, separator);
+      if (j > 0) weft_strbuf_append(&text, attrs->separator);
       weft_strbuf_append(&text, weft_tensor_str_at(in, piece_at(&in->shape, &r, k, j)));
     }
     s = set_text(out, k, &text);
@@ -360,12 +358,9 @@ static weft_status_t *string_add(weft_kernel_ctx_t *c) {
 const weft_kernel_t weft_cpu_string_kernels[] = {
     {.op = "Add", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_STRING), .compute = string_add},
     {.op = "AsString", .prepare = as_string_prepare, .compute = as_string, .destroy = weft_free},
-    WEFT_KERNEL_ATTRS("ReduceJoin", NULL, 0, .compute = reduce_join, {"keep_dims", WEFT_ATTR_BOOL, false},
-                      {"separator", WEFT_ATTR_STRING, false}),
-    WEFT_KERNEL_ATTRS("StringFormat", NULL, 0, .compute = string_format,
-                      {"template", WEFT_ATTR_STRING, false}, {"placeholder", WEFT_ATTR_STRING, false},
-                      {"summarize", WEFT_ATTR_INT, false}),
-    WEFT_KERNEL_ATTR("StringJoin", NULL, 0, "separator", WEFT_ATTR_STRING, false, string_join),
+    {.op = "ReduceJoin", WEFT_COMPUTE(reduce_join)},
+    {.op = "StringFormat", WEFT_COMPUTE(string_format)},
+    {.op = "StringJoin", WEFT_COMPUTE(string_join)},
     {.op = "StringToNumber", .compute = string_to_number},
     {0},
 };

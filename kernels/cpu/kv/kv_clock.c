@@ -31,17 +31,18 @@ static weft_status_t *clock_check(void *arg, weft_object_t *o) {
                     (long long)st->num_workers);
 }
 
-static weft_status_t *clock_prepare(const weft_kernel_node_t *node, void **out_state) {
-  int64_t workers = weft_knode_int(node, "num_workers");
+static weft_status_t *clock_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  int64_t workers = weft_knode_int(setup, "num_workers");
   if (workers > WEFT_MAX_CLOCK_WORKERS) {
     return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %lld", WEFT_MAX_CLOCK_WORKERS,
                       (long long)workers);
   }
   clock_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   st->num_workers = workers;
-  st->tasks = weft_knode_attr(node, "worker_tasks");
-  weft_status_t *s = weft_state_owner_create(node, &weft_clock_type, clock_make, clock_check, st, &st->owner);
+  st->tasks = weft_knode_attr(setup, "worker_tasks");
+  weft_status_t *s =
+      weft_state_owner_create(setup, &weft_clock_type, clock_make, clock_check, st, &st->owner);
   if (s == NULL) *out_state = st;
   if (s != NULL) weft_free(st);
   return s;
@@ -102,7 +103,8 @@ static weft_status_t *read_clocks(weft_kernel_ctx_t *c) {
   return s;
 }
 
-static void wait_for_slowest(weft_kernel_ctx_t *c) {
+WEFT_ATTRS_ASYNC(wait_for_slowest, (FLOAT, timeout_seconds))
+static void wait_for_slowest(weft_kernel_ctx_t *c, const wait_for_slowest_attrs_t *attrs) {
   weft_clocked_t *clock = NULL;
   int64_t worker = 0, staleness = 0;
   weft_status_t *s = weft_kv_in_clocked(c, &clock);
@@ -112,7 +114,7 @@ static void wait_for_slowest(weft_kernel_ctx_t *c) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_clocked_wait(clock, &call, worker, staleness, weft_kv_timeout(c, weft_cpu_attr_at(c, 0)));
+    weft_clocked_wait(clock, &call, worker, staleness, weft_kv_timeout(c, attrs->timeout_seconds));
   }
   if (clock != NULL) weft_object_release(&clock->object);
 }
@@ -124,7 +126,6 @@ const weft_kernel_t weft_cpu_kv_clock_kernels[] = {
     {.op = "WeftClockRead", .compute = read_clocks},
     {.op = "WeftClockRemove", .compute = remove_worker},
     {.op = "WeftClockReset", .compute = reset},
-    WEFT_KERNEL_ATTRS("WeftClockWait", NULL, 0, .compute_async = wait_for_slowest,
-                      {"timeout_seconds", WEFT_ATTR_FLOAT, false}),
+    {.op = "WeftClockWait", WEFT_COMPUTE_ASYNC(wait_for_slowest)},
     {0},
 };

@@ -21,6 +21,6 @@ weft_status_t *weft_kv_scalar(const weft_kernel_ctx_t *c, int i, const char *wha
   return weft_read_ints(t, what, 1, out, &n);
 }
 
-weft_clock_timeout_t weft_kv_timeout(const weft_kernel_ctx_t *c, const weft_attr_t *timeout) {
-  return (weft_clock_timeout_t){weft_resource_timer(c->device->resources), (double)timeout->f};
+weft_clock_timeout_t weft_kv_timeout(const weft_kernel_ctx_t *c, float timeout_seconds) {
+  return (weft_clock_timeout_t){weft_resource_timer(c->device->resources), (double)timeout_seconds};
 }

@@ -11,6 +11,6 @@ WEFT_MUST_CHECK weft_status_t *weft_kv_in_clocked(weft_kernel_ctx_t *c, weft_clo
 WEFT_MUST_CHECK weft_status_t *weft_kv_scalar(const weft_kernel_ctx_t *c, int i, const char *what,
                                               int64_t *out);
 /* The attribute timeout_seconds, on the timer of the task's resources. */
-weft_clock_timeout_t weft_kv_timeout(const weft_kernel_ctx_t *c, const weft_attr_t *timeout);
+weft_clock_timeout_t weft_kv_timeout(const weft_kernel_ctx_t *c, float timeout_seconds);
 
 #endif /* WEFT_KERNELS_CPU_KV_KV_COMMON_H_ */

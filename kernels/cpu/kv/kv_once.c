@@ -21,28 +21,30 @@ static void once_destroy(void *state) {
   weft_free(st);
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, bool is_named, void **out_state) {
-  int64_t window = weft_knode_int(node, "window");
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, bool is_named, void **out_state) {
+  int64_t window = weft_knode_int(setup, "window");
   if (window > WEFT_ONCE_MAX_WINDOW) {
     return WEFT_ERROR(INVALID_ARGUMENT, "window must be at most %d, but is %" PRId64, WEFT_ONCE_MAX_WINDOW,
                       window);
   }
-  if (is_named && weft_knode_string(node, "shared_name").length == 0) {
+  if (is_named && weft_knode_string(setup, "shared_name").length == 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s needs a shared_name: the guard outlives the graph",
-                      WEFT_STR_ARGS(node->name));
+                      WEFT_STR_ARGS(setup->node.name));
   }
   once_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   st->window = window;
-  weft_status_t *s = is_named ? weft_state_name_init(&st->name, node, true) : NULL;
+  weft_status_t *s = is_named ? weft_state_name_init(&st->name, setup, true) : NULL;
   if (s == NULL) *out_state = st;
   if (s != NULL) once_destroy(st);
   return s;
 }
 
-static weft_status_t *once_prepare(const weft_kernel_node_t *n, void **out) { return prepare(n, true, out); }
-static weft_status_t *update_prepare(const weft_kernel_node_t *n, void **out) {
-  return prepare(n, false, out);
+static weft_status_t *once_prepare(const weft_kernel_setup_t *setup, void **out) {
+  return prepare(setup, true, out);
+}
+static weft_status_t *update_prepare(const weft_kernel_setup_t *setup, void **out) {
+  return prepare(setup, false, out);
 }
 
 static weft_status_t *once_make(void *arg, weft_object_t **out) {

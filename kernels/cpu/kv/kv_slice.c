@@ -18,14 +18,15 @@ typedef struct slice_state {
   int64_t max_key;
 } slice_state_t;
 
-static weft_status_t *slice_prepare(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *slice_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   slice_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
-  *st = (slice_state_t){(int)weft_knode_int(node, "N"), weft_str_is(weft_knode_string(node, "by"), "range"),
-                        weft_knode_int(node, "max_key")};
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  *st = (slice_state_t){(int)weft_knode_int(setup, "N"), weft_str_is(weft_knode_string(setup, "by"), "range"),
+                        weft_knode_int(setup, "max_key")};
   if (st->by_range && st->max_key == 0) {
     weft_free(st);
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s cuts by range and needs max_key", WEFT_STR_ARGS(node->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s cuts by range and needs max_key",
+                      WEFT_STR_ARGS(setup->node.name));
   }
   *out_state = st;
   return NULL;

@@ -42,25 +42,24 @@ static weft_status_t *optional_has(weft_kernel_ctx_t *c) {
   return weft_tensor_scalar(WEFT_BOOL, &has, &c->outputs[0].tensor);
 }
 
-static weft_status_t *check_item(const weft_kernel_ctx_t *c, const weft_tensor_t *t, int i) {
+static weft_status_t *check_item(const weft_kernel_ctx_t *c, const weft_attr_t *shapes,
+                                 const weft_tensor_t *t, int i) {
   int wanted = weft_dtype_base(c->node->output_types[i]);
-  const weft_attr_t *shapes = weft_cpu_attr(c);
   if ((int)t->dtype != wanted) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
         "The given optional does not match the expected type for component %d. Expected: %s. Actual: %s.", i,
         weft_dtype_name((weft_dtype_t)wanted), weft_dtype_name(t->dtype));
   }
-  if (shapes == NULL || !shapes->is_list || i >= shapes->n ||
-      weft_shape_compatible(&shapes->list.shapes[i], &t->shape))
-    return NULL;
+  if (i >= shapes->n || weft_shape_compatible(&shapes->list.shapes[i], &t->shape)) return NULL;
   return WEFT_ERROR(
       INVALID_ARGUMENT,
       "The given optional does not match the expected shape for component %d. Expected: %s. Actual: %s.", i,
       WEFT_SHAPE_TEXT(&shapes->list.shapes[i]), WEFT_SHAPE_TEXT(&t->shape));
 }
 
-static weft_status_t *optional_get(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(optional_get, (SHAPES, output_shapes))
+static weft_status_t *optional_get(weft_kernel_ctx_t *c, const optional_get_attrs_t *attrs) {
   const weft_optional_t *o = NULL;
   WEFT_RETURN_IF_ERROR(in_optional(c, &o));
   if (o->count == 0) return WEFT_ERROR(INVALID_ARGUMENT, "The given optional does not have a value.");
@@ -68,14 +67,15 @@ static weft_status_t *optional_get(weft_kernel_ctx_t *c) {
     return WEFT_ERROR(INVALID_ARGUMENT, "The given optional has %d components, expected %d", o->count,
                       c->node->num_outputs);
   }
-  for (int i = 0; i < o->count; i++) WEFT_RETURN_IF_ERROR(check_item(c, o->items[i], i));
+  for (int i = 0; i < o->count; i++)
+    WEFT_RETURN_IF_ERROR(check_item(c, attrs->output_shapes, o->items[i], i));
   for (int i = 0; i < o->count; i++) weft_out_set(c, i, weft_tensor_retain(o->items[i]));
   return NULL;
 }
 
 const weft_kernel_t weft_cpu_optional_kernels[] = {
     {.op = "OptionalFromValue", .compute = optional_make},
-    WEFT_KERNEL_ATTR("OptionalGetValue", NULL, 0, "output_shapes", WEFT_ATTR_SHAPE, true, optional_get),
+    {.op = "OptionalGetValue", WEFT_COMPUTE(optional_get)},
     {.op = "OptionalHasValue", .compute = optional_has},
     {.op = "OptionalNone", .compute = optional_make},
     {0},

@@ -2,18 +2,19 @@
 #include "resources/stack.h"
 
 #include "base/alloc.h"
+#include "kernels/attrs.h"
 #include "kernels/step_resource.h"
 
-static weft_status_t *stack_make(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(stack_make, (TYPE, elem_type), (STRING, stack_name))
+static weft_status_t *stack_make(weft_kernel_ctx_t *c, const stack_make_attrs_t *attrs) {
   int64_t max_size = -1;
   int n = 0;
   if (c->node->num_inputs > 0)
     WEFT_RETURN_IF_ERROR(weft_read_ints(weft_in(c, 0), "Stack size", 1, &max_size, &n));
   char *name = NULL;
   weft_stack_t *st = NULL;
-  WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, "stack_name", &name));
-  weft_status_t *s =
-      weft_stack_create(name, (weft_dtype_t)weft_knode_type(c->node, "elem_type"), max_size, &st);
+  WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, attrs->stack_name, &name));
+  weft_status_t *s = weft_stack_create(name, (weft_dtype_t)attrs->elem_type, max_size, &st);
   if (s == NULL) s = weft_step_resource_output(c, &weft_stack_type, name, (weft_object_t *)st);
   weft_object_release((weft_object_t *)st);
   weft_free(name);
@@ -53,13 +54,13 @@ static weft_status_t *stack_close(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_cpu_stack_kernels[] = {
-    {.op = "Stack", .compute = stack_make},
+    {.op = "Stack", WEFT_COMPUTE(stack_make)},
     {.op = "StackClose", .compute = stack_close},
     {.op = "StackCloseV2", .compute = stack_close},
     {.op = "StackPop", .compute = stack_pop},
     {.op = "StackPopV2", .compute = stack_pop},
     {.op = "StackPush", .type_attr = "T", .types = WEFT_SET_ALL, .compute = stack_push},
     {.op = "StackPushV2", .type_attr = "T", .types = WEFT_SET_ALL, .compute = stack_push},
-    {.op = "StackV2", .compute = stack_make},
+    {.op = "StackV2", WEFT_COMPUTE(stack_make)},
     {0},
 };

@@ -14,23 +14,9 @@ static weft_status_t *set_flow(weft_kernel_ctx_t *c, int output) {
 
 static void release(weft_tensor_array_t *a) { weft_object_release((weft_object_t *)a); }
 
-/* State: what the node says of its arrays. */
-static weft_status_t *array_prepare(const weft_kernel_node_t *node, void **out_state) {
-  weft_tensor_array_config_t *config = weft_calloc(1, sizeof *config);
-  if (config == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  const weft_attr_t *shape = weft_knode_attr(node, "element_shape");
-  *config = (weft_tensor_array_config_t){
-      .dtype = (weft_dtype_t)weft_knode_type(node, "dtype"),
-      .element_shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
-      .is_dynamic = weft_knode_bool(node, "dynamic_size"),
-      .clear_after_read = weft_knode_bool(node, "clear_after_read"),
-      .is_identical = weft_knode_bool(node, "identical_element_shapes"),
-  };
-  *out_state = config;
-  return NULL;
-}
-
-static weft_status_t *array_make(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(array_make, (TYPE, dtype), (SHAPE, element_shape), (BOOL, dynamic_size), (BOOL, clear_after_read),
+           (BOOL, identical_element_shapes), (STRING, tensor_array_name))
+static weft_status_t *array_make(weft_kernel_ctx_t *c, const array_make_attrs_t *attrs) {
   const weft_tensor_t *size = weft_in(c, 0);
   if (size->shape.rank != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray size must be scalar, but had shape: %s",
@@ -40,8 +26,13 @@ static weft_status_t *array_make(weft_kernel_ctx_t *c) {
   if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Size should be >= 0.");
   char *name = NULL;
   weft_tensor_array_t *a = NULL;
-  WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, "tensor_array_name", &name));
-  weft_status_t *s = weft_tensor_array_create(name, n, c->state, &a);
+  const weft_tensor_array_config_t config = {.dtype = (weft_dtype_t)attrs->dtype,
+                                             .element_shape = *attrs->element_shape,
+                                             .is_dynamic = attrs->dynamic_size,
+                                             .clear_after_read = attrs->clear_after_read,
+                                             .is_identical = attrs->identical_element_shapes};
+  WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, attrs->tensor_array_name, &name));
+  weft_status_t *s = weft_tensor_array_create(name, n, &config, &a);
   if (s == NULL) s = weft_step_resource_output(c, &weft_tensor_array_type, name, (weft_object_t *)a);
   release(a);
   weft_free(name);
@@ -148,14 +139,14 @@ static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_te
   return NULL;
 }
 
-/* The array's own element shape, as far as it is known, narrowed by the node's. */
-static weft_shape_t element_shape(weft_kernel_ctx_t *c, weft_tensor_array_t *a) {
+/* The array's own element shape, if it is known, else the node's. */
+static weft_shape_t element_shape(weft_tensor_array_t *a, const weft_shape_t *of_node) {
   weft_shape_t shape = weft_tensor_array_element_shape(a);
-  if (!weft_shape_is_known(&shape)) shape = *weft_cpu_attr(c)->shape;
-  return shape;
+  return weft_shape_is_known(&shape) ? shape : *of_node;
 }
 
-static weft_status_t *array_gather(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(array_gather, (SHAPE, element_shape))
+static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_gather_attrs_t *attrs) {
   weft_tensor_array_t *a = NULL;
   const weft_tensor_t *indices = weft_in(c, 1);
   if (indices->shape.rank != 1) {
@@ -168,7 +159,9 @@ static weft_status_t *array_gather(weft_kernel_ctx_t *c) {
   if (s == NULL && t == NULL)
     s = WEFT_ERROR(RESOURCE_EXHAUSTED, "gathering from TensorArray %s", weft_tensor_array_name(a));
   if (s == NULL) s = weft_tensor_array_read(a, indices->data, indices->count, t);
-  if (s == NULL) s = stack_up(c, weft_tensor_array_dtype(a), t, indices->count, element_shape(c, a));
+  if (s == NULL) {
+    s = stack_up(c, weft_tensor_array_dtype(a), t, indices->count, element_shape(a, attrs->element_shape));
+  }
   release_many(t, indices->count);
   release(a);
   return s;
@@ -219,7 +212,8 @@ static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, 
   return NULL;
 }
 
-static weft_status_t *array_concat(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(array_concat, (SHAPE, element_shape_except0))
+static weft_status_t *array_concat(weft_kernel_ctx_t *c, const array_concat_attrs_t *attrs) {
   weft_tensor_array_t *a = NULL;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   const int64_t n = weft_tensor_array_size(a);
@@ -227,7 +221,9 @@ static weft_status_t *array_concat(weft_kernel_ctx_t *c) {
   weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
   if (s == NULL && t == NULL) s = WEFT_NO_MEMORY("concatenating TensorArray %s", weft_tensor_array_name(a));
   if (s == NULL) s = weft_tensor_array_read(a, NULL, n, t);
-  if (s == NULL) s = string_together(c, weft_tensor_array_dtype(a), t, n, element_shape(c, a));
+  if (s == NULL) {
+    s = string_together(c, weft_tensor_array_dtype(a), t, n, element_shape(a, attrs->element_shape_except0));
+  }
   release_many(t, n);
   release(a);
   return s;
@@ -256,12 +252,12 @@ static weft_status_t *array_split(weft_kernel_ctx_t *c) {
 /* ---- the gradient's array: one per source, made by the first node that asks ---- */
 
 static weft_status_t *find_or_make_gradient(weft_kernel_ctx_t *c, weft_tensor_array_t *forward,
-                                            const weft_shape_t *front) {
+                                            weft_str_t source, const weft_shape_t *front) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   char *name = NULL;
   size_t length = 0;
   weft_tensor_array_t *g = NULL;
-  weft_strbuf_printf(&text, "%s@%.*s", weft_tensor_array_name(forward), WEFT_STR_ARGS(weft_cpu_attr(c)->s));
+  weft_strbuf_printf(&text, "%s@%.*s", weft_tensor_array_name(forward), WEFT_STR_ARGS(source));
   WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&text, &name, &length));
   weft_object_t *found = weft_step_resource_find(c, &weft_tensor_array_type, name);
   weft_status_t *s = NULL;
@@ -281,7 +277,8 @@ static weft_status_t *find_or_make_gradient(weft_kernel_ctx_t *c, weft_tensor_ar
   return s;
 }
 
-static weft_status_t *array_grad(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(array_grad, (STRING, source))
+static weft_status_t *array_grad(weft_kernel_ctx_t *c, const array_grad_attrs_t *attrs) {
   weft_tensor_array_t *forward = NULL;
   weft_shape_t front = WEFT_SCALAR;
   if (c->node->num_inputs > 2) { /* TensorArrayGradWithShape */
@@ -291,7 +288,7 @@ static weft_status_t *array_grad(weft_kernel_ctx_t *c) {
     WEFT_RETURN_IF_ERROR(weft_shape_make(dims, n, &front));
   }
   WEFT_RETURN_IF_ERROR(in_array(c, &forward));
-  weft_status_t *s = find_or_make_gradient(c, forward, &front);
+  weft_status_t *s = find_or_make_gradient(c, forward, attrs->source, &front);
   release(forward);
   return s != NULL ? s : set_flow(c, 1);
 }
@@ -301,17 +298,15 @@ static weft_status_t *array_grad(weft_kernel_ctx_t *c) {
 
 const weft_kernel_t weft_cpu_tensor_array_kernels[] = {
     {.op = "TensorArrayCloseV3", .compute = array_close},
-    WEFT_KERNEL_ATTR("TensorArrayConcatV3", "dtype", WEFT_SET_ALL, "element_shape_except0", WEFT_ATTR_SHAPE,
-                     false, array_concat),
-    WEFT_KERNEL_ATTR("TensorArrayGatherV3", "dtype", WEFT_SET_ALL, "element_shape", WEFT_ATTR_SHAPE, false,
-                     array_gather),
-    WEFT_KERNEL_ATTR("TensorArrayGradV3", NULL, 0, "source", WEFT_ATTR_STRING, false, array_grad),
-    WEFT_KERNEL_ATTR("TensorArrayGradWithShape", NULL, 0, "source", WEFT_ATTR_STRING, false, array_grad),
+    WEFT_KERNEL_ATTRS("TensorArrayConcatV3", "dtype", WEFT_SET_ALL, array_concat),
+    WEFT_KERNEL_ATTRS("TensorArrayGatherV3", "dtype", WEFT_SET_ALL, array_gather),
+    {.op = "TensorArrayGradV3", WEFT_COMPUTE(array_grad)},
+    {.op = "TensorArrayGradWithShape", WEFT_COMPUTE(array_grad)},
     TYPED("TensorArrayReadV3", "dtype", array_read),
     TYPED("TensorArrayScatterV3", "T", array_scatter),
     {.op = "TensorArraySizeV3", .compute = array_size},
     TYPED("TensorArraySplitV3", "T", array_split),
-    WEFT_KERNEL("TensorArrayV3", "dtype", WEFT_SET_ALL, array_prepare, array_make, weft_free),
+    WEFT_KERNEL_ATTRS("TensorArrayV3", "dtype", WEFT_SET_ALL, array_make),
     TYPED("TensorArrayWriteV3", "T", array_write),
     {0},
 };

@@ -49,15 +49,15 @@ typedef struct list_state {
   bool resizes;
 } list_state_t;
 
-static weft_status_t *list_prepare(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *list_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   list_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  const weft_attr_t *shape = weft_knode_attr(node, "element_shape");
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
+  const weft_attr_t *shape = weft_knode_attr(setup, "element_shape");
   *st = (list_state_t){
-      .dtype = (weft_dtype_t)weft_knode_type(node, "element_dtype"),
+      .dtype = (weft_dtype_t)weft_knode_type(setup, "element_dtype"),
       .element_shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
-      .num_elements = weft_knode_int_or(node, "num_elements", -1),
-      .resizes = weft_knode_bool_or(node, "resize_if_index_out_of_bounds", false),
+      .num_elements = weft_knode_int_or(setup, "num_elements", -1),
+      .resizes = weft_knode_bool_or(setup, "resize_if_index_out_of_bounds", false),
   };
   *out_state = st;
   return NULL;

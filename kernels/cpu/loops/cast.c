@@ -83,7 +83,8 @@ static void cut_mantissa(weft_tensor_t *t, int bits) {
   }
 }
 
-static weft_status_t *cast_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(cast_compute, (BOOL, Truncate))
+static weft_status_t *cast_compute(weft_kernel_ctx_t *ctx, const cast_compute_attrs_t *attrs) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL, *cut = NULL;
   weft_dtype_t to = weft_dtype_base(ctx->node->output_types[0]);
   if (x->dtype == to) {
@@ -92,7 +93,7 @@ static weft_status_t *cast_compute(weft_kernel_ctx_t *ctx) {
   }
   int spare = mantissa_bits(x->dtype) - mantissa_bits(to);
   weft_status_t *s = NULL;
-  if (mantissa_bits(to) > 0 && spare > 0 && weft_cpu_attr(ctx)->b) {
+  if (mantissa_bits(to) > 0 && spare > 0 && attrs->Truncate) {
     WEFT_RETURN_IF_ERROR(weft_tensor_copy(x, &cut));
     cut_mantissa(cut, spare);
   }
@@ -164,9 +165,7 @@ const weft_kernel_t weft_cpu_cast_kernels[] = {
      .types = NUMBERS_AND_BOOL,
      .type_attr2 = "DstT",
      .types2 = NUMBERS_AND_BOOL,
-     .prepare = weft_cpu_attr_prepare,
-     .compute = cast_compute,
-     .param = &(const weft_cpu_attr_t){"Truncate", WEFT_ATTR_BOOL, false}},
+     WEFT_COMPUTE(cast_compute)},
     WEFT_KERNEL("OnesLike", "T", NUMBERS_AND_BOOL, NULL, ones_like_compute, NULL),
     WEFT_KERNEL("ZerosLike", "T", ALL_BUT_RESOURCE, NULL, zeros_like_compute, NULL),
     {0},

@@ -3,38 +3,6 @@
 
 #include <inttypes.h>
 
-static weft_status_t *find(const weft_kernel_node_t *node, const weft_cpu_attr_t *want,
-                           const weft_attr_t **out) {
-  const weft_attr_t *a = weft_knode_attr(node, want->name);
-  bool fits =
-      a != NULL && a->is_list == want->is_list && (a->kind == want->kind || (a->is_list && a->n == 0));
-  if (!fits)
-    return WEFT_ERROR(INTERNAL, "op %s has no attribute '%s' as its kernel takes it", node->op_name.data,
-                      want->name);
-  *out = a;
-  return NULL;
-}
-
-weft_status_t *weft_cpu_attr_prepare(const weft_kernel_node_t *node, void **out_state) {
-  const weft_attr_t *a = NULL;
-  WEFT_RETURN_IF_ERROR(find(node, node->param, &a));
-  *out_state = (void *)(uintptr_t)a;
-  return NULL;
-}
-
-weft_status_t *weft_cpu_attrs_prepare(const weft_kernel_node_t *node, void **out_state) {
-  const weft_cpu_attrs_t *want = node->param;
-  const weft_attr_t **found = weft_calloc(WEFT_CPU_MAX_ATTRS, sizeof *found);
-  if (found == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  weft_status_t *s = NULL;
-  for (int i = 0; s == NULL && i < WEFT_CPU_MAX_ATTRS; i++) {
-    if (want->of[i].name != NULL) s = find(node, &want->of[i], &found[i]);
-  }
-  if (s == NULL) *out_state = found;
-  if (s != NULL) weft_free(found);
-  return s;
-}
-
 int64_t weft_cpu_int_at(const weft_tensor_t *t, int64_t i) {
   switch (t->dtype) {
     case WEFT_I8: return ((const int8_t *)t->data)[i];

@@ -3,6 +3,7 @@
 #define WEFT_KERNELS_CPU_LOOPS_COMMON_H_
 
 #include "base/alloc.h"
+#include "kernels/attrs.h"
 #include "kernels/kernel.h"
 
 /* For a loop whose output may be one of its inputs, element for element: nothing else ever overlaps. Without
@@ -26,42 +27,6 @@
     .op = op_, .type_attr = attr_, .types = types_, .type_attr2 = attr2_, .types2 = types2_, \
     .prepare = prepare_, .compute = compute_, .destroy = destroy_                            \
   }
-
-/* A row whose compute function needs one attribute: the state is the attribute itself, so that compute looks
- * up no name. */
-typedef struct weft_cpu_attr {
-  const char *name;
-  weft_attr_kind_t kind;
-  bool is_list;
-} weft_cpu_attr_t;
-#define WEFT_KERNEL_ATTR(op_, attr_, types_, name, kind, is_list, compute_)                                \
-  {                                                                                                        \
-    .op = op_, .type_attr = attr_, .types = types_, .prepare = weft_cpu_attr_prepare, .compute = compute_, \
-    .param = &(const weft_cpu_attr_t) {                                                                    \
-      name, kind, is_list                                                                                  \
-    }                                                                                                      \
-  }
-/* A row whose functions need several: weft_cpu_attr_at(ctx, i) is the i-th that is named. `run` is
- * `.compute = f` or `.compute_async = f`. */
-enum { WEFT_CPU_MAX_ATTRS = 4 };
-typedef struct weft_cpu_attrs {
-  weft_cpu_attr_t of[WEFT_CPU_MAX_ATTRS];
-} weft_cpu_attrs_t;
-#define WEFT_KERNEL_ATTRS(op_, attr_, types_, run, ...)                                     \
-  {                                                                                         \
-    .op = op_, .type_attr = attr_, .types = types_, .prepare = weft_cpu_attrs_prepare, run, \
-    .destroy = weft_free, .param = &(const weft_cpu_attrs_t) {                              \
-      { __VA_ARGS__ }                                                                       \
-    }                                                                                       \
-  }
-/* Errors: INTERNAL; RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_cpu_attrs_prepare(const weft_kernel_node_t *node, void **out_state);
-static inline const weft_attr_t *weft_cpu_attr_at(const weft_kernel_ctx_t *ctx, int i) {
-  return ((const weft_attr_t *const *)ctx->state)[i];
-}
-/* Errors: INTERNAL: the op has no such attribute. */
-WEFT_MUST_CHECK weft_status_t *weft_cpu_attr_prepare(const weft_kernel_node_t *node, void **out_state);
-static inline const weft_attr_t *weft_cpu_attr(const weft_kernel_ctx_t *ctx) { return ctx->state; }
 
 /* Below this many elements of a cheap loop a second thread costs more than it saves (about 10 us of work). */
 enum { WEFT_CPU_GRAIN = 32768 };

@@ -4,11 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-weft_bad_indices_t weft_bad_indices_policy(const weft_kernel_node_t *node) {
-  const weft_attr_t *a = weft_knode_attr(node, "bad_indices_policy");
-  return a != NULL && weft_str_is(a->s, "IGNORE") ? WEFT_BAD_INDICES_IGNORE : WEFT_BAD_INDICES_ERROR;
-}
-
 bool weft_index_flatten(const weft_tensor_t *indices, int64_t i, int64_t depth, const weft_shape_t *shape,
                         int64_t *out) {
   int64_t at = 0;

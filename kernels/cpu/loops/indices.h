@@ -6,9 +6,11 @@
 
 enum { WEFT_INDEX_TEXT = WEFT_MAX_DIMS * 22 + 8 };
 
-/* What to do with coordinates out of range: the bad_indices_policy attribute. */
-typedef enum weft_bad_indices { WEFT_BAD_INDICES_ERROR, WEFT_BAD_INDICES_IGNORE } weft_bad_indices_t;
-weft_bad_indices_t weft_bad_indices_policy(const weft_kernel_node_t *node);
+/* What to do with coordinates out of range. */
+WEFT_ATTRS_STRUCT(weft_bad_indices, (STRING, bad_indices_policy))
+static inline bool weft_ignores_bad_indices(const weft_bad_indices_attrs_t *attrs) {
+  return weft_str_is(attrs->bad_indices_policy, "IGNORE");
+}
 
 /* Row i of `indices` ([..., depth]) as a position among the first `depth` dimensions of `shape`; false if a
  * coordinate is out of range. */

@@ -50,8 +50,8 @@ typedef struct equal {
 } equal_t;
 
 /* The state: not NULL if the shapes must fit. */
-static weft_status_t *equal_prepare(const weft_kernel_node_t *node, void **out_state) {
-  if (weft_knode_bool(node, "incompatible_shape_error")) *out_state = (void *)(uintptr_t)node->param;
+static weft_status_t *equal_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  if (weft_knode_bool(setup, "incompatible_shape_error")) *out_state = (void *)(uintptr_t)setup->node.param;
   return NULL;
 }
 
@@ -95,13 +95,14 @@ static double distance(weft_c128_t a, weft_c128_t b, bool in_float) {
   return hypot(a.re - b.re, a.im - b.im);
 }
 
-static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(approximate_compute, (FLOAT, tolerance))
+static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx, const approximate_compute_attrs_t *attrs) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
   if (!weft_shape_eq(&x->shape, &y->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "x and y must be of the same shape. x shape: %s. y shape: %s",
                       WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
   }
-  double tolerance = (double)weft_cpu_attr(ctx)->f;
+  double tolerance = (double)attrs->tolerance;
   if (weft_dtype_is_integer(x->dtype))
     tolerance = trunc(tolerance); /* it is converted to the operands' type */
   weft_cpu_cast_fn *cast = weft_cpu_cast_loop(x->dtype, WEFT_C128);
@@ -130,8 +131,7 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
     .op = op_, .compute = weft_map2_compute, .param = &(const weft_map2_t) { stem##_fns, 0 } \
   }
 const weft_kernel_t weft_cpu_compare_kernels[] = {
-    WEFT_KERNEL_ATTR("ApproximateEqual", "T", WEFT_SET_NUMBERS, "tolerance", WEFT_ATTR_FLOAT, false,
-                     approximate_compute),
+    WEFT_KERNEL_ATTRS("ApproximateEqual", "T", WEFT_SET_NUMBERS, approximate_compute),
     EQUAL("Equal", equal, true),
     WEFT_MAP2("Greater", WEFT_SET_REAL, greater, 0),
     WEFT_MAP2("GreaterEqual", WEFT_SET_REAL, greater_equal, 0),

@@ -149,12 +149,12 @@ static weft_status_t *deliver(weft_kernel_ctx_t *ctx, const einsum_work_t *w, co
   return weft_move_run(&m, ctx->device->pool, product, y);
 }
 
-static weft_status_t *einsum_prepare(const weft_kernel_node_t *n, void **out) {
-  weft_str_t equation = weft_knode_string(n, "equation");
+static weft_status_t *einsum_prepare(const weft_kernel_setup_t *setup, void **out) {
+  weft_str_t equation = weft_knode_string(setup, "equation");
   node_t *node = weft_calloc(1, sizeof *node + equation.length + 1);
   if (node == NULL) return WEFT_NO_MEMORY("an equation");
   memcpy(node + 1, equation.data, equation.length);
-  *node = (node_t){n->num_inputs, weft_str_of((const char *)(node + 1), equation.length)};
+  *node = (node_t){setup->node.num_inputs, weft_str_of((const char *)(node + 1), equation.length)};
   *out = node;
   return NULL;
 }

@@ -24,14 +24,14 @@ typedef struct matmul_state {
   weft_dtype_t out; /* V3 may widen */
 } matmul_state_t;
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
   matmul_state_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  const matmul_product_t *p = node->param;
-  s->op_a = weft_knode_bool(node, p->flip_a) ? p->flipped : WEFT_GEMM_PLAIN;
-  s->op_b = weft_knode_bool(node, p->flip_b) ? p->flipped : WEFT_GEMM_PLAIN;
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
+  const matmul_product_t *p = setup->node.param;
+  s->op_a = weft_knode_bool(setup, p->flip_a) ? p->flipped : WEFT_GEMM_PLAIN;
+  s->op_b = weft_knode_bool(setup, p->flip_b) ? p->flipped : WEFT_GEMM_PLAIN;
   s->broadcasts = p->broadcasts;
-  s->out = weft_dtype_base(node->output_types[0]);
+  s->out = weft_dtype_base(setup->node.output_types[0]);
   *out_state = s;
   return NULL;
 }

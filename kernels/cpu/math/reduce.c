@@ -143,8 +143,8 @@ const reduce_fns_t *const weft_reduce_sum[WEFT_DTYPE_COUNT] = {
 };
 
 /* The state: not NULL if reduced dimensions stay as 1. */
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  if (weft_knode_bool(node, "keep_dims")) *out_state = (void *)(uintptr_t)node->param;
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  if (weft_knode_bool(setup, "keep_dims")) *out_state = (void *)(uintptr_t)setup->node.param;
   return NULL;
 }
 

@@ -71,7 +71,8 @@ static void run(weft_kernel_ctx_t *ctx, scan_job_t *j, int64_t lines) {
   weft_parallel_for(lines > grain ? ctx->device->pool : NULL, lines, grain, run_range, j);
 }
 
-static weft_status_t *arg_compute(weft_kernel_ctx_t *ctx, scan_fn *const *fns) {
+static weft_status_t *arg_compute(weft_kernel_ctx_t *ctx) {
+  scan_fn *const *fns = ctx->node->param;
   weft_tensor_t *x = weft_in(ctx, 0), *dim = weft_in(ctx, 1), *y = NULL;
   int at = 0, rank = x->shape.rank;
   if (dim->shape.rank != 0) {
@@ -103,10 +104,9 @@ static weft_status_t *arg_compute(weft_kernel_ctx_t *ctx, scan_fn *const *fns) {
   return NULL;
 }
 
-static weft_status_t *arg_max_compute(weft_kernel_ctx_t *ctx) { return arg_compute(ctx, arg_max_fns); }
-static weft_status_t *arg_min_compute(weft_kernel_ctx_t *ctx) { return arg_compute(ctx, arg_min_fns); }
-
-static weft_status_t *cumulate(weft_kernel_ctx_t *ctx, scan_fn *const *fns) {
+WEFT_ATTRS(cumulate, (BOOL, exclusive), (BOOL, reverse))
+static weft_status_t *cumulate(weft_kernel_ctx_t *ctx, const cumulate_attrs_t *attrs) {
+  scan_fn *const *fns = ctx->node->param;
   weft_tensor_t *x = weft_in(ctx, 0), *dim = weft_in(ctx, 1), *y = NULL;
   int at = 0, rank = x->shape.rank;
   if (dim->shape.rank != 0) {
@@ -124,23 +124,22 @@ static weft_status_t *cumulate(weft_kernel_ctx_t *ctx, scan_fn *const *fns) {
                   .axis = x->shape.dims[at],
                   .fn = fns[x->dtype],
                   .inner = weft_cpu_product(&x->shape, at + 1, rank),
-                  .exclusive = weft_cpu_attr_at(ctx, 0)->b,
-                  .reverse = weft_cpu_attr_at(ctx, 1)->b};
+                  .exclusive = attrs->exclusive,
+                  .reverse = attrs->reverse};
   if (x->count > 0) run(ctx, &j, x->count / j.axis);
   return NULL;
 }
 
-static weft_status_t *cumsum_compute(weft_kernel_ctx_t *ctx) { return cumulate(ctx, cumsum_fns); }
-static weft_status_t *cumprod_compute(weft_kernel_ctx_t *ctx) { return cumulate(ctx, cumprod_fns); }
-
 #define ORDERED (WEFT_SET_REAL | WEFT_DTYPE_BIT(WEFT_BOOL))
-#define SCAN \
-  {"exclusive", WEFT_ATTR_BOOL, false}, { "reverse", WEFT_ATTR_BOOL, false }
+#define ARG(op_, fns) \
+  { .op = op_, .type_attr = "T", .types = ORDERED, .compute = arg_compute, .param = fns }
+#define SCAN(op_, fns) \
+  { .op = op_, .type_attr = "T", .types = WEFT_SET_NUMBERS, WEFT_COMPUTE(cumulate), .param = fns }
 
 const weft_kernel_t weft_cpu_scan_kernels[] = {
-    WEFT_KERNEL("ArgMax", "T", ORDERED, NULL, arg_max_compute, NULL),
-    WEFT_KERNEL("ArgMin", "T", ORDERED, NULL, arg_min_compute, NULL),
-    WEFT_KERNEL_ATTRS("Cumprod", "T", WEFT_SET_NUMBERS, .compute = cumprod_compute, SCAN),
-    WEFT_KERNEL_ATTRS("Cumsum", "T", WEFT_SET_NUMBERS, .compute = cumsum_compute, SCAN),
+    ARG("ArgMax", arg_max_fns),
+    ARG("ArgMin", arg_min_fns),
+    SCAN("Cumprod", cumprod_fns),
+    SCAN("Cumsum", cumsum_fns),
     {0},
 };

@@ -77,8 +77,10 @@ static void leaky_range(void *arg, int64_t begin, int64_t end) {
   j->fn(end - begin, j->alpha, j->value + at, j->x + at, j->y + at);
 }
 
-static weft_status_t *leaky(weft_kernel_ctx_t *ctx, int features) {
-  weft_tensor_t *value = weft_in(ctx, 0), *x = weft_in(ctx, features), *y = NULL;
+/* LeakyRelu: of the features alone; LeakyReluGrad: of gradients, by the features. */
+WEFT_ATTRS(leaky_compute, (FLOAT, alpha))
+static weft_status_t *leaky_compute(weft_kernel_ctx_t *ctx, const leaky_compute_attrs_t *attrs) {
+  weft_tensor_t *value = weft_in(ctx, 0), *x = weft_in(ctx, ctx->node->num_inputs - 1), *y = NULL;
   if (!weft_shape_eq(&value->shape, &x->shape)) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
@@ -86,7 +88,7 @@ static weft_status_t *leaky(weft_kernel_ctx_t *ctx, int features) {
         ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&value->shape),
         WEFT_SHAPE_TEXT(&x->shape));
   }
-  leaky_job_t j = {leaky_fns[value->dtype],      (double)weft_cpu_attr(ctx)->f, value->data, x->data, NULL,
+  leaky_job_t j = {leaky_fns[value->dtype],      (double)attrs->alpha, value->data, x->data, NULL,
                    weft_dtype_size(value->dtype)};
   int64_t n = value->count;
   weft_shape_t shape = value->shape;
@@ -96,15 +98,11 @@ static weft_status_t *leaky(weft_kernel_ctx_t *ctx, int features) {
   return NULL;
 }
 
-static weft_status_t *leaky_compute(weft_kernel_ctx_t *ctx) { return leaky(ctx, 0); }
-static weft_status_t *leaky_grad_compute(weft_kernel_ctx_t *ctx) { return leaky(ctx, 1); }
-
 const weft_kernel_t weft_cpu_activation_kernels[] = {
     WEFT_MAP1("Elu", WEFT_SET_FLOATS, elu, WEFT_MAP_COSTLY),
     WEFT_MAP2("EluGrad", WEFT_SET_FLOATS, elu_grad, WEFT_MAP_SAME_SHAPE),
-    WEFT_KERNEL_ATTR("LeakyRelu", "T", WEFT_SET_FLOATS, "alpha", WEFT_ATTR_FLOAT, false, leaky_compute),
-    WEFT_KERNEL_ATTR("LeakyReluGrad", "T", WEFT_SET_FLOATS, "alpha", WEFT_ATTR_FLOAT, false,
-                     leaky_grad_compute),
+    WEFT_KERNEL_ATTRS("LeakyRelu", "T", WEFT_SET_FLOATS, leaky_compute),
+    WEFT_KERNEL_ATTRS("LeakyReluGrad", "T", WEFT_SET_FLOATS, leaky_compute),
     WEFT_MAP1("Relu", WEFT_SET_REAL, relu, 0),
     WEFT_MAP1("Relu6", WEFT_SET_REAL, relu6, 0),
     WEFT_MAP2("Relu6Grad", WEFT_SET_REAL, relu6_grad, WEFT_MAP_SAME_SHAPE),

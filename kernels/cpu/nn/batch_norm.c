@@ -55,16 +55,16 @@ typedef struct norm_state {
   int num_reserved; /* 2, or 3 for V3 */
 } norm_state_t;
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
   norm_state_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  weft_str_t format = weft_knode_string(node, "data_format");
-  s->epsilon = weft_knode_float(node, "epsilon");
-  s->is_training = weft_knode_bool(node, "is_training");
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
+  weft_str_t format = weft_knode_string(setup, "data_format");
+  s->epsilon = weft_knode_float(setup, "epsilon");
+  s->is_training = weft_knode_bool(setup, "is_training");
   s->channel_first = weft_str_starts_with(format, "NC");
-  const weft_attr_t *factor = weft_knode_attr(node, "exponential_avg_factor");
+  const weft_attr_t *factor = weft_knode_attr(setup, "exponential_avg_factor");
   s->factor = factor == NULL ? 1 : factor->f;
-  s->num_reserved = *(const int *)node->param;
+  s->num_reserved = *(const int *)setup->node.param;
   *out_state = s;
   return NULL;
 }

@@ -3,11 +3,10 @@
 #include "kernels/cpu/math/reduce.h"
 
 /* NCHW: the channel is dimension 1; else the last. */
-static weft_status_t *channels(const weft_kernel_ctx_t *ctx, const weft_shape_t *s, weft_shape_t *out) {
+static weft_status_t *channels(weft_str_t format, const weft_shape_t *s, weft_shape_t *out) {
   if (s->rank < 2)
     return WEFT_ERROR(INVALID_ARGUMENT, "Input tensor must be at least 2D: %s", WEFT_SHAPE_TEXT(s));
-  const weft_attr_t *format = ctx->state; /* BiasAddV1 has none */
-  int at = format != NULL && weft_str_is(format->s, "NCHW") ? 1 : s->rank - 1;
+  int at = weft_str_is(format, "NCHW") ? 1 : s->rank - 1;
   *out = (weft_shape_t){.rank = 3};
   out->dims[0] = weft_cpu_product(s, 0, at);
   out->dims[1] = s->dims[at];
@@ -28,10 +27,10 @@ static void bias_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, co
          j->y + (size_t)out_at * j->size);
 }
 
-static weft_status_t *bias_add_compute(weft_kernel_ctx_t *ctx) {
+static weft_status_t *bias_add(weft_kernel_ctx_t *ctx, weft_str_t format) {
   weft_tensor_t *x = weft_in(ctx, 0), *bias = weft_in(ctx, 1), *y = NULL;
   weft_shape_t view, shape = x->shape;
-  WEFT_RETURN_IF_ERROR(channels(ctx, &shape, &view));
+  WEFT_RETURN_IF_ERROR(channels(format, &shape, &view));
   if (bias->shape.rank != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Biases must be 1D: %s", WEFT_SHAPE_TEXT(&bias->shape));
   }
@@ -51,10 +50,18 @@ static weft_status_t *bias_add_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-static weft_status_t *bias_grad_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS_STRUCT(bias, (STRING, data_format))
+WEFT_ATTRS_OF(bias_add_compute, bias)
+static weft_status_t *bias_add_compute(weft_kernel_ctx_t *ctx, const bias_attrs_t *attrs) {
+  return bias_add(ctx, attrs->data_format);
+}
+static weft_status_t *bias_add_v1_compute(weft_kernel_ctx_t *ctx) { return bias_add(ctx, WEFT_STR("NHWC")); }
+
+WEFT_ATTRS_OF(bias_grad_compute, bias)
+static weft_status_t *bias_grad_compute(weft_kernel_ctx_t *ctx, const bias_attrs_t *attrs) {
   weft_tensor_t *dy = weft_in(ctx, 0), *db = NULL;
   weft_shape_t view;
-  WEFT_RETURN_IF_ERROR(channels(ctx, &dy->shape, &view));
+  WEFT_RETURN_IF_ERROR(channels(attrs->data_format, &dy->shape, &view));
   weft_shape_t shape = weft_shape_vector(view.dims[1]);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dy->dtype, &shape, &db));
   if (dy->count == 0) {
@@ -69,10 +76,8 @@ static weft_status_t *bias_grad_compute(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_bias_kernels[] = {
-    WEFT_KERNEL_ATTR("BiasAdd", "T", WEFT_SET_NUMBERS, "data_format", WEFT_ATTR_STRING, false,
-                     bias_add_compute),
-    WEFT_KERNEL_ATTR("BiasAddGrad", "T", WEFT_SET_NUMBERS, "data_format", WEFT_ATTR_STRING, false,
-                     bias_grad_compute),
-    WEFT_KERNEL("BiasAddV1", "T", WEFT_SET_NUMBERS, NULL, bias_add_compute, NULL),
+    WEFT_KERNEL_ATTRS("BiasAdd", "T", WEFT_SET_NUMBERS, bias_add_compute),
+    WEFT_KERNEL_ATTRS("BiasAddGrad", "T", WEFT_SET_NUMBERS, bias_grad_compute),
+    WEFT_KERNEL("BiasAddV1", "T", WEFT_SET_NUMBERS, NULL, bias_add_v1_compute, NULL),
     {0},
 };

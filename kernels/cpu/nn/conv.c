@@ -6,16 +6,6 @@
 #include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/nn/convolve.h"
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  weft_window_attrs_t a;
-  WEFT_RETURN_IF_ERROR(weft_window_attrs(node, false, &a));
-  weft_window_attrs_t *state = weft_malloc(sizeof *state);
-  if (state == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  *state = a;
-  *out_state = state;
-  return NULL;
-}
-
 static int64_t dim_h(const weft_window_attrs_t *a, const weft_shape_t *s) { return s->dims[a->nchw ? 2 : 1]; }
 static int64_t dim_w(const weft_window_attrs_t *a, const weft_shape_t *s) { return s->dims[a->nchw ? 3 : 2]; }
 static int64_t dim_c(const weft_window_attrs_t *a, const weft_shape_t *s) { return s->dims[a->nchw ? 1 : 3]; }
@@ -249,8 +239,8 @@ static weft_status_t *filter_compute(weft_kernel_ctx_t *ctx) {
 
 #define CONV_TYPES (WEFT_SET_FLOATS | WEFT_DTYPE_BIT(WEFT_I32))
 const weft_kernel_t weft_cpu_conv_kernels[] = {
-    WEFT_KERNEL("Conv2D", "T", CONV_TYPES, prepare, forward_compute, weft_free),
-    WEFT_KERNEL("Conv2DBackpropFilter", "T", WEFT_SET_FLOATS, prepare, filter_compute, weft_free),
-    WEFT_KERNEL("Conv2DBackpropInput", "T", CONV_TYPES, prepare, input_compute, weft_free),
+    WEFT_KERNEL("Conv2D", "T", CONV_TYPES, weft_conv_prepare, forward_compute, weft_free),
+    WEFT_KERNEL("Conv2DBackpropFilter", "T", WEFT_SET_FLOATS, weft_conv_prepare, filter_compute, weft_free),
+    WEFT_KERNEL("Conv2DBackpropInput", "T", CONV_TYPES, weft_conv_prepare, input_compute, weft_free),
     {0},
 };

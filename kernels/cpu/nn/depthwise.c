@@ -20,19 +20,18 @@ typedef struct depth_job {
 #include "tensor/each_dtype.tmpl.h"
 #include "tensor/undef_each.tmpl.h"
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  weft_window_attrs_t a;
-  WEFT_RETURN_IF_ERROR(weft_window_attrs(node, false, &a));
-  if (a.stride[0] != a.stride[1]) {
-    return WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "Current implementation only supports equal length strides in the row and column dimensions.");
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  void *state = NULL;
+  WEFT_RETURN_IF_ERROR(weft_conv_prepare(setup, &state));
+  const weft_window_attrs_t *a = state;
+  if (a->stride[0] == a->stride[1]) {
+    *out_state = state;
+    return NULL;
   }
-  weft_window_attrs_t *state = weft_malloc(sizeof *state);
-  if (state == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  *state = a;
-  *out_state = state;
-  return NULL;
+  weft_free(state);
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Current implementation only supports equal length strides in the row and column dimensions.");
 }
 
 static void range(void *arg, int64_t begin, int64_t end) {

@@ -78,13 +78,15 @@ static void grad_range(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Inputs 0 and up to 2 as floats, the result in the node's type. */
-static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
+/* LRN has one input, LRNGrad three: they are read as floats, the result is in the node's type. */
+WEFT_ATTRS(lrn, (INT, depth_radius), (FLOAT, bias), (FLOAT, alpha), (FLOAT, beta))
+static weft_status_t *lrn(weft_kernel_ctx_t *ctx, const lrn_attrs_t *attrs) {
+  bool grad = ctx->node->num_inputs == 3;
   weft_tensor_t *wide[3] = {NULL}, *out = NULL, *made = NULL;
   weft_dtype_t dtype = weft_in(ctx, 0)->dtype;
   weft_shape_t shape = weft_in(ctx, 0)->shape;
   weft_status_t *s = NULL;
-  int64_t radius = weft_cpu_attr_at(ctx, 0)->i;
+  int64_t radius = attrs->depth_radius;
   if (radius < 0 || radius > INT32_MAX) {
     return WEFT_ERROR(INVALID_ARGUMENT, "depth_radius = %" PRId64 " larger than int max", radius);
   }
@@ -106,9 +108,9 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
   if (s == NULL && out->count > 0) {
     lrn_job_t j = {.depth = shape.dims[3],
                    .radius = radius < shape.dims[3] ? radius : shape.dims[3],
-                   .bias = weft_cpu_attr_at(ctx, 1)->f,
-                   .alpha = weft_cpu_attr_at(ctx, 2)->f,
-                   .beta = weft_cpu_attr_at(ctx, 3)->f,
+                   .bias = attrs->bias,
+                   .alpha = attrs->alpha,
+                   .beta = attrs->beta,
                    .largest = dtype == WEFT_F16 ? 65504 : FLT_MAX,
                    .x = wide[grad ? 1 : 0]->data,
                    .dy = wide[0]->data,
@@ -132,18 +134,10 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
   return s;
 }
 
-static weft_status_t *lrn_compute(weft_kernel_ctx_t *ctx) { return lrn(ctx, false); }
-static weft_status_t *lrn_grad_compute(weft_kernel_ctx_t *ctx) { return lrn(ctx, true); }
-
 #define LRN_TYPES (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32))
-#define WINDOW                                                              \
-  {"depth_radius", WEFT_ATTR_INT, false}, {"bias", WEFT_ATTR_FLOAT, false}, \
-      {"alpha", WEFT_ATTR_FLOAT, false}, {                                  \
-    "beta", WEFT_ATTR_FLOAT, false                                          \
-  }
 
 const weft_kernel_t weft_cpu_lrn_kernels[] = {
-    WEFT_KERNEL_ATTRS("LRN", "T", LRN_TYPES, .compute = lrn_compute, WINDOW),
-    WEFT_KERNEL_ATTRS("LRNGrad", "T", LRN_TYPES, .compute = lrn_grad_compute, WINDOW),
+    WEFT_KERNEL_ATTRS("LRN", "T", LRN_TYPES, lrn),
+    WEFT_KERNEL_ATTRS("LRNGrad", "T", LRN_TYPES, lrn),
     {0},
 };

@@ -68,16 +68,6 @@ static pool_fn *const avg_grad_fns[WEFT_DTYPE_COUNT] = {
 };
 #include "tensor/undef_each.tmpl.h"
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  weft_window_attrs_t a;
-  WEFT_RETURN_IF_ERROR(weft_window_attrs(node, true, &a));
-  weft_window_attrs_t *state = weft_malloc(sizeof *state);
-  if (state == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
-  *state = a;
-  *out_state = state;
-  return NULL;
-}
-
 /* ---- common steps ---- */
 
 static void images_range(void *arg, int64_t begin, int64_t end) {
@@ -373,14 +363,13 @@ static weft_status_t *with_argmax_compute(weft_kernel_ctx_t *ctx) {
   pool_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   if (a->ksize_depth != 1) return WEFT_ERROR(UNIMPLEMENTED, "pooling across depth has no argmax");
-  bool with_batch = weft_knode_bool(ctx->node, "include_batch_in_index");
   WEFT_RETURN_IF_ERROR(find_maxima(ctx, &j, x, &y, &where));
   weft_shape_t shape = y->shape;
   weft_out_set(ctx, 0, y);
   weft_status_t *s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &index);
   int64_t image_in = j.h.in * j.w.in * j.c, image_out = j.h.out * j.w.out * j.c;
   for (int64_t i = 0; s == NULL && i < y->count; i++) {
-    int64_t at = where[i] + (with_batch ? i / image_out * image_in : 0);
+    int64_t at = where[i] + (a->has_batch_in_index ? i / image_out * image_in : 0);
     if (index->dtype == WEFT_I64) {
       ((int64_t *)index->data)[i] = at;
     } else {
@@ -392,12 +381,12 @@ static weft_status_t *with_argmax_compute(weft_kernel_ctx_t *ctx) {
 }
 
 static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
+  const weft_window_attrs_t *a = ctx->state;
   weft_tensor_t *x = weft_in(ctx, 0), *dy = weft_in(ctx, 1), *index = weft_in(ctx, 2), *dx = NULL;
   if (x->shape.rank != 4 || dy->shape.rank != 4 || !weft_shape_eq(&dy->shape, &index->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected argmax shape to be %s, but got %s",
                       WEFT_SHAPE_TEXT(&dy->shape), WEFT_SHAPE_TEXT(&index->shape));
   }
-  bool with_batch = weft_knode_bool(ctx->node, "include_batch_in_index");
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &dx));
   weft_cpu_zero(dx);
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
@@ -407,7 +396,7 @@ static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
   if (dy->shape.dims[0] != x->shape.dims[0])
     return WEFT_ERROR(INVALID_ARGUMENT, "input and grad must have the same batch size");
   for (int64_t i = 0; i < dy->count; i++) {
-    int64_t at = weft_cpu_int_at(index, i) + (with_batch ? 0 : i / image_out * image_in);
+    int64_t at = weft_cpu_int_at(index, i) + (a->has_batch_in_index ? 0 : i / image_out * image_in);
     if (at < 0 || at >= x->count) {
       return WEFT_ERROR(INVALID_ARGUMENT,
                         "invalid index value at argmax[%" PRId64 "] = %" PRId64
@@ -424,14 +413,15 @@ static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
   (WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | \
    WEFT_DTYPE_BIT(WEFT_QINT8))
 const weft_kernel_t weft_cpu_pool_kernels[] = {
-    WEFT_KERNEL("AvgPool", "T", WEFT_SET_FLOATS, prepare, avg_pool_compute, weft_free),
-    WEFT_KERNEL("AvgPoolGrad", "T", WEFT_SET_FLOATS, prepare, avg_pool_grad_compute, weft_free),
-    WEFT_KERNEL("MaxPool", "T", MAX_TYPES, prepare, max_pool_compute, weft_free),
-    WEFT_KERNEL("MaxPoolGrad", "T", WEFT_SET_REAL, prepare, max_grad_compute, weft_free),
-    WEFT_KERNEL("MaxPoolGradGrad", "T", WEFT_SET_REAL, prepare, max_grad_grad_compute, weft_free),
-    WEFT_KERNEL("MaxPoolGradV2", "T", WEFT_SET_REAL, prepare, max_grad_v2_compute, weft_free),
-    WEFT_KERNEL("MaxPoolGradWithArgmax", "T", WEFT_SET_REAL, prepare, grad_with_argmax_compute, weft_free),
-    WEFT_KERNEL("MaxPoolV2", "T", MAX_TYPES, prepare, max_pool_v2_compute, weft_free),
-    WEFT_KERNEL("MaxPoolWithArgmax", "T", WEFT_SET_REAL, prepare, with_argmax_compute, weft_free),
+    WEFT_KERNEL("AvgPool", "T", WEFT_SET_FLOATS, weft_pool_prepare, avg_pool_compute, weft_free),
+    WEFT_KERNEL("AvgPoolGrad", "T", WEFT_SET_FLOATS, weft_pool_prepare, avg_pool_grad_compute, weft_free),
+    WEFT_KERNEL("MaxPool", "T", MAX_TYPES, weft_pool_prepare, max_pool_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGrad", "T", WEFT_SET_REAL, weft_pool_prepare, max_grad_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGradGrad", "T", WEFT_SET_REAL, weft_pool_prepare, max_grad_grad_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGradV2", "T", WEFT_SET_REAL, weft_pool_prepare, max_grad_v2_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGradWithArgmax", "T", WEFT_SET_REAL, weft_pool_prepare, grad_with_argmax_compute,
+                weft_free),
+    WEFT_KERNEL("MaxPoolV2", "T", MAX_TYPES, weft_pool_prepare, max_pool_v2_compute, weft_free),
+    WEFT_KERNEL("MaxPoolWithArgmax", "T", WEFT_SET_REAL, weft_pool_prepare, with_argmax_compute, weft_free),
     {0},
 };

@@ -55,13 +55,12 @@ static void rows_range(void *arg, int64_t begin, int64_t end) {
   weft_free(heap);
 }
 
-static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k) {
+static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k, bool sorted) {
   weft_tensor_t *x = weft_in(ctx, 0);
   if (k < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Need k >= 0, got %" PRId64, k);
   if (x->shape.rank < 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "input must be >= 1-D, got shape %s", WEFT_SHAPE_TEXT(&x->shape));
   }
-  bool sorted = weft_cpu_attr_at(ctx, 0)->b;
   top_k_job_t j = {.x = x, .n = x->shape.dims[x->shape.rank - 1], .k = k, .sorted = sorted};
   if (j.n < k) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -77,16 +76,18 @@ static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k) {
   return atomic_load(&j.failed) ? WEFT_ERROR(RESOURCE_EXHAUSTED, "TopK: no memory") : NULL;
 }
 
-static weft_status_t *top_k_compute(weft_kernel_ctx_t *ctx) {
-  return top_k(ctx, weft_cpu_attr_at(ctx, 1)->i);
+WEFT_ATTRS(top_k_compute, (BOOL, sorted), (INT, k))
+static weft_status_t *top_k_compute(weft_kernel_ctx_t *ctx, const top_k_compute_attrs_t *attrs) {
+  return top_k(ctx, attrs->k, attrs->sorted);
 }
 
-static weft_status_t *top_k_v2_compute(weft_kernel_ctx_t *ctx) {
+WEFT_ATTRS(top_k_v2_compute, (BOOL, sorted))
+static weft_status_t *top_k_v2_compute(weft_kernel_ctx_t *ctx, const top_k_v2_compute_attrs_t *attrs) {
   weft_tensor_t *k = weft_in(ctx, 1);
   if (k->shape.rank != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "k must be scalar, got shape %s", WEFT_SHAPE_TEXT(&k->shape));
   }
-  return top_k(ctx, weft_cpu_int_at(k, 0));
+  return top_k(ctx, weft_cpu_int_at(k, 0), attrs->sorted);
 }
 
 /* ---- InTopK: do fewer than k predictions beat the target's? ---- */
@@ -118,8 +119,9 @@ static weft_status_t *in_top_k(weft_kernel_ctx_t *ctx, int64_t k) {
   return NULL;
 }
 
-static weft_status_t *in_top_k_compute(weft_kernel_ctx_t *ctx) {
-  return in_top_k(ctx, weft_cpu_attr(ctx)->i);
+WEFT_ATTRS(in_top_k_compute, (INT, k))
+static weft_status_t *in_top_k_compute(weft_kernel_ctx_t *ctx, const in_top_k_compute_attrs_t *attrs) {
+  return in_top_k(ctx, attrs->k);
 }
 static weft_status_t *in_top_k_v2_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *k = weft_in(ctx, 2);
@@ -130,11 +132,9 @@ static weft_status_t *in_top_k_v2_compute(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_top_k_kernels[] = {
-    WEFT_KERNEL_ATTR("InTopK", NULL, 0, "k", WEFT_ATTR_INT, false, in_top_k_compute),
+    WEFT_KERNEL_ATTRS("InTopK", NULL, 0, in_top_k_compute),
     WEFT_KERNEL("InTopKV2", NULL, 0, NULL, in_top_k_v2_compute, NULL),
-    WEFT_KERNEL_ATTRS("TopK", "T", WEFT_SET_REAL, .compute = top_k_compute, {"sorted", WEFT_ATTR_BOOL, false},
-                      {"k", WEFT_ATTR_INT, false}),
-    WEFT_KERNEL_ATTRS("TopKV2", "T", WEFT_SET_REAL, .compute = top_k_v2_compute,
-                      {"sorted", WEFT_ATTR_BOOL, false}),
+    WEFT_KERNEL_ATTRS("TopK", "T", WEFT_SET_REAL, top_k_compute),
+    WEFT_KERNEL_ATTRS("TopKV2", "T", WEFT_SET_REAL, top_k_v2_compute),
     {0},
 };

@@ -15,9 +15,9 @@ weft_status_t *weft_window_four(const int64_t *values, int n, bool nchw, const c
   return NULL;
 }
 
-static weft_status_t *read_four(const weft_kernel_node_t *node, const char *name, bool nchw, int64_t *out,
+static weft_status_t *read_four(const weft_kernel_setup_t *setup, const char *name, bool nchw, int64_t *out,
                                 int64_t *out_depth, int64_t *out_batch) {
-  const weft_attr_t *a = weft_knode_attr(node, name);
+  const weft_attr_t *a = weft_knode_attr(setup, name);
   out[0] = out[1] = *out_depth = *out_batch = 1;
   if (a == NULL) return NULL;
   WEFT_RETURN_IF_ERROR(weft_window_four(a->list.ints, a->n, nchw, name, out, out_depth));
@@ -30,8 +30,8 @@ static weft_status_t *read_four(const weft_kernel_node_t *node, const char *name
   return NULL;
 }
 
-static weft_status_t *read_explicit(const weft_kernel_node_t *node, weft_window_attrs_t *out) {
-  const weft_attr_t *a = weft_knode_attr(node, "explicit_paddings");
+static weft_status_t *read_explicit(const weft_kernel_setup_t *setup, weft_window_attrs_t *out) {
+  const weft_attr_t *a = weft_knode_attr(setup, "explicit_paddings");
   int n = a == NULL ? 0 : a->n;
   if (out->padding != WEFT_PADDING_EXPLICIT) {
     if (n == 0) return NULL;
@@ -58,24 +58,24 @@ static weft_status_t *read_explicit(const weft_kernel_node_t *node, weft_window_
   return NULL;
 }
 
-weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, bool is_pool, weft_window_attrs_t *out) {
+static weft_status_t *read_attrs(const weft_kernel_setup_t *setup, bool is_pool, weft_window_attrs_t *out) {
   *out = (weft_window_attrs_t){
       .padding = WEFT_PADDING_VALID, .dilation = {1, 1}, .ksize = {1, 1}, .ksize_depth = 1};
-  const weft_attr_t *format = weft_knode_attr(node, "data_format");
+  const weft_attr_t *format = weft_knode_attr(setup, "data_format");
   out->nchw = format != NULL && weft_str_is(format->s, "NCHW");
   if (format != NULL && !out->nchw && !weft_str_is(format->s, "NHWC")) {
     return WEFT_ERROR(UNIMPLEMENTED, "data format %.*s is not supported on the CPU",
                       WEFT_STR_ARGS(format->s));
   }
-  weft_str_t padding = weft_knode_string(node, "padding");
+  weft_str_t padding = weft_knode_string(setup, "padding");
   if (weft_str_is(padding, "SAME")) out->padding = WEFT_PADDING_SAME;
   if (weft_str_is(padding, "EXPLICIT")) out->padding = WEFT_PADDING_EXPLICIT;
   int64_t dilation_depth = 1, batch[3] = {1, 1, 1};
-  WEFT_RETURN_IF_ERROR(read_four(node, "strides", out->nchw, out->stride, &out->stride_depth, &batch[0]));
+  WEFT_RETURN_IF_ERROR(read_four(setup, "strides", out->nchw, out->stride, &out->stride_depth, &batch[0]));
   if (is_pool) {
-    WEFT_RETURN_IF_ERROR(read_four(node, "ksize", out->nchw, out->ksize, &out->ksize_depth, &batch[2]));
+    WEFT_RETURN_IF_ERROR(read_four(setup, "ksize", out->nchw, out->ksize, &out->ksize_depth, &batch[2]));
   } else {
-    WEFT_RETURN_IF_ERROR(read_four(node, "dilations", out->nchw, out->dilation, &dilation_depth, &batch[1]));
+    WEFT_RETURN_IF_ERROR(read_four(setup, "dilations", out->nchw, out->dilation, &dilation_depth, &batch[1]));
   }
   if (is_pool && (batch[0] != 1 || batch[2] != 1)) {
     return WEFT_ERROR(UNIMPLEMENTED, "Pooling is not yet supported on the batch dimension.");
@@ -90,7 +90,26 @@ weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, bool is_pool, w
         UNIMPLEMENTED,
         "Current implementation does not yet support dilations in the batch and depth dimensions.");
   }
-  return read_explicit(node, out);
+  out->has_batch_in_index = is_pool && weft_knode_bool_or(setup, "include_batch_in_index", false);
+  return read_explicit(setup, out);
+}
+
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, bool is_pool, void **out_state) {
+  weft_window_attrs_t a;
+  WEFT_RETURN_IF_ERROR(read_attrs(setup, is_pool, &a));
+  weft_window_attrs_t *state = weft_malloc(sizeof *state);
+  if (state == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
+  *state = a;
+  *out_state = state;
+  return NULL;
+}
+
+weft_status_t *weft_pool_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  return prepare(setup, true, out_state);
+}
+
+weft_status_t *weft_conv_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  return prepare(setup, false, out_state);
 }
 
 weft_status_t *weft_window_plan(const weft_window_attrs_t *a, int dim, int64_t in, int64_t k,

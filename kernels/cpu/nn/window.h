@@ -18,6 +18,7 @@ typedef struct weft_window_attrs {
   weft_padding_t padding;
   int64_t ksize[2], stride[2], dilation[2], pads[2][2];
   int64_t ksize_depth, stride_depth; /* of pooling; else 1 */
+  bool has_batch_in_index;           /* of pooling with the maxima's places */
 } weft_window_attrs_t;
 
 /* One spatial dimension of a node that runs. */
@@ -25,10 +26,11 @@ typedef struct weft_window {
   int64_t in, k, stride, dilation, out, before; /* `before`: cells of padding in front */
 } weft_window_t;
 
-/* Reads strides, padding, explicit_paddings, data_format; of a pool ksize, of others dilations.
- * Errors: INVALID_ARGUMENT, UNIMPLEMENTED in TensorFlow's words. */
-WEFT_MUST_CHECK weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, bool is_pool,
-                                                 weft_window_attrs_t *out);
+/* State: a weft_window_attrs_t, from strides, padding, explicit_paddings, data_format; of a pool ksize, of a
+ * convolution dilations. Errors: INVALID_ARGUMENT, UNIMPLEMENTED in TensorFlow's words; RESOURCE_EXHAUSTED.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_pool_prepare(const weft_kernel_setup_t *setup, void **out_state);
+WEFT_MUST_CHECK weft_status_t *weft_conv_prepare(const weft_kernel_setup_t *setup, void **out_state);
 /* Checks four values (in data_format's order) and puts the spatial ones into out[2], the depth's into
  * *out_depth. `what`: "ksize", "strides". */
 WEFT_MUST_CHECK weft_status_t *weft_window_four(const int64_t *values, int n, bool nchw, const char *what,

@@ -44,23 +44,23 @@ static void lay_out(opt_state_t *st) {
   }
 }
 
-weft_status_t *weft_opt_prepare(const weft_kernel_node_t *node, void **out_state) {
-  const weft_opt_op_t *op = node->param;
-  opt_state_t st = {.dtype = (weft_dtype_t)weft_knode_type(node, "T"),
+weft_status_t *weft_opt_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  const weft_opt_op_t *op = setup->node.param;
+  opt_state_t st = {.dtype = (weft_dtype_t)weft_knode_type(setup, "T"),
                     .rule = op->rule,
                     .is_ref = op->is_ref,
                     .is_sparse = op->is_sparse};
   st.fn = st.rule->fns[st.dtype];
   if (st.fn == NULL) {
-    return WEFT_ERROR(UNIMPLEMENTED, "no kernel for %.*s of type %s", WEFT_STR_ARGS(node->op_name),
+    return WEFT_ERROR(UNIMPLEMENTED, "no kernel for %.*s of type %s", WEFT_STR_ARGS(setup->node.op_name),
                       weft_dtype_name(st.dtype));
   }
-  st.flags.use_nesterov = weft_knode_bool_or(node, "use_nesterov", false);
-  st.flags.update_slots = weft_knode_bool_or(node, "update_slots", true);
-  st.flags.multiply_linear_by_lr = weft_knode_bool_or(node, "multiply_linear_by_lr", false);
+  st.flags.use_nesterov = weft_knode_bool_or(setup, "use_nesterov", false);
+  st.flags.update_slots = weft_knode_bool_or(setup, "update_slots", true);
+  st.flags.multiply_linear_by_lr = weft_knode_bool_or(setup, "multiply_linear_by_lr", false);
   lay_out(&st);
   opt_state_t *mine = weft_malloc(sizeof *mine);
-  if (mine == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (mine == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   *mine = st;
   *out_state = mine;
   return NULL;

@@ -41,7 +41,7 @@ typedef struct weft_opt_op {
 } weft_opt_op_t;
 
 /* Functions of a row whose param is a weft_opt_op_t. */
-WEFT_MUST_CHECK weft_status_t *weft_opt_prepare(const weft_kernel_node_t *node, void **out_state);
+WEFT_MUST_CHECK weft_status_t *weft_opt_prepare(const weft_kernel_setup_t *setup, void **out_state);
 WEFT_MUST_CHECK weft_status_t *weft_opt_compute(weft_kernel_ctx_t *c);
 
 #endif /* WEFT_KERNELS_CPU_OPTIMIZER_OPTIMIZER_H_ */

@@ -24,25 +24,25 @@ static weft_status_t *acc_make(void *arg, weft_object_t **out) {
   return weft_accumulator_create(weft_state_owner_name(st->owner), &st->config, out);
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, bool is_sparse, void **out_state) {
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, bool is_sparse, void **out_state) {
   acc_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
-  const weft_attr_t *shape = weft_knode_attr(node, "shape");
-  st->config.dtype = (weft_dtype_t)weft_knode_type(node, "dtype");
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  const weft_attr_t *shape = weft_knode_attr(setup, "shape");
+  st->config.dtype = (weft_dtype_t)weft_knode_type(setup, "dtype");
   st->config.shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape;
-  st->config.is_sum = weft_str_is(weft_knode_string(node, "reduction_type"), "SUM");
+  st->config.is_sum = weft_str_is(weft_knode_string(setup, "reduction_type"), "SUM");
   st->config.is_sparse = is_sparse;
-  weft_status_t *s = weft_state_owner_create(node, &weft_accumulator_type, acc_make, NULL, st, &st->owner);
+  weft_status_t *s = weft_state_owner_create(setup, &weft_accumulator_type, acc_make, NULL, st, &st->owner);
   if (s == NULL) *out_state = st;
   if (s != NULL) weft_free(st);
   return s;
 }
 
-static weft_status_t *dense_prepare(const weft_kernel_node_t *n, void **out) {
-  return prepare(n, false, out);
+static weft_status_t *dense_prepare(const weft_kernel_setup_t *setup, void **out) {
+  return prepare(setup, false, out);
 }
-static weft_status_t *sparse_prepare(const weft_kernel_node_t *n, void **out) {
-  return prepare(n, true, out);
+static weft_status_t *sparse_prepare(const weft_kernel_setup_t *setup, void **out) {
+  return prepare(setup, true, out);
 }
 
 static weft_status_t *acc_handle(weft_kernel_ctx_t *c) {
@@ -100,7 +100,8 @@ static weft_status_t *apply(weft_kernel_ctx_t *c) {
   return s;
 }
 
-static weft_status_t *apply_sparse(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(apply_sparse, (BOOL, has_known_shape))
+static weft_status_t *apply_sparse(weft_kernel_ctx_t *c, const apply_sparse_attrs_t *attrs) {
   weft_accumulator_t *a = NULL;
   int64_t step = 0;
   WEFT_RETURN_IF_ERROR(in_accumulator(c, &a));
@@ -108,7 +109,7 @@ static weft_status_t *apply_sparse(weft_kernel_ctx_t *c) {
   if (s == NULL) s = scalar(c, 1, "local_step", &step);
   if (s == NULL) {
     s = weft_accumulator_apply_sparse(a, step, weft_in(c, 2), weft_in(c, 3), weft_in(c, 4),
-                                      weft_cpu_attr(c)->b);
+                                      attrs->has_known_shape);
   }
   release(a);
   return s;
@@ -168,8 +169,7 @@ const weft_kernel_t weft_cpu_accumulator_kernels[] = {
     {.op = "ResourceAccumulatorSetGlobalStep", .compute = set_step},
     {.op = "ResourceAccumulatorTakeGradient", FLOATS, .compute_async = take},
     MAKER("ResourceConditionalAccumulator", dense_prepare),
-    WEFT_KERNEL_ATTR("SparseAccumulatorApplyGradient", "dtype", WEFT_SET_FLOATS, "has_known_shape",
-                     WEFT_ATTR_BOOL, false, apply_sparse),
+    {.op = "SparseAccumulatorApplyGradient", FLOATS, WEFT_COMPUTE(apply_sparse)},
     {.op = "SparseAccumulatorTakeGradient", FLOATS, .compute_async = take_sparse},
     MAKER("SparseConditionalAccumulator", sparse_prepare),
     {0},

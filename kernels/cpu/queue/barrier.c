@@ -26,15 +26,15 @@ static weft_status_t *barrier_make(void *arg, weft_object_t **out) {
   return weft_barrier_create(weft_state_owner_name(st->owner), &st->config, out);
 }
 
-static weft_status_t *barrier_prepare(const weft_kernel_node_t *node, void **out_state) {
-  const weft_attr_t *types = weft_knode_attr(node, "component_types"),
-                    *shapes = weft_knode_attr(node, "shapes");
+static weft_status_t *barrier_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  const weft_attr_t *types = weft_knode_attr(setup, "component_types"),
+                    *shapes = weft_knode_attr(setup, "shapes");
   int n = types == NULL ? 0 : types->n;
   if (shapes != NULL && shapes->n > 0 && shapes->n != n) {
     return WEFT_ERROR(INVALID_ARGUMENT, "All of the component shapes must be specified: %d types, %d shapes",
                       n, shapes->n);
   }
-  if (weft_knode_int(node, "capacity") != -1) {
+  if (weft_knode_int(setup, "capacity") != -1) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
         "Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce "
@@ -44,14 +44,14 @@ static weft_status_t *barrier_prepare(const weft_kernel_node_t *node, void **out
   weft_dtype_t *dtypes = weft_calloc((size_t)n + 1, sizeof *dtypes);
   weft_status_t *s = NULL;
   if (st == NULL || dtypes == NULL) {
-    s = WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+    s = WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   } else {
     for (int i = 0; i < n; i++) dtypes[i] = (weft_dtype_t)types->list.types[i];
     s = weft_barrier_config_init(&st->config, dtypes,
                                  shapes != NULL && shapes->n > 0 ? shapes->list.shapes : NULL, n);
   }
   weft_free(dtypes);
-  if (s == NULL) s = weft_state_owner_create(node, &weft_barrier_type, barrier_make, NULL, st, &st->owner);
+  if (s == NULL) s = weft_state_owner_create(setup, &weft_barrier_type, barrier_make, NULL, st, &st->owner);
   if (s == NULL) *out_state = st;
   if (s != NULL) state_destroy(st);
   return s;
@@ -72,10 +72,11 @@ static weft_status_t *in_barrier(weft_kernel_ctx_t *c, weft_barrier_t **out) {
 
 static void release(weft_barrier_t *b) { weft_object_release((weft_object_t *)b); }
 
-static weft_status_t *barrier_insert(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(barrier_insert, (INT, component_index))
+static weft_status_t *barrier_insert(weft_kernel_ctx_t *c, const barrier_insert_attrs_t *attrs) {
   weft_barrier_t *b = NULL;
   WEFT_RETURN_IF_ERROR(in_barrier(c, &b));
-  weft_status_t *s = weft_barrier_insert(b, weft_in(c, 1), weft_in(c, 2), weft_cpu_attr_at(c, 0)->i);
+  weft_status_t *s = weft_barrier_insert(b, weft_in(c, 1), weft_in(c, 2), attrs->component_index);
   release(b);
   return s;
 }
@@ -101,7 +102,8 @@ static weft_status_t *check_take(const weft_kernel_ctx_t *c, const weft_barrier_
   return NULL;
 }
 
-static void barrier_take(weft_kernel_ctx_t *c) {
+WEFT_ATTRS_ASYNC(barrier_take, (BOOL, allow_small_batch))
+static void barrier_take(weft_kernel_ctx_t *c, const barrier_take_attrs_t *attrs) {
   weft_barrier_t *b = NULL;
   int64_t n = 0;
   weft_status_t *s = in_barrier(c, &b);
@@ -110,15 +112,16 @@ static void barrier_take(weft_kernel_ctx_t *c) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_barrier_take(b, &call, n, weft_cpu_attr_at(c, 0)->b);
+    weft_barrier_take(b, &call, n, attrs->allow_small_batch);
   }
   release(b);
 }
 
-static weft_status_t *barrier_close(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(barrier_close, (BOOL, cancel_pending_enqueues))
+static weft_status_t *barrier_close(weft_kernel_ctx_t *c, const barrier_close_attrs_t *attrs) {
   weft_barrier_t *b = NULL;
   WEFT_RETURN_IF_ERROR(in_barrier(c, &b));
-  weft_status_t *s = weft_barrier_close(b, weft_cpu_attr_at(c, 0)->b);
+  weft_status_t *s = weft_barrier_close(b, attrs->cancel_pending_enqueues);
   release(b);
   return s;
 }
@@ -138,13 +141,10 @@ static weft_status_t *incomplete_size(weft_kernel_ctx_t *c) { return size_of(c, 
 
 const weft_kernel_t weft_cpu_barrier_kernels[] = {
     {.op = "Barrier", .prepare = barrier_prepare, .compute = barrier_handle, .destroy = state_destroy},
-    WEFT_KERNEL_ATTRS("BarrierClose", NULL, 0, .compute = barrier_close,
-                      {"cancel_pending_enqueues", WEFT_ATTR_BOOL, false}),
+    {.op = "BarrierClose", WEFT_COMPUTE(barrier_close)},
     {.op = "BarrierIncompleteSize", .compute = incomplete_size},
-    WEFT_KERNEL_ATTRS("BarrierInsertMany", NULL, 0, .compute = barrier_insert,
-                      {"component_index", WEFT_ATTR_INT, false}),
+    {.op = "BarrierInsertMany", WEFT_COMPUTE(barrier_insert)},
     {.op = "BarrierReadySize", .compute = ready_size},
-    WEFT_KERNEL_ATTRS("BarrierTakeMany", NULL, 0, .compute_async = barrier_take,
-                      {"allow_small_batch", WEFT_ATTR_BOOL, false}),
+    {.op = "BarrierTakeMany", WEFT_COMPUTE_ASYNC(barrier_take)},
     {0},
 };

@@ -39,9 +39,9 @@ static void print_shapes(const weft_shape_t *shapes, int n, weft_strbuf_t *out) 
 static const char *text(const weft_strbuf_t *b) { return b->data == NULL ? "" : b->data; }
 
 /* Copies the lists of types and shapes; a priority queue has its int64 in front of them. */
-static weft_status_t *read_components(const weft_kernel_node_t *node, weft_tensor_queue_config_t *config) {
-  const weft_attr_t *types = weft_knode_attr(node, "component_types"),
-                    *shapes = weft_knode_attr(node, "shapes");
+static weft_status_t *read_components(const weft_kernel_setup_t *setup, weft_tensor_queue_config_t *config) {
+  const weft_attr_t *types = weft_knode_attr(setup, "component_types"),
+                    *shapes = weft_knode_attr(setup, "shapes");
   int num_types = types == NULL ? 0 : types->n, num_shapes = shapes == NULL ? 0 : shapes->n;
   int extra = config->kind == WEFT_QUEUE_PRIORITY ? 1 : 0;
   config->num_components = num_types + extra;
@@ -49,7 +49,7 @@ static weft_status_t *read_components(const weft_kernel_node_t *node, weft_tenso
   bool has_shapes = num_shapes > 0 || extra > 0;
   if (has_shapes) config->shapes = weft_calloc((size_t)(num_shapes + extra) + 1, sizeof config->shapes[0]);
   if (config->dtypes == NULL || (has_shapes && config->shapes == NULL)) {
-    return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+    return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   }
   if (extra > 0) {
     config->dtypes[0] = WEFT_I64;
@@ -170,19 +170,19 @@ static weft_status_t *queue_check(void *arg, weft_object_t *o) {
   return NULL;
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, weft_tensor_queue_kind_t kind,
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, weft_tensor_queue_kind_t kind,
                               void **out_state) {
   queue_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   st->config.kind = kind;
-  st->op_name = node->op->name;
-  int64_t capacity = weft_knode_int(node, "capacity");
+  st->op_name = setup->node.op->name;
+  int64_t capacity = weft_knode_int(setup, "capacity");
   st->config.capacity = capacity < 0 ? INT32_MAX : capacity;
   weft_status_t *s = NULL;
   if (kind == WEFT_QUEUE_SHUFFLE) {
-    st->config.min_after_dequeue = weft_knode_int(node, "min_after_dequeue");
-    st->config.seed = weft_knode_int(node, "seed");
-    st->config.seed2 = weft_knode_int(node, "seed2");
+    st->config.min_after_dequeue = weft_knode_int(setup, "min_after_dequeue");
+    st->config.seed = weft_knode_int(setup, "seed");
+    st->config.seed2 = weft_knode_int(setup, "seed2");
     if (st->config.min_after_dequeue < 0) {
       s = WEFT_ERROR(INVALID_ARGUMENT, "min_after_dequeue %" PRId64 " must be >= 0",
                      st->config.min_after_dequeue);
@@ -191,25 +191,25 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, weft_tensor_queue_
                      st->config.min_after_dequeue, st->config.capacity);
     }
   }
-  if (s == NULL) s = read_components(node, &st->config);
+  if (s == NULL) s = read_components(setup, &st->config);
   if (s == NULL)
-    s = weft_state_owner_create(node, &weft_tensor_queue_type, queue_make, queue_check, st, &st->owner);
+    s = weft_state_owner_create(setup, &weft_tensor_queue_type, queue_make, queue_check, st, &st->owner);
   if (s == NULL) *out_state = st;
   if (s != NULL) queue_destroy(st);
   return s;
 }
 
-static weft_status_t *fifo_prepare(const weft_kernel_node_t *n, void **out) {
-  return prepare(n, WEFT_QUEUE_FIFO, out);
+static weft_status_t *fifo_prepare(const weft_kernel_setup_t *setup, void **out) {
+  return prepare(setup, WEFT_QUEUE_FIFO, out);
 }
-static weft_status_t *padding_prepare(const weft_kernel_node_t *n, void **out) {
-  return prepare(n, WEFT_QUEUE_PADDING, out);
+static weft_status_t *padding_prepare(const weft_kernel_setup_t *setup, void **out) {
+  return prepare(setup, WEFT_QUEUE_PADDING, out);
 }
-static weft_status_t *shuffle_prepare(const weft_kernel_node_t *n, void **out) {
-  return prepare(n, WEFT_QUEUE_SHUFFLE, out);
+static weft_status_t *shuffle_prepare(const weft_kernel_setup_t *setup, void **out) {
+  return prepare(setup, WEFT_QUEUE_SHUFFLE, out);
 }
-static weft_status_t *priority_prepare(const weft_kernel_node_t *n, void **out) {
-  return prepare(n, WEFT_QUEUE_PRIORITY, out);
+static weft_status_t *priority_prepare(const weft_kernel_setup_t *setup, void **out) {
+  return prepare(setup, WEFT_QUEUE_PRIORITY, out);
 }
 
 static weft_status_t *queue_handle(weft_kernel_ctx_t *c) {
@@ -227,9 +227,9 @@ static weft_status_t *in_queue(weft_kernel_ctx_t *c, weft_tensor_queue_t **out) 
 
 static void release(weft_tensor_queue_t *q) { weft_object_release((weft_object_t *)q); }
 
-static weft_status_t *no_timeout(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *no_timeout(const weft_kernel_setup_t *setup, void **out_state) {
   *out_state = NULL;
-  if (weft_knode_int_or(node, "timeout_ms", -1) == -1) return NULL;
+  if (weft_knode_int_or(setup, "timeout_ms", -1) == -1) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "Timeout not supported.");
 }
 
@@ -313,14 +313,15 @@ static void dequeue_batch(weft_kernel_ctx_t *c, bool is_up_to) {
 static void dequeue_many(weft_kernel_ctx_t *c) { dequeue_batch(c, false); }
 static void dequeue_up_to(weft_kernel_ctx_t *c) { dequeue_batch(c, true); }
 
-static void queue_close(weft_kernel_ctx_t *c) {
+WEFT_ATTRS_ASYNC(queue_close, (BOOL, cancel_pending_enqueues))
+static void queue_close(weft_kernel_ctx_t *c, const queue_close_attrs_t *attrs) {
   weft_tensor_queue_t *q = NULL;
   weft_status_t *s = in_queue(c, &q);
   if (s != NULL) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_tensor_queue_close(q, &call, weft_cpu_attr_at(c, 0)->b);
+    weft_tensor_queue_close(q, &call, attrs->cancel_pending_enqueues);
   }
   release(q);
 }
@@ -352,15 +353,12 @@ static weft_status_t *queue_is_closed(weft_kernel_ctx_t *c) {
 #define SYNC(name, fn) \
   {.op = name, .compute = fn}, { .op = name "V2", .compute = fn }
 
-#define CLOSE \
-  { "cancel_pending_enqueues", WEFT_ATTR_BOOL, false }
-
 const weft_kernel_t weft_cpu_queue_kernels[] = {
     MAKERS("FIFOQueue", fifo_prepare),
     MAKERS("PaddingFIFOQueue", padding_prepare),
     MAKERS("PriorityQueue", priority_prepare),
-    WEFT_KERNEL_ATTRS("QueueClose", NULL, 0, .compute_async = queue_close, CLOSE),
-    WEFT_KERNEL_ATTRS("QueueCloseV2", NULL, 0, .compute_async = queue_close, CLOSE),
+    {.op = "QueueClose", WEFT_COMPUTE_ASYNC(queue_close)},
+    {.op = "QueueCloseV2", WEFT_COMPUTE_ASYNC(queue_close)},
     ASYNC("QueueDequeue", no_timeout, dequeue_one),
     ASYNC("QueueDequeueMany", no_timeout, dequeue_many),
     ASYNC("QueueDequeueUpTo", no_timeout, dequeue_up_to),

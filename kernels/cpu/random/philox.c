@@ -23,11 +23,11 @@ weft_philox_t weft_philox_scrambled(uint64_t seed0, uint64_t seed1) {
   return (weft_philox_t){.key = {mixed[0], mixed[1]}, .counter = {0, 0, mixed[2], mixed[3]}};
 }
 
-weft_status_t *weft_random_stream_prepare(const weft_kernel_node_t *node, void **out_state) {
+weft_status_t *weft_random_stream_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   weft_random_stream_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   weft_mutex_init(&s->mu);
-  s->next = weft_philox_seeded(weft_knode_int(node, "seed"), weft_knode_int(node, "seed2"));
+  s->next = weft_philox_seeded(weft_knode_int(setup, "seed"), weft_knode_int(setup, "seed2"));
   *out_state = s;
   return NULL;
 }

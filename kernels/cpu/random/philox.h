@@ -96,7 +96,7 @@ typedef struct weft_random_stream {
 } weft_random_stream_t;
 
 /* prepare and destroy of a node with attributes `seed` and `seed2`. */
-WEFT_MUST_CHECK weft_status_t *weft_random_stream_prepare(const weft_kernel_node_t *node, void **out_state);
+WEFT_MUST_CHECK weft_status_t *weft_random_stream_prepare(const weft_kernel_setup_t *setup, void **out_state);
 void weft_random_stream_destroy(void *state); /* NULL is fine */
 /* Takes `blocks` blocks out of the stream: they are the caller's alone. */
 weft_philox_t weft_random_stream_take(weft_random_stream_t *s, uint64_t blocks);

@@ -144,11 +144,11 @@ static void destroy_rows(void *state) {
   weft_free(s);
 }
 
-static weft_status_t *prepare_rows(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *prepare_rows(const weft_kernel_setup_t *setup, void **out_state) {
   choice_rows_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
-  s->factor = weft_knode_int(node, "factor");
-  weft_status_t *status = weft_random_stream_prepare(node, &s->stream);
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  s->factor = weft_knode_int(setup, "factor");
+  weft_status_t *status = weft_random_stream_prepare(setup, &s->stream);
   if (status == NULL) {
     *out_state = s;
   } else {

@@ -82,11 +82,11 @@ typedef struct random_rows_state {
 static bool is_index(int type) { return type == WEFT_I32 || type == WEFT_I64; }
 
 /* Are the inputs those of the op, by number and type? */
-static bool fits(const weft_kernel_node_t *n, const random_rows_state_t *s) {
-  const int *types = n->input_types;
-  int num_before = s->bounds, dtype = n->output_types[0];
+static bool fits(const weft_kernel_setup_t *setup, const random_rows_state_t *s) {
+  const int *types = setup->node.input_types;
+  int num_before = s->bounds, dtype = setup->node.output_types[0];
   bool is_int = s->drawn.distribution == WEFT_UNIFORM_INT;
-  if (n->num_inputs != num_before + (is_int ? 2 : 0) + 1 || !is_index(types[0])) return false;
+  if (setup->node.num_inputs != num_before + (is_int ? 2 : 0) + 1 || !is_index(types[0])) return false;
   if (s->drawn.source == FROM_SEED && !is_index(types[1])) return false;
   if (s->drawn.source == FROM_KEY && (types[1] != WEFT_U64 || types[2] != WEFT_U64 || types[3] != WEFT_I32))
     return false;
@@ -101,23 +101,23 @@ static void destroy(void *state) {
   weft_free(s);
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  weft_str_t op = weft_knode_string(node, "op");
-  random_rows_state_t found = {.axis = (int)weft_knode_int(node, "axis"),
-                               .factor = weft_knode_int(node, "factor")};
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  weft_str_t op = weft_knode_string(setup, "op");
+  random_rows_state_t found = {.axis = (int)weft_knode_int(setup, "axis"),
+                               .factor = weft_knode_int(setup, "factor")};
   for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
     if (weft_str_is(op, ops[i].op)) found.drawn = ops[i];
   }
   found.bounds = found.drawn.source == FROM_STREAM ? 1 : found.drawn.source == FROM_SEED ? 2 : 4;
-  if (found.drawn.op == NULL || !fits(node, &found)) {
+  if (found.drawn.op == NULL || !fits(setup, &found)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s draws no rows of '%.*s' with such inputs",
-                      WEFT_STR_ARGS(node->name), WEFT_STR_ARGS(op));
+                      WEFT_STR_ARGS(setup->node.name), WEFT_STR_ARGS(op));
   }
   random_rows_state_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   *s = found;
   if (found.drawn.source == FROM_STREAM) {
-    weft_status_t *status = weft_random_stream_prepare(node, &s->stream);
+    weft_status_t *status = weft_random_stream_prepare(setup, &s->stream);
     if (status != NULL) {
       destroy(s);
       return status;

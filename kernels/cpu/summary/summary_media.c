@@ -22,14 +22,15 @@ enum {
 /* ---- images ---- */
 
 typedef struct image_state {
+  int64_t max_images;
   const weft_tensor_t *bad_color; /* of pixels that are not finite; lent by the node */
 } image_state_t;
 
-static weft_status_t *image_prepare(const weft_kernel_node_t *node, void **out_state) {
-  const weft_attr_t *a = weft_knode_attr(node, "bad_color");
+static weft_status_t *image_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  const weft_attr_t *a = weft_knode_attr(setup, "bad_color");
   const weft_tensor_t *color = a != NULL && a->kind == WEFT_ATTR_TENSOR ? a->tensor : NULL;
-  if (weft_knode_int(node, "max_images") > INT32_MAX)
-    return WEFT_ERROR(INVALID_ARGUMENT, "max_images must be < 2^31");
+  int64_t max = weft_knode_int(setup, "max_images");
+  if (max > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "max_images must be < 2^31");
   if (color == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "bad_color is missing");
   if (color->dtype != WEFT_U8) {
     return WEFT_ERROR(INVALID_ARGUMENT, "bad_color must be uint8, got %s", weft_dtype_name(color->dtype));
@@ -39,8 +40,8 @@ static weft_status_t *image_prepare(const weft_kernel_node_t *node, void **out_s
                       WEFT_SHAPE_TEXT(&color->shape));
   }
   image_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
-  st->bad_color = color;
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  *st = (image_state_t){max, color};
   *out_state = st;
   return NULL;
 }
@@ -140,12 +141,13 @@ static weft_status_t *check_image(const weft_tensor_t *t, const weft_tensor_t *b
 }
 
 static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 1), *bad_color = ((const image_state_t *)c->state)->bad_color;
+  const image_state_t *st = c->state;
+  const weft_tensor_t *t = weft_in(c, 1), *bad_color = st->bad_color;
   weft_str_t tag = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "Tags must be a scalar", &tag));
   WEFT_RETURN_IF_ERROR(check_image(t, bad_color));
   int64_t height = t->shape.dims[1], width = t->shape.dims[2], pixels = height * width;
-  int64_t max = weft_knode_int(c->node, "max_images"), n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
+  int64_t max = st->max_images, n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
   int depth = (int)t->shape.dims[3];
   uint8_t *bytes = weft_malloc((size_t)pixels * (size_t)depth);
   weft_strbuf_t b = WEFT_STRBUF_INIT;
@@ -239,15 +241,15 @@ static weft_status_t *put_audio(weft_strbuf_t *b, weft_str_t tag, int64_t index,
   return NULL;
 }
 
-static weft_status_t *audio_prepare(const weft_kernel_node_t *node, void **out_state) {
-  int64_t max = weft_knode_int(node, "max_outputs");
-  *out_state = NULL;
-  if (max <= INT32_MAX) return NULL;
+WEFT_ATTRS(audio_summary, (INT, max_outputs))
+static weft_status_t *audio_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  int64_t max = weft_knode_int(setup, "max_outputs");
+  if (max <= INT32_MAX) return weft_attrs_prepare(setup, out_state);
   return WEFT_ERROR(INVALID_ARGUMENT, "Attr max_outputs has value %" PRId64 " out of range for an int32",
                     max);
 }
 
-static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
+static weft_status_t *audio_summary(weft_kernel_ctx_t *c, const audio_summary_attrs_t *attrs) {
   const weft_tensor_t *t = weft_in(c, 1), *rates = weft_in(c, 2);
   weft_str_t tag = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "Tag must be a scalar", &tag));
@@ -261,7 +263,7 @@ static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
   uint64_t whole = rate < 0x1p63f ? (uint64_t)llrintf(rate) : (uint64_t)1 << 63;
   if (whole == 0) whole = 1;
   int64_t frames = t->shape.dims[1], channels = t->shape.rank == 2 ? 1 : t->shape.dims[2];
-  int64_t max = weft_knode_int(c->node, "max_outputs"), n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
+  int64_t max = attrs->max_outputs, n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
   weft_strbuf_t b = WEFT_STRBUF_INIT, wav = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < n; i++) {
@@ -277,7 +279,7 @@ static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_cpu_summary_media_kernels[] = {
-    {.op = "AudioSummaryV2", .prepare = audio_prepare, .compute = audio_summary},
+    {.op = "AudioSummaryV2", WEFT_COMPUTE_CHECKED(audio_summary, audio_prepare)},
     {.op = "ImageSummary", .prepare = image_prepare, .compute = image_summary, .destroy = weft_free},
     {0},
 };

@@ -71,11 +71,13 @@ static weft_status_t *check_scatter(const weft_kernel_ctx_t *c, const weft_tenso
   return check_indices(indices, v->dims[0]);
 }
 
-/* The caller holds v->mu. */
-typedef weft_status_t *write_fn(weft_kernel_ctx_t *c, weft_variable_t *v, weft_update_fn *fn);
+/* The caller holds v->mu. `attrs`: those of the kernel. */
+typedef weft_status_t *write_fn(weft_kernel_ctx_t *c, const void *attrs, weft_variable_t *v,
+                                weft_update_fn *fn);
 
-static weft_status_t *scatter_locked(weft_kernel_ctx_t *c, weft_variable_t *v, weft_update_fn *fn)
-    WEFT_REQUIRES(v->mu) {
+static weft_status_t *scatter_locked(weft_kernel_ctx_t *c, const void *attrs, weft_variable_t *v,
+                                     weft_update_fn *fn) WEFT_REQUIRES(v->mu) {
+  (void)attrs;
   const weft_tensor_t *indices = weft_in(c, 1), *updates = weft_in(c, 2);
   WEFT_RETURN_IF_ERROR(check_value(v, updates));
   WEFT_RETURN_IF_ERROR(check_scatter(c, v->value, indices, updates));
@@ -160,13 +162,13 @@ static weft_status_t *check_scatter_nd(const weft_tensor_t *var, const weft_tens
   return same_dims(v, "input", (int)depth, u, batch, v->rank - (int)depth);
 }
 
-static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, weft_variable_t *v, weft_update_fn *fn)
-    WEFT_REQUIRES(v->mu) {
+static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, const void *attrs, weft_variable_t *v,
+                                        weft_update_fn *fn) WEFT_REQUIRES(v->mu) {
   const weft_tensor_t *indices = weft_in(c, 1), *updates = weft_in(c, 2);
   WEFT_RETURN_IF_ERROR(check_value(v, updates));
   WEFT_RETURN_IF_ERROR(check_scatter_nd(v->value, indices, updates));
   places_t p = places_of(v->value, indices);
-  bool skips_bad = weft_bad_indices_policy(c->node) == WEFT_BAD_INDICES_IGNORE;
+  bool skips_bad = weft_ignores_bad_indices(attrs);
   if (!skips_bad) WEFT_RETURN_IF_ERROR(check_places(c, v->value, indices, &p, false));
   WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
   for (int64_t i = 0; i < p.count; i++) {
@@ -179,17 +181,15 @@ static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, weft_variable_t *v
 
 /* ---- StridedSliceAssign ---- */
 
-static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, weft_variable_t *v, weft_update_fn *fn)
-    WEFT_REQUIRES(v->mu) {
+static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, const void *attrs, weft_variable_t *v,
+                                          weft_update_fn *fn) WEFT_REQUIRES(v->mu) {
   const weft_tensor_t *value = weft_in(c, 4);
-  weft_slice_masks_t masks = weft_slice_masks(c->node);
   weft_slice_t slice;
   weft_move_t move;
   (void)fn;
   WEFT_RETURN_IF_ERROR(check_value(v, value));
   weft_shape_t shape = v->value->shape;
-  WEFT_RETURN_IF_ERROR(
-      weft_slice_decode(&shape, weft_in(c, 1), weft_in(c, 2), weft_in(c, 3), &masks, &slice));
+  WEFT_RETURN_IF_ERROR(weft_slice_decode(&shape, weft_in(c, 1), weft_in(c, 2), weft_in(c, 3), attrs, &slice));
   if (!weft_shape_eq(&slice.final, &value->shape)) {
     return WEFT_ERROR(
         UNIMPLEMENTED,
@@ -205,7 +205,7 @@ static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, weft_variable_t 
 
 /* ---- the kernels that write: the param of a row is what they do with a value ---- */
 
-static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write) {
+static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write, const void *attrs) {
   weft_variable_t *v = NULL;
   const weft_update_t what = *(const weft_update_t *)c->node->param;
   weft_dtype_t dtype = weft_in(c, c->node->num_inputs - 1)->dtype;
@@ -216,7 +216,7 @@ static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write) {
   }
   WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
   weft_mutex_lock(&v->mu);
-  weft_status_t *s = write(c, v, fn);
+  weft_status_t *s = write(c, attrs, v, fn);
   weft_mutex_unlock(&v->mu);
   weft_object_release(&v->object);
   if (s == NULL && c->inputs[0].ref != NULL) {
@@ -225,16 +225,24 @@ static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write) {
   return s;
 }
 
-static weft_status_t *scatter(weft_kernel_ctx_t *c) { return write_rows(c, scatter_locked); }
-static weft_status_t *scatter_nd(weft_kernel_ctx_t *c) { return write_rows(c, scatter_nd_locked); }
-static weft_status_t *assign_slice(weft_kernel_ctx_t *c) { return write_rows(c, assign_slice_locked); }
+static weft_status_t *scatter(weft_kernel_ctx_t *c) { return write_rows(c, scatter_locked, NULL); }
+
+WEFT_ATTRS_OF(scatter_nd, weft_bad_indices)
+static weft_status_t *scatter_nd(weft_kernel_ctx_t *c, const weft_bad_indices_attrs_t *attrs) {
+  return write_rows(c, scatter_nd_locked, attrs);
+}
+
+WEFT_ATTRS_OF(assign_slice, weft_slice)
+static weft_status_t *assign_slice(weft_kernel_ctx_t *c, const weft_slice_attrs_t *attrs) {
+  return write_rows(c, assign_slice_locked, attrs);
+}
 
 /* ---- reading rows ---- */
 
 /* out.shape = indices.shape + params.shape[b+1:] for b batch dimensions, which both start with. */
-static weft_status_t *gather_rows(weft_kernel_ctx_t *c, const weft_tensor_t *params) {
+static weft_status_t *gather_rows(weft_kernel_ctx_t *c, const weft_tensor_t *params, int batch_dims) {
   const weft_tensor_t *indices = weft_in(c, 1);
-  int batch_dims = (int)weft_knode_int(c->node, "batch_dims"), rank = params->shape.rank;
+  int rank = params->shape.rank;
   if (batch_dims < 0) batch_dims += indices->shape.rank;
   if (rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
   if (batch_dims < 0 || batch_dims > indices->shape.rank || batch_dims >= rank) {
@@ -293,7 +301,8 @@ static weft_status_t *gather_places(weft_kernel_ctx_t *c, const weft_tensor_t *p
   return NULL;
 }
 
-static weft_status_t *gather(weft_kernel_ctx_t *c, bool is_nd) {
+/* `batch_dims`: of rows; NULL: places are gathered. */
+static weft_status_t *gather(weft_kernel_ctx_t *c, const int64_t *batch_dims) {
   weft_variable_t *v = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
   weft_tensor_t *params = weft_variable_read(v);
@@ -304,29 +313,28 @@ static weft_status_t *gather(weft_kernel_ctx_t *c, bool is_nd) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "Trying to read variable with wrong dtype. Expected %s got %s",
                    weft_dtype_name(c->node->output_types[0]), weft_dtype_name(params->dtype));
   } else {
-    s = is_nd ? gather_places(c, params) : gather_rows(c, params);
+    s = batch_dims == NULL ? gather_places(c, params) : gather_rows(c, params, (int)*batch_dims);
   }
   weft_tensor_release(params);
   return s;
 }
 
-static weft_status_t *resource_gather(weft_kernel_ctx_t *c) { return gather(c, false); }
-static weft_status_t *resource_gather_nd(weft_kernel_ctx_t *c) { return gather(c, true); }
+WEFT_ATTRS(resource_gather, (INT, batch_dims))
+static weft_status_t *resource_gather(weft_kernel_ctx_t *c, const resource_gather_attrs_t *attrs) {
+  return gather(c, &attrs->batch_dims);
+}
+static weft_status_t *resource_gather_nd(weft_kernel_ctx_t *c) { return gather(c, NULL); }
 
-#define WRITE(op_, attr, set, fn, what)                                                          \
-  {                                                                                              \
-    .op = op_, .type_attr = attr, .types = set, .compute = fn, .param = &(const weft_update_t) { \
-      WEFT_UPDATE_##what                                                                         \
-    }                                                                                            \
+#define WRITE(op_, attr, set, run, what)                                                                    \
+  {                                                                                                         \
+    .op = op_, .type_attr = attr, .types = set, run, .param = &(const weft_update_t) { WEFT_UPDATE_##what } \
   }
-#define READ(op_, fn) \
-  { .op = op_, .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = fn }
-#define BOTH(word, set, resource_set, what)       \
-  WRITE("Scatter" word, "T", set, scatter, what), \
-      WRITE("ResourceScatter" word, "dtype", resource_set, scatter, what)
-#define BOTH_ND(word, set, what)                       \
-  WRITE("ScatterNd" word, "T", set, scatter_nd, what), \
-      WRITE("ResourceScatterNd" word, "T", set, scatter_nd, what)
+#define BOTH(word, set, resource_set, what)                  \
+  WRITE("Scatter" word, "T", set, .compute = scatter, what), \
+      WRITE("ResourceScatter" word, "dtype", resource_set, .compute = scatter, what)
+#define BOTH_ND(word, set, what)                                     \
+  WRITE("ScatterNd" word, "T", set, WEFT_COMPUTE(scatter_nd), what), \
+      WRITE("ResourceScatterNd" word, "T", set, WEFT_COMPUTE(scatter_nd), what)
 
 const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
     BOTH("Add", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, ADD),
@@ -339,9 +347,9 @@ const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
     BOTH_ND("Add", WEFT_SET_NUMBERS, ADD),
     BOTH_ND("Sub", WEFT_SET_NUMBERS, SUB),
     BOTH_ND("Update", WEFT_SET_ALL, SET),
-    READ("ResourceGather", resource_gather),
-    READ("ResourceGatherNd", resource_gather_nd),
-    WRITE("ResourceStridedSliceAssign", "T", WEFT_SET_ALL, assign_slice, SET),
-    WRITE("StridedSliceAssign", "T", WEFT_SET_ALL, assign_slice, SET),
+    WEFT_KERNEL_ATTRS("ResourceGather", "dtype", WEFT_SET_ALL, resource_gather),
+    WEFT_KERNEL("ResourceGatherNd", "dtype", WEFT_SET_ALL, NULL, resource_gather_nd, NULL),
+    WRITE("ResourceStridedSliceAssign", "T", WEFT_SET_ALL, WEFT_COMPUTE(assign_slice), SET),
+    WRITE("StridedSliceAssign", "T", WEFT_SET_ALL, WEFT_COMPUTE(assign_slice), SET),
     {0},
 };

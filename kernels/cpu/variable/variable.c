@@ -35,16 +35,16 @@ static void var_destroy(void *state) {
   weft_free(v);
 }
 
-static weft_status_t *var_prepare(const weft_kernel_node_t *node, void **out_state) {
+static weft_status_t *var_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   var_state_t *v = weft_calloc(1, sizeof *v);
-  if (v == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (v == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   weft_mutex_init(&v->mu);
-  v->dtype = weft_dtype_base(weft_knode_type(node, "dtype"));
-  const weft_attr_t *shape = weft_knode_attr(node, "shape");
+  v->dtype = weft_dtype_base(weft_knode_type(setup, "dtype"));
+  const weft_attr_t *shape = weft_knode_attr(setup, "shape");
   v->shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape;
   /* In a graph from before 1.0 a scalar shape means an unknown one. */
-  if (*(const bool *)node->param && v->shape.rank == 0) v->shape = WEFT_UNKNOWN_SHAPE;
-  weft_status_t *s = weft_state_name_init(&v->name, node, true);
+  if (*(const bool *)setup->node.param && v->shape.rank == 0) v->shape = WEFT_UNKNOWN_SHAPE;
+  weft_status_t *s = weft_state_name_init(&v->name, setup, true);
   if (s != NULL) {
     var_destroy(v);
     return s;
@@ -225,7 +225,8 @@ static weft_status_t *variable_shape(weft_kernel_ctx_t *c) {
   return s;
 }
 
-static weft_status_t *destroy_resource(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(destroy_resource, (BOOL, ignore_lookup_error))
+static weft_status_t *destroy_resource(weft_kernel_ctx_t *c, const destroy_resource_attrs_t *attrs) {
   const weft_handle_t *h = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
   weft_resource_manager_t *m = c->device->resources;
@@ -240,7 +241,7 @@ static weft_status_t *destroy_resource(weft_kernel_ctx_t *c) {
   }
   weft_status_t *s = weft_resource_delete_by_type_name(m, h->container, h->name, h->type_name);
   if (!had_value && s == NULL) s = weft_resource_nothing_to_delete(m, h->container, h->name);
-  if (weft_status_code(s) == WEFT_NOT_FOUND && weft_cpu_attr(c)->b) {
+  if (weft_status_code(s) == WEFT_NOT_FOUND && attrs->ignore_lookup_error) {
     weft_status_free(s);
     s = NULL;
   }
@@ -261,7 +262,8 @@ static void pass_reference(weft_kernel_ctx_t *c) {
   c->outputs[0].ref = (weft_variable_t *)weft_object_retain(&c->inputs[0].ref->object);
 }
 
-static weft_status_t *assign(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(assign, (BOOL, validate_shape))
+static weft_status_t *assign(weft_kernel_ctx_t *c, const assign_attrs_t *attrs) {
   weft_variable_t *v = c->inputs[0].ref;
   weft_tensor_t *value = weft_in(c, 1);
   if (v == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "input 0 of Assign is not a reference");
@@ -269,7 +271,7 @@ static weft_status_t *assign(weft_kernel_ctx_t *c) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a value of type %s is assigned to variable %.*s of type %s",
                       weft_dtype_name(value->dtype), WEFT_STR_ARGS(v->name), weft_dtype_name(v->dtype));
   }
-  if (weft_cpu_attr(c)->b) {
+  if (attrs->validate_shape) {
     weft_tensor_t *old = weft_variable_read(v);
     weft_shape_t shape = old == NULL ? v->shape : old->shape;
     weft_tensor_release(old);
@@ -284,14 +286,14 @@ static weft_status_t *assign(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-static weft_status_t *check_assigned(weft_kernel_ctx_t *c, const weft_tensor_t *old,
+static weft_status_t *check_assigned(bool validate_shape, const weft_tensor_t *old,
                                      const weft_tensor_t *value) {
   if (old == NULL) return NULL;
   if (old->dtype != value->dtype) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Trying to assign variable with wrong dtype. Expected %s got %s",
                       weft_dtype_name(old->dtype), weft_dtype_name(value->dtype));
   }
-  if (weft_cpu_attr(c)->b && !weft_shape_eq(&old->shape, &value->shape)) {
+  if (validate_shape && !weft_shape_eq(&old->shape, &value->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Trying to assign to variable with tensor with wrong shape. Expected %s got %s",
                       WEFT_SHAPE_TEXT(&old->shape), WEFT_SHAPE_TEXT(&value->shape));
@@ -307,7 +309,8 @@ static weft_status_t *add_container(weft_kernel_ctx_t *c) {
                                          : weft_resource_add_container(c->device->resources, h->container);
 }
 
-static weft_status_t *assign_variable(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(assign_variable, (BOOL, validate_shape))
+static weft_status_t *assign_variable(weft_kernel_ctx_t *c, const assign_variable_attrs_t *attrs) {
   weft_variable_t *v = NULL;
   weft_tensor_t *mine = NULL, *value = weft_in(c, 1);
   const int dtype = c->node->input_types[1]; /* what the attribute says */
@@ -317,7 +320,7 @@ static weft_status_t *assign_variable(weft_kernel_ctx_t *c) {
   }
   WEFT_RETURN_IF_ERROR(weft_state_in_new_variable(c, 0, &v));
   weft_tensor_t *old = weft_variable_read(v);
-  weft_status_t *s = check_assigned(c, old, value);
+  weft_status_t *s = check_assigned(attrs->validate_shape, old, value);
   bool is_first = old == NULL;
   weft_tensor_release(old);
   if (s == NULL) s = worth_keeping(value, &mine);
@@ -369,9 +372,10 @@ static weft_status_t *assign_add(weft_kernel_ctx_t *c) { return update(c, WEFT_U
 static weft_status_t *assign_sub(weft_kernel_ctx_t *c) { return update(c, WEFT_UPDATE_SUB); }
 
 /* CountUpTo, ResourceCountUpTo: the old value, then one more, up to the limit. */
-static weft_status_t *count_up_to(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(count_up_to, (INT, limit))
+static weft_status_t *count_up_to(weft_kernel_ctx_t *c, const count_up_to_attrs_t *attrs) {
   weft_variable_t *v = NULL;
-  int64_t limit = weft_cpu_attr(c)->i, before = 0;
+  int64_t limit = attrs->limit, before = 0;
   weft_dtype_t dtype = (weft_dtype_t)c->node->output_types[0];
   WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
   weft_mutex_lock(&v->mu);
@@ -401,13 +405,13 @@ static weft_status_t *count_up_to(weft_kernel_ctx_t *c) {
 
 /* ---- variables of one step ---- */
 
-static weft_str_t temporary_name(const weft_kernel_node_t *node) {
-  weft_str_t name = weft_knode_string(node, "var_name");
-  return name.length == 0 ? node->name : name;
+static weft_str_t temporary_name(weft_kernel_ctx_t *c, weft_str_t name) {
+  return name.length == 0 ? c->node->name : name;
 }
 
-static weft_status_t *temporary_variable(weft_kernel_ctx_t *c) {
-  const weft_shape_t *shape = weft_cpu_attr(c)->shape;
+WEFT_ATTRS(temporary_variable, (SHAPE, shape), (STRING, var_name))
+static weft_status_t *temporary_variable(weft_kernel_ctx_t *c, const temporary_variable_attrs_t *attrs) {
+  const weft_shape_t *shape = attrs->shape;
   weft_dtype_t dtype = weft_dtype_base(c->node->output_types[0]);
   weft_variable_t *v = NULL;
   weft_tensor_t *t = NULL;
@@ -418,7 +422,7 @@ static weft_status_t *temporary_variable(weft_kernel_ctx_t *c) {
   if (s == NULL) {
     v->is_shared = true;
     weft_variable_write(v, t);
-    s = weft_step_container_add(c->step->container, temporary_name(c->node), &v->object);
+    s = weft_step_container_add(c->step->container, temporary_name(c, attrs->var_name), &v->object);
   }
   weft_tensor_release(t);
   if (s == NULL) {
@@ -429,13 +433,15 @@ static weft_status_t *temporary_variable(weft_kernel_ctx_t *c) {
   return s;
 }
 
-static weft_status_t *destroy_temporary_variable(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(destroy_temporary_variable, (STRING, var_name))
+static weft_status_t *destroy_temporary_variable(weft_kernel_ctx_t *c,
+                                                 const destroy_temporary_variable_attrs_t *attrs) {
   weft_variable_t *v = c->inputs[0].ref;
   if (v == NULL)
     return WEFT_ERROR(INVALID_ARGUMENT, "input 0 of DestroyTemporaryVariable is not a reference");
   weft_tensor_t *t = weft_variable_read(v);
   if (t == NULL) return weft_variable_uninitialized(v);
-  weft_step_container_remove(c->step->container, temporary_name(c->node));
+  weft_step_container_remove(c->step->container, temporary_name(c, attrs->var_name));
   weft_out_set(c, 0, t);
   return NULL;
 }
@@ -474,23 +480,20 @@ static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
   }
 
 const weft_kernel_t weft_cpu_variable_kernels[] = {
-    WEFT_KERNEL_ATTR("Assign", "T", WEFT_SET_ALL, "validate_shape", WEFT_ATTR_BOOL, false, assign),
+    WEFT_KERNEL_ATTRS("Assign", "T", WEFT_SET_ALL, assign),
     {.op = "AssignAdd", NUMBER, .compute = assign_add},
     {.op = "AssignAddVariableOp", NUMBER_VALUE, .compute = assign_add},
     {.op = "AssignSub", NUMBER, .compute = assign_sub},
     {.op = "AssignSubVariableOp", NUMBER_VALUE, .compute = assign_sub},
-    WEFT_KERNEL_ATTR("AssignVariableOp", "dtype", WEFT_SET_ALL, "validate_shape", WEFT_ATTR_BOOL, false,
-                     assign_variable),
-    WEFT_KERNEL_ATTR("CountUpTo", "T", WEFT_SET_INDEX, "limit", WEFT_ATTR_INT, false, count_up_to),
-    WEFT_KERNEL_ATTR("DestroyResourceOp", NULL, 0, "ignore_lookup_error", WEFT_ATTR_BOOL, false,
-                     destroy_resource),
-    {.op = "DestroyTemporaryVariable", ANY, .compute = destroy_temporary_variable},
+    WEFT_KERNEL_ATTRS("AssignVariableOp", "dtype", WEFT_SET_ALL, assign_variable),
+    WEFT_KERNEL_ATTRS("CountUpTo", "T", WEFT_SET_INDEX, count_up_to),
+    {.op = "DestroyResourceOp", WEFT_COMPUTE(destroy_resource)},
+    {.op = "DestroyTemporaryVariable", ANY, WEFT_COMPUTE(destroy_temporary_variable)},
     {.op = "DisableCopyOnRead", .compute = disable_copy_on_read},
     {.op = "IsVariableInitialized", ANY_VALUE, .compute = is_initialized},
     {.op = "ReadVariableOp", ANY_VALUE, .compute = read_variable},
-    WEFT_KERNEL_ATTR("ResourceCountUpTo", "T", WEFT_SET_INDEX, "limit", WEFT_ATTR_INT, false, count_up_to),
-    WEFT_KERNEL_ATTR("TemporaryVariable", "dtype", WEFT_SET_ALL, "shape", WEFT_ATTR_SHAPE, false,
-                     temporary_variable),
+    WEFT_KERNEL_ATTRS("ResourceCountUpTo", "T", WEFT_SET_INDEX, count_up_to),
+    WEFT_KERNEL_ATTRS("TemporaryVariable", "dtype", WEFT_SET_ALL, temporary_variable),
     HOLDER("VarHandleOp", var_handle, false),
     {.op = "VarIsInitializedOp", .compute = is_initialized},
     HOLDER("Variable", variable_v2, true),

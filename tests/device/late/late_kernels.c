@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "kernels/attrs.h"
 #include "kernels/host/host_kernels.h"
 #include "kernels/state.h"
 #include "ops/shape_inference.h"
@@ -20,18 +21,24 @@ enum { MAX_ARGS = 16 };
 typedef struct late_state {
   const weft_kernel_t *kernel;
   void *state;
+  const weft_named_attr_t *attrs; /* the plan's */
+  int num_attrs;
 } late_state_t;
 
-static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
-  const weft_kernel_t *k = weft_kernel_find("CPU", n->op_name, n->attrs, n->num_attrs);
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
+  const weft_kernel_node_t *n = &setup->node;
+  const weft_kernel_t *k = weft_kernel_find("CPU", n->op_name, setup->attrs, setup->num_attrs);
   if (k == NULL || n->num_inputs > MAX_ARGS || n->num_outputs > MAX_ARGS) {
     return WEFT_ERROR(UNIMPLEMENTED, "%.*s is too much for a late device", WEFT_STR_ARGS(n->op_name));
   }
   late_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
   s->kernel = k;
-  weft_kernel_node_t own = *n;
-  own.param = k->param;
+  s->attrs = setup->attrs;
+  s->num_attrs = setup->num_attrs;
+  weft_kernel_setup_t own = *setup;
+  own.node.param = k->param;
+  own.reads = k->reads;
   weft_status_t *status = k->prepare != NULL ? k->prepare(&own, &s->state) : NULL;
   if (status != NULL) {
     weft_free(s);
@@ -54,6 +61,7 @@ static weft_tensor_t *value_of(const weft_value_t *v) { return v->ref != NULL ? 
 
 static weft_status_t *infer(const weft_kernel_ctx_t *c, weft_shape_t *outputs) {
   const weft_kernel_node_t *n = c->node;
+  const late_state_t *state = c->state;
   weft_shape_t inputs[MAX_ARGS], handles[MAX_ARGS], out_handles[MAX_ARGS];
   int handle_types[MAX_ARGS] = {0}, out_handle_types[MAX_ARGS] = {0};
   const weft_tensor_t *values[MAX_ARGS];
@@ -66,8 +74,8 @@ static weft_status_t *infer(const weft_kernel_ctx_t *c, weft_shape_t *outputs) {
   for (int i = 0; i < n->num_outputs; i++) outputs[i] = out_handles[i] = WEFT_UNKNOWN_SHAPE;
   weft_shape_ctx_t s = {.op = n->op,
                         .node_name = n->name,
-                        .attrs = n->attrs,
-                        .num_attrs = n->num_attrs,
+                        .attrs = state->attrs,
+                        .num_attrs = state->num_attrs,
                         .num_inputs = n->num_inputs,
                         .num_outputs = n->num_outputs,
                         .input_types = n->input_types,
@@ -371,11 +379,11 @@ static weft_status_t *update_references(weft_kernel_ctx_t *c) {
   return s;
 }
 
-static weft_status_t *assign_locked(weft_kernel_ctx_t *c, weft_variable_t *v, const weft_tensor_t *value)
-    WEFT_REQUIRES(v->mu) {
+static weft_status_t *assign_locked(weft_kernel_ctx_t *c, weft_variable_t *v, const weft_tensor_t *value,
+                                    bool validate_shape) WEFT_REQUIRES(v->mu) {
   weft_tensor_t *to = NULL, *old = v->value;
   const weft_shape_t *shape = old == NULL ? &v->shape : &old->shape;
-  if (weft_knode_bool(c->node, "validate_shape") && !weft_shape_compatible(shape, &value->shape)) {
+  if (validate_shape && !weft_shape_compatible(shape, &value->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Assign requires shapes of both tensors to match. lhs shape= %s rhs shape= %s",
                       WEFT_SHAPE_TEXT(shape), WEFT_SHAPE_TEXT(&value->shape));
@@ -396,10 +404,11 @@ static weft_status_t *assign_locked(weft_kernel_ctx_t *c, weft_variable_t *v, co
   return s;
 }
 
-static weft_status_t *assign_reference(weft_kernel_ctx_t *c) {
+WEFT_ATTRS(assign_reference, (BOOL, validate_shape))
+static weft_status_t *assign_reference(weft_kernel_ctx_t *c, const assign_reference_attrs_t *attrs) {
   weft_variable_t *v = c->inputs[0].ref;
   weft_mutex_lock(&v->mu);
-  weft_status_t *s = assign_locked(c, v, weft_in(c, 1));
+  weft_status_t *s = assign_locked(c, v, weft_in(c, 1), attrs->validate_shape);
   weft_mutex_unlock(&v->mu);
   if (s == NULL) pass_reference(c);
   return s;
@@ -424,7 +433,7 @@ static const weft_kernel_t kernels[] = {
     {.op = "ApplyAdam", FLOAT, UPDATE, .host_inputs = FOURTH_TO_NINTH},
     {.op = "ApplyGradientDescent", FLOAT, UPDATE, .host_inputs = SECOND},
     {.op = "ApplyMomentum", FLOAT, UPDATE, .host_inputs = THIRD | FIFTH},
-    {.op = "Assign", FLOAT, .compute = assign_reference},
+    {.op = "Assign", FLOAT, WEFT_COMPUTE(assign_reference)},
     {.op = "AssignAdd", FLOAT, UPDATE},
     {.op = "AssignAddVariableOp", VALUE, .compute = assign_add, .host_inputs = FIRST},
     {.op = "AssignSub", FLOAT, UPDATE},
