@@ -11,10 +11,10 @@ typedef enum weft_batch_rule {
                           placeholder; else the op runs once, on what all replicas have together: always
                           right, and slow */
   /* elements, one by one */
-  WEFT_BATCH_ELEMENTWISE, /* as the flags WEFT_OP_LINEAR_IN and linear_together say */
-  WEFT_BATCH_SAME_SHAPES, /* ... operands are of one shape, so that a rank that is not known does no harm */
-  WEFT_BATCH_QUOTIENT,    /* ... input 1 divides */
-  WEFT_BATCH_ZEROS_LIKE,  /* only the shape of input 0 matters */
+  WEFT_BATCH_SAME_SHAPES, /* operands are of one shape, so that a rank that is not known does no harm */
+  WEFT_BATCH_QUOTIENT,    /* input 1 divides */
+  WEFT_BATCH_SELECT,
+  WEFT_BATCH_ZEROS_LIKE, /* only the shape of input 0 matters */
   WEFT_BATCH_ONES_LIKE,
   /* what is needed everywhere alike */
   WEFT_BATCH_REPLICATE, /* computed by every replica, from all of the inputs */
@@ -29,21 +29,11 @@ typedef enum weft_batch_rule {
   /* batch normalisation, over the rows that a replica has */
   WEFT_BATCH_BATCH_NORM,
   WEFT_BATCH_BATCH_NORM_GRAD,
-  /* contractions and reductions */
-  WEFT_BATCH_ADD_BIAS,
-  WEFT_BATCH_BIAS_GRAD,
-  WEFT_BATCH_MATMUL,
-  WEFT_BATCH_BATCH_MATMUL,
-  WEFT_BATCH_EINSUM,
-  WEFT_BATCH_CONV_FILTER,
-  WEFT_BATCH_CONV_INPUT,
-  WEFT_BATCH_L2_LOSS,
+  /* reductions */
   WEFT_BATCH_REDUCE_SUM,
   WEFT_BATCH_REDUCE_MEAN,
   WEFT_BATCH_REDUCE_ORDER, /* the greatest, the least, all, any */
   WEFT_BATCH_REDUCE_PROD,  /* products and norms */
-  WEFT_BATCH_ARG,
-  WEFT_BATCH_CUMULATE,
   WEFT_BATCH_SEGMENT,
   /* elements moved */
   WEFT_BATCH_BROADCAST,
@@ -58,26 +48,16 @@ typedef enum weft_batch_rule {
   WEFT_BATCH_GATHER_VARIABLE, /* rows of a variable */
   WEFT_BATCH_ONE_HOT,
   WEFT_BATCH_PACK,
-  WEFT_BATCH_PAD,
   WEFT_BATCH_PARTITION,
   WEFT_BATCH_RANGE,
   WEFT_BATCH_RESHAPE,
-  WEFT_BATCH_REVERSE,
-  WEFT_BATCH_REVERSE_SEQUENCE,
-  WEFT_BATCH_ROLL,
   WEFT_BATCH_SCATTER_ND,
-  WEFT_BATCH_SELECT,
   WEFT_BATCH_SLICE,
-  WEFT_BATCH_SPLIT,
-  WEFT_BATCH_SPLIT_SIZES,
   WEFT_BATCH_SQUEEZE,
   WEFT_BATCH_STITCH,
   WEFT_BATCH_STRIDED_SLICE,
   WEFT_BATCH_STRIDED_SLICE_GRAD,
-  WEFT_BATCH_TENSOR_SCATTER,
   WEFT_BATCH_TILE,
-  WEFT_BATCH_TRANSPOSE,
-  WEFT_BATCH_UNPACK,
   /* random numbers and readers */
   WEFT_BATCH_RANDOM_ROWS, /* a part of the numbers can be drawn alone */
   WEFT_BATCH_RANDOM_WHOLE,

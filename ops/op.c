@@ -186,6 +186,13 @@ const weft_op_def_t *const *weft_op_list(int *out_n) {
   return table.sorted;
 }
 
+bool weft_op_is_elementwise(const weft_op_def_t *op) {
+  bool is_plain = op->sharding != NULL && op->sharding[strspn(op->sharding, ".,*->")] == '\0';
+  return is_plain || (op->flags & WEFT_OP_ELEMENTWISE) != 0;
+}
+
+bool weft_op_keeps_shape(const weft_op_def_t *op) { return op->infer_shapes == weft_infer_unchanged; }
+
 weft_status_t *weft_infer_unknown(weft_shape_ctx_t *c) {
   (void)c;
   return NULL;

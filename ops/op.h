@@ -167,6 +167,10 @@ typedef struct weft_op_def {
 const weft_op_def_t *weft_op_find(weft_str_t name);
 /* All ops sorted by name; *out_n of them. */
 const weft_op_def_t *const *weft_op_list(int *out_n);
+/* By its flag, or because its factor notation has nothing but "...". */
+bool weft_op_is_elementwise(const weft_op_def_t *op);
+/* Have all results the shape of input 0, whatever that is? */
+bool weft_op_keeps_shape(const weft_op_def_t *op);
 const weft_attr_def_t *weft_op_attr(const weft_op_def_t *op, weft_str_t name); /* NULL if it has none such */
 
 /* Parses one signature in the notation above into *out; everything lives in `arena`. Used for the table and

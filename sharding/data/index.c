@@ -135,35 +135,6 @@ weft_status_t *weft_data_scatter_nd(weft_data_ctx_t *c) {
   return NULL;
 }
 
-/* Takes input i by its rows along `axis`, which it has, or has whole. False if it has not. */
-static bool take_rows(weft_data_ctx_t *c, int i, int axis) {
-  if (weft_data_is_shard(c, i)) {
-    c->required[i].degree = 0;
-    return c->in[i].s.dim == axis;
-  }
-  const weft_shape_t *shape = weft_data_in_shape(c, i);
-  bool is_plain = c->in[i].s.kind == WEFT_SHARDING_REPLICATE || c->in[i].s.kind == WEFT_SHARDING_SINGLE;
-  c->required[i] = weft_sharding_shard(axis, 0);
-  return is_plain && (c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1));
-}
-
-/* tensor, indices, updates: if the chosen dims are not that of the rows, each replica puts its rows of the
- * updates into its rows. */
-weft_status_t *weft_data_tensor_scatter(weft_data_ctx_t *c) {
-  int depth = 0, before = 0, axis = -1;
-  bool knows = chooses_alike(c, 1, &depth, &before);
-  if (knows && weft_data_is_shard(c, 2)) {
-    axis = c->in[2].s.dim - before + depth;
-  } else if (knows && weft_data_is_shard(c, 0)) {
-    axis = c->in[0].s.dim;
-  }
-  if (axis < depth || !take_rows(c, 0, axis) || !take_rows(c, 2, axis - depth + before))
-    return weft_data_fall_back(c);
-  c->out[0] = weft_data_value(weft_sharding_shard(axis, 0));
-  c->out[0].factor = weft_data_is_shard(c, 0) ? c->in[0].factor : c->in[2].factor;
-  return NULL;
-}
-
 weft_status_t *weft_data_one_hot(weft_data_ctx_t *c) { /* indices, depth, on, off */
   int axis = (int)weft_node_attr_int(c->node, "axis", -1);
   int whole = weft_data_batch_axis(c, 0), to = axis >= 0 && axis <= whole ? whole + 1 : whole;
@@ -171,32 +142,4 @@ weft_status_t *weft_data_one_hot(weft_data_ctx_t *c) { /* indices, depth, on, of
   for (int i = 1; i < 4; i++) c->required[i].degree = 0;
   weft_data_give_shard(c, 0, 0, to);
   return NULL;
-}
-
-weft_status_t *weft_data_select(weft_data_ctx_t *c) {
-  int rank = weft_data_in_shape(c, 0)->rank, data_rank = weft_data_in_shape(c, 1)->rank;
-  /* The condition of old may be a vector that chooses whole rows: then rows of axis 0 meet rows of axis 0. */
-  if (rank == 1 && data_rank > 1 && c->in[0].s.kind == WEFT_SHARDING_REPLICATE && c->in[0].whole == 0 &&
-      weft_data_is_shard(c, 1)) {
-    c->required[0] = weft_sharding_shard(0, 0);
-  }
-  if (rank == 1 && data_rank > 1 && c->required[0].kind == WEFT_SHARDING_SHARD) {
-    int d = c->in[1].zero || !weft_data_is_shard(c, 1) ? c->in[2].s.degree : c->in[1].s.degree, lead = 1;
-    for (int i = 1; i < 3; i++) { /* as long as the condition: the whole batch, which is cut */
-      bool is_whole = c->in[i].s.kind == WEFT_SHARDING_REPLICATE || c->in[i].s.kind == WEFT_SHARDING_PARTIAL;
-      if (!is_whole && !(weft_data_is_shard(c, i) && c->in[i].s.dim == 0)) return weft_data_fall_back(c);
-      if (is_whole && !c->in[i].zero) d = 0;
-      if (is_whole) c->required[i] = weft_sharding_shard(0, 0);
-      if (weft_data_is_shard(c, i) && (!weft_data_is_shard(c, lead) || c->in[lead].zero)) lead = i;
-    }
-    for (int i = 1; i < 3; i++) {
-      if (!c->in[i].zero) c->required[i].degree = d;
-    }
-    c->out[0] = weft_data_value(weft_sharding_shard(0, d));
-    c->out[0].factor = weft_data_is_shard(c, lead) ? c->in[lead].factor : c->in[0].factor;
-    c->out[0].zero = c->in[1].zero && c->in[2].zero;
-    return NULL;
-  }
-  if (rank == 1 && data_rank > 1 && !weft_data_all_plain(c)) return weft_data_fall_back(c);
-  return weft_data_elementwise(c);
 }

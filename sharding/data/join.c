@@ -154,39 +154,3 @@ weft_status_t *weft_data_pack(weft_data_ctx_t *c) {
   if (join_own(c, 0, n, axis, rank < 0 ? -1 : rank + 1)) return NULL;
   return join(c, (joint_t){.end = n, .axis = axis, .stacks = true, .knows = true});
 }
-
-/* Cuts along an axis: value, and all outputs alike. */
-static weft_status_t *cut(weft_data_ctx_t *c, int value, bool knows, int64_t at, bool drops) {
-  int rank = weft_data_in_shape(c, value)->rank, axis = weft_data_batch_axis(c, value);
-  weft_sharding_kind_t kind = c->in[value].s.kind;
-  if (at < 0 && rank < 0) knows = false;
-  if (at < 0) at += rank;
-  if (kind == WEFT_SHARDING_PARTIAL || (kind == WEFT_SHARDING_REPLICATE && c->in[value].s.degree != 0)) {
-    for (int o = 0; o < c->node->num_outputs; o++) c->out[o] = weft_data_value(c->in[value].s);
-    return NULL;
-  }
-  int to = drops && at < axis ? axis - 1 : axis;
-  if (weft_data_is_shard(c, value) && knows && at != axis) {
-    for (int o = 0; o < c->node->num_outputs; o++) weft_data_give_shard(c, value, o, to);
-    return NULL;
-  }
-  weft_status_t *s = weft_data_fall_back(c);
-  for (int o = 0; s == NULL && o < c->node->num_outputs; o++) {
-    if (axis >= 0 && knows && at != axis) c->out[o].whole = to;
-  }
-  return s;
-}
-
-weft_status_t *weft_data_split(weft_data_ctx_t *c) {
-  int value = c->node->op->batch == WEFT_BATCH_SPLIT ? 1 : 0, axis = value == 1 ? 0 : 2;
-  int64_t at = 0;
-  for (int i = 0; i < c->node->num_inputs; i++) {
-    if (i != value && !weft_data_require_numbers(c, i, i + 1)) return weft_data_fall_back(c);
-  }
-  bool knows = weft_data_int_at(c->in[axis].ints, 0, &at);
-  return cut(c, value, knows, at, false);
-}
-
-weft_status_t *weft_data_unpack(weft_data_ctx_t *c) {
-  return cut(c, 0, true, weft_node_attr_int(c->node, "axis", 0), true);
-}

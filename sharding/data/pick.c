@@ -125,13 +125,11 @@ static bool knows_picks(weft_data_ctx_t *c) {
     case WEFT_BATCH_REDUCE_MEAN:
     case WEFT_BATCH_REDUCE_ORDER:
     case WEFT_BATCH_REDUCE_PROD: return sums(c);
-    case WEFT_BATCH_ELEMENTWISE:
     case WEFT_BATCH_SAME_SHAPES:
     case WEFT_BATCH_QUOTIENT:
     case WEFT_BATCH_ZEROS_LIKE:
     case WEFT_BATCH_ONES_LIKE: return is_elementwise_on_rows(c);
-    case WEFT_BATCH_BY_FLAGS:
-      return (c->node->op->flags & WEFT_OP_ELEMENTWISE) != 0 && is_elementwise_on_rows(c);
+    case WEFT_BATCH_BY_FLAGS: return weft_op_is_elementwise(c->node->op) && is_elementwise_on_rows(c);
     default: return false;
   }
 }

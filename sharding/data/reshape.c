@@ -177,22 +177,3 @@ weft_status_t *weft_data_squeeze(weft_data_ctx_t *c) {
   }
   return weft_data_keep_whole(c, knows ? to : -1);
 }
-
-weft_status_t *weft_data_transpose(weft_data_ctx_t *c) {
-  const weft_data_ints_t *perm = c->in[1].ints;
-  if (weft_data_passes_whole(c)) return NULL;
-  int axis = weft_data_batch_axis(c, 0), to = -1;
-  for (int i = 0; perm != NULL && !perm->is_set && i < perm->n && axis >= 0; i++) {
-    int64_t from;
-    if (!weft_data_int_at(perm, i, &from)) {
-      to = -1;
-      break;
-    }
-    if (from == axis) to = i;
-  }
-  if (weft_data_is_shard(c, 0) && to >= 0) {
-    weft_data_give_shard(c, 0, 0, to);
-    return NULL;
-  }
-  return weft_data_keep_whole(c, to);
-}

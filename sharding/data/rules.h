@@ -121,8 +121,6 @@ bool weft_data_ints_compute(weft_data_ctx_t *c);
 bool weft_data_axes(const weft_data_ints_t *ints, int rank, uint32_t *in, uint32_t *maybe);
 bool weft_data_int_at(const weft_data_ints_t *ints, int i, int64_t *out); /* a plain known number */
 
-/* ---- elementwise.c ---- */
-
 /* ---- node.c ---- */
 /* Zeroed, until the analysis ends. NULL without memory: the caller may go on with less; the analysis fails.
  */
@@ -163,16 +161,12 @@ WEFT_MUST_CHECK weft_status_t *weft_data_with_picks(weft_data_ctx_t *c, weft_dat
                                                     weft_data_rule_fn *ask);
 
 /* ---- the rules of the table ---- */
-weft_data_rule_fn weft_data_elementwise, weft_data_add_bias, weft_data_bias_grad, weft_data_reduce,
-    weft_data_l2_loss, weft_data_arg, weft_data_matmul, weft_data_batch_matmul, weft_data_einsum,
-    weft_data_by_factors, weft_data_conv_filter, weft_data_conv_input, weft_data_batch_norm,
-    weft_data_batch_norm_grad, weft_data_segment, weft_data_cumulate;
-weft_data_rule_fn weft_data_reshape, weft_data_expand, weft_data_squeeze, weft_data_transpose,
-    weft_data_concat, weft_data_split, weft_data_pack, weft_data_unpack, weft_data_slice,
-    weft_data_strided_slice, weft_data_strided_slice_grad, weft_data_pad, weft_data_tile, weft_data_broadcast,
-    weft_data_fill, weft_data_gather, weft_data_gather_nd, weft_data_one_hot, weft_data_select,
-    weft_data_reverse, weft_data_reverse_sequence, weft_data_scatter_nd, weft_data_tensor_scatter,
-    weft_data_range, weft_data_empty;
+weft_data_rule_fn weft_data_elementwise, weft_data_reduce, weft_data_by_factors, weft_data_batch_norm,
+    weft_data_batch_norm_grad, weft_data_segment;
+weft_data_rule_fn weft_data_reshape, weft_data_expand, weft_data_squeeze, weft_data_concat, weft_data_pack,
+    weft_data_slice, weft_data_strided_slice, weft_data_strided_slice_grad, weft_data_tile,
+    weft_data_broadcast, weft_data_fill, weft_data_gather, weft_data_gather_nd, weft_data_one_hot,
+    weft_data_scatter_nd, weft_data_range, weft_data_empty;
 weft_data_rule_fn weft_data_metadata, weft_data_pass_all, weft_data_switch, weft_data_merge,
     weft_data_new_array, weft_data_array_grad, weft_data_array_write, weft_data_array_scatter,
     weft_data_array_read, weft_data_array_gather, weft_data_array_size, weft_data_new_stack, weft_data_push,

@@ -425,6 +425,28 @@ def kept_rows():
     return [loss, keep, momentum().minimize(loss)]
 
 
+def moved():
+    """Ops of which the factor notation says all: rows moved, cut, turned, chosen and contracted, beside weights and beside sums."""
+    x, y = tf.placeholder(D, [None, 4, 6], "x"), tf.placeholder(tf.int32, [None], "y")
+    w, b = var("w", [6, 6]), var("b", [6])
+    h = tf.tanh(tf.nn.bias_add(tf.einsum("bti,ij->btj", x, w), b))
+    h = tf.reverse(tf.roll(h, 2, 2), [1]) + tf.reverse_sequence(h, 1 + y, seq_axis=1, batch_axis=0)
+    h = tf.pad(h, [[0, 0], [1, 0], [0, 2]], constant_values=0.5)[:, 1:, :6] + tf.pad(h, [[0, 0], [1, 1], [0, 0]], "REFLECT")[:, 2:]
+    a, c = tf.split(tf.transpose(h, [2, 0, 1]), [2, 4], 0)
+    steps = tf.unstack(tf.transpose(c, [1, 2, 0]), axis=1)
+    late = tf.cumsum(steps[0] * steps[3], axis=1, reverse=True) + tf.cumprod(steps[1], axis=1)
+    rows = tf.compat.v1.where(y > 0, late, steps[2])
+    rows = tf.where(tf.math.argmax(rows, 1) > 1, rows[:, 0], rows[:, 1])[:, None] * rows
+    rows = tf.tensor_scatter_nd_add(tf.transpose(rows), [[1]], tf.reduce_sum(a, 2)[:1])
+    gram = tf.matmul(rows, rows, transpose_b=True)  # over the batch
+    both = tf.matmul(gram, tf.einsum("tb,ub->tu", rows, rows ** 2))  # a product of parts
+    running = tf.cumsum(tf.transpose(rows), axis=0)  # over the batch, in its order
+    text = tf.strings.to_number(tf.strings.join([tf.as_string(y), ".5"]), tf.float64)
+    loss = tf.nn.l2_loss(h) + tf.reduce_mean(both) + tf.reduce_sum(running * tf.transpose(rows)) + tf.reduce_sum(text[:, None] * tf.transpose(rows))
+    loss += tf.reduce_sum(tf.math.segment_sum(tf.transpose(gram), [0, 0, 1, 1])[0]) + tf.reduce_sum(tf.math.unsorted_segment_sum(h[:, 0], y, 3)[1])
+    return [loss, tf.ensure_shape(rows, [4, None]), gram, momentum().minimize(loss * 0.01)]
+
+
 MODELS = {
     "mlp": (mlp(sgd), False),
     "mlp_adam": (mlp(adam), True),
@@ -443,6 +465,7 @@ MODELS = {
     "dyn": (rnn_of_lengths, True),
     "masked": (rnn_masked, True),
     "misc": (misc, True),
+    "moved": (moved, False),
     "cond": (cond, False),
     "attention": (attention, True),
     "metrics": (metrics, True),

@@ -17,10 +17,14 @@ weft_tensor_t *weft_parts_new(int dtype, const weft_shape_t *shape) {
   return t;
 }
 
+static void copy(weft_tensor_t *to, int64_t to_at, const weft_tensor_t *from, int64_t from_at, int64_t n) {
+  weft_status_t *s = weft_tensor_copy_elements(to, to_at, from, from_at, n);
+  if (s != NULL) abort();
+}
+
 weft_tensor_t *weft_parts_copy(const weft_tensor_t *x) {
   weft_tensor_t *t = weft_parts_new(x->dtype, &x->shape);
-  if (x->dtype == WEFT_STRING) abort();
-  memcpy(t->data, x->data, (size_t)x->count * weft_dtype_size(x->dtype));
+  copy(t, 0, x, 0, x->count);
   return t;
 }
 
@@ -77,14 +81,15 @@ weft_status_t *weft_parts_draw(weft_str_t word, weft_tensor_t **out) {
 
 /* Elements begin to end-1 along `dim`: to a tensor of their own, or into one. */
 static void move_part(weft_tensor_t *whole, int dim, int64_t begin, weft_tensor_t *part, bool is_put) {
-  size_t element = weft_dtype_size(whole->dtype);
   int64_t outer = 1, inner = 1, n = part->shape.dims[dim];
   for (int i = 0; i < dim; i++) outer *= whole->shape.dims[i];
   for (int i = dim + 1; i < whole->shape.rank; i++) inner *= whole->shape.dims[i];
   for (int64_t i = 0; i < outer; i++) {
-    char *w = (char *)whole->data + (size_t)((i * whole->shape.dims[dim] + begin) * inner) * element;
-    char *p = (char *)part->data + (size_t)(i * n * inner) * element;
-    memcpy(is_put ? w : p, is_put ? p : w, (size_t)(n * inner) * element);
+    int64_t w = (i * whole->shape.dims[dim] + begin) * inner, p = i * n * inner;
+    if (is_put)
+      copy(whole, w, part, p, n * inner);
+    else
+      copy(part, p, whole, w, n * inner);
   }
 }
 
