@@ -31,6 +31,9 @@ typedef struct weft_device_driver {
   /* Device number `ordinal` of this machine. Errors: UNAVAILABLE, RESOURCE_EXHAUSTED. */
   weft_status_t *(*create)(const weft_device_spec_t *spec, int ordinal, weft_device_t **out);
   void (*destroy)(weft_device_t *d); /* ends its queues' work and frees it */
+  /* May a copy queue of `to` read the memory of `from`, both the driver's? NULL: never. Where it may not,
+   * bytes go by way of the host. */
+  bool (*reaches)(const weft_device_t *from, const weft_device_t *to);
 } weft_device_driver_t;
 
 extern const weft_device_driver_t weft_cpu_driver;
@@ -58,7 +61,7 @@ struct weft_device {
   weft_memory_accounts_t *memory;       /* the same by what it is for: kernels allocate through these */
   weft_allocator_t *host_allocator;     /* host memory that the device reaches fast */
   weft_queue_t *compute;                /* where kernels enqueue; NULL: they compute at once */
-  weft_queue_t *copies_in, *copies_out; /* from and to the host's memory; NULL where `space` is */
+  weft_queue_t *copies_in, *copies_out; /* into its memory, and to the host's; NULL where `space` is */
   weft_thread_pool_t *pool;             /* borrowed: runs nodes and parallel_for */
   weft_resource_manager_t *resources;   /* borrowed from the worker: variables, queues, ... */
   const weft_device_t *alias_of;        /* NULL: not an alias */

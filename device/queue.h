@@ -45,8 +45,9 @@ typedef struct weft_queue_ops {
                      uint64_t value); /* false, too, if the timeline is poisoned before `value` */
   void (*then)(weft_queue_t *q,
                weft_fence_waiter_t *w); /* calls back when w->value has passed, at once if it has */
-  /* Enqueues a copy of from's bytes to `to`, of the same size; one of them lies in the host's memory, or both
-   * in the driver's. Both must stay, and keep their bytes, until it is done. */
+  /* Enqueues a copy of from's bytes to `to`, of the same size. One of them lies in the memory of the queue's
+   * device, the other in the host's or, for `from`, in that of a device which the driver's reaches(). Both
+   * must stay, and keep their bytes, until it is done. */
   weft_status_t *(*copy)(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to);
 } weft_queue_ops_t;
 

@@ -2,8 +2,9 @@
  *
  * To the host: the device's queue for that direction waits for the tensor's fence, copies, and calls back
  * when the copy is done. To a device: the copy is enqueued and the new tensor handed out at once, with the
- * fence behind the copy; the source is held until then. From device to device the bytes go by way of the
- * host.
+ * fence behind the copy; the source is held until then. From device to device it is the same where the driver
+ * can copy so: the queue of the one that gets the bytes waits for the source's fence. Else they go by way of
+ * the host.
  *
  * A tensor that a queue other than the one that owns its memory works on is held until that work is done
  * (here, until on_copied()): memory is given back in the order of its owner's queue only.
@@ -60,7 +61,7 @@ static void copy_out(device_transfer_t *x) {
   weft_fence_then(weft_queue_mark(d->copies_out), &x->waiter, on_copied, x);
 }
 
-/* From the host, where the bytes are there, to a device. */
+/* To a device: from the host, where the bytes are there, or from a device that it reaches. */
 static void copy_in(device_transfer_t *x) {
   weft_device_t *d = x->space->device;
   weft_tensor_t *to = NULL;
@@ -71,6 +72,7 @@ static void copy_in(device_transfer_t *x) {
   }
   x->to = to;
   weft_queue_wait(d->copies_in, to->fence); /* its memory's last use */
+  weft_queue_wait(d->copies_in, x->from->fence);
   s = d->copies_in->ops->copy(d->copies_in, x->from, to);
   if (s != NULL) {
     end(x, s);
@@ -106,6 +108,11 @@ static void on_host(void *arg, weft_status_t *status, weft_tensor_t *host) {
   copy_in(x);
 }
 
+static bool reaches(const weft_memory_space_t *from, const weft_memory_space_t *to) {
+  const weft_device_driver_t *driver = from->device->driver;
+  return driver == to->device->driver && driver->reaches != NULL && driver->reaches(from->device, to->device);
+}
+
 void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_transfer_fn *fn, void *arg) {
   const bool is_there = t->space == space || !weft_dtype_is_plain(t->dtype) || t->bytes == 0;
   if (is_there && (space != NULL || t->fence.queue == NULL)) {
@@ -123,6 +130,8 @@ void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_tra
     weft_fence_then(t->fence, &x->waiter, on_readable, x);
   } else if (space == NULL) {
     copy_out(x);
+  } else if (reaches(t->space, space)) {
+    copy_in(x);
   } else {
     weft_tensor_at(t, NULL, on_host, x);
   }

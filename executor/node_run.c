@@ -131,7 +131,6 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
   op->node = node;
   op->start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
   op->status = NULL;
-  if (op->ctx.queue != NULL) wait_for_inputs(&op->ctx, n->num_inputs);
   atomic_fetch_add_explicit(&r->run->tasks, 1, memory_order_relaxed);
   r->plan->instances[node].kernel->compute_async(&op->ctx);
 }

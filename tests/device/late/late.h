@@ -23,8 +23,11 @@ typedef enum weft_late_mutation {
   WEFT_LATE_COMPUTE_BEFORE_COPY_IN, /* compute does not wait for copies to the device */
   WEFT_LATE_COPY_OUT_BEFORE_COMPUTE,
   WEFT_LATE_COPY_IN_BEFORE_COMPUTE, /* into memory that the compute queue still uses */
+  WEFT_LATE_COPY_IN_BEFORE_PEER,    /* copies do not wait for the computations of the device they copy from */
   WEFT_LATE_HOST_BEFORE_COPY_OUT,   /* a callback at once, as if the copy to the host were done */
-  WEFT_LATE_HOST_BEFORE_COPY_IN,    /* likewise; then the source goes before it was read */
+  WEFT_LATE_HOST_BEFORE_COPY_IN,    /* likewise; then the source, of the host or a device, goes before it was
+                                       read */
+  WEFT_LATE_HOST_BEFORE_PEER_COPY,  /* likewise, of copies between devices */
   WEFT_LATE_HOST_BEFORE_COMPUTE,    /* likewise, at the end of a step */
 } weft_late_mutation_t;
 
@@ -32,6 +35,7 @@ typedef struct weft_late_options {
   int num_devices;  /* of each task */
   int max_delay_us; /* before a piece of work; 0: none */
   uint64_t seed;
+  bool by_host; /* no device reads the memory of another */
   weft_late_mutation_t mutation;
 } weft_late_options_t;
 /* For devices made from now on. Not thread-safe. */

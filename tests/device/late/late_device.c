@@ -20,6 +20,12 @@ static const late_device_t *of(const weft_device_t *d) {
 void *weft_late_bytes(const weft_device_t *d, void *p) { return weft_late_memory_bytes(of(d)->bytes, p); }
 weft_device_t *weft_late_host(const weft_device_t *d) { return of(d)->host; }
 
+static bool reaches(const weft_device_t *from, const weft_device_t *to) {
+  (void)from;
+  (void)to;
+  return !options.by_host;
+}
+
 static int count(void) { return options.num_devices; }
 
 static void destroy(weft_device_t *d) {
@@ -38,6 +44,7 @@ static void destroy(weft_device_t *d) {
 
 static weft_status_t *fill(late_device_t *late, const weft_device_spec_t *spec, int ordinal) {
   weft_device_t *d = &late->base;
+  const uint64_t seed = options.seed + 3 * (uint64_t)ordinal;
   d->driver = &weft_late_driver;
   d->ordinal = ordinal;
   d->memory_limit = 1 << 30;
@@ -47,9 +54,9 @@ static weft_status_t *fill(late_device_t *late, const weft_device_spec_t *spec, 
   d->allocator = weft_late_memory_allocator(late->bytes);
   d->space = d->allocator->space;
   d->host_allocator = weft_cpu_allocator();
-  WEFT_RETURN_IF_ERROR(weft_late_queue_create(d, "compute", options.seed, &d->compute));
-  WEFT_RETURN_IF_ERROR(weft_late_queue_create(d, "copies in", options.seed + 1, &d->copies_in));
-  WEFT_RETURN_IF_ERROR(weft_late_queue_create(d, "copies out", options.seed + 2, &d->copies_out));
+  WEFT_RETURN_IF_ERROR(weft_late_queue_create(d, "compute", seed, &d->compute));
+  WEFT_RETURN_IF_ERROR(weft_late_queue_create(d, "copies in", seed + 1, &d->copies_in));
+  WEFT_RETURN_IF_ERROR(weft_late_queue_create(d, "copies out", seed + 2, &d->copies_out));
   return weft_device_init(d, spec);
 }
 
@@ -67,4 +74,4 @@ static weft_status_t *create(const weft_device_spec_t *spec, int ordinal, weft_d
 }
 
 const weft_device_driver_t weft_late_driver = {
-    .type = "LATE", .count = count, .create = create, .destroy = destroy};
+    .type = "LATE", .count = count, .create = create, .destroy = destroy, .reaches = reaches};

@@ -29,7 +29,8 @@ typedef struct late_queue {
   weft_status_t *poison;
   uint64_t poisoned_at; /* fences of larger values are */
   bool is_stopping;
-  uint64_t random; /* the thread's */
+  atomic_bool is_between; /* the last copy that was enqueued comes from another device; for a mutation */
+  uint64_t random;        /* the thread's */
   pthread_t thread;
 } late_queue_t;
 
@@ -145,6 +146,8 @@ static bool lacks_callback(const weft_queue_t *q) {
   switch (weft_late_options()->mutation) {
     case WEFT_LATE_HOST_BEFORE_COPY_OUT: return is_named(q, "copies out");
     case WEFT_LATE_HOST_BEFORE_COPY_IN: return is_named(q, "copies in");
+    case WEFT_LATE_HOST_BEFORE_PEER_COPY:
+      return atomic_load(&((const late_queue_t *)(const void *)q)->is_between);
     case WEFT_LATE_HOST_BEFORE_COMPUTE: return is_named(q, "compute");
     default: return false;
   }
@@ -203,7 +206,8 @@ static bool lacks_wait(const weft_queue_t *q, const weft_queue_t *other) {
   switch (weft_late_options()->mutation) {
     case WEFT_LATE_COMPUTE_BEFORE_COPY_IN: return is_named(q, "compute") && is_named(other, "copies in");
     case WEFT_LATE_COPY_OUT_BEFORE_COMPUTE: return is_named(q, "copies out") && is_named(other, "compute");
-    case WEFT_LATE_COPY_IN_BEFORE_COMPUTE: return is_named(q, "copies in") && is_named(other, "compute");
+    case WEFT_LATE_COPY_IN_BEFORE_COMPUTE: return is_named(q, "copies in") && other == q->device->compute;
+    case WEFT_LATE_COPY_IN_BEFORE_PEER: return is_named(q, "copies in") && other->device != q->device;
     default: return false;
   }
 }
@@ -235,12 +239,18 @@ static weft_status_t *do_copy(void *arg, const weft_status_t *poison) {
   return NULL;
 }
 
+static void *bytes_of(const weft_tensor_t *t) {
+  return t->space == NULL ? t->data : weft_late_bytes(t->space->device, t->data);
+}
+
 static weft_status_t *copy(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to) {
   copying_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a copy");
-  *c = (copying_t){weft_late_bytes(q->device, from->data), weft_late_bytes(q->device, to->data), from->bytes};
+  *c = (copying_t){bytes_of(from), bytes_of(to), from->bytes};
+  const bool is_between = from->space != NULL && to->space != NULL;
   weft_status_t *s = weft_late_enqueue(q, do_copy, c);
   if (s != NULL) weft_free(c);
+  if (s == NULL) atomic_store(&((late_queue_t *)(void *)q)->is_between, is_between);
   return s;
 }
 
