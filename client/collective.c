@@ -18,6 +18,7 @@
 #include "client/tensor.h"
 #include "collectives/collectives.h"
 #include "collectives/link_counters.h"
+#include "device/device_name.h"
 #include "server/server.h"
 
 #define GOODBYE_KEY INT64_MIN
@@ -100,7 +101,8 @@ WEFT_CollectiveGroup *WEFT_NewCollectiveGroup(int rank, int num_ranks, const cha
     g->rank = rank;
     g->size = num_ranks;
     g->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
-    snprintf(g->device, sizeof g->device, "/job:worker/replica:0/task:%d/device:CPU:0", rank);
+    snprintf(g->device, sizeof g->device, "/job:worker/replica:0/task:%d/device:" WEFT_HOST_DEVICE_TYPE ":0",
+             rank);
     g->canceller = weft_canceller_create(NULL);
     if (g->canceller == NULL) s = no_memory();
   }

@@ -4,6 +4,7 @@
 #include "client/status.h"
 
 #include "base/alloc.h"
+#include "device/device_name.h"
 #include "protos/config.pb-c.h"
 #include "protos/unpack.h"
 #include "protos/wire.h"
@@ -61,7 +62,7 @@ static void read_device_count(weft_str_t entry, weft_client_config_t *out) {
     if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) type = f.bytes;
     if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_VARINT)) count = weft_wire_i32(f.value);
   }
-  if (weft_str_is(type, "CPU")) out->num_cpus = count;
+  if (weft_str_is(type, WEFT_HOST_DEVICE_TYPE)) out->num_cpus = count;
 }
 
 static void read_experimental(weft_str_t bytes, weft_client_config_t *out) {

@@ -45,6 +45,8 @@ enum { WEFT_MAX_DRIVERS = 8 };
 WEFT_MUST_CHECK weft_status_t *weft_device_register(const weft_device_driver_t *driver);
 /* All drivers, the CPU's first; the list ends with NULL. */
 const weft_device_driver_t *const *weft_device_drivers(void);
+/* The driver whose devices placement prefers to the host's: the last one that has any. NULL: none has. */
+const weft_device_driver_t *weft_device_accelerator(void);
 /* The index of a type in that list, or -1. */
 int weft_device_driver_index(weft_str_t type);
 

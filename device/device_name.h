@@ -4,6 +4,9 @@
 
 #include "base/str.h"
 
+/* The type of the host's devices, which each task has: where all is placed that asks for no other. */
+#define WEFT_HOST_DEVICE_TYPE "CPU"
+
 /* Parts that are not given are absent (has_x false). A plain value; texts are borrowed from what was parsed.
  */
 typedef struct weft_device_name {

@@ -6,6 +6,14 @@ static const weft_device_driver_t *drivers[WEFT_MAX_DRIVERS + 1] = {&weft_cpu_dr
 
 const weft_device_driver_t *const *weft_device_drivers(void) { return drivers; }
 
+const weft_device_driver_t *weft_device_accelerator(void) {
+  const weft_device_driver_t *last = NULL;
+  for (int i = 1; drivers[i] != NULL; i++) {
+    if (drivers[i]->count() > 0) last = drivers[i];
+  }
+  return last;
+}
+
 int weft_device_driver_index(weft_str_t type) {
   for (int i = 0; drivers[i] != NULL; i++) {
     if (weft_str_is(type, drivers[i]->type)) return i;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "device/device.h"
 #include "device/device_name.h"
 #include "server/cluster.h"
 
@@ -60,9 +61,18 @@ weft_status_t *weft_job_view_add_device(weft_job_view_t *v, weft_str_t text) {
   WEFT_RETURN_IF_ERROR(weft_device_name_parse(text, &name));
   if (!weft_device_name_is_full(&name))
     return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is not the whole name of a device", WEFT_STR_ARGS(text));
-  if (!weft_str_is(name.type, "CPU")) return NULL;
+  if (weft_str_starts_with(name.type, "XLA_")) return NULL; /* TensorFlow's: the same device once more */
   WEFT_RETURN_IF_ERROR(find_task(v, name.job, name.task, WEFT_STR(""), &task));
-  if (name.id >= task->num_cpus) task->num_cpus = name.id + 1;
+  int *count = &task->num_cpus;
+  if (!weft_str_is(name.type, WEFT_HOST_DEVICE_TYPE)) {
+    count = &task->num_accelerators;
+    if (!weft_str_eq(name.type, task->accelerator)) {
+      task->accelerator = weft_arena_str(&v->arena, name.type);
+      if (task->accelerator.data == NULL) return no_memory();
+      *count = 0;
+    }
+  }
+  if (name.id >= *count) *count = name.id + 1;
   finish(v);
   return NULL;
 }
@@ -117,7 +127,10 @@ weft_status_t *weft_job_view_parse(weft_job_view_t *v, weft_str_t text, int num_
 weft_status_t *weft_job_view_local(weft_job_view_t *v, int num_cpus) {
   weft_task_devices_t *task;
   WEFT_RETURN_IF_ERROR(find_task(v, WEFT_STR("localhost"), 0, WEFT_STR(""), &task));
+  const weft_device_driver_t *driver = weft_device_accelerator();
   task->num_cpus = 1;
+  if (driver != NULL) task->accelerator = weft_str(driver->type);
+  if (driver != NULL) task->num_accelerators = driver->count();
   v->cluster.num_local_cpus = num_cpus;
   finish(v);
   return NULL;

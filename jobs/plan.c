@@ -146,6 +146,7 @@ weft_status_t *weft_job_plan_rewritten(const weft_job_plan_source_t *from, const
     s = weft_job_container_set(rewrite.graph, from->words->container, weft_str(from->container));
   if (s == NULL) s = import(rewrite.graph, graph);
   if (s == NULL) s = find_loops(from, &rewrite, graph, out);
+  for (int i = 0; i < cluster->num_tasks; i++) out->is_soft |= cluster->tasks[i].num_accelerators > 0;
   weft_rewrite_deinit(&rewrite);
   weft_free(batches);
   return s;

@@ -29,6 +29,7 @@ typedef struct weft_job_plan {
   bool is_follower;   /* another client runs the first replica: it saves */
   int round_steps;    /* updates come after so many steps each */
   int num_local_cpus; /* of a local session; 0: as it comes */
+  bool is_soft;       /* replicas may be on devices that lack kernels: those nodes go to the host's */
   int64_t collective_graph_key; /* of every run; 0: none */
 } weft_job_plan_t;
 

@@ -4,6 +4,7 @@
  * session is opened.
  */
 #include "base/alloc.h"
+#include "device/device_name.h"
 #include "jobs/c_api.h"
 #include "jobs/cluster_view.h"
 #include "jobs/impl.h"
@@ -105,13 +106,16 @@ static weft_status_t *attach_saving(WEFT_Job *j) {
 
 /* ---- the session ---- */
 
-/* ConfigProto.device_count {key: "CPU" value: n}. */
-static void set_cpus(TF_SessionOptions *options, int n, TF_Status *status) {
+/* ConfigProto: device_count {key: "CPU" value: n} allow_soft_placement: true. */
+static void configure(TF_SessionOptions *options, const weft_job_plan_t *p, TF_Status *status) {
   weft_strbuf_t config = WEFT_STRBUF_INIT;
-  size_t entry = weft_wire_begin(&config, 1);
-  weft_wire_put_text(&config, 1, "CPU");
-  weft_wire_put_i64(&config, 2, n);
-  weft_wire_end(&config, entry);
+  if (p->num_local_cpus > 0) {
+    size_t entry = weft_wire_begin(&config, 1);
+    weft_wire_put_text(&config, 1, WEFT_HOST_DEVICE_TYPE);
+    weft_wire_put_i64(&config, 2, p->num_local_cpus);
+    weft_wire_end(&config, entry);
+  }
+  if (p->is_soft) weft_wire_put_bool(&config, 7, true);
   TF_SetConfig(options, config.data, config.length, status);
   weft_strbuf_deinit(&config);
 }
@@ -121,7 +125,7 @@ static weft_status_t *new_session(WEFT_Job *j) {
   if (options == NULL) return no_memory();
   if (j->master != NULL) TF_SetTarget(options, j->master);
   WEFT_SetWaitForMaster(options, 0); /* it was there when the job was planned */
-  if (j->plan.num_local_cpus > 0) set_cpus(options, j->plan.num_local_cpus, j->status);
+  if (j->plan.num_local_cpus > 0 || j->plan.is_soft) configure(options, &j->plan, j->status);
   j->session = TF_NewSession(j->plan.graph, options, j->status);
   TF_DeleteSessionOptions(options);
   WEFT_RETURN_IF_ERROR(weft_job_c_api_status(j->status));

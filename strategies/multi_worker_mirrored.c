@@ -12,7 +12,8 @@
 #define NAME "multi_worker_mirrored"
 #define OPTIONS(OPTION)                                                                                   \
   OPTION(workers, COUNT, "N", "0", "how many tasks, the chief first; 0: all of job chief and job worker") \
-  OPTION(per_worker, COUNT, "N", "0", "how many CPU devices of each; 0: all")                             \
+  OPTION(per_worker, COUNT, "N", "0", "how many devices of each; 0: all")                                 \
+  WEFT_DEVICE_TYPE_OPTION(OPTION)                                                                         \
   OPTION(task, COUNT, "I", "", "the rewrite for worker I (chief first) and a client of its own")          \
   WEFT_SUM_OPTIONS(OPTION)
 
@@ -67,7 +68,8 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
   WEFT_RETURN_IF_ERROR(weft_options_parse(self->name, defs, NUM_OPTIONS, r->options, values));
   WEFT_RETURN_IF_ERROR(weft_replicas_sum_options(self->name, &values[OPTION_batch], &out->arena, &o));
   WEFT_RETURN_IF_ERROR(weft_replicas_on_tasks(self->name, r->cluster, (int)values[OPTION_workers].i,
-                                              (int)values[OPTION_per_worker].i, &out->arena, &replicas));
+                                              (int)values[OPTION_per_worker].i,
+                                              values[OPTION_device_type].text, &out->arena, &replicas));
   weft_replicas_use(&replicas, &o, out);
   if (values[OPTION_task].is_given) WEFT_RETURN_IF_ERROR(narrow(&replicas, values[OPTION_task].i, &o));
   WEFT_RETURN_IF_ERROR(weft_replicate(r, &o, out));

@@ -1,4 +1,5 @@
 /* strategies/parameter_server_options.c - the options, and the devices that they select. */
+#include "device/device_name.h"
 #include "strategies/options.h"
 #include "strategies/parameter_server.h"
 #include "strategies/replicas.h"
@@ -94,7 +95,7 @@ static weft_status_t *add_place(weft_arena_t *arena, weft_str_t task, int cpu, w
                                 weft_str_t *of) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_append(&b, task);
-  weft_strbuf_printf(&b, "/device:CPU:%d", cpu);
+  weft_strbuf_printf(&b, "/device:" WEFT_HOST_DEVICE_TYPE ":%d", cpu);
   if (!b.failed) *device = weft_arena_str(arena, weft_str_of(b.data, b.length));
   *of = weft_arena_str(arena, task);
   bool failed = b.failed || device->data == NULL || of->data == NULL;

@@ -8,10 +8,16 @@
 #include "strategies/strategy.h"
 
 /* Options of strategies within one task, and of all strategies that split batches. */
-#define WEFT_TASK_OPTIONS(OPTION)                                                                \
-  OPTION(replicas, COUNT, "N", "0",                                                              \
-         "how many replicas; 0: as many as the task has CPU devices, 2 in a process of its own") \
-  OPTION(devices, TEXT, "CPU:0+CPU:1", "", "the devices of replicas")
+#define WEFT_TASK_OPTIONS(OPTION)                                                                          \
+  OPTION(                                                                                                  \
+      replicas, COUNT, "N", "0",                                                                           \
+      "how many replicas; 0: as many as the task has devices of the type, 2 CPUs in a process of its own") \
+  OPTION(devices, TEXT, "CPU:0+CPU:1", "", "the devices of replicas")                                      \
+  WEFT_DEVICE_TYPE_OPTION(OPTION)
+#define WEFT_DEVICE_TYPE_OPTION(OPTION)                                                                      \
+  OPTION(device_type, TEXT, "TYPE", "",                                                                      \
+         "the type of the replicas' devices; default: GPU or another accelerator where there are any, else " \
+         "CPU")
 #define WEFT_BATCH_OPTION(OPTION)      \
   OPTION(batch, TEXT, "NAME+NAME", "", \
          "the feeds that are split by rows; default: those with an unknown first dimension")
@@ -46,8 +52,6 @@ WEFT_MUST_CHECK weft_status_t *weft_replicas_sum_options(const char *strategy,
 WEFT_MUST_CHECK weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value,
                                                           weft_arena_t *arena, weft_names_t *out);
 
-/* "/job:worker/replica:0/task:1/device:CPU:0"; data NULL without memory. */
-weft_str_t weft_replicas_device(weft_arena_t *arena, weft_str_t task, int cpu);
 /* A device as an option names it: "CPU:1" is one of `task`. */
 weft_str_t weft_replicas_named_device(weft_arena_t *arena, weft_str_t task, weft_str_t name);
 
@@ -57,25 +61,22 @@ typedef struct weft_replicas {
   int num_local_cpus; /* 0: the tasks have all that is needed */
 } weft_replicas_t;
 
-/* Replicas within one task: `count` (0: as many as it has, at least 2 where it can be told to have them) CPU
- * devices, or those that `devices` names ("CPU:0+CPU:1"). The task is the only one, else the first that works
- * (chief, worker). Errors: INVALID_ARGUMENT "...: 4 replicas, but the task has 2 CPU devices". */
-WEFT_MUST_CHECK weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_view_t *cluster,
-                                                     int count, weft_str_t devices, weft_arena_t *arena,
-                                                     weft_replicas_t *out);
-/* `per_task` (0: all) CPU devices of each of `tasks` (0: all) tasks that work, the chief first. One task that
- * is no part of a cluster plays all of them. */
+/* `per_task` (0: all) devices of `type` ("": the accelerators that all these tasks have, else CPUs) of each
+ * of `tasks` (0: all) tasks that work, the chief first. One task that is no part of a cluster plays all of
+ * them.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_replicas_on_tasks(const char *strategy,
                                                       const weft_cluster_view_t *cluster, int tasks,
-                                                      int per_task, weft_arena_t *arena,
+                                                      int per_task, weft_str_t type, weft_arena_t *arena,
                                                       weft_replicas_t *out);
 /* Copies the devices into the engine's options and into the rewrite. */
 void weft_replicas_use(const weft_replicas_t *replicas, weft_replicate_options_t *o, weft_rewrite_t *out);
 /* num_local_cpus, so that `device` is there, too. */
 int weft_replicas_count_local(const weft_cluster_view_t *cluster, int num_local_cpus, weft_str_t device);
 /* What strategies within one task begin with: options, of which WEFT_TASK_OPTIONS come first, to `values`;
- * the name and the devices of replicas to `o` and `out`. Errors: INVALID_ARGUMENT naming the option; as
- * weft_replicas_in_task. */
+ * the name and the devices of replicas to `o` and `out`. The task is the only one, else the first that works
+ * (chief, worker). Errors: INVALID_ARGUMENT naming the option, or "...: 4 replicas, but the task has 2 CPU
+ * devices". */
 WEFT_MUST_CHECK weft_status_t *weft_replicas_begin(const weft_strategy_t *self,
                                                    const weft_strategy_request_t *r,
                                                    const weft_option_def_t *defs, int num_options,

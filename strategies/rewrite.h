@@ -14,11 +14,13 @@
 
 /* ---- in ---- */
 
-typedef struct weft_task_devices { /* a task and its CPU devices */
+typedef struct weft_task_devices { /* a task and its devices */
   weft_str_t task;                 /* "/job:worker/replica:0/task:1" */
   weft_str_t job;                  /* "worker" */
   int index, num_cpus;
-  weft_str_t host; /* "" if unknown */
+  weft_str_t host;        /* "" if unknown */
+  weft_str_t accelerator; /* the type of its other devices, "GPU": of several that which placement prefers */
+  int num_accelerators;   /* 0: none, or not known */
 } weft_task_devices_t;
 typedef struct weft_cluster_view {
   const weft_task_devices_t *tasks;

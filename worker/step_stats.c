@@ -34,7 +34,7 @@ static void put_output(weft_strbuf_t *out, const weft_node_stats_t *s) {
   size_t allocation = weft_wire_begin(out, 4);
   weft_wire_put_i64(out, 1, (int64_t)s->output_bytes);
   weft_wire_put_i64(out, 2, (int64_t)s->output_bytes);
-  weft_wire_put_text(out, 3, "cpu");
+  weft_wire_put_text(out, 3, s->node->device->allocator->name);
   weft_wire_end(out, allocation);
   weft_wire_end(out, description);
   weft_wire_end(out, output);
@@ -48,7 +48,7 @@ static bool is_transfer(const weft_kernel_node_t *n) {
 /* AllocatorMemoryUsed: what the output took. */
 static void put_memory(weft_strbuf_t *out, const weft_node_stats_t *s) {
   size_t memory = weft_wire_begin(out, 6);
-  weft_wire_put_text(out, 1, "cpu");
+  weft_wire_put_text(out, 1, s->node->device->allocator->name);
   for (uint32_t number = 2; number <= 4; number++) weft_wire_put_i64(out, number, (int64_t)s->output_bytes);
   weft_wire_end(out, memory);
 }

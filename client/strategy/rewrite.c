@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "client/cluster.h"
 #include "client/status.h"
+#include "device/device.h"
 #include "graph/graph_proto.h"
 #include "strategies/strategy.h"
 #include "weft/strategy.h"
@@ -46,7 +47,11 @@ static weft_status_t *view_cluster(weft_arena_t *arena, const WEFT_Cluster *clus
   *out = (weft_cluster_view_t){.tasks = tasks, .num_tasks = n};
   if (from == NULL) {
     out->num_local_cpus = MAX_CPUS;
-    return add_task(arena, WEFT_STR("localhost"), 0, 1, &tasks[0]);
+    WEFT_RETURN_IF_ERROR(add_task(arena, WEFT_STR("localhost"), 0, 1, &tasks[0]));
+    const weft_device_driver_t *driver = weft_device_accelerator();
+    if (driver != NULL) tasks[0].accelerator = weft_str(driver->type);
+    if (driver != NULL) tasks[0].num_accelerators = driver->count();
+    return NULL;
   }
   if (cpus < 1 || cpus > MAX_CPUS) return WEFT_ERROR(INVALID_ARGUMENT, "%d CPU devices per task", cpus);
   for (int i = 0; i < n; i++) {

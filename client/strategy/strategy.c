@@ -114,7 +114,7 @@ enum { MAX_TASKS = 1 << 16 };
 static weft_status_t *add_task(WEFT_Strategy *s, weft_str_t *list, int *n, const char *job, int index,
                                int cpu) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "/job:%s/replica:0/task:%d/device:CPU:%d", job, index, cpu);
+  weft_strbuf_printf(&text, "/job:%s/replica:0/task:%d/device:" WEFT_HOST_DEVICE_TYPE ":%d", job, index, cpu);
   weft_status_t *status = text.failed ? no_memory() : add_device(s, list, (*n)++, text.data);
   weft_strbuf_deinit(&text);
   return status;

@@ -208,6 +208,9 @@ static void read_file(const char *path, char *out, size_t size, size_t *length) 
   fclose(f);
 }
 
+/* `weft inspect` knows of CPUs alone, where tests/device/late gives the tasks other devices, too. */
+#define ON_CPUS "multi_worker_mirrored:device_type=CPU"
+
 /* Fetches a variable's six copies with the rewritten graph itself: the same bytes. */
 static void compare_copies(const cluster_t *c, const char *graph, const char *variable,
                            const char *const *names) {
@@ -215,9 +218,8 @@ static void compare_copies(const cluster_t *c, const char *graph, const char *va
   char path[300], file[600];
   const char *folder = getenv("TEST_TMPDIR") == NULL ? "/tmp" : getenv("TEST_TMPDIR");
   snprintf(path, sizeof path, "%s/rewritten.pb", folder);
-  const char *args[MOST_ARGUMENTS] = {"inspect",   graph,   "--strategy", "multi_worker_mirrored",
-                                      "--cluster", c->text, "--cpus",     c->cpus,
-                                      "--save",    path};
+  const char *args[MOST_ARGUMENTS] = {"inspect", graph,    "--strategy", ON_CPUS,  "--cluster",
+                                      c->text,   "--cpus", c->cpus,      "--save", path};
   for (int i = 0; names[i] != NULL; i++) args[10 + i] = names[i];
   weft_test_process_start(&job.process, args, NULL);
   expect_end(&job);
@@ -239,7 +241,7 @@ static void six_copies_are_the_same_bits(void) {
   static const char *const names[] = {"--init", "init", "--target", "train", "--fetch", "loss", NULL};
   cluster_t c;
   start_all(&c, 0, 3, "2");
-  submit(&job, &c, GRAPH("mlp_sgd"), "<f4", "multi_worker_mirrored", trains);
+  submit(&job, &c, GRAPH("mlp_sgd"), "<f4", ON_CPUS, trains);
   expect_end(&job);
   compare_copies(&c, GRAPH("mlp_sgd"), "w1", names);
   compare_copies(&c, GRAPH("mlp_sgd"), "b2", names);
@@ -275,7 +277,7 @@ static void random_initial_values_are_the_chiefs_everywhere(void) {
   for (int steps = 0; steps < 2; steps++) {
     const char *const more[] = {"--init", "init", "--target", "train", "--steps", steps == 0 ? "0" : "3",
                                 "--feed", x,      NULL};
-    submit(&job, &c, graph, NULL, "multi_worker_mirrored", more);
+    submit(&job, &c, graph, NULL, ON_CPUS, more);
     expect_end(&job);
     compare_copies(&c, graph, "v", names);
   }

@@ -301,6 +301,45 @@ static void what_is_fed_by_rows_is_the_batch(void) {
   }
 }
 
+/* The device of a replica's variable, or a part of the error's message, under `strategy`. */
+static void expect_device(const weft_strategy_request_t *r, const char *strategy, const char *variable,
+                          const char *device) {
+  weft_rewrite_t out;
+  weft_status_t *s = weft_strategy_apply(weft_str(strategy), r, &out);
+  if (s != NULL) {
+    weft_test_expect(s, WEFT_INVALID_ARGUMENT, device);
+    return;
+  }
+  CU_ASSERT_STRING_EQUAL(named(out.graph, variable)->requested_device.data, device);
+  weft_rewrite_deinit(&out);
+}
+
+static void accelerators_come_before_cpus(void) {
+  weft_task_devices_t tasks[2] = {
+      {WEFT_STR("/job:worker/replica:0/task:0"), WEFT_STR("worker"), 0, 2, WEFT_STR(""), WEFT_STR("GPU"), 2},
+      {WEFT_STR("/job:worker/replica:0/task:1"), WEFT_STR("worker"), 1, 2, WEFT_STR(""), WEFT_STR("GPU"), 2}};
+  weft_cluster_view_t cluster = {.tasks = tasks, .num_tasks = 2};
+  weft_graph_t *g = read_graph("mlp_sgd");
+  weft_str_t feeds[2] = {WEFT_STR("x"), WEFT_STR("y")}, fetch = WEFT_STR("loss"), target = WEFT_STR("train");
+  weft_strategy_request_t r = {
+      .graph = g, .cluster = &cluster, .feeds = {feeds, 2}, .fetches = {&fetch, 1}, .targets = {&target, 1}};
+#define WORKER(task, device) "/job:worker/replica:0/task:" task "/device:" device
+  expect_device(&r, "mirrored", "w0/replica_1", WORKER("0", "GPU:1"));
+  expect_device(&r, "mirrored:2,device_type=CPU", "w0/replica_1", WORKER("0", "CPU:1"));
+  expect_device(&r, "mirrored:3", "", "the task has 2 GPU devices: device_type=CPU takes CPUs");
+  expect_device(&r, "mirrored:2,device_type=TPU", "w0/replica_1", WORKER("0", "TPU:1")); /* not known here */
+  expect_device(&r, "mirrored:devices=GPU:1+CPU:0", "w0", WORKER("0", "GPU:1"));
+  expect_device(&r, "mirrored:devices=GPU:1+CPU:0,device_type=CPU", "", "'device_type' is for");
+  expect_device(&r, "data_parallel", "w0", WORKER("0", "GPU:0"));
+  expect_device(&r, "central_storage", "w0", WORKER("0", "CPU:0"));
+  expect_device(&r, "multi_worker_mirrored", "w0/replica_3", WORKER("1", "GPU:1"));
+  expect_device(&r, "multi_worker_mirrored:per_worker=1,device_type=CPU", "w0/replica_1",
+                WORKER("1", "CPU:0"));
+  tasks[1].num_accelerators = 0; /* not all have some */
+  expect_device(&r, "multi_worker_mirrored", "w0/replica_3", WORKER("1", "CPU:1"));
+  weft_graph_destroy(g);
+}
+
 static void clusters_give_their_devices(void) {
   weft_task_devices_t tasks[3] = {
       {WEFT_STR("/job:ps/replica:0/task:0"), WEFT_STR("ps"), 0, 1, WEFT_STR("")},
@@ -370,6 +409,7 @@ static const CU_TestInfo tests[] = {
     {"probes tell what rewrites cost", probes_tell_what_rewrites_cost},
     {"what cannot be rewritten is refused", what_cannot_be_rewritten_is_refused},
     {"what is fed by rows is the batch", what_is_fed_by_rows_is_the_batch},
+    {"accelerators come before CPUs", accelerators_come_before_cpus},
     {"clusters give their devices", clusters_give_their_devices},
     {"running out of memory is reported", running_out_of_memory_is_reported},
     CU_TEST_INFO_NULL,

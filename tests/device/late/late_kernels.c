@@ -6,6 +6,7 @@
  * kernel runs on the queue, on tensors that wrap the bytes behind the pointers. Rows that look at no element
  * are the CPU's own.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
@@ -69,7 +70,7 @@ static weft_status_t *infer(const weft_kernel_ctx_t *c, weft_shape_t *outputs) {
     const weft_tensor_t *t = value_of(&c->inputs[i]);
     inputs[i] = t->shape;
     values[i] = t->space == NULL ? t : NULL;
-    handles[i] = WEFT_UNKNOWN_SHAPE;
+    handles[i] = c->inputs[i].ref != NULL ? t->shape : WEFT_UNKNOWN_SHAPE;
   }
   for (int i = 0; i < n->num_outputs; i++) outputs[i] = out_handles[i] = WEFT_UNKNOWN_SHAPE;
   weft_shape_ctx_t s = {.op = n->op,
@@ -230,21 +231,13 @@ static weft_status_t *pass(weft_kernel_ctx_t *c) {
   return state->kernel->compute(&own);
 }
 
-/* ---- updates ---- */
-
-typedef struct late_update {
-  float *var;
-  const float *delta;
-  int64_t n;
-  float factor;
-} late_update_t;
-
-static weft_status_t *apply(void *arg, const weft_status_t *poison) {
-  const late_update_t *u = arg;
-  for (int64_t i = 0; poison == NULL && i < u->n; i++) u->var[i] += u->factor * u->delta[i];
-  weft_free(arg);
-  return NULL;
-}
+/* ---- variables ----
+ *
+ * Behind a reference the buffer is the variable (docs/decisions/0003): work on the compute queue writes it in
+ * place, in the order in which nodes run. Behind a handle others that hold the value keep it. A tensor's
+ * fence does not change, so what is written gets a new tensor of the same bytes, with the fence behind the
+ * write.
+ */
 
 typedef struct late_copy {
   void *to;
@@ -270,11 +263,11 @@ static weft_status_t *enqueue_copy(weft_kernel_ctx_t *c, const weft_tensor_t *fr
   return s;
 }
 
-/* The variable's own bytes: others that hold them keep the old ones. */
 static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t *v) WEFT_REQUIRES(v->mu) {
   weft_tensor_t *old = v->value, *t = NULL;
+  if (old == NULL) return weft_variable_uninitialized(v);
   weft_queue_wait(c->queue, old->fence);
-  if (weft_tensor_is_exclusive(old)) return NULL;
+  if (v->is_shared || weft_tensor_is_exclusive(old)) return NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(old->dtype, &old->shape, c->device->allocator, &t));
   weft_status_t *s = enqueue_copy(c, old, t);
   if (s != NULL) {
@@ -285,47 +278,6 @@ static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t
   weft_tensor_release(old);
   return NULL;
 }
-
-static weft_status_t *update_locked(weft_kernel_ctx_t *c, weft_variable_t *v, const weft_tensor_t *delta,
-                                    float factor) WEFT_REQUIRES(v->mu) {
-  if (v->value == NULL) return weft_variable_uninitialized(v);
-  if (!weft_shape_eq(&v->value->shape, &delta->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "var and delta do not have the same shape%s %s",
-                      WEFT_SHAPE_TEXT(&v->value->shape), WEFT_SHAPE_TEXT(&delta->shape));
-  }
-  WEFT_RETURN_IF_ERROR(make_writable_locked(c, v));
-  late_update_t *u = weft_calloc(1, sizeof *u);
-  if (u == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
-  *u = (late_update_t){weft_late_bytes(c->device, v->value->data), weft_late_bytes(c->device, delta->data),
-                       delta->count, factor};
-  weft_status_t *s = weft_late_enqueue(c->queue, apply, u);
-  if (s != NULL) weft_free(u);
-  v->value->fence = weft_queue_mark(c->queue);
-  return s;
-}
-
-static weft_status_t *update(weft_kernel_ctx_t *c, const weft_tensor_t *delta, float factor) {
-  weft_variable_t *v = NULL;
-  WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
-  weft_mutex_lock(&v->mu);
-  weft_status_t *s = update_locked(c, v, delta, factor);
-  weft_mutex_unlock(&v->mu);
-  weft_object_release(&v->object);
-  return s;
-}
-
-static weft_status_t *assign_add(weft_kernel_ctx_t *c) { return update(c, weft_in(c, 1), 1); }
-static weft_status_t *assign_sub(weft_kernel_ctx_t *c) { return update(c, weft_in(c, 1), -1); }
-static weft_status_t *gradient_descent(weft_kernel_ctx_t *c) {
-  return update(c, weft_in(c, 2), -*(const float *)weft_in(c, 1)->data);
-}
-
-/* ---- references ----
- *
- * The buffer is the variable (docs/decisions/0003): work on the compute queue writes it in place, in the
- * order in which nodes run. A tensor's fence does not change, so what is written gets a new tensor of the
- * same bytes, with the fence behind the write.
- */
 
 static void pass_reference(weft_kernel_ctx_t *c) {
   c->outputs[0].ref = (weft_variable_t *)weft_object_retain(&c->inputs[0].ref->object);
@@ -343,11 +295,8 @@ static weft_status_t *update_in_place(weft_kernel_ctx_t *c, weft_variable_t *con
   weft_tensor_t *written[MAX_ARGS] = {NULL};
   late_run_t *r = NULL;
   weft_status_t *s = NULL;
-  for (int i = 0; i < n; i++) {
-    if (v[i]->value == NULL) return weft_variable_uninitialized(v[i]);
-    weft_queue_wait(c->queue, v[i]->value->fence);
-  }
-  WEFT_RETURN_IF_ERROR(infer(c, shapes));
+  for (int i = 0; s == NULL && i < n; i++) s = make_writable_locked(c, v[i]);
+  if (s == NULL) s = infer(c, shapes);
   for (int i = 0; s == NULL && i < n; i++)
     s = weft_tensor_view(v[i]->value, v[i]->dtype, &v[i]->value->shape, &written[i]);
   if (s == NULL) s = make_run(c, &r);
@@ -364,18 +313,27 @@ static weft_status_t *update_in_place(weft_kernel_ctx_t *c, weft_variable_t *con
   return s;
 }
 
-/* An op whose first inputs are references that it changes. */
-static weft_status_t *update_references(weft_kernel_ctx_t *c) {
+/* An op whose first inputs are variables that it changes: references or handles. The CPU's kernel gets a
+ * reference for either. */
+static weft_status_t *update(weft_kernel_ctx_t *c) {
+  weft_value_t inputs[MAX_ARGS];
   weft_variable_t *v[MAX_ARGS];
+  weft_kernel_ctx_t own = *c;
   int n = 0;
-  while (n < c->node->num_inputs && c->inputs[n].ref != NULL) {
-    v[n] = c->inputs[n].ref;
-    n++;
+  weft_status_t *s = NULL;
+  memcpy(inputs, c->inputs, (size_t)c->node->num_inputs * sizeof *inputs);
+  own.inputs = inputs;
+  while (s == NULL && n < c->node->num_inputs &&
+         (c->inputs[n].ref != NULL || c->node->input_types[n] == WEFT_RESOURCE)) {
+    s = weft_state_in_variable(c, n, &v[n]);
+    if (s == NULL) inputs[n] = (weft_value_t){.ref = v[n]};
+    n += s == NULL;
   }
   weft_variables_lock(v, n);
-  weft_status_t *s = update_in_place(c, v, n);
+  if (s == NULL) s = update_in_place(&own, v, n);
   weft_variables_unlock(v, n);
-  if (s == NULL) pass_reference(c);
+  for (int i = 0; i < n; i++) weft_object_release(&v[i]->object);
+  if (s == NULL && c->inputs[0].ref != NULL) pass_reference(c);
   return s;
 }
 
@@ -422,7 +380,7 @@ static weft_status_t *assign_reference(weft_kernel_ctx_t *c, const assign_refere
                              WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64)
 #define LATE .prepare = prepare, .compute = compute, .destroy = destroy
 #define PASS .prepare = prepare, .compute = pass, .destroy = destroy
-#define UPDATE .prepare = prepare, .compute = update_references, .destroy = destroy
+#define UPDATE .prepare = prepare, .compute = update, .destroy = destroy
 #define VALUE .type_attr = "dtype", .types = WEFT_DTYPE_BIT(WEFT_F32)
 enum { FIRST = 1, SECOND = 2, THIRD = 4, FIFTH = 16, FOURTH_TO_NINTH = 0x1f8, ALL = ~0 };
 
@@ -435,9 +393,9 @@ static const weft_kernel_t kernels[] = {
     {.op = "ApplyMomentum", FLOAT, UPDATE, .host_inputs = THIRD | FIFTH},
     {.op = "Assign", FLOAT, WEFT_COMPUTE(assign_reference)},
     {.op = "AssignAdd", FLOAT, UPDATE},
-    {.op = "AssignAddVariableOp", VALUE, .compute = assign_add, .host_inputs = FIRST},
+    {.op = "AssignAddVariableOp", VALUE, UPDATE, .host_inputs = FIRST},
     {.op = "AssignSub", FLOAT, UPDATE},
-    {.op = "AssignSubVariableOp", VALUE, .compute = assign_sub, .host_inputs = FIRST},
+    {.op = "AssignSubVariableOp", VALUE, UPDATE, .host_inputs = FIRST},
     {.op = "AssignVariableOp", VALUE, PASS, .host_inputs = FIRST},
     {.op = "BiasAdd", FLOAT, LATE},
     {.op = "BiasAddGrad", FLOAT, LATE},
@@ -464,7 +422,9 @@ static const weft_kernel_t kernels[] = {
     {.op = "Relu", FLOAT, LATE},
     {.op = "ReluGrad", FLOAT, LATE},
     {.op = "Reshape", NUMBER, PASS, .host_inputs = SECOND},
-    {.op = "ResourceApplyGradientDescent", FLOAT, .compute = gradient_descent, .host_inputs = FIRST | SECOND},
+    {.op = "ResourceApplyAdam", FLOAT, UPDATE, .host_inputs = FIRST | SECOND | THIRD | FOURTH_TO_NINTH},
+    {.op = "ResourceApplyGradientDescent", FLOAT, UPDATE, .host_inputs = FIRST | SECOND},
+    {.op = "ResourceApplyMomentum", FLOAT, UPDATE, .host_inputs = FIRST | SECOND | THIRD | FIFTH},
     {.op = "Shape", NUMBER, PASS, .host_outputs = ALL},
     {.op = "Sigmoid", FLOAT, LATE},
     {.op = "SigmoidGrad", FLOAT, LATE},
@@ -488,7 +448,24 @@ static const weft_kernel_t kernels[] = {
     {0},
 };
 
+/* Collectives are the CPU's, on values in the host's memory. */
+enum { MAX_HOSTED = 32 };
+static weft_kernel_t hosted[MAX_HOSTED + 1];
+
+static void fill_hosted(void) {
+  const weft_kernel_table_t *cpu = weft_kernel_table_at(0);
+  for (int f = 0, n = 0; cpu->families[f] != NULL; f++) {
+    for (const weft_kernel_t *k = cpu->families[f]; k->op != NULL && n < MAX_HOSTED; k++) {
+      if (strncmp(k->op, "Collective", strlen("Collective")) != 0) continue;
+      hosted[n] = *k;
+      hosted[n].host_inputs = hosted[n].host_outputs = ALL;
+      n++;
+    }
+  }
+}
+
 const weft_kernel_table_t *weft_late_kernels(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   static const weft_kernel_t *const families[] = {
       weft_control_flow_kernels,
       weft_graph_kernels,
@@ -496,8 +473,10 @@ const weft_kernel_table_t *weft_late_kernels(void) {
       weft_args_kernels,
       weft_memory_copy_kernels,
       kernels,
+      hosted,
       NULL,
   };
   static const weft_kernel_table_t table = {.device_type = "LATE", .families = families};
+  pthread_once(&once, fill_hosted);
   return &table;
 }
