@@ -218,6 +218,8 @@ void weft_rpc_call_await(weft_rpc_method_t *method) {
   }
 }
 
+const void *weft_rpc_call_row(const weft_rpc_call_t *call) { return call->method->row; }
+
 weft_message_t *weft_rpc_call_request(weft_rpc_call_t *call) { return call->request; }
 weft_canceller_t *weft_rpc_call_canceller(weft_rpc_call_t *call) { return call->canceller; }
 

@@ -43,6 +43,7 @@ typedef struct weft_rpc_method {
   const char *path;
   weft_rpc_handler_fn *fn;
   void *arg;
+  const void *row;
   void *registered;
 } weft_rpc_method_t;
 

@@ -79,13 +79,13 @@ done:
 }
 
 weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path, weft_rpc_handler_fn *fn,
-                                      void *arg) {
+                                      void *arg, const void *row) {
   if (s->num_methods == MAX_METHODS)
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "too many methods; no room for %s", path);
   void *registered =
       grpc_server_register_method(s->intake.impl, path, NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
   if (registered == NULL) return WEFT_ERROR(ALREADY_EXISTS, "the method %s is already served", path);
-  s->methods[s->num_methods++] = (weft_rpc_method_t){&s->intake, path, fn, arg, registered};
+  s->methods[s->num_methods++] = (weft_rpc_method_t){&s->intake, path, fn, arg, row, registered};
   return NULL;
 }
 
@@ -98,7 +98,7 @@ weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s) {
   if (port == 0)
     return WEFT_ERROR(UNAVAILABLE, "cannot listen on %s: the port is taken or the host is not ours", address);
   s->port = port;
-  s->methods[s->num_methods] = (weft_rpc_method_t){&s->intake, "an unknown method", NULL, NULL, NULL};
+  s->methods[s->num_methods] = (weft_rpc_method_t){.intake = &s->intake, .path = "an unknown method"};
   weft_mutex_lock(&s->intake.mu);
   s->state = RUNNING;
   s->intake.is_open = true;

@@ -29,9 +29,10 @@ typedef struct weft_rpc_server_options {
 
 WEFT_MUST_CHECK weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o,
                                                       weft_rpc_server_t **out);
-/* Before the start. `path` must be a string constant. */
+/* Before the start. `path` must be a string constant; `row`, which a call knows (weft_rpc_call_row), lives as
+ * long as the server and may be NULL. */
 WEFT_MUST_CHECK weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path,
-                                                      weft_rpc_handler_fn *fn, void *arg);
+                                                      weft_rpc_handler_fn *fn, void *arg, const void *row);
 /* Binds and listens. Errors: UNAVAILABLE naming host:port if it is taken. Unknown methods get UNIMPLEMENTED.
  */
 WEFT_MUST_CHECK weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s);
@@ -41,6 +42,7 @@ int weft_rpc_server_port(const weft_rpc_server_t *s); /* the bound one */
 void weft_rpc_server_stop(weft_rpc_server_t *s, int grace_ms);
 void weft_rpc_server_destroy(weft_rpc_server_t *s); /* stops first; NULL is fine */
 
+const void *weft_rpc_call_row(const weft_rpc_call_t *call);   /* what its method was registered with */
 weft_message_t *weft_rpc_call_request(weft_rpc_call_t *call); /* lent until the answer */
 /* Cancelled when the client goes away, cancels or its deadline passes, and when the server stops. Lent until
  * the answer. */

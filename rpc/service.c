@@ -5,35 +5,52 @@
 
 static weft_rpc_call_t *served_free(weft_served_t *s) {
   weft_rpc_call_t *call = s->call;
-  weft_fields_release(s->type, s->request);
+  weft_fields_release(s->method->request, s->request);
   weft_arena_deinit(&s->arena);
   weft_free(s);
   return call;
 }
 
-weft_served_t *weft_serve_any(weft_rpc_call_t *call, void *service, const weft_message_type_t *type,
-                              size_t request_bytes, weft_status_t **status) {
+/* By the method's own way, if it has one. */
+static void refuse(weft_served_t *s, weft_status_t *status) {
+  if (s->method->fail != NULL)
+    s->method->fail(s, status);
+  else
+    weft_served_fail(s, status);
+}
+
+static void serve(void *service, weft_rpc_call_t *call) {
+  const weft_service_method_t *method = weft_rpc_call_row(call);
   size_t head = (sizeof(weft_served_t) + 15) & ~(size_t)15;
-  weft_served_t *s = weft_calloc(1, head + request_bytes);
+  weft_served_t *s = weft_calloc(1, head + method->request_bytes);
   if (s == NULL) {
-    weft_rpc_fail(call, WEFT_NO_MEMORY("a %s", type->name));
-    return NULL;
+    weft_rpc_fail(call, WEFT_NO_MEMORY("a %s", method->request->name));
+    return;
   }
   s->call = call;
   s->service = service;
-  s->type = type;
+  s->method = method;
   s->request = (char *)s + head;
-  *status = weft_fields_decode(type, weft_rpc_call_request(call), &s->arena, s->request);
-  return s;
+  weft_status_t *status =
+      weft_fields_decode(method->request, weft_rpc_call_request(call), &s->arena, s->request);
+  if (status != NULL)
+    refuse(s, status);
+  else
+    method->serve(s);
 }
 
-weft_served_t *weft_serve(weft_rpc_call_t *call, void *service, const weft_message_type_t *type,
-                          size_t request_bytes) {
-  weft_status_t *status = NULL;
-  weft_served_t *s = weft_serve_any(call, service, type, request_bytes, &status);
-  if (s == NULL || status == NULL) return s;
-  weft_served_fail(s, status);
+weft_status_t *weft_service_register(weft_rpc_server_t *server, const weft_service_method_t *methods, int n,
+                                     void *service) {
+  for (int i = 0; i < n; i++)
+    WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(server, methods[i].path, serve, service, &methods[i]));
   return NULL;
+}
+
+bool weft_served_once(weft_served_t *s, weft_recent_ids_t *recent, int64_t id, const char *name) {
+  weft_status_t *status = weft_recent_ids_add(recent, id, name);
+  if (status == NULL) return true;
+  refuse(s, status);
+  return false;
 }
 
 weft_canceller_t *weft_served_canceller(weft_served_t *s) { return weft_rpc_call_canceller(s->call); }
@@ -55,8 +72,6 @@ void weft_served_reply(weft_served_t *s, const weft_message_type_t *type, const 
   }
 }
 
-void weft_served_reply_empty(weft_served_t *s) { weft_served_reply_bytes(s, WEFT_STR("")); }
-
 void weft_served_reply_bytes(weft_served_t *s, weft_str_t response) {
   weft_message_t *m = NULL;
   weft_status_t *status = weft_message_create(&m);
@@ -74,3 +89,19 @@ void weft_served_reply_message(weft_served_t *s, weft_message_t *response) {
 }
 
 void weft_served_fail(weft_served_t *s, weft_status_t *status) { weft_rpc_fail(served_free(s), status); }
+
+void weft_served_answer(weft_served_t *s, weft_status_t *status, const weft_message_type_t *type,
+                        const void *response) {
+  if (status != NULL)
+    weft_served_fail(s, status);
+  else
+    weft_served_reply(s, type, response);
+}
+
+void weft_served_done(void *arg, weft_status_t *status) {
+  weft_served_t *s = arg;
+  if (status != NULL)
+    weft_served_fail(s, status);
+  else
+    weft_served_reply_bytes(s, WEFT_STR(""));
+}

@@ -1,7 +1,7 @@
 /* services/master_service.c - tensorflow.MasterService, and the one method of weft.MasterService: requests
  * from the wire to a master client, and back.
  *
- * All checks of bytes happen in weft_serve, by the tables of master_codec.c.
+ * All checks of bytes happen before a method is served, by the tables of services/messages.
  *
  * Failures: RunStep's go into the response's body when the client asks for it
  * (TensorFlow's always does), also that of a repeated request or of a feed that
@@ -28,35 +28,19 @@ struct weft_master_service {
 static weft_master_client_t *master_of(weft_served_t *s) {
   return ((weft_master_service_t *)s->service)->master;
 }
-static weft_status_t *check_id(weft_served_t *s, int64_t id, const char *method) {
-  return weft_recent_ids_add(((weft_master_service_t *)s->service)->recent, id, method);
-}
-
-static void on_done(void *arg, weft_status_t *status) {
-  weft_served_t *s = arg;
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply_empty(s);
-  }
+static bool is_new(weft_served_t *s, int64_t id, const char *method) {
+  return weft_served_once(s, ((weft_master_service_t *)s->service)->recent, id, method);
 }
 
 /* ---- sessions ---- */
 
 static void on_created(void *arg, weft_status_t *status, weft_str_t session, int64_t graph_version) {
   weft_served_t *s = arg;
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
   weft_create_session_response_msg_t response = {session, graph_version, master_of(s)->task};
-  weft_served_reply(s, &weft_create_session_response_type, &response);
+  weft_served_answer(s, status, &weft_create_session_response_type, &response);
 }
 
-static void create_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_create_session_request_type, sizeof(weft_create_session_request_msg_t));
-  if (s == NULL) return;
+static void create_session(weft_served_t *s) {
   const weft_create_session_request_msg_t *m = s->request;
   weft_create_session_t r = {
       .graph_def = m->graph_def, .config = m->config, .target = m->target, .client = m->weft_client};
@@ -65,39 +49,27 @@ static void create_session(void *service, weft_rpc_call_t *call) {
 
 static void on_extended(void *arg, weft_status_t *status, int64_t version) {
   weft_served_t *s = arg;
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
   weft_extend_session_response_msg_t response = {version};
-  weft_served_reply(s, &weft_extend_session_response_type, &response);
+  weft_served_answer(s, status, &weft_extend_session_response_type, &response);
 }
 
-static void extend_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_extend_session_request_type, sizeof(weft_extend_session_request_msg_t));
-  if (s == NULL) return;
+static void extend_session(weft_served_t *s) {
   const weft_extend_session_request_msg_t *m = s->request;
   weft_extend_session_t r = {
       .session = m->session_handle, .graph_def = m->graph_def, .current_version = m->current_graph_version};
   master_of(s)->ops->extend_session(master_of(s), &r, weft_served_canceller(s), on_extended, s);
 }
 
-static void close_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_close_session_request_type, sizeof(weft_close_session_request_msg_t));
-  if (s == NULL) return;
-  master_of(s)->ops->close_session(
-      master_of(s), ((const weft_close_session_request_msg_t *)s->request)->session_handle, on_done, s);
+static void close_session(weft_served_t *s) {
+  master_of(s)->ops->close_session(master_of(s),
+                                   ((const weft_close_session_request_msg_t *)s->request)->session_handle,
+                                   weft_served_done, s);
 }
 
-static void hold_client(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_hold_client_request_type, sizeof(weft_hold_client_request_msg_t));
-  if (s == NULL) return;
+static void hold_client(weft_served_t *s) {
   weft_hold_client_t r = {.client = ((const weft_hold_client_request_msg_t *)s->request)->client,
-                          .peer = weft_str(weft_rpc_call_peer(call))};
-  master_of(s)->ops->hold_client(master_of(s), &r, weft_served_canceller(s), on_done, s);
+                          .peer = weft_str(weft_rpc_call_peer(s->call))};
+  master_of(s)->ops->hold_client(master_of(s), &r, weft_served_canceller(s), weft_served_done, s);
 }
 
 static void on_devices(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
@@ -109,28 +81,19 @@ static void on_devices(void *arg, weft_status_t *status, const weft_device_list_
     response.remote_device =
         (weft_texts_t){response.local_device.items + response.local_device.n, devices->num_remote, 0};
   }
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply(s, &weft_list_devices_response_type, &response);
-  }
+  weft_served_answer(s, status, &weft_list_devices_response_type, &response);
 }
 
-static void list_devices(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_list_devices_request_type, sizeof(weft_list_devices_request_msg_t));
-  if (s == NULL) return;
+static void list_devices(weft_served_t *s) {
   master_of(s)->ops->list_devices(master_of(s),
                                   ((const weft_list_devices_request_msg_t *)s->request)->session_handle,
                                   weft_served_canceller(s), on_devices, s);
 }
 
-static void reset(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_reset_request_type, sizeof(weft_reset_request_msg_t));
-  if (s == NULL) return;
+static void reset(weft_served_t *s) {
   const weft_reset_request_msg_t *m = s->request;
   master_of(s)->ops->reset(master_of(s), m->container.items, m->container.n, m->device_filters.items,
-                           m->device_filters.n, on_done, s);
+                           m->device_filters.n, weft_served_done, s);
 }
 
 /* ---- steps ---- */
@@ -165,7 +128,6 @@ static void on_step(void *arg, weft_status_t *status, weft_run_step_result_t *re
 
 static weft_status_t *prepare_step(weft_served_t *s, weft_run_step_t *out) {
   const weft_run_step_request_msg_t *m = s->request;
-  WEFT_RETURN_IF_ERROR(check_id(s, m->request_id, "RunStep (Master)"));
   weft_named_tensor_t *feeds = NULL;
   if (m->feed.n > 0) {
     feeds = weft_arena_calloc(&s->arena, (size_t)m->feed.n, sizeof *feeds);
@@ -184,40 +146,25 @@ static weft_status_t *prepare_step(weft_served_t *s, weft_run_step_t *out) {
   return weft_run_options_from_bytes(m->options, &s->arena, &out->options);
 }
 
-static void run_step(void *service, weft_rpc_call_t *call) {
-  weft_status_t *status = NULL;
-  weft_served_t *s = weft_serve_any(call, service, &weft_run_step_request_type,
-                                    sizeof(weft_run_step_request_msg_t), &status);
-  if (s == NULL) return;
+static void run_step(weft_served_t *s) {
   weft_run_step_t r;
-  if (status == NULL) status = prepare_step(s, &r);
-  if (status != NULL) {
+  if (!is_new(s, ((const weft_run_step_request_msg_t *)s->request)->request_id, "RunStep (Master)")) return;
+  weft_status_t *status = prepare_step(s, &r);
+  if (status != NULL)
     fail_step(s, status);
-    return;
-  }
-  master_of(s)->ops->run_step(master_of(s), &r, weft_served_canceller(s), on_step, s);
+  else
+    master_of(s)->ops->run_step(master_of(s), &r, weft_served_canceller(s), on_step, s);
 }
 
 static void on_set_up(void *arg, weft_status_t *status, weft_str_t handle) {
   weft_served_t *s = arg;
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
   weft_partial_run_setup_response_msg_t response = {handle};
-  weft_served_reply(s, &weft_partial_run_setup_response_type, &response);
+  weft_served_answer(s, status, &weft_partial_run_setup_response_type, &response);
 }
 
-static void partial_run_setup(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_partial_run_setup_request_type,
-                                sizeof(weft_partial_run_setup_request_msg_t));
-  if (s == NULL) return;
+static void partial_run_setup(weft_served_t *s) {
   const weft_partial_run_setup_request_msg_t *m = s->request;
-  weft_status_t *status = check_id(s, m->request_id, "PartialRunSetup (Master)");
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
+  if (!is_new(s, m->request_id, "PartialRunSetup (Master)")) return;
   weft_partial_run_setup_t r = {.session = m->session_handle,
                                 .feeds = m->feed.items,
                                 .fetches = m->fetch.items,
@@ -245,7 +192,6 @@ static weft_status_t *read_connections(const weft_texts_t *connections, weft_are
 
 static weft_status_t *prepare_callable(weft_served_t *s, weft_make_callable_t *out) {
   const weft_make_callable_request_msg_t *m = s->request;
-  WEFT_RETURN_IF_ERROR(check_id(s, m->request_id, "MakeCallable (Master)"));
   weft_callable_options_msg_t o;
   memset(&o, 0, sizeof o);
   WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_callable_options_type, m->options, &s->arena, &o));
@@ -268,25 +214,19 @@ static weft_status_t *prepare_callable(weft_served_t *s, weft_make_callable_t *o
 
 static void on_callable(void *arg, weft_status_t *status, int64_t handle) {
   weft_served_t *s = arg;
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
   weft_make_callable_response_msg_t response = {.handle = handle};
-  weft_served_reply(s, &weft_make_callable_response_type, &response);
+  weft_served_answer(s, status, &weft_make_callable_response_type, &response);
 }
 
-static void make_callable(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_make_callable_request_type, sizeof(weft_make_callable_request_msg_t));
-  if (s == NULL) return;
+static void make_callable(weft_served_t *s) {
+  const weft_make_callable_request_msg_t *m = s->request;
   weft_make_callable_t r;
+  if (!is_new(s, m->request_id, "MakeCallable (Master)")) return;
   weft_status_t *status = prepare_callable(s, &r);
-  if (status != NULL) {
+  if (status != NULL)
     weft_served_fail(s, status);
-    return;
-  }
-  master_of(s)->ops->make_callable(master_of(s), &r, weft_served_canceller(s), on_callable, s);
+  else
+    master_of(s)->ops->make_callable(master_of(s), &r, weft_served_canceller(s), on_callable, s);
 }
 
 static void on_callable_run(void *arg, weft_status_t *status, weft_run_step_result_t *result) {
@@ -303,16 +243,9 @@ static void on_callable_run(void *arg, weft_status_t *status, weft_run_step_resu
   for (int i = 0; i < n; i++) weft_tensor_release(fetches[i]);
 }
 
-static void run_callable(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_run_callable_request_type, sizeof(weft_run_callable_request_msg_t));
-  if (s == NULL) return;
+static void run_callable(weft_served_t *s) {
   const weft_run_callable_request_msg_t *m = s->request;
-  weft_status_t *status = check_id(s, m->request_id, "RunCallable (Master)");
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
+  if (!is_new(s, m->request_id, "RunCallable (Master)")) return;
   weft_run_callable_t r = {.session = m->session_handle,
                            .handle = m->handle,
                            .request_id = m->request_id,
@@ -321,29 +254,25 @@ static void run_callable(void *service, weft_rpc_call_t *call) {
   master_of(s)->ops->run_callable(master_of(s), &r, weft_served_canceller(s), on_callable_run, s);
 }
 
-static void release_callable(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_release_callable_request_type,
-                                sizeof(weft_release_callable_request_msg_t));
-  if (s == NULL) return;
+static void release_callable(weft_served_t *s) {
   const weft_release_callable_request_msg_t *m = s->request;
-  master_of(s)->ops->release_callable(master_of(s), m->session_handle, m->handle, on_done, s);
+  master_of(s)->ops->release_callable(master_of(s), m->session_handle, m->handle, weft_served_done, s);
 }
 
-static const struct {
-  const char *path;
-  weft_rpc_handler_fn *handler;
-} methods[] = {
-    {"/tensorflow.MasterService/CreateSession", create_session},
-    {"/tensorflow.MasterService/ExtendSession", extend_session},
-    {"/tensorflow.MasterService/PartialRunSetup", partial_run_setup},
-    {"/tensorflow.MasterService/RunStep", run_step},
-    {"/tensorflow.MasterService/CloseSession", close_session},
-    {"/tensorflow.MasterService/ListDevices", list_devices},
-    {"/tensorflow.MasterService/Reset", reset},
-    {"/tensorflow.MasterService/MakeCallable", make_callable},
-    {"/tensorflow.MasterService/RunCallable", run_callable},
-    {"/tensorflow.MasterService/ReleaseCallable", release_callable},
-    {WEFT_HOLD_CLIENT_METHOD, hold_client},
+#define METHOD(rpc, name) WEFT_METHOD("/tensorflow.MasterService/" rpc, name)
+
+static const weft_service_method_t methods[] = {
+    {METHOD("CreateSession", create_session)},
+    {METHOD("ExtendSession", extend_session)},
+    {METHOD("PartialRunSetup", partial_run_setup)},
+    {METHOD("RunStep", run_step), .fail = fail_step},
+    {METHOD("CloseSession", close_session)},
+    {METHOD("ListDevices", list_devices)},
+    {METHOD("Reset", reset)},
+    {METHOD("MakeCallable", make_callable)},
+    {METHOD("RunCallable", run_callable)},
+    {METHOD("ReleaseCallable", release_callable)},
+    {WEFT_METHOD(WEFT_HOLD_CLIENT_METHOD, hold_client)},
 };
 
 weft_status_t *weft_master_service_create(weft_master_client_t *m, weft_rpc_server_t *server,
@@ -352,8 +281,7 @@ weft_status_t *weft_master_service_create(weft_master_client_t *m, weft_rpc_serv
   if (made == NULL) return WEFT_NO_MEMORY("the master service");
   made->master = weft_master_client_retain(m);
   weft_status_t *s = weft_recent_ids_create(REQUEST_WINDOW, &made->recent);
-  for (size_t i = 0; s == NULL && i < sizeof methods / sizeof methods[0]; i++)
-    s = weft_rpc_server_handle(server, methods[i].path, methods[i].handler, made);
+  if (s == NULL) s = weft_service_register(server, methods, sizeof methods / sizeof methods[0], made);
   if (s != NULL) {
     weft_master_service_destroy(made);
     return s;

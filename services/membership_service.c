@@ -20,17 +20,11 @@ static weft_coordination_caller_t caller_of(weft_served_t *s) {
                                       weft_str(weft_rpc_call_peer(s->call))};
 }
 
-static void beat(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_beat_request_type, sizeof(weft_beat_request_msg_t));
-  if (s == NULL) return;
+static void beat(weft_served_t *s) {
   weft_beat_response_msg_t response = {0};
   const weft_coordination_caller_t caller = caller_of(s);
   weft_status_t *status = weft_coordination_beat(service_of(s), &caller, &response.epoch);
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply(s, &weft_beat_response_type, &response);
-  }
+  weft_served_answer(s, status, &weft_beat_response_type, &response);
 }
 
 /* The cluster state as messages in the call's arena. */
@@ -55,16 +49,10 @@ static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const w
   weft_served_t *s = arg;
   weft_watch_response_msg_t response = {.epoch = epoch};
   if (status == NULL) status = encode_members(s, members, n, &response.member);
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply(s, &weft_watch_response_type, &response);
-  }
+  weft_served_answer(s, status, &weft_watch_response_type, &response);
 }
 
-static void watch(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_beat_request_type, sizeof(weft_beat_request_msg_t));
-  if (s == NULL) return;
+static void watch(weft_served_t *s) {
   const weft_beat_request_msg_t *m = s->request;
   const weft_coordination_caller_t caller = caller_of(s);
   weft_coordination_watch(service_of(s), &caller, m->timeout_ms, weft_served_canceller(s), on_watched, s);
@@ -75,18 +63,12 @@ static void watch(void *service, weft_rpc_call_t *call) {
 static void on_value(void *arg, weft_status_t *status, weft_str_t value) {
   weft_served_t *s = arg;
   weft_store_response_msg_t response = {value};
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply(s, &weft_store_response_type, &response);
-  }
+  weft_served_answer(s, status, &weft_store_response_type, &response);
 }
 
-static void ask(void *service, weft_rpc_call_t *call, weft_store_op_t op) {
-  weft_served_t *s = weft_serve(call, service, &weft_store_request_type, sizeof(weft_store_request_msg_t));
-  if (s == NULL) return;
+static void ask(weft_served_t *s) {
   const weft_store_request_msg_t *m = s->request;
-  weft_store_request_t r = {.op = op,
+  weft_store_request_t r = {.op = (weft_store_op_t)s->method->tag,
                             .key = m->key,
                             .value = m->value,
                             .expected = m->expected,
@@ -96,23 +78,15 @@ static void ask(void *service, weft_rpc_call_t *call, weft_store_op_t op) {
   weft_store_ask(weft_coordination_store(service_of(s)), &r, weft_served_canceller(s), on_value, s);
 }
 
-static void set(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_SET); }
-static void get(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_GET); }
-static void add(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_ADD); }
-static void compare_set(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_COMPARE_SET); }
-static void delete_key(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_DELETE); }
-static void barrier(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_BARRIER); }
+static const weft_service_method_t methods[] = {
+    {WEFT_METHOD_OF(WEFT_MEMBERSHIP_METHOD("Beat"), beat_request, beat)},
+    {WEFT_METHOD_OF(WEFT_MEMBERSHIP_METHOD("Watch"), beat_request, watch)},
+#define WEFT_STORE_METHOD(name, op) \
+  {WEFT_METHOD_OF(WEFT_MEMBERSHIP_METHOD(name), store_request, ask), .tag = (op)},
+    WEFT_STORE_METHODS
+#undef WEFT_STORE_METHOD
+};
 
 weft_status_t *weft_membership_service_register(weft_coordination_t *k, weft_rpc_server_t *s) {
-  static weft_rpc_handler_fn *const handlers[WEFT_STORE_NUM_OPS] = {
-      [WEFT_STORE_SET] = set,           [WEFT_STORE_GET] = get,
-      [WEFT_STORE_ADD] = add,           [WEFT_STORE_COMPARE_SET] = compare_set,
-      [WEFT_STORE_DELETE] = delete_key, [WEFT_STORE_BARRIER] = barrier,
-  };
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(s, WEFT_MEMBERSHIP_METHOD("Beat"), beat, k));
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(s, WEFT_MEMBERSHIP_METHOD("Watch"), watch, k));
-  for (int i = 0; i < WEFT_STORE_NUM_OPS; i++) {
-    WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(s, weft_store_paths[i], handlers[i], k));
-  }
-  return NULL;
+  return weft_service_register(s, methods, sizeof methods / sizeof methods[0], k);
 }

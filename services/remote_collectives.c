@@ -218,11 +218,7 @@ static void answer_group(void *arg, weft_status_t *status, weft_group_t *group) 
   weft_served_t *s = arg;
   weft_complete_group_response_msg_t response = {.group_key = 0};
   if (status == NULL) status = weft_group_to_msg(group, &s->arena, &response);
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply(s, &weft_complete_group_response_type, &response);
-  }
+  weft_served_answer(s, status, &weft_complete_group_response_type, &response);
   weft_group_release(group);
 }
 
@@ -239,12 +235,8 @@ void weft_serve_complete_group(weft_worker_client_t *w, weft_served_t *s) {
 static void answer_instance(void *arg, weft_status_t *status, int source_rank) {
   weft_served_t *s = arg;
   const weft_complete_instance_request_msg_t *m = s->request;
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
   weft_complete_instance_response_msg_t response = {m->instance_key, source_rank};
-  weft_served_reply(s, &weft_complete_instance_response_type, &response);
+  weft_served_answer(s, status, &weft_complete_instance_response_type, &response);
 }
 
 void weft_serve_complete_instance(weft_worker_client_t *w, weft_served_t *s) {

@@ -5,6 +5,12 @@
 #include "services/messages.h"
 #include "services/remote_coordination.h"
 
+static const char *const store_paths[WEFT_STORE_NUM_OPS] = {
+#define WEFT_STORE_METHOD(name, op) [op] = WEFT_MEMBERSHIP_METHOD(name),
+    WEFT_STORE_METHODS
+#undef WEFT_STORE_METHOD
+};
+
 /* An answer may come this much later than asked for, before the service counts as hanging. */
 enum { SLACK_MS = 5000, COME_UP_MS = 30000 };
 
@@ -161,7 +167,7 @@ static void ask(weft_coordination_client_t *c, const weft_store_request_t *r, we
                                       .size = r->size};
   weft_message_t *m = NULL;
   coordination_call_t *p = NULL;
-  weft_status_t *s = encode(&p, of(c), weft_store_paths[r->op], &weft_store_request_type, &request, &m);
+  weft_status_t *s = encode(&p, of(c), store_paths[r->op], &weft_store_request_type, &request, &m);
   if (s != NULL) {
     fn(arg, s, WEFT_STR(""));
     return;

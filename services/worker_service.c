@@ -2,8 +2,8 @@
  * and back.
  *
  * Every method is a handler and, where the worker answers later, a callback. All
- * checks of bytes happen in weft_serve (by the tables of worker_codec.c) and in
- * weft_graph_import; behind them there is no wire data.
+ * checks of bytes happen before a method is served (by the tables of services/messages)
+ * and in weft_graph_import; behind them there is no wire data.
  *
  * RunGraph's failures go into the body when the master asks for it, as status
  * texts are short. All others travel as gRPC statuses.
@@ -36,14 +36,8 @@ struct weft_worker_service {
 static weft_worker_client_t *worker_of(weft_served_t *s) {
   return ((weft_worker_service_t *)s->service)->worker;
 }
-
-static void on_done(void *arg, weft_status_t *status) {
-  weft_served_t *s = arg;
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply_empty(s);
-  }
+static bool is_new(weft_served_t *s, int64_t id, const char *method) {
+  return weft_served_once(s, ((weft_worker_service_t *)s->service)->recent, id, method);
 }
 
 /* A worker may be driven without CreateWorkerSession; then the handle means nothing. */
@@ -57,55 +51,37 @@ static void on_status(void *arg, weft_status_t *status, const weft_device_list_t
   weft_served_t *s = arg;
   weft_get_status_response_msg_t response = {.device_attributes = {NULL, 0, 0}};
   if (status == NULL) status = weft_devices_to_texts(devices, &s->arena, &response.device_attributes);
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply(s, &weft_get_status_response_type, &response);
-  }
+  weft_served_answer(s, status, &weft_get_status_response_type, &response);
 }
 
-static void get_status(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_empty_type, sizeof(weft_empty_msg_t));
-  if (s != NULL) worker_of(s)->ops->get_status(worker_of(s), weft_served_canceller(s), on_status, s);
+static void get_status(weft_served_t *s) {
+  worker_of(s)->ops->get_status(worker_of(s), weft_served_canceller(s), on_status, s);
 }
 
-static void create_worker_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_create_worker_session_request_type,
-                                sizeof(weft_create_worker_session_request_msg_t));
-  if (s == NULL) return;
+static void create_worker_session(weft_served_t *s) {
   const weft_create_worker_session_request_msg_t *m = s->request;
   weft_worker_session_spec_t spec = {.session = m->session_handle,
                                      .isolate = m->isolate_session_state,
                                      .master_task = m->master_task,
                                      .master_incarnation = m->master_incarnation,
                                      .server_def = m->server_def};
-  worker_of(s)->ops->create_session(worker_of(s), &spec, on_done, s);
+  worker_of(s)->ops->create_session(worker_of(s), &spec, weft_served_done, s);
 }
 
-static void delete_worker_session(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_delete_worker_session_request_type,
-                                sizeof(weft_delete_worker_session_request_msg_t));
-  if (s == NULL) return;
+static void delete_worker_session(weft_served_t *s) {
   const weft_delete_worker_session_request_msg_t *m = s->request;
-  worker_of(s)->ops->delete_session(worker_of(s), m->session_handle, on_done, s);
+  worker_of(s)->ops->delete_session(worker_of(s), m->session_handle, weft_served_done, s);
 }
 
 /* ---- graphs ---- */
 
 static void on_registered(void *arg, weft_status_t *status, weft_str_t handle) {
   weft_served_t *s = arg;
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
   weft_register_graph_response_msg_t response = {handle};
-  weft_served_reply(s, &weft_register_graph_response_type, &response);
+  weft_served_answer(s, status, &weft_register_graph_response_type, &response);
 }
 
-static void register_graph(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_register_graph_request_type, sizeof(weft_register_graph_request_msg_t));
-  if (s == NULL) return;
+static void register_graph(weft_served_t *s) {
   const weft_register_graph_request_msg_t *m = s->request;
   weft_graph_t *graph = NULL;
   weft_status_t *status = weft_graph_create(&graph);
@@ -120,14 +96,11 @@ static void register_graph(void *service, weft_rpc_call_t *call) {
       worker_of(s), session_of(m->create_worker_session_called, m->session_handle), graph, on_registered, s);
 }
 
-static void deregister_graph(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_deregister_graph_request_type,
-                                sizeof(weft_deregister_graph_request_msg_t));
-  if (s == NULL) return;
+static void deregister_graph(weft_served_t *s) {
   const weft_deregister_graph_request_msg_t *m = s->request;
   worker_of(s)->ops->deregister_graph(worker_of(s),
                                       session_of(m->create_worker_session_called, m->session_handle),
-                                      m->graph_handle, on_done, s);
+                                      m->graph_handle, weft_served_done, s);
 }
 
 /* ---- running ---- */
@@ -163,18 +136,11 @@ static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *re
   for (int i = 0; i < n; i++) weft_tensor_release(recvs[i]);
 }
 
-static void run_graph(void *service, weft_rpc_call_t *call) {
-  weft_status_t *status = NULL;
-  weft_served_t *s = weft_serve_any(call, service, &weft_run_graph_request_type,
-                                    sizeof(weft_run_graph_request_msg_t), &status);
-  if (s == NULL) return;
+static void run_graph(weft_served_t *s) {
   const weft_run_graph_request_msg_t *m = s->request;
   weft_executor_opts_msg_t opts = {false, false};
-  if (status == NULL)
-    status =
-        weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RunGraph (Worker)");
-  if (status == NULL)
-    status = weft_fields_decode_bytes(&weft_executor_opts_type, m->exec_opts, &s->arena, &opts);
+  if (!is_new(s, m->request_id, "RunGraph (Worker)")) return;
+  weft_status_t *status = weft_fields_decode_bytes(&weft_executor_opts_type, m->exec_opts, &s->arena, &opts);
   weft_named_tensor_t *sends = weft_arena_calloc(&s->arena, (size_t)m->send.n + 1, sizeof *sends);
   if (status == NULL && sends == NULL) status = WEFT_NO_MEMORY("a RunGraph");
   if (status != NULL) {
@@ -197,20 +163,14 @@ static void run_graph(void *service, weft_rpc_call_t *call) {
   worker_of(s)->ops->run_graph(worker_of(s), &run, weft_served_canceller(s), on_run, s);
 }
 
-static void cleanup_graph(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_cleanup_graph_request_type, sizeof(weft_cleanup_graph_request_msg_t));
-  if (s == NULL) return;
+static void cleanup_graph(weft_served_t *s) {
   worker_of(s)->ops->cleanup_graph(
-      worker_of(s), ((const weft_cleanup_graph_request_msg_t *)s->request)->step_id, on_done, s);
+      worker_of(s), ((const weft_cleanup_graph_request_msg_t *)s->request)->step_id, weft_served_done, s);
 }
 
-static void cleanup_all(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_cleanup_all_request_type, sizeof(weft_cleanup_all_request_msg_t));
-  if (s == NULL) return;
+static void cleanup_all(weft_served_t *s) {
   const weft_cleanup_all_request_msg_t *m = s->request;
-  worker_of(s)->ops->cleanup_all(worker_of(s), m->container.items, m->container.n, on_done, s);
+  worker_of(s)->ops->cleanup_all(worker_of(s), m->container.items, m->container.n, weft_served_done, s);
 }
 
 /* ---- tensors ---- */
@@ -280,17 +240,9 @@ static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor,
   weft_tensor_release(tensor);
 }
 
-static void recv_tensor(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_recv_tensor_request_type, sizeof(weft_recv_tensor_request_msg_t));
-  if (s == NULL) return;
+static void recv_tensor(weft_served_t *s) {
   const weft_recv_tensor_request_msg_t *m = s->request;
-  weft_status_t *status = weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id,
-                                              "RecvTensor (GrpcWorker)");
-  if (status != NULL) {
-    weft_served_fail(s, status);
-    return;
-  }
+  if (!is_new(s, m->request_id, "RecvTensor (GrpcWorker)")) return;
   worker_of(s)->ops->recv_tensor(worker_of(s), m->step_id, weft_key(m->rendezvous_key),
                                  weft_served_canceller(s), on_received, s);
 }
@@ -306,11 +258,9 @@ static void on_logged(void *arg, weft_status_t *status, weft_str_t text) {
   }
 }
 
-static void logging(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_empty_type, sizeof(weft_empty_msg_t));
-  if (s == NULL) return;
+static void logging(weft_served_t *s) {
   weft_str_t bytes;
-  weft_status_t *status = weft_message_flatten(weft_rpc_call_request(call), &bytes);
+  weft_status_t *status = weft_message_flatten(weft_rpc_call_request(s->call), &bytes);
   if (status != NULL) {
     weft_served_fail(s, status);
     return;
@@ -320,10 +270,7 @@ static void logging(void *service, weft_rpc_call_t *call) {
 
 /* Tracing has no effect in TensorFlow's workers either; MarkRecvFinished frees an answer that we never keep.
  */
-static void accept_and_ignore(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_empty_type, sizeof(weft_empty_msg_t));
-  if (s != NULL) weft_served_reply_empty(s);
-}
+static void accept_and_ignore(weft_served_t *s) { weft_served_done(s, NULL); }
 
 /* ---- collectives ---- */
 
@@ -341,67 +288,43 @@ static void on_step_ids(void *arg, weft_status_t *status, const int64_t *step_id
       status = WEFT_NO_MEMORY("a GetStepSequence");
   }
   weft_strbuf_deinit(&text);
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_served_reply(s, &weft_get_step_sequence_response_type, &response);
-  }
+  weft_served_answer(s, status, &weft_get_step_sequence_response_type, &response);
 }
 
-static void get_step_sequence(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_get_step_sequence_request_type,
-                                sizeof(weft_get_step_sequence_request_msg_t));
-  if (s == NULL) return;
+static void get_step_sequence(weft_served_t *s) {
   const weft_get_step_sequence_request_msg_t *m = s->request;
   worker_of(s)->ops->get_step_sequence(worker_of(s), m->graph_key.items, m->graph_key.n, on_step_ids, s);
 }
 
-static void recv_buf(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_recv_buf_request_type, sizeof(weft_recv_buf_request_msg_t));
-  if (s == NULL) return;
+static void recv_buf(weft_served_t *s) {
   const weft_recv_buf_request_msg_t *m = s->request;
-  weft_status_t *status =
-      weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RecvBuf (GrpcWorker)");
-  if (status != NULL) {
-    weft_served_fail(s, status);
-  } else {
-    weft_serve_recv_buf(worker_of(s), s);
-  }
+  if (is_new(s, m->request_id, "RecvBuf (GrpcWorker)")) weft_serve_recv_buf(worker_of(s), s);
 }
 
-static void complete_group(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s =
-      weft_serve(call, service, &weft_complete_group_request_type, sizeof(weft_complete_group_request_msg_t));
-  if (s != NULL) weft_serve_complete_group(worker_of(s), s);
-}
+static void complete_group(weft_served_t *s) { weft_serve_complete_group(worker_of(s), s); }
+static void complete_instance(weft_served_t *s) { weft_serve_complete_instance(worker_of(s), s); }
 
-static void complete_instance(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_complete_instance_request_type,
-                                sizeof(weft_complete_instance_request_msg_t));
-  if (s != NULL) weft_serve_complete_instance(worker_of(s), s);
-}
+#define PATH(rpc) "/tensorflow.WorkerService/" rpc
+#define METHOD(rpc, name) WEFT_METHOD(PATH(rpc), name)
+#define METHOD_OF_EMPTY(rpc, fn) WEFT_METHOD_OF(PATH(rpc), empty, fn) /* nothing of the request is read */
 
-static const struct {
-  const char *path;
-  weft_rpc_handler_fn *handler;
-} methods[] = {
-    {"/tensorflow.WorkerService/GetStatus", get_status},
-    {"/tensorflow.WorkerService/CreateWorkerSession", create_worker_session},
-    {"/tensorflow.WorkerService/DeleteWorkerSession", delete_worker_session},
-    {"/tensorflow.WorkerService/RegisterGraph", register_graph},
-    {"/tensorflow.WorkerService/DeregisterGraph", deregister_graph},
-    {"/tensorflow.WorkerService/RunGraph", run_graph},
-    {"/tensorflow.WorkerService/CleanupGraph", cleanup_graph},
-    {"/tensorflow.WorkerService/CleanupAll", cleanup_all},
-    {"/tensorflow.WorkerService/RecvTensor", recv_tensor},
-    {"/tensorflow.WorkerService/RecvBuf", recv_buf},
-    {"/tensorflow.WorkerService/Logging", logging},
-    {"/tensorflow.WorkerService/Tracing", accept_and_ignore},
-    {"/tensorflow.WorkerService/CompleteGroup", complete_group},
-    {"/tensorflow.WorkerService/CompleteInstance", complete_instance},
-    {"/tensorflow.WorkerService/GetStepSequence", get_step_sequence},
-    {"/tensorflow.WorkerService/MarkRecvFinished", accept_and_ignore},
+static const weft_service_method_t methods[] = {
+    {METHOD_OF_EMPTY("GetStatus", get_status)},
+    {METHOD("CreateWorkerSession", create_worker_session)},
+    {METHOD("DeleteWorkerSession", delete_worker_session)},
+    {METHOD("RegisterGraph", register_graph)},
+    {METHOD("DeregisterGraph", deregister_graph)},
+    {METHOD("RunGraph", run_graph), .fail = fail_run},
+    {METHOD("CleanupGraph", cleanup_graph)},
+    {METHOD("CleanupAll", cleanup_all)},
+    {METHOD("RecvTensor", recv_tensor)},
+    {METHOD("RecvBuf", recv_buf)},
+    {METHOD_OF_EMPTY("Logging", logging)},
+    {METHOD_OF_EMPTY("Tracing", accept_and_ignore)},
+    {METHOD("CompleteGroup", complete_group)},
+    {METHOD("CompleteInstance", complete_instance)},
+    {METHOD("GetStepSequence", get_step_sequence)},
+    {METHOD_OF_EMPTY("MarkRecvFinished", accept_and_ignore)},
 };
 
 weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_server_t *server,
@@ -411,8 +334,7 @@ weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_serv
   made->worker = weft_worker_client_retain(w);
   weft_mutex_init(&made->mu);
   weft_status_t *s = weft_recent_ids_create(REQUEST_WINDOW, &made->recent);
-  for (size_t i = 0; s == NULL && i < sizeof methods / sizeof methods[0]; i++)
-    s = weft_rpc_server_handle(server, methods[i].path, methods[i].handler, made);
+  if (s == NULL) s = weft_service_register(server, methods, sizeof methods / sizeof methods[0], made);
   if (s != NULL) {
     weft_worker_service_destroy(made);
     return s;

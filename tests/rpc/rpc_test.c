@@ -106,9 +106,9 @@ static void fail(void *arg, weft_rpc_call_t *call) {
 static weft_status_t *serve(fixture_t *f, int port) {
   weft_rpc_server_options_t o = {.host = "127.0.0.1", .port = port, .client = f->client};
   WEFT_RETURN_IF_ERROR(weft_rpc_server_create(&o, &f->server));
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, ECHO, echo, f));
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, HOLD, hold, f));
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, FAIL, fail, f));
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, ECHO, echo, f, NULL));
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, HOLD, hold, f, NULL));
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, FAIL, fail, f, NULL));
   return weft_rpc_server_start(f->server);
 }
 

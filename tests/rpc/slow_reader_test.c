@@ -88,7 +88,7 @@ static void setup(fixture_t *f, size_t answer_bytes, size_t limit, int timeout_m
   const weft_rpc_server_options_t o = {
       .host = "127.0.0.1", .client = f->client, .max_unread_bytes = limit, .unread_timeout_ms = timeout_ms};
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_create(&o, &f->server));
-  CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_handle(f->server, BIG, answer_big, f));
+  CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_handle(f->server, BIG, answer_big, f, NULL));
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_start(f->server));
   char target[64];
   snprintf(target, sizeof target, "127.0.0.1:%d", weft_rpc_server_port(f->server));
