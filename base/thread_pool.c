@@ -168,7 +168,7 @@ weft_status_t *weft_thread_pool_create(const char *name, int num_threads, weft_t
   if (num_threads < 1)
     return WEFT_ERROR(INVALID_ARGUMENT, "thread pool '%s' of %d threads", name, num_threads);
   weft_thread_pool_t *p = weft_calloc(1, sizeof *p);
-  if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating thread pool '%s'", name);
+  if (p == NULL) return WEFT_NO_MEMORY("creating thread pool '%s'", name);
   p->num_threads = num_threads;
   weft_mutex_init(&p->mu);
   weft_cond_init(&p->wake);
@@ -177,7 +177,7 @@ weft_status_t *weft_thread_pool_create(const char *name, int num_threads, weft_t
   p->workers = weft_calloc((size_t)num_threads, sizeof *p->workers);
   if (p->deques == NULL || p->workers == NULL) {
     free_pool(p);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating thread pool '%s'", name);
+    return WEFT_NO_MEMORY("creating thread pool '%s'", name);
   }
   if (!start_threads(p, name)) {
     weft_thread_pool_destroy(p);

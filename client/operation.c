@@ -145,7 +145,7 @@ void weft_client_set_attr(TF_OperationDescription *d, weft_str_t name, const wef
   d->attrs = attrs;
   weft_named_attr_t *a = &attrs[d->num_attrs];
   a->name = weft_arena_str(&d->arena, name);
-  weft_status_t *s = a->name.data == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "attribute") : NULL;
+  weft_status_t *s = a->name.data == NULL ? WEFT_NO_MEMORY("attribute") : NULL;
   if (s == NULL) s = weft_attr_copy(&d->arena, value, &a->value);
   if (s == NULL) {
     d->num_attrs++;

@@ -135,7 +135,7 @@ void TF_SetAttrTensorShapeProtoList(TF_OperationDescription *desc, const char *a
                                     const void *const *protos, const size_t *proto_lens, int num_shapes,
                                     TF_Status *status) {
   weft_shape_t *all = list_of(desc, num_shapes, sizeof *all);
-  weft_status_t *s = all == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "attribute '%s'", attr_name) : NULL;
+  weft_status_t *s = all == NULL ? WEFT_NO_MEMORY("attribute '%s'", attr_name) : NULL;
   for (int i = 0; i < num_shapes && s == NULL; i++) {
     s = weft_shape_from_proto(weft_str_of(protos[i], proto_lens[i]), &all[i]);
   }
@@ -161,7 +161,7 @@ void TF_SetAttrTensor(TF_OperationDescription *desc, const char *attr_name, TF_T
 void TF_SetAttrTensorList(TF_OperationDescription *desc, const char *attr_name, TF_Tensor *const *values,
                           int num_values, TF_Status *status) {
   weft_tensor_t **all = list_of(desc, num_values, sizeof(*all));
-  weft_status_t *s = all == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "attribute '%s'", attr_name) : NULL;
+  weft_status_t *s = all == NULL ? WEFT_NO_MEMORY("attribute '%s'", attr_name) : NULL;
   for (int i = 0; i < num_values && s == NULL; i++) {
     weft_tensor_t *t = NULL;
     s = weft_client_tensor_get(values[i], &t);

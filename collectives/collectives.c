@@ -22,7 +22,7 @@ struct weft_collectives {
 weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool, weft_transport_t *transport,
                                        weft_collectives_t **out) {
   weft_collectives_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "collectives of %.*s", WEFT_STR_ARGS(task));
+  if (c == NULL) return WEFT_NO_MEMORY("collectives of %.*s", WEFT_STR_ARGS(task));
   weft_mutex_init(&c->mu);
   weft_cond_init(&c->idle);
   c->pool = pool;
@@ -30,8 +30,7 @@ weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool
   weft_status_t *s = weft_timer_create(&c->timer);
   if (s == NULL) s = weft_group_cache_create(&c->groups);
   c->task = s == NULL ? weft_strndup(task.data == NULL ? "" : task.data, task.length) : NULL;
-  if (s == NULL && c->task == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collectives of %.*s", WEFT_STR_ARGS(task));
+  if (s == NULL && c->task == NULL) s = WEFT_NO_MEMORY("collectives of %.*s", WEFT_STR_ARGS(task));
   if (s != NULL) {
     weft_collectives_destroy(c);
     return s;
@@ -153,7 +152,7 @@ static void on_cancel(void *arg) {
 static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *call,
                               weft_canceller_t *canceller, weft_coll_run_t **out) {
   weft_coll_run_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
+  if (r == NULL) return WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(call->name));
   atomic_init(&r->refs, 1);
   weft_mutex_init(&r->mu);
   r->owner = c;
@@ -167,7 +166,7 @@ static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *ca
   if (call->timeout_ms > 0) r->probe_canceller = weft_canceller_create(r->canceller);
   if (!copy_call(r, call) || r->canceller == NULL || (call->timeout_ms > 0 && r->probe_canceller == NULL)) {
     weft_coll_run_release(r);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
+    return WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(call->name));
   }
   *out = r;
   return NULL;
@@ -205,7 +204,7 @@ void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, 
       s = weft_canceller_is_cancelled(r->canceller)
               ? WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled before it began",
                            WEFT_STR_ARGS(call->name))
-              : WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
+              : WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(call->name));
     }
   }
   if (s == NULL && call->timeout_ms > 0) {

@@ -35,7 +35,7 @@ struct weft_group_cache {
 
 weft_status_t *weft_group_cache_create(weft_group_cache_t **out) {
   weft_group_cache_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a cache of collective groups");
+  if (c == NULL) return WEFT_NO_MEMORY("a cache of collective groups");
   weft_mutex_init(&c->mu);
   *out = c;
   return NULL;
@@ -112,7 +112,7 @@ static bool is_equal(const weft_group_t *a, const weft_group_t *b) {
 
 weft_status_t *weft_group_cache_keep(weft_group_cache_t *c, weft_group_t *group, weft_cached_group_t **out) {
   weft_cached_group_t *mine = weft_calloc(1, sizeof *mine);
-  if (mine == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective group %lld", (long long)group->key);
+  if (mine == NULL) return WEFT_NO_MEMORY("collective group %lld", (long long)group->key);
   atomic_init(&mine->refs, 1);
   weft_mutex_init(&mine->mu);
   mine->group = weft_group_retain(group);
@@ -180,7 +180,7 @@ bool weft_cached_group_find(weft_cached_group_t *g, int64_t key, int rank, weft_
 weft_status_t *weft_cached_group_keep(weft_cached_group_t *g, int64_t key, int rank,
                                       const weft_coll_signature_t *signature, bool is_source, int source) {
   cached_instance_t *spare = weft_calloc(1, sizeof *spare);
-  if (spare == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a collective's instance");
+  if (spare == NULL) return WEFT_NO_MEMORY("a collective's instance");
   *spare = (cached_instance_t){.key = key, .rank = rank};
   weft_status_t *s = NULL;
   weft_coll_plan_t *old = NULL;

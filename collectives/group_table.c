@@ -37,7 +37,7 @@ struct weft_group_table {
 
 weft_status_t *weft_group_table_create(const weft_group_table_env_t *env, weft_group_table_t **out) {
   weft_group_table_t *t = weft_calloc(1, sizeof *t);
-  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a table of collective groups");
+  if (t == NULL) return WEFT_NO_MEMORY("a table of collective groups");
   weft_status_t *s = weft_timer_create(&t->timer);
   if (s == NULL) s = weft_instance_table_create(&t->instances);
   if (s != NULL) {
@@ -243,7 +243,7 @@ static void join_group_locked(weft_group_table_t *t, weft_group_record_t *g, gro
   g->building = j->built;
   if (j->built != NULL) return;
   weft_group_waiter_take(j->w); /* without memory: the next requests begin anew */
-  j->why = WEFT_ERROR(RESOURCE_EXHAUSTED, "forming collective group %lld", (long long)g->key);
+  j->why = WEFT_NO_MEMORY("forming collective group %lld", (long long)g->key);
   weft_group_waiter_take_all(&g->waiters, &j->failed);
   weft_group_remove_members(g);
 }
@@ -306,7 +306,7 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
                     .member = weft_group_joined_new(r, host),
                     .record = weft_calloc(1, sizeof *j.record)};
   if (j.w == NULL || j.member == NULL || j.record == NULL) {
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "joining collective group %lld", (long long)r->group_key), NULL);
+    fn(arg, WEFT_NO_MEMORY("joining collective group %lld", (long long)r->group_key), NULL);
     goto done;
   }
   j.w->table = t;
@@ -363,7 +363,7 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
   weft_instance_join_t j;
   bool is_late = false;
   if (!weft_instance_join_init(&j) || w == NULL) {
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "joining collective %.*s", WEFT_STR_ARGS(q->name)), -1);
+    fn(arg, WEFT_NO_MEMORY("joining collective %.*s", WEFT_STR_ARGS(q->name)), -1);
     goto done;
   }
   w->table = t;

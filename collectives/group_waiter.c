@@ -76,7 +76,7 @@ weft_status_t *weft_group_waiter_watch(weft_group_waiter_t *w, weft_timer_t *tim
       weft_group_waiter_release(w);
       return weft_canceller_is_cancelled(canceller)
                  ? WEFT_ERROR(CANCELLED, "cancelled before the collective began")
-                 : WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for a collective");
+                 : WEFT_NO_MEMORY("waiting for a collective");
     }
   }
   if (timeout_ms <= 0) return NULL;

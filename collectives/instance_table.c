@@ -40,7 +40,7 @@ struct weft_instance_table {
 
 weft_status_t *weft_instance_table_create(weft_instance_table_t **out) {
   *out = weft_calloc(1, sizeof **out);
-  return *out != NULL ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "a table of collective instances");
+  return *out != NULL ? NULL : WEFT_NO_MEMORY("a table of collective instances");
 }
 
 static size_t bucket_of(int64_t group_key, int64_t instance_key) {

@@ -31,7 +31,7 @@ const char *weft_traffic_name(weft_traffic_t c) {
 
 weft_status_t *weft_link_counters_create(weft_link_counters_t **out) {
   weft_link_counters_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "counters of links");
+  if (c == NULL) return WEFT_NO_MEMORY("counters of links");
   weft_mutex_init(&c->mu);
   *out = c;
   return NULL;

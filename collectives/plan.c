@@ -186,7 +186,7 @@ weft_status_t *weft_plan_finish(weft_planner_t *p, weft_coll_plan_t **out) {
     plan->after = weft_calloc((size_t)p->num_edges + 1, sizeof *plan->after);
   }
   if (plan == NULL || plan->after == NULL || p->failed) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "planning a collective of %d ranks", p->size);
+    s = WEFT_NO_MEMORY("planning a collective of %d ranks", p->size);
     goto done;
   }
   for (int e = 0; e < p->num_edges; e++) {

@@ -147,7 +147,7 @@ weft_status_t *weft_coll_run_start_actions(weft_coll_run_t *r) {
   r->ready = weft_calloc(n + 1, sizeof *r->ready);
   r->pending = weft_calloc(n + 1, sizeof *r->pending);
   if (r->transfers == NULL || r->ready == NULL || r->pending == NULL) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
+    return WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(r->call.name));
   }
   for (size_t i = 0; i < n; i++) {
     r->transfers[i] = (weft_coll_transfer_t){.run = r, .action = (int)i};

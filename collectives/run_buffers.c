@@ -52,7 +52,7 @@ static weft_status_t *lay_out(weft_coll_run_t *r, coll_layout_t *l) {
   l->in_bounds = weft_calloc((size_t)n + 1, sizeof *l->in_bounds);
   int64_t *rows = weft_calloc((size_t)n, sizeof *rows), total = 0;
   if (l->out_bounds == NULL || l->in_bounds == NULL || rows == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
+    s = WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(call->name));
     goto done;
   }
   const int64_t d0 = call->kind == WEFT_SCATTER ? r->signature.dims[0] : call->shape.dims[0];
@@ -89,7 +89,7 @@ static weft_status_t *make_plan(weft_coll_run_t *r, const coll_layout_t *l, bool
   weft_status_t *s = NULL;
   int *ranks = weft_calloc((size_t)n, sizeof *ranks), *hosts = weft_calloc((size_t)n, sizeof *hosts);
   if (ranks == NULL || hosts == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
+    s = WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(call->name));
     goto done;
   }
   for (int i = 0; i < n; i++) ranks[i] = i;
@@ -158,8 +158,7 @@ weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r) {
     weft_fence_t after = {NULL, 0};
     r->scratch = weft_cpu_allocator()->allocate(weft_cpu_allocator(), r->plan->scratch_bytes, &after);
     if (r->scratch == NULL) {
-      s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s: %zu bytes", WEFT_STR_ARGS(call->name),
-                     r->plan->scratch_bytes);
+      s = WEFT_NO_MEMORY("collective %.*s: %zu bytes", WEFT_STR_ARGS(call->name), r->plan->scratch_bytes);
     }
   }
   if (call->input != NULL) r->base[WEFT_PLAN_INPUT] = call->input->data;

@@ -11,7 +11,7 @@ weft_status_t *weft_coll_run_exchange_counts(weft_coll_run_t *r) {
   r->counts_out = weft_arena_calloc(&r->arena, (size_t)n, sizeof *r->counts_out);
   r->counts_in = weft_arena_calloc(&r->arena, (size_t)n, sizeof *r->counts_in);
   if (r->counts_out == NULL || r->counts_in == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
+    return WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(r->call.name));
   WEFT_RETURN_IF_ERROR(weft_coll_run_make_extra(r));
   for (int i = 0; i < n; i++)
     r->counts_out[i] = r->call.splits != NULL ? r->call.splits[i] : r->call.shape.dims[0];

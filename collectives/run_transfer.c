@@ -63,7 +63,7 @@ weft_status_t *weft_coll_run_make_extra(weft_coll_run_t *r) {
   r->extra = weft_calloc(4 * n, sizeof *r->extra);
   r->answered = weft_calloc(n, 1);
   if (r->extra == NULL || r->answered == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
+    return WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(r->call.name));
   for (size_t i = 0; i < 4 * n; i++)
     r->extra[i] = (weft_coll_transfer_t){.run = r, .action = -1, .peer = (int)(i % n)};
   return NULL;

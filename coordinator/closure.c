@@ -5,7 +5,7 @@
 #include "coordinator/prune.h"
 #include "coordinator/worker_context.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a closure"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a closure"); }
 
 /* ---- life ---- */
 

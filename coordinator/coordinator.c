@@ -17,9 +17,7 @@ enum { FIELD_DEVICE_FILTERS = 4, MAX_ARGS = 4096 };
 
 static const char ps_loss_key[] = "weft.parameter_server_lost";
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a coordinator");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a coordinator"); }
 
 /* ---- options ---- */
 

@@ -4,9 +4,7 @@
 #include "client/tensor.h"
 #include "coordinator/impl.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for per-worker values");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("per-worker values"); }
 
 /* ---- life ---- */
 

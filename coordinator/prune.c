@@ -52,8 +52,7 @@ static weft_status_t *read_nodes(weft_str_t from, prune_work_t *w) {
   if (r.failed) return malformed();
   w->items = weft_calloc((size_t)n + 1, sizeof *w->items);
   w->todo = weft_calloc((size_t)n + 1, sizeof *w->todo);
-  if (w->items == NULL || w->todo == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph of %d nodes", n);
+  if (w->items == NULL || w->todo == NULL) return WEFT_NO_MEMORY("a graph of %d nodes", n);
   WEFT_RETURN_IF_ERROR(weft_map_reserve(&w->by_name, (size_t)n));
   r = weft_wire_reader(from);
   while (weft_wire_next(&r, &f)) {
@@ -97,7 +96,7 @@ static weft_status_t *write_needed(weft_str_t from, const prune_work_t *w, weft_
   }
   *out = text.failed ? weft_str_of(NULL, 0) : weft_arena_str(arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
-  return out->data == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker's graph") : NULL;
+  return out->data == NULL ? WEFT_NO_MEMORY("a worker's graph") : NULL;
 }
 
 weft_status_t *weft_co_prune(weft_str_t from, const weft_str_t *roots, int num_roots, weft_arena_t *arena,

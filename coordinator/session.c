@@ -48,7 +48,7 @@ static weft_status_t *need_session(weft_co_worker_t *w, WEFT_Closure *closure, w
                                    .client = weft_presence_id(w->presence)};
   w->master->ops->create_session(w->master, &r, canceller, got_session, &made);
   if (made.status == NULL && made.session == NULL)
-    made.status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session of %s", w->task.name);
+    made.status = WEFT_NO_MEMORY("a session of %s", w->task.name);
   if (made.status == NULL) {
     p->session = made.session;
     p->generation = w->generation;
@@ -83,7 +83,7 @@ weft_status_t *weft_co_session_run(weft_co_worker_t *w, WEFT_Closure *closure, w
   named = weft_calloc((size_t)num_feeds + 1, sizeof *named);
   ran.outputs = weft_calloc((size_t)g->num_outputs + 1, sizeof *ran.outputs);
   ran.num_outputs = g->num_outputs;
-  if (named == NULL || ran.outputs == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a call");
+  if (named == NULL || ran.outputs == NULL) s = WEFT_NO_MEMORY("a call");
   if (s == NULL) s = fill_feeds(g, feeds, num_feeds, id, named, &id_tensor, &num_named);
   if (s == NULL) {
     const weft_run_step_t r = {.session = weft_str(closure->parts[w->index].session),

@@ -103,9 +103,7 @@ static TF_Output number(const adder_t *a, const char *name, TF_DataType type, in
 
 /* ---- life ---- */
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a sharded variable");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a sharded variable"); }
 
 void WEFT_DeleteShardedVariable(WEFT_ShardedVariable *v) {
   if (v == NULL) return;

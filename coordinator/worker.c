@@ -136,7 +136,7 @@ static weft_canceller_t *begin(weft_co_worker_t *w, bool is_call, weft_status_t 
   weft_canceller_t *fresh = weft_canceller_create(c->stop);
   *s = NULL;
   if (fresh == NULL) {
-    *s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a call");
+    *s = WEFT_NO_MEMORY("a call");
     return NULL;
   }
   weft_mutex_lock(&c->mu);
@@ -230,7 +230,7 @@ static void run_call(weft_co_worker_t *w, weft_co_call_t *call) {
   int n = 0, num_outputs = 0;
   weft_canceller_t *canceller = begin(w, true, &s);
   bool is_dropped = canceller == NULL && s == NULL, is_own = true;
-  if (s == NULL && tensors == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a call");
+  if (s == NULL && tensors == NULL) s = WEFT_NO_MEMORY("a call");
   if (!is_dropped) weft_co_event(c, WEFT_EVENT_CLOSURE_STARTED, w->index, "call %" PRId64, call->id);
   if (!is_dropped && s == NULL) s = gather(w, call, tensors, room, &n);
   if (!is_dropped && s == NULL) {

@@ -3,9 +3,7 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a closure's graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a closure's graph"); }
 
 void weft_worker_context_init(WEFT_WorkerContext *x, const WEFT_Coordinator *c, int worker) {
   *x = (WEFT_WorkerContext){.coordinator = c, .worker = worker, .arena = WEFT_ARENA_INIT};

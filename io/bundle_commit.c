@@ -24,7 +24,7 @@
 #include "io/bundle.h"
 
 static weft_status_t *no_memory(weft_str_t prefix) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing checkpoint %.*s", WEFT_STR_ARGS(prefix));
+  return WEFT_NO_MEMORY("writing checkpoint %.*s", WEFT_STR_ARGS(prefix));
 }
 
 /* ---- what is there ---- */

@@ -16,7 +16,7 @@ struct weft_bundle_reader {
 };
 
 static weft_status_t *no_memory(weft_str_t what) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "reading checkpoint %.*s", WEFT_STR_ARGS(what));
+  return WEFT_NO_MEMORY("reading checkpoint %.*s", WEFT_STR_ARGS(what));
 }
 
 void weft_bundle_reader_close(weft_bundle_reader_t *r) {

@@ -25,7 +25,7 @@ struct weft_bundle_writer {
 };
 
 static weft_status_t *no_memory(weft_str_t name) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing checkpoint entry %.*s", WEFT_STR_ARGS(name));
+  return WEFT_NO_MEMORY("writing checkpoint entry %.*s", WEFT_STR_ARGS(name));
 }
 
 static void record_free(record_t *r) {

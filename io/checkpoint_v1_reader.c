@@ -42,7 +42,7 @@ struct weft_checkpoint_v1_reader {
 };
 
 static weft_status_t *no_memory(weft_str_t what) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "reading checkpoint %.*s", WEFT_STR_ARGS(what));
+  return WEFT_NO_MEMORY("reading checkpoint %.*s", WEFT_STR_ARGS(what));
 }
 
 static void tensor_free(stored_tensor_t *t) {

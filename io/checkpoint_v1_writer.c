@@ -38,7 +38,7 @@ struct weft_checkpoint_v1_writer {
 };
 
 static weft_status_t *no_memory(weft_str_t name) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing checkpoint entry %.*s", WEFT_STR_ARGS(name));
+  return WEFT_NO_MEMORY("writing checkpoint entry %.*s", WEFT_STR_ARGS(name));
 }
 
 static void tensor_free(saved_tensor_t *t) {

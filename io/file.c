@@ -168,13 +168,13 @@ static bool is_unlinked(int fd) {
 
 weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out) {
   weft_file_writer_t *w = weft_malloc(sizeof *w);
-  if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
+  if (w == NULL) return WEFT_NO_MEMORY("writing %s", path);
   *w = (weft_file_writer_t){.fd = -1, .path = weft_strdup(path), .directory = directory_of(path)};
   size_t size = strlen(path) + 40;
   w->temporary = weft_malloc(size);
   if (w->path == NULL || w->temporary == NULL || w->directory == NULL) {
     writer_free(w);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
+    return WEFT_NO_MEMORY("writing %s", path);
   }
   weft_status_t *s = NULL;
   do { /* again if it was taken for a stale one before it was locked */
@@ -272,7 +272,7 @@ weft_status_t *weft_file_append(const char *path, const void *data, size_t n) {
 
 weft_status_t *weft_file_make_dirs(const char *dir) {
   char *path = weft_strdup(dir);
-  if (path == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "making directory %s", dir);
+  if (path == NULL) return WEFT_NO_MEMORY("making directory %s", dir);
   weft_status_t *s = NULL;
   for (char *at = path; s == NULL && *at != '\0';) {
     at++;
@@ -305,7 +305,7 @@ weft_status_t *weft_file_sync(const char *path) {
 
 weft_status_t *weft_file_sync_dir(const char *path) {
   char *name = directory_of(path);
-  if (name == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
+  if (name == NULL) return WEFT_NO_MEMORY("writing %s", path);
   weft_status_t *s = sync_dir(name);
   weft_free(name);
   return s;
@@ -358,7 +358,7 @@ static void remove_leftover(void *arg, int dir_fd, const char *name) {
 weft_status_t *weft_file_remove_leftovers(const char *path) {
   weft_str_t base = weft_file_basename(weft_str(path));
   char *dir = directory_of(path);
-  if (dir == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
+  if (dir == NULL) return WEFT_NO_MEMORY("writing %s", path);
   weft_file_each_name(dir, remove_leftover, &base);
   weft_free(dir);
   return NULL;

@@ -30,9 +30,7 @@ static weft_status_t *corrupt(const char *path, const char *what) {
   return WEFT_ERROR(DATA_LOSS, "%s is not a valid table: %s", path, what);
 }
 
-static weft_status_t *no_memory(const char *path) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "reading %s", path);
-}
+static weft_status_t *no_memory(const char *path) { return WEFT_NO_MEMORY("reading %s", path); }
 
 static const uint8_t *get_place(const uint8_t *p, const uint8_t *end, reader_place_t *out) {
   p = weft_wire_get_varint(p, end, &out->offset);

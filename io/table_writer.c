@@ -68,10 +68,9 @@ static weft_status_t *block_write(block_t *b, weft_file_writer_t *w, writer_plac
   add_u32(&b->bytes, b->num_restarts);
   size_t size = b->bytes.length;
   weft_strbuf_putc(&b->bytes, WEFT_TABLE_PLAIN);
-  if (b->bytes.failed || b->restarts.failed || b->last_key.failed)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a table");
+  if (b->bytes.failed || b->restarts.failed || b->last_key.failed) return WEFT_NO_MEMORY("writing a table");
   add_u32(&b->bytes, weft_crc32c_mask(weft_crc32c(b->bytes.data, size + 1)));
-  if (b->bytes.failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a table");
+  if (b->bytes.failed) return WEFT_NO_MEMORY("writing a table");
   *out = (writer_place_t){weft_file_writer_size(w), size};
   return weft_file_writer_append(w, b->bytes.data, b->bytes.length);
 }
@@ -88,7 +87,7 @@ struct weft_table_writer {
   bool has_key;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a table"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("writing a table"); }
 
 static void block_deinit(block_t *b) {
   weft_strbuf_deinit(&b->bytes);

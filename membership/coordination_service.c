@@ -66,8 +66,7 @@ weft_status_t *weft_coordination_create(const weft_coordination_options_t *o, we
   member_entry_t *entries = weft_calloc((size_t)o->num_tasks + 1, sizeof *entries);
   weft_store_t *store = NULL;
   weft_status_t *s = NULL;
-  if (c == NULL || entries == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the state of a cluster of %d tasks", o->num_tasks);
+  if (c == NULL || entries == NULL) s = WEFT_NO_MEMORY("the state of a cluster of %d tasks", o->num_tasks);
   if (s == NULL) s = weft_store_create(o->timer, &store);
   if (s != NULL) {
     weft_free(entries);
@@ -331,8 +330,7 @@ void weft_coordination_watch(weft_coordination_t *c, const weft_coordination_cal
   weft_status_t *s = caller->task.length == 0 ? NULL : find_member(c, caller->task, &i);
   state_watch_t *w = NULL, *taken = NULL;
   if (s == NULL) w = weft_calloc(1, sizeof *w + (size_t)c->o.num_tasks * sizeof(weft_member_t));
-  if (s == NULL && w == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a watch of %.*s", WEFT_STR_ARGS(caller->task));
+  if (s == NULL && w == NULL) s = WEFT_NO_MEMORY("a watch of %.*s", WEFT_STR_ARGS(caller->task));
   if (s == NULL) {
     *w = (state_watch_t){.service = c,
                          .member = i,

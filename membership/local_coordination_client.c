@@ -38,7 +38,7 @@ static const weft_coordination_client_ops_t ops = {
 weft_status_t *weft_local_coordination_client_create(weft_coordination_t *k,
                                                      weft_coordination_client_t **out) {
   local_coordination_client_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership client");
+  if (c == NULL) return WEFT_NO_MEMORY("a membership client");
   *c = (local_coordination_client_t){{&ops}, k};
   *out = &c->base;
   return NULL;

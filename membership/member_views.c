@@ -5,8 +5,7 @@
 
 weft_status_t *weft_member_views_init(weft_member_views_t *v, weft_arena_t *arena, uint64_t incarnation) {
   v->members = weft_arena_calloc(arena, (size_t)v->num_tasks + 1, sizeof *v->members);
-  if (v->members == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership of %d tasks", v->num_tasks);
+  if (v->members == NULL) return WEFT_NO_MEMORY("a membership of %d tasks", v->num_tasks);
   weft_member_view_t *own = &v->members[v->own];
   own->state = own->told_state = WEFT_MEMBER_ALIVE;
   own->incarnation = own->told_incarnation = incarnation;

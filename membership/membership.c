@@ -85,7 +85,7 @@ static weft_status_t *build(weft_membership_t *ms, const weft_membership_options
     tasks[i] = weft_arena_str(&ms->arena, o->tasks[i]);
     ok = tasks[i].data != NULL;
   }
-  if (!ok) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership of %d tasks", o->num_tasks);
+  if (!ok) return WEFT_NO_MEMORY("a membership of %d tasks", o->num_tasks);
   ms->o = *o;
   ms->o.tasks = tasks;
   if (o->num_tasks == 1) ms->o.interval_ms = 0; /* there are no others */
@@ -120,7 +120,7 @@ weft_status_t *weft_membership_create(const weft_membership_options_t *o, weft_m
                       (long long)o->interval_ms);
   }
   weft_membership_t *ms = weft_calloc(1, sizeof *ms);
-  if (ms == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership");
+  if (ms == NULL) return WEFT_NO_MEMORY("a membership");
   weft_mutex_init(&ms->mu);
   weft_cond_init(&ms->idle);
   weft_status_t *s = build(ms, o);

@@ -57,7 +57,7 @@ struct weft_store {
 
 weft_status_t *weft_store_create(weft_timer_t *timer, weft_store_t **out) {
   weft_store_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a store");
+  if (s == NULL) return WEFT_NO_MEMORY("a store");
   s->timer = timer;
   weft_mutex_init(&s->mu);
   *out = s;
@@ -239,7 +239,7 @@ static weft_status_t *put_locked(weft_store_t *s, weft_str_t key, weft_str_t val
   if (copy != NULL && slot == NULL) slot = make_slot(s, &s->values, key);
   if (copy == NULL || slot == NULL) {
     weft_free(copy);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for '%.*s'", WEFT_STR_ARGS(key));
+    return WEFT_NO_MEMORY("'%.*s'", WEFT_STR_ARGS(key));
   }
   weft_free(slot->value);
   slot->value = copy;
@@ -254,7 +254,7 @@ static weft_status_t *copy_locked(weft_store_t *s, weft_str_t key, weft_strbuf_t
   const store_slot_t *slot = find_slot(&s->values, key);
   if (slot != NULL && slot->value != NULL)
     weft_strbuf_append(out, weft_str_of(slot->value, slot->value_length));
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for '%.*s'", WEFT_STR_ARGS(key)) : NULL;
+  return out->failed ? WEFT_NO_MEMORY("'%.*s'", WEFT_STR_ARGS(key)) : NULL;
 }
 
 static weft_status_t *add_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out,
@@ -271,7 +271,7 @@ static weft_status_t *add_locked(weft_store_t *s, const weft_store_request_t *r,
                       WEFT_STR_ARGS(r->key), sum);
   }
   weft_strbuf_printf(out, "%" PRId64, sum + r->delta);
-  if (out->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for '%.*s'", WEFT_STR_ARGS(r->key));
+  if (out->failed) return WEFT_NO_MEMORY("'%.*s'", WEFT_STR_ARGS(r->key));
   return put_locked(s, r->key, weft_str_of(out->data, out->length), taken);
 }
 
@@ -289,7 +289,7 @@ static weft_status_t *delete_locked(weft_store_t *s, const weft_store_request_t 
   store_slot_t *slot = find_slot(&s->values, r->key);
   bool is_there = slot != NULL && slot->value != NULL;
   weft_strbuf_putc(out, is_there ? '1' : '0');
-  if (out->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for '%.*s'", WEFT_STR_ARGS(r->key));
+  if (out->failed) return WEFT_NO_MEMORY("'%.*s'", WEFT_STR_ARGS(r->key));
   if (!is_there) return NULL;
   s->bytes -= slot->value_length;
   weft_free(slot->value);
@@ -345,8 +345,7 @@ static weft_status_t *join_locked(weft_store_t *s, const weft_store_request_t *r
   if (s->num_waits >= WEFT_STORE_MAX_WAITS || s->bytes + r->key.length > WEFT_STORE_MAX_BYTES)
     return full(r->key);
   if (slot == NULL) slot = make_slot(s, map, r->key);
-  if (slot == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to wait for '%.*s'", WEFT_STR_ARGS(r->key));
+  if (slot == NULL) return WEFT_NO_MEMORY("waiting for '%.*s'", WEFT_STR_ARGS(r->key));
   if (is_barrier) slot->size = r->size;
   link_waiter(s, slot, w);
   *out_is_linked = true;
@@ -361,8 +360,7 @@ static void wait_for(weft_store_t *s, const weft_store_request_t *r, weft_cancel
                      weft_value_fn *fn, void *arg) {
   store_waiter_t *w = make_waiter(s, r, canceller, fn, arg), *taken = NULL;
   if (w == NULL) {
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to wait for '%.*s'", WEFT_STR_ARGS(r->key)),
-       WEFT_STR(""));
+    fn(arg, WEFT_NO_MEMORY("waiting for '%.*s'", WEFT_STR_ARGS(r->key)), WEFT_STR(""));
     return;
   }
   weft_strbuf_t value = WEFT_STRBUF_INIT;

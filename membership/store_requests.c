@@ -28,7 +28,7 @@ struct weft_store_requests {
 
 weft_status_t *weft_store_requests_create(weft_store_requests_t **out) {
   weft_store_requests_t *q = weft_calloc(1, sizeof *q);
-  if (q == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership");
+  if (q == NULL) return WEFT_NO_MEMORY("a membership");
   weft_mutex_init(&q->mu);
   weft_cond_init(&q->idle);
   *out = q;
@@ -72,7 +72,7 @@ void weft_store_requests_send(weft_store_requests_t *q, weft_coordination_client
   store_request_t *mine = weft_calloc(1, sizeof *mine);
   weft_canceller_t *c = mine == NULL ? NULL : weft_canceller_create(canceller);
   if (c == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to ask for '%.*s'", WEFT_STR_ARGS(r->key));
+    s = WEFT_NO_MEMORY("asking for '%.*s'", WEFT_STR_ARGS(r->key));
   } else if (client == NULL) {
     s = WEFT_ERROR(FAILED_PRECONDITION,
                    "'%.*s' cannot be reached: this task has no connection to a coordination service",

@@ -321,3 +321,13 @@ void weft_fields_encode_bytes(const weft_message_type_t *type, const void *in, w
     weft_status_free(s);
   }
 }
+
+bool weft_texts_add_message(weft_texts_t *list, weft_arena_t *arena, const weft_message_type_t *type,
+                            const void *message) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_fields_encode_bytes(type, message, &text);
+  weft_str_t copy = weft_arena_str(arena, weft_str_of(text.data, text.length));
+  bool ok = !text.failed && copy.data != NULL && weft_texts_add(list, arena, copy);
+  weft_strbuf_deinit(&text);
+  return ok;
+}

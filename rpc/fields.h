@@ -78,5 +78,8 @@ void weft_fields_encode_bytes(const weft_message_type_t *type, const void *in, w
 
 /* Appends to a list; false without memory. */
 bool weft_texts_add(weft_texts_t *list, weft_arena_t *arena, weft_str_t text);
+/* The same with the bytes of a nested message. */
+bool weft_texts_add_message(weft_texts_t *list, weft_arena_t *arena, const weft_message_type_t *type,
+                            const void *message);
 
 #endif /* WEFT_RPC_FIELDS_H_ */

@@ -13,15 +13,9 @@ static const weft_message_type_t device_attributes_type =
 
 weft_status_t *weft_devices_to_texts(const weft_device_list_t *devices, weft_arena_t *arena,
                                      weft_texts_t *out) {
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
   bool ok = true;
-  for (int i = 0; i < devices->n && ok; i++) {
-    text.length = 0;
-    weft_fields_encode_bytes(&device_attributes_type, &devices->devices[i], &text);
-    weft_str_t copy = weft_arena_str(arena, weft_str_of(text.data, text.length));
-    ok = !text.failed && copy.data != NULL && weft_texts_add(out, arena, copy);
-  }
-  weft_strbuf_deinit(&text);
+  for (int i = 0; i < devices->n && ok; i++)
+    ok = weft_texts_add_message(out, arena, &device_attributes_type, &devices->devices[i]);
   return ok ? NULL : WEFT_NO_MEMORY("a list of %d devices", devices->n);
 }
 

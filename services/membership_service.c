@@ -30,18 +30,13 @@ static void beat(weft_served_t *s) {
 /* The cluster state as messages in the call's arena. */
 static weft_status_t *encode_members(weft_served_t *s, const weft_member_t *members, int n,
                                      weft_texts_t *out) {
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
   bool ok = true;
   for (int i = 0; ok && i < n; i++) {
     weft_member_msg_t m = {members[i].task,      members[i].incarnation,     members[i].state,
                            members[i].silent_ms, (int64_t)members[i].losses, members[i].has_left};
-    text.length = 0;
-    weft_fields_encode_bytes(&weft_member_type, &m, &text);
-    weft_str_t copy = weft_arena_str(&s->arena, weft_str_of(text.data, text.length));
-    ok = !text.failed && copy.data != NULL && weft_texts_add(out, &s->arena, copy);
+    ok = weft_texts_add_message(out, &s->arena, &weft_member_type, &m);
   }
-  weft_strbuf_deinit(&text);
-  return ok ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the state of a cluster of %d tasks", n);
+  return ok ? NULL : WEFT_NO_MEMORY("the state of a cluster of %d tasks", n);
 }
 
 static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members,

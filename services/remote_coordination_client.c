@@ -33,9 +33,7 @@ typedef struct coordination_call {
 
 static remote_client_t *of(weft_coordination_client_t *c) { return (remote_client_t *)c; }
 
-static weft_status_t *no_memory(const char *path) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to call %s", path);
-}
+static weft_status_t *no_memory(const char *path) { return WEFT_NO_MEMORY("calling %s", path); }
 
 static weft_status_t *encode(coordination_call_t **out, remote_client_t *c, const char *path,
                              const weft_message_type_t *type, const void *request,
@@ -189,7 +187,7 @@ weft_status_t *weft_remote_coordination_client_create(weft_rpc_channel_t *channe
   static const weft_coordination_client_ops_t ops = {
       .beat = beat, .watch = watch, .ask = ask, .destroy = destroy};
   remote_client_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership client");
+  if (c == NULL) return WEFT_NO_MEMORY("a membership client");
   *c = (remote_client_t){{&ops}, weft_rpc_channel_retain(channel)};
   *out = &c->base;
   return NULL;

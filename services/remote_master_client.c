@@ -278,16 +278,11 @@ static void partial_run_setup(weft_master_client_t *m, const weft_partial_run_se
 
 /* Nested messages as texts in the arena; false without memory. */
 static bool write_connections(const weft_make_callable_t *r, weft_arena_t *arena, weft_texts_t *out) {
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
   bool ok = true;
   for (int i = 0; i < r->num_connections && ok; i++) {
     weft_tensor_connection_msg_t connection = {r->connections_from[i], r->connections_to[i]};
-    text.length = 0;
-    weft_fields_encode_bytes(&weft_tensor_connection_type, &connection, &text);
-    weft_str_t copy = weft_arena_str(arena, weft_str_of(text.data, text.length));
-    ok = !text.failed && copy.data != NULL && weft_texts_add(out, arena, copy);
+    ok = weft_texts_add_message(out, arena, &weft_tensor_connection_type, &connection);
   }
-  weft_strbuf_deinit(&text);
   return ok;
 }
 

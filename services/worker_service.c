@@ -278,16 +278,11 @@ static void on_step_ids(void *arg, weft_status_t *status, const int64_t *step_id
   weft_served_t *s = arg;
   const weft_get_step_sequence_request_msg_t *m = s->request;
   weft_get_step_sequence_response_msg_t response = {.step_sequence = {NULL, 0, 0}};
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
   for (int i = 0; i < m->graph_key.n && status == NULL; i++) {
     weft_step_sequence_msg_t one = {m->graph_key.items[i], step_ids[i]};
-    text.length = 0;
-    weft_fields_encode_bytes(&weft_step_sequence_type, &one, &text);
-    weft_str_t copy = weft_arena_str(&s->arena, weft_str_of(text.data, text.length));
-    if (text.failed || copy.data == NULL || !weft_texts_add(&response.step_sequence, &s->arena, copy))
+    if (!weft_texts_add_message(&response.step_sequence, &s->arena, &weft_step_sequence_type, &one))
       status = WEFT_NO_MEMORY("a GetStepSequence");
   }
-  weft_strbuf_deinit(&text);
   weft_served_answer(s, status, &weft_get_step_sequence_response_type, &response);
 }
 

@@ -220,7 +220,7 @@ static weft_status_t *collect_steps(const search_t *s, const state_t *states, in
   for (int at = goal; states[at].previous >= 0; at = states[at].previous) n++;
   weft_reshard_plan_t plan = {.num_steps = n};
   plan.steps = weft_arena_calloc(arena, (size_t)n + 1, sizeof *plan.steps);
-  if (plan.steps == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory: a resharding plan");
+  if (plan.steps == NULL) return WEFT_NO_MEMORY("a resharding plan");
   for (int at = goal; n-- > 0; at = states[at].previous) {
     weft_sharding_t before, after, next;
     double bytes = 0;
@@ -256,7 +256,7 @@ weft_status_t *weft_reshard_plan(const weft_mesh_t *mesh, const weft_sharding_t 
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "resharding: more than %d shardings to search", MAX_STATES);
   }
   state_t *states = weft_arena_calloc(arena, (size_t)s.num_states, sizeof *states);
-  if (states == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory: resharding");
+  if (states == NULL) return WEFT_NO_MEMORY("resharding");
   for (int i = 0; i < s.num_states; i++) states[i] = (state_t){.seconds = INFINITY, .previous = -1};
   int goal = state_of(&s, to);
   states[state_of(&s, from)].seconds = 0;

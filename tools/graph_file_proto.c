@@ -26,7 +26,7 @@ weft_status_t *weft_file_read(const char *path, weft_strbuf_t *out) {
   }
   bool failed = ferror(f) != 0;
   fclose(f);
-  if (out->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "%s: no memory for reading it", path);
+  if (out->failed) return WEFT_NO_MEMORY("reading %s", path);
   if (out->length > INT32_MAX)
     return WEFT_ERROR(INVALID_ARGUMENT, "%s: more than the 2 GiB that a graph can have", path);
   return failed ? WEFT_ERROR(INVALID_ARGUMENT, "%s: %s", path, strerror(errno)) : NULL;

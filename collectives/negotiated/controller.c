@@ -140,7 +140,7 @@ static weft_status_t *list_requests(weft_negotiator_t *n, weft_strbuf_t *out) {
   weft_strbuf_append(out, weft_str_of(list.data, list.length));
   bool failed = list.failed || out->failed;
   weft_strbuf_deinit(&list);
-  return failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list of requests") : NULL;
+  return failed ? WEFT_NO_MEMORY("a list of requests") : NULL;
 }
 
 static weft_status_t *tell_requests(weft_negotiator_t *n) {
@@ -289,9 +289,7 @@ static weft_status_t *cycle(weft_negotiator_t *n) {
   y.num_words = (y.num_bits + STATUS_BITS + 63) / 64;
   y.vector = weft_calloc((size_t)y.num_words, sizeof *y.vector);
   y.dropped = weft_calloc((size_t)y.num_words, sizeof *y.dropped);
-  weft_status_t *s = y.vector == NULL || y.dropped == NULL
-                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle")
-                         : run_cycle(n, &y);
+  weft_status_t *s = y.vector == NULL || y.dropped == NULL ? WEFT_NO_MEMORY("a cycle") : run_cycle(n, &y);
   weft_free(y.vector);
   weft_free(y.dropped);
   n->cycle++;
@@ -349,7 +347,7 @@ static weft_status_t *copy_options(weft_negotiator_t *n, const weft_negotiator_o
   if (n->o.fusion_bytes < 0) n->o.fusion_bytes = 128 << 20;
   if (n->o.cache_capacity < 0) n->o.cache_capacity = 1024;
   if (n->o.stall_warning_ms <= 0) n->o.stall_warning_ms = 60000;
-  return ok ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
+  return ok ? NULL : WEFT_NO_MEMORY("a negotiator");
 }
 
 static weft_status_t *check_options(const weft_negotiator_options_t *o) {
@@ -371,18 +369,16 @@ static weft_status_t *check_options(const weft_negotiator_options_t *o) {
 weft_status_t *weft_negotiator_create(const weft_negotiator_options_t *o, weft_negotiator_t **out) {
   WEFT_RETURN_IF_ERROR(check_options(o));
   weft_negotiator_t *n = weft_calloc(1, sizeof *n);
-  if (n == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
+  if (n == NULL) return WEFT_NO_MEMORY("a negotiator");
   weft_mutex_init(&n->mu);
   weft_cond_init(&n->wake);
   weft_cond_init(&n->ended);
   weft_status_t *s = copy_options(n, o);
   if (s == NULL) s = weft_negotiation_create(o->size, o->rank, n->o.sets, n->o.num_sets, &n->negotiation);
   if (s == NULL) s = weft_response_cache_create(n->o.cache_capacity, &n->cache);
-  if (s == NULL && (n->canceller = weft_canceller_create(NULL)) == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
+  if (s == NULL && (n->canceller = weft_canceller_create(NULL)) == NULL) s = WEFT_NO_MEMORY("a negotiator");
   if (s == NULL) s = weft_thread_pool_create("weft-negotiate", 1, &n->thread);
-  if (s == NULL && !weft_thread_pool_submit(n->thread, loop, n))
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
+  if (s == NULL && !weft_thread_pool_submit(n->thread, loop, n)) s = WEFT_NO_MEMORY("a negotiator");
   if (s != NULL) {
     n->is_over = true;
     weft_negotiator_destroy(n);

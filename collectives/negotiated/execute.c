@@ -122,8 +122,7 @@ static weft_status_t *adasum(weft_negotiator_t *n, batch_tensor_t *part) {
       rank = weft_negotiator_index(n, r->process_set);
   weft_tensor_t *mine = NULL;
   int *targets = weft_calloc((size_t)size, sizeof *targets);
-  weft_status_t *s = targets == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for Adasum")
-                                     : pack(part, 1, &r->shape, &mine);
+  weft_status_t *s = targets == NULL ? WEFT_NO_MEMORY("Adasum") : pack(part, 1, &r->shape, &mine);
   for (int level = 1; s == NULL && level < size; level *= 2) {
     weft_tensor_t *theirs = NULL;
     for (int i = 0; i < size; i++) targets[i] = i ^ level;
@@ -208,9 +207,8 @@ static weft_status_t *run_planned(weft_negotiator_t *n, batch_tensor_t *parts, i
   int *order = weft_calloc(room, sizeof *order);
   bool *ends = weft_calloc(room, sizeof *ends);
   batch_tensor_t *batch = weft_calloc(room, sizeof *batch);
-  weft_status_t *s = bytes == NULL || order == NULL || ends == NULL || batch == NULL
-                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle")
-                         : NULL;
+  weft_status_t *s =
+      bytes == NULL || order == NULL || ends == NULL || batch == NULL ? WEFT_NO_MEMORY("a cycle") : NULL;
   for (int i = 0; s == NULL && i < num; i++)
     bytes[i] = count_of(parts[i].response) * (int64_t)weft_dtype_size(parts[i].response->request.dtype);
   if (s == NULL) s = weft_fusion_plan(bytes, num, n->o.fusion_bytes, fuses, parts, order, ends);
@@ -235,7 +233,7 @@ weft_status_t *weft_negotiator_execute(weft_negotiator_t *n, const weft_named_re
                                        int num) {
   if (num == 0) return NULL;
   batch_tensor_t *parts = weft_calloc((size_t)num, sizeof *parts);
-  if (parts == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle");
+  if (parts == NULL) return WEFT_NO_MEMORY("a cycle");
   int num_parts = 0;
   for (int i = 0; i < num; i++) {
     batch_tensor_t p = {&responses[i], weft_negotiator_take(n, &responses[i].request)};

@@ -6,7 +6,7 @@
 weft_status_t *weft_fusion_plan(const int64_t *bytes, int n, int64_t limit_bytes,
                                 weft_fusion_kind_fn *same_kind, const void *arg, int *order, bool *ends) {
   bool *is_taken = weft_calloc((size_t)n + 1, sizeof *is_taken);
-  if (is_taken == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "planning the fusion of %d tensors", n);
+  if (is_taken == NULL) return WEFT_NO_MEMORY("planning the fusion of %d tensors", n);
   int count = 0;
   for (int first = 0; first < n; first++) {
     if (is_taken[first]) continue;

@@ -43,7 +43,7 @@ int weft_process_set_index(const weft_process_set_t *sets, int num_sets, int siz
 weft_status_t *weft_negotiation_create(int size, int rank, const weft_process_set_t *sets, int num_sets,
                                        weft_negotiation_t **out) {
   weft_negotiation_t *n = weft_calloc(1, sizeof *n);
-  if (n == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a negotiation of %d members", size);
+  if (n == NULL) return WEFT_NO_MEMORY("a negotiation of %d members", size);
   n->size = size;
   n->rank = rank;
   n->sets = sets;
@@ -53,7 +53,7 @@ weft_status_t *weft_negotiation_create(int size, int rank, const weft_process_se
   n->missing = weft_calloc((size_t)size, sizeof *n->missing);
   if (n->joined == NULL || n->missing == NULL) {
     weft_negotiation_destroy(n);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a negotiation of %d members", size);
+    return WEFT_NO_MEMORY("a negotiation of %d members", size);
   }
   *out = n;
   return NULL;
@@ -90,12 +90,12 @@ static named_wait_t *find(weft_negotiation_t *n, const weft_named_request_t *r) 
 
 static weft_status_t *add(weft_negotiation_t *n, int64_t now_ns, int rank, named_wait_t **out) {
   named_wait_t *w = weft_calloc(1, sizeof *w);
-  if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a request of rank %d", rank);
+  if (w == NULL) return WEFT_NO_MEMORY("a request of rank %d", rank);
   w->by_rank = weft_arena_calloc(&w->arena, (size_t)n->size, sizeof *w->by_rank);
   w->has = weft_arena_calloc(&w->arena, (size_t)n->size, sizeof *w->has);
   if (w->by_rank == NULL || w->has == NULL) {
     free_waiting(w);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a request of rank %d", rank);
+    return WEFT_NO_MEMORY("a request of rank %d", rank);
   }
   w->first = rank;
   w->first_ns = now_ns;
@@ -109,8 +109,7 @@ static weft_status_t *keep(named_wait_t *w, int rank, const weft_named_request_t
   weft_named_request_t copy = *r;
   copy.name = weft_arena_str(&w->arena, r->name);
   copy.group = weft_arena_str(&w->arena, r->group);
-  if (copy.name.data == NULL || copy.group.data == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a request of rank %d", rank);
+  if (copy.name.data == NULL || copy.group.data == NULL) return WEFT_NO_MEMORY("a request of rank %d", rank);
   w->by_rank[rank] = copy;
   if (!w->has[rank]) w->count++;
   w->has[rank] = true;
@@ -263,7 +262,7 @@ weft_status_t *weft_negotiation_answer(weft_negotiation_t *n, const weft_named_r
   for (const named_wait_t *w = n->list; w != NULL; w = w->next) count++;
   n->responses = weft_calloc(count, sizeof *n->responses);
   n->num_responses = 0;
-  if (n->responses == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "answering %zu requests", count);
+  if (n->responses == NULL) return WEFT_NO_MEMORY("answering %zu requests", count);
   for (named_wait_t *w = n->list; w != NULL; w = w->next)
     w->is_ready = all_have_come(n, w) && group_is_whole(n, w);
   for (int cached = 1; cached >= 0; cached--) {

@@ -21,7 +21,7 @@ struct weft_negotiators {
 
 weft_status_t *weft_negotiators_create(weft_collectives_t *c, weft_negotiators_t **out) {
   weft_negotiators_t *t = weft_calloc(1, sizeof *t);
-  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for negotiators");
+  if (t == NULL) return WEFT_NO_MEMORY("negotiators");
   weft_mutex_init(&t->mu);
   t->collectives = c;
   *out = t;
@@ -48,15 +48,15 @@ void weft_negotiators_destroy(weft_negotiators_t *t) {
 static weft_status_t *add_locked(weft_negotiators_t *t, const weft_negotiator_options_t *o,
                                  listed_negotiator_t **out) WEFT_REQUIRES(t->mu) {
   listed_negotiator_t *e = weft_calloc(1, sizeof *e);
-  if (e == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
+  if (e == NULL) return WEFT_NO_MEMORY("a negotiator");
   weft_negotiator_options_t mine = *o;
   mine.collectives = t->collectives;
   e->group_key = o->group_key;
   e->rank = o->rank;
   e->size = o->size;
   e->device = weft_strndup(o->device.data, o->device.length);
-  weft_status_t *s = e->device == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator")
-                                       : weft_negotiator_create(&mine, &e->negotiator);
+  weft_status_t *s =
+      e->device == NULL ? WEFT_NO_MEMORY("a negotiator") : weft_negotiator_create(&mine, &e->negotiator);
   if (s != NULL) {
     entry_free(e);
     return s;

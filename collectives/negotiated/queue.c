@@ -136,7 +136,7 @@ void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r,
   if (request.postscale == 0) request.postscale = 1;
   weft_status_t *s = refuse(n, &request, input);
   weft_pending_t *p = s == NULL ? pending_new(&request, input, done, arg) : NULL;
-  if (s == NULL && p == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "submitting '%.*s'", WEFT_STR_ARGS(r->name));
+  if (s == NULL && p == NULL) s = WEFT_NO_MEMORY("submitting '%.*s'", WEFT_STR_ARGS(r->name));
   bool is_double = false, is_over = false;
   if (s == NULL) {
     weft_mutex_lock(&n->mu);

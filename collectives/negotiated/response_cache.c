@@ -24,7 +24,7 @@ weft_status_t *weft_response_cache_create(int capacity, weft_response_cache_t **
   if (c != NULL) c->slots = weft_calloc((size_t)capacity + 1, sizeof *c->slots);
   if (c == NULL || c->slots == NULL) {
     weft_free(c);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a cache of %d responses", capacity);
+    return WEFT_NO_MEMORY("a cache of %d responses", capacity);
   }
   c->capacity = capacity;
   *out = c;
@@ -84,8 +84,7 @@ weft_status_t *weft_response_cache_put(weft_response_cache_t *c, const weft_name
   if (weft_response_cache_find(c, r, &old) != WEFT_CACHE_MISS) weft_response_cache_drop(c, old);
   size_t bytes = r->name.length + r->group.length + 1;
   char *texts = weft_calloc(bytes, 1);
-  if (texts == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "caching the response of '%.*s'", WEFT_STR_ARGS(r->name));
+  if (texts == NULL) return WEFT_NO_MEMORY("caching the response of '%.*s'", WEFT_STR_ARGS(r->name));
   memcpy(texts, r->name.data, r->name.length);
   if (r->group.length > 0) memcpy(texts + r->name.length, r->group.data, r->group.length);
   int at = free_position(c);

@@ -30,8 +30,7 @@ weft_status_t *weft_abort_broadcasts_init(weft_abort_broadcasts_t *b) {
   weft_mutex_init(&b->mu);
   weft_cond_init(&b->idle);
   b->canceller = weft_canceller_create(NULL);
-  return b->canceller != NULL ? NULL
-                              : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
+  return b->canceller != NULL ? NULL : WEFT_NO_MEMORY("the transport of collectives");
 }
 
 void weft_abort_broadcasts_deinit(weft_abort_broadcasts_t *b) {

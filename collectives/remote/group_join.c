@@ -151,7 +151,7 @@ void weft_remote_complete_group(weft_transport_t *base, const weft_group_request
   weft_remote_t *t = weft_remote_of(base);
   leader_wait_t *w = wait_new(t, r->group_key, canceller, arg);
   if (w == NULL) {
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining group %" PRId64, r->group_key), NULL);
+    fn(arg, WEFT_NO_MEMORY("joining group %" PRId64, r->group_key), NULL);
     return;
   }
   w->group_fn = fn;
@@ -193,8 +193,7 @@ void weft_remote_complete_instance(weft_transport_t *base, const weft_instance_r
   weft_remote_t *t = weft_remote_of(base);
   leader_wait_t *w = wait_new(t, r->group_key, canceller, arg);
   if (w == NULL) {
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining collective %.*s", WEFT_STR_ARGS(r->name)),
-       -1);
+    fn(arg, WEFT_NO_MEMORY("joining collective %.*s", WEFT_STR_ARGS(r->name)), -1);
     return;
   }
   w->instance_fn = fn;

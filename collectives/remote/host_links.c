@@ -41,7 +41,7 @@ double weft_host_links_time_read(weft_host_links_t *ls, const void *from, void *
 weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, const weft_host_link_ops_t *ops,
                                       void *arg, weft_host_links_t **out) {
   weft_host_links_t *ls = weft_calloc(1, sizeof *ls);
-  if (ls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for links between the tasks of a host");
+  if (ls == NULL) return WEFT_NO_MEMORY("links between the tasks of a host");
   weft_mutex_init(&ls->mu);
   ls->task = task;
   ls->incarnation = incarnation;

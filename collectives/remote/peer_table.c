@@ -46,7 +46,7 @@ struct weft_peer_table {
 
 weft_status_t *weft_peer_table_create(weft_peer_table_t **out) {
   weft_peer_table_t *t = weft_calloc(1, sizeof *t);
-  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
+  if (t == NULL) return WEFT_NO_MEMORY("the transport of collectives");
   weft_mutex_init(&t->mu);
   *out = t;
   return NULL;

@@ -71,7 +71,7 @@ struct weft_remote {
 
 static inline weft_remote_t *weft_remote_of(weft_transport_t *t) { return (weft_remote_t *)(void *)t; }
 static inline weft_status_t *weft_remote_no_memory(weft_str_t key) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for transferring '%.*s'", WEFT_STR_ARGS(key));
+  return WEFT_NO_MEMORY("transferring '%.*s'", WEFT_STR_ARGS(key));
 }
 weft_status_t *weft_remote_cancelled(weft_str_t key);
 

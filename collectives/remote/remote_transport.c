@@ -258,7 +258,7 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
                                            .cost = transport_cost,
                                            .destroy = transport_destroy};
   weft_remote_t *t = weft_calloc(1, sizeof *t);
-  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
+  if (t == NULL) return WEFT_NO_MEMORY("the transport of collectives");
   t->base.ops = &ops;
   weft_mutex_init(&t->scratch.mu);
   weft_mutex_init(&t->leader_calls.mu);

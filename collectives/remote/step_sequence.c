@@ -20,7 +20,7 @@ struct weft_step_sequence {
 
 weft_status_t *weft_step_sequence_create(weft_step_sequence_t **out) {
   weft_step_sequence_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the step ids of collective graphs");
+  if (s == NULL) return WEFT_NO_MEMORY("the step ids of collective graphs");
   weft_mutex_init(&s->mu);
   *out = s;
   return NULL;
@@ -42,8 +42,7 @@ static int64_t draw(void) {
 
 static weft_status_t *find_or_add(weft_step_sequence_t *s, int64_t key, int64_t *out) {
   graph_sequence_t *mine = weft_calloc(1, sizeof *mine);
-  if (mine == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the step id of graph key %lld", (long long)key);
+  if (mine == NULL) return WEFT_NO_MEMORY("the step id of graph key %lld", (long long)key);
   mine->next = draw();
   int64_t fresh = draw();
   weft_status_t *status = NULL;

@@ -26,7 +26,7 @@ struct weft_transfers {
 
 weft_status_t *weft_transfers_create(weft_transfers_t **out) {
   weft_transfers_t *x = weft_calloc(1, sizeof *x);
-  if (x == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
+  if (x == NULL) return WEFT_NO_MEMORY("the transport of collectives");
   weft_mutex_init(&x->mu);
   weft_cond_init(&x->idle);
   *out = x;

@@ -20,9 +20,7 @@ typedef weft_data_value_t value_t;
 
 enum { MAX_ROUNDS = 64 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("analysing a graph for replicas"); }
 
 /* ---- rounds ---- */
 

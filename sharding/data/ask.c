@@ -20,7 +20,7 @@ weft_status_t *weft_data_note(weft_data_analysis_t *a, const char *fmt, ...) {
   weft_data_plan_t *p = a->plan;
   if (p->num_notes >= WEFT_DATA_NOTES) return NULL;
   weft_str_t copy = weft_arena_str(&p->arena, weft_str(text));
-  if (copy.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
+  if (copy.data == NULL) return WEFT_NO_MEMORY("analysing a graph for replicas");
   p->notes[p->num_notes++] = copy;
   return NULL;
 }

@@ -18,7 +18,7 @@ weft_status_t *weft_data_cell_new(weft_data_ctx_t *c, int of, weft_str_t source,
   if (a->num_cells >= a->capacity) {
     int capacity = a->capacity == 0 ? 16 : 2 * a->capacity;
     weft_data_cell_t *cells = weft_calloc((size_t)capacity, sizeof *cells);
-    if (cells == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
+    if (cells == NULL) return WEFT_NO_MEMORY("analysing a graph for replicas");
     if (a->num_cells > 0) memcpy(cells, a->cells, (size_t)a->num_cells * sizeof *cells);
     weft_free(a->cells);
     a->cells = cells;
@@ -263,7 +263,7 @@ static weft_status_t *list_with(weft_data_ctx_t *c, const value_t *list, int inp
   if (list != NULL && list->element != NULL)
     WEFT_RETURN_IF_ERROR(go_as_list(c, list->element, input, axes, &e));
   value_t *copy = weft_data_alloc(c, sizeof *copy);
-  if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a list");
+  if (copy == NULL) return WEFT_NO_MEMORY("analysing a list");
   *copy = e;
   c->out[0] = weft_data_value(weft_sharding_of_kind(WEFT_SHARDING_LOCAL));
   c->out[0].element = copy;
@@ -344,7 +344,7 @@ static weft_status_t *give_list(weft_data_ctx_t *c, const value_t *element) {
   c->out[0] = weft_data_value(weft_sharding_of_kind(WEFT_SHARDING_LOCAL));
   if (element == NULL) return NULL;
   value_t *copy = weft_data_alloc(c, sizeof *copy);
-  if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a list");
+  if (copy == NULL) return WEFT_NO_MEMORY("analysing a list");
   *copy = *element;
   c->out[0].element = copy;
   return NULL;

@@ -8,9 +8,7 @@
 
 typedef weft_data_value_t value_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("analysing a graph for replicas"); }
 
 bool weft_data_has_rule(const weft_op_def_t *op) {
   const uint64_t by_flags = WEFT_OP_ELEMENTWISE | WEFT_OP_UPDATE | WEFT_OP_CONST | WEFT_OP_VARIABLE |

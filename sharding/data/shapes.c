@@ -1,9 +1,7 @@
 /* sharding/data/shapes.c - what is known of shapes beyond what the graph says itself. */
 #include "sharding/data/analysis.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("analysing a graph for replicas"); }
 
 /* Of a StridedSlice. */
 static int rank_of_slice(const weft_data_ctx_t *c) {

@@ -30,7 +30,7 @@ weft_status_t *weft_data_make_whole(weft_data_analysis_t *a, const weft_node_t *
   const weft_frames_t *f = &a->frames;
   if (a->is_whole == NULL) {
     a->is_whole = weft_arena_calloc(&a->arena, (size_t)f->num_frames + 1, sizeof *a->is_whole);
-    if (a->is_whole == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
+    if (a->is_whole == NULL) return WEFT_NO_MEMORY("analysing a graph for replicas");
   }
   frame = outermost(f, frame);
   a->is_whole[frame] = true;
