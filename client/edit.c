@@ -78,7 +78,8 @@ void TF_RemoveAllControlInputs(TF_Graph *graph, TF_Operation *op) {
 static weft_status_t *append_input(TF_Graph *g, TF_Output new_src, TF_Operation *dst) WEFT_REQUIRES(g->mu) {
   weft_node_t *n = dst->node;
   const weft_output_t from = weft_client_output(new_src);
-  if (!weft_str_is(n->op->name, "While") && !weft_str_is(n->op->name, "StatelessWhile")) {
+  bool is_while = (n->flags & WEFT_OP_FUNCTIONAL) != 0 && weft_node_attr(n, "cond") != NULL;
+  if (!is_while) {
     return WEFT_ERROR(INTERNAL, "dst argument to AddWhileEdgeHack should be a While op, got: {{node %s}}",
                       n->name.data);
   }

@@ -24,5 +24,6 @@ const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const w
 }
 
 const weft_node_t *weft_plan_origin(const weft_node_t *n) {
-  return weft_str_is(n->op->name, "_WeftMemoryCopy") ? n->inputs[0].node : n;
+  const uint64_t memory_copy = WEFT_OP_COPY | WEFT_OP_INTERNAL;
+  return (n->flags & memory_copy) == memory_copy ? n->inputs[0].node : n;
 }

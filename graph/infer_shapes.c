@@ -5,10 +5,9 @@
  * from which shapes are made.
  */
 #include "base/alloc.h"
-#include "graph/const_fold.h"
 #include "graph/node_build.h"
 #include "graph/passes.h"
-#include "ops/shape_inference.h"
+#include "ops/const_fold.h"
 
 /* What is known of a node beyond its shapes; most nodes have none. */
 typedef struct extra {
@@ -215,10 +214,9 @@ static weft_status_t *keep_handles(weft_inference_t *inf, const weft_node_t *n, 
 
 /* The size of a TensorArray that keeps the one it was made with; NULL: not known. */
 static weft_tensor_t *array_size(const weft_inference_t *inf, const weft_node_t *n) {
-  if (!weft_str_is(n->op->name, "TensorArraySizeV3")) return NULL;
+  if (n->op->batch != WEFT_BATCH_ARRAY_SIZE) return NULL;
   const weft_node_t *array = n->inputs[0].node;
-  bool is_fixed =
-      weft_str_is(array->op->name, "TensorArrayV3") && !weft_node_attr_bool(array, "dynamic_size", false);
+  bool is_fixed = !weft_node_attr_bool(array, "dynamic_size", true); /* true: it is no array's node */
   return is_fixed ? value_of(inf, array->inputs[0]) : NULL;
 }
 
@@ -229,8 +227,8 @@ static weft_status_t *keep_value(weft_inference_t *inf, const weft_node_t *n, co
   weft_tensor_t *size = array_size(inf, n);
   if (size != NULL) {
     value = weft_tensor_retain(size);
-  } else if (weft_const_fold_may(n)) {
-    WEFT_RETURN_IF_ERROR(weft_const_fold(n, c->values, c->partials, c->inputs, &value, &partial));
+  } else {
+    WEFT_RETURN_IF_ERROR(weft_const_fold(c, &value, &partial));
   }
   if (value == NULL && partial.rank < 0) return NULL;
   weft_status_t *s = make_extra(inf, n, &e);

@@ -30,7 +30,7 @@ static weft_status_t *mark_fed(const weft_graph_t *g, const weft_fanout_t *f, bo
   int *stack = weft_calloc((size_t)g->num_nodes + 1, sizeof *stack), n = 0;
   if (stack == NULL) return no_memory();
   for (int i = 0; i < g->num_nodes; i++) {
-    if (g->nodes[i] == NULL || !weft_str_is(g->nodes[i]->op->name, "Placeholder")) continue;
+    if (g->nodes[i] == NULL || (g->nodes[i]->flags & WEFT_OP_PLACEHOLDER) == 0) continue;
     fed[i] = true;
     stack[n++] = i;
   }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/hash_map.h"
 #include "jobs/c_api.h"
+#include "ops/op.h"
 
 enum { UNKNOWN = -1, MOST_HOPS = 100 };
 
@@ -32,8 +33,9 @@ typedef struct stale_walk {
 } stale_walk_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a walk through the initialisers"); }
-static bool is(const TF_Operation *op, const char *type) {
-  return strcmp(TF_OperationOpType((TF_Operation *)(uintptr_t)op), type) == 0;
+static bool is(const TF_Operation *op, uint64_t flags) {
+  const weft_op_def_t *def = weft_op_find(weft_str(TF_OperationOpType((TF_Operation *)(uintptr_t)op)));
+  return def != NULL && (def->flags & flags) != 0;
 }
 static seen_t *find(const stale_walk_t *w, const TF_Operation *op) {
   return weft_map_get_u64(&w->by_op, (uint64_t)(uintptr_t)op);
@@ -67,14 +69,14 @@ static weft_status_t *enter(stale_walk_t *w, TF_Operation *op) {
 static void leave(stale_walk_t *w) {
   stale_frame_t *f = w->top;
   int most = 0;
-  bool is_merge = is(f->node->op, "Merge") || is(f->node->op, "RefMerge"), is_loop = false;
+  bool is_merge = is(f->node->op, WEFT_OP_MERGE), is_loop = false;
   for (int i = 0; i < f->n; i++) {
     const seen_t *in = find(w, f->inputs[i]);
-    if (is_merge && (is(in->op, "NextIteration") || is(in->op, "RefNextIteration"))) is_loop = true;
+    if (is_merge && is(in->op, WEFT_OP_NEXT_ITERATION)) is_loop = true;
     if (in->branches > most) most = in->branches;
   }
-  if (is(f->node->op, "Switch") || is(f->node->op, "RefSwitch")) most++;
-  bool joins = (is_merge && !is_loop) || is(f->node->op, "Exit") || is(f->node->op, "RefExit");
+  if (is(f->node->op, WEFT_OP_SWITCH)) most++;
+  bool joins = (is_merge && !is_loop) || is(f->node->op, WEFT_OP_EXIT);
   f->node->branches = joins && most > 0 ? most - 1 : most;
   w->top = f->below;
   weft_free(f->inputs);
@@ -113,19 +115,12 @@ static void walk_deinit(stale_walk_t *w) {
 
 /* ---- variables ---- */
 
-static bool is_variable(const TF_Operation *op) {
-  return is(op, "VarHandleOp") || is(op, "VariableV2") || is(op, "Variable");
-}
-
 /* The variable that the first input refers to; NULL: none that is known. */
 static seen_t *variable_of(const stale_walk_t *w, TF_Operation *op) {
-  static const char *const passes[] = {"Identity", "RefIdentity", "Enter", "RefEnter", "Switch", "RefSwitch"};
   for (int hops = 0; hops < MOST_HOPS && TF_OperationNumInputs(op) > 0; hops++) {
     op = TF_OperationInput((TF_Input){op, 0}).oper;
-    if (is_variable(op)) return find(w, op);
-    bool goes_on = false;
-    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) goes_on = goes_on || is(op, passes[i]);
-    if (!goes_on) return NULL;
+    if (is(op, WEFT_OP_VARIABLE)) return find(w, op);
+    if (!is(op, WEFT_OP_IDENTITY | WEFT_OP_ENTER | WEFT_OP_SWITCH)) return NULL;
   }
   return NULL;
 }
@@ -134,8 +129,7 @@ static seen_t *variable_of(const stale_walk_t *w, TF_Operation *op) {
 static int mark(stale_walk_t *w) {
   int n = 0;
   for (seen_t *s = w->all; s != NULL; s = s->next) {
-    bool assigns = s->branches == 0 && (is(s->op, "Assign") || is(s->op, "AssignVariableOp"));
-    bool asks = is(s->op, "IsVariableInitialized") || is(s->op, "VarIsInitializedOp");
+    bool assigns = s->branches == 0 && is(s->op, WEFT_OP_ASSIGN), asks = is(s->op, WEFT_OP_INITIALIZED);
     seen_t *v = assigns || asks ? variable_of(w, s->op) : NULL;
     if (v == NULL) continue;
     bool was = v->is_assigned && v->is_asked_about;
@@ -154,7 +148,7 @@ static weft_status_t *add_clear(TF_Graph *g, TF_Operation *variable, int number,
   }
   TF_Status *status = TF_NewStatus();
   if (status == NULL) return no_memory();
-  bool is_handle = is(variable, "VarHandleOp");
+  bool is_handle = TF_OperationOutputType((TF_Output){variable, 0}) == TF_RESOURCE;
   TF_OperationDescription *d =
       TF_NewOperation(g, is_handle ? "DestroyResourceOp" : "WeftForgetVariable", name);
   TF_AddInput(d, (TF_Output){variable, 0});

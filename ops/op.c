@@ -12,12 +12,19 @@
 #include "base/hash_map.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "ops/const_fold.h"
 #include "ops/op_functions.h"
 #include "ops/shard.h"
 
 /* Of ops.def's flags, what is not one bit: the input of UPDATES_FROM, plus 1. */
-enum { UPDATE_SHIFT = 56 };
+enum { UPDATE_SHIFT = 60, MOST_UPDATED = 15, MOST_INPUTS = 16 };
 #define FLAG_BITS ((UINT64_C(1) << UPDATE_SHIFT) - 1)
+/* `i`, in a record; one that its bits have no room for does not compile. */
+#define BELOW(i, limit)                                                     \
+  ((i) + (int)(0 * sizeof(struct {                                          \
+                 _Static_assert((i) < (limit), #i " is not below " #limit); \
+                 int unused;                                                \
+               })))
 
 typedef struct entry {
   const char *name, *signature, *attrs;
@@ -31,6 +38,7 @@ typedef struct entry {
   int linear_together;
   const char *sharding;
   weft_shard_fn *shard;
+  weft_fold_fn *fold;
   weft_batch_rule_t batch;
 } entry_t;
 
@@ -81,13 +89,15 @@ typedef struct entry {
 #define BATCH_NORM WEFT_OP_BATCH_NORM
 #define BATCH_NORM_GRAD WEFT_OP_BATCH_NORM_GRAD
 #define REPLACES WEFT_OP_REPLACES
-#define LINEAR_IN WEFT_OP_LINEAR_IN
+#define ASSIGNS_FROM(input) (WEFT_OP_ASSIGN | UPDATES_FROM(input))
+#define LINEAR_IN(i) WEFT_OP_LINEAR_IN(BELOW(i, WEFT_OP_MAX_LINEAR))
 #define COLLECTIVE (WEFT_OP_STATEFUL | WEFT_OP_BLOCKING | WEFT_OP_COMMUNICATION)
 #define UPDATES WEFT_OP_UPDATE /* writes its input 0, from no gradient or value */
-#define UPDATES_FROM(input) (WEFT_OP_UPDATE | (uint64_t)((input) + 1) << UPDATE_SHIFT)
+#define UPDATES_FROM(input) (WEFT_OP_UPDATE | (uint64_t)(BELOW(input, MOST_UPDATED) + 1) << UPDATE_SHIFT)
 
-/* Of linear_together, batch and shard. */
-#define INPUT(i) (1 << (i))
+/* Of linear_together, batch, shard and fold. */
+#define INPUT(i) (1 << BELOW(i, MOST_INPUTS))
+#define FOLD(name) weft_fold_##name
 #define ALL_INPUTS WEFT_OP_ALL_INPUTS
 #define BATCH(rule) WEFT_BATCH_##rule
 #define SHARD(name) weft_shard_##name
@@ -137,6 +147,7 @@ static weft_status_t *build_locked(void) {
     op->linear_together = e->linear_together;
     op->sharding = e->sharding;
     op->shard = e->shard;
+    op->fold = e->fold;
     op->batch = e->batch;
     void *old = NULL;
     WEFT_RETURN_IF_ERROR(weft_map_put(&table.by_name, op->name, op, &old));

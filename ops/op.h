@@ -7,7 +7,7 @@
  *           infer_matmul, grad_matmul, LINEAR_IN(0) | LINEAR_IN(1), .shard = SHARD(matmul))
  *
  * Behind the flags may follow fields that few ops have: .formula, .linear_together, .sharding, .shard,
- * .batch, .collective, .removed_in and .removed_why (weft_op_def_t).
+ * .fold, .batch, .collective, .removed_in and .removed_why (weft_op_def_t).
  *
  * Inputs and outputs are "name: type", where type is a dtype, a type attribute (T),
  * "N * T" (N tensors of one type), a list(type) attribute, or "Ref(any of these)".
@@ -94,7 +94,10 @@
 #define WEFT_OP_REPLACES                                                             \
   (UINT64_C(1) << 46) /* an update that does not add: ScatterUpdate, ScatterMul, ... \
                        */
-/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. */
+#define WEFT_OP_ASSIGN \
+  (UINT64_C(1) << 47) /* an update that gives its variable a whole new value: Assign, AssignVariableOp */
+/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. Bits 56 to 59 are free.
+ */
 #define WEFT_OP_LINEAR_IN(i) (UINT64_C(1) << (48 + (i)))
 enum { WEFT_OP_MAX_LINEAR = 8, WEFT_OP_ALL_INPUTS = 0xffff }; /* ALL_INPUTS: repeated arguments, too */
 
@@ -143,6 +146,9 @@ typedef weft_status_t *weft_shape_fn(weft_shape_ctx_t *c);
 typedef weft_status_t *weft_grad_fn(weft_grad_ctx_t *g);
 /* Writes the factor notation of a node; false: it has none (ops/shard.h). */
 typedef bool weft_shard_fn(const weft_shape_ctx_t *c, weft_strbuf_t *out);
+/* Works the value of output 0 out; false: it is not known (ops/const_fold.h). */
+typedef struct weft_fold weft_fold_t;
+typedef bool weft_fold_fn(weft_fold_t *f);
 
 typedef struct weft_op_def {
   weft_str_t name;
@@ -160,6 +166,7 @@ typedef struct weft_op_def {
   int linear_together;  /* bits: linear in these inputs taken together: terms of a sum, choices; 0: none */
   const char *sharding; /* factor notation (ops/factors.h); NULL: of .shard, or of ELEMENTWISE, or none */
   weft_shard_fn *shard; /* NULL: none */
+  weft_fold_fn *fold;   /* its value, where that is made of small known integers; NULL: none */
   weft_batch_rule_t batch;
 } weft_op_def_t;
 

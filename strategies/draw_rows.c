@@ -9,7 +9,7 @@ weft_status_t *weft_draw_rows_add(weft_graph_t *g, const weft_node_t *n, const w
                                   weft_node_spec_t *spec, weft_node_t **out) {
   weft_named_attr_t attrs[MAX_ATTRS];
   int num = 0;
-  bool is_choice = weft_str_is(n->op->name, "Multinomial");
+  bool is_choice = n->op->batch == WEFT_BATCH_RANDOM_CHOICE;
   attrs[num++] = weft_int_attr("factor", draw->factor);
   if (weft_draws_from_stream(n)) {
     attrs[num++] = weft_int_attr("seed", weft_node_attr_int(n, "seed", 0));

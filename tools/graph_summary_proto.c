@@ -30,11 +30,12 @@ static weft_shape_t shape_of(const node_def_t *n) {
   return s;
 }
 
-static bool is_op(const char *op, const char *what) { return strcmp(op, what) == 0; }
-static bool is_input(const char *op) { return strncmp(op, "Placeholder", 11) == 0; }
-static bool is_variable(const char *op) {
-  return is_op(op, "VariableV2") || is_op(op, "Variable") || is_op(op, "VarHandleOp");
+static bool has_flag(const char *op, uint64_t flags) {
+  const weft_op_def_t *def = weft_op_find(weft_str(op));
+  return def != NULL && (def->flags & flags) != 0;
 }
+static bool is_input(const char *op) { return has_flag(op, WEFT_OP_PLACEHOLDER | WEFT_OP_DEFAULT); }
+static bool is_variable(const char *op) { return has_flag(op, WEFT_OP_VARIABLE); }
 
 static bool is_supported(const char *op, const weft_map_t *functions) {
   const weft_op_def_t *def = weft_op_find(weft_str(op));

@@ -64,7 +64,7 @@ static int joined_axis(const weft_graph_t *g, const weft_saved_variables_t *v,
                        const weft_saved_variable_t *first, int64_t count) {
   for (int i = 0; i < g->num_nodes; i++) {
     const weft_node_t *n = g->nodes[i];
-    if (n == NULL || !weft_str_is(n->op->name, "ConcatV2") || n->num_inputs != count + 1) continue;
+    if (n == NULL || n->op->batch != WEFT_BATCH_CONCAT || n->num_inputs != count + 1) continue;
     if (weft_saved_variable_behind(v, n->inputs[0]) != first) continue;
     const weft_node_t *axis = n->inputs[count].node;
     const weft_attr_t *value =

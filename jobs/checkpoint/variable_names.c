@@ -74,7 +74,7 @@ enum { SAVE_NAMES = 1, SAVE_SLICES = 2, SAVE_FIRST = 3 }; /* inputs of SaveV2 */
 static weft_status_t *name_by_savers(const weft_graph_t *g, weft_saved_variables_t *v, bool *is_named) {
   for (int i = 0; i < g->num_nodes; i++) {
     const weft_node_t *n = g->nodes[i];
-    if (n == NULL || !weft_str_is(n->op->name, "SaveV2") || n->num_inputs < SAVE_FIRST) continue;
+    if (n == NULL || (n->flags & WEFT_OP_SAVE) == 0 || n->num_inputs < SAVE_FIRST) continue;
     const weft_tensor_t *names = texts_of(n, SAVE_NAMES), *slices = texts_of(n, SAVE_SLICES);
     int count = n->num_inputs - SAVE_FIRST;
     if (names == NULL || slices == NULL || names->count != count || slices->count != count) continue;

@@ -17,10 +17,7 @@ weft_saved_variable_t *weft_saved_variables_get(const weft_saved_variables_t *v,
 
 weft_saved_variable_t *weft_saved_variable_behind(const weft_saved_variables_t *v, weft_output_t of) {
   const weft_node_t *n = of.node;
-  while (n != NULL && n->num_inputs > 0 &&
-         (weft_str_is(n->op->name, "Identity") || weft_str_is(n->op->name, "ReadVariableOp"))) {
-    n = n->inputs[0].node;
-  }
+  while (n != NULL && (n->flags & WEFT_OP_READ) != 0) n = n->inputs[0].node;
   return n == NULL ? NULL : weft_saved_variables_get(v, n->name);
 }
 
