@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stddef.h>
 
 #include "base/alloc.h"
 
@@ -244,63 +245,59 @@ weft_resource_call_t weft_state_call(weft_kernel_ctx_t *c) {
 
 /* ---- a node's own resource ---- */
 
-struct weft_state_owner {
+typedef struct state_owner {
+  const weft_state_maker_t *maker;
   weft_state_name_t name;
-  const weft_resource_type_t *type;
-  weft_resource_create_fn *create;
-  weft_state_check_fn *check;
-  void *arg;
   weft_resource_manager_t *resources; /* borrowed */
   weft_mutex_t mu;
   weft_object_t *object; /* guarded by mu, with what follows; NULL before the first run */
   weft_tensor_t *handle; /* of a resource output */
   weft_variable_t *ref;  /* of a reference output: the strings (container, name) */
-};
+  max_align_t config[];
+} state_owner_t;
 
-weft_status_t *weft_state_owner_create(const weft_kernel_setup_t *setup, const weft_resource_type_t *type,
-                                       weft_resource_create_fn *create, weft_state_check_fn *check, void *arg,
-                                       weft_state_owner_t **out) {
-  weft_state_owner_t *w = weft_calloc(1, sizeof *w);
+weft_status_t *weft_state_maker_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  const weft_state_maker_t *maker = setup->node.param;
+  state_owner_t *w = weft_calloc(1, sizeof *w + maker->config_size);
   if (w == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
-  weft_status_t *s = weft_state_name_init(&w->name, setup, false);
-  if (s != NULL) {
-    weft_free(w);
-    return s;
-  }
-  w->type = type;
-  w->create = create;
-  w->check = check;
-  w->arg = arg;
+  w->maker = maker;
   w->resources = setup->node.device->resources;
   weft_mutex_init(&w->mu);
-  *out = w;
-  return NULL;
+  weft_status_t *s = maker->read(setup, w->config);
+  if (s == NULL) s = weft_state_name_init(&w->name, setup, false);
+  if (s == NULL) *out_state = w;
+  if (s != NULL) weft_state_maker_destroy(w);
+  return s;
 }
 
-void weft_state_owner_destroy(weft_state_owner_t *w) {
-  if (w == NULL) return;
+void weft_state_maker_destroy(void *state) {
+  state_owner_t *w = state;
   if (w->object != NULL && w->name.is_private) {
-    weft_status_free(
-        weft_resource_delete(w->resources, weft_str(w->name.container), weft_str(w->name.name), w->type));
+    weft_status_free(weft_resource_delete(w->resources, weft_str(w->name.container), weft_str(w->name.name),
+                                          w->maker->type));
   }
   weft_object_release(w->object);
   weft_tensor_release(w->handle);
   if (w->ref != NULL) weft_object_release(&w->ref->object);
+  if (w->maker->deinit != NULL) w->maker->deinit(w->config);
   weft_state_name_deinit(&w->name);
   weft_mutex_deinit(&w->mu);
   weft_free(w);
 }
 
-const char *weft_state_owner_name(const weft_state_owner_t *w) { return w->name.name; }
+static weft_status_t *create_object(void *arg, weft_object_t **out) {
+  const state_owner_t *w = arg;
+  return w->maker->create(w->name.name, w->config, out);
+}
 
-static weft_status_t *make_reference(weft_state_owner_t *w, weft_variable_t **out) {
+weft_status_t *weft_state_reference(const char *container, const char *name, weft_variable_t **out) {
   weft_tensor_t *strings = NULL;
   weft_variable_t *v = NULL;
   weft_shape_t two = weft_shape_vector(2);
   weft_status_t *s = weft_tensor_new(WEFT_STRING, &two, NULL, &strings);
-  if (s == NULL) s = weft_tensor_set_str(strings, 0, weft_str(w->name.container));
-  if (s == NULL) s = weft_tensor_set_str(strings, 1, weft_str(w->name.name));
-  if (s == NULL) s = weft_variable_create(weft_str(w->name.name), WEFT_STRING, &two, &v);
+  if (s == NULL) s = weft_tensor_set_str(strings, 0, weft_str(container));
+  if (s == NULL) s = weft_tensor_set_str(strings, 1, weft_str(name));
+  if (s == NULL) s = weft_variable_create(weft_str(name), WEFT_STRING, &two, &v);
   if (s == NULL) {
     weft_variable_write(v, strings);
     *out = v;
@@ -310,19 +307,20 @@ static weft_status_t *make_reference(weft_state_owner_t *w, weft_variable_t **ou
 }
 
 /* Everything that the output needs, made by the first execution; one that comes second drops its own. */
-static weft_status_t *owner_make(weft_state_owner_t *w, weft_kernel_ctx_t *c) {
+static weft_status_t *owner_make(state_owner_t *w, weft_kernel_ctx_t *c) {
   weft_object_t *o = NULL;
   weft_tensor_t *handle = NULL;
   weft_variable_t *ref = NULL;
-  weft_status_t *s = weft_resource_lookup_or_create(w->resources, weft_str(w->name.container),
-                                                    weft_str(w->name.name), w->type, w->create, w->arg, &o);
-  if (s == NULL && w->check != NULL) s = w->check(w->arg, o);
+  weft_status_t *s =
+      weft_resource_lookup_or_create(w->resources, weft_str(w->name.container), weft_str(w->name.name),
+                                     w->maker->type, create_object, w, &o);
+  if (s == NULL && w->maker->check != NULL) s = w->maker->check(w->name.name, w->config, o);
   if (s != NULL) goto done;
   if (weft_dtype_is_ref(c->node->output_types[0])) {
-    s = make_reference(w, &ref);
+    s = weft_state_reference(w->name.container, w->name.name, &ref);
   } else {
-    s = weft_state_handle(c->device, w->name.container, w->name.name, w->type, o, WEFT_DTYPE_INVALID, NULL,
-                          &handle);
+    s = weft_state_handle(c->device, w->name.container, w->name.name, w->maker->type, o, WEFT_DTYPE_INVALID,
+                          NULL, &handle);
   }
   if (s != NULL) goto done;
   weft_mutex_lock(&w->mu);
@@ -342,7 +340,8 @@ done:
   return s;
 }
 
-weft_status_t *weft_state_owner_output(weft_state_owner_t *w, weft_kernel_ctx_t *c) {
+weft_status_t *weft_state_maker_compute(weft_kernel_ctx_t *c) {
+  state_owner_t *w = c->state;
   weft_mutex_lock(&w->mu);
   bool is_made = w->object != NULL;
   weft_mutex_unlock(&w->mu);

@@ -29,6 +29,9 @@ WEFT_MUST_CHECK weft_status_t *weft_state_handle(const weft_device_t *d, const c
                                                  const char *name, const weft_resource_type_t *type,
                                                  weft_object_t *o, weft_dtype_t dtype,
                                                  const weft_shape_t *shape, weft_tensor_t **out);
+/* An old-style handle: a reference to the strings (container, name). */
+WEFT_MUST_CHECK weft_status_t *weft_state_reference(const char *container, const char *name,
+                                                    weft_variable_t **out);
 /* The handle in input i, lent. Errors: INVALID_ARGUMENT if there is none, or it is of another device. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in_handle(weft_kernel_ctx_t *c, int i, const weft_handle_t **out);
 /* INVALID_ARGUMENT: a handle to something of another type than `type`. */
@@ -52,22 +55,28 @@ weft_resource_call_t weft_state_call(weft_kernel_ctx_t *c);
 
 /* ---- a node's own resource: queues, accumulators, barriers ---- */
 
-/* State of a node that makes a resource once and hands out its handle ever after. Thread-safe. */
-typedef struct weft_state_owner weft_state_owner_t;
-/* `type` is static; create(arg) makes the object; check(arg, o) refuses one that another node made
- * differently. Either is called at the first weft_state_owner_output. `arg` is borrowed and lives as long as
- * the owner. */
-typedef weft_status_t *weft_state_check_fn(void *arg, weft_object_t *o);
-/* create gets the resource's name through weft_state_owner_name(). */
-WEFT_MUST_CHECK weft_status_t *weft_state_owner_create(const weft_kernel_setup_t *setup,
-                                                       const weft_resource_type_t *type,
-                                                       weft_resource_create_fn *create,
-                                                       weft_state_check_fn *check, void *arg,
-                                                       weft_state_owner_t **out);
-/* A private resource goes with its owner. NULL is fine. */
-void weft_state_owner_destroy(weft_state_owner_t *w);
-const char *weft_state_owner_name(const weft_state_owner_t *w);
-/* Sets output 0: a handle, or a reference to (container, name), as the node's output type says. */
-WEFT_MUST_CHECK weft_status_t *weft_state_owner_output(weft_state_owner_t *w, weft_kernel_ctx_t *c);
+/* How a node makes a resource: the param of its row. The node makes it once and hands out its handle, or a
+ * reference to (container, name), as its output type says, ever after. A private resource goes with the node.
+ */
+typedef struct weft_state_maker {
+  const weft_resource_type_t *type;
+  size_t config_size;
+  /* Fills `config`, all zero, from the attributes; once per plan. `config` is deinitialised also on failure.
+   */
+  weft_status_t *(*read)(const weft_kernel_setup_t *setup, void *config);
+  /* At the first execution: makes the object `name`, unless another node has made it; check refuses one that
+   * is not as `config` says (NULL: any will do). */
+  weft_status_t *(*create)(const char *name, const void *config, weft_object_t **out);
+  weft_status_t *(*check)(const char *name, const void *config, weft_object_t *o);
+  void (*deinit)(void *config); /* NULL: nothing to free */
+} weft_state_maker_t;
+
+WEFT_MUST_CHECK weft_status_t *weft_state_maker_prepare(const weft_kernel_setup_t *setup, void **out_state);
+WEFT_MUST_CHECK weft_status_t *weft_state_maker_compute(weft_kernel_ctx_t *c);
+void weft_state_maker_destroy(void *state);
+/* Of the row: all but op, types and param, which points to a weft_state_maker_t. */
+#define WEFT_STATE_MAKER                                                    \
+  .prepare = weft_state_maker_prepare, .compute = weft_state_maker_compute, \
+  .destroy = weft_state_maker_destroy
 
 #endif /* WEFT_KERNELS_STATE_H_ */

@@ -20,25 +20,10 @@ static weft_status_t *key_of(const weft_resource_type_t *type, weft_str_t name, 
   return out->failed ? WEFT_NO_MEMORY("naming %.*s", WEFT_STR_ARGS(name)) : NULL;
 }
 
-static weft_status_t *reference(const weft_resource_type_t *type, const char *name, weft_variable_t **out) {
-  weft_tensor_t *strings = NULL;
-  weft_variable_t *v = NULL;
-  weft_shape_t two = weft_shape_vector(2);
-  weft_status_t *s = weft_tensor_new(WEFT_STRING, &two, NULL, &strings);
-  if (s == NULL) s = weft_tensor_set_str(strings, 0, weft_str(type->text));
-  if (s == NULL) s = weft_tensor_set_str(strings, 1, weft_str(name));
-  if (s == NULL) s = weft_variable_create(weft_str(name), WEFT_STRING, &two, &v);
-  if (s == NULL) {
-    weft_variable_write(v, strings);
-    *out = v;
-  }
-  weft_tensor_release(strings);
-  return s;
-}
-
 weft_status_t *weft_step_resource_handle(weft_kernel_ctx_t *c, const weft_resource_type_t *type,
                                          const char *name, weft_object_t *o) {
-  if (weft_dtype_is_ref(c->node->output_types[0])) return reference(type, name, &c->outputs[0].ref);
+  if (weft_dtype_is_ref(c->node->output_types[0]))
+    return weft_state_reference(type->text, name, &c->outputs[0].ref);
   return weft_state_handle(c->device, "", name, type, o, WEFT_DTYPE_INVALID, NULL, &c->outputs[0].tensor);
 }
 

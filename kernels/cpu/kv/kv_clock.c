@@ -4,53 +4,32 @@
 #include "kernels/cpu/kv/kv_common.h"
 #include "kernels/cpu/loops/common.h"
 
-typedef struct clock_state {
-  int64_t num_workers;
+typedef struct clock_config {
+  int num_workers;
   const weft_attr_t *tasks; /* the node's */
-  weft_state_owner_t *owner;
-} clock_state_t;
+} clock_config_t;
 
-static void clock_state_destroy(void *state) {
-  clock_state_t *st = state;
-  if (st == NULL) return;
-  weft_state_owner_destroy(st->owner);
-  weft_free(st);
+static weft_status_t *read_config(const weft_kernel_setup_t *setup, void *config) {
+  clock_config_t *c = config;
+  return weft_kv_read_workers(setup, &c->num_workers, &c->tasks);
 }
 
-static weft_status_t *clock_make(void *arg, weft_object_t **out) {
-  const clock_state_t *st = arg;
-  return weft_clock_create((int)st->num_workers, st->tasks == NULL ? NULL : st->tasks->list.strings,
-                           st->tasks == NULL ? 0 : st->tasks->n, out);
+static weft_status_t *create(const char *name, const void *config, weft_object_t **out) {
+  const clock_config_t *c = config;
+  (void)name;
+  return weft_clock_create(c->num_workers, c->tasks == NULL ? NULL : c->tasks->list.strings,
+                           c->tasks == NULL ? 0 : c->tasks->n, out);
 }
 
-static weft_status_t *clock_check(void *arg, weft_object_t *o) {
-  const clock_state_t *st = arg;
-  if (((weft_clocked_t *)o)->num_workers == st->num_workers) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "clock '%s' is of %d workers, not of %lld",
-                    weft_state_owner_name(st->owner), ((weft_clocked_t *)o)->num_workers,
-                    (long long)st->num_workers);
+static weft_status_t *check(const char *name, const void *config, weft_object_t *o) {
+  const clock_config_t *c = config;
+  if (((weft_clocked_t *)o)->num_workers == c->num_workers) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "clock '%s' is of %d workers, not of %d", name,
+                    ((weft_clocked_t *)o)->num_workers, c->num_workers);
 }
 
-static weft_status_t *clock_prepare(const weft_kernel_setup_t *setup, void **out_state) {
-  int64_t workers = weft_knode_int(setup, "num_workers");
-  if (workers > WEFT_MAX_CLOCK_WORKERS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %lld", WEFT_MAX_CLOCK_WORKERS,
-                      (long long)workers);
-  }
-  clock_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
-  st->num_workers = workers;
-  st->tasks = weft_knode_attr(setup, "worker_tasks");
-  weft_status_t *s =
-      weft_state_owner_create(setup, &weft_clock_type, clock_make, clock_check, st, &st->owner);
-  if (s == NULL) *out_state = st;
-  if (s != NULL) weft_free(st);
-  return s;
-}
-
-static weft_status_t *clock_handle(weft_kernel_ctx_t *c) {
-  return weft_state_owner_output(((clock_state_t *)c->state)->owner, c);
-}
+static const weft_state_maker_t maker = {
+    &weft_clock_type, sizeof(clock_config_t), read_config, create, check, NULL};
 
 /* ---- operations ---- */
 
@@ -120,7 +99,7 @@ static void wait_for_slowest(weft_kernel_ctx_t *c, const wait_for_slowest_attrs_
 }
 
 const weft_kernel_t weft_cpu_kv_clock_kernels[] = {
-    {.op = "WeftClock", .prepare = clock_prepare, .compute = clock_handle, .destroy = clock_state_destroy},
+    {.op = "WeftClock", WEFT_STATE_MAKER, .param = &maker},
     {.op = "WeftClockAdvance", .compute = advance},
     {.op = "WeftClockJoin", .compute = join},
     {.op = "WeftClockRead", .compute = read_clocks},

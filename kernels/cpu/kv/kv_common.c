@@ -21,6 +21,18 @@ weft_status_t *weft_kv_scalar(const weft_kernel_ctx_t *c, int i, const char *wha
   return weft_read_ints(t, what, 1, out, &n);
 }
 
+weft_status_t *weft_kv_read_workers(const weft_kernel_setup_t *setup, int *out_num,
+                                    const weft_attr_t **out_tasks) {
+  int64_t workers = weft_knode_int(setup, "num_workers");
+  if (workers > WEFT_MAX_CLOCK_WORKERS) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %lld", WEFT_MAX_CLOCK_WORKERS,
+                      (long long)workers);
+  }
+  *out_num = (int)workers;
+  *out_tasks = weft_knode_attr(setup, "worker_tasks");
+  return NULL;
+}
+
 weft_clock_timeout_t weft_kv_timeout(const weft_kernel_ctx_t *c, float timeout_seconds) {
   return (weft_clock_timeout_t){weft_resource_timer(c->device->resources), (double)timeout_seconds};
 }

@@ -10,6 +10,10 @@ WEFT_MUST_CHECK weft_status_t *weft_kv_in_clocked(weft_kernel_ctx_t *c, weft_clo
 /* A scalar integer. Errors: INVALID_ARGUMENT naming `what`. */
 WEFT_MUST_CHECK weft_status_t *weft_kv_scalar(const weft_kernel_ctx_t *c, int i, const char *what,
                                               int64_t *out);
+/* The attributes num_workers and worker_tasks (lent by the plan). Errors: INVALID_ARGUMENT: too many workers.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_kv_read_workers(const weft_kernel_setup_t *setup, int *out_num,
+                                                    const weft_attr_t **out_tasks);
 /* The attribute timeout_seconds, on the timer of the task's resources. */
 weft_clock_timeout_t weft_kv_timeout(const weft_kernel_ctx_t *c, float timeout_seconds);
 

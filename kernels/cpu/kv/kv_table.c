@@ -6,38 +6,29 @@
 #include "kernels/cpu/loops/common.h"
 #include "resources/kv_table.h"
 
-typedef struct table_state {
-  weft_kv_config_t config;
-  int64_t num_workers;
+typedef struct table_config {
+  weft_kv_config_t table;
+  int num_workers;
   const weft_attr_t *tasks; /* the node's */
-  weft_state_owner_t *owner;
-} table_state_t;
+} table_config_t;
 
-static void table_state_destroy(void *state) {
-  table_state_t *st = state;
-  if (st == NULL) return;
-  weft_state_owner_destroy(st->owner);
-  weft_free(st);
+static weft_status_t *create(const char *name, const void *config, weft_object_t **out) {
+  const table_config_t *c = config;
+  (void)name;
+  return weft_kv_table_create(&c->table, c->num_workers, c->tasks == NULL ? NULL : c->tasks->list.strings,
+                              c->tasks == NULL ? 0 : c->tasks->n, out);
 }
 
-static weft_status_t *table_make(void *arg, weft_object_t **out) {
-  const table_state_t *st = arg;
-  return weft_kv_table_create(&st->config, (int)st->num_workers,
-                              st->tasks == NULL ? NULL : st->tasks->list.strings,
-                              st->tasks == NULL ? 0 : st->tasks->n, out);
-}
-
-static weft_status_t *table_check(void *arg, weft_object_t *o) {
-  const table_state_t *st = arg;
-  const weft_kv_config_t *have = weft_kv_table_config((weft_kv_table_t *)o), *want = &st->config;
+static weft_status_t *check(const char *name, const void *config, weft_object_t *o) {
+  const table_config_t *c = config;
+  const weft_kv_config_t *have = weft_kv_table_config((weft_kv_table_t *)o), *want = &c->table;
   bool is_same = have->dtype == want->dtype && have->width == want->width && have->rule == want->rule &&
                  have->policy == want->policy && have->staleness == want->staleness &&
                  have->required == want->required &&
-                 weft_kv_table_num_workers((weft_kv_table_t *)o) == st->num_workers;
+                 weft_kv_table_num_workers((weft_kv_table_t *)o) == c->num_workers;
   if (is_same) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT,
-                    "table '%s' was made with another dtype, width, rule, policy or number of workers",
-                    weft_state_owner_name(st->owner));
+                    "table '%s' was made with another dtype, width, rule, policy or number of workers", name);
 }
 
 /* Which of `names` the attribute is; the op table allows no other. */
@@ -49,11 +40,12 @@ static int choice(const weft_kernel_setup_t *setup, const char *attr, const char
   return 0;
 }
 
-static weft_kv_config_t read_config(const weft_kernel_setup_t *setup) {
+static weft_status_t *read_config(const weft_kernel_setup_t *setup, void *config) {
+  table_config_t *c = config;
   static const char *const rules[] = {"assign", "add", "sgd", "momentum", "adagrad"};
   static const char *const inits[] = {"constant", "uniform", "normal"};
   static const char *const policies[] = {"ASP", "BSP", "SSP", "K_OF_W"};
-  return (weft_kv_config_t){
+  c->table = (weft_kv_config_t){
       .dtype = (weft_dtype_t)weft_knode_type(setup, "dtype"),
       .width = weft_knode_int(setup, "width"),
       .rule = (weft_kv_rule_t)choice(setup, "apply", rules, 5),
@@ -68,29 +60,11 @@ static weft_kv_config_t read_config(const weft_kernel_setup_t *setup) {
       .required = weft_knode_int(setup, "required"),
       .is_mean = weft_str_is(weft_knode_string(setup, "reduction_type"), "MEAN"),
   };
+  return weft_kv_read_workers(setup, &c->num_workers, &c->tasks);
 }
 
-static weft_status_t *table_prepare(const weft_kernel_setup_t *setup, void **out_state) {
-  int64_t workers = weft_knode_int(setup, "num_workers");
-  if (workers > WEFT_MAX_CLOCK_WORKERS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %" PRId64,
-                      WEFT_MAX_CLOCK_WORKERS, workers);
-  }
-  table_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
-  st->config = read_config(setup);
-  st->num_workers = workers;
-  st->tasks = weft_knode_attr(setup, "worker_tasks");
-  weft_status_t *s =
-      weft_state_owner_create(setup, &weft_kv_table_type, table_make, table_check, st, &st->owner);
-  if (s == NULL) *out_state = st;
-  if (s != NULL) weft_free(st);
-  return s;
-}
-
-static weft_status_t *table_handle(weft_kernel_ctx_t *c) {
-  return weft_state_owner_output(((table_state_t *)c->state)->owner, c);
-}
+static const weft_state_maker_t maker = {
+    &weft_kv_table_type, sizeof(table_config_t), read_config, create, check, NULL};
 
 /* ---- operations ---- */
 
@@ -231,6 +205,6 @@ const weft_kernel_t weft_cpu_kv_table_kernels[] = {
     {.op = "WeftKvPushLens", WEFT_COMPUTE(push)},
     {.op = "WeftKvPushPull", WEFT_COMPUTE_ASYNC(push_pull)},
     {.op = "WeftKvSize", .compute = size},
-    {.op = "WeftKvTable", .prepare = table_prepare, .compute = table_handle, .destroy = table_state_destroy},
+    {.op = "WeftKvTable", WEFT_STATE_MAKER, .param = &maker},
     {0},
 };

@@ -7,46 +7,23 @@
 #include "kernels/state.h"
 #include "resources/accumulator.h"
 
-typedef struct acc_state {
-  weft_accumulator_config_t config;
-  weft_state_owner_t *owner;
-} acc_state_t;
-
-static void acc_destroy(void *state) {
-  acc_state_t *st = state;
-  if (st == NULL) return;
-  weft_state_owner_destroy(st->owner);
-  weft_free(st);
-}
-
-static weft_status_t *acc_make(void *arg, weft_object_t **out) {
-  const acc_state_t *st = arg;
-  return weft_accumulator_create(weft_state_owner_name(st->owner), &st->config, out);
-}
-
-static weft_status_t *prepare(const weft_kernel_setup_t *setup, bool is_sparse, void **out_state) {
-  acc_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+static weft_status_t *read_dense(const weft_kernel_setup_t *setup, void *config) {
   const weft_attr_t *shape = weft_knode_attr(setup, "shape");
-  st->config.dtype = (weft_dtype_t)weft_knode_type(setup, "dtype");
-  st->config.shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape;
-  st->config.is_sum = weft_str_is(weft_knode_string(setup, "reduction_type"), "SUM");
-  st->config.is_sparse = is_sparse;
-  weft_status_t *s = weft_state_owner_create(setup, &weft_accumulator_type, acc_make, NULL, st, &st->owner);
-  if (s == NULL) *out_state = st;
-  if (s != NULL) weft_free(st);
-  return s;
+  *(weft_accumulator_config_t *)config = (weft_accumulator_config_t){
+      .dtype = (weft_dtype_t)weft_knode_type(setup, "dtype"),
+      .shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
+      .is_sum = weft_str_is(weft_knode_string(setup, "reduction_type"), "SUM")};
+  return NULL;
 }
 
-static weft_status_t *dense_prepare(const weft_kernel_setup_t *setup, void **out) {
-  return prepare(setup, false, out);
-}
-static weft_status_t *sparse_prepare(const weft_kernel_setup_t *setup, void **out) {
-  return prepare(setup, true, out);
+static weft_status_t *read_sparse(const weft_kernel_setup_t *setup, void *config) {
+  WEFT_RETURN_IF_ERROR(read_dense(setup, config));
+  ((weft_accumulator_config_t *)config)->is_sparse = true;
+  return NULL;
 }
 
-static weft_status_t *acc_handle(weft_kernel_ctx_t *c) {
-  return weft_state_owner_output(((acc_state_t *)c->state)->owner, c);
+static weft_status_t *create(const char *name, const void *config, weft_object_t **out) {
+  return weft_accumulator_create(name, config, out);
 }
 
 /* ---- operations ---- */
@@ -155,22 +132,26 @@ static weft_status_t *count(weft_kernel_ctx_t *c) {
 }
 
 #define FLOATS .type_attr = "dtype", .types = WEFT_SET_FLOATS
-#define MAKER(name, fn) \
-  { .op = name, FLOATS, .prepare = fn, .compute = acc_handle, .destroy = acc_destroy }
+#define MAKER(name, read)                                                                 \
+  {                                                                                       \
+    .op = name, FLOATS, WEFT_STATE_MAKER, .param = &(const weft_state_maker_t) {          \
+      &weft_accumulator_type, sizeof(weft_accumulator_config_t), read, create, NULL, NULL \
+    }                                                                                     \
+  }
 
 const weft_kernel_t weft_cpu_accumulator_kernels[] = {
     {.op = "AccumulatorApplyGradient", FLOATS, .compute = apply},
     {.op = "AccumulatorNumAccumulated", .compute = count},
     {.op = "AccumulatorSetGlobalStep", .compute = set_step},
     {.op = "AccumulatorTakeGradient", FLOATS, .compute_async = take},
-    MAKER("ConditionalAccumulator", dense_prepare),
+    MAKER("ConditionalAccumulator", read_dense),
     {.op = "ResourceAccumulatorApplyGradient", FLOATS, .compute = apply},
     {.op = "ResourceAccumulatorNumAccumulated", .compute = count},
     {.op = "ResourceAccumulatorSetGlobalStep", .compute = set_step},
     {.op = "ResourceAccumulatorTakeGradient", FLOATS, .compute_async = take},
-    MAKER("ResourceConditionalAccumulator", dense_prepare),
+    MAKER("ResourceConditionalAccumulator", read_dense),
     {.op = "SparseAccumulatorApplyGradient", FLOATS, WEFT_COMPUTE(apply_sparse)},
     {.op = "SparseAccumulatorTakeGradient", FLOATS, .compute_async = take_sparse},
-    MAKER("SparseConditionalAccumulator", sparse_prepare),
+    MAKER("SparseConditionalAccumulator", read_sparse),
     {0},
 };

@@ -8,25 +8,13 @@
 
 /* ---- the node that makes it ---- */
 
-typedef struct barrier_state {
-  weft_barrier_config_t config;
-  weft_state_owner_t *owner;
-} barrier_state_t;
+static void deinit(void *config) { weft_barrier_config_deinit(config); }
 
-static void state_destroy(void *state) {
-  barrier_state_t *st = state;
-  if (st == NULL) return;
-  weft_state_owner_destroy(st->owner);
-  weft_barrier_config_deinit(&st->config);
-  weft_free(st);
+static weft_status_t *create(const char *name, const void *config, weft_object_t **out) {
+  return weft_barrier_create(name, config, out);
 }
 
-static weft_status_t *barrier_make(void *arg, weft_object_t **out) {
-  const barrier_state_t *st = arg;
-  return weft_barrier_create(weft_state_owner_name(st->owner), &st->config, out);
-}
-
-static weft_status_t *barrier_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+static weft_status_t *read_config(const weft_kernel_setup_t *setup, void *config) {
   const weft_attr_t *types = weft_knode_attr(setup, "component_types"),
                     *shapes = weft_knode_attr(setup, "shapes");
   int n = types == NULL ? 0 : types->n;
@@ -40,26 +28,17 @@ static weft_status_t *barrier_prepare(const weft_kernel_setup_t *setup, void **o
         "Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce "
         "a limited capacity.");
   }
-  barrier_state_t *st = weft_calloc(1, sizeof *st);
   weft_dtype_t *dtypes = weft_calloc((size_t)n + 1, sizeof *dtypes);
-  weft_status_t *s = NULL;
-  if (st == NULL || dtypes == NULL) {
-    s = WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
-  } else {
-    for (int i = 0; i < n; i++) dtypes[i] = (weft_dtype_t)types->list.types[i];
-    s = weft_barrier_config_init(&st->config, dtypes,
-                                 shapes != NULL && shapes->n > 0 ? shapes->list.shapes : NULL, n);
-  }
+  if (dtypes == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  for (int i = 0; i < n; i++) dtypes[i] = (weft_dtype_t)types->list.types[i];
+  weft_status_t *s = weft_barrier_config_init(
+      config, dtypes, shapes != NULL && shapes->n > 0 ? shapes->list.shapes : NULL, n);
   weft_free(dtypes);
-  if (s == NULL) s = weft_state_owner_create(setup, &weft_barrier_type, barrier_make, NULL, st, &st->owner);
-  if (s == NULL) *out_state = st;
-  if (s != NULL) state_destroy(st);
   return s;
 }
 
-static weft_status_t *barrier_handle(weft_kernel_ctx_t *c) {
-  return weft_state_owner_output(((barrier_state_t *)c->state)->owner, c);
-}
+static const weft_state_maker_t maker = {
+    &weft_barrier_type, sizeof(weft_barrier_config_t), read_config, create, NULL, deinit};
 
 /* ---- operations ---- */
 
@@ -140,7 +119,7 @@ static weft_status_t *ready_size(weft_kernel_ctx_t *c) { return size_of(c, true)
 static weft_status_t *incomplete_size(weft_kernel_ctx_t *c) { return size_of(c, false); }
 
 const weft_kernel_t weft_cpu_barrier_kernels[] = {
-    {.op = "Barrier", .prepare = barrier_prepare, .compute = barrier_handle, .destroy = state_destroy},
+    {.op = "Barrier", WEFT_STATE_MAKER, .param = &maker},
     {.op = "BarrierClose", WEFT_COMPUTE(barrier_close)},
     {.op = "BarrierIncompleteSize", .compute = incomplete_size},
     {.op = "BarrierInsertMany", WEFT_COMPUTE(barrier_insert)},

@@ -10,19 +10,18 @@
 
 /* ---- the nodes that make queues ---- */
 
-typedef struct queue_state {
+typedef struct queue_node {
   weft_tensor_queue_config_t config;
   weft_str_t op_name; /* static: of the op table */
-  weft_state_owner_t *owner;
-} queue_state_t;
+} queue_node_t;
 
-static void queue_destroy(void *state) {
-  queue_state_t *st = state;
-  if (st == NULL) return;
-  weft_state_owner_destroy(st->owner);
-  weft_tensor_queue_config_deinit(&st->config);
-  weft_free(st);
-}
+/* The param of a row. */
+typedef struct queue_form {
+  weft_state_maker_t maker; /* first */
+  weft_tensor_queue_kind_t kind;
+} queue_form_t;
+
+static void deinit(void *node) { weft_tensor_queue_config_deinit(&((queue_node_t *)node)->config); }
 
 static void print_types(const weft_dtype_t *dtypes, int n, weft_strbuf_t *out) {
   for (int i = 0; i < n; i++) weft_strbuf_printf(out, "%s%s", i == 0 ? "" : ", ", weft_dtype_name(dtypes[i]));
@@ -77,8 +76,8 @@ static weft_status_t *read_components(const weft_kernel_setup_t *setup, weft_ten
   return NULL;
 }
 
-static weft_status_t *queue_make(void *arg, weft_object_t **out) {
-  const queue_state_t *st = arg;
+static weft_status_t *create(const char *name, const void *node, weft_object_t **out) {
+  const queue_node_t *st = node;
   weft_tensor_queue_config_t config = st->config;
   size_t n = (size_t)config.num_components;
   config.dtypes = weft_calloc(n, sizeof config.dtypes[0]);
@@ -89,7 +88,7 @@ static weft_status_t *queue_make(void *arg, weft_object_t **out) {
   } else {
     memcpy(config.dtypes, st->config.dtypes, n * sizeof config.dtypes[0]);
     if (config.shapes != NULL) memcpy(config.shapes, st->config.shapes, n * sizeof config.shapes[0]);
-    s = weft_tensor_queue_create(weft_state_owner_name(st->owner), &config, out);
+    s = weft_tensor_queue_create(name, &config, out);
   }
   if (s != NULL) weft_tensor_queue_config_deinit(&config);
   return s;
@@ -138,11 +137,10 @@ static weft_status_t *other_shapes(const char *name, const weft_tensor_queue_con
 }
 
 /* Nodes that share a queue must mean the same one. */
-static weft_status_t *queue_check(void *arg, weft_object_t *o) {
-  const queue_state_t *st = arg;
+static weft_status_t *check(const char *name, const void *node, weft_object_t *o) {
+  const queue_node_t *st = node;
   const weft_tensor_queue_config_t *has = weft_tensor_queue_config((weft_tensor_queue_t *)o),
                                    *wants = &st->config;
-  const char *name = weft_state_owner_name(st->owner);
   if (has->kind != wants->kind) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected %s, found %.*s", weft_tensor_queue_kind_name(has->kind),
                       WEFT_STR_ARGS(st->op_name));
@@ -170,50 +168,29 @@ static weft_status_t *queue_check(void *arg, weft_object_t *o) {
   return NULL;
 }
 
-static weft_status_t *prepare(const weft_kernel_setup_t *setup, weft_tensor_queue_kind_t kind,
-                              void **out_state) {
-  queue_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
-  st->config.kind = kind;
-  st->op_name = setup->node.op->name;
-  int64_t capacity = weft_knode_int(setup, "capacity");
-  st->config.capacity = capacity < 0 ? INT32_MAX : capacity;
-  weft_status_t *s = NULL;
-  if (kind == WEFT_QUEUE_SHUFFLE) {
-    st->config.min_after_dequeue = weft_knode_int(setup, "min_after_dequeue");
-    st->config.seed = weft_knode_int(setup, "seed");
-    st->config.seed2 = weft_knode_int(setup, "seed2");
-    if (st->config.min_after_dequeue < 0) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "min_after_dequeue %" PRId64 " must be >= 0",
-                     st->config.min_after_dequeue);
-    } else if (st->config.min_after_dequeue >= st->config.capacity) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "min_after_dequeue %" PRId64 " must be < capacity %" PRId64,
-                     st->config.min_after_dequeue, st->config.capacity);
-    }
+static weft_status_t *read_shuffle(const weft_kernel_setup_t *setup, weft_tensor_queue_config_t *config) {
+  config->min_after_dequeue = weft_knode_int(setup, "min_after_dequeue");
+  config->seed = weft_knode_int(setup, "seed");
+  config->seed2 = weft_knode_int(setup, "seed2");
+  if (config->min_after_dequeue < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "min_after_dequeue %" PRId64 " must be >= 0",
+                      config->min_after_dequeue);
   }
-  if (s == NULL) s = read_components(setup, &st->config);
-  if (s == NULL)
-    s = weft_state_owner_create(setup, &weft_tensor_queue_type, queue_make, queue_check, st, &st->owner);
-  if (s == NULL) *out_state = st;
-  if (s != NULL) queue_destroy(st);
-  return s;
+  if (config->min_after_dequeue >= config->capacity) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "min_after_dequeue %" PRId64 " must be < capacity %" PRId64,
+                      config->min_after_dequeue, config->capacity);
+  }
+  return NULL;
 }
 
-static weft_status_t *fifo_prepare(const weft_kernel_setup_t *setup, void **out) {
-  return prepare(setup, WEFT_QUEUE_FIFO, out);
-}
-static weft_status_t *padding_prepare(const weft_kernel_setup_t *setup, void **out) {
-  return prepare(setup, WEFT_QUEUE_PADDING, out);
-}
-static weft_status_t *shuffle_prepare(const weft_kernel_setup_t *setup, void **out) {
-  return prepare(setup, WEFT_QUEUE_SHUFFLE, out);
-}
-static weft_status_t *priority_prepare(const weft_kernel_setup_t *setup, void **out) {
-  return prepare(setup, WEFT_QUEUE_PRIORITY, out);
-}
-
-static weft_status_t *queue_handle(weft_kernel_ctx_t *c) {
-  return weft_state_owner_output(((queue_state_t *)c->state)->owner, c);
+static weft_status_t *read_node(const weft_kernel_setup_t *setup, void *node) {
+  queue_node_t *st = node;
+  int64_t capacity = weft_knode_int(setup, "capacity");
+  st->op_name = setup->node.op->name;
+  st->config.kind = ((const queue_form_t *)setup->node.param)->kind;
+  st->config.capacity = capacity < 0 ? INT32_MAX : capacity;
+  if (st->config.kind == WEFT_QUEUE_SHUFFLE) WEFT_RETURN_IF_ERROR(read_shuffle(setup, &st->config));
+  return read_components(setup, &st->config);
 }
 
 /* ---- operations ---- */
@@ -342,9 +319,13 @@ static weft_status_t *queue_is_closed(weft_kernel_ctx_t *c) {
   return weft_tensor_scalar(WEFT_BOOL, &is_closed, &c->outputs[0].tensor);
 }
 
-#define MAKER(name, fn) \
-  { .op = name, .prepare = fn, .compute = queue_handle, .destroy = queue_destroy }
-#define MAKERS(name, fn) MAKER(name, fn), MAKER(name "V2", fn)
+#define MAKER(name, kind)                                                                                  \
+  {                                                                                                        \
+    .op = name, WEFT_STATE_MAKER, .param = &(const queue_form_t) {                                         \
+      {&weft_tensor_queue_type, sizeof(queue_node_t), read_node, create, check, deinit}, WEFT_QUEUE_##kind \
+    }                                                                                                      \
+  }
+#define MAKERS(name, kind) MAKER(name, kind), MAKER(name "V2", kind)
 /* An operation with the handle of either kind. */
 #define ASYNC(name, check, fn)                             \
   {.op = name, .prepare = check, .compute_async = fn}, {   \
@@ -354,9 +335,9 @@ static weft_status_t *queue_is_closed(weft_kernel_ctx_t *c) {
   {.op = name, .compute = fn}, { .op = name "V2", .compute = fn }
 
 const weft_kernel_t weft_cpu_queue_kernels[] = {
-    MAKERS("FIFOQueue", fifo_prepare),
-    MAKERS("PaddingFIFOQueue", padding_prepare),
-    MAKERS("PriorityQueue", priority_prepare),
+    MAKERS("FIFOQueue", FIFO),
+    MAKERS("PaddingFIFOQueue", PADDING),
+    MAKERS("PriorityQueue", PRIORITY),
     {.op = "QueueClose", WEFT_COMPUTE_ASYNC(queue_close)},
     {.op = "QueueCloseV2", WEFT_COMPUTE_ASYNC(queue_close)},
     ASYNC("QueueDequeue", no_timeout, dequeue_one),
@@ -366,6 +347,6 @@ const weft_kernel_t weft_cpu_queue_kernels[] = {
     ASYNC("QueueEnqueueMany", no_timeout, enqueue_many),
     SYNC("QueueIsClosed", queue_is_closed),
     SYNC("QueueSize", queue_size),
-    MAKERS("RandomShuffleQueue", shuffle_prepare),
+    MAKERS("RandomShuffleQueue", SHUFFLE),
     {0},
 };

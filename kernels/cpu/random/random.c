@@ -6,7 +6,8 @@
 #include "kernels/cpu/loops/common.h"
 #include "kernels/cpu/random/random_fill.h"
 
-static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribution) {
+static weft_status_t *draw(weft_kernel_ctx_t *ctx) {
+  const weft_distribution_t distribution = ((const weft_drawn_t *)ctx->node->param)->distribution;
   weft_tensor_t *y = NULL;
   uint64_t low = 0, range = 0;
   bool is_int = distribution == WEFT_UNIFORM_INT;
@@ -20,18 +21,16 @@ static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribut
   return NULL;
 }
 
-static weft_status_t *uniform(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_UNIFORM); }
-static weft_status_t *uniform_int(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_UNIFORM_INT); }
-static weft_status_t *normal(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_NORMAL); }
-static weft_status_t *truncated_normal(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_TRUNCATED_NORMAL); }
-
-#define STREAM(op, attr, types, compute) \
-  WEFT_KERNEL(op, attr, types, weft_random_stream_prepare, compute, weft_random_stream_destroy)
+#define STREAM(op_, attr, set, what)                                                                    \
+  {                                                                                                     \
+    .op = op_, .type_attr = attr, .types = set, .prepare = weft_random_stream_prepare, .compute = draw, \
+    .destroy = weft_random_stream_destroy, WEFT_DRAWS(STREAM, what)                                     \
+  }
 
 const weft_kernel_t weft_cpu_random_kernels[] = {
-    STREAM("RandomStandardNormal", "dtype", WEFT_SET_FLOATS, normal),
-    STREAM("RandomUniform", "dtype", WEFT_SET_FLOATS, uniform),
-    STREAM("RandomUniformInt", "Tout", WEFT_SET_INDEX, uniform_int),
-    STREAM("TruncatedNormal", "dtype", WEFT_SET_FLOATS, truncated_normal),
+    STREAM("RandomStandardNormal", "dtype", WEFT_SET_FLOATS, NORMAL),
+    STREAM("RandomUniform", "dtype", WEFT_SET_FLOATS, UNIFORM),
+    STREAM("RandomUniformInt", "Tout", WEFT_SET_INDEX, UNIFORM_INT),
+    STREAM("TruncatedNormal", "dtype", WEFT_SET_FLOATS, TRUNCATED_NORMAL),
     {0},
 };

@@ -15,6 +15,22 @@ typedef enum weft_distribution {
   WEFT_TRUNCATED_NORMAL, /* the same, redrawn until |x| < 2 */
 } weft_distribution_t;
 
+typedef enum weft_random_source {
+  WEFT_RANDOM_STREAM = 1, /* attributes `seed`, `seed2` */
+  WEFT_RANDOM_SEED,       /* input 1 */
+  WEFT_RANDOM_KEY,        /* inputs 1 to 3: key, counter, algorithm */
+} weft_random_source_t;
+
+/* What an op draws: the param of its row. Bounds of WEFT_UNIFORM_INT are the two inputs behind the source. */
+typedef struct weft_drawn {
+  weft_random_source_t source;
+  weft_distribution_t distribution;
+} weft_drawn_t;
+#define WEFT_DRAWS(source_, distribution_) \
+  .param = &(const weft_drawn_t) { WEFT_RANDOM_##source_, WEFT_##distribution_ }
+/* The families whose rows have such a param, or none. */
+extern const weft_kernel_t weft_cpu_random_kernels[], weft_cpu_random_stateless_kernels[];
+
 /* Fills `t` (allocated, dtype as above). `low` and `range` are of WEFT_UNIFORM_INT, which takes the remainder
  * of a word (two for 64 bits) by range. A truncated normal uses 256 blocks per element, the others at most
  * one. */

@@ -44,35 +44,19 @@ weft_status_t *weft_random_rows_along(const weft_random_rows_t *rows, int64_t fa
 
 /* ---- which op ---- */
 
-typedef enum source {
-  FROM_STREAM, /* attributes `seed`, `seed2` */
-  FROM_SEED,   /* input 1 */
-  FROM_KEY,    /* inputs 1 to 3: key, counter, algorithm */
-} source_t;
-
-typedef struct drawn {
-  const char *op;
-  source_t source;
-  weft_distribution_t distribution;
-} drawn_t;
-
-static const drawn_t ops[] = {
-    {"RandomStandardNormal", FROM_STREAM, WEFT_NORMAL},
-    {"RandomUniform", FROM_STREAM, WEFT_UNIFORM},
-    {"RandomUniformInt", FROM_STREAM, WEFT_UNIFORM_INT},
-    {"StatelessRandomNormal", FROM_SEED, WEFT_NORMAL},
-    {"StatelessRandomNormalV2", FROM_KEY, WEFT_NORMAL},
-    {"StatelessRandomUniform", FROM_SEED, WEFT_UNIFORM},
-    {"StatelessRandomUniformInt", FROM_SEED, WEFT_UNIFORM_INT},
-    {"StatelessRandomUniformIntV2", FROM_KEY, WEFT_UNIFORM_INT},
-    {"StatelessRandomUniformV2", FROM_KEY, WEFT_UNIFORM},
-    {"StatelessTruncatedNormal", FROM_SEED, WEFT_TRUNCATED_NORMAL},
-    {"StatelessTruncatedNormalV2", FROM_KEY, WEFT_TRUNCATED_NORMAL},
-    {"TruncatedNormal", FROM_STREAM, WEFT_TRUNCATED_NORMAL},
-};
+/* What `op` draws; NULL: nothing of which rows can be drawn. */
+static const weft_drawn_t *find_drawn(weft_str_t op) {
+  const weft_kernel_t *const families[] = {weft_cpu_random_kernels, weft_cpu_random_stateless_kernels};
+  for (int f = 0; f < 2; f++) {
+    for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) {
+      if (weft_str_is(op, k->op)) return k->param;
+    }
+  }
+  return NULL;
+}
 
 typedef struct random_rows_state {
-  drawn_t drawn;
+  weft_drawn_t drawn;
   void *stream; /* NULL: the op has none */
   int axis;
   int64_t factor;
@@ -87,8 +71,9 @@ static bool fits(const weft_kernel_setup_t *setup, const random_rows_state_t *s)
   int num_before = s->bounds, dtype = setup->node.output_types[0];
   bool is_int = s->drawn.distribution == WEFT_UNIFORM_INT;
   if (setup->node.num_inputs != num_before + (is_int ? 2 : 0) + 1 || !is_index(types[0])) return false;
-  if (s->drawn.source == FROM_SEED && !is_index(types[1])) return false;
-  if (s->drawn.source == FROM_KEY && (types[1] != WEFT_U64 || types[2] != WEFT_U64 || types[3] != WEFT_I32))
+  if (s->drawn.source == WEFT_RANDOM_SEED && !is_index(types[1])) return false;
+  if (s->drawn.source == WEFT_RANDOM_KEY &&
+      (types[1] != WEFT_U64 || types[2] != WEFT_U64 || types[3] != WEFT_I32))
     return false;
   if (!is_int) return (WEFT_SET_FLOATS & WEFT_DTYPE_BIT(dtype)) != 0;
   return is_index(dtype) && types[num_before] == dtype && types[num_before + 1] == dtype;
@@ -103,20 +88,21 @@ static void destroy(void *state) {
 
 static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
   weft_str_t op = weft_knode_string(setup, "op");
+  const weft_drawn_t *drawn = find_drawn(op);
   random_rows_state_t found = {.axis = (int)weft_knode_int(setup, "axis"),
                                .factor = weft_knode_int(setup, "factor")};
-  for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-    if (weft_str_is(op, ops[i].op)) found.drawn = ops[i];
-  }
-  found.bounds = found.drawn.source == FROM_STREAM ? 1 : found.drawn.source == FROM_SEED ? 2 : 4;
-  if (found.drawn.op == NULL || !fits(setup, &found)) {
+  if (drawn != NULL) found.drawn = *drawn;
+  found.bounds = found.drawn.source == WEFT_RANDOM_STREAM ? 1
+                 : found.drawn.source == WEFT_RANDOM_SEED ? 2
+                                                          : 4;
+  if (drawn == NULL || !fits(setup, &found)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s draws no rows of '%.*s' with such inputs",
                       WEFT_STR_ARGS(setup->node.name), WEFT_STR_ARGS(op));
   }
   random_rows_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   *s = found;
-  if (found.drawn.source == FROM_STREAM) {
+  if (found.drawn.source == WEFT_RANDOM_STREAM) {
     weft_status_t *status = weft_random_stream_prepare(setup, &s->stream);
     if (status != NULL) {
       destroy(s);
@@ -161,12 +147,12 @@ static weft_status_t *generator(const weft_kernel_ctx_t *ctx, int64_t total, wef
   const random_rows_state_t *s = ctx->state;
   int32_t alg = 0;
   switch (s->drawn.source) {
-    case FROM_SEED: return weft_random_from_seed(weft_in(ctx, 1), out);
-    case FROM_KEY:
+    case WEFT_RANDOM_SEED: return weft_random_from_seed(weft_in(ctx, 1), out);
+    case WEFT_RANDOM_KEY:
       WEFT_RETURN_IF_ERROR(
           weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, out));
       return weft_random_check_alg(alg);
-    case FROM_STREAM: break;
+    case WEFT_RANDOM_STREAM: break;
   }
   *out = weft_random_stream_take(s->stream, (uint64_t)total * WEFT_RANDOM_BLOCKS_PER_ELEMENT);
   return NULL;

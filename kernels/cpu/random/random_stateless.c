@@ -16,7 +16,8 @@ weft_status_t *weft_random_from_seed(const weft_tensor_t *seed, weft_philox_t *o
   return NULL;
 }
 
-static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribution) {
+static weft_status_t *draw(weft_kernel_ctx_t *ctx) {
+  const weft_distribution_t distribution = ((const weft_drawn_t *)ctx->node->param)->distribution;
   weft_tensor_t *y = NULL;
   weft_philox_t generator;
   uint64_t low = 0, range = 0;
@@ -31,11 +32,6 @@ static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribut
   weft_random_fill(ctx->device->pool, generator, distribution, low, range, y);
   return NULL;
 }
-
-static weft_status_t *uniform(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_UNIFORM); }
-static weft_status_t *uniform_int(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_UNIFORM_INT); }
-static weft_status_t *normal(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_NORMAL); }
-static weft_status_t *truncated_normal(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_TRUNCATED_NORMAL); }
 
 /* ---- version 2 ---- */
 
@@ -73,7 +69,8 @@ weft_status_t *weft_random_check_alg(int32_t alg) {
   return alg == ALG_PHILOX ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "Unsupported algorithm id: %" PRId32, alg);
 }
 
-static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx, weft_distribution_t distribution) {
+static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx) {
+  const weft_distribution_t distribution = ((const weft_drawn_t *)ctx->node->param)->distribution;
   weft_tensor_t *y = NULL;
   weft_philox_t generator;
   int32_t alg = 0;
@@ -88,13 +85,6 @@ static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx, weft_distribution_t distri
   WEFT_RETURN_IF_ERROR(weft_random_check_alg(alg));
   weft_random_fill(ctx->device->pool, generator, distribution, low, range, y);
   return NULL;
-}
-
-static weft_status_t *uniform_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_UNIFORM); }
-static weft_status_t *uniform_int_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_UNIFORM_INT); }
-static weft_status_t *normal_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_NORMAL); }
-static weft_status_t *truncated_normal_v2(weft_kernel_ctx_t *ctx) {
-  return draw_v2(ctx, WEFT_TRUNCATED_NORMAL);
 }
 
 /* ---- keys and counters ---- */
@@ -128,17 +118,20 @@ static weft_status_t *get_key_counter_alg(weft_kernel_ctx_t *ctx) {
   return output_alg(ctx, 2);
 }
 
+#define DRAW(op_, set, fn, source, what) \
+  { .op = op_, .type_attr = "dtype", .types = set, .compute = fn, WEFT_DRAWS(source, what) }
+
 const weft_kernel_t weft_cpu_random_stateless_kernels[] = {
     WEFT_KERNEL("StatelessRandomGetAlg", NULL, 0, NULL, get_alg, NULL),
     WEFT_KERNEL("StatelessRandomGetKeyCounter", NULL, 0, NULL, get_key_counter, NULL),
     WEFT_KERNEL("StatelessRandomGetKeyCounterAlg", NULL, 0, NULL, get_key_counter_alg, NULL),
-    WEFT_KERNEL("StatelessRandomNormal", "dtype", WEFT_SET_FLOATS, NULL, normal, NULL),
-    WEFT_KERNEL("StatelessRandomNormalV2", "dtype", WEFT_SET_FLOATS, NULL, normal_v2, NULL),
-    WEFT_KERNEL("StatelessRandomUniform", "dtype", WEFT_SET_FLOATS, NULL, uniform, NULL),
-    WEFT_KERNEL("StatelessRandomUniformInt", "dtype", WEFT_SET_INDEX, NULL, uniform_int, NULL),
-    WEFT_KERNEL("StatelessRandomUniformIntV2", "dtype", WEFT_SET_INDEX, NULL, uniform_int_v2, NULL),
-    WEFT_KERNEL("StatelessRandomUniformV2", "dtype", WEFT_SET_FLOATS, NULL, uniform_v2, NULL),
-    WEFT_KERNEL("StatelessTruncatedNormal", "dtype", WEFT_SET_FLOATS, NULL, truncated_normal, NULL),
-    WEFT_KERNEL("StatelessTruncatedNormalV2", "dtype", WEFT_SET_FLOATS, NULL, truncated_normal_v2, NULL),
+    DRAW("StatelessRandomNormal", WEFT_SET_FLOATS, draw, SEED, NORMAL),
+    DRAW("StatelessRandomNormalV2", WEFT_SET_FLOATS, draw_v2, KEY, NORMAL),
+    DRAW("StatelessRandomUniform", WEFT_SET_FLOATS, draw, SEED, UNIFORM),
+    DRAW("StatelessRandomUniformInt", WEFT_SET_INDEX, draw, SEED, UNIFORM_INT),
+    DRAW("StatelessRandomUniformIntV2", WEFT_SET_INDEX, draw_v2, KEY, UNIFORM_INT),
+    DRAW("StatelessRandomUniformV2", WEFT_SET_FLOATS, draw_v2, KEY, UNIFORM),
+    DRAW("StatelessTruncatedNormal", WEFT_SET_FLOATS, draw, SEED, TRUNCATED_NORMAL),
+    DRAW("StatelessTruncatedNormalV2", WEFT_SET_FLOATS, draw_v2, KEY, TRUNCATED_NORMAL),
     {0},
 };
