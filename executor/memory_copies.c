@@ -37,7 +37,7 @@ static bool is_reference(int dtype) { return weft_dtype_is_ref(dtype); }
 /* Where flat argument `i` lies; `host_args`: the kernel's bits. */
 static const weft_memory_space_t *space_of(const weft_device_t *d, int dtype, uint32_t host_args, int i) {
   if (d->space == NULL || !weft_dtype_is_plain(weft_dtype_base(dtype))) return NULL;
-  return i < 32 && (host_args >> i & 1) != 0 ? NULL : d->space;
+  return weft_kernel_is_host(host_args, i) ? NULL : d->space;
 }
 
 static weft_status_t *space_of_output(copier_t *c, const weft_node_t *n, int i,

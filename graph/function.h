@@ -31,22 +31,4 @@ WEFT_MUST_CHECK weft_status_t *weft_function_add(weft_function_library_t *l, wef
 WEFT_MUST_CHECK weft_status_t *weft_function_add_gradient(weft_function_library_t *l,
                                                           weft_str_t gradient_def);
 
-/* Adds a function's body to `g`, its type attributes bound by `attrs`: names get `prefix`, argument i becomes
- * args[i]. out_results (one per flat output of the signature) tells where each result is; out_control_results
- * what must run. Nodes of the body get `device` if they ask for none. Body nodes that call functions stay
- * calls. */
-typedef struct weft_inlined {
-  weft_output_t *results; /* num_results; in the graph's arena */
-  int num_results;
-  weft_node_t **must_run; /* num_must_run: control_ret and stateful nodes */
-  int num_must_run;
-  weft_node_t **body; /* num_body: all nodes added */
-  int num_body;
-} weft_inlined_t;
-WEFT_MUST_CHECK weft_status_t *weft_function_inline(weft_graph_t *g, const weft_function_t *f,
-                                                    const weft_named_attr_t *attrs, int num_attrs,
-                                                    weft_str_t prefix, weft_str_t device,
-                                                    const weft_output_t *args, int num_args,
-                                                    weft_inlined_t *out);
-
 #endif /* WEFT_GRAPH_FUNCTION_H_ */

@@ -456,16 +456,3 @@ weft_status_t *weft_inline(weft_graph_t *g, const weft_inline_spec_t *spec, weft
   weft_arena_deinit(&b.scratch);
   return s;
 }
-
-weft_status_t *weft_function_inline(weft_graph_t *g, const weft_function_t *f, const weft_named_attr_t *attrs,
-                                    int num_attrs, weft_str_t prefix, weft_str_t device,
-                                    const weft_output_t *args, int num_args, weft_inlined_t *out) {
-  const weft_inline_spec_t spec = {.function = f,
-                                   .attrs = attrs,
-                                   .num_attrs = num_attrs,
-                                   .prefix = prefix,
-                                   .device = device,
-                                   .args = args,
-                                   .num_args = num_args};
-  return weft_inline(g, &spec, out);
-}

@@ -5,6 +5,15 @@
 
 #include "graph/function.h"
 
+typedef struct weft_inlined {
+  weft_output_t *results; /* num_results; in the graph's arena */
+  int num_results;
+  weft_node_t **must_run; /* num_must_run: control_ret and stateful nodes */
+  int num_must_run;
+  weft_node_t **body; /* num_body: all nodes added */
+  int num_body;
+} weft_inlined_t;
+
 typedef struct weft_inline_spec {
   size_t *name_bytes; /* what names of nodes may still take, lowered by those of the body; NULL: anything */
   const weft_function_t *function;
@@ -16,6 +25,8 @@ typedef struct weft_inline_spec {
   int num_args;
   weft_node_t *gate; /* may be NULL: body nodes without any input wait for it */
 } weft_inline_spec_t;
+/* Adds the function's body to `g`; argument i becomes args[i]. Body nodes that call functions stay calls.
+ * Errors: INVALID_ARGUMENT; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_inline(weft_graph_t *g, const weft_inline_spec_t *spec,
                                            weft_inlined_t *out);
 

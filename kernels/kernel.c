@@ -13,7 +13,7 @@ weft_allocator_t *weft_out_allocator(const weft_kernel_ctx_t *c, bool is_host) {
 
 static weft_allocator_t *allocator_of(const weft_kernel_ctx_t *c, int i, weft_dtype_t dtype) {
   return weft_out_allocator(
-      c, c->queue != NULL && (!weft_dtype_is_plain(dtype) || weft_kernel_is_host_output(c->node, i)));
+      c, c->queue != NULL && (!weft_dtype_is_plain(dtype) || weft_kernel_is_host(c->node->host_outputs, i)));
 }
 
 weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,
@@ -35,7 +35,7 @@ weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_
   int64_t count = weft_shape_count(shape);
   bool fits = t != NULL && c->inputs[in].ref == NULL && t->dtype == dtype && t->count == count &&
               weft_tensor_is_exclusive(t);
-  if (fits && c->queue != NULL) fits = (t->space == NULL) == weft_kernel_is_host_output(c->node, i);
+  if (fits && c->queue != NULL) fits = (t->space == NULL) == weft_kernel_is_host(c->node->host_outputs, i);
   if (!fits) return weft_out_new(c, i, dtype, shape, out);
   if (t->space != NULL) t->fence = (weft_fence_t){c->queue, WEFT_FENCE_PENDING};
   if (weft_shape_eq(&t->shape, shape)) {

@@ -117,15 +117,14 @@ typedef struct weft_kernel {
   void (*destroy)(void *state); /* may be NULL */
   const void
       *param; /* what makes these functions serve a family of ops: node->param in prepare and compute */
-  uint32_t host_inputs, host_outputs; /* bit i: flat arg i lies in the host's memory, on every device */
+  uint32_t host_inputs, host_outputs; /* bit i: flat arg i lies in the host's memory, on every
+                                        device; bit 31: all args from 31 on */
   const weft_attr_struct_t *reads;    /* of compute functions that are declared by WEFT_ATTRS; else NULL */
   bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
 
-/* Does flat output i lie in the host's memory, whatever the device? */
-static inline bool weft_kernel_is_host_output(const weft_kernel_node_t *n, int i) {
-  return i < 32 && (n->host_outputs >> i & 1) != 0;
-}
+/* Does flat arg i lie in the host's memory, as `bits` of a row say? */
+static inline bool weft_kernel_is_host(uint32_t bits, int i) { return (bits >> (i < 31 ? i : 31) & 1) != 0; }
 
 /* Usual dtype sets. */
 #define WEFT_SET_FLOATS \

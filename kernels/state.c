@@ -272,6 +272,7 @@ weft_status_t *weft_state_maker_prepare(const weft_kernel_setup_t *setup, void *
 
 void weft_state_maker_destroy(void *state) {
   state_owner_t *w = state;
+  if (w == NULL) return;
   if (w->object != NULL && w->name.is_private) {
     weft_status_free(weft_resource_delete(w->resources, weft_str(w->name.container), weft_str(w->name.name),
                                           w->maker->type));

@@ -73,7 +73,7 @@ typedef struct weft_state_maker {
 
 WEFT_MUST_CHECK weft_status_t *weft_state_maker_prepare(const weft_kernel_setup_t *setup, void **out_state);
 WEFT_MUST_CHECK weft_status_t *weft_state_maker_compute(weft_kernel_ctx_t *c);
-void weft_state_maker_destroy(void *state);
+void weft_state_maker_destroy(void *state); /* NULL is fine */
 /* Of the row: all but op, types and param, which points to a weft_state_maker_t. */
 #define WEFT_STATE_MAKER                                                    \
   .prepare = weft_state_maker_prepare, .compute = weft_state_maker_compute, \

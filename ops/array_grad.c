@@ -6,7 +6,7 @@
   value_t x = c->inputs[0], dy = c->dy[0]; \
   (void)x
 
-static weft_named_attr_t number(int64_t n) { return weft_grad_int("N", n); }
+static weft_named_attr_t number(int64_t n) { return weft_int_attr("N", n); }
 static value_t int32(weft_grad_t *g, int32_t v) { return weft_grad_scalar(g, WEFT_I32, v); }
 static value_t minus_one(weft_grad_t *g) { return weft_grad_int32s(g, (int32_t[]){-1}, 1); }
 
@@ -33,7 +33,7 @@ weft_status_t *weft_grad_conjugate_transpose(weft_grad_ctx_t *c) {
 
 weft_status_t *weft_grad_pack_op(weft_grad_ctx_t *c) {
   MOVE;
-  weft_named_attr_t attrs[] = {weft_grad_int("num", c->num_inputs), weft_grad_same(g, "axis")};
+  weft_named_attr_t attrs[] = {weft_int_attr("num", c->num_inputs), weft_grad_same(g, "axis")};
   value_t parts = weft_grad_node(g, "Unpack", &dy, 1, attrs, 2);
   for (int i = 0; i < c->num_inputs; i++) c->dx[i] = weft_grad_output(parts, i);
   return g->s;
@@ -308,7 +308,7 @@ weft_status_t *weft_grad_dynamic_partition(weft_grad_ctx_t *c) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   value_t partitions = c->inputs[1], *list = weft_arena_calloc(&arena, 2 * (size_t)n, sizeof *list);
   if (list == NULL) return WEFT_NO_MEMORY("building a gradient");
-  weft_named_attr_t num = weft_grad_int("num_partitions", n), count = number(n);
+  weft_named_attr_t num = weft_int_attr("num_partitions", n), count = number(n);
   value_t shape = weft_grad_shape_node(g, partitions, WEFT_I32), size = weft_grad_op1(g, "Size", partitions);
   value_t positions =
       weft_grad_op2(g, "Reshape", weft_grad_op3(g, "Range", int32(g, 0), size, int32(g, 1)), shape);

@@ -59,6 +59,20 @@ typedef struct weft_named_attr {
   weft_attr_t value;
 } weft_named_attr_t;
 
+/* For new nodes. `name` and `text` must live until the node is added. */
+static inline weft_named_attr_t weft_int_attr(const char *name, int64_t i) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_INT, .i = i}};
+}
+static inline weft_named_attr_t weft_bool_attr(const char *name, bool b) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_BOOL, .b = b}};
+}
+static inline weft_named_attr_t weft_type_attr(const char *name, int type) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_TYPE, .type = type}};
+}
+static inline weft_named_attr_t weft_text_attr(const char *name, weft_str_t text) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_STRING, .s = text}};
+}
+
 /* NameAttrList: a function and the attributes to instantiate it with. */
 struct weft_func_attr {
   weft_str_t name;

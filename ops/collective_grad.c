@@ -42,7 +42,7 @@ static void keys(weft_grad_t *g, value_t out[3]) {
 static value_t over_group(weft_grad_t *g, const char *op, value_t x, const weft_named_attr_t *more,
                           int num_more) {
   weft_named_attr_t attrs[6] = {weft_grad_same(g, "communication_hint"), weft_grad_same(g, "timeout_seconds"),
-                                weft_grad_int("Nordering_token", 0)};
+                                weft_int_attr("Nordering_token", 0)};
   value_t in[4] = {x};
   for (int i = 0; i < num_more; i++) attrs[3 + i] = more[i];
   keys(g, &in[1]);
@@ -136,7 +136,7 @@ static int own_attrs(weft_grad_t *g, weft_named_attr_t out[MAX_OWN_ATTRS]) {
                                       "timeout_seconds"};
   int n = 0;
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) out[n++] = weft_grad_same(g, names[i]);
-  out[n++] = weft_grad_int("instance_key", moved(weft_grad_attr_int(g, "instance_key")));
+  out[n++] = weft_int_attr("instance_key", moved(weft_grad_attr_int(g, "instance_key")));
   return n;
 }
 
@@ -144,7 +144,7 @@ static value_t own(weft_grad_t *g, const char *op, const value_t *in, int num_in
   weft_named_attr_t attrs[MAX_OWN_ATTRS];
   int n = own_attrs(g, attrs);
   attrs[n++] = weft_grad_same(g, "root");
-  if (num_in > 1) attrs[n++] = weft_grad_int("Nlike", num_in - 1);
+  if (num_in > 1) attrs[n++] = weft_int_attr("Nlike", num_in - 1);
   return weft_grad_node(g, op, in, num_in, attrs, n);
 }
 

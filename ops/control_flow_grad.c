@@ -41,7 +41,7 @@ weft_status_t *weft_grad_ensure_shape(weft_grad_ctx_t *c) {
  */
 weft_status_t *weft_grad_switch(weft_grad_ctx_t *c) {
   weft_grad_t g = {c, NULL};
-  weft_named_attr_t n = weft_grad_int("N", 2);
+  weft_named_attr_t n = weft_int_attr("N", 2);
   value_t branches[] = {weft_grad_dy_or_zeros(&g, 0), weft_grad_dy_or_zeros(&g, 1)};
   c->dx[0] = weft_grad_node(&g, "Merge", branches, 2, &n, 1);
   return g.s;

@@ -10,21 +10,10 @@
 
 typedef weft_grad_value_t value_t;
 
-/* Attributes for new nodes. `text` and `ints` must live until the node is added. */
-static inline weft_named_attr_t weft_grad_int(const char *name, int64_t i) {
-  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_INT, .i = i}};
-}
-static inline weft_named_attr_t weft_grad_bool(const char *name, bool b) {
-  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_BOOL, .b = b}};
-}
-static inline weft_named_attr_t weft_grad_type(const char *name, int type) {
-  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_TYPE, .type = type}};
-}
 /* The same attribute of the differentiated node, or its default. */
 weft_named_attr_t weft_grad_same(weft_grad_t *g, const char *name);
 bool weft_grad_attr_bool(weft_grad_t *g, const char *name);
 int64_t weft_grad_attr_int(weft_grad_t *g, const char *name);
-int weft_grad_attr_type(weft_grad_t *g, const char *name);
 
 bool weft_grad_is_zero(value_t v);
 int weft_grad_dtype(weft_grad_t *g, value_t v);
@@ -45,10 +34,5 @@ value_t weft_grad_gather0(weft_grad_t *g, value_t params, value_t indices); /* G
 value_t weft_grad_dy_or_zeros(weft_grad_t *g, int i);
 /* int32 vector: the shape of x with 1 at the places that the reduction axes (input 1) name. */
 value_t weft_grad_kept_shape(weft_grad_t *g, value_t x, value_t axes);
-/* -x, x*y, ... */
-static inline value_t weft_grad_mul2(weft_grad_t *g, value_t a, value_t b) {
-  return weft_grad_op2(g, "Mul", a, b);
-}
-static inline value_t weft_grad_neg1(weft_grad_t *g, value_t a) { return weft_grad_op1(g, "Neg", a); }
 
 #endif /* WEFT_OPS_GRAD_H_ */

@@ -116,11 +116,6 @@ int64_t weft_grad_attr_int(weft_grad_t *g, const char *name) {
   return a != NULL && a->kind == WEFT_ATTR_INT ? a->i : 0;
 }
 
-int weft_grad_attr_type(weft_grad_t *g, const char *name) {
-  const weft_attr_t *a = attr_of(g, name);
-  return a != NULL && a->kind == WEFT_ATTR_TYPE ? a->type : 0;
-}
-
 bool weft_grad_is_zero(value_t v) { return v.node == NULL; }
 
 int weft_grad_dtype(weft_grad_t *g, value_t v) {
@@ -148,13 +143,13 @@ bool weft_grad_const_int(weft_grad_t *g, value_t v, int64_t *out) {
 /* ---- formulas ---- */
 
 value_t weft_grad_shape_node(weft_grad_t *g, value_t x, int out_type) {
-  weft_named_attr_t type = weft_grad_type("out_type", out_type);
+  weft_named_attr_t type = weft_type_attr("out_type", out_type);
   return weft_grad_node(g, "Shape", &x, 1, &type, 1);
 }
 
 value_t weft_grad_cast(weft_grad_t *g, value_t x, int dtype) {
   if (weft_grad_dtype(g, x) == dtype) return x;
-  weft_named_attr_t type = weft_grad_type("DstT", dtype);
+  weft_named_attr_t type = weft_type_attr("DstT", dtype);
   return weft_grad_node(g, "Cast", &x, 1, &type, 1);
 }
 
@@ -163,7 +158,7 @@ value_t weft_grad_conj(weft_grad_t *g, value_t x) {
 }
 
 value_t weft_grad_reduce(weft_grad_t *g, const char *op, value_t x, value_t axes, bool keep_dims) {
-  weft_named_attr_t keep = weft_grad_bool("keep_dims", keep_dims);
+  weft_named_attr_t keep = weft_bool_attr("keep_dims", keep_dims);
   return weft_grad_node(g, op, (value_t[]){x, axes}, 2, &keep, 1);
 }
 
@@ -173,9 +168,11 @@ value_t weft_grad_expand(weft_grad_t *g, value_t x, int axis) {
 
 /* inputs then `last` (if it is one), with N = n */
 static value_t listed(weft_grad_t *g, const char *op, const value_t *x, int n, const value_t *last) {
-  weft_named_attr_t number = weft_grad_int("N", n);
+  weft_named_attr_t number = weft_int_attr("N", n);
   value_t inputs[9];
-  if (n > 8) return WEFT_GRAD_ZERO; /* callers here join a handful */
+  if (n > 8 && g->s == NULL)
+    g->s = WEFT_ERROR(INTERNAL, "a gradient joins %d values with %s, not 8 at most", n, op);
+  if (g->s != NULL) return WEFT_GRAD_ZERO;
   memcpy(inputs, x, (size_t)n * sizeof *x);
   if (last != NULL) inputs[n] = *last;
   return weft_grad_node(g, op, inputs, n + (last != NULL), &number, 1);
@@ -197,7 +194,7 @@ value_t weft_grad_dy_or_zeros(weft_grad_t *g, int i) {
 }
 
 value_t weft_grad_kept_shape(weft_grad_t *g, value_t x, value_t axes) {
-  weft_named_attr_t n = weft_grad_int("N", 2);
+  weft_named_attr_t n = weft_int_attr("N", 2);
   value_t shape = weft_grad_shape_node(g, x, WEFT_I32), zero = weft_grad_int_scalar(g, WEFT_I32, 0),
           one = weft_grad_int_scalar(g, WEFT_I32, 1), rank = weft_grad_op1(g, "Size", shape);
   value_t positive =

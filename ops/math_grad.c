@@ -40,11 +40,11 @@ static weft_status_t *both(weft_grad_t *g, value_t da, value_t db) {
 
 /* A Complex node of the type of x. */
 static value_t complex_like(weft_grad_t *g, value_t x, value_t re, value_t im) {
-  weft_named_attr_t type = weft_grad_type("Tout", weft_grad_dtype(g, x));
+  weft_named_attr_t type = weft_type_attr("Tout", weft_grad_dtype(g, x));
   return weft_grad_node(g, "Complex", (value_t[]){re, im}, 2, &type, 1);
 }
 static value_t part(weft_grad_t *g, const char *op, value_t z) {
-  weft_named_attr_t type = weft_grad_type("Tout", weft_grad_dtype(g, z) == WEFT_C128 ? WEFT_F64 : WEFT_F32);
+  weft_named_attr_t type = weft_type_attr("Tout", weft_grad_dtype(g, z) == WEFT_C128 ? WEFT_F64 : WEFT_F32);
   return weft_grad_node(g, op, &z, 1, &type, 1);
 }
 weft_status_t *weft_grad_real(weft_grad_ctx_t *c) {

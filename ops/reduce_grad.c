@@ -69,8 +69,8 @@ weft_status_t *weft_grad_prod(weft_grad_ctx_t *c) {
   value_t columns = weft_grad_reduce(g, "Prod", weft_grad_gather0(g, shape, others), zero, false);
   value_t turned = weft_grad_op2(g, "Transpose", x, perm);
   value_t matrix = weft_grad_op2(g, "Reshape", turned, weft_grad_pack(g, (value_t[]){rows, columns}, 2));
-  weft_named_attr_t forward[] = {weft_grad_bool("exclusive", true), weft_grad_bool("reverse", false)};
-  weft_named_attr_t backward[] = {weft_grad_bool("exclusive", true), weft_grad_bool("reverse", true)};
+  weft_named_attr_t forward[] = {weft_bool_attr("exclusive", true), weft_bool_attr("reverse", false)};
+  weft_named_attr_t backward[] = {weft_bool_attr("exclusive", true), weft_bool_attr("reverse", true)};
   value_t left = weft_grad_node(g, "Cumprod", (value_t[]){matrix, zero}, 2, forward, 2);
   value_t right = weft_grad_node(g, "Cumprod", (value_t[]){matrix, zero}, 2, backward, 2);
   value_t product = weft_grad_op2(g, "Mul", weft_grad_conj(g, left), weft_grad_conj(g, right));
@@ -96,7 +96,7 @@ weft_status_t *weft_grad_l2_loss(weft_grad_ctx_t *c) {
 weft_status_t *weft_grad_cumsum(weft_grad_ctx_t *c) {
   REDUCTION;
   weft_named_attr_t attrs[] = {weft_grad_same(g, "exclusive"),
-                               weft_grad_bool("reverse", !weft_grad_attr_bool(g, "reverse"))};
+                               weft_bool_attr("reverse", !weft_grad_attr_bool(g, "reverse"))};
   (void)x;
   c->dx[0] = weft_grad_node(g, "Cumsum", (value_t[]){dy, axes}, 2, attrs, 2);
   return g->s;
@@ -105,7 +105,7 @@ weft_status_t *weft_grad_cumsum(weft_grad_ctx_t *c) {
 weft_status_t *weft_grad_cumprod(weft_grad_ctx_t *c) {
   REDUCTION;
   weft_named_attr_t attrs[] = {weft_grad_same(g, "exclusive"),
-                               weft_grad_bool("reverse", !weft_grad_attr_bool(g, "reverse"))};
+                               weft_bool_attr("reverse", !weft_grad_attr_bool(g, "reverse"))};
   value_t weighted = weft_grad_op2(g, "Mul", y, dy);
   c->dx[0] =
       weft_grad_op2(g, "RealDiv", weft_grad_node(g, "Cumsum", (value_t[]){weighted, axes}, 2, attrs, 2), x);
@@ -175,7 +175,7 @@ typedef struct product {
 } product_t;
 
 static value_t times(weft_grad_t *g, const product_t *p, value_t a, value_t b, bool ta, bool tb) {
-  weft_named_attr_t attrs[] = {weft_grad_bool(p->flag_a, ta), weft_grad_bool(p->flag_b, tb)};
+  weft_named_attr_t attrs[] = {weft_bool_attr(p->flag_a, ta), weft_bool_attr(p->flag_b, tb)};
   return weft_grad_node(g, p->op, (value_t[]){a, b}, 2, attrs, 2);
 }
 
@@ -225,7 +225,7 @@ static value_t unbroadcast_batch(weft_grad_t *g, value_t grad, value_t x, value_
           shape_other = weft_grad_shape_node(g, other, WEFT_I32);
   value_t from = weft_grad_int32s(g, (int32_t[]){0}, 1), to = weft_grad_int32s(g, (int32_t[]){-2}, 1),
           step = weft_grad_int32s(g, (int32_t[]){1}, 1);
-  weft_named_attr_t mask = weft_grad_int("begin_mask", 1);
+  weft_named_attr_t mask = weft_int_attr("begin_mask", 1);
   value_t batch_x = weft_grad_node(g, "StridedSlice", (value_t[]){shape_x, from, to, step}, 4, &mask, 1);
   value_t batch_other =
       weft_grad_node(g, "StridedSlice", (value_t[]){shape_other, from, to, step}, 4, &mask, 1);

@@ -59,18 +59,6 @@ int weft_base_type_of(weft_output_t o);             /* without "ref" */
 weft_shape_t weft_static_shape_of(weft_output_t o); /* inferred; unknown before inference */
 int64_t weft_static_bytes_of(weft_output_t o);      /* -1 if the shape is not known */
 
-static inline weft_named_attr_t weft_int_attr(const char *name, int64_t i) {
-  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_INT, .i = i}};
-}
-static inline weft_named_attr_t weft_bool_attr(const char *name, bool b) {
-  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_BOOL, .b = b}};
-}
-static inline weft_named_attr_t weft_type_attr(const char *name, int type) {
-  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_TYPE, .type = type}};
-}
-static inline weft_named_attr_t weft_text_attr(const char *name, weft_str_t text) {
-  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_STRING, .s = text}};
-}
 static inline weft_named_attr_t weft_shape_attr(const char *name, const weft_shape_t *shape) {
   return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_SHAPE, .shape = shape}};
 }

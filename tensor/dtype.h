@@ -28,6 +28,7 @@ typedef struct weft_c128 {
 /* Sets of base types, for attribute constraints and kernel tables. */
 typedef uint32_t weft_dtype_set_t;
 #define WEFT_DTYPE_BIT(dtype) ((weft_dtype_set_t)1 << (dtype))
+_Static_assert(WEFT_DTYPE_COUNT <= 32, "a weft_dtype_set_t has no bit for the last element type");
 
 /* All take base types or ref types; an unknown number gives 0, false or "invalid". */
 bool weft_dtype_is_valid(int dtype); /* a known base or ref type */

@@ -180,6 +180,12 @@ static void a_row_without_the_prepare_of_its_compute_is_found(void) {
   expect_fault(other, "MatMul: compute reads attributes that no prepare fills in\n");
 }
 
+/* An op may have any number of inputs: the last bit stands for all that have none of their own. */
+static void the_last_bit_of_host_args_is_for_all_behind(void) {
+  CU_ASSERT_TRUE(weft_kernel_is_host(UINT32_MAX, 31) && weft_kernel_is_host(UINT32_MAX, 200));
+  CU_ASSERT_TRUE(weft_kernel_is_host(4, 2) && !weft_kernel_is_host(4, 34));
+}
+
 int main(void) {
   const CU_TestInfo tests[] = {
       {"every table agrees with the op table", every_table_agrees_with_the_op_table},
@@ -198,6 +204,7 @@ int main(void) {
        a_row_for_an_op_without_what_compute_reads_is_found},
       {"a row without the prepare of its compute is found",
        a_row_without_the_prepare_of_its_compute_is_found},
+      {"the last bit of host args is for all behind", the_last_bit_of_host_args_is_for_all_behind},
       CU_TEST_INFO_NULL,
   };
   weft_status_t *s = weft_bench_init(&bench);
