@@ -17,6 +17,8 @@
 #endif
 #define WEFT_REQUIRES(mu) WEFT_TSA(requires_capability(mu))
 #define WEFT_EXCLUDES(mu) WEFT_TSA(locks_excluded(mu))
+/* Of a function whose caller holds the locks of an array, which the analysis cannot follow. */
+#define WEFT_HOLDS_LOCKS_OF_ARRAY WEFT_TSA(no_thread_safety_analysis)
 
 typedef struct WEFT_TSA(capability("mutex")) weft_mutex {
   pthread_mutex_t impl;

@@ -290,7 +290,8 @@ static void set_value_locked(weft_variable_t *v, weft_tensor_t *t, weft_fence_t 
 }
 
 /* Enqueues the CPU's kernel; the variables' locks are held. */
-static weft_status_t *update_in_place(weft_kernel_ctx_t *c, weft_variable_t *const *v, int n) {
+static weft_status_t *update_in_place(weft_kernel_ctx_t *c, weft_variable_t *const *v,
+                                      int n) WEFT_HOLDS_LOCKS_OF_ARRAY {
   weft_shape_t shapes[MAX_ARGS];
   weft_tensor_t *written[MAX_ARGS] = {NULL};
   late_run_t *r = NULL;
