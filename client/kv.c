@@ -136,7 +136,7 @@ static bool attach(WEFT_KvWorker *w, server_t *s, weft_kv_call_t call, int64_t t
                    int64_t *last_id, TF_Status *status) {
   TF_Tensor *in[1] = {weft_kv_scalar_tensor(w->o.worker)}, *out[2] = {NULL, NULL};
   bool was_restarted = false;
-  if (in[0] == NULL) return set(status, TF_RESOURCE_EXHAUSTED, "no memory for a greeting");
+  if (in[0] == NULL) return set(status, TF_RESOURCE_EXHAUSTED, "out of memory: a greeting");
   weft_kv_link_run(&s->link, call, in, out, timeout_ms, &was_restarted, status);
   *clock = read_i64(out[0]);
   *last_id = read_i64(out[1]);
@@ -235,7 +235,7 @@ static kv_outcome_t send_once(WEFT_KvWorker *w, weft_kv_piece_t *p, int64_t time
   TF_Tensor *in[WEFT_KV_MAX_ARGS] = {NULL}, *out[WEFT_KV_MAX_ARGS] = {NULL};
   int n = fill_inputs(w, s, p, in);
   if (n < 0) {
-    (void)set(status, TF_RESOURCE_EXHAUSTED, "no memory for a message");
+    (void)set(status, TF_RESOURCE_EXHAUSTED, "out of memory: a message");
     return FAILED;
   }
   bool was_restarted = false;
@@ -527,7 +527,7 @@ WEFT_KvSnapshot *WEFT_KvSave(WEFT_KvWorker *w, int server, TF_Status *status) {
   if (!check_server(w, server, status)) return NULL;
   WEFT_KvSnapshot *s = weft_calloc(1, sizeof *s);
   if (s == NULL) {
-    (void)set(status, TF_RESOURCE_EXHAUSTED, "no memory for a snapshot");
+    (void)set(status, TF_RESOURCE_EXHAUSTED, "out of memory: a snapshot");
     return NULL;
   }
   run_control(w, server, WEFT_KV_CALL_EXPORT, NULL, s->tensors, status);
@@ -620,7 +620,7 @@ static bool build(WEFT_KvWorker *w, const WEFT_Cluster *cluster, const WEFT_KvOp
   w->servers = weft_calloc((size_t)n, sizeof w->servers[0]);
   w->slots = weft_calloc((size_t)o->max_outstanding, sizeof w->slots[0]);
   if (w->servers == NULL || w->slots == NULL || !copy_options(w, o))
-    return set(status, TF_RESOURCE_EXHAUSTED, "no memory for a worker of a table");
+    return set(status, TF_RESOURCE_EXHAUSTED, "out of memory: a worker of a table");
   w->next_timestamp = 1;
   WEFT_KvOptions with_tasks = w->o;
   with_tasks.worker_tasks = o->worker_tasks;
@@ -644,7 +644,7 @@ WEFT_KvWorker *WEFT_NewKvWorker(const WEFT_Cluster *cluster, const WEFT_KvOption
   if (!check_options(options, status)) return NULL;
   WEFT_KvWorker *w = weft_calloc(1, sizeof *w);
   if (w == NULL) {
-    (void)set(status, TF_RESOURCE_EXHAUSTED, "no memory for a worker of a table");
+    (void)set(status, TF_RESOURCE_EXHAUSTED, "out of memory: a worker of a table");
     return NULL;
   }
   weft_mutex_init(&w->mu);

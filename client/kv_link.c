@@ -177,7 +177,7 @@ static weft_kv_session_t *need_session(weft_kv_link_t *l, TF_Status *status) {
   if (s != NULL) return s;
   weft_kv_session_t *mine = weft_calloc(1, sizeof *mine);
   if (mine == NULL) {
-    TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "no memory for a session");
+    TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory: a session");
     return NULL;
   }
   mine->users = 1;

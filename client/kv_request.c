@@ -26,7 +26,7 @@ static bool fail(TF_Status *status, TF_Code code, const char *format, int64_t nu
 }
 
 static bool no_memory(TF_Status *status, int64_t keys) {
-  return fail(status, TF_RESOURCE_EXHAUSTED, "no memory for a request of %" PRId64 " keys", keys);
+  return fail(status, TF_RESOURCE_EXHAUSTED, "out of memory: a request of %" PRId64 " keys", keys);
 }
 
 static bool check(const WEFT_KvOptions *o, const weft_kv_ask_t *ask, TF_Status *status) {

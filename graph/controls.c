@@ -49,7 +49,7 @@ static weft_status_t *prepare(weft_graph_t *g, weft_node_t *n) {
   n->control_table = t;
   return NULL;
 no_memory:
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "control inputs of '%s'", n->name.data);
+  return WEFT_NO_MEMORY("control inputs of '%s'", n->name.data);
 }
 
 weft_status_t *weft_graph_find_control(weft_graph_t *g, weft_node_t *n, const weft_node_t *from, int *out) {

@@ -170,7 +170,7 @@ weft_status_t *weft_node_set_attrs(weft_graph_t *g, weft_node_t *n, weft_named_a
   if (s != NULL || num_attrs + num_defaults == 0) goto done;
   all = weft_arena_alloc(&g->arena, (size_t)(num_attrs + num_defaults) * sizeof *all);
   if (all == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "attributes of node '%s'", n->name.data);
+    s = WEFT_NO_MEMORY("attributes of node '%s'", n->name.data);
     goto done;
   }
   if (num_attrs > 0) memcpy(all, attrs, (size_t)num_attrs * sizeof *all);
@@ -208,7 +208,7 @@ static weft_status_t *push_types(type_list_t *l, int type, int count, bool is_re
   if (l->n + count > l->capacity) {
     int capacity = l->n + count;
     int *types = weft_realloc(l->types == l->few ? NULL : l->types, (size_t)capacity, sizeof *types);
-    if (types == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a list of %d types", capacity);
+    if (types == NULL) return WEFT_NO_MEMORY("a list of %d types", capacity);
     if (l->types == l->few) memcpy(types, l->few, (size_t)l->n * sizeof *types);
     l->types = types;
     l->capacity = capacity;

@@ -259,7 +259,7 @@ static weft_status_t *make(maker_t *m, weft_arena_t *arena) {
     for (int k = 0; k < m->n.num[side]; k++) repeats = repeats || m->n.terms[side][k].is_repeated;
     if (repeats ? extra < -1 : extra != 0) return wrong(m->text, "another number of operands");
     weft_factor_operand_t *operands = weft_arena_calloc(arena, (size_t)num + 1, sizeof *operands);
-    if (operands == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory: factors");
+    if (operands == NULL) return WEFT_NO_MEMORY("factors");
     *(side == 0 ? &m->out.inputs : &m->out.outputs) = operands;
     *(side == 0 ? &m->out.num_inputs : &m->out.num_outputs) = num;
     for (int i = 0; i < num; i++) {

@@ -38,7 +38,7 @@ static weft_status_t *wrong(const cursor_t *c, const char *expected) {
 }
 
 static weft_status_t *no_memory(const cursor_t *c) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "reading the signature of op '%s'", c->op);
+  return WEFT_NO_MEMORY("reading the signature of op '%s'", c->op);
 }
 
 static void skip_space(cursor_t *c) {

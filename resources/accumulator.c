@@ -225,7 +225,7 @@ static void merge_row(void *arg, int64_t out, int64_t a, int64_t b) {
 
 static weft_status_t *first_rows(sum_t *sum, weft_tensor_t *indices, weft_tensor_t *values) {
   int64_t *counts = weft_calloc((size_t)indices->count + 1, sizeof counts[0]);
-  if (counts == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "accumulating %" PRId64 " rows", indices->count);
+  if (counts == NULL) return WEFT_NO_MEMORY("accumulating %" PRId64 " rows", indices->count);
   for (int64_t i = 0; i < indices->count; i++) counts[i] = 1;
   *sum = (sum_t){weft_tensor_retain(values), weft_tensor_retain(indices), counts};
   return NULL;
@@ -240,8 +240,7 @@ static weft_status_t *more_rows(const sum_t *old, const weft_tensor_t *indices, 
   weft_status_t *s = weft_tensor_new(values->dtype, &shape, NULL, &sum.values);
   if (s == NULL) s = weft_tensor_new(WEFT_I64, &vector, NULL, &sum.indices);
   if (s == NULL) sum.counts = weft_calloc((size_t)rows + 1, sizeof sum.counts[0]);
-  if (s == NULL && sum.counts == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "accumulating %" PRId64 " rows", rows);
+  if (s == NULL && sum.counts == NULL) s = WEFT_NO_MEMORY("accumulating %" PRId64 " rows", rows);
   if (s != NULL) {
     sum_clear(&sum);
     return s;

@@ -103,8 +103,7 @@ static weft_status_t *apply_clock(weft_kv_table_t *t, int64_t max) {
   config.max_rows = 0;
   sums_t sums = {.workers = 0};
   weft_kv_rows_init(&sums.rows, &config);
-  weft_status_t *s =
-      all == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "gathering %lld pushes", (long long)n) : NULL;
+  weft_status_t *s = all == NULL ? WEFT_NO_MEMORY("gathering %lld pushes", (long long)n) : NULL;
   for (int64_t i = 0; s == NULL && i < n; i++) {
     if (i == 0 || all[i]->worker != all[i - 1]->worker) sums.workers++;
     s = add_push(t, &sums, all[i]);

@@ -279,8 +279,7 @@ static weft_status_t *read_unequal(const weft_kv_table_t *t, pull_t *p) {
   for (int64_t i = 0; i < n; i++) {
     const weft_kv_row_t *row = weft_kv_rows_find(&t->rows, keys[i]);
     lens[i] = row == NULL ? 0 : row->count;
-    if (lens[i] > INT64_MAX / 16 - total)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "pulling %" PRId64 " keys", n);
+    if (lens[i] > INT64_MAX / 16 - total) return WEFT_NO_MEMORY("pulling %" PRId64 " keys", n);
     total += lens[i];
   }
   shape = weft_shape_vector(total);
@@ -353,7 +352,7 @@ void weft_kv_table_pull(weft_kv_table_t *t, const weft_resource_call_t *call, we
                    has_lens ? "a table with a width gives no lens" : "a table without a width gives lens");
   }
   pull_t *p = s == NULL ? weft_calloc(1, sizeof *p) : NULL;
-  if (s == NULL && p == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "pulling %" PRId64 " keys", keys->count);
+  if (s == NULL && p == NULL) s = WEFT_NO_MEMORY("pulling %" PRId64 " keys", keys->count);
   if (s != NULL) {
     weft_resource_call_end(call, s);
     return;
@@ -385,7 +384,7 @@ weft_status_t *weft_kv_table_attach(weft_kv_table_t *t, int64_t worker, bool gre
   *out_last_id = w == NULL ? 0 : w->high;
   if (greets && worker >= 0) {
     w = weft_kv_window_of(&t->windows, worker);
-    if (w == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "greeting worker %" PRId64, worker);
+    if (w == NULL) s = WEFT_NO_MEMORY("greeting worker %" PRId64, worker);
     if (w != NULL) weft_kv_window_see(w, w->high + 1);
   }
   *out_clock = has_clock(t, worker) ? weft_clocked_join_locked(&t->clocked, worker) : 0;

@@ -13,7 +13,7 @@ const weft_variant_type_t weft_optional_type = {"tensorflow::data::Optional", op
 
 weft_status_t *weft_optional_create(int count, weft_optional_t **out) {
   weft_optional_t *o = weft_calloc(1, sizeof *o + (size_t)count * sizeof o->items[0]);
-  if (o == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "an optional of %d tensors", count);
+  if (o == NULL) return WEFT_NO_MEMORY("an optional of %d tensors", count);
   atomic_init(&o->variant.refs, 1);
   o->variant.type = &weft_optional_type;
   o->count = count;

@@ -15,7 +15,7 @@ static void list_destroy(weft_variant_t *v) {
 const weft_variant_type_t weft_tensor_list_type = {"tensorflow::TensorList", list_destroy};
 
 static weft_status_t *no_memory(int64_t n) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "a tensor list of %" PRId64 " elements", n);
+  return WEFT_NO_MEMORY("a tensor list of %" PRId64 " elements", n);
 }
 
 weft_status_t *weft_tensor_list_create(weft_dtype_t dtype, const weft_shape_t *element_shape,

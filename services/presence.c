@@ -84,7 +84,7 @@ weft_status_t *weft_presence_start(weft_master_client_t *m, weft_presence_t **ou
   p->has_thread = p->id != NULL && p->canceller != NULL && pthread_create(&p->thread, NULL, run, p) == 0;
   if (!p->has_thread) {
     weft_presence_stop(p);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory or no thread for a session");
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot start the thread of a session");
   }
   pthread_setname_np(p->thread, "weft-presence");
   *out = p;

@@ -25,9 +25,7 @@ typedef struct norm {
   weft_output_t epsilon;
 } norm_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "taking batch normalisation apart");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("taking batch normalisation apart"); }
 
 #define NAME(k, what) "%.*s/" what, WEFT_STR_ARGS((k)->n->name)
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "forming buckets"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("forming buckets"); }
 
 typedef struct forming {
   const weft_bucket_item_t *items;

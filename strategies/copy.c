@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "graph/function.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying nodes of a graph"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("copying nodes of a graph"); }
 
 weft_status_t *weft_copier_init(weft_copier_t *c, const weft_graph_t *from, weft_graph_t *to,
                                 weft_str_t prefix, weft_str_t device) {

@@ -20,7 +20,7 @@ bool weft_emitter_fail(weft_emitter_t *e, weft_status_t *s) {
 }
 
 static void no_memory(weft_emitter_t *e) {
-  if (e->s == NULL) e->s = WEFT_ERROR(RESOURCE_EXHAUSTED, "adding nodes to a graph");
+  if (e->s == NULL) e->s = WEFT_NO_MEMORY("adding nodes to a graph");
 }
 
 /* The name with its scope, as the graph keeps it; data NULL without memory. */

@@ -4,9 +4,7 @@
 #include "strategies/strategy.h"
 #include "strategies/summary.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to explain a strategy");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("explaining a strategy"); }
 
 enum { LABEL = 13, SHOWN_PLACES = 16, SHOWN_FEEDS = 8, SHOWN_SHARDINGS = 8 };
 

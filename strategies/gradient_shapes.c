@@ -9,9 +9,7 @@
 #include "base/alloc.h"
 #include "strategies/emit.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for shapes of gradients");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("shapes of gradients"); }
 
 /* The gradient that `n` applies to all of its variable, as an input; -1: none. */
 static int dense_gradient_of(const weft_node_t *n) {

@@ -24,7 +24,7 @@ static void emit_ways(weft_emitter_t *e, const weft_node_t *n, weft_output_t *wa
 static weft_status_t *replace(weft_graph_t *g, const weft_fanout_t *fanout, weft_node_t *n) {
   weft_emitter_t e = {.g = g};
   weft_output_t *ways = weft_calloc((size_t)n->num_outputs, sizeof *ways);
-  if (ways == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", n->name.data);
+  if (ways == NULL) return WEFT_NO_MEMORY("lowering node '%s'", n->name.data);
   emit_ways(&e, n, ways);
   weft_status_t *s = weft_emitter_end(&e);
   for (int at = fanout->begin[n->id]; at < fanout->begin[n->id + 1] && s == NULL; at++) {

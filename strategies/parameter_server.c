@@ -20,9 +20,7 @@
 
 enum { MAX_NAME = 32 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "rewriting a graph for parameter servers");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("rewriting a graph for parameter servers"); }
 
 /* ---- worker loops ---- */
 

@@ -16,9 +16,7 @@ bool weft_ps_is_source(const weft_ps_sync_t *s, const weft_node_t *n) {
   return (n->flags & WEFT_OP_STATEFUL) != 0 && !is_state; /* random numbers, readers, queues */
 }
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("building a synchronous update"); }
 
 static weft_status_t *refuse(const weft_node_t *n, const char *why) {
   return WEFT_ERROR(INVALID_ARGUMENT,

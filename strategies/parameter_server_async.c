@@ -7,9 +7,7 @@
 #include "strategies/emit.h"
 #include "strategies/parameter_server.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for workers");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("copying a graph for workers"); }
 
 /* Counters that several worker loops increment need a lock, or increments would be lost. */
 static weft_status_t *lock_counter(weft_graph_t *g, weft_node_t *update) {

@@ -9,9 +9,7 @@
 #include "strategies/shard_graph.h"
 #include "strategies/strategy.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "rewriting a graph for parameter servers");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("rewriting a graph for parameter servers"); }
 
 weft_str_t weft_ps_numbered(weft_arena_t *arena, const char *before, int i, const char *after) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;

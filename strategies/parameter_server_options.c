@@ -31,9 +31,7 @@ extern const char weft_ps_usage[];
 const char weft_ps_usage[] =
     "parameter_server[:ps=N,mode=async|sync|ssp,...]\n" PS_OPTIONS(WEFT_OPTION_USAGE);
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "naming devices of parameter servers");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("naming devices of parameter servers"); }
 
 static weft_status_t *only_with(const weft_option_value_t *values, int option, weft_ps_mode_t mode,
                                 const char *name) {

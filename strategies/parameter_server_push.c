@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "strategies/parameter_server_sync.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a worker's step"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("building a worker's step"); }
 
 typedef struct push_loop {
   weft_ps_sync_t *s;

@@ -22,9 +22,7 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("building a synchronous update"); }
 
 /* ---- which side computes what ---- */
 

@@ -3,9 +3,7 @@
 #include "strategies/emit.h"
 #include "strategies/placed_graph.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for a worker");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("copying a graph for a worker"); }
 
 weft_status_t *weft_placed_copier_init(weft_placed_copier_t *c, const weft_placed_graph_t *l,
                                        weft_graph_t *to, const weft_ps_places_t *places, int worker,

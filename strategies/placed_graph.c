@@ -10,9 +10,7 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "placing a graph on parameter servers");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("placing a graph on parameter servers"); }
 
 static bool is_handle(int type) { return weft_dtype_is_ref(type) || type == WEFT_RESOURCE; }
 

@@ -9,9 +9,7 @@
 #include "strategies/gradient_shapes.h"
 #include "strategies/lower.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing a graph for a strategy");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("preparing a graph for a strategy"); }
 
 weft_status_t *weft_find_named(const weft_graph_t *g, weft_str_t name, const char *what, weft_node_t **out,
                                int *out_index) {

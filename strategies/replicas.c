@@ -8,9 +8,7 @@
 
 enum { MAX_REPLICAS = 1024, FALLBACK_REPLICAS = 2 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the devices of replicas");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the devices of replicas"); }
 
 /* ---- options ---- */
 

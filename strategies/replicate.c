@@ -7,7 +7,7 @@
 #include "graph/passes.h"
 #include "strategies/replication.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("replicas"); }
 
 /* The batches: those that the options name, else the feeds that the request gives by rows. */
 static weft_status_t *find_batches(const weft_replication_t *r, const weft_strategy_request_t *request,

@@ -23,9 +23,7 @@ struct weft_accumulation {
   int num_kept;
 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the accumulation of gradients");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the accumulation of gradients"); }
 
 /* A variable that starts as zeros. */
 static weft_output_t keep(weft_replication_t *r, int dtype, const weft_shape_t *shape, const char *what,

@@ -100,7 +100,7 @@ static uint64_t print_of(const weft_node_t *n, const uint64_t *prints) {
 static weft_status_t *print_step(weft_replication_t *r, const bool *in_step, uint64_t *out) {
   uint64_t *prints = weft_calloc((size_t)r->source.graph->num_nodes + 1, sizeof *prints),
            sum = r->fingerprint + r->agreement;
-  if (prints == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the fingerprint of a graph");
+  if (prints == NULL) return WEFT_NO_MEMORY("the fingerprint of a graph");
   for (int at = 0; at < r->source.graph->num_live; at++) {
     const weft_node_t *n = r->order[at];
     if (!in_step[n->id]) continue;
@@ -119,7 +119,7 @@ weft_status_t *weft_replication_check_alike(weft_replication_t *r, const bool *i
   weft_emitter_t *e = &r->e;
   weft_output_t *values = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *values);
   uint64_t sum = 0;
-  if (values == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the fingerprint of a graph");
+  if (values == NULL) return WEFT_NO_MEMORY("the fingerprint of a graph");
   WEFT_RETURN_IF_ERROR(print_step(r, in_step, &sum));
   int64_t print = (int64_t)(sum >> 1), both[2] = {print, -print}, zero = 0,
           one = 1; /* the largest, and less the smallest */

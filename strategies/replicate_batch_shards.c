@@ -13,7 +13,7 @@
 enum { LAST_BIT = 63 };
 
 static void no_memory(weft_replication_t *r) {
-  if (r->e.s == NULL) r->e.s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for shares of a batch");
+  if (r->e.s == NULL) r->e.s = WEFT_NO_MEMORY("shares of a batch");
 }
 
 static weft_output_t *new_outputs(weft_replication_t *r) {

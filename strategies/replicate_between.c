@@ -10,9 +10,7 @@
 #include "base/alloc.h"
 #include "strategies/replicate_alike.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas of several workers");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("replicas of several workers"); }
 
 static weft_output_t *new_outputs(weft_replication_t *r) {
   weft_output_t *out = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *out);

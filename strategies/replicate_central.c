@@ -17,9 +17,7 @@ enum {
   CONTROL_FLOW = WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND
 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the places of nodes");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the places of nodes"); }
 
 static bool is_central(const weft_replication_t *r) { return r->o->variables == WEFT_VARIABLES_CENTRAL; }
 

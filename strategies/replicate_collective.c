@@ -5,9 +5,7 @@
 #include "base/alloc.h"
 #include "strategies/replication.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sums over replicas");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("sums over replicas"); }
 
 bool weft_collective_takes(int dtype) {
   return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_F16 || dtype == WEFT_BF16 ||

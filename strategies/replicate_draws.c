@@ -41,7 +41,7 @@ weft_status_t *weft_replication_copy_draw(weft_replication_t *r, const weft_node
   weft_output_t inputs[MAX_INPUTS];
   weft_node_t *copy = NULL,
               **controls = weft_arena_calloc(&r->arena, (size_t)n->num_controls + 1, sizeof(*controls));
-  if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for copies of nodes");
+  if (controls == NULL) return WEFT_NO_MEMORY("copies of nodes");
   if (n->num_inputs >= MAX_INPUTS)
     return WEFT_ERROR(INTERNAL, "node '%.*s' has too many inputs", WEFT_STR_ARGS(n->name));
   weft_output_t rows = weft_replication_place(r, weft_replication_batch_of(r, n), replica);

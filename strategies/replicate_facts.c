@@ -11,9 +11,7 @@
 
 enum { LAST_BIT = 63 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for facts about nodes");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("facts about nodes"); }
 
 static weft_status_t *find_frames(weft_replication_t *r) {
   WEFT_RETURN_IF_ERROR(weft_pass_find_frames(r->source.graph, &r->arena, &r->frames));

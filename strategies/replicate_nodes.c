@@ -8,9 +8,7 @@
 
 #include "strategies/replication.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for copies of nodes");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("copies of nodes"); }
 
 /* prefix + middle + suffix, unique in the new graph. data NULL without memory. */
 static weft_str_t make_name(weft_replication_t *r, const char *prefix, weft_str_t middle, int replica) {

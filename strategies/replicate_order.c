@@ -14,9 +14,7 @@
 #include "strategies/gradient_shapes.h"
 #include "strategies/replication.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the order of reads and writes");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the order of reads and writes"); }
 
 typedef struct ordering {
   weft_replication_t *r;

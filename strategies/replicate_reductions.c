@@ -33,9 +33,7 @@ typedef struct summing {
   int n, capacity;
 } summing_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sums over replicas");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("sums over replicas"); }
 
 /* ---- members ---- */
 

@@ -8,9 +8,7 @@
 
 enum { LAST_BIT = 63 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for names of values");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("names of values"); }
 
 static weft_output_t final_value(weft_replication_t *r, const weft_root_t *root, int k) {
   static const weft_axis_sharding_t once = {.kind = WEFT_SHARDING_SINGLE};

@@ -11,9 +11,7 @@
 
 enum { ROOTS_AT_A_TIME = 64 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for ties between replicas");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("ties between replicas"); }
 
 /* By node id: bit k: roots[k] needs the node. Repeated to a fixed point because of loops. */
 static void find_needs(weft_node_t *const *order, int num_nodes, weft_node_t *const *roots, int num_roots,

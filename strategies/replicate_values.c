@@ -21,7 +21,7 @@ struct weft_replica_value {
 };
 
 static void no_memory(weft_replication_t *r) {
-  if (r->e.s == NULL) r->e.s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values of replicas");
+  if (r->e.s == NULL) r->e.s = WEFT_NO_MEMORY("values of replicas");
 }
 
 weft_axis_sharding_t weft_replication_required(const weft_replication_t *r, const weft_node_t *n, int i) {

@@ -6,9 +6,7 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the result of a strategy");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the result of a strategy"); }
 
 void weft_rewrite_deinit(weft_rewrite_t *r) {
   if (r == NULL) return;

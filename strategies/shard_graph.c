@@ -12,7 +12,7 @@
 #include "strategies/origin.h"
 #include "strategies/shard_plan.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "sharding variables"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("sharding variables"); }
 
 /* ---- shared by the rewrites ---- */
 

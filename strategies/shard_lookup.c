@@ -7,7 +7,7 @@
  */
 #include "strategies/shard_plan.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "dealing out rows to shards"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("dealing out rows to shards"); }
 
 typedef struct weft_route {
   weft_output_t shard;  /* int32 [ids]: which */

@@ -5,7 +5,7 @@
 #include "strategies/shard_graph.h"
 #include "strategies/shard_plan.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "sharding variables"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("sharding variables"); }
 
 weft_str_t weft_shard_name(weft_shard_plan_t *plan, weft_str_t name, const char *middle, int64_t i) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;

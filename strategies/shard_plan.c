@@ -109,7 +109,7 @@ static bool equalize(weft_shard_plan_t *plan, const weft_node_t *n) {
 weft_status_t *weft_shard_choose(weft_shard_plan_t *plan, const weft_partitioner_t *p) {
   weft_placed_graph_t *l = &plan->l;
   plan->shards = weft_arena_calloc(&l->arena, (size_t)l->num_variables + 1, sizeof *plan->shards);
-  if (plan->shards == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "sharding variables");
+  if (plan->shards == NULL) return WEFT_NO_MEMORY("sharding variables");
   for (int v = 0; v < l->num_variables; v++) {
     const weft_node_t *n = l->variables[v].node;
     const weft_attr_t *shape = weft_node_attr(n, "shape");

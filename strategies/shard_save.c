@@ -7,7 +7,7 @@
 
 #include "strategies/shard_plan.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "saving shards"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("saving shards"); }
 
 static const weft_tensor_t *constant(const weft_node_t *n, int input) {
   const weft_attr_t *value = weft_node_attr(n->inputs[input].node, "value");

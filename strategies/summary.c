@@ -6,7 +6,7 @@
 #include "base/hash_map.h"
 #include "strategies/traffic.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a summary"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a summary"); }
 
 /* ---- words ---- */
 

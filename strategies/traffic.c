@@ -57,9 +57,7 @@ typedef struct traffic { /* Confined. */
   int loop, client;       /* the client's place */
 } traffic_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for what a step sends");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("what a step sends"); }
 
 weft_str_t weft_traffic_task(weft_str_t device) {
   for (size_t i = 0; i + 8 <= device.length; i++) {

@@ -72,7 +72,7 @@ static void close_stream(void *self) { weft_free(self); }
 static void open_stream(const WEFT_InputContext *x, void *user, WEFT_Generator *out, TF_Status *s) {
   stream_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) {
-    TF_SetStatus(s, TF_RESOURCE_EXHAUSTED, "no memory for a stream of ratings");
+    TF_SetStatus(s, TF_RESOURCE_EXHAUSTED, "out of memory: a stream of ratings");
     return;
   }
   *t = (stream_t){user, x->input_pipeline_id, x->num_input_pipelines, 17 + (uint64_t)x->input_pipeline_id};

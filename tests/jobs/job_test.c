@@ -682,7 +682,7 @@ static weft_status_t *initialise_one(void) {
   WEFT_Job *job = NULL;
   int fetch = 0;
   TF_Status *status = TF_NewStatus();
-  if (status == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a status");
+  if (status == NULL) return WEFT_NO_MEMORY("a status");
   weft_status_t *s = weft_job_new(weft_str_of(counter_bytes->data, counter_bytes->length), NULL, NULL,
                                   &weft_job_words, &job);
   if (s == NULL) s = weft_job_add_fetch(job, "fetch", WEFT_STR("value"), &fetch);

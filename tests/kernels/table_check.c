@@ -133,7 +133,7 @@ static weft_status_t *make_list(weft_arena_t *arena, const weft_kernel_t *k, con
   *out = (weft_attr_t){.kind = def->kind, .is_list = true, .n = n > 8 ? 8 : n};
   int *types = weft_arena_calloc(arena, 8, sizeof *types);
   weft_shape_t *shapes = weft_arena_calloc(arena, 8, sizeof *shapes);
-  if (types == NULL || shapes == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory");
+  if (types == NULL || shapes == NULL) return WEFT_NO_MEMORY("a test");
   for (int i = 0; i < 8; i++) types[i] = type_for(k, def);
   switch (def->kind) {
     case WEFT_ATTR_INT: out->list.ints = ones; break;

@@ -208,8 +208,8 @@ static weft_status_t *enter_and_hold(weft_clients_t *clients, weft_canceller_t *
 static weft_status_t *all_of_it(weft_timer_t *timer) {
   weft_clients_t *clients = NULL;
   weft_canceller_t *call = weft_canceller_create(NULL);
-  weft_status_t *s = call == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory")
-                                  : weft_clients_create(timer, -1, fell, NULL, &clients);
+  weft_status_t *s =
+      call == NULL ? WEFT_NO_MEMORY("a test") : weft_clients_create(timer, -1, fell, NULL, &clients);
   if (s == NULL) s = enter_and_hold(clients, call);
   weft_clients_destroy(clients);
   weft_canceller_release(call);

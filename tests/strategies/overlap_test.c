@@ -40,7 +40,7 @@ typedef struct ending {
 static weft_status_t *slow_prepare(const weft_kernel_setup_t *setup, void **out) {
   const weft_kernel_node_t *n = &setup->node;
   slow_state_t *k = weft_calloc(1, sizeof *k);
-  if (k == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory");
+  if (k == NULL) return WEFT_NO_MEMORY("a test");
   k->inner = weft_kernel_find("CPU", n->op_name, setup->attrs, setup->num_attrs);
   k->is_product = weft_str_is(n->op_name, "MatMul") && strstr(n->name.data, "gradients/") != NULL;
   k->is_weighting = weft_str_is(n->op_name, "MulNoNan") && strstr(n->name.data, "/weft/") != NULL;

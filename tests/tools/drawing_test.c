@@ -58,7 +58,7 @@ static weft_status_t *draw(const model_t *m, const char *scope, weft_strbuf_t *o
   if (s == NULL) s = weft_drawing_print(d, scope, out);
   if (s == NULL) weft_strbuf_putc(out, '\0');
   weft_drawing_destroy(d);
-  return s == NULL && out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for text") : s;
+  return s == NULL && out->failed ? WEFT_NO_MEMORY("text") : s;
 }
 
 static int boxes(const char *text) {

@@ -193,7 +193,7 @@ static weft_status_t *partition_compute(weft_kernel_ctx_t *ctx) {
                       WEFT_SHAPE_TEXT(&data->shape), WEFT_SHAPE_TEXT(&to->shape));
   }
   int64_t *counts = weft_calloc((size_t)n * 2, sizeof *counts);
-  if (counts == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "DynamicPartition");
+  if (counts == NULL) return WEFT_NO_MEMORY("DynamicPartition");
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < to->count; i++) {
     int64_t p = weft_cpu_int_at(to, i);

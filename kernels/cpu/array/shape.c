@@ -105,7 +105,7 @@ static weft_status_t *gradient_args_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(check_vector(ctx, 1));
   int64_t rank = a->count > b->count ? a->count : b->count, na = 0, nb = 0;
   int64_t *axes = weft_calloc((size_t)rank * 2 + 1, sizeof *axes);
-  if (axes == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "BroadcastGradientArgs");
+  if (axes == NULL) return WEFT_NO_MEMORY("BroadcastGradientArgs");
   weft_status_t *s = NULL;
   bool same = a->count == b->count && rank > 0;
   for (int64_t d = 0; same && d < rank; d++) same = size_at(a, rank, d) == size_at(b, rank, d);
@@ -127,7 +127,7 @@ static weft_status_t *broadcast_args_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(check_vector(ctx, 1));
   int64_t rank = a->count > b->count ? a->count : b->count;
   int64_t *dims = weft_calloc((size_t)rank + 1, sizeof *dims);
-  if (dims == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "BroadcastArgs");
+  if (dims == NULL) return WEFT_NO_MEMORY("BroadcastArgs");
   weft_status_t *s = NULL;
   for (int64_t d = 0; s == NULL && d < rank; d++) {
     int64_t x = size_at(a, rank, d), y = size_at(b, rank, d);

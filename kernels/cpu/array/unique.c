@@ -147,7 +147,7 @@ static weft_status_t *unique(weft_kernel_ctx_t *ctx, int axis) {
   int64_t size = x->shape.dims[axis], n = 0;
   unique_rows_t rows = {x, size, size > 0 ? x->count / size : 0};
   int64_t *scratch = weft_calloc(2 * (size_t)size + 1, sizeof *scratch);
-  weft_status_t *s = scratch == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "Unique") : NULL;
+  weft_status_t *s = scratch == NULL ? WEFT_NO_MEMORY("Unique") : NULL;
   if (s == NULL && axis > 0) {
     s = weft_tensor_new(x->dtype, &x->shape, NULL, &turned);
     if (s == NULL) s = swap_axis(ctx, x, axis, false, turned);

@@ -44,7 +44,7 @@ static weft_status_t *write_file(weft_kernel_ctx_t *c) {
   weft_status_t *s = NULL;
   if (name.length > 0) {
     dir = weft_strndup(name.data, name.length);
-    s = dir == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path) : weft_file_make_dirs(dir);
+    s = dir == NULL ? WEFT_NO_MEMORY("writing %s", path) : weft_file_make_dirs(dir);
   }
   if (s == NULL) s = weft_file_writer_create(path, &w);
   if (s == NULL) {

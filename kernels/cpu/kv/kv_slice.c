@@ -53,7 +53,7 @@ static int by_server_and_key(const void *a, const void *b) {
 
 static weft_status_t *place(const slice_state_t *st, const weft_tensor_t *keys, placed_t **out) {
   placed_t *all = weft_calloc((size_t)keys->count + 1, sizeof *all);
-  if (all == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "cutting %" PRId64 " keys", keys->count);
+  if (all == NULL) return WEFT_NO_MEMORY("cutting %" PRId64 " keys", keys->count);
   for (int64_t i = 0; i < keys->count; i++) {
     int64_t key = ((const int64_t *)keys->data)[i];
     if (st->by_range && (key < 0 || key >= st->max_key)) {

@@ -156,8 +156,7 @@ static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_gather_attr
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_tensor_t **t = weft_calloc((size_t)indices->count + 1, sizeof *t);
   weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
-  if (s == NULL && t == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "gathering from TensorArray %s", weft_tensor_array_name(a));
+  if (s == NULL && t == NULL) s = WEFT_NO_MEMORY("gathering from TensorArray %s", weft_tensor_array_name(a));
   if (s == NULL) s = weft_tensor_array_read(a, indices->data, indices->count, t);
   if (s == NULL) {
     s = stack_up(c, weft_tensor_array_dtype(a), t, indices->count, element_shape(a, attrs->element_shape));

@@ -161,7 +161,7 @@ static weft_status_t *run_cut(reduce_job_t *j, weft_thread_pool_t *pool) {
   size_t bytes = 0;
   if (!weft_mul_size((size_t)(pieces * width), j->fns->acc_size, &bytes) ||
       (j->partial = weft_malloc(bytes)) == NULL) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "reducing");
+    return WEFT_NO_MEMORY("reducing");
   }
   weft_parallel_for(pool, pieces, 1, piece_range, j);
   size_t row = (size_t)width * j->fns->acc_size;

@@ -198,8 +198,7 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
   double *counts = weft_calloc((size_t)segments + 1, sizeof *counts);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   char *scaled = weft_calloc((size_t)inner + 1, weft_dtype_size(grad->dtype));
-  weft_status_t *s =
-      counts == NULL || scaled == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%s", ctx->node->op_name.data) : NULL;
+  weft_status_t *s = counts == NULL || scaled == NULL ? WEFT_NO_MEMORY("%s", ctx->node->op_name.data) : NULL;
   for (int64_t i = 0; s == NULL && i < ids->count; i++) counts[weft_cpu_int_at(ids, i)]++;
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, grad->dtype);
   for (int64_t i = 0; s == NULL && i < ids->count; i++) {

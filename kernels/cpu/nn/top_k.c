@@ -73,7 +73,7 @@ static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k, bool sorted) {
   if (j.values->count == 0) return NULL;
   int64_t rows = x->count / j.n, grain = WEFT_CPU_GRAIN / 4 / j.n + 1;
   weft_parallel_for(rows > grain ? ctx->device->pool : NULL, rows, grain, rows_range, &j);
-  return atomic_load(&j.failed) ? WEFT_ERROR(RESOURCE_EXHAUSTED, "TopK: no memory") : NULL;
+  return atomic_load(&j.failed) ? WEFT_NO_MEMORY("TopK") : NULL;
 }
 
 WEFT_ATTRS(top_k_compute, (BOOL, sorted), (INT, k))

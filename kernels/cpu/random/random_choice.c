@@ -18,7 +18,7 @@ static weft_status_t *shuffle(weft_kernel_ctx_t *ctx) {
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &y));
   int64_t *order = weft_calloc((size_t)rows, sizeof *order);
-  if (order == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "shuffling %" PRId64 " rows", rows);
+  if (order == NULL) return WEFT_NO_MEMORY("shuffling %" PRId64 " rows", rows);
   weft_philox_words_t words =
       weft_philox_words(weft_random_stream_take(ctx->state, ((uint64_t)rows - 1 + 3) / 4));
   for (int64_t i = 0; i < rows; i++) order[i] = i;
@@ -186,7 +186,7 @@ static weft_status_t *draw_multinomial(weft_kernel_ctx_t *ctx, weft_random_strea
   int64_t pieces = (m.first + m.rows - 1) / m.rows_per_piece - m.first / m.rows_per_piece + 1, doubles = 0;
   if (weft_cpu_mul(pieces, m.num_classes, &doubles))
     m.totals = weft_calloc((size_t)doubles, sizeof *m.totals);
-  if (m.totals == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "sums of %" PRId64 " classes", m.num_classes);
+  if (m.totals == NULL) return WEFT_NO_MEMORY("sums of %" PRId64 " classes", m.num_classes);
   weft_parallel_for(ctx->device->pool, pieces, 1, draw_pieces, &m);
   weft_free(m.totals);
   return NULL;

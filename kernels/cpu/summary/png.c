@@ -34,7 +34,7 @@ weft_status_t *weft_png_encode(const uint8_t *pixels, int64_t height, int64_t wi
   png_infop info = png == NULL ? NULL : png_create_info_struct(png);
   if (info == NULL || setjmp(png_jmpbuf(png)) != 0) {
     png_destroy_write_struct(&png, &info);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a PNG image");
+    return WEFT_NO_MEMORY("writing a PNG image");
   }
   png_set_write_fn(png, out, append, flush);
   png_set_compression_mem_level(png, 9); /* the most that zlib takes; TensorFlow's files have it */
@@ -45,5 +45,5 @@ weft_status_t *weft_png_encode(const uint8_t *pixels, int64_t height, int64_t wi
     png_write_row(png, (png_bytep)(pixels + (size_t)(y * width) * (size_t)depth));
   png_write_end(png, NULL);
   png_destroy_write_struct(&png, &info);
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a PNG image") : NULL;
+  return out->failed ? WEFT_NO_MEMORY("writing a PNG image") : NULL;
 }

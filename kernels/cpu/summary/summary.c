@@ -26,7 +26,7 @@ double weft_summary_number(const weft_tensor_t *t, int64_t i) {
 }
 
 weft_status_t *weft_summary_set(weft_kernel_ctx_t *c, weft_strbuf_t *b) {
-  weft_status_t *s = b->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a summary")
+  weft_status_t *s = b->failed ? WEFT_NO_MEMORY("writing a summary")
                                : weft_tensor_string(weft_str_of(b->data, b->length), &c->outputs[0].tensor);
   weft_strbuf_deinit(b);
   return s;

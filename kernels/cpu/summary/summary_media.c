@@ -98,7 +98,7 @@ static weft_status_t *put_image(weft_strbuf_t *b, weft_str_t tag, int64_t index,
   weft_status_t *s = weft_png_encode(pixels, height, width, depth, &png);
   weft_strbuf_printf(&name, "%.*s/image", WEFT_STR_ARGS(tag));
   if (!is_only) weft_strbuf_printf(&name, "/%" PRId64, index);
-  if (s == NULL && (name.failed || png.failed)) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a summary");
+  if (s == NULL && (name.failed || png.failed)) s = WEFT_NO_MEMORY("writing a summary");
   if (s == NULL) {
     size_t value = weft_wire_begin(b, WEFT_SUMMARY_VALUE);
     weft_wire_add_bytes(b, WEFT_VALUE_TAG, weft_str_of(name.data, name.length));
@@ -151,7 +151,7 @@ static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
   int depth = (int)t->shape.dims[3];
   uint8_t *bytes = weft_malloc((size_t)pixels * (size_t)depth);
   weft_strbuf_t b = WEFT_STRBUF_INIT;
-  weft_status_t *s = bytes == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "writing an image") : NULL;
+  weft_status_t *s = bytes == NULL ? WEFT_NO_MEMORY("writing an image") : NULL;
   for (int64_t i = 0; s == NULL && i < n; i++) {
     int64_t at = i * pixels * depth;
     const uint8_t *image = bytes;
@@ -215,7 +215,7 @@ static weft_status_t *wav_encode(const float *samples, int64_t frames, int64_t c
   weft_strbuf_puts(out, "data");
   add_u32(out, (uint32_t)bytes);
   for (int64_t i = 0; i < frames * channels; i++) add_sample(out, samples[i]);
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a WAV file") : NULL;
+  return out->failed ? WEFT_NO_MEMORY("writing a WAV file") : NULL;
 }
 
 static weft_status_t *put_audio(weft_strbuf_t *b, weft_str_t tag, int64_t index, bool is_only, float rate,
@@ -225,7 +225,7 @@ static weft_status_t *put_audio(weft_strbuf_t *b, weft_str_t tag, int64_t index,
   if (!is_only) weft_strbuf_printf(&name, "/%" PRId64, index);
   if (name.failed) {
     weft_strbuf_deinit(&name);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a summary");
+    return WEFT_NO_MEMORY("writing a summary");
   }
   size_t value = weft_wire_begin(b, WEFT_SUMMARY_VALUE);
   weft_wire_add_bytes(b, WEFT_VALUE_TAG, weft_str_of(name.data, name.length));

@@ -33,7 +33,7 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
     return WEFT_ERROR(UNIMPLEMENTED, "%.*s is too much for a late device", WEFT_STR_ARGS(n->op_name));
   }
   late_state_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
+  if (s == NULL) return WEFT_NO_MEMORY("a late kernel");
   s->kernel = k;
   s->attrs = setup->attrs;
   s->num_attrs = setup->num_attrs;
@@ -175,7 +175,7 @@ static weft_status_t *wrap_input(weft_kernel_ctx_t *c, int i, weft_value_t *out)
 static weft_status_t *make_run(weft_kernel_ctx_t *c, late_run_t **out) {
   const late_state_t *state = c->state;
   late_run_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
+  if (r == NULL) return WEFT_NO_MEMORY("a late kernel");
   r->kernel = state->kernel;
   r->node = *c->node;
   r->node.device = weft_late_host(c->device);
@@ -254,7 +254,7 @@ static weft_status_t *copy(void *arg, const weft_status_t *poison) {
 
 static weft_status_t *enqueue_copy(weft_kernel_ctx_t *c, const weft_tensor_t *from, weft_tensor_t *to) {
   late_copy_t *x = weft_calloc(1, sizeof *x);
-  if (x == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
+  if (x == NULL) return WEFT_NO_MEMORY("a late kernel");
   weft_queue_wait(c->queue, to->fence);
   *x = (late_copy_t){weft_late_bytes(c->device, to->data), weft_late_bytes(c->device, from->data),
                      from->bytes};

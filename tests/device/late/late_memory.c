@@ -91,7 +91,7 @@ static void deallocate(weft_allocator_t *base, void *p, size_t bytes) {
 
 weft_status_t *weft_late_memory_create(weft_device_t *d, weft_late_memory_t **out) {
   weft_late_memory_t *m = weft_calloc(1, sizeof *m);
-  if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late device");
+  if (m == NULL) return WEFT_NO_MEMORY("a late device");
   weft_mutex_init(&m->mu);
   m->allocator =
       (weft_allocator_t){.name = "late", .space = &m->space, .allocate = allocate, .deallocate = deallocate};
@@ -101,7 +101,7 @@ weft_status_t *weft_late_memory_create(weft_device_t *d, weft_late_memory_t **ou
       mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (m->front == MAP_FAILED || m->back == MAP_FAILED) {
     weft_late_memory_destroy(m);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late device");
+    return WEFT_NO_MEMORY("a late device");
   }
   *out = m;
   return NULL;

@@ -124,7 +124,7 @@ bool weft_late_enqueue_always(weft_queue_t *base, weft_late_work_fn *fn, void *a
 
 weft_status_t *weft_late_enqueue(weft_queue_t *base, weft_late_work_fn *fn, void *arg) {
   work_t *w = weft_calloc(1, sizeof *w);
-  if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for work on the queue '%s'", base->name);
+  if (w == NULL) return WEFT_NO_MEMORY("work on the queue '%s'", base->name);
   *w = (work_t){.fn = fn, .arg = arg};
   append((late_queue_t *)(void *)base, w);
   return NULL;
@@ -245,7 +245,7 @@ static void *bytes_of(const weft_tensor_t *t) {
 
 static weft_status_t *copy(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to) {
   copying_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a copy");
+  if (c == NULL) return WEFT_NO_MEMORY("a copy");
   *c = (copying_t){bytes_of(from), bytes_of(to), from->bytes};
   const bool is_between = from->space != NULL && to->space != NULL;
   weft_status_t *s = weft_late_enqueue(q, do_copy, c);
@@ -258,7 +258,7 @@ weft_status_t *weft_late_queue_create(weft_device_t *d, const char *name, uint64
   static const weft_queue_ops_t ops = {
       .wait = wait_for, .has_passed = has_passed, .then = then, .copy = copy};
   late_queue_t *q = weft_calloc(1, sizeof *q);
-  if (q == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a queue");
+  if (q == NULL) return WEFT_NO_MEMORY("a queue");
   q->base.ops = &ops;
   q->base.device = d;
   q->base.name = name;
