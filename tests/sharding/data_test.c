@@ -479,6 +479,21 @@ static void degrees_that_cancel_are_taken_from_true_numbers(void) {
   leave(&a);
 }
 
+/* It is checked on each replica. */
+static void a_shape_that_fixes_the_number_of_rows_sees_all_of_them(void) {
+  static const char *const rows[] = {"8", "-1"};
+  for (int i = 0; i < 2; i++) {
+    char text[512];
+    snprintf(text, sizeof text,
+             FEED("x", ROWS_OF(3)) "node{name:'e' op:'EnsureShape' input:'x' attr{key:'T' value{type:DT_FLOAT}} "
+                                   "attr{key:'shape' value{shape{dim{size:%s} dim{size:3}}}}} " OP1("y", "Relu", "e"),
+             rows[i]);
+    analysed_t a = take(text, "y");
+    CU_ASSERT_EQUAL(required(&a, "e", 0).kind, i == 0 ? WEFT_SHARDING_REPLICATE : WEFT_SHARDING_SHARD);
+    leave(&a);
+  }
+}
+
 static void a_queue_of_batches_is_shared_out(void) {
 #define TYPES "attr{key:'component_types' value{list{type:DT_FLOAT}}} "
   analysed_t a =
@@ -579,6 +594,8 @@ static const CU_TestInfo tests[] = {
     {"what is printed is true and printed once", what_is_printed_is_true_and_printed_once},
     {"rows that were not broadcast are kept", rows_that_were_not_broadcast_are_kept},
     {"axes of unknown dims are not named", axes_of_unknown_dims_are_not_named},
+    {"a shape that fixes the number of rows sees all of them",
+     a_shape_that_fixes_the_number_of_rows_sees_all_of_them},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
     {"shardings are printed for people", shardings_are_printed_for_people},
     {"every rule names an op, once and in order", every_rule_of_a_record_has_a_function},
