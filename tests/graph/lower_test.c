@@ -330,8 +330,10 @@ static weft_status_t *lower_nested(size_t way, int depth, bool is_recursive) {
                        "function{signature{name:'f%d' " ARG("x", "DT_FLOAT")
                            RESULT("y", "DT_FLOAT") "} node_def{name:'n' ",
                        i);
-    weft_strbuf_printf(&text, is_last && !is_recursive ? "op:'Neg' input:'x'" T_FLOAT : ways[way].node,
-                       is_last ? 0 : i + 1);
+    if (is_last && !is_recursive)
+      weft_strbuf_puts(&text, "op:'Neg' input:'x'" T_FLOAT);
+    else
+      weft_strbuf_printf(&text, ways[way].node, is_last ? 0 : i + 1);
     weft_strbuf_printf(&text, "} ret{key:'y' value:'n:%s:0'}} ",
                        is_last && !is_recursive ? "y"
                        : way == 0               ? "y"
