@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 
 #include "base/alloc.h"
+#include "base/float_mode.h"
 #include "base/mutex.h"
 
 typedef struct pool_work {
@@ -125,6 +126,7 @@ static void *thread_main(void *arg) {
   weft_thread_pool_t *p = self->pool;
   this_worker = self;
   prctl(PR_SET_NAME, self->name, 0, 0, 0);
+  (void)weft_float_mode_flush();
   pool_work_t w;
   do {
     while (find_work(p, self->index, &w)) w.fn(w.arg);

@@ -110,6 +110,7 @@ static const weft_str_t *tasks(weft_worker_cache_t *c, int *out_n) {
 static uint32_t supports(const weft_node_t *n) {
   return weft_kernel_find("CPU", n->op->name, n->attrs, n->num_attrs) != NULL ? 1 : 0;
 }
+static const weft_kernel_support_t kernels = {supports, NULL};
 
 static weft_status_t *build(two_tasks_t *t) {
   t->cache = (weft_worker_cache_t){.find = find, .tasks = tasks};
@@ -119,7 +120,7 @@ static weft_status_t *build(two_tasks_t *t) {
     WEFT_RETURN_IF_ERROR(weft_worker_create(&worker, &t->workers[i]));
     WEFT_RETURN_IF_ERROR(weft_local_worker_client_create(t->workers[i], &t->clients[i]));
   }
-  weft_master_options_t master = {.task = t->names[0], .cache = &t->cache, .supports = supports};
+  weft_master_options_t master = {.task = t->names[0], .cache = &t->cache, .kernels = &kernels};
   WEFT_RETURN_IF_ERROR(weft_master_create(&master, &t->master));
   return weft_local_master_client_create(t->master, &t->client);
 }

@@ -402,6 +402,24 @@ static weft_status_t *take_output_shapes(TF_Graph *g, weft_node_t *n) WEFT_REQUI
   return NULL;
 }
 
+/* A node can only be colocated with one that comes with it. */
+static weft_status_t *check_groups(const weft_graph_t *g, const weft_node_t *n, int first_id) {
+  static const char colocated[] = "loc:@";
+  const weft_attr_t *groups = weft_node_attr(n, "_class");
+  bool is_list = groups != NULL && groups->is_list && groups->kind == WEFT_ATTR_STRING;
+  for (int i = 0; is_list && i < groups->n; i++) {
+    weft_str_t group = groups->list.strings[i];
+    if (!weft_str_starts_with(group, colocated)) continue;
+    size_t length = sizeof colocated - 1;
+    weft_str_t name = weft_str_of(group.data + length, group.length - length);
+    const weft_node_t *with = weft_graph_find(g, name);
+    if (with != NULL && with->id >= first_id) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s' expects to be colocated with unknown node '%.*s'",
+                      n->name.data, WEFT_STR_ARGS(name));
+  }
+  return NULL;
+}
+
 /* The numbers of requested outputs, now that one knows how many there are. */
 static weft_status_t *check_indexes(client_import_t *im) {
   const weft_client_key_t *keys = im->o->return_outputs.items;
@@ -420,6 +438,8 @@ static weft_status_t *enter(client_import_t *im, weft_str_t bytes, int first_id)
   const weft_import_options_t options = {.allow_existing = !is_plain(im->o), .is_client_api = true};
   WEFT_RETURN_IF_ERROR(weft_graph_import(g, bytes, &options));
   WEFT_RETURN_IF_ERROR(check_indexes(im));
+  for (int id = first_id; id < g->num_nodes; id++)
+    WEFT_RETURN_IF_ERROR(check_groups(g, g->nodes[id], first_id));
   WEFT_RETURN_IF_ERROR(weft_client_graph_infer(g, im->g->inference, first_id));
   for (int id = first_id; id < g->num_nodes; id++)
     WEFT_RETURN_IF_ERROR(take_output_shapes(im->g, g->nodes[id]));

@@ -26,27 +26,6 @@ static weft_allocator_t *account_of(const plan_builder_t *b, const weft_node_t *
   return weft_memory_account(d->memory, tag);
 }
 
-static weft_status_t *no_kernel(const weft_node_t *n, const weft_device_t *d) {
-  weft_strbuf_t attrs = WEFT_STRBUF_INIT;
-  for (int i = 0; i < n->num_attrs; i++) {
-    if (n->attrs[i].name.length > 0 && n->attrs[i].name.data[0] == '_') continue;
-    weft_strbuf_printf(&attrs, "%s%.*s=", attrs.length > 0 ? ", " : "", WEFT_STR_ARGS(n->attrs[i].name));
-    if (n->attrs[i].value.kind == WEFT_ATTR_TYPE && !n->attrs[i].value.is_list) {
-      weft_strbuf_puts(&attrs, weft_dtype_enum_name(n->attrs[i].value.type));
-    } else {
-      weft_attr_print(&n->attrs[i].value, &attrs);
-    }
-  }
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT,
-                                "No OpKernel was registered to support Op '%.*s' used by {{node %s}} with "
-                                "these attrs: [%s]\nRegistered devices: "
-                                "[%s]\n\n\t [[{{node %s}}]]",
-                                WEFT_STR_ARGS(n->op->name), n->name.data, attrs.length > 0 ? attrs.data : "",
-                                d->type, n->name.data);
-  weft_strbuf_deinit(&attrs);
-  return s;
-}
-
 static uint16_t flags_of(const weft_node_t *n) {
   uint16_t f = 0;
   if (n->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) f |= NODE_RUNS_DEAD;
@@ -168,7 +147,8 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   const weft_kernel_t *k = weft_plan_find_kernel(b->options, n, d);
   plan_node_t *out = &p->nodes[number];
   out->kind = (uint8_t)kind_of(n, d, k);
-  if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_QUEUE)) return no_kernel(n, d);
+  if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_QUEUE))
+    return weft_kernel_missing(n->op, n->name, n->attrs, n->num_attrs);
   if (out->kind == NODE_QUEUE) add_queue(p, d->compute);
   out->flags = flags_of(n);
   out->first_slot = f->first_slot + f->num_slots;

@@ -1,6 +1,8 @@
 /* executor/step.c - the beginning of a step. */
 #include "executor/step.h"
 
+#include "base/float_mode.h"
+
 static void begin(run_t *run, weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,
                   void *arg) {
   const plan_frame_t *f = &p->frames[0];
@@ -27,10 +29,12 @@ static void start(void *arg) {
   run_t *run = arg;
   const weft_exec_plan_t *p = run->plan;
   runner_t r;
+  const uint64_t mode = weft_float_mode_flush(); /* the caller's thread, where a step is run inline */
   weft_runner_begin(&r, run);
   for (uint32_t i = 0; i < p->num_roots; i++) runner_push(&r, run->root, p->roots[i]);
   weft_runner_loop(&r);
   weft_runner_end(&r);
+  weft_float_mode_restore(mode);
 }
 
 void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,

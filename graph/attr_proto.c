@@ -267,6 +267,50 @@ weft_status_t *weft_attr_from_proto(weft_arena_t *arena, weft_str_t bytes, weft_
   return read_value(arena, bytes, 0, out);
 }
 
+weft_status_t *weft_attr_from_proto_or_raw(weft_arena_t *arena, weft_str_t bytes, weft_attr_t *out) {
+  weft_status_t *s = read_value(arena, bytes, 0, out);
+  weft_code_t code = weft_status_code(s);
+  if (code != WEFT_INVALID_ARGUMENT && code != WEFT_UNIMPLEMENTED) return s;
+  weft_attr_t raw = {.kind = WEFT_ATTR_RAW};
+  weft_status_free(s);
+  WEFT_RETURN_IF_ERROR(copy_string(arena, bytes, &raw.s));
+  *out = raw;
+  return NULL;
+}
+
+/* The shape that a TensorProto says, which must be that of a tensor. */
+static weft_status_t *check_tensor_shape(weft_str_t tensor) {
+  weft_wire_reader_t r = weft_wire_reader(tensor);
+  weft_wire_field_t f;
+  weft_shape_t shape = WEFT_SCALAR;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES))
+      WEFT_RETURN_IF_ERROR(weft_shape_from_proto(f.bytes, &shape));
+  }
+  if (weft_shape_is_known(&shape)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Shape %s is not fully defined", WEFT_SHAPE_TEXT(&shape));
+}
+
+weft_status_t *weft_attr_raw_check(const weft_attr_t *raw, bool is_tensor) {
+  weft_wire_reader_t r = weft_wire_reader(raw->s);
+  weft_wire_field_t f;
+  weft_str_t tensor = {NULL, 0};
+  while (weft_wire_next(&r, &f)) {
+    if (weft_wire_number(&f) > 10) continue;
+    tensor = f.tag == WEFT_WIRE_TAG(8, WEFT_WIRE_BYTES) ? f.bytes : (weft_str_t){NULL, 0};
+  }
+  if (is_tensor && !r.failed && tensor.data != NULL) return check_tensor_shape(tensor);
+  weft_arena_t scratch = WEFT_ARENA_INIT;
+  weft_attr_t value;
+  weft_status_t *s = read_value(&scratch, raw->s, 0, &value);
+  if (s == NULL) weft_attr_release_tensors(&value);
+  weft_arena_deinit(&scratch);
+  if (s == NULL) return not_a_message();
+  weft_status_t *told = WEFT_ERROR(INVALID_ARGUMENT, "%s", weft_status_message(s));
+  weft_status_free(s);
+  return told;
+}
+
 /* ---- writing ---- */
 
 static weft_status_t *write_value(const weft_attr_t *a, weft_strbuf_t *out);
@@ -360,6 +404,7 @@ static weft_status_t *write_value(const weft_attr_t *a, weft_strbuf_t *out) {
     case WEFT_ATTR_TENSOR: return write_message(8, NULL, a->tensor, NULL, out);
     case WEFT_ATTR_PLACEHOLDER: weft_wire_add_bytes(out, 9, a->s); break;
     case WEFT_ATTR_FUNC: return write_message(10, NULL, NULL, a->func, out);
+    case WEFT_ATTR_RAW: weft_strbuf_append(out, a->s); break;
   }
   return NULL;
 }

@@ -224,7 +224,7 @@ static weft_status_t *complete(node_build_t *b) {
   WEFT_RETURN_IF_ERROR(weft_node_set_attrs(b->g, b->n, b->attrs, num_attrs, WEFT_WORDS_CLIENT));
   WEFT_RETURN_IF_ERROR(weft_node_set_types(b->g, b->n, b->spec->num_inputs));
   for (int i = 0; i < b->spec->num_inputs; i++)
-    WEFT_RETURN_IF_ERROR(weft_node_connect(b->n, i, b->spec->inputs[i]));
+    WEFT_RETURN_IF_ERROR(weft_node_connect(b->g, b->n, i, b->spec->inputs[i]));
   return add_controls(b);
 }
 

@@ -30,12 +30,47 @@ void weft_function_library_release(weft_function_library_t *l) {
   }
   weft_map_deinit(&l->by_name);
   weft_map_deinit(&l->gradients);
+  weft_map_deinit(&l->unregistered);
   weft_arena_deinit(&l->arena);
   weft_free(l);
 }
 
 weft_function_t *weft_function_find(const weft_function_library_t *l, weft_str_t name) {
   return weft_map_get(&l->by_name, name);
+}
+
+static weft_op_def_t *make_stand_in(weft_function_library_t *l, weft_str_t op) {
+  weft_op_def_t *made = weft_arena_calloc(&l->arena, 1, sizeof *made);
+  weft_str_t name = made == NULL ? (weft_str_t){NULL, 0} : weft_arena_str(&l->arena, op);
+  if (name.data == NULL) return NULL;
+  made->name = name;
+  made->flags = WEFT_OP_UNREGISTERED | WEFT_OP_STATEFUL;
+  made->update_grad_input = -1;
+  return made;
+}
+
+weft_status_t *weft_function_library_stand_in(weft_function_library_t *l, weft_str_t op,
+                                              const weft_op_def_t **out) {
+  *out = weft_map_get(&l->unregistered, op);
+  if (*out != NULL) return NULL;
+  weft_op_def_t *made = make_stand_in(l, op);
+  *out = made;
+  return made == NULL ? WEFT_NO_MEMORY("an op that is not registered")
+                      : weft_map_put(&l->unregistered, made->name, made, NULL);
+}
+
+weft_status_t *weft_function_library_set_aside(weft_function_library_t *l, weft_str_t op,
+                                               weft_status_t *failure, const weft_op_def_t **out) {
+  weft_op_def_t *made = make_stand_in(l, op);
+  weft_str_t text = made == NULL ? (weft_str_t){NULL, 0}
+                                 : weft_arena_str(&l->arena, weft_str(weft_status_message(failure)));
+  bool is_removed = weft_status_code(failure) == WEFT_UNIMPLEMENTED;
+  weft_status_free(failure);
+  if (text.data == NULL) return WEFT_NO_MEMORY("a node that is not valid");
+  made->absent = text.data;
+  made->removed_in = is_removed ? 1 : 0;
+  *out = made;
+  return NULL;
 }
 
 static bool find_signature(weft_str_t def, weft_str_t *out) {
@@ -70,7 +105,6 @@ weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function
   if (!find_signature(function_def, &signature))
     return WEFT_ERROR(INVALID_ARGUMENT, "a FunctionDef cannot be parsed");
   weft_str_t name = find_name(signature);
-  if (name.length == 0) return WEFT_ERROR(INVALID_ARGUMENT, "a FunctionDef has no name");
   weft_function_t *known = weft_function_find(l, name);
   if (known != NULL) {
     bool is_same = weft_str_eq(known->def, function_def) ||

@@ -221,17 +221,15 @@ static weft_status_t *make_node(body_t *b, body_node_t *from) {
   weft_wire_reader_t r = weft_wire_reader(from->def);
   weft_wire_field_t f;
   weft_str_t op_name = WEFT_STR(""), device = WEFT_STR("");
+  int num_data = 0; /* inputs as they are written: one may stand for several tensors */
   while (weft_wire_next(&r, &f)) {
     if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) op_name = f.bytes;
+    if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) num_data += f.bytes.length > 0 && f.bytes.data[0] != '^';
     if (f.tag == WEFT_WIRE_TAG(4, WEFT_WIRE_BYTES)) device = f.bytes;
   }
   const weft_op_def_t *op = NULL;
   weft_function_t *function = NULL;
-  weft_node_resolve_op(b->g, op_name, &op, &function);
-  if (op == NULL) {
-    return WEFT_ERROR(NOT_FOUND, "Op type not registered '%.*s' in node '%.*s' of function '%s'",
-                      WEFT_STR_ARGS(op_name), WEFT_STR_ARGS(from->name), b->spec->function->name.data);
-  }
+  WEFT_RETURN_IF_ERROR(weft_node_resolve_any_op(b->g, op_name, &op, &function));
   weft_str_t name = prefixed(b, "", from->name);
   if (name.data != NULL && weft_graph_find(b->g, name) != NULL) name = weft_graph_unique_name(b->g, name);
   device = weft_device_merge(b->g, device, b->spec->device);
@@ -244,7 +242,7 @@ static weft_status_t *make_node(body_t *b, body_node_t *from) {
   n->requested_device = device;
   n->assigned_device = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(read_attrs(b, from, n));
-  return weft_node_set_types(b->g, n, -1);
+  return weft_node_set_types(b->g, n, (n->flags & WEFT_OP_UNREGISTERED) != 0 ? num_data : -1);
 }
 
 /* ---- the edges ---- */
@@ -265,6 +263,10 @@ static bool find_argument(const body_t *b, weft_str_t name, inline_range_t *out)
 
 static bool find_output(weft_node_t *n, weft_str_t output, inline_range_t *out) {
   int first = 0;
+  if ((n->flags & WEFT_OP_UNREGISTERED) != 0) { /* what the name stands for is not known: an output more */
+    *out = (inline_range_t){NULL, n, n->num_outputs, 1};
+    return true;
+  }
   for (int i = 0; i < n->op->num_outputs; i++) {
     int count = weft_node_arg_count(n, &n->op->outputs[i]);
     if (weft_str_eq(n->op->outputs[i].name, output)) {
@@ -287,6 +289,7 @@ static bool resolve(const body_t *b, weft_str_t text, inline_range_t *out) {
     if (from == NULL || !has_rest) return false;
     if (!weft_str_split(rest, ':', &output, &index)) output = rest;
     if (!find_output(from->node, output, out)) return false;
+    if ((from->node->flags & WEFT_OP_UNREGISTERED) != 0) return true;
   }
   if (index.length == 0) return true;
   int64_t i = 0;
@@ -327,9 +330,10 @@ static weft_status_t *connect(body_t *b, const body_node_t *to) {
       continue;
     }
     if (!resolve(b, f.bytes, &r)) return unknown_name(b, n->name.data, f.bytes);
+    if ((n->flags & WEFT_OP_UNREGISTERED) != 0) r.count = r.count > 0 ? 1 : 0;
     if (r.count > n->num_inputs - num_data) num_data = n->num_inputs + 1;
     for (int i = 0; i < r.count && num_data < n->num_inputs; i++) {
-      WEFT_RETURN_IF_ERROR(weft_node_connect(n, num_data++, pick(&r, i)));
+      WEFT_RETURN_IF_ERROR(weft_node_connect(b->g, n, num_data++, pick(&r, i)));
     }
   }
   if (num_data != n->num_inputs) {

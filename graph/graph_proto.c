@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "graph/attr_proto.h"
 #include "graph/node_build.h"
-#include "graph/unknown_ops.h"
 #include "graph/versions.h"
 #include "protos/wire.h"
 
@@ -27,7 +26,6 @@ typedef struct graph_import {
   weft_str_t last_device;       /* interned */
   const weft_op_def_t *last_op; /* nodes of an op often come in a row */
   weft_function_t *last_function;
-  weft_unknown_ops_t unknown;
 } graph_import_t;
 
 /* What a first look at a NodeDef finds; all lent. */
@@ -185,8 +183,7 @@ static weft_status_t *read_attr(graph_import_t *im, const weft_node_t *n, weft_s
   }
   out->name = attr_name(im, n->op, key);
   if (out->name.data == NULL) return no_memory();
-  weft_status_t *s = weft_attr_from_proto(&im->g->arena, value, &out->value);
-  return weft_status_annotate(s, "for attr '%.*s' of node '%s'", WEFT_STR_ARGS(key), n->name.data);
+  return weft_attr_from_proto_or_raw(&im->g->arena, value, &out->value);
 }
 
 static weft_status_t *read_attrs(graph_import_t *im, weft_node_t *n, weft_str_t def, const node_view_t *v) {
@@ -204,6 +201,43 @@ static weft_status_t *read_attrs(graph_import_t *im, weft_node_t *n, weft_str_t 
     num_attrs++;
   }
   return weft_node_set_attrs(im->g, n, im->attrs, num_attrs, im->words);
+}
+
+static weft_status_t *check_removed(const graph_import_t *im, const weft_op_def_t *op) {
+  if (op->removed_in == 0 || im->g->producer < op->removed_in) return NULL;
+  return WEFT_ERROR(UNIMPLEMENTED,
+                    "Op %s is not available in GraphDef version %d. It has been removed in version %d. %s.",
+                    op->name.data, im->g->producer, op->removed_in, op->removed_why);
+}
+
+static weft_status_t *check_constant(const weft_node_t *n) {
+  if ((n->flags & WEFT_OP_CONST) == 0) return NULL;
+  const weft_attr_t *value = weft_node_attr(n, "value");
+  int dtype = weft_node_attr_type(n, "dtype");
+  if (value == NULL || value->kind != WEFT_ATTR_TENSOR || value->is_list ||
+      (int)value->tensor->dtype == dtype)
+    return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch between value (%s) and dtype (%s)",
+                    weft_dtype_name(value->tensor->dtype), weft_dtype_name(dtype));
+}
+
+/* TensorFlow's servers look at a node's attributes when a step needs it: until then, one that is not valid is
+ * as one that is not registered. Its C API refuses it. */
+static weft_status_t *complete_node(graph_import_t *im, weft_node_t *n, weft_str_t def,
+                                    const node_view_t *v) {
+  weft_status_t *s = read_attrs(im, n, def, v);
+  if (s == NULL) s = check_removed(im, n->op);
+  if (s == NULL && im->words == WEFT_WORDS_SERVER) s = check_constant(n);
+  weft_code_t code = weft_status_code(s);
+  bool is_invalid = code == WEFT_INVALID_ARGUMENT || code == WEFT_UNIMPLEMENTED;
+  if (is_invalid && im->words == WEFT_WORDS_SERVER) {
+    bool has_attrs = n->num_attrs > 0;
+    WEFT_RETURN_IF_ERROR(weft_function_library_set_aside(im->g->library, n->op->name, s, &n->op));
+    n->function = NULL;
+    n->flags = n->op->flags;
+    s = has_attrs ? NULL : read_attrs(im, n, def, v); /* as they came, for export */
+  }
+  return s != NULL ? s : weft_node_set_types(im->g, n, v->num_data);
 }
 
 static weft_status_t *set_device(graph_import_t *im, weft_node_t *n, weft_str_t device) {
@@ -224,14 +258,7 @@ static weft_status_t *read_node(graph_import_t *im, weft_str_t def) {
   }
   WEFT_RETURN_IF_ERROR(check_syntax(im, def, &v));
   if (im->last_op == NULL || !weft_str_eq(im->last_op->name, v.op)) {
-    weft_node_resolve_op(im->g, v.op, &im->last_op, &im->last_function);
-  }
-  if (im->last_op == NULL) return weft_unknown_ops_add(&im->unknown, v.op, v.name);
-  if (!weft_unknown_ops_is_empty(&im->unknown)) return NULL; /* it fails anyhow; the rest is for the list */
-  if ((im->last_op->flags & WEFT_OP_INTERNAL) != 0 && !im->o->allow_internal_ops) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Node '%.*s': op '%.*s' is internal and may not be in a client's graph",
-                      WEFT_STR_ARGS(v.name), WEFT_STR_ARGS(v.op));
+    WEFT_RETURN_IF_ERROR(weft_node_resolve_any_op(im->g, v.op, &im->last_op, &im->last_function));
   }
   weft_str_t name = weft_arena_str(&im->g->arena, v.name);
   if (name.data == NULL) return no_memory();
@@ -243,8 +270,7 @@ static weft_status_t *read_node(graph_import_t *im, weft_str_t def) {
   n->flags = n->op->flags;
   n->assigned_device = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(set_device(im, n, v.device));
-  WEFT_RETURN_IF_ERROR(read_attrs(im, n, def, &v));
-  WEFT_RETURN_IF_ERROR(weft_node_set_types(im->g, n, v.num_data));
+  WEFT_RETURN_IF_ERROR(complete_node(im, n, def, &v));
   if (v.num_controls > 0) {
     n->controls = weft_arena_calloc(&im->g->arena, (size_t)v.num_controls, sizeof(*n->controls));
     if (n->controls == NULL) return no_memory();
@@ -265,7 +291,7 @@ static weft_node_t *find_producer(const graph_import_t *im, weft_str_t name) {
   return from != NULL && from->id < im->first_id && !im->o->allow_existing ? NULL : from;
 }
 
-static weft_status_t *read_input(const graph_import_t *im, weft_node_t *n, weft_str_t input, int *num_data) {
+static weft_status_t *read_input(graph_import_t *im, weft_node_t *n, weft_str_t input, int *num_data) {
   weft_output_t from = {NULL, 0};
   weft_str_t name = WEFT_STR("");
   if (is_control(input)) {
@@ -279,10 +305,10 @@ static weft_status_t *read_input(const graph_import_t *im, weft_node_t *n, weft_
   }
   if (weft_tensor_name_parse(input, &name, &from.index)) from.node = find_producer(im, name);
   if (from.node == NULL) return unknown_input(n, input);
-  return weft_node_connect(n, (*num_data)++, from);
+  return weft_node_connect(im->g, n, (*num_data)++, from);
 }
 
-static weft_status_t *read_inputs(const graph_import_t *im, weft_node_t *n, weft_str_t def) {
+static weft_status_t *read_inputs(graph_import_t *im, weft_node_t *n, weft_str_t def) {
   weft_wire_reader_t r = weft_wire_reader(def);
   weft_wire_field_t f;
   int num_data = 0;
@@ -305,8 +331,6 @@ static weft_status_t *check_cycles(const weft_graph_t *g) {
 static weft_status_t *run(graph_import_t *im, weft_str_t graph_def) {
   WEFT_RETURN_IF_ERROR(read_top_level(im, graph_def));
   for (int i = 0; i < im->num_defs; i++) WEFT_RETURN_IF_ERROR(read_node(im, im->defs[i]));
-  WEFT_RETURN_IF_ERROR(weft_unknown_ops_search_functions(&im->unknown, im->g, im->first_id));
-  if (!weft_unknown_ops_is_empty(&im->unknown)) return weft_unknown_ops_error(&im->unknown);
   for (int id = 0; id < im->g->num_nodes; id++) {
     if (im->g->nodes[id] != NULL) im->g->nodes[id]->mark = 0;
   }
@@ -321,7 +345,6 @@ weft_status_t *weft_graph_import(weft_graph_t *g, weft_str_t graph_def, const we
   graph_import_t im = {.g = g, .o = o, .first_id = g->num_nodes};
   im.words = o->is_client_api ? WEFT_WORDS_CLIENT : WEFT_WORDS_SERVER;
   weft_status_t *s = run(&im, graph_def);
-  weft_unknown_ops_deinit(&im.unknown);
   weft_free(im.defs);
   weft_free(im.attrs);
   return s;

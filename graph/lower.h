@@ -19,19 +19,24 @@ struct weft_call_chain {
 };
 
 enum {
+  WEFT_LOWER_GRADIENT_DEPTH = 32, /* each is a graph of its own, and recursion */
   WEFT_LOWER_DEPTH = 1000, /* functions in functions; TensorFlow 2.19 takes 14 s to start a step with 300 */
   WEFT_LOWER_NODES = 1 << 21,       /* that calls unfold to */
   WEFT_LOWER_NAME_BYTES = 512 << 20 /* of their names, which grow with the depth */
 };
 
-typedef struct weft_lowering {
+typedef struct weft_lowering weft_lowering_t;
+struct weft_lowering {
   weft_graph_t *g;
   const weft_call_chain_t **chains; /* owned; by id; NULL for nodes of the graph itself */
   weft_node_t **done;               /* owned; by id; set for lowered nodes */
   int capacity;                     /* of both */
   int first_new_id;
   size_t name_bytes; /* that names of nodes in bodies may still take */
-} weft_lowering_t;
+  int depth;         /* of gradients of functions in gradients of functions */
+  /* Lowers all of a graph that is made meanwhile. Errors: INVALID_ARGUMENT, too deep. */
+  weft_status_t *(*nested)(const weft_lowering_t *outer, weft_graph_t *g);
+};
 
 /* One instantiated function. */
 typedef struct weft_body {
@@ -77,5 +82,9 @@ WEFT_MUST_CHECK weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *
                                                const weft_func_attr_t *func);
 WEFT_MUST_CHECK weft_status_t *weft_lower_cond(weft_lowering_t *l, weft_node_t *n); /* If and Case */
 WEFT_MUST_CHECK weft_status_t *weft_lower_while(weft_lowering_t *l, weft_node_t *n);
+WEFT_MUST_CHECK weft_status_t *weft_lower_gradient(weft_lowering_t *l, weft_node_t *n); /* SymbolicGradient */
+
+/* A NoOp behind everything that precedes n, which is dead when n must be; NULL if nothing does. */
+WEFT_MUST_CHECK weft_status_t *weft_lower_gate(weft_lowering_t *l, const weft_node_t *n, weft_node_t **out);
 
 #endif /* WEFT_GRAPH_LOWER_H_ */

@@ -193,7 +193,7 @@ static weft_status_t *become(weft_lowering_t *l, weft_node_t *n, const char *op,
       {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_inputs, .list.types = n->output_types}};
   WEFT_RETURN_IF_ERROR(weft_node_set_attrs(l->g, n, &types, num_inputs > 0, WEFT_WORDS_CLIENT));
   WEFT_RETURN_IF_ERROR(weft_node_set_types(l->g, n, num_inputs));
-  for (int i = 0; i < num_inputs; i++) WEFT_RETURN_IF_ERROR(weft_node_connect(n, i, inputs[i]));
+  for (int i = 0; i < num_inputs; i++) WEFT_RETURN_IF_ERROR(weft_node_connect(l->g, n, i, inputs[i]));
   return NULL;
 }
 

@@ -11,8 +11,7 @@
 /* A node that nothing precedes is never dead and never late. */
 static bool is_source(const weft_node_t *n) { return n->num_inputs + n->num_controls == 0; }
 
-/* NULL if the body may start at any time. */
-static weft_status_t *add_gate(weft_lowering_t *l, const weft_node_t *n, weft_node_t **out) {
+weft_status_t *weft_lower_gate(weft_lowering_t *l, const weft_node_t *n, weft_node_t **out) {
   weft_node_t **controls =
       weft_calloc((size_t)n->num_inputs + (size_t)n->num_controls + 1, sizeof(*controls));
   if (controls == NULL) return WEFT_NO_MEMORY("lowering node '%s'", n->name.data);
@@ -21,6 +20,7 @@ static weft_status_t *add_gate(weft_lowering_t *l, const weft_node_t *n, weft_no
     if (!is_source(n->inputs[i].node)) controls[num++] = n->inputs[i].node;
   }
   for (int i = 0; i < n->num_controls; i++) controls[num++] = n->controls[i];
+  *out = NULL;
   weft_status_t *s = num == 0 ? NULL : weft_lower_add_noop(l, n, "gate", controls, num, out);
   weft_free(controls);
   return s;
@@ -45,7 +45,7 @@ weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n, const weft_fu
   weft_body_t body;
   weft_output_t *args = weft_calloc((size_t)n->num_inputs + 1, sizeof *args);
   if (args == NULL) return WEFT_NO_MEMORY("lowering node '%s'", n->name.data);
-  weft_status_t *s = add_gate(l, n, &gate);
+  weft_status_t *s = weft_lower_gate(l, n, &gate);
   if (s == NULL) s = gate_args(l, n, gate, args);
   if (s == NULL) s = weft_lower_body(l, n, func, "", args, n->num_inputs, gate, &body);
   if (s == NULL) s = weft_lower_finish(l, n, body.results, body.num_results, body.done);

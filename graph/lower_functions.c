@@ -1,6 +1,7 @@
 /* graph/lower_functions.c - the pass: every functional node in the order of ids, those of bodies after their
  * callers, until none is left. */
 #include "base/alloc.h"
+#include "graph/function.h"
 #include "graph/lower.h"
 #include "graph/passes.h"
 
@@ -16,10 +17,25 @@ static weft_status_t *lower_node(weft_lowering_t *l, weft_node_t *n) {
   }
   if (has_func(n, "then_branch") || has_func(n, "branches")) return weft_lower_cond(l, n);
   if (has_func(n, "cond") && has_func(n, "body")) return weft_lower_while(l, n);
+  if ((n->flags & WEFT_OP_GRADIENT) != 0) return weft_lower_gradient(l, n);
   if ((n->flags & WEFT_OP_CALL) == 0) return NULL; /* others use functions in ways that are not calls */
   const weft_func_attr_t *func = NULL;
   WEFT_RETURN_IF_ERROR(weft_lower_func_attr(n, "f", &func));
   return weft_lower_call(l, n, func);
+}
+
+/* A call that cannot be lowered is as an op that is not registered: only a step that needs it fails. What was
+ * added for it goes again. */
+static weft_status_t *set_aside(weft_graph_t *g, weft_node_t *n, int first_added, weft_status_t *s) {
+  weft_code_t code = weft_status_code(s);
+  if (code != WEFT_INVALID_ARGUMENT && code != WEFT_NOT_FOUND) return s;
+  for (int id = g->num_nodes - 1; id >= first_added; id--) {
+    if (g->nodes[id] != NULL) weft_graph_remove(g, g->nodes[id]);
+  }
+  WEFT_RETURN_IF_ERROR(weft_function_library_set_aside(g->library, n->op->name, s, &n->op));
+  n->function = NULL;
+  n->flags = n->op->flags;
+  return NULL;
 }
 
 /* Connects consumers past the nodes that only keep a name. */
@@ -45,7 +61,10 @@ static weft_status_t *run(weft_lowering_t *l, int first_id) {
   for (int id = first_id; id < g->num_nodes; id++) { /* num_nodes grows */
     weft_node_t *n = g->nodes[id];
     if (n == NULL || (n->flags & WEFT_OP_FUNCTIONAL) == 0) continue;
-    WEFT_RETURN_IF_ERROR(lower_node(l, n));
+    int first_added = g->num_nodes;
+    weft_status_t *s = lower_node(l, n);
+    if (s != NULL) s = set_aside(g, n, first_added, s);
+    if (s != NULL) return s;
     num_lowered++;
   }
   if (num_lowered == 0) return NULL;
@@ -56,10 +75,28 @@ static weft_status_t *run(weft_lowering_t *l, int first_id) {
   return NULL;
 }
 
-weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id) {
-  weft_lowering_t l = {.g = g, .first_new_id = g->num_nodes, .name_bytes = WEFT_LOWER_NAME_BYTES};
-  weft_status_t *s = run(&l, first_id);
-  weft_free(l.chains);
-  weft_free(l.done);
+static weft_status_t *lower_all(weft_lowering_t *l, int first_id) {
+  weft_status_t *s = run(l, first_id);
+  weft_free(l->chains);
+  weft_free(l->done);
   return s;
+}
+
+static weft_status_t *lower_nested(const weft_lowering_t *outer, weft_graph_t *g) {
+  weft_lowering_t l = {.g = g,
+                       .first_new_id = g->num_nodes,
+                       .name_bytes = outer->name_bytes,
+                       .depth = outer->depth + 1,
+                       .nested = lower_nested};
+  if (l.depth > WEFT_LOWER_GRADIENT_DEPTH) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "gradients of functions are nested more than %d deep",
+                      WEFT_LOWER_GRADIENT_DEPTH);
+  }
+  return lower_all(&l, 0);
+}
+
+weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id) {
+  weft_lowering_t l = {
+      .g = g, .first_new_id = g->num_nodes, .name_bytes = WEFT_LOWER_NAME_BYTES, .nested = lower_nested};
+  return lower_all(&l, first_id);
 }

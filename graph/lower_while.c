@@ -141,7 +141,7 @@ static weft_status_t *add_body(loop_t *w) {
     weft_node_t *next = NULL;
     WEFT_RETURN_IF_ERROR(weft_lower_add1(w->l, w->n, "next_iteration", "NextIteration", value,
                                          is_own ? body.done : NULL, &next));
-    WEFT_RETURN_IF_ERROR(weft_node_connect(w->merge[i], 1, (weft_output_t){next, 0}));
+    WEFT_RETURN_IF_ERROR(weft_node_connect(w->l->g, w->merge[i], 1, (weft_output_t){next, 0}));
   }
   return NULL;
 }

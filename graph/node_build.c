@@ -5,11 +5,19 @@
 
 #include "base/alloc.h"
 #include "base/name_list.h"
+#include "graph/attr_proto.h"
 
 void weft_node_resolve_op(const weft_graph_t *g, weft_str_t name, const weft_op_def_t **out_op,
                           weft_function_t **out_function) {
   *out_function = weft_function_find(g->library, name);
   *out_op = *out_function != NULL ? &(*out_function)->signature : weft_op_find(name);
+}
+
+weft_status_t *weft_node_resolve_any_op(weft_graph_t *g, weft_str_t name, const weft_op_def_t **out_op,
+                                        weft_function_t **out_function) {
+  weft_node_resolve_op(g, name, out_op, out_function);
+  if (name.length == 0) return WEFT_ERROR(NOT_FOUND, "Op type not registered ''");
+  return *out_op != NULL ? NULL : weft_function_library_stand_in(g->library, name, out_op);
 }
 
 weft_status_t *weft_node_blame(weft_status_t *s, const weft_node_t *n) {
@@ -117,7 +125,13 @@ static void settle_empty_list(const weft_attr_def_t *def, weft_attr_t *value) {
   if (value->is_list && value->n == 0 && def->is_list) value->kind = def->kind;
 }
 
-static weft_status_t *check_value(const weft_node_t *n, const weft_attr_def_t *def, weft_attr_t *value) {
+static weft_status_t *check_value(const weft_node_t *n, const weft_attr_def_t *def, weft_words_t words,
+                                  weft_attr_t *value) {
+  if (value->kind == WEFT_ATTR_RAW) {
+    bool is_tensor = words == WEFT_WORDS_CLIENT && def->kind == WEFT_ATTR_TENSOR && !def->is_list;
+    return weft_status_annotate(weft_attr_raw_check(value, is_tensor), "for attr '%s' of node '%s'",
+                                def->name.data, n->name.data);
+  }
   if (value->kind == WEFT_ATTR_NONE && !value->is_list) {
     return weft_node_blame(
         WEFT_ERROR(INVALID_ARGUMENT, "AttrValue missing value with expected type '%s'\n\t for attr '%.*s'",
@@ -137,7 +151,7 @@ static weft_status_t *check_attrs(const weft_node_t *n, weft_named_attr_t *attrs
     const weft_attr_def_t *def = &n->op->attrs[i];
     weft_attr_t *value = (weft_attr_t *)find_sorted(attrs, num_attrs, def->name);
     if (value != NULL) {
-      WEFT_RETURN_IF_ERROR(check_value(n, def, value));
+      WEFT_RETURN_IF_ERROR(check_value(n, def, words, value));
     } else if (def->has_default) {
       num_defaults++;
     } else if (words == WEFT_WORDS_SERVER && is_in_arg_types(n->op, def->name)) {
@@ -286,7 +300,10 @@ weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_give
   for (int i = 0; i < n->op->num_inputs && s == NULL; i++) {
     s = list_arg(n, &n->op->inputs[i], WEFT_MAX_OUTPUTS, &in);
   }
-  if (s == NULL && num_given >= 0 && in.n != num_given) s = wrong_count(n, &in, num_given);
+  if ((n->flags & WEFT_OP_UNREGISTERED) != 0) {
+    if (num_given > 0) s = push_types(&in, 0, num_given, false);
+  } else if (s == NULL && num_given >= 0 && in.n != num_given)
+    s = wrong_count(n, &in, num_given);
   for (int i = 0; i < n->op->num_outputs && s == NULL; i++) {
     s = list_arg(n, &n->op->outputs[i], WEFT_MAX_OUTPUTS - out.n, &out);
   }
@@ -310,15 +327,40 @@ bool weft_types_fit(int from, int to) {
   return weft_dtype_base(from) == weft_dtype_base(to) && (!weft_dtype_is_ref(to) || weft_dtype_is_ref(from));
 }
 
-weft_status_t *weft_node_connect(weft_node_t *n, int input, weft_output_t from) {
-  const weft_node_t *src = from.node;
+/* The output of an op that is not registered is there because it is asked for; its type is what the first
+ * consumer that knows it says. */
+static weft_status_t *show_output(weft_graph_t *g, weft_node_t *src, int index, int wanted) {
+  if (index < 0 || index >= WEFT_MAX_OUTPUTS) return NULL; /* refused by the caller */
+  int n = index < src->num_outputs ? src->num_outputs : index + 1;
+  if (n == src->num_outputs && (src->output_types[index] != 0 || wanted == 0)) return NULL;
+  int *types = weft_calloc((size_t)n, sizeof *types);
+  const int *kept = NULL;
+  if (types != NULL) {
+    if (src->num_outputs > 0) memcpy(types, src->output_types, (size_t)src->num_outputs * sizeof *types);
+    types[index] = wanted;
+    kept = weft_graph_intern_types(g, types, n);
+  }
+  weft_free(types);
+  if (kept == NULL) return WEFT_NO_MEMORY("node '%s'", src->name.data);
+  src->output_types = kept;
+  src->num_outputs = n;
+  return NULL;
+}
+
+weft_status_t *weft_node_connect(weft_graph_t *g, weft_node_t *n, int input, weft_output_t from) {
+  weft_node_t *src = from.node;
+  bool takes_any = (n->flags & WEFT_OP_UNREGISTERED) != 0;
+  if ((src->flags & WEFT_OP_UNREGISTERED) != 0) {
+    WEFT_RETURN_IF_ERROR(show_output(g, src, from.index, takes_any ? 0 : n->input_types[input]));
+    if (from.index >= 0 && from.index < src->num_outputs) takes_any = true;
+  }
   if (from.index < 0 || from.index >= src->num_outputs) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
                       n->name.data, from.index, src->name.data, src->num_outputs);
   }
   int given = src->output_types[from.index], wanted = n->input_types[input];
-  if (!weft_types_fit(given, wanted)) {
+  if (!takes_any && !weft_types_fit(given, wanted)) {
     return WEFT_ERROR(
         INVALID_ARGUMENT, "Input %d of node %s was passed %s from %s:%d incompatible with expected %s.",
         input, n->name.data, weft_dtype_name(given), src->name.data, from.index, weft_dtype_name(wanted));

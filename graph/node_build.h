@@ -30,6 +30,10 @@ bool weft_input_is_valid(weft_str_t input);
 /* The function of the library called `name`, or the op of the table; both NULL if there is neither. */
 void weft_node_resolve_op(const weft_graph_t *g, weft_str_t name, const weft_op_def_t **out_op,
                           weft_function_t **out_function);
+/* The same for a node that comes with its graph: an op that the table lacks gets its stand-in. */
+WEFT_MUST_CHECK weft_status_t *weft_node_resolve_any_op(weft_graph_t *g, weft_str_t name,
+                                                        const weft_op_def_t **out_op,
+                                                        weft_function_t **out_function);
 
 /* Sorts `attrs` (values in the arena; owned by this call, tensors too), drops all but the last of equal
  * names, checks each against the op, adds defaults and sets n->attrs. Names that the op lacks are kept. The
@@ -37,14 +41,16 @@ void weft_node_resolve_op(const weft_graph_t *g, weft_str_t name, const weft_op_
 WEFT_MUST_CHECK weft_status_t *weft_node_set_attrs(weft_graph_t *g, weft_node_t *n, weft_named_attr_t *attrs,
                                                    int num_attrs, weft_words_t words);
 /* Sets the types of inputs and outputs from op and attributes, with room for the inputs (all NULL). A number
- * of inputs that does not fit `num_given` is an error, unless that is negative. */
+ * of inputs that does not fit `num_given` is an error, unless that is negative. Of an op that is not
+ * registered, num_given inputs of no type. */
 WEFT_MUST_CHECK weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_given);
 /* How many tensors an arg of n's op stands for. The attributes must be set. */
 int weft_node_arg_count(const weft_node_t *n, const weft_arg_def_t *arg);
 /* Can a tensor of type `from` go into an input of type `to`? */
 bool weft_types_fit(int from, int to);
 /* Connects input i, checking index and type. */
-WEFT_MUST_CHECK weft_status_t *weft_node_connect(weft_node_t *n, int input, weft_output_t from);
+WEFT_MUST_CHECK weft_status_t *weft_node_connect(weft_graph_t *g, weft_node_t *n, int input,
+                                                 weft_output_t from);
 
 /* A blank node with the next id; entered under `name` (in the arena, '\0'-ended), which must be free.
  * Errors: INVALID_ARGUMENT if the name is taken; RESOURCE_EXHAUSTED. */

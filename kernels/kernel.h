@@ -166,6 +166,10 @@ const weft_kernel_t *weft_kernel_table_find(const weft_kernel_table_t *table, we
                                             const weft_named_attr_t *attrs, int num_attrs);
 /* Any kernel for the op at all? Then *out_types is the union of what type_attr may be (0: any). */
 bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t *out_types);
+/* The failure of a step that needs a node for which there is no kernel: INVALID_ARGUMENT in TensorFlow's
+ * words, with the kernels that the op has; NOT_FOUND if the op is not registered. */
+WEFT_MUST_CHECK weft_status_t *weft_kernel_missing(const weft_op_def_t *op, weft_str_t node,
+                                                   const weft_named_attr_t *attrs, int num_attrs);
 
 /* ---- helpers for compute functions ---- */
 

@@ -22,6 +22,7 @@ typedef struct client_graph_build {
   const weft_graph_t *full;
   const weft_signature_t *signature;
   const weft_session_device_t *client;
+  const weft_kernel_support_t *kernels; /* NULL: nothing is checked */
   weft_graph_t *g;
   weft_node_t **clones; /* by id of the full graph; NULL: not needed */
   bool *is_needed;      /* by id */
@@ -68,6 +69,8 @@ static weft_status_t *find_fetch(const weft_graph_t *full, weft_str_t text, weft
   }
   weft_node_t *n = find_node(full, text, &index);
   if (n == NULL) return WEFT_ERROR(NOT_FOUND, "FetchOutputs node %.*s: not found", WEFT_STR_ARGS(text));
+  *out = (weft_output_t){n, index};
+  if ((n->flags & WEFT_OP_UNREGISTERED) != 0) return NULL; /* refused for what it is, not for its outputs */
   if (n->num_outputs == 0) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
@@ -79,7 +82,6 @@ static weft_status_t *find_fetch(const weft_graph_t *full, weft_str_t text, weft
     return WEFT_ERROR(INVALID_ARGUMENT, "FetchOutputs %.*s: output index too large, must be < %d",
                       WEFT_STR_ARGS(text), n->num_outputs);
   }
-  *out = (weft_output_t){n, index};
   return NULL;
 }
 
@@ -187,6 +189,7 @@ static weft_status_t *mark(client_graph_build_t *b) {
   WEFT_RETURN_IF_ERROR(need_targets(b));
   while (b->top > 0) {
     const weft_node_t *n = b->stack[--b->top];
+    if (b->kernels != NULL && n->assigned_device.length == 0) return b->kernels->missing(n);
     for (int i = 0; i < n->num_inputs; i++) need_output(b, n->inputs[i]);
     for (int i = 0; i < n->num_controls; i++) need_control(b, n->controls[i]);
   }
@@ -329,13 +332,14 @@ static weft_status_t *wire(client_graph_build_t *b) {
 }
 
 weft_status_t *weft_client_graph_build(const weft_graph_t *full, const weft_signature_t *signature,
-                                       const weft_session_device_t *client, weft_graph_t **out) {
+                                       const weft_session_device_t *client,
+                                       const weft_kernel_support_t *kernels, weft_graph_t **out) {
   if (signature->num_fetches == 0 && signature->num_targets == 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Must specify at least one target to fetch or execute.");
   }
   size_t n = (size_t)full->num_nodes + 1;
   client_graph_build_t b = {
-      .full = full, .signature = signature, .client = client, .fed_nodes = WEFT_MAP_INIT};
+      .full = full, .signature = signature, .client = client, .kernels = kernels, .fed_nodes = WEFT_MAP_INIT};
   b.clones = weft_calloc(n, sizeof(weft_node_t *));
   b.is_needed = weft_calloc(n, sizeof *b.is_needed);
   b.stack = weft_calloc(n, sizeof(weft_node_t *));

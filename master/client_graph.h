@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "master/device_set.h"
+#include "master/master.h"
 
 typedef struct weft_signature {
   const weft_str_t *feeds, *fetches, *targets;
@@ -18,10 +19,13 @@ typedef struct weft_signature {
 } weft_signature_t;
 
 /* *out: a placed graph of its own with only what is needed. Errors: INVALID_ARGUMENT (nothing asked for; a
- * tensor fed twice; fed and fetched; no such output), NOT_FOUND naming the feed, fetch or target. */
+ * tensor fed twice; fed and fetched; no such output), NOT_FOUND naming the feed, fetch or target; of the
+ * first needed node without a place, what `kernels` says is missing. `kernels` NULL: `full` was not placed.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_client_graph_build(const weft_graph_t *full,
                                                        const weft_signature_t *signature,
                                                        const weft_session_device_t *client,
+                                                       const weft_kernel_support_t *kernels,
                                                        weft_graph_t **out);
 /* The rendezvous key of a feed or fetch. */
 void weft_client_key(weft_strbuf_t *out, const weft_session_device_t *client, weft_str_t tensor);

@@ -18,7 +18,7 @@ typedef struct weft_create_options {
   weft_str_t task; /* the master's */
   weft_worker_cache_t *cache;
   weft_cluster_maker_t *clusters; /* may be NULL */
-  weft_kernel_support_fn *supports;
+  const weft_kernel_support_t *kernels;
   bool is_direct; /* see weft_master_options_t */
   weft_collective_steps_t *collective_steps;
   weft_timer_t *timer;

@@ -22,7 +22,7 @@ struct weft_master {
   weft_str_t task; /* owned */
   weft_worker_cache_t *cache;
   weft_cluster_maker_t *clusters;
-  weft_kernel_support_fn *supports;
+  const weft_kernel_support_t *kernels;
   int64_t discovery_timeout_ms;
   bool is_direct;
   weft_collective_steps_t *collective_steps;
@@ -147,7 +147,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
   weft_create_options_t o = {.task = m->task,
                              .cache = m->cache,
                              .clusters = m->clusters,
-                             .supports = m->supports,
+                             .kernels = m->kernels,
                              .is_direct = m->is_direct,
                              .collective_steps = m->collective_steps,
                              .timer = m->timer,
@@ -679,7 +679,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   weft_cond_init(&m->idle);
   m->cache = o->cache;
   m->clusters = o->clusters;
-  m->supports = o->supports;
+  m->kernels = o->kernels;
   m->discovery_timeout_ms = o->discovery_timeout_ms;
   m->is_direct = o->is_direct;
   m->stop = weft_canceller_create(NULL);

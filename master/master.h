@@ -11,15 +11,17 @@
 
 typedef struct weft_master weft_master_t; /* Thread-safe. */
 
-/* Which device types have a kernel for this node? The master has no kernels of its own: the server provides
- * the function. Bit i: the i-th driver of weft_device_drivers(). */
-typedef uint32_t weft_kernel_support_fn(const weft_node_t *node);
+/* What there are kernels for. The master has none of its own: the server provides the functions. */
+typedef struct weft_kernel_support {
+  uint32_t (*types)(const weft_node_t *node);         /* bit i: the i-th driver of weft_device_drivers() */
+  weft_status_t *(*missing)(const weft_node_t *node); /* the failure of a step that needs a node without */
+} weft_kernel_support_t;
 
 typedef struct weft_master_options {
   weft_str_t task;                /* the master's own; copied */
   weft_worker_cache_t *cache;     /* all tasks, its own included; borrowed */
   weft_cluster_maker_t *clusters; /* for ConfigProto.cluster_def; borrowed; NULL: such sessions are refused */
-  weft_kernel_support_fn *supports;
+  const weft_kernel_support_t *kernels; /* lives as long as the process */
   weft_str_t collective_leader; /* the task that draws step ids of collective graphs; copied; empty: the
                                    master's own */
   int64_t discovery_timeout_ms; /* how long a session's creation waits for tasks of which nothing is known; 0:

@@ -13,7 +13,7 @@
 typedef struct placer_member {
   int parent; /* in the forest; itself: a root */
   /* of a root: */
-  uint32_t types;               /* device types that support all members */
+  uint32_t types;               /* device types that support all members; 0: no kernel, so no place */
   weft_device_name_t requested; /* merged from members' device strings; at least as narrow as resource */
   weft_device_name_t resource;  /* from variables' own: soft placement gives it up last */
   const weft_session_device_t *assigned; /* fixed by a stateful member that has run, or chosen */
@@ -65,8 +65,8 @@ static weft_status_t *parse(placer_t *p, weft_str_t text, const weft_device_name
 /* Joins the classes with these roots; `a` and `b` are the nodes to blame. */
 static weft_status_t *join(placer_t *p, const weft_node_t *a, const weft_node_t *b) {
   int x = root_of(p, a->id), y = root_of(p, b->id);
-  if (x == y) return NULL;
   placer_member_t *to = &p->members[x], *from = &p->members[y];
+  if (x == y || to->types == 0 || from->types == 0) return NULL;
   weft_device_name_t requested = to->requested, resource = to->resource;
   weft_status_t *s = NULL;
   if (to->assigned != NULL && from->assigned != NULL && to->assigned != from->assigned) {
@@ -123,8 +123,8 @@ static weft_status_t *incompatible_edge(const char *what, const char *a, const c
  */
 static weft_status_t *join_reference(placer_t *p, const weft_node_t *src, const weft_node_t *dst) {
   int x = root_of(p, src->id), y = root_of(p, dst->id);
-  if (x == y) return NULL;
   placer_member_t *from = &p->members[x], *to = &p->members[y];
+  if (x == y || to->types == 0 || from->types == 0) return NULL;
   weft_device_text_t a, b;
   if (from->assigned != NULL && to->assigned != NULL && from->assigned != to->assigned) {
     return incompatible_edge("assigned", from->assigned->attributes.name.data,
@@ -168,19 +168,17 @@ static weft_status_t *malformed(weft_status_t *s, const weft_node_t *n) {
   return told;
 }
 
-/* What each node alone says; also finds ops without a kernel, all of them. */
+/* What each node alone says. Nodes without a kernel get no place, and are told of. */
 static weft_status_t *gather(placer_t *p) {
   weft_name_list_t unsupported = {0};
   weft_status_t *s = NULL;
-  const weft_node_t *first = NULL;
   for (int i = 0; i < p->g->num_nodes && s == NULL; i++) {
     const weft_node_t *n = p->g->nodes[i];
     if (n == NULL) continue;
     placer_member_t *m = &p->members[i];
     m->parent = i;
-    m->types = p->o->supports(n);
+    m->types = p->o->kernels->types(n);
     if (m->types == 0) {
-      if (first == NULL) first = n;
       weft_name_list_add(&unsupported, "%.*s ({{node %.*s}})", WEFT_STR_ARGS(n->op->name),
                          WEFT_STR_ARGS(n->name));
     }
@@ -195,12 +193,9 @@ static weft_status_t *gather(placer_t *p) {
       m->assigned = weft_device_set_find(p->o->devices, n->assigned_device);
     }
   }
-  if (s == NULL && first != NULL) {
-    s = WEFT_ERROR(INVALID_ARGUMENT,
-                   "No OpKernel was registered to support Op '%.*s' with these attributes. Without a kernel "
-                   "are: %s [[{{node %.*s}}]]",
-                   WEFT_STR_ARGS(first->op->name), weft_name_list_text(&unsupported),
-                   WEFT_STR_ARGS(first->name));
+  if (s == NULL && unsupported.n > 0) {
+    weft_log(WEFT_LOG_INFO, "steps that need them will fail: no device has a kernel for %s",
+             weft_name_list_text(&unsupported));
   }
   return s;
 }
@@ -287,7 +282,7 @@ static placer_member_t *class_of(placer_t *p, const weft_node_t *n) { return &p-
 static weft_status_t *settle(placer_t *p, const weft_node_t *n, const weft_session_device_t *wanted) {
   placer_member_t *m = class_of(p, n);
   weft_device_name_t pattern;
-  if (m->assigned != NULL) return NULL;
+  if (m->assigned != NULL || m->types == 0) return NULL;
   m->assigned = best(p, m, &pattern);
   if (m->assigned == NULL) return nothing_fits(p, &m->requested, n);
   bool is_allowed = wanted != NULL && (wanted->type_bit & m->types) != 0 &&
@@ -342,6 +337,7 @@ static weft_status_t *assign(placer_t *p) {
     weft_node_t *n = p->g->nodes[i];
     if (n == NULL) continue;
     const weft_session_device_t *d = class_of(p, n)->assigned;
+    if (d == NULL) continue;
     if (d != last) {
       text = weft_graph_intern(p->g, d->attributes.name);
       if (text.data == NULL) return WEFT_NO_MEMORY("placing a graph");

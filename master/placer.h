@@ -15,13 +15,15 @@
 
 typedef struct weft_placer_options {
   const weft_device_set_t *devices;
-  weft_kernel_support_fn *supports;
+  const weft_kernel_support_t *kernels;
   bool allow_soft_placement;
   bool log_device_placement; /* one line per node on the server's log */
 } weft_placer_options_t;
 
-/* Sets assigned_device of every node. A stateful node that has one keeps it. Errors: INVALID_ARGUMENT in
- * TensorFlow's words, ending with "[[{{node n}}]]"; ops without a kernel anywhere are all named at once. */
+/* Sets assigned_device of every node that can run. A stateful node that has one keeps it. Errors:
+ * INVALID_ARGUMENT in TensorFlow's words, ending with "[[{{node n}}]]". A node that no device type has a
+ * kernel for gets none: it is no error until a step needs it (weft_client_graph_build). All such are named in
+ * a line of the log. */
 WEFT_MUST_CHECK weft_status_t *weft_place(weft_graph_t *g, const weft_placer_options_t *o);
 
 #endif /* WEFT_MASTER_PLACER_H_ */

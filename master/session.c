@@ -13,14 +13,14 @@
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a session"); }
 
-weft_status_t *weft_master_session_create(weft_kernel_support_fn *supports, weft_timer_t *timer,
+weft_status_t *weft_master_session_create(const weft_kernel_support_t *kernels, weft_timer_t *timer,
                                           weft_str_t config, weft_master_session_t **out) {
   weft_master_session_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return no_memory();
   atomic_init(&s->refs, 1);
   weft_mutex_init(&s->mu);
   weft_mutex_init(&s->extending);
-  s->supports = supports;
+  s->kernels = kernels;
   s->timer = timer;
   s->canceller = weft_canceller_create(NULL);
   weft_strbuf_t handle = WEFT_STRBUF_INIT;
@@ -78,7 +78,7 @@ static weft_status_t *advance(weft_master_session_t *s, weft_graph_t *g, weft_st
   bool is_empty = g->num_live == 0; /* the first nodes come as in CreateSession, and bring their version */
   weft_import_options_t options = {.allow_existing = !is_empty, .is_extend = !is_empty};
   weft_placer_options_t placing = {.devices = &s->devices,
-                                   .supports = s->supports,
+                                   .kernels = s->kernels,
                                    .allow_soft_placement = s->config.allow_soft_placement,
                                    .log_device_placement = s->config.log_device_placement};
   int first_new = g->num_nodes;
@@ -147,6 +147,7 @@ static void build(weft_master_session_t *s, weft_step_plan_t *p, const weft_sign
   s->next_edge += (int64_t)1 << 32; /* every build has names of its own, without a lock */
   weft_mutex_unlock(&s->mu);
   weft_step_plan_options_t options = {.graph = v->graph,
+                                      .kernels = s->kernels,
                                       .signature = signature,
                                       .devices = &s->devices,
                                       .workers = s->workers,

@@ -25,7 +25,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   weft_session_config_t config;
   weft_session_cluster_t cluster; /* empty: the master's own */
   weft_device_set_t devices;
-  weft_kernel_support_fn *supports;
+  const weft_kernel_support_t *kernels;
   bool is_direct;                            /* see weft_master_options_t */
   weft_collective_steps_t *collective_steps; /* the master's */
   weft_timer_t *timer;                       /* the master's */
@@ -48,7 +48,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   void *close_arg;
 } weft_master_session_t;
 
-WEFT_MUST_CHECK weft_status_t *weft_master_session_create(weft_kernel_support_fn *supports,
+WEFT_MUST_CHECK weft_status_t *weft_master_session_create(const weft_kernel_support_t *kernels,
                                                           weft_timer_t *timer, weft_str_t config,
                                                           weft_master_session_t **out);
 weft_master_session_t *weft_master_session_retain(weft_master_session_t *s);

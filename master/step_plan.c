@@ -207,7 +207,7 @@ static weft_str_t task_of(const weft_graph_t *g) {
 static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o, weft_partition_t **parts,
                           int *num_parts) {
   weft_graph_t *g = NULL;
-  WEFT_RETURN_IF_ERROR(weft_client_graph_build(o->graph, o->signature, o->devices->client, &g));
+  WEFT_RETURN_IF_ERROR(weft_client_graph_build(o->graph, o->signature, o->devices->client, o->kernels, &g));
   weft_partition_options_t options = {.locate = weft_device_task_part,
                                       .incarnation = incarnation,
                                       .arg = (void *)(uintptr_t)o->devices,

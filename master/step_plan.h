@@ -65,6 +65,7 @@ typedef struct weft_step_plan_options {
   const weft_graph_t *graph; /* placed; read only */
   const weft_signature_t *signature;
   const weft_device_set_t *devices;
+  const weft_kernel_support_t *kernels;
   weft_worker_client_t *const *workers;
   int num_workers;
   int64_t *next_edge; /* of this call alone */

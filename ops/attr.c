@@ -21,6 +21,7 @@ const char *weft_attr_kind_name(weft_attr_kind_t kind, bool is_list) {
       [WEFT_ATTR_BOOL] = {"bool", "list(bool)"},    [WEFT_ATTR_TYPE] = {"type", "list(type)"},
       [WEFT_ATTR_SHAPE] = {"shape", "list(shape)"}, [WEFT_ATTR_TENSOR] = {"tensor", "list(tensor)"},
       [WEFT_ATTR_FUNC] = {"func", "list(func)"},    [WEFT_ATTR_PLACEHOLDER] = {"placeholder", "placeholder"},
+      [WEFT_ATTR_RAW] = {"no value", "no value"},
   };
   return (size_t)kind < sizeof names / sizeof names[0] ? names[kind][is_list] : "invalid";
 }
@@ -46,7 +47,8 @@ static weft_attr_t element(const weft_attr_t *a, int i) {
     case WEFT_ATTR_TENSOR: e.tensor = a->list.tensors[i]; break;
     case WEFT_ATTR_FUNC: e.func = a->list.funcs[i]; break;
     case WEFT_ATTR_NONE:
-    case WEFT_ATTR_PLACEHOLDER: break;
+    case WEFT_ATTR_PLACEHOLDER:
+    case WEFT_ATTR_RAW: break;
   }
   return e;
 }
@@ -97,7 +99,8 @@ bool weft_attr_eq(const weft_attr_t *a, const weft_attr_t *b) {
   switch (a->kind) {
     case WEFT_ATTR_NONE: return true;
     case WEFT_ATTR_STRING:
-    case WEFT_ATTR_PLACEHOLDER: return weft_str_eq(a->s, b->s);
+    case WEFT_ATTR_PLACEHOLDER:
+    case WEFT_ATTR_RAW: return weft_str_eq(a->s, b->s);
     case WEFT_ATTR_INT: return a->i == b->i;
     case WEFT_ATTR_FLOAT: return bits_of(a->f) == bits_of(b->f); /* NaN equals itself here */
     case WEFT_ATTR_BOOL: return a->b == b->b;
@@ -153,7 +156,8 @@ static weft_status_t *copy_list(weft_arena_t *arena, const weft_attr_t *from, we
   if (n == 0) return NULL;
   switch (from->kind) {
     case WEFT_ATTR_NONE:
-    case WEFT_ATTR_PLACEHOLDER: return NULL;
+    case WEFT_ATTR_PLACEHOLDER:
+    case WEFT_ATTR_RAW: return NULL;
     case WEFT_ATTR_INT:
       s = copy_plain(arena, from->list.ints, from->n, sizeof(int64_t), &plain);
       to->list.ints = plain;
@@ -213,7 +217,8 @@ weft_status_t *weft_attr_copy(weft_arena_t *arena, const weft_attr_t *from, weft
   weft_attr_t to = *from;
   if (from->is_list) {
     WEFT_RETURN_IF_ERROR(copy_list(arena, from, &to));
-  } else if (from->kind == WEFT_ATTR_STRING || from->kind == WEFT_ATTR_PLACEHOLDER) {
+  } else if (from->kind == WEFT_ATTR_STRING || from->kind == WEFT_ATTR_PLACEHOLDER ||
+             from->kind == WEFT_ATTR_RAW) {
     to.s = weft_arena_str(arena, from->s);
     if (to.s.data == NULL) return NO_MEMORY();
   } else if (from->kind == WEFT_ATTR_SHAPE) {
@@ -391,6 +396,7 @@ static void print_attr(const weft_attr_t *a, int depth, weft_strbuf_t *out) {
     case WEFT_ATTR_SHAPE: weft_strbuf_puts(out, WEFT_SHAPE_TEXT(a->shape)); break;
     case WEFT_ATTR_TENSOR: print_tensor(a->tensor, out); break;
     case WEFT_ATTR_FUNC: print_func(a->func, depth, out); break;
+    case WEFT_ATTR_RAW: weft_strbuf_puts(out, "<no value>"); break;
     case WEFT_ATTR_PLACEHOLDER:
       weft_strbuf_putc(out, '$');
       weft_strbuf_append(out, a->s);

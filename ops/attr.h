@@ -21,6 +21,8 @@ typedef enum weft_attr_kind {
   WEFT_ATTR_TENSOR,      /* tensor */
   WEFT_ATTR_FUNC,        /* func */
   WEFT_ATTR_PLACEHOLDER, /* s; only inside function bodies: "$T" */
+  WEFT_ATTR_RAW,         /* s: the serialized AttrValue of what is no value: a list of several kinds, a tensor
+                            with too few bytes. Kept as it came; no op's attribute in a graph that runs */
 } weft_attr_kind_t;
 
 typedef struct weft_func_attr weft_func_attr_t;

@@ -92,13 +92,9 @@ weft_status_t *weft_infer_all_unchanged(weft_shape_ctx_t *c) {
 
 weft_status_t *weft_infer_const(weft_shape_ctx_t *c) {
   const weft_attr_t *value = weft_shape_attr(c, "value");
+  if (value->kind == WEFT_ATTR_RAW) return NULL; /* refused by a step that needs it */
   if (value->kind != WEFT_ATTR_TENSOR || value->tensor == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a constant has no value");
-  }
-  if ((int)value->tensor->dtype != weft_infer_type(c, "dtype")) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Inconsistency between specified dtype: %s and dtype in attribute proto: %s",
-                      weft_dtype_name(weft_infer_type(c, "dtype")), weft_dtype_name(value->tensor->dtype));
   }
   c->outputs[0] = value->tensor->shape;
   return NULL;
@@ -108,5 +104,13 @@ weft_status_t *weft_infer_placeholder_with_default(weft_shape_ctx_t *c) {
   weft_shape_t declared = weft_infer_shape(c, "shape"), merged;
   WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[0], &declared, &merged));
   c->outputs[0] = declared; /* a feed may differ from the default */
+  return NULL;
+}
+
+/* A gradient has the shape of the argument. */
+weft_status_t *weft_infer_symbolic_gradient(weft_shape_ctx_t *c) {
+  if (c->num_inputs < c->num_outputs)
+    return WEFT_ERROR(INVALID_ARGUMENT, "len(inputs) < len(outputs): %d < %d", c->num_inputs, c->num_outputs);
+  for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = c->inputs[i];
   return NULL;
 }

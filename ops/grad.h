@@ -35,4 +35,7 @@ value_t weft_grad_dy_or_zeros(weft_grad_t *g, int i);
 /* int32 vector: the shape of x with 1 at the places that the reduction axes (input 1) name. */
 value_t weft_grad_kept_shape(weft_grad_t *g, value_t x, value_t axes);
 
+/* The batch dims (all but the last two) of `grad` that x was broadcast over with `other` are summed. */
+value_t weft_grad_unbroadcast_batch(weft_grad_t *g, value_t grad, value_t x, value_t other);
+
 #endif /* WEFT_OPS_GRAD_H_ */

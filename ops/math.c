@@ -21,7 +21,11 @@ weft_status_t *weft_infer_broadcast(weft_shape_ctx_t *c) {
   if (strict->kind != WEFT_ATTR_BOOL || strict->b) return weft_shape_broadcast(a, b, &c->outputs[0]);
   /* For shapes that do not fit the kernel answers with a scalar. */
   weft_status_t *s = weft_shape_broadcast(a, b, &c->outputs[0]);
-  if (s != NULL || may_not_fit(a, b)) c->outputs[0] = WEFT_UNKNOWN_SHAPE;
+  if (may_not_fit(a, b)) {
+    c->outputs[0] = WEFT_UNKNOWN_SHAPE;
+  } else if (s != NULL) {
+    c->outputs[0] = WEFT_SCALAR;
+  }
   weft_status_free(s);
   return NULL;
 }
@@ -181,10 +185,32 @@ weft_status_t *weft_infer_sparse_segment_grad(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, 3));
   weft_shape_t out =
       weft_shape_vector(weft_infer_is_known(c, 3) ? weft_infer_value(c, 3, 0) : WEFT_UNKNOWN_DIM);
-  if (out.dims[0] < WEFT_UNKNOWN_DIM)
+  if (weft_infer_is_known(c, 3) && out.dims[0] < 0)
     return WEFT_ERROR(INVALID_ARGUMENT, "Cannot specify a negative value for output_dim0");
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, data, 1, data->rank));
   c->outputs[0] = out;
+  return NULL;
+}
+
+/* One row for each index that there is: how many is not known. */
+weft_status_t *weft_infer_sparse_segment_grad_v2(weft_shape_ctx_t *c) {
+  const weft_shape_t *data = &c->inputs[0];
+  weft_shape_t indices;
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(data, 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &indices));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[2], &indices, &indices));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, 3));
+  c->outputs[0] = c->outputs[1] = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  return weft_infer_append(&c->outputs[0], data, 1, data->rank);
+}
+
+weft_status_t *weft_infer_sparse_segment_sized(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_sparse_segment(c));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, 3));
+  if (!weft_infer_is_known(c, 3)) return NULL;
+  int64_t n = weft_infer_value(c, 3, 0);
+  if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Cannot specify a negative value for num_segments");
+  if (c->outputs[0].rank > 0) c->outputs[0].dims[0] = n;
   return NULL;
 }
 

@@ -57,6 +57,13 @@ weft_status_t *weft_grad_imag(weft_grad_ctx_t *c) {
   c->dx[0] = complex_like(g, x, number(g, dy, 0), dy);
   return g->s;
 }
+weft_status_t *weft_grad_angle(weft_grad_ctx_t *c) {
+  UNARY;
+  value_t turned = complex_like(g, x, part(g, "Imag", x), part(g, "Real", x));
+  value_t towards = complex_like(g, x, neg(g, dy), number(g, dy, 0));
+  c->dx[0] = mul(g, towards, weft_grad_op1(g, "Reciprocal", turned));
+  return g->s;
+}
 weft_status_t *weft_grad_complex(weft_grad_ctx_t *c) {
   BINARY;
   return both(g, part(g, "Real", dy), part(g, "Imag", dy));
@@ -80,7 +87,8 @@ weft_status_t *weft_grad_maximum(weft_grad_ctx_t *c) { return chosen(c, "Greater
 weft_status_t *weft_grad_minimum(weft_grad_ctx_t *c) { return chosen(c, "LessEqual"); }
 weft_status_t *weft_grad_squared_difference(weft_grad_ctx_t *c) {
   BINARY;
-  value_t d = mul(g, dy, conjugate(g, mul(g, number(g, a, 2), sub(g, a, b))));
+  value_t d =
+      mul(g, mul(g, number(g, a, 2), dy), sub(g, a, b)); /* also of complex numbers, as TensorFlow's */
   return both(g, d, neg(g, d));
 }
 weft_status_t *weft_grad_pow(weft_grad_ctx_t *c) {
@@ -93,6 +101,13 @@ weft_status_t *weft_grad_pow(weft_grad_ctx_t *c) {
       weft_grad_op3(g, "Select", is_safe, f(g, "Log", weft_grad_op3(g, "Select", is_safe, x, ones)), zeros);
   value_t da = mul(g, dy, mul(g, p, weft_grad_op2(g, "Pow", x, sub(g, p, number(g, a, 1)))));
   return both(g, da, mul(g, dy, mul(g, conjugate(g, y), log)));
+}
+/* Of the order there is none. */
+weft_status_t *weft_grad_polygamma(weft_grad_ctx_t *c) {
+  BINARY;
+  value_t next = weft_grad_op2(g, "Polygamma", add(g, a, number(g, a, 1)), b);
+  c->dx[1] = weft_grad_unbroadcast(g, mul(g, dy, next), b, a, 1);
+  return g->s;
 }
 weft_status_t *weft_grad_atan2(weft_grad_ctx_t *c) {
   BINARY;

@@ -163,37 +163,40 @@ weft_status_t *weft_infer_batch_norm_grad(weft_shape_ctx_t *c) {
 /* ---- convolution ---- */
 
 /* "Pooling requires the stride attribute to contain 4 values, but got: 3" */
-static weft_status_t *check_four(const weft_shape_ctx_t *c, const char *name, const char *op,
-                                 const char *word) {
+static weft_status_t *check_length(const weft_shape_ctx_t *c, const char *name, int length, const char *op,
+                                   const char *word) {
   int n = weft_infer_list_length(c, name);
-  if (n == 4) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s requires the %s attribute to contain 4 values, but got: %d", op,
-                    word, n);
+  if (n == length) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s requires the %s attribute to contain %d values, but got: %d", op,
+                    word, length, n);
 }
 
-/* Without padding a window that is larger than what it slides over is an error here; a kernel gives nothing.
- */
-static weft_status_t *check_window(weft_str_t padding, int64_t in, int64_t window, int64_t dilation) {
-  if (!weft_str_is(padding, "VALID") || in < 0 || window <= 0 || dilation < 1) return NULL;
-  int64_t extent = 0;
-  if (__builtin_mul_overflow(window - 1, dilation, &extent) || extent + 1 > in) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64, extent + 1,
-                      in);
+/* How many times a window fits into dimension `dim`, of size `in`, by the padding of the node. A window that
+ * is larger than what it slides over is an error here; a kernel gives nothing. */
+static weft_status_t *slide(const weft_shape_ctx_t *c, int dim, int64_t in, int64_t size, int64_t dilation,
+                            int64_t stride, int64_t *out) {
+  weft_str_t padding = weft_infer_str(c, "padding");
+  const bool is_explicit = weft_str_is(padding, "EXPLICIT");
+  const int64_t before = is_explicit ? weft_infer_list_int(c, "explicit_paddings", 2 * dim, 0) : 0;
+  const int64_t after = is_explicit ? weft_infer_list_int(c, "explicit_paddings", 2 * dim + 1, 0) : 0;
+  int64_t extent = 0, room = 0;
+  if (!weft_str_is(padding, "SAME") && in >= 0 && size > 0 && dilation >= 1) {
+    if (__builtin_add_overflow(in, before, &room) || __builtin_add_overflow(room, after, &room) ||
+        __builtin_mul_overflow(size - 1, dilation, &extent) || extent >= room) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64, extent + 1,
+                        room);
+    }
   }
-  return NULL;
+  return weft_window_size(in, size, dilation, stride, padding, before, after, out, NULL, NULL);
 }
 
 /* Output size of spatial dim i: in -> out, by strides, dilations and padding of the node. */
 static weft_status_t *window(const weft_shape_ctx_t *c, const layout_t *at, int i, int64_t in, int64_t size,
                              int64_t *out) {
   int dim = at->space + i;
-  WEFT_RETURN_IF_ERROR(
-      check_window(weft_infer_str(c, "padding"), in, size, weft_infer_list_int(c, "dilations", dim, 1)));
-  return weft_window_size(in, size, weft_infer_list_int(c, "dilations", dim, 1),
-                          weft_infer_list_int(c, "strides", dim, 1), weft_infer_str(c, "padding"),
-                          weft_infer_list_int(c, "explicit_paddings", 2 * dim, 0),
-                          weft_infer_list_int(c, "explicit_paddings", 2 * dim + 1, 0), out, NULL, NULL);
+  return slide(c, dim, in, size, weft_infer_list_int(c, "dilations", dim, 1),
+               weft_infer_list_int(c, "strides", dim, 1), out);
 }
 
 static weft_status_t *check_explicit_paddings(const weft_shape_ctx_t *c) {
@@ -210,6 +213,25 @@ static weft_status_t *check_explicit_paddings(const weft_shape_ctx_t *c) {
     if (weft_infer_list_int(c, "explicit_paddings", i, 0) < 0) {
       return WEFT_ERROR(INVALID_ARGUMENT, "All elements of explicit_paddings must be nonnegative");
     }
+  }
+  return NULL;
+}
+
+/* Channels of the input, and of the filter going in and out: a group of filters for each part of the input.
+ */
+static weft_status_t *check_depths(int64_t depth, int64_t filter_depth, int64_t out_depth) {
+  if (depth < 0 || filter_depth < 0) return NULL;
+  if (filter_depth == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Depth of filter must not be 0");
+  if (depth % filter_depth != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Depth of input (%" PRId64 ") is not a multiple of input depth of filter (%" PRId64 ")",
+                      depth, filter_depth);
+  }
+  int64_t groups = depth / filter_depth;
+  if (groups > 0 && out_depth >= 0 && out_depth % groups != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Depth of output (%" PRId64 ") is not a multiple of the number of groups (%" PRId64 ")",
+                      out_depth, groups);
   }
   return NULL;
 }
@@ -232,23 +254,7 @@ weft_status_t *weft_infer_conv2d(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &in));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 4, &filter));
   WEFT_RETURN_IF_ERROR(check_explicit_paddings(c));
-  int64_t depth = in.dims[at.channel], filter_depth = filter.dims[2];
-  if (depth >= 0 && filter_depth >= 0) {
-    if (filter_depth == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Depth of filter must not be 0");
-    if (depth % filter_depth != 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Depth of input (%" PRId64 ") is not a multiple of input depth of filter (%" PRId64
-                        ")",
-                        depth, filter_depth);
-    }
-    int64_t groups = depth / filter_depth;
-    if (groups > 0 && filter.dims[3] >= 0 && filter.dims[3] % groups != 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Depth of output (%" PRId64 ") is not a multiple of the number of groups (%" PRId64
-                        ")",
-                        filter.dims[3], groups);
-    }
-  }
+  WEFT_RETURN_IF_ERROR(check_depths(in.dims[at.channel], filter.dims[2], filter.dims[3]));
   weft_shape_t out = {.rank = 4};
   out.dims[0] = in.dims[0];
   out.dims[at.channel] = filter.dims[3];
@@ -259,10 +265,28 @@ weft_status_t *weft_infer_conv2d(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+weft_status_t *weft_infer_conv3d(weft_shape_ctx_t *c) {
+  weft_shape_t in, filter;
+  layout_t at = layout_of(c, 3);
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 5, &in));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 5, &filter));
+  WEFT_RETURN_IF_ERROR(check_length(c, "dilations", 5, "Conv3D", "dilation"));
+  WEFT_RETURN_IF_ERROR(check_length(c, "strides", 5, "Conv3D", "stride"));
+  WEFT_RETURN_IF_ERROR(check_depths(in.dims[at.channel], filter.dims[3], filter.dims[4]));
+  weft_shape_t out = {.rank = 5};
+  out.dims[0] = in.dims[0];
+  out.dims[at.channel] = filter.dims[4];
+  for (int i = 0; i < 3; i++) {
+    WEFT_RETURN_IF_ERROR(window(c, &at, i, in.dims[at.space + i], filter.dims[i], &out.dims[at.space + i]));
+  }
+  c->outputs[0] = out;
+  return NULL;
+}
+
 weft_status_t *weft_infer_depthwise(weft_shape_ctx_t *c) {
   weft_shape_t in, filter;
   layout_t at = layout_of(c, 2);
-  WEFT_RETURN_IF_ERROR(check_four(c, "strides", "DepthwiseConv2D", "stride"));
+  WEFT_RETURN_IF_ERROR(check_length(c, "strides", 4, "DepthwiseConv2D", "stride"));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &in));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 4, &filter));
   int64_t depth = 0;
@@ -277,11 +301,11 @@ weft_status_t *weft_infer_depthwise(weft_shape_ctx_t *c) {
   return NULL;
 }
 
-/* The image or filter that input i holds the shape of; always of rank 4. */
-static weft_status_t *rank4_from(weft_shape_ctx_t *c, int i) {
+/* The image, volume or filter that input i holds the shape of. */
+static weft_status_t *rank_from(weft_shape_ctx_t *c, int i, int rank) {
   weft_shape_t s;
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, i, &s));
-  return weft_infer_rank(&s, 4, &c->outputs[0]);
+  return weft_infer_rank(&s, rank, &c->outputs[0]);
 }
 
 weft_status_t *weft_infer_conv_backprop_input(weft_shape_ctx_t *c) {
@@ -302,51 +326,68 @@ weft_status_t *weft_infer_conv_backprop_input(weft_shape_ctx_t *c) {
     for (int i = 0; i < 2; i++) out.dims[at.space + i] = given.dims[i];
     out.dims[at.channel] = filter.dims[2];
   }
+  int64_t unused;
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(out.dims[0], out_backprop.dims[0], &unused));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(filter.dims[3], out_backprop.dims[at.channel], &unused));
+  out.dims[0] = out_backprop.dims[0];
   c->outputs[0] = out;
-  return weft_shape_merge_dim(out.dims[0], out_backprop.dims[0], &c->outputs[0].dims[0]);
+  return NULL;
 }
 
-weft_status_t *weft_infer_depthwise_backprop_input(weft_shape_ctx_t *c) { return rank4_from(c, 0); }
+weft_status_t *weft_infer_depthwise_backprop_input(weft_shape_ctx_t *c) { return rank_from(c, 0, 4); }
 
-weft_status_t *weft_infer_conv_backprop_filter(weft_shape_ctx_t *c) { return rank4_from(c, 1); }
+weft_status_t *weft_infer_conv_backprop_filter(weft_shape_ctx_t *c) { return rank_from(c, 1, 4); }
+
+/* Of volumes: the shape is that of an input, or held by it. */
+weft_status_t *weft_infer_rank5_unchanged(weft_shape_ctx_t *c) {
+  return weft_shape_with_rank(c, 0, 5, &c->outputs[0]);
+}
+weft_status_t *weft_infer_rank5_second(weft_shape_ctx_t *c) {
+  return weft_shape_with_rank(c, 1, 5, &c->outputs[0]);
+}
+weft_status_t *weft_infer_rank5_from_first(weft_shape_ctx_t *c) { return rank_from(c, 0, 5); }
+weft_status_t *weft_infer_rank5_from_second(weft_shape_ctx_t *c) { return rank_from(c, 1, 5); }
 
 /* ---- pooling ---- */
 
-/* ksize and strides as four values each, from attributes or constant inputs 1 and 2. */
-static weft_status_t *pool(weft_shape_ctx_t *c, const int64_t *ksize, const int64_t *strides) {
+/* ksize and strides as values for each dimension, from attributes or constant inputs. `channels`: windows may
+ * slide over these, too. */
+static weft_status_t *pool(weft_shape_ctx_t *c, int num_space, bool channels, const int64_t *ksize,
+                           const int64_t *strides) {
   weft_shape_t in;
-  layout_t at = layout_of(c, 2);
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &in));
+  layout_t at = layout_of(c, num_space);
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, num_space + 2, &in));
   weft_shape_t out = in;
-  int64_t k_depth = ksize[at.channel], s_depth = strides[at.channel];
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < num_space; i++) {
     int dim = at.space + i;
     if (ksize[dim] <= 0)
       return WEFT_ERROR(INVALID_ARGUMENT,
                         "Sliding window ksize for dimension %d must be positive, but got %" PRId64, dim,
                         ksize[dim]);
-    WEFT_RETURN_IF_ERROR(check_window(weft_infer_str(c, "padding"), in.dims[dim], ksize[dim], 1));
-    WEFT_RETURN_IF_ERROR(weft_window_size(
-        in.dims[dim], ksize[dim], 1, strides[dim], weft_infer_str(c, "padding"),
-        weft_infer_list_int(c, "explicit_paddings", 2 * dim, 0),
-        weft_infer_list_int(c, "explicit_paddings", 2 * dim + 1, 0), &out.dims[dim], NULL, NULL));
+    WEFT_RETURN_IF_ERROR(slide(c, dim, in.dims[dim], ksize[dim], 1, strides[dim], &out.dims[dim]));
   }
-  WEFT_RETURN_IF_ERROR(weft_window_size(in.dims[at.channel], k_depth, 1, s_depth, WEFT_STR("VALID"), 0, 0,
-                                        &out.dims[at.channel], NULL, NULL));
+  if (channels) {
+    const int dim = at.channel;
+    WEFT_RETURN_IF_ERROR(slide(c, dim, in.dims[dim], ksize[dim], 1, strides[dim], &out.dims[dim]));
+  }
   c->outputs[0] = out;
   return NULL;
 }
 
-weft_status_t *weft_infer_pool(weft_shape_ctx_t *c) {
-  int64_t ksize[4], strides[4];
-  WEFT_RETURN_IF_ERROR(check_four(c, "strides", "Pooling", "stride"));
-  WEFT_RETURN_IF_ERROR(check_four(c, "ksize", "Pooling", "ksize"));
-  for (int i = 0; i < 4; i++) {
+static weft_status_t *pool_by_attrs(weft_shape_ctx_t *c, int num_space, bool channels, const char *op) {
+  int64_t ksize[5], strides[5];
+  WEFT_RETURN_IF_ERROR(check_length(c, "strides", num_space + 2, op, "stride"));
+  WEFT_RETURN_IF_ERROR(check_length(c, "ksize", num_space + 2, op, "ksize"));
+  for (int i = 0; i < num_space + 2; i++) {
     ksize[i] = weft_infer_list_int(c, "ksize", i, 1);
     strides[i] = weft_infer_list_int(c, "strides", i, 1);
   }
-  return pool(c, ksize, strides);
+  return pool(c, num_space, channels, ksize, strides);
 }
+
+weft_status_t *weft_infer_pool(weft_shape_ctx_t *c) { return pool_by_attrs(c, 2, true, "Pooling"); }
+weft_status_t *weft_infer_avg_pool(weft_shape_ctx_t *c) { return pool_by_attrs(c, 2, false, "AvgPool"); }
+weft_status_t *weft_infer_pool3d(weft_shape_ctx_t *c) { return pool_by_attrs(c, 3, false, "Pool3D"); }
 
 weft_status_t *weft_infer_pool_argmax(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_pool(c));
@@ -354,9 +395,11 @@ weft_status_t *weft_infer_pool_argmax(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* The window is in the last two inputs. */
 weft_status_t *weft_infer_pool_v2(weft_shape_ctx_t *c) {
   int64_t ksize[4], strides[4];
-  for (int i = 1; i < 3; i++) {
+  int first = c->num_inputs - 2;
+  for (int i = first; i < first + 2; i++) {
     weft_shape_t v;
     WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &v));
     WEFT_RETURN_IF_ERROR(weft_infer_dim_is(v.dims[0], 4));
@@ -364,15 +407,23 @@ weft_status_t *weft_infer_pool_v2(weft_shape_ctx_t *c) {
     return weft_shape_with_rank(c, 0, 4, NULL);
   }
   for (int i = 0; i < 4; i++) {
-    ksize[i] = weft_infer_value(c, 1, i);
-    strides[i] = weft_infer_value(c, 2, i);
+    ksize[i] = weft_infer_value(c, first, i);
+    strides[i] = weft_infer_value(c, first + 1, i);
   }
-  return pool(c, ksize, strides);
+  return pool(c, 2, true, ksize, strides);
 }
 
-weft_status_t *weft_infer_avg_pool_grad(weft_shape_ctx_t *c) { return rank4_from(c, 0); }
+weft_status_t *weft_infer_avg_pool_grad(weft_shape_ctx_t *c) { return rank_from(c, 0, 4); }
 
-weft_status_t *weft_infer_pool_grad_grad(weft_shape_ctx_t *c) {
-  c->outputs[0] = c->inputs[1];
-  return NULL;
+/* Of a pool with inputs x, y, dy: dy is as x, and what comes out as y. */
+static weft_status_t *as_output(weft_shape_ctx_t *c, weft_status_t *s) {
+  weft_shape_t unused;
+  if (s == NULL) s = weft_shape_merge(&c->inputs[0], &c->inputs[2], &unused);
+  if (s == NULL) s = weft_shape_merge(&c->inputs[1], &c->outputs[0], &unused);
+  return s;
 }
+weft_status_t *weft_infer_pool_grad_grad(weft_shape_ctx_t *c) { return as_output(c, weft_infer_pool(c)); }
+weft_status_t *weft_infer_pool_grad_grad_v2(weft_shape_ctx_t *c) {
+  return as_output(c, weft_infer_pool_v2(c));
+}
+weft_status_t *weft_infer_pool3d_grad_grad(weft_shape_ctx_t *c) { return as_output(c, weft_infer_pool3d(c)); }

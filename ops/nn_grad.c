@@ -68,6 +68,22 @@ weft_status_t *weft_grad_bias_add(weft_grad_ctx_t *c) {
   return g->s;
 }
 
+/* Each channel's value for all that was summed. */
+weft_status_t *weft_grad_bias_add_grad(weft_grad_ctx_t *c) {
+  LAYER;
+  weft_named_attr_t format = weft_grad_same(g, "data_format");
+  value_t spread = dy;
+  if (weft_str_is(format.value.s,
+                  "NCHW")) { /* [C] -> [C, 1, ...]: as many as there are dimensions behind the channels */
+    value_t shape = shape_of(g, x), ones = weft_grad_op1(g, "OnesLike", shape);
+    value_t behind = weft_grad_op3(g, "Slice", ones, weft_grad_int32s(g, (int32_t[]){2}, 1),
+                                   weft_grad_int32s(g, (int32_t[]){-1}, 1));
+    spread = weft_grad_op2(g, "Reshape", dy, weft_grad_concat(g, (value_t[]){shape_of(g, dy), behind}, 2, 0));
+  }
+  c->dx[0] = weft_grad_op2(g, "BroadcastTo", spread, shape_of(g, x));
+  return g->s;
+}
+
 /* ---- losses ---- */
 
 /* The kernel has computed softmax - labels as its second output; `dy1` is the gradient of that output, if
@@ -118,37 +134,48 @@ static value_t conv(weft_grad_t *g, const char *op, value_t a, value_t b, value_
   return weft_grad_node(g, op, (value_t[]){a, b, d}, n, attrs, num_attrs);
 }
 
-weft_status_t *weft_grad_conv2d(weft_grad_ctx_t *c) {
+/* The three ops of a convolution, each of which is linear in what the two others give. */
+typedef struct conv_ops {
+  const char *forward, *input, *filter;
+} conv_ops_t;
+static const conv_ops_t conv2d = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"};
+static const conv_ops_t conv3d = {"Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2"};
+static const conv_ops_t depthwise = {"DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput",
+                                     "DepthwiseConv2dNativeBackpropFilter"};
+
+static weft_status_t *of_forward(weft_grad_ctx_t *c, const conv_ops_t *ops) {
   LAYER;
   value_t filter = c->inputs[1];
-  c->dx[0] = conv(g, "Conv2DBackpropInput", shape_of(g, x), filter, dy, 3);
-  c->dx[1] = conv(g, "Conv2DBackpropFilter", x, shape_of(g, filter), dy, 3);
+  c->dx[0] = conv(g, ops->input, shape_of(g, x), filter, dy, 3);
+  c->dx[1] = conv(g, ops->filter, x, shape_of(g, filter), dy, 3);
   return g->s;
 }
 
-weft_status_t *weft_grad_conv2d_backprop_input(weft_grad_ctx_t *c) {
+static weft_status_t *of_input(weft_grad_ctx_t *c, const conv_ops_t *ops) {
   LAYER;
   value_t filter = c->inputs[1], out = c->inputs[2];
-  c->dx[1] = conv(g, "Conv2DBackpropFilter", dy, shape_of(g, filter), out, 3);
-  c->dx[2] = conv(g, "Conv2D", dy, filter, WEFT_GRAD_ZERO, 2);
+  c->dx[1] = conv(g, ops->filter, dy, shape_of(g, filter), out, 3);
+  c->dx[2] = conv(g, ops->forward, dy, filter, WEFT_GRAD_ZERO, 2);
   return g->s;
 }
 
-weft_status_t *weft_grad_conv2d_backprop_filter(weft_grad_ctx_t *c) {
+static weft_status_t *of_filter(weft_grad_ctx_t *c, const conv_ops_t *ops) {
   LAYER;
   value_t out = c->inputs[2];
-  c->dx[0] = conv(g, "Conv2DBackpropInput", shape_of(g, x), dy, out, 3);
-  c->dx[2] = conv(g, "Conv2D", x, dy, WEFT_GRAD_ZERO, 2);
+  c->dx[0] = conv(g, ops->input, shape_of(g, x), dy, out, 3);
+  c->dx[2] = conv(g, ops->forward, x, dy, WEFT_GRAD_ZERO, 2);
   return g->s;
 }
 
-weft_status_t *weft_grad_depthwise(weft_grad_ctx_t *c) {
-  LAYER;
-  value_t filter = c->inputs[1];
-  c->dx[0] = conv(g, "DepthwiseConv2dNativeBackpropInput", shape_of(g, x), filter, dy, 3);
-  c->dx[1] = conv(g, "DepthwiseConv2dNativeBackpropFilter", x, shape_of(g, filter), dy, 3);
-  return g->s;
-}
+weft_status_t *weft_grad_conv2d(weft_grad_ctx_t *c) { return of_forward(c, &conv2d); }
+weft_status_t *weft_grad_conv2d_backprop_input(weft_grad_ctx_t *c) { return of_input(c, &conv2d); }
+weft_status_t *weft_grad_conv2d_backprop_filter(weft_grad_ctx_t *c) { return of_filter(c, &conv2d); }
+weft_status_t *weft_grad_conv3d(weft_grad_ctx_t *c) { return of_forward(c, &conv3d); }
+weft_status_t *weft_grad_conv3d_backprop_input(weft_grad_ctx_t *c) { return of_input(c, &conv3d); }
+weft_status_t *weft_grad_conv3d_backprop_filter(weft_grad_ctx_t *c) { return of_filter(c, &conv3d); }
+weft_status_t *weft_grad_depthwise(weft_grad_ctx_t *c) { return of_forward(c, &depthwise); }
+weft_status_t *weft_grad_depthwise_backprop_input(weft_grad_ctx_t *c) { return of_input(c, &depthwise); }
+weft_status_t *weft_grad_depthwise_backprop_filter(weft_grad_ctx_t *c) { return of_filter(c, &depthwise); }
 
 /* ---- pooling ---- */
 
@@ -168,26 +195,45 @@ weft_status_t *weft_grad_max_pool(weft_grad_ctx_t *c) {
   return g->s;
 }
 
+weft_status_t *weft_grad_max_pool3d(weft_grad_ctx_t *c) {
+  LAYER;
+  c->dx[0] = pool(g, "MaxPool3DGrad", (value_t[]){x, y, dy}, 3);
+  return g->s;
+}
+
 weft_status_t *weft_grad_max_pool_v2(weft_grad_ctx_t *c) {
   LAYER;
   c->dx[0] = pool(g, "MaxPoolGradV2", (value_t[]){x, y, dy, c->inputs[1], c->inputs[2]}, 5);
   return g->s;
 }
 
-weft_status_t *weft_grad_max_pool_grad(weft_grad_ctx_t *c) {
+/* `op` of this one's x and y and of the gradient: of a pool's gradient, and of that one's. */
+static weft_status_t *of_pool_grad(weft_grad_ctx_t *c, const char *op) {
+  static const char *const names[] = {"ksize", "strides", "padding", "data_format"};
   weft_grad_t g = {c, NULL};
+  weft_named_attr_t attrs[4];
+  int num_attrs = 0;
+  for (int i = 0; i < 4; i++) {
+    if (weft_op_attr(c->op, weft_str(names[i])) != NULL) attrs[num_attrs++] = weft_grad_same(&g, names[i]);
+  }
+  value_t inputs[5] = {c->inputs[0], c->inputs[1], c->dy[0]};
+  for (int i = 3; i < c->num_inputs; i++) inputs[i] = c->inputs[i];
+  c->dx[2] = weft_grad_node(&g, op, inputs, c->num_inputs, attrs, num_attrs);
+  return g.s;
+}
+
+weft_status_t *weft_grad_max_pool_grad(weft_grad_ctx_t *c) {
   const weft_attr_t *paddings = weft_attr_find(c->attrs, c->num_attrs, "explicit_paddings");
   if (paddings != NULL && paddings->n > 0) {
     return WEFT_ERROR(UNIMPLEMENTED,
                       "the second gradient of MaxPool with explicit paddings is not supported");
   }
-  static const char *const names[] = {"ksize", "strides", "padding", "data_format"};
-  weft_named_attr_t attrs[4];
-  for (int i = 0; i < 4; i++) attrs[i] = weft_grad_same(&g, names[i]);
-  c->dx[2] =
-      weft_grad_node(&g, "MaxPoolGradGrad", (value_t[]){c->inputs[0], c->inputs[1], c->dy[0]}, 3, attrs, 4);
-  return g.s;
+  return of_pool_grad(c, "MaxPoolGradGrad");
 }
+weft_status_t *weft_grad_max_pool_grad_v2(weft_grad_ctx_t *c) { return of_pool_grad(c, "MaxPoolGradGradV2"); }
+weft_status_t *weft_grad_max_pool_grad_grad(weft_grad_ctx_t *c) { return of_pool_grad(c, "MaxPoolGrad"); }
+weft_status_t *weft_grad_max_pool3d_grad(weft_grad_ctx_t *c) { return of_pool_grad(c, "MaxPool3DGradGrad"); }
+weft_status_t *weft_grad_max_pool3d_grad_grad(weft_grad_ctx_t *c) { return of_pool_grad(c, "MaxPool3DGrad"); }
 
 weft_status_t *weft_grad_max_pool_argmax(weft_grad_ctx_t *c) {
   LAYER;
@@ -199,17 +245,21 @@ weft_status_t *weft_grad_max_pool_argmax(weft_grad_ctx_t *c) {
   return g->s;
 }
 
-weft_status_t *weft_grad_avg_pool(weft_grad_ctx_t *c) {
+static weft_status_t *of_avg_pool(weft_grad_ctx_t *c, const char *op) {
   LAYER;
-  c->dx[0] = pool(g, "AvgPoolGrad", (value_t[]){shape_of(g, x), dy}, 2);
+  c->dx[0] = pool(g, op, (value_t[]){shape_of(g, x), dy}, 2);
   return g->s;
 }
+weft_status_t *weft_grad_avg_pool(weft_grad_ctx_t *c) { return of_avg_pool(c, "AvgPoolGrad"); }
+weft_status_t *weft_grad_avg_pool3d(weft_grad_ctx_t *c) { return of_avg_pool(c, "AvgPool3DGrad"); }
 
-weft_status_t *weft_grad_avg_pool_grad(weft_grad_ctx_t *c) {
+static weft_status_t *of_avg_pool_grad(weft_grad_ctx_t *c, const char *op) {
   LAYER;
-  c->dx[1] = pool(g, "AvgPool", &dy, 1);
+  c->dx[1] = pool(g, op, &dy, 1);
   return g->s;
 }
+weft_status_t *weft_grad_avg_pool_grad(weft_grad_ctx_t *c) { return of_avg_pool_grad(c, "AvgPool"); }
+weft_status_t *weft_grad_avg_pool3d_grad(weft_grad_ctx_t *c) { return of_avg_pool_grad(c, "AvgPool3D"); }
 
 /* ---- normalisation ---- */
 

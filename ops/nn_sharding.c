@@ -10,12 +10,17 @@ static bool is_channels_first(const weft_shape_ctx_t *c) {
   return weft_str_starts_with(weft_infer_str(c, "data_format"), "NC");
 }
 
-/* An image of rank 4: "b__c" or "bc__". */
+/* The spatial dimensions of the filters or images: "__" or "___". */
+static const char *space(const weft_shape_ctx_t *c) {
+  return weft_infer_list_length(c, "strides") == 5 ? "___" : "__";
+}
+
+/* An image: "b__c" or "bc__"; a volume: "b___c" or "bc___". */
 static void image(const weft_shape_ctx_t *c, char channel, weft_strbuf_t *out) {
   if (is_channels_first(c))
-    weft_strbuf_printf(out, "b%c__", channel);
+    weft_strbuf_printf(out, "b%c%s", channel, space(c));
   else
-    weft_strbuf_printf(out, "b__%c", channel);
+    weft_strbuf_printf(out, "b%s%c", space(c), channel);
 }
 
 static int64_t channels(const weft_shape_ctx_t *c, const weft_shape_t *image_shape) {
@@ -28,14 +33,14 @@ typedef struct filter {
   char in, out;
 } filter_t;
 static filter_t filter_of(const weft_shape_ctx_t *c, const weft_shape_t *input, const weft_shape_t *filter) {
-  int64_t a = channels(c, input), b = weft_infer_dim(filter, 2);
+  int64_t a = channels(c, input), b = weft_infer_dim(filter, -2);
   return a >= 0 && a == b ? (filter_t){'i', 'o'} : (filter_t){'_', '_'};
 }
 
 bool weft_shard_conv(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
   filter_t f = filter_of(c, &c->inputs[0], &c->inputs[1]);
   image(c, f.in, out);
-  weft_strbuf_printf(out, ",__%c%c->", f.in, f.out);
+  weft_strbuf_printf(out, ",%s%c%c->", space(c), f.in, f.out);
   image(c, f.out, out);
   return true;
 }
@@ -44,7 +49,7 @@ bool weft_shard_conv_input(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
   filter_t f = filter_of(c, &c->outputs[0], &c->inputs[1]);
   weft_strbuf_putc(out, '[');
   image(c, f.in, out);
-  weft_strbuf_printf(out, "],__%c%c,", f.in, f.out);
+  weft_strbuf_printf(out, "],%s%c%c,", space(c), f.in, f.out);
   image(c, f.out, out);
   weft_strbuf_puts(out, "->");
   image(c, f.in, out);
@@ -54,9 +59,9 @@ bool weft_shard_conv_input(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
 bool weft_shard_conv_filter(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
   filter_t f = filter_of(c, &c->inputs[0], &c->outputs[0]);
   image(c, f.in, out);
-  weft_strbuf_printf(out, ",[__%c%c],", f.in, f.out);
+  weft_strbuf_printf(out, ",[%s%c%c],", space(c), f.in, f.out);
   image(c, f.out, out);
-  weft_strbuf_printf(out, "->__%c%c", f.in, f.out);
+  weft_strbuf_printf(out, "->%s%c%c", space(c), f.in, f.out);
   return true;
 }
 

@@ -35,6 +35,7 @@ typedef struct entry {
   weft_op_collective_t collective;
   int removed_in;
   const char *removed_why;
+  const char *absent;
   int linear_together;
   const char *sharding;
   weft_shard_fn *shard;
@@ -85,6 +86,7 @@ typedef struct entry {
 #define PARTITION WEFT_OP_PARTITION
 #define EFFECT WEFT_OP_EFFECT
 #define CALL WEFT_OP_CALL
+#define GRADIENT WEFT_OP_GRADIENT
 #define SAVE WEFT_OP_SAVE
 #define BATCH_NORM WEFT_OP_BATCH_NORM
 #define BATCH_NORM_GRAD WEFT_OP_BATCH_NORM_GRAD
@@ -144,6 +146,7 @@ static weft_status_t *build_locked(void) {
     op->collective = e->collective;
     op->removed_in = e->removed_in;
     op->removed_why = e->removed_why;
+    op->absent = e->absent;
     op->linear_together = e->linear_together;
     op->sharding = e->sharding;
     op->shard = e->shard;

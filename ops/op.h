@@ -7,7 +7,7 @@
  *           infer_matmul, grad_matmul, LINEAR_IN(0) | LINEAR_IN(1), .shard = SHARD(matmul))
  *
  * Behind the flags may follow fields that few ops have: .formula, .linear_together, .sharding, .shard,
- * .fold, .batch, .collective, .removed_in and .removed_why (weft_op_def_t).
+ * .fold, .batch, .collective, .removed_in, .removed_why and .absent (weft_op_def_t).
  *
  * Inputs and outputs are "name: type", where type is a dtype, a type attribute (T),
  * "N * T" (N tensors of one type), a list(type) attribute, or "Ref(any of these)".
@@ -96,7 +96,11 @@
                        */
 #define WEFT_OP_ASSIGN \
   (UINT64_C(1) << 47) /* an update that gives its variable a whole new value: Assign, AssignVariableOp */
-/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. Bits 56 to 59 are free.
+#define WEFT_OP_UNREGISTERED                                                                                \
+  (UINT64_C(1) << 56)                        /* an op that the table lacks: its nodes are kept, and no step \
+                                                can hold them (weft_function_library_t) */
+#define WEFT_OP_GRADIENT (UINT64_C(1) << 57) /* of the function in attribute f: SymbolicGradient */
+/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. Bits 58 and 59 are free.
  */
 #define WEFT_OP_LINEAR_IN(i) (UINT64_C(1) << (48 + (i)))
 enum { WEFT_OP_MAX_LINEAR = 8, WEFT_OP_ALL_INPUTS = 0xffff }; /* ALL_INPUTS: repeated arguments, too */
@@ -161,6 +165,7 @@ typedef struct weft_op_def {
   weft_shape_fn *infer_shapes; /* NULL: all outputs unknown */
   int removed_in;              /* GraphDef version from which on the op is refused; 0: never */
   const char *removed_why;     /* "Use TopKV2 instead"; NULL if removed_in is 0 */
+  const char *absent;          /* why no device has a kernel for it, for users; NULL: one has, or should */
   weft_grad_fn *gradient;      /* NULL: no gradient; weft_grad_none: declared not differentiable */
   const char *formula;         /* of weft_grad_formula, which says how it reads; else NULL */
   int linear_together;  /* bits: linear in these inputs taken together: terms of a sum, choices; 0: none */

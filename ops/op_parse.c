@@ -186,7 +186,8 @@ static weft_status_t *expect_value(cursor_t *c, weft_attr_kind_t kind, weft_attr
     case WEFT_ATTR_TENSOR: return expect_tensor(c, &out->tensor);
     case WEFT_ATTR_NONE:
     case WEFT_ATTR_FUNC:
-    case WEFT_ATTR_PLACEHOLDER: break;
+    case WEFT_ATTR_PLACEHOLDER:
+    case WEFT_ATTR_RAW: break;
   }
   return wrong(c, "no default");
 }

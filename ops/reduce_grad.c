@@ -108,7 +108,7 @@ weft_status_t *weft_grad_cumprod(weft_grad_ctx_t *c) {
                                weft_bool_attr("reverse", !weft_grad_attr_bool(g, "reverse"))};
   value_t weighted = weft_grad_op2(g, "Mul", y, dy);
   c->dx[0] =
-      weft_grad_op2(g, "RealDiv", weft_grad_node(g, "Cumsum", (value_t[]){weighted, axes}, 2, attrs, 2), x);
+      weft_grad_op2(g, "DivNoNan", weft_grad_node(g, "Cumsum", (value_t[]){weighted, axes}, 2, attrs, 2), x);
   return g->s;
 }
 
@@ -213,8 +213,7 @@ weft_status_t *weft_grad_batch_matmul(weft_grad_ctx_t *c) { /* adjoints conjugat
   return g.s;
 }
 
-/* The batch dims of `grad` that x was broadcast over are summed. */
-static value_t unbroadcast_batch(weft_grad_t *g, value_t grad, value_t x, value_t other) {
+value_t weft_grad_unbroadcast_batch(weft_grad_t *g, value_t grad, value_t x, value_t other) {
   weft_shape_t a = weft_grad_shape_of(g, x), b = weft_grad_shape_of(g, other);
   if (weft_shape_is_known(&a) && weft_shape_is_known(&b) && a.rank == b.rank) {
     bool is_same = true;
@@ -238,7 +237,7 @@ weft_status_t *weft_grad_batch_matmul_v2(weft_grad_ctx_t *c) {
   weft_grad_t g_ = {c, NULL}, *g = &g_;
   value_t da = WEFT_GRAD_ZERO, db = WEFT_GRAD_ZERO;
   products(g, &matmul, c->inputs[0], c->inputs[1], c->dy[0], &da, &db);
-  c->dx[0] = unbroadcast_batch(g, da, c->inputs[0], c->inputs[1]);
-  c->dx[1] = unbroadcast_batch(g, db, c->inputs[1], c->inputs[0]);
+  c->dx[0] = weft_grad_unbroadcast_batch(g, da, c->inputs[0], c->inputs[1]);
+  c->dx[1] = weft_grad_unbroadcast_batch(g, db, c->inputs[1], c->inputs[0]);
   return g->s;
 }

@@ -3,6 +3,8 @@
 
 #include "server/worker_cache.h"
 
+static const weft_kernel_support_t kernels = {weft_devices_supporting, weft_devices_missing};
+
 static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_direct,
                             weft_server_clusters_t *clusters, weft_task_t *t) {
   weft_cluster_maker_t *maker = clusters == NULL ? NULL : &clusters->base;
@@ -20,7 +22,7 @@ static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_dire
   weft_worker_cache_set_local(t->cache, t->worker_client);
   weft_master_options_t master = {.task = name,
                                   .cache = t->cache,
-                                  .supports = weft_devices_supporting,
+                                  .kernels = &kernels,
                                   .is_direct = is_direct,
                                   .clusters = maker,
                                   .collective_leader = weft_worker_leader(t->worker),

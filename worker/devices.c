@@ -113,6 +113,7 @@ weft_device_t *weft_devices_find(const weft_devices_t *d, weft_str_t name) {
 }
 
 uint32_t weft_devices_supporting(const weft_node_t *n) {
+  if ((n->flags & WEFT_OP_UNREGISTERED) != 0) return 0;
   if (n->function != NULL) return ~0u;
   const weft_device_driver_t *const *drivers = weft_device_drivers();
   uint32_t types = 0;
@@ -121,4 +122,8 @@ uint32_t weft_devices_supporting(const weft_node_t *n) {
       types |= UINT32_C(1) << i;
   }
   return types;
+}
+
+weft_status_t *weft_devices_missing(const weft_node_t *n) {
+  return weft_kernel_missing(n->op, n->name, n->attrs, n->num_attrs);
 }

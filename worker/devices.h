@@ -30,8 +30,9 @@ void weft_devices_deinit(weft_devices_t *d);
 /* The one whose name ends as `name` does behind the task: a session's own cluster may call the task by
  * another name. NULL if there is none. */
 weft_device_t *weft_devices_find(const weft_devices_t *d, weft_str_t name);
-/* Which device types have a kernel for the node: bit i is the i-th driver of weft_device_drivers(). Masters
- * ask it. A function's call is lowered before it runs: all have. */
+/* What masters ask about kernels (master/master.h). A function's call is lowered before it runs: all device
+ * types have one. */
 uint32_t weft_devices_supporting(const weft_node_t *n);
+WEFT_MUST_CHECK weft_status_t *weft_devices_missing(const weft_node_t *n);
 
 #endif /* WEFT_WORKER_DEVICES_H_ */

@@ -163,14 +163,12 @@ def short(definition):
 
 
 BROKEN = {
-    "unknown-op": (lambda d: node(d, "n", "NoSuchOp"), "NoSuchOp"),
     "dangling-input": (lambda d: node(d, "n", "Neg", "ghost", T=1), "ghost"),
     "dangling-control": (lambda d: node(d, "n", "NoOp", "^ghost"), "ghost"),
     "no-such-output": (lambda d: node(d, "n", "Neg", "y:3", T=1), "n"),
     "too-many-inputs": (lambda d: node(d, "n", "Neg", "x", "x", T=1), "n"),
     "missing-attr": (lambda d: node(d, "n", "Neg", "x"), "T"),
     "wrong-dtype": (lambda d: node(d, "n", "Neg", "x", T=3), "n"),
-    "dtype-not-allowed": (lambda d: node(d, "n", "Neg", "x", T=7), "n"),
     "same-name-twice": (lambda d: node(d, "x", "NoOp"), "x"),
     "bad-name": (lambda d: node(d, "no good!", "NoOp"), "no good!"),
     "reserved-name": (lambda d: node(d, "_mine", "NoOp"), "_mine"),
@@ -178,7 +176,13 @@ BROKEN = {
     "control-before-data": (lambda d: node(d, "n", "Neg", "^x", "x", T=1), ""),
     "bad-device": (lambda d: setattr(node(d, "n", "NoOp"), "device", "%%%"), "%%%"),
 }
-LATE = {"too-few-inputs": lambda d: node(d, "n", "Add", "x", T=1), "huge-constant": huge, "short-constant": short}
+LATE = {
+    "unknown-op": lambda d: node(d, "n", "NoSuchOp"),
+    "dtype-not-allowed": lambda d: node(d, "n", "Neg", "x", T=7),
+    "too-few-inputs": lambda d: node(d, "n", "Add", "x", T=1),
+    "huge-constant": huge,
+    "short-constant": short,
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -192,6 +196,8 @@ def test_broken_graphs_are_refused_with_the_culprit(peer, name):
 @pytest.mark.parametrize(
     "name",
     [
+        "unknown-op",
+        "dtype-not-allowed",
         "too-few-inputs",
         "short-constant",
         pytest.param("huge-constant", marks=pytest.mark.weft_only),  # a stock server dies of it
@@ -199,7 +205,7 @@ def test_broken_graphs_are_refused_with_the_culprit(peer, name):
 )
 def test_what_a_server_may_notice_only_when_it_runs_the_node(peer, name):
     definition = broken(LATE[name])
-    with refused(Code.INVALID_ARGUMENT, Code.RESOURCE_EXHAUSTED, Code.INTERNAL):
+    with refused(Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.RESOURCE_EXHAUSTED, Code.INTERNAL):
         handle = peer.call("CreateSession", graph_def=definition).session_handle
         peer.call("RunStep", session_handle=handle, feed=feed("x:0", 1.0), target=[definition.node[-1].name])
     still_serves(peer)
@@ -317,7 +323,7 @@ def test_sessions_survive_the_trouble_of_others(cluster, peer, graph):
     x = v1.placeholder(tf.float32)
     y = x * 2.0
     with session(cluster.master, graph) as sess:
-        for name in ("unknown-op", "cycle", "wrong-dtype"):
+        for name in ("dangling-input", "cycle", "wrong-dtype"):
             with pytest.raises(grpc.RpcError):
                 peer.call("CreateSession", graph_def=broken(BROKEN[name][0]))
             assert sess.run(y, {x: 4.0}) == 8.0

@@ -45,7 +45,7 @@ static void a_missing_argument_is_refused(void) {
   harness_t h;
   harness_init(&h, 0);
   add_fetch(&h, out0(add_arg(&h, "arg", 3)));
-  must_fail(&h, WEFT_INVALID_ARGUMENT, "argument 3 of the step was not given\n\t [[{{node arg}}]]");
+  must_fail(&h, WEFT_INTERNAL, "no call frame: argument 3 of the step was not given\n\t [[{{node arg}}]]");
   harness_deinit(&h);
 }
 

@@ -92,3 +92,12 @@ void weft_test_expect(weft_status_t *s, weft_code_t code, const char *text) {
   }
   weft_status_free(s);
 }
+
+weft_status_t *weft_test_first_failure(weft_status_t *s, const weft_graph_t *g) {
+  for (int id = 0; s == NULL && g != NULL && id < g->num_nodes; id++) {
+    const weft_node_t *n = g->nodes[id];
+    if (n == NULL || (n->flags & WEFT_OP_UNREGISTERED) == 0 || n->op->absent == NULL) continue;
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%s", n->op->absent);
+  }
+  return s;
+}

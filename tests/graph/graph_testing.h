@@ -18,6 +18,9 @@ weft_node_t *weft_test_node(const weft_graph_t *g, const char *name); /* fails t
 int weft_test_count(const weft_graph_t *g, const char *op);
 /* Does `to` depend on `from`, over data and control edges (back edges of loops left out)? */
 bool weft_test_depends(const weft_graph_t *g, const weft_node_t *to, const weft_node_t *from);
+/* `s` if it is a failure; else that of the first node which was set aside with one (weft_function_library_t),
+ * as a step that needs it would report it; else OK. */
+weft_status_t *weft_test_first_failure(weft_status_t *s, const weft_graph_t *g);
 /* Checks and frees: OK, or this code and this text in the message. */
 void weft_test_expect(weft_status_t *s, weft_code_t code, const char *text);
 

@@ -276,7 +276,8 @@ static const struct {
 static void wrong_calls_are_refused(void) {
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
     weft_graph_t *g = weft_test_graph(refused[i].graph);
-    weft_test_expect(weft_pass_lower_functions(g, 0), WEFT_INVALID_ARGUMENT, refused[i].text);
+    weft_status_t *s = weft_pass_lower_functions(g, 0);
+    weft_test_expect(weft_test_first_failure(s, g), WEFT_INVALID_ARGUMENT, refused[i].text);
     weft_graph_destroy(g);
   }
 }
@@ -343,7 +344,7 @@ static weft_status_t *lower_nested(size_t way, int depth, bool is_recursive) {
   weft_graph_t *g = weft_test_graph(text.data);
   weft_strbuf_deinit(&text);
   CU_ASSERT_PTR_NOT_NULL_FATAL(g);
-  weft_status_t *s = weft_pass_lower_functions(g, 0);
+  weft_status_t *s = weft_test_first_failure(weft_pass_lower_functions(g, 0), g);
   if (s == NULL) s = weft_pass_infer_shapes(g);
   weft_graph_destroy(g);
   return s;

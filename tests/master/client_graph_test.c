@@ -44,7 +44,7 @@ static weft_status_t *build(const weft_graph_t *full, const ask_t *a, weft_graph
   (void)list(a->to, to);
   weft_session_device_t client = {.attributes = attributes()};
   *out = NULL;
-  return weft_client_graph_build(full, &s, &client, out);
+  return weft_client_graph_build(full, &s, &client, NULL, out);
 }
 
 static weft_graph_t *full_graph(void) {

@@ -258,6 +258,8 @@ void weft_test_cluster_lose(weft_test_cluster_t *c, int task) { atomic_store(&c-
 
 static void must(weft_status_t *s) { weft_test_expect(s, WEFT_OK, ""); }
 
+static const weft_kernel_support_t kernels = {weft_devices_supporting, weft_devices_missing};
+
 static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t discovery_timeout_ms,
                                    int64_t grace_ms) {
   weft_test_cluster_t *c = weft_calloc(1, sizeof *c);
@@ -275,7 +277,7 @@ static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t disc
     c->clients[i] = wrap(c, client);
     weft_master_options_t master = {.task = c->tasks[i],
                                     .cache = &c->cache,
-                                    .supports = weft_devices_supporting,
+                                    .kernels = &kernels,
                                     .discovery_timeout_ms = discovery_timeout_ms,
                                     .client_grace_ms = grace_ms};
     must(weft_master_create(&master, &c->masters[i]));

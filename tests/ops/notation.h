@@ -51,11 +51,14 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
   if (def->is_list) {
     int64_t *ints = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *ints);
     int *types = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *types);
+    weft_str_t *strings = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *strings);
     weft_str_t items = inside(s);
     while (items.length > 0) {
       weft_str_t item = next(&items, ' ');
       if (def->kind == WEFT_ATTR_INT) {
         if (!weft_str_to_i64(item, &ints[a.n])) abort();
+      } else if (def->kind == WEFT_ATTR_STRING) {
+        strings[a.n] = item;
       } else {
         types[a.n] = weft_dtype_from_name(item);
       }
@@ -63,6 +66,8 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
     }
     if (def->kind == WEFT_ATTR_INT) {
       a.list.ints = ints;
+    } else if (def->kind == WEFT_ATTR_STRING) {
+      a.list.strings = strings;
     } else {
       a.list.types = types;
     }

@@ -89,7 +89,8 @@ static weft_attr_t wild_attr(weft_arena_t *arena, const weft_attr_def_t *def) {
     case WEFT_ATTR_FLOAT:
     case WEFT_ATTR_TENSOR:
     case WEFT_ATTR_FUNC:
-    case WEFT_ATTR_PLACEHOLDER: break;
+    case WEFT_ATTR_PLACEHOLDER:
+    case WEFT_ATTR_RAW: break;
   }
   return a;
 }

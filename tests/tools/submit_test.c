@@ -82,7 +82,6 @@ static void what_is_wrong_is_said_on_one_line(void) {
   const char *good =
       write_text("good.pbtxt", ECHO("y", "DT_FLOAT") ECHO("n", "DT_INT32") NODE("go", "NoOp", ""));
   const char *syntax = write_text("syntax.pbtxt", "node {\n  name: \"a\"\n  op: }\n");
-  const char *unknown = write_text("unknown.pbtxt", NODE("a", "NoSuchOp", "") NODE("b", "NorThis", ""));
   const char *garbage = write_text("garbage.pb", "\xff\xff\xff this is no graph");
   const char *cut = write_file("cut.npy", "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4'", 24);
   char feed_cut[600], feed_none[] = "in_y=/no/such/file.npy";
@@ -103,7 +102,6 @@ static void what_is_wrong_is_said_on_one_line(void) {
       {{"submit", "/no/such.pb", "--fetch", "y"}, 1, {"/no/such.pb", "NOT_FOUND"}},
       {{"submit", garbage, "--fetch", "y"}, 1, {"garbage.pb", "INVALID_ARGUMENT"}},
       {{"submit", syntax, "--fetch", "y"}, 1, {"syntax.pbtxt:3:7"}},
-      {{"submit", unknown, "--fetch", "a"}, 1, {"NoSuchOp", "NorThis", "unknown.pbtxt"}},
       {{"submit", good, "--fetch", "in_z"}, 1, {"in_z", "did you mean 'in_y'", "NOT_FOUND"}},
       {{"submit", good, "--fetch", "y:1"}, 1, {"y:1", "NOT_FOUND"}},
       {{"submit", good, "--fetch", "go"}, 1, {"--target"}},
@@ -132,6 +130,17 @@ static void what_is_wrong_is_said_on_one_line(void) {
     CU_ASSERT_EQUAL(lines(r.err), 1);
     for (int k = 0; k < 3 && cases[i].said[k] != NULL; k++) CU_ASSERT_TRUE(has(r.err, cases[i].said[k]));
   }
+}
+
+static void an_unknown_op_fails_only_the_step_that_needs_it(void) {
+  const char *graph = write_text("unknown.pbtxt", NODE("a", "NoSuchOp", "") NODE("b", "NorThis", "") COUNTER);
+  const char *const needs[] = {"submit", graph, "--target", "a", NULL};
+  CU_ASSERT_EQUAL(run(&r, needs), 1);
+  CU_ASSERT_TRUE(has(r.err, "NorThis")); /* the log line names all of them */
+  CU_ASSERT_TRUE(has(r.err, "weft: Op type not registered 'NoSuchOp'") && has(r.err, "NOT_FOUND"));
+  const char *const does_not[] = {"submit", graph,    "--init", "init", "--target",
+                                  "grow",   "--feed", "by=1",   NULL};
+  CU_ASSERT_EQUAL(run(&r, does_not), 0);
 }
 
 static void variables_live_on_between_jobs_on_a_server(void) {
@@ -231,6 +240,7 @@ int main(void) {
       {"scalars of every dtype are fed and shown", scalars_of_every_dtype_are_fed_and_shown},
       {"values that own memory are fetched", values_that_own_memory_are_fetched},
       {"what is wrong is said on one line", what_is_wrong_is_said_on_one_line},
+      {"an unknown op fails only the step that needs it", an_unknown_op_fails_only_the_step_that_needs_it},
       {"variables live on between jobs on a server", variables_live_on_between_jobs_on_a_server},
       {"JSON is an object per line", json_is_an_object_per_line},
       {"a terminal gets a bar no wider than it is", a_terminal_gets_a_bar_no_wider_than_it_is},
