@@ -5,7 +5,8 @@
 WEFT_ATTRS(arg, (INT, index))
 static weft_status_t *arg(weft_kernel_ctx_t *c, const arg_attrs_t *attrs) {
   if (attrs->index < 0 || attrs->index >= c->step->num_args || c->step->args[attrs->index] == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "argument %lld of the step was not given", (long long)attrs->index);
+    return WEFT_ERROR(INTERNAL, "no call frame: argument %lld of the step was not given",
+                      (long long)attrs->index);
   }
   weft_tensor_t *t = c->step->args[attrs->index];
   weft_dtype_t want = weft_dtype_base(c->node->output_types[0]);

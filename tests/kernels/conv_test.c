@@ -121,15 +121,15 @@ static void fast_agrees_with_naive(void) {
     CU_ASSERT_PTR_NOT_NULL_FATAL(y);
     weft_window_attrs_t a = {
         .padding = strstr(g->attrs, "SAME") != NULL ? WEFT_PADDING_SAME : WEFT_PADDING_VALID,
-        .stride = {1, 1},
-        .dilation = {1, 1}};
-    (void)sscanf(strstr(g->attrs, "strides=[1,") + 11, "%ld,%ld", &a.stride[0], &a.stride[1]);
+        .num_space = 2,
+        .stride = {1, 1, 1},
+        .dilation = {1, 1, 1}};
+    (void)sscanf(strstr(g->attrs, "strides=[1,") + 11, "%ld,%ld", &a.stride[1], &a.stride[2]);
     const char *dilations = strstr(g->attrs, "dilations=[1,");
-    if (dilations != NULL) (void)sscanf(dilations + 13, "%ld,%ld", &a.dilation[0], &a.dilation[1]);
+    if (dilations != NULL) (void)sscanf(dilations + 13, "%ld,%ld", &a.dilation[1], &a.dilation[2]);
     weft_conv_t v = {
         .dtype = WEFT_F32, .n = g->n, .c = g->c, .cg = g->cg, .oc = g->oc, .groups = g->c / g->cg};
-    s = weft_window_plan(&a, 0, g->h, g->kh, &v.h);
-    if (s == NULL) s = weft_window_plan(&a, 1, g->w, g->kw, &v.w);
+    s = weft_windows_plan(&a, &x->shape, (int64_t[]){1, g->kh, g->kw}, v.s);
     if (s == NULL) s = weft_tensor_new(WEFT_F32, &y->shape, NULL, &want);
     CU_ASSERT_PTR_NULL_FATAL(s);
     weft_conv_naive(&v, x->data, f->data, want->data);

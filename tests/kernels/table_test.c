@@ -283,6 +283,13 @@ static void elementwise_ops_hold_in_every_dtype(void) {
 
 /* ---- reductions ---- */
 
+/* Whether the result in the dtype itself is that of the wide type, rounded or wrapped at the end. The norm of
+ * narrow integers is not: squares wrap around before their root is taken. The conformance suite has its
+ * numbers (properties/arithmetic.py). */
+static bool is_narrowing(const char *op, weft_dtype_t dtype) {
+  return strcmp(op, "EuclideanNorm") == 0 && weft_dtype_is_integer(dtype) && weft_dtype_size(dtype) < 8;
+}
+
 static void check_reduction(bench_t *t, const char *op, weft_dtype_t dtype, weft_shape_t shape,
                             const int32_t *axes, int num_axes) {
   bool is_int = weft_dtype_is_integer(dtype), is_complex = weft_dtype_is_complex(dtype);
@@ -333,7 +340,7 @@ static void reductions_hold_in_every_dtype(void) {
     weft_dtype_set_t types = 0;
     CU_ASSERT_TRUE(weft_kernel_exists("CPU", weft_str(ops[o]), &types));
     for (int d = 1; d < WEFT_DTYPE_COUNT; d++) {
-      if ((types & WEFT_DTYPE_BIT(d)) == 0) continue;
+      if ((types & WEFT_DTYPE_BIT(d)) == 0 || is_narrowing(ops[o], (weft_dtype_t)d)) continue;
       for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         check_reduction(&t, ops[o], (weft_dtype_t)d, cases[k].shape, cases[k].axes, cases[k].n);
       }

@@ -8,7 +8,7 @@
 #include "sharding/rule.h"
 #include "tests/sharding/parts.h"
 
-enum { MAX_TENSORS = 16, MAX_AXES = 2, PARTS = 2 };
+enum { MAX_TENSORS = 20, MAX_AXES = 2, PARTS = 2 };
 
 typedef struct tensors {
   weft_tensor_t *t[MAX_TENSORS];

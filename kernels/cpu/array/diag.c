@@ -48,6 +48,11 @@ static weft_status_t *band_part_compute(weft_kernel_ctx_t *ctx) {
     return WEFT_ERROR(INVALID_ARGUMENT, "input must be at least 2-dim, received shape: %s",
                       WEFT_SHAPE_TEXT(&x->shape));
   }
+  for (int i = 1; i < 3; i++) {
+    if (weft_in(ctx, i)->shape.rank == 0) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_%s must be scalar, got shape %s", i == 1 ? "lower" : "upper",
+                      WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
+  }
   WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 1), "num_lower", &lower));
   WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 2), "num_upper", &upper));
   int64_t rows = x->shape.dims[rank - 2], cols = x->shape.dims[rank - 1];
@@ -78,6 +83,7 @@ static weft_status_t *band_part_compute(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_diag_kernels[] = {
+    WEFT_KERNEL("BatchMatrixBandPart", NULL, 0, NULL, band_part_compute, NULL),
     WEFT_KERNEL("Diag", NULL, 0, NULL, diag_compute, NULL),
     WEFT_KERNEL("DiagPart", NULL, 0, NULL, diag_part_compute, NULL),
     WEFT_KERNEL("MatrixBandPart", NULL, 0, NULL, band_part_compute, NULL),

@@ -215,6 +215,9 @@ static weft_status_t *align_prepare(const weft_kernel_setup_t *setup, void **out
 static void align_destroy(void *state) { weft_free(state); }
 
 const weft_kernel_t weft_cpu_matrix_diag_kernels[] = {
+    WEFT_KERNEL("BatchMatrixSetDiag", NULL, 0, align_prepare, set_compute, align_destroy),
+    WEFT_KERNEL("BatchMatrixDiagPart", NULL, 0, align_prepare, part_compute, align_destroy),
+    WEFT_KERNEL("BatchMatrixDiag", NULL, 0, align_prepare, diag_compute, align_destroy),
     WEFT_KERNEL("MatrixDiag", NULL, 0, align_prepare, diag_compute, align_destroy),
     WEFT_KERNEL("MatrixDiagPart", NULL, 0, align_prepare, part_compute, align_destroy),
     WEFT_KERNEL("MatrixDiagPartV2", NULL, 0, align_prepare, part_compute, align_destroy),

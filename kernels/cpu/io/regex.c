@@ -8,6 +8,7 @@
 #include <pcre2.h>
 
 #include "base/alloc.h"
+#include "kernels/attrs.h"
 #include "kernels/kernel.h"
 
 enum { MAX_STEPS = 10 * 1000 * 1000 }; /* about a second */
@@ -142,8 +143,9 @@ static weft_status_t *put_rewrite(weft_str_t rewrite, weft_str_t s, pcre2_match_
   return NULL;
 }
 
+/* As in RE2, an empty match right behind another match is none. */
 static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_data *m, weft_strbuf_t *out) {
-  size_t at = 0;
+  size_t at = 0, last_end = SIZE_MAX;
   out->length = 0;
   for (bool again = true; again && at <= s.length; again = r->is_global) {
     bool found = false;
@@ -152,9 +154,9 @@ static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_da
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(m);
     size_t begin = ends[0], end = ends[1];
     weft_strbuf_append(out, weft_str_of(s.data + at, begin - at));
-    WEFT_RETURN_IF_ERROR(put_rewrite(r->rewrite, s, m, out));
-    at = end;
-    if (begin == end) { /* an empty match: one character goes over as it is */
+    if (begin != end || end != last_end) WEFT_RETURN_IF_ERROR(put_rewrite(r->rewrite, s, m, out));
+    at = last_end = end;
+    if (begin == end) { /* one byte goes over as it is */
       if (at < s.length) weft_strbuf_putc(out, s.data[at]);
       at++;
     }
@@ -163,8 +165,7 @@ static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_da
   return NULL;
 }
 
-static weft_status_t *replace(weft_kernel_ctx_t *c) {
-  const regex_t *r = c->state;
+static weft_status_t *replace_all(weft_kernel_ctx_t *c, const regex_t *r) {
   const weft_tensor_t *in = weft_in(c, 0);
   weft_tensor_t *out = NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -181,12 +182,35 @@ static weft_status_t *replace(weft_kernel_ctx_t *c) {
   return s;
 }
 
+static weft_status_t *static_replace(weft_kernel_ctx_t *c) { return replace_all(c, c->state); }
+
+WEFT_ATTRS(replace, (BOOL, replace_global))
+static weft_status_t *replace(weft_kernel_ctx_t *c, const replace_attrs_t *attrs) {
+  const weft_tensor_t *pattern = weft_in(c, 1), *rewrite = weft_in(c, 2);
+  regex_t *r = NULL;
+  if (pattern->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Pattern must be scalar, but received %s",
+                      WEFT_SHAPE_TEXT(&pattern->shape));
+  }
+  if (rewrite->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Rewrite must be scalar, but received %s",
+                      WEFT_SHAPE_TEXT(&rewrite->shape));
+  }
+  WEFT_RETURN_IF_ERROR(regex_new(weft_tensor_str_at(pattern, 0), &r));
+  r->rewrite = weft_tensor_str_at(rewrite, 0);
+  r->is_global = attrs->replace_global;
+  weft_status_t *s = replace_all(c, r);
+  regex_free(r);
+  return s;
+}
+
 const weft_kernel_t weft_cpu_regex_kernels[] = {
     {.op = "RegexFullMatch", .compute = full_match},
+    {.op = "RegexReplace", WEFT_COMPUTE(replace)},
     {.op = "StaticRegexFullMatch",
      .prepare = match_prepare,
      .compute = static_full_match,
      .destroy = destroy},
-    {.op = "StaticRegexReplace", .prepare = replace_prepare, .compute = replace, .destroy = destroy},
+    {.op = "StaticRegexReplace", .prepare = replace_prepare, .compute = static_replace, .destroy = destroy},
     {0},
 };

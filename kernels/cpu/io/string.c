@@ -1,12 +1,11 @@
 /* kernels/cpu/io/string.c - strings: joining, formatting, reducing, parsing. */
-#include <ctype.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "kernels/cpu/io/summarize.h"
 #include "kernels/cpu/loops/broadcast.h"
 #include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/loops/number_text.h"
 
 static weft_status_t *set_text(weft_tensor_t *t, int64_t i, const weft_strbuf_t *text) {
   if (text->failed) return WEFT_NO_MEMORY("building a string");
@@ -266,55 +265,13 @@ static weft_status_t *reduce_join(weft_kernel_ctx_t *c, const reduce_join_attrs_
 
 /* ---- StringToNumber ---- */
 
-static bool parse_float(const char *text, double *out) {
-  char *end = NULL;
-  if (*text == '\0' || isspace((unsigned char)*text)) return false;
-  *out = strtod(text, &end);
-  return *end == '\0';
-}
-
-static bool parse_number(weft_str_t s, weft_tensor_t *out, int64_t i) {
-  int64_t whole = 0;
-  uint64_t natural = 0;
-  double real = 0;
-  char text[400];
-  while (s.length > 0 && isspace((unsigned char)s.data[0])) s = weft_str_of(s.data + 1, s.length - 1);
-  while (s.length > 0 && isspace((unsigned char)s.data[s.length - 1])) s.length--;
-  switch (out->dtype) {
-    case WEFT_I32:
-      if (!weft_str_to_i64(s, &whole) || whole < INT32_MIN || whole > INT32_MAX) return false;
-      ((int32_t *)out->data)[i] = (int32_t)whole;
-      return true;
-    case WEFT_I64:
-      if (!weft_str_to_i64(s, &whole)) return false;
-      ((int64_t *)out->data)[i] = whole;
-      return true;
-    case WEFT_U32:
-      if (!weft_str_to_u64(s, &natural) || natural > UINT32_MAX) return false;
-      ((uint32_t *)out->data)[i] = (uint32_t)natural;
-      return true;
-    case WEFT_U64:
-      if (!weft_str_to_u64(s, &natural)) return false;
-      ((uint64_t *)out->data)[i] = natural;
-      return true;
-    default: break;
-  }
-  if (s.length >= sizeof text || (s.length > 0 && memchr(s.data, '\0', s.length) != NULL)) return false;
-  if (s.length > 0) memcpy(text, s.data, s.length);
-  text[s.length] = '\0';
-  if (!parse_float(text, &real)) return false;
-  if (out->dtype == WEFT_F32) ((float *)out->data)[i] = strtof(text, NULL); /* rounded once */
-  if (out->dtype == WEFT_F64) ((double *)out->data)[i] = real;
-  return true;
-}
-
 static weft_status_t *string_to_number(weft_kernel_ctx_t *c) {
   const weft_tensor_t *in = weft_in(c, 0);
   weft_tensor_t *out = NULL;
   weft_dtype_t dtype = (weft_dtype_t)c->node->output_types[0];
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &in->shape, &out));
   for (int64_t i = 0; i < in->count; i++) {
-    if (parse_number(weft_tensor_str_at(in, i), out, i)) continue;
+    if (weft_number_from_text(weft_tensor_str_at(in, i), out, i)) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "StringToNumberOp could not correctly convert string: %.*s",
                       WEFT_STR_ARGS(weft_tensor_str_at(in, i)));
   }

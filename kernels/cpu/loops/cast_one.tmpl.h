@@ -63,7 +63,7 @@
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO uint8_t
 #define TO_SUFFIX bool
-#define TO_STORE(v) ((uint8_t)((v) != 0))
+#define TO_STORE(v) ((uint8_t)(REAL(v) != 0))
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 static weft_cpu_cast_fn *const WEFT_CAT(casts, SUFFIX)[WEFT_DTYPE_COUNT] = {
     [WEFT_F16] = WEFT_CAT(WEFT_CAT(cast, SUFFIX), f16),

@@ -65,6 +65,8 @@ static void blas_init(void) {
   openblas_set_num_threads(1);
 }
 
+void weft_blas_init(void) { (void)pthread_once(&blas_once, blas_init); }
+
 static enum CBLAS_TRANSPOSE blas_op(weft_gemm_op_t op) {
   if (op == WEFT_GEMM_PLAIN) return CblasNoTrans;
   return op == WEFT_GEMM_TRANSPOSED ? CblasTrans : CblasConjTrans;
@@ -122,7 +124,7 @@ static void columns_range(void *arg, int64_t begin, int64_t end) {
 }
 
 static weft_status_t *run(weft_thread_pool_t *pool, gemm_t *g) {
-  if (is_blas(g->dtype)) (void)pthread_once(&blas_once, blas_init);
+  if (is_blas(g->dtype)) weft_blas_init();
   double flops = (double)g->m * (double)g->n * (double)g->k;
   int threads = pool == NULL ? 1 : weft_thread_pool_size(pool);
   enum { FEW_ROWS = 64, MIN_COLUMNS = 64 };

@@ -22,4 +22,8 @@ WEFT_MUST_CHECK weft_status_t *weft_gemm(weft_thread_pool_t *pool, weft_dtype_t 
                                          int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                                          bool accumulate);
 
+/* Keeps OpenBLAS on the calling thread; for code that calls its LAPACK, before the first call. Thread-safe.
+ */
+void weft_blas_init(void);
+
 #endif /* WEFT_KERNELS_CPU_MATH_GEMM_H_ */

@@ -23,6 +23,15 @@
 #define RED_FINISH(a, count) ((a) / (COMP)(count))
 #define EACH_HALFS
 #define EACH_FLOATS
+#include "kernels/cpu/math/reduce.tmpl.h"
+
+/* Of nothing it is 0, not NaN. */
+#define RED_STEM complex_mean
+#define RED_ACC ACC
+#define RED_INIT(suffix) 0
+#define RED_VALUE(v) ((ACC)(v))
+#define RED_JOIN(a, b) ((a) + (b))
+#define RED_FINISH(a, count) ((a) / (COMP)((count) == 0 ? 1 : (count)))
 #define EACH_COMPLEX
 #include "kernels/cpu/math/reduce.tmpl.h"
 
@@ -114,7 +123,21 @@
 #define RED_VALUE(v) ((double)(v) * (double)(v))
 #define RED_JOIN(a, b) ((a) + (b))
 #define RED_FINISH(a, count) sqrt(a)
-#include "kernels/cpu/math/reduce_reals.tmpl.h"
+#define EACH_HALFS
+#define EACH_FLOATS
+#include "kernels/cpu/math/reduce.tmpl.h"
+
+/* Squares and their sum wrap around in the type itself. */
+#define RED_STEM int_norm
+#define RED_ACC uint64_t
+#define RED_INIT(suffix) 0
+#define RED_VALUE(v) ((uint64_t)(v) * (uint64_t)(v))
+#define RED_JOIN(a, b) ((a) + (b))
+#define RED_FINISH(a, count) sqrt((double)(ELEM)(a))
+#define EACH_I32_I64
+#define EACH_I8_I16
+#define EACH_UNSIGNED
+#include "kernels/cpu/math/reduce.tmpl.h"
 
 #define RED_STEM complex_norm
 #define RED_ACC double
@@ -182,11 +205,13 @@ static weft_status_t *l2_loss_compute(weft_kernel_ctx_t *ctx) {
 const weft_kernel_t weft_cpu_reduce_kernels[] = {
     REDUCE("All", NULL, 0, all, compute),
     REDUCE("Any", NULL, 0, any, compute),
-    REDUCE("EuclideanNorm", "T", WEFT_SET_REAL, norm, norm_compute),
+    REDUCE("EuclideanNorm", "T", WEFT_SET_FLOATS, norm, norm_compute),
+    REDUCE("EuclideanNorm", "T", WEFT_SET_INTS, int_norm, norm_compute),
     REDUCE("EuclideanNorm", "T", WEFT_SET_COMPLEX, complex_norm, norm_compute),
     WEFT_KERNEL("L2Loss", "T", WEFT_SET_FLOATS, NULL, l2_loss_compute, NULL),
     REDUCE("Max", "T", WEFT_SET_REAL, max, compute),
-    REDUCE("Mean", "T", WEFT_SET_FIELD, mean, compute),
+    REDUCE("Mean", "T", WEFT_SET_FLOATS, mean, compute),
+    REDUCE("Mean", "T", WEFT_SET_COMPLEX, complex_mean, compute),
     REDUCE("Mean", "T", WEFT_SET_INTS, int_mean, compute),
     REDUCE("Min", "T", WEFT_SET_REAL, min, compute),
     REDUCE("Prod", "T", WEFT_SET_NUMBERS, prod, compute),

@@ -2,6 +2,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "kernels/cpu/loops/cast.h"
@@ -17,6 +18,8 @@ typedef struct segment {
 static char *row_at(const weft_tensor_t *t, int64_t row, int64_t inner) {
   return (char *)t->data + (size_t)(row * inner) * weft_dtype_size(t->dtype);
 }
+
+static bool is_half(weft_dtype_t dtype) { return dtype == WEFT_F16 || dtype == WEFT_BF16; }
 
 /* ---- unsorted: negative ids are dropped ---- */
 
@@ -156,6 +159,21 @@ static weft_status_t *segment_compute(weft_kernel_ctx_t *ctx) {
   return sorted(ctx, ctx->node->param, data, NULL, ids, ids->count, -1);
 }
 
+/* Of halfs, indices and ids: added up in float. */
+static weft_status_t *sorted_halfs(weft_kernel_ctx_t *ctx, const weft_tensor_t *data,
+                                   const weft_tensor_t *indices, const weft_tensor_t *ids, int64_t segments) {
+  weft_tensor_t *wide = NULL, *sum = NULL;
+  WEFT_RETURN_IF_ERROR(weft_cpu_cast(ctx, data, WEFT_F32, &wide));
+  weft_status_t *s = sorted(ctx, ctx->node->param, wide, indices, ids, ids->count, segments);
+  weft_tensor_release(wide);
+  if (s != NULL) return s;
+  sum = ctx->outputs[0].tensor;
+  ctx->outputs[0].tensor = NULL;
+  s = weft_cpu_cast(ctx, sum, data->dtype, &ctx->outputs[0].tensor);
+  weft_tensor_release(sum);
+  return s;
+}
+
 static weft_status_t *sparse_check(const weft_tensor_t *data, const weft_tensor_t *indices,
                                    const weft_tensor_t *ids) {
   if (indices->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "indices should be a vector.");
@@ -170,20 +188,32 @@ static weft_status_t *sparse_check(const weft_tensor_t *data, const weft_tensor_
 static weft_status_t *sparse_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *data = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2);
   WEFT_RETURN_IF_ERROR(sparse_check(data, indices, ids));
+  if (is_half(data->dtype)) return sorted_halfs(ctx, data, indices, ids, -1);
   return sorted(ctx, ctx->node->param, data, indices, ids, ids->count, -1);
 }
 
+/* The same with as many segments as input 3 says. */
+static weft_status_t *sparse_sized_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *data = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2),
+                *num = weft_in(ctx, 3);
+  if (num->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_segments should be a scalar, not shape %s",
+                      WEFT_SHAPE_TEXT(&num->shape));
+  }
+  WEFT_RETURN_IF_ERROR(sparse_check(data, indices, ids));
+  int64_t segments = weft_cpu_int_at(num, 0);
+  if (segments < 0) return WEFT_ERROR(INVALID_ARGUMENT, "segment ids must be >= 0");
+  if (ids->count > 0 && weft_cpu_int_at(ids, ids->count - 1) >= segments)
+    return WEFT_ERROR(INVALID_ARGUMENT, "segment ids must be < num_segments");
+  if (is_half(data->dtype)) return sorted_halfs(ctx, data, indices, ids, segments);
+  return sorted(ctx, ctx->node->param, data, indices, ids, ids->count, segments);
+}
+
 /* The gradient spreads each segment's row back over the rows that it was made of. */
-static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
-  const segment_t *segment = ctx->node->param;
-  weft_tensor_t *grad = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2), *out = NULL;
-  WEFT_RETURN_IF_ERROR(sparse_check(grad, indices, ids));
-  int64_t size = 0, segments = grad->shape.dims[0];
-  WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 3), "output_dim0", &size));
-  weft_shape_t shape = grad->shape;
-  shape.dims[0] = size;
-  if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "output_dim0 must be >= 0, got %" PRId64, size);
-  for (int64_t i = 0; i < ids->count; i++) { /* all of them before output_dim0 rows are taken */
+/* All ids and indices, before output_dim0 rows are taken. */
+static weft_status_t *check_spread(const weft_tensor_t *ids, const weft_tensor_t *indices, int64_t segments,
+                                   int64_t size) {
+  for (int64_t i = 0; i < ids->count; i++) {
     int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
     if (id < 0 || id >= segments) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Segment id %" PRId64 " out of range [0, %" PRId64 ").", id,
@@ -193,24 +223,113 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Index %" PRId64 " out of range [0, %" PRId64 ").", to, size);
     }
   }
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, grad->dtype, &shape, &out));
+  return NULL;
+}
+
+/* n elements of a row times 1/count or its root, rounded to the type in between as TensorFlow does. */
+static void scale(const segment_t *segment, weft_dtype_t dtype, int64_t n, double count, void *row) {
+  if (!segment->mean && !segment->root) return;
+  double factor = 1 / (segment->root ? sqrt(count) : count);
+  weft_c128_t by = {0};
+  weft_cpu_cast_loop(WEFT_F64, dtype)(1, &factor, &by);
+  weft_update_find(WEFT_UPDATE_MUL, dtype)(row, &by, n, true);
+}
+
+/* Adds the row of each id to that row of `out` which `places` names. */
+static weft_status_t *spread(const weft_kernel_ctx_t *ctx, const weft_tensor_t *grad,
+                             const weft_tensor_t *ids, const int64_t *places, weft_tensor_t *out) {
+  const segment_t *segment = ctx->node->param;
   weft_cpu_zero(out);
-  double *counts = weft_calloc((size_t)segments + 1, sizeof *counts);
-  int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
-  char *scaled = weft_calloc((size_t)inner + 1, weft_dtype_size(grad->dtype));
+  double *counts = weft_calloc((size_t)grad->shape.dims[0] + 1, sizeof *counts);
+  int64_t inner = weft_cpu_product(&grad->shape, 1, grad->shape.rank);
+  char *scaled = weft_calloc((size_t)inner + 1, sizeof(weft_c128_t));
   weft_status_t *s = counts == NULL || scaled == NULL ? WEFT_NO_MEMORY("%s", ctx->node->op_name.data) : NULL;
   for (int64_t i = 0; s == NULL && i < ids->count; i++) counts[weft_cpu_int_at(ids, i)]++;
-  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, grad->dtype);
-  for (int64_t i = 0; s == NULL && i < ids->count; i++) {
-    int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
-    if (inner == 0) continue;
-    memcpy(scaled, row_at(grad, id, inner), (size_t)inner * weft_dtype_size(grad->dtype));
-    if (segment->mean) divide(grad->dtype, inner, counts[id], scaled);
-    if (segment->root) divide(grad->dtype, inner, sqrt(counts[id]), scaled);
-    add(row_at(out, to, inner), scaled, inner, false);
+  weft_cpu_cast_fn *convert = weft_cpu_cast_loop(grad->dtype, out->dtype);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, out->dtype);
+  for (int64_t i = 0; s == NULL && inner > 0 && i < ids->count; i++) {
+    int64_t id = weft_cpu_int_at(ids, i);
+    convert(inner, row_at(grad, id, inner), scaled);
+    scale(segment, out->dtype, inner, counts[id], scaled);
+    add(row_at(out, places[i], inner), scaled, inner, false);
   }
   weft_free(counts);
   weft_free(scaled);
+  return s;
+}
+
+static int by_number(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Each index once, ascending, in `unique`; and in `places` where each index is among them. Returns how many.
+ */
+static int64_t number_indices(const weft_tensor_t *indices, int64_t *unique, int64_t *places) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < indices->count; i++) unique[i] = weft_cpu_int_at(indices, i);
+  qsort(unique, (size_t)indices->count, sizeof *unique, by_number);
+  for (int64_t i = 0; i < indices->count; i++) {
+    if (count == 0 || unique[count - 1] != unique[i]) unique[count++] = unique[i];
+  }
+  for (int64_t i = 0; i < indices->count; i++) {
+    int64_t wanted = weft_cpu_int_at(indices, i);
+    places[i] = (int64_t *)bsearch(&wanted, unique, (size_t)count, sizeof wanted, by_number) - unique;
+  }
+  return count;
+}
+
+/* `size` rows; or only those that an index names, and which these are as output 1. */
+static weft_status_t *put_spread(weft_kernel_ctx_t *ctx, int64_t size, int64_t *unique, int64_t *places) {
+  const weft_tensor_t *grad = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2);
+  weft_tensor_t *out = NULL, *which = NULL;
+  weft_shape_t shape = grad->shape;
+  bool is_compact = ctx->node->num_outputs == 2;
+  shape.dims[0] = size;
+  if (is_compact) {
+    weft_shape_t vector = weft_shape_vector(shape.dims[0] = number_indices(indices, unique, places));
+    WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 1, indices->dtype, &vector, &which));
+    for (int64_t i = 0; i < which->count; i++) {
+      if (which->dtype == WEFT_I32) ((int32_t *)which->data)[i] = (int32_t)unique[i];
+      if (which->dtype == WEFT_I64) ((int64_t *)which->data)[i] = unique[i];
+    }
+  } else {
+    for (int64_t i = 0; i < indices->count; i++) places[i] = weft_cpu_int_at(indices, i);
+  }
+  if (!is_half(grad->dtype)) {
+    WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, grad->dtype, &shape, &out));
+    return spread(ctx, grad, ids, places, out);
+  }
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(WEFT_F32, &shape, NULL, &out)); /* halfs are added up in float */
+  weft_status_t *s = spread(ctx, grad, ids, places, out);
+  if (s == NULL) s = weft_cpu_cast(ctx, out, grad->dtype, &ctx->outputs[0].tensor);
+  weft_tensor_release(out);
+  return s;
+}
+
+static weft_status_t *put_none(weft_kernel_ctx_t *ctx) {
+  weft_shape_t shape = weft_in(ctx, 0)->shape, vector = weft_shape_vector(0);
+  weft_tensor_t *out = NULL;
+  shape.dims[0] = 0;
+  if (ctx->node->num_outputs == 2)
+    WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 1, weft_in(ctx, 1)->dtype, &vector, &out));
+  return weft_out_new(ctx, 0, weft_in(ctx, 0)->dtype, &shape, &out);
+}
+
+static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
+  const weft_tensor_t *grad = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2);
+  WEFT_RETURN_IF_ERROR(sparse_check(grad, indices, ids));
+  int64_t size = 0;
+  WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 3), "output_dim0", &size));
+  if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "output_dim0 must be >= 0, got %" PRId64, size);
+  if (size == 0) return put_none(ctx); /* TensorFlow looks at no index then */
+  WEFT_RETURN_IF_ERROR(check_spread(ids, indices, grad->shape.dims[0], size));
+  int64_t *unique = weft_calloc((size_t)ids->count + 1, sizeof *unique),
+          *places = weft_calloc((size_t)ids->count + 1, sizeof *places);
+  weft_status_t *s = unique == NULL || places == NULL ? WEFT_NO_MEMORY("%s", ctx->node->op_name.data)
+                                                      : put_spread(ctx, size, unique, places);
+  weft_free(unique);
+  weft_free(places);
   return s;
 }
 
@@ -221,7 +340,7 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
   int64_t size = 0;
   WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 1), "size", &size));
   if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "size (%" PRId64 ") must be non-negative", size);
-  if (weights->count != 0 && !weft_shape_eq(&weights->shape, &values->shape)) {
+  if (weights->count != 0 && weights->count != values->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Weights and input array must have the same shape or weights must be empty");
   }
@@ -259,10 +378,16 @@ const weft_kernel_t weft_cpu_segment_kernels[] = {
     SEGMENT("SegmentSum", WEFT_SET_NUMBERS, segment_compute, ADD, false, false),
     SEGMENT("SparseSegmentMean", WEFT_SET_FLOATS, sparse_compute, ADD, true, false),
     SEGMENT("SparseSegmentMeanGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, true, false),
+    SEGMENT("SparseSegmentMeanGradV2", WEFT_SET_FLOATS, sparse_grad_compute, ADD, true, false),
+    SEGMENT("SparseSegmentMeanWithNumSegments", WEFT_SET_FLOATS, sparse_sized_compute, ADD, true, false),
     SEGMENT("SparseSegmentSqrtN", WEFT_SET_FLOATS, sparse_compute, ADD, false, true),
     SEGMENT("SparseSegmentSqrtNGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, false, true),
+    SEGMENT("SparseSegmentSqrtNGradV2", WEFT_SET_FLOATS, sparse_grad_compute, ADD, false, true),
+    SEGMENT("SparseSegmentSqrtNWithNumSegments", WEFT_SET_FLOATS, sparse_sized_compute, ADD, false, true),
     SEGMENT("SparseSegmentSum", WEFT_SET_REAL, sparse_compute, ADD, false, false),
     SEGMENT("SparseSegmentSumGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, false, false),
+    SEGMENT("SparseSegmentSumGradV2", WEFT_SET_FLOATS, sparse_grad_compute, ADD, false, false),
+    SEGMENT("SparseSegmentSumWithNumSegments", WEFT_SET_REAL, sparse_sized_compute, ADD, false, false),
     SEGMENT("UnsortedSegmentMax", WEFT_SET_REAL, unsorted_compute, MAX, false, false),
     SEGMENT("UnsortedSegmentMin", WEFT_SET_REAL, unsorted_compute, MIN, false, false),
     SEGMENT("UnsortedSegmentProd", WEFT_SET_NUMBERS, unsorted_compute, MUL, false, false),

@@ -1,7 +1,7 @@
 /* kernels/cpu/nn/avg_pool_one.tmpl.h - means over windows of [N,H,W,C], and their gradient, for one element
  * type. The divisor counts real cells only. `acc` is scratch for one pixel or one image of sums. */
 static void WEFT_CAT(avg_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
-  const weft_window_t *h = &j->h, *w = &j->w;
+  const weft_window_t *h = &j->s[1], *w = &j->s[2];
   const int64_t C = j->c;
   for (int64_t n = begin; n < end; n++) {
     const ELEM *x = (const ELEM *)j->x + n * h->in * w->in * C;
@@ -30,7 +30,7 @@ static void WEFT_CAT(avg_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64
 
 /* dx (zeroed) from dy: each cell of a window gets its share. */
 static void WEFT_CAT(avg_grad, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
-  const weft_window_t *h = &j->h, *w = &j->w;
+  const weft_window_t *h = &j->s[1], *w = &j->s[2];
   const int64_t C = j->c;
   for (int64_t n = begin; n < end; n++) {
     ELEM *dx = (ELEM *)j->y + n * h->in * w->in * C;

@@ -9,12 +9,16 @@
 enum { COLUMN_BYTES = 256 * 1024, MAX_PIECES = 8 };
 
 static bool is_pointwise(const weft_conv_t *v) {
-  return v->groups == 1 && v->h.k == 1 && v->w.k == 1 && v->h.stride == 1 && v->w.stride == 1 &&
-         v->h.before == 0 && v->w.before == 0 && v->h.out == v->h.in && v->w.out == v->w.in;
+  for (int i = 0; i < WEFT_SPACE; i++) {
+    const weft_window_t *w = &v->s[i];
+    if (w->k != 1 || w->stride != 1 || w->before != 0 || w->out != w->in) return false;
+  }
+  return v->groups == 1;
 }
 
-static int64_t column_width(const weft_conv_t *v) { return v->h.k * v->w.k * v->cg; }
-static int64_t pixels(const weft_conv_t *v) { return v->n * v->h.out * v->w.out; }
+static int64_t column_width(const weft_conv_t *v) { return v->s[0].k * v->s[1].k * v->s[2].k * v->cg; }
+static int64_t out_pixels(const weft_conv_t *v) { return v->s[0].out * v->s[1].out * v->s[2].out; }
+static int64_t pixels(const weft_conv_t *v) { return v->n * out_pixels(v); }
 
 static int64_t block_rows(const weft_conv_t *v) {
   int64_t rows = COLUMN_BYTES / (int64_t)weft_dtype_size(v->dtype) / column_width(v);
@@ -27,28 +31,51 @@ static bool cell(const weft_window_t *w, int64_t o, int64_t k, int64_t *out) {
   return *out >= 0 && *out < w->in;
 }
 
+/* Where an output pixel is. */
+typedef struct place {
+  int64_t n, at[WEFT_SPACE];
+} place_t;
+
+static place_t place_of(const weft_conv_t *v, int64_t pixel) {
+  place_t p;
+  for (int i = WEFT_SPACE - 1; i >= 0; i--) {
+    p.at[i] = pixel % v->s[i].out;
+    pixel /= v->s[i].out;
+  }
+  p.n = pixel;
+  return p;
+}
+
+/* The number of the first pixel of the line of x under row `k` (of KD*KH) of the window at p; -1: padding. */
+static int64_t line_under(const weft_conv_t *v, const place_t *p, int64_t k) {
+  int64_t z, y;
+  if (!cell(&v->s[0], p->at[0], k / v->s[1].k, &z) || !cell(&v->s[1], p->at[1], k % v->s[1].k, &y)) return -1;
+  return ((p->n * v->s[0].in + z) * v->s[1].in + y) * v->s[2].in;
+}
+
 /* Columns of output pixels [begin, end) for one group. */
 static void to_columns(const weft_conv_t *v, const char *x, int64_t group, int64_t begin, int64_t end,
                        char *columns) {
   size_t size = weft_dtype_size(v->dtype), piece = (size_t)v->cg * size;
-  for (int64_t p = begin; p < end; p++) {
-    int64_t ow = p % v->w.out, oh = p / v->w.out % v->h.out, n = p / v->w.out / v->h.out;
-    for (int64_t kh = 0; kh < v->h.k; kh++) {
-      int64_t ih, iw;
-      if (!cell(&v->h, oh, kh, &ih)) {
-        memset(columns, 0, (size_t)v->w.k * piece);
-        columns += (size_t)v->w.k * piece;
+  const weft_window_t *w = &v->s[2];
+  for (int64_t pixel = begin; pixel < end; pixel++) {
+    place_t p = place_of(v, pixel);
+    for (int64_t k = 0; k < v->s[0].k * v->s[1].k; k++) {
+      int64_t at = line_under(v, &p, k), iw;
+      if (at < 0) {
+        memset(columns, 0, (size_t)w->k * piece);
+        columns += (size_t)w->k * piece;
         continue;
       }
-      const char *line = x + (size_t)(((n * v->h.in + ih) * v->w.in) * v->c + group * v->cg) * size;
-      int64_t first = ow * v->w.stride - v->w.before;
-      if (v->groups == 1 && v->w.dilation == 1 && first >= 0 && first + v->w.k <= v->w.in) {
-        memcpy(columns, line + (size_t)(first * v->c) * size, (size_t)v->w.k * piece);
-        columns += (size_t)v->w.k * piece;
+      const char *line = x + (size_t)(at * v->c + group * v->cg) * size;
+      int64_t first = p.at[2] * w->stride - w->before;
+      if (v->groups == 1 && w->dilation == 1 && first >= 0 && first + w->k <= w->in) {
+        memcpy(columns, line + (size_t)(first * v->c) * size, (size_t)w->k * piece);
+        columns += (size_t)w->k * piece;
         continue;
       }
-      for (int64_t kw = 0; kw < v->w.k; kw++, columns += piece) {
-        if (cell(&v->w, ow, kw, &iw)) {
+      for (int64_t kw = 0; kw < w->k; kw++, columns += piece) {
+        if (cell(w, p.at[2], kw, &iw)) {
           memcpy(columns, line + (size_t)(iw * v->c) * size, piece);
         } else {
           memset(columns, 0, piece);
@@ -63,15 +90,13 @@ static void from_columns(const weft_conv_t *v, const char *columns, int64_t grou
                          char *dx) {
   size_t size = weft_dtype_size(v->dtype), piece = (size_t)v->cg * size;
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, v->dtype);
-  for (int64_t p = begin; p < end; p++) {
-    int64_t ow = p % v->w.out, oh = p / v->w.out % v->h.out, n = p / v->w.out / v->h.out;
-    for (int64_t kh = 0; kh < v->h.k; kh++) {
-      int64_t ih, iw;
-      bool inside = cell(&v->h, oh, kh, &ih);
-      for (int64_t kw = 0; kw < v->w.k; kw++, columns += piece) {
-        if (!inside || !cell(&v->w, ow, kw, &iw)) continue;
-        add(dx + (size_t)(((n * v->h.in + ih) * v->w.in + iw) * v->c + group * v->cg) * size, columns, v->cg,
-            false);
+  for (int64_t pixel = begin; pixel < end; pixel++) {
+    place_t p = place_of(v, pixel);
+    for (int64_t k = 0; k < v->s[0].k * v->s[1].k; k++) {
+      int64_t at = line_under(v, &p, k), iw;
+      for (int64_t kw = 0; kw < v->s[2].k; kw++, columns += piece) {
+        if (at < 0 || !cell(&v->s[2], p.at[2], kw, &iw)) continue;
+        add(dx + (size_t)((at + iw) * v->c + group * v->cg) * size, columns, v->cg, false);
       }
     }
   }
@@ -142,7 +167,7 @@ weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v,
 static void input_images(void *arg, int64_t begin, int64_t end) {
   conv_job_t *j = arg;
   const weft_conv_t *v = j->v;
-  int64_t K = column_width(v), per_group = v->oc / v->groups, per_image = v->h.out * v->w.out;
+  int64_t K = column_width(v), per_group = v->oc / v->groups, per_image = out_pixels(v);
   size_t size = weft_dtype_size(v->dtype);
   char *columns = column_buffer(j);
   if (columns == NULL) return;
@@ -160,7 +185,7 @@ static void input_images(void *arg, int64_t begin, int64_t end) {
 
 weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool, const weft_conv_t *v, const void *dy,
                                         const void *f, void *dx) {
-  size_t bytes = (size_t)(v->n * v->h.in * v->w.in * v->c) * weft_dtype_size(v->dtype);
+  size_t bytes = (size_t)(v->n * v->s[0].in * v->s[1].in * v->s[2].in * v->c) * weft_dtype_size(v->dtype);
   if (bytes == 0) return NULL;
   if (is_pointwise(v)) {
     return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED, pixels(v), v->c, v->oc, dy, v->oc,
@@ -169,7 +194,7 @@ weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool, const weft_con
   memset(dx, 0, bytes);
   if (pixels(v) == 0 || v->oc == 0) return NULL;
   conv_job_t j = {.v = v, .f = f, .dy = dy, .dx = dx, .rows = block_rows(v)};
-  int64_t work = v->h.out * v->w.out * column_width(v) * v->oc;
+  int64_t work = out_pixels(v) * column_width(v) * v->oc;
   int64_t grain = (1 << 19) / (work + 1) + 1;
   weft_parallel_for(pool, v->n, grain, input_images, &j);
   return atomic_load(&j.status);
@@ -238,25 +263,23 @@ static double number(const weft_conv_t *v, const void *t, int64_t i) {
 }
 
 void weft_conv_naive(const weft_conv_t *v, const void *x, const void *f, void *y) {
-  int64_t per_group = v->oc / v->groups;
-  for (int64_t p = 0; p < pixels(v); p++) {
-    int64_t ow = p % v->w.out, oh = p / v->w.out % v->h.out, n = p / v->w.out / v->h.out;
+  int64_t per_group = v->oc / v->groups, cells = v->s[0].k * v->s[1].k * v->s[2].k;
+  for (int64_t pixel = 0; pixel < pixels(v); pixel++) {
+    place_t p = place_of(v, pixel);
     for (int64_t o = 0; o < v->oc; o++) {
       double sum = 0;
-      for (int64_t kh = 0; kh < v->h.k; kh++) {
-        for (int64_t kw = 0; kw < v->w.k; kw++) {
-          int64_t ih, iw;
-          if (!cell(&v->h, oh, kh, &ih) || !cell(&v->w, ow, kw, &iw)) continue;
-          for (int64_t c = 0; c < v->cg; c++) {
-            int64_t at = ((n * v->h.in + ih) * v->w.in + iw) * v->c + o / per_group * v->cg + c;
-            sum += number(v, x, at) * number(v, f, ((kh * v->w.k + kw) * v->cg + c) * v->oc + o);
-          }
+      for (int64_t k = 0; k < cells; k++) {
+        int64_t line = line_under(v, &p, k / v->s[2].k), iw;
+        if (line < 0 || !cell(&v->s[2], p.at[2], k % v->s[2].k, &iw)) continue;
+        for (int64_t c = 0; c < v->cg; c++) {
+          sum += number(v, x, (line + iw) * v->c + o / per_group * v->cg + c) *
+                 number(v, f, (k * v->cg + c) * v->oc + o);
         }
       }
       if (v->dtype == WEFT_F32) {
-        ((float *)y)[p * v->oc + o] = (float)sum;
+        ((float *)y)[pixel * v->oc + o] = (float)sum;
       } else {
-        ((double *)y)[p * v->oc + o] = sum;
+        ((double *)y)[pixel * v->oc + o] = sum;
       }
     }
   }

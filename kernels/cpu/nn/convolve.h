@@ -1,8 +1,9 @@
-/* kernels/cpu/nn/convolve.h - convolution over [N,H,W,C], and what its gradients need.
+/* kernels/cpu/nn/convolve.h - convolution over [N,D,H,W,C], and what its gradients need.
  *
- * A row of the column matrix holds the KH*KW*CG inputs that one output pixel sees; so a convolution is a
- * matrix product of columns and filter. Columns are made for a block of pixels at a time, which stays in the
- * cache. The 1x1 convolution of stride 1 needs no columns: the image is the column matrix.
+ * An image is a volume of depth 1. A row of the column matrix holds the KD*KH*KW*CG inputs that one output
+ * pixel sees; so a convolution is a matrix product of columns and filter. Columns are made for a block of
+ * pixels at a time, which stays in the cache. The 1x1x1 convolution of stride 1 needs no columns: the image
+ * is the column matrix.
  */
 #ifndef WEFT_KERNELS_CPU_NN_CONVOLVE_H_
 #define WEFT_KERNELS_CPU_NN_CONVOLVE_H_
@@ -13,10 +14,10 @@
 typedef struct weft_conv {
   weft_dtype_t dtype; /* float, double, half, bfloat16 or int32 */
   int64_t n, c, cg, oc, groups;
-  weft_window_t h, w;
+  weft_window_t s[WEFT_SPACE];
 } weft_conv_t;
 
-/* y [N,OH,OW,OC] = x [N,H,W,C] * f [KH,KW,CG,OC]. Errors: RESOURCE_EXHAUSTED. */
+/* y [N,OD,OH,OW,OC] = x [N,D,H,W,C] * f [KD,KH,KW,CG,OC]. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v,
                                                  const void *x, const void *f, void *y);
 /* dx from dy and f; half and bfloat16 are not accepted: the sums would be rounded at each step. */
@@ -25,7 +26,7 @@ WEFT_MUST_CHECK weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool
 /* df from x and dy; likewise. The result does not depend on the number of threads. */
 WEFT_MUST_CHECK weft_status_t *weft_conv_backprop_filter(weft_thread_pool_t *pool, const weft_conv_t *v,
                                                          const void *x, const void *dy, void *df);
-/* The naive twin of the forward one: six loops, float and double. For tests, and to read. */
+/* The naive twin of the forward one: seven loops, float and double. For tests, and to read. */
 void weft_conv_naive(const weft_conv_t *v, const void *x, const void *f, void *y);
 
 #endif /* WEFT_KERNELS_CPU_NN_CONVOLVE_H_ */

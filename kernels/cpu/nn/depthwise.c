@@ -22,9 +22,9 @@ typedef struct depth_job {
 
 static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
   void *state = NULL;
-  WEFT_RETURN_IF_ERROR(weft_conv_prepare(setup, &state));
+  WEFT_RETURN_IF_ERROR(weft_strict_conv_prepare(setup, &state));
   const weft_window_attrs_t *a = state;
-  if (a->stride[0] == a->stride[1]) {
+  if (a->stride[1] == a->stride[2]) {
     *out_state = state;
     return NULL;
   }
@@ -45,7 +45,7 @@ static weft_status_t *plan(const weft_window_attrs_t *a, const weft_shape_t *x, 
   if (x->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "input must be 4-dimensional%s", WEFT_SHAPE_TEXT(x));
   if (f->rank != 4)
     return WEFT_ERROR(INVALID_ARGUMENT, "filter must be 4-dimensional: %s", WEFT_SHAPE_TEXT(f));
-  int hd = a->nchw ? 2 : 1, cd = a->nchw ? 1 : 3;
+  int hd = weft_image_axis(a, 1), cd = a->channels_first ? 1 : 3;
   j->n = x->dims[0];
   j->c = x->dims[cd];
   j->m = f->dims[3];
@@ -56,8 +56,8 @@ static weft_status_t *plan(const weft_window_attrs_t *a, const weft_shape_t *x, 
   if (f->dims[0] <= 0 || f->dims[1] <= 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "filter must not have zero elements: %s", WEFT_SHAPE_TEXT(f));
   }
-  WEFT_RETURN_IF_ERROR(weft_window_plan(a, 0, x->dims[hd], f->dims[0], &j->h));
-  WEFT_RETURN_IF_ERROR(weft_window_plan(a, 1, x->dims[hd + 1], f->dims[1], &j->w));
+  WEFT_RETURN_IF_ERROR(weft_window_plan(a, 1, x->dims[hd], f->dims[0], &j->h));
+  WEFT_RETURN_IF_ERROR(weft_window_plan(a, 2, x->dims[hd + 1], f->dims[1], &j->w));
   if (dy == NULL) return NULL;
   int64_t depth = 0;
   bool fits = dy->rank == 4 && dy->dims[0] == j->n && dy->dims[hd] == j->h.out &&
@@ -73,8 +73,8 @@ static weft_status_t *operand(weft_kernel_ctx_t *ctx, const weft_window_attrs_t 
                               bool image, weft_tensor_t **out) {
   weft_tensor_t *turned = NULL;
   weft_status_t *s = NULL;
-  if (image && a->nchw && t->count > 0) {
-    s = weft_to_nhwc(ctx, t, &turned);
+  if (image && a->channels_first && t->count > 0) {
+    s = weft_to_channels_last(ctx, t, &turned);
   } else {
     turned = weft_tensor_retain(t);
   }
@@ -115,8 +115,8 @@ static weft_status_t *run(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, 
     out = made;
     made = NULL;
   }
-  if (s == NULL && is_image && a->nchw) {
-    s = weft_from_nhwc(ctx, out, &made);
+  if (s == NULL && is_image && a->channels_first) {
+    s = weft_to_channels_first(ctx, out, &made);
     weft_tensor_release(out);
     out = made;
   }

@@ -9,7 +9,7 @@
 enum { POOL_CHUNK = 256 }; /* channels summed at a time, on the stack */
 
 typedef struct pool_job {
-  weft_window_t h, w;
+  weft_window_t s[WEFT_SPACE];
   int64_t n, c, depth;
   const void *x;
   void *y;
@@ -77,7 +77,7 @@ static void images_range(void *arg, int64_t begin, int64_t end) {
 
 static void run_images(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) {
   j->fn = fn;
-  double work = (double)(j->h.out * j->w.out * j->c) * (double)j->h.k * (double)j->w.k;
+  double work = (double)(j->s[1].out * j->s[2].out * j->c) * (double)j->s[1].k * (double)j->s[2].k;
   int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work + 1)) + 1;
   weft_parallel_for(j->n > grain ? ctx->device->pool : NULL, j->n, grain, images_range, j);
 }
@@ -87,22 +87,22 @@ static weft_status_t *plan(const weft_window_attrs_t *a, const weft_shape_t *x, 
   if (x->rank != 4) {
     return WEFT_ERROR(INVALID_ARGUMENT, "tensor_in_shape must have 2 spatial dimensions. %d %d", x->rank, 0);
   }
-  int h = a->nchw ? 2 : 1;
   j->n = x->dims[0];
-  j->c = x->dims[a->nchw ? 1 : 3];
-  WEFT_RETURN_IF_ERROR(weft_window_plan(a, 0, x->dims[h], a->ksize[0], &j->h));
-  return weft_window_plan(a, 1, x->dims[h + 1], a->ksize[1], &j->w);
+  j->c = weft_image_channels(a, x);
+  return weft_windows_plan(a, x, a->ksize, j->s);
 }
 
-/* In the layout of the attributes. */
-static weft_shape_t shape_of(const weft_window_attrs_t *a, int64_t n, int64_t h, int64_t w, int64_t c) {
-  weft_shape_t nhwc = {.rank = 4, .dims = {n, h, w, c}}, nchw = {.rank = 4, .dims = {n, c, h, w}};
-  return a->nchw ? nchw : nhwc;
+/* Shapes of the op's input and output. */
+static weft_shape_t in_shape(const weft_window_attrs_t *a, bool channels_first, const pool_job_t *j) {
+  return weft_image_shape(a, channels_first, j->n, (int64_t[]){j->s[0].in, j->s[1].in, j->s[2].in}, j->c);
+}
+static weft_shape_t out_shape(const weft_window_attrs_t *a, bool channels_first, const pool_job_t *j) {
+  return weft_image_shape(a, channels_first, j->n, (int64_t[]){j->s[0].out, j->s[1].out, j->s[2].out}, j->c);
 }
 
-static weft_status_t *as_nhwc(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, weft_tensor_t *t,
-                              weft_tensor_t **out) {
-  if (a->nchw && t->count > 0) return weft_to_nhwc(ctx, t, out);
+static weft_status_t *channels_last(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, weft_tensor_t *t,
+                                    weft_tensor_t **out) {
+  if (a->channels_first && t->count > 0) return weft_to_channels_last(ctx, t, out);
   *out = weft_tensor_retain(t);
   return NULL;
 }
@@ -110,11 +110,11 @@ static weft_status_t *as_nhwc(weft_kernel_ctx_t *ctx, const weft_window_attrs_t 
 /* Output o from an [N,H,W,C] tensor; consumes it, in every case. */
 static weft_status_t *deliver(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, int o, weft_tensor_t *t) {
   weft_tensor_t *made = NULL;
-  if (!a->nchw) {
+  if (!a->channels_first) {
     weft_out_set(ctx, o, t);
     return NULL;
   }
-  weft_status_t *s = weft_from_nhwc(ctx, t, &made);
+  weft_status_t *s = weft_to_channels_first(ctx, t, &made);
   weft_tensor_release(t);
   if (s == NULL) weft_out_set(ctx, o, made);
   return s;
@@ -138,8 +138,8 @@ static weft_status_t *window_inputs(weft_kernel_ctx_t *ctx, int at, weft_window_
     }
     if (four[0] != 1)
       return WEFT_ERROR(UNIMPLEMENTED, "Pooling is not yet supported on the batch dimension.");
-    WEFT_RETURN_IF_ERROR(weft_window_four(four, 4, a->nchw, names[i], i == 0 ? a->ksize : a->stride,
-                                          i == 0 ? &a->ksize_depth : &a->stride_depth));
+    WEFT_RETURN_IF_ERROR(weft_window_values(a, four, 4, names[i], i == 0 ? a->ksize : a->stride,
+                                            i == 0 ? &a->ksize_channel : &a->stride_channel));
   }
   return NULL;
 }
@@ -147,17 +147,17 @@ static weft_status_t *window_inputs(weft_kernel_ctx_t *ctx, int at, weft_window_
 /* ---- forward ---- */
 
 static weft_status_t *check_depth(const weft_window_attrs_t *a, int64_t channels) {
-  if (a->ksize_depth == 1) return NULL;
-  if (a->ksize[0] != 1 || a->ksize[1] != 1) {
+  if (a->ksize_channel == 1) return NULL;
+  if (a->ksize[1] != 1 || a->ksize[2] != 1) {
     return WEFT_ERROR(
         UNIMPLEMENTED,
         "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");
   }
-  if (a->ksize_depth != a->stride_depth) {
+  if (a->ksize_channel != a->stride_channel) {
     return WEFT_ERROR(UNIMPLEMENTED,
                       "Depthwise max pooling requires the depth window to equal the depth stride");
   }
-  if (channels % a->ksize_depth != 0) {
+  if (channels % a->ksize_channel != 0) {
     return WEFT_ERROR(UNIMPLEMENTED,
                       "Depthwise max pooling requires the depth window to evenly divide the input depth");
   }
@@ -166,10 +166,11 @@ static weft_status_t *check_depth(const weft_window_attrs_t *a, int64_t channels
 
 static weft_status_t *max_depth(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, pool_job_t *j,
                                 weft_tensor_t *x) {
-  weft_shape_t shape = {.rank = 4, .dims = {j->n, j->h.in, j->w.in, j->c / a->ksize_depth}};
+  weft_shape_t shape = in_shape(a, false, j);
+  shape.dims[3] /= a->ksize_channel;
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(x->dtype, &shape, ctx->device->allocator, &y));
-  j->depth = a->ksize_depth;
+  j->depth = a->ksize_channel;
   j->x = x->data;
   j->y = y->data;
   max_depth_fns[x->dtype](j, 0, y->count);
@@ -181,12 +182,12 @@ static weft_status_t *max_pool(weft_kernel_ctx_t *ctx, const weft_window_attrs_t
   pool_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   WEFT_RETURN_IF_ERROR(check_depth(a, j.c));
-  WEFT_RETURN_IF_ERROR(as_nhwc(ctx, a, x, &image));
+  WEFT_RETURN_IF_ERROR(channels_last(ctx, a, x, &image));
   weft_status_t *s = NULL;
-  if (a->ksize_depth != 1) {
+  if (a->ksize_channel != 1) {
     s = max_depth(ctx, a, &j, image);
   } else {
-    weft_shape_t shape = {.rank = 4, .dims = {j.n, j.h.out, j.w.out, j.c}};
+    weft_shape_t shape = out_shape(a, false, &j);
     s = weft_tensor_new(x->dtype, &shape, ctx->device->allocator, &y);
     if (s == NULL) {
       j.x = image->data;
@@ -213,11 +214,11 @@ static weft_status_t *avg_pool_compute(weft_kernel_ctx_t *ctx) {
   pool_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   WEFT_RETURN_IF_ERROR(check_depth(a, j.c));
-  if (a->ksize_depth != 1) {
+  if (a->ksize_channel != 1) {
     return WEFT_ERROR(UNIMPLEMENTED, "Non-spatial pooling is not yet supported. Volunteers? :)");
   }
-  weft_shape_t shape = {.rank = 4, .dims = {j.n, j.h.out, j.w.out, j.c}};
-  WEFT_RETURN_IF_ERROR(as_nhwc(ctx, a, x, &image));
+  weft_shape_t shape = out_shape(a, false, &j);
+  WEFT_RETURN_IF_ERROR(channels_last(ctx, a, x, &image));
   weft_status_t *s = weft_tensor_new(x->dtype, &shape, ctx->device->allocator, &y);
   if (s == NULL) {
     j.x = image->data;
@@ -241,20 +242,21 @@ static weft_status_t *avg_pool_grad_compute(weft_kernel_ctx_t *ctx) {
   if (dy->shape.rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "out_backprop must be 4-dimensional");
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(sizes, "orig_input_shape", &shape));
   pool_job_t j = {.n = 0};
+  if (weft_shape_count(&shape) == 0 && dy->count == 0) { /* windows need not fit */
+    WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dy->dtype, &shape, &dx));
+    return NULL;
+  }
   WEFT_RETURN_IF_ERROR(plan(a, &shape, &j));
-  if (a->ksize_depth != 1)
+  if (a->ksize_channel != 1)
     return WEFT_ERROR(UNIMPLEMENTED, "Non-spatial pooling is not yet supported. Volunteers? :)");
-  /* The gradient may be of another size than the forward op gives: what it has is spread, what lies outside
-   * is not. */
-  int64_t gh = dy->shape.dims[a->nchw ? 2 : 1], gw = dy->shape.dims[a->nchw ? 3 : 2];
-  if (dy->shape.dims[0] != j.n || dy->shape.dims[a->nchw ? 1 : 3] != j.c || gh != j.h.out || gw != j.w.out) {
-    weft_shape_t want = shape_of(a, j.n, j.h.out, j.w.out, j.c);
+  weft_shape_t want = out_shape(a, a->channels_first, &j);
+  if (!weft_shape_eq(&dy->shape, &want)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected grad shape to be %s, but got %s", WEFT_SHAPE_TEXT(&want),
                       WEFT_SHAPE_TEXT(&dy->shape));
   }
-  weft_shape_t nhwc = {.rank = 4, .dims = {j.n, j.h.in, j.w.in, j.c}};
-  WEFT_RETURN_IF_ERROR(as_nhwc(ctx, a, dy, &grad));
-  weft_status_t *s = weft_tensor_new(dy->dtype, &nhwc, ctx->device->allocator, &dx);
+  weft_shape_t last = in_shape(a, false, &j);
+  WEFT_RETURN_IF_ERROR(channels_last(ctx, a, dy, &grad));
+  weft_status_t *s = weft_tensor_new(dy->dtype, &last, ctx->device->allocator, &dx);
   if (s == NULL) {
     weft_cpu_zero(dx);
     j.x = grad->data;
@@ -267,9 +269,9 @@ static weft_status_t *avg_pool_grad_compute(weft_kernel_ctx_t *ctx) {
 }
 
 /* Where each window of x has its first maximum, as positions in its image: `*out` is owned by the caller. */
-static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, const weft_tensor_t *image,
-                                  weft_tensor_t **out_y, int64_t **out) {
-  weft_shape_t shape = {.rank = 4, .dims = {j->n, j->h.out, j->w.out, j->c}};
+static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, pool_job_t *j,
+                                  const weft_tensor_t *image, weft_tensor_t **out_y, int64_t **out) {
+  weft_shape_t shape = out_shape(a, false, j);
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(image->dtype, &shape, ctx->device->allocator, &y));
   int64_t *where = weft_calloc((size_t)y->count + 1, sizeof *where);
@@ -288,8 +290,7 @@ static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, const w
 
 static weft_status_t *check_grad_shapes(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a,
                                         const pool_job_t *j, bool grad_is_input) {
-  weft_shape_t out = shape_of(a, j->n, j->h.out, j->w.out, j->c),
-               in = shape_of(a, j->n, j->h.in, j->w.in, j->c);
+  weft_shape_t out = out_shape(a, a->channels_first, j), in = in_shape(a, a->channels_first, j);
   const weft_shape_t *y = &weft_in(ctx, 1)->shape, *grad = &weft_in(ctx, 2)->shape,
                      *want = grad_is_input ? &in : &out;
   if (!weft_shape_eq(y, &out)) {
@@ -311,18 +312,18 @@ static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t
   pool_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   WEFT_RETURN_IF_ERROR(check_grad_shapes(ctx, a, &j, second));
-  if (a->ksize_depth != 1) {
+  if (a->ksize_channel != 1) {
     return WEFT_ERROR(UNIMPLEMENTED, "MaxPoolingGrad is not yet supported on the depth dimension.");
   }
-  weft_status_t *s = as_nhwc(ctx, a, x, &image);
-  if (s == NULL) s = as_nhwc(ctx, a, grad, &g);
-  if (s == NULL) s = find_maxima(ctx, &j, image, &y, &where);
-  weft_shape_t in_shape = {.rank = 4, .dims = {j.n, j.h.in, j.w.in, j.c}};
-  if (s == NULL) s = weft_tensor_new(x->dtype, second ? &y->shape : &in_shape, ctx->device->allocator, &out);
+  weft_status_t *s = channels_last(ctx, a, x, &image);
+  if (s == NULL) s = channels_last(ctx, a, grad, &g);
+  if (s == NULL) s = find_maxima(ctx, a, &j, image, &y, &where);
+  weft_shape_t in = in_shape(a, false, &j);
+  if (s == NULL) s = weft_tensor_new(x->dtype, second ? &y->shape : &in, ctx->device->allocator, &out);
   if (s == NULL) {
     weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
     size_t size = weft_dtype_size(x->dtype);
-    int64_t image_in = j.h.in * j.w.in * j.c, image_out = j.h.out * j.w.out * j.c;
+    int64_t image_in = j.s[1].in * j.s[2].in * j.c, image_out = j.s[1].out * j.s[2].out * j.c;
     weft_cpu_zero(out);
     for (int64_t i = 0; i < y->count; i++) {
       if (where[i] < 0) continue;
@@ -348,11 +349,15 @@ static weft_status_t *max_grad_compute(weft_kernel_ctx_t *ctx) { return max_grad
 static weft_status_t *max_grad_grad_compute(weft_kernel_ctx_t *ctx) {
   return max_grad(ctx, ctx->state, true);
 }
-static weft_status_t *max_grad_v2_compute(weft_kernel_ctx_t *ctx) {
+static weft_status_t *max_grad_v2(weft_kernel_ctx_t *ctx, bool second) {
   weft_window_attrs_t a = *(const weft_window_attrs_t *)ctx->state;
+  if (weft_in(ctx, 0)->shape.rank != 4)
+    return WEFT_ERROR(INVALID_ARGUMENT, "tensor_in must be 4-dimensional");
   WEFT_RETURN_IF_ERROR(window_inputs(ctx, 3, &a));
-  return max_grad(ctx, &a, false);
+  return max_grad(ctx, &a, second);
 }
+static weft_status_t *max_grad_v2_compute(weft_kernel_ctx_t *ctx) { return max_grad_v2(ctx, false); }
+static weft_status_t *max_grad_grad_v2_compute(weft_kernel_ctx_t *ctx) { return max_grad_v2(ctx, true); }
 
 /* ---- with the maxima as an output ---- */
 
@@ -362,12 +367,13 @@ static weft_status_t *with_argmax_compute(weft_kernel_ctx_t *ctx) {
   int64_t *where = NULL;
   pool_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
-  if (a->ksize_depth != 1) return WEFT_ERROR(UNIMPLEMENTED, "pooling across depth has no argmax");
-  WEFT_RETURN_IF_ERROR(find_maxima(ctx, &j, x, &y, &where));
+  if (a->ksize_channel != 1) return WEFT_ERROR(UNIMPLEMENTED, "pooling across depth has no argmax");
+  if (x->count == 0) return WEFT_ERROR(INVALID_ARGUMENT, "tensor_in must not be empty");
+  WEFT_RETURN_IF_ERROR(find_maxima(ctx, a, &j, x, &y, &where));
   weft_shape_t shape = y->shape;
   weft_out_set(ctx, 0, y);
   weft_status_t *s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &index);
-  int64_t image_in = j.h.in * j.w.in * j.c, image_out = j.h.out * j.w.out * j.c;
+  int64_t image_in = j.s[1].in * j.s[2].in * j.c, image_out = j.s[1].out * j.s[2].out * j.c;
   for (int64_t i = 0; s == NULL && i < y->count; i++) {
     int64_t at = where[i] + (a->has_batch_in_index ? i / image_out * image_in : 0);
     if (index->dtype == WEFT_I64) {
@@ -387,6 +393,8 @@ static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected argmax shape to be %s, but got %s",
                       WEFT_SHAPE_TEXT(&dy->shape), WEFT_SHAPE_TEXT(&index->shape));
   }
+  pool_job_t j = {.n = 0};
+  WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &dx));
   weft_cpu_zero(dx);
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
@@ -418,6 +426,8 @@ const weft_kernel_t weft_cpu_pool_kernels[] = {
     WEFT_KERNEL("MaxPool", "T", MAX_TYPES, weft_pool_prepare, max_pool_compute, weft_free),
     WEFT_KERNEL("MaxPoolGrad", "T", WEFT_SET_REAL, weft_pool_prepare, max_grad_compute, weft_free),
     WEFT_KERNEL("MaxPoolGradGrad", "T", WEFT_SET_REAL, weft_pool_prepare, max_grad_grad_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGradGradV2", "T", WEFT_SET_REAL, weft_pool_prepare, max_grad_grad_v2_compute,
+                weft_free),
     WEFT_KERNEL("MaxPoolGradV2", "T", WEFT_SET_REAL, weft_pool_prepare, max_grad_v2_compute, weft_free),
     WEFT_KERNEL("MaxPoolGradWithArgmax", "T", WEFT_SET_REAL, weft_pool_prepare, grad_with_argmax_compute,
                 weft_free),

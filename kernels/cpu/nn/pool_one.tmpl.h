@@ -4,7 +4,7 @@
 
 /* Images [begin, end). `where`, if wanted, gets each maximum's position h*W*C + w*C + c in its image. */
 static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
-  const weft_window_t *h = &j->h, *w = &j->w;
+  const weft_window_t *h = &j->s[1], *w = &j->s[2];
   const int64_t C = j->c;
   for (int64_t n = begin; n < end; n++) {
     const ELEM *x = (const ELEM *)j->x + n * h->in * w->in * C;

@@ -12,37 +12,64 @@
 
 typedef enum weft_padding { WEFT_PADDING_VALID, WEFT_PADDING_SAME, WEFT_PADDING_EXPLICIT } weft_padding_t;
 
-/* What the attributes of a window op say; [0] is the height, [1] the width. */
+enum { WEFT_SPACE = 3 }; /* spatial dimensions: depth, height, width. An image has a depth of 1 */
+
+/* What the attributes of a window op say, of each spatial dimension. */
 typedef struct weft_window_attrs {
-  bool nchw;
+  bool channels_first;
+  int num_space; /* 2 or 3: images or volumes */
   weft_padding_t padding;
-  int64_t ksize[2], stride[2], dilation[2], pads[2][2];
-  int64_t ksize_depth, stride_depth; /* of pooling; else 1 */
-  bool has_batch_in_index;           /* of pooling with the maxima's places */
+  int64_t ksize[WEFT_SPACE], stride[WEFT_SPACE], dilation[WEFT_SPACE], pads[WEFT_SPACE][2];
+  int64_t ksize_channel, stride_channel; /* of pooling; else 1 */
+  bool has_batch_in_index;               /* of pooling with the maxima's places */
+  /* SAME: where strides are longer than the window, half of what is left over lies in front. So it is with
+   * volumes, going forward. */
+  bool is_centred;
 } weft_window_attrs_t;
 
 /* One spatial dimension of a node that runs. */
 typedef struct weft_window {
   int64_t in, k, stride, dilation, out, before; /* `before`: cells of padding in front */
 } weft_window_t;
+#define WEFT_WINDOW_ONE ((weft_window_t){.in = 1, .k = 1, .stride = 1, .dilation = 1, .out = 1})
 
 /* State: a weft_window_attrs_t, from strides, padding, explicit_paddings, data_format; of a pool ksize, of a
- * convolution dilations. Errors: INVALID_ARGUMENT, UNIMPLEMENTED in TensorFlow's words; RESOURCE_EXHAUSTED.
- */
+ * convolution dilations. The length of `strides` says how many spatial dimensions there are. Errors:
+ * INVALID_ARGUMENT, UNIMPLEMENTED in TensorFlow's words; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_pool_prepare(const weft_kernel_setup_t *setup, void **out_state);
 WEFT_MUST_CHECK weft_status_t *weft_conv_prepare(const weft_kernel_setup_t *setup, void **out_state);
-/* Checks four values (in data_format's order) and puts the spatial ones into out[2], the depth's into
- * *out_depth. `what`: "ksize", "strides". */
-WEFT_MUST_CHECK weft_status_t *weft_window_four(const int64_t *values, int n, bool nchw, const char *what,
-                                                int64_t *out, int64_t *out_depth);
+/* Of depthwise ops and of filters' gradients: what a convolution does not implement is INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_strict_conv_prepare(const weft_kernel_setup_t *setup, void **out_state);
+/* Takes n values in data_format's order apart: one for each spatial dimension (1 for those that are not
+ * there) and the channels'. `what`: "ksize", "strides". Errors: INVALID_ARGUMENT: n is not num_space + 2. */
+WEFT_MUST_CHECK weft_status_t *weft_window_values(const weft_window_attrs_t *a, const int64_t *values, int n,
+                                                  const char *what, int64_t out[WEFT_SPACE],
+                                                  int64_t *out_channel);
 /* Errors: INVALID_ARGUMENT if the window does not fit. */
 WEFT_MUST_CHECK weft_status_t *weft_window_plan(const weft_window_attrs_t *a, int dim, int64_t in, int64_t k,
                                                 weft_window_t *out);
+/* The same of each spatial dimension of images of shape x, which has the rank that it must have. */
+WEFT_MUST_CHECK weft_status_t *weft_windows_plan(const weft_window_attrs_t *a, const weft_shape_t *x,
+                                                 const int64_t k[WEFT_SPACE], weft_window_t out[WEFT_SPACE]);
 
-/* t [N,C,H,W] as a new tensor [N,H,W,C], or back; the caller owns it. */
-WEFT_MUST_CHECK weft_status_t *weft_to_nhwc(weft_kernel_ctx_t *ctx, const weft_tensor_t *t,
-                                            weft_tensor_t **out);
-WEFT_MUST_CHECK weft_status_t *weft_from_nhwc(weft_kernel_ctx_t *ctx, const weft_tensor_t *t,
-                                              weft_tensor_t **out);
+/* Dimensions of images in the layout of the attributes: channels; spatial dimension `dim` of WEFT_SPACE. */
+static inline int64_t weft_image_channels(const weft_window_attrs_t *a, const weft_shape_t *s) {
+  return s->dims[a->channels_first ? 1 : a->num_space + 1];
+}
+static inline int weft_image_axis(const weft_window_attrs_t *a, int dim) {
+  return dim - (WEFT_SPACE - a->num_space) + (a->channels_first ? 2 : 1);
+}
+static inline int64_t weft_image_dim(const weft_window_attrs_t *a, const weft_shape_t *s, int dim) {
+  return dim < WEFT_SPACE - a->num_space ? 1 : s->dims[weft_image_axis(a, dim)];
+}
+/* A shape of n images, in the layout of the attributes or with channels last. */
+weft_shape_t weft_image_shape(const weft_window_attrs_t *a, bool channels_first, int64_t n,
+                              const int64_t space[WEFT_SPACE], int64_t channels);
+
+/* t [N,C,...] as a new tensor [N,...,C], or back; the caller owns it. */
+WEFT_MUST_CHECK weft_status_t *weft_to_channels_last(weft_kernel_ctx_t *ctx, const weft_tensor_t *t,
+                                                     weft_tensor_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_to_channels_first(weft_kernel_ctx_t *ctx, const weft_tensor_t *t,
+                                                      weft_tensor_t **out);
 
 #endif /* WEFT_KERNELS_CPU_NN_WINDOW_H_ */

@@ -11,6 +11,7 @@
 #include "kernels/cpu/optimizer/optimizer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "kernels/state.h"
@@ -35,7 +36,7 @@ static void lay_out(opt_state_t *st) {
   st->grad = st->indices = st->step = -1;
   for (const char *p = st->rule->inputs; *p != '\0'; p++, input++) {
     if (*p == 'v') st->num_vars++;
-    if (*p == 's') st->scalars[st->num_scalars++] = input;
+    if (strchr("s+>0<", *p) != NULL) st->scalars[st->num_scalars++] = input;
     if (*p == 't') st->step = input;
     if (*p == 'g') {
       st->grad = input;
@@ -73,12 +74,14 @@ static weft_str_t input_name(const weft_kernel_ctx_t *c, int i) {
   return c->node->op != NULL && i < c->node->op->num_inputs ? c->node->op->inputs[i].name : WEFT_STR("input");
 }
 
-static double number(const weft_tensor_t *t) {
+static double complex number(const weft_tensor_t *t) {
   switch (t->dtype) {
-    case WEFT_F32: return (double)*(const float *)t->data;
+    case WEFT_F32: return *(const float *)t->data;
     case WEFT_F64: return *(const double *)t->data;
-    case WEFT_F16: return (double)weft_f16_to_f32(*(const uint16_t *)t->data);
-    case WEFT_BF16: return (double)weft_bf16_to_f32(*(const uint16_t *)t->data);
+    case WEFT_F16: return weft_f16_to_f32(*(const uint16_t *)t->data);
+    case WEFT_BF16: return weft_bf16_to_f32(*(const uint16_t *)t->data);
+    case WEFT_C64: return *(const float complex *)t->data;
+    case WEFT_C128: return *(const double complex *)t->data;
     default: return 0;
   }
 }
@@ -91,10 +94,31 @@ static weft_status_t *check_scalar(const weft_kernel_ctx_t *c, int i, weft_dtype
                     weft_str_is(name, "lr") ? " " : "", WEFT_SHAPE_TEXT(&t->shape));
 }
 
+/* What the rule asks of its scalar x, which input i is. */
+static weft_status_t *check_sign(const weft_kernel_ctx_t *c, const opt_state_t *st, int i, double x) {
+  weft_str_t name = input_name(c, i);
+  const char *what = NULL, *zero = "";
+  switch (st->rule->inputs[st->indices >= 0 && i > st->indices ? i - 1 : i]) {
+    case '>': what = x > 0 ? NULL : "positive"; break;
+    case '0': what = x >= 0 ? NULL : "non-negative"; break;
+    case '<': what = x <= 0 ? NULL : "non-positive"; break;
+    case '+':
+      what = x > 0 || (x == 0 && st->flags.multiply_linear_by_lr) ? NULL : "positive";
+      zero = " (or zero if multiply_linear_by_lr is set)";
+      break;
+    default: break;
+  }
+  if (what == NULL) return NULL;
+  const bool is_strength = weft_str_is(name, "l1") || weft_str_is(name, "l2");
+  return WEFT_ERROR(INVALID_ARGUMENT, "%.*s%s is not a %s scalar%s: []", WEFT_STR_ARGS(name),
+                    is_strength ? " regularization strength" : "", what, zero);
+}
+
 static weft_status_t *read_scalars(const weft_kernel_ctx_t *c, const opt_state_t *st, weft_opt_args_t *args) {
   for (int i = 0; i < st->num_scalars; i++) {
     WEFT_RETURN_IF_ERROR(check_scalar(c, st->scalars[i], st->dtype));
     args->scalar[i] = number(weft_in(c, st->scalars[i]));
+    WEFT_RETURN_IF_ERROR(check_sign(c, st, st->scalars[i], creal(args->scalar[i])));
   }
   if (st->step >= 0) {
     WEFT_RETURN_IF_ERROR(check_scalar(c, st->step, WEFT_I64));
@@ -150,7 +174,8 @@ static weft_status_t *check_sparse(const weft_kernel_ctx_t *c, const opt_state_t
   if (grad->shape.dims[0] != indices->count) {
     return WEFT_ERROR(INVALID_ARGUMENT, "grad must be the same size as indices in the first dimension.");
   }
-  if (row == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Inner dimension should be greater than zero.");
+  if (row == 0 && !st->rule->allows_empty_rows)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Inner dimension should be greater than zero.");
   for (int64_t i = 0; i < indices->count; i++) {
     int64_t at = index_at(indices, i);
     if (at < 0 || at >= var->shape.dims[0]) {

@@ -8,6 +8,8 @@
 #ifndef WEFT_KERNELS_CPU_OPTIMIZER_OPTIMIZER_H_
 #define WEFT_KERNELS_CPU_OPTIMIZER_OPTIMIZER_H_
 
+#include <complex.h>
+
 #include "kernels/kernel.h"
 
 enum { WEFT_OPT_MAX_VARS = 4, WEFT_OPT_MAX_SCALARS = 7 };
@@ -21,17 +23,20 @@ typedef struct weft_opt_args {
   void *var[WEFT_OPT_MAX_VARS]; /* the variable, then its slots in the op's order; elements of the rule's
                                    dtype */
   const void *grad;
-  double scalar[WEFT_OPT_MAX_SCALARS]; /* in the op's order: learning rate, decay, ... */
-  int64_t global_step;                 /* of AdagradDA */
+  double complex scalar[WEFT_OPT_MAX_SCALARS]; /* in the op's order: learning rate, decay, ... */
+  int64_t global_step;                         /* of AdagradDA */
   weft_opt_flags_t flags;
 } weft_opt_args_t;
 
 typedef void weft_opt_rule_fn(const weft_opt_args_t *a, int64_t n);
 
 typedef struct weft_opt_rule {
-  const char *inputs; /* in order: v variable, s scalar, g gradient, t int64 scalar; a sparse op has its
-                         indices behind g */
+  /* In order: v variable, g gradient, t int64 scalar, s scalar; + a positive one, or 0 where
+     multiply_linear_by_lr is set, > positive, 0 not negative, < not positive. A sparse op has its indices
+     behind g. */
+  const char *inputs;
   weft_opt_rule_fn *fns[WEFT_DTYPE_COUNT];
+  bool allows_empty_rows; /* of a sparse gradient */
 } weft_opt_rule_t;
 
 /* The param of a row. */

@@ -1,0 +1,13 @@
+/* kernels/cpu/loops/fingerprint.h - numbers that stand for texts, the same in every process and version. */
+#ifndef WEFT_KERNELS_CPU_LOOPS_FINGERPRINT_H_
+#define WEFT_KERNELS_CPU_LOOPS_FINGERPRINT_H_
+
+#include "base/str.h"
+
+/* Fingerprint64 of FarmHash, which TensorFlow calls Fingerprint64. */
+uint64_t weft_fingerprint64(weft_str_t s);
+
+/* SipHash-2-4 with a key of 128 bits, which TensorFlow calls StrongKeyedHash. */
+uint64_t weft_siphash64(const uint64_t key[2], weft_str_t s);
+
+#endif /* WEFT_KERNELS_CPU_LOOPS_FINGERPRINT_H_ */
