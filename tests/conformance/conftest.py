@@ -42,6 +42,8 @@ def pytest_addoption(parser):
     parser.addoption("--graphs", default="sample", help="of test_differential: sample, all, or WORD+WORD of their names")
     parser.addoption("--graph-seed", type=int, default=1, help="which sample")
     parser.addoption("--kills", type=int, default=12, help="of test_saving_kills: how often each kind of saving is killed")
+    parser.addoption("--cases", type=int, default=20, help="of test_properties: how many cases of each op")
+    parser.addoption("--case", type=int, default=None, help="of test_properties: only this one")
     parser.addoption("--last-rows", type=int, default=1, help="of test_differential: rows of the last batch, where they are few")
 
 

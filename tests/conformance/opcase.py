@@ -18,8 +18,11 @@ SEEN = {}  # label of every case made so far: ids must be unique
 class Case:
     """One op with inputs and attributes.
 
-    `rtol` and `atol` replace the dtype's tolerance; `outputs` says how many outputs have defined values.
+    `rtol` and `atol` replace the dtype's tolerance; `outputs` says how many outputs have defined values. Where
+    TensorFlow's gradient is no measure, `has_gradient` is False.
     """
+
+    has_gradient = True
 
     def __init__(self, op, inputs, attrs, label, rtol, atol, outputs):
         self.op, self.inputs, self.attrs = op, inputs, attrs

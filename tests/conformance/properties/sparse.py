@@ -1,0 +1,365 @@
+"""Specs of sparse tensors and matrices: ops/sparse.def.
+
+A shape whose number of elements overflows ends TensorFlow's process in some kernels, as do coordinates outside in
+those that trust them: such cases are drawn only where TensorFlow answers.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from draw import spec
+from opcase import C
+
+HUGE = 2**62
+
+
+def coordinates(d, shape, n, ordered=0.85, repeated=0.1):
+    """n or fewer coordinates of elements, in order, or not, or with repetitions."""
+    size = int(np.prod(shape, dtype=object)) if 0 not in shape else 0
+    n = min(n, size)
+    flat = d.rng.choice(size, n, replace=False) if n else np.zeros(0, np.int64)
+    if d.chance(ordered):
+        flat = np.sort(flat)
+    if n and d.chance(repeated):
+        flat[d.int(0, n - 1)] = flat[d.int(0, n - 1)]
+    if not shape:
+        return np.zeros((n, 0), np.int64)
+    return np.stack(np.unravel_index(flat.astype(np.int64), shape), 1).astype(np.int64).reshape(n, len(shape))
+
+
+def spoil(d, indices, values, shape, outside=True, sizes=True):
+    """One thing wrong with a sparse tensor: no coordinates outside, no negative sizes, where TensorFlow would crash."""
+    what = d.int(0, 9)
+    n, rank = indices.shape
+    if what == 0 and n and rank and outside:
+        indices = indices.copy()
+        indices[d.int(0, n - 1), d.int(0, rank - 1)] = d.one(-1, 7, 100, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+    elif what == 1:
+        values = values.reshape(-1, 1)
+    elif what == 2:
+        values = np.concatenate([values, values[:1] if n else d.values(tf.as_dtype(values.dtype) if values.dtype != object else tf.string, (1,))])
+    elif what == 3:
+        shape = np.append(shape, 3).astype(np.int64)
+    elif what == 4:
+        indices = indices.reshape(-1)
+    elif what == 5 and rank:
+        shape = shape[1:]
+    elif what == 6:
+        shape = shape.reshape(1, -1)
+    elif what == 7:
+        values = values.reshape(()) if values.size == 1 else values[:-1]
+    elif what == 8 and rank and sizes:
+        shape = shape.copy()
+        shape[d.int(0, rank - 1)] = d.one(-1, 0)
+    elif what == 9:
+        indices = indices.reshape(n, rank, 1)
+    return indices, values, shape
+
+
+def sparse(d, dtype, shape=None, wrong=0.1, ordered=0.85, repeated=0.1, outside=True, sizes=True, min_rank=1, max_rank=4, max_n=8, max_dim=5, **of_values):
+    """Indices, values, shape."""
+    shape = d.shape(min_rank, max_rank, max_dim) if shape is None else tuple(shape)
+    indices = coordinates(d, shape, d.int(0, max_n), ordered, repeated)
+    values = d.values(dtype, (len(indices),), **of_values)
+    parts = indices, values, np.asarray(shape, np.int64)
+    return spoil(d, *parts, outside, sizes) if d.chance(wrong) else parts
+
+
+@spec("SparseToDense")
+def to_dense(d):
+    dtype, index = d.dtype(), d.one(np.int32, np.int64)
+    indices, values, shape = sparse(d, dtype)
+    if indices.ndim == 2 and indices.shape[1] == 1 and d.chance(0.5):
+        indices = indices.reshape(-1)
+        if indices.size == 1 and d.chance(0.5):
+            indices = indices.reshape(())
+    if d.chance(0.15):
+        values = d.values(dtype)
+    if d.chance(0.03):
+        shape = np.asarray([HUGE] * max(2, len(shape)) if shape.ndim else HUGE, np.int64)
+    default = d.values(dtype, () if d.chance(0.95) else (1,))
+    info = np.iinfo(index)
+    return C(d.op, np.clip(indices, info.min, info.max).astype(index), np.clip(shape, info.min, info.max).astype(index), values, default, validate_indices=d.chance(0.7))
+
+
+@spec("SparseReshape")
+def reshape(d):
+    shape = d.shape(0, 4, 6)
+    size = int(np.prod(shape))
+    indices, _, old = sparse(d, tf.float32, shape)
+    new, left = [], size
+    for _ in range(d.int(0, 3)):
+        divisors = [k for k in range(1, left + 1) if left % k == 0] or [0]
+        new.append(d.one(*divisors))
+        left = left // new[-1] if new[-1] else 0
+    new.append(left)
+    if d.chance(0.4):
+        new[d.int(0, len(new) - 1)] = -1
+    if d.chance(0.15):
+        new[d.int(0, len(new) - 1)] = d.one(-1, -2, 7, 0, HUGE)
+    if d.chance(0.05):
+        old = np.asarray([HUGE] * max(1, d.int(1, 3)), np.int64)
+    if d.chance(0.05):
+        new = [new]
+    return C(d.op, indices, old, np.asarray(new, np.int64))
+
+
+@spec("SparseReorder")
+def reorder(d):
+    dtype = d.dtype()
+    indices, values, shape = sparse(d, dtype, ordered=0.3, repeated=0.0, wrong=0.15, min_rank=0)
+    if d.chance(0.05):
+        shape = np.asarray([HUGE] * len(shape), np.int64) if shape.ndim == 1 else shape
+    return C(d.op, indices, values, shape)
+
+
+@spec("SparseFillEmptyRows")
+def fill_empty_rows(d):
+    dtype = d.dtype()
+    indices, values, shape = sparse(d, dtype, ordered=0.7)
+    if d.chance(0.03) and shape.ndim == 1 and shape.size:
+        shape = shape.copy()
+        shape[0] = d.one(-1, HUGE)
+    return C(d.op, indices, values, shape, d.values(dtype, () if d.chance(0.95) else (1,)))
+
+
+@spec("SparseFillEmptyRowsGrad", "RaggedFillEmptyRowsGrad")
+def fill_empty_rows_grad(d):
+    dtype, n = d.dtype(), d.int(0, 8)
+    index = d.indices(n, (d.int(0, 6),), tf.int64)
+    if d.chance(0.05):
+        index = index.reshape(-1, 1)
+    return C(d.op, index, d.values(dtype, (n,) if d.chance(0.95) else (n, 1)))
+
+
+@spec("RaggedFillEmptyRows")
+def ragged_fill_empty_rows(d):
+    dtype, rows, n = d.dtype(), d.int(0, 6), d.int(0, 8)
+    index = d.indices(rows, (n,), tf.int64)
+    if d.chance(0.7):
+        index = np.sort(index)
+    values = d.values(dtype, (n + d.chance(0.04),))
+    if d.chance(0.03):
+        values = values.reshape(-1, 1)
+    if d.chance(0.03):
+        index = index.reshape(-1, 1)
+    rows = np.asarray(rows if d.chance(0.97) else d.one(-1, HUGE), np.int64)
+    return C(d.op, index, values, rows if d.chance(0.95) else rows.reshape(1), d.values(dtype, () if d.chance(0.95) else (1,)))
+
+
+@spec("SparseTensorDenseMatMul")
+def dense_matmul(d):
+    dtype, index = d.dtype(), d.one(np.int32, np.int64)
+    m, k, n = d.dim(6), d.dim(6), d.dim(40) if d.chance(0.3) else d.dim(6)
+    adjoint_a, adjoint_b = d.chance(0.4), d.chance(0.4)
+    indices, values, shape = sparse(d, dtype, (k, m) if adjoint_a else (m, k), special=0.05, sizes=False)
+    if d.chance(0.05):
+        k += 1
+    b = d.values(dtype, (n, k) if adjoint_b else (k, n), special=0.05)
+    if d.chance(0.04):
+        b = b.reshape(-1)
+    if d.chance(0.03) and shape.shape == (2,):
+        shape = shape.copy()
+        shape[0 if adjoint_a else 1] = d.one(-1, HUGE)
+    info = np.iinfo(index)
+    return C(d.op, np.clip(indices, info.min, info.max).astype(index), values, shape, b, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
+
+
+@spec("SparseTensorDenseAdd")
+def tensor_dense_add(d):
+    dtype, index = d.dtype(), d.one(np.int32, np.int64)
+    shape = d.shape(1, 4)
+    indices, values, dims = sparse(d, dtype, shape, ordered=0.5)
+    if d.chance(0.05):
+        shape = d.shape(1, 4)
+    info = np.iinfo(index)
+    return C(d.op, np.clip(indices, info.min, info.max).astype(index), values, np.clip(dims, info.min, info.max).astype(index), d.values(dtype, shape))
+
+
+def pair(d, dtype, wrong=0.1, **more):
+    """Two sparse tensors of one shape, mostly."""
+    shape = d.shape(1, 4, 4)
+    a = sparse(d, dtype, shape, wrong=wrong / 2, ordered=0.95, repeated=0.05, **more)
+    b = sparse(d, dtype, d.shape(1, 4, 4) if d.chance(0.04) else shape, wrong=wrong / 2, ordered=0.95, repeated=0.05, **more)
+    if d.chance(0.2) and a[0].ndim == 2:
+        b = a[0], d.values(dtype, a[1].shape), b[2]
+    return a, b
+
+
+@spec("SparseAdd")
+def add(d):
+    dtype = d.dtype()
+    a, b = pair(d, dtype)
+    real = {tf.complex64: tf.float32, tf.complex128: tf.float64}.get(dtype, dtype)
+    threshold = d.values(real, low=0, high=4) if d.chance(0.7) else d.values(real, () if d.chance(0.9) else (1,))
+    return C(d.op, *a, *b, threshold)
+
+
+@spec("SparseAddGrad")
+def add_grad(d):
+    dtype = d.dtype()
+    shape = d.shape(1, 3, 3)
+    a, b = (coordinates(d, shape, d.int(0, 6), 0.95, 0.05) for _ in range(2))
+    total = np.unique(np.concatenate([a, b]), axis=0)
+    total = total[d.rng.random(len(total)) < 0.8]
+    dy = d.values(dtype, (len(total) + d.chance(0.05),))
+    if d.chance(0.04):
+        total = total.reshape(-1)
+    if d.chance(0.04):
+        dy = dy.reshape(-1, 1)
+    if d.chance(0.04):
+        a = np.concatenate([a, a], 1)
+    return C(d.op, dy, a, b, total)
+
+
+@spec("SparseSparseMaximum", "SparseSparseMinimum")
+def of_two(d):
+    a, b = pair(d, d.dtype(), special=0.0)
+    return C(d.op, *a, *b)
+
+
+@spec("SparseConcat")
+def concat(d):
+    dtype, shape, n = d.dtype(), list(d.shape(1, 4, 4)), d.int(2, 4)
+    axis = d.axis(len(shape))
+    parts = []
+    for _ in range(n):
+        if -len(shape) <= axis < len(shape):
+            shape[axis] = d.dim(4)
+        if d.chance(0.02):
+            shape[0] += 1
+        parts.append(sparse(d, dtype, shape, repeated=0.0, wrong=0.03, outside=False))
+    return C(d.op, *([p[k] for p in parts] for k in range(3)), concat_dim=axis)
+
+
+@spec("SparseSplit")
+def split(d):
+    dtype, shape = d.dtype(), d.shape(1, 4, 8)
+    axis = d.axis(len(shape))
+    num = d.int(1, shape[axis]) if -len(shape) <= axis < len(shape) and shape[axis] and d.chance(0.9) else d.int(1, 9)
+    return C(d.op, np.asarray(axis if d.chance(0.97) else [axis], np.int64), *sparse(d, dtype, shape), num_split=num)
+
+
+@spec("SparseSlice")
+def cut(d):
+    dtype, shape = d.dtype(), d.shape(1, 4, 8)
+    start = np.asarray([d.int(0, s) for s in shape], np.int64)
+    size = np.asarray([d.int(0, s) for s in shape], np.int64)
+    if d.chance(0.15):
+        start[d.int(0, len(shape) - 1)] = d.one(-1, -5, 100, HUGE, np.iinfo(np.int64).max)
+    if d.chance(0.15):
+        size[d.int(0, len(shape) - 1)] = d.one(-1, -5, 100, HUGE)
+    if d.chance(0.03):
+        start = start[1:]
+    if d.chance(0.03):
+        size = size.reshape(1, -1)
+    return C(d.op, *sparse(d, dtype, shape), start, size)
+
+
+@spec("SparseSliceGrad")
+def cut_grad(d):
+    dtype, shape = d.dtype(), d.shape(1, 3, 4)
+    index = coordinates(d, shape, d.int(0, 8), 1.0, 0.0)
+    start = np.asarray([d.int(0, 1) for _ in shape], np.int64)
+    out = index[np.all(index >= start, axis=1)] - start
+    if d.chance(0.1) and len(out):
+        out = out.copy()
+        out[d.int(0, len(out) - 1), 0] += d.one(1, -1, 7)
+    if d.chance(0.04):
+        start = start[1:]
+    dy = d.values(dtype, (len(out) + d.chance(0.04),))
+    if d.chance(0.03):
+        out = out.reshape(-1)
+    if d.chance(0.03):
+        dy = dy.reshape(-1, 1)
+    return C(d.op, dy, index, start, out)
+
+
+@spec("SparseSoftmax")
+def softmax(d):
+    return C(d.op, *sparse(d, d.dtype(), d.shape(2 if d.chance(0.95) else 1, 4), repeated=0.0, special=0.0, sizes=False))
+
+
+@spec("SparseReduceSum", "SparseReduceMax", "SparseReduceSumSparse", "SparseReduceMaxSparse")
+def reduce(d):
+    dtype, shape = d.dtype(), d.shape(1, 4)
+    axes = [d.axis(len(shape), 0.02) for _ in range(d.int(0, len(shape) + 1))]
+    if d.chance(0.2):
+        axes = axes[0] if axes else 0
+    special = 0.0 if "Max" in d.op or dtype.is_complex else 0.15
+    axes = np.asarray(axes, np.int32) if d.chance(0.97) else np.asarray([[0]], np.int32)
+    return C(d.op, *sparse(d, dtype, shape, special=special, repeated=0.05), axes, keep_dims=d.chance(0.4))
+
+
+@spec("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv")
+def cwise(d):
+    dtype, shape = d.dtype(), d.shape(1 if d.chance(0.97) else 0, 5 if d.chance(0.95) else 6)
+    dense = tuple(1 if d.chance(0.25) else s for s in shape)[d.int(0, len(shape)) if d.chance(0.4) else 0 :]
+    if d.chance(0.08):
+        dense = d.shape(0, 4)
+    values = d.values(dtype, dense)
+    special = 0.15
+    if d.op.endswith("Div") and dtype.is_integer:  # the lowest number by -1 ends TensorFlow's process
+        special = 0.0
+        if d.chance(0.6):
+            values = np.where(values == 0, 1, values).astype(values.dtype)
+    return C(d.op, *sparse(d, dtype, shape, special=special), values)
+
+
+def segments(d, least=0):
+    """Data, indices, ids in ascending order, and how many segments."""
+    dtype, shape = d.dtype(), d.shape(1, 3, 5)
+    index, ids = d.dtype("Tidx"), d.dtype("Tsegmentids")
+    least = max(least, int(dtype.is_floating))  # of floats there is one: the gradient of none is what TensorFlow finds in memory
+    n, num = d.int(least, 12), d.int(1, 6)
+    values = np.sort(d.rng.integers(0, num, n)).astype(ids.as_numpy_dtype)
+    if d.chance(0.06) and n:
+        values[d.int(0, n - 1)] = d.one(-1, num, num + 5)
+    indices = d.indices(shape[0], (n + d.chance(0.03),), index, wrong=0.04)
+    return d.values(dtype, shape, special=0.05), indices, values, num
+
+
+@spec("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
+def segment(d):
+    return C(d.op, *segments(d)[:3])
+
+
+@spec("SparseSegmentSumWithNumSegments", "SparseSegmentMeanWithNumSegments", "SparseSegmentSqrtNWithNumSegments")
+def sized_segment(d):
+    data, indices, ids, num = segments(d)
+    num = np.asarray(d.one(num, num, num, num + 3, num - 1, -1) if d.chance(0.95) else [num], d.dtype("Tnumsegments").as_numpy_dtype)
+    return C(d.op, data, indices, ids, num, sparse_gradient=d.chance(0.3))
+
+
+@spec("SparseSegmentSumGrad", "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGradV2", "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2")
+def segment_grad(d):
+    rows, (grad, _, ids, num) = d.int(1, 8), segments(d, least=1)  # of none TensorFlow leaves the result as it finds it
+    grad = d.values(tf.as_dtype(grad.dtype), (num, *grad.shape[1:]), special=0.05)
+    indices = d.indices(rows, ids.shape, d.dtype("Tidx"), wrong=0.04)
+    return C(d.op, grad, indices, ids, np.asarray(rows if d.chance(0.95) else d.one(-1, 0), np.int32))
+
+
+@spec("SparseBincount")
+def bincount(d):
+    index, dtype = d.dtype("Tidx").as_numpy_dtype, d.dtype()
+    indices, values, shape = sparse(d, tf.as_dtype(index), d.shape(1, 3, 4), low=0, high=8, special=0.0, sizes=False)
+    if values.size and indices.ndim == 2 and indices.shape[1] == 1 and d.chance(0.05):  # in a matrix TensorFlow trusts them
+        values = values.copy()
+        values.flat[d.int(0, values.size - 1)] = d.one(-1, np.iinfo(index).max)
+    weights = d.values(dtype, values.shape) if d.chance(0.6) else d.values(dtype, (0,))
+    size = np.asarray(d.int(0, 9) if d.chance(0.95) else -1, index)
+    return C(d.op, indices, values, shape, size if d.chance(0.97) else size.reshape(1), weights, binary_output=d.chance(0.3))
+
+
+@spec("SparseCountSparseOutput", "DenseCountSparseOutput")
+def count(d):
+    dtype, out = d.dtype(), d.dtype("output_type")
+    attrs = dict(minlength=d.one(-1, 0, 4, 20), maxlength=d.one(-1, 0, 4, 20), binary_output=d.chance(0.3))
+    low = -1 if d.chance(0.05) else 0
+    if d.op == "DenseCountSparseOutput":
+        data = [d.values(dtype, d.shape(1, 2) if d.chance(0.95) else d.shape(0, 3), low, 8, special=0.03)]
+    else:
+        data = list(sparse(d, dtype, d.shape(1, 3, 4), low=low, high=8, special=0.03))
+    values = data[0] if len(data) == 1 else data[1]
+    weights = d.values(out, values.shape if d.chance(0.95) else (3,)) if d.chance(0.6) else d.values(out, (0,))
+    return C(d.op, *data, weights, **attrs)
