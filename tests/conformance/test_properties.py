@@ -3,6 +3,7 @@
     tests/conformance/run tests/conformance/test_properties.py --cases=200             # all cases of all ops
     tests/conformance/run tests/conformance/test_properties.py -k "Bucketize-" --cases=200
     tests/conformance/run tests/conformance/test_properties.py -k Bucketize- --case=17  # this one alone, with its inputs
+    tests/conformance/run tests/conformance/test_properties.py --cases=200 --record=F  # for verified.py
 
 Specs are in properties/*.py, a file for each file of ops/*.def; draw.py says what they draw from.
 """
@@ -132,8 +133,12 @@ def numbers_of(request, share=1):
     return [one] if one is not None else range(max(1, int(request.config.getoption("--cases") * share)))
 
 
-def report(op, wrong, count):
-    """Fails the test if cases differ, and shows some of them."""
+def report(request, kind, op, wrong, count):
+    """Fails the test if cases differ, and shows some of them; else notes, for verified.py, how many agree."""
+    note = request.config.getoption("--record")
+    if note and request.config.getoption("--case") is None:
+        with open(note, "a", encoding="utf-8") as f:
+            f.write(f"{op} {kind} {0 if wrong else count}\n")
     if wrong:
         lines = [f"case {n}: {told(c)[:1500]}\n    {text[:800]}" for n, c, text in wrong[:4]]
         pytest.fail(f"{op}: {len(wrong)} of {count} cases differ\n" + "\n".join(lines), pytrace=False)
@@ -143,7 +148,7 @@ def report(op, wrong, count):
 def test_values(cluster, request, op):
     wrong, count = compare(op, numbers_of(request), cluster.master)
     assert count or request.config.getoption("--case") is not None, f"TensorFlow's client refuses all cases of {op}"
-    report(op, wrong, count)
+    report(request, "values", op, wrong, count)
 
 
 # ---- gradients ----
@@ -263,7 +268,7 @@ def test_gradients(cluster, request, graphs, op):
                 text = str(e)
             if text:
                 wrong.append((number, case, "Weft's own: " + text))
-    report(op, wrong, count)
+    report(request, "gradients", op, wrong, count)
 
 
 # ---- shapes ----
@@ -325,4 +330,4 @@ def test_shapes(request, graphs, op):
         if text:
             shapes = [str(n.attr["shape"].shape).replace("\n", " ") if n.op == "Placeholder" else n.op for n in graph_def.node]
             wrong.append((number, case, f"{text}; nodes: {shapes}"))
-    report(op, wrong, count)
+    report(request, "shapes", op, wrong, count)
