@@ -1,7 +1,8 @@
 /* base/float_mode.h - how a thread computes with denormal numbers.
  *
- * TensorFlow's threads take denormal operands and results for 0, and so do the threads that run kernels here: the numbers
- * are the same, and a step whose gradients vanish costs no more than another (a denormal operand costs about 150 cycles).
+ * TensorFlow's threads take denormal operands and results for 0, and so do the threads that run kernels here:
+ * the numbers are the same, and a step whose gradients vanish costs no more than another (a denormal operand
+ * costs about 150 cycles).
  */
 #ifndef WEFT_BASE_FLOAT_MODE_H_
 #define WEFT_BASE_FLOAT_MODE_H_

@@ -52,7 +52,8 @@ weft_status_t *weft_infer_unicode_decode(weft_shape_ctx_t *c) {
   for (int d = 0; d < c->inputs[0].rank; d++) {
     if (c->inputs[0].dims[d] == 0) rows = 0; /* whatever the other dimensions are */
   }
-  if (rows == INT64_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size overflows: %lld + 1", (long long)rows);
+  if (rows == INT64_MAX)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size overflows: %lld + 1", (long long)rows);
   c->outputs[0] = weft_shape_vector(rows == WEFT_UNKNOWN_DIM ? rows : rows + 1);
   for (int i = 1; i < c->num_outputs; i++) c->outputs[i] = weft_shape_vector(WEFT_UNKNOWN_DIM);
   return NULL;
