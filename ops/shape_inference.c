@@ -276,6 +276,11 @@ weft_status_t *weft_shape_broadcast(const weft_shape_t *a, const weft_shape_t *b
 
 weft_status_t *weft_shape_from_input(weft_shape_ctx_t *c, int input, weft_shape_t *out) {
   const weft_shape_t *in = &c->inputs[input];
+  if (weft_infer_is_known(c, input) && c->values[input]->dtype != WEFT_I32 &&
+      c->values[input]->dtype != WEFT_I64) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input tensor must be int32 or int64, but was %s",
+                      weft_dtype_name(c->values[input]->dtype));
+  }
   if (in->rank == 0 && weft_infer_is_known(c, input)) {
     int64_t v = weft_infer_value(c, input, 0);
     if (v != WEFT_UNKNOWN_DIM) {

@@ -1,4 +1,4 @@
-/* ops/state.c - shapes of queues, stacks, tensor arrays, tensor lists, random numbers, files and summaries.
+/* ops/state.c - shapes of queues, stacks, tensor arrays, tensor lists, files and summaries.
  *
  * A tensor list or array carries the shape and dtype of its elements as its handle data.
  */
@@ -210,68 +210,6 @@ weft_status_t *weft_infer_list_gather(weft_shape_ctx_t *c) {
 
 weft_status_t *weft_infer_list_concat(weft_shape_ctx_t *c) {
   c->outputs[1] = weft_shape_vector(WEFT_UNKNOWN_DIM);
-  return NULL;
-}
-
-/* ---- random numbers ---- */
-
-weft_status_t *weft_infer_random_int(weft_shape_ctx_t *c) {
-  static const char *const names[] = {"minval", "maxval"};
-  for (int i = 1; i < 3; i++) {
-    if (c->inputs[i].rank > 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar; got a tensor of shape %s", names[i - 1],
-                        WEFT_SHAPE_TEXT(&c->inputs[i]));
-    }
-  }
-  return weft_infer_from_input0(c);
-}
-
-weft_status_t *weft_infer_multinomial(weft_shape_ctx_t *c) {
-  weft_shape_t logits;
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 2, &logits));
-  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 1));
-  int64_t n = weft_infer_is_known(c, 1) ? weft_infer_value(c, 1, 0) : WEFT_UNKNOWN_DIM;
-  if (weft_infer_is_known(c, 1) && n < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Dimension size, given by scalar input 1, must be non-negative but is %" PRId64, n);
-  }
-  c->outputs[0] = weft_shape_matrix(logits.dims[0], n);
-  return NULL;
-}
-
-/* The shape that input 0 says, but for the axis of the rows. */
-weft_status_t *weft_infer_random_rows(weft_shape_ctx_t *c) {
-  int64_t axis = weft_infer_int(c, "axis");
-  WEFT_RETURN_IF_ERROR(weft_infer_from_input0(c));
-  if (axis < c->outputs[0].rank) c->outputs[0].dims[axis] = WEFT_UNKNOWN_DIM;
-  return NULL;
-}
-
-static weft_status_t *check_seed(weft_shape_ctx_t *c, int i) {
-  weft_shape_t seed;
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &seed));
-  return weft_infer_dim_is(seed.dims[0], 2);
-}
-
-weft_status_t *weft_infer_stateless(weft_shape_ctx_t *c) {
-  WEFT_RETURN_IF_ERROR(check_seed(c, 1));
-  return weft_infer_from_input0(c);
-}
-
-weft_status_t *weft_infer_stateless_v2(weft_shape_ctx_t *c) {
-  weft_shape_t key;
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &key));
-  WEFT_RETURN_IF_ERROR(weft_infer_dim_is(key.dims[0], 1));
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 2, 1, NULL));
-  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, c->num_inputs - 1));
-  return weft_infer_from_input0(c);
-}
-
-weft_status_t *weft_infer_key_counter(weft_shape_ctx_t *c) {
-  WEFT_RETURN_IF_ERROR(check_seed(c, 0));
-  c->outputs[0] = weft_shape_vector(1);
-  c->outputs[1] = weft_shape_vector(2);
-  if (c->num_outputs > 2) c->outputs[2] = WEFT_SCALAR;
   return NULL;
 }
 

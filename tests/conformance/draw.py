@@ -30,11 +30,12 @@ def spec(*ops):
 
 class Program:
     """A case of several steps, for ops with state: build() adds nodes to the current graph and returns a list of
-    (fetches, feeds), which are run one after another in one session. A step that fails does not end it.
+    (fetches, feeds), which are run one after another in one session. A step that fails does not end it. `alike`: a
+    case of the op alone, whose inferred shapes are compared.
     """
 
-    def __init__(self, op, build, rtol=None, atol=None):
-        self.op, self.build, self.rtol, self.atol = op, build, rtol, atol
+    def __init__(self, op, build, rtol=None, atol=None, alike=None):
+        self.op, self.build, self.rtol, self.atol, self.alike = op, build, rtol, atol, alike
 
 
 class Draw:

@@ -308,7 +308,8 @@ def test_shapes(request, graphs, op):
     """With inputs whose shapes are known, or in part, or not at all, or whose values are known."""
     wrong, count = [], 0
     for number, case in drawn(op, numbers_of(request)).items():
-        if isinstance(case, Program):
+        case = case.alike if isinstance(case, Program) else case
+        if case is None:
             continue
         with tf.Graph().as_default() as graph:
             outs, feeds = case.build()

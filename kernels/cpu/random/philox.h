@@ -18,16 +18,14 @@ typedef struct weft_philox {
   uint32_t key[2];
 } weft_philox_t;
 
-/* Moves on by n blocks of four words. */
+/* Moves on by n blocks of four words. As in TensorFlow, a carry into an upper half of
+ * n that is all ones gets lost. */
 static inline void weft_philox_skip(weft_philox_t *p, uint64_t n) {
-  uint64_t low = (uint64_t)p->counter[1] << 32 | p->counter[0],
-           high = (uint64_t)p->counter[3] << 32 | p->counter[2];
-  low += n;
-  if (low < n) high++;
-  p->counter[0] = (uint32_t)low;
-  p->counter[1] = (uint32_t)(low >> 32);
-  p->counter[2] = (uint32_t)high;
-  p->counter[3] = (uint32_t)(high >> 32);
+  uint32_t low = (uint32_t)n, high = (uint32_t)(n >> 32);
+  p->counter[0] += low;
+  if (p->counter[0] < low) high++;
+  p->counter[1] += high;
+  if (p->counter[1] < high && ++p->counter[2] == 0) ++p->counter[3];
 }
 
 /* The next block. */

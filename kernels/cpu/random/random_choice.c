@@ -1,4 +1,5 @@
-/* kernels/cpu/random/random_choice.c - RandomShuffle, Multinomial: random choices among what is given. */
+/* kernels/cpu/random/random_choice.c - RandomShuffle, Multinomial and their stateless versions: random
+ * choices among what is given. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -9,18 +10,21 @@
 
 /* ---- RandomShuffle: Fisher and Yates, from the front, one word a row ---- */
 
-static weft_status_t *shuffle(weft_kernel_ctx_t *ctx) {
+static int64_t num_rows(const weft_tensor_t *x) {
+  return x->shape.rank > 0 && x->count > 1 ? x->shape.dims[0] : 1;
+}
+
+static weft_status_t *shuffle_rows(weft_kernel_ctx_t *ctx, weft_philox_t generator) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
-  int64_t rows = x->shape.rank > 0 ? x->shape.dims[0] : 1;
-  if (x->count <= 1 || rows <= 1) {
+  int64_t rows = num_rows(x);
+  if (rows <= 1) {
     weft_cpu_out_same(ctx, 0, 0);
     return NULL;
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &y));
   int64_t *order = weft_calloc((size_t)rows, sizeof *order);
   if (order == NULL) return WEFT_NO_MEMORY("shuffling %" PRId64 " rows", rows);
-  weft_philox_words_t words =
-      weft_philox_words(weft_random_stream_take(ctx->state, ((uint64_t)rows - 1 + 3) / 4));
+  weft_philox_words_t words = weft_philox_words(generator);
   for (int64_t i = 0; i < rows; i++) order[i] = i;
   for (int64_t i = 0; i < rows - 1; i++) {
     int64_t j = i + (int64_t)(weft_philox_word(&words) % (uint32_t)(rows - i)), kept = order[i];
@@ -32,6 +36,20 @@ static weft_status_t *shuffle(weft_kernel_ctx_t *ctx) {
   for (int64_t i = 0; s == NULL && i < rows; i++) s = weft_cpu_copy(y, i * width, x, order[i] * width, width);
   weft_free(order);
   return s;
+}
+
+static weft_status_t *shuffle(weft_kernel_ctx_t *ctx) {
+  uint64_t words = (uint64_t)num_rows(weft_in(ctx, 0)) - 1;
+  return shuffle_rows(ctx, weft_random_stream_take(ctx->state, (words + 3) / 4));
+}
+
+static weft_status_t *stateless_shuffle(weft_kernel_ctx_t *ctx) {
+  weft_philox_t generator;
+  int32_t alg = 0;
+  WEFT_RETURN_IF_ERROR(
+      weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, &generator));
+  WEFT_RETURN_IF_ERROR(weft_random_check_alg(alg));
+  return shuffle_rows(ctx, generator);
 }
 
 /* ---- Multinomial ---- */
@@ -158,9 +176,9 @@ static weft_status_t *prepare_rows(const weft_kernel_setup_t *setup, void **out_
 }
 
 /* Samples for each row of input 0, which are rows [first, first + its rows) of a batch; batch < 0: they are
- * all of it. */
-static weft_status_t *draw_multinomial(weft_kernel_ctx_t *ctx, weft_random_stream_t *stream, int64_t first,
-                                       int64_t batch) {
+ * all of it. From `stream`, or from `own` if that is NULL. */
+static weft_status_t *draw_multinomial(weft_kernel_ctx_t *ctx, weft_random_stream_t *stream,
+                                       weft_philox_t own, int64_t first, int64_t batch) {
   weft_tensor_t *logits = weft_in(ctx, 0), *y = NULL;
   WEFT_RETURN_IF_ERROR(check_multinomial(logits, weft_in(ctx, 1)));
   multinomial_t m = {.logits = logits,
@@ -174,9 +192,9 @@ static weft_status_t *draw_multinomial(weft_kernel_ctx_t *ctx, weft_random_strea
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_dtype_base(ctx->node->output_types[0]), &shape, &y));
   if (m.batch == 0 || m.num_samples == 0) return NULL;
   /* Two words a number, 256 blocks for each. */
-  m.generator =
-      weft_random_stream_take(stream, (uint64_t)m.batch * (((uint64_t)m.num_samples + 3) / 4 * 4 * 2) *
-                                          WEFT_RANDOM_BLOCKS_PER_ELEMENT);
+  uint64_t blocks =
+      (uint64_t)m.batch * (((uint64_t)m.num_samples + 3) / 4 * 4 * 2) * WEFT_RANDOM_BLOCKS_PER_ELEMENT;
+  m.generator = stream == NULL ? own : weft_random_stream_take(stream, blocks);
   if (y->count == 0) return NULL;
   m.out = y;
   /* A piece starts its generator anew, so the pieces are part of the result: they are TensorFlow's. */
@@ -192,7 +210,15 @@ static weft_status_t *draw_multinomial(weft_kernel_ctx_t *ctx, weft_random_strea
   return NULL;
 }
 
-static weft_status_t *multinomial(weft_kernel_ctx_t *ctx) { return draw_multinomial(ctx, ctx->state, 0, -1); }
+static weft_status_t *multinomial(weft_kernel_ctx_t *ctx) {
+  return draw_multinomial(ctx, ctx->state, (weft_philox_t){{0}}, 0, -1);
+}
+
+static weft_status_t *stateless_multinomial(weft_kernel_ctx_t *ctx) {
+  weft_philox_t generator;
+  WEFT_RETURN_IF_ERROR(weft_random_from_seed(weft_in(ctx, 2), &generator));
+  return draw_multinomial(ctx, NULL, generator, 0, -1);
+}
 
 /* WeftMultinomialRows: what the rows of a part of a batch would get from Multinomial of the whole. */
 static weft_status_t *multinomial_rows(weft_kernel_ctx_t *ctx) {
@@ -203,7 +229,7 @@ static weft_status_t *multinomial_rows(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_random_rows_read(weft_in(ctx, 2), &rows));
   WEFT_RETURN_IF_ERROR(weft_random_rows_along(&rows, state->factor, logits->shape.dims[0], &along));
   if (logits->shape.dims[0] == along.count)
-    return draw_multinomial(ctx, state->stream, along.begin, along.all);
+    return draw_multinomial(ctx, state->stream, (weft_philox_t){{0}}, along.begin, along.all);
   return WEFT_ERROR(INVALID_ARGUMENT, "logits have %" PRId64 " rows, not %" PRId64, logits->shape.dims[0],
                     along.count);
 }
@@ -213,5 +239,7 @@ const weft_kernel_t weft_cpu_random_choice_kernels[] = {
                 weft_random_stream_destroy),
     WEFT_KERNEL("WeftMultinomialRows", "T", WEFT_SET_FLOATS, prepare_rows, multinomial_rows, destroy_rows),
     WEFT_KERNEL("RandomShuffle", NULL, 0, weft_random_stream_prepare, shuffle, weft_random_stream_destroy),
+    WEFT_KERNEL("StatelessMultinomial", "T", WEFT_SET_FLOATS, NULL, stateless_multinomial, NULL),
+    WEFT_KERNEL("StatelessShuffle", NULL, 0, NULL, stateless_shuffle, NULL),
     {0},
 };

@@ -67,7 +67,9 @@ static float small_uniform(weft_dtype_t dtype, uint32_t word) {
 static void plain_group(const fill_t *f, weft_philox_t *generator, char *to) {
   uint32_t x[WORDS];
   weft_philox_next(generator, x);
-  if (f->distribution == WEFT_UNIFORM_INT) {
+  if (f->distribution == WEFT_FULL_INT) {
+    memcpy(to, x, sizeof x); /* the lower word of 64 bits first */
+  } else if (f->distribution == WEFT_UNIFORM_INT) {
     if (f->size == 4) {
       uint32_t range = (uint32_t)f->range, low = (uint32_t)f->low;
       for (int i = 0; i < WORDS; i++) ((uint32_t *)(void *)to)[i] = low + x[i] % range;
@@ -192,9 +194,9 @@ void weft_random_fill(weft_thread_pool_t *pool, weft_philox_t generator, weft_di
 
 weft_status_t *weft_random_output(weft_kernel_ctx_t *ctx, const weft_tensor_t *sizes, weft_tensor_t **out) {
   weft_shape_t shape;
-  if (sizes->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "shape must be a vector of {int32,int64}, got shape %s",
-                      WEFT_SHAPE_TEXT(&sizes->shape));
+  if (sizes->shape.rank != 1 || (sizes->dtype != WEFT_I32 && sizes->dtype != WEFT_I64)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "shape must be a vector of {int32,int64}, got %s of shape %s",
+                      weft_dtype_name(sizes->dtype), WEFT_SHAPE_TEXT(&sizes->shape));
   }
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(sizes, "shape", &shape));
   return weft_out_new(ctx, 0, weft_dtype_base(ctx->node->output_types[0]), &shape, out);

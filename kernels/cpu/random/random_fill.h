@@ -11,9 +11,12 @@
 typedef enum weft_distribution {
   WEFT_UNIFORM,          /* [0, 1) of a float type */
   WEFT_UNIFORM_INT,      /* [low, low + range) of a 32 or 64 bit integer type */
+  WEFT_FULL_INT,         /* any value of such a type */
   WEFT_NORMAL,           /* mean 0, deviation 1 */
   WEFT_TRUNCATED_NORMAL, /* the same, redrawn until |x| < 2 */
 } weft_distribution_t;
+/* The types of WEFT_FULL_INT. */
+#define WEFT_SET_FULL_INTS (WEFT_SET_INDEX | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
 
 typedef enum weft_random_source {
   WEFT_RANDOM_STREAM = 1, /* attributes `seed`, `seed2` */
@@ -63,7 +66,11 @@ WEFT_MUST_CHECK weft_status_t *weft_random_bounds(const weft_tensor_t *min, cons
 
 /* ---- generators of the stateless ops (random_stateless.c) ---- */
 
-/* From the seed of a first version. Errors: INVALID_ARGUMENT "seed must have shape [2], ...". */
+/* What an input `alg` may say. TensorFlow's kernels for CPUs have Philox. */
+enum { WEFT_ALG_PHILOX = 1, WEFT_ALG_THREEFRY = 2, WEFT_ALG_AUTO = 3 };
+
+/* From the seed of a first version. Errors: INVALID_ARGUMENT "seed must have shape [2], ...", or a seed of
+ * unsigned integers. */
 WEFT_MUST_CHECK weft_status_t *weft_random_from_seed(const weft_tensor_t *seed, weft_philox_t *out);
 /* From the key and counter of a second version. Errors: INVALID_ARGUMENT "key must have shape [1], ..." and
  * its like. */
@@ -72,5 +79,13 @@ WEFT_MUST_CHECK weft_status_t *weft_random_from_key(const weft_tensor_t *key, co
                                                     weft_philox_t *out);
 /* Errors: INVALID_ARGUMENT "Unsupported algorithm id: ...": checked last, as TensorFlow does. */
 WEFT_MUST_CHECK weft_status_t *weft_random_check_alg(int32_t alg);
+/* Output 0 and the generator of an op with inputs (shape, seed); *out_generator is not set if the output is
+ * empty. Errors: INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_random_seeded_output(weft_kernel_ctx_t *ctx, weft_tensor_t **out,
+                                                         weft_philox_t *out_generator);
+/* The same of an op with inputs (shape, key, counter, alg); the algorithm is left to weft_random_check_alg.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_random_keyed_output(weft_kernel_ctx_t *ctx, weft_tensor_t **out,
+                                                        int32_t *out_alg, weft_philox_t *out_generator);
 
 #endif /* WEFT_KERNELS_CPU_RANDOM_RANDOM_FILL_H_ */

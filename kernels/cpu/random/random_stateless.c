@@ -5,15 +5,24 @@
 #include "kernels/cpu/loops/common.h"
 #include "kernels/cpu/random/random_fill.h"
 
-/* What an input `alg` may say; we have Philox, like TensorFlow on CPUs. */
-enum { ALG_PHILOX = 1, ALG_AUTO = 3 };
+static weft_status_t *check_seed(const weft_tensor_t *seed) {
+  if (seed->shape.rank == 1 && seed->count == 2) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "seed must have shape [2], not %s", WEFT_SHAPE_TEXT(&seed->shape));
+}
 
 weft_status_t *weft_random_from_seed(const weft_tensor_t *seed, weft_philox_t *out) {
-  if (seed->shape.rank != 1 || seed->count != 2) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "seed must have shape [2], not %s", WEFT_SHAPE_TEXT(&seed->shape));
-  }
+  WEFT_RETURN_IF_ERROR(check_seed(seed));
+  if (seed->dtype != WEFT_I32 && seed->dtype != WEFT_I64)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid seed type: %s", weft_dtype_name(seed->dtype));
   *out = weft_philox_scrambled((uint64_t)weft_cpu_int_at(seed, 0), (uint64_t)weft_cpu_int_at(seed, 1));
   return NULL;
+}
+
+weft_status_t *weft_random_seeded_output(weft_kernel_ctx_t *ctx, weft_tensor_t **out,
+                                         weft_philox_t *out_generator) {
+  WEFT_RETURN_IF_ERROR(check_seed(weft_in(ctx, 1)));
+  WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), out));
+  return (*out)->count == 0 ? NULL : weft_random_from_seed(weft_in(ctx, 1), out_generator);
 }
 
 static weft_status_t *draw(weft_kernel_ctx_t *ctx) {
@@ -21,10 +30,7 @@ static weft_status_t *draw(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *y = NULL;
   weft_philox_t generator;
   uint64_t low = 0, range = 0;
-  weft_shape_t shape;
-  WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 0), "shape", &shape));
-  WEFT_RETURN_IF_ERROR(weft_random_from_seed(weft_in(ctx, 1), &generator));
-  WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
+  WEFT_RETURN_IF_ERROR(weft_random_seeded_output(ctx, &y, &generator));
   if (y->count == 0) return NULL;
   if (distribution == WEFT_UNIFORM_INT) {
     WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 2), weft_in(ctx, 3), false, &low, &range));
@@ -42,7 +48,7 @@ weft_status_t *weft_random_from_key(const weft_tensor_t *key, const weft_tensor_
                       WEFT_SHAPE_TEXT(&alg->shape));
   }
   int32_t id = *(const int32_t *)alg->data;
-  if (id == ALG_AUTO) id = ALG_PHILOX;
+  if (id == WEFT_ALG_AUTO) id = WEFT_ALG_PHILOX;
   if (key->shape.rank != 1 || key->count != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "key must have shape [1], not %s. (Note that batched keys are not supported yet.)",
@@ -66,7 +72,15 @@ weft_status_t *weft_random_from_key(const weft_tensor_t *key, const weft_tensor_
 }
 
 weft_status_t *weft_random_check_alg(int32_t alg) {
-  return alg == ALG_PHILOX ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "Unsupported algorithm id: %" PRId32, alg);
+  return alg == WEFT_ALG_PHILOX ? NULL
+                                : WEFT_ERROR(INVALID_ARGUMENT, "Unsupported algorithm id: %" PRId32, alg);
+}
+
+weft_status_t *weft_random_keyed_output(weft_kernel_ctx_t *ctx, weft_tensor_t **out, int32_t *out_alg,
+                                        weft_philox_t *out_generator) {
+  WEFT_RETURN_IF_ERROR(
+      weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), out_alg, out_generator));
+  return weft_random_output(ctx, weft_in(ctx, 0), out);
 }
 
 static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx) {
@@ -75,9 +89,7 @@ static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx) {
   weft_philox_t generator;
   int32_t alg = 0;
   uint64_t low = 0, range = 0;
-  WEFT_RETURN_IF_ERROR(
-      weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, &generator));
-  WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
+  WEFT_RETURN_IF_ERROR(weft_random_keyed_output(ctx, &y, &alg, &generator));
   if (y->count == 0) return NULL;
   if (distribution == WEFT_UNIFORM_INT) {
     WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 4), weft_in(ctx, 5), false, &low, &range));
@@ -93,7 +105,7 @@ static weft_status_t *output_alg(weft_kernel_ctx_t *ctx, int o) {
   weft_tensor_t *y = NULL;
   weft_shape_t scalar = WEFT_SCALAR;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, o, WEFT_I32, &scalar, &y));
-  *(int32_t *)y->data = ALG_PHILOX;
+  *(int32_t *)y->data = WEFT_ALG_PHILOX;
   return NULL;
 }
 
@@ -128,6 +140,8 @@ const weft_kernel_t weft_cpu_random_stateless_kernels[] = {
     DRAW("StatelessRandomNormal", WEFT_SET_FLOATS, draw, SEED, NORMAL),
     DRAW("StatelessRandomNormalV2", WEFT_SET_FLOATS, draw_v2, KEY, NORMAL),
     DRAW("StatelessRandomUniform", WEFT_SET_FLOATS, draw, SEED, UNIFORM),
+    DRAW("StatelessRandomUniformFullInt", WEFT_SET_FULL_INTS, draw, SEED, FULL_INT),
+    DRAW("StatelessRandomUniformFullIntV2", WEFT_SET_FULL_INTS, draw_v2, KEY, FULL_INT),
     DRAW("StatelessRandomUniformInt", WEFT_SET_INDEX, draw, SEED, UNIFORM_INT),
     DRAW("StatelessRandomUniformIntV2", WEFT_SET_INDEX, draw_v2, KEY, UNIFORM_INT),
     DRAW("StatelessRandomUniformV2", WEFT_SET_FLOATS, draw_v2, KEY, UNIFORM),

@@ -1,0 +1,128 @@
+/* ops/random.c - shapes of random numbers. */
+#include <inttypes.h>
+
+#include "ops/infer.h"
+
+/* ---- with a stream ---- */
+
+weft_status_t *weft_infer_random_int(weft_shape_ctx_t *c) {
+  static const char *const names[] = {"minval", "maxval"};
+  for (int i = 1; i < 3; i++) {
+    if (c->inputs[i].rank > 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar; got a tensor of shape %s", names[i - 1],
+                        WEFT_SHAPE_TEXT(&c->inputs[i]));
+    }
+  }
+  return weft_infer_from_input0(c);
+}
+
+weft_status_t *weft_infer_multinomial(weft_shape_ctx_t *c) {
+  weft_shape_t logits;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 2, &logits));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 1));
+  int64_t n = weft_infer_is_known(c, 1) ? weft_infer_value(c, 1, 0) : WEFT_UNKNOWN_DIM;
+  if (weft_infer_is_known(c, 1) && n < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Dimension size, given by scalar input 1, must be non-negative but is %" PRId64, n);
+  }
+  c->outputs[0] = weft_shape_matrix(logits.dims[0], n);
+  return NULL;
+}
+
+/* RandomGamma, RandomPoisson: numbers of that shape for each parameter. */
+weft_status_t *weft_infer_random_per_parameter(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_from_input0(c));
+  return weft_infer_append(&c->outputs[0], &c->inputs[1], 0, c->inputs[1].rank);
+}
+
+/* The shape that input 0 says, but for the axis of the rows. */
+weft_status_t *weft_infer_random_rows(weft_shape_ctx_t *c) {
+  int64_t axis = weft_infer_int(c, "axis");
+  WEFT_RETURN_IF_ERROR(weft_infer_from_input0(c));
+  if (axis < c->outputs[0].rank) c->outputs[0].dims[axis] = WEFT_UNKNOWN_DIM;
+  return NULL;
+}
+
+/* ---- without state ---- */
+
+static weft_status_t *check_seed(weft_shape_ctx_t *c, int i) {
+  weft_shape_t seed;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &seed));
+  return weft_infer_dim_is(seed.dims[0], 2);
+}
+
+/* Inputs 1 to 3: key, counter, algorithm. */
+static weft_status_t *check_key(weft_shape_ctx_t *c) {
+  weft_shape_t key;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &key));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 2, 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, 3));
+  return weft_infer_dim_is(key.dims[0], 1);
+}
+
+weft_status_t *weft_infer_stateless(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(check_seed(c, 1));
+  return weft_infer_from_input0(c);
+}
+
+/* Bounds follow the seed. */
+weft_status_t *weft_infer_stateless_int(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 3));
+  return weft_infer_stateless(c);
+}
+
+weft_status_t *weft_infer_stateless_v2(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(check_key(c));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 4, c->num_inputs - 1)); /* bounds */
+  return weft_infer_from_input0(c);
+}
+
+weft_status_t *weft_infer_key_counter(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(check_seed(c, 0));
+  c->outputs[0] = weft_shape_vector(1);
+  c->outputs[1] = weft_shape_vector(2);
+  if (c->num_outputs > 2) c->outputs[2] = WEFT_SCALAR;
+  return NULL;
+}
+
+weft_status_t *weft_infer_stateless_multinomial(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(check_seed(c, 2));
+  return weft_infer_multinomial(c);
+}
+
+/* Parameters follow the key: they are no scalars. */
+weft_status_t *weft_infer_stateless_gamma(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(check_key(c));
+  return weft_infer_from_input0(c);
+}
+
+weft_status_t *weft_infer_keyed_unchanged(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(check_key(c));
+  return weft_infer_unchanged(c);
+}
+
+/* ---- with the state in a variable ---- */
+
+/* Inputs: variable, algorithm, shape, perhaps bounds. */
+weft_status_t *weft_infer_stateful(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 1));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, c->num_inputs - 1));
+  return weft_shape_from_input(c, 2, &c->outputs[0]);
+}
+
+weft_status_t *weft_infer_stateful_v1(weft_shape_ctx_t *c) {
+  return weft_shape_from_input(c, 1, &c->outputs[0]);
+}
+
+weft_status_t *weft_infer_stateful_binomial(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 3, 1));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 4, 1));
+  return weft_shape_from_input(c, 2, &c->outputs[0]);
+}
+
+/* RngSkip, RngReadAndSkip: inputs variable, algorithm, how far; the old state. */
+weft_status_t *weft_infer_rng_skip(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 2));
+  if (c->num_outputs > 0) c->outputs[0] = weft_shape_vector(3);
+  return NULL;
+}

@@ -1,0 +1,291 @@
+"""Specs of random numbers: ops/random.def. With given seeds the numbers are TensorFlow's, bit for bit.
+
+A stream goes on from step to step, so that such a case is a session with several. Left out: both seeds 0, which ask
+for other numbers each time (of those only the shapes are compared); counters with fewer words than the algorithm
+has, of which TensorFlow reads behind the end.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from draw import Program, spec
+from opcase import C
+
+EXACT = dict(rtol=0, atol=0)
+FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+INTS = (tf.int32, tf.int64)
+FULL_INTS = (tf.int32, tf.int64, tf.uint32, tf.uint64)
+
+
+def array(values, dtype):
+    return np.asarray(values, dtype.as_numpy_dtype if isinstance(dtype, tf.DType) else dtype)
+
+
+def sizes(d, dtype, max_rank=4, wrong=0.06):
+    """A shape as a tensor; some of them are none."""
+    shape = d.shape(max_rank=max_rank, max_dim=d.one(3, 5, 9))
+    if d.chance(0.1):
+        shape = (d.int(100, 700),)
+    if d.chance(wrong):
+        top = np.iinfo(dtype.as_numpy_dtype).max
+        shape = d.one((-1,), (2, -3), (top, top, top), (top, 2, top, 2, 0, top), (0, top), [[2, 3]], 4, (0, -1))
+    return array(shape, dtype)
+
+
+def words(d, n):
+    """Random 64 bit integers; some are small, and near the ends of their range."""
+    return [d.one(0, 1, 7, 2**32 - 1, 2**32, 2**63, 2**64 - 1, d.int(0, 2**62), d.int(0, 2**62)) for _ in range(n)]
+
+
+def bits(values):
+    return np.asarray(values, np.uint64)
+
+
+def seeds(d):
+    """The attributes of an op with a stream: not both are 0."""
+    s = [d.one(0, 1, 87, -5, 2**40 + 3, -(2**63), 2**63 - 1) for _ in range(2)]
+    return dict(seed=s[0] or 1, seed2=s[1]) if d.chance(0.5) else dict(seed=s[0], seed2=s[1] or 1)
+
+
+def repeated(d, make, **attrs):
+    """The op in three steps of one session, each with inputs of its own."""
+    made = [make() for _ in range(3)]
+    case = C(d.op, *made[0], **attrs)
+
+    def build():
+        outs, feeds = case.build()
+        return [(outs, dict(zip(feeds, inputs))) for inputs in made]
+
+    return Program(d.op, build, alike=case, **EXACT)
+
+
+def before_removal():
+    """Makes the empty default graph one of an old version, which may hold ops that are removed today."""
+    old = tf.compat.v1.GraphDef()
+    old.versions.producer = 21
+    tf.import_graph_def(old, name="")
+
+
+# ---- streams ----
+
+
+@spec("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
+def stream(d):
+    t = d.one(*INTS)
+    return repeated(d, lambda: [sizes(d, t)], dtype=d.one(*FLOATS), **seeds(d))
+
+
+def bounds(d, dtype, wrong=0.05):
+    info = np.iinfo(dtype.as_numpy_dtype)
+    low, high = sorted(d.one(0, 1, 5, -3, 1000, info.min, info.max, d.int(info.min // 2, info.max // 2)) for _ in range(2))
+    if low == high:
+        high, low = (high + 1, low) if high < info.max else (high, low - 1)
+    if d.chance(wrong):
+        low, high = d.one((high, low), (low, low))
+    low, high = array(low, dtype), array(high, dtype)
+    return d.one([low.reshape(1), high], [low, high.reshape(1, 1)]) if d.chance(wrong / 2) else [low, high]
+
+
+@spec("RandomUniformInt")
+def stream_int(d):
+    t, dtype = d.one(*INTS), d.one(*INTS)
+    return repeated(d, lambda: [sizes(d, t), *bounds(d, dtype)], **seeds(d))
+
+
+@spec("RandomShuffle")
+def shuffle(d):
+    dtype = d.dtype()
+    return repeated(d, lambda: [d.values(dtype, rows_to_shuffle(d))], **seeds(d))
+
+
+def rows_to_shuffle(d):
+    return (d.int(10, 300), *d.shape(max_rank=1)) if d.chance(0.2) else d.shape(max_rank=4)
+
+
+def logits(d, dtype):
+    shape = (d.dim(6, 0.05), d.dim(9, 0.03))
+    x = d.values(dtype, shape, low=-6, high=6)
+    return d.one(x[0], x[None]) if shape[0] and d.chance(0.03) else x
+
+
+def num_samples(d):
+    n = array(d.one(0, 1, 2, 3, 4, 5, 17, 100) if d.chance(0.96) else -1, tf.int32)
+    return n if d.chance(0.97) else n.reshape(1)
+
+
+@spec("Multinomial")
+def multinomial(d):
+    dtype = d.one(*FLOATS)
+    return repeated(d, lambda: [logits(d, dtype), num_samples(d)], output_dtype=d.one(*INTS), **seeds(d))
+
+
+@spec("NonDeterministicInts")
+def non_deterministic(d):
+    """Only shapes and errors: values differ each time."""
+    t, dtype = d.one(*INTS, *INTS, tf.int16), d.one(*FULL_INTS)
+    case = C(d.op, sizes(d, t, wrong=0.2), dtype=dtype)
+
+    def build():
+        outs, feeds = case.build()
+        return [([tf.shape(outs[0], tf.int64)], feeds)]
+
+    return Program(d.op, build, alike=case)
+
+
+# ---- without state ----
+
+
+def seed_pair(d, dtypes=INTS):
+    dtype = d.one(*dtypes)
+    info = np.iinfo(dtype.as_numpy_dtype)
+    seed = array([d.one(0, 1, 7, info.min, info.max, d.int(0, info.max // 2)) for _ in range(2)], dtype)
+    return seed if d.chance(0.96) else d.one(seed[:1], seed[None], array([1, 2, 3], dtype))
+
+
+@spec("StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal")
+def stateless(d):
+    return C(d.op, sizes(d, d.one(*INTS)), seed_pair(d), dtype=d.one(*FLOATS), **EXACT)
+
+
+@spec("StatelessRandomUniformInt")
+def stateless_int(d):
+    return C(d.op, sizes(d, d.one(*INTS)), seed_pair(d), *bounds(d, d.one(*INTS)))
+
+
+@spec("StatelessRandomUniformFullInt")
+def stateless_full_int(d):
+    return C(d.op, sizes(d, d.one(*INTS)), seed_pair(d, FULL_INTS), dtype=d.one(*FULL_INTS))
+
+
+def keyed(d):
+    """key, counter, algorithm"""
+    key, counter = bits(words(d, 1)), bits(words(d, d.one(2, 2, 2, 3)))
+    alg = array(d.one(1, 1, 3), tf.int32)
+    if d.chance(0.1):
+        key, counter, alg = d.one(
+            (key[:0], counter, alg),
+            (key[0], counter, alg),
+            (key, counter[:0], alg),
+            (key, counter[None], alg),
+            (key, counter, alg.reshape(1)),
+            (key, counter, array(d.one(0, 2, 4, -1, 1000), tf.int32)),
+        )
+    return [key, counter, alg]
+
+
+@spec("StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2")
+def stateless_v2(d):
+    return C(d.op, sizes(d, d.one(*INTS)), *keyed(d), dtype=d.one(*FLOATS), **EXACT)
+
+
+@spec("StatelessRandomUniformIntV2")
+def stateless_int_v2(d):
+    return C(d.op, sizes(d, d.one(*INTS)), *keyed(d), *bounds(d, d.one(*INTS)))
+
+
+@spec("StatelessRandomUniformFullIntV2")
+def stateless_full_int_v2(d):
+    return C(d.op, sizes(d, d.one(*INTS)), *keyed(d), dtype=d.one(*FULL_INTS))
+
+
+@spec("StatelessShuffle")
+def stateless_shuffle(d):
+    return C(d.op, d.values(d.dtype(), rows_to_shuffle(d)), *keyed(d), **EXACT)
+
+
+@spec("StatelessMultinomial")
+def stateless_multinomial(d):
+    return C(d.op, logits(d, d.one(*FLOATS)), num_samples(d), seed_pair(d), output_dtype=d.one(*INTS))
+
+
+@spec("StatelessRandomGetAlg")
+def get_alg(d):
+    return C(d.op)
+
+
+@spec("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg")
+def get_key_counter(d):
+    return C(d.op, seed_pair(d))
+
+
+# ---- state in a variable ----
+
+BAD_STATES = ([1, 2], [], [[1, 2, 3]], 7)
+
+
+def state(d, tag=False):
+    """A variable's value: (the algorithm,) counter and key; some are none, and None is a variable without a value."""
+    value = np.asarray([*([d.one(1, 1, 3)] if tag else []), *bits(words(d, d.one(3, 3, 4))).view(np.int64)], np.int64)
+    if d.chance(0.12):
+        value = d.one(value.astype(np.int32), value.astype(np.float32), *(np.asarray(v, np.int64) for v in BAD_STATES), None)
+    if tag and value is not None and value.size and d.chance(0.1):
+        value.flat[0] = d.one(0, 2, 4, -1)
+    return value
+
+
+def algorithm(d, dtype=tf.int64):
+    alg = array(d.one(1, 1, 1, 3) if d.chance(0.93) else d.one(0, 2, 2, 4, -1, 1000), dtype)
+    return alg if d.chance(0.97) else alg.reshape(1)
+
+
+def with_state(d, value, make, **attrs):
+    """The op in three steps, each with inputs of its own, and what the variable is after each."""
+    made = [make() for _ in range(3)]
+
+    def case_of(handle):
+        return C(d.op, handle, *made[0], **attrs)
+
+    def build():
+        before_removal()
+        dtype = tf.as_dtype(np.int64 if value is None else value.dtype)
+        handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=None, shared_name=f"{d.op} {d.number}")
+        outs, feeds = case_of(handle).build()
+        steps = [] if value is None else [([tf.raw_ops.AssignVariableOp(resource=handle, value=value)], {})]
+        read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+        for inputs in made:
+            steps += [(outs, dict(zip(feeds, inputs))), (read, {})]
+        return steps
+
+    return Program(d.op, build, **EXACT)
+
+
+@spec("StatefulUniform", "StatefulStandardNormalV2", "StatefulTruncatedNormal")
+def stateful(d):
+    t = d.one(*INTS, *INTS, tf.int16) if d.chance(0.3) else d.one(*INTS)
+    return with_state(d, state(d), lambda: [algorithm(d), sizes(d, t)], dtype=d.one(*FLOATS))
+
+
+@spec("StatefulStandardNormal")
+def stateful_v1(d):
+    t = d.one(*INTS)
+    return with_state(d, state(d, tag=True), lambda: [sizes(d, t)], dtype=d.one(*FLOATS))
+
+
+@spec("StatefulUniformFullInt")
+def stateful_full_int(d):
+    t = d.one(*INTS)
+    return with_state(d, state(d), lambda: [algorithm(d), sizes(d, t)], dtype=d.one(*FULL_INTS))
+
+
+@spec("StatefulUniformInt")
+def stateful_int(d):
+    t, dtype = d.one(*INTS), d.one(*INTS)
+    return with_state(d, state(d), lambda: [algorithm(d), sizes(d, t), *bounds(d, dtype)])
+
+
+def skipped(d, dtype):
+    delta = bits(words(d, 1)).view(dtype.as_numpy_dtype)
+    return delta[0] if d.chance(0.97) else delta
+
+
+@spec("RngSkip")
+def rng_skip(d):
+    return with_state(d, state(d), lambda: [algorithm(d), skipped(d, tf.int64)])
+
+
+@spec("RngReadAndSkip")
+def rng_read_and_skip(d):
+    value = state(d)
+    if value is not None and value.ndim == 1 and value.size > 3:
+        value = value[:3]  # of a longer one TensorFlow writes more than the output holds
+    return with_state(d, value, lambda: [algorithm(d, tf.int32), skipped(d, tf.uint64)])
