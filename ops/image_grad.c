@@ -151,3 +151,63 @@ weft_status_t *weft_grad_rgb_to_hsv(weft_grad_ctx_t *c) {
   c->dx[0] = weft_grad_node(g, "Pack", parts, COLOURS, attrs, 2);
   return g->s;
 }
+
+/* ---- pieces of images ---- */
+
+/* Of the image if it has floats; of the boxes in any case, as of bilinear sampling. */
+weft_status_t *weft_grad_crop_and_resize(weft_grad_ctx_t *c) {
+  IMAGE;
+  value_t boxes = c->inputs[1], owners = c->inputs[2];
+  if (is_float(g, x, WEFT_DTYPE_BIT(WEFT_F16))) {
+    weft_named_attr_t attrs[] = {weft_type_attr("T", weft_grad_dtype(g, x)), weft_grad_same(g, "method")};
+    c->dx[0] =
+        weft_grad_node(g, "CropAndResizeGradImage",
+                       (value_t[]){dy, boxes, owners, weft_grad_shape_node(g, x, WEFT_I32)}, 4, attrs, 2);
+  }
+  c->dx[1] = weft_grad_node(g, "CropAndResizeGradBoxes", (value_t[]){dy, x, boxes, owners}, 4, NULL, 0);
+  return g->s;
+}
+
+weft_status_t *weft_grad_scale_and_translate(weft_grad_ctx_t *c) {
+  IMAGE;
+  weft_named_attr_t attrs[] = {weft_grad_same(g, "kernel_type"), weft_grad_same(g, "antialias")};
+  c->dx[0] =
+      weft_grad_node(g, "ScaleAndTranslateGrad", (value_t[]){dy, x, c->inputs[2], c->inputs[3]}, 4, attrs, 2);
+  return g->s;
+}
+
+/* The eight numbers of each transform with a 1 as matrices, inverted, divided by the last element. */
+static value_t inverse_transforms(weft_grad_t *g, value_t transforms) {
+  weft_named_attr_t row_attrs[] = {weft_int_attr("begin_mask", 1), weft_int_attr("end_mask", 1)};
+  value_t rows = weft_grad_gather0(g, weft_grad_shape_node(g, transforms, WEFT_I32),
+                                   weft_grad_int32s(g, (int32_t[]){0}, 1));
+  value_t one = weft_grad_int32s(g, (int32_t[]){1}, 1),
+          ones = weft_grad_op2(g, "Fill", weft_grad_concat(g, (value_t[]){rows, one}, 2, 0),
+                               weft_grad_scalar(g, WEFT_F32, 1));
+  value_t nine = weft_grad_concat(g, (value_t[]){transforms, ones}, 2, 1);
+  value_t matrices = weft_grad_op2(g, "Reshape", nine, weft_grad_int32s(g, (int32_t[]){-1, 3, 3}, 3));
+  value_t flat = weft_grad_op2(g, "Reshape", weft_grad_op1(g, "MatrixInverse", matrices),
+                               weft_grad_int32s(g, (int32_t[]){-1, 9}, 2));
+  value_t last = weft_grad_node(
+      g, "StridedSlice",
+      (value_t[]){flat, weft_grad_int32s(g, (int32_t[]){0, 8}, 2), weft_grad_int32s(g, (int32_t[]){0, 9}, 2),
+                  weft_grad_int32s(g, (int32_t[]){1, 1}, 2)},
+      4, row_attrs, 2);
+  return weft_grad_node(
+      g, "StridedSlice",
+      (value_t[]){weft_grad_op2(g, "RealDiv", flat, last), weft_grad_int32s(g, (int32_t[]){0, 0}, 2),
+                  weft_grad_int32s(g, (int32_t[]){0, 8}, 2), weft_grad_int32s(g, (int32_t[]){1, 1}, 2)},
+      4, row_attrs, 2);
+}
+
+/* The gradient transformed back. */
+weft_status_t *weft_grad_projective(weft_grad_ctx_t *c) {
+  IMAGE;
+  weft_named_attr_t attrs[] = {weft_grad_same(g, "interpolation"), weft_grad_same(g, "fill_mode")};
+  value_t inputs[4] = {dy, inverse_transforms(g, c->inputs[1]), size_of(g, x)};
+  if (c->num_inputs > 3) inputs[3] = weft_grad_scalar(g, WEFT_F32, 0); /* what is not there has no gradient */
+  c->dx[0] =
+      weft_grad_node(g, c->num_inputs > 3 ? "ImageProjectiveTransformV3" : "ImageProjectiveTransformV2",
+                     inputs, c->num_inputs, attrs, 2);
+  return g->s;
+}

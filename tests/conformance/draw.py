@@ -38,6 +38,19 @@ class Program:
         self.op, self.build, self.rtol, self.atol, self.alike = op, build, rtol, atol, alike
 
 
+def made_by(version, case, steps=1):
+    """A program that runs a case of an op that later versions of TensorFlow refuse, as a graph of that version."""
+
+    def build():
+        old = tf.compat.v1.GraphDef()
+        old.versions.producer = version
+        tf.import_graph_def(old)  # makes the whole graph one of that version
+        outs, feeds = case.build()
+        return [(outs, feeds)] * steps
+
+    return Program(case.op, build, case.rtol, case.atol)
+
+
 class Draw:
     def __init__(self, op, number):
         self.op, self.number = op, number

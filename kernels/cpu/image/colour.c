@@ -1,14 +1,15 @@
-/* kernels/cpu/image/colour.c - RGBToHSV, HSVToRGB, AdjustHue, AdjustSaturation, AdjustContrastv2. */
+/* kernels/cpu/image/colour.c - RGBToHSV, HSVToRGB, AdjustHue, AdjustSaturation, AdjustContrast. */
 #include <inttypes.h>
 #include <math.h>
 
-#include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/image/resize.h"
 
 typedef struct colour_job {
   const void *x;
   void *y;
   float by;                    /* hue to add, factor of the saturation or of the contrast */
   int64_t channels, positions; /* of an image; of contrast only */
+  float low, high;             /* of the first version of contrast: results are between these */
 } colour_job_t;
 
 static int64_t channels_of(const weft_tensor_t *x) { return x->shape.dims[x->shape.rank - 1]; }
@@ -156,25 +157,57 @@ static void contrast_images(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-static weft_status_t *contrast(weft_kernel_ctx_t *ctx) {
-  const weft_tensor_t *x = weft_in(ctx, 0), *factor = weft_in(ctx, 1);
-  const weft_shape_t *s = &x->shape;
-  weft_tensor_t *y = NULL;
-  if (s->rank < 3)
-    return WEFT_ERROR(INVALID_ARGUMENT, "input must be at least 3-D, got shape%s", WEFT_SHAPE_TEXT(s));
-  if (factor->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "contrast_factor must be scalar: %s",
-                      WEFT_SHAPE_TEXT(&factor->shape));
+/* The first version: means are sums of all positions in their order, and results are bounded. */
+static void bounded_contrast_images(void *arg, int64_t begin, int64_t end) {
+  const colour_job_t *j = arg;
+  const int64_t channels = j->channels, size = j->positions * channels;
+  for (int64_t i = begin; i < end; i++) {
+    const float *x = (const float *)j->x + i * size;
+    float *y = (float *)j->y + i * size;
+    for (int64_t c = 0; c < channels; c++) {
+      float sum = 0;
+      for (int64_t k = c; k < size; k += channels) sum += x[k];
+      const float mean = sum / (float)j->positions;
+      for (int64_t k = c; k < size; k += channels)
+        y[k] = larger(smaller((x[k] - mean) * j->by + mean, j->high), j->low);
+    }
   }
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_F32, s, &y));
+}
+
+static weft_status_t *check_contrast(weft_kernel_ctx_t *ctx) {
+  static const char *const names[] = {"contrast_factor", "min_value", "max_value"};
+  const weft_shape_t *x = &weft_in(ctx, 0)->shape;
+  if (x->rank < 3)
+    return WEFT_ERROR(INVALID_ARGUMENT, "input must be at least 3-D, got shape%s", WEFT_SHAPE_TEXT(x));
+  for (int i = 1; i < ctx->node->num_inputs; i++) {
+    const weft_shape_t *s = &weft_in(ctx, i)->shape;
+    if (s->rank != 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s must be scalar: %s", names[i - 1], WEFT_SHAPE_TEXT(s));
+  }
+  return NULL;
+}
+
+static weft_status_t *contrast(weft_kernel_ctx_t *ctx) {
+  const bool is_bounded = ctx->node->num_inputs > 2;
+  weft_tensor_t *x = NULL, *y = NULL;
+  WEFT_RETURN_IF_ERROR(check_contrast(ctx));
+  const weft_shape_t s = weft_in(ctx, 0)->shape;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_F32, &s, &y));
   if (y->count == 0) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_image_floats(ctx, 0, &x));
   colour_job_t j = {.x = x->data,
                     .y = y->data,
-                    .by = *(const float *)factor->data,
-                    .channels = s->dims[s->rank - 1],
-                    .positions = s->dims[s->rank - 3] * s->dims[s->rank - 2]};
+                    .by = *(const float *)weft_in(ctx, 1)->data,
+                    .channels = s.dims[s.rank - 1],
+                    .positions = s.dims[s.rank - 3] * s.dims[s.rank - 2]};
+  if (is_bounded) {
+    j.low = *(const float *)weft_in(ctx, 2)->data;
+    j.high = *(const float *)weft_in(ctx, 3)->data;
+  }
   const int64_t size = j.positions * j.channels;
-  weft_parallel_for(ctx->device->pool, x->count / size, WEFT_CPU_GRAIN / size + 1, contrast_images, &j);
+  weft_parallel_for(ctx->device->pool, y->count / size, WEFT_CPU_GRAIN / size + 1,
+                    is_bounded ? bounded_contrast_images : contrast_images, &j);
+  weft_tensor_release(x);
   return NULL;
 }
 
@@ -202,6 +235,10 @@ static weft_status_t *hue(weft_kernel_ctx_t *ctx) { return adjust(ctx, "delta", 
 static weft_status_t *saturation(weft_kernel_ctx_t *ctx) { return adjust(ctx, "scale", saturation_pixels); }
 
 const weft_kernel_t weft_cpu_colour_kernels[] = {
+    WEFT_KERNEL("AdjustContrast", "T",
+                WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_I8) | WEFT_DTYPE_BIT(WEFT_I16) |
+                    WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64),
+                NULL, contrast, NULL),
     WEFT_KERNEL("AdjustContrastv2", "T", WEFT_DTYPE_BIT(WEFT_F32), NULL, contrast, NULL),
     WEFT_KERNEL("AdjustHue", "T", WEFT_DTYPE_BIT(WEFT_F32), NULL, hue, NULL),
     WEFT_KERNEL("AdjustSaturation", "T", WEFT_DTYPE_BIT(WEFT_F32), NULL, saturation, NULL),

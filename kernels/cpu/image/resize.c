@@ -88,6 +88,20 @@ weft_status_t *weft_resize_grad_plan(const weft_kernel_ctx_t *ctx, const weft_re
   return NULL;
 }
 
+weft_status_t *weft_image_floats(weft_kernel_ctx_t *ctx, int i, weft_tensor_t **out) {
+  weft_tensor_t *t = weft_in(ctx, i);
+  if (t->dtype != WEFT_F32) return weft_cpu_cast(ctx, t, WEFT_F32, out);
+  *out = weft_tensor_retain(t);
+  return NULL;
+}
+
+weft_status_t *weft_resize_columns(const weft_resize_t *r, weft_between_t **out) {
+  *out = weft_malloc((size_t)r->out_w * sizeof **out);
+  if (*out == NULL) return WEFT_NO_MEMORY("positions of %" PRId64 " columns", r->out_w);
+  for (int64_t i = 0; i < r->out_w; i++) (*out)[i] = weft_resize_between(r, i, r->scale_w, r->in_w);
+  return NULL;
+}
+
 static void run(weft_kernel_ctx_t *ctx, int64_t total, double cost, weft_range_fn *fn, void *arg) {
   int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (cost + 1)) + 1;
   weft_parallel_for(total > grain ? ctx->device->pool : NULL, total, grain, fn, arg);

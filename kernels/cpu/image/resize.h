@@ -6,6 +6,8 @@
 #ifndef WEFT_KERNELS_CPU_IMAGE_RESIZE_H_
 #define WEFT_KERNELS_CPU_IMAGE_RESIZE_H_
 
+#include <math.h>
+
 #include "kernels/cpu/loops/cast.h"
 
 WEFT_ATTRS_STRUCT(weft_resize, (BOOL, align_corners), (BOOL, half_pixel_centers))
@@ -29,13 +31,34 @@ WEFT_MUST_CHECK weft_status_t *weft_resize_size(const weft_tensor_t *t, const ch
                                                 int64_t *width);
 weft_shape_t weft_resize_shape(int64_t batch, int64_t height, int64_t width, int64_t channels);
 
+/* Input i as floats: the tensor itself if it is of that type. The caller owns a reference. */
+WEFT_MUST_CHECK weft_status_t *weft_image_floats(weft_kernel_ctx_t *ctx, int i, weft_tensor_t **out);
+
 /* Where pixel i of the output lies in the input. */
 static inline float weft_resize_at(const weft_resize_t *r, int64_t i, float scale) {
   return r->half_pixels ? ((float)i + 0.5f) * scale - 0.5f : (float)i * scale;
 }
+/* A position as an index; the lowest one for NaN and for what no index can hold. */
+static inline int64_t weft_pixel_index(float at) {
+  return at >= -0x1p63f && at < 0x1p63f ? (int64_t)at : INT64_MIN;
+}
 static inline int64_t weft_resize_bound(int64_t i, int64_t size) {
   return i < 0 ? 0 : i < size ? i : size - 1;
 }
+
+/* A position between two rows or columns: `part` of the way from the lower one to the upper one. */
+typedef struct weft_between {
+  int64_t lower, upper;
+  float part;
+} weft_between_t;
+static inline weft_between_t weft_resize_between(const weft_resize_t *r, int64_t i, float scale,
+                                                 int64_t size) {
+  const float at = weft_resize_at(r, i, scale), below = floorf(at);
+  return (weft_between_t){weft_resize_bound((int64_t)below, size),
+                          weft_resize_bound((int64_t)ceilf(at), size), at - below};
+}
+/* That of each column of the result; the caller frees it. */
+WEFT_MUST_CHECK weft_status_t *weft_resize_columns(const weft_resize_t *r, weft_between_t **out);
 
 /* Calls fn(arg, begin, end) on ranges of the rows of all images of the result; `cost`: of an element, 1 for
  * one addition. */

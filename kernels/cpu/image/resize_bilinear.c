@@ -1,34 +1,12 @@
 /* kernels/cpu/image/resize_bilinear.c - ResizeBilinear and its gradient. */
-#include <inttypes.h>
-#include <math.h>
-
 #include "kernels/cpu/image/resize.h"
-
-/* A position between two rows or columns: `part` of the way from the lower one to the upper one. */
-typedef struct between {
-  int64_t lower, upper;
-  float part;
-} between_t;
 
 typedef struct bilinear_job {
   weft_resize_t r;
   const float *x; /* the image; of a gradient dy */
   void *y;        /* float; of a gradient dx, float or double */
-  const between_t *columns;
+  const weft_between_t *columns;
 } bilinear_job_t;
-
-static between_t between(const weft_resize_t *r, int64_t i, float scale, int64_t size) {
-  const float at = weft_resize_at(r, i, scale), below = floorf(at);
-  return (between_t){weft_resize_bound((int64_t)below, size), weft_resize_bound((int64_t)ceilf(at), size),
-                     at - below};
-}
-
-static weft_status_t *find_columns(const weft_resize_t *r, between_t **out) {
-  *out = weft_malloc((size_t)r->out_w * sizeof **out);
-  if (*out == NULL) return WEFT_NO_MEMORY("positions of %" PRId64 " columns", r->out_w);
-  for (int64_t i = 0; i < r->out_w; i++) (*out)[i] = between(r, i, r->scale_w, r->in_w);
-  return NULL;
-}
 
 /* ---- forward ---- */
 
@@ -39,7 +17,7 @@ static void bilinear_rows(void *arg, int64_t begin, int64_t end) {
   const weft_resize_t *r = &j->r;
   const int64_t channels = r->channels, row = r->in_w * channels;
   for (int64_t i = begin; i < end; i++) {
-    const between_t v = between(r, i % r->out_h, r->scale_h, r->in_h);
+    const weft_between_t v = weft_resize_between(r, i % r->out_h, r->scale_h, r->in_h);
     const float *image = j->x + i / r->out_h * r->in_h * row, *top = image + v.lower * row,
                 *bottom = image + v.upper * row;
     float *y = (float *)j->y + i * r->out_w * channels;
@@ -58,7 +36,7 @@ WEFT_ATTRS_OF(bilinear, weft_resize)
 static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t *attrs) {
   bilinear_job_t j;
   weft_tensor_t *x = NULL, *y = NULL;
-  between_t *columns = NULL;
+  weft_between_t *columns = NULL;
   WEFT_RETURN_IF_ERROR(weft_resize_plan(ctx, attrs, &j.r));
   weft_shape_t shape = weft_resize_shape(j.r.batch, j.r.out_h, j.r.out_w, j.r.channels);
   if (j.r.out_h == j.r.in_h && j.r.out_w == j.r.in_w) {
@@ -69,7 +47,7 @@ static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_F32, &shape, &y));
   if (y->count == 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_cpu_cast(ctx, weft_in(ctx, 0), WEFT_F32, &x));
-  weft_status_t *s = find_columns(&j.r, &columns);
+  weft_status_t *s = weft_resize_columns(&j.r, &columns);
   if (s == NULL) {
     j.x = x->data;
     j.y = y->data;
@@ -91,7 +69,7 @@ static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t
     const weft_resize_t *r = &j->r;                                                                  \
     const int64_t channels = r->channels, row = r->in_w * channels;                                  \
     for (int64_t i = begin * r->out_h; i < end * r->out_h; i++) {                                    \
-      const between_t v = between(r, i % r->out_h, r->scale_h, r->in_h);                             \
+      const weft_between_t v = weft_resize_between(r, i % r->out_h, r->scale_h, r->in_h);            \
       real *image = (real *)j->y + i / r->out_h * r->in_h * row;                                     \
       real *top = image + v.lower * row, *bottom = image + v.upper * row;                            \
       const float *dy = j->x + i * r->out_w * channels, down = v.part, up = 1 - v.part;              \
@@ -115,12 +93,12 @@ static weft_status_t *bilinear_grad(weft_kernel_ctx_t *ctx, const weft_resize_at
   const weft_dtype_t dtype = weft_in(ctx, 1)->dtype, sum = dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
   bilinear_job_t j;
   weft_tensor_t *dx = NULL, *rounded = NULL;
-  between_t *columns = NULL;
+  weft_between_t *columns = NULL;
   WEFT_RETURN_IF_ERROR(weft_resize_grad_plan(ctx, attrs, &j.r));
   weft_shape_t shape = weft_resize_shape(j.r.batch, j.r.in_h, j.r.in_w, j.r.channels);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, sum, &shape, &dx));
   weft_cpu_zero(dx);
-  WEFT_RETURN_IF_ERROR(find_columns(&j.r, &columns));
+  WEFT_RETURN_IF_ERROR(weft_resize_columns(&j.r, &columns));
   j.x = weft_in(ctx, 0)->data;
   j.y = dx->data;
   j.columns = columns;
