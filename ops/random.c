@@ -35,6 +35,12 @@ weft_status_t *weft_infer_random_per_parameter(weft_shape_ctx_t *c) {
   return weft_infer_append(&c->outputs[0], &c->inputs[1], 0, c->inputs[1].rank);
 }
 
+/* ParameterizedTruncatedNormal: parameters for all or for each row. */
+weft_status_t *weft_infer_random_truncated(weft_shape_ctx_t *c) {
+  for (int i = 1; i < 5; i++) WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, i, 1));
+  return weft_infer_from_input0(c);
+}
+
 /* The shape that input 0 says, but for the axis of the rows. */
 weft_status_t *weft_infer_random_rows(weft_shape_ctx_t *c) {
   int64_t axis = weft_infer_int(c, "axis");

@@ -1,15 +1,17 @@
 /* kernels/cpu/random/random_truncated.c - ParameterizedTruncatedNormal: mean, deviation and bounds for each
- * row, or for all.
+ * row, or for all; StatelessParameterizedTruncatedNormal: for each set of parameters, which broadcast.
  *
- * A row is a batch; with parameters for all, batches are of BATCH elements. Where a thread begins, the
- * generator jumps to the batch's own blocks; from batch to batch it just goes on. So the pieces that threads
- * get are part of the result, and are cut like TensorFlow's.
+ * A row is a batch; with parameters for all, batches are of BATCH elements. A batch of the stateless op is
+ * the samples of a set. Where a thread begins, the generator jumps to the batch's own blocks, or to those of
+ * the element; from there it just goes on. So the pieces that threads get are part of the result, and are cut
+ * like TensorFlow's.
  */
 #include <math.h>
 #include <stdatomic.h>
 
-#include "kernels/cpu/loops/common.h"
-#include "kernels/cpu/random/random_fill.h"
+#include "kernels/cpu/loops/broadcast.h"
+#include "kernels/cpu/random/random_groups.h"
+#include "kernels/cpu/random/random_samples.h"
 
 enum { BATCH = 100, TRUNCATED_MAX_TRIES = 1000 };
 
@@ -22,42 +24,20 @@ typedef enum truncated_end {
 } truncated_end_t;
 
 typedef struct truncated {
-  const weft_tensor_t
-      *parameters[4]; /* means, deviations, minima, maxima; of one element, or one per batch */
-  weft_tensor_t *out;
-  weft_philox_t generator;
-  int64_t num_batches, batch_size, batches_per_piece;
+  weft_samples_t samples;                     /* parameters: means, deviations, minima, maxima */
+  bool is_for_all[4];                         /* there is one parameter, for all batches */
+  int64_t num_batches, batch_size, per_piece; /* pieces: of batches, or of elements of the stateless op */
   atomic_int end; /* the first failure; relaxed: parallel_for orders it before the reading */
 } truncated_t;
-
-static float round_f16(float x) { return weft_f16_to_f32(weft_f32_to_f16(x)); }
-
-static void uniform_f16(const uint32_t words[4], float out[4]) {
-  for (int i = 0; i < 4; i++) out[i] = (float)(words[i] & 0x3ffu) / 1024.0f;
-}
-static void uniform_f32(const uint32_t words[4], float out[4]) {
-  for (int i = 0; i < 4; i++) out[i] = weft_philox_float(words[i]);
-}
-static void uniform_f64(const uint32_t words[4], double out[4]) {
-  for (int i = 0; i < 2; i++) out[i] = weft_philox_double(words[2 * i], words[2 * i + 1]);
-}
-static void normal_f32(const uint32_t words[4], float out[4]) {
-  for (int i = 0; i < 4; i += 2) weft_random_normal_pair(words[i], words[i + 1], out + i);
-}
-static void normal_f16(const uint32_t words[4], float out[4]) {
-  normal_f32(words, out);
-  for (int i = 0; i < 4; i++) out[i] = round_f16(out[i]);
-}
 
 #define TRUNCATED_STEM f16
 #define TRUNCATED_REAL float
 #define TRUNCATED_STORAGE uint16_t
 #define TRUNCATED_GROUP 4
-#define TRUNCATED_LOAD(x) weft_f16_to_f32(x)
 #define TRUNCATED_STORE(x) weft_f32_to_f16(x)
-#define TRUNCATED_ROUND(x) round_f16(x)
-#define TRUNCATED_UNIFORM(words, out) uniform_f16(words, out)
-#define TRUNCATED_NORMAL(words, out) normal_f16(words, out)
+#define TRUNCATED_ROUND(x) weft_random_round_f16(x)
+#define TRUNCATED_UNIFORM(words, out) weft_random_uniform_f16(words, out)
+#define TRUNCATED_NORMAL(words, out) weft_random_normal_f16(words, out)
 #define TRUNCATED_F(name) name##f
 #include "kernels/cpu/random/random_truncated.tmpl.h"
 
@@ -65,11 +45,10 @@ static void normal_f16(const uint32_t words[4], float out[4]) {
 #define TRUNCATED_REAL float
 #define TRUNCATED_STORAGE float
 #define TRUNCATED_GROUP 4
-#define TRUNCATED_LOAD(x) (x)
 #define TRUNCATED_STORE(x) (x)
 #define TRUNCATED_ROUND(x) (x)
-#define TRUNCATED_UNIFORM(words, out) uniform_f32(words, out)
-#define TRUNCATED_NORMAL(words, out) normal_f32(words, out)
+#define TRUNCATED_UNIFORM(words, out) weft_random_uniform_f32(words, out)
+#define TRUNCATED_NORMAL(words, out) weft_random_normal_f32(words, out)
 #define TRUNCATED_F(name) name##f
 #include "kernels/cpu/random/random_truncated.tmpl.h"
 
@@ -77,30 +56,64 @@ static void normal_f16(const uint32_t words[4], float out[4]) {
 #define TRUNCATED_REAL double
 #define TRUNCATED_STORAGE double
 #define TRUNCATED_GROUP 2
-#define TRUNCATED_LOAD(x) (x)
 #define TRUNCATED_STORE(x) (x)
 #define TRUNCATED_ROUND(x) (x)
-#define TRUNCATED_UNIFORM(words, out) uniform_f64(words, out)
+#define TRUNCATED_UNIFORM(words, out) weft_random_uniform_f64(words, out)
 #define TRUNCATED_NORMAL(words, out) weft_random_normal_pair_f64(words, out)
 #define TRUNCATED_F(name) name
 #include "kernels/cpu/random/random_truncated.tmpl.h"
 
+/* Elements [begin, end) of a batch, which lie at `out`, a `stride` apart. */
+static truncated_end_t draw_batch(const truncated_t *job, int64_t batch, void *out, int64_t begin,
+                                  int64_t end, int64_t stride, weft_philox_t *generator) {
+  double p[4];
+  for (int i = 0; i < 4; i++) p[i] = job->samples.parameters[i][job->is_for_all[i] ? 0 : batch];
+  switch (job->samples.type) {
+    case WEFT_F16: return f16_batch(p, out, begin, end, stride, generator);
+    case WEFT_F32: return f32_batch(p, out, begin, end, stride, generator);
+    default: return f64_batch(p, out, begin, end, stride, generator);
+  }
+}
+
 static void draw_pieces(void *arg, int64_t begin, int64_t end) {
   truncated_t *job = arg;
+  const weft_tensor_t *y = job->samples.out;
   for (int64_t piece = begin; piece < end; piece++) {
-    int64_t first = piece * job->batches_per_piece, limit = first + job->batches_per_piece;
+    int64_t first = piece * job->per_piece, limit = first + job->per_piece;
     if (limit > job->num_batches) limit = job->num_batches;
-    weft_philox_t g = job->generator;
+    weft_philox_t g = job->samples.generator;
     weft_philox_skip(&g, (uint64_t)first * 2 * TRUNCATED_MAX_TRIES * (uint64_t)(job->batch_size + 3) / 4);
     for (int64_t b = first; b < limit; b++) {
       int64_t from = b * job->batch_size, to = from + job->batch_size;
-      if (to > job->out->count) to = job->out->count;
-      truncated_end_t e = job->out->dtype == WEFT_F16   ? f16_batch(job, b, from, to, &g)
-                          : job->out->dtype == WEFT_F32 ? f32_batch(job, b, from, to, &g)
-                                                        : f64_batch(job, b, from, to, &g);
+      if (to > y->count) to = y->count;
+      truncated_end_t e = draw_batch(job, b, y->data, from, to, 1, &g);
       if (e == TRUNCATED_OK) continue;
       atomic_store_explicit(&job->end, (int)e, memory_order_relaxed);
       return;
+    }
+  }
+}
+
+/* Pieces of the stateless op: elements numbered set by set, which lie sample by sample. */
+static void draw_element_pieces(void *arg, int64_t begin, int64_t end) {
+  truncated_t *job = arg;
+  const weft_samples_t *s = &job->samples;
+  uint64_t group = s->type == WEFT_F64 ? 2 : 4;
+  for (int64_t piece = begin; piece < end; piece++) {
+    int64_t at = piece * job->per_piece, limit = at + job->per_piece;
+    if (limit > s->out->count) limit = s->out->count;
+    weft_philox_t g = s->generator;
+    weft_philox_skip(&g, ((uint64_t)at * 2 * TRUNCATED_MAX_TRIES + group - 1) / group);
+    while (at < limit) {
+      int64_t set = at / s->num_samples, from = at % s->num_samples, to = from + (limit - at);
+      if (to > s->num_samples) to = s->num_samples;
+      char *out = (char *)s->out->data + (size_t)set * weft_dtype_size(s->type);
+      truncated_end_t e = draw_batch(job, set, out, from, to, s->num_sets, &g);
+      if (e != TRUNCATED_OK) {
+        atomic_store_explicit(&job->end, (int)e, memory_order_relaxed);
+        return;
+      }
+      at += to - from;
     }
   }
 }
@@ -134,14 +147,16 @@ static double batch_cost(weft_dtype_t dtype, int64_t batch_size) {
 
 static weft_status_t *set_batches(weft_kernel_ctx_t *ctx, const weft_tensor_t *y, truncated_t *job) {
   static const char *const names[] = {"means", "stddevs", "minvals", "maxvals"};
+  const weft_tensor_t *parameters[4];
   for (int i = 0; i < 4; i++) {
-    job->parameters[i] = weft_in(ctx, i + 1);
-    if (job->parameters[i]->shape.rank <= 1) continue;
+    parameters[i] = weft_in(ctx, i + 1);
+    job->is_for_all[i] = parameters[i]->count == 1;
+    if (parameters[i]->shape.rank <= 1) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Input %s should be a scalar or vector, got shape: %s", names[i],
-                      WEFT_SHAPE_TEXT(&job->parameters[i]->shape));
+                      WEFT_SHAPE_TEXT(&parameters[i]->shape));
   }
-  if (job->parameters[0]->count == 1 && job->parameters[1]->count == 1 &&
-      job->parameters[2]->shape.rank == 0 && job->parameters[3]->shape.rank == 0) {
+  if (parameters[0]->count == 1 && parameters[1]->count == 1 && parameters[2]->shape.rank == 0 &&
+      parameters[3]->shape.rank == 0) {
     job->batch_size = BATCH;
     job->num_batches = y->count / BATCH + (y->count % BATCH != 0);
     return NULL;
@@ -149,15 +164,23 @@ static weft_status_t *set_batches(weft_kernel_ctx_t *ctx, const weft_tensor_t *y
   job->num_batches = y->shape.dims[0];
   job->batch_size = job->num_batches == 0 ? 0 : y->count / job->num_batches;
   for (int i = 0; i < 4; i++) {
-    int64_t n = job->parameters[i]->count;
-    if (n == 1 || n == job->num_batches) continue;
+    if (job->is_for_all[i] || parameters[i]->count == job->num_batches) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Input %s should have length 1 or shape[0], got shape: %s", names[i],
-                      WEFT_SHAPE_TEXT(&job->parameters[i]->shape));
+                      WEFT_SHAPE_TEXT(&parameters[i]->shape));
   }
   return NULL;
 }
 
-static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
+/* `num` units of work of that cost each, on threads. */
+static weft_status_t *run(weft_kernel_ctx_t *ctx, truncated_t *job, int64_t num, double cost,
+                          weft_range_fn *draw) {
+  job->per_piece = weft_random_piece(num, cost, weft_thread_pool_size(ctx->device->pool));
+  atomic_init(&job->end, TRUNCATED_OK);
+  weft_parallel_for(ctx->device->pool, (num + job->per_piece - 1) / job->per_piece, 1, draw, job);
+  return explain((truncated_end_t)atomic_load_explicit(&job->end, memory_order_relaxed));
+}
+
+static weft_status_t *of_stream(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *sizes = weft_in(ctx, 0), *y = NULL;
   if (sizes->shape.rank != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Input shape should be a vector, got shape: %s",
@@ -165,21 +188,58 @@ static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   }
   if (sizes->count == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Shape tensor must not be empty, got [0]");
   WEFT_RETURN_IF_ERROR(weft_random_output(ctx, sizes, &y));
-  truncated_t job = {.out = y};
+  truncated_t job = {.samples = {.out = y, .type = y->dtype}};
   WEFT_RETURN_IF_ERROR(set_batches(ctx, y, &job));
-  job.generator = weft_random_stream_take(ctx->state, blocks_to_take(&job));
+  job.samples.generator = weft_random_stream_take(ctx->state, blocks_to_take(&job));
   if (job.num_batches == 0) return NULL;
-  job.batches_per_piece = weft_random_piece(job.num_batches, batch_cost(y->dtype, job.batch_size),
-                                            weft_thread_pool_size(ctx->device->pool));
-  atomic_init(&job.end, TRUNCATED_OK);
-  int64_t pieces = (job.num_batches + job.batches_per_piece - 1) / job.batches_per_piece;
-  weft_parallel_for(ctx->device->pool, pieces, 1, draw_pieces, &job);
-  return explain((truncated_end_t)atomic_load_explicit(&job.end, memory_order_relaxed));
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < 4; i++) {
+    const weft_tensor_t *t = weft_in(ctx, i + 1);
+    s = weft_samples_parameter(t, &t->shape, &job.samples.parameters[i]);
+  }
+  if (s == NULL) s = run(ctx, &job, job.num_batches, batch_cost(y->dtype, job.batch_size), draw_pieces);
+  weft_samples_deinit(&job.samples);
+  return s;
 }
 
+/* The shape that the four parameters have together. */
+static weft_status_t *shape_of_sets(weft_kernel_ctx_t *ctx, weft_shape_t *out) {
+  *out = WEFT_SCALAR;
+  for (int i = 2; i < 6; i++) {
+    weft_broadcast_t b;
+    const weft_shape_t *const shapes[] = {out, &weft_in(ctx, i)->shape};
+    if (!weft_broadcast_init(&b, shapes, 2)) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "means, stddevs, minvals, maxvals must have compatible batch dimensions: %s vs. %s",
+                        WEFT_SHAPE_TEXT(shapes[0]), WEFT_SHAPE_TEXT(shapes[1]));
+    }
+    *out = b.shape;
+  }
+  return NULL;
+}
+
+static weft_status_t *of_seed(weft_kernel_ctx_t *ctx) {
+  truncated_t job = {.per_piece = 1};
+  weft_samples_t *samples = &job.samples;
+  weft_shape_t sets;
+  WEFT_RETURN_IF_ERROR(shape_of_sets(ctx, &sets));
+  WEFT_RETURN_IF_ERROR(weft_random_seeded_output(ctx, &samples->out, &samples->generator));
+  WEFT_RETURN_IF_ERROR(weft_samples_plan(samples, &samples->out->shape, &sets));
+  if (samples->out->count == 0) return NULL;
+  samples->type = samples->out->dtype;
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < 4; i++)
+    s = weft_samples_parameter(weft_in(ctx, i + 2), &sets, &samples->parameters[i]);
+  if (s == NULL) s = run(ctx, &job, samples->out->count, batch_cost(samples->type, 1), draw_element_pieces);
+  weft_samples_deinit(samples);
+  return s;
+}
+
+#define REALS (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
+
 const weft_kernel_t weft_cpu_random_truncated_kernels[] = {
-    WEFT_KERNEL("ParameterizedTruncatedNormal", "dtype",
-                WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64),
-                weft_random_stream_prepare, compute, weft_random_stream_destroy),
+    WEFT_KERNEL("ParameterizedTruncatedNormal", "dtype", REALS, weft_random_stream_prepare, of_stream,
+                weft_random_stream_destroy),
+    WEFT_KERNEL("StatelessParameterizedTruncatedNormal", "dtype", REALS, NULL, of_seed, NULL),
     {0},
 };

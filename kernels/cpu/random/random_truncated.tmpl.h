@@ -5,7 +5,7 @@
  *   TRUNCATED_REAL    the type one computes in
  *   TRUNCATED_STORAGE the type elements have
  *   TRUNCATED_GROUP   numbers that a block of words gives
- *   TRUNCATED_LOAD(x), TRUNCATED_STORE(x)   between the two types
+ *   TRUNCATED_STORE(x)                      from the first to the second
  *   TRUNCATED_ROUND(x)                      the nearest value that the element type has, after every
  *                                           operation
  *   TRUNCATED_UNIFORM(words, out), TRUNCATED_NORMAL(words, out)   a group of numbers from a block
@@ -20,16 +20,16 @@
 #define F(name) TRUNCATED_F(name)
 #define NAME(x) WEFT_CAT(TRUNCATED_STEM, x)
 
-/* Elements [*at, limit) of the output, and what all three samplers need. */
+/* Elements [at, limit) of a batch, and what all three samplers need. */
 typedef struct NAME(target) {
   TRUNCATED_STORAGE *out;
-  int64_t at, limit;
+  int64_t at, limit, stride;
   REAL mean, deviation, min, max; /* min, max: normalised */
   weft_philox_t *generator;
 } NAME(target_t);
 
 static void NAME(accept)(NAME(target_t) * t, REAL x) {
-  t->out[t->at++] = TRUNCATED_STORE(R(R(x * t->deviation) + t->mean));
+  t->out[t->at++ * t->stride] = TRUNCATED_STORE(R(R(x * t->deviation) + t->mean));
 }
 
 static truncated_end_t NAME(by_normal)(NAME(target_t) * t) {
@@ -94,14 +94,11 @@ static truncated_end_t NAME(by_exponential)(NAME(target_t) * t) {
   return TRUNCATED_OK;
 }
 
-/* Elements [begin, end) by the parameters of batch `batch`. */
-static truncated_end_t NAME(batch)(const truncated_t *job, int64_t batch, int64_t begin, int64_t end,
-                                   weft_philox_t *generator) {
-  REAL p[4]; /* mean, deviation, min, max */
-  for (int i = 0; i < 4; i++) {
-    const weft_tensor_t *from = job->parameters[i];
-    p[i] = TRUNCATED_LOAD(((const TRUNCATED_STORAGE *)from->data)[from->count == 1 ? 0 : batch]);
-  }
+/* Elements [begin, end) of a batch with these parameters: mean, deviation, minimum, maximum. */
+static truncated_end_t NAME(batch)(const double parameters[4], TRUNCATED_STORAGE *out, int64_t begin,
+                                   int64_t end, int64_t stride, weft_philox_t *generator) {
+  REAL p[4];
+  for (int i = 0; i < 4; i++) p[i] = (REAL)parameters[i];
   if (!(p[1] > 0 && p[2] < p[3] && (isfinite(p[2]) || isfinite(p[3])))) return TRUNCATED_BAD_PARAMETERS;
   if ((isinf(p[2]) && p[2] < 0) || p[3] < p[0]) { /* mirrored, so that a single bound is the lower one */
     REAL min = p[2];
@@ -111,9 +108,10 @@ static truncated_end_t NAME(batch)(const truncated_t *job, int64_t batch, int64_
   }
   REAL low = R(R(p[2] - p[0]) / p[1]), high = R(R(p[3] - p[0]) / p[1]), inside = R((REAL)1.3);
   NAME(target_t)
-  t = {.out = job->out->data,
+  t = {.out = out,
        .at = begin,
        .limit = end,
+       .stride = stride,
        .mean = p[0],
        .deviation = p[1],
        .min = low,
@@ -135,7 +133,6 @@ static truncated_end_t NAME(batch)(const truncated_t *job, int64_t batch, int64_
 #undef TRUNCATED_UNIFORM
 #undef TRUNCATED_ROUND
 #undef TRUNCATED_STORE
-#undef TRUNCATED_LOAD
 #undef TRUNCATED_GROUP
 #undef TRUNCATED_STORAGE
 #undef TRUNCATED_REAL
