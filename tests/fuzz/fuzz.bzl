@@ -2,8 +2,8 @@
 
 load("//tools:defs.bzl", "COPTS")
 
-def weft_fuzz_test(name, deps, **kwargs):
-    """<name>.c with the driver; see fuzz.h."""
+def weft_fuzz_test(name, deps, srcs = [], linkopts = [], **kwargs):
+    """<name>.c and `srcs` with the driver; see fuzz.h."""
     native.cc_test(
         name = name,
         size = "small",
@@ -11,9 +11,9 @@ def weft_fuzz_test(name, deps, **kwargs):
             name + ".c",
             "fuzz.c",
             "fuzz.h",
-        ],
+        ] + srcs,
         copts = COPTS,
-        linkopts = ["-lpthread", "-lm"],
+        linkopts = ["-lpthread", "-lm"] + linkopts,
         deps = deps,
         **kwargs
     )

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "kernels/cpu/summary/png.h"
+#include "kernels/cpu/media/png.h"
 #include "kernels/cpu/summary/summary_common.h"
 
 /* Field numbers of summary.proto. */
@@ -95,7 +95,7 @@ static void normalize(const weft_tensor_t *t, int64_t at, int64_t pixels, int de
 static weft_status_t *put_image(weft_strbuf_t *b, weft_str_t tag, int64_t index, bool is_only,
                                 const uint8_t *pixels, int64_t height, int64_t width, int depth) {
   weft_strbuf_t png = WEFT_STRBUF_INIT, name = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_png_encode(pixels, height, width, depth, &png);
+  weft_status_t *s = weft_png_encode(pixels, height, width, depth, 8, -1, &png);
   weft_strbuf_printf(&name, "%.*s/image", WEFT_STR_ARGS(tag));
   if (!is_only) weft_strbuf_printf(&name, "/%" PRId64, index);
   if (s == NULL && (name.failed || png.failed)) s = WEFT_NO_MEMORY("writing a summary");
