@@ -535,3 +535,21 @@ weft_status_t *weft_infer_split_v(weft_shape_ctx_t *c) {
   if (rest >= 0) c->outputs[rest].dims[at] = whole - total;
   return NULL;
 }
+
+weft_status_t *weft_infer_sorted_bound(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[0], 2, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[1], 2, NULL));
+  c->outputs[0] = c->inputs[1];
+  return NULL;
+}
+
+weft_status_t *weft_infer_unravel_index(weft_shape_ctx_t *c) {
+  const weft_shape_t *indices = &c->inputs[0];
+  weft_shape_t dims;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &dims));
+  if (indices->rank < 0) return NULL;
+  int64_t n = 1;
+  for (int d = 0; d < indices->rank; d++) WEFT_RETURN_IF_ERROR(weft_infer_multiply(n, indices->dims[d], &n));
+  c->outputs[0] = indices->rank == 0 ? dims : weft_shape_matrix(dims.dims[0], n);
+  return NULL;
+}

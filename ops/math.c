@@ -50,6 +50,24 @@ weft_status_t *weft_infer_like_first(weft_shape_ctx_t *c) {
   return weft_shape_merge(&c->inputs[0], &c->inputs[1], &merged);
 }
 
+/* Three inputs of one shape, but for scalars. */
+weft_status_t *weft_infer_betainc(weft_shape_ctx_t *c) {
+  weft_shape_t merged = WEFT_UNKNOWN_SHAPE, other = WEFT_UNKNOWN_SHAPE;
+  int scalars = 0;
+  for (int i = 0; i < 3; i++) {
+    if (c->inputs[i].rank == 0) {
+      scalars++;
+    } else if (c->inputs[i].rank < 0) {
+      other = c->inputs[i]; /* a scalar, or not */
+    } else {
+      WEFT_RETURN_IF_ERROR(weft_shape_merge(&merged, &c->inputs[i], &merged));
+      other = merged;
+    }
+  }
+  c->outputs[0] = scalars == 3 ? WEFT_SCALAR : scalars == 2 ? other : merged;
+  return NULL;
+}
+
 weft_status_t *weft_infer_accumulate_n(weft_shape_ctx_t *c) {
   c->outputs[0] = weft_infer_shape(c, "shape");
   return NULL;
@@ -214,13 +232,62 @@ weft_status_t *weft_infer_sparse_segment_sized(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* ---- counts, order ---- */
+
+/* The size that scalar input i holds; unknown if its value is. Errors: below 0. */
+static weft_status_t *bins(weft_shape_ctx_t *c, int i, int64_t *out) {
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, i, i));
+  *out = weft_infer_is_known(c, i) ? weft_infer_value(c, i, 0) : WEFT_UNKNOWN_DIM;
+  if (!weft_infer_is_known(c, i) || *out >= 0) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "size (%" PRId64 ") must be non-negative", *out);
+}
+
 weft_status_t *weft_infer_bincount(weft_shape_ctx_t *c) {
-  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 1));
-  int64_t n = weft_infer_is_known(c, 1) ? weft_infer_value(c, 1, 0) : WEFT_UNKNOWN_DIM;
-  if (weft_infer_is_known(c, 1) && n < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "size (%" PRId64 ") must be non-negative", n);
+  int64_t n = 0;
+  WEFT_RETURN_IF_ERROR(bins(c, 1, &n));
+  c->outputs[0] = weft_shape_vector(n);
+  return NULL;
+}
+
+weft_status_t *weft_infer_dense_bincount(weft_shape_ctx_t *c) {
+  const weft_shape_t *values = &c->inputs[0];
+  int64_t n = 0;
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 0, 2));
+  WEFT_RETURN_IF_ERROR(bins(c, 1, &n));
+  if (values->rank < 0) return NULL;
+  if (!weft_infer_is_known(c, 1)) {
+    c->outputs[0] = weft_infer_unknown_of_rank(values->rank);
+    return NULL;
+  }
+  c->outputs[0] = values->rank == 2 ? weft_shape_matrix(values->dims[0], n) : weft_shape_vector(n);
+  return NULL;
+}
+
+weft_status_t *weft_infer_histogram(weft_shape_ctx_t *c) {
+  weft_shape_t range;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &range));
+  WEFT_RETURN_IF_ERROR(weft_infer_dim_is(range.dims[0], 2));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 2));
+  int64_t n = weft_infer_is_known(c, 2) ? weft_infer_value(c, 2, 0) : WEFT_UNKNOWN_DIM;
+  if (weft_infer_is_known(c, 2) && n <= 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires nbins > 0: %" PRId64, n);
   }
   c->outputs[0] = weft_shape_vector(n);
+  return NULL;
+}
+
+weft_status_t *weft_infer_nth_element(weft_shape_ctx_t *c) {
+  weft_shape_t in;
+  int64_t n = 0;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank_at_least(c, 0, 1, &in));
+  WEFT_RETURN_IF_ERROR(weft_infer_dim_input(c, 1, &n));
+  int64_t last = weft_infer_dim(&in, -1);
+  if (last >= 0 && n >= 0 && last <= n) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input must have last dimension > n = %" PRId64 " but is %" PRId64, n,
+                      last);
+  }
+  if (in.rank > 0) in.rank--;
+  c->outputs[0] = in;
   return NULL;
 }
 

@@ -109,6 +109,23 @@ weft_status_t *weft_grad_polygamma(weft_grad_ctx_t *c) {
   c->dx[1] = weft_grad_unbroadcast(g, mul(g, dy, next), b, a, 1);
   return g->s;
 }
+/* Of the first argument there is none. */
+weft_status_t *weft_grad_zeta(weft_grad_ctx_t *c) {
+  BINARY;
+  value_t next = weft_grad_op2(g, "Zeta", add(g, a, number(g, a, 1)), b);
+  c->dx[1] = weft_grad_unbroadcast(g, mul(g, dy, mul(g, neg(g, a), next)), b, a, 1);
+  return g->s;
+}
+/* Of a and b there is none. */
+weft_status_t *weft_grad_betainc(weft_grad_ctx_t *c) {
+  BINARY;
+  value_t x = c->inputs[2], one = number(g, a, 1);
+  value_t log_beta = sub(g, add(g, f(g, "Lgamma", a), f(g, "Lgamma", b)), f(g, "Lgamma", add(g, a, b)));
+  value_t logs = add(g, weft_grad_op2(g, "Xlog1py", sub(g, b, one), neg(g, x)),
+                     weft_grad_op2(g, "Xlogy", sub(g, a, one), x));
+  c->dx[2] = weft_grad_unbroadcast(g, mul(g, dy, f(g, "Exp", sub(g, logs, log_beta))), x, y, 0);
+  return g->s;
+}
 weft_status_t *weft_grad_atan2(weft_grad_ctx_t *c) {
   BINARY;
   value_t scaled = divide(g, dy, add(g, square(g, b), square(g, a)));

@@ -1,4 +1,6 @@
 /* ops/reduce_grad.c - gradients of reductions, running sums, segments and matrix products. */
+#include <float.h>
+
 #include "ops/grad.h"
 
 /* The names of the formula: a reduction of x over axes. */
@@ -112,6 +114,42 @@ weft_status_t *weft_grad_cumprod(weft_grad_ctx_t *c) {
   return g->s;
 }
 
+/* The logarithm where there is one; elsewhere the lowest number, which the sums then ignore. */
+static value_t log_of_part(weft_grad_t *g, value_t part) {
+  static const double lowest[] = {
+      [WEFT_F16] = -65504.0, [WEFT_BF16] = -0x1.fep127, [WEFT_F32] = -FLT_MAX, [WEFT_F64] = -DBL_MAX};
+  int dtype = weft_grad_dtype(g, part);
+  value_t is_positive = weft_grad_op2(g, "Greater", part, weft_grad_scalar(g, dtype, 0));
+  return weft_grad_op3(g, "SelectV2", is_positive, weft_grad_op1(g, "Log", part),
+                       weft_grad_scalar(g, dtype, lowest[dtype]));
+}
+
+/* What flows back is summed as logarithms, of its positive and of its negative part. */
+weft_status_t *weft_grad_cumulative_logsumexp(weft_grad_ctx_t *c) {
+  REDUCTION;
+  weft_named_attr_t attrs[] = {weft_grad_same(g, "exclusive"),
+                               weft_bool_attr("reverse", !weft_grad_attr_bool(g, "reverse"))};
+  value_t parts[2] = {dy, weft_grad_op1(g, "Neg", dy)};
+  for (int i = 0; i < 2; i++) {
+    value_t from = weft_grad_op2(g, "Sub", log_of_part(g, parts[i]), y);
+    value_t sum = weft_grad_node(g, "CumulativeLogsumexp", (value_t[]){from, axes}, 2, attrs, 2);
+    parts[i] = weft_grad_op1(g, "Exp", weft_grad_op2(g, "AddV2", sum, x));
+  }
+  c->dx[0] = weft_grad_op2(g, "Sub", parts[0], parts[1]);
+  return g->s;
+}
+
+/* Equal elements share the gradient of their row. */
+weft_status_t *weft_grad_nth_element(weft_grad_ctx_t *c) {
+  weft_grad_t g_ = {c, NULL}, *g = &g_;
+  value_t x = c->inputs[0], y = weft_grad_expand(g, c->outputs[0], -1),
+          dy = weft_grad_expand(g, c->dy[0], -1);
+  value_t is_it = weft_grad_cast(g, weft_grad_op2(g, "Equal", y, x), weft_grad_dtype(g, x));
+  value_t ties = weft_grad_reduce(g, "Sum", is_it, weft_grad_int_scalar(g, WEFT_I32, -1), true);
+  c->dx[0] = weft_grad_op2(g, "Mul", weft_grad_op2(g, "RealDiv", is_it, ties), dy);
+  return g->s;
+}
+
 /* ---- segments: ids are input 1 ---- */
 
 weft_status_t *weft_grad_segment_sum(weft_grad_ctx_t *c) {
@@ -120,20 +158,58 @@ weft_status_t *weft_grad_segment_sum(weft_grad_ctx_t *c) {
   return g.s;
 }
 
+/* Each row's share is one part in as many as its segment has rows. */
 weft_status_t *weft_grad_segment_mean(weft_grad_ctx_t *c) {
   weft_grad_t g_ = {c, NULL}, *g = &g_;
+  value_t x = c->inputs[0], ids = c->inputs[1], one = weft_grad_int_scalar(g, WEFT_I32, 1);
+  value_t tail = weft_grad_expand(g, weft_grad_op2(g, "Sub", weft_grad_op1(g, "Rank", x), one), 0);
+  value_t dims[] = {weft_grad_shape_node(g, ids, WEFT_I32), weft_grad_op2(g, "Fill", tail, one)};
+  value_t ones = weft_grad_op2(g, "Fill", weft_grad_concat(g, dims, 2, 0),
+                               weft_grad_scalar(g, weft_grad_dtype(g, x), 1));
+  value_t share = weft_grad_op2(g, "RealDiv", c->dy[0], weft_grad_op2(g, "SegmentSum", ones, ids));
+  c->dx[0] = weft_grad_gather0(g, share, ids);
+  return g->s;
+}
+
+/* Equal elements of a segment share its gradient. */
+weft_status_t *weft_grad_segment_min_max(weft_grad_ctx_t *c) {
+  weft_grad_t g_ = {c, NULL}, *g = &g_;
   value_t x = c->inputs[0], ids = c->inputs[1], dy = c->dy[0];
-  int dtype = weft_grad_dtype(g, x);
-  value_t ones =
-      weft_grad_op2(g, "Fill", weft_grad_shape_node(g, ids, WEFT_I32), weft_grad_scalar(g, dtype, 1));
-  value_t count =
-      weft_grad_op2(g, "SegmentSum", ones, ids); /* one per segment; then as many dims as dy has */
-  value_t rank = weft_grad_op1(g, "Rank", dy), one = weft_grad_int_scalar(g, WEFT_I32, 1);
-  value_t tail = weft_grad_op2(g, "Fill", weft_grad_expand(g, weft_grad_op2(g, "Sub", rank, one), 0), one);
-  value_t shape = weft_grad_concat(g, (value_t[]){weft_grad_shape_node(g, count, WEFT_I32), tail}, 2, 0);
-  value_t safe =
-      weft_grad_op2(g, "Maximum", weft_grad_op2(g, "Reshape", count, shape), weft_grad_scalar(g, dtype, 1));
-  c->dx[0] = weft_grad_gather0(g, weft_grad_op2(g, "RealDiv", dy, safe), ids);
+  value_t is_it = weft_grad_op2(g, "Equal", x, weft_grad_gather0(g, c->outputs[0], ids));
+  value_t ties = weft_grad_op2(g, "SegmentSum", weft_grad_cast(g, is_it, weft_grad_dtype(g, dy)), ids);
+  value_t share = weft_grad_gather0(g, weft_grad_op2(g, "RealDiv", dy, ties), ids);
+  c->dx[0] = weft_grad_op3(g, "SelectV2", is_it, share, weft_grad_op1(g, "ZerosLike", x));
+  return g->s;
+}
+
+/* What products need: which elements are zero; the gradient, which is zero where a segment has two zeros; the
+ * elements with 1 in place of zeros. `segment` is a reduction by the ids of the node. */
+typedef struct zeros {
+  value_t is_zero, dy, others;
+} zeros_t;
+static zeros_t without_zeros(weft_grad_t *g, value_t (*segment)(weft_grad_t *g, const char *op, value_t v)) {
+  value_t x = g->c->inputs[0], dy = g->c->dy[0];
+  zeros_t z = {.is_zero = weft_grad_op2(g, "Equal", x, weft_grad_scalar(g, weft_grad_dtype(g, x), 0))};
+  value_t count = segment(g, "Sum", weft_grad_cast(g, z.is_zero, WEFT_I32));
+  value_t has_many = weft_grad_op2(g, "Greater", count, weft_grad_int_scalar(g, WEFT_I32, 1));
+  z.dy = weft_grad_op3(g, "SelectV2", has_many, weft_grad_op1(g, "ZerosLike", dy), dy);
+  z.others = weft_grad_op3(g, "SelectV2", z.is_zero, weft_grad_op1(g, "OnesLike", x), x);
+  return z;
+}
+
+static value_t by_sorted(weft_grad_t *g, const char *op, value_t v) {
+  return weft_grad_op2(g, strcmp(op, "Sum") == 0 ? "SegmentSum" : "SegmentProd", v, g->c->inputs[1]);
+}
+
+/* The product of a segment by the element, or that of its other elements where the element is zero. */
+weft_status_t *weft_grad_segment_prod(weft_grad_ctx_t *c) {
+  weft_grad_t g_ = {c, NULL}, *g = &g_;
+  value_t ids = c->inputs[1];
+  zeros_t z = without_zeros(g, by_sorted);
+  value_t rest = weft_grad_gather0(g, by_sorted(g, "Prod", z.others), ids);
+  value_t quotient = weft_grad_op2(g, "RealDiv", weft_grad_gather0(g, c->outputs[0], ids), z.others);
+  value_t partial = weft_grad_op3(g, "SelectV2", z.is_zero, rest, quotient);
+  c->dx[0] = weft_grad_op2(g, "Mul", weft_grad_gather0(g, z.dy, ids), partial);
   return g->s;
 }
 
@@ -165,6 +241,23 @@ weft_status_t *weft_grad_unsorted_segment_min_max(weft_grad_ctx_t *c) {
                                c->inputs[2]);
   value_t share = gather_dropping(g, weft_grad_op2(g, "RealDiv", dy, ties), ids, x);
   c->dx[0] = weft_grad_op3(g, "SelectV2", is_it, share, weft_grad_op1(g, "ZerosLike", share));
+  return g->s;
+}
+
+static value_t by_unsorted(weft_grad_t *g, const char *op, value_t v) {
+  return weft_grad_op3(g, strcmp(op, "Sum") == 0 ? "UnsortedSegmentSum" : "UnsortedSegmentProd", v,
+                       g->c->inputs[1], g->c->inputs[2]);
+}
+
+weft_status_t *weft_grad_unsorted_segment_prod(weft_grad_ctx_t *c) {
+  weft_grad_t g_ = {c, NULL}, *g = &g_;
+  value_t x = c->inputs[0], ids = c->inputs[1];
+  value_t clipped = weft_grad_op2(g, "Maximum", ids, weft_grad_scalar(g, weft_grad_dtype(g, ids), 0));
+  zeros_t z = without_zeros(g, by_unsorted);
+  value_t rest = weft_grad_gather0(g, by_unsorted(g, "Prod", z.others), clipped);
+  value_t quotient = weft_grad_op2(g, "RealDiv", weft_grad_gather0(g, c->outputs[0], clipped), x);
+  value_t partial = weft_grad_op3(g, "SelectV2", z.is_zero, rest, quotient);
+  c->dx[0] = weft_grad_op2(g, "Mul", gather_dropping(g, z.dy, ids, x), partial);
   return g->s;
 }
 

@@ -130,6 +130,30 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx, const approxim
   {                                                                                          \
     .op = op_, .compute = weft_map2_compute, .param = &(const weft_map2_t) { stem##_fns, 0 } \
   }
+/* ---- ToBool: of a scalar whether it is not zero or empty, else whether there are elements ---- */
+
+static weft_status_t *to_bool(weft_kernel_ctx_t *ctx) {
+  static const weft_dtype_set_t with_truth = WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U8) |
+                                             WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64) |
+                                             WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING);
+  const weft_tensor_t *x = weft_in(ctx, 0);
+  const weft_shape_t scalar = WEFT_SCALAR;
+  weft_tensor_t *out = NULL;
+  if (x->shape.rank == 0 && (with_truth & WEFT_DTYPE_BIT(x->dtype)) == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s cannot be converted to a boolean", weft_dtype_name(x->dtype));
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &scalar, &out));
+  uint8_t *is_true = out->data;
+  if (x->shape.rank > 0) {
+    *is_true = x->count > 0;
+  } else if (x->dtype == WEFT_STRING) {
+    *is_true = weft_tensor_str_at(x, 0).length > 0;
+  } else {
+    weft_cpu_cast_loop(x->dtype, WEFT_BOOL)(1, x->data, is_true);
+  }
+  return NULL;
+}
+
 const weft_kernel_t weft_cpu_compare_kernels[] = {
     WEFT_KERNEL_ATTRS("ApproximateEqual", "T", WEFT_SET_NUMBERS, approximate_compute),
     EQUAL("Equal", equal, true),
@@ -140,5 +164,6 @@ const weft_kernel_t weft_cpu_compare_kernels[] = {
     LOGIC("LogicalAnd", logical_and),
     LOGIC("LogicalOr", logical_or),
     EQUAL("NotEqual", not_equal, false),
+    WEFT_KERNEL("ToBool", NULL, 0, NULL, to_bool, NULL),
     {0},
 };

@@ -1,6 +1,8 @@
-/* kernels/cpu/math/scan.c - along one axis: ArgMax, ArgMin, Cumsum, Cumprod. The tensor is seen as [outer,
- * axis, inner]. */
+/* kernels/cpu/math/scan.c - along one axis: ArgMax, ArgMin, Cumsum, Cumprod, CumulativeLogsumexp. The tensor
+ * is seen as [outer, axis, inner]. */
 #include <inttypes.h>
+#include <math.h>
+#include <tgmath.h>
 
 #include "kernels/cpu/loops/common.h"
 
@@ -57,6 +59,18 @@ static scan_fn *const cumprod_fns[WEFT_DTYPE_COUNT] = {
 #define MAP_STEM cumprod
 #define EACH_FILE "tensor/dtype_entry.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+};
+#include "tensor/undef_each.tmpl.h"
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_FILE "kernels/cpu/math/logsumexp_one.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+static scan_fn *const cumlogsumexp_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM cumlogsumexp
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
 };
 #include "tensor/undef_each.tmpl.h"
 
@@ -133,13 +147,14 @@ static weft_status_t *cumulate(weft_kernel_ctx_t *ctx, const cumulate_attrs_t *a
 #define ORDERED (WEFT_SET_REAL | WEFT_DTYPE_BIT(WEFT_BOOL))
 #define ARG(op_, fns) \
   { .op = op_, .type_attr = "T", .types = ORDERED, .compute = arg_compute, .param = fns }
-#define SCAN(op_, fns) \
-  { .op = op_, .type_attr = "T", .types = WEFT_SET_NUMBERS, WEFT_COMPUTE(cumulate), .param = fns }
+#define SCAN(op_, types_, fns) \
+  { .op = op_, .type_attr = "T", .types = types_, WEFT_COMPUTE(cumulate), .param = fns }
 
 const weft_kernel_t weft_cpu_scan_kernels[] = {
     ARG("ArgMax", arg_max_fns),
     ARG("ArgMin", arg_min_fns),
-    SCAN("Cumprod", cumprod_fns),
-    SCAN("Cumsum", cumsum_fns),
+    SCAN("Cumprod", WEFT_SET_NUMBERS, cumprod_fns),
+    SCAN("Cumsum", WEFT_SET_NUMBERS, cumsum_fns),
+    SCAN("CumulativeLogsumexp", WEFT_SET_FLOATS, cumlogsumexp_fns),
     {0},
 };

@@ -1,5 +1,4 @@
-/* kernels/cpu/math/segment.c - rows folded by segment: Segment*, UnsortedSegment*, SparseSegment*, Bincount.
- */
+/* kernels/cpu/math/segment.c - rows folded by segment: Segment*, UnsortedSegment*, SparseSegment*. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +42,8 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = {.rank = ds->rank - is->rank + 1, .dims = {n}};
   if (shape.rank > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = ds->dims[is->rank + d - 1];
-  for (int64_t i = 0; i < ids->count; i++) { /* all of them before num_segments rows are taken */
+  /* All ids before num_segments rows are taken; without data TensorFlow looks at none. */
+  for (int64_t i = 0; i < ids->count && data->count > 0; i++) {
     char text[WEFT_INDEX_TEXT];
     int64_t id = weft_cpu_int_at(ids, i);
     if (id < n) continue;
@@ -54,7 +54,7 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   weft_update_identity(segment->how, out->dtype, out->count, out->data);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   weft_update_fn *update = weft_update_find(segment->how, out->dtype);
-  for (int64_t i = 0; i < ids->count; i++) {
+  for (int64_t i = 0; i < ids->count && data->count > 0; i++) {
     int64_t id = weft_cpu_int_at(ids, i);
     if (id < 0) continue;
     update(row_at(out, id, inner), row_at(data, i, inner), inner, false);
@@ -333,35 +333,6 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
   return s;
 }
 
-/* ---- Bincount: how often (or with what weight) each value below `size` occurs ---- */
-
-static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
-  weft_tensor_t *values = weft_in(ctx, 0), *weights = weft_in(ctx, 2), *out = NULL;
-  int64_t size = 0;
-  WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 1), "size", &size));
-  if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "size (%" PRId64 ") must be non-negative", size);
-  if (weights->count != 0 && weights->count != values->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Weights and input array must have the same shape or weights must be empty");
-  }
-  weft_shape_t shape = weft_shape_vector(size);
-  for (int64_t i = 0; i < values->count; i++) {
-    if (weft_cpu_int_at(values, i) < 0)
-      return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
-  }
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weights->dtype, &shape, &out));
-  weft_cpu_zero(out);
-  uint64_t one[2] = {0};
-  weft_update_identity(WEFT_UPDATE_MUL, weights->dtype, 1, one);
-  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, weights->dtype);
-  for (int64_t i = 0; i < values->count; i++) {
-    int64_t v = weft_cpu_int_at(values, i);
-    if (v >= size) continue;
-    add(row_at(out, v, 1), weights->count == 0 ? (const void *)one : row_at(weights, i, 1), 1, false);
-  }
-  return NULL;
-}
-
 #define SEGMENT(op_, types_, fn, how, mean, root)                                              \
   {                                                                                            \
     .op = op_, .type_attr = "T", .types = types_, .compute = fn, .param = &(const segment_t) { \
@@ -369,8 +340,6 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
     }                                                                                          \
   }
 const weft_kernel_t weft_cpu_segment_kernels[] = {
-    WEFT_KERNEL("Bincount", "T", WEFT_SET_INDEX | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64), NULL,
-                bincount_compute, NULL),
     SEGMENT("SegmentMax", WEFT_SET_REAL, segment_compute, MAX, false, false),
     SEGMENT("SegmentMean", WEFT_SET_NUMBERS, segment_compute, ADD, true, false),
     SEGMENT("SegmentMin", WEFT_SET_REAL, segment_compute, MIN, false, false),

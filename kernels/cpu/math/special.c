@@ -3,19 +3,21 @@
 #define _DEFAULT_SOURCE /* lgamma_r: lgamma writes a global */
 #include <complex.h>
 #include <math.h>
+#include <tgmath.h>
 
 #include "kernels/cpu/loops/map.h"
+#include "kernels/cpu/math/special.h"
 
 static const double pi = 3.14159265358979323846;
 
-static double lgamma_of(double x) {
+double weft_lgamma(double x) {
   int sign = 0;
   return lgamma_r(x, &sign);
 }
 
 /* Reflection for x <= 0, then the recurrence up to 10 and the asymptotic series (Abramowitz and
  * Stegun, 6.3.18); with seven terms the error at 10 is below 1e-16. */
-static double digamma_of(double x) {
+double weft_digamma(double x) {
   static const double series[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
                                   1.0 / 132, -691.0 / 32760, 1.0 / 12};
   double shift = 0;
@@ -71,10 +73,10 @@ static double erfinv_of(double x) {
 }
 
 #define MAP_STEM lgamma
-#define MAP_EXPR(x) lgamma_of((double)(x))
+#define MAP_EXPR(x) weft_lgamma((double)(x))
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM digamma
-#define MAP_EXPR(x) digamma_of((double)(x))
+#define MAP_EXPR(x) weft_digamma((double)(x))
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM erfinv
 #define MAP_EXPR(x) erfinv_of((double)(x))
@@ -83,33 +85,8 @@ static double erfinv_of(double x) {
 #define MAP_EXPR(x) ndtri_of((double)(x))
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 
-/* Polygamma of order a at x: (-1)^(a+1) a! zeta(a+1, x); order 0 is digamma. The Hurwitz zeta function by
- * Euler-Maclaurin summation. */
-static double zeta_of(double s, double q) {
-  static const double bernoulli[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
-                                     5.0 / 66, -691.0 / 2730, 7.0 / 6};
-  if (!(s > 1)) return s == 1 ? (double)INFINITY : (double)NAN;
-  if (q <= 0) return q == floor(q) ? (double)INFINITY : (double)NAN;
-  double sum = 0;
-  for (int i = 0; i < 12; i++, q++) sum += pow(q, -s);
-  sum += pow(q, 1 - s) / (s - 1) + 0.5 * pow(q, -s);
-  double factor = s * pow(q, -s - 1) / 2;
-  for (int k = 1; k <= 7; k++) {
-    sum += bernoulli[k - 1] * factor;
-    factor *= (s + 2 * k - 1) * (s + 2 * k) / (q * q * (2 * k + 1) * (2 * k + 2));
-  }
-  return sum;
-}
-
-static double polygamma_of(double a, double x) {
-  if (!(a >= 0) || a != floor(a)) return (double)NAN;
-  if (a == 0) return digamma_of(x);
-  double sign = fmod(a, 2) == 1 ? 1 : -1;
-  return sign * exp(lgamma_of(a + 1)) * zeta_of(a + 1, x);
-}
-
-#define MAP_STEM polygamma
-#define MAP_EXPR(x, y) polygamma_of((double)(x), (double)(y))
+#define MAP_STEM next_after
+#define MAP_EXPR(x, y) nextafter(x, y)
 #define EACH_FLOATS
 #include "kernels/cpu/loops/map2.tmpl.h"
 
@@ -205,7 +182,7 @@ const weft_kernel_t weft_cpu_special_kernels[] = {
     PART("Imag", PART_IMAG),
     WEFT_MAP1("Lgamma", WEFT_SET_FLOATS, lgamma, WEFT_MAP_COSTLY),
     WEFT_MAP1("Ndtri", WEFT_SET_FLOATS, ndtri, WEFT_MAP_COSTLY),
-    WEFT_MAP2("Polygamma", F32_F64, polygamma, WEFT_MAP_COSTLY),
+    WEFT_MAP2("NextAfter", F32_F64, next_after, 0),
     PART("Real", PART_REAL),
     {0},
 };
