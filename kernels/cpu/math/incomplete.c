@@ -1,5 +1,5 @@
-/* kernels/cpu/math/incomplete.c - incomplete gamma and beta functions, and Hurwitz' zeta function with what is
- * made of it, in double. Outside of its domain a function is what TensorFlow's is. */
+/* kernels/cpu/math/incomplete.c - incomplete gamma and beta functions, and Hurwitz' zeta function with what
+ * is made of it, in double. Outside of its domain a function is what TensorFlow's is. */
 #include <float.h>
 #include <math.h>
 
