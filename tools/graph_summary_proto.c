@@ -1,11 +1,11 @@
 /* tools/graph_summary_proto.c - counts and lists, from the GraphDef message itself. */
 #include <stdlib.h>
 
-#include "kernels/kernel.h"
 #include "protos/graph.pb-c.h"
 #include "protos/unpack.h"
 #include "tools/drawing.h"
 #include "tools/graph_summary.h"
+#include "tools/op_support.h"
 
 typedef Tensorflow__NodeDef node_def_t;
 typedef Tensorflow__AttrValue attr_value_t;
@@ -39,10 +39,7 @@ static bool is_variable(const char *op) { return has_flag(op, WEFT_OP_VARIABLE);
 
 static bool is_supported(const char *op, const weft_map_t *functions) {
   const weft_op_def_t *def = weft_op_find(weft_str(op));
-  weft_dtype_set_t types;
-  if (weft_map_get(functions, weft_str(op)) != NULL) return true;
-  return def != NULL &&
-         ((def->flags & WEFT_OP_FUNCTIONAL) != 0 || weft_kernel_exists("CPU", def->name, &types));
+  return weft_map_get(functions, weft_str(op)) != NULL || (def != NULL && weft_op_support(def).is_there);
 }
 
 int64_t weft_summary_bytes(const weft_summary_tensor_t *t) {

@@ -157,6 +157,31 @@ static void ops_lists_what_is_supported(void) {
   CU_ASSERT_EQUAL(r.out[0], '[');
   CU_ASSERT_EQUAL(RUN(&r, "ops", "NoSuchOp"), 1);
   CU_ASSERT_EQUAL(lines(r.err), 1);
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "CollectiveReduceV2"), 0);
+  CU_ASSERT_TRUE(has(r.out, " test_collectives "));
+}
+
+static void ops_says_what_is_not_there_and_why(void) {
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "--absent", "PyFunc"), 0);
+  CU_ASSERT_TRUE(has(r.out, "EagerPyFunc ") && has(r.out, "calls a function of a Python process"));
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "--absent", "PyFunc", "--json"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\"absent\": \"calls a function of a Python process\""));
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "--absent", "MatMul_"), 1);
+}
+
+static void ops_says_what_a_graph_lacks(void) {
+  const char *graph =
+      write_text("lacking.pbtxt", COUNTER NODE("odd", "NoSuchOp", "") NODE("odd_2", "NoSuchOp", "")
+                                      NODE("python", "PyFuncStateless", ""));
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "--missing", graph), 1);
+  CU_ASSERT_TRUE(has(r.out, "NoSuchOp ") && has(r.out, " 2 TensorFlow registers no such op"));
+  CU_ASSERT_TRUE(has(r.out, " 1 calls a function of a Python process") && has(r.out, "2 ops are not"));
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "--missing", graph, "--json"), 1);
+  CU_ASSERT_TRUE(has(r.out, "\"nodes\": 2"));
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "--missing", write_text("counter.pbtxt", COUNTER)), 0);
+  CU_ASSERT_TRUE(has(r.out, "all ops are supported"));
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "--missing", "no_such_file.pb"), 1);
+  CU_ASSERT_EQUAL(lines(r.err), 1);
 }
 
 int main(void) {
@@ -168,6 +193,8 @@ int main(void) {
       {"TF_CONFIG names cluster and task", tf_config_names_cluster_and_task},
       {"inspect says what is in a graph", inspect_says_what_is_in_a_graph},
       {"ops lists what is supported", ops_lists_what_is_supported},
+      {"ops says what is not there and why", ops_says_what_is_not_there_and_why},
+      {"ops says what a graph lacks", ops_says_what_a_graph_lacks},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("weft", tests);

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Writes tools/verified.def: how many random cases of each op agree with TensorFlow, as test_properties notes it.
+
+    tests/conformance/run tests/conformance/test_properties.py --cases=200 --record=record.txt
+    tests/conformance/verified.py record.txt           # adds what was recorded to what stands there
+    bazel-bin/tools/weft ops --markdown >docs/ops.md   # after `make build`
+
+An op with state that other tests than random cases verify has its test in SUITES.
+"""
+
+import os
+import re
+import sys
+
+PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools", "verified.def")
+KINDS = ("values", "gradients", "shapes")
+SUITES = {  # how an op's name begins: the test that states what it does
+    "Collective": "test_collectives",
+    "WeftCollective": "test_collectives",
+    "WeftKv": "tests/cluster:kv_test",
+    "WeftClock": "tests/kernels:kv_clock_test",
+    "WeftOnce": "tests/kernels:kv_once_test",
+    "WeftRandom": "tests/kernels:random_rows_test",
+    "WeftMultinomialRows": "tests/kernels:random_rows_test",
+    "WeftForgetVariable": "tests/jobs:stale_variables_test",
+}
+HEAD = """/* tools/verified.def - how many random cases of each op give TensorFlow's values, gradients and inferred shapes
+ * (WEFT_VERIFIED), or which test states what it does (WEFT_VERIFIED_BY); sorted by name. tests/conformance/verified.py
+ * writes it.
+ */
+"""
+
+
+def read():
+    counts = {}
+    if os.path.exists(PATH):
+        with open(PATH, encoding="utf-8") as f:
+            for op, *numbers in re.findall(r'^WEFT_VERIFIED\("(\w+)", (\d+), (\d+), (\d+)\)', f.read(), re.M):
+                counts[op] = dict(zip(KINDS, map(int, numbers)))
+    return counts
+
+
+def main():
+    counts = read()
+    for path in sys.argv[1:]:
+        with open(path, encoding="utf-8") as f:
+            for line in f:
+                op, kind, n = line.split()
+                counts.setdefault(op, dict.fromkeys(KINDS, 0))[kind] = int(n)
+    with open(os.path.join(os.path.dirname(PATH), "..", "tests", "ops", "testdata", "registry.txt"), encoding="utf-8") as f:
+        names = re.findall(r"^Op<name=(\w+);", f.read(), re.M)
+    names += own_ops()
+    lines = {op: 'WEFT_VERIFIED("%s", %d, %d, %d)' % (op, *(c[k] for k in KINDS)) for op, c in counts.items() if c["values"]}
+    for name in names:
+        suite = next((s for start, s in SUITES.items() if name.startswith(start)), None)
+        if suite and name not in lines:
+            lines[name] = f'WEFT_VERIFIED_BY("{name}", "{suite}")'
+    with open(PATH, "w", encoding="utf-8") as f:
+        f.write(HEAD + "".join(lines[op] + "\n" for op in sorted(lines)))
+
+
+def own_ops():
+    """Those that TensorFlow does not have."""
+    folder = os.path.join(os.path.dirname(PATH), "..", "ops")
+    names = []
+    for file in os.listdir(folder):
+        if file.endswith(".def"):
+            with open(os.path.join(folder, file), encoding="utf-8") as f:
+                names += re.findall(r'^WEFT_OP\("(Weft\w+)"', f.read(), re.M)
+    return names
+
+
+if __name__ == "__main__":
+    main()
