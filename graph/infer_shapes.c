@@ -5,6 +5,7 @@
  * from which shapes are made.
  */
 #include "base/alloc.h"
+#include "graph/infer.h"
 #include "graph/node_build.h"
 #include "graph/passes.h"
 #include "ops/const_fold.h"
@@ -23,6 +24,7 @@ struct weft_inference {
   weft_arena_t arena; /* extras */
   extra_t **extras;   /* owned; by id */
   int capacity;
+  int depth;     /* of calls around the graph, which is then a function's body */
   void *scratch; /* owned; the arrays of one node */
   size_t scratch_size;
 };
@@ -38,6 +40,8 @@ weft_status_t *weft_inference_create(weft_graph_t *g, weft_inference_t **out) {
   *out = inf;
   return NULL;
 }
+
+void weft_inference_set_depth(weft_inference_t *inf, int depth) { inf->depth = depth; }
 
 void weft_inference_destroy(weft_inference_t *inf) {
   if (inf == NULL) return;
@@ -256,7 +260,9 @@ weft_status_t *weft_inference_add(weft_inference_t *inf, weft_node_t *n) {
                         .input_types = n->input_types,
                         .output_types = n->output_types};
   if (!prepare(inf, n, &c)) return no_memory(n);
-  if (n->op->infer_shapes != NULL) {
+  if (n->function != NULL || (n->flags & WEFT_OP_CALL) != 0) {
+    WEFT_RETURN_IF_ERROR(weft_infer_call(inf->g, n, inf->depth, &c));
+  } else if (n->op->infer_shapes != NULL) {
     weft_status_t *s = n->op->infer_shapes(&c);
     if (s != NULL) return blame(s, n, &c);
   }

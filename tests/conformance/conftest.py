@@ -44,6 +44,7 @@ def pytest_addoption(parser):
     parser.addoption("--kills", type=int, default=12, help="of test_saving_kills: how often each kind of saving is killed")
     parser.addoption("--cases", type=int, default=20, help="of test_properties: how many cases of each op")
     parser.addoption("--case", type=int, default=None, help="of test_properties: only this one")
+    parser.addoption("--applications", default="small", help="of test_keras: small, or all of them")
     parser.addoption("--record", default=os.environ.get("WEFT_RECORD"), help="of test_properties: a file that gets, for each op, how many cases agree")
     parser.addoption("--last-rows", type=int, default=1, help="of test_differential: rows of the last batch, where they are few")
 

@@ -308,3 +308,61 @@ def attr_of(name, **types):
     for key, dtype in types.items():
         func.attr[key].type = dtype.as_datatype_enum
     return func
+
+
+# ---- shapes through calls ----
+
+
+def call_graph(body, result, shape="dim{size:2} dim{size:3}", op="PartitionedCall", more="", argument="type:DT_FLOAT"):
+    """x of a shape, and a call "a" of a function "f" of it."""
+    types = "attr{key:'Tin' value{list{type:DT_FLOAT}}} attr{key:'Tout' value{list{type:DT_FLOAT}}} attr{key:'f' value{func{name:'f'}}}"
+    return text_format.Parse(
+        f"node{{name:'x' op:'Placeholder' {F} attr{{key:'shape' value{{shape{{{shape}}}}}}}}}"
+        f"node{{name:'a' op:'{op}' input:'x' {types if op != 'f' else ''} {more}}}"
+        f"library{{function{{signature{{name:'f' input_arg{{name:'p' {argument}}} output_arg{{name:'o' type:DT_FLOAT}}}} {body}"
+        f" ret{{key:'o' value:'{result}'}}}} function{{signature{{name:'g' input_arg{{name:'p' type:DT_FLOAT}}"
+        f" output_arg{{name:'o' type:DT_FLOAT}}}} node_def{{name:'t' op:'Transpose' input:'p' input:'c:output:0' {T}}}"
+        f" node_def{{name:'c' op:'Const' attr{{key:'dtype' value{{type:DT_INT32}}}} attr{{key:'value' value{{tensor{{dtype:DT_INT32"
+        f" tensor_shape{{dim{{size:2}}}} int_val:1 int_val:0}}}}}}}} ret{{key:'o' value:'t:y:0'}}}}}} versions{{producer:1882}}",
+        v1.GraphDef(),
+    )
+
+
+RELU = f"node_def{{name:'n' op:'Relu' input:'p' {T}}}"
+NESTED = f"node_def{{name:'n' op:'g' input:'p'}} node_def{{name:'m' op:'MatMul' input:'p' input:'n:o:0' {T}}}"
+CALLS = {
+    "of an op": call_graph(RELU, "n:activations:0"),
+    "stateful": call_graph(RELU, "n:activations:0", op="StatefulPartitionedCall"),
+    "by name": call_graph(RELU, "n:activations:0", op="f"),
+    "of what goes in": call_graph("", "p"),
+    "partly known": call_graph(RELU, "n:activations:0", shape="dim{size:-1} dim{size:3}"),
+    "of unknown rank": call_graph(RELU, "n:activations:0", shape="unknown_rank:true"),
+    "in calls": call_graph(NESTED, "m:product:0"),
+    "in calls of unknown rows": call_graph(NESTED, "m:product:0", shape="dim{size:-1} dim{size:3}"),
+    "declared closed": call_graph(RELU, "n:activations:0", more="attr{key:'_disable_call_shape_inference' value{b:true}}"),
+    "of a body that does not fit": call_graph(f"node_def{{name:'n' op:'MatMul' input:'p' input:'p' {T}}}", "n:product:0"),
+    "of an unknown op": call_graph(f"node_def{{name:'n' op:'NoSuchOp' input:'p' {T}}}", "n:o:0"),
+    "with an unknown op beside": call_graph("node_def{name:'q' op:'NoSuchOp'} " + RELU, "n:activations:0"),
+    "of an unknown node": call_graph(f"node_def{{name:'n' op:'Relu' input:'zz' {T}}}", "n:activations:0"),
+    "of another type": call_graph(RELU, "n:activations:0", argument="type:DT_INT32"),
+}
+
+
+@pytest.mark.weft_only
+@pytest.mark.parametrize("name", CALLS)
+def test_shapes_pass_through_calls(request, name):
+    try:
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(CALLS[name], name="")
+            shape = graph.get_tensor_by_name("a:0").shape
+        want = [None if shape.rank is None else shape.as_list()]
+    except (ValueError, tf.errors.OpError):
+        want = "refused"
+    library = WeftGraphs(request.config.getoption("--weft"))
+    try:
+        got = library.shapes(CALLS[name].SerializeToString(), [("a", 0)])
+    except Failure:
+        got = "refused"
+    finally:
+        library.stop()
+    assert got == want
