@@ -456,7 +456,7 @@ def test_fifty_steps_give_the_same_losses(cluster, name):
         want = losses(local, local_session, train, loss, feeds)
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(7)
-        with tf.device(v1.train.replica_device_setter(ps_device=PS, worker_device=W0, ps_tasks=1)):
+        with v1.device(v1.train.replica_device_setter(ps_device=PS, worker_device=W0, ps_tasks=1)):
             loss, feeds = MODELS[name]()
             train = make().minimize(loss)
         got = losses(graph, lambda g: session(cluster.master, g), train, loss, feeds)
