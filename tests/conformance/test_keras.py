@@ -7,8 +7,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
-from lifted import Lifted
+from lifted import Lifted, Variables
 from support import local_session, session
 
 STEPS = 20
@@ -143,7 +144,7 @@ def spectral_dense(x):
 
 @model(6, 4)
 def einsum_dense(x):
-    return L.EinsumDense("abc,cd->abd", output_shape=(None, 5), bias_axes="d", activation="softplus")(x)
+    return L.EinsumDense("abc,cd->abd", output_shape=(6, 5), bias_axes="d", activation="softplus")(x)
 
 
 @model(5, dtype="int32")
@@ -172,7 +173,7 @@ def image_augmentation(x):
 @model(5)
 def discretised(x):
     x = L.CategoryEncoding(5, output_mode="multi_hot")(L.Discretization([-1.0, 0.0, 1.0, 2.0])(x))
-    return L.Dense(4)(tf.cast(x, tf.float32) if not isinstance(x, keras.KerasTensor) else x)
+    return L.Dense(4)(keras.ops.cast(x, "float32"))
 
 
 @model(4, dtype="int32")
@@ -183,13 +184,12 @@ def hashed_crossing(x):
 def compiled(name):
     """A tf.function that does a training step of the model and returns the loss, one that predicts, and data."""
     build, shape, dtype, classes = MODELS[name]
-    keras.utils.set_random_seed(7)
-    x = keras.Input(shape, dtype=dtype)
-    y = build(x)
-    y = L.Dense(classes)(L.Flatten()(y))
-    net = keras.Model(x, y)
-    optimizer = keras.optimizers.Adam(0.01)
-    optimizer.build(net.trainable_variables)
+    with context.eager_mode():
+        keras.utils.set_random_seed(7)
+        x = keras.Input(shape, dtype=dtype)
+        net = keras.Model(x, L.Dense(classes)(L.Flatten()(build(x))))
+        optimizer = keras.optimizers.Adam(0.01)
+        optimizer.build(net.trainable_variables)
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     @tf.function
@@ -211,10 +211,12 @@ def compiled(name):
 def run(make_session, train, predict, x, y):
     """The losses of all steps, and the logits behind them."""
     with tf.Graph().as_default() as graph:
-        step = Lifted(train, tf.TensorSpec([None, *x.shape[2:]], x.dtype), tf.TensorSpec([None], tf.int32))
-        answer = Lifted(predict, tf.TensorSpec([None, *x.shape[2:]], x.dtype))
+        variables = Variables()
+        step = Lifted(train, variables, tf.TensorSpec([None, *x.shape[2:]], x.dtype), tf.TensorSpec([None], tf.int32))
+        answer = Lifted(predict, variables, tf.TensorSpec([None, *x.shape[2:]], x.dtype))
+        init = variables.initialise()
         with make_session(graph) as sess:
-            sess.run([step.initialise, answer.initialise])
+            sess.run(init)
             before = sess.run(answer.outputs[0], {answer.inputs[0]: x[0]})
             losses = [sess.run([step.outputs[0], *step.control], dict(zip(step.inputs, (a, b))))[0] for a, b in zip(x, y)]
             return before, losses, sess.run(answer.outputs[0], {answer.inputs[0]: x[0]})
@@ -247,8 +249,9 @@ def pytest_generate_tests(metafunc):
 
 
 def test_applications_predict_alike(cluster, application):
-    keras.utils.set_random_seed(7)
-    net = getattr(keras.applications, application)(weights=None, include_top=False, input_shape=(96, 96, 3), pooling="avg")
+    with context.eager_mode():
+        keras.utils.set_random_seed(7)
+        net = getattr(keras.applications, application)(weights=None, include_top=False, input_shape=(96, 96, 3), pooling="avg")
 
     @tf.function
     def predict(x):
@@ -258,9 +261,11 @@ def test_applications_predict_alike(cluster, application):
 
     def answer(make_session):
         with tf.Graph().as_default() as graph:
-            part = Lifted(predict, tf.TensorSpec([None, 96, 96, 3]))
+            variables = Variables()
+            part = Lifted(predict, variables, tf.TensorSpec([None, 96, 96, 3]))
+            init = variables.initialise()
             with make_session(graph) as sess:
-                sess.run(part.initialise)
+                sess.run(init)
                 return sess.run(part.outputs[0], {part.inputs[0]: x})
 
     want = answer(local_session)
