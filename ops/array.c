@@ -220,15 +220,6 @@ weft_status_t *weft_infer_matrix_diag_part(weft_shape_ctx_t *c) { /* input, k, p
   return NULL;
 }
 
-/* Indices, values and shape of a sparse tensor. */
-weft_status_t *weft_infer_set_operation(weft_shape_ctx_t *c) {
-  int rank = c->inputs[0].rank >= 0 ? c->inputs[0].rank : c->inputs[1].rank;
-  c->outputs[0] = weft_shape_matrix(WEFT_UNKNOWN_DIM, rank < 0 ? WEFT_UNKNOWN_DIM : rank);
-  c->outputs[1] = weft_shape_vector(WEFT_UNKNOWN_DIM);
-  c->outputs[2] = weft_shape_vector(rank < 0 ? WEFT_UNKNOWN_DIM : rank);
-  return NULL;
-}
-
 weft_status_t *weft_infer_diag_part(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
   if (in->rank < 0) return NULL;

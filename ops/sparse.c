@@ -182,6 +182,58 @@ weft_status_t *weft_infer_sparse_reduce(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* ---- sets ---- */
+
+/* Inputs i to i + 2 are a sparse tensor; its rank is *rank or gets into it. */
+static weft_status_t *is_sparse_of_rank(weft_shape_ctx_t *c, int i, int64_t *rank) {
+  int64_t unused = 0;
+  const weft_shape_t *indices = &c->inputs[i], *values = &c->inputs[i + 1], *shape = &c->inputs[i + 2];
+  WEFT_RETURN_IF_ERROR(weft_infer_rank(indices, 2, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank(values, 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank(shape, 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(weft_infer_dim(indices, 0), weft_infer_dim(values, 0), &unused));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(weft_infer_dim(indices, 1), weft_infer_dim(shape, 0), &unused));
+  return weft_shape_merge_dim(weft_infer_dim(shape, 0), *rank, rank);
+}
+
+/* A sparse result, as many sets as it may have. */
+static weft_status_t *set_result(weft_shape_ctx_t *c, int64_t rank) {
+  if (rank >= 0 && rank < 2)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input 0, expected rank >= 2, got %" PRId64 ".", rank);
+  set_sparse(c, 0, WEFT_UNKNOWN_DIM, rank);
+  return NULL;
+}
+
+static int64_t rank_of(const weft_shape_t *s) { return s->rank < 0 ? WEFT_UNKNOWN_DIM : s->rank; }
+
+weft_status_t *weft_infer_set_operation(weft_shape_ctx_t *c) {
+  const weft_shape_t *a = &c->inputs[0], *b = &c->inputs[1];
+  int64_t rank = rank_of(a), unused = 0;
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(a, 2, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(b, 2, NULL));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(rank, rank_of(b), &rank));
+  for (int d = 0; a->rank >= 0 && b->rank >= 0 && d < a->rank - 1; d++)
+    WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(a->dims[d], b->dims[d], &unused));
+  return set_result(c, rank);
+}
+
+weft_status_t *weft_infer_dense_sparse_sets(weft_shape_ctx_t *c) {
+  int64_t rank = rank_of(&c->inputs[0]);
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[0], 2, NULL));
+  bool is_known = rank >= 0;
+  WEFT_RETURN_IF_ERROR(is_sparse_of_rank(c, 1, &rank));
+  if (is_known) return set_result(c, rank);
+  set_sparse(c, 0, WEFT_UNKNOWN_DIM, rank);
+  return NULL;
+}
+
+weft_status_t *weft_infer_sparse_sets(weft_shape_ctx_t *c) {
+  int64_t rank = WEFT_UNKNOWN_DIM;
+  WEFT_RETURN_IF_ERROR(is_sparse_of_rank(c, 0, &rank));
+  WEFT_RETURN_IF_ERROR(is_sparse_of_rank(c, 3, &rank));
+  return set_result(c, rank);
+}
+
 /* ---- serialized, and in maps ---- */
 
 weft_status_t *weft_infer_serialize_sparse(weft_shape_ctx_t *c) {

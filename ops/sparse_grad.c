@@ -130,6 +130,33 @@ weft_status_t *weft_grad_sparse_dense_matmul(weft_grad_ctx_t *c) {
   return g->s;
 }
 
+/* One product of the gradient of SparseMatMul, in the type of x[of]. The operands' hints go with them. */
+static value_t hinted_product(weft_grad_t *g, value_t a, value_t b, bool transpose_a, bool transpose_b,
+                              int of) {
+  const value_t *x = g->c->inputs;
+  weft_named_attr_t attrs[] = {weft_bool_attr("transpose_a", transpose_a),
+                               weft_bool_attr("transpose_b", transpose_b),
+                               weft_bool_attr("a_is_sparse", false), weft_bool_attr("b_is_sparse", false)};
+  value_t sides[] = {a, b};
+  for (int i = 0; i < 2; i++) {
+    bool is_first = sides[i].node == x[0].node && sides[i].index == x[0].index;
+    bool is_second = sides[i].node == x[1].node && sides[i].index == x[1].index;
+    attrs[i + 2].value.b = is_second  ? weft_grad_attr_bool(g, "b_is_sparse")
+                           : is_first ? weft_grad_attr_bool(g, "a_is_sparse")
+                                      : false;
+  }
+  return weft_grad_cast(g, weft_grad_node(g, "SparseMatMul", sides, 2, attrs, 4), weft_grad_dtype(g, x[of]));
+}
+
+weft_status_t *weft_grad_hinted_matmul(weft_grad_ctx_t *c) {
+  BEGIN;
+  bool ta = weft_grad_attr_bool(g, "transpose_a"), tb = weft_grad_attr_bool(g, "transpose_b");
+  value_t dy = c->dy[0];
+  c->dx[0] = ta ? hinted_product(g, x[1], dy, tb, true, 0) : hinted_product(g, dy, x[1], false, !tb, 0);
+  c->dx[1] = tb ? hinted_product(g, dy, x[0], true, ta, 1) : hinted_product(g, x[0], dy, !ta, false, 1);
+  return g->s;
+}
+
 /* ---- elementwise with a dense tensor that is broadcast ---- */
 
 /* Of each element, its place in the dense operand. */

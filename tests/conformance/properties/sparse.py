@@ -363,3 +363,68 @@ def count(d):
     values = data[0] if len(data) == 1 else data[1]
     weights = d.values(out, values.shape if d.chance(0.95) else (3,)) if d.chance(0.6) else d.values(out, (0,))
     return C(d.op, *data, weights, **attrs)
+
+
+@spec("SparseMatMul")
+def hinted_matmul(d):
+    a_type, b_type = d.dtype("Ta"), d.dtype("Tb")
+    transpose_a, transpose_b, a_sparse, b_sparse = (d.chance(0.5) for _ in range(4))
+    zero = 0.0 if a_sparse or b_sparse else 0.1  # blocks without rows are no blocks
+    m, n, k = d.dim(40, zero), d.dim(40, zero), d.dim(40, 0.1)
+
+    def operand(dtype, shape, transposed):
+        values = d.values(dtype, shape, special=0.05)
+        values = np.where(d.rng.random(shape) < 0.4, values, np.zeros((), values.dtype))
+        return values.T.copy() if transposed else values
+
+    a, b = operand(a_type, (m, k), transpose_a), operand(b_type, (k + d.chance(0.04), n), transpose_b)
+    if d.chance(0.03):
+        a = a.reshape(1, *a.shape)
+    if d.chance(0.03):
+        b = b.reshape(-1)
+    return C(d.op, a, b, transpose_a=transpose_a, transpose_b=transpose_b, a_is_sparse=a_sparse, b_is_sparse=b_sparse, atol=1e-4)
+
+
+# ---- sets ----
+
+
+def operation(d):
+    return d.one("a-b", "b-a", "intersection", "union", "a-B", "Union") if d.chance(0.97) else "xor"
+
+
+def set_values(d, dtype, shape):
+    return d.texts(shape, ["", "a", "b", "ab", b"\xff", "q" * 40]) if dtype == tf.string else d.values(dtype, shape, -3, 3, special=0.1)
+
+
+def set_shape(d):
+    return d.shape(2, 4, 4) if d.chance(0.95) else d.shape(0, 2)
+
+
+def dense_set(d, dtype, shape):
+    shape = (*shape[:-1], d.dim(5)) if shape else ()
+    if d.chance(0.04):
+        shape = set_shape(d)
+    return set_values(d, dtype, shape)
+
+
+def sparse_set(d, dtype, shape, validates):
+    """Coordinates below 0 that nothing validates are places outside of the memory of SetSize."""
+    shape = (*shape[:-1], d.dim(5)) if shape else ()
+    indices = coordinates(d, shape, d.int(0, 8), 0.9, 0.05)
+    parts = indices, set_values(d, dtype, (len(indices),)), np.asarray(shape, np.int64)
+    return spoil(d, *parts, outside=validates, sizes=validates) if d.chance(0.1) else parts
+
+
+@spec("DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation")
+def set_operation(d):
+    dtype, shape, validates = d.dtype(), set_shape(d), d.chance(0.7)
+    other = shape if d.chance(0.95) else set_shape(d)
+    a = [dense_set(d, dtype, shape)] if d.op.startswith("Dense") else sparse_set(d, dtype, shape, validates)
+    b = [dense_set(d, dtype, other)] if d.op.startswith("DenseToDense") else sparse_set(d, dtype, other, validates)
+    return C(d.op, *a, *b, set_operation=operation(d), validate_indices=validates)
+
+
+@spec("SetSize")
+def set_size(d):
+    validates = d.chance(0.7)
+    return C(d.op, *sparse_set(d, d.dtype(), set_shape(d), validates), validate_indices=validates)
