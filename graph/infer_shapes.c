@@ -201,8 +201,10 @@ static weft_status_t *keep_shapes(weft_inference_t *inf, weft_node_t *n, const w
 
 static weft_status_t *keep_handles(weft_inference_t *inf, const weft_node_t *n, const weft_shape_ctx_t *c) {
   bool has_handles = false;
-  for (int i = 0; i < n->num_outputs; i++)
-    has_handles |= weft_dtype_base(n->output_types[i]) == WEFT_RESOURCE;
+  for (int i = 0; i < n->num_outputs; i++) {
+    weft_dtype_t dtype = weft_dtype_base(n->output_types[i]);
+    has_handles |= dtype == WEFT_RESOURCE || (dtype == WEFT_VARIANT && c->out_handle_types[i] != 0);
+  }
   if (!has_handles) return NULL;
   extra_t *e = NULL;
   WEFT_RETURN_IF_ERROR(make_extra(inf, n, &e));

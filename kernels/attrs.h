@@ -31,6 +31,7 @@
 #define WEFT_ATTR_C_SHAPES const weft_attr_t *
 #define WEFT_ATTR_C_STRING weft_str_t
 #define WEFT_ATTR_C_TYPE int
+#define WEFT_ATTR_C_TYPES const weft_attr_t *
 #define WEFT_ATTR_IS_BOOL WEFT_ATTR_BOOL, false
 #define WEFT_ATTR_IS_FLOAT WEFT_ATTR_FLOAT, false
 #define WEFT_ATTR_IS_INT WEFT_ATTR_INT, false
@@ -39,6 +40,7 @@
 #define WEFT_ATTR_IS_SHAPES WEFT_ATTR_SHAPE, true
 #define WEFT_ATTR_IS_STRING WEFT_ATTR_STRING, false
 #define WEFT_ATTR_IS_TYPE WEFT_ATTR_TYPE, false
+#define WEFT_ATTR_IS_TYPES WEFT_ATTR_TYPE, true
 
 typedef struct weft_attr_field {
   const char *name;

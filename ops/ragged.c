@@ -184,6 +184,28 @@ weft_status_t *weft_infer_ragged_to_variant_gradient(weft_shape_ctx_t *c) {
   return shape_or_unknown(c, 2, &c->outputs[0]);
 }
 
+weft_status_t *weft_infer_ragged_cross(weft_shape_ctx_t *c) {
+  int ragged = weft_infer_list_length(c, "ragged_values_types"), sparse = (int)weft_infer_int(c, "Nsparse");
+  weft_shape_t splits = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  if (ragged != weft_infer_list_length(c, "ragged_splits_types"))
+    return WEFT_ERROR(INVALID_ARGUMENT, "ragged values and splits must have the same length.");
+  if (sparse != weft_infer_list_length(c, "sparse_values_types"))
+    return WEFT_ERROR(INVALID_ARGUMENT, "sparse indices and values must have the same length");
+  for (int i = 0; i < ragged; i++)
+    WEFT_RETURN_IF_ERROR(weft_shape_merge(&splits, &c->inputs[ragged + i], &splits));
+  for (int i = 2 * ragged + 3 * sparse; i < c->num_inputs; i++) {
+    int64_t rows = weft_infer_dim(&c->inputs[i], 0), n = 0;
+    if (c->inputs[i].rank < 0) continue;
+    if (c->inputs[i].rank != 2)
+      return WEFT_ERROR(INVALID_ARGUMENT, "tf.ragged.cross only supports inputs with rank=2");
+    WEFT_RETURN_IF_ERROR(weft_infer_add(rows, 1, &n));
+    WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(n, splits.dims[0], &splits.dims[0]));
+  }
+  c->outputs[0] = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  c->outputs[1] = splits;
+  return NULL;
+}
+
 /* ---- counts ---- */
 
 static void set_counts(weft_shape_ctx_t *c, int64_t rank) {

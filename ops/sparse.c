@@ -280,6 +280,11 @@ weft_status_t *weft_infer_sparse_from_map(weft_shape_ctx_t *c) {
   return any_sparse(c);
 }
 
+weft_status_t *weft_infer_sparse_cross(weft_shape_ctx_t *c) {
+  set_sparse(c, 0, WEFT_UNKNOWN_DIM, 2);
+  return NULL;
+}
+
 /* ---- counts ---- */
 
 weft_status_t *weft_infer_sparse_count(weft_shape_ctx_t *c) {

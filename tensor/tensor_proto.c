@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "protos/wire.h"
+#include "tensor/pack.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "tensor_content is little-endian; a big-endian machine must swap it"
@@ -25,6 +26,9 @@ enum {
   RESOURCE_HANDLE_VAL = 14,
   VARIANT_VAL = 15,
   VARIANT_TYPE_NAME = 1,
+  VARIANT_METADATA = 2,
+  VARIANT_TENSORS = 3,
+  VARIANT_MAX_DEPTH = 64,    /* of variants in variants */
   TENSORFLOW_MAX_DTYPE = 33, /* DT_FLOAT4_E2M1FN */
 };
 
@@ -208,23 +212,62 @@ static weft_status_t *set_handle(weft_tensor_t *t, int64_t i, weft_str_t bytes) 
   return NULL;
 }
 
-/* A variant without a type is empty; of the others we cannot know what to make. */
-static weft_status_t *check_variant(weft_str_t bytes) {
+/* Variants in variants that this thread is reading or writing: a message may not take the stack away. */
+static _Thread_local int depth;
+
+static weft_status_t *too_deep(void) {
+  return WEFT_ERROR(INVALID_ARGUMENT, REFUSED "variants are nested more than %d deep",
+                    (int)VARIANT_MAX_DEPTH);
+}
+
+/* The tensors of a pack, of which there are `count` in the message. */
+static weft_status_t *read_items(weft_str_t bytes, weft_pack_t *p) {
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  int n = 0;
+  while (n < p->count && weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(VARIANT_TENSORS, WEFT_WIRE_BYTES))
+      WEFT_RETURN_IF_ERROR(weft_tensor_from_proto(f.bytes, &p->items[n++]));
+  }
+  return NULL;
+}
+
+/* A variant without a type is empty; of those that are no packs we cannot know what to make. */
+static weft_status_t *set_variant(weft_tensor_t *t, int64_t i, weft_str_t bytes) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   weft_str_t type_name = {NULL, 0};
+  weft_pack_t *p = NULL;
+  int count = 0;
   while (weft_wire_next(&r, &f)) {
     if (f.tag == WEFT_WIRE_TAG(VARIANT_TYPE_NAME, WEFT_WIRE_BYTES)) type_name = f.bytes;
+    count += f.tag == WEFT_WIRE_TAG(VARIANT_TENSORS, WEFT_WIRE_BYTES);
   }
   if (r.failed) return malformed();
   if (type_name.length == 0) return NULL;
-  return WEFT_ERROR(UNIMPLEMENTED, REFUSED "variants of type '%.*s' cannot travel", WEFT_STR_ARGS(type_name));
+  const weft_pack_type_t *type = weft_pack_type_named(type_name);
+  if (type == NULL)
+    return WEFT_ERROR(UNIMPLEMENTED, REFUSED "variants of type '%.*s' cannot travel",
+                      WEFT_STR_ARGS(type_name));
+  if (depth == VARIANT_MAX_DEPTH) return too_deep();
+  WEFT_RETURN_IF_ERROR(weft_pack_create(type, count, &p));
+  depth++;
+  weft_status_t *s = read_items(bytes, p);
+  depth--;
+  if (s != NULL) {
+    weft_variant_release(&p->variant);
+    return s;
+  }
+  weft_variant_t **slot = (weft_variant_t **)t->data + i;
+  weft_variant_release(*slot);
+  *slot = &p->variant;
+  return NULL;
 }
 
 static weft_status_t *set_element(weft_tensor_t *t, int64_t i, weft_str_t bytes) {
   if (t->dtype == WEFT_STRING) return weft_tensor_set_str(t, i, bytes);
   if (t->dtype == WEFT_RESOURCE) return set_handle(t, i, bytes);
-  return check_variant(bytes);
+  return set_variant(t, i, bytes);
 }
 
 static weft_status_t *fill_elements(weft_str_t bytes, weft_tensor_t *t) {
@@ -392,10 +435,46 @@ weft_status_t *weft_tensor_from_proto_values(weft_str_t bytes, weft_dtype_t dtyp
 static weft_handle_t *const *handles_of(const weft_tensor_t *t) { return t->data; }
 static weft_variant_t *const *variants_of(const weft_tensor_t *t) { return t->data; }
 
+/* Bytes of a variant's message; of one that cannot travel, or lies too deep, 0. */
+static size_t variant_size(const weft_variant_t *v) {
+  const weft_pack_type_t *type = weft_pack_type_of(v);
+  if (type == NULL || depth == VARIANT_MAX_DEPTH) return 0;
+  const weft_pack_t *p = (const weft_pack_t *)v;
+  size_t size = weft_wire_size_bytes(VARIANT_TYPE_NAME, strlen(type->variant.name));
+  if (type->metadata != NULL) size += weft_wire_size_bytes(VARIANT_METADATA, WEFT_PACK_METADATA);
+  depth++;
+  for (int i = 0; i < p->count; i++)
+    size += weft_wire_size_bytes(VARIANT_TENSORS, weft_tensor_proto_size(p->items[i]));
+  depth--;
+  return size;
+}
+
+static weft_status_t *put_variant(const weft_variant_t *v, weft_strbuf_t *out) {
+  const weft_pack_type_t *type = weft_pack_type_of(v);
+  if (v == NULL) return NULL;
+  if (type == NULL) return WEFT_ERROR(UNIMPLEMENTED, "variants of type '%s' cannot travel", v->type->name);
+  if (depth == VARIANT_MAX_DEPTH) return too_deep();
+  const weft_pack_t *p = (const weft_pack_t *)v;
+  weft_wire_add_bytes(out, VARIANT_TYPE_NAME, weft_str(type->variant.name));
+  if (type->metadata != NULL) {
+    weft_wire_add_header(out, VARIANT_METADATA, WEFT_PACK_METADATA);
+    type->metadata(p, out);
+  }
+  weft_status_t *s = NULL;
+  depth++;
+  for (int i = 0; i < p->count && s == NULL; i++) {
+    weft_wire_add_header(out, VARIANT_TENSORS, weft_tensor_proto_size(p->items[i]));
+    s = weft_tensor_to_proto(p->items[i], out);
+  }
+  depth--;
+  return s;
+}
+
 /* Bytes of element `i` in its typed field. */
 static size_t element_size(const weft_tensor_t *t, int64_t i) {
   if (t->dtype == WEFT_STRING) return weft_tensor_str_at(t, i).length;
-  return t->dtype == WEFT_RESOURCE ? weft_handle_proto_size(handles_of(t)[i]) : 0;
+  if (t->dtype == WEFT_VARIANT) return variant_size(variants_of(t)[i]);
+  return weft_handle_proto_size(handles_of(t)[i]);
 }
 
 size_t weft_tensor_proto_size(const weft_tensor_t *t) {
@@ -425,12 +504,10 @@ void weft_tensor_proto_header(const weft_tensor_t *t, weft_strbuf_t *out) {
 static weft_status_t *put_elements(const weft_tensor_t *t, weft_strbuf_t *out) {
   uint32_t number = typed_fields[t->dtype].number;
   for (int64_t i = 0; i < t->count && !out->failed; i++) {
-    if (t->dtype == WEFT_VARIANT && variants_of(t)[i] != NULL) {
-      return WEFT_ERROR(UNIMPLEMENTED, "variants of type '%s' cannot travel", variants_of(t)[i]->type->name);
-    }
     weft_wire_add_header(out, number, element_size(t, i));
     if (t->dtype == WEFT_STRING) weft_strbuf_append(out, weft_tensor_str_at(t, i));
     if (t->dtype == WEFT_RESOURCE) weft_handle_to_proto(handles_of(t)[i], out);
+    if (t->dtype == WEFT_VARIANT) WEFT_RETURN_IF_ERROR(put_variant(variants_of(t)[i], out));
   }
   return NULL;
 }
@@ -445,6 +522,20 @@ weft_status_t *weft_tensor_to_proto(const weft_tensor_t *t, weft_strbuf_t *out) 
   }
   if (out->failed) return WEFT_NO_MEMORY("encoding a tensor of shape %s", WEFT_SHAPE_TEXT(&t->shape));
   return NULL;
+}
+
+weft_status_t *weft_tensor_to_proto_content(const weft_tensor_t *t, weft_strbuf_t *out) {
+  size_t length = 0;
+  if (t->dtype != WEFT_STRING || t->count == 0) return weft_tensor_to_proto(t, out);
+  for (int64_t i = 0; i < t->count; i++) {
+    size_t of_text = weft_tensor_str_at(t, i).length;
+    length += weft_wire_varint_size(of_text) + of_text;
+  }
+  put_head(t, out);
+  weft_wire_add_header(out, TENSOR_CONTENT, length);
+  for (int64_t i = 0; i < t->count; i++) weft_wire_add_raw_varint(out, weft_tensor_str_at(t, i).length);
+  for (int64_t i = 0; i < t->count; i++) weft_strbuf_append(out, weft_tensor_str_at(t, i));
+  return out->failed ? WEFT_NO_MEMORY("encoding a tensor of shape %s", WEFT_SHAPE_TEXT(&t->shape)) : NULL;
 }
 
 /* ---- encoding values alone ---- */

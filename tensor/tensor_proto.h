@@ -24,7 +24,7 @@
 /* Decodes a serialized TensorProto into CPU memory; `bytes` are copied once. The caller owns one reference.
  * Errors: INVALID_ARGUMENT "Cannot parse tensor from proto: ..." for anything malformed, any mismatch of
  * size, a shape that is too large, a type that does not exist; UNIMPLEMENTED for TensorFlow's types that we
- * lack and for variants that hold something; RESOURCE_EXHAUSTED. Thread-safe. */
+ * lack and for variants that are no packs (tensor/pack.h); RESOURCE_EXHAUSTED. Thread-safe. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_from_proto(weft_str_t bytes, weft_tensor_t **out);
 
 /* The same, but a tensor_content of WEFT_TENSOR_PROTO_MIN_SHARE bytes and more that lies aligned to its
@@ -55,8 +55,10 @@ WEFT_MUST_CHECK weft_status_t *weft_tensor_proto_read_head(weft_str_t bytes, wef
 bool weft_tensor_proto_peek(weft_str_t prefix, size_t total, weft_tensor_head_t *out, size_t *payload_at);
 
 /* Appends the message. Host memory only.
- * Errors: UNIMPLEMENTED for a variant that holds something; RESOURCE_EXHAUSTED. */
+ * Errors: UNIMPLEMENTED for a variant that is no pack; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_to_proto(const weft_tensor_t *t, weft_strbuf_t *out);
+/* The same, but strings go to tensor_content, too: as TensorFlow's Tensor::AsProtoTensorContent. */
+WEFT_MUST_CHECK weft_status_t *weft_tensor_to_proto_content(const weft_tensor_t *t, weft_strbuf_t *out);
 /* Exactly the bytes that weft_tensor_to_proto() appends. */
 size_t weft_tensor_proto_size(const weft_tensor_t *t);
 /* For plain dtypes: everything before the payload; t->data's t->bytes bytes must follow. The bytes may lie on

@@ -9,6 +9,7 @@
 #include "kernels/cpu/loops/common.h"
 #include "resources/optional.h"
 #include "resources/tensor_list.h"
+#include "tensor/pack.h"
 #include "tensor/update.h"
 
 /* ---- lists: elements that are not initialised stay so, and add nothing ---- */
@@ -94,6 +95,41 @@ static weft_status_t *optional_add(const weft_variant_t *x, const weft_variant_t
   return s;
 }
 
+/* ---- ragged tensors: values are added, row splits stay ---- */
+
+static weft_status_t *ragged_zeros(const weft_variant_t *x, weft_variant_t **out) {
+  const weft_pack_t *from = (const weft_pack_t *)x;
+  weft_pack_t *p = NULL;
+  WEFT_RETURN_IF_ERROR(weft_pack_create(&weft_ragged_type, from->count, &p));
+  *out = &p->variant;
+  for (int i = 0; i + 1 < from->count; i++) p->items[i] = weft_tensor_retain(from->items[i]);
+  return from->count == 0 ? NULL : weft_zeros_like(from->items[from->count - 1], &p->items[from->count - 1]);
+}
+
+static bool same_elements(const weft_tensor_t *a, const weft_tensor_t *b) {
+  return a->dtype == b->dtype && weft_shape_eq(&a->shape, &b->shape) &&
+         (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
+}
+
+static weft_status_t *ragged_add(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out) {
+  const weft_pack_t *a = (const weft_pack_t *)x, *b = (const weft_pack_t *)y;
+  weft_pack_t *p = NULL;
+  if (a->count != b->count || a->count == 0) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Can't add RaggedTensorVariants of different ragged rank. One is %d and the other is %d",
+        a->count - 1, b->count - 1);
+  }
+  for (int i = 0; i + 1 < a->count; i++) {
+    if (!weft_dtype_is_plain((int)a->items[i]->dtype) || !same_elements(a->items[i], b->items[i]))
+      return WEFT_ERROR(INVALID_ARGUMENT, "Can't add RaggedTensorVariants with different row_splits.");
+  }
+  WEFT_RETURN_IF_ERROR(weft_pack_create(&weft_ragged_type, a->count, &p));
+  *out = &p->variant;
+  for (int i = 0; i + 1 < a->count; i++) p->items[i] = weft_tensor_retain(a->items[i]);
+  return weft_add_alike(a->items[a->count - 1], b->items[a->count - 1], &p->items[a->count - 1]);
+}
+
 /* ---- any variant. *out is set as soon as there is something to release ---- */
 
 static const struct {
@@ -101,7 +137,8 @@ static const struct {
   weft_status_t *(*zeros)(const weft_variant_t *x, weft_variant_t **out);
   weft_status_t *(*add)(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out);
 } variant_ops[] = {{&weft_tensor_list_type, list_zeros, list_add},
-                   {&weft_optional_type, optional_zeros, optional_add}};
+                   {&weft_optional_type, optional_zeros, optional_add},
+                   {&weft_ragged_type.variant, ragged_zeros, ragged_add}};
 enum { NUM_VARIANT_OPS = sizeof variant_ops / sizeof variant_ops[0] };
 
 static const char *name_of(const weft_variant_t *v) { return v == NULL ? "" : v->type->name; }

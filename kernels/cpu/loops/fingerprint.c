@@ -150,3 +150,11 @@ uint64_t weft_siphash64(const uint64_t key[2], weft_str_t s) {
   for (int k = 0; k < 4; k++) sip_round(v);
   return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
+
+/* ---- FingerprintCat64 ---- */
+
+uint64_t weft_fingerprint_join(uint64_t a, uint64_t b) {
+  const uint64_t m = UINT64_C(0xc6a4a7935bd1e995);
+  uint64_t v = ((a ^ m) ^ mix(b * m) * m) * m;
+  return mix(mix(v) * m);
+}

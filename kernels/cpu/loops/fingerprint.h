@@ -7,6 +7,9 @@
 /* Fingerprint64 of FarmHash, which TensorFlow calls Fingerprint64. */
 uint64_t weft_fingerprint64(weft_str_t s);
 
+/* One number of two, which TensorFlow calls FingerprintCat64. */
+uint64_t weft_fingerprint_join(uint64_t a, uint64_t b);
+
 /* SipHash-2-4 with a key of 128 bits, which TensorFlow calls StrongKeyedHash. */
 uint64_t weft_siphash64(const uint64_t key[2], weft_str_t s);
 

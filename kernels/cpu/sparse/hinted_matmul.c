@@ -11,25 +11,25 @@
 WEFT_ATTRS(hinted_compute, (BOOL, transpose_a), (BOOL, transpose_b), (BOOL, a_is_sparse), (BOOL, b_is_sparse))
 
 /* One operand in float: element [i, j] of op(x) is data[i * row + j * column]. */
-typedef struct operand {
+typedef struct hinted_operand {
   const float *data;
   int64_t row, column;
-} operand_t;
+} hinted_operand_t;
 
-typedef struct product {
-  operand_t a, b;
+typedef struct hinted_product {
+  hinted_operand_t a, b;
   float *out; /* [m, n] */
   int64_t n, k;
   bool skips_b; /* zeros of b rather than a */
-} product_t;
+} hinted_product_t;
 
-static operand_t operand_of(const weft_tensor_t *t, bool is_transposed) {
+static hinted_operand_t operand_of(const weft_tensor_t *t, bool is_transposed) {
   int64_t width = t->shape.dims[1];
-  return is_transposed ? (operand_t){t->data, 1, width} : (operand_t){t->data, width, 1};
+  return is_transposed ? (hinted_operand_t){t->data, 1, width} : (hinted_operand_t){t->data, width, 1};
 }
 
 static void multiply_rows(void *arg, int64_t begin, int64_t end) {
-  const product_t *p = arg;
+  const hinted_product_t *p = arg;
   for (int64_t i = begin; i < end; i++) {
     float *out = p->out + i * p->n;
     memset(out, 0, (size_t)p->n * sizeof *out);
@@ -54,12 +54,12 @@ static weft_status_t *multiply(weft_kernel_ctx_t *ctx, const hinted_compute_attr
                      attrs->transpose_b ? WEFT_GEMM_TRANSPOSED : WEFT_GEMM_PLAIN, m, n, k, a->data,
                      a->shape.dims[1], b->data, b->shape.dims[1], out->data, n, false);
   }
-  product_t p = {.a = operand_of(a, attrs->transpose_a),
-                 .b = operand_of(b, attrs->transpose_b),
-                 .out = out->data,
-                 .n = n,
-                 .k = k,
-                 .skips_b = !attrs->a_is_sparse};
+  hinted_product_t p = {.a = operand_of(a, attrs->transpose_a),
+                        .b = operand_of(b, attrs->transpose_b),
+                        .out = out->data,
+                        .n = n,
+                        .k = k,
+                        .skips_b = !attrs->a_is_sparse};
   if (n > 0) weft_parallel_for(ctx->device->pool, m, 1 + WEFT_CPU_GRAIN / (1 + n * k), multiply_rows, &p);
   return NULL;
 }

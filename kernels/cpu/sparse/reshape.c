@@ -49,10 +49,8 @@ static weft_status_t *target(const weft_tensor_t *wanted, int64_t size, weft_sha
   return NULL;
 }
 
-/* Coordinates among `from` as coordinates among `to`. TensorFlow checks none of them: a coordinate outside
- * goes through the same arithmetic. */
-static void reshape_indices(const int64_t *at, int64_t n, const weft_shape_t *from, const weft_shape_t *to,
-                            int64_t *out) {
+void weft_sparse_reshape_indices(const int64_t *at, int64_t n, const weft_shape_t *from,
+                                 const weft_shape_t *to, int64_t *out) {
   int64_t strides[WEFT_MAX_DIMS] = {0};
   int64_t stride = 1;
   for (int d = to->rank - 1; d >= 0; d--) {
@@ -107,7 +105,7 @@ static weft_status_t *reshape_compute(weft_kernel_ctx_t *ctx) {
   int64_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_sparse_put_shape(ctx, 1, to.dims, to.rank));
   WEFT_RETURN_IF_ERROR(weft_sparse_new_indices(ctx, 0, n, to.rank, &out));
-  reshape_indices(indices->data, n, &from, &to, out);
+  weft_sparse_reshape_indices(indices->data, n, &from, &to, out);
   return NULL;
 }
 

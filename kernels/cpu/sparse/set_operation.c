@@ -63,41 +63,43 @@ static int64_t combine(set_operation_t operation, const set_element_t *a, int64_
 
 /* ---- operands ---- */
 
-typedef struct operand {
+typedef struct set_operand {
   weft_sparse_t sparse; /* of a dense one: values, rank and dims alone */
   bool is_sparse;
   int64_t next; /* element of the sparse one that has not been taken */
-} operand_t;
+} set_operand_t;
 
-static weft_status_t *check_rank(const operand_t *x) {
+static weft_status_t *check_rank(const set_operand_t *x) {
   if (x->sparse.rank >= 2) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "Invalid rank %d.", x->sparse.rank);
 }
 
 /* Inputs i to i + 2. */
-static weft_status_t *sparse_operand(const weft_kernel_ctx_t *ctx, int i, bool validates, operand_t *out) {
+static weft_status_t *sparse_operand(const weft_kernel_ctx_t *ctx, int i, bool validates,
+                                     set_operand_t *out) {
   weft_shape_t shape;
-  *out = (operand_t){.is_sparse = true};
+  *out = (set_operand_t){.is_sparse = true};
   WEFT_RETURN_IF_ERROR(weft_sparse_read(ctx, i, 1, &out->sparse));
   WEFT_RETURN_IF_ERROR(weft_sparse_dense_shape(&out->sparse, &shape));
   WEFT_RETURN_IF_ERROR(check_rank(out));
   return validates ? weft_sparse_check_order(&out->sparse) : NULL;
 }
 
-static weft_status_t *dense_operand(const weft_tensor_t *t, operand_t *out) {
-  *out = (operand_t){.sparse = {.values = t, .n = t->count, .rank = t->shape.rank, .dims = t->shape.dims}};
+static weft_status_t *dense_operand(const weft_tensor_t *t, set_operand_t *out) {
+  *out =
+      (set_operand_t){.sparse = {.values = t, .n = t->count, .rank = t->shape.rank, .dims = t->shape.dims}};
   return check_rank(out);
 }
 
-static int64_t width_of(const operand_t *x) { return x->sparse.dims[x->sparse.rank - 1]; }
+static int64_t width_of(const set_operand_t *x) { return x->sparse.dims[x->sparse.rank - 1]; }
 
 /* Coordinates of the set that comes next in a sparse operand; NULL at the end. */
-static const int64_t *next_group(const operand_t *x) {
+static const int64_t *next_group(const set_operand_t *x) {
   return x->next < x->sparse.n ? weft_sparse_at(&x->sparse, x->next) : NULL;
 }
 
 /* Takes that set: elements *begin to x->next. Errors: INTERNAL: a coordinate is outside. */
-static weft_status_t *take_group(operand_t *x, int64_t *begin) {
+static weft_status_t *take_group(set_operand_t *x, int64_t *begin) {
   const weft_sparse_t *s = &x->sparse;
   const int64_t *first = weft_sparse_at(s, x->next);
   *begin = x->next;
@@ -132,7 +134,7 @@ static void result_free(result_t *r) {
 }
 
 /* Room for all elements of both operands. The caller frees *r, whatever happens. */
-static weft_status_t *result_init(result_t *r, const operand_t *a, const operand_t *b) {
+static weft_status_t *result_init(result_t *r, const set_operand_t *a, const set_operand_t *b) {
   size_t n = (size_t)a->sparse.n + (size_t)b->sparse.n + 1;
   r->rank = a->sparse.rank;
   r->values = weft_calloc(n, sizeof *r->values);
@@ -143,7 +145,7 @@ static weft_status_t *result_init(result_t *r, const operand_t *a, const operand
 }
 
 /* One row: na and nb elements from a_begin and b_begin on. `group`: its coordinates. */
-static void add_row(result_t *r, const operand_t *a, int64_t a_begin, int64_t na, const operand_t *b,
+static void add_row(result_t *r, const set_operand_t *a, int64_t a_begin, int64_t na, const set_operand_t *b,
                     int64_t b_begin, int64_t nb, const int64_t *group) {
   set_element_t *set_b = r->sets + na;
   na = read_set(a->sparse.values, a_begin, na, r->sets);
@@ -160,7 +162,7 @@ static void add_row(result_t *r, const operand_t *a, int64_t a_begin, int64_t na
 
 /* The rows of a dense a without elements, however many rows it has: the sets of b, as long as they come in
  * order and inside. */
-static weft_status_t *rows_of_b(result_t *r, const operand_t *a, operand_t *b) {
+static weft_status_t *rows_of_b(result_t *r, const set_operand_t *a, set_operand_t *b) {
   const int64_t *last = NULL, *group;
   while (b->is_sparse && (group = next_group(b)) != NULL) {
     int64_t begin = 0;
@@ -176,7 +178,7 @@ static weft_status_t *rows_of_b(result_t *r, const operand_t *a, operand_t *b) {
 }
 
 /* The rows of a dense a, and of a dense b or those that come next in a sparse one. */
-static weft_status_t *dense_rows(result_t *r, const operand_t *a, operand_t *b) {
+static weft_status_t *dense_rows(result_t *r, const set_operand_t *a, set_operand_t *b) {
   weft_shape_t groups;
   int64_t at[WEFT_MAX_DIMS] = {0};
   if (a->sparse.n == 0 && (b->is_sparse || b->sparse.n == 0)) return rows_of_b(r, a, b);
@@ -198,7 +200,7 @@ static weft_status_t *dense_rows(result_t *r, const operand_t *a, operand_t *b) 
   return NULL;
 }
 
-static weft_status_t *sparse_rows(result_t *r, operand_t *a, operand_t *b) {
+static weft_status_t *sparse_rows(result_t *r, set_operand_t *a, set_operand_t *b) {
   const int64_t *of_a, *of_b;
   while (of_a = next_group(a), of_b = next_group(b), of_a != NULL || of_b != NULL) {
     int order = of_a == NULL ? 1 : of_b == NULL ? -1 : weft_coordinates_compare(of_a, of_b, r->rank - 1);
@@ -210,7 +212,7 @@ static weft_status_t *sparse_rows(result_t *r, operand_t *a, operand_t *b) {
   return NULL;
 }
 
-static weft_status_t *put(weft_kernel_ctx_t *ctx, const operand_t *a, const result_t *r) {
+static weft_status_t *put(weft_kernel_ctx_t *ctx, const set_operand_t *a, const result_t *r) {
   weft_tensor_t *values = NULL;
   int64_t *indices = NULL, dims[WEFT_MAX_DIMS];
   weft_shape_t shape;
@@ -232,7 +234,7 @@ static weft_status_t *put(weft_kernel_ctx_t *ctx, const operand_t *a, const resu
 
 /* ---- the ops ---- */
 
-static weft_status_t *check_groups(const operand_t *a, const operand_t *b) {
+static weft_status_t *check_groups(const set_operand_t *a, const set_operand_t *b) {
   bool fits = a->sparse.rank == b->sparse.rank;
   for (int d = 0; fits && d + 1 < a->sparse.rank; d++) fits = a->sparse.dims[d] == b->sparse.dims[d];
   if (fits) return NULL;
@@ -263,7 +265,7 @@ static bool find_operation(weft_str_t name, set_operation_t *out) {
 
 static weft_status_t *set_compute(weft_kernel_ctx_t *ctx, const set_compute_attrs_t *attrs) {
   const operands_t *sparse = ctx->node->param;
-  operand_t a, b;
+  set_operand_t a, b;
   result_t r = {0};
   int second = sparse->a ? 3 : 1;
   (void)find_operation(attrs->set_operation, &r.operation); /* prepare has found it */
@@ -289,7 +291,7 @@ static weft_status_t *set_prepare(const weft_kernel_setup_t *setup, void **out) 
 
 /* ---- SetSize ---- */
 
-static weft_status_t *put_sizes(operand_t *x, const weft_shape_t *groups, set_element_t *set,
+static weft_status_t *put_sizes(set_operand_t *x, const weft_shape_t *groups, set_element_t *set,
                                 weft_tensor_t *out) {
   for (const int64_t *group; (group = next_group(x)) != NULL;) {
     int64_t begin = 0, place = 0;
@@ -305,7 +307,7 @@ static weft_status_t *put_sizes(operand_t *x, const weft_shape_t *groups, set_el
 
 WEFT_ATTRS(size_compute, (BOOL, validate_indices))
 static weft_status_t *size_compute(weft_kernel_ctx_t *ctx, const size_compute_attrs_t *attrs) {
-  operand_t x;
+  set_operand_t x;
   weft_shape_t groups;
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(sparse_operand(ctx, 0, attrs->validate_indices, &x));

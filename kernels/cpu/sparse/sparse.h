@@ -53,6 +53,11 @@ static inline int weft_coordinates_compare(const int64_t *a, const int64_t *b, i
  * (weft_free). O(n log n). Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_sparse_sort(const int64_t *at, int64_t n, int rank, int64_t **out);
 
+/* n coordinates among `from` as coordinates among `to`, a shape of as many elements, not 0. TensorFlow checks
+ * none of them: a coordinate outside goes through the same arithmetic. */
+void weft_sparse_reshape_indices(const int64_t *at, int64_t n, const weft_shape_t *from,
+                                 const weft_shape_t *to, int64_t *out);
+
 /* A tensor of a sparse result: output o, [n, rank] or [n]. */
 WEFT_MUST_CHECK weft_status_t *weft_sparse_new_indices(weft_kernel_ctx_t *ctx, int o, int64_t n, int rank,
                                                        int64_t **out);

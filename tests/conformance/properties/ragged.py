@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from draw import spec
 from opcase import C
+from properties.sparse import Chain
 
 HUGE = 2**62
 
@@ -155,3 +156,63 @@ def count(d):
         values[d.int(0, total - 1)] = d.one(-1, 10**9)
     weights = d.values(out, (total + d.chance(0.05),)) if d.chance(0.6) else d.values(out, (0,))
     return C(d.op, splits, values, weights, minlength=d.one(-1, 0, 4, 20), maxlength=d.one(-1, 0, 4, 20), binary_output=d.chance(0.3))
+
+
+@spec("RaggedCross")
+def cross(d):
+    """Splits of another type than the result's end TensorFlow's process."""
+    rows, split = d.dim(4, 0.1), d.one(np.int32, np.int64)
+    order, ragged_values, ragged_splits, indices, values, shapes, dense = "", [], [], [], [], [], []
+
+    def column(shape):
+        return d.texts(shape, ["", "a", "bc", b"\xff\x00", "x" * 30]) if d.chance(0.5) else d.values(tf.int64, shape, special=0.1)
+
+    for _ in range(d.int(1, 3)):
+        kind, n = d.one("R", "S", "D"), rows if d.chance(0.98) else rows + 1
+        order += kind
+        if kind == "R":
+            total = d.int(0, 6) if n else 0
+            splits = splits_of(d, n, total, split)
+            if d.chance(0.06):
+                (splits,) = spoiled(d, [splits], ("start", "order", "end"))
+            ragged_values.append(column((total,)))
+            ragged_splits.append(splits)
+        elif kind == "S":
+            flat = np.sort(d.rng.choice(n * 3, d.int(0, min(n * 3, 5)), replace=False)) if n else np.zeros(0, int)
+            indices.append(np.stack([flat // 3, flat % 3], 1).astype(np.int64).reshape(-1, 2))
+            values.append(column((len(flat),)))
+            shapes.append(np.asarray([n, 3], np.int64))
+        else:
+            dense.append(column((n, d.dim(3, 0.1)) if d.chance(0.97) else (n,)))
+    if d.chance(0.04):
+        order = d.one(order[:-1], order + "R", "X" * len(order), "R" * len(order))
+
+    return C(
+        d.op, ragged_values, ragged_splits, indices, values, shapes, dense,
+        input_order=order, hashed_output=True, num_buckets=d.one(0, 1, 100), hash_key=d.one(0, 956888297470, -7),
+        out_values_type=d.one(tf.int64, tf.string), out_row_splits_type=tf.as_dtype(split),
+    )
+
+
+@spec("RaggedTensorToVariant", "RaggedTensorFromVariant", "RaggedTensorToVariantGradient")
+def variant(d):
+    """There and back. A batch of more than one dimension has splits of TensorFlow's own making."""
+    dtype, split = d.one(tf.float32, tf.float64, tf.int64, tf.string, tf.complex64), d.one(tf.int32, tf.int64)
+    rank = d.int(0, 3)
+    batched = rank > 0 and d.chance(0.6)
+    splits, total = nested(d, rank, split.as_numpy_dtype)
+    values = d.values(dtype, (total if rank else d.dim(4), *d.shape(0, 2, 3, 0.0)), special=0.05)
+    ragged = d.one(-1, rank - 1 if batched else rank)
+    wanted = split if d.chance(0.97) else tf.int64
+    picked = d.rng.integers(0, max(len(splits[0]) - 1, 1), d.shape(1, 2, 3, 0.0)) if batched and d.chance(0.4) and len(splits[0]) > 1 else None
+
+    def build(port, *ports):
+        box = tf.raw_ops.RaggedTensorToVariant(rt_nested_splits=[tf.reshape(p, (-1,)) for p in ports], rt_dense_values=tf.reshape(port, values.shape), batched_input=batched)
+        out_rank = rank
+        if picked is not None:
+            box = tf.gather(box, picked)
+            out_rank = rank - 1 + picked.ndim
+        splits_out, values_out = tf.raw_ops.RaggedTensorFromVariant(encoded_ragged=box, input_ragged_rank=ragged, output_ragged_rank=out_rank, Tvalues=dtype, Tsplits=wanted)
+        return [*splits_out, values_out]
+
+    return Chain(d.op, [values, *splits], build)

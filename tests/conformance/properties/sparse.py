@@ -1,14 +1,16 @@
 """Specs of sparse tensors and matrices: ops/sparse.def.
 
 A shape whose number of elements overflows ends TensorFlow's process in some kernels, as do coordinates outside in
-those that trust them: such cases are drawn only where TensorFlow answers.
+those that trust them: such cases are drawn only where TensorFlow answers. Its strong hash of dense columns reads
+where their key is not aligned, which ends it, too.
 """
 
 import numpy as np
 import tensorflow as tf
 
-from draw import spec
+from draw import Program, spec
 from opcase import C
+from support import ALL_DTYPES, v1
 
 HUGE = 2**62
 
@@ -428,3 +430,236 @@ def set_operation(d):
 def set_size(d):
     validates = d.chance(0.7)
     return C(d.op, *sparse_set(d, d.dtype(), set_shape(d), validates), validate_indices=validates)
+
+
+# ---- serialized, and in maps ----
+
+
+def bare(d, dtype, shape=None, wrong=0.1, **more):
+    """A sparse tensor without the sizes and coordinates that TensorFlow looks at nowhere."""
+    return sparse(d, dtype, shape, wrong=wrong, repeated=0.0, **more)
+
+
+@spec("SerializeSparse")
+def serialize(d):
+    """To strings, or to variants and back."""
+    if d.chance(0.5):
+        return C(d.op, *bare(d, d.one(*ALL_DTYPES), min_rank=0))
+    return Chain(d.op, *variant_round(d, d.one(tf.float32, tf.int64, tf.string)))
+
+
+@spec("SerializeManySparse")
+def serialize_many(d):
+    return C(d.op, *sparse(d, d.dtype(), d.shape(2 if d.chance(0.95) else 1, 4), sizes=False))
+
+
+def protos_of(d, indices, values, shape):
+    """Three strings; now and then one of them is no tensor."""
+    texts = [tf.make_tensor_proto(part).SerializeToString() for part in (indices, values, shape)]
+    if d.chance(0.04):
+        i = d.int(0, 2)
+        texts[i] = d.one(b"", b"\xff", texts[i][:-1], texts[(i + 1) % 3])
+    return texts
+
+
+@spec("DeserializeSparse", "DeserializeManySparse")
+def deserialize(d):
+    dtype = d.one(tf.float32, tf.int64, tf.string, tf.bool, tf.complex64, tf.int8)
+    many = d.op == "DeserializeManySparse"
+    leads = (d.dim(4),) if many else d.shape(0, 2, 3)
+    rank, rows = d.int(1, 3), []
+    for _ in range(int(np.prod(leads, dtype=int))):
+        shape = d.shape(rank, rank, 4) if d.chance(0.98) else d.shape(1, 3)
+        rows.append(protos_of(d, *bare(d, dtype, shape, wrong=0.03, outside=False, sizes=False)))
+    text = np.empty((len(rows), 3), object)
+    for i, row in enumerate(rows):
+        text[i] = row
+    text = text.reshape(*leads, 3)
+    if d.chance(0.03):
+        text = text[..., :2]
+    wanted = dtype if d.chance(0.97) else tf.float64
+    return C(d.op, text, dtype=wanted)
+
+
+@spec("AddSparseToTensorsMap", "AddManySparseToTensorsMap", "TakeManySparseFromTensorsMap")
+def tensors_map(d):
+    """Tensors go into a map, in several steps, and come out in an order of their own."""
+    dtype, rank, many = d.one(tf.float32, tf.int64, tf.string, tf.complex128), d.int(1, 3), d.chance(0.5)
+    added = []
+    for _ in range(d.int(1, 3)):
+        shape = d.shape(rank + many, rank + many, 4)
+        added.append(bare(d, dtype, shape, wrong=0.08, outside=many, sizes=False))
+    taken = [d.rng.integers(0, 6, d.dim(4)).astype(np.int64) for _ in range(d.int(1, 3))]
+    name, raw = f"map{d.number}{d.op}", tf.raw_ops
+
+    def build():
+        add = raw.AddManySparseToTensorsMap if many else raw.AddSparseToTensorsMap
+        parts = [v1.placeholder(t) for t in (tf.int64, dtype, tf.int64)]
+        handles = add(sparse_indices=parts[0], sparse_values=parts[1], sparse_shape=parts[2], shared_name=name)
+        which = v1.placeholder(tf.int64)
+        out = raw.TakeManySparseFromTensorsMap(sparse_handles=which, dtype=dtype, shared_name=name)
+        steps = [(handles, dict(zip(parts, values))) for values in added]
+        return steps + [(list(out), {which: numbers}) for numbers in taken]
+
+    return Program(d.op, build)
+
+
+class Chain:
+    """A case of several ops, for those whose operands are variants: fed with what `feeds` has; build_outputs makes
+    of the placeholders what is fetched."""
+
+    has_gradient = True
+
+    def __init__(self, op, feeds, build_outputs, rtol=None, atol=None):
+        self.op, self.inputs, self.attrs = op, feeds, {}
+        self.name, self.rtol, self.atol = op, rtol, atol
+        self.build_outputs = build_outputs
+
+    def build(self):
+        ports = [v1.placeholder(tf.string if v.dtype == object else v.dtype) for v in self.inputs]
+        outs = self.build_outputs(*ports)
+        return list(outs), dict(zip(ports, self.inputs))
+
+
+def variant_round(d, dtype):
+    """SerializeSparse and DeserializeSparse by way of variants."""
+    leads = d.shape(0, 2, 3, 0.0)
+    count = int(np.prod(leads, dtype=int))
+    rank, shared = d.int(1, 3), d.chance(0.5)
+    parts = [bare(d, dtype, d.shape(rank, rank, 4, 0.0), wrong=0.0) for _ in range(1 if shared else count)]
+
+    def build(*ports):
+        rows = [tf.raw_ops.SerializeSparse(sparse_indices=ports[3 * i], sparse_values=ports[3 * i + 1], sparse_shape=ports[3 * i + 2], out_type=tf.variant) for i in range(len(ports) // 3)]
+        rows = rows * count if shared else rows
+        box = tf.reshape(tf.stack(rows) if count > 1 else rows[0], (*leads, 3))
+        return tf.raw_ops.DeserializeSparse(serialized_sparse=box, dtype=dtype)
+
+    return [p for part in parts for p in part], build
+
+
+# ---- matrices in compressed rows ----
+
+
+def csr_shape(d, zero=0.0):
+    return d.shape(2, 3, 5, zero)
+
+
+def csr(port, shape, indices):
+    """The variant of a placeholder's elements; its shape is known whatever the placeholder's is."""
+    return tf.raw_ops.DenseToCSRSparseMatrix(dense_input=tf.reshape(port, shape), indices=indices)
+
+
+def csr_operand(d, dtype, shape, special=0.0):
+    """A dense array and which of its elements are in the matrix, in order."""
+    picked = d.rng.random(shape) < d.one(0.0, 0.3, 0.5, 1.0)
+    return d.values(dtype, shape, special=special), np.argwhere(picked).astype(np.int64).reshape(-1, len(shape))
+
+
+@spec("DenseToCSRSparseMatrix", "CSRSparseMatrixToDense", "CSRSparseMatrixToSparseTensor", "SparseMatrixNNZ", "CSRSparseMatrixComponents", "SparseMatrixTranspose")
+def csr_parts(d):
+    dtype, shape = d.one(tf.float32, tf.float64, tf.complex64, tf.complex128), csr_shape(d, 0.05)
+    dense, indices = csr_operand(d, dtype, shape, 0.1)
+    if d.chance(0.05) and len(indices):
+        indices[d.int(0, len(indices) - 1), -1] = d.one(7, -1)
+    index, conjugate = d.int(0, shape[0] - 1 if len(shape) == 3 and shape[0] else 0), d.chance(0.5)
+    if d.chance(0.05):
+        index = d.one(-1, 9)
+
+    def build(port):
+        m, raw = csr(port, shape, indices), tf.raw_ops
+        if d.op == "SparseMatrixNNZ":
+            return [raw.SparseMatrixNNZ(sparse_matrix=m)]
+        if d.op == "CSRSparseMatrixComponents":
+            return raw.CSRSparseMatrixComponents(csr_sparse_matrix=m, index=index, type=dtype)
+        if d.op == "CSRSparseMatrixToSparseTensor":
+            return raw.CSRSparseMatrixToSparseTensor(sparse_matrix=m, type=dtype)
+        if d.op == "SparseMatrixTranspose":
+            m = raw.SparseMatrixTranspose(input=m, conjugate=conjugate, type=dtype)
+        return [raw.CSRSparseMatrixToDense(sparse_input=m, type=dtype)]
+
+    return Chain(d.op, [dense], build)
+
+
+@spec("SparseTensorToCSRSparseMatrix")
+def sparse_to_csr(d):
+    dtype, shape = d.dtype(), csr_shape(d, 0.05)
+    indices, values, dims = sparse(d, dtype, shape, wrong=0.05, ordered=1.0, repeated=0.0, sizes=False)
+    if indices.ndim != 2 or values.ndim != 1 or dims.ndim != 1 or len(indices) != len(values) or indices.shape[1] != len(dims):
+        indices, values, dims = indices.reshape(-1, len(shape))[:0], values.reshape(-1)[:0], np.asarray(shape, np.int64)
+
+    def build(i, v):
+        fixed = tf.reshape(i, (-1, len(shape)))
+        m = tf.raw_ops.SparseTensorToCSRSparseMatrix(indices=fixed, values=tf.reshape(v, (-1,)), dense_shape=tf.constant(dims))
+        return [tf.raw_ops.CSRSparseMatrixToDense(sparse_input=m, type=dtype), *tf.raw_ops.CSRSparseMatrixToSparseTensor(sparse_matrix=m, type=dtype)]
+
+    return Chain(d.op, [indices, values], build)
+
+
+def matmul_flags(d, letter):
+    return d.one({}, {f"transpose_{letter}": True}, {f"adjoint_{letter}": True})
+
+
+def operand_shape(batch, rows, columns, flags):
+    return (*batch, columns, rows) if flags else (*batch, rows, columns)
+
+
+@spec("SparseMatrixMatMul", "SparseMatrixSparseMatMul")
+def csr_matmul(d):
+    dtype, batch = d.one(tf.float32, tf.float64, tf.complex64, tf.complex128), d.shape(0, 1, 3, 0.0)
+    m, k, n = d.int(1, 6), d.int(1, 6), d.int(1, 6)
+    of_a, of_b = matmul_flags(d, "a"), matmul_flags(d, "b")
+    a_shape, b_shape = operand_shape(batch, m, k, of_a), operand_shape(batch, k, n, of_b)
+    a, a_indices = csr_operand(d, dtype, a_shape)
+    b, b_indices = csr_operand(d, dtype, b_shape)
+    output = dict(transpose_output=d.chance(0.3), conjugate_output=d.chance(0.3))
+
+    def build(pa, pb):
+        raw, left = tf.raw_ops, csr(pa, a_shape, a_indices)
+        if d.op == "SparseMatrixMatMul":
+            return [raw.SparseMatrixMatMul(a=left, b=tf.reshape(pb, b_shape), **of_a, **of_b, **output)]
+        product = raw.SparseMatrixSparseMatMul(a=left, b=csr(pb, b_shape, b_indices), type=dtype, **of_a, **of_b)
+        return [raw.CSRSparseMatrixToDense(sparse_input=product, type=dtype), raw.SparseMatrixNNZ(sparse_matrix=product)]
+
+    return Chain(d.op, [a, b], build)
+
+
+# ---- crosses ----
+
+
+def cross_column(d, of_text):
+    """Values of a column: strings or int64s."""
+    if d.chance(of_text):
+        return lambda n: d.texts(n, ["", "a", "bc", b"\xff\x00", "x" * 30])
+    return lambda n: d.values(tf.int64, n, special=0.1)
+
+
+def cross_inputs(d, of_text):
+    """Indices, values, shapes of sparse columns; dense columns."""
+    rows = d.dim(4, 0.1)
+    indices, values, shapes, dense = [], [], [], []
+    for _ in range(d.int(0, 2)):
+        shape = (rows if d.chance(0.98) else 2, d.int(1, 4))
+        part = sparse(d, tf.int64, shape, wrong=0.03, repeated=0.05, sizes=False)
+        indices.append(part[0])
+        values.append(cross_column(d, of_text)(part[1].shape))
+        shapes.append(part[2])
+    for _ in range(d.int(0 if indices else 1, 2)):
+        shape = (rows if d.chance(0.98) else 3, d.dim(3, 0.1)) if d.chance(0.97) else (rows,)
+        dense.append(cross_column(d, of_text)(shape))
+    return indices, values, shapes, dense
+
+
+@spec("SparseCross", "SparseCrossV2", "SparseCrossHashed")
+def cross(d):
+    of_text = d.one(0.5, 1.0)
+    indices, values, shapes, dense = cross_inputs(d, of_text)
+    inputs = [indices, values, shapes, dense]
+    if d.op == "SparseCrossV2":
+        return C(d.op, *inputs, np.asarray(d.one("_X_", "", "*"), object) if d.chance(0.97) else np.asarray(["_"], object))
+    if d.op == "SparseCrossHashed":
+        salt = d.values(tf.int64, (2,) if d.chance(0.97) else (3,), special=0.3)
+        return C(d.op, *inputs, np.asarray(d.one(0, 1, 10, 2**40, -3), np.int64), np.asarray(not dense and d.chance(0.6)), salt)
+    out = d.one(tf.int64, tf.string)
+    inner = tf.string if of_text == 1.0 and d.chance(0.9) else tf.int64
+    attrs = dict(hashed_output=out == tf.int64, num_buckets=d.one(0, 1, 100), hash_key=d.one(0, 956888297470, -7), out_type=out, internal_type=inner)
+    return C(d.op, *inputs, **attrs)
