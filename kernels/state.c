@@ -9,11 +9,11 @@
 
 /* ---- names ---- */
 
-/* A container's name: letters, digits and dots first, then also _ - / */
+/* A container's name: a letter, digit or dot first, then also - and / */
 static bool container_is_valid(weft_str_t s) {
   for (size_t i = 0; i < s.length; i++) {
     char c = s.data[i];
-    bool ok = isalnum((unsigned char)c) || c == '.' || (i > 0 && (c == '_' || c == '-' || c == '/'));
+    bool ok = isalnum((unsigned char)c) || c == '.' || (i > 0 && (c == '-' || c == '/'));
     if (!ok) return false;
   }
   return true;
@@ -24,18 +24,11 @@ static weft_str_t text_attr(const weft_kernel_setup_t *setup, const char *name) 
   return a == NULL ? WEFT_STR("") : a->s;
 }
 
-weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_setup_t *setup,
-                                    bool node_name_is_default) {
+/* Copies both names; without a name it gets a private one, unless `node_name_is_default`. */
+static weft_status_t *set_names(weft_state_name_t *n, const weft_kernel_setup_t *setup, weft_str_t container,
+                                weft_str_t name, bool node_name_is_default) {
   weft_strbuf_t made = WEFT_STRBUF_INIT;
-  weft_str_t container = text_attr(setup, "container"), name = text_attr(setup, "shared_name");
   *n = (weft_state_name_t){0};
-  if (!container_is_valid(container)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "container contains invalid characters: %.*s",
-                      WEFT_STR_ARGS(container));
-  }
-  if (name.length > 0 && name.data[0] == '_') {
-    return WEFT_ERROR(INVALID_ARGUMENT, "shared_name cannot start with '_':%.*s", WEFT_STR_ARGS(name));
-  }
   if (name.length == 0 && node_name_is_default) name = setup->node.name;
   if (name.length == 0) {
     weft_resource_private_name(setup->node.device->resources, setup->node.name, &made);
@@ -51,6 +44,23 @@ weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_setu
     return WEFT_NO_MEMORY("naming the resource of %.*s", WEFT_STR_ARGS(setup->node.name));
   }
   return NULL;
+}
+
+weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_setup_t *setup,
+                                    bool node_name_is_default) {
+  weft_str_t container = text_attr(setup, "container"), name = text_attr(setup, "shared_name");
+  if (!container_is_valid(container)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "container contains invalid characters: %.*s",
+                      WEFT_STR_ARGS(container));
+  }
+  if (name.length > 0 && name.data[0] == '_') {
+    return WEFT_ERROR(INVALID_ARGUMENT, "shared_name cannot start with '_':%.*s", WEFT_STR_ARGS(name));
+  }
+  return set_names(n, setup, container, name, node_name_is_default);
+}
+
+weft_status_t *weft_state_name_of_handle(weft_state_name_t *n, const weft_kernel_setup_t *setup) {
+  return set_names(n, setup, text_attr(setup, "container"), text_attr(setup, "shared_name"), true);
 }
 
 void weft_state_name_deinit(weft_state_name_t *n) {

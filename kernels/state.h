@@ -20,6 +20,10 @@ typedef struct weft_state_name {
  * Errors: INVALID_ARGUMENT (characters that a name may not have), RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_setup_t *setup,
                                                     bool node_name_is_default);
+/* The same for a VarHandleOp, which takes any container and shared_name, as in TensorFlow; without the latter
+ * it has the node's name. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_state_name_of_handle(weft_state_name_t *n,
+                                                         const weft_kernel_setup_t *setup);
 void weft_state_name_deinit(weft_state_name_t *n);
 
 /* ---- handles ---- */

@@ -107,6 +107,36 @@ weft_status_t *weft_infer_keyed_unchanged(weft_shape_ctx_t *c) {
   return weft_infer_unchanged(c);
 }
 
+/* A scalar if all inputs are for one index; else a vector, as long as the inputs that are. */
+weft_status_t *weft_infer_random_index_shuffle(weft_shape_ctx_t *c) {
+  const weft_shape_t *index = &c->inputs[0], *seed = &c->inputs[1], *max = &c->inputs[2];
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 0, 1));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank_at_least(c, 1, 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 1, 2));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 2, 1));
+  if (seed->rank > 0 && seed->dims[seed->rank - 1] != 3) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Seed must have shape [3] or [n, 3] but got %s.",
+                      WEFT_SHAPE_TEXT(seed));
+  }
+  if (index->rank == 0 && seed->rank == 1 && max->rank == 0) return weft_infer_scalar(c);
+  if (index->rank != 1 && seed->rank != 2 && max->rank != 1) return NULL;
+  int64_t n = WEFT_UNKNOWN_DIM;
+  const weft_shape_t *many[] = {index->rank == 1 ? index : NULL, seed->rank == 2 ? seed : NULL,
+                                max->rank == 1 ? max : NULL};
+  for (int i = 0; i < 3; i++) {
+    if (many[i] == NULL) continue;
+    int64_t mine = many[i]->dims[0];
+    if (n == WEFT_UNKNOWN_DIM) {
+      n = mine;
+    } else if (n > 1 && mine > 1 && mine != n) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s has %" PRId64 " rows but must have %" PRId64,
+                        i == 1 ? "Seed" : "Max index", mine, n);
+    }
+  }
+  c->outputs[0] = weft_shape_vector(n);
+  return NULL;
+}
+
 /* ---- with the state in a variable ---- */
 
 /* Inputs: variable, algorithm, shape, perhaps bounds. */

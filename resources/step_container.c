@@ -77,9 +77,11 @@ weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t nam
   return o;
 }
 
-void weft_step_container_remove(weft_step_container_t *c, weft_str_t name) {
+bool weft_step_container_remove(weft_step_container_t *c, weft_str_t name) {
   weft_mutex_lock(&c->mu);
   container_entry_t *e = weft_map_remove(&c->by_name, name);
   weft_mutex_unlock(&c->mu);
+  bool is_there = e != NULL;
   entry_free(e);
+  return is_there;
 }

@@ -121,8 +121,8 @@ static void a_container_keeps_things_for_the_step(void) {
   CU_ASSERT_PTR_EQUAL(found, a);
   weft_object_release(found);
   CU_ASSERT_PTR_NULL(weft_step_container_find(c, WEFT_STR("x")));
-  weft_step_container_remove(c, WEFT_STR("a"));
-  weft_step_container_remove(c, WEFT_STR("x"));
+  CU_ASSERT(weft_step_container_remove(c, WEFT_STR("a")));
+  CU_ASSERT_FALSE(weft_step_container_remove(c, WEFT_STR("x")));
   CU_ASSERT_EQUAL(destroyed, 1);
   CU_ASSERT_PTR_NULL(weft_step_container_find(c, WEFT_STR("a")));
   weft_step_container_destroy(c);

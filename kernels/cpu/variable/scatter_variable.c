@@ -6,6 +6,8 @@
 #include <inttypes.h>
 
 #include "kernels/cpu/array/strided_slice.h"
+#include "kernels/cpu/loops/broadcast.h"
+#include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/loops/indices.h"
 #include "kernels/state.h"
 #include "tensor/update.h"
@@ -71,6 +73,22 @@ static weft_status_t *check_scatter(const weft_kernel_ctx_t *c, const weft_tenso
   return check_indices(indices, v->dims[0]);
 }
 
+/* Is an element 0? Of a bfloat16 the bits say it: read as a float, a denormal may count as 0. */
+static bool has_zero(const weft_tensor_t *t) {
+  weft_cpu_cast_fn *to_bool = weft_cpu_cast_loop(t->dtype, WEFT_BOOL);
+  size_t size = weft_dtype_size(t->dtype);
+  for (int64_t i = 0; i < t->count; i++) {
+    uint8_t is_other = 0;
+    if (t->dtype == WEFT_BF16) {
+      is_other = (((const uint16_t *)t->data)[i] & 0x7fff) != 0;
+    } else {
+      to_bool(1, (const char *)t->data + (size_t)i * size, &is_other);
+    }
+    if (is_other == 0) return true;
+  }
+  return false;
+}
+
 /* The caller holds v->mu. `attrs`: those of the kernel. */
 typedef weft_status_t *write_fn(weft_kernel_ctx_t *c, const void *attrs, weft_variable_t *v,
                                 weft_update_fn *fn);
@@ -81,6 +99,9 @@ static weft_status_t *scatter_locked(weft_kernel_ctx_t *c, const void *attrs, we
   const weft_tensor_t *indices = weft_in(c, 1), *updates = weft_in(c, 2);
   WEFT_RETURN_IF_ERROR(check_value(v, updates));
   WEFT_RETURN_IF_ERROR(check_scatter(c, v->value, indices, updates));
+  bool may_divide = c->inputs[0].ref != NULL || *(const weft_update_t *)c->node->param != WEFT_UPDATE_DIV;
+  if (!may_divide && indices->count > 0 && has_zero(updates))
+    return WEFT_ERROR(INVALID_ARGUMENT, "updates must not contain 0");
   WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
   bool is_scalar = updates->shape.rank == 0;
   int64_t row = weft_cpu_product(&v->value->shape, 1, v->value->shape.rank);
@@ -138,6 +159,12 @@ static weft_status_t *same_dims(const weft_shape_t *a, const char *a_name, int a
   return NULL;
 }
 
+/* A vector of indices names a row each; else the last dimension names a place. */
+static places_t updated_places(const weft_tensor_t *var, const weft_tensor_t *indices) {
+  if (indices->shape.rank > 1) return places_of(var, indices);
+  return (places_t){1, indices->count, weft_cpu_product(&var->shape, 1, var->shape.rank)};
+}
+
 static weft_status_t *check_scatter_nd(const weft_tensor_t *var, const weft_tensor_t *indices,
                                        const weft_tensor_t *updates) {
   const weft_shape_t *v = &var->shape, *i = &indices->shape, *u = &updates->shape;
@@ -145,8 +172,13 @@ static weft_status_t *check_scatter_nd(const weft_tensor_t *var, const weft_tens
     return WEFT_ERROR(INVALID_ARGUMENT, "Indices shape must have rank at least one. Found:%s",
                       WEFT_SHAPE_TEXT(i));
   }
-  int batch = i->rank - 1;
-  int64_t depth = i->dims[batch];
+  bool is_nothing = indices->count == 0 && updates->count == 0;
+  if (!is_nothing && (var->count == 0 || indices->count == 0 || updates->count == 0)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output.  indices shape: %s",
+                      WEFT_SHAPE_TEXT(i));
+  }
+  int batch = i->rank > 1 ? i->rank - 1 : 1;
+  int64_t depth = i->rank > 1 ? i->dims[batch] : 1;
   if (u->rank < batch) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Updates shape must have rank at least %d. Found:%s", batch,
                       WEFT_SHAPE_TEXT(u));
@@ -167,7 +199,7 @@ static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, const void *attrs,
   const weft_tensor_t *indices = weft_in(c, 1), *updates = weft_in(c, 2);
   WEFT_RETURN_IF_ERROR(check_value(v, updates));
   WEFT_RETURN_IF_ERROR(check_scatter_nd(v->value, indices, updates));
-  places_t p = places_of(v->value, indices);
+  places_t p = updated_places(v->value, indices);
   bool skips_bad = weft_ignores_bad_indices(attrs);
   if (!skips_bad) WEFT_RETURN_IF_ERROR(check_places(c, v->value, indices, &p, false));
   WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
@@ -181,26 +213,76 @@ static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, const void *attrs,
 
 /* ---- StridedSliceAssign ---- */
 
+typedef struct repeat {
+  const weft_tensor_t *from;
+  weft_tensor_t *to;
+  weft_status_t *status;
+} repeat_t;
+
+static void repeat_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
+  repeat_t *r = arg;
+  if (r->status == NULL && step[0] == 1) r->status = weft_cpu_copy(r->to, out_at, r->from, at[0], n);
+  for (int64_t i = 0; r->status == NULL && step[0] == 0 && i < n; i++)
+    r->status = weft_cpu_copy(r->to, out_at + i, r->from, at[0], 1);
+}
+
+/* `value` repeated to `shape`: retained if it has that. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+static weft_status_t *repeat_to(weft_tensor_t *value, const weft_shape_t *shape, weft_tensor_t **out) {
+  weft_broadcast_t b;
+  const weft_shape_t *const shapes[] = {&value->shape, shape};
+  if (weft_shape_eq(&value->shape, shape)) {
+    *out = weft_tensor_retain(value);
+    return NULL;
+  }
+  if (!weft_broadcast_init(&b, shapes, 2) || !weft_shape_eq(&b.shape, shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot broadcast input shape %s into final shape %s",
+                      WEFT_SHAPE_TEXT(&value->shape), WEFT_SHAPE_TEXT(shape));
+  }
+  repeat_t r = {.from = value};
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(value->dtype, shape, NULL, &r.to));
+  weft_broadcast_walk(&b, 0, b.count, repeat_run, &r);
+  if (r.status == NULL) {
+    *out = r.to;
+  } else {
+    weft_tensor_release(r.to);
+  }
+  return r.status;
+}
+
 static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, const void *attrs, weft_variable_t *v,
                                           weft_update_fn *fn) WEFT_REQUIRES(v->mu) {
-  const weft_tensor_t *value = weft_in(c, 4);
+  weft_tensor_t *value = weft_in(c, 4), *whole = NULL;
   weft_slice_t slice;
   weft_move_t move;
   (void)fn;
   WEFT_RETURN_IF_ERROR(check_value(v, value));
   weft_shape_t shape = v->value->shape;
   WEFT_RETURN_IF_ERROR(weft_slice_decode(&shape, weft_in(c, 1), weft_in(c, 2), weft_in(c, 3), attrs, &slice));
-  if (!weft_shape_eq(&slice.final, &value->shape)) {
-    return WEFT_ERROR(
-        UNIMPLEMENTED,
-        "sliced l-value shape %s does not match r-value shape %s. Automatic broadcasting not yet "
-        "implemented.",
-        WEFT_SHAPE_TEXT(&slice.final), WEFT_SHAPE_TEXT(&value->shape));
-  }
-  if (value->count == 0) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
+  if (weft_shape_count(&slice.final) == 0) return NULL;
+  WEFT_RETURN_IF_ERROR(repeat_to(value, &slice.final, &whole));
+  weft_status_t *s = weft_variable_make_writable_locked(v);
   weft_slice_move(&slice, &shape, true, &move);
-  return weft_move_run(&move, NULL, value, v->value);
+  if (s == NULL) s = weft_move_run(&move, NULL, whole, v->value);
+  weft_tensor_release(whole);
+  return s;
+}
+
+/* Of truth values a sum is "or", a difference "not equal". */
+static void add_bool(void *to, const void *from, int64_t n, bool is_scalar) {
+  uint8_t *y = to;
+  const uint8_t *x = from;
+  for (int64_t i = 0; i < n; i++) y[i] |= x[is_scalar ? 0 : i];
+}
+static void sub_bool(void *to, const void *from, int64_t n, bool is_scalar) {
+  uint8_t *y = to;
+  const uint8_t *x = from;
+  for (int64_t i = 0; i < n; i++) y[i] ^= x[is_scalar ? 0 : i];
+}
+
+static weft_update_fn *find_update(weft_update_t what, weft_dtype_t dtype) {
+  if (dtype == WEFT_BOOL)
+    return what == WEFT_UPDATE_ADD ? add_bool : what == WEFT_UPDATE_SUB ? sub_bool : NULL;
+  return weft_update_find(what, dtype);
 }
 
 /* ---- the kernels that write: the param of a row is what they do with a value ---- */
@@ -209,7 +291,7 @@ static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write, const vo
   weft_variable_t *v = NULL;
   const weft_update_t what = *(const weft_update_t *)c->node->param;
   weft_dtype_t dtype = weft_in(c, c->node->num_inputs - 1)->dtype;
-  weft_update_fn *fn = what == WEFT_UPDATE_SET ? NULL : weft_update_find(what, dtype);
+  weft_update_fn *fn = what == WEFT_UPDATE_SET ? NULL : find_update(what, dtype);
   if (fn == NULL && what != WEFT_UPDATE_SET) {
     return WEFT_ERROR(UNIMPLEMENTED, "no kernel for %.*s of type %s", WEFT_STR_ARGS(c->node->op_name),
                       weft_dtype_name(dtype));
@@ -226,6 +308,15 @@ static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write, const vo
 }
 
 static weft_status_t *scatter(weft_kernel_ctx_t *c) { return write_rows(c, scatter_locked, NULL); }
+
+static weft_status_t *check_policy(const weft_kernel_setup_t *setup, void **out_state) {
+  static const char *const policies[] = {"", "DEFAULT", "ERROR", "IGNORE"};
+  weft_str_t policy = weft_knode_string(setup, "bad_indices_policy");
+  for (int i = 0; i < 4; i++) {
+    if (weft_str_is(policy, policies[i])) return weft_attrs_prepare(setup, out_state);
+  }
+  return WEFT_ERROR(INVALID_ARGUMENT, "Unknown bad indices handling attribute: %.*s", WEFT_STR_ARGS(policy));
+}
 
 WEFT_ATTRS_OF(scatter_nd, weft_bad_indices)
 static weft_status_t *scatter_nd(weft_kernel_ctx_t *c, const weft_bad_indices_attrs_t *attrs) {
@@ -332,9 +423,11 @@ static weft_status_t *resource_gather_nd(weft_kernel_ctx_t *c) { return gather(c
 #define BOTH(word, set, resource_set, what)                  \
   WRITE("Scatter" word, "T", set, .compute = scatter, what), \
       WRITE("ResourceScatter" word, "dtype", resource_set, .compute = scatter, what)
-#define BOTH_ND(word, set, what)                                     \
-  WRITE("ScatterNd" word, "T", set, WEFT_COMPUTE(scatter_nd), what), \
-      WRITE("ResourceScatterNd" word, "T", set, WEFT_COMPUTE(scatter_nd), what)
+#define RESOURCE_ND(word, set, what) \
+  WRITE("ResourceScatterNd" word, "T", set, WEFT_COMPUTE_CHECKED(scatter_nd, check_policy), what)
+#define BOTH_ND(word, set, what)                                                           \
+  WRITE("ScatterNd" word, "T", set, WEFT_COMPUTE_CHECKED(scatter_nd, check_policy), what), \
+      RESOURCE_ND(word, set, what)
 
 const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
     BOTH("Add", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, ADD),
@@ -344,8 +437,10 @@ const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
     BOTH("Mul", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, MUL),
     BOTH("Sub", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, SUB),
     BOTH("Update", WEFT_SET_ALL, WEFT_SET_ALL, SET),
-    BOTH_ND("Add", WEFT_SET_NUMBERS, ADD),
-    BOTH_ND("Sub", WEFT_SET_NUMBERS, SUB),
+    RESOURCE_ND("Max", WEFT_SET_REAL, MAX),
+    RESOURCE_ND("Min", WEFT_SET_REAL, MIN),
+    BOTH_ND("Add", WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL), ADD),
+    BOTH_ND("Sub", WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL), SUB),
     BOTH_ND("Update", WEFT_SET_ALL, SET),
     WEFT_KERNEL_ATTRS("ResourceGather", "dtype", WEFT_SET_ALL, resource_gather),
     WEFT_KERNEL("ResourceGatherNd", "dtype", WEFT_SET_ALL, NULL, resource_gather_nd, NULL),

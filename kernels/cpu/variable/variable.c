@@ -35,6 +35,13 @@ static void var_destroy(void *state) {
   weft_free(v);
 }
 
+/* What is behind a reference has a known shape; an unknown rank counts as that of a scalar. */
+static weft_status_t *check_reference_shape(weft_shape_t *shape) {
+  if (shape->rank < 0) *shape = WEFT_SCALAR;
+  if (weft_shape_is_known(shape)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Shape %s is not fully defined", WEFT_SHAPE_TEXT(shape));
+}
+
 static weft_status_t *var_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   var_state_t *v = weft_calloc(1, sizeof *v);
   if (v == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
@@ -42,9 +49,10 @@ static weft_status_t *var_prepare(const weft_kernel_setup_t *setup, void **out_s
   v->dtype = weft_dtype_base(weft_knode_type(setup, "dtype"));
   const weft_attr_t *shape = weft_knode_attr(setup, "shape");
   v->shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape;
-  /* In a graph from before 1.0 a scalar shape means an unknown one. */
-  if (*(const bool *)setup->node.param && v->shape.rank == 0) v->shape = WEFT_UNKNOWN_SHAPE;
-  weft_status_t *s = weft_state_name_init(&v->name, setup, true);
+  bool is_handle = !weft_dtype_is_ref(setup->node.output_types[0]);
+  weft_status_t *s =
+      is_handle ? weft_state_name_of_handle(&v->name, setup) : weft_state_name_init(&v->name, setup, true);
+  if (s == NULL && !is_handle) s = check_reference_shape(&v->shape);
   if (s != NULL) {
     var_destroy(v);
     return s;
@@ -61,10 +69,18 @@ static weft_status_t *var_create(void *arg, weft_object_t **out) {
   return NULL;
 }
 
+/* A variable without elements has its value from the start. */
 static weft_status_t *var_create_shared(void *arg, weft_object_t **out) {
   WEFT_RETURN_IF_ERROR(var_create(arg, out));
-  ((weft_variable_t *)*out)->is_shared = true;
-  return NULL;
+  weft_variable_t *v = (weft_variable_t *)*out;
+  weft_tensor_t *empty = NULL;
+  v->is_shared = true;
+  if (weft_shape_count(&v->shape) != 0) return NULL;
+  weft_status_t *s = weft_tensor_new(v->dtype, &v->shape, NULL, &empty);
+  if (s == NULL) weft_variable_write(v, empty);
+  weft_tensor_release(empty);
+  if (s != NULL) weft_object_release(*out);
+  return s;
 }
 
 /* Looks the variable up (again) and makes the handle. */
@@ -441,9 +457,13 @@ static weft_status_t *destroy_temporary_variable(weft_kernel_ctx_t *c,
     return WEFT_ERROR(INVALID_ARGUMENT, "input 0 of DestroyTemporaryVariable is not a reference");
   weft_tensor_t *t = weft_variable_read(v);
   if (t == NULL) return weft_variable_uninitialized(v);
-  weft_step_container_remove(c->step->container, temporary_name(c, attrs->var_name));
-  weft_out_set(c, 0, t);
-  return NULL;
+  weft_str_t name = temporary_name(c, attrs->var_name);
+  if (weft_step_container_remove(c->step->container, name)) {
+    weft_out_set(c, 0, t);
+    return NULL;
+  }
+  weft_tensor_release(t);
+  return WEFT_ERROR(NOT_FOUND, "there is no temporary variable %.*s in this step", WEFT_STR_ARGS(name));
 }
 
 /* WeftForgetVariable: not TensorFlow's. The variable is then as if it had just been made, as after
@@ -470,14 +490,8 @@ static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
 #define ANY_VALUE .type_attr = "dtype", .types = WEFT_SET_ALL
 #define NUMBER .type_attr = "T", .types = WEFT_SET_NUMBERS
 #define NUMBER_VALUE .type_attr = "dtype", .types = WEFT_SET_NUMBERS
-/* `is_old`: from before 1.0. */
-#define HOLDER(name, fn, is_old)                                                          \
-  {                                                                                       \
-    .op = name, ANY_VALUE, .prepare = var_prepare, .compute = fn, .destroy = var_destroy, \
-    .param = &(const bool) {                                                              \
-      is_old                                                                              \
-    }                                                                                     \
-  }
+#define HOLDER(name, fn) \
+  { .op = name, ANY_VALUE, .prepare = var_prepare, .compute = fn, .destroy = var_destroy }
 
 const weft_kernel_t weft_cpu_variable_kernels[] = {
     WEFT_KERNEL_ATTRS("Assign", "T", WEFT_SET_ALL, assign),
@@ -494,11 +508,11 @@ const weft_kernel_t weft_cpu_variable_kernels[] = {
     {.op = "ReadVariableOp", ANY_VALUE, .compute = read_variable},
     WEFT_KERNEL_ATTRS("ResourceCountUpTo", "T", WEFT_SET_INDEX, count_up_to),
     WEFT_KERNEL_ATTRS("TemporaryVariable", "dtype", WEFT_SET_ALL, temporary_variable),
-    HOLDER("VarHandleOp", var_handle, false),
+    HOLDER("VarHandleOp", var_handle),
     {.op = "VarIsInitializedOp", .compute = is_initialized},
-    HOLDER("Variable", variable_v2, true),
+    HOLDER("Variable", variable_v2),
     {.op = "VariableShape", .type_attr = "out_type", .types = WEFT_SET_INDEX, .compute = variable_shape},
-    HOLDER("VariableV2", variable_v2, false),
+    HOLDER("VariableV2", variable_v2),
     {.op = "WeftForgetVariable", ANY, .compute = forget_variable},
     {0},
 };

@@ -437,3 +437,30 @@ def truncated_seeded(d):
     except ValueError:
         whole = shapes[0]
     return C(d.op, ending(d, d.one(*INTS), whole), seed_pair(d), *truncated(d, dtype, shapes), **EXACT)
+
+
+# ---- others ----
+
+
+@spec("RandomIndexShuffle")
+def index_shuffle(d):
+    """An index above max_index has no place: TensorFlow may look for one for ever."""
+    dtype, seed_type = d.one(*FULL_INTS), d.one(*FULL_INTS)
+    n = d.int(1, 6)
+    top = int(np.iinfo(dtype.as_numpy_dtype).max)
+    many = [d.chance(0.5) for _ in range(3)]
+    limits = [min(d.one(0, 1, 5, 100, 65535, 65536, 10**6, 2**31 - 1, 2**40, 2**63 - 1), top) for _ in range(n if many[2] else 1)]
+    index = [d.int(0, min(limits)) for _ in range(n if many[0] else 1)]
+    seed = array(bits(words(d, 3 * (n if many[1] else 1))).astype(seed_type.as_numpy_dtype), seed_type)
+    index, seed, limits = array(index, dtype), seed.reshape(-1, 3), array(limits, dtype)
+    index, seed, limits = index if many[0] else index[0], seed if many[1] else seed[0], limits if many[2] else limits[0]
+    if d.chance(0.08):
+        index, seed, limits = d.one((index, seed[..., :2], limits), (np.resize(index, n + 1), seed, limits), (index, seed, np.resize(limits, (1, 1))), (index, seed[None], limits))
+    return C(d.op, index, seed, limits, rounds=d.one(4, 4, 6, 8, 20))
+
+
+@spec("StochasticCastToInt")
+def stochastic_cast(d):
+    dtype = d.one(*FLOATS)
+    low = d.one(-4, -200, -4e4, -1e10) if dtype != tf.float16 else d.one(-4, -200, -4e4)
+    return C(d.op, d.values(dtype, d.shape(max_rank=d.one(1, 3, 4), max_dim=d.one(5, 40)), low=low, high=-low), *keyed(d), Tout=d.one(tf.int8, tf.int16, tf.int32))
