@@ -2,12 +2,12 @@
  *
  * Of each file only the table's index and what its contents say are kept; a slice is read when it is wanted.
  */
-#include <glob.h>
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "base/hash_map.h"
 #include "io/checkpoint_v1.h"
+#include "io/match_files.h"
 #include "io/table.h"
 #include "protos/wire.h"
 #include "tensor/shape_proto.h"
@@ -263,26 +263,22 @@ static weft_status_t *load_all(weft_checkpoint_v1_reader_t *r) {
 /* ---- opening ---- */
 
 static weft_status_t *match(weft_checkpoint_v1_reader_t *r) {
-  glob_t found = {0};
-  weft_status_t *s = NULL;
-  int result = glob(r->pattern, 0, NULL, &found);
-  size_t n = result == 0 ? found.gl_pathc : 0;
-  if (result == GLOB_NOSPACE) {
-    s = no_memory(weft_str(r->pattern));
-  } else if (n == 0) {
+  weft_path_list_t found = {0};
+  weft_status_t *s = weft_match_files(weft_str(r->pattern), &found);
+  weft_path_list_sort(&found);
+  if (s == NULL && found.n == 0) {
     s = WEFT_ERROR(NOT_FOUND,
                    "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s",
                    r->pattern);
-  } else {
-    r->shards = weft_calloc(n, sizeof r->shards[0]);
-    if (r->shards == NULL) s = no_memory(weft_str(r->pattern));
   }
-  for (size_t i = 0; s == NULL && i < n; i++) {
-    r->shards[i].path = weft_strdup(found.gl_pathv[i]);
-    if (r->shards[i].path == NULL) s = no_memory(weft_str(r->pattern));
-    if (s == NULL) r->num_shards = i + 1;
+  if (s == NULL) r->shards = weft_calloc(found.n, sizeof r->shards[0]);
+  if (s == NULL && r->shards == NULL) s = no_memory(weft_str(r->pattern));
+  for (size_t i = 0; s == NULL && i < found.n; i++) {
+    r->shards[i].path = found.paths[i];
+    found.paths[i] = NULL;
+    r->num_shards = i + 1;
   }
-  globfree(&found);
+  weft_path_list_deinit(&found);
   return s;
 }
 

@@ -83,16 +83,26 @@ void weft_file_close(weft_file_reader_t *r) {
   r->fd = -1;
 }
 
+weft_status_t *weft_file_read_some(const weft_file_reader_t *r, uint64_t offset, void *to, size_t n,
+                                   size_t *got) {
+  ssize_t result;
+  do {
+    result = pread(r->fd, to, n, (off_t)offset);
+  } while (result < 0 && errno == EINTR);
+  if (result < 0) return weft_file_error(r->path, errno);
+  *got = (size_t)result;
+  return NULL;
+}
+
 weft_status_t *weft_file_read_at(const weft_file_reader_t *r, uint64_t offset, void *to, size_t n) {
   char *at = to;
   while (n > 0) {
-    ssize_t got = pread(r->fd, at, n, (off_t)offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return weft_file_error(r->path, errno);
+    size_t got = 0;
+    WEFT_RETURN_IF_ERROR(weft_file_read_some(r, offset, at, n, &got));
     if (got == 0) return WEFT_ERROR(OUT_OF_RANGE, "%s ends before byte %" PRIu64, r->path, offset + n);
     at += got;
-    offset += (uint64_t)got;
-    n -= (size_t)got;
+    offset += got;
+    n -= got;
   }
   return NULL;
 }

@@ -22,6 +22,9 @@ typedef struct weft_file_reader {
  * socket), ... */
 WEFT_MUST_CHECK weft_status_t *weft_file_open(const char *path, weft_file_reader_t *out);
 void weft_file_close(weft_file_reader_t *r);
+/* Up to `n` bytes at `offset`; *got is 0 at the end of the file alone. */
+WEFT_MUST_CHECK weft_status_t *weft_file_read_some(const weft_file_reader_t *r, uint64_t offset, void *to,
+                                                   size_t n, size_t *got);
 /* Exactly `n` bytes at `offset`. Errors: OUT_OF_RANGE if the file is shorter. */
 WEFT_MUST_CHECK weft_status_t *weft_file_read_at(const weft_file_reader_t *r, uint64_t offset, void *to,
                                                  size_t n);

@@ -1,9 +1,7 @@
 /* kernels/cpu/io/file.c - files as a graph sees them: whole. */
-#include <glob.h>
-#include <stdlib.h>
-
-#include "base/alloc.h"
 #include "io/file.h"
+#include "base/alloc.h"
+#include "io/match_files.h"
 #include "kernels/kernel.h"
 
 static weft_status_t *scalar_path(const weft_kernel_ctx_t *c, int i, char **out) {
@@ -62,36 +60,23 @@ static weft_status_t *write_file(weft_kernel_ctx_t *c) {
 
 /* ---- MatchingFiles: the files that match any of the patterns, sorted ---- */
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static weft_status_t *match_pattern(weft_str_t pattern, glob_t *found, bool *has_any) {
-  char *text = weft_strndup(pattern.data == NULL ? "" : pattern.data, pattern.length);
-  if (text == NULL) return WEFT_NO_MEMORY("matching files");
-  int result = glob(text, GLOB_NOSORT | (*has_any ? GLOB_APPEND : 0), NULL, found);
-  weft_free(text);
-  *has_any = true; /* glob has initialised it, whatever it found */
-  if (result == GLOB_NOSPACE) return WEFT_NO_MEMORY("matching files");
-  return NULL;
-}
-
 static weft_status_t *matching_files(weft_kernel_ctx_t *c) {
   const weft_tensor_t *patterns = weft_in(c, 0);
-  glob_t found = {0};
-  bool has_any = false;
+  weft_path_list_t found = {0};
   weft_tensor_t *out = NULL;
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < patterns->count; i++) {
-    s = match_pattern(weft_tensor_str_at(patterns, i), &found, &has_any);
+    s = weft_match_files(weft_tensor_str_at(patterns, i), &found);
   }
   if (s == NULL) {
-    weft_shape_t shape = weft_shape_vector((int64_t)found.gl_pathc);
-    if (found.gl_pathc > 1) qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], by_text);
+    weft_shape_t shape = weft_shape_vector((int64_t)found.n);
+    weft_path_list_sort(&found);
     s = weft_out_new(c, 0, WEFT_STRING, &shape, &out);
   }
-  for (size_t i = 0; s == NULL && i < found.gl_pathc; i++) {
-    s = weft_tensor_set_str(out, (int64_t)i, weft_str(found.gl_pathv[i]));
+  for (size_t i = 0; s == NULL && i < found.n; i++) {
+    s = weft_tensor_set_str(out, (int64_t)i, weft_str(found.paths[i]));
   }
-  if (has_any) globfree(&found);
+  weft_path_list_deinit(&found);
   return s;
 }
 
