@@ -27,6 +27,7 @@ enum {
   FIELD_TRACE_LEVEL = 1,
   FIELD_TIMEOUT = 2,
   FIELD_OUTPUT_PARTITION_GRAPHS = 5,
+  FIELD_DEBUG_OPTIONS = 6,
   FIELD_RUN_EXPERIMENTAL = 8,
   FIELD_COLLECTIVE_GRAPH_KEY = 1, /* in that */
 };
@@ -123,6 +124,7 @@ weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_step_options_
       case WEFT_WIRE_TAG(FIELD_OUTPUT_PARTITION_GRAPHS, WEFT_WIRE_VARINT):
         out->output_partition_graphs = f.value != 0;
         break;
+      case WEFT_WIRE_TAG(FIELD_DEBUG_OPTIONS, WEFT_WIRE_BYTES): out->debug_options = f.bytes; break;
       case WEFT_WIRE_TAG(FIELD_RUN_EXPERIMENTAL, WEFT_WIRE_BYTES): read_run_experimental(f.bytes, out); break;
       default: break;
     }

@@ -22,8 +22,20 @@ static size_t name_length(weft_str_t s, bool is_internal) {
   }
 }
 
+/* "__dbg_<node>:<output>_<number>_<op>": the debugger's client takes the name apart. */
+static bool is_debug_name(weft_str_t name) {
+  static const char prefix[] = "__dbg_";
+  size_t n = sizeof prefix - 1;
+  if (name.length <= n || memcmp(name.data, prefix, n) != 0) return false;
+  const char *colon = memchr(name.data, ':', name.length);
+  if (colon == NULL) return false;
+  size_t node = name_length(name, true), rest = name.length - node - 1;
+  return node == (size_t)(colon - name.data) && name_length(weft_str_of(colon + 1, rest), true) == rest;
+}
+
 bool weft_name_is_valid(weft_str_t name, bool is_internal) {
-  return name.length > 0 && name_length(name, is_internal) == name.length;
+  if (name.length > 0 && name_length(name, is_internal) == name.length) return true;
+  return is_internal && is_debug_name(name);
 }
 
 bool weft_input_is_valid(weft_str_t input) {

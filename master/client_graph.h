@@ -16,6 +16,7 @@ typedef struct weft_signature {
   const weft_str_t *connections_from,
       *connections_to; /* to: a tensor that gets from's value instead of its own */
   int num_connections;
+  weft_str_t debug_options; /* serialized DebugOptions: what is watched; empty: nothing */
 } weft_signature_t;
 
 /* *out: a placed graph of its own with only what is needed. Errors: INVALID_ARGUMENT (nothing asked for; a

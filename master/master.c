@@ -223,7 +223,8 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
                                   .targets = r->targets,
                                   .num_feeds = r->num_feeds,
                                   .num_fetches = r->num_fetches,
-                                  .num_targets = r->num_targets};
+                                  .num_targets = r->num_targets,
+                                  .debug_options = r->options.debug_options};
     status = weft_master_session_plan(s, &signature, false, &p);
   }
   if (status != NULL) {
@@ -296,7 +297,8 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
                                   .num_targets = r->num_targets,
                                   .connections_from = r->connections_from,
                                   .connections_to = r->connections_to,
-                                  .num_connections = r->num_connections};
+                                  .num_connections = r->num_connections,
+                                  .debug_options = r->options.debug_options};
     status = weft_master_session_plan_callable(s, &signature, &p);
   }
   making_t *k = status != NULL ? NULL : weft_calloc(1, sizeof *k);

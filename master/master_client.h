@@ -13,6 +13,7 @@ typedef struct weft_step_options { /* RunOptions, as far as it is honoured */
   int64_t timeout_ms;
   bool output_partition_graphs;
   int64_t collective_graph_key; /* experimental; 0: none */
+  weft_str_t debug_options;     /* serialized DebugOptions, lent; empty: nothing is watched */
 } weft_step_options_t;
 
 typedef struct weft_create_session {

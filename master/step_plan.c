@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "graph/partition.h"
 #include "master/collective_members.h"
+#include "master/debug_watch.h"
 
 enum { BUILDING, READY, FAILED };
 
@@ -40,6 +41,7 @@ void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbu
   print_names(out, s->feeds, s->num_feeds);
   print_names(out, s->fetches, s->num_fetches);
   print_names(out, s->targets, s->num_targets);
+  print_names(out, &s->debug_options, 1);
 }
 
 static bool copy_names(weft_arena_t *arena, const weft_str_t *names, int n, weft_str_t **out) {
@@ -212,7 +214,8 @@ static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o
                                       .incarnation = incarnation,
                                       .arg = (void *)(uintptr_t)o->devices,
                                       .next_edge = o->next_edge};
-  weft_status_t *s = weft_collective_members_check(g, &p->arena, &p->missing_members);
+  weft_status_t *s = weft_debug_watch_insert(g, o->signature->debug_options, o->kernels);
+  if (s == NULL) s = weft_collective_members_check(g, &p->arena, &p->missing_members);
   if (s == NULL) s = weft_graph_partition(&g, &options, parts, num_parts);
   weft_graph_destroy(g);
   return s;

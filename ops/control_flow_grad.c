@@ -29,6 +29,19 @@ weft_status_t *weft_grad_check_numerics(weft_grad_ctx_t *c) {
   return g.s;
 }
 
+weft_status_t *weft_grad_check_numerics_v2(weft_grad_ctx_t *c) {
+  weft_grad_t g = {c, NULL};
+  weft_named_attr_t message = weft_grad_same(&g, "message");
+  if (g.s != NULL) return g.s;
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&text, "Not a number (NaN) or infinity (Inf) values detected in gradient. %.*s",
+                     WEFT_STR_ARGS(message.value.s));
+  message.value.s = weft_str_of(text.data, text.length);
+  c->dx[0] = weft_grad_node(&g, "CheckNumericsV2", &c->dy[0], 1, &message, 1);
+  weft_strbuf_deinit(&text);
+  return g.s;
+}
+
 weft_status_t *weft_grad_ensure_shape(weft_grad_ctx_t *c) {
   weft_grad_t g = {c, NULL};
   weft_named_attr_t shape = weft_grad_same(&g, "shape");

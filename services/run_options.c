@@ -14,7 +14,8 @@ weft_status_t *weft_run_options_from_bytes(weft_str_t bytes, weft_arena_t *arena
                                                   arena, &experimental));
   }
   *out = (weft_step_options_t){(int)(int32_t)fields.trace_level, fields.timeout_in_ms,
-                               fields.output_partition_graphs, experimental.collective_graph_key};
+                               fields.output_partition_graphs, experimental.collective_graph_key,
+                               fields.debug_options};
   return NULL;
 }
 
@@ -24,7 +25,7 @@ void weft_run_options_to_bytes(const weft_step_options_t *o, weft_strbuf_t *out)
   if (o->collective_graph_key != 0)
     weft_fields_encode_bytes(&weft_run_options_experimental_type, &experimental, &bytes);
   weft_run_options_msg_t fields = {o->trace_level, o->timeout_ms, o->output_partition_graphs,
-                                   weft_str_of(bytes.data, bytes.length)};
+                                   o->debug_options, weft_str_of(bytes.data, bytes.length)};
   weft_fields_encode_bytes(&weft_run_options_type, &fields, out);
   if (bytes.failed) out->failed = true;
   weft_strbuf_deinit(&bytes);

@@ -5,6 +5,9 @@
 
 #include "base/alloc.h"
 #include "device/device_name.h"
+#include "graph/graph_proto.h"
+#include "io/debug_dump.h"
+#include "resources/session_tensor.h"
 
 static weft_status_t *no_memory(const char *what) { return WEFT_NO_MEMORY("a %s", what); }
 
@@ -69,6 +72,7 @@ void weft_worker_session_release(weft_worker_session_t *s) {
   for (size_t at = 0; weft_map_next(&s->graphs, &at, &e);) weft_registered_graph_release(e.value);
   weft_map_deinit(&s->graphs);
   weft_op_segment_release(s->segment);
+  if (s->devices->n > 0) weft_session_tensors_clear(s->devices->all[0]->resources, s->handle);
   weft_devices_deinit(&s->own_devices);
   weft_session_cluster_deinit(&s->cluster);
   weft_mutex_deinit(&s->mu);
@@ -88,6 +92,55 @@ static void take_devices_from_names(weft_graph_t *g, const weft_devices_t *devic
   }
 }
 
+/* ---- what the debugger wants to see of a graph with watched values ---- */
+
+enum { MAX_DUMPS = 64 }; /* pairs of devices and folders, of one graph */
+
+typedef struct graph_dumps {
+  const weft_graph_t *graph;
+  weft_strbuf_t text; /* of the graph; empty: not made yet */
+  struct {
+    weft_str_t device, url;
+  } done[MAX_DUMPS];
+  int n;
+} graph_dumps_t;
+
+static bool is_dumped(const graph_dumps_t *d, weft_str_t device, weft_str_t url) {
+  for (int i = 0; i < d->n; i++) {
+    if (weft_str_eq(d->done[i].device, device) && weft_str_eq(d->done[i].url, url)) return true;
+  }
+  return d->n == MAX_DUMPS;
+}
+
+/* A folder that cannot be written is no reason to refuse the graph: dumps of values fail there, too, and say
+ * so. */
+static weft_status_t *dump_for(graph_dumps_t *d, const weft_node_t *watch) {
+  static const char scheme[] = "file://";
+  size_t n = sizeof scheme - 1;
+  const weft_attr_t *urls = weft_node_attr(watch, "debug_urls");
+  for (int i = 0; i < urls->n; i++) {
+    weft_str_t url = urls->list.strings[i], device = watch->assigned_device;
+    if (url.length < n || memcmp(url.data, scheme, n) != 0 || is_dumped(d, device, url)) continue;
+    d->done[d->n].device = device;
+    d->done[d->n++].url = url;
+    if (d->text.length == 0) WEFT_RETURN_IF_ERROR(weft_graph_export(d->graph, false, &d->text));
+    weft_status_free(weft_debug_dump_graph(weft_str_of(url.data + n, url.length - n), device,
+                                           weft_str_of(d->text.data, d->text.length)));
+  }
+  return NULL;
+}
+
+static weft_status_t *dump_watched_graph(const weft_graph_t *g) {
+  graph_dumps_t d = {.graph = g, .text = WEFT_STRBUF_INIT};
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < g->num_nodes; i++) {
+    const weft_node_t *n = g->nodes[i];
+    if (n != NULL && weft_op_attr(n->op, WEFT_STR("debug_urls")) != NULL) s = dump_for(&d, n);
+  }
+  weft_strbuf_deinit(&d.text);
+  return s;
+}
+
 weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph,
                                             weft_str_t *out_handle) {
   weft_registered_graph_t *g = weft_calloc(1, sizeof *g);
@@ -99,12 +152,13 @@ weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph
   atomic_init(&g->last_run_ns, INT64_MAX);
   g->graph = graph;
   take_devices_from_names(graph, s->devices);
+  weft_status_t *status = dump_watched_graph(graph);
   weft_plan_options_t options = {.device = s->devices->all[0],
                                  .devices = s->devices->all,
                                  .num_devices = s->devices->n,
                                  .segment = s->segment,
                                  .session = s->handle};
-  weft_status_t *status = weft_plan_create(graph, &options, &g->plan);
+  if (status == NULL) status = weft_plan_create(graph, &options, &g->plan);
   weft_strbuf_t handle = WEFT_STRBUF_INIT;
   char *text = NULL;
   if (status != NULL) goto done;

@@ -1,4 +1,5 @@
-/* kernels/host/sendrecv.c - values that leave a device and arrive on another: _Send and _Recv.
+/* kernels/host/sendrecv.c - values that leave a device and arrive on another: _Send and _Recv, and those that
+ * a client's graph may hold.
  *
  * The key of top-level executions is made once, with its hash. Inside a frame
  * only the end of the key differs; it is printed for each execution.
@@ -102,5 +103,11 @@ static void recv(weft_kernel_ctx_t *c) {
   .destroy = channel_free, .host_outputs = 1
 
 const weft_kernel_t weft_sendrecv_kernels[] = {
-    {.op = "_HostRecv", RECV}, {.op = "_HostSend", SEND}, {.op = "_Recv", RECV}, {.op = "_Send", SEND}, {0},
+    {.op = "Recv", RECV},
+    {.op = "Send", SEND},
+    {.op = "_HostRecv", RECV},
+    {.op = "_HostSend", SEND},
+    {.op = "_Recv", RECV},
+    {.op = "_Send", SEND},
+    {0},
 };

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from support import PS, W1, config, fails, session, v1
+from support import PS, W1, assert_same, config, fails, session, v1
 from test_queues import Background
 
 
@@ -269,3 +269,31 @@ def test_the_default_container_is_named_as_the_job(own_cluster, use_resource):
         v1.Session.reset(own_cluster.master, containers)
         with session(own_cluster.master, g) as sess:
             assert tuple(sess.run([v1.is_variable_initialized(v), v1.is_variable_initialized(w)])) == left
+
+
+@pytest.mark.weft_only
+def test_tensors_stay_in_the_session(cluster, graph):
+    """TensorFlow's workers keep none: only a session of one process does."""
+    with session(cluster.master, graph) as sess:
+        with tf.device(W1):
+            handle = sess.run(v1.get_session_handle(tf.constant([1.0, 2.0]) * 2.0))
+        assert handle.handle.split(";")[-1].startswith(W1)
+        holder, value = v1.get_session_tensor(handle.handle, tf.float32)
+        doubled = value * 2.0
+        for _ in range(2):
+            assert_same(sess.run(doubled, {holder: handle.handle}), [4.0, 8.0])
+        where, delete = v1.delete_session_tensor(handle.handle)
+        sess.run(delete, {where: handle.handle})
+        with fails(tf.errors.InvalidArgumentError, "is not in the session store"):
+            sess.run(value, {holder: handle.handle})
+
+
+@pytest.mark.weft_only
+def test_tensors_of_a_session_end_with_it(cluster):
+    with tf.Graph().as_default() as graph:
+        with session(cluster.master, graph) as sess:
+            handle = sess.run(v1.get_session_handle(tf.constant(1.0)))
+    with tf.Graph().as_default() as graph, session(cluster.master, graph) as sess:
+        holder, value = v1.get_session_tensor(handle.handle, tf.float32)
+        with fails(tf.errors.InvalidArgumentError, "is not in the session store"):
+            sess.run(value, {holder: handle.handle})
