@@ -78,10 +78,12 @@ WEFT_MUST_CHECK weft_status_t *weft_lower_to_bool(weft_lowering_t *l, const weft
 WEFT_MUST_CHECK weft_status_t *weft_lower_func_attr(const weft_node_t *n, const char *name,
                                                     const weft_func_attr_t **out);
 
+/* The arguments are the inputs from `first_arg` on. */
 WEFT_MUST_CHECK weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n,
-                                               const weft_func_attr_t *func);
-WEFT_MUST_CHECK weft_status_t *weft_lower_cond(weft_lowering_t *l, weft_node_t *n); /* If and Case */
-WEFT_MUST_CHECK weft_status_t *weft_lower_while(weft_lowering_t *l, weft_node_t *n);
+                                               const weft_func_attr_t *func, int first_arg);
+WEFT_MUST_CHECK weft_status_t *weft_lower_remote_call(weft_lowering_t *l, weft_node_t *n);
+WEFT_MUST_CHECK weft_status_t *weft_lower_cond(weft_lowering_t *l, weft_node_t *n);     /* If and Case */
+WEFT_MUST_CHECK weft_status_t *weft_lower_while(weft_lowering_t *l, weft_node_t *n);    /* and For */
 WEFT_MUST_CHECK weft_status_t *weft_lower_gradient(weft_lowering_t *l, weft_node_t *n); /* SymbolicGradient */
 
 /* A NoOp behind everything that precedes n, which is dead when n must be; NULL if nothing does. */

@@ -40,17 +40,40 @@ static weft_status_t *gate_args(weft_lowering_t *l, const weft_node_t *n, weft_n
   return NULL;
 }
 
-weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n, const weft_func_attr_t *func) {
+weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n, const weft_func_attr_t *func,
+                               int first_arg) {
   weft_node_t *gate = NULL;
   weft_body_t body;
   weft_output_t *args = weft_calloc((size_t)n->num_inputs + 1, sizeof *args);
   if (args == NULL) return WEFT_NO_MEMORY("lowering node '%s'", n->name.data);
   weft_status_t *s = weft_lower_gate(l, n, &gate);
   if (s == NULL) s = gate_args(l, n, gate, args);
-  if (s == NULL) s = weft_lower_body(l, n, func, "", args, n->num_inputs, gate, &body);
+  if (s == NULL)
+    s = weft_lower_body(l, n, func, "", args + first_arg, n->num_inputs - first_arg, gate, &body);
   if (s == NULL) s = weft_lower_finish(l, n, body.results, body.num_results, body.done);
   /* Clients may feed a call's results, so its consumers in the graph keep taking them from the call. */
   if (s == NULL && l->chains[n->id] == NULL) l->done[n->id] = NULL;
   weft_free(args);
+  return s;
+}
+
+/* The device must be known when the graph is made: where a node runs is decided then. */
+weft_status_t *weft_lower_remote_call(weft_lowering_t *l, weft_node_t *n) {
+  const weft_node_t *target = n->inputs[0].node;
+  const weft_attr_t *value = (target->flags & WEFT_OP_CONST) == 0 ? NULL : weft_node_attr(target, "value");
+  if (value == NULL || value->kind != WEFT_ATTR_TENSOR || value->tensor->dtype != WEFT_STRING ||
+      value->tensor->count != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': the target of a RemoteCall must be a constant string",
+                      n->name.data);
+  }
+  const weft_func_attr_t *func = NULL;
+  WEFT_RETURN_IF_ERROR(weft_lower_func_attr(n, "f", &func));
+  weft_str_t own = n->requested_device,
+             device = weft_graph_intern(l->g, weft_tensor_str_at(value->tensor, 0));
+  if (device.data == NULL) return WEFT_NO_MEMORY("lowering node '%s'", n->name.data);
+  n->requested_device = weft_device_merge(l->g, device, own);
+  weft_status_t *s = n->requested_device.data == NULL ? WEFT_NO_MEMORY("lowering node '%s'", n->name.data)
+                                                      : weft_lower_call(l, n, func, 1);
+  n->requested_device = own;
   return s;
 }

@@ -13,15 +13,16 @@ static bool has_func(const weft_node_t *n, const char *name) {
 static weft_status_t *lower_node(weft_lowering_t *l, weft_node_t *n) {
   if (n->function != NULL) { /* the op is the function, its attributes are the node's */
     const weft_func_attr_t func = {.name = n->function->name, .attrs = n->attrs, .num_attrs = n->num_attrs};
-    return weft_lower_call(l, n, &func);
+    return weft_lower_call(l, n, &func, 0);
   }
   if (has_func(n, "then_branch") || has_func(n, "branches")) return weft_lower_cond(l, n);
-  if (has_func(n, "cond") && has_func(n, "body")) return weft_lower_while(l, n);
+  if (has_func(n, "body")) return weft_lower_while(l, n);
   if ((n->flags & WEFT_OP_GRADIENT) != 0) return weft_lower_gradient(l, n);
+  if (has_func(n, "f") && weft_node_attr(n, "config") == NULL) return weft_lower_remote_call(l, n);
   if ((n->flags & WEFT_OP_CALL) == 0) return NULL; /* others use functions in ways that are not calls */
   const weft_func_attr_t *func = NULL;
   WEFT_RETURN_IF_ERROR(weft_lower_func_attr(n, "f", &func));
-  return weft_lower_call(l, n, func);
+  return weft_lower_call(l, n, func, 0);
 }
 
 /* A call that cannot be lowered is as an op that is not registered: only a step that needs it fails. What was

@@ -7,6 +7,9 @@
  *
  * Resources do not change in a loop: they enter as constants, and the result is
  * the input. A loop that has nothing else gets a variable of its own to turn on.
+ *
+ * For is such a loop on its first input, the counter, with two constants, limit and
+ * delta, whose condition and step are nodes instead of functions.
  */
 #include <stdio.h>
 
@@ -14,9 +17,13 @@
 #include "graph/lower.h"
 #include "graph/node_build.h"
 
+/* The inputs of For that its body does not return. */
+enum { COUNTER, LIMIT, DELTA, FOR_INPUTS };
+
 typedef struct loop {
   weft_lowering_t *l;
   weft_node_t *n;
+  bool is_for;
   int num_inputs;      /* of n */
   int num_vars;        /* num_inputs, or one more with a variable of our own */
   weft_output_t *in;   /* num_vars; owned. What enters */
@@ -31,6 +38,7 @@ typedef struct loop {
 } loop_t;
 
 static bool is_constant(const loop_t *w, int i) {
+  if (w->is_for && (i == LIMIT || i == DELTA)) return true;
   return i < w->num_inputs && weft_dtype_base(w->n->input_types[i]) == WEFT_RESOURCE;
 }
 
@@ -39,6 +47,53 @@ static weft_status_t *add_start(loop_t *w, weft_node_t **out) {
   if (w->n->num_controls == 0) return NULL;
   return weft_lower_add_noop(w->l, w->n, "start", w->n->controls, w->n->num_controls, out);
 }
+
+/* ---- For ---- */
+
+static weft_status_t *binary(loop_t *w, const char *op, weft_output_t a, weft_output_t b,
+                             weft_output_t *out) {
+  const weft_output_t inputs[2] = {a, b};
+  weft_node_t *node = NULL;
+  WEFT_RETURN_IF_ERROR(weft_lower_add(w->l, w->n, "for", op, NULL, inputs, 2, NULL, 0, NULL, 0, &node));
+  *out = (weft_output_t){node, 0};
+  return NULL;
+}
+
+/* Whether a `op_up` b in a loop that counts up, or a `op_down` b in one that counts down. */
+static weft_status_t *by_direction(loop_t *w, const char *op_up, const char *op_down, const weft_output_t *v,
+                                   weft_output_t zero, weft_output_t *out) {
+  weft_output_t up, down, is_up, is_down;
+  WEFT_RETURN_IF_ERROR(binary(w, "Greater", v[DELTA], zero, &is_up));
+  WEFT_RETURN_IF_ERROR(binary(w, "Less", v[DELTA], zero, &is_down));
+  WEFT_RETURN_IF_ERROR(binary(w, op_up, v[COUNTER], v[LIMIT], &up));
+  WEFT_RETURN_IF_ERROR(binary(w, op_down, v[COUNTER], v[LIMIT], &down));
+  WEFT_RETURN_IF_ERROR(binary(w, "LogicalAnd", is_up, up, &up));
+  WEFT_RETURN_IF_ERROR(binary(w, "LogicalAnd", is_down, down, &down));
+  return binary(w, "LogicalOr", up, down, out);
+}
+
+/* An Assert, before which nothing begins, that the limit can be reached. */
+static weft_status_t *check_range(loop_t *w, weft_node_t **out) {
+  weft_output_t zero, valid, is_still, is_there, inputs[1 + FOR_INPUTS];
+  weft_node_t *n = w->n;
+  WEFT_RETURN_IF_ERROR(binary(w, "Sub", n->inputs[DELTA], n->inputs[DELTA], &zero));
+  WEFT_RETURN_IF_ERROR(by_direction(w, "LessEqual", "GreaterEqual", n->inputs, zero, &valid));
+  WEFT_RETURN_IF_ERROR(binary(w, "Equal", n->inputs[DELTA], zero, &is_still));
+  WEFT_RETURN_IF_ERROR(binary(w, "Equal", n->inputs[COUNTER], n->inputs[LIMIT], &is_there));
+  WEFT_RETURN_IF_ERROR(binary(w, "LogicalAnd", is_still, is_there, &is_still));
+  WEFT_RETURN_IF_ERROR(binary(w, "LogicalOr", valid, is_still, &inputs[0]));
+  for (int i = 0; i < FOR_INPUTS; i++) inputs[1 + i] = n->inputs[i];
+  return weft_lower_add(w->l, n, "range", "Assert", NULL, inputs, 1 + FOR_INPUTS, n->controls,
+                        n->num_controls, NULL, 0, out);
+}
+
+static weft_status_t *for_cond(loop_t *w, weft_output_t *out) {
+  weft_output_t zero;
+  WEFT_RETURN_IF_ERROR(binary(w, "Sub", w->args[DELTA], w->args[DELTA], &zero));
+  return by_direction(w, "Less", "Greater", w->args, zero, out);
+}
+
+/* ---- the frame ---- */
 
 static weft_status_t *add_own_variable(loop_t *w, weft_node_t *start) {
   for (int i = 0; i < w->num_inputs; i++) {
@@ -87,22 +142,26 @@ static weft_status_t *pass_constant(loop_t *w, int i, weft_node_t *gate, weft_ou
   return NULL;
 }
 
-static weft_status_t *add_cond(loop_t *w) {
+static weft_status_t *while_cond(loop_t *w, weft_output_t *out) {
   const weft_func_attr_t *func = NULL;
   weft_body_t body;
   WEFT_RETURN_IF_ERROR(weft_lower_func_attr(w->n, "cond", &func));
-  for (int i = 0; i < w->num_inputs; i++) {
-    w->args[i] = (weft_output_t){w->merge[i], 0};
-    if (is_constant(w, i)) WEFT_RETURN_IF_ERROR(pass_constant(w, i, w->pivot, &w->args[i]));
-  }
   WEFT_RETURN_IF_ERROR(weft_lower_body(w->l, w->n, func, "cond", w->args, w->num_inputs, w->pivot, &body));
   if (body.num_results != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': its condition '%s' returns %d results instead of one",
                       w->n->name.data, func->name.data, body.num_results);
   }
+  return weft_lower_to_bool(w->l, w->n, body.results[0], out);
+}
+
+static weft_status_t *add_cond(loop_t *w) {
   weft_output_t truth;
   weft_node_t *loop_cond = NULL;
-  WEFT_RETURN_IF_ERROR(weft_lower_to_bool(w->l, w->n, body.results[0], &truth));
+  for (int i = 0; i < w->num_inputs; i++) {
+    w->args[i] = (weft_output_t){w->merge[i], 0};
+    if (is_constant(w, i)) WEFT_RETURN_IF_ERROR(pass_constant(w, i, w->pivot, &w->args[i]));
+  }
+  WEFT_RETURN_IF_ERROR(w->is_for ? for_cond(w, &truth) : while_cond(w, &truth));
   WEFT_RETURN_IF_ERROR(
       weft_lower_add(w->l, w->n, "loop_cond", "LoopCond", NULL, &truth, 1, NULL, 0, NULL, 0, &loop_cond));
   w->cond = (weft_output_t){loop_cond, 0};
@@ -114,6 +173,21 @@ static weft_status_t *add_split(loop_t *w, int i) {
   WEFT_RETURN_IF_ERROR(weft_lower_add(w->l, w->n, "switch", "Switch", w->in[i].node, inputs, 2, NULL, 0, NULL,
                                       0, &w->split[i]));
   return weft_lower_add1(w->l, w->n, "exit", "Exit", (weft_output_t){w->split[i], 0}, NULL, &w->leave[i]);
+}
+
+/* The body of For sees the counter, but neither limit nor delta, and returns none of the three. */
+static weft_status_t *add_round(loop_t *w, const weft_func_attr_t *func, weft_node_t *gate, weft_body_t *body,
+                                weft_output_t *next_counter) {
+  int skipped = w->is_for ? DELTA : 0, own = w->is_for ? FOR_INPUTS : 0;
+  if (w->is_for) {
+    WEFT_RETURN_IF_ERROR(binary(w, "AddV2", w->args[COUNTER], w->args[DELTA], next_counter));
+    w->args[DELTA] = w->args[COUNTER];
+  }
+  WEFT_RETURN_IF_ERROR(
+      weft_lower_body(w->l, w->n, func, "body", w->args + skipped, w->num_inputs - skipped, gate, body));
+  if (body->num_results == w->num_inputs - own) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': its body '%s' returns %d results instead of %d",
+                    w->n->name.data, func->name.data, body->num_results, w->num_inputs - own);
 }
 
 static weft_status_t *add_body(loop_t *w) {
@@ -129,15 +203,15 @@ static weft_status_t *add_body(loop_t *w) {
     w->args[i] = (weft_output_t){w->split[i], 1};
     if (is_constant(w, i)) WEFT_RETURN_IF_ERROR(pass_constant(w, i, gate, &w->args[i]));
   }
-  WEFT_RETURN_IF_ERROR(weft_lower_body(w->l, w->n, func, "body", w->args, w->num_inputs, gate, &body));
-  if (body.num_results != w->num_inputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': its body '%s' returns %d results instead of %d",
-                      w->n->name.data, func->name.data, body.num_results, w->num_inputs);
-  }
+  weft_output_t next_counter = {NULL, 0};
+  WEFT_RETURN_IF_ERROR(add_round(w, func, gate, &body, &next_counter));
+  int own = w->is_for ? FOR_INPUTS : 0;
   for (int i = 0; i < w->num_vars; i++) {
     if (is_constant(w, i)) continue;
     bool is_own = i >= w->num_inputs;
-    weft_output_t value = is_own ? (weft_output_t){w->split[i], 1} : body.results[i];
+    weft_output_t value = is_own    ? (weft_output_t){w->split[i], 1}
+                          : i < own ? next_counter
+                                    : body.results[i - own];
     weft_node_t *next = NULL;
     WEFT_RETURN_IF_ERROR(weft_lower_add1(w->l, w->n, "next_iteration", "NextIteration", value,
                                          is_own ? body.done : NULL, &next));
@@ -179,7 +253,7 @@ static weft_status_t *lower(loop_t *w) {
   }
   weft_node_t *start = NULL, *done = NULL;
   for (int i = 0; i < w->num_inputs; i++) w->in[i] = w->n->inputs[i];
-  WEFT_RETURN_IF_ERROR(add_start(w, &start));
+  WEFT_RETURN_IF_ERROR(w->is_for ? check_range(w, &start) : add_start(w, &start));
   WEFT_RETURN_IF_ERROR(add_own_variable(w, start));
   for (int i = 0; i < w->num_vars; i++) WEFT_RETURN_IF_ERROR(add_entry(w, i, start));
   WEFT_RETURN_IF_ERROR(add_cond(w));
@@ -188,11 +262,12 @@ static weft_status_t *lower(loop_t *w) {
   }
   WEFT_RETURN_IF_ERROR(add_body(w));
   WEFT_RETURN_IF_ERROR(add_results(w, &done));
-  return weft_lower_finish(w->l, w->n, w->results, w->num_inputs, done);
+  int own = w->is_for ? FOR_INPUTS : 0;
+  return weft_lower_finish(w->l, w->n, w->results + own, w->num_inputs - own, done);
 }
 
 weft_status_t *weft_lower_while(weft_lowering_t *l, weft_node_t *n) {
-  loop_t w = {.l = l, .n = n};
+  loop_t w = {.l = l, .n = n, .is_for = weft_node_attr(n, "cond") == NULL};
   weft_status_t *s = lower(&w);
   weft_free(w.in);
   weft_free(w.enter);

@@ -42,6 +42,27 @@ static weft_status_t *pass_all(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
+/* Of a branch that is not taken, for one that is: its value is never read. Dimensions that are not known are
+ * 0. */
+WEFT_ATTRS(fake_param, (SHAPE, shape))
+static weft_status_t *fake_param(weft_kernel_ctx_t *c, const fake_param_attrs_t *attrs) {
+  weft_shape_t shape = {.rank = attrs->shape->rank < 0 ? 0 : attrs->shape->rank};
+  for (int i = 0; i < shape.rank; i++) shape.dims[i] = attrs->shape->dims[i] < 0 ? 0 : attrs->shape->dims[i];
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, weft_dtype_base(c->node->output_types[0]), &shape, &t));
+  if (c->queue == NULL && weft_dtype_is_plain(t->dtype) && t->bytes > 0) memset(t->data, 0, t->bytes);
+  return NULL;
+}
+
+static weft_status_t *pass_list(weft_kernel_ctx_t *c) {
+  const weft_kernel_node_t *n = c->node;
+  for (int i = 0; i < n->num_inputs || i < n->num_outputs; i++) {
+    if (i < n->num_inputs && i < n->num_outputs && n->input_types[i] == n->output_types[i]) continue;
+    return WEFT_ERROR(INTERNAL, "input and output %d are of different types, or one of them is not there", i);
+  }
+  return pass_all(c);
+}
+
 const weft_kernel_t weft_graph_kernels[] = {
     {.op = "Const",
      .type_attr = "dtype",
@@ -49,9 +70,12 @@ const weft_kernel_t weft_graph_kernels[] = {
      .prepare = constant_prepare,
      .compute = constant,
      .destroy = constant_destroy},
+    WEFT_KERNEL_ATTRS("FakeParam", "dtype", WEFT_SET_ALL, fake_param),
     {.op = "IdentityN", .compute = pass_all},
     WEFT_KERNEL_ATTRS("Placeholder", "dtype", WEFT_SET_ALL, placeholder),
     WEFT_KERNEL_ATTRS("PlaceholderV2", "dtype", WEFT_SET_ALL, placeholder),
     {.op = "PlaceholderWithDefault", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = pass_all},
+    {.op = "_ArrayToList", .compute = pass_list},
+    {.op = "_ListToArray", .compute = pass_list},
     {0},
 };
