@@ -193,7 +193,7 @@ weft_status_t *weft_lower_gradient(weft_lowering_t *l, weft_node_t *n) {
   weft_str_t own = registered_gradient(l->g, s.func->name);
   if (own.data != NULL) {
     const weft_func_attr_t call = {.name = own, .attrs = s.func->attrs, .num_attrs = s.func->num_attrs};
-    return weft_lower_call(l, n, &call);
+    return weft_lower_call(l, n, &call, 0);
   }
   if (n->num_inputs < s.num_args) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': %d inputs are fewer than the %d gradients asked for",

@@ -51,6 +51,14 @@ static weft_status_t *append(weft_arena_t *arena, const weft_str_t **list, int *
   return NULL;
 }
 
+static weft_status_t *check_url(weft_str_t url) {
+  static const char scheme[] = "file://";
+  size_t n = sizeof scheme - 1;
+  if (url.length >= n && memcmp(url.data, scheme, n) == 0) return NULL;
+  return WEFT_ERROR(UNIMPLEMENTED, "watched values are dumped to URLs of file:// alone, not to %.*s",
+                    WEFT_STR_ARGS(url));
+}
+
 static weft_status_t *read_watch(weft_str_t bytes, weft_arena_t *arena, watch_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
@@ -70,6 +78,7 @@ static weft_status_t *read_watch(weft_str_t bytes, weft_arena_t *arena, watch_t 
     }
   }
   if (s == NULL && r.failed) return WEFT_ERROR(INVALID_ARGUMENT, "Unparseable DebugTensorWatch proto");
+  for (int i = 0; s == NULL && i < out->num_urls; i++) s = check_url(out->urls[i]);
   return s;
 }
 
@@ -246,8 +255,9 @@ static weft_status_t *add_copy(watching_t *w, weft_output_t from, weft_str_t ten
   return add_node(w, &spec, &text, from.node, out);
 }
 
-/* `control` runs before every consumer of the output. */
+/* `control` runs before every consumer of the output, but not behind an Enter. */
 static weft_status_t *order(watching_t *w, weft_output_t from, weft_node_t *control) {
+  if ((from.node->flags & WEFT_OP_ENTER) != 0) return NULL; /* a Merge would wait for it in every round */
   for (int i = w->fanout.begin[from.node->id]; i < w->fanout.begin[from.node->id + 1]; i++) {
     const weft_fanout_edge_t *e = &w->fanout.edges[i];
     if (e->output == from.index) WEFT_RETURN_IF_ERROR(weft_graph_add_control(w->g, control, e->to));

@@ -196,8 +196,10 @@ static void elementwise_inputs(const weft_op_def_t *op, const char *type, bool b
 
 /* Attributes that have no default. */
 static const char *elementwise_attrs(weft_str_t op) {
-  static const char *const pairs[][2] = {
-      {"Cast", "DstT=float"}, {"AccumulateNV2", "shape=[4,6]"}, {"CheckNumerics", "message=x"}};
+  static const char *const pairs[][2] = {{"Cast", "DstT=float"},
+                                         {"AccumulateNV2", "shape=[4,6]"},
+                                         {"CheckNumerics", "message=x"},
+                                         {"CheckNumericsV2", "message=x"}};
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     if (weft_str_is(op, pairs[i][0])) return pairs[i][1];
   }
