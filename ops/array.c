@@ -413,8 +413,7 @@ static weft_shape_t part(const weft_shape_t *s, int from, int to) {
   return out;
 }
 
-/* Inputs first..last joined along the axis that input `axis_input` holds. */
-static weft_status_t *concat(weft_shape_ctx_t *c, int first, int last, int axis_input) {
+weft_status_t *weft_infer_join(weft_shape_ctx_t *c, int first, int last, int axis_input) {
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, axis_input, axis_input));
   int rank = WEFT_UNKNOWN_DIM;
   for (int i = first; i <= last; i++) {
@@ -444,9 +443,9 @@ static weft_status_t *concat(weft_shape_ctx_t *c, int first, int last, int axis_
   return NULL;
 }
 
-weft_status_t *weft_infer_concat(weft_shape_ctx_t *c) { return concat(c, 1, c->num_inputs - 1, 0); }
+weft_status_t *weft_infer_concat(weft_shape_ctx_t *c) { return weft_infer_join(c, 1, c->num_inputs - 1, 0); }
 weft_status_t *weft_infer_concat_v2(weft_shape_ctx_t *c) {
-  return concat(c, 0, c->num_inputs - 2, c->num_inputs - 1);
+  return weft_infer_join(c, 0, c->num_inputs - 2, c->num_inputs - 1);
 }
 
 /* The axis that input i holds. */

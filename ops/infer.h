@@ -70,6 +70,9 @@ WEFT_MUST_CHECK weft_status_t *weft_infer_vector(weft_shape_ctx_t *c);
 /* The dim that scalar input i holds; unknown if its value is. Errors: below 0. */
 WEFT_MUST_CHECK weft_status_t *weft_infer_dim_input(const weft_shape_ctx_t *c, int i, int64_t *out);
 
+/* Output 0: inputs first..last joined along the axis that input `axis_input` holds. */
+WEFT_MUST_CHECK weft_status_t *weft_infer_join(weft_shape_ctx_t *c, int first, int last, int axis_input);
+
 /* The least rank that has an axis of that number, negative ones counting from the end; saturates. */
 int64_t weft_infer_rank_for_axis(int64_t axis);
 

@@ -23,41 +23,11 @@ static weft_status_t *copy_piece(weft_kernel_ctx_t *ctx, const weft_tensor_t *fr
 
 static weft_status_t *concat(weft_kernel_ctx_t *ctx, int first, int n, const weft_tensor_t *axis_tensor,
                              const char *axis_name) {
-  if (axis_tensor->count != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s tensor should be a scalar integer, but got shape %s", axis_name,
-                      WEFT_SHAPE_TEXT(&axis_tensor->shape));
-  }
   const weft_tensor_t *x = weft_in(ctx, first);
-  int rank = x->shape.rank, at = 0;
-  int64_t axis = weft_cpu_int_at(axis_tensor, 0);
-  if (rank == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "ConcatOp : Can't concatenate scalars (use tf.stack instead)");
-  }
-  if (!weft_cpu_wrap_axis(axis, rank, &at)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "ConcatOp : Expected concatenating dimensions in the range [-%d, %d), but got %" PRId64,
-                      rank, rank, axis);
-  }
-  weft_shape_t shape = x->shape;
-  for (int i = 1; i < n; i++) {
-    const weft_tensor_t *t = weft_in(ctx, first + i);
-    if (t->shape.rank != rank) {
-      return WEFT_ERROR(
-          INVALID_ARGUMENT,
-          "ConcatOp : Ranks of all input tensors should match: shape[0] = %s vs. shape[%d] = %s",
-          WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&t->shape));
-    }
-    for (int d = 0; d < rank; d++) {
-      if (d == at || t->shape.dims[d] == shape.dims[d]) continue;
-      return WEFT_ERROR(
-          INVALID_ARGUMENT,
-          "ConcatOp : Dimension %d in both shapes must be equal: shape[0] = %s vs. shape[%d] = %s", d,
-          WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&t->shape));
-    }
-    if (__builtin_add_overflow(shape.dims[at], t->shape.dims[at], &shape.dims[at])) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "ConcatOp : the result is too large");
-    }
-  }
+  const int rank = x->shape.rank;
+  int at = 0;
+  weft_shape_t shape;
+  WEFT_RETURN_IF_ERROR(weft_cpu_concat_shape(ctx, first, n, axis_tensor, axis_name, &at, &shape));
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &out));
   if (out->count == 0) return NULL;

@@ -5,56 +5,8 @@
 #include "kernels/cpu/loops/cast.h"
 
 static weft_status_t *reshape_compute(weft_kernel_ctx_t *ctx) {
-  weft_tensor_t *x = weft_in(ctx, 0), *sizes = weft_in(ctx, 1);
-  if (sizes->shape.rank > 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "sizes input must be 1-D, not %s", WEFT_SHAPE_TEXT(&sizes->shape));
-  }
-  if (sizes->count > WEFT_MAX_DIMS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Reshape to more than %d dimensions", (int)WEFT_MAX_DIMS);
-  }
-  weft_shape_t shape = {.rank = (int)sizes->count};
-  int unknown = -1;
-  int64_t known = 1, product = 1; /* of all sizes, and of those that are not 0 */
-  bool has_zero = false;
-  for (int d = 0; d < shape.rank; d++) {
-    int64_t size = shape.dims[d] = weft_cpu_int_at(sizes, d);
-    if (size == -1) {
-      if (unknown >= 0) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Only one input size may be -1, not both %d and %d", unknown, d);
-      }
-      unknown = d;
-      continue;
-    }
-    if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Size %d must be non-negative, not %" PRId64, d, size);
-    if (size == 0) has_zero = true;
-    if (!weft_cpu_mul(product, size == 0 ? 1 : size, &product)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Shape %s has too many elements", WEFT_SHAPE_TEXT(&shape));
-    }
-  }
-  if (unknown >= 0) {
-    /* A wanted size of 0 stands for the input's own dimensions of 0; the -1 takes the rest. */
-    int64_t values = 1;
-    bool skipped = false;
-    for (int d = 0; d < x->shape.rank; d++) {
-      bool skip = x->shape.dims[d] == 0 && has_zero;
-      skipped |= skip;
-      if (!skip && !weft_cpu_mul(values, x->shape.dims[d], &values)) values = 0;
-    }
-    shape.dims[unknown] = values / product;
-    if (!skipped && values % product != 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Input to reshape is a tensor with %" PRId64
-                        " values, but the requested shape requires a multiple of %" PRId64,
-                        values, product);
-    }
-  }
-  known = weft_shape_count(&shape);
-  if (known != x->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Input to reshape is a tensor with %" PRId64
-                      " values, but the requested shape has %" PRId64,
-                      x->count, known);
-  }
+  weft_shape_t shape;
+  WEFT_RETURN_IF_ERROR(weft_cpu_reshaped(weft_in(ctx, 0), weft_in(ctx, 1), &shape));
   return weft_cpu_out_view(ctx, 0, 0, &shape);
 }
 

@@ -62,6 +62,15 @@ WEFT_MUST_CHECK weft_status_t *weft_cpu_copy(weft_tensor_t *dst, int64_t dst_at,
                                              int64_t src_at, int64_t n);
 /* All elements: zero, false, "" or NULL. */
 void weft_cpu_zero(weft_tensor_t *t);
+/* The shape of inputs first to first+n-1 joined along the axis that `axis_tensor` holds, and that axis.
+ * Errors: INVALID_ARGUMENT in TensorFlow's words. */
+WEFT_MUST_CHECK weft_status_t *weft_cpu_concat_shape(const weft_kernel_ctx_t *ctx, int first, int n,
+                                                     const weft_tensor_t *axis_tensor, const char *axis_name,
+                                                     int *out_at, weft_shape_t *out);
+/* The shape that Reshape gives to x; one of the sizes may be -1. Errors: INVALID_ARGUMENT in TensorFlow's
+ * words. */
+WEFT_MUST_CHECK weft_status_t *weft_cpu_reshaped(const weft_tensor_t *x, const weft_tensor_t *sizes,
+                                                 weft_shape_t *out);
 /* a*b for sizes; false when it overflows. Neither is negative. */
 static inline bool weft_cpu_mul(int64_t a, int64_t b, int64_t *out) {
   return !__builtin_mul_overflow(a, b, out);
