@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "ops/infer.h"
+#include "ops/uniform_conv.h"
 
 /* `s` is what the first result said; inputs first to last are scalars, the ends of ranges, and so are the
  * results behind the first. */
@@ -181,3 +182,75 @@ weft_status_t *weft_infer_quantized_instance_norm(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[0], 4, NULL));
   return weft_infer_quantized_unchanged(c);
 }
+
+/* ---- uniform quantisation ---- */
+
+/* Scales and zero points in inputs i and i+1: of rank `most` at most. */
+static weft_status_t *scales_rank(weft_shape_ctx_t *c, int i, int most) {
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, i, most));
+  return weft_infer_rank_at_most(c, i + 1, most);
+}
+
+/* They are scalars, or as many as there are features. */
+static weft_status_t *scales_fit(weft_shape_ctx_t *c, int i, int64_t features) {
+  const weft_shape_t *scales = &c->inputs[i], *zeros = &c->inputs[i + 1];
+  int64_t merged = 0;
+  if (scales->rank < 0 || zeros->rank < 0) return NULL;
+  if (scales->rank != zeros->rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "scales and zero_points must have same rank.");
+  }
+  if (scales->rank == 0) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(scales->dims[0], features, &merged));
+  return weft_shape_merge_dim(zeros->dims[0], features, &merged);
+}
+
+/* `lhs`: where its scales are; 0 if it is of floats. Behind them those of rhs, and of the result. */
+static weft_status_t *uniform_dot(weft_shape_ctx_t *c, int lhs, int rhs, int out) {
+  weft_shape_t a, b;
+  int64_t inner = 0;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 2, &a));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 2, &b));
+  if (lhs != 0) WEFT_RETURN_IF_ERROR(scales_rank(c, lhs, 0));
+  WEFT_RETURN_IF_ERROR(scales_rank(c, rhs, 1));
+  if (out != 0) WEFT_RETURN_IF_ERROR(scales_rank(c, out, 1));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(a.dims[1], b.dims[0], &inner));
+  WEFT_RETURN_IF_ERROR(scales_fit(c, rhs, b.dims[1]));
+  if (out != 0) WEFT_RETURN_IF_ERROR(scales_fit(c, out, b.dims[1]));
+  c->outputs[0] = weft_shape_matrix(a.dims[0], b.dims[1]);
+  return NULL;
+}
+
+weft_status_t *weft_infer_uniform_dot(weft_shape_ctx_t *c) { return uniform_dot(c, 2, 4, 6); }
+weft_status_t *weft_infer_uniform_dot_hybrid(weft_shape_ctx_t *c) { return uniform_dot(c, 0, 2, 0); }
+
+static weft_status_t *uniform_conv(weft_shape_ctx_t *c, int lhs, int rhs, int out) {
+  weft_shape_t a, b;
+  weft_uniform_conv_t plan;
+  int64_t merged = 0;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank_at_least(c, 0, 2, &a));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank_at_least(c, 1, 2, &b));
+  if (lhs != 0) WEFT_RETURN_IF_ERROR(scales_rank(c, lhs, 0));
+  WEFT_RETURN_IF_ERROR(scales_rank(c, rhs, 1));
+  if (out != 0) WEFT_RETURN_IF_ERROR(scales_rank(c, out, 1));
+  c->outputs[0] = weft_infer_unknown_of_rank(a.rank < 0 ? b.rank : a.rank);
+  if (a.rank < 0 || b.rank < 0) return NULL;
+  if (a.rank != b.rank) return WEFT_ERROR(INVALID_ARGUMENT, "lhs and rhs must have same rank.");
+  if (!weft_shape_is_known(&a) || !weft_shape_is_known(&b)) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_uniform_conv_plan(c->attrs, c->num_attrs, &a, &b, &plan));
+  const int64_t features = b.dims[plan.rhs[0]];
+  WEFT_RETURN_IF_ERROR(scales_fit(c, rhs, features));
+  if (out != 0) {
+    WEFT_RETURN_IF_ERROR(scales_fit(c, out, features));
+    if (c->inputs[out].rank > 0) {
+      WEFT_RETURN_IF_ERROR(
+          weft_shape_merge_dim(weft_infer_dim(&c->inputs[rhs], 0), c->inputs[out].dims[0], &merged));
+    }
+  }
+  c->outputs[0] = plan.shape;
+  return NULL;
+}
+
+weft_status_t *weft_infer_uniform_conv(weft_shape_ctx_t *c) { return uniform_conv(c, 2, 4, 6); }
+weft_status_t *weft_infer_uniform_conv_hybrid(weft_shape_ctx_t *c) { return uniform_conv(c, 0, 2, 0); }
+
+weft_status_t *weft_infer_uniform_add(weft_shape_ctx_t *c) { return broadcast(c); }

@@ -22,8 +22,20 @@ static weft_cpu_cast_fn *const *const loops[WEFT_DTYPE_COUNT] = {
 };
 #include "tensor/undef_each.tmpl.h"
 
+weft_dtype_t weft_cpu_stored_as(weft_dtype_t dtype) {
+  switch (dtype) {
+    case WEFT_QINT8: return WEFT_I8;
+    case WEFT_QUINT8: return WEFT_U8;
+    case WEFT_QINT16: return WEFT_I16;
+    case WEFT_QUINT16: return WEFT_U16;
+    case WEFT_QINT32: return WEFT_I32;
+    default: return dtype;
+  }
+}
+
 weft_cpu_cast_fn *weft_cpu_cast_loop(weft_dtype_t from, weft_dtype_t to) {
-  return loops[from] == NULL ? NULL : loops[from][to];
+  const weft_dtype_t x = weft_cpu_stored_as(from), y = weft_cpu_stored_as(to);
+  return loops[x] == NULL ? NULL : loops[x][y];
 }
 
 typedef struct cast_job {
@@ -162,9 +174,9 @@ const weft_kernel_t weft_cpu_cast_kernels[] = {
     WEFT_KERNEL("Bitcast", NULL, 0, NULL, bitcast_compute, NULL),
     {.op = "Cast",
      .type_attr = "SrcT",
-     .types = NUMBERS_AND_BOOL,
+     .types = NUMBERS_AND_BOOL | WEFT_SET_QUANTIZED,
      .type_attr2 = "DstT",
-     .types2 = NUMBERS_AND_BOOL,
+     .types2 = NUMBERS_AND_BOOL | WEFT_SET_QUANTIZED,
      WEFT_COMPUTE(cast_compute)},
     WEFT_KERNEL("OnesLike", "T", NUMBERS_AND_BOOL, NULL, ones_like_compute, NULL),
     WEFT_KERNEL("ZerosLike", "T", ALL_BUT_RESOURCE, NULL, zeros_like_compute, NULL),

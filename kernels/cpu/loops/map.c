@@ -1,6 +1,8 @@
 /* kernels/cpu/loops/map.c - the drivers of elementwise kernels. */
 #include "kernels/cpu/loops/map.h"
 
+#include "kernels/cpu/loops/cast.h"
+
 static int64_t grain_of(uint32_t flags) {
   return (flags & WEFT_MAP_COSTLY) != 0 ? WEFT_CPU_GRAIN / 16 : WEFT_CPU_GRAIN;
 }
@@ -93,7 +95,7 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
   const weft_map2_t *map = ctx->node->param;
   const uint32_t flags = map->flags;
   weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
-  weft_map2_fn *fn = map->fns[x->dtype];
+  weft_map2_fn *fn = map->fns[weft_cpu_stored_as(x->dtype)];
   if (fn == NULL || x->dtype != y->dtype) return unsupported(ctx, x->dtype);
   weft_broadcast_t b;
   const weft_shape_t *shapes[2] = {&x->shape, &y->shape};

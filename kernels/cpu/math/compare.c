@@ -118,13 +118,14 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx, const approxim
   return NULL;
 }
 
-#define EQUAL(op_, stem, if_same)                                                        \
-  {                                                                                      \
-    .op = op_, .type_attr = "T",                                                         \
-    .types = WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING), \
-    .prepare = equal_prepare, .compute = equal_compute, .param = &(const equal_t) {      \
-      {stem##_fns, 0}, if_same                                                           \
-    }                                                                                    \
+#define EQUAL(op_, stem, if_same)                                                                        \
+  {                                                                                                      \
+    .op = op_, .type_attr = "T",                                                                         \
+    .types =                                                                                             \
+        WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING) | WEFT_SET_QUANTIZED, \
+    .prepare = equal_prepare, .compute = equal_compute, .param = &(const equal_t) {                      \
+      {stem##_fns, 0}, if_same                                                                           \
+    }                                                                                                    \
   }
 #define LOGIC(op_, stem)                                                                     \
   {                                                                                          \

@@ -124,11 +124,9 @@ static weft_status_t *conv_prepare(const weft_kernel_setup_t *setup, void **out_
   return NULL;
 }
 
-#define QINT8 WEFT_DTYPE_BIT(WEFT_QINT8)
 #define QUINT8 WEFT_DTYPE_BIT(WEFT_QUINT8)
 const weft_kernel_t weft_cpu_quantize_product_kernels[] = {
-    WEFT_KERNEL2("QuantizedConv2D", "Tinput", QUINT8, "Tfilter", QINT8 | QUINT8, conv_prepare, conv,
-                 weft_free),
+    WEFT_KERNEL2("QuantizedConv2D", "Tinput", QUINT8, "Tfilter", QUINT8, conv_prepare, conv, weft_free),
     {.op = "QuantizedMatMul",
      .type_attr = "T1",
      .types = QUINT8,

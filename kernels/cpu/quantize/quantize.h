@@ -11,11 +11,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "kernels/cpu/loops/common.h"
-
-#define WEFT_SET_QUANTIZED                                                                  \
-  (WEFT_DTYPE_BIT(WEFT_QINT8) | WEFT_DTYPE_BIT(WEFT_QUINT8) | WEFT_DTYPE_BIT(WEFT_QINT16) | \
-   WEFT_DTYPE_BIT(WEFT_QUINT16) | WEFT_DTYPE_BIT(WEFT_QINT32))
+#include "kernels/cpu/loops/cast.h"
 
 typedef struct weft_range {
   float min, max;

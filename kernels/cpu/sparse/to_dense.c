@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 
+#include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/sparse/sparse.h"
 #include "tensor/update.h"
 
@@ -147,7 +148,8 @@ static weft_status_t *dense_add_compute(weft_kernel_ctx_t *ctx) {
 const weft_kernel_t weft_cpu_sparse_to_dense_kernels[] = {
     WEFT_KERNEL("SparseTensorDenseAdd", "T", WEFT_SET_NUMBERS, NULL, dense_add_compute, NULL),
     WEFT_KERNEL_ATTRS("SparseToDense", "T",
-                      WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING),
+                      WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING) |
+                          (WEFT_SET_QUANTIZED & ~WEFT_DTYPE_BIT(WEFT_QINT32)),
                       to_dense_compute),
     {0},
 };

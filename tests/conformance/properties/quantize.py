@@ -2,16 +2,17 @@
 
 QuantizeAndDequantize cannot be tested here: TensorFlow's client refuses it since version 22 of graphs.
 
+Fused ops of which TensorFlow's CPU kernel does nothing unless oneDNN rewrites the graph have no kernel here, either.
+
 Left out: ranges that are NaN or infinite, and NaN where a range is that of the values: what is left of them depends on
-how many elements fill a vector register. So does what operands give that both broadcast. Where TensorFlow's CPU kernel of a fused op does nothing unless oneDNN rewrites
-the graph, see quantize_fused.py.
-"""
+how many elements fill a vector register. So does what operands give that both broadcast. """
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.util.quantization.uniform_quant_ops_attr_pb2 import UniformQuantizedConvolutionDimensionNumbersAttr
 
 from draw import spec
-from opcase import C, dtypes_of
+from opcase import C
 
 QUANTIZED = [tf.qint8, tf.quint8, tf.qint16, tf.quint16, tf.qint32]
 
@@ -210,6 +211,14 @@ def requantization_range_per_channel(d):
     return C(d.op, convertible(quantized(d, tf.qint32, shape)), low, high, clip_value_max=d.one(6.0, 1e30, 0.5))
 
 
+@spec("RequantizePerChannel")
+def requantize_per_channel(d):
+    shape = tuple(d.int(1, 4) for _ in range(4))
+    low, high = channel_bounds(d, shape[-1], wrong=0)
+    to = -d.real(0.1, 8), d.real(0, 8)
+    return C(d.op, quantized(d, tf.qint32, shape), low, high, f32(to[0]), f32(to[1]), out_type=d.one(tf.qint8, tf.quint8))
+
+
 # ---- values that move ----
 
 
@@ -359,3 +368,168 @@ def instance_norm(d):
     low, high = bounds(d)
     given = {"output_range_given": d.chance(0.4), "given_y_min": float(low), "given_y_max": float(high)}
     return C(d.op, small(d, tf.quint8, shape), *range_scalars(d), variance_epsilon=d.one(1e-5, 1e-2), min_separation=d.one(1e-3, 0.5), **given)
+
+
+# ---- uniform quantisation ----
+
+
+def scale(d):
+    return d.one(0.5, 1.0, 0.1, 2.0, 3e-3, d.real(0.01, 4)) if d.chance(0.98) else d.one(0.0, -1.0, 1e-30, 1e30)
+
+
+def scales(d, shape, axis, zero=None):
+    """One scale and zero point, or one of each slice."""
+    low, high = (-8, 8) if zero is None else zero
+    if axis == -1:
+        s, z = f32(scale(d)), np.int32(d.int(low, high))
+    else:
+        n = shape[axis] if axis < len(shape) else 2
+        s, z = f32([scale(d) for _ in range(n)]), np.asarray([d.int(low, high) for _ in range(n)], np.int32)
+    if d.chance(0.02):
+        s = s.reshape(*s.shape, 1)
+    return s, np.asarray(z)
+
+
+def uniform_axis(d, rank):
+    return -1 if rank == 0 or d.chance(0.5) else d.int(0, rank - 1) if d.chance(0.97) else rank
+
+
+def limits(d, name="quantization", narrow=True):
+    low, high = d.one((-128, 127), (-127, 127), (-10, 20), (-1000, 1000), (-(2**31), 2**31 - 1)) if not narrow else d.one((-128, 127), (-127, 127), (-10, 20))
+    return {f"{name}_min_val": low, f"{name}_max_val": high}
+
+
+@spec("UniformQuantize")
+def uniform_quantize(d):
+    dtype = d.one(tf.qint8, tf.qint32)
+    shape = d.shape(max_rank=4)
+    axis = uniform_axis(d, len(shape))
+    x = d.values(tf.float32, shape, low=-30, high=30)
+    return C(d.op, x, *scales(d, shape, axis), Tout=dtype, quantization_axis=axis, **limits(d, narrow=dtype == tf.qint8))
+
+
+@spec("UniformDequantize")
+def uniform_dequantize(d):
+    shape = d.shape(max_rank=4)
+    axis = uniform_axis(d, len(shape))
+    return C(d.op, quantized(d, d.one(tf.qint8, tf.qint32), shape), *scales(d, shape, axis), Tout=tf.float32, quantization_axis=axis, **limits(d))
+
+
+@spec("UniformRequantize")
+def uniform_requantize(d):
+    shape = d.shape(max_rank=4)
+    axis = uniform_axis(d, len(shape))
+    out_axis = axis if d.chance(0.6) else -1
+    if d.chance(0.5):
+        axis, out_axis = out_axis, axis
+    if d.chance(0.02):
+        axis, out_axis = 0, 1
+    attrs = dict(input_quantization_axis=axis, output_quantization_axis=out_axis, **limits(d, "input_quantization"), **limits(d, "output_quantization"))
+    return C(d.op, convertible(quantized(d, d.one(tf.qint8, tf.qint32), shape)), *scales(d, shape, axis), *scales(d, shape, out_axis), Tout=tf.qint8, **attrs)
+
+
+@spec("UniformQuantizedClipByValue")
+def uniform_clip(d):
+    shape = d.shape(max_rank=4)
+    axis = uniform_axis(d, len(shape))
+    s, z = scales(d, shape, axis)
+    low, high = (quantized(d, tf.qint32, s.shape if d.chance(0.98) else (3,)) for _ in range(2))
+    return C(d.op, quantized(d, tf.qint32, shape), low, high, s, z, quantization_axis=axis, **limits(d))
+
+
+@spec("UniformQuantizedAdd")
+def uniform_add(d):
+    shape = d.shape(min_rank=1, max_rank=4, zero=0.02)
+    lhs, rhs = shape, tuple(1 if d.chance(0.2) else s for s in shape)
+    if d.chance(0.1):
+        rhs = shape[-1:]
+    if d.chance(0.5):
+        lhs, rhs = rhs, lhs
+    axis = [-1, -1, -1]
+    if len(lhs) == len(rhs) and d.chance(0.5):
+        axis = [d.int(0, len(lhs) - 1)] * 3
+        if d.chance(0.3):
+            axis[1] = -1
+        if d.chance(0.3):
+            axis[2] = -1
+    out = np.broadcast_shapes(lhs, rhs)
+    if axis[2] >= 0 and axis[1] < 0 and rhs[axis[2]] > out[axis[2]]:
+        axis = [-1, -1, -1]
+    attrs = {f"{n}_quantization_axis": a for n, a in zip(("lhs", "rhs", "output"), axis)}
+    for n in ("lhs", "rhs", "output"):
+        attrs.update(limits(d, f"{n}_quantization", narrow=False))
+    parts = [scales(d, s, a) for s, a in zip((lhs, rhs, out), axis)]
+    if any(s.size and float(np.max(np.abs(s))) > 100 or 0 < float(np.min(s, initial=1)) < 1e-6 for s, _ in parts):
+        parts = [(np.ones_like(s), z) for s, z in parts]  # such scales give sums that int32 has not, which are undefined
+    x, y = (d.values(tf.int32, s, low=-(10**6), high=10**6, special=0).view(tf.qint32.as_numpy_dtype) for s in (lhs, rhs))
+    return C(d.op, x, y, *parts[0], *parts[1], *parts[2], **attrs)
+
+
+def product_attrs(d, rhs_axis, out_axis):
+    attrs = {"lhs_quantization_axis": -1 if d.chance(0.98) else 0, "rhs_quantization_axis": rhs_axis, "output_quantization_axis": out_axis}
+    for n in ("lhs", "rhs", "output"):
+        attrs.update(limits(d, f"{n}_quantization", narrow=n != "output"))
+    return attrs
+
+
+@spec("UniformQuantizedDot", "UniformQuantizedDotHybrid")
+def uniform_dot(d):
+    m, k, n = d.dim(5, 0.03), d.int(1, 6), d.dim(5, 0.03)
+    rhs_shape = (k, n) if d.chance(0.97) else d.one((k + 1, n), (k, n, 1))
+    axis = d.one(-1, 1)
+    rhs = quantized(d, tf.qint8, rhs_shape)
+    rhs_scales = scales(d, rhs_shape, axis, (-3, 3))
+    if d.op == "UniformQuantizedDotHybrid":
+        x = d.values(tf.float32, (m, k), special=0)
+        return C(d.op, x, rhs, *rhs_scales, Tout=tf.float32, rhs_quantization_axis=axis, **limits(d, "rhs_quantization"))
+    out_axis = axis if d.chance(0.6) else -1
+    out = scales(d, (m, n), out_axis)
+    return C(d.op, quantized(d, tf.qint8, (m, k)), rhs, *scales(d, (), -1), *rhs_scales, *out, Tout=tf.qint32, **product_attrs(d, axis, out_axis))
+
+
+@spec("UniformQuantizedConvolution", "UniformQuantizedConvolutionHybrid")
+def uniform_conv(d):
+    space = d.int(1, 3)
+    fg, bg = d.one((1, 1), (1, 1), (2, 1), (1, 2), (3, 1))
+    ic, oc, n = d.int(1, 3), d.int(1, 2) * fg * bg, d.int(1, 2) * bg
+    k = [d.int(1, 3) for _ in range(space)]
+    sizes = [d.int(1, 6) for _ in range(space)]
+    numbers = UniformQuantizedConvolutionDimensionNumbersAttr()
+    perms = [list(range(space + 2)) for _ in range(3)]
+    if d.chance(0.5):
+        perms = [[int(v) for v in d.rng.permutation(space + 2)] for _ in range(3)]
+        (numbers.input_batch_dimension, numbers.input_feature_dimension), numbers.input_spatial_dimensions[:] = perms[0][:2], perms[0][2:]
+        (numbers.kernel_output_feature_dimension, numbers.kernel_input_feature_dimension), numbers.kernel_spatial_dimensions[:] = perms[1][:2], perms[1][2:]
+        (numbers.output_batch_dimension, numbers.output_feature_dimension), numbers.output_spatial_dimensions[:] = perms[2][:2], perms[2][2:]
+    lhs_shape, rhs_shape = placed(perms[0], [n, ic * fg, *sizes]), placed(perms[1], [oc, ic, *k])
+    if d.chance(0.03):
+        rhs_shape[d.int(0, space + 1)] += 1
+    padding = d.one("SAME", "VALID", "EXPLICIT")
+    attrs = {
+        "window_strides": [d.int(1, 3) for _ in range(space)] if d.chance(0.6) else [],
+        "padding": padding if d.chance(0.98) else "ALL",
+        "explicit_padding": [d.int(0, 2) for _ in range(2 * space)] if padding == "EXPLICIT" else [],
+        "lhs_dilation": [d.int(1, 2) for _ in range(space)] if d.chance(0.3) else [],
+        "rhs_dilation": [d.int(1, 2) for _ in range(space)] if d.chance(0.3) else [],
+        "feature_group_count": fg,
+        "batch_group_count": bg,
+        "dimension_numbers": numbers.SerializeToString() if d.chance(0.98) else b"\xff\xff",
+    }
+    if d.chance(0.03):
+        attrs[d.one("window_strides", "lhs_dilation", "rhs_dilation")] = d.one([0] * space, [1] * (space + 1))
+    rhs_axis = -1 if d.chance(0.5) else perms[1][0]
+    rhs = quantized(d, tf.qint8, rhs_shape)
+    rhs_scales = scales(d, rhs_shape, rhs_axis, (-3, 3))
+    if d.op == "UniformQuantizedConvolutionHybrid":
+        x = d.values(tf.float32, lhs_shape, special=0)
+        return C(d.op, x, rhs, *rhs_scales, Tout=tf.float32, rhs_quantization_axis=rhs_axis, **limits(d, "rhs_quantization"), **attrs)
+    sliced = rhs_axis != -1 and d.chance(0.6)
+    out = scales(d, rhs_shape, rhs_axis if sliced else -1)
+    return C(d.op, quantized(d, tf.qint8, lhs_shape), rhs, *scales(d, (), -1), *rhs_scales, *out, Tout=tf.qint32, **product_attrs(d, rhs_axis, perms[2][1] if sliced else -1), **attrs)
+
+
+def placed(perm, sizes):
+    shape = [0] * len(perm)
+    for dim, size in zip(perm, sizes):
+        shape[dim] = size
+    return shape
