@@ -25,9 +25,9 @@ double weft_summary_number(const weft_tensor_t *t, int64_t i) {
   }
 }
 
-weft_status_t *weft_summary_set(weft_kernel_ctx_t *c, weft_strbuf_t *b) {
-  weft_status_t *s = b->failed ? WEFT_NO_MEMORY("writing a summary")
-                               : weft_tensor_string(weft_str_of(b->data, b->length), &c->outputs[0].tensor);
+weft_status_t *weft_summary_finish(weft_kernel_ctx_t *c, weft_status_t *s, weft_strbuf_t *b) {
+  if (s == NULL && b->failed) s = WEFT_NO_MEMORY("writing a summary");
+  if (s == NULL) s = weft_tensor_string(weft_str_of(b->data, b->length), &c->outputs[0].tensor);
   weft_strbuf_deinit(b);
   return s;
 }
@@ -47,6 +47,13 @@ static float number_f32(const weft_tensor_t *t, int64_t i) {
   return weft_dtype_is_integer(t->dtype) ? (float)weft_cpu_int_at(t, i) : (float)weft_summary_number(t, i);
 }
 
+void weft_summary_put_scalar(weft_strbuf_t *b, weft_str_t tag, const weft_tensor_t *values, int64_t i) {
+  size_t mark = weft_wire_begin(b, WEFT_SUMMARY_VALUE);
+  weft_wire_put_bytes(b, WEFT_VALUE_TAG, tag);
+  weft_wire_add_fixed32(b, WEFT_VALUE_SIMPLE, (uint32_t)weft_wire_float_bits(number_f32(values, i)));
+  weft_wire_end(b, mark);
+}
+
 static weft_status_t *scalar_summary(weft_kernel_ctx_t *c) {
   const weft_tensor_t *tags = weft_in(c, 0), *values = weft_in(c, 1);
   if (!weft_shape_eq(&tags->shape, &values->shape)) {
@@ -58,12 +65,9 @@ static weft_status_t *scalar_summary(weft_kernel_ctx_t *c) {
   }
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   for (int64_t i = 0; i < tags->count; i++) {
-    size_t mark = weft_wire_begin(&b, WEFT_SUMMARY_VALUE);
-    weft_wire_put_bytes(&b, WEFT_VALUE_TAG, weft_tensor_str_at(tags, i));
-    weft_wire_add_fixed32(&b, WEFT_VALUE_SIMPLE, (uint32_t)weft_wire_float_bits(number_f32(values, i)));
-    weft_wire_end(&b, mark);
+    weft_summary_put_scalar(&b, weft_tensor_str_at(tags, i), values, i);
   }
-  return weft_summary_set(c, &b);
+  return weft_summary_finish(c, NULL, &b);
 }
 
 /* ---- tensors ---- */
@@ -92,21 +96,26 @@ static weft_status_t *check_plain(const weft_tensor_t *t) {
                     weft_dtype_name(t->dtype));
 }
 
+weft_status_t *weft_summary_put_tensor(weft_strbuf_t *b, weft_str_t tag, const weft_tensor_t *t,
+                                       weft_str_t metadata) {
+  WEFT_RETURN_IF_ERROR(check_plain(t));
+  size_t mark = weft_wire_begin(b, WEFT_SUMMARY_VALUE);
+  weft_wire_put_bytes(b, WEFT_VALUE_TAG, tag);
+  put_tensor(t, WEFT_VALUE_TENSOR, b);
+  weft_wire_add_bytes(b, WEFT_VALUE_METADATA, weft_summary_metadata_prefix(metadata));
+  weft_wire_end(b, mark);
+  return NULL;
+}
+
 static weft_status_t *tensor_summary_v2(weft_kernel_ctx_t *c) {
   const weft_tensor_t *metadata = weft_in(c, 2);
   weft_str_t tag = WEFT_STR("");
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "tag must be scalar", &tag));
   if (metadata->shape.rank != 0)
     return WEFT_ERROR(INVALID_ARGUMENT, "serialized_summary_metadata must be scalar");
-  WEFT_RETURN_IF_ERROR(check_plain(weft_in(c, 1)));
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
-  size_t mark = weft_wire_begin(&b, WEFT_SUMMARY_VALUE);
-  weft_wire_put_bytes(&b, WEFT_VALUE_TAG, tag);
-  put_tensor(weft_in(c, 1), WEFT_VALUE_TENSOR, &b);
-  /* What cannot be parsed is left out, without a word. */
-  weft_wire_add_bytes(&b, WEFT_VALUE_METADATA, weft_summary_metadata_prefix(weft_tensor_str_at(metadata, 0)));
-  weft_wire_end(&b, mark);
-  return weft_summary_set(c, &b);
+  return weft_summary_finish(
+      c, weft_summary_put_tensor(&b, tag, weft_in(c, 1), weft_tensor_str_at(metadata, 0)), &b);
 }
 
 static weft_status_t *tensor_summary(weft_kernel_ctx_t *c) {
@@ -116,7 +125,7 @@ static weft_status_t *tensor_summary(weft_kernel_ctx_t *c) {
   weft_wire_put_bytes(&b, WEFT_VALUE_NODE_NAME, c->node->name);
   put_tensor(weft_in(c, 0), WEFT_VALUE_TENSOR, &b);
   weft_wire_end(&b, mark);
-  return weft_summary_set(c, &b);
+  return weft_summary_finish(c, NULL, &b);
 }
 
 /* ---- the union ---- */
@@ -155,9 +164,7 @@ static weft_status_t *merge_summary(weft_kernel_ctx_t *c) {
     for (int64_t k = 0; s == NULL && k < t->count; k++) s = merge(&seen, weft_tensor_str_at(t, k), &b);
   }
   weft_map_deinit(&seen);
-  if (s == NULL) return weft_summary_set(c, &b);
-  weft_strbuf_deinit(&b);
-  return s;
+  return weft_summary_finish(c, s, &b);
 }
 
 const weft_kernel_t weft_cpu_summary_kernels[] = {

@@ -21,10 +21,33 @@ enum {
 
 /* Element i of a tensor of real numbers. */
 double weft_summary_number(const weft_tensor_t *t, int64_t i);
-/* Output 0: the message as a scalar string. Frees the builder, in every case. */
-WEFT_MUST_CHECK weft_status_t *weft_summary_set(weft_kernel_ctx_t *c, weft_strbuf_t *b);
+/* Output 0: the message as a scalar string, unless `s` is a failure, which it returns then. Frees the
+ * builder. */
+WEFT_MUST_CHECK weft_status_t *weft_summary_finish(weft_kernel_ctx_t *c, weft_status_t *s, weft_strbuf_t *b);
 /* Input 0, a scalar; lent. Errors: INVALID_ARGUMENT `complaint`. */
 WEFT_MUST_CHECK weft_status_t *weft_summary_tag(const weft_kernel_ctx_t *c, const char *complaint,
                                                 weft_str_t *out);
+
+/* ---- values of a Summary, appended to `b`; shared by the ops that return summaries and those that write
+ * them ---- */
+
+/* Element i of `values` as a number. */
+void weft_summary_put_scalar(weft_strbuf_t *b, weft_str_t tag, const weft_tensor_t *values, int64_t i);
+/* `metadata`: a serialised SummaryMetadata; what cannot be parsed of it is left out, without a word.
+ * Errors: UNIMPLEMENTED: a type without bytes. */
+WEFT_MUST_CHECK weft_status_t *weft_summary_put_tensor(weft_strbuf_t *b, weft_str_t tag,
+                                                       const weft_tensor_t *t, weft_str_t metadata);
+/* Errors: INVALID_ARGUMENT, naming `what`: an element is not finite. */
+WEFT_MUST_CHECK weft_status_t *weft_summary_put_histogram(weft_strbuf_t *b, weft_str_t tag,
+                                                          const weft_tensor_t *values, weft_str_t what);
+/* The first `max` of a batch of images [batch, height, width, 1, 3 or 4] as PNG; `bad_color`, a vector of
+ * bytes, is for pixels that are not finite. Errors: INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_summary_put_images(weft_strbuf_t *b, weft_str_t tag,
+                                                       const weft_tensor_t *t, int64_t max,
+                                                       const weft_tensor_t *bad_color);
+/* The first `max` of a batch of sounds [batch, frames] or [batch, frames, channels] as WAV; `rate` in frames
+ * per second. Errors: INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_summary_put_audio(weft_strbuf_t *b, weft_str_t tag,
+                                                      const weft_tensor_t *t, int64_t max, float rate);
 
 #endif /* WEFT_KERNELS_CPU_SUMMARY_SUMMARY_COMMON_H_ */

@@ -82,33 +82,33 @@ static void histogram_put(const histogram_t *h, weft_strbuf_t *b) {
   }
 }
 
-static weft_status_t *histogram_summary(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *values = weft_in(c, 1);
-  weft_str_t tag = WEFT_STR("");
+weft_status_t *weft_summary_put_histogram(weft_strbuf_t *b, weft_str_t tag, const weft_tensor_t *values,
+                                          weft_str_t what) {
   histogram_t h;
-  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "tags must be scalar", &tag));
   weft_status_t *s = histogram_init(&h);
   for (int64_t i = 0; s == NULL && i < values->count; i++) {
     double v = weft_summary_number(values, i);
-    if (isnan(v))
-      s = WEFT_ERROR(INVALID_ARGUMENT, "Nan in summary histogram for: %.*s", WEFT_STR_ARGS(c->node->name));
-    if (isinf(v)) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "Infinity in Histogram for: %.*s", WEFT_STR_ARGS(c->node->name));
-    }
+    if (isnan(v)) s = WEFT_ERROR(INVALID_ARGUMENT, "Nan in summary histogram for: %.*s", WEFT_STR_ARGS(what));
+    if (isinf(v)) s = WEFT_ERROR(INVALID_ARGUMENT, "Infinity in Histogram for: %.*s", WEFT_STR_ARGS(what));
     if (s == NULL) histogram_add(&h, v);
   }
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
   if (s == NULL) {
-    size_t value = weft_wire_begin(&b, WEFT_SUMMARY_VALUE);
-    weft_wire_put_bytes(&b, WEFT_VALUE_TAG, tag);
-    size_t histo = weft_wire_begin(&b, WEFT_VALUE_HISTO);
-    histogram_put(&h, &b);
-    weft_wire_end(&b, histo);
-    weft_wire_end(&b, value);
-    s = weft_summary_set(c, &b);
+    size_t value = weft_wire_begin(b, WEFT_SUMMARY_VALUE);
+    weft_wire_put_bytes(b, WEFT_VALUE_TAG, tag);
+    size_t histo = weft_wire_begin(b, WEFT_VALUE_HISTO);
+    histogram_put(&h, b);
+    weft_wire_end(b, histo);
+    weft_wire_end(b, value);
   }
   histogram_deinit(&h);
   return s;
+}
+
+static weft_status_t *histogram_summary(weft_kernel_ctx_t *c) {
+  weft_str_t tag = WEFT_STR("");
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "tags must be scalar", &tag));
+  return weft_summary_finish(c, weft_summary_put_histogram(&b, tag, weft_in(c, 1), c->node->name), &b);
 }
 
 const weft_kernel_t weft_cpu_summary_histogram_kernels[] = {

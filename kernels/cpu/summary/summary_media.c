@@ -1,9 +1,10 @@
-/* kernels/cpu/summary/summary_media.c - ImageSummary, AudioSummaryV2. */
+/* kernels/cpu/summary/summary_media.c - summaries of images and sound. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "base/alloc.h"
 #include "kernels/cpu/media/png.h"
+#include "kernels/cpu/media/wav.h"
 #include "kernels/cpu/summary/summary_common.h"
 
 /* Field numbers of summary.proto. */
@@ -140,17 +141,13 @@ static weft_status_t *check_image(const weft_tensor_t *t, const weft_tensor_t *b
   return NULL;
 }
 
-static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
-  const image_state_t *st = c->state;
-  const weft_tensor_t *t = weft_in(c, 1), *bad_color = st->bad_color;
-  weft_str_t tag = WEFT_STR("");
-  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "Tags must be a scalar", &tag));
+weft_status_t *weft_summary_put_images(weft_strbuf_t *b, weft_str_t tag, const weft_tensor_t *t, int64_t max,
+                                       const weft_tensor_t *bad_color) {
   WEFT_RETURN_IF_ERROR(check_image(t, bad_color));
   int64_t height = t->shape.dims[1], width = t->shape.dims[2], pixels = height * width;
-  int64_t max = st->max_images, n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
+  int64_t n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
   int depth = (int)t->shape.dims[3];
   uint8_t *bytes = weft_malloc((size_t)pixels * (size_t)depth);
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_status_t *s = bytes == NULL ? WEFT_NO_MEMORY("writing an image") : NULL;
   for (int64_t i = 0; s == NULL && i < n; i++) {
     int64_t at = i * pixels * depth;
@@ -160,63 +157,22 @@ static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
     } else {
       normalize(t, at, pixels, depth, bad_color->data, bytes);
     }
-    s = put_image(&b, tag, i, max == 1, image, height, width, depth);
+    s = put_image(b, tag, i, max == 1, image, height, width, depth);
   }
   weft_free(bytes);
-  if (s == NULL) return weft_summary_set(c, &b);
-  weft_strbuf_deinit(&b);
   return s;
 }
 
-/* ---- audio: WAV of 16 bits ---- */
-
-static void add_u16(weft_strbuf_t *b, unsigned value) {
-  weft_strbuf_putc(b, (char)value);
-  weft_strbuf_putc(b, (char)(value >> 8));
+static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
+  const image_state_t *st = c->state;
+  weft_str_t tag = WEFT_STR("");
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "Tags must be a scalar", &tag));
+  return weft_summary_finish(
+      c, weft_summary_put_images(&b, tag, weft_in(c, 1), st->max_images, st->bad_color), &b);
 }
 
-static void add_u32(weft_strbuf_t *b, uint32_t value) {
-  add_u16(b, value & 0xffffu);
-  add_u16(b, value >> 16);
-}
-
-/* [-1, 1] to 16 bits; what is outside is cut, what is no number is silence. */
-static void add_sample(weft_strbuf_t *b, float sample) {
-  float scaled = isnan(sample) ? 0 : roundf(sample * 32768.0f);
-  if (scaled < -32768.0f) scaled = -32768.0f;
-  if (scaled > 32767.0f) scaled = 32767.0f;
-  add_u16(b, (unsigned)(int)scaled & 0xffffu);
-}
-
-static weft_status_t *wav_encode(const float *samples, int64_t frames, int64_t channels, uint64_t rate,
-                                 weft_strbuf_t *out) {
-  enum { HEADER = 44, BYTES = 2, PCM = 1 };
-  int64_t bytes = 0;
-  if (channels == 0 && frames > 0) return WEFT_ERROR(INVALID_ARGUMENT, "audio is null");
-  if (rate > UINT32_MAX) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "sample_rate must be in (0, 2^32), got: %" PRIu64, rate);
-  }
-  if (channels == 0 || channels > UINT16_MAX) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_channels must be in (0, 2^16), got: %" PRId64, channels);
-  }
-  if (!weft_cpu_mul(frames * channels, BYTES, &bytes) || bytes > UINT32_MAX - HEADER) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Provided channels and frames cannot be encoded as a WAV.");
-  }
-  weft_strbuf_puts(out, "RIFF");
-  add_u32(out, (uint32_t)bytes + HEADER - 8);
-  weft_strbuf_puts(out, "WAVEfmt ");
-  add_u32(out, 16);
-  add_u16(out, PCM);
-  add_u16(out, (unsigned)channels);
-  add_u32(out, (uint32_t)rate);
-  add_u32(out, (uint32_t)rate * BYTES * (uint32_t)channels);
-  add_u16(out, (BYTES * (unsigned)channels) & 0xffffu);
-  add_u16(out, 8 * BYTES);
-  weft_strbuf_puts(out, "data");
-  add_u32(out, (uint32_t)bytes);
-  for (int64_t i = 0; i < frames * channels; i++) add_sample(out, samples[i]);
-  return out->failed ? WEFT_NO_MEMORY("writing a WAV file") : NULL;
-}
+/* ---- audio ---- */
 
 static weft_status_t *put_audio(weft_strbuf_t *b, weft_str_t tag, int64_t index, bool is_only, float rate,
                                 int64_t frames, int64_t channels, weft_str_t wav) {
@@ -241,45 +197,65 @@ static weft_status_t *put_audio(weft_strbuf_t *b, weft_str_t tag, int64_t index,
   return NULL;
 }
 
-WEFT_ATTRS(audio_summary, (INT, max_outputs))
-static weft_status_t *audio_prepare(const weft_kernel_setup_t *setup, void **out_state) {
-  int64_t max = weft_knode_int(setup, "max_outputs");
-  if (max <= INT32_MAX) return weft_attrs_prepare(setup, out_state);
-  return WEFT_ERROR(INVALID_ARGUMENT, "Attr max_outputs has value %" PRId64 " out of range for an int32",
-                    max);
-}
-
-static weft_status_t *audio_summary(weft_kernel_ctx_t *c, const audio_summary_attrs_t *attrs) {
-  const weft_tensor_t *t = weft_in(c, 1), *rates = weft_in(c, 2);
-  weft_str_t tag = WEFT_STR("");
-  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "Tag must be a scalar", &tag));
+weft_status_t *weft_summary_put_audio(weft_strbuf_t *b, weft_str_t tag, const weft_tensor_t *t, int64_t max,
+                                      float rate) {
   if (t->shape.rank != 2 && t->shape.rank != 3) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be 3-D or 2-D, got: %s", WEFT_SHAPE_TEXT(&t->shape));
   }
-  if (rates->count != 1) return WEFT_ERROR(INVALID_ARGUMENT, "sample_rate must be a scalar");
-  float rate = *(const float *)rates->data;
   if (!(rate > 0)) return WEFT_ERROR(INVALID_ARGUMENT, "sample_rate must be > 0");
   /* The file's rate is a whole number, at least 1; one that no integer holds is 2^63, as there. */
   uint64_t whole = rate < 0x1p63f ? (uint64_t)llrintf(rate) : (uint64_t)1 << 63;
   if (whole == 0) whole = 1;
   int64_t frames = t->shape.dims[1], channels = t->shape.rank == 2 ? 1 : t->shape.dims[2];
-  int64_t max = attrs->max_outputs, n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
-  weft_strbuf_t b = WEFT_STRBUF_INIT, wav = WEFT_STRBUF_INIT;
+  int64_t n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
+  weft_strbuf_t wav = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < n; i++) {
     wav.length = 0;
-    s = wav_encode((const float *)t->data + i * frames * channels, frames, channels, whole, &wav);
+    s = weft_wav_write((const float *)t->data + i * frames * channels, frames, channels, whole, &wav);
     if (s == NULL)
-      s = put_audio(&b, tag, i, max == 1, rate, frames, channels, weft_str_of(wav.data, wav.length));
+      s = put_audio(b, tag, i, max == 1, rate, frames, channels, weft_str_of(wav.data, wav.length));
   }
   weft_strbuf_deinit(&wav);
-  if (s == NULL) return weft_summary_set(c, &b);
-  weft_strbuf_deinit(&b);
   return s;
 }
 
+typedef struct audio_state {
+  int64_t max_outputs;
+  bool has_rate; /* else it is input 2 */
+  float rate;
+} audio_state_t;
+
+static weft_status_t *audio_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  int64_t max = weft_knode_int(setup, "max_outputs");
+  const weft_attr_t *rate = weft_knode_attr(setup, "sample_rate");
+  if (max > INT32_MAX) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Attr max_outputs has value %" PRId64 " out of range for an int32",
+                      max);
+  }
+  audio_state_t *st = weft_calloc(1, sizeof *st);
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  *st = (audio_state_t){.max_outputs = max, .has_rate = rate != NULL, .rate = rate != NULL ? rate->f : 0};
+  *out_state = st;
+  return NULL;
+}
+
+static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
+  const audio_state_t *st = c->state;
+  weft_str_t tag = WEFT_STR("");
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  float rate = st->rate;
+  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "Tag must be a scalar", &tag));
+  if (!st->has_rate) {
+    if (weft_in(c, 2)->count != 1) return WEFT_ERROR(INVALID_ARGUMENT, "sample_rate must be a scalar");
+    rate = *(const float *)weft_in(c, 2)->data;
+  }
+  return weft_summary_finish(c, weft_summary_put_audio(&b, tag, weft_in(c, 1), st->max_outputs, rate), &b);
+}
+
 const weft_kernel_t weft_cpu_summary_media_kernels[] = {
-    {.op = "AudioSummaryV2", WEFT_COMPUTE_CHECKED(audio_summary, audio_prepare)},
+    {.op = "AudioSummary", .prepare = audio_prepare, .compute = audio_summary, .destroy = weft_free},
+    {.op = "AudioSummaryV2", .prepare = audio_prepare, .compute = audio_summary, .destroy = weft_free},
     {.op = "ImageSummary", .prepare = image_prepare, .compute = image_summary, .destroy = weft_free},
     {0},
 };

@@ -2,7 +2,7 @@
 
 Files come from TensorFlow's own encoders and from small writers of GIF, BMP and of PNG's rarer forms here; some are cut off,
 have wrong bytes, or claim sizes that they have not. Left out, because TensorFlow gives bytes that it never set or dies: GIF
-frames that end in the middle, and BMP files that are stored from the top and read as another type than uint8.
+frames that end in the middle, JPEG files to be recovered that do not end in the data of a scan, and BMP files that are stored from the top and read as another type than uint8.
 """
 
 import functools
@@ -188,10 +188,20 @@ def jpeg_attrs(d):
     return dict(channels=d.one(0, 0, 1, 3) if d.chance(0.9) else channels(d), ratio=ratio, fancy_upscaling=d.chance(0.5), try_recover_truncated=d.chance(0.4), acceptable_fraction=fraction, dct_method=method)
 
 
+def cut_jpeg(d):
+    """A file that ends in its only scan."""
+    data = jpeg(d)
+    at = data.find(b"\xff\xda")
+    return data if data.count(b"\xff\xda") > 1 else data[: d.int(at + 15, len(data))]
+
+
 @spec("DecodeJpeg")
 def decode_jpeg(d):
+    attrs = jpeg_attrs(d)
+    if attrs["try_recover_truncated"]:  # elsewhere TensorFlow may read the end of a file again and again
+        return C(d.op, contents(d, cut_jpeg, 0), **attrs)
     make = jpeg if d.chance(0.85) else d.one(png, bmp, lambda d: gif(d, d.int(1, 2)))
-    return C(d.op, contents(d, make, 0.4), **jpeg_attrs(d))
+    return C(d.op, contents(d, make, 0.4), **attrs)
 
 
 def window(d, data, ratio):
