@@ -276,6 +276,15 @@ weft_status_t *weft_infer_histogram(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+weft_status_t *weft_infer_sobol(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 0, 2));
+  int64_t dim = 0, num_results = 0;
+  WEFT_RETURN_IF_ERROR(weft_infer_dim_input(c, 0, &dim));
+  WEFT_RETURN_IF_ERROR(weft_infer_dim_input(c, 1, &num_results));
+  c->outputs[0] = weft_shape_matrix(num_results, dim);
+  return NULL;
+}
+
 weft_status_t *weft_infer_nth_element(weft_shape_ctx_t *c) {
   weft_shape_t in;
   int64_t n = 0;

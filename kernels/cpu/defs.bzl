@@ -13,7 +13,7 @@ def weft_cpu_family(name, deps = [], **kwargs):
             "-fno-math-errno",
             "-fno-trapping-math",
         ],
-        textual_hdrs = native.glob(["*.tmpl.h"], allow_empty = True),
+        textual_hdrs = native.glob(["*.tmpl.h", "*.bin"], allow_empty = True),
         visibility = [
             "//kernels/cpu:__subpackages__",
             "//tests:__subpackages__",

@@ -1,7 +1,8 @@
-/* kernels/cpu/loops/fingerprint.c - FarmHash's Fingerprint64 and SipHash.
+/* kernels/cpu/loops/fingerprint.c - FarmHash's Fingerprint64 and Fingerprint128, and SipHash.
  *
- * Fingerprint64: Geoff Pike, FarmHash 1.1 (farmhashna), a descendant of CityHash. SipHash: Jean-Philippe
- * Aumasson and Daniel J. Bernstein, "SipHash: a fast short-input PRF", 2012. Words are little-endian.
+ * Fingerprints: Geoff Pike, FarmHash 1.1 (farmhashna; farmhashcc for 128 bits), a descendant of CityHash.
+ * SipHash: Jean-Philippe Aumasson and Daniel J. Bernstein, "SipHash: a fast short-input PRF", 2012. Words are
+ * little-endian.
  */
 #include "kernels/cpu/loops/fingerprint.h"
 
@@ -113,6 +114,73 @@ uint64_t weft_fingerprint64(weft_str_t s) {
   if (s.length <= 16) return up_to_16(p, s.length);
   if (s.length <= 32) return up_to_32(p, s.length);
   return s.length <= 64 ? up_to_64(p, s.length) : over_64(p, s.length);
+}
+
+/* ---- FarmHash, 128 bits ---- */
+
+#define K128 UINT64_C(0x9ddfea08eb382d69)
+
+/* Up to 127 bytes. */
+static farm_pair_t murmur_128(const uint8_t *s, size_t n, farm_pair_t seed) {
+  uint64_t a = seed.a, b = seed.b, c, d;
+  if (n <= 16) {
+    a = mix(a * K1) * K1;
+    c = b * K1 + up_to_16(s, n);
+    d = mix(a + (n >= 8 ? word64(s) : c));
+  } else {
+    c = join(word64(s + n - 8) + K1, a, K128);
+    d = join(b + n, c + word64(s + n - 16), K128);
+    a += d;
+    for (size_t i = 0; i + 16 < n; i += 16) {
+      a = (a ^ mix(word64(s + i) * K1) * K1) * K1;
+      b ^= a;
+      c = (c ^ mix(word64(s + i + 8) * K1) * K1) * K1;
+      d ^= c;
+    }
+  }
+  a = join(a, c, K128);
+  b = join(d, b, K128);
+  return (farm_pair_t){a ^ b, join(b, a, K128)};
+}
+
+static farm_pair_t seeded_128(const uint8_t *s, size_t n, farm_pair_t seed) {
+  if (n < 128) return murmur_128(s, n, seed);
+  farm_state_t t = {.x = seed.a, .y = seed.b, .z = n * K1};
+  t.v.a = rotate_right(t.y ^ K1, 49) * K1 + word64(s);
+  t.v.b = rotate_right(t.v.a, 42) * K1 + word64(s + 8);
+  t.w.a = rotate_right(t.y + t.z, 35) * K1 + t.x;
+  t.w.b = rotate_right(t.x + word64(s + 88), 53) * K1;
+  for (; n >= 128; n -= 128, s += 128) {
+    farm_block(&t, s, K1, 1);
+    farm_block(&t, s + 64, K1, 1);
+  }
+  t.x += rotate_right(t.v.a + t.z, 49) * K0;
+  t.y = t.y * K0 + rotate_right(t.w.b, 37);
+  t.z = t.z * K0 + rotate_right(t.w.a, 27);
+  t.w.a *= 9;
+  t.v.a *= K0;
+  for (size_t done = 0; done < n;) { /* what is left, from its end; the text before it is long enough */
+    done += 32;
+    const uint8_t *at = s + n - done;
+    t.y = rotate_right(t.x + t.y, 42) * K0 + t.v.b;
+    t.w.a += word64(at + 16);
+    t.x = t.x * K0 + t.w.a;
+    t.z += t.w.b + word64(at);
+    t.w.b += t.v.a;
+    t.v = weak_32(at, t.v.a + t.z, t.v.b);
+    t.v.a *= K0;
+  }
+  uint64_t x = join(t.x, t.v.a, K128), y = join(t.y + t.z, t.w.a, K128);
+  return (farm_pair_t){join(x + t.v.b, t.w.b, K128) + y, join(x + t.w.b, y + t.v.b, K128)};
+}
+
+void weft_fingerprint128(weft_str_t s, uint64_t out[2]) {
+  const uint8_t *p = (const uint8_t *)s.data;
+  bool is_long = s.length >= 16;
+  farm_pair_t seed = is_long ? (farm_pair_t){word64(p), word64(p + 8) + K0} : (farm_pair_t){K0, K1};
+  farm_pair_t hash = is_long ? seeded_128(p + 16, s.length - 16, seed) : seeded_128(p, s.length, seed);
+  out[0] = hash.a;
+  out[1] = hash.b;
 }
 
 /* ---- SipHash ---- */

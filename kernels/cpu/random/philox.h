@@ -66,6 +66,20 @@ static inline uint32_t weft_philox_word(weft_philox_words_t *w) {
   return w->words[w->used++];
 }
 
+/* Two words as one of 64 bits. */
+static inline uint64_t weft_philox_word64(weft_philox_words_t *w) {
+  const uint64_t low = weft_philox_word(w);
+  return low | (uint64_t)weft_philox_word(w) << 32;
+}
+/* Uniform integer below n, which is at least 1: words that would favour small numbers are drawn again. */
+static inline uint64_t weft_philox_uniform64(weft_philox_words_t *w, uint64_t n) {
+  if ((n & (n - 1)) == 0) return weft_philox_word64(w) & (n - 1);
+  const uint64_t refused = UINT64_MAX % n + 1;
+  uint64_t x = weft_philox_word64(w);
+  while (x < refused) x = weft_philox_word64(w);
+  return x % n;
+}
+
 /* Words to numbers in [0, 1): as many mantissa bits as the type has. */
 static inline float weft_philox_float(uint32_t word) {
   union {

@@ -8,19 +8,6 @@
 
 /* ---- uniform integers: words that would favour small numbers are drawn again ---- */
 
-static uint64_t word64(weft_philox_words_t *w) {
-  const uint64_t low = weft_philox_word(w);
-  return low | (uint64_t)weft_philox_word(w) << 32;
-}
-
-static uint64_t uniform64(weft_philox_words_t *w, uint64_t n) {
-  if ((n & (n - 1)) == 0) return word64(w) & (n - 1);
-  const uint64_t refused = UINT64_MAX % n + 1;
-  uint64_t x = word64(w);
-  while (x < refused) x = word64(w);
-  return x % n;
-}
-
 static uint32_t uniform32(weft_philox_words_t *w, uint32_t n) {
   if ((n & (n - 1)) == 0) return weft_philox_word(w) & (n - 1);
   const uint32_t refused = UINT32_MAX % n + 1;
@@ -111,7 +98,7 @@ void weft_range_sampler_deinit(weft_range_sampler_t *s) {
 int64_t weft_range_sampler_draw(const weft_range_sampler_t *s, weft_philox_words_t *words) {
   switch (s->kind) {
     case WEFT_SAMPLE_ALL: break;
-    case WEFT_SAMPLE_UNIFORM: return (int64_t)uniform64(words, (uint64_t)s->range);
+    case WEFT_SAMPLE_UNIFORM: return (int64_t)weft_philox_uniform64(words, (uint64_t)s->range);
     case WEFT_SAMPLE_LOG_UNIFORM: {
       const uint32_t high = weft_philox_word(words), low = weft_philox_word(words);
       const double x = exp(weft_philox_double(high, low) * log1p((double)s->range));

@@ -258,3 +258,13 @@ def einsum(d):
             shape = d.shape(max_rank=4)
         inputs.append(d.values(dtype, shape, special=0))
     return C(d.op, inputs, equation=equation, **loose(dtype, 20))
+
+
+@spec("SobolSample")
+def sobol(d):
+    dim = np.int32(d.one(1, 2, 3, 8, 40, d.int(1, 300)) if d.chance(0.9) else d.one(0, -1, 21200, 21201))
+    num = np.int32(d.int(1, 40) if d.chance(0.95) else d.one(0, -1))
+    skip = np.int32(d.one(0, 0, 1, 7, 1000, 2**29) if d.chance(0.95) else d.one(-1, 2**31 - 1))
+    if d.chance(0.04):
+        dim = dim.reshape(1)
+    return C(d.op, dim, num, skip, dtype=d.one(tf.float32, tf.float64), rtol=1e-6, atol=0)
