@@ -19,10 +19,12 @@ class Case:
     """One op with inputs and attributes.
 
     `rtol` and `atol` replace the dtype's tolerance; `outputs` says how many outputs have defined values. Where
-    TensorFlow's gradient is no measure, `has_gradient` is False.
+    TensorFlow's gradient is no measure, `has_gradient` is False; `gradient_tolerance` (rtol, atol) is that of gradients
+    where it is another one.
     """
 
     has_gradient = True
+    gradient_tolerance = None
 
     def __init__(self, op, inputs, attrs, label, rtol, atol, outputs):
         self.op, self.inputs, self.attrs = op, inputs, attrs

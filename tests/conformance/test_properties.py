@@ -76,8 +76,9 @@ def said(error):
     return error.message.rsplit("\nNode:", 1)[-1][-400:]
 
 
-def difference(got, want, case):
-    """Why one result is not the other; "" if it is."""
+def difference(got, want, case, tolerance=None):
+    """Why one result is not the other; "" if it is. `tolerance`: not the case's."""
+    rtol, atol = tolerance or (case.rtol, case.atol)
     if is_lacking(want):
         return ""  # TensorFlow has no kernel for this dtype or attribute
     if isinstance(want, Exception):
@@ -92,7 +93,7 @@ def difference(got, want, case):
     try:
         for i, (g, w) in enumerate(zip(got, want)):
             if w is not None:
-                assert_same(without_infinities(g), without_infinities(w), rtol=case.rtol, atol=case.atol, what=f"output {i}")
+                assert_same(without_infinities(g), without_infinities(w), rtol=rtol, atol=atol, what=f"output {i}")
     except AssertionError as e:
         return str(e)
     return ""
@@ -213,7 +214,7 @@ def gradient_difference(got, want, case):
     if isinstance(got, Exception) or isinstance(want, Exception):
         return difference(got, want, case)
     pairs = list(as_zeros(got, want))
-    return difference([g for g, _ in pairs], [w for _, w in pairs], case)
+    return difference([g for g, _ in pairs], [w for _, w in pairs], case, case.gradient_tolerance)
 
 
 def own_gradients(d, graphs):
