@@ -71,7 +71,8 @@ WEFT_MUST_CHECK weft_status_t *weft_lower_add1(weft_lowering_t *l, const weft_no
 WEFT_MUST_CHECK weft_status_t *weft_lower_add_noop(weft_lowering_t *l, const weft_node_t *site,
                                                    const char *name, weft_node_t *const *controls,
                                                    int num_controls, weft_node_t **out);
-/* `value` as a bool scalar: what If and While accept as their condition. */
+/* `value` as a bool scalar: what If and While accept as their condition. Of numbers and texts
+ * that are no scalar, whether there are any. */
 WEFT_MUST_CHECK weft_status_t *weft_lower_to_bool(weft_lowering_t *l, const weft_node_t *site,
                                                   weft_output_t value, weft_output_t *out);
 /* The func attribute `name` of n. Errors: INVALID_ARGUMENT. */

@@ -38,18 +38,12 @@ weft_status_t *weft_lower_add_noop(weft_lowering_t *l, const weft_node_t *site, 
 
 weft_status_t *weft_lower_to_bool(weft_lowering_t *l, const weft_node_t *site, weft_output_t value,
                                   weft_output_t *out) {
-  int type = (int)weft_dtype_base(value.node->output_types[value.index]);
   *out = value;
-  if (type == WEFT_BOOL) return NULL;
-  if (!weft_dtype_is_integer(type) && !weft_dtype_is_floating(type)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': a condition of type %s is not supported", site->name.data,
-                      weft_dtype_name(type));
-  }
-  const weft_named_attr_t to = {WEFT_STR("DstT"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_BOOL}};
-  weft_node_t *cast = NULL;
+  if (weft_dtype_base(value.node->output_types[value.index]) == WEFT_BOOL) return NULL;
+  weft_node_t *truth = NULL;
   WEFT_RETURN_IF_ERROR(
-      weft_lower_add(l, site, "to_bool", "Cast", value.node, &value, 1, NULL, 0, &to, 1, &cast));
-  *out = (weft_output_t){cast, 0};
+      weft_lower_add(l, site, "to_bool", "ToBool", value.node, &value, 1, NULL, 0, NULL, 0, &truth));
+  *out = (weft_output_t){truth, 0};
   return NULL;
 }
 

@@ -146,7 +146,7 @@ static void a_number_can_be_a_condition_and_an_effect_stays_in_its_branch(void) 
       "ret{key:'r' value:'z:output:0'}}}");
   CU_ASSERT_TRUE(weft_test_depends(g, weft_test_node(g, "c"), weft_test_node(g, "c/then/add")));
   CU_ASSERT_TRUE(weft_test_depends(g, weft_test_node(g, "c/then/add"), weft_test_node(g, "p")));
-  CU_ASSERT_EQUAL(weft_test_count(g, "Cast"), 1);
+  CU_ASSERT_EQUAL(weft_test_count(g, "ToBool"), 1);
   weft_graph_destroy(g);
 }
 

@@ -158,6 +158,13 @@ static weft_status_t *merge_v2(weft_kernel_ctx_t *c, const merge_v2_attrs_t *att
   weft_status_t *s = weft_bundle_merge(names, (size_t)prefixes->count, weft_tensor_str_at(destination, 0),
                                        attrs->delete_old_dirs, attrs->allow_missing_files);
   weft_free(names);
+  if (weft_status_code(s) == WEFT_NOT_FOUND && !attrs->allow_missing_files) {
+    weft_status_t *told =
+        WEFT_ERROR(INVALID_ARGUMENT, "allow_missing_files was set to false and a file did not exist: %s",
+                   weft_status_message(s));
+    weft_status_free(s);
+    return told;
+  }
   return s;
 }
 

@@ -62,6 +62,10 @@ static weft_status_t *write_file(weft_kernel_ctx_t *c) {
 
 static weft_status_t *matching_files(weft_kernel_ctx_t *c) {
   const weft_tensor_t *patterns = weft_in(c, 0);
+  if (patterns->shape.rank > 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input patterns tensor must be scalar or vector, but had shape: %s",
+                      WEFT_SHAPE_TEXT(&patterns->shape));
+  }
   weft_path_list_t found = {0};
   weft_tensor_t *out = NULL;
   weft_status_t *s = NULL;

@@ -63,7 +63,7 @@ static weft_status_t *as_string_prepare(const weft_kernel_setup_t *setup, void *
   if (!is_float && precision >= 0 && dtype != WEFT_STRING && dtype != WEFT_VARIANT) {
     return WEFT_ERROR(INVALID_ARGUMENT, "precision not supported for datatype %s", weft_dtype_name(dtype));
   }
-  if (!is_float && (scientific || shortest)) {
+  if (!is_float && (scientific || shortest) && dtype != WEFT_STRING && dtype != WEFT_VARIANT) {
     return WEFT_ERROR(INVALID_ARGUMENT, "scientific and shortest format not supported for datatype %s",
                       weft_dtype_name(dtype));
   }

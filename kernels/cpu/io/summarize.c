@@ -2,14 +2,59 @@
 #include "kernels/cpu/io/summarize.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* As few digits as give the same number again: 6 or 9 of a float, 15 or 17 of a double. */
+static void put_float(float x, weft_strbuf_t *out) {
+  char text[32];
+  snprintf(text, sizeof text, "%.6g", (double)x);
+  if (isnan(x)) {
+    snprintf(text, sizeof text, "nan");
+  } else if (strtof(text, NULL) != x) {
+    snprintf(text, sizeof text, "%.9g", (double)x);
+  }
+  weft_strbuf_puts(out, text);
+}
+
+static void put_double(double x, weft_strbuf_t *out) {
+  char text[32];
+  snprintf(text, sizeof text, "%.15g", x);
+  if (isnan(x)) {
+    snprintf(text, sizeof text, "nan");
+  } else if (strtod(text, NULL) != x) {
+    snprintf(text, sizeof text, "%.17g", x);
+  }
+  weft_strbuf_puts(out, text);
+}
+
+static void put_complex(double re, double im, bool is_single, weft_strbuf_t *out) {
+  weft_strbuf_putc(out, '(');
+  if (is_single) put_float((float)re, out);
+  if (!is_single) put_double(re, out);
+  weft_strbuf_putc(out, ',');
+  if (is_single) put_float((float)im, out);
+  if (!is_single) put_double(im, out);
+  weft_strbuf_putc(out, ')');
+}
+
+/* Escaped, but for the bytes of UTF-8. */
+static void put_text(weft_str_t s, weft_strbuf_t *out) {
+  for (size_t i = 0; i < s.length; i++) {
+    bool is_wide = (unsigned char)s.data[i] >= 0x80;
+    if (is_wide) weft_strbuf_putc(out, s.data[i]);
+    if (!is_wide) weft_strbuf_put_escaped(out, weft_str_of(s.data + i, 1));
+  }
+}
 
 static void put_one(const weft_tensor_t *t, int64_t i, bool quotes, weft_strbuf_t *out) {
   const void *d = t->data;
   switch (t->dtype) {
-    case WEFT_F32: weft_strbuf_printf(out, "%g", (double)((const float *)d)[i]); break;
-    case WEFT_F64: weft_strbuf_printf(out, "%g", ((const double *)d)[i]); break;
-    case WEFT_F16: weft_strbuf_printf(out, "%g", (double)weft_f16_to_f32(((const uint16_t *)d)[i])); break;
-    case WEFT_BF16: weft_strbuf_printf(out, "%g", (double)weft_bf16_to_f32(((const uint16_t *)d)[i])); break;
+    case WEFT_F32: put_float(((const float *)d)[i], out); break;
+    case WEFT_F64: put_double(((const double *)d)[i], out); break;
+    case WEFT_F16: put_float(weft_f16_to_f32(((const uint16_t *)d)[i]), out); break;
+    case WEFT_BF16: put_float(weft_bf16_to_f32(((const uint16_t *)d)[i]), out); break;
     case WEFT_I8:
     case WEFT_QINT8: weft_strbuf_printf(out, "%d", ((const int8_t *)d)[i]); break;
     case WEFT_U8:
@@ -25,15 +70,14 @@ static void put_one(const weft_tensor_t *t, int64_t i, bool quotes, weft_strbuf_
     case WEFT_I64: weft_strbuf_printf(out, "%" PRId64, ((const int64_t *)d)[i]); break;
     case WEFT_U64: weft_strbuf_printf(out, "%" PRIu64, ((const uint64_t *)d)[i]); break;
     case WEFT_C64:
-      weft_strbuf_printf(out, "(%g,%g)", (double)((const weft_c64_t *)d)[i].re,
-                         (double)((const weft_c64_t *)d)[i].im);
+      put_complex((double)((const weft_c64_t *)d)[i].re, (double)((const weft_c64_t *)d)[i].im, true, out);
       break;
     case WEFT_C128:
-      weft_strbuf_printf(out, "(%g,%g)", ((const weft_c128_t *)d)[i].re, ((const weft_c128_t *)d)[i].im);
+      put_complex(((const weft_c128_t *)d)[i].re, ((const weft_c128_t *)d)[i].im, false, out);
       break;
     case WEFT_STRING:
       if (quotes) weft_strbuf_putc(out, '"');
-      weft_strbuf_put_escaped(out, weft_tensor_str_at(t, i));
+      put_text(weft_tensor_str_at(t, i), out);
       if (quotes) weft_strbuf_putc(out, '"');
       break;
     case WEFT_RESOURCE: weft_strbuf_puts(out, "<Resource>"); break;
@@ -110,9 +154,10 @@ static void put_dim_v2(const weft_tensor_t *t, int64_t ends, int dim, int64_t at
   bool is_cut = ends >= 0 && n > 2 * ends, has_any = false;
   weft_strbuf_putc(out, '[');
   for (int64_t i = 0; i < n; i++) {
-    if (has_any) space(dim, rank, out);
+    bool is_gap = is_cut && i == ends;
+    if (has_any || is_gap) space(dim, rank, out);
     has_any = true;
-    if (is_cut && i == ends) {
+    if (is_gap) {
       weft_strbuf_puts(out, "...");
       i = n - ends - 1; /* on with the last ones */
       continue;
@@ -123,5 +168,6 @@ static void put_dim_v2(const weft_tensor_t *t, int64_t ends, int dim, int64_t at
 }
 
 void weft_summarize_v2(const weft_tensor_t *t, int64_t ends, weft_strbuf_t *out) {
-  put_dim_v2(t, ends, 0, 0, out);
+  if (ends == 0 && t->shape.rank == 0) weft_strbuf_puts(out, "...");
+  if (ends != 0 || t->shape.rank > 0) put_dim_v2(t, ends, 0, 0, out);
 }

@@ -18,6 +18,8 @@ bool weft_number_from_text(weft_str_t s, weft_tensor_t *out, int64_t i) {
   char text[400];
   while (s.length > 0 && isspace((unsigned char)s.data[0])) s = weft_str_of(s.data + 1, s.length - 1);
   while (s.length > 0 && isspace((unsigned char)s.data[s.length - 1])) s.length--;
+  bool has_plus = s.length > 1 && s.data[0] == '+' && isdigit((unsigned char)s.data[1]);
+  if (has_plus) s = weft_str_of(s.data + 1, s.length - 1);
   switch (out->dtype) {
     case WEFT_I32:
       if (!weft_str_to_i64(s, &whole) || whole < INT32_MIN || whole > INT32_MAX) return false;

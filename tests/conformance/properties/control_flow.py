@@ -1,6 +1,6 @@
 """Specs of dead and live values, frames and references: ops/control_flow.def.
 
-Left out: Abort, of which TensorFlow's process dies, but for exit_without_error, of which it ends; graphs whose frames do not
+Left out: fetches of dead values, which sessions of one process and of servers refuse with other codes; Abort, of which TensorFlow's process dies, but for exit_without_error, of which it ends; graphs whose frames do not
 fit together, which each runtime refuses in its own place.
 """
 
@@ -25,7 +25,7 @@ def any_value(d):
 
 @spec("Switch", "Merge")
 def switch_and_merge(d):
-    """One of the two outputs is alive; to fetch the dead one is an error."""
+    """One of the two outputs is alive."""
     value, pred = any_value(d), d.chance(0.5)
     where = np.asarray(pred) if d.chance(0.95) else np.asarray([pred])
 
@@ -34,7 +34,7 @@ def switch_and_merge(d):
         no, yes = raw.Switch(data=x, pred=p)
         merged, index = raw.Merge(inputs=[tf.identity(no), tf.identity(yes)])
         feeds = {x: value, p: where}
-        return [([merged, index], feeds), (yes, feeds), (no, feeds), ([merged, index], {**feeds, p: np.logical_not(where)})]
+        return [([merged, index], feeds), (yes if pred else no, feeds), ([merged, index], {**feeds, p: np.logical_not(where)})]
 
     return Program(d.op, build)
 
@@ -114,7 +114,7 @@ def references(d):
     dtype = d.one(*REFERENCED)
     shape = d.shape(max_rank=2)
     values = [d.values(dtype, shape) for _ in range(3)]
-    pred, index = d.chance(0.5), d.int(0, 1) if d.chance(0.9) else d.one(-1, 2)
+    pred, index = d.chance(0.5) or d.op == "RefSwitch", d.int(0, 1) if d.chance(0.9) else d.one(-1, 2)
     has_value = d.chance(0.85)
 
     def build():

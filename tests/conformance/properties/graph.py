@@ -87,7 +87,9 @@ def placeholder_with_default(d):
 @spec("Assert")
 def assert_that(d):
     condition = np.asarray(d.chance(0.5)) if d.chance(0.95) else np.asarray([True])
-    return C(d.op, condition, [any_value(d) for _ in range(d.int(1, 3))], summarize=d.one(3, 0, -1, 100))
+    # The client can read an error in UTF-8 alone.
+    data = [v if v.dtype != object else d.texts(v.shape, ["", "a", "b c"]) for v in (any_value(d) for _ in range(d.int(1, 3)))]
+    return C(d.op, condition, data, summarize=d.one(3, 0, -1, 100))
 
 
 @spec("Print")
