@@ -347,6 +347,12 @@ weft_status_t *weft_grad_reverse_sequence(weft_grad_ctx_t *c) {
 }
 weft_status_t *weft_grad_space_to_batch(weft_grad_ctx_t *c) { return same_op(c, "BatchToSpaceND", NULL, 0); }
 weft_status_t *weft_grad_batch_to_space(weft_grad_ctx_t *c) { return same_op(c, "SpaceToBatchND", NULL, 0); }
+weft_status_t *weft_grad_square_to_batch(weft_grad_ctx_t *c) {
+  return same_op(c, "BatchToSpace", (const char *const[]){"block_size"}, 1);
+}
+weft_status_t *weft_grad_batch_to_square(weft_grad_ctx_t *c) {
+  return same_op(c, "SpaceToBatch", (const char *const[]){"block_size"}, 1);
+}
 weft_status_t *weft_grad_space_to_depth(weft_grad_ctx_t *c) {
   return same_op(c, "DepthToSpace", (const char *const[]){"block_size", "data_format"}, 2);
 }

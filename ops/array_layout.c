@@ -144,12 +144,16 @@ weft_status_t *weft_infer_broadcast_to(weft_shape_ctx_t *c) {
 
 /* ---- blocks ---- */
 
-/* Batch and space trade places: by block_shape (input 1) and paddings or crops (input 2). */
+/* Batch and space trade places: by block_shape (input 1) or the attribute block_size, and paddings or crops,
+ * the last input. */
 static weft_status_t *space_batch(weft_shape_ctx_t *c, bool to_batch) {
-  const weft_shape_t *in = &c->inputs[0];
-  weft_shape_t block;
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &block));
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 2, 2, NULL));
+  const bool is_square = c->num_inputs == 2, has_blocks = is_square || weft_infer_is_known(c, 1);
+  const int pads = c->num_inputs - 1;
+  weft_shape_t image = c->inputs[0], block = weft_shape_vector(2);
+  const weft_shape_t *in = &image;
+  if (is_square) WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &image));
+  if (!is_square) WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &block));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, pads, 2, NULL));
   int64_t n = block.dims[0];
   if (n < 0 || in->rank < 0) {
     c->outputs[0] = weft_infer_unknown_of_rank(in->rank);
@@ -161,20 +165,34 @@ static weft_status_t *space_batch(weft_shape_ctx_t *c, bool to_batch) {
   }
   weft_shape_t out = *in;
   for (int i = 0; i < (int)n; i++) {
-    int64_t size = weft_infer_value(c, 1, i), dim = in->dims[i + 1], around = 0, all = 1;
-    if (!weft_infer_is_known(c, 1)) {
+    int64_t size = is_square ? weft_infer_int(c, "block_size") : weft_infer_value(c, 1, i);
+    int64_t dim = in->dims[i + 1], around = 0, all = 1;
+    if (!has_blocks) {
       out.dims[0] = out.dims[i + 1] = WEFT_UNKNOWN_DIM;
       continue;
     }
     if (size < 1)
       return WEFT_ERROR(INVALID_ARGUMENT, "block_shape must be positive, got block_shape[%d] = %" PRId64, i,
                         size);
-    int64_t before = weft_infer_value(c, 2, 2 * i), after = weft_infer_value(c, 2, 2 * i + 1);
+    if (to_batch) {
+      WEFT_RETURN_IF_ERROR(weft_infer_multiply(out.dims[0], size, &out.dims[0]));
+    } else {
+      if (out.dims[0] >= 0 && out.dims[0] % size != 0) {
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, size,
+                          out.dims[0]);
+      }
+      if (out.dims[0] >= 0) out.dims[0] /= size;
+    }
+    if (!weft_infer_is_known(c, pads)) {
+      out.dims[i + 1] = WEFT_UNKNOWN_DIM;
+      continue;
+    }
+    int64_t before = weft_infer_value(c, pads, 2 * i), after = weft_infer_value(c, pads, 2 * i + 1);
     if (before < 0 || after < 0)
       return WEFT_ERROR(INVALID_ARGUMENT, "paddings must be non-negative, got %" PRId64, before);
     WEFT_RETURN_IF_ERROR(weft_infer_add(before, after, &around));
     if (to_batch) {
-      WEFT_RETURN_IF_ERROR(weft_infer_multiply(out.dims[0], size, &out.dims[0]));
       WEFT_RETURN_IF_ERROR(weft_infer_add(dim, around, &all));
       if (all >= 0 && all % size != 0) {
         return WEFT_ERROR(INVALID_ARGUMENT,
@@ -183,12 +201,6 @@ static weft_status_t *space_batch(weft_shape_ctx_t *c, bool to_batch) {
       }
       out.dims[i + 1] = all < 0 ? WEFT_UNKNOWN_DIM : all / size;
     } else {
-      if (out.dims[0] >= 0 && out.dims[0] % size != 0) {
-        return WEFT_ERROR(INVALID_ARGUMENT,
-                          "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, size,
-                          out.dims[0]);
-      }
-      if (out.dims[0] >= 0) out.dims[0] /= size;
       WEFT_RETURN_IF_ERROR(weft_infer_multiply(dim, size, &all));
       if (all >= 0 && around > all) {
         return WEFT_ERROR(INVALID_ARGUMENT,
@@ -197,7 +209,6 @@ static weft_status_t *space_batch(weft_shape_ctx_t *c, bool to_batch) {
       }
       out.dims[i + 1] = all < 0 ? WEFT_UNKNOWN_DIM : all - around;
     }
-    if (!weft_infer_is_known(c, 2)) out.dims[i + 1] = WEFT_UNKNOWN_DIM;
   }
   c->outputs[0] = out;
   return NULL;

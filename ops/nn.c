@@ -4,6 +4,7 @@
  * says where each dim of an image is.
  */
 #include <inttypes.h>
+#include <math.h>
 
 #include "ops/infer.h"
 
@@ -81,7 +82,6 @@ weft_status_t *weft_infer_in_top_k(weft_shape_ctx_t *c) {
   weft_shape_t predictions, targets;
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 2, &predictions));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &targets));
-  if (c->num_inputs > 2) WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 2));
   c->outputs[0] = weft_shape_vector(0);
   return weft_shape_merge_dim(predictions.dims[0], targets.dims[0], &c->outputs[0].dims[0]);
 }
@@ -427,3 +427,291 @@ weft_status_t *weft_infer_pool_grad_grad_v2(weft_shape_ctx_t *c) {
   return as_output(c, weft_infer_pool_v2(c));
 }
 weft_status_t *weft_infer_pool3d_grad_grad(weft_shape_ctx_t *c) { return as_output(c, weft_infer_pool3d(c)); }
+
+/* ---- windows without weights ---- */
+
+/* How many windows of `size` cells `rate` apart fit into each spatial dimension. The lists are those of the
+ * node: all of num_space + 2 values. `known`: false if some size is not known. */
+static weft_status_t *windows(const weft_shape_ctx_t *c, int num_space, const weft_shape_t *in,
+                              const int64_t *sizes, bool *known, int64_t *out) {
+  *known = true;
+  for (int i = 0; i < num_space; i++) {
+    out[i] = WEFT_UNKNOWN_DIM;
+    if (in->dims[1 + i] < 0 || sizes[i] < 0) *known = false;
+  }
+  for (int i = 0; i < num_space && *known; i++) {
+    int64_t extent = 0;
+    const int64_t rate = weft_infer_list_int(c, "rates", 1 + i, 1);
+    if (__builtin_mul_overflow(sizes[i] - 1, rate - 1, &extent) ||
+        __builtin_add_overflow(extent, sizes[i], &extent)) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "a window of %" PRId64 " with rate %" PRId64 " is too large",
+                        sizes[i], rate);
+    }
+    WEFT_RETURN_IF_ERROR(weft_window_size(in->dims[1 + i], extent, 1,
+                                          weft_infer_list_int(c, "strides", 1 + i, 1),
+                                          weft_infer_str(c, "padding"), 0, 0, &out[i], NULL, NULL));
+  }
+  return NULL;
+}
+
+weft_status_t *weft_infer_dilation(weft_shape_ctx_t *c) {
+  weft_shape_t in, filter;
+  bool known = false;
+  int64_t depth = 0, out[2];
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &in));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 3, &filter));
+  WEFT_RETURN_IF_ERROR(check_length(c, "strides", 4, "Dilation2D", "stride"));
+  WEFT_RETURN_IF_ERROR(check_length(c, "rates", 4, "Dilation2D", "rates"));
+  WEFT_RETURN_IF_ERROR(windows(c, 2, &in, filter.dims, &known, out));
+  if (known) WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(in.dims[3], filter.dims[2], &depth));
+  c->outputs[0] = (weft_shape_t){.rank = 4, .dims = {in.dims[0], out[0], out[1], filter.dims[2]}};
+  return NULL;
+}
+
+weft_status_t *weft_infer_as_second(weft_shape_ctx_t *c) {
+  c->outputs[0] = c->inputs[1];
+  return NULL;
+}
+
+static weft_status_t *patches(weft_shape_ctx_t *c, int num_space, const char *op) {
+  weft_shape_t in;
+  bool known = false;
+  int64_t sizes[3], out[3], cells = 1, depth = 0;
+  const int rank = num_space + 2;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, rank, &in));
+  WEFT_RETURN_IF_ERROR(check_length(c, "ksizes", rank, op, "ksizes"));
+  WEFT_RETURN_IF_ERROR(check_length(c, "strides", rank, op, "stride"));
+  if (num_space == 2) WEFT_RETURN_IF_ERROR(check_length(c, "rates", rank, op, "rates"));
+  for (int i = 0; i < num_space; i++) {
+    sizes[i] = weft_infer_list_int(c, "ksizes", 1 + i, 1);
+    if (sizes[i] < 0 || sizes[i] > INT32_MAX)
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s: ksizes is out of range", op);
+    WEFT_RETURN_IF_ERROR(weft_infer_multiply(cells, sizes[i], &cells));
+  }
+  WEFT_RETURN_IF_ERROR(weft_infer_multiply(in.dims[rank - 1], cells, &depth));
+  WEFT_RETURN_IF_ERROR(windows(c, num_space, &in, sizes, &known, out));
+  weft_shape_t shape = {.rank = rank, .dims = {in.dims[0]}};
+  for (int i = 0; i < num_space; i++) shape.dims[1 + i] = out[i];
+  shape.dims[rank - 1] = depth;
+  if (num_space == 3 && !known) { /* of rank 4 in TensorFlow */
+    shape.rank = 4;
+    shape.dims[3] = depth;
+  }
+  c->outputs[0] = shape;
+  return NULL;
+}
+weft_status_t *weft_infer_image_patches(weft_shape_ctx_t *c) { return patches(c, 2, "ExtractImagePatches"); }
+weft_status_t *weft_infer_volume_patches(weft_shape_ctx_t *c) {
+  return patches(c, 3, "ExtractVolumePatches");
+}
+
+/* ---- fractional pooling ---- */
+
+weft_status_t *weft_infer_fractional_pool(weft_shape_ctx_t *c) {
+  weft_shape_t in;
+  const weft_attr_t *ratio = weft_shape_attr(c, "pooling_ratio");
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &in));
+  if (ratio->n != 4) return WEFT_ERROR(INVALID_ARGUMENT, "pooling_ratio field must specify 4 dimensions");
+  for (int i = 0; i < 4; i++) {
+    if (in.dims[i] < 0) continue;
+    const float size = (float)in.dims[i] / ratio->list.floats[i];
+    if (!(size >= 0 && size < 0x1p63F))
+      return WEFT_ERROR(INVALID_ARGUMENT, "Size computed for dim %d is negative: %g", i, (double)size);
+    in.dims[i] = (int64_t)size;
+  }
+  c->outputs[0] = in;
+  for (int i = 1; i < 3; i++) c->outputs[i] = weft_shape_vector(in.dims[i]); /* TensorFlow's, one too short */
+  return NULL;
+}
+
+weft_status_t *weft_infer_fractional_avg_grad(weft_shape_ctx_t *c) {
+  if (weft_infer_is_known(c, 0)) return weft_shape_from_input(c, 0, &c->outputs[0]);
+  c->outputs[0] = weft_infer_unknown_of_rank(4);
+  return NULL;
+}
+
+/* ---- normalisation with given statistics ---- */
+
+/* Images in input 0, vectors of their channels in inputs [1, end). */
+static weft_status_t *global_norm(weft_shape_ctx_t *c, int end, weft_shape_t *image) {
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, image));
+  if (end == 4) WEFT_RETURN_IF_ERROR(weft_shape_merge(image, &c->inputs[4], image)); /* the gradient */
+  for (int i = 1; i < end; i++) {
+    weft_shape_t v;
+    WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &v));
+    WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(image->dims[3], v.dims[0], &image->dims[3]));
+  }
+  c->outputs[0] = *image;
+  return NULL;
+}
+weft_status_t *weft_infer_global_norm(weft_shape_ctx_t *c) {
+  weft_shape_t image;
+  return global_norm(c, 5, &image);
+}
+weft_status_t *weft_infer_global_norm_grad(weft_shape_ctx_t *c) {
+  weft_shape_t image;
+  WEFT_RETURN_IF_ERROR(global_norm(c, 4, &image));
+  for (int i = 1; i < 5; i++) c->outputs[i] = weft_shape_vector(image.dims[3]);
+  return NULL;
+}
+
+/* ---- approximate top k: without the last step, the result is what a TPU's tiles leave of a dimension.
+ * Source: Chern et al., "TPU-KNN: K Nearest Neighbor Search at Peak FLOP/s" (2022). ---- */
+
+static int log2_ceil(int64_t v) {
+  int n = 0;
+  while (n < 62 && (INT64_C(1) << n) < v) n++;
+  return n;
+}
+
+static int64_t ratio_ceil(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+static weft_status_t *approximate_size(const weft_shape_ctx_t *c, int64_t n, int rank, int64_t k,
+                                       int64_t *out) {
+  const int64_t tile = rank == 1 ? 1024 : 128, other = weft_infer_int(c, "reduction_input_size_override");
+  const double recall = (double)weft_shape_attr(c, "recall_target")->f;
+  *out = n;
+  if (n <= tile) return NULL;
+  if (other >= 0 && n > other) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "reduction_input_size_override: %" PRId64 " should be greater equals to %" PRId64,
+                      other, n);
+  }
+  if (k == 1) *out = tile;
+  if (k == 1 || recall == 1.0) return NULL;
+  if (!(recall > 0 && recall <= 1))
+    return WEFT_ERROR(INVALID_ARGUMENT, "recall_target should range in (0,1]");
+  const double wanted = (1.0 - (double)k) / log(recall);
+  int64_t m = wanted > (double)n ? n : wanted > (double)tile ? (int64_t)wanted : tile;
+  if (m > n) m = n;
+  int steps = 0;
+  for (int64_t rest = (other >= 0 ? other : n) / m; rest > 1; rest /= 2) steps++;
+  if (steps > log2_ceil(n / tile)) steps = log2_ceil(n / tile);
+  if (steps > 0) *out = ratio_ceil(ratio_ceil(n, tile), INT64_C(1) << steps) * tile;
+  return NULL;
+}
+
+weft_status_t *weft_infer_approx_top_k(weft_shape_ctx_t *c) {
+  weft_shape_t in = c->inputs[0];
+  int64_t axis = weft_infer_int(c, "reduction_dimension"), k = weft_infer_int(c, "k"), size = k;
+  const int rank = in.rank < 0 ? -1 : in.rank;
+  if (axis < -rank || axis >= rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Invalid reduction dimension: %" PRId64 ". Must be within the range of [%d, %d]", axis,
+                      -rank, rank - 1);
+  }
+  if (axis < 0) axis += rank;
+  const int64_t n = in.dims[axis];
+  if (n < k) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "input must have last dimension >= k = %" PRId64 " but was %" PRId64,
+                      k, n);
+  }
+  if (!weft_infer_bool(c, "aggregate_to_topk")) WEFT_RETURN_IF_ERROR(approximate_size(c, n, rank, k, &size));
+  in.dims[axis] = size;
+  c->outputs[0] = c->outputs[1] = in;
+  return NULL;
+}
+
+/* ---- convolution of any kind ---- */
+
+/* What does not depend on sizes: groups, ranks, the lengths of lists. */
+static weft_status_t *check_conv(const weft_shape_ctx_t *c, int64_t batch_dims) {
+  const int64_t rank = c->inputs[0].rank - (batch_dims - 1);
+  const int filter_rank = c->inputs[1].rank, num_strides = weft_infer_list_length(c, "strides"),
+            num_dilations = weft_infer_list_length(c, "dilations"),
+            num_pads = weft_infer_list_length(c, "explicit_paddings");
+  if (weft_infer_int(c, "groups") <= 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Groups attribute should be a positive integer");
+  if (rank != 4 && rank != 5) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Input tensor must be rank 4 or 5, excluding extra batch dimensions, but got: %" PRId64,
+                      rank);
+  }
+  if (filter_rank != 4 && filter_rank != 5)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Filter tensor must be rank 4 or 5, but got: %d", filter_rank);
+  if (filter_rank != rank)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input tensor rank must be the same as filter rank.");
+  if (num_strides != rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Stride attribute should contain %d values, but got: %d", (int)rank,
+                      num_strides);
+  }
+  if (num_dilations != 0 && num_dilations != rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Conv requires the dilation attribute to contain %d values, but got: %d", (int)rank,
+                      num_dilations);
+  }
+  const bool is_explicit = weft_str_is(weft_infer_str(c, "padding"), "EXPLICIT");
+  if (num_pads == (is_explicit ? 2 * rank : 0)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "explicit_paddings attribute must contain %d values, but got: %d",
+                    is_explicit ? 2 * (int)rank : 0, num_pads);
+}
+
+weft_status_t *weft_infer_conv(weft_shape_ctx_t *c) {
+  const weft_shape_t *x = &c->inputs[0], *filter = &c->inputs[1];
+  const int64_t batch_dims = weft_infer_int(c, "batch_dims");
+  if (batch_dims < 0 || batch_dims > WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Batch dims must be non-negative.");
+  if (x->rank < 0 || filter->rank < 0) return NULL;
+  WEFT_RETURN_IF_ERROR(check_conv(c, batch_dims));
+  const int num_space = filter->rank - 2,
+            behind = (int)batch_dims - 1; /* dims of x behind those of the layout */
+  const bool is_first = weft_str_is(weft_infer_str(c, "data_format"), "CHANNELS_FIRST");
+  const layout_t at = is_first ? (layout_t){1, 2, num_space} : (layout_t){num_space + 1, 1, num_space};
+  weft_shape_t out = *x;
+  WEFT_RETURN_IF_ERROR(
+      check_depths(x->dims[at.channel + behind], filter->dims[num_space], filter->dims[num_space + 1]));
+  out.dims[at.channel + behind] = filter->dims[num_space + 1];
+  for (int i = 0; i < num_space; i++) {
+    const int dim = at.space + i + behind;
+    WEFT_RETURN_IF_ERROR(window(c, &at, i, x->dims[dim], filter->dims[i], &out.dims[dim]));
+  }
+  c->outputs[0] = out;
+  return NULL;
+}
+
+/* The shape of images after resizing, if there is that, and padding. */
+static weft_status_t *padded_images(weft_shape_ctx_t *c, weft_shape_t *out) {
+  const int pads = c->num_inputs - 2;
+  weft_shape_t s;
+  int64_t unused = 0;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, out));
+  if (c->num_inputs == 4) {
+    const weft_shape_t two = weft_shape_vector(2);
+    WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[1], &two, &s));
+    for (int i = 0; i < 2; i++) {
+      const int64_t v = weft_infer_is_known(c, 1) ? weft_infer_value(c, 1, i) : WEFT_UNKNOWN_DIM;
+      out->dims[1 + i] = v < 0 ? WEFT_UNKNOWN_DIM : v;
+    }
+  }
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, pads, 2, &s));
+  if (s.dims[0] >= 0) WEFT_RETURN_IF_ERROR(weft_infer_rank(out, s.dims[0] > 99 ? 99 : (int)s.dims[0], NULL));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(s.dims[1], 2, &unused));
+  for (int i = 0; i < 4; i++) {
+    int64_t around = 0;
+    if (!weft_infer_is_known(c, pads)) {
+      out->dims[i] = WEFT_UNKNOWN_DIM;
+      continue;
+    }
+    const int64_t before = weft_infer_value(c, pads, 2 * i), after = weft_infer_value(c, pads, 2 * i + 1);
+    if (before < 0 || after < 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Paddings must be non-negative, got %" PRId64, before);
+    WEFT_RETURN_IF_ERROR(weft_infer_add(before, after, &around));
+    WEFT_RETURN_IF_ERROR(weft_infer_add(out->dims[i], around, &out->dims[i]));
+  }
+  return NULL;
+}
+
+weft_status_t *weft_infer_pad_conv(weft_shape_ctx_t *c) {
+  weft_shape_t image, filter;
+  int64_t depth = 0;
+  const layout_t at = {3, 1, 2};
+  WEFT_RETURN_IF_ERROR(padded_images(c, &image));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, c->num_inputs - 1, 4, &filter));
+  WEFT_RETURN_IF_ERROR(check_length(c, "strides", 4, "Operation", "stride"));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(image.dims[3], filter.dims[2], &depth));
+  weft_shape_t out = {.rank = 4, .dims = {image.dims[0], 0, 0, filter.dims[3]}};
+  for (int i = 0; i < 2; i++)
+    WEFT_RETURN_IF_ERROR(window(c, &at, i, image.dims[1 + i], filter.dims[i], &out.dims[1 + i]));
+  c->outputs[0] = out;
+  return NULL;
+}

@@ -271,8 +271,15 @@ weft_status_t *weft_grad_lrn(weft_grad_ctx_t *c) {
   return g->s;
 }
 
+/* Channels from first to last, or back. */
+static value_t move_channels(weft_grad_t *g, value_t v, int rank, bool to_last) {
+  int32_t axes[5] = {0};
+  for (int i = 1; i < rank; i++) axes[i] = 1 + (to_last ? i : i + rank - 3) % (rank - 1);
+  return weft_grad_op2(g, "Transpose", v, weft_grad_int32s(g, axes, rank));
+}
+
 /* In training the kernel left batch statistics in its reserved outputs; otherwise the population's are
- * inputs. */
+ * inputs, and the gradient's kernel wants the channels last. */
 static weft_status_t *batch_norm(weft_grad_ctx_t *c, const char *op, int num_reserved) {
   LAYER;
   if (weft_grad_is_zero(dy)) return NULL; /* only the statistics were used: no gradient comes from there */
@@ -282,8 +289,16 @@ static weft_status_t *batch_norm(weft_grad_ctx_t *c, const char *op, int num_res
   if (num_reserved > 2) inputs[5] = c->outputs[5];
   weft_named_attr_t attrs[] = {weft_grad_same(g, "epsilon"), weft_grad_same(g, "data_format"),
                                weft_grad_same(g, "is_training")};
+  const weft_str_t format = attrs[1].value.s;
+  const int rank = format.length == 5 ? 5 : 4;
+  const bool is_moved = !is_training && weft_str_starts_with(format, "NC");
+  if (is_moved) {
+    attrs[1] = weft_text_attr("data_format", weft_str(rank == 5 ? "NDHWC" : "NHWC"));
+    for (int i = 0; i < 2; i++) inputs[i] = move_channels(g, inputs[i], rank, true);
+  }
   value_t d = weft_grad_node(g, op, inputs, 3 + num_reserved, attrs, 3);
   for (int i = 0; i < 3; i++) c->dx[i] = weft_grad_output(d, i);
+  if (is_moved) c->dx[0] = move_channels(g, d, rank, false);
   return g->s;
 }
 weft_status_t *weft_grad_batch_norm(weft_grad_ctx_t *c) { return batch_norm(c, "FusedBatchNormGrad", 2); }
@@ -315,5 +330,187 @@ weft_status_t *weft_grad_top_k(weft_grad_ctx_t *c) {
   value_t scattered = weft_grad_op3(g, "ScatterNd", weft_grad_expand(g, flat, -1),
                                     weft_grad_op2(g, "Reshape", dy, minus_one), size);
   c->dx[0] = weft_grad_op2(g, "Reshape", scattered, shape);
+  return g->s;
+}
+
+weft_status_t *weft_grad_approx_top_k(weft_grad_ctx_t *c) {
+  weft_grad_t g = {c, NULL};
+  const int64_t axis = weft_grad_attr_int(&g, "reduction_dimension");
+  if (axis != -1 && axis != weft_grad_shape_of(&g, c->inputs[0]).rank - 1)
+    return WEFT_ERROR(UNIMPLEMENTED, "ApproxTopK has a gradient along the last dimension only");
+  return weft_grad_top_k(c);
+}
+
+/* ---- windows without weights ---- */
+
+weft_status_t *weft_grad_dilation(weft_grad_ctx_t *c) {
+  LAYER;
+  weft_named_attr_t attrs[] = {weft_grad_same(g, "strides"), weft_grad_same(g, "rates"),
+                               weft_grad_same(g, "padding")};
+  value_t inputs[] = {x, c->inputs[1], dy};
+  c->dx[0] = weft_grad_node(g, "Dilation2DBackpropInput", inputs, 3, attrs, 3);
+  c->dx[1] = weft_grad_node(g, "Dilation2DBackpropFilter", inputs, 3, attrs, 3);
+  return g->s;
+}
+
+/* The elements [from, to) of a vector. */
+static value_t part(weft_grad_t *g, value_t v, int from, int to) {
+  int32_t places[3];
+  for (int i = from; i < to; i++) places[i - from] = i;
+  return weft_grad_gather0(g, v, weft_grad_int32s(g, places, to - from));
+}
+
+/* The pixels of an image are numbered, and the numbers go the way that the pixels went: they say which pixel
+ * each part of the gradient belongs to. Padding has the number 0, which becomes -1 and counts nowhere. */
+static value_t pixels_of_patches(weft_grad_t *g, value_t space, int num_space) {
+  static const char *const names[] = {"ksizes", "strides", "padding", "rates"};
+  weft_named_attr_t attrs[4];
+  const int num_attrs = num_space == 2 ? 4 : 3;
+  for (int i = 0; i < num_attrs; i++) attrs[i] = weft_grad_same(g, names[i]);
+  value_t one = weft_grad_int_scalar(g, WEFT_I64, 1), single = weft_grad_expand(g, one, 0);
+  value_t count = weft_grad_reduce(g, "Prod", space, weft_grad_int32s(g, (int32_t[]){0}, 1), false);
+  value_t numbers = weft_grad_op3(g, "Range", one, weft_grad_op2(g, "AddV2", count, one), one);
+  value_t image =
+      weft_grad_op2(g, "Reshape", numbers, weft_grad_concat(g, (value_t[]){single, space, single}, 3, 0));
+  value_t patches = weft_grad_node(g, num_space == 2 ? "ExtractImagePatches" : "ExtractVolumePatches", &image,
+                                   1, attrs, num_attrs);
+  value_t flat = weft_grad_op2(g, "Reshape", patches, weft_grad_int32s(g, (int32_t[]){-1}, 1));
+  return sub(g, flat, one);
+}
+
+static weft_status_t *of_patches(weft_grad_ctx_t *c, int num_space) {
+  LAYER;
+  const int rank = num_space + 2;
+  value_t shape = weft_grad_shape_node(g, x, WEFT_I64), space = part(g, shape, 1, rank - 1);
+  value_t pixels = pixels_of_patches(g, space, num_space);
+  value_t cells = weft_grad_shape_node(g, pixels, WEFT_I64),
+          swap = weft_grad_int32s(g, (int32_t[]){1, 0, 2}, 3);
+  value_t count = weft_grad_reduce(g, "Prod", space, weft_grad_int32s(g, (int32_t[]){0}, 1), false);
+  value_t sizes[] = {part(g, shape, 0, 1), cells, part(g, shape, rank - 1, rank)};
+  value_t flat = weft_grad_op2(g, "Reshape", dy, weft_grad_concat(g, sizes, 3, 0));
+  value_t sums =
+      weft_grad_op3(g, "UnsortedSegmentSum", weft_grad_op2(g, "Transpose", flat, swap), pixels, count);
+  c->dx[0] = weft_grad_op2(g, "Reshape", weft_grad_op2(g, "Transpose", sums, swap), shape);
+  return g->s;
+}
+weft_status_t *weft_grad_image_patches(weft_grad_ctx_t *c) { return of_patches(c, 2); }
+weft_status_t *weft_grad_volume_patches(weft_grad_ctx_t *c) { return of_patches(c, 3); }
+
+/* ---- fractional pooling: the windows are outputs of the node ---- */
+
+static weft_status_t *of_fractional(weft_grad_ctx_t *c, const char *op, const value_t *inputs, int n) {
+  weft_grad_t g = {c, NULL};
+  weft_named_attr_t overlapping = weft_grad_same(&g, "overlapping");
+  if (weft_grad_is_zero(c->dy[0])) return NULL;
+  c->dx[0] = weft_grad_node(&g, op, inputs, n, &overlapping, 1);
+  return g.s;
+}
+weft_status_t *weft_grad_fractional_max_pool(weft_grad_ctx_t *c) {
+  value_t inputs[] = {c->inputs[0], c->outputs[0], c->dy[0], c->outputs[1], c->outputs[2]};
+  return of_fractional(c, "FractionalMaxPoolGrad", inputs, 5);
+}
+weft_status_t *weft_grad_fractional_avg_pool(weft_grad_ctx_t *c) {
+  weft_grad_t g = {c, NULL};
+  if (weft_grad_is_zero(c->dy[0])) return NULL;
+  value_t inputs[] = {weft_grad_shape_node(&g, c->inputs[0], WEFT_I64), c->dy[0], c->outputs[1],
+                      c->outputs[2]};
+  return g.s != NULL ? g.s : of_fractional(c, "FractionalAvgPoolGrad", inputs, 4);
+}
+
+/* ---- normalisation with given statistics ---- */
+
+weft_status_t *weft_grad_global_norm(weft_grad_ctx_t *c) {
+  LAYER;
+  weft_named_attr_t attrs[] = {weft_grad_same(g, "variance_epsilon"),
+                               weft_grad_same(g, "scale_after_normalization")};
+  value_t inputs[] = {x, c->inputs[1], c->inputs[2], c->inputs[4], dy};
+  value_t d = weft_grad_node(g, "BatchNormWithGlobalNormalizationGrad", inputs, 5, attrs, 2);
+  for (int i = 0; i < 5; i++) c->dx[i] = weft_grad_output(d, i);
+  return g->s;
+}
+
+/* ---- the second order of batch normalisation: the derivatives of
+ *   dx = s r (dy - mean(dy) - r^2 mean(dy e) e), ds = r sum(dy e), db = sum(dy),  e = x - mean(x),
+ *   r = 1 / sqrt(mean(e^2) + epsilon),
+ * or with the given mean and variance dx = s r dy. a, b, d are the gradients of dx, ds, db. ---- */
+
+typedef struct norm_grads {
+  weft_grad_t *g;
+  value_t dy, x, s, a, b, d; /* vectors are spread along the channels */
+  value_t axes;              /* all dimensions but the channels */
+  float epsilon;
+} norm_grads_t;
+
+static value_t add(weft_grad_t *g, value_t a, value_t b) { return weft_grad_op2(g, "AddV2", a, b); }
+static value_t mean(const norm_grads_t *n, value_t v) {
+  return weft_grad_reduce(n->g, "Mean", v, n->axes, true);
+}
+static value_t total(const norm_grads_t *n, value_t v) {
+  return weft_grad_op2(n->g, "Reshape", weft_grad_reduce(n->g, "Sum", v, n->axes, true),
+                       weft_grad_int32s(n->g, (int32_t[]){-1}, 1));
+}
+static value_t inverse_deviation(const norm_grads_t *n, value_t variance) {
+  weft_grad_t *g = n->g;
+  return weft_grad_op1(g, "Rsqrt", add(g, variance, weft_grad_scalar(g, WEFT_F32, (double)n->epsilon)));
+}
+
+/* A vector as an image of one pixel. */
+static value_t as_image(weft_grad_t *g, value_t v, int rank, bool is_first) {
+  const int32_t first[] = {1, -1, 1, 1, 1}, last[] = {1, 1, 1, 1, -1};
+  return weft_grad_op2(g, "Reshape", v, weft_grad_int32s(g, is_first ? first : last + 5 - rank, rank));
+}
+
+static void norm_grads_training(const norm_grads_t *n, value_t out[3]) {
+  weft_grad_t *g = n->g;
+  value_t e = sub(g, n->x, mean(n, n->x)), r = inverse_deviation(n, mean(n, mul(g, e, e)));
+  value_t r2 = mul(g, r, r), sr = mul(g, n->s, r), br = mul(g, n->b, r);
+  value_t dy = sub(g, n->dy, mean(n, n->dy)), a = sub(g, n->a, mean(n, n->a));
+  value_t by_dy = mean(n, mul(g, n->dy, e)), by_a = mean(n, mul(g, n->a, e)),
+          both = mean(n, mul(g, n->a, dy));
+  value_t slope = mul(g, mul(g, r2, by_dy), e); /* what dx lacks of dy */
+  value_t part = mul(g, sr, sub(g, a, mul(g, mul(g, r2, by_a), e)));
+  out[0] = add(g, add(g, part, mul(g, br, e)), n->d);
+  value_t curve = mul(g, weft_grad_scalar(g, WEFT_F32, 3), mul(g, r2, mul(g, by_dy, by_a)));
+  value_t bent = sub(g, mul(g, sub(g, curve, both), e), add(g, mul(g, by_a, dy), mul(g, by_dy, a)));
+  out[1] = add(g, mul(g, mul(g, sr, r2), bent), mul(g, br, sub(g, dy, slope)));
+  out[2] = total(n, mul(g, mul(g, n->a, sub(g, dy, slope)), r));
+}
+
+static void norm_grads_given(const norm_grads_t *n, value_t given_mean, value_t variance, value_t out[3]) {
+  weft_grad_t *g = n->g;
+  value_t e = sub(g, n->x, given_mean), r = inverse_deviation(n, variance), br = mul(g, n->b, r);
+  out[0] = add(g, add(g, mul(g, n->a, mul(g, n->s, r)), mul(g, br, e)), n->d);
+  out[1] = mul(g, br, n->dy);
+  out[2] = total(n, mul(g, mul(g, n->a, n->dy), r));
+}
+
+weft_status_t *weft_grad_batch_norm_grad(weft_grad_ctx_t *c) {
+  weft_grad_t g_ = {c, NULL}, *g = &g_;
+  const weft_str_t format = weft_grad_same(g, "data_format").value.s;
+  const int rank = format.length == 5 ? 5 : 4, dtype = weft_grad_dtype(g, c->inputs[1]);
+  const bool is_first = weft_str_starts_with(format, "NC");
+  int32_t axes[4];
+  for (int i = 0, n = 0; i < rank; i++) {
+    if (i != (is_first ? 1 : rank - 1)) axes[n++] = i;
+  }
+  norm_grads_t n = {.g = g,
+                    .dy = weft_grad_cast(g, c->inputs[0], WEFT_F32),
+                    .x = weft_grad_cast(g, c->inputs[1], WEFT_F32),
+                    .s = as_image(g, c->inputs[2], rank, is_first),
+                    .a = weft_grad_cast(g, weft_grad_dy_or_zeros(g, 0), WEFT_F32),
+                    .b = as_image(g, weft_grad_dy_or_zeros(g, 1), rank, is_first),
+                    .d = as_image(g, weft_grad_dy_or_zeros(g, 2), rank, is_first),
+                    .axes = weft_grad_int32s(g, axes, rank - 1),
+                    .epsilon = weft_grad_same(g, "epsilon").value.f};
+  value_t out[3];
+  if (weft_grad_attr_bool(g, "is_training")) {
+    norm_grads_training(&n, out);
+  } else {
+    norm_grads_given(&n, as_image(g, c->inputs[3], rank, is_first), as_image(g, c->inputs[4], rank, is_first),
+                     out);
+  }
+  c->dx[0] = weft_grad_cast(g, out[0], dtype);
+  c->dx[1] = weft_grad_cast(g, out[1], dtype);
+  c->dx[2] = out[2];
   return g->s;
 }

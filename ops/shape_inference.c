@@ -368,7 +368,7 @@ weft_status_t *weft_window_size(int64_t in, int64_t window, int64_t dilation, in
       if (__builtin_sub_overflow(span, extent, &span) || __builtin_add_overflow(span, stride, &span)) {
         return WEFT_ERROR(INVALID_ARGUMENT, "a window of %" PRId64 " is too large", window);
       }
-      size = span >= 0 ? span / stride : -1;
+      size = span / stride; /* a window that lacks less than a stride gives nothing */
       if (size < 0) {
         return WEFT_ERROR(INVALID_ARGUMENT,
                           "Computed output size would be negative: %" PRId64 " [input_size: %" PRId64

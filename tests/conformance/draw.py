@@ -39,12 +39,14 @@ class Program:
 
 
 def made_by(version, case, steps=1):
-    """A program that runs a case of an op that later versions of TensorFlow refuse, as a graph of that version."""
+    """A program that runs a case (or a program) of an op that later versions of TensorFlow refuse, as a graph of that version."""
 
     def build():
         old = tf.compat.v1.GraphDef()
         old.versions.producer = version
         tf.import_graph_def(old)  # makes the whole graph one of that version
+        if isinstance(case, Program):
+            return case.build()
         outs, feeds = case.build()
         return [(outs, feeds)] * steps
 

@@ -50,7 +50,8 @@ class Case:
                 ports.append(port)
             arguments[arg.name] = ports if is_list else ports[0]
         attrs = {**defaults_of(definition), **self.attrs}
-        out = op_def_library.apply_op(self.op, name=None, **arguments, **attrs)
+        name = self.op[1:] if self.op.startswith("_") else None  # an op's own name is no node's then
+        out = op_def_library.apply_op(self.op, name=name, **arguments, **attrs)
         if isinstance(out, tf.Operation):
             return [out], feeds
         return tf.nest.flatten(out)[: self.outputs], feeds

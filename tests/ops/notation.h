@@ -52,6 +52,7 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
     int64_t *ints = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *ints);
     int *types = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *types);
     weft_str_t *strings = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *strings);
+    float *floats = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *floats);
     weft_str_t items = inside(s);
     while (items.length > 0) {
       weft_str_t item = next(&items, ' ');
@@ -59,6 +60,8 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
         if (!weft_str_to_i64(item, &ints[a.n])) abort();
       } else if (def->kind == WEFT_ATTR_STRING) {
         strings[a.n] = item;
+      } else if (def->kind == WEFT_ATTR_FLOAT) {
+        floats[a.n] = strtof(item.data, NULL);
       } else {
         types[a.n] = weft_dtype_from_name(item);
       }
@@ -68,6 +71,8 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
       a.list.ints = ints;
     } else if (def->kind == WEFT_ATTR_STRING) {
       a.list.strings = strings;
+    } else if (def->kind == WEFT_ATTR_FLOAT) {
+      a.list.floats = floats;
     } else {
       a.list.types = types;
     }
@@ -78,6 +83,7 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
       if (!weft_str_to_i64(s, &a.i)) abort();
       break;
     case WEFT_ATTR_BOOL: a.b = weft_str_is(s, "true"); break;
+    case WEFT_ATTR_FLOAT: a.f = strtof(s.data, NULL); break;
     case WEFT_ATTR_TYPE: a.type = weft_dtype_from_name(s); break;
     case WEFT_ATTR_STRING: a.s = s; break;
     case WEFT_ATTR_SHAPE: {

@@ -14,16 +14,29 @@ typedef struct plan {
   int64_t big[MAX_BLOCK_DIMS], small[MAX_BLOCK_DIMS];
 } plan_t;
 
-static weft_status_t *read_plan(weft_kernel_ctx_t *ctx, bool to_batch, plan_t *p, weft_shape_t *out_shape) {
-  const weft_tensor_t *x = weft_in(ctx, 0), *block = weft_in(ctx, 1), *pads = weft_in(ctx, 2);
+/* The sizes of blocks: input 1, or twice `size` where that is not 0. */
+static weft_status_t *read_block(weft_kernel_ctx_t *ctx, int64_t size, plan_t *p) {
+  const weft_tensor_t *x = weft_in(ctx, 0), *block = weft_in(ctx, 1);
+  if (size != 0) {
+    p->m = 2;
+    p->block[0] = p->block[1] = size;
+    if (x->shape.rank == 4) return NULL;
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input rank should be 4 instead of %d", x->shape.rank);
+  }
   if (block->shape.rank != 1 || block->count < 1 || block->count > MAX_BLOCK_DIMS) {
     return WEFT_ERROR(INVALID_ARGUMENT, "block rank should be between 1 and %d, got %" PRId64,
                       (int)MAX_BLOCK_DIMS, block->count);
   }
   p->m = (int)block->count;
-  if (x->shape.rank < 1 + p->m) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "input rank should be >= %d instead of %d", 1 + p->m, x->shape.rank);
-  }
+  for (int d = 0; d < p->m; d++) p->block[d] = weft_cpu_int_at(block, d);
+  if (x->shape.rank >= 1 + p->m) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "input rank should be >= %d instead of %d", 1 + p->m, x->shape.rank);
+}
+
+static weft_status_t *read_plan(weft_kernel_ctx_t *ctx, bool to_batch, int64_t size, plan_t *p,
+                                weft_shape_t *out_shape) {
+  const weft_tensor_t *x = weft_in(ctx, 0), *pads = weft_in(ctx, ctx->node->num_inputs - 1);
+  WEFT_RETURN_IF_ERROR(read_block(ctx, size, p));
   const char *name = to_batch ? "paddings" : "crops";
   if (pads->shape.rank != 2 || pads->shape.dims[0] != p->m || pads->shape.dims[1] != 2) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%s should have shape [%d, 2] instead of %s", name, p->m,
@@ -32,7 +45,7 @@ static weft_status_t *read_plan(weft_kernel_ctx_t *ctx, bool to_batch, plan_t *p
   int64_t blocks = 1;
   *out_shape = x->shape;
   for (int d = 0; d < p->m; d++) {
-    int64_t b = p->block[d] = weft_cpu_int_at(block, d), in = x->shape.dims[1 + d], total = 0;
+    int64_t b = p->block[d], in = x->shape.dims[1 + d], total = 0;
     p->pads[d][0] = weft_cpu_int_at(pads, 2 * d);
     p->pads[d][1] = weft_cpu_int_at(pads, 2 * d + 1);
     if (b < 1) return WEFT_ERROR(INVALID_ARGUMENT, "block_shape[%d]=%" PRId64 " must be positive", d, b);
@@ -123,25 +136,24 @@ static weft_status_t *run_plan(weft_kernel_ctx_t *ctx, const plan_t *p, bool to_
   return NULL;
 }
 
-static weft_status_t *space_to_batch_compute(weft_kernel_ctx_t *ctx) {
+static weft_status_t *space_batch(weft_kernel_ctx_t *ctx, bool to_batch, int64_t size) {
   plan_t p = {0};
   weft_shape_t shape;
   weft_tensor_t *y = NULL;
-  WEFT_RETURN_IF_ERROR(read_plan(ctx, true, &p, &shape));
+  WEFT_RETURN_IF_ERROR(read_plan(ctx, to_batch, size, &p, &shape));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_in(ctx, 0)->dtype, &shape, &y));
-  weft_cpu_zero(y);
+  if (to_batch) weft_cpu_zero(y);
   if (y->count == 0) return NULL;
-  return run_plan(ctx, &p, true, weft_in(ctx, 0), y);
+  return run_plan(ctx, &p, to_batch, weft_in(ctx, 0), y);
 }
 
-static weft_status_t *batch_to_space_compute(weft_kernel_ctx_t *ctx) {
-  plan_t p = {0};
-  weft_shape_t shape;
-  weft_tensor_t *y = NULL;
-  WEFT_RETURN_IF_ERROR(read_plan(ctx, false, &p, &shape));
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_in(ctx, 0)->dtype, &shape, &y));
-  if (y->count == 0) return NULL;
-  return run_plan(ctx, &p, false, weft_in(ctx, 0), y);
+static weft_status_t *space_to_batch_compute(weft_kernel_ctx_t *ctx) { return space_batch(ctx, true, 0); }
+static weft_status_t *batch_to_space_compute(weft_kernel_ctx_t *ctx) { return space_batch(ctx, false, 0); }
+
+/* The first versions: square blocks of images. */
+WEFT_ATTRS(square, (INT, block_size))
+static weft_status_t *square(weft_kernel_ctx_t *ctx, const square_attrs_t *attrs) {
+  return space_batch(ctx, *(const bool *)ctx->node->param, attrs->block_size);
 }
 
 /* ---- depth: [n, h*b, w*b, c] and [n, h, w, b, b, c] ---- */
@@ -192,8 +204,10 @@ static weft_status_t *depth(weft_kernel_ctx_t *ctx, const depth_attrs_t *attrs) 
 }
 
 const weft_kernel_t weft_cpu_space_kernels[] = {
+    {.op = "BatchToSpace", WEFT_COMPUTE(square), .param = &(const bool){false}},
     WEFT_KERNEL("BatchToSpaceND", NULL, 0, NULL, batch_to_space_compute, NULL),
     {.op = "DepthToSpace", WEFT_COMPUTE(depth), .param = &(const bool){false}},
+    {.op = "SpaceToBatch", WEFT_COMPUTE(square), .param = &(const bool){true}},
     WEFT_KERNEL("SpaceToBatchND", NULL, 0, NULL, space_to_batch_compute, NULL),
     {.op = "SpaceToDepth", WEFT_COMPUTE(depth), .param = &(const bool){true}},
     {0},

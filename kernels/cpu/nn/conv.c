@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/nn/conv.h"
 #include "kernels/cpu/nn/convolve.h"
 
 /* A step of preparation that may or may not be needed: `*t` is replaced, `*owned` is what to release. */
@@ -116,9 +117,8 @@ static weft_shape_t out_shape(const weft_window_attrs_t *a, const weft_conv_t *v
   return weft_image_shape(a, false, v->n, (int64_t[]){v->s[0].out, v->s[1].out, v->s[2].out}, v->oc);
 }
 
-static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
-  const weft_window_attrs_t *a = ctx->state;
-  const weft_tensor_t *x = weft_in(ctx, 0), *f = weft_in(ctx, 1);
+weft_status_t *weft_convolve(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, const weft_tensor_t *x,
+                             const weft_tensor_t *f) {
   weft_conv_t v = {.dtype = x->dtype};
   WEFT_RETURN_IF_ERROR(check_forward(a, &x->shape, &f->shape, &v));
   weft_shape_t shape = out_shape(a, &v);
@@ -133,6 +133,10 @@ static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
     return s;
   }
   return deliver(ctx, a->channels_first, v.dtype, y);
+}
+
+static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
+  return weft_convolve(ctx, ctx->state, weft_in(ctx, 0), weft_in(ctx, 1));
 }
 
 /* ---- gradients ---- */

@@ -1,5 +1,4 @@
 /* kernels/cpu/nn/pool.c - MaxPool, AvgPool and all their gradients. Everything is computed over [N,H,W,C]. */
-#include <float.h>
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -16,17 +15,6 @@ typedef struct pool_job {
   int64_t *where;
   void (*fn)(const struct pool_job *j, int64_t begin, int64_t end);
 } pool_job_t;
-
-/* What the maximum of nothing but NaN is. */
-static inline double pool_lowest(weft_dtype_t dtype) {
-  switch (dtype) {
-    case WEFT_F16: return -65504;
-    case WEFT_BF16: return -0x1.fep127;
-    case WEFT_F32: return -(double)FLT_MAX;
-    case WEFT_F64: return -DBL_MAX;
-    default: return 0; /* integers are never NaN */
-  }
-}
 
 #define EACH_HALFS
 #define EACH_FLOATS

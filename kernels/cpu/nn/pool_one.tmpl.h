@@ -1,6 +1,6 @@
 /* kernels/cpu/nn/pool_one.tmpl.h - pooling over [N,H,W,C] for one element type. A cell of padding never wins,
  * nor does NaN: of NaN alone the maximum is the lowest number, as in TensorFlow. */
-#define POOL_LOWEST STORE((COMP)pool_lowest(ELEM_ID))
+#define POOL_LOWEST STORE((COMP)weft_lowest(ELEM_ID))
 
 /* Images [begin, end). `where`, if wanted, gets each maximum's position h*W*C + w*C + c in its image. */
 static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {

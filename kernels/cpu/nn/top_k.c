@@ -90,6 +90,14 @@ static weft_status_t *top_k_v2_compute(weft_kernel_ctx_t *ctx, const top_k_v2_co
   return top_k(ctx, weft_cpu_int_at(k, 0), attrs->sorted);
 }
 
+/* Exact on the CPU, as in TensorFlow, which has a kernel for these attributes alone. */
+WEFT_ATTRS(approx_top_k_compute, (INT, k), (INT, reduction_dimension), (BOOL, is_max_k))
+static weft_status_t *approx_top_k_compute(weft_kernel_ctx_t *ctx,
+                                           const approx_top_k_compute_attrs_t *attrs) {
+  if (attrs->is_max_k && attrs->reduction_dimension == -1) return top_k(ctx, attrs->k, true);
+  return WEFT_ERROR(UNIMPLEMENTED, "ApproxTopK on the CPU takes maxima along the last dimension only");
+}
+
 /* ---- InTopK: do fewer than k predictions beat the target's? ---- */
 
 static weft_status_t *in_top_k(weft_kernel_ctx_t *ctx, int64_t k) {
@@ -132,6 +140,7 @@ static weft_status_t *in_top_k_v2_compute(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_top_k_kernels[] = {
+    WEFT_KERNEL_ATTRS("ApproxTopK", "T", WEFT_SET_FLOATS & ~WEFT_DTYPE_BIT(WEFT_F64), approx_top_k_compute),
     WEFT_KERNEL_ATTRS("InTopK", NULL, 0, in_top_k_compute),
     WEFT_KERNEL("InTopKV2", NULL, 0, NULL, in_top_k_v2_compute, NULL),
     WEFT_KERNEL_ATTRS("TopK", "T", WEFT_SET_REAL, top_k_compute),

@@ -72,4 +72,19 @@ WEFT_MUST_CHECK weft_status_t *weft_to_channels_last(weft_kernel_ctx_t *ctx, con
 WEFT_MUST_CHECK weft_status_t *weft_to_channels_first(weft_kernel_ctx_t *ctx, const weft_tensor_t *t,
                                                       weft_tensor_t **out);
 
+/* What the maximum of nothing, or of nothing but NaN, is: the lowest finite number of a type. */
+static inline double weft_lowest(weft_dtype_t dtype) {
+  switch (dtype) {
+    case WEFT_F16: return -65504;
+    case WEFT_BF16: return -0x1.fep127;
+    case WEFT_F32: return -0x1.fffffep127;
+    case WEFT_F64: return -0x1.fffffffffffffp1023;
+    case WEFT_I8: return INT8_MIN;
+    case WEFT_I16: return INT16_MIN;
+    case WEFT_I32: return INT32_MIN;
+    case WEFT_I64: return -0x1p63;
+    default: return 0;
+  }
+}
+
 #endif /* WEFT_KERNELS_CPU_NN_WINDOW_H_ */

@@ -1,0 +1,12 @@
+/* kernels/cpu/nn/conv.h - a convolution as a step of other kernels. */
+#ifndef WEFT_KERNELS_CPU_NN_CONV_H_
+#define WEFT_KERNELS_CPU_NN_CONV_H_
+
+#include "kernels/cpu/nn/window.h"
+
+/* Sets output 0 to the convolution of images or volumes x, in the layout of the attributes, with filter f.
+ * Errors: INVALID_ARGUMENT in TensorFlow's words; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_convolve(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a,
+                                             const weft_tensor_t *x, const weft_tensor_t *f);
+
+#endif /* WEFT_KERNELS_CPU_NN_CONV_H_ */

@@ -1,0 +1,250 @@
+/* kernels/cpu/nn/fused.c - a convolution or a product, and what follows it on each of its elements: the ops
+ * that graph optimisers put in the place of several nodes. The first part is the kernel of the plain op,
+ * whose result the rest changes in place. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "kernels/cpu/nn/window.h"
+
+extern const weft_kernel_t weft_cpu_conv_kernels[], weft_cpu_depthwise_kernels[], weft_cpu_matmul_kernels[],
+    weft_cpu_batch_norm_kernels[];
+
+typedef enum activation {
+  ACTIVATION_NONE,
+  ACTIVATION_RELU,
+  ACTIVATION_RELU6,
+  ACTIVATION_ELU,
+  ACTIVATION_LEAKY_RELU,
+  ACTIVATION_TANH, /* from here on after products only */
+  ACTIVATION_SIGMOID,
+  ACTIVATION_GELU_APPROXIMATE,
+  ACTIVATION_GELU_EXACT,
+} activation_t;
+
+static const char *const activation_names[] = {
+    [ACTIVATION_RELU] = "Relu",
+    [ACTIVATION_RELU6] = "Relu6",
+    [ACTIVATION_ELU] = "Elu",
+    [ACTIVATION_LEAKY_RELU] = "LeakyRelu",
+    [ACTIVATION_TANH] = "Tanh",
+    [ACTIVATION_SIGMOID] = "Sigmoid",
+    [ACTIVATION_GELU_APPROXIMATE] = "GeluApproximate",
+    [ACTIVATION_GELU_EXACT] = "GeluExact",
+};
+
+/* The param of a row: the plain op and its family. */
+typedef struct fused_op {
+  const weft_kernel_t *family;
+  const char *plain;
+  bool is_product;
+} fused_op_t;
+
+typedef struct fused_state {
+  const weft_kernel_t *plain;
+  void *inner; /* of the plain kernel */
+  bool has_bias, has_norm, has_addend, is_channels_first;
+  activation_t activation;
+  float epsilon, alpha;
+} fused_state_t;
+
+typedef struct fused_job {
+  const fused_state_t *how;
+  void *y;
+  const void *bias, *scale, *offset, *mean, *variance, *addend;
+  int64_t channels, inner; /* elements of one channel that lie together */
+} fused_job_t;
+
+static inline double activated(activation_t a, double v, double alpha) {
+  switch (a) {
+    case ACTIVATION_NONE: return v;
+    case ACTIVATION_RELU: return v < 0 ? 0 : v;
+    case ACTIVATION_RELU6: return v < 0 ? 0 : v > 6 ? 6 : v;
+    case ACTIVATION_ELU: return v < 0 ? expm1(v) : v;
+    case ACTIVATION_LEAKY_RELU: return v < 0 ? v * alpha : v;
+    case ACTIVATION_TANH: return tanh(v);
+    case ACTIVATION_SIGMOID: return 1 / (1 + exp(-v));
+    case ACTIVATION_GELU_APPROXIMATE:
+      return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+    case ACTIVATION_GELU_EXACT: return 0.5 * v * (1 + erf(v * 0.70710678118654752440));
+  }
+  return v;
+}
+
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_FILE "kernels/cpu/nn/fused_one.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+static weft_range_fn *const fused_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM fused
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+};
+#include "tensor/undef_each.tmpl.h"
+
+/* ---- what is fused ---- */
+
+static weft_status_t *not_implemented(const weft_attr_t *ops) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  for (int i = 0; i < ops->n; i++) {
+    if (i > 0) weft_strbuf_putc(&text, ',');
+    weft_strbuf_append(&text, ops->list.strings[i]);
+  }
+  weft_status_t *s =
+      WEFT_ERROR(UNIMPLEMENTED, "Fusion is not implemented: [%.*s]", (int)text.length, text.data);
+  weft_strbuf_deinit(&text);
+  return s;
+}
+
+static activation_t activation_of(weft_str_t name, bool is_product) {
+  const int last = is_product ? ACTIVATION_GELU_EXACT : ACTIVATION_LEAKY_RELU;
+  for (int a = ACTIVATION_RELU; a <= last; a++) {
+    if (weft_str_is(name, activation_names[a])) return (activation_t)a;
+  }
+  return ACTIVATION_NONE;
+}
+
+/* A bias or a normalisation, then a sum, then an activation; each may be missing, but not all. */
+static weft_status_t *read_fusion(const weft_kernel_setup_t *setup, fused_state_t *s) {
+  const fused_op_t *op = setup->node.param;
+  const weft_attr_t *ops = weft_knode_attr(setup, "fused_ops");
+  const int64_t num_args = weft_knode_int(setup, "num_args");
+  int i = 0, wanted = 0;
+  if (ops == NULL || ops->n == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Fused %s must have at least one fused op.", op->plain);
+  const weft_str_t *names = ops->list.strings;
+  s->has_bias = weft_str_is(names[i], "BiasAdd");
+  s->has_norm = !op->is_product && weft_str_is(names[i], "FusedBatchNorm");
+  if (s->has_bias || s->has_norm) i++;
+  s->has_addend = i < ops->n && i > 0 && weft_str_is(names[i], "Add");
+  if (s->has_addend) i++;
+  if (i < ops->n) s->activation = activation_of(names[i], op->is_product);
+  if (s->activation != ACTIVATION_NONE) i++;
+  if (i < ops->n || i == 0) return not_implemented(ops);
+  wanted = (s->has_bias ? 1 : s->has_norm ? 4 : 0) + s->has_addend;
+  if (num_args < wanted) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Fused %s must have %d extra arguments, got %" PRId64, op->plain,
+                      wanted, num_args);
+  }
+  s->epsilon = weft_knode_float(setup, "epsilon");
+  s->alpha = weft_knode_float(setup, "leakyrelu_alpha");
+  return NULL;
+}
+
+/* Of _FusedBatchNormEx: an image may be added, and the only activation is Relu. */
+static weft_status_t *read_norm(const weft_kernel_setup_t *setup, fused_state_t *s) {
+  const weft_str_t mode = weft_knode_string(setup, "activation_mode");
+  const int64_t num_side = weft_knode_int(setup, "num_side_inputs");
+  if (weft_str_is(mode, "Relu")) {
+    s->activation = ACTIVATION_RELU;
+  } else if (!weft_str_is(mode, "Identity")) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Unsupported activation mode: %.*s", WEFT_STR_ARGS(mode));
+  }
+  if (num_side > 1) return WEFT_ERROR(INVALID_ARGUMENT, "FusedBatchNorm accepts at most one side input");
+  if (num_side == 1 && s->activation == ACTIVATION_NONE)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Identity activation is not supported with non-empty side input");
+  s->has_addend = num_side == 1;
+  return NULL;
+}
+
+static void fused_destroy(void *state) {
+  fused_state_t *s = state;
+  if (s == NULL) return;
+  if (s->plain->destroy != NULL) s->plain->destroy(s->inner);
+  weft_free(s);
+}
+
+static weft_status_t *fused_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  const fused_op_t *op = setup->node.param;
+  const weft_attr_t *format = weft_knode_attr(setup, "data_format");
+  fused_state_t s = {.plain = op->family};
+  while (strcmp(s.plain->op, op->plain) != 0) s.plain++;
+  s.is_channels_first = format != NULL && weft_str_starts_with(format->s, "NC");
+  const bool is_norm = op->family == weft_cpu_batch_norm_kernels;
+  WEFT_RETURN_IF_ERROR(is_norm ? read_norm(setup, &s) : read_fusion(setup, &s));
+  weft_kernel_setup_t plain = *setup;
+  plain.node.param = s.plain->param;
+  plain.reads = s.plain->reads;
+  WEFT_RETURN_IF_ERROR(s.plain->prepare(&plain, &s.inner));
+  fused_state_t *state = weft_malloc(sizeof *state);
+  if (state == NULL) {
+    if (s.plain->destroy != NULL) s.plain->destroy(s.inner);
+    return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
+  }
+  *state = s;
+  *out_state = state;
+  return NULL;
+}
+
+/* ---- the rest, on the result ---- */
+
+/* Input i is a vector with an element for each channel. */
+static weft_status_t *channel_vector(weft_kernel_ctx_t *ctx, int i, int64_t channels, const void **out) {
+  const weft_tensor_t *t = weft_in(ctx, i);
+  *out = t->data;
+  if (t->shape.rank == 1 && t->count == channels) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "argument %d must be a vector of %" PRId64 " elements, got %s", i,
+                    channels, WEFT_SHAPE_TEXT(&t->shape));
+}
+
+static weft_status_t *read_args(weft_kernel_ctx_t *ctx, const weft_tensor_t *y, int first, fused_job_t *j) {
+  const fused_state_t *s = ctx->state;
+  int i = first;
+  if (s->has_bias) WEFT_RETURN_IF_ERROR(channel_vector(ctx, i++, j->channels, &j->bias));
+  if (s->has_norm) {
+    const void **parts[] = {&j->scale, &j->offset, &j->mean, &j->variance};
+    for (int k = 0; k < 4; k++) WEFT_RETURN_IF_ERROR(channel_vector(ctx, i++, j->channels, parts[k]));
+  }
+  if (!s->has_addend) return NULL;
+  const weft_tensor_t *addend = weft_in(ctx, i);
+  j->addend = addend->data;
+  if (weft_shape_eq(&addend->shape, &y->shape)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "argument %d must have the shape of the result, %s, got %s", i,
+                    WEFT_SHAPE_TEXT(&y->shape), WEFT_SHAPE_TEXT(&addend->shape));
+}
+
+static weft_status_t *run_plain(weft_kernel_ctx_t *ctx) {
+  const fused_state_t *s = ctx->state;
+  weft_kernel_node_t node = *ctx->node;
+  weft_kernel_ctx_t inner = *ctx;
+  node.param = s->plain->param;
+  inner.node = &node;
+  inner.state = s->inner;
+  return s->plain->compute(&inner);
+}
+
+static weft_status_t *fused(weft_kernel_ctx_t *ctx) {
+  const fused_state_t *s = ctx->state;
+  const fused_op_t *op = ctx->node->param;
+  WEFT_RETURN_IF_ERROR(run_plain(ctx));
+  weft_tensor_t *y = ctx->outputs[0].tensor;
+  if (y->count == 0) return NULL;
+  const int at = s->is_channels_first ? 1 : y->shape.rank - 1;
+  fused_job_t j = {.how = s,
+                   .y = y->data,
+                   .channels = y->shape.dims[at],
+                   .inner = weft_cpu_product(&y->shape, at + 1, y->shape.rank)};
+  WEFT_RETURN_IF_ERROR(read_args(ctx, y, op->family == weft_cpu_batch_norm_kernels ? 5 : 2, &j));
+  const int64_t rows = y->count / j.inner;
+  weft_parallel_for(ctx->device->pool, rows, WEFT_CPU_GRAIN / 8 / j.inner + 1, fused_fns[y->dtype], &j);
+  return NULL;
+}
+
+#define FUSED(op_, types_, family_, plain_, is_product_)                                      \
+  {                                                                                           \
+    .op = op_, .type_attr = "T", .types = types_, .prepare = fused_prepare, .compute = fused, \
+    .destroy = fused_destroy, .param = &(const fused_op_t) {                                  \
+      family_, plain_, is_product_                                                            \
+    }                                                                                         \
+  }
+#define F16_BF16_F32 (WEFT_SET_FLOATS & ~WEFT_DTYPE_BIT(WEFT_F64))
+const weft_kernel_t weft_cpu_fused_kernels[] = {
+    FUSED("_FusedBatchNormEx", F16_BF16_F32, weft_cpu_batch_norm_kernels, "FusedBatchNormV3", false),
+    FUSED("_FusedConv2D", WEFT_SET_FLOATS & ~WEFT_DTYPE_BIT(WEFT_BF16), weft_cpu_conv_kernels, "Conv2D",
+          false),
+    FUSED("_FusedConv3D", F16_BF16_F32, weft_cpu_conv_kernels, "Conv3D", false),
+    FUSED("_FusedDepthwiseConv2dNative", WEFT_SET_FLOATS, weft_cpu_depthwise_kernels, "DepthwiseConv2dNative",
+          false),
+    FUSED("_FusedMatMul", F16_BF16_F32, weft_cpu_matmul_kernels, "MatMul", true),
+    {0},
+};
