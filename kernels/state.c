@@ -274,7 +274,8 @@ weft_status_t *weft_state_maker_prepare(const weft_kernel_setup_t *setup, void *
   w->resources = setup->node.device->resources;
   weft_mutex_init(&w->mu);
   weft_status_t *s = maker->read(setup, w->config);
-  if (s == NULL) s = weft_state_name_init(&w->name, setup, false);
+  bool node_name_is_default = weft_knode_bool_or(setup, "use_node_name_sharing", false);
+  if (s == NULL) s = weft_state_name_init(&w->name, setup, node_name_is_default);
   if (s == NULL) *out_state = w;
   if (s != NULL) weft_state_maker_destroy(w);
   return s;
@@ -297,8 +298,9 @@ void weft_state_maker_destroy(void *state) {
 }
 
 static weft_status_t *create_object(void *arg, weft_object_t **out) {
-  const state_owner_t *w = arg;
-  return w->maker->create(w->name.name, w->config, out);
+  weft_kernel_ctx_t *c = arg;
+  const state_owner_t *w = c->state;
+  return w->maker->create(c, w->name.name, w->config, out);
 }
 
 weft_status_t *weft_state_reference(const char *container, const char *name, weft_variable_t **out) {
@@ -324,7 +326,7 @@ static weft_status_t *owner_make(state_owner_t *w, weft_kernel_ctx_t *c) {
   weft_variable_t *ref = NULL;
   weft_status_t *s =
       weft_resource_lookup_or_create(w->resources, weft_str(w->name.container), weft_str(w->name.name),
-                                     w->maker->type, create_object, w, &o);
+                                     w->maker->type, create_object, c, &o);
   if (s == NULL && w->maker->check != NULL) s = w->maker->check(w->name.name, w->config, o);
   if (s != NULL) goto done;
   if (weft_dtype_is_ref(c->node->output_types[0])) {

@@ -1,7 +1,8 @@
 /* kernels/state.h - what kernels of resources share: names, handles, look-ups, waiting.
  *
  * A node that makes a resource has a name for it: its shared_name, else its own
- * name (variables), else a private one, and then it dies with the node.
+ * name (variables, and nodes that say use_node_name_sharing), else a private one,
+ * and then it dies with the node.
  */
 #ifndef WEFT_KERNELS_STATE_H_
 #define WEFT_KERNELS_STATE_H_
@@ -68,9 +69,9 @@ typedef struct weft_state_maker {
   /* Fills `config`, all zero, from the attributes; once per plan. `config` is deinitialised also on failure.
    */
   weft_status_t *(*read)(const weft_kernel_setup_t *setup, void *config);
-  /* At the first execution: makes the object `name`, unless another node has made it; check refuses one that
-   * is not as `config` says (NULL: any will do). */
-  weft_status_t *(*create)(const char *name, const void *config, weft_object_t **out);
+  /* At the first execution, `c`: makes the object `name`, unless another node has made it; check refuses one
+   * that is not as `config` says (NULL: any will do). */
+  weft_status_t *(*create)(weft_kernel_ctx_t *c, const char *name, const void *config, weft_object_t **out);
   weft_status_t *(*check)(const char *name, const void *config, weft_object_t *o);
   void (*deinit)(void *config); /* NULL: nothing to free */
 } weft_state_maker_t;

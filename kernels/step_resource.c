@@ -20,10 +20,26 @@ static weft_status_t *key_of(const weft_resource_type_t *type, weft_str_t name, 
   return out->failed ? WEFT_NO_MEMORY("naming %.*s", WEFT_STR_ARGS(name)) : NULL;
 }
 
+/* A handle between the old-style reference and a resource: the same two strings, by value. */
+static weft_status_t *strings_of(const weft_resource_type_t *type, const char *name, weft_tensor_t **out) {
+  const weft_shape_t two = weft_shape_vector(2);
+  weft_tensor_t *t = NULL;
+  weft_status_t *s = weft_tensor_new(WEFT_STRING, &two, NULL, &t);
+  if (s == NULL) s = weft_tensor_set_str(t, 0, weft_str(type->text));
+  if (s == NULL) s = weft_tensor_set_str(t, 1, weft_str(name));
+  if (s != NULL) {
+    weft_tensor_release(t);
+    return s;
+  }
+  *out = t;
+  return NULL;
+}
+
 weft_status_t *weft_step_resource_handle(weft_kernel_ctx_t *c, const weft_resource_type_t *type,
                                          const char *name, weft_object_t *o) {
   if (weft_dtype_is_ref(c->node->output_types[0]))
     return weft_state_reference(type->text, name, &c->outputs[0].ref);
+  if (c->node->output_types[0] == WEFT_STRING) return strings_of(type, name, &c->outputs[0].tensor);
   return weft_state_handle(c->device, "", name, type, o, WEFT_DTYPE_INVALID, NULL, &c->outputs[0].tensor);
 }
 

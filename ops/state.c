@@ -86,6 +86,11 @@ weft_status_t *weft_infer_tensor_array(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+weft_status_t *weft_infer_tensor_array_v2(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 0, 0));
+  return weft_infer_old_handle(c);
+}
+
 weft_status_t *weft_infer_tensor_array_grad(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(check_handle(c));
   c->outputs[0] = weft_shape_vector(2);

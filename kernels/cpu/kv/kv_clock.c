@@ -14,7 +14,9 @@ static weft_status_t *read_config(const weft_kernel_setup_t *setup, void *config
   return weft_kv_read_workers(setup, &c->num_workers, &c->tasks);
 }
 
-static weft_status_t *create(const char *name, const void *config, weft_object_t **out) {
+static weft_status_t *create(weft_kernel_ctx_t *ctx, const char *name, const void *config,
+                             weft_object_t **out) {
+  (void)ctx;
   const clock_config_t *c = config;
   (void)name;
   return weft_clock_create(c->num_workers, c->tasks == NULL ? NULL : c->tasks->list.strings,

@@ -12,7 +12,9 @@ typedef struct table_config {
   const weft_attr_t *tasks; /* the node's */
 } table_config_t;
 
-static weft_status_t *create(const char *name, const void *config, weft_object_t **out) {
+static weft_status_t *create(weft_kernel_ctx_t *ctx, const char *name, const void *config,
+                             weft_object_t **out) {
+  (void)ctx;
   const table_config_t *c = config;
   (void)name;
   return weft_kv_table_create(&c->table, c->num_workers, c->tasks == NULL ? NULL : c->tasks->list.strings,

@@ -7,16 +7,36 @@
 #include "kernels/cpu/loops/common.h"
 #include "kernels/step_resource.h"
 
-static weft_status_t *set_flow(weft_kernel_ctx_t *c, int output) {
+/* Output 1, which the third version of an op has. */
+static weft_status_t *set_flow(weft_kernel_ctx_t *c) {
   float zero = 0;
-  return weft_tensor_scalar(WEFT_F32, &zero, &c->outputs[output].tensor);
+  return c->node->num_outputs < 2 ? NULL : weft_tensor_scalar(WEFT_F32, &zero, &c->outputs[1].tensor);
 }
 
 static void release(weft_tensor_array_t *a) { weft_object_release((weft_object_t *)a); }
 
-WEFT_ATTRS(array_make, (TYPE, dtype), (SHAPE, element_shape), (BOOL, dynamic_size), (BOOL, clear_after_read),
-           (BOOL, identical_element_shapes), (STRING, tensor_array_name))
-static weft_status_t *array_make(weft_kernel_ctx_t *c, const array_make_attrs_t *attrs) {
+/* Of the node that makes an array, in any of three versions. */
+typedef struct array_node {
+  weft_tensor_array_config_t config;
+  weft_str_t name;
+} array_node_t;
+
+static weft_status_t *make_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  array_node_t *n = weft_calloc(1, sizeof *n);
+  if (n == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  n->config = (weft_tensor_array_config_t){
+      .dtype = (weft_dtype_t)weft_knode_type(setup, "dtype"),
+      .element_shape = *weft_knode_attr(setup, "element_shape")->shape,
+      .is_dynamic = weft_knode_bool(setup, "dynamic_size"),
+      .clear_after_read = weft_knode_bool(setup, "clear_after_read"),
+      .is_identical = weft_knode_bool_or(setup, "identical_element_shapes", false)};
+  n->name = weft_knode_string(setup, "tensor_array_name");
+  *out_state = n;
+  return NULL;
+}
+
+static weft_status_t *array_make(weft_kernel_ctx_t *c) {
+  const array_node_t *node = c->state;
   const weft_tensor_t *size = weft_in(c, 0);
   if (size->shape.rank != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray size must be scalar, but had shape: %s",
@@ -26,17 +46,12 @@ static weft_status_t *array_make(weft_kernel_ctx_t *c, const array_make_attrs_t 
   if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Size should be >= 0.");
   char *name = NULL;
   weft_tensor_array_t *a = NULL;
-  const weft_tensor_array_config_t config = {.dtype = (weft_dtype_t)attrs->dtype,
-                                             .element_shape = *attrs->element_shape,
-                                             .is_dynamic = attrs->dynamic_size,
-                                             .clear_after_read = attrs->clear_after_read,
-                                             .is_identical = attrs->identical_element_shapes};
-  WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, attrs->tensor_array_name, &name));
-  weft_status_t *s = weft_tensor_array_create(name, n, &config, &a);
+  WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, node->name, &name));
+  weft_status_t *s = weft_tensor_array_create(name, n, &node->config, &a);
   if (s == NULL) s = weft_step_resource_output(c, &weft_tensor_array_type, name, (weft_object_t *)a);
   release(a);
   weft_free(name);
-  return s != NULL ? s : set_flow(c, 1);
+  return s != NULL ? s : set_flow(c);
 }
 
 static weft_status_t *in_array(weft_kernel_ctx_t *c, weft_tensor_array_t **out) {
@@ -145,8 +160,21 @@ static weft_shape_t element_shape(weft_tensor_array_t *a, const weft_shape_t *of
   return weft_shape_is_known(&shape) ? shape : *of_node;
 }
 
-WEFT_ATTRS(array_gather, (SHAPE, element_shape))
-static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_gather_attrs_t *attrs) {
+/* The cells at `n` indices, or all of them, as one tensor. */
+static weft_status_t *gather(weft_kernel_ctx_t *c, weft_tensor_array_t *a, const int32_t *indices, int64_t n,
+                             const weft_shape_t *shape) {
+  weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
+  weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
+  if (s == NULL && t == NULL) s = WEFT_NO_MEMORY("gathering from TensorArray %s", weft_tensor_array_name(a));
+  if (s == NULL) s = weft_tensor_array_read(a, indices, n, t);
+  if (s == NULL) s = stack_up(c, weft_tensor_array_dtype(a), t, n, element_shape(a, shape));
+  release_many(t, n);
+  return s;
+}
+
+WEFT_ATTRS_STRUCT(array_elements, (SHAPE, element_shape))
+WEFT_ATTRS_OF(array_gather, array_elements)
+static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_elements_attrs_t *attrs) {
   weft_tensor_array_t *a = NULL;
   const weft_tensor_t *indices = weft_in(c, 1);
   if (indices->shape.rank != 1) {
@@ -154,14 +182,16 @@ static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_gather_attr
                       WEFT_SHAPE_TEXT(&indices->shape));
   }
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
-  weft_tensor_t **t = weft_calloc((size_t)indices->count + 1, sizeof *t);
-  weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
-  if (s == NULL && t == NULL) s = WEFT_NO_MEMORY("gathering from TensorArray %s", weft_tensor_array_name(a));
-  if (s == NULL) s = weft_tensor_array_read(a, indices->data, indices->count, t);
-  if (s == NULL) {
-    s = stack_up(c, weft_tensor_array_dtype(a), t, indices->count, element_shape(a, attrs->element_shape));
-  }
-  release_many(t, indices->count);
+  weft_status_t *s = gather(c, a, indices->data, indices->count, attrs->element_shape);
+  release(a);
+  return s;
+}
+
+WEFT_ATTRS_OF(array_pack, array_elements)
+static weft_status_t *array_pack(weft_kernel_ctx_t *c, const array_elements_attrs_t *attrs) {
+  weft_tensor_array_t *a = NULL;
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_status_t *s = gather(c, a, NULL, weft_tensor_array_size(a), attrs->element_shape);
   release(a);
   return s;
 }
@@ -238,6 +268,28 @@ static weft_status_t *array_scatter(weft_kernel_ctx_t *c) {
   return s;
 }
 
+/* Row i to cell i. */
+static weft_status_t *array_unpack(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *value = weft_in(c, 1);
+  weft_tensor_array_t *a = NULL;
+  weft_tensor_t *indices = NULL;
+  if (value->shape.rank < 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Input value for unpack must be at least a vector but received shape: %s",
+                      WEFT_SHAPE_TEXT(&value->shape));
+  }
+  const weft_shape_t rows = weft_shape_vector(value->shape.dims[0]);
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_status_t *s = weft_tensor_array_check_dtype(a, value->dtype, "is trying to write");
+  if (s == NULL) s = weft_tensor_new(WEFT_I32, &rows, NULL, &indices);
+  for (int64_t i = 0; s == NULL && i < indices->count; i++) ((int32_t *)indices->data)[i] = (int32_t)i;
+  if (s == NULL) s = weft_tensor_array_scatter(a, indices, value);
+  weft_tensor_release(indices);
+  release(a);
+  if (s == NULL) pass_flow(c, 2);
+  return s;
+}
+
 static weft_status_t *array_split(weft_kernel_ctx_t *c) {
   weft_tensor_array_t *a = NULL;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
@@ -289,23 +341,36 @@ static weft_status_t *array_grad(weft_kernel_ctx_t *c, const array_grad_attrs_t 
   WEFT_RETURN_IF_ERROR(in_array(c, &forward));
   weft_status_t *s = find_or_make_gradient(c, forward, attrs->source, &front);
   release(forward);
-  return s != NULL ? s : set_flow(c, 1);
+  return s != NULL ? s : set_flow(c);
 }
 
+/* The versions of an op have handles of other kinds; all of them work alike. */
 #define TYPED(name, attr, fn) \
   { .op = name, .type_attr = attr, .types = WEFT_SET_ALL, .compute = fn }
+#define VERSIONS(row, name, ...) \
+  row(name, __VA_ARGS__), row(name "V2", __VA_ARGS__), row(name "V3", __VA_ARGS__)
+#define PLAIN(name, fn) \
+  { .op = name, .compute = fn }
+#define WITH_ATTRS(name, fn) \
+  { .op = name, WEFT_COMPUTE(fn) }
+#define MAKER(name) \
+  { .op = name, .prepare = make_prepare, .compute = array_make, .destroy = weft_free }
 
 const weft_kernel_t weft_cpu_tensor_array_kernels[] = {
-    {.op = "TensorArrayCloseV3", .compute = array_close},
-    WEFT_KERNEL_ATTRS("TensorArrayConcatV3", "dtype", WEFT_SET_ALL, array_concat),
-    WEFT_KERNEL_ATTRS("TensorArrayGatherV3", "dtype", WEFT_SET_ALL, array_gather),
-    {.op = "TensorArrayGradV3", WEFT_COMPUTE(array_grad)},
-    {.op = "TensorArrayGradWithShape", WEFT_COMPUTE(array_grad)},
-    TYPED("TensorArrayReadV3", "dtype", array_read),
-    TYPED("TensorArrayScatterV3", "T", array_scatter),
-    {.op = "TensorArraySizeV3", .compute = array_size},
-    TYPED("TensorArraySplitV3", "T", array_split),
-    WEFT_KERNEL_ATTRS("TensorArrayV3", "dtype", WEFT_SET_ALL, array_make),
-    TYPED("TensorArrayWriteV3", "T", array_write),
+    MAKER("TensorArray"),
+    VERSIONS(PLAIN, "TensorArrayClose", array_close),
+    VERSIONS(WEFT_KERNEL_ATTRS, "TensorArrayConcat", "dtype", WEFT_SET_ALL, array_concat),
+    VERSIONS(WEFT_KERNEL_ATTRS, "TensorArrayGather", "dtype", WEFT_SET_ALL, array_gather),
+    VERSIONS(WITH_ATTRS, "TensorArrayGrad", array_grad),
+    WITH_ATTRS("TensorArrayGradWithShape", array_grad),
+    WEFT_KERNEL_ATTRS("TensorArrayPack", "dtype", WEFT_SET_ALL, array_pack),
+    VERSIONS(TYPED, "TensorArrayRead", "dtype", array_read),
+    VERSIONS(TYPED, "TensorArrayScatter", "T", array_scatter),
+    VERSIONS(PLAIN, "TensorArraySize", array_size),
+    VERSIONS(TYPED, "TensorArraySplit", "T", array_split),
+    TYPED("TensorArrayUnpack", "T", array_unpack),
+    MAKER("TensorArrayV2"),
+    MAKER("TensorArrayV3"),
+    VERSIONS(TYPED, "TensorArrayWrite", "T", array_write),
     {0},
 };

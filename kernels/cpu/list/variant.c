@@ -9,6 +9,7 @@
 #include "kernels/cpu/loops/common.h"
 #include "resources/optional.h"
 #include "resources/tensor_list.h"
+#include "resources/tensor_map.h"
 #include "tensor/pack.h"
 #include "tensor/update.h"
 
@@ -130,6 +131,37 @@ static weft_status_t *ragged_add(const weft_variant_t *x, const weft_variant_t *
   return weft_add_alike(a->items[a->count - 1], b->items[a->count - 1], &p->items[a->count - 1]);
 }
 
+/* ---- maps: zeros are no entries, a sum has the keys of both ---- */
+
+static weft_status_t *map_zeros(const weft_variant_t *x, weft_variant_t **out) {
+  weft_tensor_map_t *m = NULL;
+  (void)x;
+  WEFT_RETURN_IF_ERROR(weft_tensor_map_create(&m));
+  *out = &m->variant;
+  return NULL;
+}
+
+static weft_status_t *map_add(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out) {
+  const weft_tensor_map_t *b = (const weft_tensor_map_t *)y;
+  weft_tensor_map_t *m = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_map_copy((const weft_tensor_map_t *)x, &m));
+  weft_status_t *s = NULL;
+  for (int64_t i = 0; s == NULL && i < b->count; i++) {
+    const int64_t at = weft_tensor_map_find(m, b->entries[i].key);
+    weft_tensor_t *sum = NULL;
+    if (at < 0) {
+      s = weft_tensor_map_put(m, b->entries[i].key, b->entries[i].value);
+      continue;
+    }
+    s = weft_add_alike(b->entries[i].value, m->entries[at].value, &sum);
+    if (s != NULL) break;
+    weft_tensor_release(m->entries[at].value);
+    m->entries[at].value = sum;
+  }
+  *out = &m->variant;
+  return s;
+}
+
 /* ---- any variant. *out is set as soon as there is something to release ---- */
 
 static const struct {
@@ -138,7 +170,8 @@ static const struct {
   weft_status_t *(*add)(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out);
 } variant_ops[] = {{&weft_tensor_list_type, list_zeros, list_add},
                    {&weft_optional_type, optional_zeros, optional_add},
-                   {&weft_ragged_type.variant, ragged_zeros, ragged_add}};
+                   {&weft_ragged_type.variant, ragged_zeros, ragged_add},
+                   {&weft_tensor_map_type, map_zeros, map_add}};
 enum { NUM_VARIANT_OPS = sizeof variant_ops / sizeof variant_ops[0] };
 
 static const char *name_of(const weft_variant_t *v) { return v == NULL ? "" : v->type->name; }

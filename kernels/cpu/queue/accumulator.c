@@ -22,7 +22,9 @@ static weft_status_t *read_sparse(const weft_kernel_setup_t *setup, void *config
   return NULL;
 }
 
-static weft_status_t *create(const char *name, const void *config, weft_object_t **out) {
+static weft_status_t *create(weft_kernel_ctx_t *ctx, const char *name, const void *config,
+                             weft_object_t **out) {
+  (void)ctx;
   return weft_accumulator_create(name, config, out);
 }
 
@@ -140,18 +142,18 @@ static weft_status_t *count(weft_kernel_ctx_t *c) {
   }
 
 const weft_kernel_t weft_cpu_accumulator_kernels[] = {
-    {.op = "AccumulatorApplyGradient", FLOATS, .compute = apply},
+    {.op = "AccumulatorApplyGradient", .compute = apply},
     {.op = "AccumulatorNumAccumulated", .compute = count},
     {.op = "AccumulatorSetGlobalStep", .compute = set_step},
-    {.op = "AccumulatorTakeGradient", FLOATS, .compute_async = take},
+    {.op = "AccumulatorTakeGradient", .compute_async = take},
     MAKER("ConditionalAccumulator", read_dense),
-    {.op = "ResourceAccumulatorApplyGradient", FLOATS, .compute = apply},
+    {.op = "ResourceAccumulatorApplyGradient", .compute = apply},
     {.op = "ResourceAccumulatorNumAccumulated", .compute = count},
     {.op = "ResourceAccumulatorSetGlobalStep", .compute = set_step},
-    {.op = "ResourceAccumulatorTakeGradient", FLOATS, .compute_async = take},
+    {.op = "ResourceAccumulatorTakeGradient", .compute_async = take},
     MAKER("ResourceConditionalAccumulator", read_dense),
-    {.op = "SparseAccumulatorApplyGradient", FLOATS, WEFT_COMPUTE(apply_sparse)},
-    {.op = "SparseAccumulatorTakeGradient", FLOATS, .compute_async = take_sparse},
+    {.op = "SparseAccumulatorApplyGradient", WEFT_COMPUTE(apply_sparse)},
+    {.op = "SparseAccumulatorTakeGradient", .compute_async = take_sparse},
     MAKER("SparseConditionalAccumulator", read_sparse),
     {0},
 };

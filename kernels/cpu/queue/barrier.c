@@ -10,7 +10,9 @@
 
 static void deinit(void *config) { weft_barrier_config_deinit(config); }
 
-static weft_status_t *create(const char *name, const void *config, weft_object_t **out) {
+static weft_status_t *create(weft_kernel_ctx_t *ctx, const char *name, const void *config,
+                             weft_object_t **out) {
+  (void)ctx;
   return weft_barrier_create(name, config, out);
 }
 

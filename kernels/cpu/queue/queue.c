@@ -76,7 +76,9 @@ static weft_status_t *read_components(const weft_kernel_setup_t *setup, weft_ten
   return NULL;
 }
 
-static weft_status_t *create(const char *name, const void *node, weft_object_t **out) {
+static weft_status_t *create(weft_kernel_ctx_t *ctx, const char *name, const void *node,
+                             weft_object_t **out) {
+  (void)ctx;
   const queue_node_t *st = node;
   weft_tensor_queue_config_t config = st->config;
   size_t n = (size_t)config.num_components;
@@ -319,6 +321,20 @@ static weft_status_t *queue_is_closed(weft_kernel_ctx_t *c) {
   return weft_tensor_scalar(WEFT_BOOL, &is_closed, &c->outputs[0].tensor);
 }
 
+/* The old-style reference to the queue of a handle. */
+static weft_status_t *queue_reference(weft_kernel_ctx_t *c) {
+  const weft_handle_t *h = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
+  char *container = weft_strndup(h->container.data, h->container.length),
+       *name = weft_strndup(h->name.data, h->name.length);
+  weft_status_t *s = container == NULL || name == NULL
+                         ? WEFT_NO_MEMORY("a reference to a queue")
+                         : weft_state_reference(container, name, &c->outputs[0].ref);
+  weft_free(container);
+  weft_free(name);
+  return s;
+}
+
 #define MAKER(name, kind)                                                                                  \
   {                                                                                                        \
     .op = name, WEFT_STATE_MAKER, .param = &(const queue_form_t) {                                         \
@@ -336,6 +352,7 @@ static weft_status_t *queue_is_closed(weft_kernel_ctx_t *c) {
 
 const weft_kernel_t weft_cpu_queue_kernels[] = {
     MAKERS("FIFOQueue", FIFO),
+    {.op = "FakeQueue", .compute = queue_reference},
     MAKERS("PaddingFIFOQueue", PADDING),
     MAKERS("PriorityQueue", PRIORITY),
     {.op = "QueueClose", WEFT_COMPUTE_ASYNC(queue_close)},

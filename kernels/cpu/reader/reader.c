@@ -45,7 +45,8 @@ static weft_status_t *read_node(const weft_kernel_setup_t *setup, void *out) {
   return read_size(setup, "skip_header_lines", &config->header_lines);
 }
 
-static weft_status_t *create(const char *name, const void *node, weft_object_t **out) {
+static weft_status_t *create(weft_kernel_ctx_t *c, const char *name, const void *node, weft_object_t **out) {
+  (void)c;
   (void)name;
   return weft_reader_create(node, out);
 }
