@@ -31,11 +31,11 @@ def spec(*ops):
 class Program:
     """A case of several steps, for ops with state: build() adds nodes to the current graph and returns a list of
     (fetches, feeds), which are run one after another in one session. A step that fails does not end it. `alike`: a
-    case of the op alone, whose inferred shapes are compared.
+    case of the op alone, whose inferred shapes are compared. `seen`: makes of a step's values what is compared.
     """
 
-    def __init__(self, op, build, rtol=None, atol=None, alike=None):
-        self.op, self.build, self.rtol, self.atol, self.alike = op, build, rtol, atol, alike
+    def __init__(self, op, build, rtol=None, atol=None, alike=None, seen=list):
+        self.op, self.build, self.rtol, self.atol, self.alike, self.seen = op, build, rtol, atol, alike, seen
 
 
 def made_by(version, case, steps=1):

@@ -54,7 +54,7 @@ def run_program(case, make_session):
         with make_session(graph) as sess:
             for fetches, feeds in steps:
                 try:
-                    results.append(tf.nest.flatten(sess.run(fetches, feeds)))
+                    results.append(case.seen(tf.nest.flatten(sess.run(fetches, feeds))))
                 except tf.errors.OpError as e:
                     results.append(e)
     return results

@@ -43,6 +43,8 @@ weft_status_t *weft_summary_tag(const weft_kernel_ctx_t *c, const char *complain
 
 /* Rounded once: a detour by double would round large integers twice. */
 static float number_f32(const weft_tensor_t *t, int64_t i) {
+  if (t->dtype == WEFT_F32)
+    return ((const float *)t->data)[i]; /* also a denormal, which arithmetic may flush */
   if (t->dtype == WEFT_U64) return (float)((const uint64_t *)t->data)[i];
   return weft_dtype_is_integer(t->dtype) ? (float)weft_cpu_int_at(t, i) : (float)weft_summary_number(t, i);
 }
@@ -97,12 +99,12 @@ static weft_status_t *check_plain(const weft_tensor_t *t) {
 }
 
 weft_status_t *weft_summary_put_tensor(weft_strbuf_t *b, weft_str_t tag, const weft_tensor_t *t,
-                                       weft_str_t metadata) {
+                                       const weft_str_t *metadata) {
   WEFT_RETURN_IF_ERROR(check_plain(t));
   size_t mark = weft_wire_begin(b, WEFT_SUMMARY_VALUE);
   weft_wire_put_bytes(b, WEFT_VALUE_TAG, tag);
   put_tensor(t, WEFT_VALUE_TENSOR, b);
-  weft_wire_add_bytes(b, WEFT_VALUE_METADATA, weft_summary_metadata_prefix(metadata));
+  if (metadata != NULL) weft_wire_add_bytes(b, WEFT_VALUE_METADATA, weft_summary_metadata_prefix(*metadata));
   weft_wire_end(b, mark);
   return NULL;
 }
@@ -114,8 +116,8 @@ static weft_status_t *tensor_summary_v2(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "tag must be scalar", &tag));
   if (metadata->shape.rank != 0)
     return WEFT_ERROR(INVALID_ARGUMENT, "serialized_summary_metadata must be scalar");
-  return weft_summary_finish(
-      c, weft_summary_put_tensor(&b, tag, weft_in(c, 1), weft_tensor_str_at(metadata, 0)), &b);
+  weft_str_t bytes = weft_tensor_str_at(metadata, 0);
+  return weft_summary_finish(c, weft_summary_put_tensor(&b, tag, weft_in(c, 1), &bytes), &b);
 }
 
 static weft_status_t *tensor_summary(weft_kernel_ctx_t *c) {

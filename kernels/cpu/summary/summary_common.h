@@ -33,10 +33,10 @@ WEFT_MUST_CHECK weft_status_t *weft_summary_tag(const weft_kernel_ctx_t *c, cons
 
 /* Element i of `values` as a number. */
 void weft_summary_put_scalar(weft_strbuf_t *b, weft_str_t tag, const weft_tensor_t *values, int64_t i);
-/* `metadata`: a serialised SummaryMetadata; what cannot be parsed of it is left out, without a word.
- * Errors: UNIMPLEMENTED: a type without bytes. */
+/* `metadata`: a serialised SummaryMetadata, or NULL: none; what cannot be parsed of it is left out, without a
+ * word. Errors: UNIMPLEMENTED: a type without bytes. */
 WEFT_MUST_CHECK weft_status_t *weft_summary_put_tensor(weft_strbuf_t *b, weft_str_t tag,
-                                                       const weft_tensor_t *t, weft_str_t metadata);
+                                                       const weft_tensor_t *t, const weft_str_t *metadata);
 /* Errors: INVALID_ARGUMENT, naming `what`: an element is not finite. */
 WEFT_MUST_CHECK weft_status_t *weft_summary_put_histogram(weft_strbuf_t *b, weft_str_t tag,
                                                           const weft_tensor_t *values, weft_str_t what);

@@ -2,7 +2,8 @@
 
 Files come from TensorFlow's own encoders and from small writers of GIF, BMP and of PNG's rarer forms here; some are cut off,
 have wrong bytes, or claim sizes that they have not. Left out, because TensorFlow gives bytes that it never set or dies: GIF
-frames that end in the middle, JPEG files to be recovered that do not end in the data of a scan, and BMP files that are stored from the top and read as another type than uint8.
+frames that end in the middle, JPEG files to be recovered that do not end in the data of a scan,
+and BMP files that are stored from the top and read as another type than uint8.
 """
 
 import functools
