@@ -34,6 +34,29 @@ weft_status_t *weft_infer_decode_csv(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* ---- messages ---- */
+
+weft_status_t *weft_infer_decode_proto(weft_shape_ctx_t *c) {
+  weft_shape_t values = c->inputs[0];
+  c->outputs[0] = c->inputs[0];
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&c->outputs[0], c->num_outputs - 1));
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&values, WEFT_UNKNOWN_DIM));
+  for (int i = 1; i < c->num_outputs; i++) c->outputs[i] = values;
+  return NULL;
+}
+
+weft_status_t *weft_infer_encode_proto(weft_shape_ctx_t *c) {
+  weft_shape_t out = WEFT_UNKNOWN_SHAPE;
+  for (int i = c->num_inputs - 1; i > 0; i--) {
+    weft_shape_t prefix;
+    WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[i], 2, &prefix));
+    if (prefix.rank >= 0) prefix.rank--;
+    WEFT_RETURN_IF_ERROR(weft_shape_merge(&prefix, &out, &out));
+  }
+  c->outputs[0] = out;
+  return NULL;
+}
+
 /* ---- examples ---- */
 
 /* The outputs of sparse features: `n` each of indices, values and sizes. *at is the next output. */

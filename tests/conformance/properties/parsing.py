@@ -9,6 +9,7 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from draw import spec
 from opcase import C
@@ -466,3 +467,187 @@ def edit_distance(d):
         shape = d.one(shape[-1:], (0, 3))
     other = (*shape[:-1], d.int(1, 8)) if d.chance(0.9) else tuple(s + d.int(0, 2) for s in shape)
     return C(d.op, *sequences(d, dtype, shape), *sequences(d, dtype, other), normalize=d.chance(0.6))
+
+
+# ---- messages by their descriptors ----
+
+FIELD = descriptor_pb2.FieldDescriptorProto
+FIELD_TYPES = {  # name: its type, and the dtypes that hold it
+    "double": (FIELD.TYPE_DOUBLE, [tf.float64]),
+    "float": (FIELD.TYPE_FLOAT, [tf.float32, tf.float64]),
+    "int64": (FIELD.TYPE_INT64, [tf.int64]),
+    "uint64": (FIELD.TYPE_UINT64, [tf.uint64]),
+    "int32": (FIELD.TYPE_INT32, [tf.int32, tf.int64]),
+    "fixed64": (FIELD.TYPE_FIXED64, [tf.uint64]),
+    "fixed32": (FIELD.TYPE_FIXED32, [tf.uint32, tf.uint64]),
+    "bool": (FIELD.TYPE_BOOL, [tf.bool]),
+    "string": (FIELD.TYPE_STRING, [tf.string]),
+    "bytes": (FIELD.TYPE_BYTES, [tf.string]),
+    "uint32": (FIELD.TYPE_UINT32, [tf.uint32, tf.uint64]),
+    "sfixed32": (FIELD.TYPE_SFIXED32, [tf.int32, tf.int64]),
+    "sfixed64": (FIELD.TYPE_SFIXED64, [tf.int64]),
+    "sint32": (FIELD.TYPE_SINT32, [tf.int32, tf.int64]),
+    "sint64": (FIELD.TYPE_SINT64, [tf.int64]),
+    "enum": (FIELD.TYPE_ENUM, [tf.int32]),
+    "message": (FIELD.TYPE_MESSAGE, [tf.string]),
+}
+DEFAULTS = {"double": "-2.5", "float": "1.25", "int64": "-7", "uint64": "9", "int32": "-3", "bool": "true", "string": "abc", "bytes": "\\001x", "uint32": "6", "sint32": "-1", "enum": "E2"}
+
+
+def message_file():
+    """A proto2 file: message M has for each type a single field, a repeated and a packed one, and some with defaults."""
+    file = descriptor_pb2.FileDescriptorProto(name="weft_m.proto", package="weft.test", syntax="proto2")
+    enum = file.enum_type.add(name="E")
+    for i, name in enumerate(["E1", "E2", "E3"]):
+        enum.value.add(name=name, number=3 - i)
+    m = file.message_type.add(name="M")
+    number = 0
+    for name, (kind, _) in FIELD_TYPES.items():
+        for label, suffix in [(FIELD.LABEL_OPTIONAL, "1"), (FIELD.LABEL_REPEATED, "n"), (FIELD.LABEL_REPEATED, "p"), (FIELD.LABEL_OPTIONAL, "d")]:
+            if (suffix == "p" and name in ("string", "bytes", "message")) or (suffix == "d" and name not in DEFAULTS):
+                continue
+            number += 1
+            f = m.field.add(name=f"{name}_{suffix}", number=number if number < 30 else number * 50, label=label, type=kind)
+            if suffix == "p":
+                f.options.packed = True
+            if suffix == "d":
+                f.default_value = DEFAULTS[name]
+            if name in ("enum", "message"):
+                f.type_name = ".weft.test.E" if name == "enum" else ".weft.test.M"
+    return file
+
+
+FILE = message_file()
+SET = descriptor_pb2.FileDescriptorSet(file=[FILE]).SerializeToString()
+POOL = descriptor_pool.DescriptorPool()
+POOL.Add(FILE)
+MESSAGE = message_factory.GetMessageClass(POOL.FindMessageTypeByName("weft.test.M"))
+FIELDS = {f.name: f for f in FILE.message_type[0].field}
+
+
+def field_kind(name):
+    return name.rsplit("_", 1)[0]
+
+
+def field_value(d, kind):
+    if kind in ("double", "float"):
+        return d.one(0.0, 1.5, -3.25, float("inf"), 1e30)
+    if kind == "bool":
+        return d.chance(0.5)
+    if kind == "string":
+        return d.one("", "abc", "é", "x" * 30)
+    if kind == "bytes":
+        return d.one(b"", b"abc", b"\xff\x00", b"x" * 30)
+    if kind == "enum":
+        return d.int(1, 3)
+    bits = 64 if kind.endswith("64") else 32
+    if kind.startswith(("u", "fixed")):
+        return d.one(0, 1, 300, 2**bits - 1)
+    return d.one(0, 1, -1, 300, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)))
+
+
+def message(d, depth=0):
+    m = MESSAGE()
+    for name in d.rng.choice(sorted(FIELDS), d.int(0, 8)):
+        kind = field_kind(name)
+        repeated = FIELDS[name].label == FIELD.LABEL_REPEATED
+        if kind == "message":
+            if depth < 2:
+                for _ in range(d.int(1, 2) if repeated else 1):
+                    (getattr(m, name).add() if repeated else getattr(m, name)).CopyFrom(message(d, depth + 1))
+        elif repeated:
+            getattr(m, name).extend(field_value(d, kind) for _ in range(d.int(0, 4)))
+        else:
+            setattr(m, name, field_value(d, kind))
+    return m
+
+
+def wire(d):
+    """A serialized message; now and then two of them, one behind the other, or broken bytes."""
+    text = message(d).SerializeToString()
+    if d.chance(0.1):
+        text += b"\x92\x92\x01\x02xy"  # a field that the descriptor lacks
+    if d.chance(0.04) and text:
+        text = d.one(text[:-1], text + b"\x0f", text + b"\x00", b"\xff" + text)
+    return text
+
+
+def wanted_fields(d, names):
+    picked = [str(n) for n in d.rng.choice(names, d.int(1, 6), replace=False)]
+    return picked, [d.one(*FIELD_TYPES[field_kind(n)][1]) for n in picked]
+
+
+@spec("DecodeProtoV2")
+def decode_proto(d):
+    """Fields are in the order of their numbers: TensorFlow gives one that is not to another field. Of defaults of
+    unsigned fields it keeps eight bits."""
+    shape = d.shape(0, 2, 3)
+    n = int(np.prod(shape, dtype=int))
+    source, kind = b"bytes://" + SET, "weft.test.M"
+    names, types = wanted_fields(d, sorted(FIELDS))
+    values = [wire(d) for _ in range(n)]
+    if d.chance(0.1):
+        source, kind, names, types = b"local://", "tensorflow.TensorShapeProto", ["unknown_rank", "dim"], [tf.bool, tf.string]
+        values = [tf.TensorShape([d.int(0, 9)] * d.int(0, 3)).as_proto().SerializeToString() for _ in range(n)]
+    if d.chance(0.08):
+        wrong = d.int(0, 4)
+        source = b"bytes://\n\x7f" if wrong == 0 else source
+        kind = "weft.test.N" if wrong == 1 else kind
+        names[0] = "nothing" if wrong == 2 else names[0]
+        types[0] = tf.complex64 if wrong == 3 else types[0]
+        source = b"nothing" if wrong == 4 else source
+    return C(d.op, texts(values, shape), message_type=kind, field_names=names, output_types=types, descriptor_source=source, sanitize=d.chance(0.3))
+
+
+@spec("EncodeProto")
+def encode_proto(d):
+    shape = d.shape(1, 2, 3)
+    names, types = wanted_fields(d, [n for n in sorted(FIELDS) if field_kind(n) != "message"])
+    values, most = [], []
+    for name, dtype in zip(names, types):
+        width = d.int(0, 3)
+        most.append(width)
+        values.append(d.values(dtype, (*shape, width), special=0.2) if dtype != tf.string else d.texts((*shape, width), ["", "abc", "x" * 30]))
+    sizes = np.stack([d.rng.integers(0, w + 1, shape) for w in most], -1).astype(np.int32)
+    if sizes.size and d.chance(0.05):
+        sizes.flat[d.int(0, sizes.size - 1)] = 9
+    if d.chance(0.04):
+        sizes = sizes.reshape(-1)
+    if d.chance(0.04):
+        names[0] = "nothing"
+    return C(d.op, sizes, values, field_names=names, message_type="weft.test.M", descriptor_source=b"bytes://" + SET)
+
+
+def json_value(d, kind):
+    if kind == "int64List":
+        return d.one("1", "-5", '"7"', "1.0", "1e3", "9223372036854775807", "null", "1.5", "true", '"x"', "9223372036854775808", "01")
+    if kind == "floatList":
+        return d.one("1", "-2.5", '"NaN"', '"-Infinity"', "1e-50", '"1.5"', "1.", "1e40", "NaN", '"inf"', "null", ".5")
+    return d.one('"YWJj"', '"_-8="', '"YQ"', '""', "null", '"!!"', "5", '"YR=="', '"YQ="', "'YWJj'")
+
+
+@spec("DecodeJSONExample")
+def decode_json(d):
+    """Mostly JSON, as protobuf's parser takes it."""
+
+    def feature():
+        kind = d.one("int64List", "floatList", "bytesList")
+        values = [json_value(d, kind) if d.chance(0.2) else {"int64List": "3", "floatList": "0.5", "bytesList": '"YWJj"'}[kind] for _ in range(d.int(0, 3))]
+        name = kind if d.chance(0.8) else {"int64List": "int64_list", "floatList": "float_list", "bytesList": "bytes_list"}[kind]
+        value = "[" + d.one(",", " , ").join(values) + ("," if values and d.chance(0.1) else "") + "]"
+        if values and d.chance(0.1):
+            value = values[0]
+        return "{" + f'"{name}":{{"value":{value}}}' + "}" if d.chance(0.93) else d.one("null", "{}", "[]", '{"x":1}')
+
+    def example():
+        keys = [d.one('"a"', "'b'", "c", '"\\u00e9\\n"', '"\\ud83d\\ude00"', '""', '"d/e"') for _ in range(d.int(0, 3))]
+        if d.chance(0.9):
+            keys = sorted(set(keys))
+        body = ",".join(f"{k}:{feature()}" for k in keys)
+        text = '{"features":{"feature":{' + body + "}}}"
+        if d.chance(0.08):
+            text = d.one("", "{}", "[]", "null", text[:-1], text + " x", text + " ", '{"features":null}', '{"x":1}', '{"features":{},}', '{"features":{"feature":[]}}')
+        return text.encode()
+
+    shape = d.shape(0, 2, 3)
+    return C(d.op, texts([example() for _ in range(int(np.prod(shape, dtype=int)))], shape))

@@ -663,3 +663,24 @@ def cross(d):
     inner = tf.string if of_text == 1.0 and d.chance(0.9) else tf.int64
     attrs = dict(hashed_output=out == tf.int64, num_buckets=d.one(0, 1, 100), hash_key=d.one(0, 956888297470, -7), out_type=out, internal_type=inner)
     return C(d.op, *inputs, **attrs)
+
+
+@spec("SparseMatrixSparseCholesky")
+def csr_cholesky(d):
+    """Symmetric matrices that are positive definite, mostly; only a permutation will do."""
+    dtype, batch, n = d.one(tf.float32, tf.float64, tf.complex64, tf.complex128), d.shape(0, 1, 3, 0.0), d.int(1, 7)
+    shape = (*batch, n, n)
+    part = d.values(dtype, shape, special=0.0)
+    picked = d.rng.random(shape) < d.one(0.1, 0.3, 1.0)
+    picked = picked | np.swapaxes(picked, -1, -2) | np.eye(n, dtype=bool)
+    dense = ((part + np.conj(np.swapaxes(part, -1, -2))) * picked + 12 * n * np.eye(n)).astype(part.dtype)
+    if d.chance(0.06):
+        dense = (dense - 20 * n * np.eye(n)).astype(part.dtype)
+    indices = np.argwhere(picked).astype(np.int64)
+    order = np.stack([d.rng.permutation(n) for _ in range(int(np.prod(batch, dtype=int)))]).astype(np.int32).reshape(*batch, n)
+
+    def build(port, p):
+        factor = tf.raw_ops.SparseMatrixSparseCholesky(input=csr(port, shape, indices), permutation=tf.reshape(p, order.shape), type=dtype)
+        return [tf.raw_ops.CSRSparseMatrixToDense(sparse_input=factor, type=dtype), tf.raw_ops.SparseMatrixNNZ(sparse_matrix=factor)]
+
+    return Chain(d.op, [dense, order], build)
