@@ -1,5 +1,5 @@
-/* protos/local_descriptors.h - the descriptors of the messages in this folder: what DecodeProtoV2 and EncodeProto
- * call local://. */
+/* protos/local_descriptors.h - the descriptors of the messages in this folder: what DecodeProtoV2 and
+ * EncodeProto call local://. */
 #ifndef WEFT_PROTOS_LOCAL_DESCRIPTORS_H_
 #define WEFT_PROTOS_LOCAL_DESCRIPTORS_H_
 

@@ -5,22 +5,34 @@
 #include "kernels/cpu/parsing/proto_message.h"
 #include "tests/fuzz/fuzz.h"
 
-/* package p; message M { int32 a; repeated M m; string s; E e; repeated double d; oneof o { ... } message N {} }
- * enum E */
-#define SEED                                                                                                       \
-  "\x0a\x78\x0a\x01" "f\x12\x01" "p\x22\x60\x0a\x01" "M"                                                           \
-  "\x12\x09\x0a\x01" "a\x18\x01\x20\x01\x28\x05"                                                                   \
-  "\x12\x0f\x0a\x01" "m\x18\x02\x20\x03\x28\x0b\x32\x04.p.M"                                                       \
-  "\x12\x0c\x0a\x01" "s\x18\x03\x20\x01\x28\x09\x3a\x01z"                                                          \
-  "\x12\x0f\x0a\x01" "e\x18\x04\x20\x01\x28\x0e\x32\x04.p.E"                                                       \
-  "\x12\x0d\x0a\x01" "d\x18\x05\x20\x03\x28\x01\x42\x02\x10\x01"                                                   \
-  "\x12\x0b\x0a\x01" "o\x18\x06\x20\x01\x28\x09\x48\x00"                                                           \
-  "\x2a\x0d\x0a\x01" "E\x12\x08\x0a\x02" "E1\x10\x07"                                                              \
+/* package p; message M { int32 a; repeated M m; string s; E e; repeated double d; oneof o { ... } message N
+ * {} } enum E */
+#define SEED                                  \
+  "\x0a\x78\x0a\x01"                          \
+  "f\x12\x01"                                 \
+  "p\x22\x60\x0a\x01"                         \
+  "M"                                         \
+  "\x12\x09\x0a\x01"                          \
+  "a\x18\x01\x20\x01\x28\x05"                 \
+  "\x12\x0f\x0a\x01"                          \
+  "m\x18\x02\x20\x03\x28\x0b\x32\x04.p.M"     \
+  "\x12\x0c\x0a\x01"                          \
+  "s\x18\x03\x20\x01\x28\x09\x3a\x01z"        \
+  "\x12\x0f\x0a\x01"                          \
+  "e\x18\x04\x20\x01\x28\x0e\x32\x04.p.E"     \
+  "\x12\x0d\x0a\x01"                          \
+  "d\x18\x05\x20\x03\x28\x01\x42\x02\x10\x01" \
+  "\x12\x0b\x0a\x01"                          \
+  "o\x18\x06\x20\x01\x28\x09\x48\x00"         \
+  "\x2a\x0d\x0a\x01"                          \
+  "E\x12\x08\x0a\x02"                         \
+  "E1\x10\x07"                                \
   "\x62\x06proto3"
 
 const weft_fuzz_seed_t weft_fuzz_seeds[] = {
     WEFT_FUZZ_BYTES(SEED),
-    WEFT_FUZZ_BYTES("\x08\x01\x12\x02\x08\x02\x1a\x01x\x20\x03\x2a\x08\x00\x00\x00\x00\x00\x00\xf0\x3f\x32\x01y"),
+    WEFT_FUZZ_BYTES(
+        "\x08\x01\x12\x02\x08\x02\x1a\x01x\x20\x03\x2a\x08\x00\x00\x00\x00\x00\x00\xf0\x3f\x32\x01y"),
     WEFT_FUZZ_END,
 };
 

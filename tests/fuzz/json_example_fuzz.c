@@ -1,5 +1,5 @@
-/* tests/fuzz/json_example_fuzz.c - Examples written as JSON, as DecodeJSONExample reads them. What comes out must
- * be a message. */
+/* tests/fuzz/json_example_fuzz.c - Examples written as JSON, as DecodeJSONExample reads them. What comes out
+ * must be a message. */
 #include "kernels/cpu/parsing/json_example.h"
 #include "protos/wire.h"
 #include "tests/fuzz/fuzz.h"
@@ -7,8 +7,10 @@
 const weft_fuzz_seed_t weft_fuzz_seeds[] = {
     WEFT_FUZZ_BYTES("{\"features\":{\"feature\":{\"b\":{\"int64List\":{\"value\":[1,\"2\",-3,1e3]}},"
                     "\"a\":{\"floatList\":{\"value\":[1.5,\"NaN\",-2]}}}}}"),
-    WEFT_FUZZ_BYTES("{'features':{feature:{\"s\\u00e9\\ud83d\\ude00\":{bytes_list:{value:[\"YWJj\",\"_-8=\",null,]}}}}}"),
-    WEFT_FUZZ_BYTES("{\"features\":{\"feature\":{\"a\":null,\"b\":{\"int64List\":{\"value\":5}}}},\"features\":null}"),
+    WEFT_FUZZ_BYTES(
+        "{'features':{feature:{\"s\\u00e9\\ud83d\\ude00\":{bytes_list:{value:[\"YWJj\",\"_-8=\",null,]}}}}}"),
+    WEFT_FUZZ_BYTES(
+        "{\"features\":{\"feature\":{\"a\":null,\"b\":{\"int64List\":{\"value\":5}}}},\"features\":null}"),
     WEFT_FUZZ_END,
 };
 

@@ -3,10 +3,10 @@
  * Two walks over each message: one counts how often each field is there, which settles the shapes, one reads.
  * Of a field that is not repeated the last value counts. Places without a value get the field's default.
  *
- * What looks odd is TensorFlow's: a packed list in a field that is not repeated counts as one value and leaves
- * the default in place; a packed list behind as many values as any message has is DATA_LOSS, even if it is
- * empty; of two outputs of one field the last by number gets the values; a packed int32 in an int64 tensor is
- * taken for unsigned.
+ * What looks odd is TensorFlow's: a packed list in a field that is not repeated counts as one value and
+ * leaves the default in place; a packed list behind as many values as any message has is DATA_LOSS, even if
+ * it is empty; of two outputs of one field the last by number gets the values; a packed int32 in an int64
+ * tensor is taken for unsigned.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,7 +33,8 @@ static void destroy(void *state) {
 
 /* ---- defaults ---- */
 
-static weft_status_t *number_default(const weft_message_t *m, const weft_field_t *f, void *to, weft_dtype_t dtype) {
+static weft_status_t *number_default(const weft_message_t *m, const weft_field_t *f, void *to,
+                                     weft_dtype_t dtype) {
   char text[64] = "";
   size_t n = f->default_text.length < sizeof text - 1 ? f->default_text.length : sizeof text - 1;
   if (n > 0) memcpy(text, f->default_text.data, n);
@@ -66,7 +67,8 @@ static weft_status_t *text_default(const weft_field_t *f, weft_tensor_t *to) {
     weft_strbuf_append(&text, f->default_text);
   }
   weft_status_t *s = text.failed ? WEFT_NO_MEMORY("a default") : NULL;
-  if (s == NULL) s = weft_tensor_set_str(to, 0, weft_str_of(text.data, text.data == NULL ? 0 : strlen(text.data)));
+  if (s == NULL)
+    s = weft_tensor_set_str(to, 0, weft_str_of(text.data, text.data == NULL ? 0 : strlen(text.data)));
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -92,8 +94,10 @@ static weft_status_t *init(decode_state_t *st, const weft_kernel_setup_t *setup)
   st->defaults = weft_calloc((size_t)types->n + 1, sizeof(weft_tensor_t *));
   if (st->defaults == NULL) return WEFT_NO_MEMORY("%d fields of a message", types->n);
   for (int i = 0; i < types->n; i++) WEFT_RETURN_IF_ERROR(make_default(st, i, types->list.types[i]));
-  if (weft_str_is(format, "text")) return WEFT_ERROR(UNIMPLEMENTED, "messages in text format are not decoded");
-  if (!weft_str_is(format, "binary")) return WEFT_ERROR(INVALID_ARGUMENT, "format must be one of binary or text");
+  if (weft_str_is(format, "text"))
+    return WEFT_ERROR(UNIMPLEMENTED, "messages in text format are not decoded");
+  if (!weft_str_is(format, "binary"))
+    return WEFT_ERROR(INVALID_ARGUMENT, "format must be one of binary or text");
   return NULL;
 }
 
@@ -114,7 +118,7 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
 /* What one field of one message gets. */
 typedef struct collector {
   const weft_field_t *field;
-  weft_tensor_t *out; /* NULL: only counts */
+  weft_tensor_t *out;  /* NULL: only counts */
   int64_t begin, room; /* its places in `out` */
   int64_t next;
 } collector_t;
@@ -162,7 +166,8 @@ static weft_status_t *take_packed(collector_t *c, const weft_wire_field_t *f) {
       put_number(c, c->next + n, v, true);
     }
   }
-  if (values.failed) return WEFT_ERROR(DATA_LOSS, "Corrupt packed values of field %" PRIu32, c->field->number);
+  if (values.failed)
+    return WEFT_ERROR(DATA_LOSS, "Corrupt packed values of field %" PRIu32, c->field->number);
   if (c->out == NULL || c->field->is_repeated) c->next += n;
   if (!c->field->is_repeated && c->next > 1) c->next = 1;
   return NULL;
@@ -215,9 +220,9 @@ static weft_status_t *walk(const weft_proto_fields_t *p, weft_str_t bytes, colle
 typedef struct messages {
   const weft_kernel_ctx_t *ctx;
   const decode_state_t *st;
-  weft_str_t *bytes;     /* owned; of each message */
-  weft_strbuf_t *made;   /* owned; of messages that are put into order first, else NULL */
-  collector_t *fields;   /* owned */
+  weft_str_t *bytes;   /* owned; of each message */
+  weft_strbuf_t *made; /* owned; of messages that are put into order first, else NULL */
+  collector_t *fields; /* owned */
   int64_t n;
 } messages_t;
 
@@ -279,7 +284,8 @@ static weft_status_t *decode(weft_kernel_ctx_t *ctx, messages_t *m, int64_t *mos
   weft_shape_t shape = weft_in(ctx, 0)->shape;
   const weft_proto_fields_t *p = &m->st->fields;
   weft_tensor_t *sizes = NULL;
-  if (shape.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "bytes have %d dimensions", shape.rank);
+  if (shape.rank == WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "bytes have %d dimensions", shape.rank);
   WEFT_RETURN_IF_ERROR(open_messages(m, weft_in(ctx, 0)));
   shape.dims[shape.rank++] = p->n;
   WEFT_RETURN_IF_ERROR(weft_shape_make(shape.dims, shape.rank, &shape));

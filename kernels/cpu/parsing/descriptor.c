@@ -75,8 +75,8 @@ static bool take_part(weft_str_t *name, weft_str_t part) {
 
 /* What has the number `message_number` (messages) or `enum_number` in `bytes` and is called `name`, which may
  * lie in messages. Each step takes a part of the name, so it ends. */
-static bool find_in(weft_str_t bytes, uint32_t message_number, uint32_t enum_number, weft_str_t name, bool is_enum,
-                    weft_str_t *out) {
+static bool find_in(weft_str_t bytes, uint32_t message_number, uint32_t enum_number, weft_str_t name,
+                    bool is_enum, weft_str_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   while (is_enum && next_bytes(&r, enum_number, out)) {
     if (weft_str_eq(text_in(*out, ENUM_NAME), name)) return true;

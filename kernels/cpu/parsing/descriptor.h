@@ -1,5 +1,5 @@
-/* kernels/cpu/parsing/descriptor.h - messages by their descriptors: what a serialized FileDescriptorSet says of
- * the fields of one message.
+/* kernels/cpu/parsing/descriptor.h - messages by their descriptors: what a serialized FileDescriptorSet says
+ * of the fields of one message.
  *
  * The set comes from outside. Nothing is built of it: a look-up walks its bytes, and everything that it finds
  * is lent as long as these live.
@@ -39,9 +39,9 @@ typedef struct weft_field {
   weft_field_type_t type;
   bool is_repeated, is_required;
   bool is_packed, is_unpacked; /* as its options say; both false: they say nothing */
-  bool has_presence; /* in proto3: a zero that was set is kept */
-  int oneof;         /* number of its oneof, or -1 */
-  weft_str_t type_name; /* of a message, group or enum: ".package.Name" */
+  bool has_presence;           /* in proto3: a zero that was set is kept */
+  int oneof;                   /* number of its oneof, or -1 */
+  weft_str_t type_name;        /* of a message, group or enum: ".package.Name" */
   bool has_default;
   weft_str_t default_text;
 } weft_field_t;
@@ -62,7 +62,8 @@ bool weft_message_field(const weft_message_t *m, weft_str_t name, weft_field_t *
 bool weft_message_extension(const weft_message_t *m, weft_str_t full_name, weft_field_t *out);
 /* All its fields by ascending number. *out: owned by the caller (weft_free). Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_message_fields(const weft_message_t *m, weft_field_t **out, int *out_n);
-/* The number of an enum's value of that name, or of its first value if `value` is empty; 0 if there is none. */
+/* The number of an enum's value of that name, or of its first value if `value` is empty; 0 if there is none.
+ */
 int32_t weft_enum_number(weft_str_t set, weft_str_t type_name, weft_str_t value);
 
 /* How values of a field travel: WEFT_WIRE_VARINT and its kin. */

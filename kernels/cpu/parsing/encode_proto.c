@@ -33,7 +33,8 @@ static uint64_t bits_of(weft_field_type_t type, const weft_tensor_t *t, int64_t 
   double real = 0;
   int64_t whole = 0;
   if (type == WEFT_FIELD_DOUBLE || type == WEFT_FIELD_FLOAT) {
-    weft_cpu_cast_loop(t->dtype, WEFT_F64)(1, (const char *)t->data + (size_t)i * weft_dtype_size(t->dtype), &real);
+    weft_cpu_cast_loop(t->dtype, WEFT_F64)(1, (const char *)t->data + (size_t)i * weft_dtype_size(t->dtype),
+                                           &real);
     return type == WEFT_FIELD_DOUBLE ? weft_wire_double_bits(real) : weft_wire_float_bits((float)real);
   }
   if (t->dtype == WEFT_BOOL) return ((const uint8_t *)t->data)[i] != 0;
@@ -61,7 +62,8 @@ static void put_tag(weft_strbuf_t *out, uint32_t number, uint32_t wire_type) {
 }
 
 /* Elements begin to begin + n of `t`; n > 0. */
-static void put_field(weft_strbuf_t *out, const weft_field_t *f, const weft_tensor_t *t, int64_t begin, int64_t n) {
+static void put_field(weft_strbuf_t *out, const weft_field_t *f, const weft_tensor_t *t, int64_t begin,
+                      int64_t n) {
   uint32_t wire_type = weft_field_wire_type(f->type);
   bool is_text = t->dtype == WEFT_STRING, is_packed = f->is_packed && !is_text;
   size_t mark = is_packed ? weft_wire_begin(out, f->number) : 0;
@@ -118,8 +120,8 @@ static weft_status_t *check_sizes(const weft_kernel_ctx_t *ctx, const weft_proto
     int64_t size = ((const int32_t *)sizes->data)[i], most = of_value->dims[of_value->rank - 1];
     if (size > most) {
       return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Size to write must not be larger than value tensor; but saw: %" PRId64 " > %" PRId64, size,
-                        most);
+                        "Size to write must not be larger than value tensor; but saw: %" PRId64 " > %" PRId64,
+                        size, most);
     }
   }
   return NULL;

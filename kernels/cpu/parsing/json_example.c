@@ -1,8 +1,8 @@
 /* kernels/cpu/parsing/json_example.c - DecodeJSONExample.
  *
- * One walk over the text writes the message. What is JSON is protobuf's parser's notion of it: texts may stand
- * between single quotes, names without any, a comma may end a list. Names are those of the fields or their
- * lowerCamelCase forms, null is a field that is not there, one value is a list of one.
+ * One walk over the text writes the message. What is JSON is protobuf's parser's notion of it: texts may
+ * stand between single quotes, names without any, a comma may end a list. Names are those of the fields or
+ * their lowerCamelCase forms, null is a field that is not there, one value is a list of one.
  */
 #include "kernels/cpu/parsing/json_example.h"
 
@@ -122,7 +122,9 @@ static weft_status_t *read_text(json_t *j) {
   return j->text.failed ? WEFT_NO_MEMORY("a text in JSON") : NULL;
 }
 
-static weft_str_t text_of(const json_t *j) { return weft_str_of(j->text.data == NULL ? "" : j->text.data, j->text.length); }
+static weft_str_t text_of(const json_t *j) {
+  return weft_str_of(j->text.data == NULL ? "" : j->text.data, j->text.length);
+}
 
 static bool is_name_char(char c, bool is_first) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' ||
@@ -189,7 +191,8 @@ static weft_status_t *read_int(json_t *j) {
     WEFT_RETURN_IF_ERROR(read_text(j));
     if (!weft_str_to_i64(text_of(j), &whole)) return fail(j, "invalid value for type TYPE_INT64");
   } else {
-    if (!number_text(j, text) || !parse_number(text, &is_whole, &whole, &real)) return fail(j, "Invalid number");
+    if (!number_text(j, text) || !parse_number(text, &is_whole, &whole, &real))
+      return fail(j, "Invalid number");
     if (!is_whole) {
       if (real != floor(real) || real < -0x1p63 || real >= 0x1p63)
         return fail(j, "invalid value for type TYPE_INT64");
@@ -297,7 +300,8 @@ static weft_status_t *read_list(json_t *j, read_fn *read) {
 }
 
 static weft_status_t *unknown_field(const json_t *j) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "Error while parsing JSON: %.*s: Cannot find field.", WEFT_STR_ARGS(text_of(j)));
+  return WEFT_ERROR(INVALID_ARGUMENT, "Error while parsing JSON: %.*s: Cannot find field.",
+                    WEFT_STR_ARGS(text_of(j)));
 }
 
 typedef struct value_kind {

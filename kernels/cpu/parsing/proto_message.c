@@ -83,8 +83,10 @@ static weft_status_t *put_message(const writer_t *w, const weft_field_t *field, 
 }
 
 static weft_status_t *put_one(const writer_t *w, const weft_field_t *field, const weft_wire_field_t *f) {
-  if (field->type == WEFT_FIELD_MESSAGE || field->type == WEFT_FIELD_GROUP) return put_message(w, field, f->bytes);
-  if (field->type == WEFT_FIELD_STRING && w->m->is_proto3 && !weft_wire_is_utf8(f->bytes)) return not_a_message();
+  if (field->type == WEFT_FIELD_MESSAGE || field->type == WEFT_FIELD_GROUP)
+    return put_message(w, field, f->bytes);
+  if (field->type == WEFT_FIELD_STRING && w->m->is_proto3 && !weft_wire_is_utf8(f->bytes))
+    return not_a_message();
   put_raw(field->number, f, w->out);
   return NULL;
 }
@@ -100,7 +102,8 @@ static weft_status_t *put_single(const writer_t *w, const weft_field_t *field) {
     is_gone = false;
     is_there = true;
     last = f;
-    if (field->type == WEFT_FIELD_MESSAGE || field->type == WEFT_FIELD_GROUP) weft_strbuf_append(&merged, f.bytes);
+    if (field->type == WEFT_FIELD_MESSAGE || field->type == WEFT_FIELD_GROUP)
+      weft_strbuf_append(&merged, f.bytes);
   }
   weft_status_t *s = NULL;
   bool is_message = field->type == WEFT_FIELD_MESSAGE || field->type == WEFT_FIELD_GROUP;

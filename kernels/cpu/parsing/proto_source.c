@@ -35,7 +35,8 @@ static weft_status_t *read_set(weft_proto_fields_t *p, weft_str_t source, weft_s
 static void sort_by_number(weft_proto_fields_t *p) {
   for (int i = 0; i < p->n; i++) {
     int k = i;
-    for (; k > 0 && p->fields[p->order[k - 1]].number > p->fields[i].number; k--) p->order[k] = p->order[k - 1];
+    for (; k > 0 && p->fields[p->order[k - 1]].number > p->fields[i].number; k--)
+      p->order[k] = p->order[k - 1];
     p->order[k] = i;
   }
 }

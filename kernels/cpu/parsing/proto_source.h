@@ -15,9 +15,10 @@ typedef struct weft_proto_fields {
 } weft_proto_fields_t;
 
 /* From descriptor_source ("local://", "bytes://..." or a file's name), message_type and field_names;
- * `takes_extensions`: a name may be an extension's full name. The caller deinitialises *out, whatever happens.
- * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_proto_fields_init(weft_proto_fields_t *out, const weft_kernel_setup_t *setup,
+ * `takes_extensions`: a name may be an extension's full name. The caller deinitialises *out, whatever
+ * happens. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_proto_fields_init(weft_proto_fields_t *out,
+                                                      const weft_kernel_setup_t *setup,
                                                       bool takes_extensions);
 void weft_proto_fields_deinit(weft_proto_fields_t *p);
 

@@ -1,9 +1,9 @@
-/* kernels/cpu/sparse/csr_cholesky.c - SparseMatrixSparseCholesky: the factor L of P A P^T = L L^H, in compressed
- * rows with all places that may fill.
+/* kernels/cpu/sparse/csr_cholesky.c - SparseMatrixSparseCholesky: the factor L of P A P^T = L L^H, in
+ * compressed rows with all places that may fill.
  *
  * Of A the lower triangle is read. Rows of L are found one after another: their columns by climbing the
- * elimination tree, their numbers from the rows above. Source: Davis, "Direct Methods for Sparse Linear Systems",
- * 2006, sections 4.1 to 4.7 (up-looking).
+ * elimination tree, their numbers from the rows above. Source: Davis, "Direct Methods for Sparse Linear
+ * Systems", 2006, sections 4.1 to 4.7 (up-looking).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 /* The lower triangle of one permuted matrix, by rows. All owned. */
 typedef struct symmetric {
   int64_t n;
-  int64_t *rows;   /* where row r of A went */
-  int64_t *begins; /* n + 1 */
+  int64_t *rows;           /* where row r of A went */
+  int64_t *begins;         /* n + 1 */
   int64_t *columns, *from; /* of element i: its column, and its place among A's values */
   bool *is_flipped;        /* it stands conjugated, above the diagonal of what is permuted */
   int64_t *parent, *seen;  /* the elimination tree; the last row that has seen a column */
@@ -53,7 +53,8 @@ static weft_status_t *invert(symmetric_t *s, const int32_t *order) {
   for (int64_t i = 0; i < s->n; i++) s->rows[i] = -1;
   for (int64_t i = 0; i < s->n; i++) {
     if (order[i] < 0 || order[i] >= s->n || s->rows[order[i]] >= 0)
-      return WEFT_ERROR(INVALID_ARGUMENT, "permutation[%" PRId64 "] = %d is out of range or repeated", i, order[i]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "permutation[%" PRId64 "] = %d is out of range or repeated", i,
+                        order[i]);
     s->rows[order[i]] = i;
   }
   return NULL;
@@ -122,16 +123,19 @@ static int64_t factor_columns(symmetric_t *s, int64_t k, int32_t *out) {
   return n + 1;
 }
 
-typedef bool factor_row_fn(const symmetric_t *s, const void *of_a, const int32_t *begins, const int32_t *columns,
-                           void *of_factor, int64_t k, void *of_row);
+typedef bool factor_row_fn(const symmetric_t *s, const void *of_a, const int32_t *begins,
+                           const int32_t *columns, void *of_factor, int64_t k, void *of_row);
 
 static factor_row_fn *row_fn(weft_dtype_t dtype) {
-  return dtype == WEFT_F32 ? factor_row_f32 : dtype == WEFT_F64 ? factor_row_f64 : dtype == WEFT_C64 ? factor_row_c64 : factor_row_c128;
+  return dtype == WEFT_F32   ? factor_row_f32
+         : dtype == WEFT_F64 ? factor_row_f64
+         : dtype == WEFT_C64 ? factor_row_c64
+                             : factor_row_c128;
 }
 
 /* Matrix b of the factor, whose elements begin at `at`; *at moves behind them. */
-static weft_status_t *factor_one(symmetric_t *s, const weft_csr_t *a, int64_t b, const weft_csr_t *out, void *row,
-                                 int64_t *at) {
+static weft_status_t *factor_one(symmetric_t *s, const weft_csr_t *a, int64_t b, const weft_csr_t *out,
+                                 void *row, int64_t *at) {
   size_t size = weft_dtype_size(weft_csr_dtype(a));
   int32_t *begins = weft_csr_row_ptrs(out) + b * (s->n + 1), *columns = weft_csr_columns(out) + *at;
   char *values = (char *)out->parts[WEFT_CSR_VALUES]->data + (size_t)*at * size;
@@ -173,13 +177,15 @@ static weft_status_t *factor(weft_kernel_ctx_t *ctx, const weft_csr_t *a, symmet
 
 static weft_status_t *check(const weft_csr_t *a, const weft_tensor_t *order) {
   if (a->rows != a->cols)
-    return WEFT_ERROR(INVALID_ARGUMENT, "sparse matrix must be square; got: %" PRId64 " != %" PRId64, a->rows, a->cols);
+    return WEFT_ERROR(INVALID_ARGUMENT, "sparse matrix must be square; got: %" PRId64 " != %" PRId64, a->rows,
+                      a->cols);
   bool fits = order->shape.rank + 1 == a->rank && order->shape.dims[a->rank - 2] == a->rows &&
               (a->rank == 2 || order->shape.dims[0] == a->batch);
   if (fits) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "permutation must have as many elements in each batch as the sparse matrix has rows; got: %s",
-                    WEFT_SHAPE_TEXT(&order->shape));
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "permutation must have as many elements in each batch as the sparse matrix has rows; got: %s",
+      WEFT_SHAPE_TEXT(&order->shape));
 }
 
 WEFT_ATTRS(cholesky_compute, (TYPE, type))

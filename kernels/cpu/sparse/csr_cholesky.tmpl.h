@@ -1,9 +1,9 @@
 /* kernels/cpu/sparse/csr_cholesky.tmpl.h - the numbers of a sparse Cholesky factor, for one scalar type. */
 
-/* Row k of the factor, whose columns are in place with k last: `row`, zero outside of calls, has room for a row.
- * False if the matrix is not positive definite. */
-static bool FN(factor_row)(const symmetric_t *s, const void *of_a, const int32_t *begins, const int32_t *columns,
-                           void *of_factor, int64_t k, void *of_row) {
+/* Row k of the factor, whose columns are in place with k last: `row`, zero outside of calls, has room for a
+ * row. False if the matrix is not positive definite. */
+static bool FN(factor_row)(const symmetric_t *s, const void *of_a, const int32_t *begins,
+                           const int32_t *columns, void *of_factor, int64_t k, void *of_row) {
   const SCALAR *a = of_a;
   SCALAR *factor = of_factor, *row = of_row;
   REAL d = 0;

@@ -684,3 +684,26 @@ def csr_cholesky(d):
         return [tf.raw_ops.CSRSparseMatrixToDense(sparse_input=factor, type=dtype), tf.raw_ops.SparseMatrixNNZ(sparse_matrix=factor)]
 
     return Chain(d.op, [dense, order], build)
+
+
+@spec("SparseMatrixOrderingAMD")
+def csr_ordering(d):
+    """Which of several good orders it is, is the implementation's; in each, every row is there once, and the factor
+    of an arrow with its corner first has no fill."""
+    batch, n = d.shape(0, 1, 3, 0.0), d.int(1, 12)
+    shape = (*batch, n, n)
+    dense, indices = csr_operand(d, tf.float32, shape if d.chance(0.95) else (*batch, n, n + 1))
+    wide = max(n, 4)  # of smaller ones TensorFlow takes each row for a dense one
+    arrow = np.eye(wide, dtype=np.float32) * (wide + 1)
+    arrow[0, :] = arrow[:, 0] = wide + 1
+    corners = np.argwhere(arrow).astype(np.int64)
+
+    def build(port, other):
+        order = tf.raw_ops.SparseMatrixOrderingAMD(input=csr(port, dense.shape, indices))
+        m = csr(other, (wide, wide), corners)
+        of_arrow = tf.raw_ops.SparseMatrixOrderingAMD(input=m)
+        heavy = csr(other + tf.eye(wide) * 2.0 * wide * wide, (wide, wide), corners)
+        factor = tf.raw_ops.SparseMatrixSparseCholesky(input=heavy, permutation=of_arrow, type=tf.float32)
+        return [tf.sort(order, axis=-1), tf.raw_ops.SparseMatrixNNZ(sparse_matrix=factor)]
+
+    return Chain(d.op, [dense, arrow], build)
