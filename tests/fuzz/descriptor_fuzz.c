@@ -37,16 +37,16 @@ const weft_fuzz_seed_t weft_fuzz_seeds[] = {
 };
 
 static void look_up(weft_str_t set, const char *name, weft_str_t message) {
-  weft_message_t m;
-  weft_field_t field, *fields = NULL;
+  weft_descriptor_t m;
+  weft_descriptor_field_t field, *fields = NULL;
   weft_strbuf_t out = WEFT_STRBUF_INIT;
   int n = 0;
-  if (!weft_message_find(set, weft_str(name), &m)) return;
-  (void)weft_message_field(&m, WEFT_STR("a"), &field);
-  (void)weft_message_extension(&m, WEFT_STR("p.M.x"), &field);
-  weft_status_t *s = weft_message_fields(&m, &fields, &n);
+  if (!weft_descriptor_find(set, weft_str(name), &m)) return;
+  (void)weft_descriptor_find_field(&m, WEFT_STR("a"), &field);
+  (void)weft_descriptor_find_extension(&m, WEFT_STR("p.M.x"), &field);
+  weft_status_t *s = weft_descriptor_fields(&m, &fields, &n);
   for (int i = 0; s == NULL && i < n; i++)
-    (void)weft_enum_number(set, fields[i].type_name, i % 2 == 0 ? WEFT_STR("") : fields[i].default_text);
+    (void)weft_descriptor_enum(set, fields[i].type_name, i % 2 == 0 ? WEFT_STR("") : fields[i].default_text);
   weft_free(fields);
   if (s == NULL) s = weft_proto_normalize(&m, message, &out);
   if (s == NULL) { /* what has been put into order stays as it is */

@@ -16,14 +16,14 @@
 #include "kernels/cpu/parsing/proto_source.h"
 #include "protos/wire.h"
 
-typedef struct decode_state {
+typedef struct proto_state {
   weft_proto_fields_t fields;
   weft_tensor_t **defaults; /* owned; of field i, one element of its output's dtype */
   bool sanitizes;
-} decode_state_t;
+} proto_state_t;
 
 static void destroy(void *state) {
-  decode_state_t *st = state;
+  proto_state_t *st = state;
   if (st == NULL) return;
   for (int i = 0; st->defaults != NULL && i < st->fields.n; i++) weft_tensor_release(st->defaults[i]);
   weft_free(st->defaults);
@@ -33,7 +33,7 @@ static void destroy(void *state) {
 
 /* ---- defaults ---- */
 
-static weft_status_t *number_default(const weft_message_t *m, const weft_field_t *f, void *to,
+static weft_status_t *number_default(const weft_descriptor_t *m, const weft_descriptor_field_t *f, void *to,
                                      weft_dtype_t dtype) {
   char text[64] = "";
   size_t n = f->default_text.length < sizeof text - 1 ? f->default_text.length : sizeof text - 1;
@@ -46,7 +46,7 @@ static weft_status_t *number_default(const weft_message_t *m, const weft_field_t
   }
   int64_t whole = 0;
   if (f->type == WEFT_FIELD_ENUM) {
-    whole = weft_enum_number(m->set, f->type_name, f->default_text);
+    whole = weft_descriptor_enum(m->set, f->type_name, f->default_text);
   } else if (f->type == WEFT_FIELD_BOOL) {
     whole = weft_str_is(f->default_text, "true");
   } else if (f->type == WEFT_FIELD_UINT64 || f->type == WEFT_FIELD_FIXED64) {
@@ -59,7 +59,7 @@ static weft_status_t *number_default(const weft_message_t *m, const weft_field_t
 }
 
 /* A text ends at its first zero byte, as in TensorFlow. */
-static weft_status_t *text_default(const weft_field_t *f, weft_tensor_t *to) {
+static weft_status_t *text_default(const weft_descriptor_field_t *f, weft_tensor_t *to) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   if (f->type == WEFT_FIELD_BYTES) {
     weft_proto_unescape(f->default_text, &text);
@@ -73,9 +73,9 @@ static weft_status_t *text_default(const weft_field_t *f, weft_tensor_t *to) {
   return s;
 }
 
-static weft_status_t *make_default(decode_state_t *st, int i, int dtype) {
-  const weft_field_t *f = &st->fields.fields[i];
-  if (!weft_field_fits(f->type, dtype)) {
+static weft_status_t *make_default(proto_state_t *st, int i, int dtype) {
+  const weft_descriptor_field_t *f = &st->fields.fields[i];
+  if (!weft_descriptor_fits(f->type, dtype)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Unexpected output type for %.*s: %s", WEFT_STR_ARGS(f->name),
                       weft_dtype_name(dtype));
   }
@@ -84,7 +84,7 @@ static weft_status_t *make_default(decode_state_t *st, int i, int dtype) {
   return number_default(&st->fields.message, f, st->defaults[i]->data, (weft_dtype_t)dtype);
 }
 
-static weft_status_t *init(decode_state_t *st, const weft_kernel_setup_t *setup) {
+static weft_status_t *init(proto_state_t *st, const weft_kernel_setup_t *setup) {
   const weft_attr_t *types = weft_knode_attr(setup, "output_types");
   weft_str_t format = weft_knode_string(setup, "message_format");
   WEFT_RETURN_IF_ERROR(weft_proto_fields_init(&st->fields, setup, true));
@@ -102,7 +102,7 @@ static weft_status_t *init(decode_state_t *st, const weft_kernel_setup_t *setup)
 }
 
 static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
-  decode_state_t *st = weft_calloc(1, sizeof *st);
+  proto_state_t *st = weft_calloc(1, sizeof *st);
   if (st == NULL) return WEFT_NO_MEMORY("a kernel");
   weft_status_t *s = init(st, setup);
   if (s != NULL) {
@@ -117,13 +117,13 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
 
 /* What one field of one message gets. */
 typedef struct collector {
-  const weft_field_t *field;
+  const weft_descriptor_field_t *field;
   weft_tensor_t *out;  /* NULL: only counts */
   int64_t begin, room; /* its places in `out` */
   int64_t next;
 } collector_t;
 
-static int64_t whole_of(weft_field_type_t type, uint64_t v) {
+static int64_t whole_of(weft_descriptor_type_t type, uint64_t v) {
   switch (type) {
     case WEFT_FIELD_INT32:
     case WEFT_FIELD_SFIXED32:
@@ -151,7 +151,7 @@ static void put_number(const collector_t *c, int64_t i, uint64_t v, bool is_pack
 }
 
 static weft_status_t *take_packed(collector_t *c, const weft_wire_field_t *f) {
-  weft_wire_values_t values = weft_wire_values(f, weft_field_wire_type(c->field->type));
+  weft_wire_values_t values = weft_wire_values(f, weft_descriptor_wire_type(c->field->type));
   uint64_t v;
   int64_t n = 0;
   if (c->out != NULL && c->next >= c->room) {
@@ -203,7 +203,7 @@ static weft_status_t *walk(const weft_proto_fields_t *p, weft_str_t bytes, colle
   while (weft_wire_next(&r, &f)) {
     int i = find_field(p, weft_wire_number(&f));
     if (i < 0) continue;
-    uint32_t wanted = weft_field_wire_type(p->fields[i].type);
+    uint32_t wanted = weft_descriptor_wire_type(p->fields[i].type);
     if (weft_wire_type(&f) == wanted) {
       WEFT_RETURN_IF_ERROR(take_value(&collectors[i], &f));
     } else if (weft_wire_type(&f) == WEFT_WIRE_BYTES && wanted != WEFT_WIRE_GROUP) {
@@ -219,7 +219,7 @@ static weft_status_t *walk(const weft_proto_fields_t *p, weft_str_t bytes, colle
 
 typedef struct messages {
   const weft_kernel_ctx_t *ctx;
-  const decode_state_t *st;
+  const proto_state_t *st;
   weft_str_t *bytes;   /* owned; of each message */
   weft_strbuf_t *made; /* owned; of messages that are put into order first, else NULL */
   collector_t *fields; /* owned */
@@ -301,7 +301,7 @@ static weft_status_t *decode(weft_kernel_ctx_t *ctx, messages_t *m, int64_t *mos
 }
 
 static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
-  const decode_state_t *st = ctx->state;
+  const proto_state_t *st = ctx->state;
   messages_t m = {.ctx = ctx, .st = st, .n = weft_in(ctx, 0)->count};
   if (m.n < 1) return WEFT_ERROR(INVALID_ARGUMENT, "Bufs argument must contain at least one value");
   int64_t *most = weft_calloc((size_t)st->fields.n + 1, sizeof *most);

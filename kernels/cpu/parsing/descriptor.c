@@ -108,15 +108,15 @@ static bool find_type(weft_str_t set, weft_str_t name, bool is_enum, weft_str_t 
   return false;
 }
 
-bool weft_message_find(weft_str_t set, weft_str_t name, weft_message_t *out) {
+bool weft_descriptor_find(weft_str_t set, weft_str_t name, weft_descriptor_t *out) {
   weft_str_t file;
-  *out = (weft_message_t){.set = set, .name = without_dot(name)};
+  *out = (weft_descriptor_t){.set = set, .name = without_dot(name)};
   if (!find_type(set, name, false, &file, &out->bytes)) return false;
   out->is_proto3 = weft_str_is(text_in(file, FILE_SYNTAX), "proto3");
   return true;
 }
 
-int32_t weft_enum_number(weft_str_t set, weft_str_t type_name, weft_str_t value) {
+int32_t weft_descriptor_enum(weft_str_t set, weft_str_t type_name, weft_str_t value) {
   weft_str_t file, bytes, entry;
   if (!find_type(set, type_name, true, &file, &bytes)) return 0;
   weft_wire_reader_t r = weft_wire_reader(bytes);
@@ -134,7 +134,7 @@ int32_t weft_enum_number(weft_str_t set, weft_str_t type_name, weft_str_t value)
 
 /* ---- fields ---- */
 
-static void read_options(weft_str_t options, weft_field_t *out) {
+static void read_options(weft_str_t options, weft_descriptor_field_t *out) {
   weft_wire_reader_t r = weft_wire_reader(options);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
@@ -145,10 +145,10 @@ static void read_options(weft_str_t options, weft_field_t *out) {
 }
 
 /* A FieldDescriptorProto; false if it is none. */
-static bool read_field(weft_str_t bytes, weft_field_t *out) {
+static bool read_field(weft_str_t bytes, weft_descriptor_field_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
-  *out = (weft_field_t){
+  *out = (weft_descriptor_field_t){
       .name = WEFT_STR(""), .type_name = WEFT_STR(""), .default_text = WEFT_STR(""), .oneof = -1};
   while (weft_wire_next(&r, &f)) {
     switch (f.tag) {
@@ -164,7 +164,7 @@ static bool read_field(weft_str_t bytes, weft_field_t *out) {
         break;
       case WEFT_WIRE_TAG(FIELD_OPTIONAL3, WEFT_WIRE_VARINT): out->has_presence |= f.value != 0; break;
       case WEFT_WIRE_TAG(FIELD_TYPE, WEFT_WIRE_VARINT):
-        out->type = f.value < WEFT_FIELD_TYPES ? (weft_field_type_t)f.value : 0;
+        out->type = f.value < WEFT_FIELD_TYPES ? (weft_descriptor_type_t)f.value : 0;
         break;
       case WEFT_WIRE_TAG(FIELD_TYPE_NAME, WEFT_WIRE_BYTES): out->type_name = f.bytes; break;
       case WEFT_WIRE_TAG(FIELD_DEFAULT, WEFT_WIRE_BYTES):
@@ -178,7 +178,7 @@ static bool read_field(weft_str_t bytes, weft_field_t *out) {
   return !r.failed && out->name.length > 0 && out->type != 0 && out->number > 0 && out->number <= MAX_NUMBER;
 }
 
-bool weft_message_field(const weft_message_t *m, weft_str_t name, weft_field_t *out) {
+bool weft_descriptor_find_field(const weft_descriptor_t *m, weft_str_t name, weft_descriptor_field_t *out) {
   weft_wire_reader_t r = weft_wire_reader(m->bytes);
   weft_str_t field;
   while (next_bytes(&r, MESSAGE_FIELD, &field)) {
@@ -188,16 +188,16 @@ bool weft_message_field(const weft_message_t *m, weft_str_t name, weft_field_t *
 }
 
 static int by_number(const void *a, const void *b) {
-  uint32_t x = ((const weft_field_t *)a)->number, y = ((const weft_field_t *)b)->number;
+  uint32_t x = ((const weft_descriptor_field_t *)a)->number, y = ((const weft_descriptor_field_t *)b)->number;
   return (x > y) - (x < y);
 }
 
-weft_status_t *weft_message_fields(const weft_message_t *m, weft_field_t **out, int *out_n) {
+weft_status_t *weft_descriptor_fields(const weft_descriptor_t *m, weft_descriptor_field_t **out, int *out_n) {
   weft_wire_reader_t r = weft_wire_reader(m->bytes);
   weft_str_t field;
   size_t n = 0, k = 0;
   while (next_bytes(&r, MESSAGE_FIELD, &field)) n++;
-  weft_field_t *fields = weft_calloc(n + 1, sizeof *fields);
+  weft_descriptor_field_t *fields = weft_calloc(n + 1, sizeof *fields);
   if (fields == NULL) return WEFT_NO_MEMORY("%zu fields of a message", n);
   r = weft_wire_reader(m->bytes);
   while (k < n && next_bytes(&r, MESSAGE_FIELD, &field)) k += read_field(field, &fields[k]);
@@ -208,8 +208,8 @@ weft_status_t *weft_message_fields(const weft_message_t *m, weft_field_t **out, 
 }
 
 /* Extensions of `m` among those with that number in `bytes`, whose names begin where `name` is left. */
-static bool extension_in(const weft_message_t *m, weft_str_t bytes, uint32_t extension_number,
-                         uint32_t message_number, weft_str_t name, weft_field_t *out) {
+static bool extension_in(const weft_descriptor_t *m, weft_str_t bytes, uint32_t extension_number,
+                         uint32_t message_number, weft_str_t name, weft_descriptor_field_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_str_t part;
   while (next_bytes(&r, extension_number, &part)) {
@@ -227,7 +227,8 @@ static bool extension_in(const weft_message_t *m, weft_str_t bytes, uint32_t ext
   return false;
 }
 
-bool weft_message_extension(const weft_message_t *m, weft_str_t full_name, weft_field_t *out) {
+bool weft_descriptor_find_extension(const weft_descriptor_t *m, weft_str_t full_name,
+                                    weft_descriptor_field_t *out) {
   weft_wire_reader_t r = weft_wire_reader(m->set);
   weft_str_t file;
   while (next_bytes(&r, SET_FILE, &file)) {
@@ -244,7 +245,7 @@ bool weft_message_extension(const weft_message_t *m, weft_str_t full_name, weft_
 static bool message_is_sound(weft_str_t bytes, int depth) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
-  weft_field_t field;
+  weft_descriptor_field_t field;
   while (weft_wire_next(&r, &f)) {
     switch (f.tag) {
       case WEFT_WIRE_TAG(MESSAGE_FIELD, WEFT_WIRE_BYTES):
@@ -309,8 +310,8 @@ static const struct {
     [WEFT_FIELD_SINT64] = {WEFT_WIRE_VARINT, B(I64)},
 };
 
-uint32_t weft_field_wire_type(weft_field_type_t type) { return types[type].wire_type; }
+uint32_t weft_descriptor_wire_type(weft_descriptor_type_t type) { return types[type].wire_type; }
 
-bool weft_field_fits(weft_field_type_t type, int dtype) {
+bool weft_descriptor_fits(weft_descriptor_type_t type, int dtype) {
   return dtype > 0 && dtype < WEFT_DTYPE_COUNT && (types[type].dtypes & WEFT_DTYPE_BIT(dtype)) != 0;
 }

@@ -29,7 +29,7 @@ static void destroy(void *state) {
 /* ---- values ---- */
 
 /* The bits of a number as its field has them on the wire. */
-static uint64_t bits_of(weft_field_type_t type, const weft_tensor_t *t, int64_t i) {
+static uint64_t bits_of(weft_descriptor_type_t type, const weft_tensor_t *t, int64_t i) {
   double real = 0;
   int64_t whole = 0;
   if (type == WEFT_FIELD_DOUBLE || type == WEFT_FIELD_FLOAT) {
@@ -62,9 +62,9 @@ static void put_tag(weft_strbuf_t *out, uint32_t number, uint32_t wire_type) {
 }
 
 /* Elements begin to begin + n of `t`; n > 0. */
-static void put_field(weft_strbuf_t *out, const weft_field_t *f, const weft_tensor_t *t, int64_t begin,
-                      int64_t n) {
-  uint32_t wire_type = weft_field_wire_type(f->type);
+static void put_field(weft_strbuf_t *out, const weft_descriptor_field_t *f, const weft_tensor_t *t,
+                      int64_t begin, int64_t n) {
+  uint32_t wire_type = weft_descriptor_wire_type(f->type);
   bool is_text = t->dtype == WEFT_STRING, is_packed = f->is_packed && !is_text;
   size_t mark = is_packed ? weft_wire_begin(out, f->number) : 0;
   for (int64_t i = begin; i < begin + n; i++) {
@@ -88,7 +88,7 @@ static weft_status_t *check(const weft_kernel_ctx_t *ctx, const weft_proto_field
   for (int i = 0; i < p->n; i++) {
     const weft_tensor_t *v = weft_in(ctx, i + 1);
     weft_shape_t prefix = v->shape;
-    if (!weft_field_fits(p->fields[i].type, (int)v->dtype)) {
+    if (!weft_descriptor_fits(p->fields[i].type, (int)v->dtype)) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible type for field %.*s.  Saw dtype: %s",
                         WEFT_STR_ARGS(p->fields[i].name), weft_dtype_name(v->dtype));
     }
@@ -127,13 +127,13 @@ static weft_status_t *check_sizes(const weft_kernel_ctx_t *ctx, const weft_proto
   return NULL;
 }
 
-typedef struct run {
+typedef struct encode_proto_run {
   const weft_kernel_ctx_t *ctx;
   weft_tensor_t *out;
-} run_t;
+} encode_proto_run_t;
 
 static weft_status_t *put_message(void *arg, int64_t m, weft_strbuf_t *text) {
-  const run_t *r = arg;
+  const encode_proto_run_t *r = arg;
   const weft_proto_fields_t *p = r->ctx->state;
   const int32_t *sizes = (const int32_t *)weft_in(r->ctx, 0)->data + m * p->n;
   for (int k = 0; k < p->n; k++) {
@@ -146,7 +146,7 @@ static weft_status_t *put_message(void *arg, int64_t m, weft_strbuf_t *text) {
 
 static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   enum { GRAIN = 64 };
-  run_t r = {.ctx = ctx};
+  encode_proto_run_t r = {.ctx = ctx};
   weft_shape_t prefix = WEFT_SCALAR;
   WEFT_RETURN_IF_ERROR(check(ctx, ctx->state, &prefix));
   WEFT_RETURN_IF_ERROR(check_sizes(ctx, ctx->state, &prefix));

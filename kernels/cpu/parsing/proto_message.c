@@ -23,19 +23,19 @@ static void put_raw(uint32_t number, const weft_wire_field_t *f, weft_strbuf_t *
   }
 }
 
-static bool is_text(weft_field_type_t type) {
+static bool is_text(weft_descriptor_type_t type) {
   return type == WEFT_FIELD_STRING || type == WEFT_FIELD_BYTES || type == WEFT_FIELD_MESSAGE ||
          type == WEFT_FIELD_GROUP;
 }
 
 /* Does the wire type carry values of the field? */
-static bool carries(const weft_field_t *field, const weft_wire_field_t *f) {
+static bool carries(const weft_descriptor_field_t *field, const weft_wire_field_t *f) {
   uint32_t type = weft_wire_type(f);
-  return type == weft_field_wire_type(field->type) ||
+  return type == weft_descriptor_wire_type(field->type) ||
          (field->is_repeated && !is_text(field->type) && type == WEFT_WIRE_BYTES);
 }
 
-static const weft_field_t *find(const weft_field_t *fields, int n, uint32_t number) {
+static const weft_descriptor_field_t *find(const weft_descriptor_field_t *fields, int n, uint32_t number) {
   for (int i = 0; i < n; i++) {
     if (fields[i].number == number) return &fields[i];
   }
@@ -45,21 +45,21 @@ static const weft_field_t *find(const weft_field_t *fields, int n, uint32_t numb
 /* ---- one field ---- */
 
 typedef struct writer {
-  const weft_message_t *m;
-  const weft_field_t *fields; /* all of the message */
+  const weft_descriptor_t *m;
+  const weft_descriptor_field_t *fields; /* all of the message */
   int num_fields;
   weft_str_t bytes;
   int depth;
   weft_strbuf_t *out;
 } writer_t;
 
-static weft_status_t *normalize(const weft_message_t *m, weft_str_t bytes, int depth, weft_strbuf_t *out);
+static weft_status_t *normalize(const weft_descriptor_t *m, weft_str_t bytes, int depth, weft_strbuf_t *out);
 
 /* Puts the next value of `field` into *f; other members of its oneof in front of it make *is_new true. */
-static bool next_of(const writer_t *w, weft_wire_reader_t *r, const weft_field_t *field, weft_wire_field_t *f,
-                    bool *is_new) {
+static bool next_of(const writer_t *w, weft_wire_reader_t *r, const weft_descriptor_field_t *field,
+                    weft_wire_field_t *f, bool *is_new) {
   while (weft_wire_next(r, f)) {
-    const weft_field_t *other = find(w->fields, w->num_fields, weft_wire_number(f));
+    const weft_descriptor_field_t *other = find(w->fields, w->num_fields, weft_wire_number(f));
     if (other == NULL || !carries(other, f)) continue;
     if (other == field) return true;
     if (field->oneof >= 0 && other->oneof == field->oneof) *is_new = true;
@@ -67,22 +67,23 @@ static bool next_of(const writer_t *w, weft_wire_reader_t *r, const weft_field_t
   return false;
 }
 
-static weft_status_t *put_message(const writer_t *w, const weft_field_t *field, weft_str_t bytes) {
-  weft_message_t of;
+static weft_status_t *put_message(const writer_t *w, const weft_descriptor_field_t *field, weft_str_t bytes) {
+  weft_descriptor_t of;
   weft_strbuf_t inner = WEFT_STRBUF_INIT;
   weft_wire_field_t f = {.bytes = bytes};
-  if (!weft_message_find(w->m->set, field->type_name, &of)) return not_a_message();
+  if (!weft_descriptor_find(w->m->set, field->type_name, &of)) return not_a_message();
   weft_status_t *s = normalize(&of, bytes, w->depth + 1, &inner);
   if (s == NULL) {
     f.bytes = weft_str_of(inner.data, inner.length);
-    f.tag = WEFT_WIRE_TAG(field->number, weft_field_wire_type(field->type));
+    f.tag = WEFT_WIRE_TAG(field->number, weft_descriptor_wire_type(field->type));
     put_raw(field->number, &f, w->out);
   }
   weft_strbuf_deinit(&inner);
   return s;
 }
 
-static weft_status_t *put_one(const writer_t *w, const weft_field_t *field, const weft_wire_field_t *f) {
+static weft_status_t *put_one(const writer_t *w, const weft_descriptor_field_t *field,
+                              const weft_wire_field_t *f) {
   if (field->type == WEFT_FIELD_MESSAGE || field->type == WEFT_FIELD_GROUP)
     return put_message(w, field, f->bytes);
   if (field->type == WEFT_FIELD_STRING && w->m->is_proto3 && !weft_wire_is_utf8(f->bytes))
@@ -92,7 +93,7 @@ static weft_status_t *put_one(const writer_t *w, const weft_field_t *field, cons
 }
 
 /* The last value, or all messages merged, which is one behind the other. */
-static weft_status_t *put_single(const writer_t *w, const weft_field_t *field) {
+static weft_status_t *put_single(const writer_t *w, const weft_descriptor_field_t *field) {
   weft_wire_reader_t r = weft_wire_reader(w->bytes);
   weft_wire_field_t f, last = {0};
   weft_strbuf_t merged = WEFT_STRBUF_INIT;
@@ -131,11 +132,11 @@ static void put_number(const writer_t *w, uint32_t number, uint32_t type, uint64
   }
 }
 
-static weft_status_t *put_repeated(const writer_t *w, const weft_field_t *field) {
+static weft_status_t *put_repeated(const writer_t *w, const weft_descriptor_field_t *field) {
   weft_wire_reader_t r = weft_wire_reader(w->bytes);
   weft_wire_field_t f;
   bool is_packed = field->is_packed || (w->m->is_proto3 && !field->is_unpacked), is_gone = false;
-  uint32_t type = weft_field_wire_type(field->type);
+  uint32_t type = weft_descriptor_wire_type(field->type);
   size_t mark = 0;
   int64_t n = 0;
   while (next_of(w, &r, field, &f, &is_gone)) {
@@ -161,16 +162,16 @@ static void put_unknown(const writer_t *w) {
   weft_wire_reader_t r = weft_wire_reader(w->bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
-    const weft_field_t *field = find(w->fields, w->num_fields, weft_wire_number(&f));
+    const weft_descriptor_field_t *field = find(w->fields, w->num_fields, weft_wire_number(&f));
     if (field == NULL || !carries(field, &f)) put_raw(weft_wire_number(&f), &f, w->out);
   }
 }
 
-static weft_status_t *normalize(const weft_message_t *m, weft_str_t bytes, int depth, weft_strbuf_t *out) {
+static weft_status_t *normalize(const weft_descriptor_t *m, weft_str_t bytes, int depth, weft_strbuf_t *out) {
   writer_t w = {.m = m, .bytes = bytes, .depth = depth, .out = out};
-  weft_field_t *fields = NULL;
+  weft_descriptor_field_t *fields = NULL;
   if (depth > MAX_DEPTH || !weft_wire_is_message(bytes)) return not_a_message();
-  WEFT_RETURN_IF_ERROR(weft_message_fields(m, &fields, &w.num_fields));
+  WEFT_RETURN_IF_ERROR(weft_descriptor_fields(m, &fields, &w.num_fields));
   w.fields = fields;
   weft_status_t *s = NULL;
   for (int i = 0; i < w.num_fields && s == NULL; i++)
@@ -181,7 +182,7 @@ static weft_status_t *normalize(const weft_message_t *m, weft_str_t bytes, int d
   return s;
 }
 
-weft_status_t *weft_proto_normalize(const weft_message_t *m, weft_str_t bytes, weft_strbuf_t *out) {
+weft_status_t *weft_proto_normalize(const weft_descriptor_t *m, weft_str_t bytes, weft_strbuf_t *out) {
   return normalize(m, bytes, 0, out);
 }
 

@@ -47,7 +47,7 @@ weft_status_t *weft_proto_fields_init(weft_proto_fields_t *out, const weft_kerne
   weft_str_t type = weft_knode_string(setup, "message_type"), set;
   *out = (weft_proto_fields_t){.n = names->n};
   WEFT_RETURN_IF_ERROR(read_set(out, weft_knode_string(setup, "descriptor_source"), &set));
-  if (!weft_message_find(set, type, &out->message)) {
+  if (!weft_descriptor_find(set, type, &out->message)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "No descriptor found for message type %.*s", WEFT_STR_ARGS(type));
   }
   out->fields = weft_calloc((size_t)names->n + 1, sizeof *out->fields);
@@ -55,8 +55,8 @@ weft_status_t *weft_proto_fields_init(weft_proto_fields_t *out, const weft_kerne
   if (out->fields == NULL || out->order == NULL) return WEFT_NO_MEMORY("%d fields of a message", names->n);
   for (int i = 0; i < names->n; i++) {
     weft_str_t name = names->list.strings[i];
-    if (weft_message_field(&out->message, name, &out->fields[i])) continue;
-    if (takes_extensions && weft_message_extension(&out->message, name, &out->fields[i])) continue;
+    if (weft_descriptor_find_field(&out->message, name, &out->fields[i])) continue;
+    if (takes_extensions && weft_descriptor_find_extension(&out->message, name, &out->fields[i])) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Unknown field: %.*s in message type %.*s", WEFT_STR_ARGS(name),
                       WEFT_STR_ARGS(type));
   }

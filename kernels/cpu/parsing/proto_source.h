@@ -7,10 +7,10 @@
 #include "kernels/kernel.h"
 
 typedef struct weft_proto_fields {
-  char *owned;            /* the set, if it was read from a file; else NULL */
-  weft_message_t message; /* lends its texts from the set */
-  weft_field_t *fields;   /* owned; n of them, in the order of the attribute field_names */
-  int *order;             /* owned; their indices by ascending number */
+  char *owned;                     /* the set, if it was read from a file; else NULL */
+  weft_descriptor_t message;       /* lends its texts from the set */
+  weft_descriptor_field_t *fields; /* owned; n of them, in the order of the attribute field_names */
+  int *order;                      /* owned; their indices by ascending number */
   int n;
 } weft_proto_fields_t;
 

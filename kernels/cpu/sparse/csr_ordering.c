@@ -1,10 +1,10 @@
-/* kernels/cpu/sparse/csr_ordering.c - SparseMatrixOrderingAMD: an order of a symmetric sparse matrix' rows in which
- * its Cholesky factor fills little.
+/* kernels/cpu/sparse/csr_ordering.c - SparseMatrixOrderingAMD: an order of a symmetric sparse matrix' rows in
+ * which its Cholesky factor fills little.
  *
- * Rows are eliminated by least approximate degree, the last that got that degree first. An eliminated row becomes
- * an element, which stands for the clique of its neighbours and absorbs the elements that it touches. Source:
- * Amestoy, Davis, Duff, "An approximate minimum degree ordering algorithm", 1996, without supervariables. Among
- * rows of one degree TensorFlow may choose others: the order is as good, not the same.
+ * Rows are eliminated by least approximate degree, the last that got that degree first. An eliminated row
+ * becomes an element, which stands for the clique of its neighbours and absorbs the elements that it touches.
+ * Source: Amestoy, Davis, Duff, "An approximate minimum degree ordering algorithm", 1996, without
+ * supervariables. Among rows of one degree TensorFlow may choose others: the order is as good, not the same.
  */
 #include <inttypes.h>
 
@@ -31,10 +31,10 @@ static weft_status_t *push(node_list_t *l, int32_t v) {
 
 typedef struct elimination {
   int32_t n;
-  node_list_t *rows;     /* of a row, its neighbours that are rows; of an element, its rows */
-  node_list_t *elements; /* of a row, the elements that it is in */
-  bool *is_row;          /* not eliminated */
-  bool *is_dead;         /* an element that another one has absorbed */
+  node_list_t *rows;                    /* of a row, its neighbours that are rows; of an element, its rows */
+  node_list_t *elements;                /* of a row, the elements that it is in */
+  bool *is_row;                         /* not eliminated */
+  bool *is_dead;                        /* an element that another one has absorbed */
   int32_t *degree, *next, *last, *head; /* rows by degree, in lists that are linked both ways; -1: none */
   int32_t *mark, *outside, *seen;       /* in the new element; of an element, how many rows it has outside */
 } elimination_t;
@@ -200,10 +200,12 @@ static weft_status_t *ordering_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_csr_in(ctx, 0, WEFT_DTYPE_INVALID, &m));
   if (m.rows != m.cols)
-    return WEFT_ERROR(INVALID_ARGUMENT, "sparse matrix must be square; got: %" PRId64 " != %" PRId64, m.rows, m.cols);
+    return WEFT_ERROR(INVALID_ARGUMENT, "sparse matrix must be square; got: %" PRId64 " != %" PRId64, m.rows,
+                      m.cols);
   weft_shape_t shape = m.rank == 2 ? weft_shape_vector(m.rows) : weft_shape_matrix(m.batch, m.rows);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_I32, &shape, &out));
-  for (int64_t b = 0; b < m.batch; b++) WEFT_RETURN_IF_ERROR(order_rows(&m, b, (int32_t *)out->data + b * m.rows));
+  for (int64_t b = 0; b < m.batch; b++)
+    WEFT_RETURN_IF_ERROR(order_rows(&m, b, (int32_t *)out->data + b * m.rows));
   return NULL;
 }
 
