@@ -169,6 +169,9 @@ def quantize_v2(d):
     x = d.values(tf.float32, shape, low=-9, high=9)
     if low.ndim == 0:
         x = near(d, shape, low, high, special=0.2)
+    x = np.where(np.isnan(x), np.float32(0), x)  # which integer NaN becomes is undefined
+    if dtype == tf.qint32:
+        x = np.minimum(x, np.float32(-1e-3))  # so is what the end of a range becomes, which lies beyond int32
     mode = d.one("MIN_COMBINED", "MIN_FIRST", "SCALED")
     rounding = "HALF_TO_EVEN" if d.chance(0.5 if mode == "SCALED" else 0.05) else "HALF_AWAY_FROM_ZERO"
     return C(d.op, x, low, high, T=dtype, mode=mode, round_mode=rounding, narrow_range=d.chance(0.4), axis=axis, ensure_minimum_range=d.one(0.01, 0.01, 0.5, 0.0))
