@@ -382,6 +382,11 @@ static weft_status_t *gather_places(weft_kernel_ctx_t *c, const weft_tensor_t *p
   shape.rank = batch;
   for (int d = p.depth; d < params->shape.rank; d++) shape.dims[shape.rank++] = params->shape.dims[d];
   weft_tensor_t *out = NULL;
+  if (p.count > 0 && params->count == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Requested more than 0 entries, but params is empty.  Params shape: %s",
+                      WEFT_SHAPE_TEXT(&params->shape));
+  }
   WEFT_RETURN_IF_ERROR(check_places(c, params, indices, &p, true));
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, params->dtype, &shape, &out));
   for (int64_t i = 0; i < p.count && p.row > 0; i++) {

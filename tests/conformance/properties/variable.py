@@ -241,7 +241,7 @@ def scatter_nd(d):
 
 @spec("ResourceGather")
 def gather(d):
-    dtype, shape = number(d, "dtype", min_rank=0 if d.chance(0.03) else 1, max_rank=4)
+    dtype, shape = number(d, "dtype", min_rank=1, max_rank=4)
     index = d.one(*INTS)
     batch = d.one(0, 0, 0, min(1, max(len(shape) - 1, 0)))
     value = None if d.chance(0.05) else d.values(dtype, shape)
