@@ -105,8 +105,7 @@ static double beta_fraction(double a, double b, double x) {
 }
 
 static double betainc_of(double a, double b, double x) {
-  if (x == 0 && a > 0 && b > 0) return 0;
-  if (x == 1 && a > 0 && b > 0) return 1;
+  if ((x == 0 || x == 1) && !(a <= 0 || b <= 0)) return x; /* of NaNs, too */
   if (!(a > 0 && b > 0 && x > 0 && x < 1)) return (double)NAN;
   double front = exp(weft_lgamma(a + b) - weft_lgamma(a) - weft_lgamma(b) + a * log(x) + b * log1p(-x));
   if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(a, b, x) / a;

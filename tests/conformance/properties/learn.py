@@ -106,7 +106,7 @@ def sdca(d):
         present = d.rng.permutation(total + 3)[: total + 3 if d.chance(0.95) else total]
         indices.append(present.astype(np.int64))
         weights.append(d.values(tf.float32, (len(present),), low=-1, high=1, special=0))
-        if total > 1 and d.chance(0.04):
+        if total > 1 and examples[-1][0] == examples[-1][1] and d.chance(0.1):
             features[-1][0] = features[-1][1]
     dense = [d.values(tf.float32, (n, d.int(1, 4)), special=0) for _ in range(d.int(1, 2) if has_dense else 0)]
     dense_weights = [d.values(tf.float32, (x.shape[1],), low=-1, high=1, special=0) for x in dense]
