@@ -186,8 +186,7 @@ weft_status_t *weft_infer_matrix_diag(weft_shape_ctx_t *c) { /* diagonal, k, num
   int taken = upper > lower ? 2 : 1;
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, taken, NULL));
   int64_t rows = size_or_unknown(c, 2), columns = size_or_unknown(c, 3);
-  bool is_square = c->num_inputs == 1 ||
-                   (weft_infer_is_known(c, 2) && weft_infer_is_known(c, 3) && rows < 0 && columns < 0);
+  bool is_square = rows < 0 && columns < 0; /* sizes that are not known count as not given, as TensorFlow's do */
   if (is_square && longest >= 0) {
     int64_t down = upper < 0 ? -upper : 0, right = lower > 0 ? lower : 0;
     rows = columns = longest + (down > right ? down : right);
@@ -443,6 +442,23 @@ weft_status_t *weft_infer_join(weft_shape_ctx_t *c, int first, int last, int axi
   return NULL;
 }
 
+/* The shape is the attribute; each value is one row of it, and known. */
+weft_status_t *weft_infer_parallel_concat(weft_shape_ctx_t *c) {
+  weft_shape_t shape = weft_infer_shape(c, "shape"), row = shape, merged;
+  if (!weft_shape_is_known(&shape)) return WEFT_ERROR(INVALID_ARGUMENT, "shape attr must be fully defined");
+  if (shape.rank > 0) row.dims[0] = 1;
+  for (int i = 0; i < c->num_inputs; i++) {
+    if (!weft_shape_is_known(&c->inputs[i]))
+      return WEFT_ERROR(INVALID_ARGUMENT, "All input shapes must be fully defined.");
+    if (c->inputs[i].rank < 1 || c->inputs[i].dims[0] != 1)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Size of first dimension must be 1.");
+    weft_status_t *s = weft_shape_merge(&c->inputs[i], &row, &merged);
+    if (s != NULL) return weft_status_annotate(s, "From merging shape %d with other shapes.", i);
+  }
+  c->outputs[0] = shape;
+  return NULL;
+}
+
 weft_status_t *weft_infer_concat(weft_shape_ctx_t *c) { return weft_infer_join(c, 1, c->num_inputs - 1, 0); }
 weft_status_t *weft_infer_concat_v2(weft_shape_ctx_t *c) {
   return weft_infer_join(c, 0, c->num_inputs - 2, c->num_inputs - 1);
@@ -502,7 +518,7 @@ weft_status_t *weft_infer_split_v(weft_shape_ctx_t *c) {
   int at = 0, rest = -1;
   WEFT_RETURN_IF_ERROR(split_axis(c, 2, in->rank, &at));
   out = *in;
-  out.dims[at] = c->num_outputs == 1 ? in->dims[at] : WEFT_UNKNOWN_DIM;
+  out.dims[at] = WEFT_UNKNOWN_DIM;
   for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = out;
   if (!weft_infer_is_known(c, 1)) return NULL;
   if (c->values[1]->count != c->num_outputs) {

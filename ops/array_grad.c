@@ -294,6 +294,38 @@ static weft_status_t *tensor_scatter(weft_grad_ctx_t *c, bool is_sub) {
 weft_status_t *weft_grad_tensor_scatter_add(weft_grad_ctx_t *c) { return tensor_scatter(c, false); }
 weft_status_t *weft_grad_tensor_scatter_sub(weft_grad_ctx_t *c) { return tensor_scatter(c, true); }
 
+/* Of TensorScatterMax and Min: what is equal to the result shares its gradient. */
+weft_status_t *weft_grad_tensor_scatter_choice(weft_grad_ctx_t *c) {
+  MOVE;
+  value_t indices = c->inputs[1], out = c->outputs[0];
+  int dtype = weft_grad_dtype(g, dy), type = weft_grad_dtype(g, indices);
+  value_t own = weft_grad_cast(g, weft_grad_op2(g, "Equal", x, out), dtype);
+  value_t chosen = weft_grad_op2(g, "GatherNd", out, indices);
+  value_t other = weft_grad_cast(g, weft_grad_op2(g, "Equal", c->inputs[2], chosen), dtype);
+  value_t spread = weft_grad_op3(g, "ScatterNd", indices, other, weft_grad_shape_node(g, x, type));
+  value_t shared = weft_grad_op2(g, "AddV2", own, spread);
+  c->dx[0] = weft_grad_op2(g, "RealDiv", weft_grad_op2(g, "Mul", dy, own), shared);
+  value_t each = weft_grad_op2(g, "GatherNd", weft_grad_op2(g, "RealDiv", dy, shared), indices);
+  c->dx[2] = weft_grad_op2(g, "Mul", each, other);
+  return g->s;
+}
+
+weft_status_t *weft_grad_tensor_strided_slice_update(weft_grad_ctx_t *c) {
+  MOVE;
+  weft_named_attr_t attrs[5];
+  for (int i = 0; i < 5; i++) attrs[i] = weft_grad_same(g, masks[i]);
+  value_t slice[] = {dy, c->inputs[1], c->inputs[2], c->inputs[3]}, value = c->inputs[4];
+  value_t part = weft_grad_node(g, "StridedSlice", slice, 4, attrs, 5);
+  value_t update[] = {dy, c->inputs[1], c->inputs[2], c->inputs[3], weft_grad_op1(g, "ZerosLike", part)};
+  int type = weft_grad_dtype(g, c->inputs[1]);
+  value_t given = weft_grad_shape_node(g, value, type);
+  value_t axes = weft_grad_op2(g, "BroadcastGradientArgs", weft_grad_shape_node(g, part, type), given);
+  axes.index = 1; /* those along which the value was broadcast */
+  c->dx[0] = weft_grad_node(g, "TensorStridedSliceUpdate", update, 5, attrs, 5);
+  c->dx[4] = weft_grad_op2(g, "Reshape", weft_grad_reduce(g, "Sum", part, axes, true), given);
+  return g->s;
+}
+
 weft_status_t *weft_grad_dynamic_stitch(weft_grad_ctx_t *c) {
   MOVE;
   int n = c->num_inputs / 2;

@@ -87,7 +87,7 @@ weft_status_t *weft_infer_reverse(weft_shape_ctx_t *c) {
   weft_shape_t dims;
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &dims));
   if (dims.dims[0] >= 0 && dims.dims[0] <= WEFT_MAX_DIMS) {
-    WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[0], (int)dims.dims[0], NULL));
+    return weft_infer_rank(&c->inputs[0], (int)dims.dims[0], &c->outputs[0]);
   }
   c->outputs[0] = c->inputs[0];
   return NULL;

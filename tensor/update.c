@@ -47,7 +47,15 @@ static weft_update_fn *const *const tables[WEFT_UPDATE_COUNT] = {
     [WEFT_UPDATE_DIV] = div_fns, [WEFT_UPDATE_MIN] = min_fns, [WEFT_UPDATE_MAX] = max_fns,
 };
 
+/* The sum of truth values: whether any is true. */
+static void add_bool(void *to, const void *from, int64_t n, bool is_scalar) {
+  bool *a = to;
+  const bool *b = from;
+  for (int64_t i = 0; i < n; i++) a[i] = a[i] || b[is_scalar ? 0 : i];
+}
+
 weft_update_fn *weft_update_find(weft_update_t update, weft_dtype_t dtype) {
+  if (dtype == WEFT_BOOL && update == WEFT_UPDATE_ADD) return add_bool;
   if ((int)dtype < 0 || dtype >= WEFT_DTYPE_COUNT || tables[update] == NULL) return NULL;
   return tables[update][dtype];
 }

@@ -18,7 +18,7 @@ typedef enum weft_update {
 } weft_update_t;
 
 /* to[i] = to[i] op from[i] for i < n; `is_scalar`: from[0] for all. Integers wrap; x / 0 is 0 for integers.
- */
+ * Truth values can only be added: the sum is whether any is true. */
 typedef void weft_update_fn(void *to, const void *from, int64_t n, bool is_scalar);
 
 /* NULL if there is none for the dtype. Thread-safe. */

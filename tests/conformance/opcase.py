@@ -41,6 +41,8 @@ class Case:
             is_list = bool(arg.number_attr or arg.type_list_attr)
             ports = []
             for part in value if is_list else [value]:
+                if callable(part):  # a node of the graph, for inputs whose shape or value the client must know
+                    part = part()
                 if isinstance(part, tf.Tensor):
                     ports.append(part)
                     continue

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 
+#include "base/alloc.h"
 #include "kernels/cpu/loops/move.h"
 
 /* Copies `count` elements along the axis, `from_at` in a tensor of `from_axis`, to `to_at` in one of
@@ -144,6 +145,10 @@ static weft_status_t *split_axis(const weft_tensor_t *dim, const weft_tensor_t *
 static weft_status_t *split_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 1);
   int at = 0, n = ctx->node->num_outputs;
+  if (n == 1 && weft_in(ctx, 0)->count == 1) { /* all of it, whatever the axis */
+    weft_cpu_out_same(ctx, 1, 0);
+    return NULL;
+  }
   WEFT_RETURN_IF_ERROR(split_axis(weft_in(ctx, 0), x, &at));
   int64_t size = x->shape.dims[at];
   if (size % n != 0) {
@@ -156,19 +161,10 @@ static weft_status_t *split_compute(weft_kernel_ctx_t *ctx) {
   return cut(ctx, x, at, NULL, size / n);
 }
 
-static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
-  weft_tensor_t *x = weft_in(ctx, 0), *list = weft_in(ctx, 1);
-  enum { MANY = 256 };
-  int at = 0, n = ctx->node->num_outputs, unknown = -1;
-  WEFT_RETURN_IF_ERROR(split_axis(weft_in(ctx, 2), x, &at));
-  if (list->shape.rank != 1 || list->count != n) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "shape of tensor describing the output must have dimension 1 and the same number of "
-                      "elements as the output. Got %d-D and %" PRId64 " elements",
-                      list->shape.rank, list->count);
-  }
-  if (n > MANY) return WEFT_ERROR(INVALID_ARGUMENT, "SplitV into more than %d pieces", (int)MANY);
-  int64_t sizes[MANY], sum = 0;
+/* The sizes of `n` pieces of `size` elements; one may be -1: what is left. */
+static weft_status_t *read_sizes(const weft_tensor_t *list, int n, int64_t size, int64_t *sizes) {
+  int unknown = -1;
+  int64_t sum = 0;
   for (int i = 0; i < n; i++) {
     sizes[i] = weft_cpu_int_at(list, i);
     if (sizes[i] == -1) {
@@ -181,7 +177,6 @@ static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
     }
     if (__builtin_add_overflow(sum, sizes[i], &sum)) sum = INT64_MAX;
   }
-  int64_t size = x->shape.dims[at];
   if (unknown >= 0 ? sum > size : sum != size) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
@@ -190,7 +185,27 @@ static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
         sum);
   }
   if (unknown >= 0) sizes[unknown] = size - sum;
-  return cut(ctx, x, at, sizes, 0);
+  return NULL;
+}
+
+static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *list = weft_in(ctx, 1);
+  enum { FEW = 64 };
+  int at = 0, n = ctx->node->num_outputs;
+  int64_t few[FEW], *sizes = few;
+  WEFT_RETURN_IF_ERROR(split_axis(weft_in(ctx, 2), x, &at));
+  if (list->shape.rank != 1 || list->count != n) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "shape of tensor describing the output must have dimension 1 and the same number of "
+                      "elements as the output. Got %d-D and %" PRId64 " elements",
+                      list->shape.rank, list->count);
+  }
+  if (n > FEW) sizes = weft_calloc((size_t)n, sizeof *sizes);
+  if (sizes == NULL) return WEFT_NO_MEMORY("SplitV");
+  weft_status_t *s = read_sizes(list, n, x->shape.dims[at], sizes);
+  if (s == NULL) s = cut(ctx, x, at, sizes, 0);
+  if (sizes != few) weft_free(sizes);
+  return s;
 }
 
 const weft_kernel_t weft_cpu_concat_kernels[] = {

@@ -90,7 +90,6 @@ static weft_status_t *check_mirror(const mirror_t *m, const weft_shape_t *inner)
   for (int d = 0; d < inner->rank; d++) {
     int64_t dim = inner->dims[d], limit = dim - m->offset;
     if (m->pads[d][0] <= limit && m->pads[d][1] <= limit) continue;
-    if (m->pads[d][0] == 0 && m->pads[d][1] == 0) continue;
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "paddings must be %s the dimension size: %" PRId64 ", %" PRId64 " %s %" PRId64,
                       m->offset == 1 ? "less than" : "no greater than", m->pads[d][0], m->pads[d][1],

@@ -6,10 +6,14 @@
 #include "kernels/cpu/loops/indices.h"
 #include "tensor/update.h"
 
+/* How many leading dimensions of indices count rows: each row is the vector of the last dimension. Indices
+ * that are a vector have a row for each element, as TensorFlow reads them. */
+static int num_outer(const weft_shape_t *indices) { return indices->rank > 1 ? indices->rank - 1 : 1; }
+
 /* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. */
 static weft_status_t *scatter(const weft_tensor_t *indices, const weft_tensor_t *updates, weft_update_t how,
                               bool ignores_bad, int64_t depth, weft_tensor_t *out) {
-  int64_t rows = weft_cpu_product(&indices->shape, 0, indices->shape.rank - 1);
+  int64_t rows = weft_cpu_product(&indices->shape, 0, num_outer(&indices->shape));
   int64_t inner = weft_cpu_product(&out->shape, (int)depth, out->shape.rank);
   weft_update_fn *update = weft_update_find(how, out->dtype);
   size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
@@ -19,7 +23,7 @@ static weft_status_t *scatter(const weft_tensor_t *indices, const weft_tensor_t 
       if (ignores_bad) continue;
       char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
       return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into shape %s",
-                        weft_index_print(&indices->shape, indices->shape.rank - 1, i, where),
+                        weft_index_print(&indices->shape, num_outer(&indices->shape), i, where),
                         weft_index_values(indices, i, depth, what), WEFT_SHAPE_TEXT(&out->shape));
     }
     if (update != NULL) {
@@ -42,8 +46,8 @@ static weft_status_t *check_shapes(const weft_shape_t *is, const weft_shape_t *u
     return WEFT_ERROR(INVALID_ARGUMENT, "Updates shape must have rank at least one. Found:%s",
                       WEFT_SHAPE_TEXT(us));
   }
-  int64_t depth = is->dims[is->rank - 1];
-  int outer = is->rank - 1;
+  int64_t depth = is->rank > 1 ? is->dims[is->rank - 1] : 1;
+  int outer = num_outer(is);
   if (depth > target->rank) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Dimensions [%" PRId64
@@ -86,7 +90,7 @@ static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, updates->dtype, &shape, &out));
   weft_cpu_zero(out);
   weft_update_t how = WEFT_UPDATE_ADD;
-  if (weft_update_find(how, updates->dtype) == NULL) how = WEFT_UPDATE_SET; /* bool, string: the last wins */
+  if (weft_update_find(how, updates->dtype) == NULL) how = WEFT_UPDATE_SET; /* string: the last wins */
   return scatter(indices, updates, how, weft_ignores_bad_indices(attrs), depth, out);
 }
 
@@ -101,8 +105,9 @@ static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, const weft_bad_indi
     return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output");
   }
   int64_t depth = 0;
-  bool outer_fits = indices->shape.rank >= 1 && updates->shape.rank >= indices->shape.rank - 1;
-  for (int d = 0; outer_fits && d < indices->shape.rank - 1; d++) {
+  int outer = num_outer(&indices->shape);
+  bool outer_fits = indices->shape.rank >= 1 && updates->shape.rank >= outer;
+  for (int d = 0; outer_fits && d < outer; d++) {
     outer_fits = indices->shape.dims[d] == updates->shape.dims[d];
   }
   if (!outer_fits && indices->shape.rank >= 1) {
@@ -233,7 +238,11 @@ const weft_kernel_t weft_cpu_scatter_kernels[] = {
     WEFT_KERNEL("DynamicStitch", NULL, 0, NULL, stitch_compute, NULL),
     WEFT_KERNEL("ParallelDynamicStitch", NULL, 0, NULL, stitch_compute, NULL),
     WEFT_KERNEL_ATTRS("ScatterNd", NULL, 0, scatter_nd_compute),
+    TENSOR_SCATTER("ScatterNdNonAliasingAdd", WEFT_SET_NUMBERS, ADD),
+    TENSOR_SCATTER("ScatterNdNonAliasingAdd", WEFT_DTYPE_BIT(WEFT_BOOL), ADD),
     TENSOR_SCATTER("TensorScatterAdd", WEFT_SET_NUMBERS, ADD),
+    TENSOR_SCATTER("TensorScatterMax", WEFT_SET_REAL, MAX),
+    TENSOR_SCATTER("TensorScatterMin", WEFT_SET_REAL, MIN),
     TENSOR_SCATTER("TensorScatterSub", WEFT_SET_NUMBERS, SUB),
     TENSOR_SCATTER("TensorScatterUpdate", WEFT_SET_ALL, SET),
     {0},

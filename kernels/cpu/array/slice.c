@@ -1,4 +1,4 @@
-/* kernels/cpu/array/slice.c - Slice, StridedSlice and its gradient. */
+/* kernels/cpu/array/slice.c - Slice, StridedSlice, its gradient, and a tensor with a slice replaced. */
 #include <inttypes.h>
 
 #include "kernels/cpu/array/strided_slice.h"
@@ -90,9 +90,29 @@ static weft_status_t *strided_slice_grad_compute(weft_kernel_ctx_t *ctx, const w
   return weft_move_run(&m, ctx->device->pool, dy, dx);
 }
 
+/* out = a copy of input, in which the slice is `value`, broadcast to its shape. */
+WEFT_ATTRS_OF(slice_update_compute, weft_slice)
+static weft_status_t *slice_update_compute(weft_kernel_ctx_t *ctx, const weft_slice_attrs_t *masks) {
+  weft_tensor_t *x = weft_in(ctx, 0), *value = weft_in(ctx, 4), *y = NULL, *whole = NULL;
+  weft_slice_t slice;
+  weft_move_t m;
+  WEFT_RETURN_IF_ERROR(
+      weft_slice_decode(&x->shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), masks, &slice));
+  weft_status_t *s = weft_slice_value(&slice, weft_out_allocator(ctx, true), value, &whole);
+  if (s == NULL) s = weft_out_new(ctx, 0, x->dtype, &x->shape, &y);
+  if (s == NULL) s = weft_cpu_copy(y, 0, x, 0, x->count);
+  if (s == NULL && weft_shape_count(&slice.full) > 0) {
+    weft_slice_move(&slice, &x->shape, true, &m);
+    s = weft_move_run(&m, ctx->device->pool, whole, y);
+  }
+  weft_tensor_release(whole);
+  return s;
+}
+
 const weft_kernel_t weft_cpu_slice_kernels[] = {
     WEFT_KERNEL("Slice", NULL, 0, NULL, slice_compute, NULL),
     WEFT_KERNEL_ATTRS("StridedSlice", NULL, 0, strided_slice_compute),
     WEFT_KERNEL_ATTRS("StridedSliceGrad", NULL, 0, strided_slice_grad_compute),
+    WEFT_KERNEL_ATTRS("TensorStridedSliceUpdate", NULL, 0, slice_update_compute),
     {0},
 };

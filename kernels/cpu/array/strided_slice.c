@@ -81,7 +81,6 @@ weft_status_t *weft_slice_decode(const weft_shape_t *input, const weft_tensor_t 
     }
     if (e->shrink) {
       int64_t from = e->begin < 0 ? e->begin + dim : e->begin;
-      if (e->begin_open) from = 0;
       if (from < 0 || from >= dim) {
         return WEFT_ERROR(INVALID_ARGUMENT, "slice index %" PRId64 " of dimension %d out of bounds.", from,
                           d);
@@ -124,4 +123,38 @@ void weft_slice_move(const weft_slice_t *s, const weft_shape_t *input, bool to_i
     base += s->size[d] > 0 ? s->begin[d] * strides[d] : 0;
   }
   *(to_input ? &out->to_base : &out->from_base) = base;
+}
+
+weft_status_t *weft_slice_value(const weft_slice_t *s, weft_allocator_t *allocator, weft_tensor_t *value,
+                                weft_tensor_t **out) {
+  const weft_shape_t *from = &value->shape, *to = &s->final;
+  int lead = to->rank - from->rank;
+  if (weft_shape_count(&s->full) == 0 || weft_shape_eq(from, to)) {
+    *out = weft_tensor_retain(value);
+    return NULL;
+  }
+  int64_t strides[WEFT_MAX_DIMS];
+  weft_strides_of(from, strides);
+  weft_move_t m = {.rank = to->rank};
+  bool fits = lead >= 0;
+  for (int d = 0; fits && d < to->rank; d++) {
+    int64_t dim = d < lead ? 1 : from->dims[d - lead];
+    fits = dim == 1 || dim == to->dims[d];
+    m.dims[d] = to->dims[d];
+    m.from_strides[d] = dim == 1 ? 0 : strides[d - lead];
+  }
+  if (!fits) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot broadcast input shape %s into final shape %s",
+                      WEFT_SHAPE_TEXT(from), WEFT_SHAPE_TEXT(to));
+  }
+  weft_tensor_t *whole = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(value->dtype, to, allocator, &whole));
+  weft_strides_of(to, m.to_strides);
+  weft_status_t *status = weft_move_run(&m, NULL, value, whole);
+  if (status != NULL) {
+    weft_tensor_release(whole);
+    whole = NULL;
+  }
+  *out = whole;
+  return status;
 }

@@ -94,6 +94,10 @@ static weft_status_t *reverse_v2_compute(weft_kernel_ctx_t *ctx) {
   if (list->shape.rank != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'axis' must be 1-dimension, not %d", list->shape.rank);
   }
+  if (x->shape.rank == 0 || x->count == 0) { /* whatever the axes are */
+    weft_cpu_out_same(ctx, 0, 0);
+    return NULL;
+  }
   for (int64_t i = 0; i < list->count; i++) {
     int64_t axis = weft_cpu_int_at(list, i);
     int at = 0;
@@ -110,6 +114,12 @@ static weft_status_t *reverse_v2_compute(weft_kernel_ctx_t *ctx) {
 static weft_status_t *reverse_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *dims = weft_in(ctx, 1);
   bool axes[WEFT_MAX_DIMS] = {false};
+  if (x->shape.rank > 0 && x->shape.dims[0] == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid input first dimension. Found 0.");
+  if (dims->shape.rank == 1 && x->shape.rank == 0) {
+    weft_cpu_out_same(ctx, 0, 0);
+    return NULL;
+  }
   if (dims->shape.rank != 1 || dims->count != x->shape.rank) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "'dims' must have the same number of values as 'input' has dimensions. 'input' has "
