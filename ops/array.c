@@ -177,6 +177,24 @@ static int64_t size_or_unknown(const weft_shape_ctx_t *c, int i) {
   return value < 0 ? WEFT_UNKNOWN_DIM : value;
 }
 
+/* The diagonals `lower` to `upper` lie in a matrix of this size, if it is known. */
+static weft_status_t *check_diagonals(int64_t lower, int64_t upper, int64_t rows, int64_t columns) {
+  if (lower > upper) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "lower_diag_index is greater than upper_diag_index: %" PRId64 " > %" PRId64, lower,
+                      upper);
+  }
+  if (rows < 0 || columns < 0) return NULL;
+  for (int i = 0; i < 2; i++) {
+    int64_t k = i == 0 ? lower : upper;
+    if (k == 0 || (-rows < k && k < columns)) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%s_diag_index %" PRId64 " is out of bound for a matrix of %" PRId64 " x %" PRId64,
+                      i == 0 ? "lower" : "upper", k, rows, columns);
+  }
+  return NULL;
+}
+
 weft_status_t *weft_infer_matrix_diag(weft_shape_ctx_t *c) { /* diagonal, k, num_rows, num_cols, padding */
   const weft_shape_t *in = &c->inputs[0];
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 1, NULL));
@@ -186,10 +204,13 @@ weft_status_t *weft_infer_matrix_diag(weft_shape_ctx_t *c) { /* diagonal, k, num
   int taken = upper > lower ? 2 : 1;
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, taken, NULL));
   int64_t rows = size_or_unknown(c, 2), columns = size_or_unknown(c, 3);
-  bool is_square = rows < 0 && columns < 0; /* sizes that are not known count as not given, as TensorFlow's do */
-  if (is_square && longest >= 0) {
-    int64_t down = upper < 0 ? -upper : 0, right = lower > 0 ? lower : 0;
-    rows = columns = longest + (down > right ? down : right);
+  bool is_square =
+      rows < 0 && columns < 0; /* sizes that are not known count as not given, as TensorFlow's do */
+  if (longest >= 0) {          /* the smallest matrix that has room */
+    int64_t down = longest + (upper < 0 ? -upper : 0), right = longest + (lower > 0 ? lower : 0);
+    int64_t side = down > right ? down : right;
+    if (rows < 0) rows = is_square ? side : down;
+    if (columns < 0) columns = is_square ? side : right;
   }
   weft_shape_t out = WEFT_SCALAR;
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, in->rank - taken));
@@ -199,6 +220,26 @@ weft_status_t *weft_infer_matrix_diag(weft_shape_ctx_t *c) { /* diagonal, k, num
   return NULL;
 }
 
+/* The input's shape; what it lacks of the batch's comes from the diagonal's. */
+weft_status_t *weft_infer_matrix_set_diag(weft_shape_ctx_t *c) { /* input, diagonal, k */
+  const weft_shape_t *in = &c->inputs[0], *diagonal = &c->inputs[1];
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 2, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(diagonal, 1, NULL));
+  c->outputs[0] = *in;
+  bool has_k = c->num_inputs > 2, knows_k = !has_k || weft_infer_is_known(c, 2);
+  int64_t lower = has_k && knows_k ? weft_infer_value(c, 2, 0) : 0, upper = lower;
+  if (has_k && knows_k && weft_infer_num_values(c, 2) > 1) upper = weft_infer_value(c, 2, 1);
+  int taken = upper > lower ? 2 : 1;
+  WEFT_RETURN_IF_ERROR(check_diagonals(lower, upper, weft_infer_dim(in, -2), weft_infer_dim(in, -1)));
+  if (diagonal->rank < 0) return NULL;
+  if (in->rank >= 0 && knows_k) WEFT_RETURN_IF_ERROR(weft_infer_rank(diagonal, in->rank - 2 + taken, NULL));
+  weft_shape_t batch = WEFT_SCALAR, unknown = weft_infer_unknown_of_rank(2);
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(diagonal, taken, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&batch, diagonal, 0, diagonal->rank - taken));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&batch, &unknown, 0, 2));
+  return weft_shape_is_known(in) ? NULL : weft_shape_merge(in, &batch, &c->outputs[0]);
+}
+
 weft_status_t *weft_infer_matrix_diag_part(weft_shape_ctx_t *c) { /* input, k, padding */
   const weft_shape_t *in = &c->inputs[0];
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 2, NULL));
@@ -206,6 +247,7 @@ weft_status_t *weft_infer_matrix_diag_part(weft_shape_ctx_t *c) { /* input, k, p
   int64_t lower = c->num_inputs > 1 ? weft_infer_value(c, 1, 0) : 0;
   int64_t upper = c->num_inputs > 1 && weft_infer_num_values(c, 1) > 1 ? weft_infer_value(c, 1, 1) : lower;
   int64_t rows = weft_infer_dim(in, -2), columns = weft_infer_dim(in, -1), longest = WEFT_UNKNOWN_DIM;
+  WEFT_RETURN_IF_ERROR(check_diagonals(lower, upper, rows, columns));
   if (rows >= 0 && columns >= 0) {
     int64_t down = rows + (upper < 0 ? upper : 0), right = columns - (lower > 0 ? lower : 0);
     longest = down < right ? down : right;

@@ -24,7 +24,7 @@ static weft_status_t *pad(weft_shape_ctx_t *c, int64_t sign) {
   weft_shape_t paddings;
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 2, &paddings));
   WEFT_RETURN_IF_ERROR(weft_infer_dim_is(paddings.dims[1], 2));
-  int64_t n = paddings.dims[0] >= 0 ? paddings.dims[0] : in->rank;
+  int64_t n = paddings.dims[0] >= 0 || sign < 0 ? paddings.dims[0] : in->rank;
   if (n > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "a padding of %" PRId64 " dimensions", n);
   if (n < 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_infer_rank(in, (int)n, NULL));

@@ -301,6 +301,12 @@ weft_status_t *weft_infer_unique(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+weft_status_t *weft_infer_unique_with_counts(weft_shape_ctx_t *c) { /* the kernel checks the rank */
+  c->outputs[0] = c->outputs[2] = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  c->outputs[1] = c->inputs[0];
+  return NULL;
+}
+
 weft_status_t *weft_infer_unique_v2(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
   int64_t axis = 0, indices = WEFT_UNKNOWN_DIM;

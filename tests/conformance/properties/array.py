@@ -2,7 +2,8 @@
 
 Left out: rows scattered into a tensor without elements, which TensorFlow refuses and which a replica without rows needs;
 a SplitV whose axis is not known, for which
-TensorFlow infers shapes of the last one; what Empty leaves in memory without `init`; positions of the last dimension of a Bitcast to a type of another size;
+TensorFlow infers shapes of the last one; diagonals of unknown length, from which TensorFlow makes
+matrices of no rows; what Empty leaves in memory without `init`; positions of the last dimension of a Bitcast to a type of another size;
 bounds of slices so far outside that TensorFlow's own arithmetic wraps around.
 """
 
@@ -650,4 +651,4 @@ def matrix_diag_v2(d):
     width = max(width_of(low, high, rows, columns), 1)
     diagonal = (*d.shape(max_rank=2), *([max(high - low + 1, 1)] if high > low else []), width)
     given = [np.int32(n) if d.chance(0.6) else np.int32(-1) for n in (rows, columns)]
-    return C(d.op, d.values(dtype, diagonal), bounds_input(d, low, high), *given, d.values(dtype), **alignment(d))
+    return C(d.op, constant(d.values(dtype, diagonal)), bounds_input(d, low, high), *given, d.values(dtype), **alignment(d))
