@@ -23,8 +23,9 @@ WEFT_MUST_CHECK weft_status_t *weft_slice_decode(const weft_shape_t *input, cons
 /* Input positions as the source (to_input false) or as the target of a copy; the other side is dense. */
 void weft_slice_move(const weft_slice_t *s, const weft_shape_t *input, bool to_input, weft_move_t *out);
 
-/* *out is `value` broadcast to the shape of the slice, for the caller to release: `value` itself where it has that
- * shape, or where the slice is empty, which takes any value. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+/* *out is `value` broadcast to the shape of the slice, for the caller to release: `value` itself where it has
+ * that shape, or where the slice is empty, which takes any value. Errors: INVALID_ARGUMENT,
+ * RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_slice_value(const weft_slice_t *s, weft_allocator_t *allocator,
                                                 weft_tensor_t *value, weft_tensor_t **out);
 
