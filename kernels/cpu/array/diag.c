@@ -19,7 +19,7 @@ static weft_status_t *diag_compute(weft_kernel_ctx_t *ctx) {
 static weft_status_t *diag_part_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   int rank = x->shape.rank;
-  if (rank % 2 != 0 || rank == 0) {
+  if (rank % 2 != 0) { /* of a scalar, TensorFlow gives the scalar, whatever the message says */
     return WEFT_ERROR(
         INVALID_ARGUMENT,
         "The rank of the tensor should be                                          even and positive, got "

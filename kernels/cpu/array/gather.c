@@ -138,7 +138,7 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_i
   for (int d = (int)depth; d < ps->rank; d++) shape.dims[shape.rank++] = ps->dims[d];
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, params->dtype, &shape, &out));
   int64_t n = weft_cpu_product(is, 0, is->rank - 1), inner = weft_cpu_product(ps, (int)depth, ps->rank);
-  if (n > 0 && inner > 0 && params->count == 0) {
+  if (n > 0 && params->count == 0) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Requested more than 0 entries, but params is empty.  Params shape: %s",
                       WEFT_SHAPE_TEXT(ps));

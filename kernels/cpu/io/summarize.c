@@ -168,6 +168,7 @@ static void put_dim_v2(const weft_tensor_t *t, int64_t ends, int dim, int64_t at
 }
 
 void weft_summarize_v2(const weft_tensor_t *t, int64_t ends, weft_strbuf_t *out) {
+  if (t->count == 0) ends = 0; /* as TensorFlow: no more than there are elements */
   if (ends == 0 && t->shape.rank == 0) weft_strbuf_puts(out, "...");
   if (ends != 0 || t->shape.rank > 0) put_dim_v2(t, ends, 0, 0, out);
 }

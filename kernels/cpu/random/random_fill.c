@@ -195,8 +195,8 @@ void weft_random_fill(weft_thread_pool_t *pool, weft_philox_t generator, weft_di
 weft_status_t *weft_random_output(weft_kernel_ctx_t *ctx, const weft_tensor_t *sizes, weft_tensor_t **out) {
   weft_shape_t shape;
   if (sizes->shape.rank != 1 || (sizes->dtype != WEFT_I32 && sizes->dtype != WEFT_I64)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "shape must be a vector of {int32,int64}, got %s of shape %s",
-                      weft_dtype_name(sizes->dtype), WEFT_SHAPE_TEXT(&sizes->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "shape must be a vector of {int32,int64}, got shape %s",
+                      WEFT_SHAPE_TEXT(&sizes->shape));
   }
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(sizes, "shape", &shape));
   return weft_out_new(ctx, 0, weft_dtype_base(ctx->node->output_types[0]), &shape, out);

@@ -21,6 +21,7 @@ double weft_summary_number(const weft_tensor_t *t, int64_t i) {
     case WEFT_F16: return (double)weft_f16_to_f32(((const uint16_t *)t->data)[i]);
     case WEFT_BF16: return (double)weft_bf16_to_f32(((const uint16_t *)t->data)[i]);
     case WEFT_U64: return (double)((const uint64_t *)t->data)[i];
+    case WEFT_BOOL: return (double)((const uint8_t *)t->data)[i];
     default: return (double)weft_cpu_int_at(t, i);
   }
 }

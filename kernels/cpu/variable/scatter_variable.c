@@ -213,42 +213,6 @@ static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, const void *attrs,
 
 /* ---- StridedSliceAssign ---- */
 
-typedef struct repeat {
-  const weft_tensor_t *from;
-  weft_tensor_t *to;
-  weft_status_t *status;
-} repeat_t;
-
-static void repeat_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
-  repeat_t *r = arg;
-  if (r->status == NULL && step[0] == 1) r->status = weft_cpu_copy(r->to, out_at, r->from, at[0], n);
-  for (int64_t i = 0; r->status == NULL && step[0] == 0 && i < n; i++)
-    r->status = weft_cpu_copy(r->to, out_at + i, r->from, at[0], 1);
-}
-
-/* `value` repeated to `shape`: retained if it has that. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
-static weft_status_t *repeat_to(weft_tensor_t *value, const weft_shape_t *shape, weft_tensor_t **out) {
-  weft_broadcast_t b;
-  const weft_shape_t *const shapes[] = {&value->shape, shape};
-  if (weft_shape_eq(&value->shape, shape)) {
-    *out = weft_tensor_retain(value);
-    return NULL;
-  }
-  if (!weft_broadcast_init(&b, shapes, 2) || !weft_shape_eq(&b.shape, shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot broadcast input shape %s into final shape %s",
-                      WEFT_SHAPE_TEXT(&value->shape), WEFT_SHAPE_TEXT(shape));
-  }
-  repeat_t r = {.from = value};
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(value->dtype, shape, NULL, &r.to));
-  weft_broadcast_walk(&b, 0, b.count, repeat_run, &r);
-  if (r.status == NULL) {
-    *out = r.to;
-  } else {
-    weft_tensor_release(r.to);
-  }
-  return r.status;
-}
-
 static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, const void *attrs, weft_variable_t *v,
                                           weft_update_fn *fn) WEFT_REQUIRES(v->mu) {
   weft_tensor_t *value = weft_in(c, 4), *whole = NULL;
@@ -259,7 +223,7 @@ static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, const void *attr
   weft_shape_t shape = v->value->shape;
   WEFT_RETURN_IF_ERROR(weft_slice_decode(&shape, weft_in(c, 1), weft_in(c, 2), weft_in(c, 3), attrs, &slice));
   if (weft_shape_count(&slice.final) == 0) return NULL;
-  WEFT_RETURN_IF_ERROR(repeat_to(value, &slice.final, &whole));
+  WEFT_RETURN_IF_ERROR(weft_slice_value(&slice, NULL, value, &whole));
   weft_status_t *s = weft_variable_make_writable_locked(v);
   weft_slice_move(&slice, &shape, true, &move);
   if (s == NULL) s = weft_move_run(&move, NULL, whole, v->value);

@@ -503,12 +503,17 @@ def inplace(d):
 # ---- sets of values ----
 
 
+def without_minus_zero(x):
+    """Whole numbers: whether half's two zeros meet depends on TensorFlow's hash table."""
+    if not tf.as_dtype(x.dtype).is_floating:
+        return x
+    return (np.round(x.astype(np.float32)) + 0.0).astype(x.dtype)
+
+
 @spec("Unique", "UniqueWithCounts")
 def unique(d):
     x = d.values(any_dtype(d), (d.dim(12),) if d.chance(0.96) else d.shape(), low=-2, high=2, special=0)
-    if tf.as_dtype(x.dtype).is_floating:  # whether half's two zeros meet depends on TensorFlow's hash table
-        x = (np.round(x.astype(np.float32)) + 0.0).astype(x.dtype)
-    return C(d.op, x, out_idx=d.one(*INDEX))
+    return C(d.op, without_minus_zero(x), out_idx=d.one(*INDEX))
 
 
 @spec("UniqueV2", "UniqueWithCountsV2")
@@ -523,7 +528,7 @@ def unique_v2(d):
 def list_diff(d):
     dtype = any_dtype(d)
     x, y = (d.values(dtype, (d.dim(8),) if d.chance(0.97) else d.shape(), low=-2, high=2, special=0) for _ in range(2))
-    return C(d.op, x, y, out_idx=d.one(*INDEX))
+    return C(d.op, without_minus_zero(x), without_minus_zero(y), out_idx=d.one(*INDEX))
 
 
 @spec("Where")
