@@ -13,6 +13,7 @@
 /* Some components of a tuple; NULL: not there yet, or taken. */
 typedef struct staged {
   int64_t key;
+  weft_tensor_t *key_tensor; /* of a map's whole tuples: the key as it was staged; NULL: of others */
   int count;
   weft_tensor_t *items[];
 } staged_t;
@@ -46,6 +47,7 @@ static staged_t *staged_create(int64_t key, int count) {
 
 static void staged_destroy(staged_t *t) {
   for (int i = 0; t != NULL && i < t->count; i++) weft_tensor_release(t->items[i]);
+  if (t != NULL) weft_tensor_release(t->key_tensor);
   weft_free(t);
 }
 
@@ -185,7 +187,10 @@ static void finish(weft_room_waiter_t *w) {
                    op->wish.num_outputs - first);
     takes = false;
   }
-  if (takes && op->wish.has_key) s = weft_tensor_scalar(WEFT_I64, &op->key, &call.outputs[0].tensor);
+  if (takes && op->wish.has_key) {
+    call.outputs[0].tensor = op->tuple->key_tensor;
+    op->tuple->key_tensor = NULL;
+  }
   for (int i = 0; takes && s == NULL && i < op->tuple->count; i++) {
     call.outputs[first + i].tensor = op->tuple->items[i];
     op->tuple->items[i] = NULL;
@@ -233,8 +238,8 @@ static stage_op_t *begin(weft_staging_t *st, const weft_resource_call_t *call, i
 
 /* ---- putting ---- */
 
-/* Adds the parts to the tuple of their key; it becomes whole with the last. Those in front of a bad one stay,
- * as in TensorFlow. */
+/* Adds the parts to the tuple of their key; it becomes whole with the last, whose key tensor it gets. Those
+ * in front of a bad one stay, as in TensorFlow. */
 HOLDS_ROOM static weft_status_t *put_parts(weft_staging_t *st, stage_op_t *op) {
   int64_t at = list_at(&st->incomplete, op->key);
   const bool is_new = !list_has(&st->incomplete, at, op->key);
@@ -259,6 +264,8 @@ HOLDS_ROOM static weft_status_t *put_parts(weft_staging_t *st, stage_op_t *op) {
   if (is_new && s == NULL) st->bytes += op->bytes;
   if (is_new || s != NULL || staged_present(t) < t->count) return s;
   (void)list_remove(&st->incomplete, at);
+  t->key_tensor = op->tuple->key_tensor;
+  op->tuple->key_tensor = NULL;
   at = list_at(&st->whole, op->key);
   if (list_has(&st->whole, at, op->key) || !list_insert(&st->whole, t)) staged_destroy(t);
   return NULL;
@@ -285,7 +292,8 @@ HOLDS_ROOM static weft_wait_result_t try_put(weft_room_waiter_t *w) {
 }
 
 void weft_staging_put(weft_staging_t *st, const weft_resource_call_t *call, int64_t key,
-                      const weft_tensor_t *indices, const weft_value_t *values, int n) {
+                      weft_tensor_t *key_tensor, const weft_tensor_t *indices, const weft_value_t *values,
+                      int n) {
   const int64_t limit = st->config.memory_limit;
   stage_op_t *op = begin(st, call, IN, indices, key);
   if (op == NULL) return;
@@ -294,6 +302,7 @@ void weft_staging_put(weft_staging_t *st, const weft_resource_call_t *call, int6
   op->is_part = indices != NULL && op->num_indices != st->config.num_components;
   op->tuple = staged_create(key, n);
   if (op->tuple == NULL) op->outcome = WEFT_NO_MEMORY("staging %d tensors", n);
+  if (op->tuple != NULL && key_tensor != NULL) op->tuple->key_tensor = weft_tensor_retain(key_tensor);
   for (int i = 0; op->tuple != NULL && i < n; i++) {
     op->tuple->items[i] = weft_tensor_retain(values[i].tensor);
     op->bytes += (int64_t)values[i].tensor->bytes;
@@ -325,6 +334,7 @@ HOLDS_ROOM static weft_status_t *take_from(weft_staging_t *st, stage_op_t *op, i
   op->key = from->key;
   op->tuple = staged_create(from->key, n);
   if (op->tuple == NULL) return WEFT_NO_MEMORY("taking %d tensors", n);
+  if (op->wish.has_key) op->tuple->key_tensor = weft_tensor_retain(from->key_tensor);
   for (int i = 0; i < n; i++) {
     const int32_t index = op->indices == NULL ? i : op->indices[i];
     if (index < 0 || index >= from->count) return out_of_bounds(op, index, from->count);

@@ -29,11 +29,13 @@ extern const weft_resource_type_t weft_staging_types[WEFT_STAGING_KINDS];
 WEFT_MUST_CHECK weft_status_t *weft_staging_create(const weft_staging_config_t *config, weft_object_t **out);
 
 /* Ends the call, at once or later, when `values`, n of them, are in the area. `indices` (NULL: of a FIFO)
- * says which components of the tuple `key` they are. Errors (through the call): INVALID_ARGUMENT (indices
+ * says which components of the tuple `key` they are; `key_tensor` (NULL: of a FIFO) is the key in the shape
+ * that a take gives back, and is retained. Errors (through the call): INVALID_ARGUMENT (indices
  * that are not in rising order or out of bounds, a component that is there), RESOURCE_EXHAUSTED (more than
  * the limit), CANCELLED. */
 void weft_staging_put(weft_staging_t *st, const weft_resource_call_t *call, int64_t key,
-                      const weft_tensor_t *indices, const weft_value_t *values, int n);
+                      weft_tensor_t *key_tensor, const weft_tensor_t *indices, const weft_value_t *values,
+                      int n);
 
 typedef enum weft_staging_choice {
   WEFT_STAGING_FIRST, /* of a FIFO or an ordered map; of another map, any */

@@ -73,7 +73,7 @@ static weft_status_t *read_key(weft_kernel_ctx_t *c, const char *what, int64_t *
 
 static void stage(weft_kernel_ctx_t *c, weft_staging_t *st) {
   weft_resource_call_t call = weft_state_call(c);
-  weft_staging_put(st, &call, 0, NULL, c->inputs, c->node->num_inputs);
+  weft_staging_put(st, &call, 0, NULL, NULL, c->inputs, c->node->num_inputs);
 }
 
 static void map_stage(weft_kernel_ctx_t *c, weft_staging_t *st) {
@@ -84,7 +84,8 @@ static void map_stage(weft_kernel_ctx_t *c, weft_staging_t *st) {
     return;
   }
   weft_resource_call_t call = weft_state_call(c);
-  weft_staging_put(st, &call, key, weft_in(c, 1), c->inputs + 2, c->node->num_inputs - 2);
+  weft_staging_put(st, &call, key, c->inputs[0].tensor, weft_in(c, 1), c->inputs + 2,
+                   c->node->num_inputs - 2);
 }
 
 static void take(weft_kernel_ctx_t *c, weft_staging_t *st, weft_staging_wish_t wish) {
