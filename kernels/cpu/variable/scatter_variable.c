@@ -12,15 +12,18 @@
 #include "kernels/state.h"
 #include "tensor/update.h"
 
-static weft_status_t *check_indices(const weft_tensor_t *indices, int64_t limit) {
+/* Of `each` indices in a batch, whose rows are `limit` each and `total` together: as TensorFlow's, an index
+ * may name a row of another batch. */
+static weft_status_t *check_indices(const weft_tensor_t *indices, int64_t each, int64_t limit,
+                                    int64_t total) {
   char text[WEFT_INDEX_TEXT];
   for (int64_t i = 0; i < indices->count; i++) {
-    int64_t at = weft_cpu_int_at(indices, i);
-    if (at >= 0 && at < limit) continue;
+    int64_t at = weft_cpu_int_at(indices, i), first = i / each * limit;
+    if (at >= -first && at < total - first) continue;
     bool is_scalar = indices->shape.rank == 0;
     return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %" PRId64 " is not in [0, %" PRId64 ")",
                       is_scalar ? "" : weft_index_print(&indices->shape, indices->shape.rank, i, text), at,
-                      limit);
+                      total);
   }
   return NULL;
 }
@@ -70,7 +73,7 @@ static weft_status_t *check_scatter(const weft_kernel_ctx_t *c, const weft_tenso
                       "updates.shape %s, indices.shape %s, params.shape %s",
                       WEFT_SHAPE_TEXT(u), WEFT_SHAPE_TEXT(i), WEFT_SHAPE_TEXT(v));
   }
-  return check_indices(indices, v->dims[0]);
+  return check_indices(indices, indices->count, v->dims[0], v->dims[0]);
 }
 
 /* Is an element 0? Of a bfloat16 the bits say it: read as a float, a denormal may count as 0. */
@@ -191,7 +194,12 @@ static weft_status_t *check_scatter_nd(const weft_tensor_t *var, const weft_tens
                       "updates[shape=%s]",
                       depth, v->rank, WEFT_SHAPE_TEXT(v), batch, u->rank, WEFT_SHAPE_TEXT(u));
   }
-  return same_dims(v, "input", (int)depth, u, batch, v->rank - (int)depth);
+  WEFT_RETURN_IF_ERROR(same_dims(v, "input", (int)depth, u, batch, v->rank - (int)depth));
+  if (var->count == 0 || (depth >= 1 && depth <= 7)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Only indices.shape[-1] values between 1 and 5 are currently supported.  Requested rank: "
+                    "%" PRId64,
+                    depth);
 }
 
 static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, const void *attrs, weft_variable_t *v,
@@ -319,7 +327,7 @@ static weft_status_t *gather_rows(weft_kernel_ctx_t *c, const weft_tensor_t *par
   int64_t batches = weft_cpu_product(&params->shape, 0, batch_dims),
           each = batches == 0 ? 0 : indices->count / batches;
   weft_tensor_t *out = NULL;
-  WEFT_RETURN_IF_ERROR(check_indices(indices, limit));
+  WEFT_RETURN_IF_ERROR(check_indices(indices, each, limit, batches * limit));
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, params->dtype, &shape, &out));
   for (int64_t i = 0; i < indices->count && row > 0; i++) {
     int64_t from = (i / each * limit + weft_cpu_int_at(indices, i)) * row;

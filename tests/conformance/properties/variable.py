@@ -2,7 +2,8 @@
 
 Each case is a session of several steps, which ends with what the variable holds. Left out: what a scatter with a bad
 index has written before it fails (TensorFlow writes the rows in front of it, here nothing is written); integers
-divided by 0 or by -1, with which TensorFlow's process ends; complex quotients of what is not finite; a VarHandleOp
+divided by 0 or by -1, and indices of ResourceGather with other batch dimensions than the variable, with both of which
+TensorFlow's process ends; complex quotients of what is not finite; a VarHandleOp
 without a shared_name, which in TensorFlow has the empty name, and here the node's; and shapes, which are of handles.
 """
 
@@ -249,7 +250,7 @@ def gather(d):
     def inputs():
         at = d.shape(max_rank=3)
         if batch > 0:
-            at = (*others(d, shape[:batch]), *at)
+            at = (*shape[:batch], *at)
         return [d.indices(shape[batch] if len(shape) > max(batch, 0) else 1, at, index)]
 
     return program(d, dtype, value, [inputs() for _ in range(3)], dtype=dtype, batch_dims=batch)
