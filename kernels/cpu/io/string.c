@@ -49,8 +49,9 @@ static weft_status_t *string_join(weft_kernel_ctx_t *c, const string_join_attrs_
 /* How a number is to look: what stands between '%' and the letter, and the letter. */
 typedef struct as_string_state {
   char flags[64];
-  char letter; /* of floating-point numbers */
-  int width;   /* 0: none */
+  char letter;   /* of floating-point numbers */
+  int width;     /* 0: none */
+  int precision; /* < 0: none */
   bool is_left;
 } as_string_state_t;
 
@@ -86,6 +87,7 @@ static weft_status_t *as_string_prepare(const weft_kernel_setup_t *setup, void *
     memcpy(st->flags, b.data, b.length + 1 < sizeof st->flags ? b.length + 1 : sizeof st->flags - 1);
   weft_strbuf_deinit(&b);
   st->width = width > 0 ? (int)width : 0;
+  st->precision = precision < 0 ? -1 : (int)precision;
   st->is_left = weft_str_is(fill, "-");
   st->letter = shortest ? 'g' : scientific ? 'e' : 'f';
   *out_state = st;
@@ -116,7 +118,13 @@ static void put_integer(const as_string_state_t *st, bool is_signed, int64_t val
 }
 #pragma GCC diagnostic pop
 
+/* As TensorFlow's: with a width, a string ends at its first NUL and at the precision. */
 static void put_text(const as_string_state_t *st, weft_str_t s, weft_strbuf_t *out) {
+  if (st->width > 0) {
+    size_t most = st->precision < 0 || s.length < (size_t)st->precision ? s.length : (size_t)st->precision;
+    const char *nul = most == 0 ? NULL : memchr(s.data, '\0', most);
+    s.length = nul == NULL ? most : (size_t)(nul - s.data);
+  }
   size_t pad = s.length < (size_t)st->width ? (size_t)st->width - s.length : 0;
   for (size_t i = 0; !st->is_left && i < pad; i++) weft_strbuf_putc(out, ' ');
   weft_strbuf_append(out, s);
@@ -147,6 +155,9 @@ static void put_element(const as_string_state_t *st, const weft_tensor_t *t, int
       break;
     }
     case WEFT_VARIANT: weft_strbuf_puts(out, "<Variant>"); break;
+    case WEFT_U8:
+    case WEFT_U16:
+    case WEFT_U32: put_integer(st, false, weft_cpu_int_at(t, i), out); break;
     default: put_integer(st, true, weft_cpu_int_at(t, i), out); break;
   }
 }
