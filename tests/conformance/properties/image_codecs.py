@@ -3,7 +3,8 @@
 Files come from TensorFlow's own encoders and from small writers of GIF, BMP and of PNG's rarer forms here; some are cut off,
 have wrong bytes, or claim sizes that they have not. Left out, because TensorFlow gives bytes that it never set or dies: GIF
 frames that end in the middle, JPEG files to be recovered that do not end in the data of a scan,
-and BMP files that are stored from the top and read as another type than uint8.
+and BMP files that are stored from the top and read as another type than uint8; and, of ExtractJpegShape, damaged
+progressive files: TensorFlow's build of libjpeg-turbo accepts parameters of a scan that the system's refuses.
 """
 
 import functools
@@ -254,7 +255,9 @@ def decode_image(d):
 
 @spec("ExtractJpegShape")
 def jpeg_shape(d):
-    return C(d.op, contents(d, jpeg if d.chance(0.95) else png, 0.4), output_type=d.one(tf.int32, tf.int64))
+    data = (jpeg if d.chance(0.95) else png)(d)
+    wrong = 0 if b"\xff\xc2" in data else 0.4
+    return C(d.op, contents(d, lambda d: data, wrong), output_type=d.one(tf.int32, tf.int64))
 
 
 # ---- encoders ----
