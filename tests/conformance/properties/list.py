@@ -1,7 +1,8 @@
-"""Specs of optionals, maps of tensors and composite tensors: ops/list.def.
+"""Specs of optionals, maps of tensors, composite tensors, stacks, and arrays of old versions: ops/list.def.
 
 None of these values leaves a step: a case makes one by some operations and looks at it by others, each in a step of its
-own that makes it anew. The order of a map's keys is not defined: they are compared sorted.
+own that makes it anew. The order of a map's keys is not defined: they are compared sorted. A stack is looked
+at behind a pop: TensorFlow drops pushes that no pop follows.
 """
 
 import numpy as np
@@ -135,3 +136,110 @@ def composite(d, m):
         types = d.one(types + [tf.float32], types[1:], [tf.int16] * len(types))
     out = R.CompositeTensorVariantToComponents(encoded=made, metadata=metadata(first if d.chance(0.95) else 2), Tcomponents=types)
     m.look(*(out if types else [out]))
+
+
+# ---- stacks ----
+
+
+@spec("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "Stack", "StackPush", "StackPop", "StackClose")
+@program
+def stack(d, m):
+    v2 = "V2" if d.op.endswith("V2") else ""
+    dtype = d.one(*NUMBERS)
+    name = d.one("", "s")
+    if v2:
+        handle = R.StackV2(max_size=m.feed(np.int32(d.one(-1, -1, 1, 2) if d.chance(0.97) else [1, 2])), elem_type=dtype, stack_name=name)
+    else:
+        handle = R.Stack(elem_type=dtype, stack_name=name)
+    done, fetches, depth = [], [], 0
+    turns = d.int(1, 6)
+    for i in range(turns + 1):
+        with tf.control_dependencies(done):
+            if i < turns and (depth == 0 and d.chance(0.95) or d.chance(0.5)):
+                with tf.control_dependencies(None):
+                    x = m.feed(d.values(dtype if d.chance(0.97) else tf.int16, d.shape(max_rank=2)))
+                out = getattr(R, "StackPush" + v2)(handle=handle, elem=x, swap_memory=d.chance(0.2))
+                depth += 1
+            elif i == turns or d.chance(0.95):
+                out = getattr(R, "StackPop" + v2)(handle=handle, elem_type=dtype)
+                depth -= 1
+            else:
+                out = getattr(R, "StackClose" + v2)(handle=handle)
+        fetches.append(out)
+        done = [out]
+    m.look(*fetches)
+
+
+# ---- arrays ----
+
+
+@spec("TensorArrayV2", "TensorArrayWriteV2", "TensorArrayReadV2", "TensorArrayGatherV2", "TensorArrayScatterV2", "TensorArraySizeV2", "TensorArrayCloseV2", "TensorArrayConcatV2", "TensorArraySplitV2", "TensorArrayGradV2")
+def tensor_array_v2(d):
+    """Graphs of a version that still had it: the client makes no node of it, so its definition is written."""
+    return old_array(d, "V2")
+
+
+@spec("TensorArray", "TensorArrayWrite", "TensorArrayRead", "TensorArrayGather", "TensorArrayScatter", "TensorArraySize", "TensorArrayClose", "TensorArrayConcat", "TensorArraySplit", "TensorArrayPack", "TensorArrayUnpack")
+def tensor_array_v1(d):
+    return old_array(d, "")
+
+
+def node(graph, op, name, *inputs, **attrs):
+    n = graph.node.add(op=op, name=name, input=inputs)
+    for key, value in attrs.items():
+        if isinstance(value, tf.DType):
+            n.attr[key].type = value.as_datatype_enum
+        elif isinstance(value, bool):
+            n.attr[key].b = value
+        else:
+            n.attr[key].CopyFrom(value)
+    return name
+
+
+def old_array(d, version):
+    state = d.rng.bit_generator.state
+
+    def build():
+        d.rng.bit_generator.state = state
+        dtype = d.one(tf.float32, tf.int32, tf.float64)
+        element = d.shape(max_rank=2, max_dim=3, zero=0)
+        n = d.int(1, 3)
+        definition = v1.GraphDef()
+        definition.versions.producer = 10
+
+        def const(name, value):
+            value = np.asarray(value)
+            attr = v1.AttrValue(tensor=tf.make_tensor_proto(value))
+            return node(definition, "Const", name, dtype=tf.as_dtype(value.dtype), value=attr)
+
+        node(definition, "TensorArray" + version, "array", const("size", np.int32(n)), dtype=dtype, dynamic_size=d.chance(0.5), clear_after_read=d.chance(0.5))
+        rows = const("rows", d.values(dtype, (n, *element), special=0))
+        flow = const("flow", np.float32(0))
+        how = d.one("Write", "Scatter", "Split", "Unpack" if version == "" else "Scatter")
+        if how == "Write":
+            row = const("row", d.values(dtype, element, special=0))
+            for i in range(n if d.chance(0.9) else n + 1):
+                flow = node(definition, "TensorArrayWrite" + version, f"write{i}", "array", const(f"i{i}", np.int32(i)), row, flow, T=dtype)
+        elif how == "Scatter":
+            flow = node(definition, "TensorArrayScatter" + version, "scatter", "array", const("places", np.arange(n, dtype=np.int32)[::-1].copy()), rows, flow, T=dtype)
+        elif how == "Split":
+            flow = node(definition, "TensorArraySplit" + version, "split", "array", rows, const("lengths", np.ones(n, np.int64)), flow, T=dtype)
+        else:
+            flow = node(definition, "TensorArrayUnpack", "unpack", "array", rows, flow, T=dtype)
+        looks = [node(definition, "TensorArraySize" + version, "look_size", "array", flow)]
+        looks.append(node(definition, "TensorArrayRead" + version, "look_read", "array", const("at", np.int32(d.int(0, n))), flow, dtype=dtype))
+        looks.append(node(definition, "TensorArrayGather" + version, "look_gather", "array", const("all", np.arange(n, dtype=np.int32)), flow, dtype=dtype))
+        looks.append(node(definition, "TensorArrayConcat" + version, "look_concat", "array", flow, dtype=dtype))
+        if version == "":
+            looks.append(node(definition, "TensorArrayPack", "look_pack", "array", flow, dtype=dtype))
+        else:
+            source = v1.AttrValue(s=b"gradients")
+            node(definition, "TensorArrayGradV2", "grad", "array", flow, source=source)
+            one = node(definition, "TensorArrayWriteV2", "grad_write", "grad", const("where", np.int32(0)), const("dy", d.values(dtype, (1, *element) if how == "Split" else element, special=0)), flow, T=dtype)
+            looks.append(node(definition, "TensorArrayReadV2", "look_grad", "grad", "where", one, dtype=dtype))
+        closed = node(definition, "TensorArrayClose" + version, "close", "array", "^" + flow)
+        tf.import_graph_def(definition, name="")
+        graph = v1.get_default_graph()
+        return [(graph.get_tensor_by_name(name + ":0"), {}) for name in looks] + [(graph.get_operation_by_name(closed), {})]
+
+    return Program(d.op, build)

@@ -1,0 +1,224 @@
+"""Specs of queues: ops/queue.def. Staging areas are in staging.py.
+
+Each case is a session whose steps work on one object; a count of what it holds chooses steps that do not wait for ever,
+or pairs in one step of which one waits for the other. A shuffling queue's order is random: what comes out is compared
+sorted. No two elements of a priority queue have one priority, for their order is not defined.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from draw import Program, spec
+from support import v1
+
+R = tf.raw_ops
+DTYPES = (tf.float32, tf.int32, tf.int64, tf.string, tf.bool, tf.complex64, tf.float16)
+
+
+class Steps:
+    def __init__(self, d):
+        self.d, self.feeds, self.steps = d, {}, []
+
+    def feed(self, value):
+        value = np.asarray(value)
+        port = v1.placeholder(tf.string if value.dtype == object else value.dtype)
+        self.feeds[port] = value
+        return port
+
+    def run(self, *fetches):
+        self.steps.append((list(fetches), self.feeds))
+
+    def name(self):
+        return dict(container=self.d.one("", "box"), shared_name=self.d.one("", f"{self.d.op}_{self.d.number}"))
+
+
+def program(cls):
+    """Makes a spec of a class whose run_all() adds the steps; for both runtimes with the same draws."""
+
+    def make(d):
+        state = d.rng.bit_generator.state
+
+        def build():
+            d.rng.bit_generator.state = state
+            case = cls(d)
+            case.run_all()
+            return case.steps
+
+        return Program(d.op, build, rtol=1e-3, atol=1e-3)
+
+    return make
+
+
+# ---- queues ----
+
+KINDS = ("FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "RandomShuffleQueue")
+OPERATIONS = {
+    "QueueEnqueue": "put",
+    "QueueEnqueueMany": "put_many",
+    "QueueDequeue": "take",
+    "QueueDequeueMany": "take_many",
+    "QueueDequeueUpTo": "take_up_to",
+    "QueueSize": "size",
+    "QueueIsClosed": "is_closed",
+    "QueueClose": "close",
+}
+
+
+class Queue(Steps):
+    def __init__(self, d):
+        super().__init__(d)
+        self.version = "V2" if d.op.endswith("V2") else ""
+        self.kind = next((k for k in KINDS if d.op.startswith(k)), None) or d.one(*KINDS)
+        if d.op.startswith("QueueDequeueUpTo") and self.kind in ("RandomShuffleQueue", "PriorityQueue"):
+            self.kind = "FIFOQueue"
+        self.types = [d.one(*DTYPES) for _ in range(d.int(1, 3))]
+        if self.kind == "RandomShuffleQueue":
+            self.types = [tf.int32]
+        self.shapes = [d.shape(max_rank=2, max_dim=3, zero=0) for _ in self.types]
+        if self.kind == "RandomShuffleQueue":
+            self.shapes = [()]
+        self.has_shapes = self.kind in ("PaddingFIFOQueue", "PriorityQueue", "RandomShuffleQueue") or d.chance(0.6)
+        self.capacity = d.one(-1, 3, 5, 8)
+        self.count, self.closed, self.enqueues = 0, False, 0
+        self.handle = self.make()
+
+    def make(self):
+        d = self.d
+        shapes = list(self.shapes) if self.has_shapes else []
+        if self.kind == "PaddingFIFOQueue":
+            shapes = [[None if d.chance(0.5) else s for s in shape] for shape in shapes]
+        if d.chance(0.03):
+            shapes = shapes[1:] if self.kind == "PriorityQueue" else shapes + [()]
+        attrs = dict(component_types=self.types, shapes=shapes, capacity=self.capacity, **self.name())
+        if self.kind == "RandomShuffleQueue":
+            attrs.update(min_after_dequeue=0, seed=d.int(0, 5), seed2=3)
+        return getattr(R, self.kind + self.version)(**attrs)
+
+    def op(self, name):
+        return getattr(R, name + self.version) if name != "QueueIsClosed" else getattr(R, name + self.version)
+
+    def values(self, *front):
+        d, values = self.d, []
+        if self.kind == "PriorityQueue":
+            n = int(np.prod(front, dtype=int))
+            places = d.rng.permutation(64)[:n] * 1000 + self.enqueues
+            self.enqueues += 1
+            values.append(places.reshape(front).astype(np.int64))
+        for t, shape in zip(self.types, self.shapes):
+            full = (*front, *shape)
+            if d.chance(0.03):
+                full = (*full, 2)
+            values.append(d.values(t if d.chance(0.98) else tf.int8, full, special=0.05))
+        return [self.feed(v) for v in values]
+
+    def room(self):
+        return self.capacity - self.count if self.capacity > 0 else 9
+
+    def good(self, values, *front):
+        """Whether the queue takes them."""
+        shapes = [(*front, *s) for s in self.shapes]
+        rest = values[1:] if self.kind == "PriorityQueue" else values
+        fits = all(self.feeds[v].shape == s or not self.has_shapes for v, s in zip(rest, shapes))
+        return fits and all(v.dtype == t for v, t in zip(rest, self.types))
+
+    def put(self):
+        if not self.closed and self.room() < 1:
+            return self.take()
+        values = self.values()
+        self.run(self.op("QueueEnqueue")(handle=self.handle, components=values))
+        if not self.closed and self.good(values):
+            self.count += 1
+
+    def put_many(self):
+        n = self.d.int(0, 3)
+        if not self.closed and self.room() < n:
+            return self.take()
+        values = self.values(n)
+        self.run(self.op("QueueEnqueueMany")(handle=self.handle, components=values))
+        if not self.closed and self.good(values, n):
+            self.count += n
+
+    def take_types(self):
+        return ([tf.int64] if self.kind == "PriorityQueue" else []) + self.types
+
+    def sorted(self, out):
+        return [tf.sort(x) if self.kind == "RandomShuffleQueue" and x.shape.rank != 0 else x for x in out]
+
+    def take(self):
+        if self.count < 1 and not self.closed:
+            return self.both()
+        out = self.op("QueueDequeue")(handle=self.handle, component_types=self.take_types() if self.d.chance(0.97) else [tf.int16])
+        if self.kind == "RandomShuffleQueue" and self.count > 1:
+            return self.take_all()
+        self.run(*out)
+        if out[0].dtype != tf.int16:
+            self.count = max(self.count - 1, 0)
+
+    def take_all(self):
+        self.batch("QueueDequeueMany", self.count)
+
+    def batch(self, name, n):
+        out = self.op(name)(handle=self.handle, n=self.feed(np.int32(n)), component_types=self.take_types())
+        self.run(*self.sorted(out))
+        if self.has_shapes and n >= 0:
+            self.count -= n if n <= self.count else self.count if name == "QueueDequeueUpTo" else 0
+
+    def take_many(self):
+        n = self.d.int(0, 4) if self.d.chance(0.95) else -1
+        if self.kind == "RandomShuffleQueue":
+            n = self.count
+        if n > self.count and not self.closed and self.has_shapes:
+            return self.put()
+        self.batch("QueueDequeueMany", n)
+
+    def take_up_to(self):
+        if self.kind == "PriorityQueue":
+            return self.size()
+        n = self.d.int(0, 4) if self.d.chance(0.95) else -1
+        if self.kind == "RandomShuffleQueue":
+            n = self.count
+        if n > self.count and not self.closed and self.has_shapes:
+            return self.put()
+        self.batch("QueueDequeueUpTo", n)
+
+    def both(self):
+        """A dequeue that waits for the enqueue of the same step."""
+        values = self.values()
+        if not self.good(values):
+            return self.size()
+        out = self.op("QueueDequeue")(handle=self.handle, component_types=self.take_types())
+        self.run(*out, self.op("QueueEnqueue")(handle=self.handle, components=values))
+
+    def size(self):
+        self.run(self.op("QueueSize")(handle=self.handle))
+
+    def is_closed(self):
+        self.run(self.op("QueueIsClosed")(handle=self.handle))
+
+    def close(self):
+        self.run(self.op("QueueClose")(handle=self.handle, cancel_pending_enqueues=self.d.chance(0.5)))
+        self.closed = True
+
+    def run_all(self):
+        d = self.d
+        name = d.op.removesuffix("V2")
+        names = ["put", "put", "put_many", "put_many", "take", "take", "take_many", "take_up_to", "size", "is_closed", "close"]
+        if name in OPERATIONS:
+            names += [OPERATIONS[name]] * 3
+        for _ in range(d.int(3, 9)):
+            getattr(self, d.one(*names))()
+
+
+spec(*[k + v for k in KINDS for v in ("", "V2")], *[o + v for o in OPERATIONS for v in ("", "V2")])(program(Queue))
+
+
+@spec("FakeQueue")
+def fake(d):
+    class Fake(Queue):
+        def make(self):
+            self.version = "V2"
+            handle = super().make()
+            self.version = ""
+            return R.FakeQueue(resource=handle)
+
+    return program(Fake)(d)
