@@ -320,7 +320,11 @@ static weft_status_t *list_concat_lists(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(in_list(c, 1, &b));
   WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
   int64_t n = l->count;
-  weft_status_t *s = merge(&l->element_shape, &b->element_shape, &l->element_shape);
+  weft_status_t *s = NULL;
+  if (!weft_shape_eq(&l->element_shape, &b->element_shape)) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "The lists' element shapes are not identical: %s and %s",
+                   WEFT_SHAPE_TEXT(&l->element_shape), WEFT_SHAPE_TEXT(&b->element_shape));
+  }
   if (s == NULL) s = weft_tensor_list_resize(l, n + b->count);
   for (int64_t i = 0; s == NULL && i < b->count; i++) l->items[n + i] = weft_tensor_retain(b->items[i]);
   if (s == NULL) return set_list(c, 0, l);
@@ -394,7 +398,8 @@ static weft_status_t *list_gather(weft_kernel_ctx_t *c) {
   return stack_items(c, l, weft_in(c, 1)->data, weft_in(c, 1)->count, weft_in(c, 2));
 }
 
-/* Elements one after the other along their first dimension. Uninitialised ones have `leading` rows. */
+/* Elements one after the other along their first dimension. Uninitialised ones have `leading` rows
+ * (NULL: there must be none). */
 static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, weft_shape_t element,
                                    const weft_tensor_t *leading) {
   weft_tensor_t *out = NULL, *lengths = NULL;
@@ -409,6 +414,9 @@ static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_
   if (element.rank > 0) element.dims[0] = WEFT_UNKNOWN_DIM;
   for (int64_t i = 0; i < l->count; i++) {
     int64_t n = leading != NULL && i < leading->count ? ((const int64_t *)leading->data)[i] : 0;
+    if (l->items[i] == NULL && leading == NULL) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "TensorListConcat cannot concat uninitialized tensors.");
+    }
     if (l->items[i] != NULL) {
       weft_shape_t s = l->items[i]->shape;
       if (s.rank < 1) {
