@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/cluster/server_process.h"
+#include "tests/directory.h"
 #include "tests/runner.h"
 
 #define GRAPH "tests/strategies/testdata/mlp_momentum.pb"
@@ -13,7 +14,7 @@ enum { TEXT = 1 << 16 };
 
 typedef struct client {
   weft_test_process_t process;
-  char master[64], strategy[64], x[64], y[64];
+  char master[64], strategy[64], x[420], y[420];
   char out[TEXT], err[TEXT];
 } client_t;
 
@@ -48,8 +49,9 @@ static void write_rows(client_t *c, const char *name, int first, int rows) {
     for (int k = 0; k < 32; k++)
       x[r * 32 + k] = (float)((number * 37 + k * 11 + y[r] * k) % 41) / 20.0f - 1.0f;
   }
-  snprintf(c->x, sizeof c->x, "x=/tmp/weft_clients_%d_%s_x.npy", (int)getpid(), name);
-  snprintf(c->y, sizeof c->y, "y=/tmp/weft_clients_%d_%s_y.npy", (int)getpid(), name);
+  weft_test_directory();
+  snprintf(c->x, sizeof c->x, "x=%s_%s_x.npy", weft_test_path("rows"), name);
+  snprintf(c->y, sizeof c->y, "y=%s_%s_y.npy", weft_test_path("rows"), name);
   write_npy(c->x + 2, "<f4", x, (size_t)rows * 32 * sizeof(float), rows, 32);
   write_npy(c->y + 2, "<i4", y, (size_t)rows * sizeof(int), rows, 0);
 }
@@ -69,8 +71,6 @@ static double loss_of(client_t *c) {
   double loss = -1;
   for (const char *at = c->out; (at = strstr(at, "\"loss\":")) != NULL; at += 7)
     sscanf(at + 7, " %lf", &loss);
-  unlink(c->x + 2);
-  unlink(c->y + 2);
   return loss;
 }
 
