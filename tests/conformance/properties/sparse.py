@@ -509,6 +509,7 @@ class Chain:
     of the placeholders what is fetched."""
 
     has_gradient = True
+    gradient_tolerance = None
 
     def __init__(self, op, feeds, build_outputs, rtol=None, atol=None):
         self.op, self.inputs, self.attrs = op, feeds, {}
