@@ -93,6 +93,18 @@ weft_status_t *weft_infer_reverse(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+weft_status_t *weft_infer_roll(weft_shape_ctx_t *c) {
+  weft_shape_t merged;
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[0], 1, NULL));
+  for (int i = 1; i < 3; i++) {
+    if (c->inputs[i].rank > 1)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at most rank 1 but is rank %d", c->inputs[i].rank);
+  }
+  WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[1], &c->inputs[2], &merged));
+  c->outputs[0] = c->inputs[0];
+  return NULL;
+}
+
 weft_status_t *weft_infer_reverse_v2(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, NULL));

@@ -259,22 +259,25 @@ static weft_status_t *match_parts(const char *name_a, const weft_shape_t *a, int
 /* indices [I..., depth], updates [I..., shape[depth:]...] */
 weft_status_t *weft_infer_scatter_nd_check(const weft_shape_t *indices, const weft_shape_t *updates,
                                            const weft_shape_t *shape) {
-  if (indices->rank < 0 || updates->rank < 0 || shape->rank < 0) return NULL;
+  if (indices->rank < 0 || updates->rank < 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(indices, 1, NULL));
   int outer = indices->rank - 1;
   int64_t depth = weft_infer_dim(indices, -1);
   if (depth < 0) return NULL;
-  if (updates->rank < outer || depth > shape->rank) {
+  if (updates->rank < outer || (shape->rank >= 0 && depth > shape->rank)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %d but is rank %d",
                       updates->rank < outer ? outer : (int)(depth < INT32_MAX ? depth : INT32_MAX),
                       updates->rank < outer ? updates->rank : shape->rank);
   }
   WEFT_RETURN_IF_ERROR(match_parts("indices", indices, 0, outer, updates, 0, outer));
+  if (shape->rank < 0) return NULL;
   return match_parts("input", shape, (int)depth, shape->rank, updates, outer, updates->rank);
 }
 
 weft_status_t *weft_infer_scatter_nd(weft_shape_ctx_t *c) {
   weft_shape_t shape;
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[0], 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[1], 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 2, &shape));
   if (weft_shape_count(&shape) == 0 &&
       (weft_shape_count(&c->inputs[0]) > 0 || weft_shape_count(&c->inputs[1]) > 0)) {

@@ -2,7 +2,8 @@
 
 Left out: rows scattered into a tensor without elements, which TensorFlow refuses and which a replica without rows needs;
 a SplitV whose axis is not known, for which
-TensorFlow infers shapes of the last one; diagonals of unknown length, from which TensorFlow makes
+TensorFlow infers shapes of the last one; bands of diagonals set in matrices that are known in part, which
+TensorFlow refuses; diagonals of unknown length, from which TensorFlow makes
 matrices of no rows; what Empty leaves in memory without `init`; positions of the last dimension of a Bitcast to a type of another size;
 bounds of slices so far outside that TensorFlow's own arithmetic wraps around.
 """
@@ -449,7 +450,7 @@ def gather_v2(d):
     shape = (*batch, *d.shape(min_rank=1, max_rank=3))
     axis = d.int(len(batch), len(shape) - 1)
     indices = d.indices(shape[axis], (*batch, *d.shape(max_rank=2)), d.one(*INDEX))
-    return C(d.op, d.values(any_dtype(d), shape), indices, index_type(d)(axis - len(shape) if d.chance(0.3) else axis), batch_dims=len(batch) if d.chance(0.97) else 3)
+    return C(d.op, d.values(any_dtype(d), shape), indices, index_type(d)(axis - len(shape) if d.chance(0.3) else axis), batch_dims=len(batch))
 
 
 def coordinates(d, shape, dtype=None):
@@ -650,7 +651,7 @@ def matrix_set_diag_v2(d):
     diagonal = (*shape[:-2], *([high - low + 1] if high > low else []), width)
     if d.chance(0.04):
         diagonal = d.shape(min_rank=1)
-    return C(d.op, d.values(dtype, shape), d.values(dtype, diagonal), bounds_input(d, low, high), **alignment(d))
+    return C(d.op, constant(d.values(dtype, shape)), d.values(dtype, diagonal), bounds_input(d, low, high), **alignment(d))
 
 
 @spec("MatrixDiagV2", "MatrixDiagV3")
