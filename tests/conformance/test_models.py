@@ -133,18 +133,6 @@ def wide_and_deep():
 
 
 @model
-def shared_embeddings():
-    port = v1.placeholder(tf.string, [None])
-    c = tf.feature_column
-    users = c.categorical_column_with_hash_bucket("colour", 17)
-    items = c.categorical_column_with_hash_bucket("tags", 17)
-    both = v1.feature_column.shared_embedding_columns([users, items], 5, initializer=v1.truncated_normal_initializer(stddev=0.3, seed=5))
-    features = parsed(port, both)
-    x = v1.feature_column.input_layer(features, both)
-    return binary(dense(x, 1, "a"), tf.cast(features["label"], tf.float32)), lambda rng: {port: examples(rng)}
-
-
-@model
 def ragged_examples():
     port, feeds = example_input()
     spec = {
@@ -370,7 +358,7 @@ def augmented_images():
     y = tf.image.random_brightness(y, 0.3, seed=3)
     y = tf.image.random_hue(y, 0.2, seed=4)
     y = tf.image.random_saturation(y, 0.5, 1.5, seed=5)
-    y = v1.image.random_crop(y, [ROWS, 8, 8, 3], seed=6) if hasattr(v1.image, "random_crop") else v1.random_crop(y, [ROWS, 8, 8, 3], seed=6)
+    y = v1.random_crop(y, [ROWS, 8, 8, 3], seed=6)
     y = tf.image.resize(y, [6, 6])
     w = v1.get_variable("w", [3, 3, 3, 4], initializer=v1.glorot_uniform_initializer(seed=8))
     y = tf.nn.relu(tf.nn.conv2d(y, w, 1, "SAME"))
