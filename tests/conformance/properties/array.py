@@ -27,6 +27,11 @@ def constant(value):
     return lambda: tf.constant(value)
 
 
+def fresh(value):
+    """As a tensor of the step's own: TensorFlow's kernel writes into what it gets, be it the caller's array."""
+    return lambda: tf.raw_ops.DeepCopy(x=tf.constant(value))
+
+
 def index_type(d):
     return d.one(np.int32, np.int64)
 
@@ -498,7 +503,7 @@ def inplace(d):
     dtype = d.one(*[t for t in ALL_DTYPES if t != tf.string or d.op == "InplaceUpdate"])
     rows = d.values(dtype, (n, *shape[1:]) if d.chance(0.95) else d.shape(max_rank=3), special=0)
     index = d.rng.integers(-4, 9, n).astype(np.int32) if d.chance(0.96) else np.int32(0)
-    return C(d.op, d.values(dtype, shape, special=0), index, rows, atol=2e-2 if dtype in (tf.float16, tf.bfloat16) else None)
+    return C(d.op, fresh(d.values(dtype, shape, special=0)), index, rows, atol=2e-2 if dtype in (tf.float16, tf.bfloat16) else None)
 
 
 # ---- sets of values ----
@@ -564,7 +569,7 @@ def batch_to_space(d):
     if d.chance(0.05):
         crops[0, 0] = d.one(-1, 20)
     batch = int(np.prod(block)) * d.int(1, 2) + (1 if d.chance(0.04) else 0)
-    return C(d.op, d.values(any_dtype(d), (batch, *space, *rest)), ints(block, index_type(d)), crops.astype(index_type(d)))
+    return C(d.op, d.values(any_dtype(d), (batch, *space, *rest)), constant(ints(block, index_type(d))), constant(crops.astype(index_type(d))))
 
 
 @spec("SpaceToDepth", "DepthToSpace")
