@@ -2,7 +2,8 @@
 
 None of these values leaves a step: a case makes one by some operations and looks at it by others, each in a step of its
 own that makes it anew. The order of a map's keys is not defined: they are compared sorted. A stack is looked
-at behind a pop: TensorFlow drops pushes that no pop follows.
+at behind a pop: TensorFlow drops pushes that no pop follows. An array is closed without a write in front: TensorFlow
+drops writes of which no value is read.
 """
 
 import numpy as np
@@ -237,7 +238,7 @@ def old_array(d, version):
             node(definition, "TensorArrayGradV2", "grad", "array", flow, source=source)
             one = node(definition, "TensorArrayWriteV2", "grad_write", "grad", const("where", np.int32(0)), const("dy", d.values(dtype, (1, *element) if how == "Split" else element, special=0)), flow, T=dtype)
             looks.append(node(definition, "TensorArrayReadV2", "look_grad", "grad", "where", one, dtype=dtype))
-        closed = node(definition, "TensorArrayClose" + version, "close", "array", "^" + flow)
+        closed = node(definition, "TensorArrayClose" + version, "close", "array")
         tf.import_graph_def(definition, name="")
         graph = v1.get_default_graph()
         return [(graph.get_tensor_by_name(name + ":0"), {}) for name in looks] + [(graph.get_operation_by_name(closed), {})]
