@@ -89,7 +89,7 @@ weft_status_t *weft_summary_writer_add(weft_summary_writer_t *w, weft_str_t even
 /* The first record. */
 static weft_status_t *write_version(const char *path) {
   weft_strbuf_t event = WEFT_STRBUF_INIT, record = WEFT_STRBUF_INIT;
-  weft_wire_put_double(&event, EVENT_TIME, (double)(weft_clock_micros() / MICROS));
+  weft_wire_put_double(&event, EVENT_TIME, (double)weft_clock_micros() / MICROS);
   weft_wire_put_text(&event, WEFT_EVENT_FILE_VERSION, "brain.Event:2");
   size_t source = weft_wire_begin(&event, WEFT_EVENT_SOURCE);
   weft_wire_put_text(&event, SOURCE_WRITER, "tensorflow.core.util.events_writer");

@@ -169,6 +169,19 @@ static void ops_says_what_is_not_there_and_why(void) {
   CU_ASSERT_EQUAL(RUN(&r, "ops", "--absent", "MatMul_"), 1);
 }
 
+static void the_page_of_ops_is_what_ops_prints(void) {
+  static char page[1 << 20];
+  FILE *f = fopen("docs/ops.md", "rb");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+  size_t n = fread(page, 1, sizeof page - 1, f);
+  fclose(f);
+  page[n] = '\0';
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "--markdown"), 0);
+  bool is_same = strcmp(page, r.out) == 0;
+  if (!is_same) fprintf(stderr, "docs/ops.md is old: bazel-bin/tools/weft ops --markdown >docs/ops.md\n");
+  CU_ASSERT_TRUE(is_same);
+}
+
 static void ops_says_what_a_graph_lacks(void) {
   const char *graph =
       write_text("lacking.pbtxt", COUNTER NODE("odd", "NoSuchOp", "") NODE("odd_2", "NoSuchOp", "")
@@ -195,6 +208,7 @@ int main(void) {
       {"ops lists what is supported", ops_lists_what_is_supported},
       {"ops says what is not there and why", ops_says_what_is_not_there_and_why},
       {"ops says what a graph lacks", ops_says_what_a_graph_lacks},
+      {"the page of ops is what ops prints", the_page_of_ops_is_what_ops_prints},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("weft", tests);

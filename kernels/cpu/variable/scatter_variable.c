@@ -400,11 +400,10 @@ static weft_status_t *resource_gather_nd(weft_kernel_ctx_t *c) { return gather(c
 #define BOTH(word, set, resource_set, what)                  \
   WRITE("Scatter" word, "T", set, .compute = scatter, what), \
       WRITE("ResourceScatter" word, "dtype", resource_set, .compute = scatter, what)
-#define RESOURCE_ND(word, set, what) \
-  WRITE("ResourceScatterNd" word, "T", set, WEFT_COMPUTE_CHECKED(scatter_nd, check_policy), what)
-#define BOTH_ND(word, set, resource_set, what)                                             \
-  WRITE("ScatterNd" word, "T", set, WEFT_COMPUTE_CHECKED(scatter_nd, check_policy), what), \
-      RESOURCE_ND(word, resource_set, what)
+#define BOTH_ND(word, set, resource_set, what)                                                           \
+  WRITE("ScatterNd" word, "T", set, WEFT_COMPUTE_CHECKED(scatter_nd, check_policy), what),               \
+      WRITE("ResourceScatterNd" word, "T", resource_set, WEFT_COMPUTE_CHECKED(scatter_nd, check_policy), \
+            what)
 
 const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
     BOTH("Add", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, ADD),
@@ -414,8 +413,8 @@ const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
     BOTH("Mul", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, MUL),
     BOTH("Sub", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, SUB),
     BOTH("Update", WEFT_SET_ALL, WEFT_SET_ALL, SET),
-    RESOURCE_ND("Max", WEFT_SET_REAL, MAX),
-    RESOURCE_ND("Min", WEFT_SET_REAL, MIN),
+    BOTH_ND("Max", WEFT_SET_REAL, WEFT_SET_REAL, MAX),
+    BOTH_ND("Min", WEFT_SET_REAL, WEFT_SET_REAL, MIN),
     BOTH_ND("Add", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL), ADD),
     BOTH_ND("Sub", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL), SUB),
     BOTH_ND("Update", WEFT_SET_ALL, WEFT_SET_ALL, SET),

@@ -217,7 +217,7 @@ def scatter(d):
     return program(d, dtype, value, [inputs() for _ in range(1 if wrong else 3)], reads=not wrong)
 
 
-@spec(*(f"{kind}ScatterNd{what}" for kind in ("", "Resource") for what in ("Add", "Sub", "Update")), "ResourceScatterNdMax", "ResourceScatterNdMin")
+@spec(*(f"{kind}ScatterNd{what}" for kind in ("", "Resource") for what in ("Add", "Sub", "Update")), "ResourceScatterNdMax", "ResourceScatterNdMin", "ScatterNdMax", "ScatterNdMin")
 def scatter_nd(d):
     dtype, index = d.dtype("T"), d.one(*INTS)
     shape = d.shape(min_rank=1, max_rank=4)
