@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { RUN_MAX_ARGS = 32, RUN_OUTPUT = 1 << 16 };
+enum { RUN_MAX_ARGS = 32, RUN_OUTPUT = 1 << 18 };
 
 typedef struct run {
   pid_t pid;
