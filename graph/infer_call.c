@@ -52,13 +52,11 @@ static weft_status_t *add_arguments(infer_call_t *k, const weft_shape_ctx_t *c) 
                              .num_attrs = 1};
     if (spec.name.data == NULL) return no_memory(k->n);
     WEFT_RETURN_IF_ERROR(weft_graph_add(k->body, &spec, &k->args[i].node));
-    weft_node_t *arg = k->args[i].node;
-    arg->output_shapes = weft_graph_intern_shape(k->body, &c->inputs[i]);
-    if (arg->output_shapes == NULL) return no_memory(k->n);
+    k->args[i].node->output_shapes = weft_graph_intern_shape(k->body, &c->inputs[i]);
+    if (k->args[i].node->output_shapes == NULL) return no_memory(k->n);
     if (c->handle_types[i] != 0)
       WEFT_RETURN_IF_ERROR(
           weft_inference_set_handle(k->inference, k->args[i], &c->handle_shapes[i], c->handle_types[i]));
-    arg->mark = 1; /* is inferred */
   }
   return NULL;
 }
@@ -73,7 +71,8 @@ static weft_status_t *infer_body(infer_call_t *k, const weft_inlined_t *inlined)
   }
   weft_status_t *s = weft_graph_topological_order(k->body, &order);
   for (int i = 0; s == NULL && i < k->body->num_live; i++) {
-    bool is_argument = order[i]->mark == 1 && order[i]->num_inputs == 0 && order[i]->num_controls == 0;
+    bool is_argument =
+        order[i]->id < k->n->num_inputs; /* the first nodes of the body: their shapes are given */
     if (!is_argument) s = weft_inference_add(k->inference, order[i]);
   }
   weft_free(order);

@@ -194,32 +194,30 @@ weft_status_t *weft_infer_sparse_segment(weft_shape_ctx_t *c) {
   return NULL;
 }
 
-weft_status_t *weft_infer_sparse_segment_grad(weft_shape_ctx_t *c) {
+/* `rows` rows like those of the data. */
+static weft_status_t *sparse_segment_grad(weft_shape_ctx_t *c, int64_t rows) {
   const weft_shape_t *data = &c->inputs[0];
-  weft_shape_t indices;
+  weft_shape_t indices, out = weft_shape_vector(rows);
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(data, 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &indices));
   WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[2], &indices, &indices));
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, 3));
-  weft_shape_t out =
-      weft_shape_vector(weft_infer_is_known(c, 3) ? weft_infer_value(c, 3, 0) : WEFT_UNKNOWN_DIM);
-  if (weft_infer_is_known(c, 3) && out.dims[0] < 0)
-    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot specify a negative value for output_dim0");
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, data, 1, data->rank));
   c->outputs[0] = out;
   return NULL;
 }
 
+weft_status_t *weft_infer_sparse_segment_grad(weft_shape_ctx_t *c) {
+  int64_t rows = weft_infer_num_values(c, 3) > 0 ? weft_infer_value(c, 3, 0) : WEFT_UNKNOWN_DIM;
+  if (rows < 0 && weft_infer_is_known(c, 3))
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot specify a negative value for output_dim0");
+  return sparse_segment_grad(c, rows);
+}
+
 /* One row for each index that there is: how many is not known. */
 weft_status_t *weft_infer_sparse_segment_grad_v2(weft_shape_ctx_t *c) {
-  const weft_shape_t *data = &c->inputs[0];
-  weft_shape_t indices;
-  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(data, 1, NULL));
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &indices));
-  WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[2], &indices, &indices));
-  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, 3));
-  c->outputs[0] = c->outputs[1] = weft_shape_vector(WEFT_UNKNOWN_DIM);
-  return weft_infer_append(&c->outputs[0], data, 1, data->rank);
+  c->outputs[1] = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  return sparse_segment_grad(c, WEFT_UNKNOWN_DIM);
 }
 
 weft_status_t *weft_infer_sparse_segment_sized(weft_shape_ctx_t *c) {

@@ -43,20 +43,18 @@ weft_status_t *weft_grad_sparse_reorder(weft_grad_ctx_t *c) {
   return g->s;
 }
 
-weft_status_t *weft_grad_sparse_fill_empty_rows(weft_grad_ctx_t *c) {
+static weft_status_t *fill_empty_rows(weft_grad_ctx_t *c, const char *grad_op) {
   BEGIN;
-  value_t d = weft_grad_op2(g, "SparseFillEmptyRowsGrad", y[3], weft_grad_dy_or_zeros(g, 1));
+  value_t d = weft_grad_op2(g, grad_op, y[3], weft_grad_dy_or_zeros(g, 1));
   c->dx[1] = d;
   c->dx[3] = weft_grad_output(d, 1);
   return g->s;
 }
-
+weft_status_t *weft_grad_sparse_fill_empty_rows(weft_grad_ctx_t *c) {
+  return fill_empty_rows(c, "SparseFillEmptyRowsGrad");
+}
 weft_status_t *weft_grad_ragged_fill_empty_rows(weft_grad_ctx_t *c) {
-  BEGIN;
-  value_t d = weft_grad_op2(g, "RaggedFillEmptyRowsGrad", y[3], weft_grad_dy_or_zeros(g, 1));
-  c->dx[1] = d;
-  c->dx[3] = weft_grad_output(d, 1);
-  return g->s;
+  return fill_empty_rows(c, "RaggedFillEmptyRowsGrad");
 }
 
 weft_status_t *weft_grad_sparse_add(weft_grad_ctx_t *c) {

@@ -144,15 +144,22 @@ static int64_t probe(const weft_lookup_buckets_t *b, const weft_tensor_t *keys, 
   return -1;
 }
 
+/* The bucket of key i, or where it would go. */
+static weft_status_t *find_bucket(const weft_lookup_buckets_t *b, const weft_tensor_t *keys, int64_t i,
+                                  int64_t *out_bucket, bool *out_has_key) {
+  const uint64_t hash = hash_key(keys, i, b->key_width);
+  WEFT_RETURN_IF_ERROR(check_key(b, keys, i, hash));
+  *out_bucket = probe(b, keys, i, hash, false, out_has_key);
+  return *out_bucket >= 0 ? NULL : WEFT_ERROR(INTERNAL, "the buckets of a dense lookup table are all in use");
+}
+
 weft_status_t *weft_lookup_buckets_find(const weft_lookup_buckets_t *b, const weft_tensor_t *keys, int64_t n,
                                         const weft_tensor_t *defaults, weft_tensor_t *out) {
   const int64_t width = b->value_width;
   for (int64_t i = 0; i < n; i++) {
     bool has_key = false;
-    const uint64_t hash = hash_key(keys, i, b->key_width);
-    WEFT_RETURN_IF_ERROR(check_key(b, keys, i, hash));
-    const int64_t bucket = probe(b, keys, i, hash, false, &has_key);
-    if (bucket < 0) return WEFT_ERROR(INTERNAL, "the buckets of a dense lookup table are all in use");
+    int64_t bucket = 0;
+    WEFT_RETURN_IF_ERROR(find_bucket(b, keys, i, &bucket, &has_key));
     WEFT_RETURN_IF_ERROR(has_key ? weft_tensor_copy_elements(out, i * width, b->values, bucket * width, width)
                                  : weft_tensor_copy_elements(out, i * width, defaults, 0, width));
   }
@@ -219,10 +226,8 @@ weft_status_t *weft_lookup_buckets_insert(weft_lookup_buckets_t *b, const weft_t
 weft_status_t *weft_lookup_buckets_remove(weft_lookup_buckets_t *b, const weft_tensor_t *keys, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     bool has_key = false;
-    const uint64_t hash = hash_key(keys, i, b->key_width);
-    WEFT_RETURN_IF_ERROR(check_key(b, keys, i, hash));
-    const int64_t bucket = probe(b, keys, i, hash, false, &has_key);
-    if (bucket < 0) return WEFT_ERROR(INTERNAL, "the buckets of a dense lookup table are all in use");
+    int64_t bucket = 0;
+    WEFT_RETURN_IF_ERROR(find_bucket(b, keys, i, &bucket, &has_key));
     if (!has_key) continue;
     WEFT_RETURN_IF_ERROR(
         weft_tensor_copy_elements(b->keys, bucket * b->key_width, b->deleted_key, 0, b->key_width));

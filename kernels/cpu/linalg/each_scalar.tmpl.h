@@ -1,5 +1,5 @@
 /* kernels/cpu/linalg/each_scalar.tmpl.h - includes EACH_FILE once for each scalar type of linear algebra,
- * behind dense.tmpl.h, the functions that all of them are made of.
+ * behind dense.tmpl.h, the functions that all of them are made of (one_scalar.tmpl.h).
  *
  *   FN(name)      name_f32, name_f64, name_c64, name_c128
  *   SCALAR, REAL  the type, and that of its absolute value; COMPLEX, DTYPE, IS_COMPLEX
@@ -36,16 +36,7 @@
 #define REAL_MIN FLT_MIN
 #define REAL_EPS FLT_EPSILON
 #define REAL_MAX FLT_MAX
-#include "kernels/cpu/linalg/dense.tmpl.h"
-#include EACH_FILE
-#undef SCALAR
-#undef REAL
-#undef COMPLEX
-#undef SUFFIX
-#undef DTYPE
-#undef REAL_MIN
-#undef REAL_EPS
-#undef REAL_MAX
+#include "kernels/cpu/linalg/one_scalar.tmpl.h"
 
 #define SCALAR double
 #define REAL double
@@ -55,16 +46,7 @@
 #define REAL_MIN DBL_MIN
 #define REAL_EPS DBL_EPSILON
 #define REAL_MAX DBL_MAX
-#include "kernels/cpu/linalg/dense.tmpl.h"
-#include EACH_FILE
-#undef SCALAR
-#undef REAL
-#undef COMPLEX
-#undef SUFFIX
-#undef DTYPE
-#undef REAL_MIN
-#undef REAL_EPS
-#undef REAL_MAX
+#include "kernels/cpu/linalg/one_scalar.tmpl.h"
 
 #undef IS_COMPLEX
 #undef CONJ
@@ -91,16 +73,7 @@
 #define REAL_EPS FLT_EPSILON
 #define REAL_MAX FLT_MAX
 #define MAKE(re, im) __builtin_complex((float)(re), (float)(im))
-#include "kernels/cpu/linalg/dense.tmpl.h"
-#include EACH_FILE
-#undef SCALAR
-#undef REAL
-#undef COMPLEX
-#undef SUFFIX
-#undef DTYPE
-#undef REAL_MIN
-#undef REAL_EPS
-#undef REAL_MAX
+#include "kernels/cpu/linalg/one_scalar.tmpl.h"
 #undef MAKE
 
 #define SCALAR double complex
@@ -112,16 +85,7 @@
 #define REAL_EPS DBL_EPSILON
 #define REAL_MAX DBL_MAX
 #define MAKE(re, im) __builtin_complex((double)(re), (double)(im))
-#include "kernels/cpu/linalg/dense.tmpl.h"
-#include EACH_FILE
-#undef SCALAR
-#undef REAL
-#undef COMPLEX
-#undef SUFFIX
-#undef DTYPE
-#undef REAL_MIN
-#undef REAL_EPS
-#undef REAL_MAX
+#include "kernels/cpu/linalg/one_scalar.tmpl.h"
 #undef MAKE
 #undef IS_COMPLEX
 #undef CONJ

@@ -24,12 +24,6 @@ typedef struct simulation {
 #define FLOOR floorf
 #define RINT rintf
 #include "kernels/cpu/quantize/simulate_one.tmpl.h"
-#undef ELEM
-#undef COMP
-#undef SUFFIX
-#undef HUGEST
-#undef FLOOR
-#undef RINT
 #define ELEM double
 #define COMP double
 #define SUFFIX f64
@@ -37,12 +31,6 @@ typedef struct simulation {
 #define FLOOR floor
 #define RINT rint
 #include "kernels/cpu/quantize/simulate_one.tmpl.h"
-#undef ELEM
-#undef COMP
-#undef SUFFIX
-#undef HUGEST
-#undef FLOOR
-#undef RINT
 
 static void simulate_f32(void *arg, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; k++) simulate_channel_f32(arg, k);

@@ -69,3 +69,9 @@ static void WEFT_CAT(simulate_back_channel, SUFFIX)(const simulation_t *s, int64
     for (int64_t i = at; i < at + s->inner; i++) dx[i] = dy[i] * (COMP)(x[i] >= min && x[i] <= max);
   }
 }
+#undef ELEM
+#undef COMP
+#undef SUFFIX
+#undef HUGEST
+#undef FLOOR
+#undef RINT

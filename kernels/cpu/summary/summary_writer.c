@@ -188,14 +188,18 @@ static weft_status_t *put_audio(weft_kernel_ctx_t *c, weft_strbuf_t *event) {
   return NULL;
 }
 
+static weft_status_t *check_message(const ProtobufCMessageDescriptor *type, weft_str_t bytes,
+                                    const char *name) {
+  weft_status_t *s = weft_proto_check(type, bytes);
+  if (s == NULL) return NULL;
+  weft_status_free(s);
+  return WEFT_ERROR(DATA_LOSS, "Bad tf.%s binary proto tensor string", name);
+}
+
 static weft_status_t *put_graph(weft_kernel_ctx_t *c, weft_strbuf_t *event) {
   WEFT_RETURN_IF_ERROR(check_scalar(c, 2, "tensor"));
   weft_str_t graph = weft_tensor_str_at(weft_in(c, 2), 0);
-  weft_status_t *s = weft_proto_check(&tensorflow__graph_def__descriptor, graph);
-  if (s != NULL) {
-    weft_status_free(s);
-    return WEFT_ERROR(DATA_LOSS, "Bad tf.GraphDef binary proto tensor string");
-  }
+  WEFT_RETURN_IF_ERROR(check_message(&tensorflow__graph_def__descriptor, graph, "GraphDef"));
   weft_wire_add_bytes(event, WEFT_EVENT_GRAPH, graph);
   return NULL;
 }
@@ -221,11 +225,7 @@ static weft_status_t *put_summaries(weft_kernel_ctx_t *c, weft_strbuf_t *event) 
 static weft_status_t *put_imported(weft_kernel_ctx_t *c, weft_strbuf_t *event) {
   WEFT_RETURN_IF_ERROR(check_scalar(c, 1, "event"));
   weft_str_t bytes = weft_tensor_str_at(weft_in(c, 1), 0);
-  weft_status_t *s = weft_proto_check(&tensorflow__event__descriptor, bytes);
-  if (s != NULL) {
-    weft_status_free(s);
-    return WEFT_ERROR(DATA_LOSS, "Bad tf.Event binary proto tensor string");
-  }
+  WEFT_RETURN_IF_ERROR(check_message(&tensorflow__event__descriptor, bytes, "Event"));
   weft_strbuf_append(event, bytes);
   return NULL;
 }
