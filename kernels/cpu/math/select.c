@@ -102,6 +102,21 @@ static weft_status_t *select_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- ClipByValue: max with the lower bound, then min with the upper ---- */
 
+/* Each of y's n elements is `how` of itself and that of `limit`, which may be a scalar; of complex numbers
+ * the real and the imaginary parts are, each by itself. */
+static void bound(weft_update_t how, weft_tensor_t *y, const weft_tensor_t *limit, int64_t n) {
+  bool is_scalar = limit->shape.rank == 0;
+  size_t size = weft_dtype_size(y->dtype);
+  if (!weft_dtype_is_complex(y->dtype)) {
+    weft_update_find(how, y->dtype)(y->data, limit->data, n, is_scalar);
+    return;
+  }
+  weft_update_fn *parts = weft_update_find(how, y->dtype == WEFT_C64 ? WEFT_F32 : WEFT_F64);
+  for (int64_t i = 0; i < n; i++)
+    parts((char *)y->data + (size_t)i * size, (const char *)limit->data + (is_scalar ? 0 : (size_t)i * size),
+          2, false);
+}
+
 static weft_status_t *clip_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *low = weft_in(ctx, 1), *high = weft_in(ctx, 2), *y = NULL;
   bool low_fits = low->shape.rank == 0 || weft_shape_eq(&low->shape, &x->shape);
@@ -113,17 +128,14 @@ static weft_status_t *clip_compute(weft_kernel_ctx_t *ctx) {
         "shape: %sclip_value_min shape: %sclip_value_max shape: %s",
         WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&low->shape), WEFT_SHAPE_TEXT(&high->shape));
   }
-  weft_update_fn *at_most = weft_update_find(WEFT_UPDATE_MIN, x->dtype);
-  weft_update_fn *at_least = weft_update_find(WEFT_UPDATE_MAX, x->dtype);
-  if (at_most == NULL) return WEFT_ERROR(UNIMPLEMENTED, "ClipByValue of %s", weft_dtype_name(x->dtype));
   const void *data = x->data;
   size_t bytes = x->bytes;
   int64_t n = x->count;
   weft_shape_t shape = x->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, x->dtype, &shape, &y));
   if (y->data != data && bytes > 0) memcpy(y->data, data, bytes);
-  at_most(y->data, high->data, n, high->shape.rank == 0);
-  at_least(y->data, low->data, n, low->shape.rank == 0);
+  bound(WEFT_UPDATE_MIN, y, high, n);
+  bound(WEFT_UPDATE_MAX, y, low, n);
   return NULL;
 }
 
@@ -158,7 +170,7 @@ static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
 const weft_kernel_t weft_cpu_select_kernels[] = {
     WEFT_KERNEL("AccumulateNV2", "T", WEFT_SET_NUMBERS, NULL, add_n_compute, NULL),
     WEFT_KERNEL("AddN", "T", WEFT_SET_NUMBERS, NULL, add_n_compute, NULL),
-    WEFT_KERNEL("ClipByValue", "T", WEFT_SET_REAL, NULL, clip_compute, NULL),
+    WEFT_KERNEL("ClipByValue", "T", WEFT_SET_NUMBERS, NULL, clip_compute, NULL),
     WEFT_KERNEL("Select", NULL, 0, NULL, select_compute, NULL),
     WEFT_KERNEL("SelectV2", NULL, 0, NULL, select_v2_compute, NULL),
     {0},

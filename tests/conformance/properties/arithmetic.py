@@ -212,9 +212,12 @@ def select_v2(d):
 
 @spec("ClipByValue")
 def clip(d):
-    dtype, shape = d.dtype(among=[t for t in ANY if t.is_floating or t.is_integer]), d.shape()
+    dtype, shape = d.dtype(), d.shape()
     bounds = d.one((), (), shape, d.shape())
-    return C(d.op, d.values(dtype, shape), d.values(dtype, bounds, special=0), d.values(dtype, bounds, special=0))
+    case = C(d.op, d.values(dtype, shape), d.values(dtype, bounds, special=0), d.values(dtype, bounds, special=0))
+    if dtype in (tf.float16, tf.bfloat16):  # that of a scalar bound is a sum of many, which TensorFlow adds up in half
+        case.gradient_tolerance = (0.05, 0.05)
+    return case
 
 
 @spec("Polygamma")
