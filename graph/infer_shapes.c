@@ -2,13 +2,16 @@
  *
  * Beside shapes, two things travel along the edges: the shape and type of the
  * variable behind a resource handle, and the values of small integer tensors,
- * from which shapes are made.
+ * from which shapes are made. The shapes of a call's results are worked out in the body of its function.
  */
 #include "base/alloc.h"
-#include "graph/infer.h"
+#include "graph/call_body.h"
 #include "graph/node_build.h"
 #include "graph/passes.h"
 #include "ops/const_fold.h"
+
+/* A body that calls itself has no end; TensorFlow's stack ends some thousand calls deep. */
+enum { MAX_DEPTH = 64 };
 
 /* What is known of a node beyond its shapes; most nodes have none. */
 typedef struct extra {
@@ -40,8 +43,6 @@ weft_status_t *weft_inference_create(weft_graph_t *g, weft_inference_t **out) {
   *out = inf;
   return NULL;
 }
-
-void weft_inference_set_depth(weft_inference_t *inf, int depth) { inf->depth = depth; }
 
 void weft_inference_destroy(weft_inference_t *inf) {
   if (inf == NULL) return;
@@ -251,6 +252,53 @@ static weft_status_t *keep_value(weft_inference_t *inf, const weft_node_t *n, co
   return NULL;
 }
 
+/* Infers the shapes in a body, from those of its arguments. */
+static weft_status_t *infer_body(weft_inference_t *inf, const weft_call_body_t *body,
+                                 const weft_shape_ctx_t *c) {
+  for (int i = 0; i < c->num_inputs; i++) {
+    if (c->handle_types[i] != 0)
+      WEFT_RETURN_IF_ERROR(
+          weft_inference_set_handle(inf, body->args[i], &c->handle_shapes[i], c->handle_types[i]));
+  }
+  weft_node_t **order = NULL;
+  weft_status_t *s = weft_graph_topological_order(body->graph, &order);
+  for (int i = 0; s == NULL && i < body->graph->num_live; i++) {
+    bool is_argument = order[i]->id < c->num_inputs;
+    if (!is_argument) s = weft_inference_add(inf, order[i]);
+  }
+  weft_free(order);
+  return s;
+}
+
+static void take_results(const weft_inference_t *inf, const weft_inlined_t *inlined, weft_shape_ctx_t *c) {
+  for (int i = 0; i < c->num_outputs && i < inlined->num_results; i++) {
+    weft_output_t result = inlined->results[i];
+    if (result.node->output_shapes != NULL) c->outputs[i] = result.node->output_shapes[result.index];
+    if (!weft_inference_handle(inf, result, &c->out_handle_shapes[i], &c->out_handle_types[i]))
+      c->out_handle_types[i] = 0;
+  }
+}
+
+/* Shapes through a call: those of its inputs go into the function's body, those of the body's results come
+ * out. Values of constants do not pass into a body. Source: the behaviour of TensorFlow's
+ * ShapeRefiner::InferShapesForFunction. */
+static weft_status_t *infer_call(const weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_t *c) {
+  if (inf->depth >= MAX_DEPTH) return NULL;
+  weft_call_body_t *body = NULL;
+  WEFT_RETURN_IF_ERROR(weft_call_body_create(inf->g, n, c, &body));
+  if (body == NULL) return NULL;
+  weft_inference_t *inner = NULL;
+  weft_status_t *s = weft_inference_create(body->graph, &inner);
+  if (s == NULL) {
+    inner->depth = inf->depth + 1;
+    s = infer_body(inner, body, c);
+  }
+  if (s == NULL) take_results(inner, &body->inlined, c);
+  weft_inference_destroy(inner);
+  weft_call_body_destroy(body);
+  return s;
+}
+
 weft_status_t *weft_inference_add(weft_inference_t *inf, weft_node_t *n) {
   if (n->num_outputs == 0 && n->num_inputs == 0) return NULL;
   weft_shape_ctx_t c = {.op = n->op,
@@ -263,7 +311,7 @@ weft_status_t *weft_inference_add(weft_inference_t *inf, weft_node_t *n) {
                         .output_types = n->output_types};
   if (!prepare(inf, n, &c)) return no_memory(n);
   if (n->function != NULL || (n->flags & WEFT_OP_CALL) != 0) {
-    WEFT_RETURN_IF_ERROR(weft_infer_call(inf->g, n, inf->depth, &c));
+    WEFT_RETURN_IF_ERROR(infer_call(inf, n, &c));
   } else if (n->op->infer_shapes != NULL) {
     weft_status_t *s = n->op->infer_shapes(&c);
     if (s != NULL) return blame(s, n, &c);

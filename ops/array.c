@@ -220,6 +220,13 @@ weft_status_t *weft_infer_matrix_diag(weft_shape_ctx_t *c) { /* diagonal, k, num
   return NULL;
 }
 
+/* The lesser of two dims; WEFT_UNKNOWN_DIM where it depends on one that is not known. */
+static int64_t lesser(int64_t a, int64_t b) {
+  if (a == 0 || b == 0) return 0;
+  if (a < 0 || b < 0) return WEFT_UNKNOWN_DIM;
+  return a < b ? a : b;
+}
+
 /* The input's shape; what it lacks of the batch's comes from the diagonal's. */
 weft_status_t *weft_infer_matrix_set_diag(weft_shape_ctx_t *c) { /* input, diagonal, k */
   const weft_shape_t *in = &c->inputs[0], *diagonal = &c->inputs[1];
@@ -233,6 +240,14 @@ weft_status_t *weft_infer_matrix_set_diag(weft_shape_ctx_t *c) { /* input, diago
   WEFT_RETURN_IF_ERROR(check_diagonals(lower, upper, weft_infer_dim(in, -2), weft_infer_dim(in, -1)));
   if (diagonal->rank < 0) return NULL;
   if (in->rank >= 0 && knows_k) WEFT_RETURN_IF_ERROR(weft_infer_rank(diagonal, in->rank - 2 + taken, NULL));
+  if (in->rank >= 0 && !knows_k) {
+    WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(diagonal, in->rank - 1, NULL));
+    WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 1, in->rank));
+  }
+  if (!has_k && in->rank >= 0) {
+    int64_t length, side = lesser(weft_infer_dim(in, -2), weft_infer_dim(in, -1));
+    WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(side, weft_infer_dim(diagonal, -1), &length));
+  }
   weft_shape_t batch = WEFT_SCALAR, unknown = weft_infer_unknown_of_rank(2);
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(diagonal, taken, NULL));
   WEFT_RETURN_IF_ERROR(weft_infer_append(&batch, diagonal, 0, diagonal->rank - taken));

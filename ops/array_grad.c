@@ -156,14 +156,10 @@ static value_t unpadded(weft_grad_t *g, value_t x, value_t paddings, value_t dy)
                        weft_grad_shape_node(g, x, type));
 }
 
+/* The padding value has no gradient, as in TensorFlow. */
 weft_status_t *weft_grad_pad(weft_grad_ctx_t *c) {
   MOVE;
   c->dx[0] = unpadded(g, x, c->inputs[1], dy);
-  if (c->num_inputs > 2) { /* the padding value takes what is outside */
-    value_t all = weft_grad_op3(g, "Range", int32(g, 0), weft_grad_op1(g, "Rank", dy), int32(g, 1));
-    c->dx[2] = weft_grad_op2(g, "Sub", weft_grad_reduce(g, "Sum", dy, all, false),
-                             weft_grad_reduce(g, "Sum", c->dx[0], all, false));
-  }
   return g->s;
 }
 

@@ -259,8 +259,10 @@ static weft_status_t *match_parts(const char *name_a, const weft_shape_t *a, int
 /* indices [I..., depth], updates [I..., shape[depth:]...] */
 weft_status_t *weft_infer_scatter_nd_check(const weft_shape_t *indices, const weft_shape_t *updates,
                                            const weft_shape_t *shape) {
-  if (indices->rank < 0 || updates->rank < 0) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(indices, 1, NULL));
+  if (weft_shape_count(shape) == 0 && (weft_shape_count(indices) > 0 || weft_shape_count(updates) > 0)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty input");
+  }
+  if (indices->rank < 0 || updates->rank <= 0) return NULL; /* a scalar has no rows to compare */
   int outer = indices->rank - 1;
   int64_t depth = weft_infer_dim(indices, -1);
   if (depth < 0) return NULL;
@@ -279,16 +281,14 @@ weft_status_t *weft_infer_scatter_nd(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[0], 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[1], 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 2, &shape));
-  if (weft_shape_count(&shape) == 0 &&
-      (weft_shape_count(&c->inputs[0]) > 0 || weft_shape_count(&c->inputs[1]) > 0)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty input");
-  }
   WEFT_RETURN_IF_ERROR(weft_infer_scatter_nd_check(&c->inputs[0], &c->inputs[1], &shape));
   c->outputs[0] = shape;
   return NULL;
 }
 
 weft_status_t *weft_infer_tensor_scatter(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[0], 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[1], 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_infer_scatter_nd_check(&c->inputs[1], &c->inputs[2], &c->inputs[0]));
   c->outputs[0] = c->inputs[0];
   return NULL;

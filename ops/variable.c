@@ -64,6 +64,8 @@ weft_status_t *weft_infer_scatter(weft_shape_ctx_t *c) {
 
 weft_status_t *weft_infer_scatter_nd_update(weft_shape_ctx_t *c) {
   weft_shape_t variable = weft_infer_variable(c, 0);
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[1], 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[2], 1, NULL));
   if (c->num_outputs > 0) c->outputs[0] = variable;
   return weft_infer_scatter_nd_check(&c->inputs[1], &c->inputs[2], &variable);
 }
