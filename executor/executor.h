@@ -22,6 +22,8 @@ WEFT_MUST_CHECK weft_status_t *weft_op_segment_create(weft_op_segment_t **out);
 weft_op_segment_t *weft_op_segment_retain(weft_op_segment_t *s);
 void weft_op_segment_release(weft_op_segment_t *s); /* plans hold a reference, too */
 
+typedef struct weft_functions weft_functions_t; /* executor/functions.h */
+
 typedef struct weft_plan_options {
   weft_device_t *device; /* borrowed; must outlive the plan. All nodes run on it, but for `devices` */
   weft_device_t *const
@@ -33,6 +35,7 @@ typedef struct weft_plan_options {
   weft_str_t session;         /* copied */
   const weft_kernel_table_t
       *kernels; /* looked at before the device type's own; NULL: only those. Must outlive the plan */
+  weft_functions_t *functions; /* that its nodes call; lent by what owns the plan, too; NULL: the segment's */
 } weft_plan_options_t;
 
 /* Compiles a graph. The graph may be destroyed afterwards.

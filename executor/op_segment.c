@@ -17,6 +17,7 @@ struct weft_op_segment {
   atomic_int refs;
   weft_mutex_t mu;
   weft_map_t by_name; /* guarded by mu; shared_t, never removed */
+  weft_functions_t *functions;
 };
 
 weft_status_t *weft_op_segment_create(weft_op_segment_t **out) {
@@ -24,9 +25,16 @@ weft_status_t *weft_op_segment_create(weft_op_segment_t **out) {
   if (s == NULL) return WEFT_NO_MEMORY("creating an op segment");
   atomic_init(&s->refs, 1);
   weft_mutex_init(&s->mu);
+  weft_status_t *status = weft_functions_create(&s->functions);
+  if (status != NULL) {
+    weft_op_segment_release(s);
+    return status;
+  }
   *out = s;
   return NULL;
 }
+
+weft_functions_t *weft_op_segment_functions(weft_op_segment_t *s) { return s->functions; }
 
 weft_op_segment_t *weft_op_segment_retain(weft_op_segment_t *s) {
   if (s != NULL) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
@@ -46,6 +54,7 @@ void weft_op_segment_release(weft_op_segment_t *s) {
   weft_map_entry_t each;
   for (size_t at = 0; weft_map_next(&s->by_name, &at, &each);) shared_free(each.value);
   weft_map_deinit(&s->by_name);
+  weft_functions_release(s->functions); /* behind the states, which may point to them */
   weft_mutex_deinit(&s->mu);
   weft_free(s);
 }

@@ -61,6 +61,19 @@ static weft_status_t *compile(plan_builder_t *b) {
   return finish(p);
 }
 
+/* Functions are the session's, so that several plans share what is compiled. */
+static weft_status_t *find_functions(plan_builder_t *b) {
+  weft_exec_plan_t *p = b->plan;
+  weft_functions_t *f = b->options->functions;
+  if (f == NULL && p->segment != NULL) f = weft_op_segment_functions(p->segment);
+  if (f == NULL) {
+    WEFT_RETURN_IF_ERROR(weft_functions_create(&p->functions));
+    f = p->functions;
+  }
+  weft_function_source_init(&b->functions, f, b->graph->library, b->options);
+  return NULL;
+}
+
 static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *options,
                              weft_exec_plan_t **out) {
   weft_exec_plan_t *p = weft_calloc(1, sizeof *p);
@@ -72,7 +85,8 @@ static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *o
   weft_plan_options_t copy = *options;
   copy.session = weft_arena_str(&p->arena, options->session);
   plan_builder_t b = {.plan = p, .options = &copy, .graph = g};
-  weft_status_t *s = copy.session.data == NULL ? WEFT_NO_MEMORY("compiling a plan") : compile(&b);
+  weft_status_t *s = copy.session.data == NULL ? WEFT_NO_MEMORY("compiling a plan") : find_functions(&b);
+  if (s == NULL) s = compile(&b);
   weft_free(b.order);
   weft_free(b.number);
   weft_free(b.frame_of);
@@ -125,6 +139,7 @@ void weft_plan_release(weft_exec_plan_t *p) {
   }
   for (uint32_t i = 0; p->setups != NULL && i < p->num_nodes; i++) weft_kernel_setup_release(&p->setups[i]);
   for (uint32_t i = 0; i < p->num_consts; i++) weft_tensor_release(p->consts[i]);
+  weft_functions_release(p->functions); /* behind the states, which may point to them */
   weft_op_segment_release(p->segment);
   weft_free(p->nodes);
   weft_free(p->edges);

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/mutex.h"
-#include "executor/executor.h"
+#include "executor/functions.h"
 
 typedef struct weft_run run_t;
 typedef struct frame frame_t;
@@ -108,10 +108,11 @@ struct weft_exec_plan {
   weft_device_t *device; /* borrowed; its pool runs the plan */
   weft_queue_t **queues; /* num_queues; of the devices whose kernels the plan runs; lent */
   uint32_t num_queues;
-  weft_op_segment_t *segment; /* retained; may be NULL */
-  weft_mutex_t mu;            /* a leaf */
-  run_t *free_runs;           /* guarded by mu */
-  int num_free_runs;          /* guarded by mu */
+  weft_op_segment_t *segment;  /* retained; may be NULL */
+  weft_functions_t *functions; /* its own, where there are neither a segment nor the options' */
+  weft_mutex_t mu;             /* a leaf */
+  run_t *free_runs;            /* guarded by mu */
+  int num_free_runs;           /* guarded by mu */
 };
 
 /* What plan_create() knows while it builds. */
@@ -119,6 +120,7 @@ typedef struct plan_builder {
   weft_exec_plan_t *plan;
   const weft_plan_options_t *options;
   const weft_graph_t *graph;
+  function_source_t functions;
   weft_node_t **order; /* owned; by new number once frames are known */
   uint32_t *number;    /* owned; new number by graph id */
   int *frame_of;       /* owned; frame by graph id */

@@ -101,6 +101,7 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
       .attrs = n->attrs,
       .num_attrs = n->num_attrs,
       .reads = k == NULL ? NULL : k->reads,
+      .functions = &b->functions.base,
   };
   plan_node_t *node = &p->nodes[number];
   const bool has_kernel = node->kind == NODE_SYNC || node->kind == NODE_QUEUE || node->kind == NODE_ASYNC;

@@ -10,6 +10,7 @@ weft_status_t *weft_function_library_create(weft_function_library_t **out) {
   weft_function_library_t *l = weft_calloc(1, sizeof *l);
   if (l == NULL) return WEFT_NO_MEMORY("creating a function library");
   atomic_init(&l->refs, 1);
+  weft_mutex_init(&l->mu);
   *out = l;
   return NULL;
 }
@@ -32,11 +33,25 @@ void weft_function_library_release(weft_function_library_t *l) {
   weft_map_deinit(&l->gradients);
   weft_map_deinit(&l->unregistered);
   weft_arena_deinit(&l->arena);
+  weft_mutex_deinit(&l->mu);
   weft_free(l);
 }
 
+/* Looks a name up in one of the library's maps. */
+static void *get(const weft_function_library_t *l, const weft_map_t *m, weft_str_t name) {
+  weft_mutex_t *mu = (weft_mutex_t *)(uintptr_t)&l->mu; /* which readers change, too */
+  weft_mutex_lock(mu);
+  void *found = weft_map_get(m, name);
+  weft_mutex_unlock(mu);
+  return found;
+}
+
 weft_function_t *weft_function_find(const weft_function_library_t *l, weft_str_t name) {
-  return weft_map_get(&l->by_name, name);
+  return get(l, &l->by_name, name);
+}
+
+const weft_str_t *weft_function_gradient(const weft_function_library_t *l, weft_str_t function) {
+  return get(l, &l->gradients, function);
 }
 
 static weft_op_def_t *make_stand_in(weft_function_library_t *l, weft_str_t op) {
@@ -49,8 +64,7 @@ static weft_op_def_t *make_stand_in(weft_function_library_t *l, weft_str_t op) {
   return made;
 }
 
-weft_status_t *weft_function_library_stand_in(weft_function_library_t *l, weft_str_t op,
-                                              const weft_op_def_t **out) {
+static weft_status_t *find_stand_in(weft_function_library_t *l, weft_str_t op, const weft_op_def_t **out) {
   *out = weft_map_get(&l->unregistered, op);
   if (*out != NULL) return NULL;
   weft_op_def_t *made = make_stand_in(l, op);
@@ -59,11 +73,21 @@ weft_status_t *weft_function_library_stand_in(weft_function_library_t *l, weft_s
                       : weft_map_put(&l->unregistered, made->name, made, NULL);
 }
 
+weft_status_t *weft_function_library_stand_in(weft_function_library_t *l, weft_str_t op,
+                                              const weft_op_def_t **out) {
+  weft_mutex_lock(&l->mu);
+  weft_status_t *s = find_stand_in(l, op, out);
+  weft_mutex_unlock(&l->mu);
+  return s;
+}
+
 weft_status_t *weft_function_library_set_aside(weft_function_library_t *l, weft_str_t op,
                                                weft_status_t *failure, const weft_op_def_t **out) {
+  weft_mutex_lock(&l->mu);
   weft_op_def_t *made = make_stand_in(l, op);
   weft_str_t text = made == NULL ? (weft_str_t){NULL, 0}
                                  : weft_arena_str(&l->arena, weft_str(weft_status_message(failure)));
+  weft_mutex_unlock(&l->mu);
   bool is_removed = weft_status_code(failure) == WEFT_UNIMPLEMENTED;
   weft_status_free(failure);
   if (text.data == NULL) return WEFT_NO_MEMORY("a node that is not valid");
@@ -100,12 +124,12 @@ static weft_status_t *conflict(weft_str_t name) {
       WEFT_STR_ARGS(name));
 }
 
-weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function_def) {
+static weft_status_t *add(weft_function_library_t *l, weft_str_t function_def) {
   weft_str_t signature;
   if (!find_signature(function_def, &signature))
     return WEFT_ERROR(INVALID_ARGUMENT, "a FunctionDef cannot be parsed");
   weft_str_t name = find_name(signature);
-  weft_function_t *known = weft_function_find(l, name);
+  weft_function_t *known = weft_map_get(&l->by_name, name);
   if (known != NULL) {
     bool is_same = weft_str_eq(known->def, function_def) ||
                    weft_function_fingerprint(known->def) == weft_function_fingerprint(function_def);
@@ -129,7 +153,14 @@ weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function
   return s;
 }
 
-weft_status_t *weft_function_add_gradient(weft_function_library_t *l, weft_str_t gradient_def) {
+weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function_def) {
+  weft_mutex_lock(&l->mu);
+  weft_status_t *s = add(l, function_def);
+  weft_mutex_unlock(&l->mu);
+  return s;
+}
+
+static weft_status_t *add_gradient(weft_function_library_t *l, weft_str_t gradient_def) {
   weft_str_t key, gradient;
   if (!weft_map_entry_read(gradient_def, &key, &gradient)) { /* field 1 and field 2, like an entry of a map */
     return WEFT_ERROR(INVALID_ARGUMENT, "a GradientDef cannot be parsed");
@@ -140,4 +171,11 @@ weft_status_t *weft_function_add_gradient(weft_function_library_t *l, weft_str_t
   *def = weft_arena_str(&l->arena, gradient_def);
   if (def->data == NULL) return WEFT_NO_MEMORY("adding a GradientDef");
   return weft_map_put(&l->gradients, name, def, NULL);
+}
+
+weft_status_t *weft_function_add_gradient(weft_function_library_t *l, weft_str_t gradient_def) {
+  weft_mutex_lock(&l->mu);
+  weft_status_t *s = add_gradient(l, gradient_def);
+  weft_mutex_unlock(&l->mu);
+  return s;
 }

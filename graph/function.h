@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "graph/graph.h"
 
 /* Immutable once in a library. */
@@ -13,12 +14,13 @@ struct weft_function {
   weft_str_t def;          /* the serialized FunctionDef; owned by the library */
 };
 
-/* Shared by graphs; refcounted. Thread-safe for readers; adding needs a single writer. */
+/* Shared by graphs; refcounted. Thread-safe: a step may compile a function while the graph is extended. */
 struct weft_function_library {
   atomic_int refs;
+  weft_mutex_t mu; /* guards the rest against functions declared below; a leaf */
   weft_arena_t arena;
-  weft_map_t by_name;
-  weft_map_t gradients;    /* function name -> weft_str_t*: GradientDef */
+  weft_map_t by_name; /* name -> weft_function_t*; walk it under mu, or where nothing else has the library */
+  weft_map_t gradients;    /* function name -> weft_str_t*: GradientDef; likewise */
   weft_map_t unregistered; /* name of an op that the table lacks -> weft_op_def_t* of that name and nothing
                               else, flagged UNREGISTERED: what the nodes of a graph share */
 };
@@ -41,5 +43,15 @@ WEFT_MUST_CHECK weft_status_t *weft_function_library_set_aside(weft_function_lib
 /* Adds a serialized GradientDef (kept for export; a later one for the same function replaces it). */
 WEFT_MUST_CHECK weft_status_t *weft_function_add_gradient(weft_function_library_t *l,
                                                           weft_str_t gradient_def);
+
+/* The GradientDef of a function, serialized; NULL if it has none. */
+const weft_str_t *weft_function_gradient(const weft_function_library_t *l, weft_str_t function);
+
+/* The function as a graph of its own: an _Arg for each input of its flat signature, a _Retval for each
+ * output, and the body between them, whose calls are lowered. Its nodes are called "function/node", with '_'
+ * for characters that a node's name may not have. Left out are nodes of the body that no result needs and
+ * that have no effect. Errors: NOT_FOUND "Function f is not defined."; INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_function_graph(weft_function_library_t *l, const weft_func_attr_t *func,
+                                                   weft_graph_t **out);
 
 #endif /* WEFT_GRAPH_FUNCTION_H_ */

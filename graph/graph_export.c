@@ -66,7 +66,7 @@ static weft_map_entry_t *sorted_entries(const weft_map_t *m) {
   return all;
 }
 
-static weft_status_t *write_library(const weft_function_library_t *l, weft_strbuf_t *out) {
+static weft_status_t *write_locked(const weft_function_library_t *l, weft_strbuf_t *out) {
   if (l->by_name.count + l->gradients.count == 0) return NULL;
   weft_map_entry_t *functions = sorted_entries(&l->by_name), *gradients = sorted_entries(&l->gradients);
   weft_status_t *s = functions == NULL || gradients == NULL ? no_memory() : NULL;
@@ -82,6 +82,13 @@ static weft_status_t *write_library(const weft_function_library_t *l, weft_strbu
   }
   weft_free(functions);
   weft_free(gradients);
+  return s;
+}
+
+static weft_status_t *write_library(weft_function_library_t *l, weft_strbuf_t *out) {
+  weft_mutex_lock(&l->mu); /* the library may be growing */
+  weft_status_t *s = write_locked(l, out);
+  weft_mutex_unlock(&l->mu);
   return s;
 }
 

@@ -181,7 +181,7 @@ static weft_status_t *lower(gradient_site_t *s) {
 /* The library's own gradient of the function; data NULL if it has none. */
 static weft_str_t registered_gradient(const weft_graph_t *g, weft_str_t function) {
   weft_str_t key, gradient = {NULL, 0};
-  const weft_str_t *def = weft_map_get(&g->library->gradients, function);
+  const weft_str_t *def = weft_function_gradient(g->library, function);
   if (def == NULL || !weft_map_entry_read(*def, &key, &gradient) || gradient.length == 0)
     return (weft_str_t){NULL, 0};
   return gradient;

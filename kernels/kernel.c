@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "device/queue.h"
+#include "kernels/function_call.h"
 
 weft_allocator_t *weft_out_allocator(const weft_kernel_ctx_t *c, bool is_host) {
   if (is_host) return c->device->host_allocator;
@@ -125,4 +126,13 @@ int weft_knode_type(const weft_kernel_setup_t *setup, const char *name) {
 weft_str_t weft_knode_string(const weft_kernel_setup_t *setup, const char *name) {
   const weft_attr_t *a = of_kind(setup, name, WEFT_ATTR_STRING);
   return a == NULL ? WEFT_STR("") : a->s;
+}
+
+weft_status_t *weft_knode_callee(const weft_kernel_setup_t *setup, const char *name, weft_callee_t **out) {
+  const weft_attr_t *a = of_kind(setup, name, WEFT_ATTR_FUNC);
+  if (a == NULL || setup->functions == NULL) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' calls a function, but has no graph that it is in",
+                      WEFT_STR_ARGS(setup->node.name));
+  }
+  return setup->functions->find(setup->functions, a->func, setup->node.device, out);
 }

@@ -28,7 +28,8 @@ typedef struct weft_attr_watch {
   void *arg;
 } weft_attr_watch_t;
 
-typedef struct weft_attr_struct weft_attr_struct_t; /* kernels/attrs.h */
+typedef struct weft_attr_struct weft_attr_struct_t;         /* kernels/attrs.h */
+typedef struct weft_graph_functions weft_graph_functions_t; /* kernels/function_call.h */
 
 /* A node as a kernel sees it: what depends on the graph alone, but for attributes. Lives as long as the plan.
  */
@@ -51,8 +52,9 @@ typedef struct weft_kernel_setup {
   weft_kernel_node_t node;
   const weft_named_attr_t *attrs; /* defaults filled in */
   int num_attrs;
-  const weft_attr_struct_t *reads; /* of its kernel's row */
-  const weft_attr_watch_t *watch;  /* NULL but when tables are checked */
+  const weft_attr_struct_t *reads;         /* of its kernel's row */
+  const weft_attr_watch_t *watch;          /* NULL but when tables are checked */
+  const weft_graph_functions_t *functions; /* of its graph; NULL: there are none. Only during prepare */
 } weft_kernel_setup_t;
 
 typedef struct weft_collectives weft_collectives_t; /* collectives/collectives.h */
@@ -74,6 +76,7 @@ typedef struct weft_step {
   weft_tensor_t *const *args;       /* of _Arg */
   weft_tensor_t **results;          /* of _Retval */
   int num_args, num_results;
+  int depth;              /* how many calls of functions (kernels/function_call.h) it is within */
   weft_step_fate_t *fate; /* of this part; NULL where it has loops. Set by the executor */
 } weft_step_t;
 

@@ -65,6 +65,34 @@ weft_status_t *weft_infer_output_shapes(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* A row for each row of the arguments. */
+weft_status_t *weft_infer_map_defun(weft_shape_ctx_t *c) {
+  const weft_attr_t *shapes = weft_shape_attr(c, "output_shapes");
+  const int num_args = weft_infer_list_length(c, "Targuments");
+  int64_t rows = WEFT_UNKNOWN_DIM;
+  if (shapes->n != c->num_outputs) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "`output_shapes` must be the same length as `output_types` (%d vs. %d)", shapes->n,
+                      c->num_outputs);
+  }
+  for (int i = 0; i < num_args; i++) {
+    if (c->inputs[i].rank == 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Arguments must have at least rank 1. Input #%d has rank 0.", i);
+    }
+    const int64_t dim = weft_infer_dim(&c->inputs[i], 0);
+    if (dim == WEFT_UNKNOWN_DIM) continue;
+    if (rows == WEFT_UNKNOWN_DIM) rows = dim;
+    if (dim != rows) return WEFT_ERROR(INVALID_ARGUMENT, "Arguments must have the same dimension 0.");
+  }
+  for (int i = 0; i < c->num_outputs; i++) {
+    weft_shape_t out = WEFT_SCALAR;
+    WEFT_RETURN_IF_ERROR(weft_infer_push(&out, rows));
+    WEFT_RETURN_IF_ERROR(weft_infer_append(&out, &shapes->list.shapes[i], 0, shapes->list.shapes[i].rank));
+    c->outputs[i] = out;
+  }
+  return NULL;
+}
+
 /* A loop without declared shapes keeps what goes in only where nothing can change it: handles. */
 weft_status_t *weft_infer_while(weft_shape_ctx_t *c) {
   for (int i = 0; i < c->num_outputs && i < c->num_inputs; i++) {

@@ -1,7 +1,7 @@
 """Specs of calls of functions: ops/function.def.
 
 Each case is a program with functions of its own. Left out: what FakeParam gives, which is never read; _Arg and _Retval of
-graphs that no function is; _Send, _Recv and their kin, which only partitions hold; and MapDefun, which has no kernel yet.
+graphs that no function is; _Send, _Recv and their kin, which only partitions hold.
 """
 
 import numpy as np
@@ -196,5 +196,60 @@ def lists(d):
         else:
             y = unlisted(d.op, input=ports, T=dtype, N=len(values))
         return [(list(y), dict(zip(ports, values)))]
+
+    return Program(d.op, build)
+
+
+def results(d, dtype):
+    """A function of a row and a captured tensor, and the shapes of its results for rows of that rank, as far as they are known."""
+    a, b = d.one(*UNARY[:4]), d.one(*UNARY[:4])
+    kind = d.one("same", "same", "sum", "wide", "grows", "fails", "types")
+
+    def f(x, c):
+        if kind == "sum":
+            return tf.reduce_sum(x) + c, b(x)
+        if kind == "wide":
+            return tf.stack([a(x), b(x)]), tf.identity(c)
+        if kind == "grows":  # another shape for each row
+            return tf.range(tf.cast(tf.reduce_sum(x), tf.int32)), b(x)
+        if kind == "fails":
+            return tf.reshape(x, [7, 11]), b(x)
+        if kind == "types":
+            return tf.cast(x, tf.complex128), b(x)
+        return a(x) + c, b(x)
+
+    return f
+
+
+@spec("MapDefun")
+def map_defun(d):
+    dtype = d.one(tf.float32, tf.float64, tf.int32, tf.int64)
+    rows = d.int(1, 5) if d.chance(0.9) else 0
+    row = d.shape(max_rank=3, max_dim=3)
+    x = d.values(dtype, (rows, *row), special=0)
+    if d.chance(0.05):
+        x = d.values(dtype, special=0)
+    captured = d.values(dtype, (), special=0)
+    f = results(d, dtype)
+    shape = d.one(None, [None] * len(row), list(row), list(row), [*row, 1])
+    parallel = d.one(0, 1, 3)
+    second = None if d.chance(0.7) else d.values(dtype, (rows + d.one(0, 0, 1), 2), special=0)
+
+    def build():
+        port, more, c = (v1.placeholder(dtype) for _ in range(3))
+        arguments = [port] if second is None else [port, more]
+        g = f if second is None else lambda p, q, r: (f(p, r)[0], tf.concat([q, q], 0))
+        y = raw.MapDefun(
+            arguments=arguments,
+            captured_inputs=[c],
+            output_types=[dtype] * 2,
+            output_shapes=[shape, None if rows > 0 or second is None else [4]],
+            f=concrete(g, *[dtype] * (len(arguments) + 1)),
+            max_intra_op_parallelism=parallel,
+        )
+        feeds = {port: x, c: captured}
+        if second is not None:
+            feeds[more] = second
+        return [(list(y), feeds), (y[1], feeds)]
 
     return Program(d.op, build)

@@ -1,0 +1,30 @@
+/* executor/functions.h - the functions that nodes of a session's plans call; for this folder only.
+ *
+ * Each is compiled to a plan of its own at its first call. What owns what:
+ *
+ *   op segment, or a plan without one -> functions -> callee -> its plan -> states of kernels -..-> callees
+ *
+ * The last arrow is lent: a function may call itself.
+ */
+#ifndef WEFT_EXECUTOR_FUNCTIONS_H_
+#define WEFT_EXECUTOR_FUNCTIONS_H_
+
+#include "executor/executor.h"
+#include "kernels/function_call.h"
+
+/* Thread-safe. Refcounted. */
+WEFT_MUST_CHECK weft_status_t *weft_functions_create(weft_functions_t **out);
+void weft_functions_release(weft_functions_t *f);                  /* NULL is fine */
+weft_functions_t *weft_op_segment_functions(weft_op_segment_t *s); /* lent */
+
+/* What prepare functions of one graph's nodes get. */
+typedef struct function_source {
+  weft_graph_functions_t base;
+  weft_functions_t *functions;
+  weft_function_library_t *library;
+  const weft_plan_options_t *options;
+} function_source_t;
+void weft_function_source_init(function_source_t *s, weft_functions_t *functions,
+                               weft_function_library_t *library, const weft_plan_options_t *options);
+
+#endif /* WEFT_EXECUTOR_FUNCTIONS_H_ */

@@ -1,0 +1,74 @@
+/* kernels/function_call.h - how a kernel runs a function of its graph's library.
+ *
+ * A kernel finds its function in prepare and calls it as often as it likes, from
+ * any thread:
+ *
+ *   prepare    weft_knode_callee(setup, "f", &state->f)     nothing is compiled yet
+ *   compute    weft_callee_run(state->f, &call)             compiles at the first call of all
+ *                 `-> call.done(arg, status, results, n)    once, on any thread
+ *
+ * There is one callee for each function, its attributes and a device, in all of a session; so what the
+ * function's nodes keep between calls, such as the state of a random generator, goes on from call to call.
+ * The executor implements this (executor/functions.c).
+ */
+#ifndef WEFT_KERNELS_FUNCTION_CALL_H_
+#define WEFT_KERNELS_FUNCTION_CALL_H_
+
+#include "kernels/kernel.h"
+
+/* Calls that are made within calls. A function that calls itself ends with an error before memory does. */
+enum { WEFT_MAX_CALL_DEPTH = 200 };
+
+/* One call. What it points to is lent until done is called. */
+typedef struct weft_function_call {
+  weft_tensor_t *const *args; /* num_args, in the order of the flat signature */
+  int num_args, num_results;
+  weft_canceller_t *canceller; /* ends the call with CANCELLED; NULL: nothing does */
+  const weft_step_t *step;     /* that the call is part of: its collectives are the call's, too, and its depth
+                                  counts; NULL: of none. A failure of the call does not end the step. Looked at
+                                  only until weft_callee_run returns */
+  /* Called once, on any thread, with no lock held; owns `status`, the first failure of a node, which it names
+   * as "function/node". `results`: num_results tensors; what the callee sets to NULL is its own, the others
+   * are released. NULL after a failure. */
+  void (*done)(void *arg, weft_status_t *status, weft_tensor_t **results);
+  void *arg;
+} weft_function_call_t;
+
+typedef struct weft_callee weft_callee_t; /* Thread-safe. */
+typedef struct weft_callee_ops {
+  void (*run)(weft_callee_t *callee, const weft_function_call_t *call);
+  void (*retain)(weft_callee_t *callee);
+  void (*release)(weft_callee_t *callee);
+} weft_callee_ops_t;
+struct weft_callee {
+  const weft_callee_ops_t *ops;
+};
+
+/* Errors (through done): NOT_FOUND (there is no such function), INVALID_ARGUMENT (it is not valid, takes
+ * other arguments, returns more results, or calls are nested too deep), INTERNAL (fewer results), CANCELLED,
+ * what its nodes fail with. The function runs on the pool of its device, never on the caller's stack. */
+static inline void weft_callee_run(weft_callee_t *callee, const weft_function_call_t *call) {
+  callee->ops->run(callee, call);
+}
+/* For those that keep it longer than the kernel's state lives. Its device must outlive it. */
+static inline weft_callee_t *weft_callee_retain(weft_callee_t *callee) {
+  callee->ops->retain(callee);
+  return callee;
+}
+static inline void weft_callee_release(weft_callee_t *callee) { /* NULL is fine */
+  if (callee != NULL) callee->ops->release(callee);
+}
+
+/* The functions of a node's graph, as its prepare sees them. */
+struct weft_graph_functions {
+  weft_status_t *(*find)(const weft_graph_functions_t *f, const weft_func_attr_t *func, weft_device_t *device,
+                         weft_callee_t **out);
+};
+
+/* For prepare: the function in the attribute `name`, to run on the node's device. *out is lent: it lives as
+ * long as the state that prepare makes. Errors: INVALID_ARGUMENT (the node has no functions to call, as where
+ * kernels run without a graph), RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_knode_callee(const weft_kernel_setup_t *setup, const char *name,
+                                                 weft_callee_t **out);
+
+#endif /* WEFT_KERNELS_FUNCTION_CALL_H_ */
