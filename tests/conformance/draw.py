@@ -9,6 +9,7 @@ import zlib
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
 from opcase import dtypes_of
 from support import ALL_DTYPES
@@ -17,12 +18,13 @@ SPECS = {}  # op: its spec
 
 
 def spec(*ops):
-    """Makes the function below the spec of these ops; d.op says which of them a case is wanted of."""
+    """Makes the function below the spec of these ops; d.op says which of them a case is wanted of. A case (no program)
+    of an op that TensorFlow took out is run in a graph that is old enough for it."""
 
     def note(function):
         for op in ops:
             assert op not in SPECS, f"{op} has two specs"
-            SPECS[op] = function
+            SPECS[op] = lambda d: of_its_time(function(d))
         return function
 
     return note
@@ -51,6 +53,11 @@ def made_by(version, case, steps=1):
         return [(outs, feeds)] * steps
 
     return Program(case.op, build, case.rtol, case.atol)
+
+
+def of_its_time(case):
+    removed = op_def_registry.get(case.op).deprecation.version
+    return made_by(removed - 1, case) if removed and not isinstance(case, Program) else case
 
 
 class Draw:

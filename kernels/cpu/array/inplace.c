@@ -47,10 +47,11 @@ static weft_status_t *inplace_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(check_rows(&weft_in(ctx, 0)->shape, &i->shape, &v->shape));
   weft_update_fn *update = v->dtype == WEFT_BOOL ? NULL : weft_update_find(how, v->dtype);
-  if (update == NULL && how != WEFT_UPDATE_SET)
+  const bool has_work = weft_in(ctx, 0)->count > 0 && v->count > 0;
+  if (update == NULL && how != WEFT_UPDATE_SET && has_work)
     return WEFT_ERROR(INVALID_ARGUMENT, "Unsupported data type: %s", weft_dtype_name(v->dtype));
   WEFT_RETURN_IF_ERROR(copy_input(ctx, &y));
-  if (y->count == 0 || v->count == 0) return NULL;
+  if (!has_work) return NULL;
   int64_t rows = y->shape.dims[0], row = weft_cpu_product(&y->shape, 1, y->shape.rank);
   size_t bytes = (size_t)row * weft_dtype_size(y->dtype);
   for (int64_t k = 0; k < i->count; k++) {

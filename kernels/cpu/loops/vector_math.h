@@ -97,6 +97,9 @@ static inline float weft_softplus_f32(float x) {
   return low + weft_log_reduced_f32(f, e);
 }
 
+/* The library's looks at the bits, and sees a denormal where an operation of the processor sees 0. */
+static inline double weft_log_f64(double x) { return (log)(x + 0.0); }
+
 static inline double weft_sigmoid_f64(double x) {
   const double e = exp(-fabs(x)), r = 1 / (1 + e);
   return x < 0 ? e * r : r;
@@ -112,7 +115,6 @@ static inline double weft_softplus_f64(double x) {
 #define weft_exp_c128 cexp
 #define weft_log_f16 weft_log_f32
 #define weft_log_bf16 weft_log_f32
-#define weft_log_f64 log
 #define weft_log_c64 clogf
 #define weft_log_c128 clog
 #define weft_tanh_f16 weft_tanh_f32

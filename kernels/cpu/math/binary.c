@@ -8,6 +8,7 @@
 #include <tgmath.h>
 
 #include "kernels/cpu/loops/map.h"
+#include "kernels/cpu/loops/vector_math.h"
 
 #define MAP_STEM add
 #define MAP_EXPR(x, y) ((x) + (y))
@@ -100,7 +101,7 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM xlogy
-#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*log(y))
+#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*WEFT_CAT(weft_log, SUFFIX)(y))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM xlog1py

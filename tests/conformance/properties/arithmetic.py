@@ -79,6 +79,8 @@ def binary(d):
             x, y = d.values(dtype, a, low=-3, high=3, special=0), d.values(dtype, b, low=0, high=4, special=0)
         else:
             x = np.abs(x) if not kind.is_complex else x
+    if d.op in ("Xdivy", "Xlogy", "Xlog1py") and dtype == tf.bfloat16:  # is a denormal 0? In TensorFlow's vectors, and not elsewhere
+        x = np.where(np.abs(x.astype(np.float64)) < 1.2e-38, np.asarray(0, x.dtype), x)
     if divides and kind.is_integer and not d.chance(0.1):
         y = np.where(y == 0, np.asarray(1, y.dtype), y)
         if not kind.is_unsigned:  # the smallest number by -1 ends TensorFlow's process

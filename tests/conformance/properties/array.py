@@ -11,7 +11,7 @@ bounds of slices so far outside that TensorFlow's own arithmetic wraps around.
 import numpy as np
 import tensorflow as tf
 
-from draw import made_by, spec
+from draw import spec
 from opcase import C
 from support import ALL_DTYPES
 
@@ -506,6 +506,33 @@ def inplace(d):
     return C(d.op, fresh(d.values(dtype, shape, special=0)), index, rows, atol=2e-2 if dtype in (tf.float16, tf.bfloat16) else None)
 
 
+# ---- places ----
+
+
+@spec("LowerBound", "UpperBound")
+def sorted_bound(d):
+    dtype, n = d.dtype(), d.dim()
+    rows = np.sort(d.values(dtype, (n, d.dim(9)), low=-5, high=5, special=0).astype(np.float64)).astype(tf.as_dtype(dtype).as_numpy_dtype)
+    values = d.values(dtype, (n if d.chance(0.95) else d.dim(), d.dim()), low=-6, high=6)
+    if d.chance(0.06):
+        rows, values = d.one((rows.reshape(-1), values), (rows, values.reshape(-1)), (rows.reshape(1, *rows.shape), values))
+    return C(d.op, rows, values, out_type=d.one(*INDEX))
+
+
+@spec("UnravelIndex")
+def unravel_index(d):
+    dtype = index_type(d)
+    dims = ints([d.int(1, 6) for _ in range(d.int(0, 5))], dtype)
+    if dims.size and d.chance(0.1):
+        dims[d.int(0, dims.size - 1)] = d.one(0, -1, np.iinfo(dtype).max, 2**31 - 1)
+    total = max(1, int(np.clip(np.prod(dims.astype(np.float64)), 1, 1000)))
+    low = -total if d.chance(0.1) else 0
+    indices = d.rng.integers(low, total + (d.chance(0.05)), d.one((), (d.dim(),), (d.dim(),))).astype(dtype)
+    if d.chance(0.05):
+        indices, dims = d.one((indices.reshape(1, -1), dims), (indices, dims.reshape(1, -1)))
+    return C(d.op, np.asarray(indices), dims)
+
+
 # ---- sets of values ----
 
 
@@ -619,26 +646,21 @@ def bounds_input(d, low, high):
     return np.int32(low) if low == high and d.chance(0.5) else ints([low, high])
 
 
-def of_its_time(case):
-    """The case; of a Batch op, which TensorFlow took out, in a graph that is old enough."""
-    return made_by(13, case) if case.op.startswith("Batch") else case
-
-
 @spec("MatrixDiag", "BatchMatrixDiag")
 def matrix_diag(d):
-    return of_its_time(C(d.op, d.values(any_dtype(d), d.shape(min_rank=1 if d.chance(0.97) else 0, max_rank=3))))
+    return C(d.op, d.values(any_dtype(d), d.shape(min_rank=1 if d.chance(0.97) else 0, max_rank=3)))
 
 
 @spec("MatrixDiagPart", "BatchMatrixDiagPart")
 def matrix_diag_part(d):
-    return of_its_time(C(d.op, d.values(any_dtype(d), d.shape(min_rank=2 if d.chance(0.97) else 0, max_rank=4))))
+    return C(d.op, d.values(any_dtype(d), d.shape(min_rank=2 if d.chance(0.97) else 0, max_rank=4)))
 
 
 @spec("MatrixSetDiag", "BatchMatrixSetDiag")
 def matrix_set_diag(d):
     shape, dtype = d.shape(min_rank=2 if d.chance(0.97) else 1, max_rank=4), any_dtype(d)
     diagonal = (*shape[:-2], min(shape[-2:])) if d.chance(0.95) else d.shape(min_rank=1)
-    return of_its_time(C(d.op, d.values(dtype, shape), d.values(dtype, diagonal)))
+    return C(d.op, d.values(dtype, shape), d.values(dtype, diagonal))
 
 
 @spec("MatrixDiagPartV2", "MatrixDiagPartV3")

@@ -7,7 +7,7 @@ are compared as they are: they are those of Eigen for matrices of up to 15 colum
 import numpy as np
 import tensorflow as tf
 
-from draw import Program, spec
+from draw import Program, made_by, spec
 from opcase import C
 
 LOOSE = {"rtol": 5e-3, "atol": 4e-3}
@@ -73,7 +73,7 @@ def dim(d, high=6):
     return d.dim(high, zero=0.06)
 
 
-@spec("MatrixDeterminant", "LogMatrixDeterminant", "MatrixInverse", "Lu")
+@spec("MatrixDeterminant", "LogMatrixDeterminant", "MatrixInverse", "Lu", "BatchMatrixDeterminant", "BatchMatrixInverse")
 def of_square(d):
     dtype, n = d.dtype(), dim(d)
     if d.chance(0.05):
@@ -82,14 +82,14 @@ def of_square(d):
         n = d.int(50, 130)
     a = square(d, dtype, batch(d) if n < 50 else (), n)
     attrs = {}
-    if d.op == "MatrixInverse":
+    if d.op.endswith("MatrixInverse"):
         attrs["adjoint"] = d.chance(0.4)
     if d.op == "Lu":
         attrs["output_idx_type"] = d.one(tf.int32, tf.int64)
     return C(d.op, a, **attrs, **tolerance(dtype))
 
 
-@spec("Cholesky")
+@spec("Cholesky", "BatchCholesky")
 def cholesky(d):
     dtype, n, lead = d.dtype(), dim(d), batch(d)
     if d.chance(0.05):
@@ -105,7 +105,7 @@ def cholesky(d):
     return C(d.op, a, **tolerance(dtype))
 
 
-@spec("CholeskyGrad")
+@spec("CholeskyGrad", "BatchCholeskyGrad")
 def cholesky_grad(d):
     dtype, n, lead = d.dtype(), dim(d), batch(d)
     l = d.values(dtype, (*lead, n, n), special=0)
@@ -115,7 +115,7 @@ def cholesky_grad(d):
     return C(d.op, l, values(d, dtype, malformed(d, l.shape)), **tolerance(dtype))
 
 
-@spec("MatrixSolve")
+@spec("MatrixSolve", "BatchMatrixSolve")
 def solve(d):
     dtype, n, lead = d.dtype(), dim(d), batch(d)
     rhs = malformed(d, (*lead, n, dim(d, 4)))
@@ -124,7 +124,7 @@ def solve(d):
     return C(d.op, square(d, dtype, lead, n), values(d, dtype, rhs), adjoint=d.chance(0.4), **tolerance(dtype))
 
 
-@spec("MatrixTriangularSolve")
+@spec("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
 def triangular_solve(d):
     dtype, n = d.dtype(), dim(d)
     lead_a, lead_b = d.broadcast(2, max_rank=2, max_dim=3)
@@ -152,12 +152,12 @@ def banded_solve(d):
     return C(d.op, a, b, lower=lower, adjoint=d.chance(0.4), **tolerance(dtype))
 
 
-@spec("MatrixSolveLs")
+@spec("MatrixSolveLs", "BatchMatrixSolveLs")
 def solve_ls(d):
     dtype, m, n, lead = d.dtype(), d.int(1, 6), d.int(1, 6), batch(d)  # TensorFlow gives what is without rows no value
-    a = values(d, dtype, (*lead, m, n))
-    a = (a + 6 * np.eye(m, n)).astype(a.dtype)
     fast = d.chance(0.5)
+    a = values(d, dtype, (*lead, m, n)) if fast else d.values(dtype, (*lead, m, n), special=0)  # a NaN among pivots: as in square()
+    a = (a + 6 * np.eye(m, n)).astype(a.dtype)
     if not fast and a.size and d.chance(0.3):  # of lower rank
         a[..., d.int(0, n - 1)] = a[..., d.int(0, n - 1)]
     if d.chance(0.04):
@@ -181,7 +181,7 @@ def qr(d):
     return C(d.op, a, full_matrices=d.chance(0.5), **tolerance(dtype))
 
 
-@spec("Svd")
+@spec("Svd", "BatchSvd")
 def svd(d):
     dtype, lead = d.dtype(), batch(d)
     shape = (*lead, dim(d), dim(d))
@@ -198,6 +198,18 @@ def svd(d):
     return C(d.op, a, compute_uv=compute_uv, full_matrices=full, outputs=3 if compute_uv else 1, **tolerance(dtype))
 
 
+def projections(vectors):
+    """Of each column: the same for both of its signs, of which rounding chooses now and then."""
+    return np.einsum("...ik,...jk->...kij", vectors, vectors)
+
+
+@spec("BatchSelfAdjointEigV2")
+def batch_self_adjoint_eig(d):
+    case = made_by(12, self_adjoint_eig(d))
+    case.seen = lambda values: [values[0], *map(projections, values[1:])]
+    return case
+
+
 @spec("SelfAdjointEigV2")
 def self_adjoint_eig(d):
     dtype, n, lead = d.dtype(), dim(d), batch(d)
@@ -211,6 +223,21 @@ def self_adjoint_eig(d):
     a = (a + np.diag(3.0 * d.rng.permutation(n))).astype(a.dtype)
     compute_v = d.chance(0.7)  # else TensorFlow gives v no value
     return C(d.op, a, compute_v=compute_v, outputs=2 if compute_v else 1, **tolerance(dtype))
+
+
+@spec("SelfAdjointEig", "BatchSelfAdjointEig")
+def packed_eig(d):
+    """Eigenvalues in the first row, vectors below."""
+    dtype, n, lead = d.dtype(), dim(d), batch(d)
+    if d.chance(0.05):
+        return C(d.op, d.values(dtype, malformed(d, (*lead, n, n), 1.0)))
+    a = values(d, dtype, (*lead, n, n))
+    if d.chance(0.6):
+        a = ((a + np.swapaxes(a, -1, -2)) / 2).astype(a.dtype)
+    a = (a + np.diag(3.0 * d.rng.permutation(n))).astype(a.dtype)
+    case = made_by(10, C(d.op, a, **tolerance(dtype)))
+    case.seen = lambda values: [values[0][..., :1, :], projections(values[0][..., 1:, :])]
+    return case
 
 
 @spec("Eig")
@@ -245,7 +272,7 @@ def real_eig(a, wide, compute_v):
     return Program("Eig", build, **(TIGHT if wide == tf.complex128 else {"rtol": 1e-3, "atol": 2e-2}))
 
 
-@spec("MatrixSquareRoot", "MatrixLogarithm")
+@spec("MatrixSquareRoot", "MatrixLogarithm", "MatrixExponential")
 def of_eigenvalues(d):
     dtype, n, lead = d.dtype(), dim(d), batch(d)
     if d.chance(0.05):
@@ -288,7 +315,7 @@ def cross(d):
     return C(d.op, d.values(dtype, shape, **high), d.values(dtype, shape if d.chance(0.95) else malformed(d, shape, 1.0), **high))
 
 
-@spec("MatrixBandPart")
+@spec("MatrixBandPart", "BatchMatrixBandPart")
 def band_part(d):
     dtype, index = d.dtype(), d.one(tf.int32, tf.int64)
     shape = malformed(d, (*batch(d), dim(d), dim(d)))

@@ -338,7 +338,7 @@ def conv3d_old(d):
     w.without_empty_result()
     x, f, y = convolution(d, w, zero=0)
     inputs = [d.values(dtype, bent(d, s), special=0) for s in (x, f, y)]
-    return made_by(9, C(d.op, *inputs, atol=tolerance(dtype), **w.attrs(format=False)))
+    return C(d.op, *inputs, atol=tolerance(dtype), **w.attrs(format=False))
 
 
 # ---- windows without weights ----
@@ -616,7 +616,7 @@ def global_norm(d):
     attrs = {"variance_epsilon": d.one(0.001, 0.5), "scale_after_normalization": d.chance(0.5)}
     tol = norm_tolerance(dtype)
     if d.op.endswith("Grad"):
-        return made_by(8, C(d.op, x, *vectors[:3], d.values(dtype, shape, special=0), **attrs, **tol))
+        return C(d.op, x, *vectors[:3], d.values(dtype, shape, special=0), **attrs, **tol)
     case = C(d.op, x, *vectors, **attrs, **tol)
 
     def build():

@@ -128,6 +128,14 @@ def simulated(d, **attrs):
     return x, np.asarray(low, np_type), np.asarray(high, np_type), axis, given
 
 
+@spec("QuantizeAndDequantize")
+def quantize_and_dequantize(d):
+    x = d.values(d.dtype(), d.shape(max_rank=4))
+    low, high = d.real(-5, 1), d.real(-1, 5)
+    num = d.int(1, 16) if d.chance(0.9) else d.one(0, -1, 30, 61, 62, 63, 64)
+    return C(d.op, x, signed_input=d.chance(0.6), num_bits=num, range_given=d.chance(0.5), input_min=low, input_max=high)
+
+
 @spec("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4")
 def quantize_and_dequantize_v2(d):
     x, low, high, axis, given = simulated(d)
