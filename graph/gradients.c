@@ -209,6 +209,7 @@ static weft_status_t *call_gradient(gradient_build_t *b, const weft_node_t *n, w
                        .self = b,
                        .op = n->op,
                        .node_name = n->name,
+                       .scope = b->prefix,
                        .attrs = n->attrs,
                        .num_attrs = n->num_attrs,
                        .num_inputs = n->num_inputs,

@@ -209,9 +209,9 @@ static value_t part(weft_grad_t *g, value_t vector, value_t from, value_t to) {
   return weft_grad_op3(g, "Slice", vector, begin, size);
 }
 
-/* Rows of dy added up at their indices, along axis 0. dy [I..., tail...] */
-static value_t add_rows(weft_grad_t *g, value_t dy, value_t params, value_t indices) {
-  value_t shape = weft_grad_shape_node(g, params, WEFT_I32), zero = int32(g, 0), one = int32(g, 1);
+/* Rows of dy added up at their indices, along axis 0, to a tensor of that shape. dy [I..., tail...] */
+static value_t add_rows(weft_grad_t *g, value_t dy, value_t shape, value_t indices) {
+  value_t zero = int32(g, 0), one = int32(g, 1);
   value_t n = weft_grad_op2(g, "Reshape", part(g, shape, zero, one), weft_grad_int32s(g, NULL, 0));
   value_t tail = part(g, shape, one, weft_grad_op1(g, "Size", shape));
   value_t count = weft_grad_expand(g, weft_grad_op1(g, "Size", indices), 0);
@@ -221,38 +221,96 @@ static value_t add_rows(weft_grad_t *g, value_t dy, value_t params, value_t indi
 
 weft_status_t *weft_grad_gather_op(weft_grad_ctx_t *c) {
   MOVE;
-  c->dx[0] = add_rows(g, dy, x, c->inputs[1]);
+  c->dx[0] = add_rows(g, dy, weft_grad_shape_node(g, x, WEFT_I32), c->inputs[1]);
   return g->s;
 }
 
-/* Any axis: that axis first, add up the rows, and back. */
-weft_status_t *weft_grad_gather_v2(weft_grad_ctx_t *c) {
-  MOVE;
-  value_t indices = c->inputs[1];
-  int64_t known = 0;
-  weft_shape_t params = weft_grad_shape_of(g, x);
-  if (weft_grad_attr_int(g, "batch_dims") != 0) {
-    return WEFT_ERROR(UNIMPLEMENTED, "the gradient of GatherV2 with batch_dims is not supported: node '%.*s'",
+/* Of a gather along any axis whose params, of that shape, and indices share the first `batch` dims, with
+ * batch <= axis: the axis goes to the place behind those, they become rows of one matrix, and it all goes
+ * back. */
+static value_t add_slices(weft_grad_t *g, value_t dy, value_t shape, value_t indices, value_t axis,
+                          int batch) {
+  value_t zero = int32(g, 0), one = int32(g, 1), first = int32(g, batch),
+          rank = weft_grad_op1(g, "Size", shape);
+  value_t next = weft_grad_op2(g, "AddV2", axis, one), n = weft_grad_gather0(g, shape, axis);
+  value_t lead = part(g, shape, zero, first), mid = part(g, shape, first, axis),
+          inner = part(g, shape, next, rank);
+  value_t places = weft_grad_shape_node(g, indices, WEFT_I32);
+  value_t count =
+      weft_grad_reduce(g, "Prod", part(g, places, first, weft_grad_op1(g, "Size", places)), zero, true);
+  value_t slices =
+      weft_grad_op2(g, "Reshape", dy, weft_grad_concat(g, (value_t[]){lead, mid, count, inner}, 4, 0));
+  value_t perm_parts[] = {weft_grad_op3(g, "Range", zero, first, one), weft_grad_expand(g, axis, 0),
+                          weft_grad_op3(g, "Range", first, axis, one),
+                          weft_grad_op3(g, "Range", next, rank, one)};
+  value_t perm = weft_grad_concat(g, perm_parts, 4, 0);
+  value_t num_leads = weft_grad_reduce(g, "Prod", lead, zero, false);
+  value_t grid = weft_grad_concat(g, (value_t[]){weft_grad_expand(g, num_leads, 0), count}, 2, 0);
+  value_t starts = weft_grad_op2(g, "Mul", weft_grad_op3(g, "Range", zero, num_leads, one), n);
+  value_t ids = weft_grad_op2(g, "AddV2", weft_grad_op2(g, "Reshape", indices, grid),
+                              weft_grad_expand(g, weft_grad_cast(g, starts, weft_grad_dtype(g, indices)), 1));
+  value_t flat[] = {weft_grad_reduce(g, "Prod", grid, zero, true), mid, inner};
+  value_t rows = weft_grad_op2(g, "Reshape", weft_grad_op2(g, "Transpose", slices, perm),
+                               weft_grad_concat(g, flat, 3, 0));
+  value_t sums = weft_grad_op3(g, "UnsortedSegmentSum", rows, weft_grad_op2(g, "Reshape", ids, minus_one(g)),
+                               weft_grad_op2(g, "Mul", num_leads, n));
+  value_t whole[] = {lead, weft_grad_expand(g, n, 0), mid, inner};
+  sums = weft_grad_op2(g, "Reshape", sums, weft_grad_concat(g, whole, 4, 0));
+  return weft_grad_op2(g, "Transpose", sums, weft_grad_op1(g, "InvertPermutation", perm));
+}
+
+/* The attribute batch_dims, counted from the front. */
+static weft_status_t *count_batch_dims(weft_grad_t *g, int *out) {
+  weft_grad_ctx_t *c = g->c;
+  int64_t batch = weft_grad_attr_int(g, "batch_dims");
+  weft_shape_t indices = weft_grad_shape_of(g, c->inputs[1]);
+  if (batch < 0 && indices.rank < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Currently, it is unsupported to take the gradient of a gather when batch_dims < 0 and "
+                      "the rank of the indices is unknown: node '%.*s'",
                       WEFT_STR_ARGS(c->node_name));
   }
-  if (params.rank == 1 || (weft_grad_const_int(g, c->inputs[2], &known) && known == 0)) {
-    c->dx[0] = add_rows(g, dy, x, indices);
+  *out = (int)(batch < 0 ? batch + indices.rank : batch);
+  return g->s;
+}
+
+weft_status_t *weft_grad_gather_v2(weft_grad_ctx_t *c) {
+  MOVE;
+  value_t indices = c->inputs[1], shape = weft_grad_shape_node(g, x, WEFT_I32);
+  int64_t known = 0;
+  int batch = 0;
+  if (g->s == NULL) g->s = count_batch_dims(g, &batch);
+  bool is_first = weft_grad_const_int(g, c->inputs[2], &known) && known == 0;
+  if (weft_grad_shape_of(g, x).rank == 1 || (is_first && batch == 0)) {
+    c->dx[0] = add_rows(g, dy, shape, indices);
     return g->s;
   }
-  value_t zero = int32(g, 0), one = int32(g, 1), shape = weft_grad_shape_node(g, x, WEFT_I32);
-  value_t rank = weft_grad_op1(g, "Size", shape);
-  value_t axis = weft_grad_op2(g, "FloorMod", weft_grad_cast(g, c->inputs[2], WEFT_I32), rank);
-  value_t next = weft_grad_op2(g, "AddV2", axis, one),
-          count = weft_grad_expand(g, weft_grad_op1(g, "Size", indices), 0);
-  value_t outer = part(g, shape, zero, axis), inner = part(g, shape, next, rank);
-  value_t rows = weft_grad_op2(g, "Reshape", dy, weft_grad_concat(g, (value_t[]){outer, count, inner}, 3, 0));
-  value_t before = weft_grad_op3(g, "Range", zero, axis, one),
-          after = weft_grad_op3(g, "Range", next, rank, one);
-  value_t perm = weft_grad_concat(g, (value_t[]){weft_grad_expand(g, axis, 0), before, after}, 3, 0);
-  value_t n = weft_grad_gather0(g, shape, axis);
-  value_t sums = weft_grad_op3(g, "UnsortedSegmentSum", weft_grad_op2(g, "Transpose", rows, perm),
-                               weft_grad_op2(g, "Reshape", indices, minus_one(g)), n);
-  c->dx[0] = weft_grad_op2(g, "Transpose", sums, weft_grad_op1(g, "InvertPermutation", perm));
+  value_t axis = weft_grad_op2(g, "FloorMod", weft_grad_cast(g, c->inputs[2], WEFT_I32),
+                               weft_grad_op1(g, "Size", shape));
+  c->dx[0] = add_slices(g, dy, shape, indices, axis, batch);
+  return g->s;
+}
+
+/* The gradient of a handle is that of its variable. */
+static value_t variable_shape(weft_grad_t *g, value_t handle, int out_type) {
+  weft_named_attr_t type = weft_type_attr("out_type", out_type);
+  return weft_grad_node(g, "VariableShape", &handle, 1, &type, 1);
+}
+
+weft_status_t *weft_grad_resource_gather(weft_grad_ctx_t *c) {
+  MOVE;
+  value_t indices = c->inputs[1], shape = variable_shape(g, x, WEFT_I32);
+  int batch = 0;
+  if (g->s == NULL) g->s = count_batch_dims(g, &batch);
+  c->dx[0] = batch == 0 ? add_rows(g, dy, shape, indices)
+                        : add_slices(g, dy, shape, indices, int32(g, batch), batch);
+  return g->s;
+}
+
+weft_status_t *weft_grad_resource_gather_nd(weft_grad_ctx_t *c) {
+  MOVE;
+  value_t indices = c->inputs[1];
+  c->dx[0] = weft_grad_op3(g, "ScatterNd", indices, dy, variable_shape(g, x, weft_grad_dtype(g, indices)));
   return g->s;
 }
 

@@ -37,6 +37,7 @@ struct weft_grad_ctx {
   void *self; /* of ops */
   const weft_op_def_t *op;
   weft_str_t node_name;
+  weft_str_t scope; /* the prefix of these gradients' names, which no other gradients of the graph have */
   const weft_named_attr_t *attrs;
   int num_attrs;
   int num_inputs, num_outputs;

@@ -39,3 +39,33 @@ weft_status_t *weft_grad_quantize_and_dequantize_v4(weft_grad_ctx_t *c) {
   static const char *const axis[] = {"axis"};
   return by_op(c, "QuantizeAndDequantizeV4Grad", axis, 1, 3);
 }
+
+/* A bound of each channel, or of all, as a tensor that broadcasts with x. */
+static value_t along_axis(weft_grad_t *g, value_t bound, value_t x, int64_t axis) {
+  if (axis < 0) return bound;
+  value_t one = weft_grad_int_scalar(g, WEFT_I32, 1);
+  value_t behind =
+      weft_grad_op2(g, "Sub", weft_grad_op1(g, "Rank", x), weft_grad_int_scalar(g, WEFT_I32, axis + 1));
+  value_t sizes[] = {weft_grad_op2(g, "Fill", weft_grad_int32s(g, (int32_t[]){(int32_t)axis}, 1), one),
+                     weft_grad_shape_node(g, bound, WEFT_I32),
+                     weft_grad_op2(g, "Fill", weft_grad_expand(g, behind, 0), one)};
+  return weft_grad_op2(g, "Reshape", bound, weft_grad_concat(g, sizes, 3, 0));
+}
+
+/* It is linear in the gradients: each goes to the input, or to the bound on whose far side the input lies. */
+weft_status_t *weft_grad_quantize_and_dequantize_v4_grad(weft_grad_ctx_t *c) {
+  weft_grad_t g_ = {c, NULL}, *g = &g_;
+  value_t x = c->inputs[1], dx = weft_grad_dy_or_zeros(g, 0);
+  int64_t axis = weft_grad_attr_int(g, "axis");
+  value_t within[] = {dx, x, c->inputs[2], c->inputs[3]};
+  weft_named_attr_t same = weft_grad_same(g, "axis");
+  dx = weft_grad_node(g, "QuantizeAndDequantizeV4Grad", within, 4, &same, 1);
+  for (int i = 1; i <= 2; i++) {
+    if (weft_grad_is_zero(c->dy[i])) continue;
+    value_t is_past =
+        weft_grad_op2(g, i == 1 ? "Less" : "Greater", x, along_axis(g, c->inputs[1 + i], x, axis));
+    dx = weft_grad_op3(g, "SelectV2", is_past, along_axis(g, c->dy[i], x, axis), dx);
+  }
+  c->dx[0] = dx;
+  return g->s;
+}

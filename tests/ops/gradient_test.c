@@ -215,6 +215,7 @@ static weft_status_t *differentiate(run_t *r, const char *op_name, const char *a
                        .self = &r->fake,
                        .op = op,
                        .node_name = WEFT_STR("n"),
+                       .scope = WEFT_STR("gradients"),
                        .attrs = f->attrs,
                        .num_attrs = f->num_attrs,
                        .num_inputs = f->ctx.num_inputs,

@@ -53,6 +53,7 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
     int *types = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *types);
     weft_str_t *strings = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *strings);
     float *floats = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *floats);
+    weft_shape_t *shapes = weft_arena_calloc(&f->arena, MAX_ITEMS, sizeof *shapes);
     weft_str_t items = inside(s);
     while (items.length > 0) {
       weft_str_t item = next(&items, ' ');
@@ -62,6 +63,8 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
         strings[a.n] = item;
       } else if (def->kind == WEFT_ATTR_FLOAT) {
         floats[a.n] = strtof(item.data, NULL);
+      } else if (def->kind == WEFT_ATTR_SHAPE) {
+        shapes[a.n] = read_shape(item);
       } else {
         types[a.n] = weft_dtype_from_name(item);
       }
@@ -73,6 +76,8 @@ static weft_attr_t read_attr(fixture_t *f, const weft_attr_def_t *def, weft_str_
       a.list.strings = strings;
     } else if (def->kind == WEFT_ATTR_FLOAT) {
       a.list.floats = floats;
+    } else if (def->kind == WEFT_ATTR_SHAPE) {
+      a.list.shapes = shapes;
     } else {
       a.list.types = types;
     }
