@@ -3,14 +3,20 @@
 #include "client/graph.h"
 #include "client/status.h"
 
-/* Shapes of the nodes that were added; they come in the order in which they depend on each other. */
-static weft_status_t *announce(TF_Graph *g, int first_id) WEFT_REQUIRES(g->mu) {
+/* Shapes of the nodes that were added, and their edges. */
+static weft_status_t *announce(TF_Graph *g, int first_id, bool has_calls) WEFT_REQUIRES(g->mu) {
   weft_client_reset_shapes_locked(g); /* the builder has inferred all shapes anew */
-  for (int id = first_id; id < g->graph->num_nodes; id++) {
-    if (g->graph->nodes[id] != NULL)
-      WEFT_RETURN_IF_ERROR(weft_inference_add(g->inference, g->graph->nodes[id]));
-  }
-  return weft_client_graph_sync_locked(g);
+  WEFT_RETURN_IF_ERROR(weft_client_graph_infer(g->graph, g->inference, first_id));
+  WEFT_RETURN_IF_ERROR(weft_client_graph_sync_locked(g));
+  return has_calls ? weft_client_graph_relink_locked(g) : NULL;
+}
+
+/* Functional ops may become others. */
+static bool holds_calls(const weft_graph_t *g) {
+  bool holds = false;
+  for (int id = 0; id < g->num_nodes && !holds; id++)
+    holds = g->nodes[id] != NULL && (g->nodes[id]->flags & WEFT_OP_FUNCTIONAL) != 0;
+  return holds;
 }
 
 /* Every x must be on some path to a y. */
@@ -51,9 +57,10 @@ static weft_status_t *add(TF_Graph *g, weft_str_t prefix, weft_output_t *all, in
                           TF_Output *dy) WEFT_REQUIRES(g->mu) {
   weft_output_t *y = all, *x = all + ny, *dx = x + nx, *out = dx + ny;
   int first_id = g->graph->num_nodes;
+  bool has_calls = holds_calls(g->graph);
   WEFT_RETURN_IF_ERROR(check_reachable(g->graph, y, ny, x, nx));
   weft_status_t *s = weft_graph_add_gradients(g->graph, prefix, y, ny, x, nx, has_dx ? dx : NULL, out);
-  weft_status_t *announced = announce(g, first_id); /* also what was added before a failure */
+  weft_status_t *announced = announce(g, first_id, has_calls); /* also what was added before a failure */
   s = weft_status_join(s, announced);
   for (int i = 0; i < nx && s == NULL; i++) {
     dy[i] = out[i].node == NULL ? (TF_Output){NULL, -1}

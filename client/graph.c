@@ -158,6 +158,16 @@ weft_status_t *weft_client_graph_sync_locked(TF_Graph *g) {
   return NULL;
 }
 
+weft_status_t *weft_client_graph_relink_locked(TF_Graph *g) {
+  for (int id = 0; id < g->num_operations; id++) {
+    if (g->operations[id] != NULL) g->operations[id]->first = g->operations[id]->last = NULL;
+  }
+  for (int id = 0; id < g->num_operations; id++) {
+    if (g->operations[id] != NULL) WEFT_RETURN_IF_ERROR(add_edges(g, g->operations[id]));
+  }
+  return NULL;
+}
+
 static weft_status_t *print_names(TF_Operation *o, const weft_str_t **out) {
   weft_arena_t *arena = &o->graph->arena;
   weft_str_t *names = weft_arena_alloc(arena, (size_t)o->node->num_outputs * sizeof *names);

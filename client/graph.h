@@ -52,6 +52,8 @@ void weft_client_graph_release(TF_Graph *g);
 
 /* Makes operations for all new nodes. On failure some may be missing: call it again. */
 WEFT_MUST_CHECK weft_status_t *weft_client_graph_sync_locked(TF_Graph *g) WEFT_REQUIRES(g->mu);
+/* All consumers anew, when all nodes have operations: after a pass that changed inputs of nodes. */
+WEFT_MUST_CHECK weft_status_t *weft_client_graph_relink_locked(TF_Graph *g) WEFT_REQUIRES(g->mu);
 /* The operation of a node of this graph that was synced. */
 static inline TF_Operation *weft_client_operation(const TF_Graph *g, const weft_node_t *n) {
   return g->operations[n->id];

@@ -32,8 +32,9 @@ struct weft_lowering {
   weft_node_t **done;               /* owned; by id; set for lowered nodes */
   int capacity;                     /* of both */
   int first_new_id;
-  size_t name_bytes; /* that names of nodes in bodies may still take */
-  int depth;         /* of gradients of functions in gradients of functions */
+  const uint8_t *which; /* by id: which of the nodes that were there are lowered; NULL: all */
+  size_t name_bytes;    /* that names of nodes in bodies may still take */
+  int depth;            /* of gradients of functions in gradients of functions */
   /* Lowers all of a graph that is made meanwhile. Errors: INVALID_ARGUMENT, too deep. */
   weft_status_t *(*nested)(const weft_lowering_t *outer, weft_graph_t *g);
 };

@@ -39,14 +39,19 @@ static weft_status_t *set_aside(weft_graph_t *g, weft_node_t *n, int first_added
   return NULL;
 }
 
+/* What is done when the node that only keeps a name was to be; NULL: it is another node, or keeps its
+ * consumers. */
+static weft_node_t *passed(const weft_lowering_t *l, const weft_node_t *n) {
+  return l->which != NULL && n->id < l->first_new_id ? NULL : l->done[n->id];
+}
+
 /* Connects consumers past the nodes that only keep a name. */
 static weft_status_t *bypass(const weft_lowering_t *l, weft_node_t *n) {
   for (int i = 0; i < n->num_inputs; i++) {
-    while (l->done[n->inputs[i].node->id] != NULL)
-      n->inputs[i] = n->inputs[i].node->inputs[n->inputs[i].index];
+    while (passed(l, n->inputs[i].node) != NULL) n->inputs[i] = n->inputs[i].node->inputs[n->inputs[i].index];
   }
   for (int i = 0; i < n->num_controls; i++) {
-    weft_node_t *done = l->done[n->controls[i]->id];
+    weft_node_t *done = passed(l, n->controls[i]);
     if (done != NULL) WEFT_RETURN_IF_ERROR(weft_graph_replace_control(l->g, n, i, done));
   }
   return NULL;
@@ -62,9 +67,10 @@ static weft_status_t *run(weft_lowering_t *l, int first_id) {
   for (int id = first_id; id < g->num_nodes; id++) { /* num_nodes grows */
     weft_node_t *n = g->nodes[id];
     if (n == NULL || (n->flags & WEFT_OP_FUNCTIONAL) == 0) continue;
+    if (l->which != NULL && id < l->first_new_id && l->which[id] == 0) continue;
     int first_added = g->num_nodes;
     weft_status_t *s = lower_node(l, n);
-    if (s != NULL) s = set_aside(g, n, first_added, s);
+    if (s != NULL && l->which == NULL) s = set_aside(g, n, first_added, s);
     if (s != NULL) return s;
     num_lowered++;
   }
@@ -100,4 +106,13 @@ weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id) {
   weft_lowering_t l = {
       .g = g, .first_new_id = g->num_nodes, .name_bytes = WEFT_LOWER_NAME_BYTES, .nested = lower_nested};
   return lower_all(&l, first_id);
+}
+
+weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which) {
+  weft_lowering_t l = {.g = g,
+                       .first_new_id = g->num_nodes,
+                       .which = which,
+                       .name_bytes = WEFT_LOWER_NAME_BYTES,
+                       .nested = lower_nested};
+  return lower_all(&l, 0);
 }

@@ -36,6 +36,9 @@ WEFT_MUST_CHECK weft_status_t *weft_inference_set_handle(weft_inference_t *infer
  * and function (also for a function that calls itself); RESOURCE_EXHAUSTED for calls that unfold without
  * bounds. Source: reference 3.8, op-coverage 1.10. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id);
+/* The same for the nodes that `which` marks, by id, and what is in their functions; they keep their
+ * consumers, and one that cannot be lowered is an error. */
+WEFT_MUST_CHECK weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which);
 /* Gives every node its control-flow frame: frames[id] (index; 0 is the root), parents[frame], names[frame].
  * An Enter is in the frame that it enters; an Exit is in the frame that it leaves, its value in the parent.
  * Arrays are in `arena`. Errors: INVALID_ARGUMENT for a node with inputs from two frames. */
@@ -52,9 +55,11 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_find_frames(const weft_graph_t *g, weft
 /* Adds nodes that compute d(sum of ys)/d(xs). dys (may be NULL: ones) are gradients flowing into ys.
  * out_dx[i] has node NULL where x i does not influence ys. New nodes are "prefix/Op", on the device of the
  * node whose gradient they compute; a prefix without data is "gradients", "gradients_1", ...; a given one
- * must not be in use. Shapes of all nodes are inferred on the way. Source: TensorFlow's
+ * must not be in use. Shapes of all nodes are inferred on the way. Functional ops on the way are lowered, as
+ * by weft_pass_lower_some; loops get variables that keep what their gradients need. Source: TensorFlow's
  * SymbolicGradientBuilder (reverse accumulation over the op table's gradient functions).
- * Errors: NOT_FOUND naming the op without gradient on the path; INVALID_ARGUMENT. Nodes added before stay. */
+ * Errors: NOT_FOUND naming the op without gradient on the path; INVALID_ARGUMENT; UNIMPLEMENTED for a tensor
+ * in a loop. Nodes added before stay, but of a graph with functional ops on the way nothing is changed. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_add_gradients(weft_graph_t *g, weft_str_t prefix,
                                                         const weft_output_t *ys, int num_ys,
                                                         const weft_output_t *xs, int num_xs,
