@@ -1,5 +1,4 @@
-/* resources/summary_writer.c - event files. Records are those of TFRecord: length, its checksum, bytes, their
- * checksum. */
+/* resources/summary_writer.c - event files: TFRecord files of Events. */
 #include "resources/summary_writer.h"
 
 #include <inttypes.h>
@@ -10,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "io/crc32c.h"
 #include "io/file.h"
+#include "io/record_writer.h"
 #include "protos/wire.h"
 
 enum { EVENT_TIME = 1, EVENT_STEP = 2, SOURCE_WRITER = 1, MICROS = 1000000 };
@@ -34,19 +33,6 @@ void weft_event_begin(weft_strbuf_t *event, int64_t step) {
 }
 
 /* ---- the file ---- */
-
-static void put_number(weft_strbuf_t *out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; i++) weft_strbuf_putc(out, (char)(value >> (8 * i)));
-}
-
-static void put_record(weft_strbuf_t *out, weft_str_t bytes) {
-  size_t begin = out->length;
-  put_number(out, bytes.length, 8);
-  if (out->failed) return;
-  put_number(out, weft_crc32c_mask(weft_crc32c(out->data + begin, 8)), 4);
-  weft_strbuf_append(out, bytes);
-  put_number(out, weft_crc32c_mask(weft_crc32c(bytes.data, bytes.length)), 4);
-}
 
 static weft_status_t *flush_locked(weft_summary_writer_t *w) WEFT_REQUIRES(w->mu) {
   if (w->num_queued == 0) return NULL;
@@ -71,7 +57,7 @@ weft_status_t *weft_summary_writer_add(weft_summary_writer_t *w, weft_str_t even
   weft_status_t *s = NULL;
   weft_mutex_lock(&w->mu);
   size_t begin = w->queue.length;
-  put_record(&w->queue, event);
+  weft_record_put(&w->queue, event);
   if (w->queue.failed) {
     w->queue.length = begin;
     w->queue.failed = false;
@@ -94,7 +80,7 @@ static weft_status_t *write_version(const char *path) {
   size_t source = weft_wire_begin(&event, WEFT_EVENT_SOURCE);
   weft_wire_put_text(&event, SOURCE_WRITER, "tensorflow.core.util.events_writer");
   weft_wire_end(&event, source);
-  put_record(&record, weft_str_of(event.data, event.length));
+  weft_record_put(&record, weft_str_of(event.data, event.length));
   weft_status_t *s = event.failed || record.failed ? WEFT_NO_MEMORY("an event file")
                                                    : weft_file_append(path, record.data, record.length);
   weft_strbuf_deinit(&event);

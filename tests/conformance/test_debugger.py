@@ -1,9 +1,11 @@
 """Values watched by TensorFlow's debugger: RunOptions.debug_options and the files that tfdbg reads."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.debug.lib import debug_data, debug_utils
+from tensorflow.python.debug.lib import debug_data, debug_events_reader, debug_utils
 
 from support import PS, W1, fails, session, v1
 
@@ -91,3 +93,67 @@ def test_the_clients_wrapper(cluster, graph, tmp_path):
         assert wrapped.run(y, {x: 3.0}) == 9.0
     [run] = list(tmp_path.iterdir())
     assert float(dumps(run).get_tensors("y", 0, "DebugIdentity")[0]) == 9.0
+
+
+# ---- the second debugger: DebugIdentityV2 ----
+
+
+def traced(x, folder, **attrs):
+    return tf.raw_ops.DebugIdentityV2(input=x, debug_urls=[f"file://{folder}"], tfdbg_run_id="run", tfdbg_context_id="g", **attrs)
+
+
+def traces(folder):
+    """What the debugger's reader finds in all sets of files of a folder: (op, slot, mode, value, device)."""
+    found = []
+    with debug_events_reader.DebugEventsReader(str(folder)) as reader:
+        assert reader.tfdbg_run_id() == "run"
+        assert reader.tfdbg_file_version() == "debug.Event:1"
+        for event in itertools.chain(*reader.graph_execution_traces_iterators()):
+            trace = event.debug_event.graph_execution_trace
+            assert trace.tfdbg_context_id == "g"
+            found.append((trace.op_name, trace.output_slot, trace.tensor_debug_mode, tf.make_ndarray(trace.tensor_proto), trace.device_name))
+    return found
+
+
+@pytest.mark.parametrize("value", [np.float32([[1, np.inf], [np.nan, 4]]), np.int64(7), np.asarray([b"ab", b""], object), np.zeros((0, 3), np.complex64), np.asarray(True)], ids=["float", "int64", "string", "empty", "bool"])
+def test_traces_are_written_at_once(cluster, graph, tmp_path, value):
+    with tf.device(W1):
+        x = v1.placeholder(tf.as_dtype(value.dtype) if value.dtype != object else tf.string)
+        y = traced(x, tmp_path / "not" / "there", op_name="x", output_slot=2, tensor_debug_mode=8, circular_buffer_size=0)
+    with session(cluster.master, graph) as sess:
+        for _ in range(3):
+            np.testing.assert_array_equal(sess.run(y, {x: value}), value)
+    found = traces(tmp_path / "not" / "there")
+    assert [t[:3] for t in found] == [("x", 2, 8)] * 3
+    for t in found:
+        np.testing.assert_array_equal(t[3], value)
+        assert t[3].dtype == value.dtype and "task:1" in t[4] and "CPU:0" in t[4]
+
+
+def test_tasks_share_a_folder(cluster, graph, tmp_path):
+    with tf.device(W1):
+        a = traced(tf.constant(1.0), tmp_path, op_name="a", circular_buffer_size=0)
+    with tf.device(PS):
+        b = traced(a + 1.0, tmp_path, op_name="b", circular_buffer_size=0)
+    with session(cluster.master, graph) as sess:
+        assert sess.run(b) == 2.0
+    assert sorted((t[0], float(t[3])) for t in traces(tmp_path)) == [("a", 1.0), ("b", 2.0)]
+
+
+@pytest.mark.weft_only  # TensorFlow's servers never write what is in the buffer
+def test_the_last_traces_are_written_when_the_server_ends(own_cluster, graph, tmp_path):
+    x = v1.placeholder(tf.float32, [])
+    y = traced(x, tmp_path, op_name="x", circular_buffer_size=3)
+    with session(own_cluster.master, graph) as sess:
+        for i in range(5):
+            sess.run(y, {x: float(i)})
+    assert traces(tmp_path) == []
+    own_cluster.stop()
+    assert [float(t[3]) for t in traces(tmp_path)] == [2.0, 3.0, 4.0]
+
+
+def test_a_folder_that_cannot_be_made(cluster, graph, tmp_path):
+    (tmp_path / "file").write_text("")
+    y = traced(tf.constant(1.0), tmp_path / "file" / "folder", circular_buffer_size=0)
+    with session(cluster.master, graph) as sess, fails(tf.errors.FailedPreconditionError):
+        sess.run(y)

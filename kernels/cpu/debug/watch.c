@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/loops/common.h"
+#include "resources/debug_events.h"
 
 /* ---- which value ---- */
 
@@ -50,6 +51,12 @@ static bool has_scheme(weft_str_t url, const char *scheme) {
   return true;
 }
 
+/* Of a "file://" URL. */
+static weft_str_t path_of(weft_str_t url) {
+  size_t scheme = strlen("file://");
+  return weft_str_of(url.data + scheme, url.length - scheme);
+}
+
 weft_status_t *weft_watch_publish(const weft_watch_t *w, const weft_tensor_t *t) {
   for (int i = 0; i < w->urls->n; i++) {
     weft_str_t url = w->urls->list.strings[i];
@@ -60,9 +67,7 @@ weft_status_t *weft_watch_publish(const weft_watch_t *w, const weft_tensor_t *t)
     if (!has_scheme(url, "file://")) {
       return WEFT_ERROR(INTERNAL, "Invalid debug target URL: %.*s", WEFT_STR_ARGS(url));
     }
-    size_t scheme = strlen("file://");
-    weft_str_t root = weft_str_of(url.data + scheme, url.length - scheme);
-    weft_status_t *s = weft_debug_dump_tensor(root, &w->key, t);
+    weft_status_t *s = weft_debug_dump_tensor(path_of(url), &w->key, t);
     if (s == NULL) continue;
     weft_status_t *told = WEFT_ERROR(
         INTERNAL, "Publishing to 1 of %d debug target URLs failed, due to the following errors: %s;",
@@ -102,19 +107,49 @@ static weft_status_t *debug_identity(weft_kernel_ctx_t *c) {
   return same(c);
 }
 
-/* The second debugger's files are many, and its client writes most of them itself, in its own process. */
-static weft_status_t *identity_v2_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+/* ---- the second debugger ---- */
+
+typedef struct trace {
+  weft_debug_trace_t key; /* lent by the plan */
+  const weft_attr_t *urls;
+  weft_str_t run;
+  int64_t buffer;
+} trace_t;
+
+static weft_status_t *trace_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   const weft_attr_t *urls = weft_knode_attr(setup, "debug_urls");
-  *out_state = NULL;
   for (int i = 0; i < urls->n; i++) {
-    weft_str_t url = urls->list.strings[i];
-    if (!has_scheme(url, "file://")) {
-      return WEFT_ERROR(INTERNAL, "Unsupported debug URL schema in: %.*s", WEFT_STR_ARGS(url));
+    if (!weft_str_starts_with(urls->list.strings[i], "file://")) {
+      return WEFT_ERROR(INTERNAL, "Unsupported debug URL schema in: %.*s",
+                        WEFT_STR_ARGS(urls->list.strings[i]));
     }
-    return WEFT_ERROR(UNIMPLEMENTED, "DebugIdentityV2 writes no dump to %.*s: only DebugIdentity does",
-                      WEFT_STR_ARGS(url));
   }
+  trace_t *t = weft_calloc(1, sizeof *t);
+  if (t == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  *t = (trace_t){.key = {.context = weft_knode_string(setup, "tfdbg_context_id"),
+                         .op = weft_knode_string(setup, "op_name"),
+                         .slot = weft_knode_int(setup, "output_slot"),
+                         .mode = weft_knode_int(setup, "tensor_debug_mode")},
+                 .urls = urls,
+                 .run = weft_knode_string(setup, "tfdbg_run_id"),
+                 .buffer = weft_knode_int(setup, "circular_buffer_size")};
+  *out_state = t;
   return NULL;
+}
+
+static weft_status_t *trace_identity(weft_kernel_ctx_t *c) {
+  const trace_t *t = c->state;
+  weft_debug_trace_t key = t->key;
+  key.device = c->device->name;
+  for (int i = 0; i < t->urls->n; i++) {
+    weft_debug_events_t *events = NULL;
+    WEFT_RETURN_IF_ERROR(weft_debug_events_open(c->device->resources, path_of(t->urls->list.strings[i]),
+                                                t->run, t->buffer, &events));
+    weft_status_t *s = weft_debug_events_add(events, &key, weft_in(c, 0));
+    weft_debug_events_release(events);
+    WEFT_RETURN_IF_ERROR(s);
+  }
+  return same(c);
 }
 
 static weft_status_t *check_pinned(weft_kernel_ctx_t *c) {
@@ -193,7 +228,7 @@ const weft_kernel_t weft_cpu_watch_kernels[] = {
     {.op = "DebugGradientRefIdentity", .compute = ref_same},
     WATCH("DebugIdentity", WEFT_SET_ALL, debug_identity),
     WATCH("DebugIdentityV3", WEFT_SET_ALL, debug_identity),
-    {.op = "DebugIdentityV2", .prepare = identity_v2_prepare, .compute = same},
+    {.op = "DebugIdentityV2", .prepare = trace_prepare, .compute = trace_identity, .destroy = weft_free},
     WATCH("DebugNanCount", WEFT_SET_REAL, nan_count),
     {0},
 };
