@@ -82,11 +82,12 @@ static weft_status_t *find_vars(weft_gradient_build_t *b, weft_gradient_loop_t *
   WEFT_RETURN_IF_ERROR(find_exits(b, loop));
   for (int i = 0; i < loop->num_vars; i++) {
     weft_gradient_var_t *var = &loop->vars[i];
-    bool is_constant = weft_node_attr_bool(var->enter, "is_constant", false);
-    if (!is_constant && (var->merge == NULL || var->split == NULL)) {
-      return WEFT_ERROR(UNIMPLEMENTED,
-                        "the loop variable that node '%s' enters has no Merge and Switch of its own",
-                        var->enter->name.data);
+    bool is_constant = weft_node_attr_bool(var->enter, "is_constant", false) && var->merge == NULL;
+    if (!is_constant && (var->split == NULL || b->facts[var->next->id].frame != loop->frame)) {
+      return WEFT_ERROR(
+          UNIMPLEMENTED,
+          "the loop variable that node '%s' enters has no Merge, Switch and NextIteration of its own",
+          var->enter->name.data);
     }
     var->is_same = is_constant || hands_on(var);
     var->is_active = has_gradient(b, var);

@@ -8,6 +8,7 @@
  */
 #include "base/alloc.h"
 #include "graph/gradient_build.h"
+#include "graph/lower.h"
 
 weft_status_t *weft_gradient_no_memory(void) { return WEFT_NO_MEMORY("building gradients"); }
 
@@ -275,7 +276,51 @@ static weft_status_t *call_gradient(weft_gradient_build_t *b, const weft_node_t 
                               WEFT_STR_ARGS(n->op->name));
 }
 
+/* A call of a function that has a gradient of its own: a call of that, with what the function took and the
+ * gradients of what it gave. */
+static weft_status_t *call_own_gradient(weft_gradient_build_t *b, const weft_node_t *n,
+                                        weft_func_attr_t *called, weft_output_t *dx) {
+  int num_inputs = n->num_inputs + n->num_outputs;
+  weft_output_t *inputs = weft_arena_calloc(&b->scratch, (size_t)num_inputs + 1, sizeof *inputs), node;
+  int *types = weft_arena_calloc(&b->scratch, (size_t)num_inputs + 1, sizeof *types);
+  if (inputs == NULL || types == NULL) return weft_gradient_no_memory();
+  for (int i = 0; i < num_inputs; i++) {
+    weft_output_t output = {(weft_node_t *)(uintptr_t)n, i - n->num_inputs};
+    if (i < n->num_inputs) {
+      inputs[i] = n->inputs[i];
+    } else {
+      WEFT_RETURN_IF_ERROR(weft_gradient_total(b, output, &inputs[i]));
+      if (inputs[i].node == NULL)
+        WEFT_RETURN_IF_ERROR(weft_gradient_node(b, "ZerosLike", &output, 1, NULL, 0, &inputs[i]));
+    }
+    types[i] = weft_gradient_dtype(inputs[i]);
+  }
+  const weft_named_attr_t attrs[] = {
+      {WEFT_STR("Tin"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_inputs, .list.types = types}},
+      {WEFT_STR("Tout"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = n->num_inputs, .list.types = types}},
+      {WEFT_STR("f"), {.kind = WEFT_ATTR_FUNC, .func = called}}};
+  WEFT_RETURN_IF_ERROR(weft_gradient_node(b, "SymbolicGradient", inputs, num_inputs, attrs, 3, &node));
+  for (int i = 0; i < n->num_inputs; i++) dx[i] = (weft_output_t){node.node, i};
+  return NULL;
+}
+
+static weft_status_t *differentiate_call(weft_gradient_build_t *b, const weft_node_t *n,
+                                         weft_func_attr_t *called) {
+  weft_output_t *dx = weft_arena_calloc(&b->scratch, (size_t)n->num_inputs + 1, sizeof *dx);
+  if (dx == NULL) return weft_gradient_no_memory();
+  b->device = n->requested_device;
+  WEFT_RETURN_IF_ERROR(call_own_gradient(b, n, called, dx));
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (weft_gradient_comes_from_x(b, n->inputs[i]))
+      WEFT_RETURN_IF_ERROR(weft_gradient_flow_into(b, n->inputs[i], dx[i]));
+  }
+  return NULL;
+}
+
 static weft_status_t *differentiate(weft_gradient_build_t *b, const weft_node_t *n) {
+  weft_func_attr_t called;
+  if ((n->flags & WEFT_OP_FUNCTIONAL) != 0 && weft_lower_called(n, &called))
+    return differentiate_call(b, n, &called);
   size_t num_values = (size_t)n->num_inputs * 2 + (size_t)n->num_outputs * 2;
   weft_grad_value_t *dx = NULL, *values = weft_arena_calloc(&b->scratch, num_values, sizeof *values);
   if (values == NULL) return weft_gradient_no_memory();
@@ -439,7 +484,9 @@ static weft_status_t *find_calls(weft_graph_t *g, const weft_output_t *ys, int n
   has_calls = false;
   for (int i = 0; i < b.num_order && s == NULL; i++) {
     const weft_node_t *n = b.order[i];
-    which[n->id] = (n->flags & WEFT_OP_FUNCTIONAL) != 0 && matters(&b, n);
+    weft_func_attr_t called;
+    bool has_own = weft_lower_called(n, &called) && weft_lower_own_gradient(g, called.name).data != NULL;
+    which[n->id] = (n->flags & WEFT_OP_FUNCTIONAL) != 0 && !has_own && matters(&b, n);
     has_calls |= which[n->id] != 0;
   }
   deinit(&b);

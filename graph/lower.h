@@ -35,8 +35,9 @@ struct weft_lowering {
   const uint8_t *which; /* by id: which of the nodes that were there are lowered; NULL: all */
   size_t name_bytes;    /* that names of nodes in bodies may still take */
   int depth;            /* of gradients of functions in gradients of functions */
+  bool keeps_own;       /* calls of functions with gradients of their own stay calls */
   /* Lowers all of a graph that is made meanwhile. Errors: INVALID_ARGUMENT, too deep. */
-  weft_status_t *(*nested)(const weft_lowering_t *outer, weft_graph_t *g);
+  weft_status_t *(*nested)(const weft_lowering_t *outer, weft_graph_t *g, bool keeps_own);
 };
 
 /* One instantiated function. */
@@ -87,6 +88,11 @@ WEFT_MUST_CHECK weft_status_t *weft_lower_remote_call(weft_lowering_t *l, weft_n
 WEFT_MUST_CHECK weft_status_t *weft_lower_cond(weft_lowering_t *l, weft_node_t *n);     /* If and Case */
 WEFT_MUST_CHECK weft_status_t *weft_lower_while(weft_lowering_t *l, weft_node_t *n);    /* and For */
 WEFT_MUST_CHECK weft_status_t *weft_lower_gradient(weft_lowering_t *l, weft_node_t *n); /* SymbolicGradient */
+
+/* The library's own gradient of the function; data NULL if it has none. */
+weft_str_t weft_lower_own_gradient(const weft_graph_t *g, weft_str_t function);
+/* The function that a node calls, and the attributes to instantiate it with, lent; false if it is no call. */
+bool weft_lower_called(const weft_node_t *n, weft_func_attr_t *out);
 
 /* A NoOp behind everything that precedes n, which is dead when n must be; NULL if nothing does. */
 WEFT_MUST_CHECK weft_status_t *weft_lower_gate(weft_lowering_t *l, const weft_node_t *n, weft_node_t **out);

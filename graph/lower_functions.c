@@ -11,10 +11,8 @@ static bool has_func(const weft_node_t *n, const char *name) {
 }
 
 static weft_status_t *lower_node(weft_lowering_t *l, weft_node_t *n) {
-  if (n->function != NULL) { /* the op is the function, its attributes are the node's */
-    const weft_func_attr_t func = {.name = n->function->name, .attrs = n->attrs, .num_attrs = n->num_attrs};
-    return weft_lower_call(l, n, &func, 0);
-  }
+  weft_func_attr_t called;
+  if (n->function != NULL && weft_lower_called(n, &called)) return weft_lower_call(l, n, &called, 0);
   if (has_func(n, "then_branch") || has_func(n, "branches")) return weft_lower_cond(l, n);
   if (has_func(n, "body")) return weft_lower_while(l, n);
   if ((n->flags & WEFT_OP_GRADIENT) != 0) return weft_lower_gradient(l, n);
@@ -23,6 +21,15 @@ static weft_status_t *lower_node(weft_lowering_t *l, weft_node_t *n) {
   const weft_func_attr_t *func = NULL;
   WEFT_RETURN_IF_ERROR(weft_lower_func_attr(n, "f", &func));
   return weft_lower_call(l, n, func, 0);
+}
+
+/* Does the node stay as it is? */
+static bool stays(const weft_lowering_t *l, const weft_node_t *n) {
+  weft_func_attr_t called;
+  if ((n->flags & WEFT_OP_FUNCTIONAL) == 0) return true;
+  if (l->which != NULL && n->id < l->first_new_id && l->which[n->id] == 0) return true;
+  return l->keeps_own && weft_lower_called(n, &called) &&
+         weft_lower_own_gradient(l->g, called.name).data != NULL;
 }
 
 /* A call that cannot be lowered is as an op that is not registered: only a step that needs it fails. What was
@@ -66,8 +73,7 @@ static weft_status_t *run(weft_lowering_t *l, int first_id) {
   if (l->chains == NULL || l->done == NULL) return WEFT_NO_MEMORY("lowering %d nodes", g->num_nodes);
   for (int id = first_id; id < g->num_nodes; id++) { /* num_nodes grows */
     weft_node_t *n = g->nodes[id];
-    if (n == NULL || (n->flags & WEFT_OP_FUNCTIONAL) == 0) continue;
-    if (l->which != NULL && id < l->first_new_id && l->which[id] == 0) continue;
+    if (n == NULL || stays(l, n)) continue;
     int first_added = g->num_nodes;
     weft_status_t *s = lower_node(l, n);
     if (s != NULL && l->which == NULL) s = set_aside(g, n, first_added, s);
@@ -89,11 +95,12 @@ static weft_status_t *lower_all(weft_lowering_t *l, int first_id) {
   return s;
 }
 
-static weft_status_t *lower_nested(const weft_lowering_t *outer, weft_graph_t *g) {
+static weft_status_t *lower_nested(const weft_lowering_t *outer, weft_graph_t *g, bool keeps_own) {
   weft_lowering_t l = {.g = g,
                        .first_new_id = g->num_nodes,
                        .name_bytes = outer->name_bytes,
                        .depth = outer->depth + 1,
+                       .keeps_own = keeps_own,
                        .nested = lower_nested};
   if (l.depth > WEFT_LOWER_GRADIENT_DEPTH) {
     return WEFT_ERROR(INVALID_ARGUMENT, "gradients of functions are nested more than %d deep",
@@ -112,6 +119,7 @@ weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which) {
   weft_lowering_t l = {.g = g,
                        .first_new_id = g->num_nodes,
                        .which = which,
+                       .keeps_own = true,
                        .name_bytes = WEFT_LOWER_NAME_BYTES,
                        .nested = lower_nested};
   return lower_all(&l, 0);

@@ -87,7 +87,7 @@ static weft_status_t *add_function(gradient_site_t *s, const weft_output_t **out
   WEFT_RETURN_IF_ERROR(weft_inline(s->body, &spec, &inlined));
   *out = inlined.results;
   *out_n = inlined.num_results;
-  return s->l->nested(s->l, s->body);
+  return s->l->nested(s->l, s->body, true);
 }
 
 static weft_status_t *add_gradients(gradient_site_t *s) {
@@ -105,6 +105,7 @@ static weft_status_t *add_gradients(gradient_site_t *s) {
   if (s->dx == NULL || prefix.data == NULL) return no_memory(s);
   WEFT_RETURN_IF_ERROR(weft_graph_add_gradients(s->body, prefix, results, num_results, s->inputs, s->num_args,
                                                 s->inputs + s->num_args, s->dx));
+  WEFT_RETURN_IF_ERROR(s->l->nested(s->l, s->body, false));
   for (int i = 0; i < s->num_args; i++) {
     if (s->dx[i].node != NULL) continue;
     weft_node_spec_t zeros = {.name = name_of(s, "zeros", i),
@@ -178,19 +179,27 @@ static weft_status_t *lower(gradient_site_t *s) {
   return replace(s);
 }
 
-/* The library's own gradient of the function; data NULL if it has none. */
-static weft_str_t registered_gradient(const weft_graph_t *g, weft_str_t function) {
+weft_str_t weft_lower_own_gradient(const weft_graph_t *g, weft_str_t function) {
   weft_str_t key, gradient = {NULL, 0};
-  const weft_str_t *def = weft_function_gradient(g->library, function);
+  const weft_str_t *def = weft_map_get(&g->library->gradients, function);
   if (def == NULL || !weft_map_entry_read(*def, &key, &gradient) || gradient.length == 0)
     return (weft_str_t){NULL, 0};
   return gradient;
 }
 
+bool weft_lower_called(const weft_node_t *n, weft_func_attr_t *out) {
+  *out = (weft_func_attr_t){.name = n->op->name, .attrs = n->attrs, .num_attrs = n->num_attrs};
+  if (n->function != NULL) return true; /* the op is the function, its attributes are the node's */
+  const weft_attr_t *f = (n->flags & WEFT_OP_CALL) == 0 ? NULL : weft_node_attr(n, "f");
+  if (f == NULL || f->kind != WEFT_ATTR_FUNC || f->is_list) return false;
+  *out = *f->func;
+  return true;
+}
+
 weft_status_t *weft_lower_gradient(weft_lowering_t *l, weft_node_t *n) {
   gradient_site_t s = {.l = l, .n = n, .num_args = n->num_outputs};
   WEFT_RETURN_IF_ERROR(weft_lower_func_attr(n, "f", &s.func));
-  weft_str_t own = registered_gradient(l->g, s.func->name);
+  weft_str_t own = weft_lower_own_gradient(l->g, s.func->name);
   if (own.data != NULL) {
     const weft_func_attr_t call = {.name = own, .attrs = s.func->attrs, .num_attrs = s.func->num_attrs};
     return weft_lower_call(l, n, &call, 0);

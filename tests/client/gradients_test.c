@@ -176,11 +176,38 @@ static void names_and_given_gradients_are_honoured(void) {
   world_close(&w);
 }
 
+/* while (i < 3) { i += 1; y = tanh(y * w) + x } */
+static void those_of_a_loop_are_right(void) {
+  problem_t p = {.num_xs = 0};
+  world_open(&p.w);
+  const int64_t dims[1] = {3};
+  TF_Output x = add_x(&p, "x", 1, dims), w = add_x(&p, "w", 1, dims);
+  TF_Output in[4] = {constant(&p.w, p.w.g, "i", new_int(0)), x, w, x}, out[4];
+  TF_WhileParams loop = TF_NewWhile(p.w.g, in, 4, p.w.s);
+  ASSERT_OK(&p.w);
+  TF_Output three = constant(&p.w, loop.cond_graph, "three", new_int(3));
+  TF_Output one = constant(&p.w, loop.body_graph, "one", new_int(1));
+  const TF_Output *v = loop.body_inputs;
+  loop.cond_output = binary(&p.w, loop.cond_graph, "Less", "less", loop.cond_inputs[0], three);
+  loop.body_outputs[0] = binary(&p.w, loop.body_graph, "AddV2", "next", v[0], one);
+  TF_Output yw = binary(&p.w, loop.body_graph, "Mul", "yw", v[1], v[2]);
+  loop.body_outputs[1] =
+      binary(&p.w, loop.body_graph, "AddV2", "sum", unary(&p.w, loop.body_graph, "Tanh", "tanh", yw), v[3]);
+  loop.body_outputs[2] = v[2];
+  loop.body_outputs[3] = v[3];
+  loop.name = "loop";
+  TF_FinishWhile(&loop, p.w.s, out);
+  ASSERT_OK(&p.w);
+  p.loss = reduce(&p, "Sum", "loss", unary(&p.w, p.w.g, "Square", "square", out[1]), 1);
+  check(&p);
+}
+
 static const CU_TestInfo tests[] = {
     {"those of a perceptron are right", those_of_a_perceptron_are_right},
     {"those of softmax cross entropy are right", those_of_softmax_cross_entropy_are_right},
     {"those of a convolutional net are right", those_of_a_convolutional_net_are_right},
     {"those of broadcast arithmetic are right", those_of_broadcast_arithmetic_are_right},
+    {"those of a loop are right", those_of_a_loop_are_right},
     {"names and given gradients are honoured", names_and_given_gradients_are_honoured},
     CU_TEST_INFO_NULL,
 };

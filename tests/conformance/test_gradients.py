@@ -459,15 +459,15 @@ def a_v1_dynamic_rnn(x, state):
     return out.stack() * last
 
 
-# ---- the test ----
+# ---- the tests ----
 
 
 class Built:
     """A graph with the gradients that TensorFlow's client adds; also those of its variables."""
 
     def __init__(self, name):
-        build, shapes, self.twice, v1 = GRAPHS[name]
-        if v1:
+        build, shapes, self.twice, self.v1 = GRAPHS[name]
+        if self.v1:
             tf.compat.v1.disable_control_flow_v2()
         try:
             self.build(build, shapes)
@@ -484,7 +484,7 @@ class Built:
         self.feeds = {x.name: rng.uniform(-1, 1, x.shape).astype(np.float32) for x in inputs}
         dy = tf.compat.v1.placeholder(tf.float32, y.shape)
         self.dy = dy.name
-        self.init = tf.compat.v1.global_variables_initializer().name
+        self.init = tf.compat.v1.global_variables_initializer().name  # the same for all graphs: "init"
         self.forward = tf.compat.v1.get_default_graph().as_graph_def()
         grads = [g if g is None else tf.convert_to_tensor(g) for g in tf.gradients(y, xs, dy)]
         self.grads = [None if g is None else g.name for g in grads]
@@ -500,6 +500,18 @@ class Built:
                 sess.run(graph.get_operation_by_name(self.init))
                 values = iter(sess.run([n for n in names if n is not None], feeds))
                 return [None if n is None else next(values) for n in names]
+
+
+def symbolic_gradients(name, feeds, dy):
+    """The graph with the gradients of the same function that SymbolicGradient gives, and their names."""
+    build, shapes, _, _ = GRAPHS[name]
+    with tf.Graph().as_default() as graph:
+        f = tf.function(build).get_concrete_function(*(tf.TensorSpec(s) for s in shapes))
+        f.add_to_graph(graph)
+        inputs = [tf.constant(v) for v in [*feeds.values(), dy]]
+        grads = tf.raw_ops.SymbolicGradient(input=inputs, Tout=[tf.float32] * len(shapes), f=f.name)
+        tf.compat.v1.global_variables_initializer()
+        return graph.as_graph_def(), [g.name for g in grads]
 
 
 def place(name):
@@ -549,6 +561,30 @@ def test_gradients_of_graphs(cluster, graphs, name):
     want = built.run(local_session, whole, built.grads, feeds)
     assert any(g is not None and np.any(g != 0) for g in want)
     own, names = own_gradients(built.forward, built.y, built.dy, want, feeds, "")
+    if not built.v1 and len(built.xs) == len(built.feeds):  # tf.function makes neither such loops nor variables
+        symbolic = symbolic_gradients(name, built.feeds, feeds[built.dy])
+        compare(built.run(lambda g: session(cluster.master, g), *symbolic, {}), want, "of SymbolicGradient")
     if built.twice:
         want = built.run(local_session, whole, built.seconds, feeds)
         own_gradients(*squared(own, names), want, feeds, "of second order, ")
+
+
+@pytest.mark.parametrize("place_of", ["function", "cond", "loop"])
+def test_random_numbers_are_those_of_the_values(cluster, graphs, place_of):
+    """What is drawn in a call is drawn once: y = x * r has the gradient r that it was computed with."""
+    with tf.Graph().as_default() as graph:
+        x = tf.constant([1.0, 2.0, 4.0])
+        draw = lambda a: a * tf.random.uniform([3], 0.5, 1.5)
+        if place_of == "function":
+            y = tf.function(draw)(x)
+        elif place_of == "cond":
+            y = tf.cond(x[0] > tf.stop_gradient(tf.reduce_sum(x)), lambda: x, lambda: draw(x))
+        else:
+            y = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, draw(a)), [0, x])[1]
+        dy = tf.ones([3])
+        text, found = graphs.gradients(graph.as_graph_def().SerializeToString(), [place(y.name)], [place(x.name)], [place(dy.name)])
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(text), name="")
+        with session(cluster.master, graph) as sess:
+            values, grads = sess.run([y.name, "%s:%d" % found[0]])
+    assert_same(grads * np.float32([1, 2, 4]), values, rtol=1e-5, atol=0, what="gradients")

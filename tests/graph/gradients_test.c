@@ -130,21 +130,76 @@ static void a_training_graph_can_be_differentiated(void) {
   }
 }
 
-static weft_status_t *differentiate(weft_str_t bytes) {
+#define SQUARE(op)                                                                                          \
+  "function{signature{name:'square' input_arg{name:'a' type:DT_FLOAT} output_arg{name:'r' type:DT_FLOAT}} " \
+  "node_def{name:'m' op:'" op "' input:'a'" T_FLOAT "} ret{key:'r' value:'m:y:0'}} "
+#define CALL(name, x) "node{name:'" name "' op:'square' input:'" x "'} "
+
+static void a_call_becomes_what_it_calls(void) {
+  weft_graph_t *g =
+      weft_test_graph(INPUT("x") CALL("y", "x") OP1("z", "Exp", "y") "library{" SQUARE("Square") "}");
+  const weft_node_t *y = weft_test_node(g, "y");
+  weft_output_t dx = gradient_of(g, "z", "x");
+  CU_ASSERT(weft_str_is(y->op->name, "IdentityN"));
+  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "z")->inputs[0].node, y);
+  CU_ASSERT_TRUE(weft_test_depends(g, dx.node, weft_test_node(g, "z")));
+  CU_ASSERT_PTR_NULL(gradient_of(g, "y", "z").node);
+  weft_graph_destroy(g);
+}
+
+static void a_function_may_have_a_gradient_of_its_own(void) {
+  weft_graph_t *g = weft_test_graph(INPUT("x") CALL("y", "x") "library{" SQUARE(
+      "Square") "function{signature{name:'grad' input_arg{name:'a' type:DT_FLOAT} input_arg{name:'dr' "
+                "type:DT_FLOAT} output_arg{name:'da' type:DT_FLOAT}} "
+                "node_def{name:'m' op:'Mul' input:'a' input:'dr'" T_FLOAT
+                "} ret{key:'da' value:'m:z:0'}} gradient{function_name:'square' gradient_func:'grad'}}");
+  weft_output_t dx = gradient_of(g, "y", "x");
+  CU_ASSERT_TRUE(weft_str_is(weft_test_node(g, "y")->op->name, "square"));
+  CU_ASSERT_TRUE(weft_str_is(dx.node->op->name, "SymbolicGradient"));
+  weft_test_expect(weft_pass_lower_functions(g, 0), WEFT_OK, "");
+  CU_ASSERT_EQUAL(weft_test_count(g, "Mul"), 1);
+  weft_graph_destroy(g);
+}
+
+static void a_call_without_a_gradient_leaves_the_graph_as_it_is(void) {
+  weft_output_t dx = {NULL, 0};
+  weft_graph_t *h = weft_test_graph(INPUT("x") CALL(
+      "y", "x") "library{function{signature{name:'square' input_arg{name:'a' "
+                "type:DT_FLOAT} output_arg{name:'r' type:DT_FLOAT}} node_def{name:'m' op:'Copy' "
+                "input:'a'" T_FLOAT "} ret{key:'r' value:'m:output:0'}}}");
+  weft_test_expect(gradient(h, "y", "x", &dx), WEFT_NOT_FOUND, "No gradient defined for op: Copy. ");
+  CU_ASSERT_EQUAL(h->num_nodes, 2);
+  CU_ASSERT(weft_str_is(weft_test_node(h, "y")->op->name, "square"));
+  weft_graph_destroy(h);
+}
+
+/* Loops in loops and a conditional, as nodes and as functional ops. */
+static const struct {
+  const char *file, *y, *x;
+} graphs[] = {
+    {"mlp_v1", "loss", "w"}, {"while_v1", "out2", "while/Const_1"}, {"control_v2", "out3", "Const_1"}};
+enum { NUM_GRAPHS = sizeof graphs / sizeof graphs[0] };
+
+static weft_status_t *differentiate(int i, weft_str_t bytes, bool *is_there) {
   weft_graph_t *g = NULL;
   weft_output_t dx = {NULL, 0};
   weft_status_t *s = weft_test_import(bytes, &g);
-  if (s == NULL) s = gradient(g, "loss", "w", &dx);
+  if (s == NULL) s = gradient(g, graphs[i].y, graphs[i].x, &dx);
+  *is_there = s == NULL && dx.node != NULL;
   weft_graph_destroy(g);
   return s;
 }
 
 static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
-  weft_strbuf_t b = weft_test_read("mlp_v1");
-  long n;
-  WEFT_FAIL_EACH_ALLOCATION(n, s, differentiate(weft_str_of(b.data, b.length)));
-  CU_ASSERT_TRUE(n > 10);
-  weft_strbuf_deinit(&b);
+  for (int i = 0; i < NUM_GRAPHS; i++) {
+    weft_strbuf_t b = weft_test_read(graphs[i].file);
+    long n;
+    bool is_there = false;
+    WEFT_FAIL_EACH_ALLOCATION(n, s, differentiate(i, weft_str_of(b.data, b.length), &is_there));
+    CU_ASSERT_TRUE(n > 10);
+    CU_ASSERT_TRUE(is_there);
+    weft_strbuf_deinit(&b);
+  }
 }
 
 static const CU_TestInfo tests[] = {
@@ -157,6 +212,10 @@ static const CU_TestInfo tests[] = {
     {"an op without gradient is named", an_op_without_gradient_is_named},
     {"a variable's gradient is a tensor", a_variables_gradient_is_a_tensor},
     {"a training graph can be differentiated", a_training_graph_can_be_differentiated},
+    {"a call becomes what it calls", a_call_becomes_what_it_calls},
+    {"a function may have a gradient of its own", a_function_may_have_a_gradient_of_its_own},
+    {"a call without a gradient leaves the graph as it is",
+     a_call_without_a_gradient_leaves_the_graph_as_it_is},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
     CU_TEST_INFO_NULL,
 };
