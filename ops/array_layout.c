@@ -151,7 +151,11 @@ weft_status_t *weft_infer_broadcast_to(weft_shape_ctx_t *c) {
   c->outputs[0] = out;
   if (out.rank < 0 || in->rank < 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 0, out.rank));
-  return weft_shape_broadcast(in, &out, &c->outputs[0]);
+  for (int i = 0; i < in->rank; i++) { /* a dim of one is repeated; more than one stay as they are */
+    int64_t *to = &c->outputs[0].dims[out.rank - in->rank + i];
+    if (in->dims[i] > 1) WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(in->dims[i], *to, to));
+  }
+  return NULL;
 }
 
 /* ---- blocks ---- */

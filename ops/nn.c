@@ -646,6 +646,19 @@ static weft_status_t *check_conv(const weft_shape_ctx_t *c, int64_t batch_dims) 
                     is_explicit ? 2 * (int)rank : 0, num_pads);
 }
 
+/* Channels of the input, of the filter's input and of the output, where they are known, are `groups` groups.
+ */
+static weft_status_t *check_groups(int64_t groups, int64_t in, int64_t filter_in, int64_t out) {
+  if (in >= 0 && in % groups != 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Number of groups should divide input depth");
+  if (out >= 0 && out % groups != 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Number of groups should divide output depth");
+  if (in < 0 || filter_in <= 0 || in / filter_in == groups) return NULL;
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Input depth divided by filter input depth does not match with groups parameter (%" PRId64 ")", groups);
+}
+
 weft_status_t *weft_infer_conv(weft_shape_ctx_t *c) {
   const weft_shape_t *x = &c->inputs[0], *filter = &c->inputs[1];
   const int64_t batch_dims = weft_infer_int(c, "batch_dims");
@@ -658,9 +671,10 @@ weft_status_t *weft_infer_conv(weft_shape_ctx_t *c) {
   const bool is_first = weft_str_is(weft_infer_str(c, "data_format"), "CHANNELS_FIRST");
   const layout_t at = is_first ? (layout_t){1, 2, num_space} : (layout_t){num_space + 1, 1, num_space};
   weft_shape_t out = *x;
-  WEFT_RETURN_IF_ERROR(
-      check_depths(x->dims[at.channel + behind], filter->dims[num_space], filter->dims[num_space + 1]));
-  out.dims[at.channel + behind] = filter->dims[num_space + 1];
+  const int64_t in = x->dims[at.channel + behind], *depths = &filter->dims[num_space];
+  WEFT_RETURN_IF_ERROR(check_depths(in, depths[0], depths[1]));
+  WEFT_RETURN_IF_ERROR(check_groups(weft_infer_int(c, "groups"), in, depths[0], depths[1]));
+  out.dims[at.channel + behind] = depths[1];
   for (int i = 0; i < num_space; i++) {
     const int dim = at.space + i + behind;
     WEFT_RETURN_IF_ERROR(window(c, &at, i, x->dims[dim], filter->dims[i], &out.dims[dim]));

@@ -69,6 +69,16 @@ weft_status_t *weft_grad_bias_add(weft_grad_ctx_t *c) {
 }
 
 /* Each channel's value for all that was summed. */
+/* As TensorFlow's: a sum over all axes but the last, which rounds differently from BiasAddGrad's. */
+weft_status_t *weft_grad_bias_add_v1(weft_grad_ctx_t *c) {
+  LAYER;
+  value_t zero = weft_grad_scalar(g, WEFT_I32, 0), one = weft_grad_scalar(g, WEFT_I32, 1);
+  value_t axes = weft_grad_op3(g, "Range", zero, sub(g, weft_grad_op1(g, "Rank", dy), one), one);
+  c->dx[0] = dy;
+  c->dx[1] = weft_grad_reduce(g, "Sum", dy, axes, false);
+  return g->s;
+}
+
 weft_status_t *weft_grad_bias_add_grad(weft_grad_ctx_t *c) {
   LAYER;
   weft_named_attr_t format = weft_grad_same(g, "data_format");

@@ -139,6 +139,11 @@ static weft_status_t *broadcast_to_compute(weft_kernel_ctx_t *ctx) {
                       "Rank of input (%d) must be no greater than rank of output shape (%d).", x->shape.rank,
                       shape.rank);
   }
+  if (weft_shape_eq(&shape, &x->shape)) {
+    weft_cpu_out_same(ctx, 0, 0);
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
   int lead = shape.rank - x->shape.rank;
   int64_t strides[WEFT_MAX_DIMS];
   weft_strides_of(&x->shape, strides);
@@ -152,11 +157,6 @@ static weft_status_t *broadcast_to_compute(weft_kernel_ctx_t *ctx) {
     m.dims[d] = shape.dims[d];
     m.from_strides[d] = mine == 1 ? 0 : strides[d - lead];
   }
-  if (weft_shape_eq(&shape, &x->shape)) {
-    weft_cpu_out_same(ctx, 0, 0);
-    return NULL;
-  }
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
   weft_strides_of(&shape, m.to_strides);
   return weft_move_run(&m, ctx->device->pool, x, y);
 }

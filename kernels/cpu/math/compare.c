@@ -88,7 +88,7 @@ static weft_status_t *equal_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-/* ---- ApproximateEqual: |x - y| < tolerance, shapes must be the same ---- */
+/* ---- ApproximateEqual: |x - y| <= tolerance, shapes must be the same ---- */
 
 static double distance(weft_c128_t a, weft_c128_t b, bool in_float) {
   if (a.im == 0 && b.im == 0) return in_float ? (double)fabsf((float)a.re - (float)b.re) : fabs(a.re - b.re);
@@ -113,7 +113,7 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx, const approxim
     weft_c128_t a, b;
     cast(1, (const char *)x->data + (size_t)i * size, &a);
     cast(1, (const char *)y->data + (size_t)i * size, &b);
-    out[i] = distance(a, b, x->dtype == WEFT_F32) < tolerance;
+    out[i] = distance(a, b, x->dtype == WEFT_F32) <= tolerance;
   }
   return NULL;
 }

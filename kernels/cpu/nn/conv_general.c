@@ -100,7 +100,7 @@ static weft_status_t *read_general(const general_attrs_t *attrs, const weft_shap
   if (attrs->dilations->n > 0)
     WEFT_RETURN_IF_ERROR(read_values(a, attrs->dilations, "dilations", a->dilation));
   WEFT_RETURN_IF_ERROR(read_paddings(attrs, a));
-  return check_supported(a);
+  return weft_shape_count(x) == 0 ? NULL : check_supported(a);
 }
 
 static weft_status_t *general(weft_kernel_ctx_t *ctx, const general_attrs_t *attrs) {

@@ -88,8 +88,7 @@ RULE(keras_momentum, "vvsgs", true);
 RULE(momentum, "vvsgs", true);
 ORDERED_RULE(power_sign, power_sign, "vvssssg");
 ORDERED_RULE(proximal_adagrad, proximal_adagrad, "vv>00g");
-ORDERED_RULE(proximal_gradient_descent, proximal_gradient_descent, "vs00g");
-ORDERED_RULE(sparse_proximal_gradient_descent, proximal_gradient_descent, "vsssg");
+ORDERED_RULE(proximal_gradient_descent, proximal_gradient_descent, "vsssg");
 RULE(rmsprop, "vvvssssg", true);
 
 #define OPT(op_, stem, types_, is_ref, is_sparse)                                                           \
@@ -136,7 +135,7 @@ const weft_kernel_t weft_cpu_optimizer_kernels[] = {
     DENSE("ProximalAdagrad", proximal_adagrad, ORDERED),
     SPARSE("ProximalAdagrad", proximal_adagrad, ORDERED),
     DENSE("ProximalGradientDescent", proximal_gradient_descent, ORDERED),
-    SPARSE("ProximalGradientDescent", sparse_proximal_gradient_descent, ORDERED),
+    SPARSE("ProximalGradientDescent", proximal_gradient_descent, ORDERED),
     DENSE("RMSProp", rmsprop, ANY),
     SPARSE("RMSProp", rmsprop, ANY),
     {0},

@@ -166,7 +166,7 @@ def betainc(d):
     a, b = (d.values(dtype, s, low=0.05, high=d.one(2, 10), special=0) for s in shapes[:2])
     x = d.values(dtype, shapes[2], low=0, high=1, special=0)
     case = C(d.op, a, b, x, **loose(dtype, 20))
-    case.has_gradient = shapes[0] == shape or shapes[2] == shape or shape == ()
+    case.has_gradient = len(set(shapes)) == 1  # the client's reshapes what it added up for a scalar wrongly
     for v in (a, b, x):
         if v.size and d.chance(0.1):
             v.flat[d.int(0, v.size - 1)] = d.one(0, 1, 2, -1, np.nan)
