@@ -103,7 +103,7 @@ def bent(d, shape, wrong=0.06):
 
 def tolerance(dtype):
     """Sums of many products: those that cancel keep the error of the largest."""
-    return {"float16": 0.05, "bfloat16": 1.0, "float32": 1e-4, "float64": 1e-9}.get(tf.as_dtype(dtype).name, 0)
+    return {"float16": 0.125, "bfloat16": 1.0, "float32": 1e-4, "float64": 1e-9}.get(tf.as_dtype(dtype).name, 0)
 
 
 def tame(x):
