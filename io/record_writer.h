@@ -1,10 +1,20 @@
-/* io/record_writer.h - a record of a TFRecord file, as record_reader.h describes it. */
+/* io/record_writer.h - records of a TFRecord file, as record_reader.h describes them. */
 #ifndef WEFT_IO_RECORD_WRITER_H_
 #define WEFT_IO_RECORD_WRITER_H_
 
+#include "base/status.h"
 #include "base/str.h"
 
 /* Appends `bytes` as a record. Out of memory sets out->failed. */
 void weft_record_put(weft_strbuf_t *out, weft_str_t bytes);
+
+/* A file of records in one zlib stream. Confined. */
+typedef struct weft_record_file weft_record_file_t;
+/* Makes the file, without records; what had that name is gone. Errors: those of weft_file_append. */
+WEFT_MUST_CHECK weft_status_t *weft_record_file_create(const char *path, weft_record_file_t **out);
+/* Adds a record; its bytes are in the file when this returns. Errors: likewise, RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_record_file_put(weft_record_file_t *f, weft_str_t bytes);
+/* Ends the stream, and `f`. Errors: likewise; NULL is fine. */
+WEFT_MUST_CHECK weft_status_t *weft_record_file_finish(weft_record_file_t *f);
 
 #endif /* WEFT_IO_RECORD_WRITER_H_ */

@@ -55,3 +55,30 @@ weft_status_t *weft_infer_mfcc(weft_shape_ctx_t *c) {
   c->outputs[0] = x;
   return NULL;
 }
+
+/* A row for each frame, as TensorFlow counts them: a window has whole milliseconds of samples, and sound of
+ * unknown length is too short for one. */
+weft_status_t *weft_infer_audio_microfrontend(weft_shape_ctx_t *c) {
+  weft_shape_t audio;
+  const int64_t rate = weft_infer_int(c, "sample_rate") / 1000, stride = weft_infer_int(c, "frame_stride"),
+                channels = weft_infer_int(c, "num_channels"), left = weft_infer_int(c, "left_context"),
+                right = weft_infer_int(c, "right_context");
+  int64_t size = 0, step = 0, columns = 0, stack = 1, rows = 0;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, &audio));
+  if (__builtin_mul_overflow(weft_infer_int(c, "window_size"), rate, &size) ||
+      __builtin_mul_overflow(weft_infer_int(c, "window_step"), rate, &step) ||
+      __builtin_add_overflow(left, stack, &stack) || __builtin_add_overflow(right, stack, &stack) ||
+      channels < 0 || stack < 0 || __builtin_mul_overflow(channels, stack, &columns)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "a window, a number of channels or a context is out of range");
+  }
+  const int64_t samples = weft_infer_dim(&audio, 0);
+  if (samples >= size) {
+    if (step <= 0 || stride <= 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Divisor must be positive but is %lld",
+                        (long long)(step <= 0 ? step : stride));
+    }
+    rows = samples == WEFT_UNKNOWN_DIM ? samples : (samples - size) / step / stride + 1;
+  }
+  c->outputs[0] = weft_shape_matrix(rows, columns);
+  return NULL;
+}

@@ -88,7 +88,7 @@ typedef struct entry {
 #define CALL WEFT_OP_CALL
 #define GRADIENT WEFT_OP_GRADIENT
 #define IN_PIPELINES \
-  "input pipelines inside of a graph are not there yet: feed batches, or read records in the graph"
+  "input pipelines inside of a graph do not run: feed batches, or read records in the graph"
 #define SAVE WEFT_OP_SAVE
 #define BATCH_NORM WEFT_OP_BATCH_NORM
 #define BATCH_NORM_GRAD WEFT_OP_BATCH_NORM_GRAD

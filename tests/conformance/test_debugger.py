@@ -1,11 +1,15 @@
 """Values watched by TensorFlow's debugger: RunOptions.debug_options and the files that tfdbg reads."""
 
 import itertools
+import time
+import zlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 from tensorflow.python.debug.lib import debug_data, debug_events_reader, debug_utils
+from tensorflow.python.framework import op_def_library
 
 from support import PS, W1, fails, session, v1
 
@@ -157,3 +161,29 @@ def test_a_folder_that_cannot_be_made(cluster, graph, tmp_path):
     y = traced(tf.constant(1.0), tmp_path / "file" / "folder", circular_buffer_size=0)
     with session(cluster.master, graph) as sess, fails(tf.errors.FailedPreconditionError):
         sess.run(y)
+
+
+def test_dumped_tensors_are_records_of_a_compressed_file(cluster, graph, tmp_path):
+    """DumpTensor: with the session's end the file is what TensorFlow writes, whatever the compressor has made of it."""
+
+    def records(path):
+        text = zlib.decompress(path.read_bytes())
+        while text:
+            length = int.from_bytes(text[:8], "little")
+            yield tf.make_ndarray(tensor_pb2.TensorProto.FromString(text[12 : 12 + length]))
+            text = text[16 + length :]
+
+    x = v1.placeholder(tf.float32)
+    dump = op_def_library._apply_op_helper("DumpTensor", name="dump", tensor_data=x, log_dir_path=str(tmp_path / "a" / "b"), file_name="t.pb", enabled=True, func_name="f", node_name="n")[2]
+    with session(cluster.master, graph) as sess:
+        for i in range(3):
+            sess.run(dump, {x: [i, i + 1]})
+    file = tmp_path / "a" / "b" / "t.pb"
+    for _ in range(100):  # the worker's session ends a moment after the client's
+        try:
+            zlib.decompress(file.read_bytes())
+            break
+        except zlib.error:
+            time.sleep(0.1)
+    assert [list(r) for r in records(file)] == [[0, 1], [1, 2], [2, 3]]
+    assert (tmp_path / "a" / "b" / "quant_unit.pb").read_bytes() == b"\x12\x01n\x1a\x01f"

@@ -1,6 +1,7 @@
 """Specs of sound: ops/audio.def.
 
-Left out: samples and spectra that are not finite, of which TensorFlow's transform makes other numbers than others do.
+Left out: samples and spectra that are not finite, of which TensorFlow's transform makes other numbers than others do; attributes of
+AudioMicrofrontend with which TensorFlow ends the process, reads beyond a table or shifts by more than a number has bits.
 """
 
 import struct
@@ -81,3 +82,51 @@ def mfcc(d):
         low, high = d.one((-1.0, 100.0), (200.0, 100.0), (100.0, 100.0))
     attrs = dict(filterbank_channel_count=bands, dct_coefficient_count=wanted, lower_frequency_limit=low, upper_frequency_limit=high)
     return C(d.op, spectra, rate if d.chance(0.97) else rate.reshape(1), rtol=1e-4, atol=1e-4, **attrs)
+
+
+@spec("AudioMicrofrontend")
+def microfrontend(d):
+    rate = d.one(16000, 8000, 44100, 11025)
+    window = d.one(25, 20, 30, 7, 50)
+    step = d.int(1, window)
+    low = d.one(125.0, 0.0, 300.0, d.real(0, 1000))
+    samples = int(d.one(0, 1, 2, 3.7, 6) * window * rate / 1000) + d.int(0, 3)
+    kind = d.one("noise", "loud", "quiet", "tone", "silence", "edges")
+    at = np.arange(samples)
+    audio = {
+        "noise": d.rng.normal(0, 3000, samples),
+        "loud": d.rng.integers(-32768, 32768, samples),
+        "quiet": d.rng.integers(-3, 4, samples),
+        "tone": 20000 * np.sin(at * d.real(0.01, 3)),
+        "silence": np.zeros(samples),
+        "edges": np.where(at // d.int(1, 50) % 2, -32768, 32767),
+    }[kind]
+    audio = np.clip(audio, -32768, 32767).astype(np.int16)
+    pcan = d.chance(0.5)
+    attrs = dict(
+        sample_rate=rate,
+        window_size=window,
+        window_step=step,
+        num_channels=d.one(32, 40, 1, 7),
+        upper_band_limit=d.one(7500.0, 3800.0, 3000.0, low + d.real(100, 4000)),
+        lower_band_limit=low,
+        smoothing_bits=d.one(10, 10, 8, 14),
+        even_smoothing=d.one(0.025, 0.0, 1.0, d.real()),
+        odd_smoothing=d.one(0.06, 0.0, 1.0, d.real()),
+        min_signal_remaining=d.one(0.05, 0.0, 1.0, d.real()),
+        enable_pcan=pcan,
+        pcan_strength=d.one(0.95, 0.5, 0.1),
+        pcan_offset=d.one(80.0, 1.0, 1000.0),
+        gain_bits=d.one(21, 21, 24, 18),
+        enable_log=d.chance(0.7),
+        scale_shift=d.one(6, 0, 3, 10),
+        left_context=d.one(0, 0, 1, 3),
+        right_context=d.one(0, 0, 1, 2),
+        frame_stride=d.one(1, 1, 2, 5),
+        zero_padding=d.chance(0.5),
+        out_scale=d.one(1, 1, 64, 3, -2),
+        out_type=d.one(tf.uint16, tf.float32),
+    )
+    if d.chance(0.03):
+        audio = audio.reshape(1, -1)
+    return C(d.op, audio, rtol=0, atol=0, **attrs)

@@ -1,15 +1,21 @@
 """Specs of the debugger's ops: ops/debug.def.
 
-Left out: dumps to URLs, which test_debugger.py reads back, and CheckPinned with a GPU.
+Left out: dumps to URLs, which test_debugger.py reads back, and CheckPinned with a GPU. Of DumpTensor, whose file is whole when the session
+has ended, only the file beside it is compared; test_debugger.py reads the tensors. TensorFlow ends the process if it cannot write.
 """
+
+import tempfile
 
 import numpy as np
 import tensorflow as tf
+
+from tensorflow.python.framework import op_def_library
 
 from draw import Program, spec
 from opcase import C
 
 raw = tf.raw_ops
+v1 = tf.compat.v1
 EVERY = (tf.float32, tf.float64, tf.half, tf.bfloat16, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.bool, tf.complex64, tf.complex128, tf.string)
 
 
@@ -77,5 +83,21 @@ def ref_identity(d):
         y = raw.DebugGradientRefIdentity(input=variable)
         steps = [(tf.compat.v1.assign(variable, value).op, {})] if has_value else []
         return steps + [(tf.identity(y), {})]
+
+    return Program(d.op, build)
+
+
+@spec("DumpTensor")
+def dump(d):
+    value = any_value(d)
+    attrs = dict(file_name="t.pb", enabled=d.chance(0.8), func_name=d.one("", "f"), node_name=d.one("", "scope/node"))
+
+    def build():
+        folder = tempfile.mkdtemp() + "/new"
+        x = v1.placeholder(tf.string if value.dtype == object else value.dtype)
+        y = op_def_library._apply_op_helper(d.op, name="dump", tensor_data=x, log_dir_path=folder, **attrs)[2]
+        with tf.control_dependencies([y]):
+            beside = tf.io.read_file(folder + "/quant_unit.pb")
+        return [(beside, {x: value})] * 2
 
     return Program(d.op, build)
