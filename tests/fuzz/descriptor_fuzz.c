@@ -1,8 +1,11 @@
 /* tests/fuzz/descriptor_fuzz.c - descriptors of messages from outside, and messages by them. The input is a
- * FileDescriptorSet; it is read as a message, too. */
+ * FileDescriptorSet; it is read as a message, too, in either format. */
 #include "base/alloc.h"
 #include "kernels/cpu/parsing/descriptor.h"
 #include "kernels/cpu/parsing/proto_message.h"
+#include "kernels/cpu/parsing/text_descriptor.h"
+#include "protos/text_format.h"
+#include "protos/wire.h"
 #include "tests/fuzz/fuzz.h"
 
 /* package p; message M { int32 a; repeated M m; string s; E e; repeated double d; oneof o { ... } message N
@@ -33,8 +36,22 @@ const weft_fuzz_seed_t weft_fuzz_seeds[] = {
     WEFT_FUZZ_BYTES(SEED),
     WEFT_FUZZ_BYTES(
         "\x08\x01\x12\x02\x08\x02\x1a\x01x\x20\x03\x2a\x08\x00\x00\x00\x00\x00\x00\xf0\x3f\x32\x01y"),
+    WEFT_FUZZ_BYTES("a: -5 m { s: 'x' \"\\101\" e: E1 d: [1, inf] } m < m {} > o: \"\" e: 7 # end"),
     WEFT_FUZZ_END,
 };
+
+/* A text of the message. */
+static void read_text(const weft_descriptor_t *m, weft_str_t text) {
+  weft_arena_t arena = {0};
+  const ProtobufCMessageDescriptor *d = NULL;
+  weft_strbuf_t out = WEFT_STRBUF_INIT;
+  weft_status_t *s = weft_text_descriptor_make(m, &arena, &d);
+  if (s == NULL) s = weft_text_to_binary(d, text, NULL, &out);
+  if (s == NULL) weft_fuzz_check(weft_wire_is_message(weft_str_of(out.data, out.length)), "not a message");
+  weft_status_free(s);
+  weft_strbuf_deinit(&out);
+  weft_arena_deinit(&arena);
+}
 
 static void look_up(weft_str_t set, const char *name, weft_str_t message) {
   weft_descriptor_t m;
@@ -42,6 +59,7 @@ static void look_up(weft_str_t set, const char *name, weft_str_t message) {
   weft_strbuf_t out = WEFT_STRBUF_INIT;
   int n = 0;
   if (!weft_descriptor_find(set, weft_str(name), &m)) return;
+  read_text(&m, message);
   (void)weft_descriptor_find_field(&m, WEFT_STR("a"), &field);
   (void)weft_descriptor_find_extension(&m, WEFT_STR("p.M.x"), &field);
   weft_status_t *s = weft_descriptor_fields(&m, &fields, &n);

@@ -14,12 +14,16 @@
 #include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/parsing/proto_message.h"
 #include "kernels/cpu/parsing/proto_source.h"
+#include "kernels/cpu/parsing/text_descriptor.h"
+#include "protos/text_format.h"
 #include "protos/wire.h"
 
 typedef struct proto_state {
   weft_proto_fields_t fields;
   weft_tensor_t **defaults; /* owned; of field i, one element of its output's dtype */
   bool sanitizes;
+  weft_arena_t arena;                     /* of `text` */
+  const ProtobufCMessageDescriptor *text; /* NULL: messages are binary */
 } proto_state_t;
 
 static void destroy(void *state) {
@@ -28,6 +32,7 @@ static void destroy(void *state) {
   for (int i = 0; st->defaults != NULL && i < st->fields.n; i++) weft_tensor_release(st->defaults[i]);
   weft_free(st->defaults);
   weft_proto_fields_deinit(&st->fields);
+  weft_arena_deinit(&st->arena);
   weft_free(st);
 }
 
@@ -95,7 +100,7 @@ static weft_status_t *init(proto_state_t *st, const weft_kernel_setup_t *setup) 
   if (st->defaults == NULL) return WEFT_NO_MEMORY("%d fields of a message", types->n);
   for (int i = 0; i < types->n; i++) WEFT_RETURN_IF_ERROR(make_default(st, i, types->list.types[i]));
   if (weft_str_is(format, "text"))
-    return WEFT_ERROR(UNIMPLEMENTED, "messages in text format are not decoded");
+    return weft_text_descriptor_make(&st->fields.message, &st->arena, &st->text);
   if (!weft_str_is(format, "binary"))
     return WEFT_ERROR(INVALID_ARGUMENT, "format must be one of binary or text");
   return NULL;
@@ -233,8 +238,27 @@ static void messages_free(messages_t *m) {
   weft_free(m->fields);
 }
 
+/* A message in text format, as bytes. */
+static weft_status_t *read_text(const proto_state_t *st, weft_str_t text, weft_strbuf_t *out) {
+  weft_status_t *s = weft_text_to_binary(st->text, text, NULL, out);
+  if (s == NULL || weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) return s;
+  weft_status_t *told = WEFT_ERROR(DATA_LOSS, "Unable to parse text protobuf: %s", weft_status_message(s));
+  weft_status_free(s);
+  return told;
+}
+
+/* What TensorFlow reads and writes anew before it decodes: texts, and what is to be sanitized. */
+static weft_status_t *put_in_order(const proto_state_t *st, weft_str_t given, weft_strbuf_t *out) {
+  if (st->text == NULL) return weft_proto_normalize(&st->fields.message, given, out);
+  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
+  weft_status_t *s = read_text(st, given, &bytes);
+  if (s == NULL) s = weft_proto_normalize(&st->fields.message, weft_str_of(bytes.data, bytes.length), out);
+  weft_strbuf_deinit(&bytes);
+  return s;
+}
+
 static weft_status_t *open_messages(messages_t *m, const weft_tensor_t *in) {
-  bool makes = m->st->sanitizes;
+  bool makes = m->st->sanitizes || m->st->text != NULL;
   m->bytes = weft_calloc((size_t)m->n, sizeof *m->bytes);
   m->fields = weft_calloc((size_t)m->st->fields.n + 1, sizeof *m->fields);
   if (makes) m->made = weft_calloc((size_t)m->n, sizeof *m->made);
@@ -243,7 +267,7 @@ static weft_status_t *open_messages(messages_t *m, const weft_tensor_t *in) {
   for (int64_t i = 0; i < m->n; i++) {
     m->bytes[i] = weft_tensor_str_at(in, i);
     if (!makes) continue;
-    WEFT_RETURN_IF_ERROR(weft_proto_normalize(&m->st->fields.message, m->bytes[i], &m->made[i]));
+    WEFT_RETURN_IF_ERROR(put_in_order(m->st, m->bytes[i], &m->made[i]));
     m->bytes[i] = weft_str_of(m->made[i].data, m->made[i].length);
   }
   return NULL;

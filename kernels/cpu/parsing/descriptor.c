@@ -116,18 +116,30 @@ bool weft_descriptor_find(weft_str_t set, weft_str_t name, weft_descriptor_t *ou
   return true;
 }
 
+weft_str_t weft_descriptor_enum_values(weft_str_t set, weft_str_t type_name) {
+  weft_str_t file, bytes;
+  return find_type(set, type_name, true, &file, &bytes) ? bytes : WEFT_STR("");
+}
+
+bool weft_descriptor_next_value(weft_str_t *rest, weft_descriptor_value_t *out) {
+  weft_wire_reader_t r = weft_wire_reader(*rest);
+  weft_str_t entry;
+  if (!next_bytes(&r, ENUM_VALUE, &entry)) return false;
+  *rest = weft_wire_rest(&r);
+  *out = (weft_descriptor_value_t){.name = text_in(entry, VALUE_NAME)};
+  weft_wire_reader_t fields = weft_wire_reader(entry);
+  weft_wire_field_t f;
+  while (weft_wire_next(&fields, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(VALUE_NUMBER, WEFT_WIRE_VARINT)) out->number = weft_wire_i32(f.value);
+  }
+  return true;
+}
+
 int32_t weft_descriptor_enum(weft_str_t set, weft_str_t type_name, weft_str_t value) {
-  weft_str_t file, bytes, entry;
-  if (!find_type(set, type_name, true, &file, &bytes)) return 0;
-  weft_wire_reader_t r = weft_wire_reader(bytes);
-  while (next_bytes(&r, ENUM_VALUE, &entry)) {
-    weft_wire_reader_t fields = weft_wire_reader(entry);
-    weft_wire_field_t f;
-    int32_t number = 0;
-    while (weft_wire_next(&fields, &f)) {
-      if (f.tag == WEFT_WIRE_TAG(VALUE_NUMBER, WEFT_WIRE_VARINT)) number = weft_wire_i32(f.value);
-    }
-    if (value.length == 0 || weft_str_eq(text_in(entry, VALUE_NAME), value)) return number;
+  weft_str_t rest = weft_descriptor_enum_values(set, type_name);
+  weft_descriptor_value_t v;
+  while (weft_descriptor_next_value(&rest, &v)) {
+    if (value.length == 0 || weft_str_eq(v.name, value)) return v.number;
   }
   return 0;
 }

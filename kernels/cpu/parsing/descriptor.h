@@ -68,6 +68,15 @@ WEFT_MUST_CHECK weft_status_t *weft_descriptor_fields(const weft_descriptor_t *m
  */
 int32_t weft_descriptor_enum(weft_str_t set, weft_str_t type_name, weft_str_t value);
 
+/* The values of an enum, one after the other: `rest` begins as weft_descriptor_enum_values gives it, which is
+ * empty for an enum that the set lacks. */
+typedef struct weft_descriptor_value {
+  weft_str_t name;
+  int32_t number;
+} weft_descriptor_value_t;
+weft_str_t weft_descriptor_enum_values(weft_str_t set, weft_str_t type_name);
+bool weft_descriptor_next_value(weft_str_t *rest, weft_descriptor_value_t *out);
+
 /* How values of a field travel: WEFT_WIRE_VARINT and its kin. */
 uint32_t weft_descriptor_wire_type(weft_descriptor_type_t type);
 /* May a tensor of that type hold its values? */

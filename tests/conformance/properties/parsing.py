@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from draw import spec
 from opcase import C
@@ -577,6 +577,16 @@ def wanted_fields(d, names):
     return picked, [d.one(*FIELD_TYPES[field_kind(n)][1]) for n in picked]
 
 
+def message_text(d):
+    """A message in text format, as its printer writes it or as people do; now and then none."""
+    text = text_format.MessageToString(message(d), as_one_line=d.chance(0.3), pointy_brackets=d.chance(0.2), use_short_repeated_primitives=d.chance(0.3))
+    if d.chance(0.3):
+        odd = ["int64_n: [1, -2,0x10]", "int32_1: 017", "string_1: 'a' \"b\\n\\101\\x41\"", "bool_1: t;", "float_1: 1.5f,", "double_n: -inf double_n: nan", "message_1 <>", "message_1: { enum_1: E2 }", "enum_1: 2", "# nothing", "uint64_1: 18446744073709551615", "bytes_1: '\\xff\\000'"]
+        wrong = ["x: 1", "int64_1: 'a'", "int64_1 5", "int32_1: 4294967296", "uint32_1: -1", "message_1 {", "}", "int64_1: 1 int64_1: 2", "enum_1: E9", "bool_1: 2", "string_1: 'a", "double_1: 1e", "[a.b]: 1"]
+        text += d.one(" ", "\n") + (d.one(*odd) if d.chance(0.7) else d.one(*wrong))
+    return text.encode()
+
+
 @spec("DecodeProtoV2")
 def decode_proto(d):
     """Fields are in the order of their numbers: TensorFlow gives one that is not to another field. Of defaults of
@@ -585,8 +595,9 @@ def decode_proto(d):
     n = int(np.prod(shape, dtype=int))
     source, kind = b"bytes://" + SET, "weft.test.M"
     names, types = wanted_fields(d, sorted(FIELDS))
-    values = [wire(d) for _ in range(n)]
-    if d.chance(0.1):
+    form = d.one("binary", "binary", "text")
+    values = [wire(d) if form == "binary" else message_text(d) for _ in range(n)]
+    if form == "binary" and d.chance(0.1):
         source, kind, names, types = b"local://", "tensorflow.TensorShapeProto", ["unknown_rank", "dim"], [tf.bool, tf.string]
         values = [tf.TensorShape([d.int(0, 9)] * d.int(0, 3)).as_proto().SerializeToString() for _ in range(n)]
     if d.chance(0.08):
@@ -596,7 +607,7 @@ def decode_proto(d):
         names[0] = "nothing" if wrong == 2 else names[0]
         types[0] = tf.complex64 if wrong == 3 else types[0]
         source = b"nothing" if wrong == 4 else source
-    return C(d.op, texts(values, shape), message_type=kind, field_names=names, output_types=types, descriptor_source=source, sanitize=d.chance(0.3))
+    return C(d.op, texts(values, shape), message_type=kind, field_names=names, output_types=types, descriptor_source=source, message_format=form if d.chance(0.98) else "json", sanitize=d.chance(0.3))
 
 
 @spec("EncodeProto")
