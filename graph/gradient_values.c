@@ -137,10 +137,6 @@ static weft_status_t *add_filler(weft_gradient_build_t *b, weft_gradient_loop_t 
     const weft_gradient_node_t none = {.op = "OptionalNone", .control = loop->body};
     return weft_gradient_add_forward(b, loop->frame, &none, out);
   }
-  if (dtype == WEFT_RESOURCE) {
-    return WEFT_ERROR(UNIMPLEMENTED,
-                      "the gradient of a loop needs a handle that is made within a branch of it");
-  }
   weft_tensor_t *zero = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new((weft_dtype_t)dtype, &WEFT_SCALAR, NULL, &zero));
   if (weft_dtype_is_plain((weft_dtype_t)dtype)) memset(zero->data, 0, weft_dtype_size((weft_dtype_t)dtype));
@@ -233,22 +229,43 @@ static weft_status_t *pop(weft_gradient_build_t *b, weft_gradient_loop_t *loop, 
   return NULL;
 }
 
+/* Lists hold no handles, but optionals that hold them. */
+static weft_status_t *wrap(weft_gradient_build_t *b, weft_gradient_loop_t *loop, weft_output_t *value) {
+  const int types[1] = {WEFT_RESOURCE};
+  const weft_named_attr_t type = {WEFT_STR("Toutput_types"),
+                                  {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1, .list.types = types}};
+  const weft_output_t handle = *value;
+  const weft_gradient_node_t spec = {
+      .op = "OptionalFromValue", .inputs = &handle, .num_inputs = 1, .attrs = &type, .num_attrs = 1};
+  return weft_gradient_add_forward(b, loop->frame, &spec, value);
+}
+
+static weft_status_t *unwrap(weft_gradient_build_t *b, weft_output_t *value) {
+  const int types[1] = {WEFT_RESOURCE};
+  const weft_shape_t shapes[1] = {WEFT_UNKNOWN_SHAPE};
+  const weft_named_attr_t attrs[] = {
+      {WEFT_STR("output_types"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1, .list.types = types}},
+      {WEFT_STR("output_shapes"), {.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = 1, .list.shapes = shapes}}};
+  const weft_output_t optional = *value;
+  const weft_gradient_node_t spec = {
+      .op = "OptionalGetValue", .inputs = &optional, .num_inputs = 1, .attrs = attrs, .num_attrs = 2};
+  return weft_gradient_add(b, &spec, value);
+}
+
 static weft_status_t *keep(weft_gradient_build_t *b, weft_gradient_loop_t *loop, weft_output_t t,
                            weft_output_t *out) {
   const weft_gradient_branch_t *branch = NULL;
   weft_output_t whole = t, list;
-  int dtype = weft_gradient_dtype(t);
-  if (dtype == WEFT_RESOURCE) {
-    return WEFT_ERROR(UNIMPLEMENTED, "the gradient of a loop needs the handle that node '%s' makes in it",
-                      t.node->name.data);
-  }
+  bool is_handle = weft_gradient_dtype(t) == WEFT_RESOURCE;
   WEFT_RETURN_IF_ERROR(weft_gradient_branch_of(b, t, &branch));
+  if (is_handle) WEFT_RETURN_IF_ERROR(wrap(b, loop, &whole));
   WEFT_RETURN_IF_ERROR(complete(b, loop, branch, &whole));
-  weft_shape_t shape = branch == NULL ? weft_gradient_shape(t) : WEFT_UNKNOWN_SHAPE;
+  weft_shape_t shape = branch == NULL ? weft_gradient_shape(whole) : WEFT_UNKNOWN_SHAPE;
   WEFT_RETURN_IF_ERROR(push(b, loop, whole, &shape, &list));
   WEFT_RETURN_IF_ERROR(weft_gradient_value(b, loop->outer, list, &list));
-  WEFT_RETURN_IF_ERROR(pop(b, loop, list, dtype, &shape, out));
-  return confine(b, loop, NULL, branch, out);
+  WEFT_RETURN_IF_ERROR(pop(b, loop, list, weft_gradient_dtype(whole), &shape, out));
+  WEFT_RETURN_IF_ERROR(confine(b, loop, NULL, branch, out));
+  return is_handle ? unwrap(b, out) : NULL;
 }
 
 /* ---- any value ---- */

@@ -302,6 +302,12 @@ def an_array_that_is_split(x, y):
     return a.concat() ** 2
 
 
+@graph((3,))
+def a_list_as_long_as_a_tensor(x):
+    """Its length depends on x, but has no gradient."""
+    return tf.cond(x[0] > -100.0, lambda: tf.scan(lambda a, e: a * 0.5 + e * x[1], x[: tf.size(x)]), lambda: x)
+
+
 @graph((3,), (2,))
 def an_optional(x, y):
     some = tf.raw_ops.OptionalFromValue(components=[x * x, y])
@@ -444,6 +450,14 @@ def a_v1_variable_in_a_cond_in_a_loop(x):
         return i + 1, tf.cond(i > 0, lambda: v * a, lambda: tf.sin(a))
 
     return tf.while_loop(lambda i, a: i < 3, body, [0, x])[1]
+
+
+@graph((3,), v1=True)
+def a_v1_array_in_a_cond_in_a_loop(x):
+    def body(i, v):
+        return i + 1, tf.cond(i > 0, lambda: tf.map_fn(lambda e: tf.sin(e) * v[0], v), lambda: v * x)
+
+    return tf.while_loop(lambda i, v: i < 3, body, [0, x])[1]
 
 
 @graph((3, 2, 4), (2, 5), v1=True)
