@@ -5,12 +5,15 @@
 
 /* ---- elementwise ---- */
 
-/* Is there an aligned pair of dims of which one is unknown and the other above 1? They may fit or not. */
+/* The first aligned pair of dims, from the front, that may not fit, as one is unknown and the other is not 1:
+ * true. False if there is none, or one that does not fit stands before it. */
 static bool may_not_fit(const weft_shape_t *a, const weft_shape_t *b) {
   int shared = a->rank < b->rank ? a->rank : b->rank;
-  for (int i = 1; i <= shared; i++) {
+  for (int i = shared; i > 0; i--) {
     int64_t x = a->dims[a->rank - i], y = b->dims[b->rank - i];
-    if ((x < 0 && y > 1) || (y < 0 && x > 1)) return true;
+    if (x == 1 || y == 1 || (x < 0 && y < 0)) continue;
+    if (x < 0 || y < 0) return true;
+    if (x != y) return false;
   }
   return false;
 }

@@ -81,7 +81,11 @@ static weft_status_t *equal_compute(weft_kernel_ctx_t *ctx) {
     *(uint8_t *)z->data = !equal->if_same;
     return NULL;
   }
-  if (x->dtype != WEFT_STRING || !fits) return weft_map2_compute(ctx);
+  if (x->dtype != WEFT_STRING) return weft_map2_compute(ctx);
+  if (!fits) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&x->shape),
+                      WEFT_SHAPE_TEXT(&y->shape));
+  }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &b.shape, &z));
   strings_job_t j = {x, y, z->data, equal->if_same};
   weft_broadcast_run(&b, ctx->device->pool, WEFT_CPU_GRAIN / 16, equal_strings, &j);
