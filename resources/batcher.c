@@ -26,6 +26,7 @@ typedef struct batch_queue {
 struct weft_batcher {
   weft_object_t object; /* first */
   weft_batcher_options_t options;
+  int64_t *sizes; /* owned; those of the options */
   weft_timer_t *timer;
   weft_mutex_t mu;
   batch_queue_t **queues; /* guarded by mu, as what follows */
@@ -50,6 +51,7 @@ static void destroy(weft_object_t *o) {
     weft_free(b->queues[i]);
   }
   weft_free(b->queues);
+  weft_free(b->sizes);
   weft_mutex_deinit(&b->mu);
   weft_free(b);
 }
@@ -61,10 +63,17 @@ weft_status_t *weft_batcher_create(const weft_batcher_options_t *options, weft_t
                       options->max_running);
   }
   weft_batcher_t *b = weft_calloc(1, sizeof *b);
-  if (b == NULL) return WEFT_NO_MEMORY("creating a batcher");
+  int64_t *sizes = weft_calloc((size_t)options->num_sizes + 1, sizeof *sizes);
+  if (b == NULL || sizes == NULL) {
+    weft_free(b);
+    weft_free(sizes);
+    return WEFT_NO_MEMORY("creating a batcher");
+  }
+  for (int i = 0; i < options->num_sizes; i++) sizes[i] = options->sizes[i];
   atomic_init(&b->object.refs, 1);
   b->object.destroy = destroy;
   b->options = *options;
+  b->options.sizes = b->sizes = sizes;
   if (!options->is_adaptive) {
     b->options.max_request_rows = limit(options->max_request_rows);
     b->options.max_batch_rows = limit(options->max_batch_rows);
@@ -373,14 +382,55 @@ static void unlink_batch(batch_queue_t *q, weft_batch_t *before, weft_batch_t *b
   batch->next = NULL;
 }
 
-/* Takes what may run, a batch from each queue in turn. The caller holds mu. */
-static weft_batch_t *take_batches(weft_batcher_t *b) {
-  weft_batch_t *taken = NULL, **tail = &taken;
+/* How many rows of an open batch of `rows` are enough for now. */
+static int64_t rows_enough(const weft_batcher_options_t *o, int64_t rows) {
+  int64_t below = rows;
+  for (int i = 0; o->leaves_rest && i < o->num_sizes; i++) {
+    if (o->sizes[i] == rows) return rows;
+    if (o->sizes[i] > rows) return below;
+    below = o->sizes[i];
+  }
+  return rows;
+}
+
+/* Leaves what is too much for the open batch, which is the only one, to a new one; without memory for that
+ * the batch keeps it. The new one is as old as it would be if rows had come at a steady rate. */
+static void leave_rest(const weft_batcher_t *b, batch_queue_t *q) {
+  weft_batch_t *batch = q->first;
+  const int64_t enough = rows_enough(&b->options, batch->rows);
+  weft_batch_piece_t *last = NULL, *rest = batch->first;
+  int64_t rows = 0;
+  int n = 0;
+  for (; rest != NULL && rows + rest->rows <= enough; rest = rest->next, n++) {
+    rows += rest->rows;
+    last = rest;
+  }
+  if (rest == NULL || rows != enough) return;
+  weft_batch_t *fresh = weft_calloc(1, sizeof *fresh);
+  if (fresh == NULL) return;
+  *fresh = (weft_batch_t){.first = rest,
+                          .last = batch->last,
+                          .num_pieces = batch->num_pieces - n,
+                          .rows = batch->rows - rows,
+                          .batcher = batch->batcher};
+  const double share = (double)rows / (double)batch->rows;
+  q->open_since_ns += (int64_t)(share * (double)(weft_clock_ns() - q->open_since_ns));
+  last->next = NULL;
+  batch->last = last;
+  batch->num_pieces = n;
+  batch->rows = rows;
+  batch->next = q->last = fresh;
+  q->num_batches++;
+}
+
+/* Takes what may run, a batch from each queue in turn; returns the end of the list. The caller holds mu. */
+static weft_batch_t **take_batches(weft_batcher_t *b, weft_batch_t **tail) {
   for (int idle = 0; idle < b->num_queues && b->num_running < b->options.max_running;) {
     batch_queue_t *q = b->queues[b->next_queue];
     b->next_queue = (b->next_queue + 1) % b->num_queues;
     idle++;
     if (!may_run(b, q)) continue;
+    if (q->num_batches == 1) leave_rest(b, q);
     weft_batch_t *batch = q->first;
     unlink_batch(q, NULL, batch);
     batch->last->request->num_led++;
@@ -390,14 +440,14 @@ static weft_batch_t *take_batches(weft_batcher_t *b) {
     tail = &batch->next;
     idle = 0;
   }
-  return taken;
+  return tail;
 }
 
 static void on_time(void *arg);
 
-/* Arms the timer for the first open batch that gets old enough; without memory for an entry it is so at once.
- * The caller holds mu. */
-static void arm(weft_batcher_t *b) {
+/* Arms the timer for the first open batch that gets old enough; without memory for an entry (false) it is so
+ * at once. The caller holds mu. */
+static bool arm(weft_batcher_t *b) {
   int64_t first = INT64_MAX;
   batch_queue_t *of = NULL;
   for (int i = 0; !b->is_armed && i < b->num_queues; i++) {
@@ -406,19 +456,22 @@ static void arm(weft_batcher_t *b) {
     first = open_until_ns(b, q);
     of = q;
   }
-  if (of == NULL) return;
+  if (of == NULL) return true;
   weft_status_t *s = weft_timer_add(b->timer, first, on_time, b, &b->timer_id);
   b->is_armed = s == NULL;
   if (s == NULL) weft_object_retain(&b->object);
   if (s != NULL) of->open_since_ns = 0;
   weft_status_free(s);
+  return b->is_armed;
 }
 
 /* Starts what may run. The caller has a reference to the batcher. */
 static void dispatch(weft_batcher_t *b) {
+  weft_batch_t *batch = NULL, **tail = &batch;
   weft_mutex_lock(&b->mu);
-  arm(b);
-  weft_batch_t *batch = take_batches(b);
+  do {
+    tail = take_batches(b, tail);
+  } while (!arm(b));
   weft_mutex_unlock(&b->mu);
   for (weft_batch_t *next; batch != NULL; batch = next) {
     next = batch->next;

@@ -23,7 +23,11 @@ typedef struct weft_batcher_options {
   int64_t max_batches;      /* that wait, in a queue; likewise */
   int64_t timeout_micros;   /* how long a batch waits to get full */
   bool splits;              /* large requests into pieces */
-  bool is_adaptive;         /* made without a number of threads: TensorFlow words some errors otherwise */
+  bool leaves_rest;     /* a batch that gets old while it has none of `sizes` leaves what is too much for the
+                           one below to the next batch, if whole pieces are */
+  const int64_t *sizes; /* num_sizes, rising; copied */
+  int num_sizes;
+  bool is_adaptive; /* made without a number of threads: TensorFlow words some errors otherwise */
 } weft_batcher_options_t;
 
 typedef struct weft_batcher weft_batcher_t; /* Thread-safe. A weft_object_t in front. */

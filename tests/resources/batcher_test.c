@@ -181,6 +181,32 @@ static void a_large_request_goes_in_pieces(void) {
   finish(&f);
 }
 
+static void an_old_batch_leaves_its_rest(void) {
+  fixture_t f;
+  ended_t a, b, c;
+  const int64_t sizes[] = {2, 4};
+  weft_batcher_options_t o = usual;
+  o.timeout_micros = 100000;
+  o.leaves_rest = true;
+  o.sizes = sizes;
+  o.num_sizes = 2;
+  begin(&f, o);
+  add(&f, &a, 1, NULL);
+  add(&f, &b, 1, NULL);
+  add(&f, &c, 1, NULL);
+  while (atomic_load(&num_running) == 0) sched_yield();
+  CU_ASSERT_EQUAL(running[0]->rows, 2);
+  CU_ASSERT_PTR_EQUAL(running[0]->last->request->spec.call.arg, &b);
+  end_batch(running[0], WEFT_OK);
+  expect_rows(&a, 1);
+  expect_rows(&b, 1);
+  while (atomic_load(&num_running) == 1) sched_yield();
+  CU_ASSERT_EQUAL(running[1]->num_pieces, 1);
+  end_batch(running[1], WEFT_OK);
+  expect_rows(&c, 1);
+  finish(&f);
+}
+
 static void what_has_no_room_is_refused(void) {
   fixture_t f;
   ended_t a, b, c;
@@ -320,6 +346,7 @@ static const CU_TestInfo tests[] = {
     {"a batch runs when it is old", a_batch_runs_when_it_is_old},
     {"a request that does not fit closes the batch", a_request_that_does_not_fit_closes_the_batch},
     {"a large request goes in pieces", a_large_request_goes_in_pieces},
+    {"an old batch leaves its rest", an_old_batch_leaves_its_rest},
     {"what has no room is refused", what_has_no_room_is_refused},
     {"a cancelled step leaves its queue", a_cancelled_step_leaves_its_queue},
     {"a cancelled step leaves a batch that runs", a_cancelled_step_leaves_a_batch_that_runs},

@@ -64,8 +64,14 @@ static weft_status_t *read(const weft_kernel_setup_t *setup, batch_node_t *st) {
     st->options.is_adaptive = st->options.splits = true;
     st->options.max_running = ADAPTIVE_RUNNING;
   }
-  if (st->options.splits && st->sizes->n > 0)
+  if (st->options.splits && st->sizes->n > 0) {
     st->options.max_batch_rows = st->sizes->list.ints[st->sizes->n - 1];
+    st->options.leaves_rest =
+        !st->options.is_adaptive &&
+        weft_str_eq(weft_knode_string(setup, "batch_padding_policy"), WEFT_STR("BATCH_DOWN"));
+    st->options.sizes = st->sizes->list.ints;
+    st->options.num_sizes = st->sizes->n;
+  }
   return weft_state_name_init(&st->name, setup, true);
 }
 

@@ -105,7 +105,7 @@ def body(d):
 @spec("BatchFunction")
 def batch_function(d):
     if d.chance(0.4):
-        return joined(d)
+        return d.one(joined, joined, left)(d)
     rows = d.int(0, 5)
     values = inputs(d, rows)
     splits = d.chance(0.4)
@@ -167,6 +167,31 @@ def joined(d):
         return [([t for y in ys for t in y], dict(zip(ports, values)))] * 2
 
     return Program(d.op, build)
+
+
+def left(d):
+    """Requests of one size whose batch gets old: what is more than an allowed size may be left to the next one."""
+    rows, n = d.int(1, 2), d.int(2, 4)
+    allowed = [rows * d.int(1, n), rows * n + d.int(1, 3)]
+    policy = d.one("BATCH_DOWN", "BATCH_DOWN", "PAD_UP", "MINIMIZE_TPU_COST_PER_REQUEST")
+    splits = d.chance(0.7)
+
+    def build():
+        ports = [v1.placeholder(tf.float32, [rows]) for _ in range(n)]
+        f = concrete(lambda x: tf.zeros([tf.shape(x)[0]], tf.int32) + tf.shape(x)[0], tf.float32)
+        same = dict(
+            num_batch_threads=1,
+            max_batch_size=allowed[-1],
+            batch_timeout_micros=200_000,
+            allowed_batch_sizes=allowed,
+            enable_large_batch_splitting=splits,
+            batch_padding_policy=policy,
+            shared_name=own(d),
+        )
+        ys = [raw.BatchFunction(in_tensors=[p], captured_tensors=[], Tout=[tf.int32], f=f, **same)[0] for p in ports]
+        return [(ys, {p: np.full(rows, i) for i, p in enumerate(ports)})]
+
+    return Program(d.op, build, seen=lambda sizes: [sorted(map(tuple, sizes))])
 
 
 @spec("Unbatch")
