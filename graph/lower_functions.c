@@ -16,7 +16,7 @@ static weft_status_t *lower_node(weft_lowering_t *l, weft_node_t *n) {
   if (has_func(n, "then_branch") || has_func(n, "branches")) return weft_lower_cond(l, n);
   if (has_func(n, "body")) return weft_lower_while(l, n);
   if ((n->flags & WEFT_OP_GRADIENT) != 0) return weft_lower_gradient(l, n);
-  if (has_func(n, "f") && weft_node_attr(n, "config") == NULL) return weft_lower_remote_call(l, n);
+  if ((n->flags & WEFT_OP_REMOTE_CALL) != 0) return weft_lower_remote_call(l, n);
   if ((n->flags & WEFT_OP_CALL) == 0) return NULL; /* others use functions in ways that are not calls */
   const weft_func_attr_t *func = NULL;
   WEFT_RETURN_IF_ERROR(weft_lower_func_attr(n, "f", &func));

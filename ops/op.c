@@ -86,6 +86,7 @@ typedef struct entry {
 #define PARTITION WEFT_OP_PARTITION
 #define EFFECT WEFT_OP_EFFECT
 #define CALL WEFT_OP_CALL
+#define REMOTE_CALL WEFT_OP_REMOTE_CALL
 #define GRADIENT WEFT_OP_GRADIENT
 #define IN_PIPELINES \
   "input pipelines inside of a graph do not run: feed batches, or read records in the graph"

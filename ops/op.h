@@ -100,8 +100,9 @@
   (UINT64_C(1) << 56)                        /* an op that the table lacks: its nodes are kept, and no step \
                                                 can hold them (weft_function_library_t) */
 #define WEFT_OP_GRADIENT (UINT64_C(1) << 57) /* of the function in attribute f: SymbolicGradient */
-/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. Bits 58 and 59 are free.
- */
+#define WEFT_OP_REMOTE_CALL \
+  (UINT64_C(1) << 58) /* calls the function in attribute f on the device that input 0 names: RemoteCall */
+/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. Bit 59 is free. */
 #define WEFT_OP_LINEAR_IN(i) (UINT64_C(1) << (48 + (i)))
 enum { WEFT_OP_MAX_LINEAR = 8, WEFT_OP_ALL_INPUTS = 0xffff }; /* ALL_INPUTS: repeated arguments, too */
 
