@@ -52,7 +52,7 @@ static weft_status_t *make_last_dir(weft_str_t prefix) {
   char *path = weft_strndup(dir.data, dir.length);
   if (path == NULL) return no_memory(prefix);
   weft_status_t *s = NULL;
-  if (mkdir(path, 0777) == 0) {
+  if (mkdir(weft_file_on_disk(path), 0777) == 0) {
     s = weft_file_sync_dir(path);
   } else if (errno != EEXIST) {
     s = weft_file_error(path, errno);

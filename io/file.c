@@ -7,6 +7,7 @@
 #define _DEFAULT_SOURCE /* flock */
 #include "io/file.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -58,12 +59,31 @@ weft_status_t *weft_file_error(const char *path, int error) {
   return weft_status_new(code_of(error), __FILE__, __LINE__, "%s; %s", path, text);
 }
 
+/* The scheme of a URI counts in names, in messages and for what lists files: only the system does without. */
+const char *weft_file_on_disk(const char *path) {
+  static const char scheme[] = "file://";
+  if (strncmp(path, scheme, sizeof scheme - 1) != 0) return path;
+  const char *slash = strchr(path + sizeof scheme - 1, '/'); /* behind the host, if there is one */
+  return slash == NULL ? "/" : slash;
+}
+
+/* Refuses what would otherwise be a folder "s3:" here. */
+static weft_status_t *check_scheme(const char *path) {
+  size_t n = 0;
+  while (isalnum((unsigned char)path[n]) || (n > 0 && path[n] == '.')) n++;
+  const bool has_scheme = n > 0 && isalpha((unsigned char)path[0]) && strncmp(path + n, "://", 3) == 0;
+  if (!has_scheme || weft_file_on_disk(path) != path) return NULL;
+  return WEFT_ERROR(UNIMPLEMENTED, "File system scheme '%.*s' not implemented (file: '%s')", (int)n, path,
+                    path);
+}
+
 /* ---- reading ---- */
 
 weft_status_t *weft_file_open(const char *path, weft_file_reader_t *out) {
   struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC |
-                          O_NONBLOCK); /* a pipe that nothing writes to would be waited for without end */
+  int fd = open(
+      weft_file_on_disk(path),
+      O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nothing writes to would be waited for without end */
   if (fd < 0) return weft_file_error(path, errno);
   int error = fstat(fd, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
   weft_status_t *s = error == 0 ? NULL : weft_file_error(path, error);
@@ -163,7 +183,7 @@ static char *directory_of(const char *path) {
 
 /* A directory that may be written but not read cannot be synced, nor can those of some file systems. */
 static weft_status_t *sync_dir(const char *name) {
-  int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = open(weft_file_on_disk(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   bool failed = fd >= 0 ? fsync(fd) != 0 : true;
   weft_status_t *s =
       !failed || errno == EACCES || errno == EINVAL || errno == ENOTSUP ? NULL : weft_file_error(name, errno);
@@ -177,6 +197,7 @@ static bool is_unlinked(int fd) {
 }
 
 weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out) {
+  WEFT_RETURN_IF_ERROR(check_scheme(path));
   weft_file_writer_t *w = weft_malloc(sizeof *w);
   if (w == NULL) return WEFT_NO_MEMORY("writing %s", path);
   *w = (weft_file_writer_t){.fd = -1, .path = weft_strdup(path), .directory = directory_of(path)};
@@ -190,7 +211,7 @@ weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **ou
   do { /* again if it was taken for a stale one before it was locked */
     if (w->fd >= 0) close(w->fd);
     snprintf(w->temporary, size, "%s" TEMPORARY "%" PRIu64, path, weft_random_id());
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    w->fd = open(weft_file_on_disk(w->temporary), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w->fd < 0) s = weft_file_error(w->temporary, errno);
   } while (s == NULL && flock(w->fd, LOCK_EX) == 0 && is_unlinked(w->fd));
   if (s == NULL) *out = w;
@@ -240,7 +261,7 @@ weft_status_t *weft_file_writer_finish(weft_file_writer_t *w) {
   w->fd = -1;
   if (s == NULL && closed != 0) s = weft_file_error(w->temporary, errno);
   if (s == NULL) s = weft_file_rename(w->temporary, w->path);
-  if (s != NULL) unlink(w->temporary);
+  if (s != NULL) weft_file_remove(w->temporary);
   writer_free(w);
   return s;
 }
@@ -250,7 +271,7 @@ weft_status_t *weft_file_writer_commit(weft_file_writer_t *w) {
   if (s == NULL)
     s = weft_file_rename(w->temporary, w->path); /* still locked: a reader of leftovers leaves it alone */
   if (s != NULL) {
-    unlink(w->temporary);
+    weft_file_remove(w->temporary);
   } else {
     s = sync_dir(w->directory);
   }
@@ -260,12 +281,13 @@ weft_status_t *weft_file_writer_commit(weft_file_writer_t *w) {
 
 void weft_file_writer_abandon(weft_file_writer_t *w) {
   if (w == NULL) return;
-  unlink(w->temporary);
+  weft_file_remove(w->temporary);
   writer_free(w);
 }
 
 weft_status_t *weft_file_append(const char *path, const void *data, size_t n) {
-  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  WEFT_RETURN_IF_ERROR(check_scheme(path));
+  int fd = open(weft_file_on_disk(path), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd < 0) return weft_file_error(path, errno);
   ssize_t put = -1;
   for (const char *at = data; n > 0; at += put, n -= (size_t)put) {
@@ -281,7 +303,8 @@ weft_status_t *weft_file_append(const char *path, const void *data, size_t n) {
 /* ---- names ---- */
 
 weft_status_t *weft_file_make_dirs(const char *dir) {
-  char *path = weft_strdup(dir);
+  WEFT_RETURN_IF_ERROR(check_scheme(dir));
+  char *path = weft_strdup(weft_file_on_disk(dir));
   if (path == NULL) return WEFT_NO_MEMORY("making directory %s", dir);
   weft_status_t *s = NULL;
   for (char *at = path; s == NULL && *at != '\0';) {
@@ -297,16 +320,16 @@ weft_status_t *weft_file_make_dirs(const char *dir) {
 }
 
 weft_status_t *weft_file_rename(const char *from, const char *to) {
-  return rename(from, to) == 0 ? NULL : weft_file_error(from, errno);
+  return rename(weft_file_on_disk(from), weft_file_on_disk(to)) == 0 ? NULL : weft_file_error(from, errno);
 }
 
 weft_status_t *weft_file_link(const char *from, const char *to) {
-  unlink(to);
-  return link(from, to) == 0 ? NULL : weft_file_error(from, errno);
+  weft_file_remove(to);
+  return link(weft_file_on_disk(from), weft_file_on_disk(to)) == 0 ? NULL : weft_file_error(from, errno);
 }
 
 weft_status_t *weft_file_sync(const char *path) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(weft_file_on_disk(path), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return weft_file_error(path, errno);
   weft_status_t *s = fsync(fd) == 0 ? NULL : weft_file_error(path, errno);
   close(fd);
@@ -321,9 +344,9 @@ weft_status_t *weft_file_sync_dir(const char *path) {
   return s;
 }
 
-bool weft_file_exists(const char *path) { return access(path, F_OK) == 0; }
-void weft_file_remove(const char *path) { unlink(path); }
-void weft_file_remove_dir(const char *path) { rmdir(path); }
+bool weft_file_exists(const char *path) { return access(weft_file_on_disk(path), F_OK) == 0; }
+void weft_file_remove(const char *path) { unlink(weft_file_on_disk(path)); }
+void weft_file_remove_dir(const char *path) { rmdir(weft_file_on_disk(path)); }
 
 weft_str_t weft_file_dirname(weft_str_t path) {
   ptrdiff_t at = weft_str_rfind(path, '/');
@@ -336,7 +359,7 @@ weft_str_t weft_file_basename(weft_str_t path) {
 }
 
 void weft_file_each_name(const char *dir_path, weft_file_name_fn *f, void *arg) {
-  DIR *dir = opendir(dir_path[0] == '\0' ? "." : dir_path);
+  DIR *dir = opendir(dir_path[0] == '\0' ? "." : weft_file_on_disk(dir_path));
   for (struct dirent *e = dir == NULL ? NULL : readdir(dir); e != NULL; e = readdir(dir))
     f(arg, dirfd(dir), e->d_name);
   if (dir != NULL) closedir(dir);

@@ -1,4 +1,5 @@
-/* io/file.h - whole files and pieces of files, with errors in TensorFlow's codes and words. */
+/* io/file.h - whole files and pieces of files, with errors in TensorFlow's codes and words. A path may be a
+ * "file://" URI; other schemes are UNIMPLEMENTED where a file is opened or made. */
 #ifndef WEFT_IO_FILE_H_
 #define WEFT_IO_FILE_H_
 
@@ -79,6 +80,8 @@ size_t weft_file_temporary_base(const char *name);
 void weft_file_remove_stale(int dir_fd, const char *name);
 /* Removes those of the file `path`. Errors: RESOURCE_EXHAUSTED alone. */
 WEFT_MUST_CHECK weft_status_t *weft_file_remove_leftovers(const char *path);
+/* A path as system calls take it: that of a "file://" URI, or what is given. */
+const char *weft_file_on_disk(const char *path);
 /* The error of a system call on a path, by errno. */
 WEFT_MUST_CHECK weft_status_t *weft_file_error(const char *path, int error);
 

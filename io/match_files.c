@@ -71,11 +71,13 @@ static weft_status_t *move_all(weft_path_list_t *from, weft_path_list_t *to) {
   return s;
 }
 
-/* `text`: the pattern, which has a wildcard. */
+/* `text`: the pattern, which has a wildcard. No path has an empty component around one: "dir//" in front of a
+ * wildcard matches nothing. */
 static weft_status_t *match_wildcards(const char *text, weft_path_list_t *out) {
   weft_path_list_t found = {0};
   size_t at = strcspn(text, "*?[\\");
   while (at > 0 && text[at - 1] != '/') at--;
+  if (text + at - weft_file_on_disk(text) > 1 && text[at - 2] == '/') return NULL;
   char *dir = at == 0 ? weft_strdup(".") : weft_strndup(text, at > 1 ? at - 1 : 1);
   weft_status_t *s = dir == NULL ? WEFT_NO_MEMORY("matching files") : add(&found, dir);
   weft_free(dir);
@@ -88,6 +90,9 @@ static weft_status_t *match_wildcards(const char *text, weft_path_list_t *out) {
       found = next;
     }
     p += n + (p[n] == '/' ? 1 : 0);
+    if (*p != '/') continue;
+    weft_path_list_deinit(&found);
+    found = (weft_path_list_t){0};
   }
   if (s == NULL) s = move_all(&found, out);
   weft_path_list_deinit(&found);

@@ -123,6 +123,11 @@ def sharded_filespec(d):
     return C(d.op, scalar(d.one("a", "", "/b/c")), np.asarray(d.one(0, 1, 7, 99999, 100000, -1), np.int32))
 
 
+def as_uri(d, path):
+    """The path, or what also names it."""
+    return "file://" + path if d.chance(0.1) else path
+
+
 @spec("MatchingFiles")
 def matching_files(d):
     folder = folder_of(d)
@@ -132,7 +137,7 @@ def matching_files(d):
     (folder / "sub" / "d.txt").write_bytes(b"")
 
     def one():
-        return str(folder) + "/" + d.one("*", "a", "missing", "?", "*.txt", "*/*.txt", "sub/*", "[ab]*", "[!a]*", "\\a", ".*", "sub", "*b", "*/", "c-[0-9]", "[", "\\[x\\]", "")
+        return as_uri(d, str(folder)) + d.one("/", "/", "/", "//") + d.one("*", "*//d.txt", "sub//*", "sub//d.txt", "a", "missing", "?", "*.txt", "*/*.txt", "sub/*", "[ab]*", "[!a]*", "\\a", ".*", "sub", "*b", "*/", "c-[0-9]", "[", "\\[x\\]", "")
 
     patterns = texts([one() for _ in range(d.int(0, 3))]) if d.chance(0.6) else scalar(one())
     return C(d.op, patterns if d.chance(0.97) else patterns.reshape(1, -1))
@@ -142,7 +147,7 @@ def matching_files(d):
 def read_file(d):
     folder = folder_of(d)
     (folder / "f").write_bytes(d.rng.integers(0, 256, d.int(0, 100), dtype=np.uint8).tobytes())
-    name = str(folder / d.one("f", "f", "f", "missing", ""))
+    name = as_uri(d, str(folder / d.one("f", "f", "f", "missing", ""))) if d.chance(0.95) else d.one("s3", "http", "a.b", "1a", "_", "") + ":/" + str(folder / "f")
     return C(d.op, scalar(name) if d.chance(0.95) else texts([name]))
 
 
@@ -150,9 +155,9 @@ def read_file(d):
 def write_file(d):
     """Written, then read."""
     folder = folder_of(d)
-    name = str(folder / d.one("f", "new/deep/f", "g"))
+    name = as_uri(d, str(folder / d.one("f", "new/deep/f", "g")))
     if d.chance(0.05):
-        name = str(folder)
+        name = d.one(str(folder), "s3://bucket/f", "http://host/f")
     value = d.one(b"", b"some", b"\x00\xff")
 
     def build():
@@ -192,7 +197,7 @@ def saved(d, dtypes=SAVED):
 
 @spec("SaveV2", "RestoreV2")
 def save_v2(d):
-    prefix = str(folder_of(d) / "ckpt")
+    prefix = as_uri(d, str(folder_of(d) / "ckpt"))
     names, values = saved(d)
     slices = [parts_of(d, v.shape) if v.dtype.name in SLICED else ("", ()) for v in values]
     wrong = d.one("names", "dtype", "missing", "prefix", "slice") if d.chance(0.15) else ""
@@ -236,7 +241,7 @@ FIRST_FORMAT = (tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64, t
 
 @spec("Save", "SaveSlices", "Restore", "RestoreSlice")
 def save_v1(d):
-    path = str(folder_of(d) / "first")
+    path = as_uri(d, str(folder_of(d) / "first"))
     names, values = saved(d, FIRST_FORMAT)
     slices = [parts_of(d, v.shape) for v in values]
     wrong = d.one("dtype", "missing", "path", "slice") if d.chance(0.15) else ""
