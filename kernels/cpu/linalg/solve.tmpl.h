@@ -3,10 +3,11 @@
 /* LU of a copy of a[n, n] or of its adjoint; *lu and *perm are one block, which the caller frees by *lu. */
 static weft_status_t *FN(lu_of)(int64_t n, const SCALAR *a, bool adjoint, SCALAR **lu, int64_t **perm,
                                 int *sign) {
-  size_t bytes = (size_t)(n * n) * sizeof **lu;
-  *lu = weft_malloc(bytes + (size_t)n * sizeof **perm);
+  const size_t bytes = (size_t)(n * n) * sizeof **lu, unit = sizeof **perm;
+  const size_t begin = (bytes + unit - 1) / unit * unit; /* of perm, which is aligned for itself */
+  *lu = weft_malloc(begin + (size_t)n * unit);
   if (*lu == NULL) return WEFT_NO_MEMORY("an LU decomposition");
-  *perm = (int64_t *)(void *)((char *)*lu + bytes);
+  *perm = (int64_t *)(void *)((char *)*lu + begin);
   if (adjoint) {
     FN(adjoint_of)(n, n, a, *lu);
   } else {
