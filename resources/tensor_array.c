@@ -10,10 +10,12 @@
 #include "base/mutex.h"
 #include "tensor/update.h"
 
+/* Written without a value: zeros, which are made when they are read. In a gradient's array these are the
+ * cells that had been written in the array it belongs to. */
 typedef struct array_cell {
   weft_tensor_t *value;
-  weft_shape_t shape; /* of what was written here, or in the array that this one is a gradient of */
-  bool has_shape, is_written, is_read, is_cleared;
+  weft_shape_t shape; /* where it is written */
+  bool is_written, is_read, is_cleared;
 } array_cell_t;
 
 struct weft_tensor_array {
@@ -26,6 +28,7 @@ struct weft_tensor_array {
   weft_shape_t element_shape; /* guarded by mu, with what follows */
   array_cell_t *cells;
   int64_t size;
+  int64_t spread; /* the size when a tensor was last unpacked or split into it; -1: never */
   bool is_closed;
 };
 
@@ -69,6 +72,7 @@ static weft_status_t *array_new(char *name, int64_t size, const weft_tensor_arra
   a->element_shape = config->element_shape;
   a->cells = cells;
   a->size = size;
+  a->spread = -1;
   weft_mutex_init(&a->mu);
   *out = a;
   return NULL;
@@ -104,15 +108,21 @@ static weft_status_t *cannot(const weft_tensor_array_t *a, const char *verb, int
                     a->name, verb, i, why);
 }
 
+/* Adds a value to a cell that is written. */
 static weft_status_t *aggregate_locked(weft_tensor_array_t *a, array_cell_t *cell, int64_t i,
                                        weft_tensor_t *value) WEFT_REQUIRES(a->mu) {
-  if (!weft_shape_eq(&cell->value->shape, &value->shape)) {
+  if (!weft_shape_eq(&cell->shape, &value->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "TensorArray %s: Could not aggregate to TensorArray index %" PRId64
                       " because the existing shape is %s but the new input shape is %s.",
-                      a->name, i, WEFT_SHAPE_TEXT(&cell->value->shape), WEFT_SHAPE_TEXT(&value->shape));
+                      a->name, i, WEFT_SHAPE_TEXT(&cell->shape), WEFT_SHAPE_TEXT(&value->shape));
   }
-  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, a->dtype);
+  if (cell->value == NULL || value->count == 0) {
+    weft_tensor_release(cell->value);
+    cell->value = weft_tensor_retain(value);
+    return NULL;
+  }
+  weft_update_fn *add = a->dtype == WEFT_BOOL ? NULL : weft_update_find(WEFT_UPDATE_ADD, a->dtype);
   if (add == NULL) return cannot(a, "aggregate to", i, "its type cannot be added.");
   if (!weft_tensor_is_exclusive(cell->value)) {
     weft_tensor_t *mine = NULL;
@@ -120,7 +130,7 @@ static weft_status_t *aggregate_locked(weft_tensor_array_t *a, array_cell_t *cel
     weft_tensor_release(cell->value);
     cell->value = mine;
   }
-  if (value->count > 0) add(cell->value->data, value->data, value->count, false);
+  add(cell->value->data, value->data, value->count, false);
   return NULL;
 }
 
@@ -142,22 +152,19 @@ static weft_status_t *write_locked(weft_tensor_array_t *a, int64_t i, weft_tenso
         "shape: %s (consider setting infer_shape=False).",
         a->name, i, WEFT_SHAPE_TEXT(&value->shape), WEFT_SHAPE_TEXT(&a->element_shape));
   }
+  if (a->is_identical) a->element_shape = value->shape;
   array_cell_t *cell = &a->cells[i];
   if (cell->is_read) return cannot(a, "write to", i, "it has already been read.");
   if (cell->is_written && !a->is_gradient) return cannot(a, "write to", i, "it has already been written to.");
-  if (a->is_identical) a->element_shape = value->shape;
   if (cell->is_written) return aggregate_locked(a, cell, i, value);
-  cell->value = weft_tensor_retain(value);
-  cell->shape = value->shape;
-  cell->has_shape = cell->is_written = true;
+  *cell = (array_cell_t){.value = weft_tensor_retain(value), .shape = value->shape, .is_written = true};
   return NULL;
 }
 
-/* A cell that was never written reads as zeros if its shape is known. */
-static weft_status_t *fill_zeros_locked(weft_tensor_array_t *a, array_cell_t *cell, int64_t i)
-    WEFT_REQUIRES(a->mu) {
-  weft_shape_t shape = cell->has_shape ? cell->shape : a->element_shape;
-  if (!weft_shape_is_known(&shape)) {
+/* Cell i counts as written if the shape of elements is known; a gradient's array grows up to it. */
+static weft_status_t *make_zeros_locked(weft_tensor_array_t *a, int64_t i) WEFT_REQUIRES(a->mu) {
+  const int64_t first = i < a->size ? i : a->size;
+  if (!weft_shape_is_known(&a->element_shape)) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
         "TensorArray %s: Could not read from TensorArray index %" PRId64
@@ -165,23 +172,33 @@ static weft_status_t *fill_zeros_locked(weft_tensor_array_t *a, array_cell_t *ce
         "with a resizeable TensorArray and stop_gradients is not allowing the gradients to be written.  "
         "If you set the full element_shape property on the forward TensorArray, the proper all-zeros "
         "tensor will be returned instead of incurring this error.",
-        a->name, i, WEFT_SHAPE_TEXT(&shape));
+        a->name, i, WEFT_SHAPE_TEXT(&a->element_shape));
   }
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(a->dtype, &shape, NULL, &cell->value));
-  if (weft_dtype_is_plain(a->dtype) && cell->value->bytes > 0)
-    memset(cell->value->data, 0, cell->value->bytes);
-  cell->is_written = cell->has_shape = true;
-  cell->shape = shape;
+  WEFT_RETURN_IF_ERROR(grow_locked(a, i + 1));
+  for (int64_t k = first; k <= i; k++) {
+    a->cells[k].is_written = true;
+    a->cells[k].shape = a->element_shape;
+  }
+  return NULL;
+}
+
+static weft_status_t *fill_zeros_locked(weft_tensor_array_t *a, array_cell_t *cell) WEFT_REQUIRES(a->mu) {
+  if (!weft_dtype_is_plain(a->dtype) && weft_shape_count(&cell->shape) > 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray %s: there are no zeros of type %s", a->name,
+                      weft_dtype_name(a->dtype));
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(a->dtype, &cell->shape, NULL, &cell->value));
+  if (cell->value->bytes > 0) memset(cell->value->data, 0, cell->value->bytes);
   return NULL;
 }
 
 static weft_status_t *read_locked(weft_tensor_array_t *a, int64_t i, weft_tensor_t **out)
     WEFT_REQUIRES(a->mu) {
   WEFT_RETURN_IF_ERROR(check_open_locked(a));
-  if (i < 0 || i >= a->size) {
+  if (i < 0 || (i >= a->size && !a->is_gradient)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Tried to read from index %" PRId64 " but array size is: %" PRId64, i,
                       a->size);
   }
+  if (i >= a->size || !a->cells[i].is_written) WEFT_RETURN_IF_ERROR(make_zeros_locked(a, i));
   array_cell_t *cell = &a->cells[i];
   if (cell->is_cleared) {
     return WEFT_ERROR(
@@ -191,7 +208,7 @@ static weft_status_t *read_locked(weft_tensor_array_t *a, int64_t i, weft_tensor
         "false?).",
         a->name, i);
   }
-  if (!cell->is_written) WEFT_RETURN_IF_ERROR(fill_zeros_locked(a, cell, i));
+  if (cell->value == NULL) WEFT_RETURN_IF_ERROR(fill_zeros_locked(a, cell));
   *out = cell->value;
   if (a->clear_after_read) {
     cell->value = NULL; /* its reference goes to the reader */
@@ -219,25 +236,21 @@ weft_status_t *weft_tensor_array_write(weft_tensor_array_t *a, int64_t i, weft_t
   return s;
 }
 
-int64_t weft_tensor_array_size(weft_tensor_array_t *a) {
-  weft_mutex_lock(&a->mu);
-  int64_t n = a->size;
-  weft_mutex_unlock(&a->mu);
-  return n;
-}
-
-weft_status_t *weft_tensor_array_check_open(weft_tensor_array_t *a) {
+weft_status_t *weft_tensor_array_size(weft_tensor_array_t *a, bool of_pack, int64_t *out) {
   weft_mutex_lock(&a->mu);
   weft_status_t *s = check_open_locked(a);
+  *out = of_pack && a->is_gradient && a->spread >= 0 ? a->spread : a->size;
   weft_mutex_unlock(&a->mu);
   return s;
 }
 
-weft_shape_t weft_tensor_array_element_shape(weft_tensor_array_t *a) {
+weft_status_t *weft_tensor_array_refine(weft_tensor_array_t *a, const weft_shape_t *shape) {
   weft_mutex_lock(&a->mu);
-  weft_shape_t shape = a->element_shape;
+  const bool fits = weft_shape_refine(&a->element_shape, shape);
   weft_mutex_unlock(&a->mu);
-  return shape;
+  if (fits) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray %s: its elements have another shape than %s", a->name,
+                    WEFT_SHAPE_TEXT(shape));
 }
 
 void weft_tensor_array_close(weft_tensor_array_t *a) {
@@ -285,27 +298,39 @@ static weft_status_t *write_part(weft_tensor_array_t *a, int64_t i, const weft_t
   return s;
 }
 
+/* Finds out of how many elements the array is, or may be if it is to hold `needed`. */
+static weft_status_t *spread_over(weft_tensor_array_t *a, int64_t needed, int64_t *out) {
+  weft_mutex_lock(&a->mu);
+  weft_status_t *s = check_open_locked(a);
+  *out = a->is_dynamic && a->size < needed ? needed : a->size;
+  weft_mutex_unlock(&a->mu);
+  return s;
+}
+
+static void note_spread(weft_tensor_array_t *a, int64_t size) {
+  weft_mutex_lock(&a->mu);
+  if (!a->is_gradient) a->spread = size;
+  weft_mutex_unlock(&a->mu);
+}
+
 weft_status_t *weft_tensor_array_scatter(weft_tensor_array_t *a, const weft_tensor_t *indices,
                                          const weft_tensor_t *value) {
-  int64_t max = -1;
+  int64_t max = -1, size = 0;
   const int32_t *at = indices->data;
+  if (value->shape.rank < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input value for unpack must be at least a vector.");
   if (indices->shape.rank != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected indices to be a vector, but received shape: %s",
                       WEFT_SHAPE_TEXT(&indices->shape));
   }
-  if (value->shape.rank < 1)
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input value for unpack must be at least a vector.");
   if (indices->count != value->shape.dims[0]) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Expected len(indices) == values.shape[0], but saw: %" PRId64 " vs. %" PRId64,
                       indices->count, value->shape.dims[0]);
   }
   for (int64_t i = 0; i < indices->count; i++) max = at[i] > max ? at[i] : max;
-  weft_mutex_lock(&a->mu);
-  int64_t size = a->size;
-  bool is_dynamic = a->is_dynamic;
-  weft_mutex_unlock(&a->mu);
-  if (!is_dynamic && max >= size) {
+  WEFT_RETURN_IF_ERROR(spread_over(a, max + 1, &size));
+  if (max >= size) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Max scatter index must be < array size (%" PRId64 " vs. %" PRId64 ")", max, size);
   }
@@ -313,10 +338,30 @@ weft_status_t *weft_tensor_array_scatter(weft_tensor_array_t *a, const weft_tens
   return NULL;
 }
 
+weft_status_t *weft_tensor_array_unpack(weft_tensor_array_t *a, const weft_tensor_t *value) {
+  int64_t size = 0;
+  if (value->shape.rank < 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Input value for unpack must be at least a vector but received shape: %s",
+                      WEFT_SHAPE_TEXT(&value->shape));
+  }
+  const int64_t rows = value->shape.dims[0];
+  WEFT_RETURN_IF_ERROR(spread_over(a, rows, &size));
+  if (rows != size) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Input value must have first dimension equal to the array size (%" PRId64
+                      " vs. %" PRId64 ")",
+                      rows, size);
+  }
+  note_spread(a, size);
+  for (int64_t i = 0; i < rows; i++) WEFT_RETURN_IF_ERROR(write_part(a, i, value, i, 1, true));
+  return NULL;
+}
+
 weft_status_t *weft_tensor_array_split(weft_tensor_array_t *a, const weft_tensor_t *lengths,
                                        const weft_tensor_t *value) {
   const int64_t *length = lengths->data;
-  int64_t sum = 0;
+  int64_t sum = 0, size = 0;
   if (lengths->shape.rank != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected lengths to be a vector, received shape: %s",
                       WEFT_SHAPE_TEXT(&lengths->shape));
@@ -337,16 +382,14 @@ weft_status_t *weft_tensor_array_split(weft_tensor_array_t *a, const weft_tensor
                       " and value's shape is: %s",
                       sum, WEFT_SHAPE_TEXT(&value->shape));
   }
-  weft_mutex_lock(&a->mu);
-  int64_t size = a->size;
-  bool is_dynamic = a->is_dynamic;
-  weft_mutex_unlock(&a->mu);
-  if (size != lengths->count && !is_dynamic) {
+  WEFT_RETURN_IF_ERROR(spread_over(a, lengths->count, &size));
+  if (size != lengths->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "TensorArray's size is not equal to the size of lengths (%" PRId64 " vs. %" PRId64
                       "), and the TensorArray is not marked as dynamically resizeable",
                       size, lengths->count);
   }
+  note_spread(a, size);
   for (int64_t i = 0, at = 0; i < lengths->count; at += length[i], i++) {
     WEFT_RETURN_IF_ERROR(write_part(a, i, value, at, length[i], false));
   }
@@ -370,6 +413,8 @@ weft_status_t *weft_tensor_array_gradient(weft_tensor_array_t *forward, const ch
   bool fits = true;
   weft_mutex_lock(&forward->mu);
   weft_status_t *s = check_open_locked(forward);
+  if (s == NULL && forward->is_gradient)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "TensorArray %s is itself that of a gradient", forward->name);
   if (s == NULL) {
     forward->is_dynamic = false;
     const weft_tensor_array_config_t config = {.dtype = forward->dtype,
@@ -380,10 +425,12 @@ weft_status_t *weft_tensor_array_gradient(weft_tensor_array_t *forward, const ch
   }
   if (s == NULL) {
     g->is_gradient = true;
+    g->spread = forward->spread;
     fits = prepend(front, &g->element_shape);
     for (int64_t i = 0; i < g->size; i++) {
+      if (!forward->cells[i].is_written) continue;
       g->cells[i].shape = forward->cells[i].shape;
-      g->cells[i].has_shape = forward->cells[i].has_shape;
+      g->cells[i].is_written = true;
       fits = fits && prepend(front, &g->cells[i].shape);
     }
   }

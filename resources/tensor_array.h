@@ -31,9 +31,11 @@ weft_dtype_t weft_tensor_array_dtype(const weft_tensor_array_t *a);
 /* `what` completes "but Op ... dtype": "is trying to write". */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_check_dtype(const weft_tensor_array_t *a, weft_dtype_t dtype,
                                                              const char *what);
-WEFT_MUST_CHECK weft_status_t *weft_tensor_array_check_open(weft_tensor_array_t *a);
-int64_t weft_tensor_array_size(weft_tensor_array_t *a);
-weft_shape_t weft_tensor_array_element_shape(weft_tensor_array_t *a); /* as far as it is known */
+/* How many cells there are. `of_pack`: those that go into one tensor; of a gradient's array those into which
+ * the forward array's values were last unpacked or split, if ever. */
+WEFT_MUST_CHECK weft_status_t *weft_tensor_array_size(weft_tensor_array_t *a, bool of_pack, int64_t *out);
+/* Adds to what is known of the elements' shape. */
+WEFT_MUST_CHECK weft_status_t *weft_tensor_array_refine(weft_tensor_array_t *a, const weft_shape_t *shape);
 /* `value` is retained. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_write(weft_tensor_array_t *a, int64_t i,
                                                        weft_tensor_t *value);
@@ -41,10 +43,11 @@ WEFT_MUST_CHECK weft_status_t *weft_tensor_array_write(weft_tensor_array_t *a, i
  * it, after a failure, too. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_read(weft_tensor_array_t *a, const int32_t *indices,
                                                       int64_t n, weft_tensor_t **out);
-/* Rows of `value` to the cells at `indices` (int32); pieces of `lengths` (int64) rows to one cell after the
- * other. */
+/* Rows of `value` to the cells at `indices` (int32), or to all cells; pieces of `lengths` (int64) rows to one
+ * cell after the other. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_scatter(weft_tensor_array_t *a, const weft_tensor_t *indices,
                                                          const weft_tensor_t *value);
+WEFT_MUST_CHECK weft_status_t *weft_tensor_array_unpack(weft_tensor_array_t *a, const weft_tensor_t *value);
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_split(weft_tensor_array_t *a, const weft_tensor_t *lengths,
                                                        const weft_tensor_t *value);
 void weft_tensor_array_close(weft_tensor_array_t *a); /* drops what it holds */

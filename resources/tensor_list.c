@@ -40,8 +40,10 @@ weft_status_t *weft_tensor_list_create(weft_dtype_t dtype, const weft_shape_t *e
 }
 
 weft_status_t *weft_tensor_list_of(const weft_tensor_t *t, const weft_tensor_list_t **out) {
-  const weft_variant_t *v =
-      t->dtype == WEFT_VARIANT && t->count > 0 ? ((weft_variant_t *const *)t->data)[0] : NULL;
+  if (t->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input list must be a scalar saw: %s", WEFT_SHAPE_TEXT(&t->shape));
+  }
+  const weft_variant_t *v = t->dtype == WEFT_VARIANT ? ((weft_variant_t *const *)t->data)[0] : NULL;
   if (v == NULL || v->type != &weft_tensor_list_type) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Input handle is not a list. Saw: '%s'",
                       v == NULL ? "nothing" : v->type->name);

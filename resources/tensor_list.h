@@ -21,7 +21,7 @@ extern const weft_variant_type_t weft_tensor_list_type;
 WEFT_MUST_CHECK weft_status_t *weft_tensor_list_create(weft_dtype_t dtype, const weft_shape_t *element_shape,
                                                        int64_t max_elements, int64_t count,
                                                        weft_tensor_list_t **out);
-/* The list in element 0 of a variant tensor, lent. Errors: INVALID_ARGUMENT. */
+/* The list in a scalar variant tensor, lent. Errors: INVALID_ARGUMENT. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_list_of(const weft_tensor_t *t, const weft_tensor_list_t **out);
 
 /* Elements that are added are not initialised. Errors: RESOURCE_EXHAUSTED. */

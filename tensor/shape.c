@@ -57,6 +57,15 @@ bool weft_shape_compatible(const weft_shape_t *a, const weft_shape_t *b) {
   return true;
 }
 
+bool weft_shape_refine(weft_shape_t *s, const weft_shape_t *also) {
+  if (!weft_shape_compatible(s, also)) return false;
+  if (s->rank < 0) *s = *also;
+  for (int i = 0; i < also->rank; i++) {
+    if (s->dims[i] < 0) s->dims[i] = also->dims[i];
+  }
+  return true;
+}
+
 const char *weft_shape_print(const weft_shape_t *s, weft_shape_text_t *text) {
   char *p = text->text, *end = p + sizeof text->text;
   if (s->rank < 0) return "<unknown>";

@@ -31,6 +31,9 @@ bool weft_shape_is_known(const weft_shape_t *s); /* rank and every dim */
 int64_t weft_shape_count(const weft_shape_t *s);
 bool weft_shape_eq(const weft_shape_t *a, const weft_shape_t *b);         /* unknown equals unknown only */
 bool weft_shape_compatible(const weft_shape_t *a, const weft_shape_t *b); /* could both describe one value? */
+/* Adds what `also` says of the same value; false, and nothing is changed, if the two contradict each other.
+ */
+bool weft_shape_refine(weft_shape_t *s, const weft_shape_t *also);
 /* "[2,3]", "[]", "[?,3]", "<unknown>", as TensorFlow prints shapes in its messages. `text` is borrowed and
  * returned. */
 typedef struct weft_shape_text {

@@ -103,8 +103,9 @@ static weft_status_t *array_read(weft_kernel_ctx_t *c) {
 static weft_status_t *array_size(weft_kernel_ctx_t *c) {
   weft_tensor_array_t *a = NULL;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
-  weft_status_t *s = weft_tensor_array_check_open(a);
-  int32_t n = (int32_t)weft_tensor_array_size(a);
+  int64_t size = 0;
+  weft_status_t *s = weft_tensor_array_size(a, false, &size);
+  const int32_t n = (int32_t)size;
   release(a);
   return s != NULL ? s : weft_tensor_scalar(WEFT_I32, &n, &c->outputs[0].tensor);
 }
@@ -124,16 +125,28 @@ static void release_many(weft_tensor_t **t, int64_t n) {
   weft_free(t);
 }
 
-static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t, int64_t n,
-                               weft_shape_t element) {
-  weft_tensor_t *out = NULL;
-  for (int64_t i = 1; i < n; i++) {
+/* Do the first tensor and those behind it, where there are elements, have one shape that fits the node's? */
+static weft_status_t *check_alike(weft_tensor_t *const *t, int64_t n, const weft_shape_t *of_node) {
+  if (n > 0 && !weft_shape_compatible(of_node, &t[0]->shape)) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "TensorArray was passed element_shape %s which does not match the Tensor at index 0: %s",
+        WEFT_SHAPE_TEXT(of_node), WEFT_SHAPE_TEXT(&t[0]->shape));
+  }
+  for (int64_t i = 1; i < n && t[0]->count > 0; i++) {
     if (weft_shape_eq(&t[0]->shape, &t[i]->shape)) continue;
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "TensorArray has inconsistent shapes.  Index 0 has shape: %s but index %" PRId64
                       " has shape: %s",
                       WEFT_SHAPE_TEXT(&t[0]->shape), i, WEFT_SHAPE_TEXT(&t[i]->shape));
   }
+  return NULL;
+}
+
+static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t, int64_t n,
+                               weft_shape_t element) {
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(check_alike(t, n, &element));
   if (n > 0) element = t[0]->shape;
   if (!weft_shape_is_known(&element)) {
     return WEFT_ERROR(
@@ -148,28 +161,27 @@ static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_te
   element.dims[0] = n;
   element.rank++;
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &element, &out));
-  for (int64_t i = 0, at = 0; i < n; at += t[i]->count, i++) {
+  for (int64_t i = 0, at = 0; i < n && out->count > 0; at += t[i]->count, i++) {
     WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, at, t[i], 0, t[i]->count));
   }
   return NULL;
-}
-
-/* The array's own element shape, if it is known, else the node's. */
-static weft_shape_t element_shape(weft_tensor_array_t *a, const weft_shape_t *of_node) {
-  weft_shape_t shape = weft_tensor_array_element_shape(a);
-  return weft_shape_is_known(&shape) ? shape : *of_node;
 }
 
 /* The cells at `n` indices, or all of them, as one tensor. */
 static weft_status_t *gather(weft_kernel_ctx_t *c, weft_tensor_array_t *a, const int32_t *indices, int64_t n,
                              const weft_shape_t *shape) {
   weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
-  weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
-  if (s == NULL && t == NULL) s = WEFT_NO_MEMORY("gathering from TensorArray %s", weft_tensor_array_name(a));
-  if (s == NULL) s = weft_tensor_array_read(a, indices, n, t);
-  if (s == NULL) s = stack_up(c, weft_tensor_array_dtype(a), t, n, element_shape(a, shape));
+  weft_status_t *s = t != NULL ? weft_tensor_array_read(a, indices, n, t)
+                               : WEFT_NO_MEMORY("gathering from TensorArray %s", weft_tensor_array_name(a));
+  if (s == NULL) s = stack_up(c, weft_tensor_array_dtype(a), t, n, *shape);
   release_many(t, n);
   return s;
+}
+
+static weft_status_t *check_elements(const weft_kernel_ctx_t *c, weft_tensor_array_t *a,
+                                     const weft_shape_t *shape) {
+  WEFT_RETURN_IF_ERROR(weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested"));
+  return weft_tensor_array_refine(a, shape);
 }
 
 WEFT_ATTRS_STRUCT(array_elements, (SHAPE, element_shape))
@@ -177,12 +189,13 @@ WEFT_ATTRS_OF(array_gather, array_elements)
 static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_elements_attrs_t *attrs) {
   weft_tensor_array_t *a = NULL;
   const weft_tensor_t *indices = weft_in(c, 1);
-  if (indices->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected indices to be a vector, but received shape: %s",
-                      WEFT_SHAPE_TEXT(&indices->shape));
-  }
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
-  weft_status_t *s = gather(c, a, indices->data, indices->count, attrs->element_shape);
+  weft_status_t *s = check_elements(c, a, attrs->element_shape);
+  if (s == NULL && indices->shape.rank != 1) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Expected indices to be a vector, but received shape: %s",
+                   WEFT_SHAPE_TEXT(&indices->shape));
+  }
+  if (s == NULL) s = gather(c, a, indices->data, indices->count, attrs->element_shape);
   release(a);
   return s;
 }
@@ -190,35 +203,53 @@ static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_elements_at
 WEFT_ATTRS_OF(array_pack, array_elements)
 static weft_status_t *array_pack(weft_kernel_ctx_t *c, const array_elements_attrs_t *attrs) {
   weft_tensor_array_t *a = NULL;
+  int64_t n = 0;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
-  weft_status_t *s = gather(c, a, NULL, weft_tensor_array_size(a), attrs->element_shape);
+  weft_status_t *s = check_elements(c, a, attrs->element_shape);
+  if (s == NULL) s = weft_tensor_array_size(a, true, &n);
+  if (s == NULL) s = gather(c, a, NULL, n, attrs->element_shape);
   release(a);
   return s;
 }
 
-static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t,
-                                      int64_t n, weft_shape_t rest) {
-  weft_tensor_t *out = NULL, *lengths = NULL;
-  weft_shape_t shape = {0}, vector = weft_shape_vector(n);
-  int64_t rows = 0;
+/* Counts the rows of all. Each is a vector at least, and its rows have a shape that fits the node's. */
+static weft_status_t *count_rows(weft_tensor_t *const *t, int64_t n, const weft_shape_t *of_node,
+                                 int64_t *out) {
   for (int64_t i = 0; i < n; i++) {
-    weft_shape_t s = t[i]->shape;
-    if (s.rank == 0) {
+    weft_shape_t row = t[i]->shape, first = t[0]->shape;
+    if (row.rank == 0) {
       return WEFT_ERROR(INVALID_ARGUMENT,
                         "Concat saw a scalar shape at index %" PRId64
                         " but requires at least vectors.  Did you mean to call pack?",
                         i);
     }
-    rows += s.dims[0];
-    if (i == 0) shape = s;
-    s.dims[0] = shape.dims[0];
-    if (weft_shape_eq(&shape, &s)) continue;
-    return WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: %s but index "
-        "%" PRId64 " has (excepting dimension 0) shape: %s",
-        WEFT_SHAPE_TEXT(&t[0]->shape), i, WEFT_SHAPE_TEXT(&t[i]->shape));
+    *out += row.dims[0];
+    row.dims[0] = first.dims[0];
+    if (!weft_shape_eq(&first, &row)) {
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: %s but index "
+          "%" PRId64 " has (excepting dimension 0) shape: %s",
+          WEFT_SHAPE_TEXT(&first), i, WEFT_SHAPE_TEXT(&row));
+    }
+    row.rank--;
+    memmove(row.dims, row.dims + 1, (size_t)row.rank * sizeof row.dims[0]);
+    if (!weft_shape_compatible(of_node, &row)) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "TensorArray was passed element_shape_except0 %s but index %" PRId64
+                        " has (excepting dimension 0) shape: %s which does not match.",
+                        WEFT_SHAPE_TEXT(of_node), i, WEFT_SHAPE_TEXT(&row));
+    }
   }
+  return NULL;
+}
+
+static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t,
+                                      int64_t n, weft_shape_t rest) {
+  weft_tensor_t *out = NULL, *lengths = NULL;
+  weft_shape_t shape = n > 0 ? t[0]->shape : WEFT_SCALAR, vector = weft_shape_vector(n);
+  int64_t rows = 0;
+  WEFT_RETURN_IF_ERROR(count_rows(t, n, &rest, &rows));
   if (n == 0) {
     if (!weft_shape_is_known(&rest) || rest.rank >= WEFT_MAX_DIMS) {
       return WEFT_ERROR(
@@ -241,19 +272,25 @@ static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, 
   return NULL;
 }
 
+/* All cells one after the other; the rows of none have the shape `rest`. */
+static weft_status_t *concat(weft_kernel_ctx_t *c, weft_tensor_array_t *a, int64_t n,
+                             const weft_shape_t *rest) {
+  weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
+  weft_status_t *s = t != NULL ? weft_tensor_array_read(a, NULL, n, t)
+                               : WEFT_NO_MEMORY("concatenating TensorArray %s", weft_tensor_array_name(a));
+  if (s == NULL) s = string_together(c, weft_tensor_array_dtype(a), t, n, *rest);
+  release_many(t, n);
+  return s;
+}
+
 WEFT_ATTRS(array_concat, (SHAPE, element_shape_except0))
 static weft_status_t *array_concat(weft_kernel_ctx_t *c, const array_concat_attrs_t *attrs) {
   weft_tensor_array_t *a = NULL;
+  int64_t n = 0;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
-  const int64_t n = weft_tensor_array_size(a);
-  weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
   weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
-  if (s == NULL && t == NULL) s = WEFT_NO_MEMORY("concatenating TensorArray %s", weft_tensor_array_name(a));
-  if (s == NULL) s = weft_tensor_array_read(a, NULL, n, t);
-  if (s == NULL) {
-    s = string_together(c, weft_tensor_array_dtype(a), t, n, element_shape(a, attrs->element_shape_except0));
-  }
-  release_many(t, n);
+  if (s == NULL) s = weft_tensor_array_size(a, true, &n);
+  if (s == NULL) s = concat(c, a, n, attrs->element_shape_except0);
   release(a);
   return s;
 }
@@ -268,23 +305,11 @@ static weft_status_t *array_scatter(weft_kernel_ctx_t *c) {
   return s;
 }
 
-/* Row i to cell i. */
 static weft_status_t *array_unpack(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *value = weft_in(c, 1);
   weft_tensor_array_t *a = NULL;
-  weft_tensor_t *indices = NULL;
-  if (value->shape.rank < 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Input value for unpack must be at least a vector but received shape: %s",
-                      WEFT_SHAPE_TEXT(&value->shape));
-  }
-  const weft_shape_t rows = weft_shape_vector(value->shape.dims[0]);
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
-  weft_status_t *s = weft_tensor_array_check_dtype(a, value->dtype, "is trying to write");
-  if (s == NULL) s = weft_tensor_new(WEFT_I32, &rows, NULL, &indices);
-  for (int64_t i = 0; s == NULL && i < indices->count; i++) ((int32_t *)indices->data)[i] = (int32_t)i;
-  if (s == NULL) s = weft_tensor_array_scatter(a, indices, value);
-  weft_tensor_release(indices);
+  weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 1)->dtype, "is trying to write");
+  if (s == NULL) s = weft_tensor_array_unpack(a, weft_in(c, 1));
   release(a);
   if (s == NULL) pass_flow(c, 2);
   return s;

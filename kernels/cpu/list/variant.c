@@ -13,13 +13,12 @@
 #include "tensor/pack.h"
 #include "tensor/update.h"
 
-/* ---- lists: elements that are not initialised stay so, and add nothing ---- */
+/* ---- lists: elements that are not initialised stay so, and add nothing; the new ones have no limit ---- */
 
 static weft_status_t *list_zeros(const weft_variant_t *x, weft_variant_t **out) {
   const weft_tensor_list_t *from = (const weft_tensor_list_t *)x;
   weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(
-      weft_tensor_list_create(from->dtype, &from->element_shape, from->max_elements, from->count, &l));
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(from->dtype, &from->element_shape, -1, from->count, &l));
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < from->count; i++) {
     if (from->items[i] != NULL) s = weft_zeros_like(from->items[i], &l->items[i]);
@@ -35,7 +34,8 @@ static weft_status_t *list_add(const weft_variant_t *x, const weft_variant_t *y,
                       "Trying to add two lists of tensors of different dtypes. One is %s and the other is %s",
                       weft_dtype_name(a->dtype), weft_dtype_name(b->dtype));
   }
-  if (!weft_shape_compatible(&a->element_shape, &b->element_shape)) {
+  weft_shape_t shape = a->element_shape;
+  if (!weft_shape_refine(&shape, &b->element_shape)) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
         "Trying to add two lists of tensors with incompatible element shapes. One is %s and the other is %s",
@@ -47,12 +47,8 @@ static weft_status_t *list_add(const weft_variant_t *x, const weft_variant_t *y,
         "Trying to add two lists of tensors with different lengths. One is %lld and the other is %lld",
         (long long)a->count, (long long)b->count);
   }
-  weft_shape_t shape = a->element_shape.rank < 0 ? b->element_shape : a->element_shape;
-  for (int d = 0; d < shape.rank && b->element_shape.rank >= 0; d++) {
-    if (shape.dims[d] == WEFT_UNKNOWN_DIM) shape.dims[d] = b->element_shape.dims[d];
-  }
   weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(a->dtype, &shape, a->max_elements, a->count, &l));
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(a->dtype, &shape, -1, a->count, &l));
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < a->count; i++) {
     if (a->items[i] == NULL || b->items[i] == NULL) {
