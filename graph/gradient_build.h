@@ -182,7 +182,8 @@ WEFT_MUST_CHECK weft_status_t *weft_gradient_split(weft_gradient_build_t *b, con
 /* NextIteration and Exit. */
 WEFT_MUST_CHECK weft_status_t *weft_gradient_close(weft_gradient_build_t *b, int forward, weft_output_t next,
                                                    weft_gradient_ring_t *ring);
-/* Const int32. */
+/* Const nodes; `control`, which may be NULL, says where they are alive. int32s: a vector, or with n < 0 a
+ * scalar. */
 WEFT_MUST_CHECK weft_status_t *weft_gradient_constant(weft_gradient_build_t *b, weft_tensor_t *tensor,
                                                       int forward, weft_node_t *control, weft_output_t *out);
 WEFT_MUST_CHECK weft_status_t *weft_gradient_int32s(weft_gradient_build_t *b, const int32_t *values, int n,

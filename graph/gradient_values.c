@@ -39,7 +39,6 @@ weft_status_t *weft_gradient_constant(weft_gradient_build_t *b, weft_tensor_t *t
   return weft_gradient_add_forward(b, forward, &spec, out);
 }
 
-/* A vector, or with n < 0 a scalar. */
 weft_status_t *weft_gradient_int32s(weft_gradient_build_t *b, const int32_t *values, int n, int forward,
                                     weft_node_t *control, weft_output_t *out) {
   weft_shape_t shape = n < 0 ? WEFT_SCALAR : weft_shape_vector(n);

@@ -518,7 +518,7 @@ static weft_status_t *try_on_copy(const weft_graph_t *g, weft_str_t prefix, cons
     counterparts(copy, xs, num_xs, x);
     if (dys != NULL) counterparts(copy, dys, num_ys, dy);
     s = find_calls(copy, y, num_ys, x, num_xs, &calls);
-    if (s == NULL) s = weft_pass_lower_some(copy, calls);
+    if (s == NULL) s = weft_pass_lower_some(copy, calls, prefix);
     if (s == NULL) s = build(copy, prefix, y, num_ys, x, num_xs, dys == NULL ? NULL : dy, dx);
   }
   weft_free(calls);
@@ -539,7 +539,7 @@ weft_status_t *weft_graph_add_gradients(weft_graph_t *g, weft_str_t prefix, cons
   weft_status_t *s = NULL;
   if (calls != NULL) {
     s = try_on_copy(g, scope, ys, num_ys, xs, num_xs, dys);
-    if (s == NULL) s = weft_pass_lower_some(g, calls);
+    if (s == NULL) s = weft_pass_lower_some(g, calls, scope);
     weft_free(calls);
   }
   return s != NULL ? s : build(g, scope, ys, num_ys, xs, num_xs, dys, out_dx);

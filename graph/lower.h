@@ -33,6 +33,7 @@ struct weft_lowering {
   int capacity;                     /* of both */
   int first_new_id;
   const uint8_t *which; /* by id: which of the nodes that were there are lowered; NULL: all */
+  weft_str_t scope;     /* before the names of what those become: a session may have lowered them itself */
   size_t name_bytes;    /* that names of nodes in bodies may still take */
   int depth;            /* of gradients of functions in gradients of functions */
   bool keeps_own;       /* calls of functions with gradients of their own stay calls */
@@ -66,6 +67,8 @@ WEFT_MUST_CHECK weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_nod
                                               weft_node_t *const *controls, int num_controls,
                                               const weft_named_attr_t *attrs, int num_attrs,
                                               weft_node_t **out);
+/* Appends the name of a site, to which those of its nodes are added. */
+void weft_lower_put_name(const weft_lowering_t *l, const weft_node_t *site, weft_strbuf_t *out);
 /* Short forms: one input; a NoOp. control may be NULL. */
 WEFT_MUST_CHECK weft_status_t *weft_lower_add1(weft_lowering_t *l, const weft_node_t *site, const char *name,
                                                const char *op, weft_output_t input, weft_node_t *control,

@@ -3,13 +3,20 @@
 #include "graph/lower.h"
 #include "graph/node_build.h"
 
+void weft_lower_put_name(const weft_lowering_t *l, const weft_node_t *site, weft_strbuf_t *out) {
+  if (l->scope.length > 0 && site->id < l->first_new_id)
+    weft_strbuf_printf(out, "%.*s/", WEFT_STR_ARGS(l->scope));
+  weft_strbuf_append(out, site->name);
+}
+
 weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const char *name, const char *op,
                               const weft_node_t *near, const weft_output_t *inputs, int num_inputs,
                               weft_node_t *const *controls, int num_controls, const weft_named_attr_t *attrs,
                               int num_attrs, weft_node_t **out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   /* TensorFlow numbers such nodes likewise, so that no name that a client makes later is taken. */
-  weft_strbuf_printf(&text, "%s/%s/_%d", site->name.data, name, l->g->num_nodes);
+  weft_lower_put_name(l, site, &text);
+  weft_strbuf_printf(&text, "/%s/_%d", name, l->g->num_nodes);
   weft_str_t unique = {NULL, 0};
   if (!text.failed) unique = weft_graph_unique_name(l->g, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
@@ -145,7 +152,7 @@ weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site, cons
   const weft_call_chain_t *chain = NULL;
   WEFT_RETURN_IF_ERROR(extend_chain(l, site, spec.function, &chain));
   weft_strbuf_t prefix = WEFT_STRBUF_INIT;
-  weft_strbuf_puts(&prefix, site->name.data);
+  weft_lower_put_name(l, site, &prefix);
   if (infix[0] != '\0') weft_strbuf_printf(&prefix, "/%s", infix);
   weft_inlined_t inlined;
   int first_id = g->num_nodes;

@@ -115,10 +115,11 @@ weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id) {
   return lower_all(&l, first_id);
 }
 
-weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which) {
+weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which, weft_str_t scope) {
   weft_lowering_t l = {.g = g,
                        .first_new_id = g->num_nodes,
                        .which = which,
+                       .scope = scope,
                        .keeps_own = true,
                        .name_bytes = WEFT_LOWER_NAME_BYTES,
                        .nested = lower_nested};

@@ -27,7 +27,8 @@ static weft_status_t *no_memory(const gradient_site_t *s) {
 
 static weft_str_t name_of(gradient_site_t *s, const char *what, int number) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "%s/%s", s->n->name.data, what);
+  weft_lower_put_name(s->l, s->n, &text);
+  weft_strbuf_printf(&text, "/%s", what);
   if (number >= 0) weft_strbuf_printf(&text, "_%d", number);
   weft_str_t name =
       text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&s->scratch, weft_str_of(text.data, text.length));

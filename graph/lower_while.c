@@ -33,6 +33,7 @@ typedef struct loop {
   weft_node_t **leave; /* num_vars: the Exits; owned */
   weft_output_t *args; /* num_inputs; owned */
   weft_node_t *pivot;  /* the first Merge */
+  weft_str_t frame;    /* in the graph's arena */
   weft_output_t cond;
   weft_output_t *results; /* num_inputs; owned */
 } loop_t;
@@ -117,7 +118,7 @@ static weft_status_t *add_own_variable(loop_t *w, weft_node_t *start) {
 
 static weft_status_t *add_entry(loop_t *w, int i, weft_node_t *start) {
   const weft_named_attr_t attrs[3] = {
-      {WEFT_STR("frame_name"), {.kind = WEFT_ATTR_STRING, .s = w->n->name}},
+      {WEFT_STR("frame_name"), {.kind = WEFT_ATTR_STRING, .s = w->frame}},
       {WEFT_STR("is_constant"), {.kind = WEFT_ATTR_BOOL, .b = is_constant(w, i)}},
       {WEFT_STR("parallel_iterations"),
        {.kind = WEFT_ATTR_INT, .i = weft_node_attr_int(w->n, "parallel_iterations", 10)}},
@@ -237,6 +238,14 @@ static weft_status_t *add_results(loop_t *w, weft_node_t **out_done) {
   return NULL;
 }
 
+static weft_status_t *name_frame(loop_t *w) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_lower_put_name(w->l, w->n, &text);
+  if (!text.failed) w->frame = weft_arena_str(&w->l->g->arena, weft_str_of(text.data, text.length));
+  weft_strbuf_deinit(&text);
+  return w->frame.data == NULL ? WEFT_NO_MEMORY("lowering node '%s'", w->n->name.data) : NULL;
+}
+
 static weft_status_t *lower(loop_t *w) {
   size_t most = (size_t)w->n->num_inputs + 1;
   w->num_vars = w->num_inputs = w->n->num_inputs;
@@ -251,6 +260,7 @@ static weft_status_t *lower(loop_t *w) {
       w->args == NULL || w->results == NULL) {
     return WEFT_NO_MEMORY("lowering node '%s'", w->n->name.data);
   }
+  WEFT_RETURN_IF_ERROR(name_frame(w));
   weft_node_t *start = NULL, *done = NULL;
   for (int i = 0; i < w->num_inputs; i++) w->in[i] = w->n->inputs[i];
   WEFT_RETURN_IF_ERROR(w->is_for ? check_range(w, &start) : add_start(w, &start));

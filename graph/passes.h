@@ -37,8 +37,9 @@ WEFT_MUST_CHECK weft_status_t *weft_inference_set_handle(weft_inference_t *infer
  * bounds. Source: reference 3.8, op-coverage 1.10. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id);
 /* The same for the nodes that `which` marks, by id, and what is in their functions; they keep their
- * consumers, and one that cannot be lowered is an error. */
-WEFT_MUST_CHECK weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which);
+ * consumers, and one that cannot be lowered is an error. Functions for which the library has a gradient stay
+ * calls. What node x becomes is named "scope/x/...". */
+WEFT_MUST_CHECK weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which, weft_str_t scope);
 /* Gives every node its control-flow frame: frames[id] (index; 0 is the root), parents[frame], names[frame].
  * An Enter is in the frame that it enters; an Exit is in the frame that it leaves, its value in the parent.
  * Arrays are in `arena`. Errors: INVALID_ARGUMENT for a node with inputs from two frames. */

@@ -202,12 +202,42 @@ static void those_of_a_loop_are_right(void) {
   check(&p);
 }
 
+/* y = f(x), f(a) = tanh(a). The session has run the call as one before it became nodes. */
+static void those_of_a_call_are_right_in_a_session_that_ran(void) {
+  problem_t p = {.num_xs = 0};
+  world_open(&p.w);
+  const int64_t dims[1] = {3};
+  TF_Graph *body = TF_NewGraph();
+  TF_Output a = placeholder(&p.w, body, "a", TF_DOUBLE), r = unary(&p.w, body, "Tanh", "r", a);
+  TF_Function *f = TF_GraphToFunction(body, "f", 0, -1, NULL, 1, &a, 1, &r, NULL, NULL, NULL, p.w.s);
+  TF_GraphCopyFunction(p.w.g, f, NULL, p.w.s);
+  ASSERT_OK(&p.w);
+  TF_Output x = add_x(&p, "x", 1, dims), y = unary(&p.w, p.w.g, "f", "call", x);
+  p.loss = reduce(&p, "Sum", "loss", unary(&p.w, p.w.g, "Square", "square", y), 1);
+  double before = loss_of(&p);
+  TF_Output dx;
+  TF_AddGradients(p.w.g, &p.loss, 1, &x, 1, NULL, p.w.s, &dx);
+  ASSERT_OK(&p.w);
+  CU_ASSERT_EQUAL(loss_of(&p), before);
+  CU_ASSERT_STRING_EQUAL(TF_OperationOpType(y.oper), "IdentityN");
+  CU_ASSERT_EQUAL(TF_OperationOutputNumConsumers(y), 2); /* Square, and its gradient */
+  TF_Output from = TF_OperationInput((TF_Input){y.oper, 0});
+  CU_ASSERT_STRING_EQUAL(TF_OperationName(from.oper), "gradients/call/r_0");
+  TF_Input consumers[8];
+  int n = TF_OperationOutputConsumers(x, consumers, 8);
+  for (int i = 0; i < n; i++) CU_ASSERT_PTR_NOT_EQUAL(consumers[i].oper, y.oper);
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+  check(&p);
+}
+
 static const CU_TestInfo tests[] = {
     {"those of a perceptron are right", those_of_a_perceptron_are_right},
     {"those of softmax cross entropy are right", those_of_softmax_cross_entropy_are_right},
     {"those of a convolutional net are right", those_of_a_convolutional_net_are_right},
     {"those of broadcast arithmetic are right", those_of_broadcast_arithmetic_are_right},
     {"those of a loop are right", those_of_a_loop_are_right},
+    {"those of a call are right in a session that ran", those_of_a_call_are_right_in_a_session_that_ran},
     {"names and given gradients are honoured", names_and_given_gradients_are_honoured},
     CU_TEST_INFO_NULL,
 };

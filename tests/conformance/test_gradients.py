@@ -473,6 +473,72 @@ def a_v1_dynamic_rnn(x, state):
     return out.stack() * last
 
 
+# ---- random ones ----
+
+
+class Nest:
+    """A random expression of x [3], with conditionals, loops and functions in one another."""
+
+    def __init__(self, seed, has_functions):
+        self.rng = np.random.default_rng(seed)
+        self.has_functions = has_functions
+
+    def inner(self):
+        return Nest(int(self.rng.integers(1 << 30)), self.has_functions)
+
+    def formula(self, x, w):
+        kind = self.rng.integers(8)
+        if kind < 4:
+            return [tf.sin(x) * w, tf.tanh(x * w) + x, tf.nn.softmax(x) * tf.reduce_sum(w), tf.maximum(x, w * 0.3)][kind]
+        if kind == 4:
+            return tf.gather(x, [2, 0, 1]) + 0.5 * w
+        if kind == 5:
+            array = tf.TensorArray(tf.float32, 2, clear_after_read=False).write(0, x).write(1, w * x)
+            return array.read(1) + tf.reduce_mean(array.stack(), 0)
+        if kind == 6:
+            return tf.map_fn(lambda e: tf.sin(e) * w[0], x)
+        return tf.scan(lambda a, e: a * 0.5 + e * w[1], x)
+
+    def loop(self, x, w, level):
+        inner, times, keeps = self.inner(), int(self.rng.integers(4)), self.rng.random() < 0.5
+
+        def body(i, v, u):
+            after = tf.ensure_shape(inner.block(v, u, level + 1, i), [3])
+            return i + 1, after, u if keeps else u * 0.5 + after * 0.1
+
+        _, v, u = tf.while_loop(lambda i, v, u: i < times, body, [0, x, w])
+        return v + u * 0.25
+
+    def cond(self, x, w, level, i):
+        sides = [self.inner(), self.inner()]
+        bound = float(self.rng.uniform(-1, 1))
+        pred = tf.reduce_sum(x) > bound if i is None else tf.equal(i % 2, 0)
+        return tf.cond(pred, lambda: sides[0].block(x, w, level + 1, i), lambda: sides[1].block(x, w, level + 1, i))
+
+    def block(self, x, w, level=0, i=None):
+        for _ in range(2):
+            kind = self.rng.integers(6 if level < 2 else 2)
+            if kind < 2:
+                x = self.formula(x, w)
+            elif kind < 4:
+                x = self.cond(x, w, level, i)
+            elif kind == 4 or not self.has_functions:
+                x = self.loop(x, w, level)
+            else:
+                inner = self.inner()
+                x = tf.function(lambda a, b: inner.block(a, b, level + 1))(x, w)
+        return tf.ensure_shape(x, [3])
+
+
+for _seed in range(10):
+
+    def _nest(x, w, seed=_seed):
+        return Nest(seed, seed % 2 == 0).block(x, w) + w * 0.1
+
+    _nest.__name__ = f"random_{_seed}"
+    graph((3,), (3,), v1=_seed % 2 == 1)(_nest)
+
+
 # ---- the tests ----
 
 
@@ -520,7 +586,7 @@ def symbolic_gradients(name, feeds, dy):
     """The graph with the gradients of the same function that SymbolicGradient gives, and their names."""
     build, shapes, _, _ = GRAPHS[name]
     with tf.Graph().as_default() as graph:
-        f = tf.function(build).get_concrete_function(*(tf.TensorSpec(s) for s in shapes))
+        f = tf.function(lambda *xs: build(*xs)).get_concrete_function(*(tf.TensorSpec(s) for s in shapes))
         f.add_to_graph(graph)
         inputs = [tf.constant(v) for v in [*feeds.values(), dy]]
         grads = tf.raw_ops.SymbolicGradient(input=inputs, Tout=[tf.float32] * len(shapes), f=f.name)
@@ -602,3 +668,29 @@ def test_random_numbers_are_those_of_the_values(cluster, graphs, place_of):
         with session(cluster.master, graph) as sess:
             values, grads = sess.run([y.name, "%s:%d" % found[0]])
     assert_same(grads * np.float32([1, 2, 4]), values, rtol=1e-5, atol=0, what="gradients")
+
+
+def test_a_loop_on_two_tasks(cluster, graphs):
+    def build(first, second):
+        x = tf.compat.v1.placeholder(tf.float32, [3], "x")
+
+        def body(i, v):
+            with tf.device(first):
+                a = tf.sin(v) * x
+            with tf.device(second):
+                return i + 1, tf.cond(i > 0, lambda: tf.exp(-a) * v, lambda: a)
+
+        return x, tf.while_loop(lambda i, v: i < 4, body, [0, x])[1]
+
+    feeds = {"x:0": np.float32([0.5, -0.25, 0.75])}
+    with tf.Graph().as_default() as graph, local_session(graph) as sess:
+        x, y = build(None, None)
+        want = sess.run(tf.gradients(y, x)[0], feeds)
+    with tf.Graph().as_default() as graph:
+        x, y = build("/job:worker/task:0", "/job:worker/task:1")
+        dy = tf.ones([3])
+        text, found = graphs.gradients(graph.as_graph_def().SerializeToString(), [place(y.name)], [place(x.name)], [place(dy.name)])
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(text), name="")
+        with session(cluster.master, graph) as sess:
+            assert_same(sess.run("%s:%d" % found[0], feeds), want, rtol=1e-4, atol=1e-6, what="gradient")
