@@ -60,7 +60,8 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_find_frames(const weft_graph_t *g, weft
  * by weft_pass_lower_some; loops get variables that keep what their gradients need. Source: TensorFlow's
  * SymbolicGradientBuilder (reverse accumulation over the op table's gradient functions).
  * Errors: NOT_FOUND naming the op without gradient on the path; INVALID_ARGUMENT; UNIMPLEMENTED for a tensor
- * in a loop. Nodes added before stay, but of a graph with functional ops on the way nothing is changed. */
+ * in a loop. Nodes added before stay, but of a graph with functional ops on the way nothing is changed,
+ * unless memory ran out. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_add_gradients(weft_graph_t *g, weft_str_t prefix,
                                                         const weft_output_t *ys, int num_ys,
                                                         const weft_output_t *xs, int num_xs,

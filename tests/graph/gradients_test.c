@@ -147,6 +147,19 @@ static void a_call_becomes_what_it_calls(void) {
   weft_graph_destroy(g);
 }
 
+/* Also where what follows is a call, too. */
+static void a_call_s_result_may_be_an_x(void) {
+  weft_graph_t *g = weft_test_graph(INPUT("x") CALL("y", "x") CALL("z", "y") "library{" SQUARE("Square") "}");
+  const weft_output_t z = {weft_test_node(g, "z"), 0},
+                      xs[2] = {{weft_test_node(g, "x"), 0}, {weft_test_node(g, "y"), 0}};
+  weft_output_t dx[2];
+  weft_test_expect(weft_graph_add_gradients(g, (weft_str_t){NULL, 0}, &z, 1, xs, 2, NULL, dx), WEFT_OK, "");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(dx[0].node);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(dx[1].node);
+  CU_ASSERT_TRUE(weft_test_depends(g, dx[0].node, dx[1].node));
+  weft_graph_destroy(g);
+}
+
 static void a_function_may_have_a_gradient_of_its_own(void) {
   weft_graph_t *g = weft_test_graph(INPUT("x") CALL("y", "x") "library{" SQUARE(
       "Square") "function{signature{name:'grad' input_arg{name:'a' type:DT_FLOAT} input_arg{name:'dr' "
@@ -213,6 +226,7 @@ static const CU_TestInfo tests[] = {
     {"a variable's gradient is a tensor", a_variables_gradient_is_a_tensor},
     {"a training graph can be differentiated", a_training_graph_can_be_differentiated},
     {"a call becomes what it calls", a_call_becomes_what_it_calls},
+    {"a call's result may be an x", a_call_s_result_may_be_an_x},
     {"a function may have a gradient of its own", a_function_may_have_a_gradient_of_its_own},
     {"a call without a gradient leaves the graph as it is",
      a_call_without_a_gradient_leaves_the_graph_as_it_is},
