@@ -280,6 +280,6 @@ def unbatch_grad(d):
         if not trouble:
             return [(ys, feeds)] * 2
         first = dict(list(feeds.items())[:4])
-        return [*steps, (ys[0], first), *([(ys[0], first)] if trouble == "twice" else [])]
+        return [*steps, *(steps if trouble == "twice" else []), (ys[0], first)]
 
     return Program(d.op, build)
