@@ -169,8 +169,9 @@ static weft_status_t *space_batch(weft_shape_ctx_t *c, bool to_batch) {
   const weft_shape_t *in = &image;
   if (is_square) WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &image));
   if (!is_square) WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &block));
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, pads, 2, NULL));
   int64_t n = block.dims[0];
+  weft_shape_t around_each, pairs = weft_shape_matrix(n, 2);
+  WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[pads], &pairs, &around_each));
   if (n < 0 || in->rank < 0) {
     c->outputs[0] = weft_infer_unknown_of_rank(in->rank);
     return NULL;

@@ -194,7 +194,7 @@ def projective(d):
     if d.chance(0.2):
         t[:, 6:] = d.one(0, -1, 1)
     if d.chance(0.05):
-        t = d.one(t[:, :7], np.concatenate([t, t, t]), t[0])
+        t = d.one(t[:, :7], np.concatenate([t, t, t]), t.reshape(-1))
     fill = [] if d.op.endswith("V2") else [np.float32([1] if d.chance(0.03) else d.int(0, 9))]
     how = {"interpolation": d.one("NEAREST", "BILINEAR"), "fill_mode": d.one("CONSTANT", "REFLECT", "WRAP", "NEAREST")}
     tolerance = {"rtol": 1e-4, "atol": 1e-3} if tf.as_dtype(dtype).is_floating and dtype.size > 2 else {"atol": 1} if tf.as_dtype(dtype).is_integer else {"atol": 0.1}

@@ -321,6 +321,7 @@ def remapping(d):
 
 @spec("LoadAndRemapMatrix")
 def matrix(d):
+    """TensorFlow leaves its memory as it was where a column is mapped that the matrix does not have."""
     rows, columns = d.int(1, 6), d.int(1, 5)
     stored = d.one((rows, columns), (rows, columns), (rows, columns), (rows,)) if d.chance(0.1) else (rows, columns)
     dtype = tf.float32 if d.chance(0.97) else tf.float64
@@ -330,7 +331,7 @@ def matrix(d):
         sess.run(tf.raw_ops.SaveV2(prefix=prefix, tensor_names=["m"], shape_and_slices=[""], tensors=[tf.constant(value)]))
     num_rows, num_cols = d.dim(7, 0.05), d.int(1, 6)
     row_map = pick(d, num_rows, rows)
-    column_map = pick(d, num_cols, columns) if d.chance(0.7) else np.zeros(0, np.int64)
+    column_map = np.minimum(pick(d, num_cols, columns), columns - 1) if d.chance(0.7) else np.zeros(0, np.int64)
     if not column_map.size and d.chance(0.95):
         num_cols = columns
     moved = [num_rows - (row_map >= 0).sum(), num_cols - (column_map >= 0).sum() if column_map.size else 0]
