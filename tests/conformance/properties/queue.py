@@ -1,14 +1,17 @@
-"""Specs of queues: ops/queue.def. Staging areas are in staging.py.
+"""Specs of queues and accumulators: ops/queue.def. Staging areas are in staging.py.
 
 Each case is a session whose steps work on one object; a count of what it holds chooses steps that do not wait for ever,
 or pairs in one step of which one waits for the other. A shuffling queue's order is random: what comes out is compared
-sorted. No two elements of a priority queue have one priority, for their order is not defined.
+sorted. No two elements of a priority queue have one priority, for their order is not defined. Left out, because
+TensorFlow's process ends: to take from an accumulator by a number that is no scalar, and to use one with another dtype.
+A step that is no scalar is an error, but TensorFlow adds the gradient all the same.
 """
 
 import numpy as np
 import tensorflow as tf
 
 from draw import Program, spec
+from opcase import dtypes_of
 from support import v1
 
 R = tf.raw_ops
@@ -222,3 +225,93 @@ def fake(d):
             return R.FakeQueue(resource=handle)
 
     return program(Fake)(d)
+
+
+# ---- accumulators ----
+
+
+class Accumulator(Steps):
+    """A dense or sparse one; a count of good gradients tells what may be taken without waiting."""
+
+    def __init__(self, d):
+        super().__init__(d)
+        self.is_sparse = d.op.startswith("Sparse")
+        self.front = "Resource" if d.op.startswith("Resource") else ""
+        maker = "SparseConditionalAccumulator" if self.is_sparse else self.front + "ConditionalAccumulator"
+        self.dtype = d.one(*dtypes_of(maker, "dtype"))
+        self.shape = d.shape(min_rank=1 if self.is_sparse else 0, max_rank=3, max_dim=4, zero=0.03)
+        self.declared = None if d.chance(0.3) else [None if d.chance(0.3) else s for s in self.shape]
+        self.step, self.count, self.gathered = 0, 0, None
+        self.handle = getattr(R, maker)(dtype=self.dtype, shape=self.declared, reduction_type=d.one("MEAN", "SUM"), **self.name())
+
+    def op(self, name):
+        return getattr(R, ("Sparse" if self.is_sparse and "Gradient" in name else self.front) + name)
+
+    def apply(self):
+        d = self.d
+        step = self.feed(np.int64(self.step + d.one(0, 0, 0, 1, -1)))
+        counts = self.feeds[step] >= self.step
+        if self.is_sparse:
+            return self.apply_sparse(step, counts)
+        shape = self.shape if d.chance(0.93) else d.shape(max_rank=3, max_dim=4)
+        self.run(self.op("AccumulatorApplyGradient")(handle=self.handle, local_step=step, gradient=self.feed(d.values(self.dtype, shape))))
+        fits = tf.TensorShape(self.declared).is_compatible_with(shape) and (self.count == 0 or shape == self.gathered)
+        if counts and fits:
+            self.count, self.gathered = self.count + 1, shape
+
+    def apply_sparse(self, step, counts):
+        """Indices ascend, so that sums are of the same rows."""
+        d, declared = self.d, self.declared or [None]
+        rows = self.shape[0]
+        indices = np.sort(d.rng.permutation(rows)[: d.int(0, rows)]).astype(np.int64)
+        wrongs = ["count", "rank"]
+        if indices.size and declared[0] is not None:
+            wrongs.append("limit")
+        if self.declared:
+            wrongs.append("shape")
+        if len(self.shape) > 1 and (self.count or declared[-1] is not None):
+            wrongs.append("row")
+        wrong = d.one(*wrongs) if d.chance(0.1) else ""
+        if wrong == "limit":
+            indices[-1] = rows + 1
+        tail = (*self.shape[1:-1], self.shape[-1] + 1) if wrong == "row" else self.shape[1:]
+        values = d.values(self.dtype, () if wrong == "rank" else (len(indices) + (wrong == "count"), *tail))
+        given = np.asarray(self.shape[1:] if wrong == "shape" else self.shape, np.int64)
+        self.run(
+            R.SparseAccumulatorApplyGradient(
+                handle=self.handle,
+                local_step=step,
+                gradient_indices=self.feed(indices),
+                gradient_values=self.feed(values),
+                gradient_shape=self.feed(given),
+                has_known_shape=wrong == "shape" or d.chance(0.5),
+            )
+        )
+        self.count += counts and not wrong
+
+    def take(self):
+        d = self.d
+        n = d.int(1, self.count) if self.count and d.chance(0.95) else d.one(0, -1)
+        out = self.op("AccumulatorTakeGradient")(handle=self.handle, num_required=self.feed(np.int32(n)), dtype=self.dtype)
+        self.run(*tf.nest.flatten(out))
+        if n > 0:
+            self.count, self.step = 0, self.step + 1
+
+    def set_step(self):
+        self.step += self.d.int(-1, 2)
+        self.run(self.op("AccumulatorSetGlobalStep")(handle=self.handle, new_global_step=self.feed(np.int64(self.step))))
+
+    def size(self):
+        self.run(self.op("AccumulatorNumAccumulated")(handle=self.handle))
+
+    def run_all(self):
+        d = self.d
+        names = ["apply", "apply", "apply", "take", "size", "set_step"]
+        wanted = next((n for w, n in (("Apply", "apply"), ("Take", "take"), ("SetGlobal", "set_step"), ("NumAcc", "size")) if w in d.op), "apply")
+        for _ in range(d.int(2, 7)):
+            getattr(self, d.one(*names, wanted, wanted))()
+        self.size()
+
+
+DENSE = [front + op for front in ("", "Resource") for op in ("AccumulatorApplyGradient", "AccumulatorNumAccumulated", "AccumulatorSetGlobalStep", "AccumulatorTakeGradient", "ConditionalAccumulator")]
+spec(*DENSE, "SparseAccumulatorApplyGradient", "SparseAccumulatorTakeGradient", "SparseConditionalAccumulator")(program(Accumulator))
