@@ -110,7 +110,7 @@ static weft_status_t *new_key_locked(weft_barrier_t *b, weft_str_t key, weft_ten
     weft_tensor_queue_item_free(item);
     return s;
   }
-  item->priority = b->next_index++;
+  item->priority = b->next_index;
   *out = item;
   return NULL;
 }
@@ -133,11 +133,14 @@ static weft_status_t *make_ready_locked(weft_barrier_t *b, weft_tensor_queue_ite
   return NULL;
 }
 
-/* `value` is retained on success. */
-static weft_status_t *insert_locked(weft_barrier_t *b, weft_str_t key, int component, weft_tensor_t *value)
-    WEFT_REQUIRES(b->room.mu) {
+/* `value` is retained on success. Sets *has_new if the key is a new one. */
+static weft_status_t *insert_locked(weft_barrier_t *b, weft_str_t key, int component, weft_tensor_t *value,
+                                    bool *has_new) WEFT_REQUIRES(b->room.mu) {
   weft_tensor_queue_item_t *item = weft_map_get(&b->incomplete, key);
-  if (item == NULL) WEFT_RETURN_IF_ERROR(new_key_locked(b, key, &item));
+  if (item == NULL) {
+    WEFT_RETURN_IF_ERROR(new_key_locked(b, key, &item));
+    *has_new = true;
+  }
   if (item->parts[component + 1] != NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Key %.*s already has a value for component %d in barrier %s",
                       WEFT_STR_ARGS(key), component, b->name);
@@ -191,12 +194,14 @@ weft_status_t *weft_barrier_insert(weft_barrier_t *b, const weft_tensor_t *keys,
   }
   weft_mutex_lock(&b->room.mu);
   weft_status_t *s = check_closed_locked(b, keys);
+  bool has_new = false;
   for (int64_t i = 0; s == NULL && i < keys->count; i++) {
     weft_tensor_t *row = NULL;
     s = row_of(values, i, &row);
-    if (s == NULL) s = insert_locked(b, weft_tensor_str_at(keys, i), (int)component, row);
+    if (s == NULL) s = insert_locked(b, weft_tensor_str_at(keys, i), (int)component, row, &has_new);
     weft_tensor_release(row);
   }
+  if (s == NULL && has_new) b->next_index++;
   weft_mutex_unlock(&b->room.mu);
   weft_wait_flush(&b->room);
   return s;

@@ -1,6 +1,7 @@
 /* resources/barrier.h - tuples that are put together from components by key, and taken when they are whole.
  *
- * A key gets its index at its first insertion; whole tuples leave by index.
+ * A key gets its index at its first insertion, one with all new keys of that insertion; whole tuples leave by
+ * index.
  * Inserting never waits; taking does. Once closed, no new key comes in, but
  * those that are there may still be completed, unless pending ones are cancelled.
  */

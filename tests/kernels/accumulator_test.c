@@ -115,7 +115,7 @@ static void a_barrier_puts_tuples_together(void) {
        "INVALID_ARGUMENT: Shape mismatch in tuple component 3. Expected [2], got [3]"},
       {"BarrierInsertMany", "component_index=5", "string[1]:'q' float[1]:1",
        "INVALID_ARGUMENT: The component ID is out of range 5 > num_components (= 2)"},
-      {TAKE_MANY, "int32[]:1", "int64[1]:-9223372036854775807 string[1]:'b' float[1]:2 int32[1,2]:3,4"},
+      {TAKE_MANY, "int32[]:1", "int64[1]:-9223372036854775808 string[1]:'b' float[1]:2 int32[1,2]:3,4"},
       {TAKE_MANY, "int32[]:0", "int64[0]: string[0]: float[0]: int32[0,2]:"},
       {"BarrierClose", "", "", ""},
       {INSERT0, "string[1]:'zz' float[1]:1",

@@ -20,7 +20,7 @@ static weft_status_t *read_config(const weft_kernel_setup_t *setup, void *config
   const weft_attr_t *types = weft_knode_attr(setup, "component_types"),
                     *shapes = weft_knode_attr(setup, "shapes");
   int n = types == NULL ? 0 : types->n;
-  if (shapes != NULL && shapes->n > 0 && shapes->n != n) {
+  if (shapes == NULL || shapes->n != n) {
     return WEFT_ERROR(INVALID_ARGUMENT, "All of the component shapes must be specified: %d types, %d shapes",
                       n, shapes->n);
   }
@@ -33,8 +33,7 @@ static weft_status_t *read_config(const weft_kernel_setup_t *setup, void *config
   weft_dtype_t *dtypes = weft_calloc((size_t)n + 1, sizeof *dtypes);
   if (dtypes == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   for (int i = 0; i < n; i++) dtypes[i] = (weft_dtype_t)types->list.types[i];
-  weft_status_t *s = weft_barrier_config_init(
-      config, dtypes, shapes != NULL && shapes->n > 0 ? shapes->list.shapes : NULL, n);
+  weft_status_t *s = weft_barrier_config_init(config, dtypes, shapes->list.shapes, n);
   weft_free(dtypes);
   return s;
 }
