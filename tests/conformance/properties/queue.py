@@ -1,10 +1,10 @@
-"""Specs of queues and accumulators: ops/queue.def. Staging areas are in staging.py.
+"""Specs of queues, accumulators and barriers: ops/queue.def. Staging areas are in staging.py.
 
 Each case is a session whose steps work on one object; a count of what it holds chooses steps that do not wait for ever,
 or pairs in one step of which one waits for the other. A shuffling queue's order is random: what comes out is compared
 sorted. No two elements of a priority queue have one priority, for their order is not defined. Left out, because
-TensorFlow's process ends: to take from an accumulator by a number that is no scalar, and to use one with another dtype.
-A step that is no scalar is an error, but TensorFlow adds the gradient all the same.
+TensorFlow's process ends: to take from an accumulator by a number that is no scalar, and to use one with another dtype; and, because it waits for
+ever, to close a barrier twice. A step that is no scalar is an error, but TensorFlow adds the gradient all the same.
 """
 
 import numpy as np
@@ -315,3 +315,87 @@ class Accumulator(Steps):
 
 DENSE = [front + op for front in ("", "Resource") for op in ("AccumulatorApplyGradient", "AccumulatorNumAccumulated", "AccumulatorSetGlobalStep", "AccumulatorTakeGradient", "ConditionalAccumulator")]
 spec(*DENSE, "SparseAccumulatorApplyGradient", "SparseAccumulatorTakeGradient", "SparseConditionalAccumulator")(program(Accumulator))
+
+
+# ---- barriers ----
+
+
+class Barrier(Steps):
+    """Keys with the components that they have; a taking that would wait is left out. One new key at a time: the order of
+    those that come in together, which have one index, is not defined."""
+
+    def __init__(self, d):
+        super().__init__(d)
+        self.types = [d.one(*DTYPES) for _ in range(d.int(1, 3))]
+        self.shapes = [d.shape(max_rank=2, max_dim=3, zero=0) for _ in self.types]
+        shapes = list(self.shapes) if d.chance(0.97) else []
+        capacity = -1 if d.chance(0.98) else 3
+        self.handle = R.Barrier(component_types=self.types, shapes=shapes, capacity=capacity, **self.name())
+        self.keys, self.used, self.closed, self.cancelled = {}, 0, False, False
+
+    def ready(self):
+        return sum(len(has) == len(self.types) for has in self.keys.values())
+
+    def insert(self):
+        d = self.d
+        component = d.int(0, len(self.types) - 1)
+        open_keys = [k for k, has in self.keys.items() if component not in has and has]
+        fresh = [] if self.closed and d.chance(0.8) else [f"k{self.used}"][: d.int(0, 4)]
+        keys = fresh + open_keys[: d.int(0, len(open_keys))]
+        again = [k for k, has in self.keys.items() if component in has and len(has) < len(self.types)]
+        good = not self.cancelled and not (self.closed and fresh)
+        if not good and len(keys) > 1:
+            keys = keys[:1]
+        if again and d.chance(0.05):
+            keys, good = again[:1], False
+        shape, wrong = (len(keys), *self.shapes[component]), d.chance(0.04) and not fresh and keys
+        if wrong:
+            shape, good = d.one((len(keys) + 1, *shape[1:]), (), (*shape, 2)), False
+        dtype = self.types[component]
+        if d.chance(0.02) and not fresh:
+            dtype, good = (tf.uint8 if dtype != tf.uint8 else tf.int8), False
+        values = self.feed(d.values(dtype, shape, special=0.05))
+        self.run(R.BarrierInsertMany(handle=self.handle, keys=self.feed(np.asarray([k.encode() for k in keys], object)), values=values, component_index=component))
+        if not good:
+            return
+        self.used += len(fresh)
+        for k in keys:
+            self.keys.setdefault(k, set()).add(component)
+
+    def take(self):
+        d = self.d
+        ready, fewer = self.ready(), d.chance(0.3)
+        n = d.int(1, ready) if ready else 0
+        if self.closed and d.chance(0.4):
+            n = len(self.keys) + d.int(1, 2)
+        if n == 0:
+            return self.size()
+        out = R.BarrierTakeMany(handle=self.handle, num_elements=self.feed(np.int32(n)), component_types=self.types, allow_small_batch=fewer)
+        self.run(*tf.nest.flatten(out))
+        if n > ready and not (fewer and self.closed):
+            return
+        for k in [k for k, has in self.keys.items() if len(has) == len(self.types)][:n]:
+            del self.keys[k]
+
+    def size(self):
+        self.run(R.BarrierReadySize(handle=self.handle), R.BarrierIncompleteSize(handle=self.handle))
+
+    def close(self):
+        if self.closed:  # TensorFlow waits for ever
+            return self.size()
+        cancels = self.d.chance(0.4)
+        self.run(R.BarrierClose(handle=self.handle, cancel_pending_enqueues=cancels))
+        self.closed = True
+        if cancels:
+            self.cancelled = True
+            self.keys = {k: has for k, has in self.keys.items() if len(has) == len(self.types)}
+
+    def run_all(self):
+        d = self.d
+        wanted = {"BarrierTakeMany": "take", "BarrierClose": "close"}.get(d.op, "insert")
+        for _ in range(d.int(3, 9)):
+            getattr(self, d.one("insert", "insert", "insert", "insert", "take", "size", "close" if d.chance(0.3) else "insert", wanted))()
+        self.size()
+
+
+spec("Barrier", "BarrierClose", "BarrierIncompleteSize", "BarrierInsertMany", "BarrierReadySize", "BarrierTakeMany")(program(Barrier))
