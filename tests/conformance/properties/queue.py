@@ -4,7 +4,7 @@ Each case is a session whose steps work on one object; a count of what it holds 
 or pairs in one step of which one waits for the other. A shuffling queue's order is random: what comes out is compared
 sorted. No two elements of a priority queue have one priority, for their order is not defined. Left out, because
 TensorFlow's process ends: to take from an accumulator by a number that is no scalar, and to use one with another dtype; and, because it waits for
-ever, to close a barrier twice. A step that is no scalar is an error, but TensorFlow adds the gradient all the same.
+ever, to close a barrier twice; values of another shape than a barrier's keys ask for, which TensorFlow takes in part. A step that is no scalar is an error, but TensorFlow adds the gradient all the same.
 """
 
 import numpy as np
@@ -348,9 +348,7 @@ class Barrier(Steps):
             keys = keys[:1]
         if again and d.chance(0.05):
             keys, good = again[:1], False
-        shape, wrong = (len(keys), *self.shapes[component]), d.chance(0.04) and not fresh and keys
-        if wrong:
-            shape, good = d.one((len(keys) + 1, *shape[1:]), (), (*shape, 2)), False
+        shape = (len(keys), *self.shapes[component])
         dtype = self.types[component]
         if d.chance(0.02) and not fresh:
             dtype, good = (tf.uint8 if dtype != tf.uint8 else tf.int8), False
