@@ -125,7 +125,7 @@ static weft_status_t *strided_slice(weft_shape_ctx_t *c, const weft_shape_t *in,
       return WEFT_ERROR(INVALID_ARGUMENT, "only stride 1 allowed on non-range indexing.");
     }
     int64_t length = WEFT_UNKNOWN_DIM, dim = in->dims[dense];
-    if (has_values || (d.begin_masked && d.end_masked)) {
+    if (has_values || (d.begin_masked && d.end_masked && !d.is_shrunk)) {
       WEFT_RETURN_IF_ERROR(strided_length(&d, dim, dense, &length));
     }
     dense++;

@@ -188,16 +188,16 @@ def use_resource(request):
     return request.param == "resource"
 
 
+@pytest.fixture(autouse=True)
+def _control_flow_stays():
+    """A test that chooses a version of control flow leaves the client as it was."""
+    was_v2 = tf.compat.v1.control_flow_v2_enabled()
+    yield
+    (tf.compat.v1.enable_control_flow_v2 if was_v2 else tf.compat.v1.disable_control_flow_v2)()
+
+
 @pytest.fixture(params=["v1", "v2"])
 def control_flow(request):
     """Runs a test once with v1 control flow (Switch, Merge, Enter, …) and once with If and While."""
-    was_v2 = tf.compat.v1.control_flow_v2_enabled()
-    if request.param == "v2":
-        tf.compat.v1.enable_control_flow_v2()
-    else:
-        tf.compat.v1.disable_control_flow_v2()
-    yield request.param
-    if was_v2:
-        tf.compat.v1.enable_control_flow_v2()
-    else:
-        tf.compat.v1.disable_control_flow_v2()
+    (tf.compat.v1.enable_control_flow_v2 if request.param == "v2" else tf.compat.v1.disable_control_flow_v2)()
+    return request.param

@@ -23,6 +23,15 @@ SUITES = {  # how an op's name begins: the test that states what it does
     "WeftRandom": "tests/kernels:random_rows_test",
     "WeftMultinomialRows": "tests/kernels:random_rows_test",
     "WeftForgetVariable": "tests/jobs:stale_variables_test",
+    "WeftNamedAllReduce": "tests/kernels:collective_test",
+    "_FusedBatchNormEx": "test_fused",
+    "_FusedConv3D": "test_fused",
+    "_FusedDepthwiseConv2dNative": "test_fused",
+    "_Arg": "tests/executor:functions_test",
+    "_Retval": "tests/executor:functions_test",
+    "_Send": "tests/graph:partition_test",
+    "_Recv": "tests/graph:partition_test",
+    "_WeftMemoryCopy": "tests/device:mutation_test",
 }
 HEAD = """/* tools/verified.def - how many random cases of each op give TensorFlow's values, gradients and inferred shapes
  * (WEFT_VERIFIED), or which test states what it does (WEFT_VERIFIED_BY); sorted by name. tests/conformance/verified.py

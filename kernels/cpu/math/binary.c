@@ -115,7 +115,7 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 
 /* Gradients: the first operand is the forward output or input, as the op's argument says. */
 #define MAP_STEM sigmoid_grad
-#define MAP_EXPR(y, dy) ((dy) * (y) * (1 - (y)))
+#define MAP_EXPR(y, dy) ((dy) * ((y) * (1 - (y))))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 #define MAP_STEM tanh_grad
 #define MAP_EXPR(y, dy) ((dy) * (1 - (y) * (y)))

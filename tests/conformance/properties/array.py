@@ -409,6 +409,7 @@ def split(d):
 
 @spec("SplitV")
 def split_v(d):
+    """TensorFlow reads the size of any axis where there is one piece."""
     sizes = [d.int(0, 3) for _ in range(d.int(1, 4) if d.chance(0.97) else 300)]
     shape = list(d.shape(min_rank=1, max_rank=4))
     axis = d.int(0, len(shape) - 1)
@@ -418,7 +419,7 @@ def split_v(d):
         given[d.int(0, len(given) - 1)] = -1
     if d.chance(0.06):
         given[0] = d.one(-3, 7, -1)
-    return C(d.op, d.values(any_dtype(d), shape), ints(given, index_type(d)), constant(np.int32(axis if d.chance(0.96) else d.one(-1, len(shape)))), num_split=len(sizes))
+    return C(d.op, d.values(any_dtype(d), shape), ints(given, index_type(d)), constant(np.int32(axis if d.chance(0.96) else d.one(-1, len(shape) if len(sizes) > 1 else 0))), num_split=len(sizes))
 
 
 @spec("DynamicPartition")
