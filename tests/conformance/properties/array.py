@@ -678,7 +678,7 @@ def matrix_set_diag_v2(d):
     width = max(width_of(low, high, *shape[-2:]), 0)
     diagonal = (*shape[:-2], *([high - low + 1] if high > low else []), width)
     if d.chance(0.04):
-        diagonal = d.shape(min_rank=1)
+        diagonal = tuple(n + d.int(0, 1) for n in diagonal)  # of another rank TensorFlow's process ends
     return C(d.op, constant(d.values(dtype, shape)), d.values(dtype, diagonal), bounds_input(d, low, high), **alignment(d))
 
 
