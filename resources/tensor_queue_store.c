@@ -81,40 +81,32 @@ weft_tensor_queue_item_t **weft_tensor_queue_store_move(weft_tensor_queue_store_
   return old;
 }
 
-static bool is_before(const weft_tensor_queue_item_t *a, const weft_tensor_queue_item_t *b) {
-  return a->priority != b->priority ? a->priority < b->priority : a->number < b->number;
+/* The heap of libstdc++'s std::push_heap and std::pop_heap, to the letter: in which order tuples of one
+ * priority leave is not defined, and is TensorFlow's all the same. */
+
+/* Puts the item into the hole at slot i, or above it. */
+static void sift_up(weft_tensor_queue_item_t **heap, size_t i, weft_tensor_queue_item_t *item) {
+  for (; i > 0 && heap[(i - 1) / 2]->priority > item->priority; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+  heap[i] = item;
 }
 
-static void swap(weft_tensor_queue_item_t **a, weft_tensor_queue_item_t **b) {
-  weft_tensor_queue_item_t *t = *a;
-  *a = *b;
-  *b = t;
-}
-
-static void sift_up(weft_tensor_queue_store_t *s, size_t i) {
-  for (; i > 0 && is_before(s->slots[i], s->slots[(i - 1) / 2]); i = (i - 1) / 2) {
-    swap(&s->slots[i], &s->slots[(i - 1) / 2]);
+/* Moves the hole at slot 0 to the bottom of n slots, behind the lesser child each time, of equals the right
+ * one; then puts the item there. */
+static void sift_down(weft_tensor_queue_item_t **heap, size_t n, weft_tensor_queue_item_t *item) {
+  size_t i = 0;
+  for (size_t child = 2; child <= n; child = 2 * i + 2) {
+    if (child == n || heap[child]->priority > heap[child - 1]->priority) child--;
+    heap[i] = heap[child];
+    i = child;
   }
-}
-
-static void sift_down(weft_tensor_queue_store_t *s) {
-  for (size_t i = 0;;) {
-    size_t best = i;
-    for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < s->count; child++) {
-      if (is_before(s->slots[child], s->slots[best])) best = child;
-    }
-    if (best == i) return;
-    swap(&s->slots[i], &s->slots[best]);
-    i = best;
-  }
+  sift_up(heap, i, item);
 }
 
 void weft_tensor_queue_store_push(weft_tensor_queue_store_t *s, weft_tensor_queue_item_t *item) {
   assert(s->count < s->capacity);
   item->next = NULL;
-  if (s->kind == WEFT_QUEUE_PRIORITY && item->number == 0) item->number = ++s->next_number;
   *slot(s, s->count++) = item;
-  if (s->kind == WEFT_QUEUE_PRIORITY) sift_up(s, s->count - 1);
+  if (s->kind == WEFT_QUEUE_PRIORITY) sift_up(s->slots, s->count - 1, item);
 }
 
 void weft_tensor_queue_store_push_front(weft_tensor_queue_store_t *s, weft_tensor_queue_item_t *item) {
@@ -134,8 +126,8 @@ weft_tensor_queue_item_t *weft_tensor_queue_store_pop(weft_tensor_queue_store_t 
   weft_tensor_queue_item_t *item = NULL;
   if (s->kind == WEFT_QUEUE_PRIORITY) {
     item = s->slots[0];
-    s->slots[0] = s->slots[--s->count];
-    sift_down(s);
+    s->count--;
+    if (s->count > 0) sift_down(s->slots, s->count, s->slots[s->count]);
   } else if (s->kind == WEFT_QUEUE_SHUFFLE) {
     weft_tensor_queue_item_t **at = slot(s, draw(s) % s->count);
     item = *at;

@@ -16,7 +16,7 @@ typedef enum weft_tensor_queue_kind {
 typedef struct weft_tensor_queue_item weft_tensor_queue_item_t;
 struct weft_tensor_queue_item {
   weft_tensor_queue_item_t *next; /* in whichever list holds it */
-  int64_t priority, number;       /* of a priority queue; number breaks ties */
+  int64_t priority;               /* of a priority queue: the least leaves first */
   int num_parts;
   weft_tensor_t *parts[]; /* owned */
 };
@@ -30,7 +30,6 @@ typedef struct weft_tensor_queue_store {
   weft_tensor_queue_item_t *
       *slots; /* a ring; of a priority queue a heap from 0 on; shuffled: from 0 on, no order */
   size_t capacity, head, count;
-  int64_t next_number;
   uint32_t key[2], counter[4], drawn[4]; /* Philox */
   int num_drawn;
 } weft_tensor_queue_store_t;

@@ -230,9 +230,9 @@ static weft_status_t *item_or_zeros(const weft_tensor_list_t *l, int64_t i, cons
   if (asks_others && !weft_shape_is_known(&shape))
     WEFT_RETURN_IF_ERROR(merge_items(l, NULL, l->count, &shape));
   if (weft_shape_is_known(&shape)) return zeros(l->dtype, &shape, out);
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "Trying to read an uninitialized tensor but element_shape is not fully defined: %s",
-                    WEFT_SHAPE_TEXT(&shape));
+  return WEFT_ERROR(
+      INVALID_ARGUMENT, "Trying to read an uninitialized tensor but element_shape is not fully defined%s%s%s",
+      asks_others ? ": " : ".", WEFT_SHAPE_TEXT(&shape), asks_others ? " and no list element is set." : "");
 }
 
 static weft_status_t *list_pop(weft_kernel_ctx_t *c) {

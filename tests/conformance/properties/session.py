@@ -38,6 +38,19 @@ def session_tensor(d):
     return C(d.op, handle, **attrs)
 
 
+@spec("GetSessionHandle")
+def session_handle(d):
+    """The handle is "node;number;device": the number counts what the session keeps, the device is the task's."""
+    value, name = d.values(d.one(*EVERY), d.shape()), d.one("a", "scope/b")
+
+    def build():
+        handle = raw.GetSessionHandle(value=tf.constant(value), name=name)
+        parts = tf.strings.split([handle], ";")
+        return [([parts.flat_values[0], tf.size(parts.flat_values), tf.strings.regex_full_match(handle, ".*;/job:.*/device:CPU:0")], {})] * 2
+
+    return Program(d.op, build)
+
+
 @spec("GetSessionHandleV2")
 def session_handle_v2(d):
     value = d.values(d.one(*EVERY), d.shape())
