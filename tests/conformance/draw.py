@@ -9,7 +9,7 @@ import zlib
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework import op_def_library, op_def_registry
 
 from opcase import dtypes_of
 from support import ALL_DTYPES
@@ -58,6 +58,11 @@ def made_by(version, case, steps=1):
 def of_its_time(case):
     removed = op_def_registry.get(case.op).deprecation.version
     return made_by(removed - 1, case) if removed and not isinstance(case, Program) else case
+
+
+def unlisted(op, **arguments):
+    """The node of an op that raw_ops does not list."""
+    return op_def_library._apply_op_helper(op, name="internal", **arguments)[2]
 
 
 class Draw:

@@ -198,6 +198,21 @@ def test_an_op_without_a_kernel_fails_the_steps_that_need_it(cluster, graph):
         assert sess.run(ok) == 1
 
 
+@pytest.mark.weft_only
+def test_abort_ends_the_step_and_no_server(cluster, graph):
+    """TensorFlow's server would end, and the steps of all its clients with it."""
+    with tf.device(W1):
+        abort = tf.raw_ops.Abort(error_msg="as planned", name="stop")
+        leave = tf.raw_ops.Abort(error_msg="as planned", exit_without_error=True)
+        with tf.control_dependencies([leave]):
+            after = tf.constant(2)
+    with session(cluster.master, graph) as sess, session(cluster.master, graph) as other:
+        with fails(tf.errors.AbortedError, "Abort_op intentional failure; as planned", op="stop"):
+            sess.run(abort)
+        assert sess.run(after) == 2
+        assert other.run(after) == 2
+
+
 def test_the_first_of_many_failures_wins_and_the_step_ends(cluster, graph):
     x = v1.placeholder(tf.int32)
     outs = []

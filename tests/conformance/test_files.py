@@ -53,6 +53,24 @@ def test_printing_ends_in_the_log_of_the_task(cluster, graph, unique):
     assert logged(cluster, "worker", 1, f"{unique} prints [1 2][2]")
 
 
+@pytest.mark.weft_only
+def test_records_of_one_length_of_the_first_reader(cluster, graph, tmp_path):
+    """TensorFlow's kernel of this op fails: it asks for an attribute of the second version."""
+    (tmp_path / "records").write_bytes(b"HEAD" + b"".join(b"%02d." % i for i in range(7)) + b"end")
+    old = tf.compat.v1.GraphDef()
+    old.versions.producer = 21
+    tf.import_graph_def(old)
+    reader = raw.FixedLengthRecordReader(header_bytes=4, record_bytes=2, footer_bytes=3, hop_bytes=3)
+    names = raw.FIFOQueue(component_types=[tf.string], shapes=[[]])
+    put = raw.QueueEnqueue(handle=names, components=[str(tmp_path / "records")])
+    key, value = raw.ReaderRead(reader_handle=reader, queue_handle=names)
+    with session(cluster.master, graph) as sess:
+        sess.run(put)
+        records = [sess.run([key, value]) for _ in range(7)]
+    assert [v for _, v in records] == [b"%02d" % i for i in range(7)]
+    assert records[2][0] == str(tmp_path / "records").encode() + b":2"
+
+
 def test_sums_that_need_no_order(cluster, graph):
     parts = [v1.placeholder(tf.float32, [2]) for _ in range(4)]
     total = v1.accumulate_n(parts)

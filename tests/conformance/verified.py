@@ -15,7 +15,10 @@ import sys
 PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools", "verified.def")
 KINDS = ("values", "gradients", "shapes")
 SUITES = {  # how an op's name begins: the test that states what it does
+    "Abort": "test_errors",
+    "FixedLengthRecordReader": "test_files",
     "Collective": "test_collectives",
+    "TopK": "tests/kernels:top_k_test",
     "WeftCollective": "test_collectives",
     "WeftKv": "tests/cluster:kv_test",
     "WeftClock": "tests/kernels:kv_clock_test",
@@ -24,6 +27,7 @@ SUITES = {  # how an op's name begins: the test that states what it does
     "WeftMultinomialRows": "tests/kernels:random_rows_test",
     "WeftForgetVariable": "tests/jobs:stale_variables_test",
     "WeftNamedAllReduce": "tests/kernels:collective_test",
+    "_WeftMemoryCopy": "tests/device:mutation_test",
     "_FusedBatchNormEx": "test_fused",
     "_FusedConv3D": "test_fused",
     "_FusedDepthwiseConv2dNative": "test_fused",

@@ -1,4 +1,5 @@
-/* TopKV2 on rows too long for a table of golden lines: whole sorts, parts of them, several threads. */
+/* TopKV2 on rows too long for a table of golden lines: whole sorts, parts of them, several threads. And TopK,
+ * whose kernels TensorFlow registers for an attribute that the op lacks, so that it runs nowhere else. */
 #include "tests/kernels/script.h"
 
 enum { ROWS = 9, COLUMNS = 20011, VALUES = 500 }; /* few values: most are tied */
@@ -83,6 +84,26 @@ static void the_best_are_the_head_of_the_whole_order(void) {
   weft_tensor_release(x);
 }
 
+static void k_may_be_an_attribute(void) {
+  weft_tensor_t *x = make_input(ROWS, COLUMNS), *want[2] = {NULL}, *got[2] = {NULL};
+  int n = 0;
+  run(x, 7, "", want);
+  CU_ASSERT_PTR_NULL_FATAL(weft_run_op(&bench, "TopK", "k=7", &x, 1, got, 2, &n));
+  CU_ASSERT_EQUAL(got[1]->dtype, WEFT_I32);
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT_TRUE(weft_shape_eq(&got[i]->shape, &want[i]->shape));
+    CU_ASSERT_EQUAL(memcmp(got[i]->data, want[i]->data, want[i]->bytes), 0);
+  }
+  drop(want);
+  drop(got);
+  char more[24];
+  snprintf(more, sizeof more, "k=%d", COLUMNS + 1);
+  weft_status_t *s = weft_run_op(&bench, "TopK", more, &x, 1, got, 2, &n);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
+  weft_status_free(s);
+  weft_tensor_release(x);
+}
+
 static void unsorted_results_are_the_same_set(void) {
   weft_tensor_t *x = make_input(ROWS, COLUMNS), *sorted[2] = {NULL}, *loose[2] = {NULL};
   enum { K = 257 };
@@ -131,6 +152,7 @@ int main(void) {
   const CU_TestInfo tests[] = {
       {"a whole row is sorted and ties keep their order", a_whole_row_is_sorted_and_ties_keep_their_order},
       {"the best are the head of the whole order", the_best_are_the_head_of_the_whole_order},
+      {"k may be an attribute", k_may_be_an_attribute},
       {"unsorted results are the same set", unsorted_results_are_the_same_set},
       {"every failed allocation is reported", every_failed_allocation_is_reported},
       CU_TEST_INFO_NULL,

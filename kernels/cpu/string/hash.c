@@ -68,17 +68,17 @@ static weft_status_t *strong_prepare(const weft_kernel_setup_t *setup, void **ou
   return weft_attrs_prepare(setup, out_state);
 }
 
-/* Of integers it is the hash of their decimal digits. */
+/* Of integers with a sign it is the hash of their decimal digits; TensorFlow refuses others. */
 WEFT_ATTRS_OF(tensor_to_bucket_fast, hash_buckets)
 static weft_status_t *tensor_to_bucket_fast(weft_kernel_ctx_t *c, const hash_buckets_attrs_t *attrs) {
   const weft_tensor_t *in = weft_in(c, 0);
   weft_tensor_t *out = NULL;
+  if ((WEFT_SET_SIGNED & WEFT_DTYPE_BIT(in->dtype)) == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Type not supported: %s", weft_dtype_name(in->dtype));
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_I64, &in->shape, &out));
   for (int64_t i = 0; i < in->count; i++) {
     char text[24];
-    int64_t value = weft_cpu_int_at(in, i);
-    int n = in->dtype == WEFT_U64 ? snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value)
-                                  : snprintf(text, sizeof text, "%" PRId64, value);
+    int n = snprintf(text, sizeof text, "%" PRId64, weft_cpu_int_at(in, i));
     uint64_t hash = weft_fingerprint64(weft_str_of(text, (size_t)n));
     ((int64_t *)out->data)[i] = (int64_t)(hash % (uint64_t)attrs->num_buckets);
   }

@@ -11,7 +11,7 @@ bounds of slices so far outside that TensorFlow's own arithmetic wraps around.
 import numpy as np
 import tensorflow as tf
 
-from draw import spec
+from draw import Program, spec, unlisted
 from opcase import C
 from support import ALL_DTYPES
 
@@ -379,6 +379,25 @@ def parallel_concat(d):
     dtype, n, row = d.dtype(), d.int(1, 4), d.shape(max_rank=3)
     values = [constant(d.values(dtype, (1, *row))) for _ in range(n)]
     return C(d.op, values, shape=(n, *row))
+
+
+@spec("_ParallelConcatStart", "_ParallelConcatUpdate")
+def rows_in_place(d):
+    """What ParallelConcat is rewritten to: every row of what begins without values is set."""
+    dtype, n, row = d.dtype("dtype" if d.op.endswith("Start") else "T"), d.int(1, 4), d.shape(max_rank=3)
+    values = [d.values(dtype, (1, *row)) for _ in range(n)]
+    order = d.rng.permutation(n)
+    wrong = d.one((1, *row, 2), (2, *row)) if d.chance(0.05) else None
+
+    def build():
+        y, feeds = unlisted("_ParallelConcatStart", shape=(n, *row), dtype=dtype).outputs[0], {}
+        for i in order:
+            port = tf.compat.v1.placeholder(dtype)
+            feeds[port] = values[i] if wrong is None or i else np.zeros(wrong, values[i].dtype)
+            y = unlisted("_ParallelConcatUpdate", value=y, update=port, loc=i).outputs[0]
+        return [(y, feeds)]
+
+    return Program(d.op, build)
 
 
 @spec("Pack")

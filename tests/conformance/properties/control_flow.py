@@ -1,14 +1,13 @@
 """Specs of dead and live values, frames and references: ops/control_flow.def.
 
-Left out: fetches of dead values, which sessions of one process and of servers refuse with other codes; Abort, of which TensorFlow's process dies, but for exit_without_error, of which it ends; graphs whose frames do not
+Left out: fetches of dead values, which sessions of one process and of servers refuse with other codes; Abort, of which TensorFlow's process ends: test_errors.py has it; graphs whose frames do not
 fit together, which each runtime refuses in its own place.
 """
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import op_def_library
 
-from draw import Program, spec
+from draw import Program, spec, unlisted
 
 raw = tf.raw_ops
 v1 = tf.compat.v1
@@ -46,7 +45,7 @@ def switch_n(d):
 
     def build():
         x, i = port_of(value), v1.placeholder(tf.int32)
-        outs = op_def_library._apply_op_helper("_SwitchN", name="switch", data=x, output_index=i, num_outs=n)[2].outputs
+        outs = unlisted("_SwitchN", data=x, output_index=i, num_outs=n).outputs
         merged, which = raw.Merge(inputs=[tf.identity(o) for o in outs])
         return [([merged, which], {x: value, i: index})]
 

@@ -6,19 +6,13 @@ graphs that no function is; _Send, _Recv and their kin, which only partitions ho
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import op_def_library
 
-from draw import Program, spec
+from draw import Program, spec, unlisted
 
 raw = tf.raw_ops
 v1 = tf.compat.v1
 
 UNARY = (lambda x: x + 1, lambda x: x * x, lambda x: -x, lambda x: x - x, lambda x: tf.reduce_sum(x) + x, lambda x: tf.reshape(tf.reshape(x, [-1]), tf.shape(x)))
-
-
-def unlisted(op, **arguments):
-    """An op that raw_ops does not list."""
-    return op_def_library._apply_op_helper(op, name="internal", **arguments)[2].outputs
 
 
 def concrete(f, *types):
@@ -60,7 +54,7 @@ def if_op(d):
         ports = [v1.placeholder(dtype) for _ in values]
         c = tf.constant(cond)
         attrs = dict(cond=c, input=ports, Tout=[dtype] * 2, then_branch=concrete(then, dtype, dtype), else_branch=concrete(otherwise, dtype, dtype))
-        y = unlisted("_If", **attrs) if d.op == "_If" else getattr(raw, d.op)(**attrs)
+        y = unlisted("_If", **attrs).outputs if d.op == "_If" else getattr(raw, d.op)(**attrs)
         feeds = dict(zip(ports, values))
         return [(list(y), feeds), (y[1], feeds)]
 
@@ -101,7 +95,7 @@ def while_op(d):
 
         functions = dict(cond=concrete(cond, tf.int32, dtype, dtype), body=concrete(one, tf.int32, dtype, dtype))
         inputs = [tf.constant(0), *ports]
-        y = unlisted("_While", input=inputs, **functions) if d.op == "_While" else getattr(raw, d.op)(input=inputs, **functions)
+        y = unlisted("_While", input=inputs, **functions).outputs if d.op == "_While" else getattr(raw, d.op)(input=inputs, **functions)
         return [(list(y), dict(zip(ports, values)))]
 
     return Program(d.op, build)
@@ -192,9 +186,9 @@ def lists(d):
     def build():
         ports = [v1.placeholder(dtype) for _ in values]
         if d.op == "_ArrayToList":
-            y = unlisted(d.op, input=ports, out_types=[dtype] * len(values))
+            y = unlisted(d.op, input=ports, out_types=[dtype] * len(values)).outputs
         else:
-            y = unlisted(d.op, input=ports, T=dtype, N=len(values))
+            y = unlisted(d.op, input=ports, T=dtype, N=len(values)).outputs
         return [(list(y), dict(zip(ports, values)))]
 
     return Program(d.op, build)

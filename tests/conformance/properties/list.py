@@ -472,7 +472,7 @@ def tensor_array_v2(d):
     return old_array(d, "V2")
 
 
-@spec("TensorArray", "TensorArrayWrite", "TensorArrayRead", "TensorArrayGather", "TensorArrayScatter", "TensorArraySize", "TensorArrayClose", "TensorArrayConcat", "TensorArraySplit", "TensorArrayPack", "TensorArrayUnpack")
+@spec("TensorArray", "TensorArrayWrite", "TensorArrayRead", "TensorArrayGather", "TensorArrayScatter", "TensorArraySize", "TensorArrayClose", "TensorArrayConcat", "TensorArraySplit", "TensorArrayPack", "TensorArrayUnpack", "TensorArrayGrad")
 def tensor_array_v1(d):
     return old_array(d, "")
 
@@ -525,11 +525,11 @@ def old_array(d, version):
         looks.append(node(definition, "TensorArrayConcat" + version, "look_concat", "array", flow, dtype=dtype))
         if version == "":
             looks.append(node(definition, "TensorArrayPack", "look_pack", "array", flow, dtype=dtype))
-        else:
+        if version == "V2" or d.op == "TensorArrayGrad":
             source = v1.AttrValue(s=b"gradients")
-            node(definition, "TensorArrayGradV2", "grad", "array", flow, source=source)
-            one = node(definition, "TensorArrayWriteV2", "grad_write", "grad", const("where", np.int32(0)), const("dy", d.values(dtype, (1, *element) if how == "Split" else element, special=0)), flow, T=dtype)
-            looks.append(node(definition, "TensorArrayReadV2", "look_grad", "grad", "where", one, dtype=dtype))
+            node(definition, "TensorArrayGrad" + version, "grad", "array", flow, source=source)
+            one = node(definition, "TensorArrayWrite" + version, "grad_write", "grad", const("where", np.int32(0)), const("dy", d.values(dtype, (1, *element) if how == "Split" else element, special=0)), flow, T=dtype)
+            looks.append(node(definition, "TensorArrayRead" + version, "look_grad", "grad", "where", one, dtype=dtype))
         closed = node(definition, "TensorArrayClose" + version, "close", "array")
         tf.import_graph_def(definition, name="")
         graph = v1.get_default_graph()

@@ -3,7 +3,7 @@
 Each case is a program: files, a queue of their names, a reader, and some steps that read, count, save, restore and
 reset. Left out: num_records below 0 and beyond what a process can reserve, of which TensorFlow's process dies, and the
 order of RecordInput, which is another one in every run of TensorFlow, as is what it does without any record: it waits
-for one without end. FixedLengthRecordReader of the old kind fails in TensorFlow at an attribute that it lacks.
+for one without end. FixedLengthRecordReader of the old kind fails in TensorFlow at an attribute that it lacks: test_files.py has it.
 """
 
 import atexit

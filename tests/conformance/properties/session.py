@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import op_def_library
 
-from draw import Program, spec
+from draw import Program, spec, unlisted
 from opcase import C
 
 FOLDER = Path(tempfile.mkdtemp(prefix="weft-session-"))
@@ -23,11 +22,6 @@ raw = tf.raw_ops
 v1 = tf.compat.v1
 ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 EVERY = (tf.float32, tf.float64, tf.half, tf.bfloat16, tf.int8, tf.int32, tf.int64, tf.uint8, tf.uint64, tf.bool, tf.complex64, tf.string)
-
-
-def unlisted(op, **arguments):
-    """An op that raw_ops does not list."""
-    return op_def_library._apply_op_helper(op, **arguments)[2].outputs[0]
 
 
 @spec("GetSessionTensor", "DeleteSessionTensor")
@@ -140,8 +134,8 @@ def handles(d):
             handle = raw.FIFOQueueV2(component_types=[tf.int32]) if kind == "queue" else raw.MutexV2(shared_name="weak")
         source = handle
         if weak:
-            handle = unlisted("MakeWeakResourceHandle", handle=handle)
-        steps = [(unlisted("IsResourceHandleRefCounting", handle=handle), {})]
+            handle = unlisted("MakeWeakResourceHandle", handle=handle).outputs[0]
+        steps = [(unlisted("IsResourceHandleRefCounting", handle=handle).outputs[0], {})]
         if kind == "named":
             write = raw.AssignVariableOp(resource=source, value=[1.0, 2.0])
             steps += [(write, {}), (raw.ReadVariableOp(resource=handle, dtype=tf.float32), {})]
@@ -152,7 +146,7 @@ def handles(d):
     return Program(d.op, build)
 
 
-@spec("Send", "Recv")
+@spec("Send", "Recv", "_HostSend", "_HostRecv")
 def send_recv(d):
     value = d.values(d.one(*EVERY), d.shape())
     device = "/job:worker/replica:0/task:0/device:CPU:0"
@@ -161,8 +155,12 @@ def send_recv(d):
         x = v1.placeholder(value.dtype if value.dtype != object else tf.string)
         where = dict(tensor_name="it", send_device=device, send_device_incarnation=1, recv_device=device)
         with tf.device("/cpu:0"):
-            sent = raw.Send(tensor=x, **where)
-            got = raw.Recv(tensor_type=x.dtype, **where)
+            if d.op.startswith("_"):
+                sent = unlisted("_HostSend", tensor=x, client_terminated=False, **where)
+                got = unlisted("_HostRecv", tensor_type=x.dtype, client_terminated=False, **where).outputs[0]
+            else:
+                sent = raw.Send(tensor=x, **where)
+                got = raw.Recv(tensor_type=x.dtype, **where)
         return [([got, sent], {x: value})]
 
     return Program(d.op, build)

@@ -53,6 +53,12 @@ def to_bucket(d):
     return C(d.op, hashed(d), num_buckets=buckets(d))
 
 
+@spec("_TensorToHashBucketFast")
+def numbers_to_bucket(d):
+    """Of dtypes without a sign TensorFlow's kernel refuses all values."""
+    return C(d.op, d.values(d.dtype(), d.shape(max_rank=3), special=0.3), num_buckets=buckets(d))
+
+
 @spec("StringToHashBucketStrong")
 def to_bucket_strong(d):
     key = [d.int(-(2**62), 2**62), d.one(0, 1, -1, 2**63 - 1)]
