@@ -2,6 +2,7 @@
 #include "device/device.h"
 
 #include "base/alloc.h"
+#include "device/holds.h"
 
 weft_status_t *weft_device_init(weft_device_t *d, const weft_device_spec_t *spec) {
   char *name = weft_strndup(spec->name.data == NULL ? "" : spec->name.data, spec->name.length);
@@ -31,6 +32,7 @@ weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec
   if (d == NULL) return WEFT_NO_MEMORY("creating device '%.*s'", WEFT_STR_ARGS(spec->name));
   *d = *of;
   d->alias_of = of;
+  d->holds = 0;
   weft_status_t *s = weft_device_init(d, spec);
   if (s != NULL) {
     weft_free(d);
@@ -42,6 +44,7 @@ weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec
 
 void weft_device_destroy(weft_device_t *d) {
   if (d == NULL) return;
+  weft_device_wait_for_holds(d);
   if (d->alias_of == NULL) {
     d->driver->destroy(d);
     return;

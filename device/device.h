@@ -67,6 +67,7 @@ struct weft_device {
   weft_thread_pool_t *pool;             /* borrowed: runs nodes and parallel_for */
   weft_resource_manager_t *resources;   /* borrowed from the worker: variables, queues, ... */
   const weft_device_t *alias_of;        /* NULL: not an alias */
+  int holds;                            /* holds.c's */
 };
 
 /* The fields that are the same for all drivers: name, incarnation, pool and resources from `spec`, accounts
@@ -82,6 +83,6 @@ WEFT_MUST_CHECK weft_status_t *weft_cpu_device_create(weft_str_t name, uint64_t 
                                                       weft_thread_pool_t *pool,
                                                       weft_resource_manager_t *resources,
                                                       weft_device_t **out);
-void weft_device_destroy(weft_device_t *d); /* NULL is fine */
+void weft_device_destroy(weft_device_t *d); /* waits for what holds it (device/holds.h). NULL is fine */
 
 #endif /* WEFT_DEVICE_DEVICE_H_ */

@@ -227,7 +227,8 @@ static void run(weft_callee_t *callee, const weft_function_call_t *call) {
     call->done(call->arg, s, NULL);
     return;
   }
-  weft_run_options_t options = {.step = {.canceller = r->canceller,
+  weft_run_options_t options = {.run_inline = call->runs_here,
+                                .step = {.canceller = r->canceller,
                                          .container = r->container,
                                          .args = call->args,
                                          .results = r->results,

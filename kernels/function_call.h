@@ -27,6 +27,8 @@ typedef struct weft_function_call {
   const weft_step_t *step;     /* that the call is part of: its collectives are the call's, too, and its depth
                                   counts; NULL: of none. A failure of the call does not end the step. Looked at
                                   only until weft_callee_run returns */
+  bool runs_here; /* starts on the caller's thread, which must be one that may take its time, instead of on
+                     the pool; done may be called before weft_callee_run returns */
   /* Called once, on any thread, with no lock held; owns `status`, the first failure of a node, which it names
    * as "function/node". `results`: num_results tensors; what the callee sets to NULL is its own, the others
    * are released. NULL after a failure. */
@@ -46,7 +48,8 @@ struct weft_callee {
 
 /* Errors (through done): NOT_FOUND (there is no such function), INVALID_ARGUMENT (it is not valid, takes
  * other arguments, returns more results, or calls are nested too deep), INTERNAL (fewer results), CANCELLED,
- * what its nodes fail with. The function runs on the pool of its device, never on the caller's stack. */
+ * what its nodes fail with. The function runs on the pool of its device, never on the caller's stack but with
+ * runs_here. */
 static inline void weft_callee_run(weft_callee_t *callee, const weft_function_call_t *call) {
   callee->ops->run(callee, call);
 }

@@ -1,0 +1,307 @@
+/* kernels/cpu/dataset/dataset.c - data sets as values, and the kernels that make them. */
+#include "kernels/cpu/dataset/dataset.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- elements ---- */
+
+weft_status_t *weft_element_spec_create(int n, weft_element_spec_t **out) {
+  weft_element_spec_t *s = weft_calloc(1, sizeof *s);
+  if (s != NULL) {
+    s->dtypes = weft_calloc((size_t)n, sizeof *s->dtypes);
+    s->shapes = weft_calloc((size_t)n, sizeof *s->shapes);
+  }
+  if (s == NULL || s->dtypes == NULL || s->shapes == NULL) {
+    weft_element_spec_release(s);
+    return WEFT_NO_MEMORY("the types of a data set's elements");
+  }
+  atomic_init(&s->refs, 1);
+  s->n = n;
+  for (int i = 0; i < n; i++) s->shapes[i] = WEFT_UNKNOWN_SHAPE;
+  *out = s;
+  return NULL;
+}
+
+weft_status_t *weft_element_spec_string(weft_element_spec_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_element_spec_create(1, out));
+  (*out)->dtypes[0] = WEFT_STRING;
+  (*out)->shapes[0] = WEFT_SCALAR;
+  return NULL;
+}
+
+weft_element_spec_t *weft_element_spec_retain(weft_element_spec_t *s) {
+  atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+
+void weft_element_spec_release(weft_element_spec_t *s) {
+  if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1) return;
+  weft_free(s->dtypes);
+  weft_free(s->shapes);
+  weft_free(s);
+}
+
+weft_status_t *weft_element_spec_check(const weft_element_spec_t *expected, const weft_element_spec_t *got) {
+  if (expected->n != got->n) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Number of components does not match: expected %d types but got %d.",
+                      expected->n, got->n);
+  }
+  for (int i = 0; i < got->n; i++) {
+    if (expected->dtypes[i] != got->dtypes[i]) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Data type mismatch at component %d: expected %s but got %s.", i,
+                        weft_dtype_name(expected->dtypes[i]), weft_dtype_name(got->dtypes[i]));
+    }
+  }
+  for (int i = 0; i < got->n; i++) {
+    if (!weft_shape_compatible(&expected->shapes[i], &got->shapes[i])) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes at component %d: expected %s but got %s.", i,
+                        WEFT_SHAPE_TEXT(&expected->shapes[i]), WEFT_SHAPE_TEXT(&got->shapes[i]));
+    }
+  }
+  return NULL;
+}
+
+void weft_element_release(weft_tensor_t **parts, int n) {
+  for (int i = 0; i < n; i++) {
+    weft_tensor_release(parts[i]);
+    parts[i] = NULL;
+  }
+}
+
+size_t weft_element_bytes(weft_tensor_t *const *parts, int n) {
+  size_t total = 0;
+  for (int i = 0; i < n; i++) {
+    total += parts[i]->bytes;
+    for (int64_t k = 0; parts[i]->dtype == WEFT_STRING && k < parts[i]->count; k++)
+      total += weft_tensor_str_at(parts[i], k).length;
+  }
+  return total;
+}
+
+void weft_dataset_fn_release(weft_dataset_fn_t *f) {
+  if (f == NULL || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) > 1) return;
+  for (int i = 0; i < f->num_captured; i++) weft_tensor_release(f->captured[i]);
+  weft_callee_release(f->callee);
+  weft_free(f);
+}
+
+/* ---- data sets ---- */
+
+static void destroy(weft_variant_t *v) {
+  weft_dataset_t *d = (weft_dataset_t *)v;
+  for (int i = 0; i < d->num_inputs; i++) weft_dataset_release(d->inputs[i]);
+  if (d->params != NULL) weft_object_release(&d->params->object);
+  weft_dataset_fn_release(d->fn);
+  weft_element_spec_release(d->spec);
+  weft_free(d);
+}
+
+const weft_variant_type_t weft_dataset_type = {.name = "tensorflow::DatasetVariantWrapper",
+                                               .destroy = destroy};
+
+weft_status_t *weft_dataset_create(const weft_dataset_t *like, weft_dataset_t *const *inputs, int num_inputs,
+                                   weft_dataset_t **out) {
+  weft_dataset_t *d = weft_calloc(1, sizeof *d + (size_t)num_inputs * sizeof(weft_dataset_t *));
+  if (d == NULL) return WEFT_NO_MEMORY("a data set");
+  atomic_init(&d->variant.refs, 1);
+  d->variant.type = &weft_dataset_type;
+  d->class = like->class;
+  d->device = like->device;
+  if (like->params != NULL) {
+    weft_object_retain(&like->params->object);
+    d->params = like->params;
+  }
+  if (like->fn != NULL) {
+    atomic_fetch_add_explicit(&like->fn->refs, 1, memory_order_relaxed);
+    d->fn = like->fn;
+  }
+  d->spec = like->spec != NULL ? weft_element_spec_retain(like->spec) : NULL;
+  d->num_inputs = num_inputs;
+  for (int i = 0; i < num_inputs; i++) d->inputs[i] = weft_dataset_retain(inputs[i]);
+  *out = d;
+  return NULL;
+}
+
+int64_t weft_dataset_cardinality(const weft_dataset_t *d) {
+  while (d->class->cardinality == NULL) {
+    if (d->num_inputs == 0) return WEFT_CARDINALITY_UNKNOWN;
+    d = d->inputs[0];
+  }
+  return d->class->cardinality(d);
+}
+
+int64_t weft_cardinality_unknown(const weft_dataset_t *d) {
+  (void)d;
+  return WEFT_CARDINALITY_UNKNOWN;
+}
+
+weft_status_t *weft_dataset_tensor(weft_dataset_t *d, weft_tensor_t **out) {
+  weft_status_t *s = weft_tensor_new(WEFT_VARIANT, &WEFT_SCALAR, NULL, out);
+  if (s != NULL) {
+    weft_dataset_release(d);
+    return s;
+  }
+  *(weft_variant_t **)(*out)->data = &d->variant;
+  return NULL;
+}
+
+weft_status_t *weft_dataset_of(const weft_tensor_t *t, weft_dataset_t **out) {
+  if (t->dtype != WEFT_VARIANT || t->shape.rank != 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Dataset tensor must be a scalar of dtype DT_VARIANT.");
+  weft_variant_t *v = *(weft_variant_t **)t->data;
+  if (v == NULL || v->type != &weft_dataset_type)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be a Dataset object.");
+  *out = (weft_dataset_t *)v;
+  return NULL;
+}
+
+/* ---- kernels ---- */
+
+/* What a node makes its data sets from. */
+typedef struct maker {
+  const weft_dataset_op_t *op;
+  weft_element_spec_t *spec; /* NULL: make says */
+  weft_callee_t *callee;     /* lent; NULL: none */
+  int num_inputs, num_captured;
+  weft_dataset_params_t *params; /* attributes only */
+} maker_t;
+
+void weft_dataset_unprepare(void *state) {
+  maker_t *m = state;
+  if (m == NULL) return;
+  weft_element_spec_release(m->spec);
+  weft_free(m->params);
+  weft_free(m);
+}
+
+/* From output_types (or Toutput_types) and output_shapes; none of them: left to make. */
+static weft_status_t *read_spec(const weft_kernel_setup_t *setup, weft_element_spec_t **out) {
+  const weft_attr_t *types = weft_knode_attr(setup, "output_types");
+  const weft_attr_t *shapes = weft_knode_attr(setup, "output_shapes");
+  if (types == NULL) types = weft_knode_attr(setup, "Toutput_types");
+  if (types == NULL || shapes == NULL) return NULL;
+  if (types->n != shapes->n) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "output_types and output_shapes must be same length, got: %d and %d",
+                      types->n, shapes->n);
+  }
+  WEFT_RETURN_IF_ERROR(weft_element_spec_create(types->n, out));
+  for (int i = 0; i < types->n; i++) {
+    (*out)->dtypes[i] = weft_dtype_base(types->list.types[i]);
+    (*out)->shapes[i] = shapes->list.shapes[i];
+  }
+  return NULL;
+}
+
+static weft_status_t *read(const weft_kernel_setup_t *setup, maker_t *m) {
+  const weft_dataset_op_t *op = m->op;
+  const size_t size = op->params_size == 0 ? sizeof(weft_dataset_params_t) : op->params_size;
+  m->params = weft_calloc(1, size);
+  if (m->params == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
+  WEFT_RETURN_IF_ERROR(read_spec(setup, &m->spec));
+  m->num_inputs = op->num_inputs < 0 ? (int)weft_knode_int(setup, "N") : op->num_inputs;
+  if (op->function != NULL) {
+    const weft_attr_t *types = weft_knode_attr(setup, op->captured != NULL ? op->captured : "Targuments");
+    m->num_captured = types != NULL ? types->n : 0;
+    WEFT_RETURN_IF_ERROR(weft_knode_callee(setup, op->function, &m->callee));
+  }
+  return op->read != NULL ? op->read(setup, m->params) : NULL;
+}
+
+weft_status_t *weft_dataset_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  maker_t *m = weft_calloc(1, sizeof *m);
+  if (m == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
+  m->op = setup->node.param;
+  weft_status_t *s = read(setup, m);
+  if (s != NULL) {
+    weft_dataset_unprepare(m);
+    return s;
+  }
+  *out_state = m;
+  return NULL;
+}
+
+static void destroy_params(weft_object_t *o) {
+  weft_dataset_params_t *p = (weft_dataset_params_t *)o;
+  if (p->deinit != NULL) p->deinit(p);
+  weft_free(p);
+}
+
+static weft_status_t *make_params(const maker_t *m, weft_dataset_params_t **out) {
+  const size_t size = m->op->params_size == 0 ? sizeof(weft_dataset_params_t) : m->op->params_size;
+  weft_dataset_params_t *p = weft_malloc(size);
+  if (p == NULL) return WEFT_NO_MEMORY("a data set");
+  memcpy(p, m->params, size);
+  atomic_init(&p->object.refs, 1);
+  p->object.destroy = destroy_params;
+  p->deinit = m->op->deinit;
+  *out = p;
+  return NULL;
+}
+
+/* With the captured tensors that begin at input `at`. */
+static weft_status_t *make_fn(weft_kernel_ctx_t *c, const maker_t *m, int at, weft_dataset_fn_t **out) {
+  weft_dataset_fn_t *f = weft_calloc(1, sizeof *f + (size_t)m->num_captured * sizeof(weft_tensor_t *));
+  if (f == NULL) return WEFT_NO_MEMORY("a data set's function");
+  atomic_init(&f->refs, 1);
+  f->callee = weft_callee_retain(m->callee);
+  f->num_captured = m->num_captured;
+  for (int i = 0; i < m->num_captured; i++) f->captured[i] = weft_tensor_retain(weft_in(c, at + i));
+  *out = f;
+  return NULL;
+}
+
+static weft_status_t *make(weft_kernel_ctx_t *c, const maker_t *m, weft_dataset_t **out) {
+  weft_dataset_t like = {.class = m->op->class, .spec = m->spec, .device = c->device};
+  weft_dataset_t *inputs[64];
+  weft_dataset_t **in = m->num_inputs <= 64 ? inputs : weft_calloc((size_t)m->num_inputs, sizeof *in);
+  weft_status_t *s = in == NULL ? WEFT_NO_MEMORY("a data set") : NULL;
+  for (int i = 0; s == NULL && i < m->num_inputs; i++) s = weft_dataset_of(weft_in(c, i), &in[i]);
+  if (s == NULL) s = make_params(m, &like.params);
+  if (s == NULL && m->callee != NULL) s = make_fn(c, m, m->num_inputs, &like.fn);
+  if (s == NULL) s = weft_dataset_create(&like, in, m->num_inputs, out);
+  if (in != inputs) weft_free(in);
+  weft_dataset_fn_release(like.fn);
+  void *params = like.params;
+  if (s == NULL && m->op->make != NULL) s = m->op->make(c, m->num_inputs + m->num_captured, *out, params);
+  if (params != NULL) weft_object_release(params);
+  return s;
+}
+
+weft_status_t *weft_dataset_compute(weft_kernel_ctx_t *c) {
+  weft_dataset_t *d = NULL;
+  weft_tensor_t *t = NULL;
+  weft_status_t *s = make(c, c->state, &d);
+  if (s != NULL) {
+    weft_dataset_release(d);
+    return s;
+  }
+  WEFT_RETURN_IF_ERROR(weft_dataset_tensor(d, &t));
+  weft_out_set(c, 0, t);
+  return NULL;
+}
+
+static weft_status_t *scalar(const weft_kernel_ctx_t *c, int i, const char *name) {
+  return weft_in(c, i)->shape.rank == 0 ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar", name);
+}
+
+weft_status_t *weft_dataset_in_int(const weft_kernel_ctx_t *c, int i, const char *name, int64_t *out) {
+  const weft_tensor_t *t = weft_in(c, i);
+  WEFT_RETURN_IF_ERROR(scalar(c, i, name));
+  *out = t->dtype == WEFT_I32 ? *(const int32_t *)t->data : *(const int64_t *)t->data;
+  return NULL;
+}
+
+weft_status_t *weft_dataset_in_bool(const weft_kernel_ctx_t *c, int i, const char *name, bool *out) {
+  WEFT_RETURN_IF_ERROR(scalar(c, i, name));
+  *out = *(const bool *)weft_in(c, i)->data;
+  return NULL;
+}
+
+weft_status_t *weft_dataset_in_string(const weft_kernel_ctx_t *c, int i, const char *name, weft_str_t *out) {
+  WEFT_RETURN_IF_ERROR(scalar(c, i, name));
+  *out = weft_tensor_str_at(weft_in(c, i), 0);
+  return NULL;
+}

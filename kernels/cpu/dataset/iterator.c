@@ -1,0 +1,117 @@
+/* kernels/cpu/dataset/iterator.c - what the iterators of all classes have in common. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/dataset/saved.h"
+#include "kernels/cpu/dataset/traversal.h"
+
+static weft_status_t *open(const weft_dataset_t *d, weft_traversal_t *traversal, weft_canceller_t *canceller,
+                           const weft_iterator_t *parent, weft_iterator_t **out) {
+  weft_iterator_t *it = weft_calloc(1, d->class->iterator_size);
+  if (it == NULL) return WEFT_NO_MEMORY("an iterator");
+  it->of = weft_dataset_retain(d);
+  it->traversal = traversal;
+  it->canceller = canceller;
+  it->parent = parent;
+  weft_status_t *s = d->class->opens_inputs ? weft_iterator_open_input(it, 0, &it->input) : NULL;
+  if (s == NULL && d->class->begin != NULL) s = d->class->begin(it);
+  if (s != NULL) {
+    weft_iterator_close(it);
+    return s;
+  }
+  *out = it;
+  return NULL;
+}
+
+weft_status_t *weft_iterator_open(const weft_dataset_t *d, weft_traversal_t *traversal,
+                                  const weft_iterator_t *parent, weft_iterator_t **out) {
+  return open(d, traversal, parent != NULL ? parent->canceller : traversal->canceller, parent, out);
+}
+
+weft_status_t *weft_iterator_open_input(weft_iterator_t *it, int i, weft_iterator_t **slot) {
+  weft_iterator_close(*slot);
+  *slot = NULL;
+  return weft_iterator_open(it->of->inputs[i], it->traversal, it, slot);
+}
+
+void weft_iterator_close(weft_iterator_t *it) {
+  if (it == NULL) return;
+  if (it->of->class->end != NULL) it->of->class->end(it);
+  weft_iterator_close(it->input);
+  weft_dataset_release((weft_dataset_t *)(uintptr_t)it->of);
+  weft_free(it);
+}
+
+weft_status_t *weft_iterator_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
+  *is_end = it->is_over;
+  memset(out, 0, (size_t)it->of->spec->n * sizeof *out);
+  if (it->is_over) return NULL;
+  if (weft_canceller_is_cancelled(it->canceller)) return WEFT_ERROR(CANCELLED, "Iterator was cancelled");
+  weft_status_t *s = it->of->class->next(it, out, is_end);
+  if (s != NULL || *is_end) weft_element_release(out, it->of->spec->n);
+  if (s != NULL) {
+    *is_end = false;
+  } else {
+    it->is_over = *is_end;
+  }
+  it->index += !*is_end;
+  return s;
+}
+
+void weft_iterator_name(const weft_iterator_t *it, weft_strbuf_t *out) {
+  if (it->parent != NULL) {
+    weft_iterator_name(it->parent, out);
+  } else {
+    weft_strbuf_puts(out, "Iterator::Root");
+  }
+  weft_strbuf_puts(out, "::");
+  weft_strbuf_puts(out, it->of->class->name);
+}
+
+weft_status_t *weft_iterator_blame(const weft_iterator_t *it, int64_t index, weft_status_t *s) {
+  if (s == NULL) return NULL;
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_iterator_name(it, &name);
+  s = weft_status_annotate(s, "element %" PRId64 " of %s", index, name.failed ? "?" : name.data);
+  weft_strbuf_deinit(&name);
+  return s;
+}
+
+/* ---- state ---- */
+
+weft_status_t *weft_iterator_save(weft_iterator_t *it, weft_saved_t *to) {
+  const weft_dataset_class_t *class = it->of->class;
+  weft_saved_put_string(to, weft_str(class->name));
+  weft_saved_put_int(to, it->index);
+  weft_saved_put_int(to, it->is_over);
+  if (class->save != NULL) WEFT_RETURN_IF_ERROR(class->save(it, to)); /* before the input: it may be in use */
+  weft_saved_put_int(to, it->input != NULL);
+  return it->input != NULL ? weft_iterator_save(it->input, to) : NULL;
+}
+
+weft_status_t *weft_iterator_load(weft_iterator_t *it, weft_saved_t *from) {
+  const weft_dataset_class_t *class = it->of->class;
+  weft_str_t name;
+  int64_t is_over, has_input;
+  WEFT_RETURN_IF_ERROR(weft_saved_get_string(from, &name));
+  if (!weft_str_eq(name, weft_str(class->name))) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "the saved iterator is of another data set: it has %.*s where this one has %s",
+                      WEFT_STR_ARGS(name), class->name);
+  }
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &it->index));
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &is_over));
+  it->is_over = is_over != 0;
+  if (class->load != NULL) WEFT_RETURN_IF_ERROR(class->load(it, from));
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &has_input));
+  if (has_input == 0) {
+    weft_iterator_close(it->input);
+    it->input = NULL;
+    return NULL;
+  }
+  if (it->of->num_inputs == 0)
+    return WEFT_ERROR(DATA_LOSS, "the saved iterator has an input where %s has none", class->name);
+  if (it->input == NULL) WEFT_RETURN_IF_ERROR(weft_iterator_open_input(it, 0, &it->input));
+  return weft_iterator_load(it->input, from);
+}

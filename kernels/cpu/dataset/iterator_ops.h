@@ -1,0 +1,31 @@
+/* kernels/cpu/dataset/iterator_ops.h - an iterator as a resource of a task. */
+#ifndef WEFT_KERNELS_CPU_DATASET_ITERATOR_OPS_H_
+#define WEFT_KERNELS_CPU_DATASET_ITERATOR_OPS_H_
+
+#include "kernels/cpu/dataset/traversal.h"
+#include "kernels/state.h"
+
+typedef struct weft_iterator_resource weft_iterator_resource_t; /* Thread-safe. A weft_object_t in front. */
+extern const weft_resource_type_t weft_iterator_resource_type;
+
+/* `spec` (may be NULL) is retained: what its data sets must be like. */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_resource_create(weft_element_spec_t *spec,
+                                                             weft_iterator_resource_t **out);
+/* Begins a pass through the data set in a tensor, in place of the one that goes on. Errors: INVALID_ARGUMENT.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_resource_begin(weft_iterator_resource_t *r,
+                                                            const weft_tensor_t *dataset,
+                                                            weft_device_t *device);
+/* The pass that goes on; retained. Errors: FAILED_PRECONDITION: there is none. */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_resource_traversal(weft_iterator_resource_t *r,
+                                                                weft_traversal_t **out);
+
+/* From output_types and output_shapes; NULL: there are none. */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_spec_read(const weft_kernel_setup_t *setup,
+                                                       weft_element_spec_t **out);
+/* Sets the outputs of a node whose state is a struct of attributes that begins with output_shapes; takes the
+ * parts. Errors: INVALID_ARGUMENT, in TensorFlow's words. */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_outputs(weft_kernel_ctx_t *c, int num_parts,
+                                                     weft_tensor_t **parts);
+
+#endif /* WEFT_KERNELS_CPU_DATASET_ITERATOR_OPS_H_ */

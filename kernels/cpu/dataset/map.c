@@ -1,0 +1,213 @@
+/* kernels/cpu/dataset/map.c - a function of each element, one after the other or many at once; and the
+ * elements that a predicate wants. */
+#include "base/alloc.h"
+#include "kernels/cpu/dataset/ahead.h"
+#include "kernels/cpu/dataset/options.h"
+#include "kernels/cpu/dataset/saved.h"
+#include "kernels/cpu/dataset/traversal.h"
+
+typedef struct map {
+  weft_dataset_params_t base;
+  bool preserves_cardinality;
+  int64_t num_parallel; /* calls at once; WEFT_AUTOTUNE */
+  weft_order_t order;
+} map_t;
+
+/* A function's OUT_OF_RANGE ends the data set, unless the number of elements may not change. */
+static weft_status_t *end_of_call(const map_t *p, weft_status_t *s, bool *is_end) {
+  if (weft_status_code(s) != WEFT_OUT_OF_RANGE) return s;
+  if (p->preserves_cardinality) {
+    weft_status_t *wrapped = WEFT_ERROR(INVALID_ARGUMENT, "Function invocation produced OutOfRangeError: %s",
+                                        weft_status_message(s));
+    weft_status_free(s);
+    return wrapped;
+  }
+  weft_status_free(s);
+  *is_end = true;
+  return NULL;
+}
+
+/* ---- one after the other ---- */
+
+static weft_status_t *map_read(const weft_kernel_setup_t *setup, void *params) {
+  ((map_t *)params)->preserves_cardinality = weft_knode_bool_or(setup, "preserve_cardinality", false);
+  return NULL;
+}
+
+typedef struct mapping {
+  weft_iterator_t base;
+  weft_tensor_t **args; /* an element of the input */
+} mapping_t;
+
+static weft_status_t *args_new(weft_iterator_t *it, weft_tensor_t ***out) {
+  *out = weft_calloc((size_t)it->of->inputs[0]->spec->n, sizeof **out);
+  return *out != NULL ? NULL : WEFT_NO_MEMORY("an iterator");
+}
+
+static weft_status_t *mapping_begin(weft_iterator_t *it) { return args_new(it, &((mapping_t *)it)->args); }
+
+static void mapping_end(weft_iterator_t *it) { weft_free(((mapping_t *)it)->args); }
+
+static weft_status_t *map_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
+  mapping_t *m = (mapping_t *)it;
+  const int n = it->of->inputs[0]->spec->n;
+  WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, m->args, is_end));
+  if (*is_end) return NULL;
+  weft_status_t *s = weft_iterator_call(it, it->of->fn, m->args, n, out, it->of->spec->n);
+  weft_element_release(m->args, n);
+  s = end_of_call((const map_t *)it->of->params, s, is_end);
+  return weft_iterator_blame(it, it->index, s);
+}
+
+static const weft_dataset_class_t map_class = {.name = "Map",
+                                               .iterator_size = sizeof(mapping_t),
+                                               .opens_inputs = true,
+                                               .begin = mapping_begin,
+                                               .next = map_next,
+                                               .end = mapping_end};
+
+static int64_t unknown_unless_preserved(const weft_dataset_t *d) {
+  return ((const map_t *)d->params)->preserves_cardinality ? weft_dataset_cardinality(d->inputs[0])
+                                                           : WEFT_CARDINALITY_UNKNOWN;
+}
+
+/* ---- many at once ---- */
+
+typedef struct parallel {
+  weft_iterator_t base;
+  weft_ahead_t *ahead;
+  weft_tensor_t **args;
+  int64_t index; /* of the call */
+} parallel_t;
+
+typedef struct parallel_call {
+  weft_ahead_slot_t *slot;
+  weft_iterator_t *it;
+  int64_t index;
+} parallel_call_t;
+
+static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
+  parallel_call_t *c = arg;
+  bool is_end = false;
+  for (int i = 0; s == NULL && i < c->it->of->spec->n; i++) {
+    c->slot->parts[i] = results[i];
+    results[i] = NULL;
+  }
+  s = end_of_call((const map_t *)c->it->of->params, s, &is_end);
+  s = weft_iterator_blame(c->it, c->index, s);
+  weft_ahead_end(c->slot, s, is_end);
+  weft_free(c);
+}
+
+static void call_one(void *arg, weft_ahead_slot_t *slot) {
+  parallel_t *p = arg;
+  weft_iterator_t *it = &p->base;
+  const int n = it->of->inputs[0]->spec->n;
+  bool is_end = false;
+  weft_status_t *s = weft_iterator_next(it->input, p->args, &is_end);
+  parallel_call_t *c = s == NULL && !is_end ? weft_malloc(sizeof *c) : NULL;
+  if (c == NULL) {
+    if (s == NULL && !is_end) s = WEFT_NO_MEMORY("calling a data set's function");
+    weft_element_release(p->args, n);
+    weft_ahead_end(slot, s, is_end);
+    return;
+  }
+  *c = (parallel_call_t){.slot = slot, .it = it, .index = p->index++};
+  weft_iterator_call_async(it, it->of->fn, p->args, n, it->of->spec->n, called, c);
+  weft_element_release(p->args, n);
+}
+
+static weft_status_t *parallel_begin(weft_iterator_t *it) {
+  parallel_t *p = (parallel_t *)it;
+  const map_t *params = (const map_t *)it->of->params;
+  weft_ahead_options_t o = {.owner = it,
+                            .is_any_order = weft_order_is_any(params->order, it->traversal),
+                            .begin = call_one,
+                            .arg = p};
+  weft_parallel_limit(it, params->num_parallel, &o);
+  WEFT_RETURN_IF_ERROR(args_new(it, &p->args));
+  WEFT_RETURN_IF_ERROR(weft_ahead_create(&o, &p->ahead));
+  return weft_iterator_open_input(it, 0, &it->input);
+}
+
+static void parallel_end(weft_iterator_t *it) {
+  parallel_t *p = (parallel_t *)it;
+  weft_ahead_destroy(p->ahead);
+  weft_free(p->args);
+}
+
+static weft_status_t *parallel_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
+  return weft_ahead_next(((parallel_t *)it)->ahead, out, is_end);
+}
+
+static weft_status_t *parallel_save(weft_iterator_t *it, weft_saved_t *to) {
+  parallel_t *p = (parallel_t *)it;
+  WEFT_RETURN_IF_ERROR(weft_ahead_save(p->ahead, to));
+  weft_saved_put_int(to, p->index);
+  return NULL;
+}
+
+static weft_status_t *parallel_load(weft_iterator_t *it, weft_saved_t *from) {
+  parallel_t *p = (parallel_t *)it;
+  WEFT_RETURN_IF_ERROR(weft_ahead_load(p->ahead, from));
+  return weft_saved_get_int_in(from, 0, INT64_MAX, &p->index);
+}
+
+static const weft_dataset_class_t parallel_class = {.name = "ParallelMap",
+                                                    .iterator_size = sizeof(parallel_t),
+                                                    .begin = parallel_begin,
+                                                    .next = parallel_next,
+                                                    .end = parallel_end,
+                                                    .save = parallel_save,
+                                                    .load = parallel_load,
+                                                    .cardinality = unknown_unless_preserved};
+
+static weft_status_t *parallel_read(const weft_kernel_setup_t *setup, void *params) {
+  map_t *p = params;
+  p->preserves_cardinality = weft_knode_bool_or(setup, "preserve_cardinality", false);
+  return weft_order_read(setup, &p->order);
+}
+
+static weft_status_t *parallel_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  (void)d;
+  return weft_parallel_in(c, at, &((map_t *)params)->num_parallel);
+}
+
+/* ---- FilterDataset ---- */
+
+static weft_status_t *filter_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
+  const int n = it->of->spec->n;
+  for (bool is_wanted = false; !is_wanted;) {
+    WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, out, is_end));
+    if (*is_end) return NULL;
+    weft_status_t *s = weft_iterator_ask(it, it->of->fn, out, n, "Filter predicate `f`", &is_wanted);
+    if (s != NULL || !is_wanted) weft_element_release(out, n);
+    if (s != NULL) return weft_iterator_blame(it, it->input->index - 1, s);
+  }
+  return NULL;
+}
+
+static const weft_dataset_class_t filter_class = {.name = "Filter",
+                                                  .iterator_size = sizeof(weft_iterator_t),
+                                                  .opens_inputs = true,
+                                                  .next = filter_next,
+                                                  .cardinality = weft_cardinality_unknown};
+
+static const weft_dataset_op_t map_op = {
+    .class = &map_class, .num_inputs = 1, .function = "f", .params_size = sizeof(map_t), .read = map_read};
+static const weft_dataset_op_t parallel_op = {.class = &parallel_class,
+                                              .num_inputs = 1,
+                                              .function = "f",
+                                              .params_size = sizeof(map_t),
+                                              .read = parallel_read,
+                                              .make = parallel_make};
+static const weft_dataset_op_t filter_op = {.class = &filter_class, .num_inputs = 1, .function = "predicate"};
+
+const weft_kernel_t weft_cpu_dataset_map_kernels[] = {
+    WEFT_DATASET_ROW("ExperimentalMapDataset", map_op),
+    WEFT_DATASET_ROW("FilterDataset", filter_op),
+    WEFT_DATASET_ROW("MapDataset", map_op),
+    WEFT_DATASET_ROW("ParallelMapDataset", parallel_op),
+    WEFT_DATASET_ROW("ParallelMapDatasetV2", parallel_op),
+    {0},
+};

@@ -1,0 +1,111 @@
+/* kernels/cpu/dataset/options.c - options of pipelines, and the data sets that only carry them: what those
+ * ask for is done without them, or changes nothing that can be seen. */
+#include "kernels/cpu/dataset/options.h"
+
+#include "base/alloc.h"
+#include "kernels/cpu/dataset/traversal.h"
+#include "protos/wire.h"
+
+weft_status_t *weft_order_read(const weft_kernel_setup_t *setup, weft_order_t *out) {
+  const weft_attr_t *word = weft_knode_attr(setup, "deterministic");
+  if (word == NULL) {
+    *out = weft_knode_bool_or(setup, "sloppy", false) ? WEFT_ORDER_ANY : WEFT_ORDER_OF_OPTIONS;
+  } else if (weft_str_is(word->s, "true")) {
+    *out = WEFT_ORDER_KEPT;
+  } else if (weft_str_is(word->s, "false")) {
+    *out = WEFT_ORDER_ANY;
+  } else if (weft_str_is(word->s, "default")) {
+    *out = WEFT_ORDER_OF_OPTIONS;
+  } else {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Unrecognized value for DeterminismPolicy: %.*s",
+                      WEFT_STR_ARGS(word->s));
+  }
+  return NULL;
+}
+
+bool weft_order_is_any(weft_order_t o, const weft_traversal_t *n) {
+  return o == WEFT_ORDER_ANY || (o == WEFT_ORDER_OF_OPTIONS && !n->is_deterministic);
+}
+
+weft_status_t *weft_parallel_in(const weft_kernel_ctx_t *c, int i, int64_t *out) {
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, i, "num_parallel_calls", out));
+  if (*out < 1 && *out != WEFT_AUTOTUNE)
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_parallel_calls must be greater than zero.");
+  if (*out > WEFT_MAX_PARALLEL) *out = WEFT_MAX_PARALLEL;
+  return NULL;
+}
+
+void weft_parallel_limit(const weft_iterator_t *it, int64_t num_parallel, weft_ahead_options_t *o) {
+  const weft_thread_pool_t *pool = it->traversal->device->pool;
+  const int threads = pool != NULL ? weft_thread_pool_size(pool) : 1;
+  o->limit = num_parallel != WEFT_AUTOTUNE ? (int)num_parallel : threads;
+  o->max_limit = num_parallel != WEFT_AUTOTUNE ? o->limit : 8 * threads;
+}
+
+/* ---- OptionsDataset ---- */
+
+/* Field numbers of the message Options (tensorflow/core/framework/dataset_options.proto). */
+enum { OPTIONS_DETERMINISTIC = 1 };
+
+typedef struct options {
+  weft_dataset_params_t base;
+  bool has_order, is_deterministic;
+} options_t;
+
+static weft_status_t *options_read(const weft_kernel_setup_t *setup, void *params) {
+  options_t *p = params;
+  weft_wire_reader_t w = weft_wire_reader(weft_knode_string(setup, "serialized_options"));
+  for (weft_wire_field_t f; weft_wire_next(&w, &f);) {
+    if (f.tag != WEFT_WIRE_TAG(OPTIONS_DETERMINISTIC, WEFT_WIRE_VARINT)) continue;
+    p->has_order = true;
+    p->is_deterministic = f.value != 0;
+  }
+  return w.failed ? WEFT_ERROR(INVALID_ARGUMENT, "Could not parse serialized options as valid Options.")
+                  : NULL;
+}
+
+static weft_status_t *options_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
+  return weft_iterator_next(it->input, out, is_end);
+}
+
+static const weft_dataset_class_t options_class = {
+    .name = "Options", .iterator_size = sizeof(weft_iterator_t), .opens_inputs = true, .next = options_next};
+
+bool weft_options_are_deterministic(const weft_dataset_t *d) {
+  for (; d != NULL; d = d->num_inputs > 0 ? d->inputs[0] : NULL) {
+    const options_t *p = (const options_t *)d->params;
+    if (d->class == &options_class && p->has_order) return p->is_deterministic;
+  }
+  return true;
+}
+
+/* ---- those that pass their input on ---- */
+
+static weft_status_t *pass_on(weft_kernel_ctx_t *c) {
+  weft_dataset_t *d = NULL;
+  WEFT_RETURN_IF_ERROR(weft_dataset_of(weft_in(c, 0), &d));
+  weft_out_set(c, 0, weft_tensor_retain(weft_in(c, 0)));
+  return NULL;
+}
+
+static const weft_dataset_op_t options_op = {
+    .class = &options_class, .num_inputs = 1, .params_size = sizeof(options_t), .read = options_read};
+
+const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
+    {.op = "BytesProducedStatsDataset", .compute = pass_on},
+    {.op = "ExperimentalBytesProducedStatsDataset", .compute = pass_on},
+    {.op = "ExperimentalLatencyStatsDataset", .compute = pass_on},
+    {.op = "ExperimentalMaxIntraOpParallelismDataset", .compute = pass_on},
+    {.op = "ExperimentalNonSerializableDataset", .compute = pass_on},
+    {.op = "ExperimentalPrivateThreadPoolDataset", .compute = pass_on},
+    {.op = "FinalizeDataset", .compute = pass_on},
+    {.op = "LatencyStatsDataset", .compute = pass_on},
+    {.op = "MaxIntraOpParallelismDataset", .compute = pass_on},
+    {.op = "ModelDataset", .compute = pass_on},
+    {.op = "NonSerializableDataset", .compute = pass_on},
+    {.op = "OptimizeDataset", .compute = pass_on},
+    {.op = "OptimizeDatasetV2", .compute = pass_on},
+    {.op = "PrivateThreadPoolDataset", .compute = pass_on},
+    WEFT_DATASET_ROW("OptionsDataset", options_op),
+    {0},
+};

@@ -1,0 +1,88 @@
+"""Pipelines in the graph: element for element what TensorFlow makes, order and errors included, in several passes.
+
+pipelines*.py have the programs. Each is built in a graph and run on both; a pass ends with the end of the sequence or with
+an error, which is compared by its class; after an error the iterator is asked on.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import pipelines
+from support import local_session, session, v1
+
+MAX_ELEMENTS = 200
+ERRORS_PER_PASS = 5
+
+
+def plain(value):
+    """A value of an element as lists, so that differences show."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, v1.SparseTensorValue):
+        return ("sparse", value.indices.tolist(), value.values.tolist(), value.dense_shape.tolist())
+    if isinstance(value, tf.compat.v1.ragged.RaggedTensorValue):
+        return ("ragged", value.to_list())
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    return value
+
+
+def run(make_session, program, passes):
+    """What the passes give: elements, and the names of errors."""
+    with tf.Graph().as_default() as graph:
+        v1.set_random_seed(77)
+        iterator = v1.data.make_initializable_iterator(program.build())
+        element = iterator.get_next()
+        inits = [v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()]
+        seen = []
+        with make_session(graph) as sess:
+            sess.run(inits)
+            for _ in range(passes):
+                seen.append([])
+                sess.run(iterator.initializer)
+                errors = 0
+                while len(seen[-1]) < MAX_ELEMENTS and errors < ERRORS_PER_PASS:
+                    try:
+                        seen[-1].append(plain(sess.run(element)))
+                    except tf.errors.OutOfRangeError:
+                        break
+                    except tf.errors.OpError as e:
+                        errors += 1
+                        seen[-1].append(type(e).__name__)
+        return seen
+
+
+def same(got, want, where=""):
+    """Compares nested lists with arrays in them."""
+    assert type(got) is type(want), f"{where}: {got!r} instead of {want!r}"
+    if isinstance(want, dict):
+        assert got.keys() == want.keys(), where
+        for k in want:
+            same(got[k], want[k], f"{where}.{k}")
+    elif isinstance(want, (list, tuple)):
+        for i, (a, b) in enumerate(zip(got, want)):
+            same(a, b, f"{where}[{i}]")
+        assert len(got) == len(want), f"{where}: {len(got)} instead of {len(want)}"
+    elif isinstance(want, np.ndarray) and want.dtype.kind in "fc":
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6, err_msg=where)
+    elif isinstance(want, np.ndarray):
+        np.testing.assert_array_equal(got, want, err_msg=where)
+        assert got.dtype == want.dtype, where
+    else:
+        assert got == want or (isinstance(want, float) and np.isclose(got, want, rtol=2e-5, atol=2e-6)), f"{where}: {got!r} instead of {want!r}"
+
+
+def in_any_order(passes):
+    return [sorted(each, key=repr) for each in passes]
+
+
+@pytest.mark.parametrize("name", sorted(pipelines.ALL))
+def test_pipelines_give_the_same_elements(cluster, name):
+    program = pipelines.ALL[name]
+    want = run(local_session, program, program.passes)
+    got = run(lambda graph: session(cluster.master, graph), program, program.passes)
+    if program.any_order:
+        want, got = in_any_order(want), in_any_order(got)
+    assert any(want) or program.may_be_empty, "the program makes no element"
+    same(got, want)
