@@ -71,11 +71,11 @@ weft_status_t *weft_batch_cut(weft_tensor_t **batch, int n, int64_t rows) {
 
 /* ---- BatchDataset ---- */
 
-typedef struct batch {
+typedef struct batch_params {
   weft_dataset_params_t base;
   int64_t size;
   bool drops_remainder;
-} batch_t;
+} batch_params_t;
 
 typedef struct batching {
   weft_iterator_t base;
@@ -93,7 +93,7 @@ static void end(weft_iterator_t *it) { weft_free(((batching_t *)it)->element); }
 /* The first failure to batch an element is the batch's; the others are taken out of the input all the same.
  */
 static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  const batch_t *p = (const batch_t *)it->of->params;
+  const batch_params_t *p = (const batch_params_t *)it->of->params;
   batching_t *b = (batching_t *)it;
   const int n = it->of->spec->n;
   weft_status_t *s = NULL;
@@ -114,13 +114,13 @@ static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_en
 }
 
 static int64_t cardinality(const weft_dataset_t *d) {
-  const batch_t *p = (const batch_t *)d->params;
+  const batch_params_t *p = (const batch_params_t *)d->params;
   const int64_t n = weft_dataset_cardinality(d->inputs[0]);
   return n < 0 ? n : n / p->size + (n % p->size != 0 && !p->drops_remainder);
 }
 
 static weft_status_t *make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
-  batch_t *p = params;
+  batch_params_t *p = params;
   (void)d;
   WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at, "batch_size", &p->size));
   if (p->size <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Batch size must be greater than zero.");
@@ -138,7 +138,7 @@ static const weft_dataset_class_t class = {.name = "Batch",
                                            .cardinality = cardinality};
 
 static const weft_dataset_op_t op = {
-    .class = &class, .num_inputs = 1, .params_size = sizeof(batch_t), .make = make};
+    .class = &class, .num_inputs = 1, .params_size = sizeof(batch_params_t), .make = make};
 
 const weft_kernel_t weft_cpu_dataset_batch_kernels[] = {
     WEFT_DATASET_ROW("BatchDataset", op),

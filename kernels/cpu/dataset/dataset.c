@@ -161,16 +161,16 @@ weft_status_t *weft_dataset_of(const weft_tensor_t *t, weft_dataset_t **out) {
 /* ---- kernels ---- */
 
 /* What a node makes its data sets from. */
-typedef struct maker {
+typedef struct dataset_maker {
   const weft_dataset_op_t *op;
   weft_element_spec_t *spec; /* NULL: make says */
   weft_callee_t *callee;     /* lent; NULL: none */
   int num_inputs, num_captured;
   weft_dataset_params_t *params; /* attributes only */
-} maker_t;
+} dataset_maker_t;
 
 void weft_dataset_unprepare(void *state) {
-  maker_t *m = state;
+  dataset_maker_t *m = state;
   if (m == NULL) return;
   weft_element_spec_release(m->spec);
   weft_free(m->params);
@@ -195,7 +195,7 @@ static weft_status_t *read_spec(const weft_kernel_setup_t *setup, weft_element_s
   return NULL;
 }
 
-static weft_status_t *read(const weft_kernel_setup_t *setup, maker_t *m) {
+static weft_status_t *read(const weft_kernel_setup_t *setup, dataset_maker_t *m) {
   const weft_dataset_op_t *op = m->op;
   const size_t size = op->params_size == 0 ? sizeof(weft_dataset_params_t) : op->params_size;
   m->params = weft_calloc(1, size);
@@ -211,7 +211,7 @@ static weft_status_t *read(const weft_kernel_setup_t *setup, maker_t *m) {
 }
 
 weft_status_t *weft_dataset_prepare(const weft_kernel_setup_t *setup, void **out_state) {
-  maker_t *m = weft_calloc(1, sizeof *m);
+  dataset_maker_t *m = weft_calloc(1, sizeof *m);
   if (m == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
   m->op = setup->node.param;
   weft_status_t *s = read(setup, m);
@@ -229,7 +229,7 @@ static void destroy_params(weft_object_t *o) {
   weft_free(p);
 }
 
-static weft_status_t *make_params(const maker_t *m, weft_dataset_params_t **out) {
+static weft_status_t *make_params(const dataset_maker_t *m, weft_dataset_params_t **out) {
   const size_t size = m->op->params_size == 0 ? sizeof(weft_dataset_params_t) : m->op->params_size;
   weft_dataset_params_t *p = weft_malloc(size);
   if (p == NULL) return WEFT_NO_MEMORY("a data set");
@@ -242,7 +242,8 @@ static weft_status_t *make_params(const maker_t *m, weft_dataset_params_t **out)
 }
 
 /* With the captured tensors that begin at input `at`. */
-static weft_status_t *make_fn(weft_kernel_ctx_t *c, const maker_t *m, int at, weft_dataset_fn_t **out) {
+static weft_status_t *make_fn(weft_kernel_ctx_t *c, const dataset_maker_t *m, int at,
+                              weft_dataset_fn_t **out) {
   weft_dataset_fn_t *f = weft_calloc(1, sizeof *f + (size_t)m->num_captured * sizeof(weft_tensor_t *));
   if (f == NULL) return WEFT_NO_MEMORY("a data set's function");
   atomic_init(&f->refs, 1);
@@ -253,7 +254,7 @@ static weft_status_t *make_fn(weft_kernel_ctx_t *c, const maker_t *m, int at, we
   return NULL;
 }
 
-static weft_status_t *make(weft_kernel_ctx_t *c, const maker_t *m, weft_dataset_t **out) {
+static weft_status_t *make(weft_kernel_ctx_t *c, const dataset_maker_t *m, weft_dataset_t **out) {
   weft_dataset_t like = {.class = m->op->class, .spec = m->spec, .device = c->device};
   weft_dataset_t *inputs[64];
   weft_dataset_t **in = m->num_inputs <= 64 ? inputs : weft_calloc((size_t)m->num_inputs, sizeof *in);

@@ -26,12 +26,12 @@ weft_status_t *weft_iterator_make_inner(weft_iterator_t *it, weft_tensor_t *cons
 
 /* ---- one of the data sets under way ---- */
 
-typedef struct part {
+typedef struct inner_dataset {
   weft_tensor_t **args;   /* the element that it was made of, for when it is made anew from a saved state */
   weft_iterator_t *inner; /* NULL: none */
-} part_t;
+} inner_dataset_t;
 
-static void part_close(part_t *p, int n) {
+static void part_close(inner_dataset_t *p, int n) {
   weft_iterator_close(p->inner);
   p->inner = NULL;
   if (p->args != NULL) weft_element_release(p->args, n);
@@ -44,7 +44,7 @@ typedef struct interleave {
 
 typedef struct interleaving {
   weft_iterator_t base;
-  part_t *parts;
+  inner_dataset_t *parts;
   int64_t num_parts, at, in_block, num_open;
   bool is_input_over;
 } interleaving_t;
@@ -77,7 +77,7 @@ static void next_part(interleaving_t *n) {
 }
 
 /* A new data set at the empty place, unless the input has no more. */
-static weft_status_t *open_part(interleaving_t *n, part_t *p) {
+static weft_status_t *open_part(interleaving_t *n, inner_dataset_t *p) {
   weft_iterator_t *it = &n->base;
   bool is_end = false;
   WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, p->args, &is_end));
@@ -96,7 +96,7 @@ static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_en
   interleaving_t *n = (interleaving_t *)it;
   const interleave_t *params = (const interleave_t *)it->of->params;
   while (!n->is_input_over || n->num_open > 0) {
-    part_t *p = &n->parts[n->at];
+    inner_dataset_t *p = &n->parts[n->at];
     if (p->inner != NULL) {
       bool is_over = false;
       WEFT_RETURN_IF_ERROR(weft_iterator_next(p->inner, out, &is_over));
@@ -124,7 +124,7 @@ static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
   weft_saved_put_int(to, n->in_block);
   weft_saved_put_int(to, n->is_input_over);
   for (int64_t i = 0; i < n->num_parts; i++) {
-    const part_t *p = &n->parts[i];
+    const inner_dataset_t *p = &n->parts[i];
     weft_saved_put_int(to, p->inner != NULL);
     if (p->inner == NULL) continue;
     WEFT_RETURN_IF_ERROR(weft_saved_put_element(to, p->args, it->of->inputs[0]->spec->n));
@@ -133,7 +133,7 @@ static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
   return NULL;
 }
 
-static weft_status_t *load_part(interleaving_t *n, part_t *p, weft_saved_t *from) {
+static weft_status_t *load_part(interleaving_t *n, inner_dataset_t *p, weft_saved_t *from) {
   weft_iterator_t *it = &n->base;
   int64_t is_open;
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &is_open));

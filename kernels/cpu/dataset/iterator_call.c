@@ -5,15 +5,15 @@
 #include "kernels/cpu/dataset/dataset.h"
 
 /* A call under way. Its arguments are retained. */
-typedef struct call {
+typedef struct fn_call {
   void (*done)(void *arg, weft_status_t *status, weft_tensor_t **results);
   void *arg;
   int num_args;
   weft_tensor_t *args[];
-} call_t;
+} fn_call_t;
 
 static void ended(void *arg, weft_status_t *status, weft_tensor_t **results) {
-  call_t *c = arg;
+  fn_call_t *c = arg;
   weft_element_release(c->args, c->num_args);
   c->done(c->arg, status, results);
   weft_free(c);
@@ -23,12 +23,12 @@ static void start(weft_iterator_t *it, const weft_dataset_fn_t *fn, weft_tensor_
                   int num_results, bool runs_here,
                   void (*done)(void *arg, weft_status_t *status, weft_tensor_t **results), void *arg) {
   const int n = num_args + fn->num_captured;
-  call_t *c = weft_malloc(sizeof *c + (size_t)n * sizeof(weft_tensor_t *));
+  fn_call_t *c = weft_malloc(sizeof *c + (size_t)n * sizeof(weft_tensor_t *));
   if (c == NULL) {
     done(arg, WEFT_NO_MEMORY("calling a data set's function"), NULL);
     return;
   }
-  *c = (call_t){.done = done, .arg = arg, .num_args = n};
+  *c = (fn_call_t){.done = done, .arg = arg, .num_args = n};
   for (int i = 0; i < n; i++)
     c->args[i] = weft_tensor_retain(i < num_args ? args[i] : fn->captured[i - num_args]);
   const weft_function_call_t call = {.args = c->args,

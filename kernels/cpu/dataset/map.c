@@ -6,15 +6,15 @@
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/traversal.h"
 
-typedef struct map {
+typedef struct map_params {
   weft_dataset_params_t base;
   bool preserves_cardinality;
   int64_t num_parallel; /* calls at once; WEFT_AUTOTUNE */
   weft_order_t order;
-} map_t;
+} map_params_t;
 
 /* A function's OUT_OF_RANGE ends the data set, unless the number of elements may not change. */
-static weft_status_t *end_of_call(const map_t *p, weft_status_t *s, bool *is_end) {
+static weft_status_t *end_of_call(const map_params_t *p, weft_status_t *s, bool *is_end) {
   if (weft_status_code(s) != WEFT_OUT_OF_RANGE) return s;
   if (p->preserves_cardinality) {
     weft_status_t *wrapped = WEFT_ERROR(INVALID_ARGUMENT, "Function invocation produced OutOfRangeError: %s",
@@ -30,45 +30,47 @@ static weft_status_t *end_of_call(const map_t *p, weft_status_t *s, bool *is_end
 /* ---- one after the other ---- */
 
 static weft_status_t *map_read(const weft_kernel_setup_t *setup, void *params) {
-  ((map_t *)params)->preserves_cardinality = weft_knode_bool_or(setup, "preserve_cardinality", false);
+  ((map_params_t *)params)->preserves_cardinality = weft_knode_bool_or(setup, "preserve_cardinality", false);
   return NULL;
 }
 
-typedef struct mapping {
+typedef struct map_iterator {
   weft_iterator_t base;
   weft_tensor_t **args; /* an element of the input */
-} mapping_t;
+} map_iterator_t;
 
 static weft_status_t *args_new(weft_iterator_t *it, weft_tensor_t ***out) {
   *out = weft_calloc((size_t)it->of->inputs[0]->spec->n, sizeof **out);
   return *out != NULL ? NULL : WEFT_NO_MEMORY("an iterator");
 }
 
-static weft_status_t *mapping_begin(weft_iterator_t *it) { return args_new(it, &((mapping_t *)it)->args); }
+static weft_status_t *mapping_begin(weft_iterator_t *it) {
+  return args_new(it, &((map_iterator_t *)it)->args);
+}
 
-static void mapping_end(weft_iterator_t *it) { weft_free(((mapping_t *)it)->args); }
+static void mapping_end(weft_iterator_t *it) { weft_free(((map_iterator_t *)it)->args); }
 
 static weft_status_t *map_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  mapping_t *m = (mapping_t *)it;
+  map_iterator_t *m = (map_iterator_t *)it;
   const int n = it->of->inputs[0]->spec->n;
   WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, m->args, is_end));
   if (*is_end) return NULL;
   weft_status_t *s = weft_iterator_call(it, it->of->fn, m->args, n, out, it->of->spec->n);
   weft_element_release(m->args, n);
-  s = end_of_call((const map_t *)it->of->params, s, is_end);
+  s = end_of_call((const map_params_t *)it->of->params, s, is_end);
   return weft_iterator_blame(it, it->index, s);
 }
 
 static const weft_dataset_class_t map_class = {.name = "Map",
-                                               .iterator_size = sizeof(mapping_t),
+                                               .iterator_size = sizeof(map_iterator_t),
                                                .opens_inputs = true,
                                                .begin = mapping_begin,
                                                .next = map_next,
                                                .end = mapping_end};
 
 static int64_t unknown_unless_preserved(const weft_dataset_t *d) {
-  return ((const map_t *)d->params)->preserves_cardinality ? weft_dataset_cardinality(d->inputs[0])
-                                                           : WEFT_CARDINALITY_UNKNOWN;
+  return ((const map_params_t *)d->params)->preserves_cardinality ? weft_dataset_cardinality(d->inputs[0])
+                                                                  : WEFT_CARDINALITY_UNKNOWN;
 }
 
 /* ---- many at once ---- */
@@ -93,7 +95,7 @@ static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
     c->slot->parts[i] = results[i];
     results[i] = NULL;
   }
-  s = end_of_call((const map_t *)c->it->of->params, s, &is_end);
+  s = end_of_call((const map_params_t *)c->it->of->params, s, &is_end);
   s = weft_iterator_blame(c->it, c->index, s);
   weft_ahead_end(c->slot, s, is_end);
   weft_free(c);
@@ -119,7 +121,7 @@ static void call_one(void *arg, weft_ahead_slot_t *slot) {
 
 static weft_status_t *parallel_begin(weft_iterator_t *it) {
   parallel_t *p = (parallel_t *)it;
-  const map_t *params = (const map_t *)it->of->params;
+  const map_params_t *params = (const map_params_t *)it->of->params;
   weft_ahead_options_t o = {.owner = it,
                             .is_any_order = weft_order_is_any(params->order, it->traversal),
                             .begin = call_one,
@@ -163,14 +165,14 @@ static const weft_dataset_class_t parallel_class = {.name = "ParallelMap",
                                                     .cardinality = unknown_unless_preserved};
 
 static weft_status_t *parallel_read(const weft_kernel_setup_t *setup, void *params) {
-  map_t *p = params;
+  map_params_t *p = params;
   p->preserves_cardinality = weft_knode_bool_or(setup, "preserve_cardinality", false);
   return weft_order_read(setup, &p->order);
 }
 
 static weft_status_t *parallel_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
   (void)d;
-  return weft_parallel_in(c, at, &((map_t *)params)->num_parallel);
+  return weft_parallel_in(c, at, &((map_params_t *)params)->num_parallel);
 }
 
 /* ---- FilterDataset ---- */
@@ -193,12 +195,15 @@ static const weft_dataset_class_t filter_class = {.name = "Filter",
                                                   .next = filter_next,
                                                   .cardinality = weft_cardinality_unknown};
 
-static const weft_dataset_op_t map_op = {
-    .class = &map_class, .num_inputs = 1, .function = "f", .params_size = sizeof(map_t), .read = map_read};
+static const weft_dataset_op_t map_op = {.class = &map_class,
+                                         .num_inputs = 1,
+                                         .function = "f",
+                                         .params_size = sizeof(map_params_t),
+                                         .read = map_read};
 static const weft_dataset_op_t parallel_op = {.class = &parallel_class,
                                               .num_inputs = 1,
                                               .function = "f",
-                                              .params_size = sizeof(map_t),
+                                              .params_size = sizeof(map_params_t),
                                               .read = parallel_read,
                                               .make = parallel_make};
 static const weft_dataset_op_t filter_op = {.class = &filter_class, .num_inputs = 1, .function = "predicate"};

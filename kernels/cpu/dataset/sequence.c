@@ -82,19 +82,19 @@ static const weft_dataset_class_t skip_class = {.name = "Skip",
 
 /* ---- ShardDataset ---- */
 
-typedef struct shard {
+typedef struct shard_params {
   weft_dataset_params_t base;
   int64_t num_shards, index;
   bool needs_one; /* an element for each shard */
-} shard_t;
+} shard_params_t;
 
 static weft_status_t *shard_read(const weft_kernel_setup_t *setup, void *params) {
-  ((shard_t *)params)->needs_one = weft_knode_bool(setup, "require_non_empty");
+  ((shard_params_t *)params)->needs_one = weft_knode_bool(setup, "require_non_empty");
   return NULL;
 }
 
 static weft_status_t *shard_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
-  shard_t *p = params;
+  shard_params_t *p = params;
   (void)d;
   WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at, "num_shards", &p->num_shards));
   WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at + 1, "index", &p->index));
@@ -113,7 +113,7 @@ static weft_status_t *shard_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d
 /* Elements of the input that were taken: `at`. */
 static weft_status_t *shard_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   counting_t *s = (counting_t *)it;
-  const shard_t *p = (const shard_t *)it->of->params;
+  const shard_params_t *p = (const shard_params_t *)it->of->params;
   for (bool is_mine = false; !is_mine; s->at++) {
     WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, out, is_end));
     if (*is_end && p->needs_one && s->at < p->num_shards) {
@@ -133,7 +133,7 @@ static weft_status_t *shard_next(weft_iterator_t *it, weft_tensor_t **out, bool 
 }
 
 static int64_t shard_cardinality(const weft_dataset_t *d) {
-  const shard_t *p = (const shard_t *)d->params;
+  const shard_params_t *p = (const shard_params_t *)d->params;
   const int64_t n = weft_dataset_cardinality(d->inputs[0]);
   return n < 0 ? n : n / p->num_shards + (p->index < n % p->num_shards);
 }
@@ -317,7 +317,7 @@ static const weft_dataset_op_t take_op = COUNTED(take_class), skip_op = COUNTED(
                                repeat_op = COUNTED(repeat_class);
 static const weft_dataset_op_t shard_op = {.class = &shard_class,
                                            .num_inputs = 1,
-                                           .params_size = sizeof(shard_t),
+                                           .params_size = sizeof(shard_params_t),
                                            .read = shard_read,
                                            .make = shard_make};
 static const weft_dataset_op_t concatenate_op = {

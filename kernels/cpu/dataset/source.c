@@ -12,10 +12,10 @@ typedef struct tensors {
   weft_tensor_t **parts;
 } tensors_t;
 
-typedef struct place {
+typedef struct place_iterator {
   weft_iterator_t base;
   int64_t at;
-} place_t;
+} place_iterator_t;
 
 static void tensors_deinit(void *params) {
   tensors_t *p = params;
@@ -70,7 +70,7 @@ static weft_status_t *slices_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *
 
 static weft_status_t *tensor_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   const tensors_t *p = (const tensors_t *)it->of->params;
-  place_t *place = (place_t *)it;
+  place_iterator_t *place = (place_iterator_t *)it;
   *is_end = place->at++ > 0;
   for (int i = 0; !*is_end && i < p->n; i++) out[i] = weft_tensor_retain(p->parts[i]);
   return NULL;
@@ -89,7 +89,7 @@ static weft_status_t *row(weft_tensor_t *t, int64_t at, weft_tensor_t **out) {
 
 static weft_status_t *slices_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   const tensors_t *p = (const tensors_t *)it->of->params;
-  place_t *place = (place_t *)it;
+  place_iterator_t *place = (place_iterator_t *)it;
   *is_end = place->at >= p->rows;
   if (*is_end) return NULL;
   for (int i = 0; i < p->n; i++) WEFT_RETURN_IF_ERROR(row(p->parts[i], place->at, &out[i]));
@@ -98,24 +98,24 @@ static weft_status_t *slices_next(weft_iterator_t *it, weft_tensor_t **out, bool
 }
 
 static weft_status_t *place_save(weft_iterator_t *it, weft_saved_t *to) {
-  weft_saved_put_int(to, ((place_t *)it)->at);
+  weft_saved_put_int(to, ((place_iterator_t *)it)->at);
   return NULL;
 }
 
 static weft_status_t *place_load(weft_iterator_t *it, weft_saved_t *from) {
-  return weft_saved_get_int_in(from, 0, INT64_MAX, &((place_t *)it)->at);
+  return weft_saved_get_int_in(from, 0, INT64_MAX, &((place_iterator_t *)it)->at);
 }
 
 static int64_t tensors_cardinality(const weft_dataset_t *d) { return ((const tensors_t *)d->params)->rows; }
 
 static const weft_dataset_class_t tensor_class = {.name = "Tensor",
-                                                  .iterator_size = sizeof(place_t),
+                                                  .iterator_size = sizeof(place_iterator_t),
                                                   .next = tensor_next,
                                                   .save = place_save,
                                                   .load = place_load,
                                                   .cardinality = tensors_cardinality};
 const weft_dataset_class_t weft_tensor_slice_class = {.name = "TensorSlice",
-                                                      .iterator_size = sizeof(place_t),
+                                                      .iterator_size = sizeof(place_iterator_t),
                                                       .next = slices_next,
                                                       .save = place_save,
                                                       .load = place_load,
@@ -180,7 +180,7 @@ static weft_status_t *number(int64_t v, weft_dtype_t dtype, weft_tensor_t **out)
 
 static weft_status_t *range_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   const range_t *p = (const range_t *)it->of->params;
-  place_t *place = (place_t *)it;
+  place_iterator_t *place = (place_iterator_t *)it;
   *is_end = place->at >= range_cardinality(it->of);
   if (*is_end) return NULL;
   const uint64_t v = (uint64_t)p->start + (uint64_t)place->at++ * (uint64_t)p->step;
@@ -188,7 +188,7 @@ static weft_status_t *range_next(weft_iterator_t *it, weft_tensor_t **out, bool 
 }
 
 static const weft_dataset_class_t range_class = {.name = "Range",
-                                                 .iterator_size = sizeof(place_t),
+                                                 .iterator_size = sizeof(place_iterator_t),
                                                  .next = range_next,
                                                  .save = place_save,
                                                  .load = place_load,

@@ -109,16 +109,16 @@ static void refuse(request_t *r, weft_status_t *status) {
 
 static weft_status_t *closed(void) { return WEFT_ERROR(CANCELLED, "Iterator was cancelled"); }
 
-void weft_traversal_close(weft_traversal_t *base) {
-  traversal_t *n = (traversal_t *)base;
-  weft_mutex_lock(&n->mu);
-  request_t *r = n->first;
-  n->first = n->last = NULL;
-  n->is_closed = true;
+void weft_traversal_close(weft_traversal_t *n) {
+  traversal_t *mine = (traversal_t *)n;
+  weft_mutex_lock(&mine->mu);
+  request_t *r = mine->first;
+  mine->first = mine->last = NULL;
+  mine->is_closed = true;
   for (request_t *each = r; each != NULL; each = each->next) each->state = ENDED;
-  weft_cond_signal(&n->changed);
-  weft_mutex_unlock(&n->mu);
-  weft_canceller_cancel(base->canceller);
+  weft_cond_signal(&mine->changed);
+  weft_mutex_unlock(&mine->mu);
+  weft_canceller_cancel(n->canceller);
   while (r != NULL) {
     request_t *next = r->next;
     (void)weft_canceller_deregister(r->spec.canceller, r->token);
