@@ -110,6 +110,21 @@ def test_priority_queue_gives_the_least_first(cluster, graph):
     assert [v for _, v in got[2:]] == [b"three", b"five"]
 
 
+@pytest.mark.weft_only
+def test_what_is_left_of_a_closed_priority_queue(cluster, graph):
+    """TensorFlow's queue loses what is left, and says that it is closed."""
+    q = tf.queue.PriorityQueue(10, [tf.string], shapes=[[]])
+    put = q.enqueue_many(([2, 1, 3], ["b", "a", "c"]))
+    close, rest = q.close(), q.dequeue_up_to(5)
+    with session(cluster.master, graph) as sess:
+        sess.run(put)
+        sess.run(close)
+        places, values = sess.run(rest)
+        assert places.tolist() == [1, 2, 3] and values.tolist() == [b"a", b"b", b"c"]
+        with fails(tf.errors.OutOfRangeError):
+            sess.run(rest)
+
+
 def test_a_blocked_dequeue_waits_for_an_enqueue(cluster, graph, make_queue):
     with tf.device(W1):
         q = make_queue(10)

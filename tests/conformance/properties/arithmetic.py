@@ -116,14 +116,14 @@ def nearly(d):
 
 @spec("SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad", "EluGrad", "SeluGrad", "ReluGrad", "Relu6Grad", "SoftplusGrad", "SoftsignGrad", "LeakyReluGrad")
 def gradients_of(d):
-    """SigmoidGrad's numbers are not so large that a product of two overflows: the order of TensorFlow's product is
-    another for the elements that fill a vector register."""
+    """The numbers of SigmoidGrad and TanhGrad are not so large that a product of two overflows: the order of TensorFlow's
+    product is another for the elements that fill a vector register, and it rounds each product of two halves."""
     dtype, shape = d.dtype(), d.shape()
     special = 0 if tf.as_dtype(dtype).is_complex else 0.05
     x, y = d.values(dtype, shape, special=special), d.values(dtype, shape, special=special)
     if d.chance(0.05):
         y = d.values(dtype, d.shape())
-    if d.op == "SigmoidGrad":
+    if d.op in ("SigmoidGrad", "TanhGrad"):
         x, y = (np.where(np.isfinite(v) & (np.abs(v) > 100), np.asarray(1, v.dtype), v) for v in (x, y))
     if tf.as_dtype(dtype).is_complex:
         x = np.where(x == 0, np.asarray(1, x.dtype), x)  # what a division by 0 gives is each library's own

@@ -335,7 +335,10 @@ def mirror_pad_grad(d):
     shape = [n + a + b for n, (a, b) in zip(inner, pads)]
     dtype = d.dtype()
     loose = {"rtol": 0.1, "atol": 0.1} if dtype == tf.bfloat16 else {}  # TensorFlow adds up in the type itself
-    return C(d.op, d.values(dtype, shape), np.asarray(pads, index_type(d)).reshape(-1, 2), mode=mode, **loose)
+    x = d.values(dtype, shape)
+    if not dtype.is_integer:  # what sums of the largest numbers give depends on their order
+        x = np.where(np.isfinite(x) & (np.abs(x) > 1e4), np.ones_like(x), x)
+    return C(d.op, x, np.asarray(pads, index_type(d)).reshape(-1, 2), mode=mode, **loose)
 
 
 # ---- joins and splits ----
