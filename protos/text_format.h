@@ -20,6 +20,9 @@
 #include "base/status.h"
 #include "base/str.h"
 
+/* An enum's descriptor whose `reserved1` is not NULL is closed, as those of proto2 are for TensorFlow: it
+ * takes no numbers but those of its values. */
+
 /* Appends to `out` the wire bytes of the message `d` that `text` spells. `file_name` is for errors; NULL:
  * "<text>". A field that is absent or zero takes no bytes, lists of scalars are packed where they stand
  * together. Errors: INVALID_ARGUMENT with file, line and column; RESOURCE_EXHAUSTED. `out` may then hold a

@@ -118,6 +118,12 @@ static weft_status_t *read_bool(parser_t *p, uint64_t *out) {
   return weft_lexer_next(&p->x);
 }
 
+static bool enum_takes(const ProtobufCEnumDescriptor *e, uint64_t number) {
+  bool found = e->reserved1 == NULL;
+  for (unsigned i = 0; i < e->n_values && !found; i++) found = e->values[i].value == (int32_t)number;
+  return found;
+}
+
 static weft_status_t *read_enum(parser_t *p, const ProtobufCFieldDescriptor *f, uint64_t *out) {
   const ProtobufCEnumDescriptor *e = f->descriptor;
   char name[MAX_NAME];
@@ -125,7 +131,10 @@ static weft_status_t *read_enum(parser_t *p, const ProtobufCFieldDescriptor *f, 
     if (p->x.kind != WEFT_TOKEN_INTEGER && !weft_lexer_at(&p->x, '-')) {
       return weft_lexer_expected(&p->x, "an enum's name or number");
     }
-    return read_integer(p, INT32_MAX, (uint64_t)INT32_MAX + 1, out);
+    WEFT_RETURN_IF_ERROR(read_integer(p, INT32_MAX, (uint64_t)INT32_MAX + 1, out));
+    if (enum_takes(e, *out)) return NULL;
+    return weft_lexer_error(&p->x, "Unknown enumeration value of \"%d\" for field \"%s\" of type %s.",
+                            (int)(int32_t)*out, f->name, e->name);
   }
   const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value_by_name(e, c_text(p->x.text, name));
   if (v == NULL) {

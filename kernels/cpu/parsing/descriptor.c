@@ -121,6 +121,13 @@ weft_str_t weft_descriptor_enum_values(weft_str_t set, weft_str_t type_name) {
   return find_type(set, type_name, true, &file, &bytes) ? bytes : WEFT_STR("");
 }
 
+bool weft_descriptor_enum_is_closed(weft_str_t set, weft_str_t type_name) {
+  weft_str_t file, bytes;
+  if (!find_type(set, type_name, true, &file, &bytes)) return false;
+  weft_str_t syntax = text_in(file, FILE_SYNTAX);
+  return syntax.length == 0 || weft_str_is(syntax, "proto2");
+}
+
 bool weft_descriptor_next_value(weft_str_t *rest, weft_descriptor_value_t *out) {
   weft_wire_reader_t r = weft_wire_reader(*rest);
   weft_str_t entry;

@@ -75,6 +75,8 @@ typedef struct weft_descriptor_value {
   int32_t number;
 } weft_descriptor_value_t;
 weft_str_t weft_descriptor_enum_values(weft_str_t set, weft_str_t type_name);
+/* Does the enum take no numbers but those of its values? So it is in proto2. */
+bool weft_descriptor_enum_is_closed(weft_str_t set, weft_str_t type_name);
 bool weft_descriptor_next_value(weft_str_t *rest, weft_descriptor_value_t *out);
 
 /* How values of a field travel: WEFT_WIRE_VARINT and its kin. */

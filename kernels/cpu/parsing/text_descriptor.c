@@ -59,7 +59,8 @@ static weft_status_t *make_enum(text_types_t *t, weft_str_t set, weft_str_t name
                                  .n_values = n,
                                  .values = values,
                                  .n_value_names = n,
-                                 .values_by_name = index};
+                                 .values_by_name = index,
+                                 .reserved1 = weft_descriptor_enum_is_closed(set, name) ? e : NULL};
   *out = e;
   return weft_map_put(&t->made, copy, e, NULL);
 }

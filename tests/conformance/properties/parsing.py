@@ -582,7 +582,7 @@ def message_text(d):
     text = text_format.MessageToString(message(d), as_one_line=d.chance(0.3), pointy_brackets=d.chance(0.2), use_short_repeated_primitives=d.chance(0.3))
     if d.chance(0.3):
         odd = ["int64_n: [1, -2,0x10]", "int32_1: 017", "string_1: 'a' \"b\\n\\101\\x41\"", "bool_1: t;", "float_1: 1.5f,", "double_n: -inf double_n: nan", "message_1 <>", "message_1: { enum_1: E2 }", "enum_1: 2", "# nothing", "uint64_1: 18446744073709551615", "bytes_1: '\\xff\\000'"]
-        wrong = ["x: 1", "int64_1: 'a'", "int64_1 5", "int32_1: 4294967296", "uint32_1: -1", "message_1 {", "}", "int64_1: 1 int64_1: 2", "enum_1: E9", "bool_1: 2", "string_1: 'a", "double_1: 1e", "[a.b]: 1"]
+        wrong = ["x: 1", "int64_1: 'a'", "int64_1 5", "int32_1: 4294967296", "uint32_1: -1", "message_1 {", "}", "int64_1: 1 int64_1: 2", "enum_1: E9", "enum_1: 9", "enum_n: [1, -7]", "bool_1: 2", "string_1: 'a", "double_1: 1e", "[a.b]: 1"]
         text += d.one(" ", "\n") + (d.one(*odd) if d.chance(0.7) else d.one(*wrong))
     return text.encode()
 
