@@ -8,6 +8,7 @@
 #include "client/graph.h"
 #include "client/status.h"
 #include "graph/graph_proto.h"
+#include "ops/shape_inference.h"
 #include "protos/wire.h"
 #include "tensor/shape_proto.h"
 
@@ -159,36 +160,43 @@ void TF_SetRequireShapeInferenceFns(TF_Graph *graph, bool require) {
 
 /* ---- handles ---- */
 
+static void put_shape_and_type(weft_strbuf_t *text, const weft_shape_t *shape, int type) {
+  size_t mark = weft_wire_begin(text, 2), in_shape = weft_wire_begin(text, 1);
+  weft_shape_to_proto(shape, text);
+  weft_wire_end(text, in_shape);
+  weft_wire_put_i64(text, 2, type);
+  weft_wire_add_bytes(text, 4, WEFT_STR("")); /* a full type, not set */
+  weft_wire_end(text, mark);
+}
+
+/* HandleData: of a table the keys come first. */
 TF_Buffer *TF_GetHandleShapeAndType(TF_Graph *graph, TF_Output output) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_shape_t shape;
-  int type = 0;
   TF_Buffer *buffer = NULL;
   weft_mutex_lock(&graph->mu);
-  if (weft_inference_handle(graph->inference, weft_client_output(output), &shape, &type)) {
+  const weft_handle_data_t *data = weft_inference_handle(graph->inference, weft_client_output(output));
+  if (data != NULL) {
     weft_wire_put_bool(&text, 1, true);
-    size_t mark = weft_wire_begin(&text, 2), in_shape = weft_wire_begin(&text, 1);
-    weft_shape_to_proto(&shape, &text);
-    weft_wire_end(&text, in_shape);
-    weft_wire_put_i64(&text, 2, type);
-    weft_wire_add_bytes(&text, 4, WEFT_STR("")); /* a full type, not set */
-    weft_wire_end(&text, mark);
+    if (data->key_dtype != 0) put_shape_and_type(&text, &data->keys, data->key_dtype);
+    put_shape_and_type(&text, &data->shape, data->dtype);
   }
   weft_mutex_unlock(&graph->mu);
   weft_status_free(weft_client_new_buffer(&text, &buffer)); /* the interface has no other answer than NULL */
   return buffer;
 }
 
-static weft_status_t *read_handle(weft_str_t bytes, bool *is_set, weft_shape_t *shape, int *type) {
+static weft_status_t *read_handle(weft_str_t bytes, bool *is_set, weft_handle_data_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes), inner;
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
     if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_VARINT)) *is_set = f.value != 0;
     if (f.tag != WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) continue;
+    out->keys = out->shape;
+    out->key_dtype = out->dtype;
     for (inner = weft_wire_reader(f.bytes); weft_wire_next(&inner, &f);) {
       if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES))
-        WEFT_RETURN_IF_ERROR(weft_shape_from_proto(f.bytes, shape));
-      if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_VARINT)) *type = weft_wire_i32(f.value);
+        WEFT_RETURN_IF_ERROR(weft_shape_from_proto(f.bytes, &out->shape));
+      if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_VARINT)) out->dtype = weft_wire_i32(f.value);
     }
     r.failed |= inner.failed;
   }
@@ -197,13 +205,12 @@ static weft_status_t *read_handle(weft_str_t bytes, bool *is_set, weft_shape_t *
 
 void TF_SetHandleShapeAndType(TF_Graph *graph, TF_Output output, const void *proto, size_t proto_len,
                               TF_Status *status) {
-  weft_shape_t shape = WEFT_UNKNOWN_SHAPE;
-  int type = 0;
+  weft_handle_data_t data = WEFT_NO_HANDLE_DATA;
   bool is_set = false;
-  weft_status_t *s = read_handle(weft_str_of(proto, proto_len), &is_set, &shape, &type);
+  weft_status_t *s = read_handle(weft_str_of(proto, proto_len), &is_set, &data);
   if (s == NULL && is_set) {
     weft_mutex_lock(&graph->mu);
-    s = weft_inference_set_handle(graph->inference, weft_client_output(output), &shape, type);
+    s = weft_inference_set_handle(graph->inference, weft_client_output(output), &data);
     weft_mutex_unlock(&graph->mu);
   }
   weft_client_end(status, s);

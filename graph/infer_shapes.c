@@ -18,8 +18,7 @@ typedef struct extra {
   weft_tensor_t *value;        /* of output 0; retained */
   const weft_shape_t *partial; /* what is known of the elements of output 0; interned in the graph. NULL:
                                   nothing, or the value */
-  weft_shape_t *handle_shapes; /* num_outputs, or NULL; in the arena */
-  int *handle_types;
+  weft_handle_data_t *handles; /* num_outputs, or NULL; in the arena */
 } extra_t;
 
 struct weft_inference {
@@ -90,33 +89,26 @@ const weft_tensor_t *weft_inference_value(const weft_inference_t *inf, weft_outp
   return value_of(inf, of);
 }
 
-bool weft_inference_handle(const weft_inference_t *inf, weft_output_t of, weft_shape_t *out_shape,
-                           int *out_type) {
+const weft_handle_data_t *weft_inference_handle(const weft_inference_t *inf, weft_output_t of) {
   const extra_t *e = find_extra(inf, of.node);
-  if (e == NULL || e->handle_shapes == NULL || of.index < 0 || of.index >= of.node->num_outputs) return false;
-  *out_shape = e->handle_shapes[of.index];
-  *out_type = e->handle_types[of.index];
-  return *out_type != 0;
+  if (e == NULL || e->handles == NULL || of.index < 0 || of.index >= of.node->num_outputs) return NULL;
+  return e->handles[of.index].dtype == 0 ? NULL : &e->handles[of.index];
 }
 
-weft_status_t *weft_inference_set_handle(weft_inference_t *inf, weft_output_t of, const weft_shape_t *shape,
-                                         int type) {
+weft_status_t *weft_inference_set_handle(weft_inference_t *inf, weft_output_t of,
+                                         const weft_handle_data_t *data) {
   if (of.index < 0 || of.index >= of.node->num_outputs) {
     return WEFT_ERROR(INVALID_ARGUMENT, "node '%s' has no output %d", of.node->name.data, of.index);
   }
   extra_t *e = NULL;
   WEFT_RETURN_IF_ERROR(make_extra(inf, of.node, &e));
-  if (e->handle_shapes == NULL) {
+  if (e->handles == NULL) {
     size_t n = (size_t)of.node->num_outputs;
-    weft_shape_t *shapes = weft_arena_calloc(&inf->arena, n, sizeof *shapes);
-    int *types = weft_arena_calloc(&inf->arena, n, sizeof *types);
-    if (shapes == NULL || types == NULL) return no_memory(of.node);
-    for (size_t i = 0; i < n; i++) shapes[i] = WEFT_UNKNOWN_SHAPE;
-    e->handle_shapes = shapes;
-    e->handle_types = types;
+    e->handles = weft_arena_calloc(&inf->arena, n, sizeof *e->handles);
+    if (e->handles == NULL) return no_memory(of.node);
+    for (size_t i = 0; i < n; i++) e->handles[i] = WEFT_NO_HANDLE_DATA;
   }
-  e->handle_shapes[of.index] = *shape;
-  e->handle_types[of.index] = type;
+  e->handles[of.index] = *data;
   return NULL;
 }
 
@@ -131,8 +123,8 @@ static void *take(char **at, size_t n, size_t size) {
 
 static bool prepare(weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_t *c) {
   size_t in = (size_t)n->num_inputs, out = (size_t)n->num_outputs;
-  size_t need =
-      (in * 3 + out * 2) * sizeof(weft_shape_t) + (in + out) * sizeof(int) + in * sizeof(void *) + 128;
+  size_t need = (in * 2 + out) * sizeof(weft_shape_t) + (in + out) * sizeof(weft_handle_data_t) +
+                in * sizeof(void *) + 128;
   if (need > inf->scratch_size) {
     void *scratch = weft_realloc(inf->scratch, need * 2, 1);
     if (scratch == NULL) return false;
@@ -140,33 +132,28 @@ static bool prepare(weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_
     inf->scratch_size = need * 2;
   }
   char *at = inf->scratch;
-  weft_shape_t *inputs = take(&at, in, sizeof *inputs), *handle_shapes = take(&at, in, sizeof *handle_shapes);
-  weft_shape_t *partials = take(&at, in, sizeof *partials);
+  weft_shape_t *inputs = take(&at, in, sizeof *inputs), *partials = take(&at, in, sizeof *partials);
   c->outputs = take(&at, out, sizeof *c->outputs);
-  c->out_handle_shapes = take(&at, out, sizeof *c->out_handle_shapes);
-  int *handle_types = take(&at, in, sizeof *handle_types);
-  c->out_handle_types = take(&at, out, sizeof *c->out_handle_types);
+  weft_handle_data_t *handles = take(&at, in, sizeof *handles);
+  c->out_handles = take(&at, out, sizeof *c->out_handles);
   const weft_tensor_t **values = take(&at, in, sizeof(*values));
   for (int i = 0; i < n->num_inputs; i++) {
     weft_output_t from = n->inputs[i];
     const extra_t *e = find_extra(inf, from.node);
-    bool has_handle = e != NULL && e->handle_shapes != NULL;
     inputs[i] = from.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : from.node->output_shapes[from.index];
     values[i] = weft_inference_value(inf, from);
     bool has_partial = e != NULL && e->partial != NULL && from.index == 0;
     partials[i] = has_partial ? *e->partial : WEFT_UNKNOWN_SHAPE;
-    handle_shapes[i] = has_handle ? e->handle_shapes[from.index] : WEFT_UNKNOWN_SHAPE;
-    handle_types[i] = has_handle ? e->handle_types[from.index] : 0;
+    handles[i] = e != NULL && e->handles != NULL ? e->handles[from.index] : WEFT_NO_HANDLE_DATA;
   }
   for (int i = 0; i < n->num_outputs; i++) {
-    c->outputs[i] = c->out_handle_shapes[i] = WEFT_UNKNOWN_SHAPE;
-    c->out_handle_types[i] = 0;
+    c->outputs[i] = WEFT_UNKNOWN_SHAPE;
+    c->out_handles[i] = WEFT_NO_HANDLE_DATA;
   }
   c->inputs = inputs;
   c->values = values;
   c->partials = partials;
-  c->handle_shapes = handle_shapes;
-  c->handle_types = handle_types;
+  c->handles = handles;
   return true;
 }
 
@@ -204,18 +191,14 @@ static weft_status_t *keep_handles(weft_inference_t *inf, const weft_node_t *n, 
   bool has_handles = false;
   for (int i = 0; i < n->num_outputs; i++) {
     weft_dtype_t dtype = weft_dtype_base(n->output_types[i]);
-    has_handles |= dtype == WEFT_RESOURCE || (dtype == WEFT_VARIANT && c->out_handle_types[i] != 0);
+    has_handles |= dtype == WEFT_RESOURCE || (dtype == WEFT_VARIANT && c->out_handles[i].dtype != 0);
   }
   if (!has_handles) return NULL;
   extra_t *e = NULL;
   WEFT_RETURN_IF_ERROR(make_extra(inf, n, &e));
-  weft_shape_t *shapes = weft_arena_alloc(&inf->arena, (size_t)n->num_outputs * sizeof *shapes);
-  int *types = weft_arena_alloc(&inf->arena, (size_t)n->num_outputs * sizeof *types);
-  if (shapes == NULL || types == NULL) return no_memory(n);
-  memcpy(shapes, c->out_handle_shapes, (size_t)n->num_outputs * sizeof *shapes);
-  memcpy(types, c->out_handle_types, (size_t)n->num_outputs * sizeof *types);
-  e->handle_shapes = shapes;
-  e->handle_types = types;
+  e->handles = weft_arena_alloc(&inf->arena, (size_t)n->num_outputs * sizeof *e->handles);
+  if (e->handles == NULL) return no_memory(n);
+  memcpy(e->handles, c->out_handles, (size_t)n->num_outputs * sizeof *e->handles);
   return NULL;
 }
 
@@ -256,9 +239,8 @@ static weft_status_t *keep_value(weft_inference_t *inf, const weft_node_t *n, co
 static weft_status_t *infer_body(weft_inference_t *inf, const weft_call_body_t *body,
                                  const weft_shape_ctx_t *c) {
   for (int i = 0; i < c->num_inputs; i++) {
-    if (c->handle_types[i] != 0)
-      WEFT_RETURN_IF_ERROR(
-          weft_inference_set_handle(inf, body->args[i], &c->handle_shapes[i], c->handle_types[i]));
+    if (c->handles[i].dtype != 0)
+      WEFT_RETURN_IF_ERROR(weft_inference_set_handle(inf, body->args[i], &c->handles[i]));
   }
   weft_node_t **order = NULL;
   weft_status_t *s = weft_graph_topological_order(body->graph, &order);
@@ -274,8 +256,8 @@ static void take_results(const weft_inference_t *inf, const weft_inlined_t *inli
   for (int i = 0; i < c->num_outputs && i < inlined->num_results; i++) {
     weft_output_t result = inlined->results[i];
     if (result.node->output_shapes != NULL) c->outputs[i] = result.node->output_shapes[result.index];
-    if (!weft_inference_handle(inf, result, &c->out_handle_shapes[i], &c->out_handle_types[i]))
-      c->out_handle_types[i] = 0;
+    const weft_handle_data_t *handle = weft_inference_handle(inf, result);
+    if (handle != NULL) c->out_handles[i] = *handle;
   }
 }
 

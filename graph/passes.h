@@ -22,12 +22,12 @@ WEFT_MUST_CHECK weft_status_t *weft_inference_add(weft_inference_t *inference, w
 /* The value of a constant or of a small integer formula over constants; lent until destroy; NULL: not known.
  */
 const weft_tensor_t *weft_inference_value(const weft_inference_t *inference, weft_output_t of);
-/* Shape and type of the variable behind a handle; false if nothing is known of it. And what a caller knows
+typedef struct weft_handle_data weft_handle_data_t; /* ops/shape_inference.h */
+/* What is known of the object behind a handle, lent until it changes; NULL: nothing. And what a caller knows
  * better. */
-bool weft_inference_handle(const weft_inference_t *inference, weft_output_t of, weft_shape_t *out_shape,
-                           int *out_type);
+const weft_handle_data_t *weft_inference_handle(const weft_inference_t *inference, weft_output_t of);
 WEFT_MUST_CHECK weft_status_t *weft_inference_set_handle(weft_inference_t *inference, weft_output_t of,
-                                                         const weft_shape_t *shape, int type);
+                                                         const weft_handle_data_t *data);
 
 /* Replaces If, StatelessIf, Case, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall and calls
  * of functions by name with Switch/Merge, Enter/Exit loops and bodies, recursively. The old name stays

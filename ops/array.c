@@ -207,7 +207,9 @@ weft_status_t *weft_infer_matrix_diag(weft_shape_ctx_t *c) { /* diagonal, k, num
   bool is_square =
       rows < 0 && columns < 0; /* sizes that are not known count as not given, as TensorFlow's do */
   if (longest >= 0) {          /* the smallest matrix that has room */
-    int64_t down = longest + (upper < 0 ? -upper : 0), right = longest + (lower > 0 ? lower : 0);
+    int64_t down, right;
+    WEFT_RETURN_IF_ERROR(weft_infer_add(longest, upper < 0 ? -upper : 0, &down));
+    WEFT_RETURN_IF_ERROR(weft_infer_add(longest, lower > 0 ? lower : 0, &right));
     int64_t side = down > right ? down : right;
     if (rows < 0) rows = is_square ? side : down;
     if (columns < 0) columns = is_square ? side : right;

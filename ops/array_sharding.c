@@ -112,7 +112,7 @@ bool weft_shard_fill(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
  * is looked up is masked: a part of the table gives zeros for the indices that it lacks. */
 bool weft_shard_gather(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
   bool is_variable = c->input_types[0] == WEFT_RESOURCE;
-  int rank = is_variable ? c->handle_shapes[0].rank : c->inputs[0].rank, indices = c->inputs[1].rank;
+  int rank = is_variable ? c->handles[0].shape.rank : c->inputs[0].rank, indices = c->inputs[1].rank;
   int64_t batch = weft_op_attr(c->op, WEFT_STR("batch_dims")) == NULL ? 0 : weft_infer_int(c, "batch_dims");
   if (rank < 1 || indices < 0) return false;
   if (batch < 0) batch += indices;
@@ -137,7 +137,7 @@ bool weft_shard_gather(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
 }
 
 bool weft_shard_gather_nd(const weft_shape_ctx_t *c, weft_strbuf_t *out) {
-  const weft_shape_t *table = c->input_types[0] == WEFT_RESOURCE ? &c->handle_shapes[0] : &c->inputs[0];
+  const weft_shape_t *table = c->input_types[0] == WEFT_RESOURCE ? &c->handles[0].shape : &c->inputs[0];
   int rank = table->rank, indices = c->inputs[1].rank;
   if (rank < 0 || indices < 1 || rank + indices > 26) return false;
   int64_t depth = c->inputs[1].dims[indices - 1];

@@ -46,8 +46,10 @@ WEFT_MUST_CHECK weft_status_t *weft_infer_axis(int64_t axis, int rank, int *out)
 /* `s` after `prefix` removed; unknown if either is. Merges the dims of the prefix. */
 WEFT_MUST_CHECK weft_status_t *weft_infer_merge_prefix(const weft_shape_t *s, const weft_shape_t *prefix,
                                                        weft_shape_t *out);
-/* Shape and dtype behind a handle go from input i to output k. */
+/* What is known of the object behind a handle goes from input i to output k. */
 void weft_infer_pass_handle(weft_shape_ctx_t *c, int i, int k);
+/* Behind the handle of output k is a value of that shape and dtype. */
+void weft_infer_set_handle(weft_shape_ctx_t *c, int k, const weft_shape_t *shape, int dtype);
 /* The shape of the variable behind input i: a ref's own shape, a handle's data. */
 weft_shape_t weft_infer_variable(const weft_shape_ctx_t *c, int i);
 /* Sum of two dims; unknown if one is. Errors: overflow. */

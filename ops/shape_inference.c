@@ -328,15 +328,19 @@ weft_status_t *weft_infer_from_merging(weft_status_t *s, int i) {
 /* ---- handles ---- */
 
 void weft_infer_pass_handle(weft_shape_ctx_t *c, int i, int k) {
-  if (c->handle_shapes != NULL && c->out_handle_shapes != NULL) c->out_handle_shapes[k] = c->handle_shapes[i];
-  if (c->handle_types != NULL && c->out_handle_types != NULL) c->out_handle_types[k] = c->handle_types[i];
+  if (c->handles != NULL && c->out_handles != NULL) c->out_handles[k] = c->handles[i];
+}
+
+void weft_infer_set_handle(weft_shape_ctx_t *c, int k, const weft_shape_t *shape, int dtype) {
+  if (c->out_handles == NULL) return;
+  c->out_handles[k] = WEFT_NO_HANDLE_DATA;
+  c->out_handles[k].shape = *shape;
+  c->out_handles[k].dtype = dtype;
 }
 
 weft_shape_t weft_infer_variable(const weft_shape_ctx_t *c, int i) {
   if (weft_dtype_base(c->input_types[i]) != WEFT_RESOURCE) return c->inputs[i];
-  if (c->handle_shapes == NULL || c->handle_types == NULL || c->handle_types[i] == 0)
-    return WEFT_UNKNOWN_SHAPE;
-  return c->handle_shapes[i];
+  return c->handles == NULL || c->handles[i].dtype == 0 ? WEFT_UNKNOWN_SHAPE : c->handles[i].shape;
 }
 
 /* ---- windows ---- */

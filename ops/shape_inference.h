@@ -8,6 +8,16 @@
 
 #include "ops/op.h"
 
+/* What is known of the object behind a resource handle, or of a variant. */
+typedef struct weft_handle_data {
+  weft_shape_t shape; /* of a variable's value, an array's element, a table's values */
+  int dtype;          /* its dtype; 0: nothing is known */
+  weft_shape_t keys;  /* of a table's keys */
+  int key_dtype;      /* 0: it is no table */
+} weft_handle_data_t;
+
+#define WEFT_NO_HANDLE_DATA ((weft_handle_data_t){.shape = WEFT_UNKNOWN_SHAPE, .keys = WEFT_UNKNOWN_SHAPE})
+
 struct weft_shape_ctx {
   const weft_op_def_t *op;
   weft_str_t node_name;
@@ -20,11 +30,8 @@ struct weft_shape_ctx {
   const weft_shape_t *partials; /* num_inputs, or NULL: what is known of the elements of an integer vector
                                    without a known value, as a shape */
   weft_shape_t *outputs;        /* num_outputs; unknown shapes until set */
-  const weft_shape_t
-      *handle_shapes;              /* for resource inputs: shape of the variable behind; unknown otherwise */
-  const int *handle_types;         /* its dtype or 0 */
-  weft_shape_t *out_handle_shapes; /* num_outputs: to be set by ops that make or pass on handles */
-  int *out_handle_types;
+  const weft_handle_data_t *handles; /* num_inputs, or NULL */
+  weft_handle_data_t *out_handles;   /* num_outputs, or NULL: to be set by ops that make or pass on handles */
 };
 
 const weft_attr_t *weft_shape_attr(const weft_shape_ctx_t *c,

@@ -2,7 +2,7 @@
  * on attributes, ranks, or the values of constant operands.
  *
  * A record names one by .shard = SHARD(name). It sees what a shape function sees, shapes of outputs included
- * and with a variable's shape in handle_shapes, and appends the string. False: no rule for such a node,
+ * and with a variable's shape in handles, and appends the string. False: no rule for such a node,
  * because something that it needs is not known. Memory that runs out is remembered by the builder.
  */
 #ifndef WEFT_OPS_SHARD_H_

@@ -10,7 +10,7 @@
 /* The shape of the matrices in input i, of rank 2 or 3, or unknown. */
 static weft_status_t *matrices(weft_shape_ctx_t *c, int i, weft_shape_t *out) {
   WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[i], 0, NULL));
-  *out = c->handle_shapes != NULL ? c->handle_shapes[i] : WEFT_UNKNOWN_SHAPE;
+  *out = c->handles != NULL ? c->handles[i].shape : WEFT_UNKNOWN_SHAPE;
   if (out->rank > 3)
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at most rank 3 but is rank %d", out->rank);
   return weft_infer_rank_at_least(out, 2, NULL);
@@ -19,9 +19,7 @@ static weft_status_t *matrices(weft_shape_ctx_t *c, int i, weft_shape_t *out) {
 /* The result is a variant with matrices of that shape. */
 static weft_status_t *set_matrices(weft_shape_ctx_t *c, const weft_shape_t *shape, int dtype) {
   c->outputs[0] = WEFT_SCALAR;
-  if (shape->rank < 0 || c->out_handle_shapes == NULL) return NULL;
-  c->out_handle_shapes[0] = *shape;
-  c->out_handle_types[0] = dtype;
+  if (shape->rank >= 0) weft_infer_set_handle(c, 0, shape, dtype);
   return NULL;
 }
 

@@ -65,14 +65,9 @@ weft_status_t *weft_infer_stack_push(weft_shape_ctx_t *c) {
 
 /* ---- tensor arrays ---- */
 
-static void set_elements(weft_shape_ctx_t *c, int output, weft_shape_t shape, int dtype) {
-  if (c->out_handle_shapes != NULL) c->out_handle_shapes[output] = shape;
-  if (c->out_handle_types != NULL) c->out_handle_types[output] = dtype;
-}
-
 static weft_shape_t elements_of(const weft_shape_ctx_t *c, int input) {
-  bool is_known = c->handle_shapes != NULL && c->handle_types != NULL && c->handle_types[input] != 0;
-  return is_known ? c->handle_shapes[input] : WEFT_UNKNOWN_SHAPE;
+  bool is_known = c->handles != NULL && c->handles[input].dtype != 0;
+  return is_known ? c->handles[input].shape : WEFT_UNKNOWN_SHAPE;
 }
 
 weft_status_t *weft_infer_tensor_array(weft_shape_ctx_t *c) {
@@ -81,7 +76,7 @@ weft_status_t *weft_infer_tensor_array(weft_shape_ctx_t *c) {
   c->outputs[0] = weft_shape_vector(2);
   c->outputs[1] = WEFT_SCALAR;
   if (weft_infer_bool(c, "identical_element_shapes") || weft_shape_is_known(&element)) {
-    set_elements(c, 0, element, weft_infer_type(c, "dtype"));
+    weft_infer_set_handle(c, 0, &element, weft_infer_type(c, "dtype"));
   }
   return NULL;
 }
@@ -155,14 +150,16 @@ static weft_shape_t element_input(weft_shape_ctx_t *c, int i) {
 }
 
 weft_status_t *weft_infer_list_new(weft_shape_ctx_t *c) {
+  const weft_shape_t element = element_input(c, 0);
   c->outputs[0] = WEFT_SCALAR;
-  set_elements(c, 0, element_input(c, 0), weft_infer_type(c, "element_dtype"));
+  weft_infer_set_handle(c, 0, &element, weft_infer_type(c, "element_dtype"));
   return NULL;
 }
 
 weft_status_t *weft_infer_list_scatter(weft_shape_ctx_t *c) {
+  const weft_shape_t element = element_input(c, 2);
   c->outputs[0] = WEFT_SCALAR;
-  set_elements(c, 0, element_input(c, 2), weft_infer_type(c, "element_dtype"));
+  weft_infer_set_handle(c, 0, &element, weft_infer_type(c, "element_dtype"));
   return NULL;
 }
 
@@ -173,7 +170,7 @@ weft_status_t *weft_infer_list_from_tensor(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_append(&rows, tensor, 1, tensor->rank));
   WEFT_RETURN_IF_ERROR(weft_shape_merge(&rows, &declared, &rows));
   c->outputs[0] = WEFT_SCALAR;
-  set_elements(c, 0, rows, weft_infer_type(c, "element_dtype"));
+  weft_infer_set_handle(c, 0, &rows, weft_infer_type(c, "element_dtype"));
   return NULL;
 }
 

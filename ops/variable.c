@@ -12,14 +12,14 @@ weft_status_t *weft_infer_variable_v1(weft_shape_ctx_t *c) {
 
 weft_status_t *weft_infer_handle(weft_shape_ctx_t *c) {
   c->outputs[0] = WEFT_SCALAR;
-  if (c->out_handle_shapes != NULL) c->out_handle_shapes[0] = weft_infer_shape(c, "shape");
-  if (c->out_handle_types != NULL) c->out_handle_types[0] = weft_infer_type(c, "dtype");
+  const weft_shape_t shape = weft_infer_shape(c, "shape");
+  weft_infer_set_handle(c, 0, &shape, weft_infer_type(c, "dtype"));
   return NULL;
 }
 
 /* The value's dtype is that of the variable behind input 0. */
 static weft_status_t *check_dtype(const weft_shape_ctx_t *c, int dtype) {
-  int actual = c->handle_types == NULL ? 0 : c->handle_types[0];
+  int actual = c->handles == NULL ? 0 : c->handles[0].dtype;
   if (actual == 0 || actual == dtype) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "Trying to read variable with wrong dtype. Expected %s got %s",
                     weft_dtype_name(actual), weft_dtype_name(dtype));

@@ -64,17 +64,17 @@ static weft_status_t *make_rule(flow_t *f, const weft_shape_ctx_t *c, weft_shard
 
 static weft_status_t *find_rule(flow_t *f, const weft_node_t *node, weft_sharded_node_t *n) {
   size_t num = (size_t)node->num_inputs + 1;
-  weft_shape_t *shapes = weft_arena_calloc(f->arena, 2 * num, sizeof *shapes), *handles = shapes + num;
+  weft_shape_t *shapes = weft_arena_calloc(f->arena, num, sizeof *shapes);
+  weft_handle_data_t *handles = weft_arena_calloc(f->arena, num, sizeof *handles);
   const weft_tensor_t **values = weft_arena_calloc(f->arena, num, sizeof(*values));
-  int *types = weft_arena_calloc(f->arena, num, sizeof *types);
   weft_shape_t *outputs = weft_arena_calloc(f->arena, (size_t)node->num_outputs + 1, sizeof *outputs);
-  if (shapes == NULL || values == NULL || types == NULL || outputs == NULL) return no_memory();
+  if (shapes == NULL || values == NULL || handles == NULL || outputs == NULL) return no_memory();
   for (int i = 0; i < node->num_inputs; i++) {
     weft_output_t from = node->inputs[i];
     shapes[i] = from.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : from.node->output_shapes[from.index];
     values[i] = weft_inference_value(f->inference, from);
-    handles[i] = WEFT_UNKNOWN_SHAPE;
-    (void)weft_inference_handle(f->inference, from, &handles[i], &types[i]);
+    const weft_handle_data_t *handle = weft_inference_handle(f->inference, from);
+    handles[i] = handle == NULL ? WEFT_NO_HANDLE_DATA : *handle;
   }
   for (int i = 0; i < node->num_outputs; i++) {
     outputs[i] = node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : node->output_shapes[i];
@@ -90,15 +90,14 @@ static weft_status_t *find_rule(flow_t *f, const weft_node_t *node, weft_sharded
                         .inputs = shapes,
                         .values = values,
                         .outputs = outputs,
-                        .handle_shapes = handles,
-                        .handle_types = types};
+                        .handles = handles};
   WEFT_RETURN_IF_ERROR(make_rule(f, &c, n));
   for (int i = 0; i < node->num_outputs; i++) { /* of a handle: the variable */
-    int type = 0;
-    weft_output_t of = {(weft_node_t *)node, i};
-    if (weft_inference_handle(f->inference, of, &n->rule.outputs[i].shape, &type)) {
-      n->rule.outputs[i].element_bytes = weft_dtype_size(weft_dtype_base(type));
-    }
+    const weft_handle_data_t *handle =
+        weft_inference_handle(f->inference, (weft_output_t){(weft_node_t *)node, i});
+    if (handle == NULL) continue;
+    n->rule.outputs[i] =
+        (weft_rule_operand_t){handle->shape, weft_dtype_size(weft_dtype_base(handle->dtype))};
   }
   return NULL;
 }

@@ -46,8 +46,9 @@ static weft_status_t *find_together(const weft_shape_ctx_t *c, weft_arena_t *are
   return NULL;
 }
 
-static size_t element_bytes(const int *types, int i) {
-  size_t bytes = types == NULL ? 0 : weft_dtype_size(weft_dtype_base(types[i]));
+/* 0: the dtype is not known. */
+static size_t element_bytes(int dtype) {
+  size_t bytes = weft_dtype_size(weft_dtype_base(dtype));
   return bytes == 0 ? sizeof(float) : bytes;
 }
 
@@ -56,12 +57,13 @@ static weft_status_t *find_operands(const weft_shape_ctx_t *c, weft_arena_t *are
   rule->outputs = weft_arena_calloc(arena, (size_t)c->num_outputs + 1, sizeof *rule->outputs);
   if (rule->inputs == NULL || rule->outputs == NULL) return WEFT_NO_MEMORY("a sharding rule");
   for (int i = 0; i < c->num_inputs; i++) {
-    bool is_handle = c->input_types[i] == WEFT_RESOURCE && c->handle_shapes != NULL;
-    rule->inputs[i].shape = is_handle ? c->handle_shapes[i] : c->inputs[i];
-    rule->inputs[i].element_bytes = element_bytes(is_handle ? c->handle_types : c->input_types, i);
+    bool is_handle = c->input_types[i] == WEFT_RESOURCE && c->handles != NULL;
+    rule->inputs[i].shape = is_handle ? c->handles[i].shape : c->inputs[i];
+    rule->inputs[i].element_bytes = element_bytes(is_handle ? c->handles[i].dtype : c->input_types[i]);
   }
   for (int i = 0; i < c->num_outputs; i++) {
-    rule->outputs[i] = (weft_rule_operand_t){c->outputs[i], element_bytes(c->output_types, i)};
+    rule->outputs[i] =
+        (weft_rule_operand_t){c->outputs[i], element_bytes(c->output_types == NULL ? 0 : c->output_types[i])};
   }
   return NULL;
 }

@@ -18,8 +18,8 @@ typedef struct fixture {
   weft_arena_t arena;
   weft_named_attr_t attrs[MAX_ITEMS];
   int num_attrs;
-  weft_shape_t inputs[MAX_ITEMS], handles[MAX_ITEMS], outputs[MAX_ITEMS], out_handles[MAX_ITEMS];
-  int handle_types[MAX_ITEMS], out_handle_types[MAX_ITEMS];
+  weft_shape_t inputs[MAX_ITEMS], outputs[MAX_ITEMS];
+  weft_handle_data_t handles[MAX_ITEMS], out_handles[MAX_ITEMS];
   const weft_tensor_t *values[MAX_ITEMS];
   weft_shape_ctx_t ctx;
 } fixture_t;
@@ -144,8 +144,8 @@ static void read_inputs(fixture_t *f, weft_str_t text) {
       f->inputs[i] = read_shape(shape);
       f->values[i] = read_constant(&f->inputs[i], f->ctx.input_types[i], values);
     } else if (f->ctx.input_types[i] == WEFT_RESOURCE) { /* a variable of float */
-      f->handles[i] = read_shape(input);
-      f->handle_types[i] = WEFT_F32;
+      f->handles[i].shape = read_shape(input);
+      f->handles[i].dtype = WEFT_F32;
     } else {
       f->inputs[i] = read_shape(input);
     }
@@ -159,7 +159,10 @@ static weft_status_t *setup(fixture_t *f, const weft_op_def_t *op, weft_str_t at
       weft_op_arg_types(&f->arena, op->inputs, op->num_inputs, f->attrs, f->num_attrs, &in, &num_in));
   WEFT_RETURN_IF_ERROR(
       weft_op_arg_types(&f->arena, op->outputs, op->num_outputs, f->attrs, f->num_attrs, &out, &num_out));
-  for (int i = 0; i < MAX_ITEMS; i++) f->outputs[i] = f->handles[i] = f->out_handles[i] = WEFT_UNKNOWN_SHAPE;
+  for (int i = 0; i < MAX_ITEMS; i++) {
+    f->outputs[i] = WEFT_UNKNOWN_SHAPE;
+    f->handles[i] = f->out_handles[i] = WEFT_NO_HANDLE_DATA;
+  }
   f->ctx = (weft_shape_ctx_t){.op = op,
                               .node_name = WEFT_STR("n"),
                               .attrs = f->attrs,
@@ -171,10 +174,8 @@ static weft_status_t *setup(fixture_t *f, const weft_op_def_t *op, weft_str_t at
                               .inputs = f->inputs,
                               .values = f->values,
                               .outputs = f->outputs,
-                              .handle_shapes = f->handles,
-                              .handle_types = f->handle_types,
-                              .out_handle_shapes = f->out_handles,
-                              .out_handle_types = f->out_handle_types};
+                              .handles = f->handles,
+                              .out_handles = f->out_handles};
   read_inputs(f, inputs);
   return NULL;
 }

@@ -130,8 +130,8 @@ static bool is_well_formed(const weft_shape_t *s) {
 static bool survives(const weft_op_def_t *op) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_named_attr_t attrs[MAX_FLAT];
-  weft_shape_t inputs[MAX_FLAT], outputs[MAX_FLAT], handles[MAX_FLAT], out_handles[MAX_FLAT];
-  int handle_types[MAX_FLAT], out_handle_types[MAX_FLAT] = {0};
+  weft_shape_t inputs[MAX_FLAT], outputs[MAX_FLAT];
+  weft_handle_data_t handles[MAX_FLAT], out_handles[MAX_FLAT];
   weft_tensor_t *values[MAX_FLAT] = {NULL};
   int *in = NULL, *out = NULL, num_in = 0, num_out = 0;
   bool is_good = true;
@@ -143,10 +143,12 @@ static bool survives(const weft_op_def_t *op) {
     s = weft_op_arg_types(&arena, op->outputs, op->num_outputs, attrs, op->num_attrs, &out, &num_out);
   if (s == NULL && num_in <= MAX_FLAT && num_out <= MAX_FLAT) {
     for (int i = 0; i < MAX_FLAT; i++) {
-      outputs[i] = out_handles[i] = WEFT_UNKNOWN_SHAPE;
+      outputs[i] = WEFT_UNKNOWN_SHAPE;
+      out_handles[i] = WEFT_NO_HANDLE_DATA;
       inputs[i] = wild_shape();
-      handles[i] = wild_shape();
-      handle_types[i] = next() % 2 == 0 ? 0 : WEFT_F32;
+      handles[i] = (weft_handle_data_t){.shape = wild_shape(), .keys = wild_shape()};
+      handles[i].dtype = next() % 2 == 0 ? 0 : WEFT_F32;
+      handles[i].key_dtype = next() % 2 == 0 ? 0 : WEFT_F32;
       if (i < num_in) values[i] = wild_constant(in[i], &inputs[i]);
     }
     weft_shape_ctx_t c = {.op = op,
@@ -160,10 +162,8 @@ static bool survives(const weft_op_def_t *op) {
                           .inputs = inputs,
                           .values = (const weft_tensor_t *const *)values,
                           .outputs = outputs,
-                          .handle_shapes = handles,
-                          .handle_types = handle_types,
-                          .out_handle_shapes = out_handles,
-                          .out_handle_types = out_handle_types};
+                          .handles = handles,
+                          .out_handles = out_handles};
     s = op->infer_shapes == NULL ? NULL : op->infer_shapes(&c);
     for (int i = 0; s == NULL && i < num_out; i++) is_good = is_good && is_well_formed(&outputs[i]);
   }

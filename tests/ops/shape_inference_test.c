@@ -104,12 +104,12 @@ static void a_handle_tells_the_shape_behind_it(void) {
       setup(f, weft_op_find(WEFT_STR("VarHandleOp")), WEFT_STR("dtype=float;shape=[2,3]"), WEFT_STR("")));
   CU_ASSERT_PTR_NULL(f->ctx.op->infer_shapes(&f->ctx));
   CU_ASSERT_EQUAL(f->outputs[0].rank, 0);
-  CU_ASSERT_EQUAL(f->out_handle_types[0], WEFT_F32);
-  CU_ASSERT_TRUE(weft_shape_eq(&f->out_handles[0], &(weft_shape_t){.rank = 2, .dims = {2, 3}}));
+  CU_ASSERT_EQUAL(f->out_handles[0].dtype, WEFT_F32);
+  CU_ASSERT_TRUE(weft_shape_eq(&f->out_handles[0].shape, &(weft_shape_t){.rank = 2, .dims = {2, 3}}));
   teardown(f);
   CU_ASSERT_PTR_NULL(setup(f, weft_op_find(WEFT_STR("Identity")), WEFT_STR("T=resource"), WEFT_STR("[2]")));
   CU_ASSERT_PTR_NULL(f->ctx.op->infer_shapes(&f->ctx));
-  CU_ASSERT_TRUE(weft_shape_eq(&f->out_handles[0], &f->handles[0]));
+  CU_ASSERT_TRUE(weft_shape_eq(&f->out_handles[0].shape, &f->handles[0].shape));
   teardown(f);
   free(f);
 }

@@ -272,9 +272,9 @@ static void variables_are_gathered_like_tensors(void) {
   static const char *const ops[] = {"ResourceGather", "ResourceGatherNd", "ReadVariableOp"};
   static const char *const texts[] = {"a:b,c->cb", "_b,c_->cb", "...->..."};
   for (int i = 0; i < 3; i++) {
-    int types[2] = {WEFT_RESOURCE, WEFT_I32}, handle_types[2] = {WEFT_F32, 0};
+    int types[2] = {WEFT_RESOURCE, WEFT_I32};
     weft_shape_t inputs[2] = {WEFT_SCALAR, i == 0 ? weft_shape_vector(4) : weft_shape_matrix(4, 1)};
-    weft_shape_t handles[2] = {weft_shape_matrix(8, 6), WEFT_UNKNOWN_SHAPE};
+    const weft_handle_data_t handles[2] = {{.shape = weft_shape_matrix(8, 6), .dtype = WEFT_F32}};
     weft_shape_t out = weft_shape_matrix(i == 2 ? 8 : 4, 6);
     const weft_tensor_t *values[2] = {NULL, NULL};
     weft_named_attr_t attrs[1] = {{WEFT_STR("batch_dims"), {.kind = WEFT_ATTR_INT, .i = 0}}};
@@ -287,8 +287,7 @@ static void variables_are_gathered_like_tensors(void) {
                           .inputs = inputs,
                           .values = values,
                           .outputs = &out,
-                          .handle_shapes = handles,
-                          .handle_types = handle_types};
+                          .handles = handles};
     weft_arena_t arena = WEFT_ARENA_INIT;
     const char *text = NULL;
     weft_rule_t rule;

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from draw import Program, spec
+from draw import Draw, Program, spec
 from opcase import C
 from support import v1
 
@@ -229,7 +229,22 @@ def operation(d):
     kinds = [k for k in KINDS if form or KINDS[k] != "dense"]
     if name == "InitializeTable":
         return session_of(d, Table(d, "HashTable" if d.chance(0.95) else d.one(*kinds), form), "initialize")
-    return session_of(d, Table(d, d.one(*kinds), form), OPERATIONS[name])
+    case = session_of(d, Table(d, d.one(*kinds), form), OPERATIONS[name])
+    case.alike = Alone(d, kinds, form, OPERATIONS[name])
+    return case
+
+
+class Alone:
+    """One operation on a table of any kind, for its shapes."""
+
+    def __init__(self, d, kinds, form, operation):
+        self.place, self.kinds, self.form, self.operation = (d.op, d.number), kinds, form, operation
+
+    def build(self):
+        d = Draw(*self.place)
+        table = Table(d, d.one(*self.kinds), self.form)
+        handle = table.handle()
+        return tf.nest.flatten(getattr(table, self.operation)(handle)), table.feeds
 
 
 # ---- files ----

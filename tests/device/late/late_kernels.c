@@ -63,16 +63,20 @@ static weft_tensor_t *value_of(const weft_value_t *v) { return v->ref != NULL ? 
 static weft_status_t *infer(const weft_kernel_ctx_t *c, weft_shape_t *outputs) {
   const weft_kernel_node_t *n = c->node;
   const late_state_t *state = c->state;
-  weft_shape_t inputs[MAX_ARGS], handles[MAX_ARGS], out_handles[MAX_ARGS];
-  int handle_types[MAX_ARGS] = {0}, out_handle_types[MAX_ARGS] = {0};
+  weft_shape_t inputs[MAX_ARGS];
+  weft_handle_data_t handles[MAX_ARGS], out_handles[MAX_ARGS];
   const weft_tensor_t *values[MAX_ARGS];
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_tensor_t *t = value_of(&c->inputs[i]);
     inputs[i] = t->shape;
     values[i] = t->space == NULL ? t : NULL;
-    handles[i] = c->inputs[i].ref != NULL ? t->shape : WEFT_UNKNOWN_SHAPE;
+    handles[i] = WEFT_NO_HANDLE_DATA;
+    if (c->inputs[i].ref != NULL) handles[i].shape = t->shape;
   }
-  for (int i = 0; i < n->num_outputs; i++) outputs[i] = out_handles[i] = WEFT_UNKNOWN_SHAPE;
+  for (int i = 0; i < n->num_outputs; i++) {
+    outputs[i] = WEFT_UNKNOWN_SHAPE;
+    out_handles[i] = WEFT_NO_HANDLE_DATA;
+  }
   weft_shape_ctx_t s = {.op = n->op,
                         .node_name = n->name,
                         .attrs = state->attrs,
@@ -84,10 +88,8 @@ static weft_status_t *infer(const weft_kernel_ctx_t *c, weft_shape_t *outputs) {
                         .inputs = inputs,
                         .values = values,
                         .outputs = outputs,
-                        .handle_shapes = handles,
-                        .handle_types = handle_types,
-                        .out_handle_shapes = out_handles,
-                        .out_handle_types = out_handle_types};
+                        .handles = handles,
+                        .out_handles = out_handles};
   weft_status_t *status = n->op->infer_shapes(&s);
   if (status != NULL && n->num_inputs == 2 &&
       (n->op->flags & WEFT_OP_ELEMENTWISE) != 0) { /* in TensorFlow's words */
