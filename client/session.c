@@ -13,18 +13,26 @@ static void destroy(TF_Session *s) {
   weft_free(s);
 }
 
-TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Status *status) {
+weft_status_t *weft_client_session_new(TF_Graph *graph, weft_connection_t *c, int size, TF_Session **out) {
   TF_Session *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) {
-    weft_client_end(status, WEFT_NO_MEMORY("a session"));
-    return NULL;
-  }
+  if (s == NULL) return WEFT_NO_MEMORY("a session");
   weft_mutex_init(&s->extending);
   weft_client_graph_retain(graph);
   s->graph = graph;
-  if (weft_client_end(status, weft_connection_open(opts, &s->connection))) return s;
-  destroy(s);
+  s->connection = c;
+  atomic_init(&s->size, size);
+  *out = s;
   return NULL;
+}
+
+TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Status *status) {
+  TF_Session *session = NULL;
+  weft_connection_t *c = NULL;
+  weft_status_t *s = weft_connection_open(opts, &c);
+  if (s == NULL) s = weft_client_session_new(graph, c, 0, &session);
+  if (s != NULL) weft_connection_destroy(c);
+  weft_client_end(status, s);
+  return session;
 }
 
 void TF_CloseSession(TF_Session *s, TF_Status *status) {

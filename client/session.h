@@ -13,6 +13,10 @@ struct TF_Session {
   atomic_int size;        /* node ids sent; written under extending */
 };
 
+/* A session of `graph` on a connection, which it owns from now on, that has the graph's first `size` node
+ * ids. Errors: RESOURCE_EXHAUSTED; `c` is then still the caller's. */
+WEFT_MUST_CHECK weft_status_t *weft_client_session_new(TF_Graph *graph, weft_connection_t *c, int size,
+                                                       TF_Session **out);
 /* Sends nodes that the graph has got since the last time, if there are any. */
 WEFT_MUST_CHECK weft_status_t *weft_client_session_extend(TF_Session *s);
 

@@ -19,23 +19,6 @@ TF_Buffer TF_GetOpList(TF_Library *lib_handle) {
 
 void TF_DeleteLibraryHandle(TF_Library *lib_handle) { (void)lib_handle; }
 
-TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *session_options,
-                                         const TF_Buffer *run_options, const char *export_dir,
-                                         const char *const *tags, int tags_len, TF_Graph *graph,
-                                         TF_Buffer *meta_graph_def, TF_Status *status) {
-  (void)session_options;
-  (void)run_options;
-  (void)tags;
-  (void)tags_len;
-  (void)graph;
-  (void)meta_graph_def;
-  weft_client_end(
-      status,
-      WEFT_ERROR(UNIMPLEMENTED, "TF_LoadSessionFromSavedModel: reading SavedModel '%s' is not supported yet",
-                 export_dir));
-  return NULL;
-}
-
 void TF_RegisterFilesystemPlugin(const char *plugin_filename, TF_Status *status) {
   weft_client_end(status, WEFT_ERROR(UNIMPLEMENTED, "TF_RegisterFilesystemPlugin: '%s' cannot be loaded here",
                                      plugin_filename));

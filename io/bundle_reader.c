@@ -183,8 +183,9 @@ static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const
   int64_t count = weft_shape_count(&e->shape);
   bool fits = offset <= file->size && size <= file->size - offset && count >= 0 && (uint64_t)count <= size;
   if (!fits && !(count == 0 && size == 0)) {
-    return WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: %.*s lies outside its data file", r->prefix,
-                      WEFT_STR_ARGS(name));
+    return WEFT_ERROR(OUT_OF_RANGE,
+                      "Read less bytes than requested: TensorBundle at %s: %.*s lies outside its data file",
+                      r->prefix, WEFT_STR_ARGS(name));
   }
   WEFT_RETURN_IF_ERROR(weft_tensor_new(e->dtype, &e->shape, NULL, &t));
   weft_status_t *s =

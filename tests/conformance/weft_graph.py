@@ -1,7 +1,7 @@
 """Weft's graph functions through its C API: shapes that it infers, gradients that it adds.
 
 The library has the names of TensorFlow's own, so it is loaded into a process of its own, which answers one pickled
-request after another: `WeftGraphs` is the client, `main` the server.
+request after another: `WeftGraphs` is the client, `serve` the server.
 """
 
 import ctypes as c
@@ -101,20 +101,21 @@ class Graphs:
             lib.TF_DeleteGraph(graph)
 
 
-class WeftGraphs:
-    """The same, answered by a process of its own. A call raises Failure with the library's code and message; one under
-    which the process dies raises RuntimeError, and the next call starts another."""
+class LibraryProcess:
+    """A process with the library at `path`, which runs `script`: one request after another. A call raises Failure with the
+    library's code and message; one under which the process dies raises RuntimeError, and the next call starts another."""
 
-    def __init__(self, weft):
-        self.path = os.path.join(os.path.dirname(os.path.dirname(weft)), "client", "libtensorflow.so")
+    def __init__(self, path, script):
+        self.path, self.script = path, script
         self.process = None
         if not os.path.exists(self.path):
             raise FileNotFoundError(f"{self.path}: `bazel build //client:libtensorflow.so` makes it")
 
-    def call(self, *request):
+    def call(self, *request, **more):
         if self.process is None:
-            self.process = subprocess.Popen([sys.executable, __file__, self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        data = pickle.dumps(request)
+            command = [sys.executable, self.script, self.path]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        data = pickle.dumps((request, more))
         try:
             self.process.stdin.write(struct.pack("<Q", len(data)) + data)
             self.process.stdin.flush()
@@ -123,16 +124,10 @@ class WeftGraphs:
         except (struct.error, BrokenPipeError, EOFError) as e:
             code = self.process.wait()
             self.process = None
-            raise RuntimeError(f"the process with Weft's library ended with {code}") from e
+            raise RuntimeError(f"the process with the library {self.path} ended with {code}") from e
         if not is_good:
             raise Failure(*answer)
         return answer
-
-    def shapes(self, *arguments):
-        return self.call("shapes", *arguments)
-
-    def gradients(self, *arguments):
-        return self.call("gradients", *arguments)
 
     def stop(self):
         if self.process is not None:
@@ -140,18 +135,38 @@ class WeftGraphs:
             self.process.wait()
 
 
-def main():
-    graphs = Graphs(sys.argv[1])
+def weft_library(weft):
+    """Where the library lies that was built beside the command `weft`."""
+    return os.path.join(os.path.dirname(os.path.dirname(weft)), "client", "libtensorflow.so")
+
+
+def serve(library):
+    """Answers requests with the methods of `library` until the client goes."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the library prints is no answer
     while len(head := sys.stdin.buffer.read(8)) == 8:
-        name, *arguments = pickle.loads(sys.stdin.buffer.read(struct.unpack("<Q", head)[0]))
+        (name, *arguments), more = pickle.loads(sys.stdin.buffer.read(struct.unpack("<Q", head)[0]))
         try:
-            answer = True, getattr(graphs, name)(*arguments)
+            answer = True, getattr(library, name)(*arguments, **more)
         except Failure as e:
             answer = False, e.args
         data = pickle.dumps(answer)
-        sys.stdout.buffer.write(struct.pack("<Q", len(data)) + data)
-        sys.stdout.buffer.flush()
+        answers.write(struct.pack("<Q", len(data)) + data)
+        answers.flush()
+
+
+class WeftGraphs(LibraryProcess):
+    """`Graphs`, answered by a process of its own."""
+
+    def __init__(self, weft):
+        super().__init__(weft_library(weft), __file__)
+
+    def shapes(self, *arguments):
+        return self.call("shapes", *arguments)
+
+    def gradients(self, *arguments):
+        return self.call("gradients", *arguments)
 
 
 if __name__ == "__main__":
-    main()
+    serve(Graphs(sys.argv[1]))

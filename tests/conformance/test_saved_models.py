@@ -1,0 +1,279 @@
+"""SavedModels loaded through the C API: TF_LoadSessionFromSavedModel of Weft and of TensorFlow, outputs and errors equal."""
+
+import glob
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from model_session import ModelSessions, tensorflow_library
+from saved_models import MODELS, SERVE
+from support import ATOL, RTOL
+from weft_graph import Failure, weft_library
+
+pytestmark = pytest.mark.weft_only
+
+
+@pytest.fixture(scope="module")
+def weft(request):
+    library = ModelSessions(weft_library(request.config.getoption("--weft")))
+    yield library
+    library.stop()
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    library = ModelSessions(tensorflow_library())
+    yield library
+    library.stop()
+
+
+def names(info):
+    """The tensors of a TensorInfo, in the order of a value's parts."""
+    if info.WhichOneof("encoding") == "coo_sparse":
+        sparse = info.coo_sparse
+        return [sparse.indices_tensor_name, sparse.values_tensor_name, sparse.dense_shape_tensor_name]
+    return [info.name]
+
+
+def feeds_of(signature, values):
+    feeds = {}
+    for key, value in values.items():
+        info = signature.inputs[sorted(signature.inputs)[key] if isinstance(key, int) else key]
+        parts = value if isinstance(value, tuple) else (value,)
+        feeds.update(zip(names(info), parts, strict=True))
+    return feeds
+
+
+def check_equal(name, ours, theirs):
+    assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, name
+    if ours.dtype == object or ours.dtype == bool or ours.dtype.kind in "iu":
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    else:
+        kind = ours.dtype.name
+        np.testing.assert_allclose(ours, theirs, rtol=4 * RTOL[kind], atol=4 * ATOL[kind], err_msg=name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name, tmp_path, weft, oracle):
+    folder = str(tmp_path / "model")
+    for tags, calls in MODELS[name](folder).items():
+        ours, our_meta = weft.load(folder, tags)
+        theirs, their_meta = oracle.load(folder, tags)
+        meta = tf.compat.v1.MetaGraphDef.FromString(our_meta)
+        assert meta == tf.compat.v1.MetaGraphDef.FromString(their_meta)
+        for key, values in calls:
+            signature = meta.signature_def[key]
+            feeds = feeds_of(signature, values)
+            fetches = [n for output in sorted(signature.outputs) for n in names(signature.outputs[output])]
+            got, wanted = weft.run(ours, feeds, fetches), oracle.run(theirs, feeds, fetches)
+            for fetch, a, b in zip(fetches, got, wanted, strict=True):
+                check_equal(fetch, a, b)
+        weft.close(ours)
+        oracle.close(theirs)
+
+
+# ---- what is wrong with a model ----
+
+
+def rewrite(folder, change):
+    path = os.path.join(folder, "saved_model.pb")
+    with open(path, "rb") as f:
+        model = saved_model_pb2.SavedModel.FromString(f.read())
+    change(model)
+    with open(path, "wb") as f:
+        f.write(model.SerializeToString())
+
+
+def cut(path, size):
+    with open(path, "r+b") as f:
+        f.truncate(size)
+
+
+def overwrite(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def of_first(change):
+    return lambda folder: rewrite(folder, lambda m: change(m.meta_graphs[0]))
+
+
+def in_variables(suffix, change):
+    def apply(folder):
+        for path in glob.glob(os.path.join(folder, "variables", "variables" + suffix)):
+            change(path)
+
+    return apply
+
+
+def drop_init_output(m):
+    m.signature_def["__saved_model_init_op"].outputs.clear()
+
+
+def two_init_ops(m):
+    del m.signature_def["__saved_model_init_op"]
+    m.collection_def["saved_model_main_op"].node_list.value.extend(["a", "b"])
+
+
+def foreign_any(m):
+    del m.asset_file_def[:]
+    m.collection_def["saved_model_assets"].any_list.value.add(type_url="type.googleapis.com/tensorflow.TensorInfo", value=b"")
+
+
+def broken_any(m):
+    del m.asset_file_def[:]
+    m.collection_def["saved_model_assets"].any_list.value.add(type_url="type.googleapis.com/tensorflow.AssetFileDef", value=b"\xff\xff")
+
+
+def no_value(m):
+    node = next(n for n in m.graph_def.node if n.op == "Const")
+    del node.attr["value"]
+
+
+def huge_constant(m):
+    node = next(n for n in m.graph_def.node if n.op == "Const")
+    node.attr["value"].tensor.tensor_shape.Clear()
+    for _ in range(3):
+        node.attr["value"].tensor.tensor_shape.dim.add(size=1 << 40)
+
+
+def unknown_op(m):
+    m.graph_def.node.add(name="odd", op="NoSuchOpAtAll")
+
+
+def dangling(m):
+    m.graph_def.node.add(name="odd", op="Identity", input=["nothing"]).attr["T"].type = 1
+
+
+def unknown_function(m):
+    node = m.graph_def.node.add(name="odd", op="StatefulPartitionedCall")
+    node.attr["f"].func.name = "nowhere"
+    node.attr["Tin"].list.SetInParent()
+    node.attr["Tout"].list.SetInParent()
+
+
+def set_saver(field, value):
+    def change(m):
+        setattr(m.saver_def, field, value)
+
+    return of_first(change)
+
+
+BAD = {
+    "no folder": shutil.rmtree,
+    "no file": lambda d: os.remove(d + "/saved_model.pb"),
+    "an empty file": lambda d: overwrite(d + "/saved_model.pb", b""),
+    "cut in the middle": lambda d: cut(d + "/saved_model.pb", os.path.getsize(d + "/saved_model.pb") // 2),
+    "one byte short": lambda d: cut(d + "/saved_model.pb", os.path.getsize(d + "/saved_model.pb") - 1),
+    "garbage": lambda d: overwrite(d + "/saved_model.pb", b"\xff" * 1000),
+    "a huge length": lambda d: overwrite(d + "/saved_model.pb", b"\x12\xff\xff\xff\xff\x0f"),
+    "a negative length": lambda d: overwrite(d + "/saved_model.pb", b"\x12" + b"\xff" * 9 + b"\x01"),
+    "text for bytes": lambda d: overwrite(d + "/saved_model.pb", b"meta_graphs { }"),
+    "bad text": lambda d: (os.remove(d + "/saved_model.pb"), overwrite(d + "/saved_model.pbtxt", b"meta_graphs { nothing: 3 }")),
+    "empty text": lambda d: (os.remove(d + "/saved_model.pb"), overwrite(d + "/saved_model.pbtxt", b"")),
+    "no meta graph": lambda d: rewrite(d, lambda m: m.ClearField("meta_graphs")),
+    "another tag": of_first(lambda m: m.meta_info_def.tags.append("more")),
+    "no variables": lambda d: shutil.rmtree(d + "/variables"),
+    "no index": in_variables(".index", os.remove),
+    "no data": in_variables(".data*", os.remove),
+    "a short index": in_variables(".index", lambda p: cut(p, os.path.getsize(p) // 2)),
+    "an empty index": in_variables(".index", lambda p: cut(p, 0)),
+    "garbage in the index": in_variables(".index", lambda p: overwrite(p, b"\xff" * os.path.getsize(p))),
+    "short data": in_variables(".data*", lambda p: cut(p, 3)),
+    "other data": in_variables(".data*", lambda p: overwrite(p, b"\x01" * os.path.getsize(p))),
+    "no assets": lambda d: shutil.rmtree(d + "/assets"),
+    "another saver's op": set_saver("restore_op_name", "nowhere"),
+    "no saver's op": set_saver("restore_op_name", ""),
+    "another file name tensor": set_saver("filename_tensor_name", "nowhere:0"),
+    "no file name tensor": set_saver("filename_tensor_name", ""),
+    "an init signature without output": of_first(drop_init_output),
+    "two init ops": of_first(two_init_ops),
+    "an asset of another type": of_first(foreign_any),
+    "an asset that is none": of_first(broken_any),
+    "an asset for no tensor": of_first(lambda m: setattr(m.asset_file_def[0].tensor_info, "name", "nowhere:0")),
+    "an asset twice": of_first(lambda m: m.asset_file_def.add().CopyFrom(m.asset_file_def[0])),
+    "an asset elsewhere": of_first(lambda m: setattr(m.asset_file_def[0], "filename", "other.txt")),
+    "a constant without value": of_first(no_value),
+    "a dangling input": of_first(dangling),
+    "no graph": of_first(lambda m: m.ClearField("graph_def")),
+}
+
+
+# Where TensorFlow's own answer would not do: the code of Weft's, and a word of it.
+OWN = {
+    "a folder for a file": (9, "Is a directory", lambda d: (os.remove(d + "/saved_model.pb"), os.mkdir(d + "/saved_model.pb"))),
+    "open text": (15, "saved_model.pbtxt:1:15", lambda d: (os.remove(d + "/saved_model.pb"), overwrite(d + "/saved_model.pbtxt", b"meta_graphs { "))),
+    "a huge constant": (9, "Const", of_first(huge_constant)),  # TensorFlow ends the process
+    "an unknown op": (0, "", of_first(unknown_op)),  # only steps that need it fail
+    "an unknown function": (0, "", of_first(unknown_function)),
+}
+
+
+def failure(library, *arguments, **more):
+    try:
+        handle, _ = library.load(*arguments, **more)
+    except Failure as e:
+        return e.args
+    library.close(handle)
+    return 0, ""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("whole") / "model")
+    MODELS["module_vocabulary_asset"](folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_model(name, whole, tmp_path, weft, oracle):
+    folder = str(tmp_path / "model")
+    shutil.copytree(whole, folder)
+    BAD[name](folder)
+    ours, theirs = failure(weft, folder, SERVE), failure(oracle, folder, SERVE)
+    assert ours[0] == theirs[0], f"{ours}\n{theirs}"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_bad_model_of_ours(name, whole, tmp_path, weft):
+    folder = str(tmp_path / "model")
+    shutil.copytree(whole, folder)
+    code, word, change = OWN[name]
+    change(folder)
+    got, message = failure(weft, folder, SERVE)
+    assert got == code and word in message, message
+
+
+@pytest.mark.parametrize("tags", [(), ("train",), ("serve", "gpu"), ("serve", "serve"), ("Serve",)], ids=str)
+def test_tags(tags, whole, weft, oracle):
+    ours, theirs = failure(weft, whole, tags), failure(oracle, whole, tags)
+    assert ours[0] == theirs[0], f"{ours}\n{theirs}"
+    if theirs[0]:
+        assert ours[1].split(": {")[0] == theirs[1].split(": {")[0]
+
+
+def test_run_options(whole, weft, oracle):
+    for options in (b"\xff", tf.compat.v1.RunOptions(timeout_in_ms=60000).SerializeToString()):
+        ours, theirs = failure(weft, whole, SERVE, options), failure(oracle, whole, SERVE, options)
+        assert ours[0] == theirs[0], f"{ours}\n{theirs}"
+
+
+def test_graph_is_not_empty(whole, weft, oracle):
+    with tf.Graph().as_default() as graph:
+        tf.constant(1)
+    more = {"preloaded": graph.as_graph_def().SerializeToString()}
+    assert failure(weft, whole, SERVE, **more) == failure(oracle, whole, SERVE, **more)
+
+
+def test_asset_outside(whole, tmp_path, weft):
+    """TensorFlow reads whatever file the model names; Weft only those of the model's folder."""
+    for filename in ("../saved_model.pb", "a/../../b", ".."):
+        folder = str(tmp_path / ("model" + filename.replace("/", "_")))
+        shutil.copytree(whole, folder)
+        of_first(lambda m: setattr(m.asset_file_def[0], "filename", filename))(folder)
+        code, message = failure(weft, folder, SERVE)
+        assert code == 3 and "outside of its assets folder" in message and folder in message
