@@ -105,23 +105,6 @@ static weft_status_t *copy_silent(weft_replication_t *r, const weft_node_t *n, w
   return NULL;
 }
 
-static bool reads_list(const weft_node_t *n) {
-  switch (n->op->batch) {
-    case WEFT_BATCH_LIST_GET:
-    case WEFT_BATCH_LIST_POP:
-    case WEFT_BATCH_LIST_STACK:
-    case WEFT_BATCH_LIST_GATHER: return true;
-    default: return false;
-  }
-}
-
-/* A list of whole values may be read with the shape of a value of which the replica has some rows, and the
- * other way round: the list's own shape counts (kernels/cpu/list/tensor_list.c). */
-static weft_status_t *leave_rows_to_list(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
-  const weft_attr_t yes = {.kind = WEFT_ATTR_BOOL, .b = true};
-  return reads_list(n) ? weft_graph_set_attr(r->to, copy, "_weft_rows_are_lists", &yes) : NULL;
-}
-
 static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int replica) {
   weft_node_t *copy = NULL;
   if (r->plan.run[n->id] == WEFT_RUN_STATE) return copy_variable(r, n, replica);
@@ -135,7 +118,6 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   WEFT_RETURN_IF_ERROR(
       weft_copier_copy_as(&r->copiers[replica], n, name, weft_replication_device_of(r, n), &copy));
   WEFT_RETURN_IF_ERROR(weft_replication_share_seed(r, n, copy));
-  WEFT_RETURN_IF_ERROR(leave_rows_to_list(r, n, copy));
   return name_squeezed(r, n, copy);
 }
 

@@ -281,11 +281,21 @@ weft_status_t *weft_data_list_put(weft_data_ctx_t *c) {
 
 weft_status_t *weft_data_list_from(weft_data_ctx_t *c) { return list_with(c, NULL, 0, -1); }
 
+/* Input i is the shape of elements e: it counts a replica's own rows along the dimension of these, where they
+ * are rows, and nowhere else. */
+static void want_shape(weft_data_ctx_t *c, int i, const value_t *e) {
+  uint64_t own = e->s.kind == WEFT_SHARDING_SHARD && e->s.dim < 64 ? (uint64_t)1 << e->s.dim : 0;
+  bool counts_others = c->in[i].s.kind == WEFT_SHARDING_COUNTS && (c->in[i].s.rows & ~own) != 0;
+  if (counts_others) c->required[i] = weft_sharding_replicate(0);
+}
+
+/* Of the list in input 0; the last input is the shape of elements. */
 static weft_status_t *list_element(weft_data_ctx_t *c, int output, int axes) {
   const value_t *e = c->in[0].element;
   for (int i = 1; i < c->node->num_inputs; i++) {
     if (c->in[i].s.kind == WEFT_SHARDING_SINGLE) c->required[i] = weft_sharding_replicate(0);
   }
+  if (c->node->num_inputs > 1 && e != NULL) want_shape(c, c->node->num_inputs - 1, e);
   if (e == NULL) {
     c->out[output] = weft_data_value(weft_sharding_of_kind(WEFT_SHARDING_NONE));
   } else if (!element_of(e, axes, &c->out[output])) {

@@ -103,8 +103,7 @@ static void saw_optional(check_t *c, const char *name, bool is_found) {
 static void saw_read(void *arg, const char *name, weft_attr_kind_t kind, bool is_required) {
   check_t *c = arg;
   const weft_attr_def_t *def = weft_op_attr(c->op, weft_str(name));
-  if (!is_required && name[0] != '_')
-    saw_optional(c, name, def != NULL); /* '_': a node's own, of no record */
+  if (!is_required) saw_optional(c, name, def != NULL);
   if (is_required && def == NULL)
     fault(c, c->kernel->op, "prepare reads an attribute that the record lacks:", name);
   if (def != NULL && kind != WEFT_ATTR_NONE && (def->kind != kind || def->is_list)) {

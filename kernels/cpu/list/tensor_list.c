@@ -47,8 +47,6 @@ typedef struct list_state {
   weft_shape_t element_shape;
   int64_t num_elements;
   bool resizes;
-  bool rows_are_lists; /* set by strategies on a replica's copy: its element_shape may count rows of another
-                          part of the batch than the list holds; the list and its elements say the shape */
 } list_state_t;
 
 static weft_status_t *list_prepare(const weft_kernel_setup_t *setup, void **out_state) {
@@ -60,7 +58,6 @@ static weft_status_t *list_prepare(const weft_kernel_setup_t *setup, void **out_
       .element_shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
       .num_elements = weft_knode_int_or(setup, "num_elements", -1),
       .resizes = weft_knode_bool_or(setup, "resize_if_index_out_of_bounds", false),
-      .rows_are_lists = weft_knode_bool_or(setup, "_weft_rows_are_lists", false),
   };
   *out_state = st;
   return NULL;
@@ -86,14 +83,10 @@ static weft_status_t *take_typed(weft_kernel_ctx_t *c, int i, weft_tensor_list_t
   return take_list(c, i, out);
 }
 
-/* -1 alone is an unknown rank; a vector may hold -1 for unknown sizes. NULL: nothing is known. */
+/* -1 alone is an unknown rank; a vector may hold -1 for unknown sizes. */
 static weft_status_t *shape_from(const weft_tensor_t *t, weft_shape_t *out) {
   int64_t dims[WEFT_MAX_DIMS];
   int n = 0;
-  if (t == NULL) {
-    *out = WEFT_UNKNOWN_SHAPE;
-    return NULL;
-  }
   WEFT_RETURN_IF_ERROR(weft_read_ints(t, "element_shape", WEFT_MAX_DIMS, dims, &n));
   if (t->shape.rank == 0) {
     if (dims[0] != -1) {
@@ -122,11 +115,6 @@ static weft_status_t *merge(weft_shape_t *shape, const weft_shape_t *also) {
   if (weft_shape_refine(shape, also)) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
                     WEFT_SHAPE_TEXT(shape), WEFT_SHAPE_TEXT(also));
-}
-
-/* The element shape in input i of a node that reads a list; NULL if it does not count. */
-static const weft_tensor_t *given_shape(const weft_kernel_ctx_t *c, int i, const weft_tensor_list_t *l) {
-  return said(c)->rows_are_lists && l->element_shape.rank >= 0 ? NULL : weft_in(c, i);
 }
 
 /* Element shape from the op's input and the list. */
@@ -251,7 +239,7 @@ static weft_status_t *list_pop(weft_kernel_ctx_t *c) {
   weft_tensor_list_t *l = NULL;
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
-  weft_status_t *s = l->count > 0 ? item_or_zeros(l, l->count - 1, given_shape(c, 1, l), false, &t)
+  weft_status_t *s = l->count > 0 ? item_or_zeros(l, l->count - 1, weft_in(c, 1), false, &t)
                                   : WEFT_ERROR(INVALID_ARGUMENT, "Trying to pop from an empty list.");
   if (s == NULL) s = weft_tensor_list_resize(l, l->count - 1);
   if (s == NULL) {
@@ -273,7 +261,7 @@ static weft_status_t *list_get(weft_kernel_ctx_t *c) {
                       "Trying to access element %" PRId64 " in a list with %" PRId64 " elements.", i,
                       l->count);
   }
-  return item_or_zeros(l, i, given_shape(c, 2, l), true, &c->outputs[0].tensor);
+  return item_or_zeros(l, i, weft_in(c, 2), true, &c->outputs[0].tensor);
 }
 
 static weft_status_t *put(weft_tensor_list_t *l, int64_t i, weft_tensor_t *t, bool may_grow) {
@@ -425,13 +413,13 @@ static weft_status_t *list_stack(weft_kernel_ctx_t *c) {
                       " elements.",
                       wanted, l->count);
   }
-  return stack_items(c, l, NULL, l->count, given_shape(c, 1, l));
+  return stack_items(c, l, NULL, l->count, weft_in(c, 1));
 }
 
 static weft_status_t *list_gather(weft_kernel_ctx_t *c) {
   const weft_tensor_list_t *l = NULL;
   WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
-  return stack_items(c, l, weft_in(c, 1)->data, weft_in(c, 1)->count, given_shape(c, 2, l));
+  return stack_items(c, l, weft_in(c, 1)->data, weft_in(c, 1)->count, weft_in(c, 2));
 }
 
 /* Looks at the elements: `row` becomes the shape behind their first dimension, and `first` (-1: not known)
