@@ -49,6 +49,10 @@ typedef struct weft_model_start {
 WEFT_MUST_CHECK weft_status_t *weft_saved_model_start(const weft_saved_model_t *m,
                                                       const weft_meta_graph_t *graph, weft_arena_t *arena,
                                                       weft_model_start_t *out);
+/* Appends the GraphDef with the nodes of `paths` as constants: what feeding them would do. Errors:
+ * RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_model_bind(weft_str_t graph_def, const weft_model_path_t *paths, int n,
+                                               weft_strbuf_t *out);
 /* The prefix of its variables' checkpoint: "<directory>/variables/variables"; data NULL without memory. */
 weft_str_t weft_saved_model_variables(const weft_saved_model_t *m, weft_arena_t *arena);
 /* All assets, of the message or of the collection saved_model_assets. Errors: as weft_saved_model_start. */

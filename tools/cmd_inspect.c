@@ -11,14 +11,15 @@
 #include "strategies/summary.h"
 #include "strategies/traffic.h"
 #include "tools/command.h"
-#include "tools/graph_file.h"
 #include "tools/graph_summary.h"
+#include "tools/inspect_model.h"
+#include "tools/model.h"
 #include "tools/options.h"
 #include "tools/strategy/graph_map.h"
 
 typedef struct inspect_args {
   bool json, dot, svg, details;
-  const char *path, *strategy, *cluster, *save, *scope;
+  const char *path, *tags, *strategy, *cluster, *save, *scope;
   weft_option_texts_t feeds, fetches, targets, inits;
   int64_t cpus, batch;
 } inspect_args_t;
@@ -332,16 +333,31 @@ static weft_status_t *inspect_file(const inspect_args_t *a, weft_str_t def) {
   return s;
 }
 
-static weft_status_t *inspect(const inspect_args_t *a) {
-  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_graph_file_read(a->path, &bytes);
-  weft_str_t def = weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length);
+static weft_status_t *inspect_graph(const inspect_args_t *a) {
+  weft_model_t model;
+  weft_status_t *s = weft_model_open(a->path, a->tags, &model);
+  bool is_drawn = a->dot || a->svg;
   if (s == NULL && a->strategy != NULL) {
-    s = inspect_strategy(a, def);
+    weft_str_t def;
+    s = weft_model_bound_graph(&model, &def);
+    if (s == NULL) s = inspect_strategy(a, def);
+  } else if (s == NULL && model.folder == NULL && model.meta != NULL && !is_drawn) {
+    s = weft_inspect_meta_graph(a->path, model.meta, a->json);
   } else if (s == NULL) {
-    s = a->dot || a->svg ? draw_file(a, def) : inspect_file(a, def);
+    s = is_drawn ? draw_file(a, model.graph_def) : inspect_file(a, model.graph_def);
   }
-  weft_strbuf_deinit(&bytes);
+  weft_model_close(&model);
+  return s;
+}
+
+/* A SavedModel as a whole; one of its graphs if that is asked for. */
+static weft_status_t *inspect(const inspect_args_t *a) {
+  bool is_graph = a->tags != NULL || a->strategy != NULL || a->dot || a->svg;
+  if (is_graph || !weft_saved_model_is_at(a->path)) return inspect_graph(a);
+  weft_saved_model_t *m = NULL;
+  WEFT_RETURN_IF_ERROR(weft_saved_model_open(a->path, &m));
+  weft_status_t *s = weft_inspect_saved_model(m, a->json);
+  weft_saved_model_close(m);
   return s;
 }
 
@@ -381,6 +397,7 @@ int weft_command_inspect(int argc, char **argv) {
       {"svg", NULL, "The same drawing as an SVG (Graphviz's `dot` makes it)", .flag = &a.svg},
       {"scope", "PREFIX", "Draw what is in one name scope, and its neighbours", .text = &a.scope},
       {"json", NULL, "One object for machines", .flag = &a.json},
+      {"tags", "TAG,TAG", "Of a SavedModel, the nodes of the graph with these tags instead", .text = &a.tags},
       {"details", NULL, "With --strategy: also every collective, and every value that is sent",
        .flag = &a.details},
       {"strategy", "NAME:OPTIONS",
@@ -406,10 +423,13 @@ int weft_command_inspect(int argc, char **argv) {
       .about =
           "Says what is in a graph file: inputs, outputs, variables with sizes, ops, which of them are not "
           "supported, "
-          "devices asked for; or what a strategy makes of it.",
+          "devices asked for; what is in a SavedModel (its folder) or a meta graph: tags, signatures, "
+          "assets, "
+          "variables; or what a strategy makes of it.",
       .more = more.data,
       .examples =
-          "  weft inspect graph.pbtxt\n  weft inspect graph.pb --json\n  weft inspect graph.pb --svg "
+          "  weft inspect graph.pbtxt\n  weft inspect model_dir\n  weft inspect graph.pb --json\n  weft "
+          "inspect graph.pb --svg "
           ">graph.svg\n"
           "  weft inspect graph.pb --strategy mirrored:4 --target train --fetch loss\n"
           "  weft inspect graph.pb --strategy parameter_server:mode=sync --cluster ps=1,worker=2 --svg "

@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "kernels/kernel.h"
 #include "tools/command.h"
-#include "tools/graph_file.h"
 #include "tools/graph_summary.h"
+#include "tools/model.h"
 #include "tools/op_support.h"
 #include "tools/options.h"
 
@@ -239,13 +239,13 @@ static int print_missing(const weft_graph_summary_t *s, const ops_args_t *a) {
 }
 
 static weft_status_t *find_missing(const ops_args_t *a, int *code) {
-  weft_strbuf_t def = WEFT_STRBUF_INIT;
+  weft_model_t model;
   weft_graph_summary_t summary = {.arena = WEFT_ARENA_INIT};
-  weft_status_t *s = weft_graph_file_read(a->graph, &def);
-  if (s == NULL) s = weft_graph_summarize(weft_str_of(def.data, def.length), &summary);
+  weft_status_t *s = weft_model_open(a->graph, NULL, &model);
+  if (s == NULL) s = weft_graph_summarize(model.graph_def, &summary);
   if (s == NULL) *code = print_missing(&summary, a);
   weft_graph_summary_deinit(&summary);
-  weft_strbuf_deinit(&def);
+  weft_model_close(&model);
   return s;
 }
 
@@ -254,7 +254,8 @@ int weft_command_ops(int argc, char **argv) {
   int code = 0;
   const weft_option_t options[] = {
       {"missing", "GRAPH",
-       "Which ops of this graph file have no kernel, and why; the exit code is 1 if there are any",
+       "Which ops of this graph file or SavedModel have no kernel, and why; the exit code is 1 if there are "
+       "any",
        .text = &a.graph},
       {"absent", NULL, "The ops of TensorFlow that have no kernel, and why", .flag = &a.absent},
       {"json", NULL, "A list of objects: name, devices, dtypes, gradient, verified; or name, nodes, absent",

@@ -62,9 +62,9 @@ static int run(const weft_command_line_t *line, const char *batch, const char *e
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
   const char *trouble = saving_trouble(every, j);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
-  if (num_run == 0 && j->inits.n == 0 && j->restore == NULL)
-    return weft_options_complain(line, "nothing to run: give --target, --fetch or --init");
-  if (num_run == 0) j->steps = 0;
+  if (num_run == 0 && j->inits.n == 0 && j->restore == NULL && j->signature == NULL)
+    return weft_options_complain(line, "nothing to run: give --target, --fetch, --init or --signature");
+  if (num_run == 0 && j->signature == NULL) j->steps = 0;
   int signal_number = 0;
   int code = weft_command_flush(weft_command_fail(weft_submit_run(j, &signal_number)));
   return code != 0 && signal_number != 0 ? 128 + signal_number : code; /* as a shell says it */
@@ -88,6 +88,10 @@ static const char examples[] =
     "--resume\n"
     "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch "
     "predictions=out.npy\n"
+    "  weft submit model_dir --signature train --strategy mirrored:2 --feed x=x.npy --feed y=y.npy --batch "
+    "64 "
+    "\\\n"
+    "      --steps 1000 --save run/model\n"
     "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
     "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n";
 
@@ -109,6 +113,13 @@ int weft_command_submit(int argc, char **argv) {
        .texts = &j.inits},
       {"target", "NODE", "Run this node at each step. May be repeated", .texts = &j.targets},
       {"fetch", "NAME", "Fetch this tensor at each step and show it. May be repeated", .texts = &j.fetches},
+      {"signature", "NAME",
+       "Of a SavedModel: feeds and fetches are named as it names them; all its outputs are fetched if "
+       "nothing "
+       "else is to run",
+       .text = &j.signature},
+      {"tags", "TAG,TAG", "Which of a SavedModel's graphs (default: the only one, or serve)",
+       .text = &j.tags},
       {"steps", "N", "How many steps in all (default 1)", .number = &j.steps, .max = INT64_MAX},
       {"save-fetch", "NAME=FILE.npy", "Fetch this tensor and save its last value. May be repeated",
        .texts = &j.saves},
@@ -141,14 +152,17 @@ int weft_command_submit(int argc, char **argv) {
   };
   const weft_command_line_t line = {
       .command = "weft submit",
-      .about = "Runs a graph file (.pb, or .pbtxt as text) step by step, on a cluster or in this process.",
+      .about =
+          "Runs a graph file (.pb, or .pbtxt as text), a meta graph or a SavedModel (its folder) step by "
+          "step, on a "
+          "cluster or in this process.",
       .more = more,
       .examples = examples,
       .options = options,
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "GRAPH",
       .argument = &j.graph_path,
-      .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file",
+      .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file, or the folder of a SavedModel",
   };
   WEFT_InitJobOptions(&j.options);
   if (weft_options_read(&line, argc, argv, &code)) {

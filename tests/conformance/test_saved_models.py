@@ -1,12 +1,15 @@
 """SavedModels loaded through the C API: TF_LoadSessionFromSavedModel of Weft and of TensorFlow, outputs and errors equal."""
 
 import glob
+import json
 import os
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 
 from model_session import ModelSessions, tensorflow_library
@@ -74,6 +77,107 @@ def test_model(name, tmp_path, weft, oracle):
                 check_equal(fetch, a, b)
         weft.close(ours)
         oracle.close(theirs)
+
+
+# ---- the command ----
+
+
+@pytest.fixture(scope="module")
+def command(request):
+    """Runs the command; its output. A failure shows what it said."""
+
+    def run(*arguments):
+        done = subprocess.run([request.config.getoption("--weft"), *arguments], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def feed_options(values, folder):
+    options = []
+    for key, value in values.items():
+        path = os.path.join(folder, f"{key}.npy")
+        np.save(path, value)
+        options += ["--feed", f"{key}={path}"]
+    return options
+
+
+NUMERIC = ("module_plain", "module_control_flow", "v1_resource_variables", "v1_partitioned_variables", "keras_functional")
+
+
+@pytest.mark.parametrize("name", NUMERIC)
+def test_run_command(name, tmp_path, oracle, command):
+    folder = str(tmp_path / "model")
+    ((tags, calls),) = MODELS[name](folder).items()
+    key, values = calls[0]
+    handle, meta = oracle.load(folder, tags)
+    signature = tf.compat.v1.MetaGraphDef.FromString(meta).signature_def[key]
+    outputs = sorted(signature.outputs)
+    wanted = oracle.run(handle, feeds_of(signature, values), [signature.outputs[o].name for o in outputs])
+    oracle.close(handle)
+    saves = [o for output in outputs for o in ("--save-fetch", f"{output}={tmp_path}/out_{output}.npy")]
+    command("run", folder, "--signature", key, *feed_options(values, str(tmp_path)), *saves)
+    for output, value in zip(outputs, wanted, strict=True):
+        check_equal(output, np.load(f"{tmp_path}/out_{output}.npy"), value)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_inspect_command(name, tmp_path, command):
+    folder = str(tmp_path / "model")
+    MODELS[name](folder)
+    shown = json.loads(command("inspect", folder, "--json"))
+    with open(glob.glob(folder + "/saved_model.pb*")[0], "rb") as f:
+        data = f.read()
+    model = saved_model_pb2.SavedModel()
+    if os.path.exists(folder + "/saved_model.pb"):
+        model.ParseFromString(data)
+    else:
+        text_format.Parse(data, model)
+    assert [g["tags"] for g in shown["graphs"]] == [list(m.meta_info_def.tags) for m in model.meta_graphs]
+    for graph, meta in zip(shown["graphs"], model.meta_graphs, strict=True):
+        assert not graph["unsupported"]
+        assert sorted(graph["signatures"]) == sorted(meta.signature_def)
+        assert {k: c["size"] for k, c in graph["collections"].items()} == {
+            k: len(getattr(c, c.WhichOneof("kind")).value) for k, c in meta.collection_def.items()
+        }
+        for key, signature in meta.signature_def.items():
+            for info in (signature.inputs, signature.outputs):
+                their = {k: t.name for k, t in info.items() if t.WhichOneof("encoding") == "name"}
+                ours = graph["signatures"][key]["inputs" if info is signature.inputs else "outputs"]
+                assert {k: ours[k]["tensor"] for k in their} == their
+    if glob.glob(folder + "/variables/*.index"):
+        reader = tf.train.load_checkpoint(folder + "/variables/variables")
+        shapes = {k: s for k, s in reader.get_variable_to_shape_map().items() if k != "_CHECKPOINTABLE_OBJECT_GRAPH"}
+        assert {v["name"]: v["shape"] for v in shown["variables"]} == shapes
+    command("inspect", folder)
+
+
+STRATEGIES = [None, "mirrored:2", "central_storage:2", "data_parallel:2", "parameter_server:mode=sync", "multi_worker_mirrored"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("name", ["module_training_step", "keras_trained", "v1_several_tags"])
+def test_training(name, strategy, tmp_path, oracle, command):
+    """A training step of a model under a strategy: the losses of TensorFlow's session on one device; it is saved and goes on."""
+    folder = str(tmp_path / "model")
+    tags, values = next((t, v) for t, calls in MODELS[name](folder).items() for s, v in calls if s == "train")
+    values = {k: np.concatenate([v] * 2)[:4] for k, v in values.items()}
+    handle, meta = oracle.load(folder, tags)
+    signature = tf.compat.v1.MetaGraphDef.FromString(meta).signature_def["train"]
+    losses = [oracle.run(handle, feeds_of(signature, values), [signature.outputs["loss"].name])[0] for _ in range(6)]
+    oracle.close(handle)
+    step = ["submit", folder, "--tags", ",".join(tags), "--signature", "train", *feed_options(values, str(tmp_path)), "--batch", "4", "--json"]
+    (tmp_path / "run").mkdir()
+    step += ["--save", str(tmp_path / "run" / "model")] + (["--strategy", strategy] if strategy else [])
+
+    def losses_of(output):
+        lines = [json.loads(line) for line in output.splitlines()]
+        return [line["fetches"]["loss"] for line in lines if line.get("fetches") and not line["done"]]
+
+    got = losses_of(command(*step, "--steps", "3")) + losses_of(command(*step, "--steps", "6", "--resume"))
+    np.testing.assert_allclose(got, losses, rtol=2e-4)
+    assert os.path.exists(tmp_path / "run" / "model-6.index")
 
 
 # ---- what is wrong with a model ----

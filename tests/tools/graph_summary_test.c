@@ -18,7 +18,9 @@ static const char text[] = COUNTER NODE("call", "twice", "input: \"value:0\"")
 
 static weft_strbuf_t read_graph(void) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
-  CU_ASSERT_PTR_NULL_FATAL(weft_graph_file_read(write_text("summary.pbtxt", text), &bytes));
+  bool is_meta = true;
+  CU_ASSERT_PTR_NULL_FATAL(weft_graph_file_read(write_text("summary.pbtxt", text), &bytes, &is_meta));
+  CU_ASSERT_FALSE(is_meta);
   return bytes;
 }
 

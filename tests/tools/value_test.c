@@ -48,7 +48,7 @@ static void values_are_read_and_printed(void) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_tensor_t *t = NULL;
-    weft_status_t *s = weft_value_parse(weft_str(cases[i].text), cases[i].dtype, &t);
+    weft_status_t *s = weft_value_parse(weft_str(cases[i].text), cases[i].dtype, NULL, &t);
     CU_ASSERT_EQUAL(s == NULL, cases[i].printed != NULL);
     if (s == NULL && cases[i].printed != NULL) {
       weft_strbuf_t out = WEFT_STRBUF_INIT;

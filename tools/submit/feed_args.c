@@ -32,11 +32,15 @@ static bool is_named(const char *names, weft_str_t name) {
 
 static bool is_file(const char *value) { return weft_str_ends_with(weft_str(value), ".npy"); }
 
-static weft_status_t *read_value(WEFT_Job *job, weft_str_t name, const char *value, weft_tensor_t **out) {
+/* `input`: what the signature says of it; NULL: nothing. */
+static weft_status_t *read_value(WEFT_Job *job, weft_str_t name, const weft_signature_tensor_t *input,
+                                 const char *value, weft_tensor_t **out) {
   int dtype = 0;
   bool is_array = is_file(value);
-  WEFT_RETURN_IF_ERROR(weft_job_input_dtype(job, name, &dtype));
-  weft_status_t *s = is_array ? weft_npy_read(value, out) : weft_value_parse(weft_str(value), dtype, out);
+  WEFT_RETURN_IF_ERROR(weft_job_input_dtype(job, input == NULL ? name : input->tensor, &dtype));
+  weft_status_t *s =
+      is_array ? weft_npy_read(value, out)
+               : weft_value_parse(weft_str(value), dtype, input == NULL ? NULL : &input->shape, out);
   if (s == NULL) return NULL;
   const char *hint = is_array || strchr(value, '/') == NULL ? "" : "; a file's name ends with .npy";
   bool is_told = !is_array || strstr(weft_status_message(s), value) != NULL;
@@ -47,28 +51,42 @@ static weft_status_t *read_value(WEFT_Job *job, weft_str_t name, const char *val
   return told;
 }
 
-static weft_status_t *add_feed(WEFT_Job *job, const char *spec, int64_t batch, const char *batch_names) {
+/* What a name that is neither of the signature nor of the graph could have been. */
+static weft_status_t *tell_inputs(weft_status_t *s, const weft_model_t *model) {
+  const weft_signature_def_t *signature = model->signature;
+  if (s == NULL || signature == NULL || weft_status_code(s) != WEFT_NOT_FOUND) return s;
+  weft_strbuf_t names = WEFT_STRBUF_INIT;
+  weft_model_print_names(signature->inputs, signature->num_inputs, &names);
+  s = weft_status_annotate(s, "the inputs of signature '%.*s' are %s", WEFT_STR_ARGS(signature->key),
+                           names.data == NULL ? "none" : names.data);
+  weft_strbuf_deinit(&names);
+  return s;
+}
+
+static weft_status_t *add_feed(WEFT_Job *job, const weft_model_t *model, const char *spec, int64_t batch,
+                               const char *batch_names) {
   weft_str_t name, rest;
   weft_tensor_t *data = NULL;
   if (!weft_str_split(weft_str(spec), '=', &name, &rest) || name.length == 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "--feed %s: give NAME=VALUE or NAME=FILE.npy", spec);
   }
   const char *value = rest.data; /* up to the end of the argument */
-  WEFT_RETURN_IF_ERROR(read_value(job, name, value, &data));
+  const weft_signature_tensor_t *input = weft_model_input(model, name);
+  WEFT_RETURN_IF_ERROR(tell_inputs(read_value(job, name, input, value, &data), model));
   bool is_rows = batch > 0 && is_file(value) && (batch_names == NULL || is_named(batch_names, name));
-  return weft_job_add_input(job, name, data, is_rows, value);
+  return weft_job_add_input(job, input == NULL ? name : input->tensor, data, is_rows, value);
 }
 
 /* All that are named to be batches are arrays that are fed. */
 static weft_status_t *check_names(const weft_option_texts_t *feeds, int64_t batch, const char *batch_names) {
   weft_str_t rest = weft_str(batch_names), wanted, name, value;
   while (next_name(&rest, &wanted)) {
-    bool is_fed = false;
+    bool is_given = false;
     for (int i = 0; i < feeds->n; i++) {
-      is_fed = is_fed || (weft_str_split(weft_str(feeds->items[i]), '=', &name, &value) &&
-                          is_file(value.data) && weft_str_eq(without_zero(name), wanted));
+      is_given = is_given || (weft_str_split(weft_str(feeds->items[i]), '=', &name, &value) &&
+                              is_file(value.data) && weft_str_eq(without_zero(name), wanted));
     }
-    if (!is_fed) {
+    if (!is_given) {
       return WEFT_ERROR(INVALID_ARGUMENT, "--batch %" PRId64 ":%s: there is no --feed %.*s=FILE.npy", batch,
                         batch_names, WEFT_STR_ARGS(wanted));
     }
@@ -76,8 +94,35 @@ static weft_status_t *check_names(const weft_option_texts_t *feeds, int64_t batc
   return NULL;
 }
 
-weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_option_texts_t *feeds, int64_t batch,
-                                 const char *batch_names) {
-  for (int i = 0; i < feeds->n; i++) WEFT_RETURN_IF_ERROR(add_feed(job, feeds->items[i], batch, batch_names));
+/* Is this input of the signature fed, by its name there or in the graph? */
+static bool is_fed(const weft_option_texts_t *feeds, const weft_signature_tensor_t *input) {
+  weft_str_t name, value;
+  for (int i = 0; i < feeds->n; i++) {
+    if (weft_str_split(weft_str(feeds->items[i]), '=', &name, &value) &&
+        (weft_str_eq(name, input->key) || weft_str_eq(without_zero(name), without_zero(input->tensor))))
+      return true;
+  }
+  return false;
+}
+
+static weft_status_t *check_signature(const weft_signature_def_t *signature,
+                                      const weft_option_texts_t *feeds) {
+  for (int i = 0; signature != NULL && i < signature->num_inputs; i++) {
+    const weft_signature_tensor_t *t = &signature->inputs[i];
+    if (is_fed(feeds, t)) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "input '%.*s' (%s %s) of signature '%.*s' is not fed; give --feed %.*s=VALUE or --feed "
+                      "%.*s=FILE.npy",
+                      WEFT_STR_ARGS(t->key), weft_dtype_name(t->dtype), WEFT_SHAPE_TEXT(&t->shape),
+                      WEFT_STR_ARGS(signature->key), WEFT_STR_ARGS(t->key), WEFT_STR_ARGS(t->key));
+  }
+  return NULL;
+}
+
+weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_model_t *model, const weft_option_texts_t *feeds,
+                                 int64_t batch, const char *batch_names) {
+  WEFT_RETURN_IF_ERROR(check_signature(model->signature, feeds));
+  for (int i = 0; i < feeds->n; i++)
+    WEFT_RETURN_IF_ERROR(add_feed(job, model, feeds->items[i], batch, batch_names));
   return batch_names == NULL ? NULL : check_names(feeds, batch, batch_names);
 }

@@ -1,4 +1,4 @@
-/* tools/submit/progress.c - three styles of saying the same. */
+/* tools/submit/progress.c - several styles of saying the same. */
 #define _GNU_SOURCE
 #include "tools/submit/progress.h"
 
@@ -122,15 +122,20 @@ static size_t precision(const weft_progress_t *p) {
   return JSON_REAL_PRECISION(9);
 }
 
-static void print_json(const weft_progress_t *p, int64_t done, bool is_end, const weft_status_t *failure) {
-  double time = seconds(p);
-  json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps,
-                        "seconds", time, "steps_per_second", rate(p, done, time));
+static json_t *values_json(const weft_progress_t *p) {
   json_t *values = json_object();
   for (int i = 0; i < p->num_values; i++) {
     weft_tensor_t *value = p->values[i].value;
     json_object_set_new(values, p->values[i].name, value == NULL ? json_null() : weft_value_json(value));
   }
+  return values;
+}
+
+static void print_json(const weft_progress_t *p, int64_t done, bool is_end, const weft_status_t *failure) {
+  double time = seconds(p);
+  json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps,
+                        "seconds", time, "steps_per_second", rate(p, done, time));
+  json_t *values = values_json(p);
   json_object_set_new(o, "fetches", values);
   json_object_set_new(o, "done", json_boolean(is_end));
   if (failure != NULL) {
@@ -153,7 +158,16 @@ static void print_results(const weft_progress_t *p) {
   }
 }
 
+static void print_results_json(const weft_progress_t *p) {
+  json_t *values = values_json(p);
+  json_dumpf(values, stdout, JSON_COMPACT | precision(p));
+  putchar('\n');
+  json_decref(values);
+}
+
 /* ---- the run ---- */
+
+static bool is_silent(const weft_progress_t *p) { return p->style >= WEFT_PROGRESS_VALUES; }
 
 void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t first, int64_t steps,
                          const weft_progress_value_t *values, int n) {
@@ -169,6 +183,7 @@ void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_
 
 void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const char *value, const char *fmt,
                         ...) {
+  if (is_silent(p)) return;
   if (p->style == WEFT_PROGRESS_JSON) {
     json_t *o =
         json_pack("{s:I, s:I, s:s?}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, key, value);
@@ -187,6 +202,7 @@ void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const
 }
 
 void weft_progress_step(weft_progress_t *p, int64_t done) {
+  if (is_silent(p)) return;
   if (p->style == WEFT_PROGRESS_BAR) {
     if (weft_clock_ns() - p->shown_ns >= REDRAW_NS || done == p->steps) draw_bar(p, done);
   } else if (done % p->every == 0 || done == p->steps) {
@@ -203,6 +219,9 @@ void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *fa
   p->is_line_open = false;
   if (p->style == WEFT_PROGRESS_JSON) {
     print_json(p, done, true, failure);
+  } else if (is_silent(p)) {
+    if (failure == NULL && p->style == WEFT_PROGRESS_VALUES) print_results(p);
+    if (failure == NULL && p->style == WEFT_PROGRESS_VALUES_JSON) print_results_json(p);
   } else if (failure == NULL) {
     double time = seconds(p);
     int64_t n = done - p->first;

@@ -1,4 +1,5 @@
-/* tools/submit/progress.h - tells how a run goes: a bar on a terminal, lines elsewhere, JSON for machines.
+/* tools/submit/progress.h - tells how a run goes: a bar on a terminal, lines elsewhere, JSON for machines. Or
+ * nothing is told but the values at the end.
  *
  * The bar is one line, as wide as the terminal at most, redrawn ten times a
  * second at most; lines come twenty times a run. JSON is an object per line and step; the last one
@@ -12,7 +13,9 @@
 typedef enum weft_progress_style {
   WEFT_PROGRESS_BAR,
   WEFT_PROGRESS_LINES,
-  WEFT_PROGRESS_JSON
+  WEFT_PROGRESS_JSON,
+  WEFT_PROGRESS_VALUES,     /* only what was fetched last: NAME = VALUE */
+  WEFT_PROGRESS_VALUES_JSON /* the same as one object */
 } weft_progress_style_t;
 
 /* A fetch that is shown. */

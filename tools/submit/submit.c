@@ -8,7 +8,7 @@
 #include "io/npy.h"
 #include "jobs/c_api.h"
 #include "tools/command.h"
-#include "tools/graph_file.h"
+#include "tools/model.h"
 #include "tools/submit/feed_args.h"
 #include "tools/submit/signals.h"
 
@@ -33,6 +33,8 @@ static const weft_job_words_t words = {.input = "--feed",
 typedef struct submit {
   const weft_submit_spec_t *spec;
   weft_submit_signals_t signals;
+  weft_model_t model;
+  weft_option_texts_t fetches; /* those of the spec, or all that the signature has */
   WEFT_Job *job;
   TF_Status *status;
   weft_progress_t progress;
@@ -47,7 +49,7 @@ static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a job"); }
 /* ---- what is shown ---- */
 
 static void drop_values(submit_t *m) {
-  for (int i = 0; m->shown != NULL && i < m->spec->fetches.n; i++) {
+  for (int i = 0; m->shown != NULL && i < m->fetches.n; i++) {
     weft_tensor_release(m->shown[i].value);
     m->shown[i].value = NULL;
   }
@@ -56,7 +58,7 @@ static void drop_values(submit_t *m) {
 /* Looks at the job's values again. They may have changed since. */
 static void look_at_values(submit_t *m) {
   drop_values(m);
-  for (int i = 0; i < m->spec->fetches.n; i++) {
+  for (int i = 0; i < m->fetches.n; i++) {
     const TF_Tensor *value = WEFT_JobValue(m->job, m->shown_fetch[i]);
     if (value != NULL)
       weft_status_free(
@@ -67,7 +69,7 @@ static void look_at_values(submit_t *m) {
 static void begin(submit_t *m, int64_t first) {
   if (m->has_begun) return;
   m->has_begun = true;
-  weft_progress_start(&m->progress, m->spec->style, first, m->spec->steps, m->shown, m->spec->fetches.n);
+  weft_progress_start(&m->progress, m->spec->style, first, m->spec->steps, m->shown, m->fetches.n);
 }
 
 static int on_step(void *arg, WEFT_Job *job, int64_t step) {
@@ -121,28 +123,53 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
 /* ---- what is run ---- */
 
 static weft_status_t *read_graph(submit_t *m) {
-  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_graph_file_read(m->spec->graph_path, &bytes);
-  if (s != NULL) { /* which names the file */
-    weft_strbuf_deinit(&bytes);
-    return s;
-  }
-  s = weft_job_new(weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length), m->spec->master,
-                   &m->spec->options, &words, &m->job);
-  weft_strbuf_deinit(&bytes);
+  weft_str_t graph_def;
+  WEFT_RETURN_IF_ERROR(
+      weft_model_open(m->spec->graph_path, m->spec->tags, &m->model)); /* which names the file */
+  if (m->spec->signature != NULL) WEFT_RETURN_IF_ERROR(weft_model_choose(&m->model, m->spec->signature));
+  WEFT_RETURN_IF_ERROR(weft_model_bound_graph(&m->model, &graph_def));
+  weft_status_t *s = weft_job_new(graph_def, m->spec->master, &m->spec->options, &words, &m->job);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", m->spec->graph_path);
+}
+
+/* The fetches that are asked for; all of the signature's if nothing else is to run. */
+static weft_status_t *choose_fetches(submit_t *m) {
+  const weft_submit_spec_t *spec = m->spec;
+  const weft_signature_def_t *signature = m->model.signature;
+  bool takes_all = signature != NULL && spec->fetches.n + spec->targets.n + spec->saves.n == 0;
+  int n = takes_all ? signature->num_outputs : spec->fetches.n;
+  m->fetches.items = weft_calloc((size_t)n + 1, sizeof *m->fetches.items);
+  if (m->fetches.items == NULL) return no_memory();
+  for (; m->fetches.n < n; m->fetches.n++)
+    m->fetches.items[m->fetches.n] =
+        takes_all ? signature->outputs[m->fetches.n].key.data : spec->fetches.items[m->fetches.n];
+  return NULL;
+}
+
+/* A fetch by its name in the signature, or in the graph. */
+static weft_status_t *add_fetch(submit_t *m, const char *option, weft_str_t name, int *out) {
+  const weft_signature_def_t *signature = m->model.signature;
+  const weft_signature_tensor_t *output = weft_model_output(&m->model, name);
+  weft_status_t *s = weft_job_add_fetch(m->job, option, output == NULL ? name : output->tensor, out);
+  if (s == NULL || signature == NULL || weft_status_code(s) != WEFT_NOT_FOUND) return s;
+  weft_strbuf_t names = WEFT_STRBUF_INIT;
+  weft_model_print_names(signature->outputs, signature->num_outputs, &names);
+  s = weft_status_annotate(s, "the outputs of signature '%.*s' are %s", WEFT_STR_ARGS(signature->key),
+                           names.data == NULL ? "none" : names.data);
+  weft_strbuf_deinit(&names);
+  return s;
 }
 
 static weft_status_t *add_fetches(submit_t *m) {
   const weft_submit_spec_t *spec = m->spec;
-  m->shown = weft_calloc((size_t)spec->fetches.n + 1, sizeof *m->shown);
-  m->shown_fetch = weft_calloc((size_t)spec->fetches.n + 1, sizeof *m->shown_fetch);
+  WEFT_RETURN_IF_ERROR(choose_fetches(m));
+  m->shown = weft_calloc((size_t)m->fetches.n + 1, sizeof *m->shown);
+  m->shown_fetch = weft_calloc((size_t)m->fetches.n + 1, sizeof *m->shown_fetch);
   m->saved_fetch = weft_calloc((size_t)spec->saves.n + 1, sizeof *m->saved_fetch);
   if (m->shown == NULL || m->shown_fetch == NULL || m->saved_fetch == NULL) return no_memory();
-  for (int i = 0; i < spec->fetches.n; i++) {
-    WEFT_RETURN_IF_ERROR(
-        weft_job_add_fetch(m->job, words.fetch, weft_str(spec->fetches.items[i]), &m->shown_fetch[i]));
-    m->shown[i].name = spec->fetches.items[i];
+  for (int i = 0; i < m->fetches.n; i++) {
+    WEFT_RETURN_IF_ERROR(add_fetch(m, words.fetch, weft_str(m->fetches.items[i]), &m->shown_fetch[i]));
+    m->shown[i].name = m->fetches.items[i];
   }
   return NULL;
 }
@@ -155,7 +182,7 @@ static weft_status_t *add_saves(submit_t *m) {
         path.length == 0) {
       return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: give NAME=FILE.npy", m->spec->saves.items[i]);
     }
-    WEFT_RETURN_IF_ERROR(weft_job_add_fetch(m->job, "--save-fetch", name, &m->saved_fetch[i]));
+    WEFT_RETURN_IF_ERROR(add_fetch(m, "--save-fetch", name, &m->saved_fetch[i]));
   }
   return NULL;
 }
@@ -171,13 +198,28 @@ static weft_status_t *add_all(submit_t *m, add_fn *add, const weft_option_texts_
   return s;
 }
 
+/* What a model needs before it is used: its variables, its tables. */
+static weft_status_t *add_start(submit_t *m) {
+  const weft_model_start_t *start = &m->model.start;
+  const char *names[2];
+  weft_option_texts_t ops = {names, 0};
+  if (start->restores) names[ops.n++] = weft_arena_str(&m->model.arena, start->restore_op).data;
+  if (start->init_op.length > 0) names[ops.n++] = weft_arena_str(&m->model.arena, start->init_op).data;
+  for (int i = 0; i < ops.n; i++) {
+    if (names[i] == NULL) return no_memory();
+  }
+  return add_all(m, WEFT_JobAddInitialiser, &ops);
+}
+
 static weft_status_t *describe(submit_t *m) {
   const weft_submit_spec_t *spec = m->spec;
   WEFT_RETURN_IF_ERROR(add_fetches(m));
   WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddTarget, &spec->targets));
+  WEFT_RETURN_IF_ERROR(add_start(m));
   WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddInitialiser, &spec->inits));
   WEFT_RETURN_IF_ERROR(add_saves(m));
-  WEFT_RETURN_IF_ERROR(weft_submit_feeds(m->job, &spec->feeds, spec->options.batch, spec->batch_names));
+  WEFT_RETURN_IF_ERROR(
+      weft_submit_feeds(m->job, &m->model, &spec->feeds, spec->options.batch, spec->batch_names));
   if (spec->save != NULL) {
     WEFT_JobSaveEvery(m->job, spec->save, spec->save_steps, spec->save_seconds, m->status);
     WEFT_RETURN_IF_ERROR(weft_job_c_api_status(m->status));
@@ -251,6 +293,8 @@ static void run(void *arg) {
   }
   drop_values(m);
   WEFT_DeleteJob(m->job);
+  weft_texts_deinit(&m->fetches);
+  weft_model_close(&m->model);
   weft_free(m->shown);
   weft_free(m->shown_fetch);
   weft_free(m->saved_fetch);

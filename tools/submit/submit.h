@@ -1,4 +1,5 @@
-/* tools/submit/submit.h - a graph file as a job (include/weft/job.h) whose course is printed. */
+/* tools/submit/submit.h - a graph file, or a SavedModel, as a job (include/weft/job.h) whose course is
+ * printed. */
 #ifndef WEFT_TOOLS_SUBMIT_SUBMIT_H_
 #define WEFT_TOOLS_SUBMIT_SUBMIT_H_
 
@@ -10,7 +11,9 @@
 /* As on the command line. */
 typedef struct weft_submit_spec {
   const char *graph_path, *master; /* master NULL: a local session */
-  weft_option_texts_t feeds, inits, targets, fetches, saves;
+  const char *signature, *tags;    /* of a SavedModel; NULL: names are the graph's; the only tags, or serve */
+  weft_option_texts_t feeds, inits, targets, fetches,
+      saves;               /* nothing to run, with a signature: fetches all of it */
   const char *batch_names; /* "x+y": the feeds that are cut; NULL: all arrays */
   WEFT_JobOptions options;
   const char *save, *restore; /* NULL: none */

@@ -8,8 +8,11 @@
 
 /* A scalar of `dtype` from all of `text`: numbers as C writes them (also nan, inf, 1e-3), true and false,
  * complex numbers as 1+2j, strings as they are. Text that starts with '[' is an array, as JSON writes it:
- * [[1, 2], [3, 4]]; but not where a string is wanted. Errors: INVALID_ARGUMENT saying what is wrong. */
-WEFT_MUST_CHECK weft_status_t *weft_value_parse(weft_str_t text, int dtype, weft_tensor_t **out);
+ * [[1, 2], [3, 4]]; but not where a string is wanted, unless `shape` says that it is a list of them. `shape`
+ * is what is known of the value's; NULL: nothing. A single value where only an array can stand becomes one of
+ * one element. Errors: INVALID_ARGUMENT saying what is wrong. */
+WEFT_MUST_CHECK weft_status_t *weft_value_parse(weft_str_t text, int dtype, const weft_shape_t *shape,
+                                                weft_tensor_t **out);
 
 /* Appends a scalar as a number, true, false or "text"; an array of up to 1000 elements as nested lists;
  * anything else as "float of shape [100,100]". Integers are exact, floats as short as they can be read back.

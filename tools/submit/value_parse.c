@@ -145,12 +145,16 @@ static weft_status_t *parse_list(weft_str_t text, int dtype, weft_tensor_t **out
   return NULL;
 }
 
-weft_status_t *weft_value_parse(weft_str_t text, int dtype, weft_tensor_t **out) {
-  if (text.length > 0 && text.data[0] == '[' && dtype != WEFT_STRING) return parse_list(text, dtype, out);
+weft_status_t *weft_value_parse(weft_str_t text, int dtype, const weft_shape_t *shape, weft_tensor_t **out) {
+  bool is_array = shape != NULL && shape->rank > 0;
+  if (text.length > 0 && text.data[0] == '[' && (dtype != WEFT_STRING || is_array))
+    return parse_list(text, dtype, out);
+  weft_shape_t of_one = {.rank = is_array ? shape->rank : 0};
+  for (int d = 0; d < of_one.rank; d++) of_one.dims[d] = 1;
   weft_tensor_t *t = NULL;
   char *whole = weft_strndup(text.data, text.length);
   if (whole == NULL) return WEFT_NO_MEMORY("a value");
-  weft_status_t *s = weft_tensor_new((weft_dtype_t)dtype, &WEFT_SCALAR, NULL, &t);
+  weft_status_t *s = weft_tensor_new((weft_dtype_t)dtype, &of_one, NULL, &t);
   if (s == NULL) s = put(t, 0, whole);
   weft_free(whole);
   if (s != NULL) {
