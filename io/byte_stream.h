@@ -35,6 +35,16 @@ WEFT_MUST_CHECK weft_status_t *weft_byte_stream_read(weft_byte_stream_t *s, uint
                                                      uint64_t *got);
 /* The same without keeping the bytes. */
 WEFT_MUST_CHECK weft_status_t *weft_byte_stream_skip(weft_byte_stream_t *s, uint64_t n, uint64_t *got);
+/* Lends the bytes that come next, without taking them: `n` at least, or all that there are before the end.
+ * They stay until the next call but weft_byte_stream_take. Errors: as above. */
+WEFT_MUST_CHECK weft_status_t *weft_byte_stream_peek(weft_byte_stream_t *s, size_t n, weft_str_t *out);
+/* Takes `n` of the bytes that were lent. */
+void weft_byte_stream_take(weft_byte_stream_t *s, size_t n);
+/* How many bytes have been taken, read and skipped since the begin. */
+uint64_t weft_byte_stream_position(const weft_byte_stream_t *s);
+/* How many follow; UINT64_MAX: it cannot tell, since they are compressed, or the file does not say its size.
+ */
+uint64_t weft_byte_stream_rest(const weft_byte_stream_t *s);
 /* Appends the next line, without its '\n' and one '\r' in front of that. *is_end: there was none. The last
  * line may lack its '\n'; if nothing is left of it, it is none. Errors: as above. */
 WEFT_MUST_CHECK weft_status_t *weft_byte_stream_line(weft_byte_stream_t *s, weft_strbuf_t *out, bool *is_end);

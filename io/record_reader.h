@@ -15,8 +15,11 @@ typedef struct weft_record_reader { /* Confined. Ready to use with a stream and 
 } weft_record_reader_t;
 
 void weft_record_reader_deinit(weft_record_reader_t *r);
-/* Appends the next record to `out`; *is_end: there was none.
+/* Lends the next record until the next call; *is_end: there was none.
  * Errors: DATA_LOSS "truncated record at <offset>", "corrupted record at <offset>"; those of the stream. */
+WEFT_MUST_CHECK weft_status_t *weft_record_reader_lend(weft_record_reader_t *r, weft_str_t *out,
+                                                       bool *is_end);
+/* The same, appended to `out`. */
 WEFT_MUST_CHECK weft_status_t *weft_record_reader_next(weft_record_reader_t *r, weft_strbuf_t *out,
                                                        bool *is_end);
 

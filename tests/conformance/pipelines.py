@@ -19,11 +19,11 @@ class Program:
     may_be_empty: bool = False
 
 
-def pipeline(function=None, **options):
-    """Marks a function that returns a data set."""
+def pipeline(function=None, name=None, **options):
+    """Marks a function that returns a data set; a nameless one needs a name."""
 
     def note(f):
-        ALL[f.__name__] = Program(f, **options)
+        ALL[name or f.__name__] = Program(f, **options)
         return f
 
     return note(function) if function else note

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import pipelines
+import pipelines_files  # noqa: F401: its programs join pipelines.ALL
 from support import local_session, session, v1
 
 MAX_ELEMENTS = 200
@@ -70,7 +71,8 @@ def same(got, want, where=""):
         np.testing.assert_array_equal(got, want, err_msg=where)
         assert got.dtype == want.dtype, where
     else:
-        assert got == want or (isinstance(want, float) and np.isclose(got, want, rtol=2e-5, atol=2e-6)), f"{where}: {got!r} instead of {want!r}"
+        is_near = isinstance(want, (float, np.floating)) and np.isclose(got, want, rtol=2e-5, atol=2e-6, equal_nan=True)
+        assert got == want or is_near, f"{where}: {got!r} instead of {want!r}"
 
 
 def in_any_order(passes):

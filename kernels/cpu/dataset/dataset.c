@@ -236,6 +236,7 @@ static weft_status_t *make_params(const dataset_maker_t *m, weft_dataset_params_
   memcpy(p, m->params, size);
   atomic_init(&p->object.refs, 1);
   p->object.destroy = destroy_params;
+  p->size = size;
   p->deinit = m->op->deinit;
   *out = p;
   return NULL;

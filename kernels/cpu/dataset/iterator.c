@@ -43,12 +43,25 @@ void weft_iterator_close(weft_iterator_t *it) {
   weft_free(it);
 }
 
+/* OUT_OF_RANGE would be taken for the end. */
+static weft_status_t *not_the_end(const weft_iterator_t *it, weft_status_t *s) {
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_iterator_name(it, &name);
+  weft_status_t *other =
+      WEFT_ERROR(INTERNAL, "Iterator \"%s\" returned `OutOfRange`, which is not the end of its sequence: %s",
+                 name.failed ? "?" : name.data, weft_status_message(s));
+  weft_strbuf_deinit(&name);
+  weft_status_free(s);
+  return other;
+}
+
 weft_status_t *weft_iterator_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   *is_end = it->is_over;
   memset(out, 0, (size_t)it->of->spec->n * sizeof *out);
   if (it->is_over) return NULL;
   if (weft_canceller_is_cancelled(it->canceller)) return WEFT_ERROR(CANCELLED, "Iterator was cancelled");
   weft_status_t *s = it->of->class->next(it, out, is_end);
+  if (weft_status_code(s) == WEFT_OUT_OF_RANGE) s = not_the_end(it, s);
   if (s != NULL || *is_end) weft_element_release(out, it->of->spec->n);
   if (s != NULL) {
     *is_end = false;
