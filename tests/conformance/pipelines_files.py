@@ -464,3 +464,62 @@ for _i, _text in enumerate(
     pipeline(lambda i=_i: csv(f"odd-{i}.csv", [tf.string, [7]], header=True), name=f"csv_odd_numbers_{_i}", may_be_empty=True)
 for _name in ["missing.csv", "folder"]:
     pipeline(lambda file=_name: csv(["wide.csv", file], [[0]] * 5), name=f"csv_{_name.partition('.')[0]}")
+
+
+# ---- caches ----
+
+
+def fresh(name):
+    """A folder that is empty at the begin of each program, on either side."""
+    return os.path.join(tempfile.mkdtemp(dir=FOLDER), name)
+
+
+@pipeline
+def cached_in_memory():
+    return D.range(6).map(lambda x: x + 1).cache().repeat(3)
+
+
+@pipeline
+def cached_then_shuffled():
+    return lines("lines/part-0.txt", "lines/part-1.txt").cache().shuffle(4, seed=3).repeat(2).batch(3)
+
+
+@pipeline
+def cached_and_cut_short():
+    return D.range(6).map(lambda x: x * 2).cache().take(4).repeat(3)
+
+
+@pipeline
+def cached_what_fails_at_first():
+    return tfrecords("bad-data.tfrecord").cache().repeat(2)
+
+
+@pipeline(may_be_empty=True)
+def cached_nothing():
+    return D.range(0).cache().repeat(2)
+
+
+@pipeline
+def cached_on_file():
+    return D.from_tensor_slices((np.arange(12).reshape(6, 2), [b"a", b"", b"cc" * 40, b"d", b"e", b"f"])).cache(fresh("cache")).repeat(3)
+
+
+@pipeline
+def cached_on_file_and_cut_short():
+    return D.range(6).cache(fresh("cache")).take(3).repeat(2)
+
+
+@pipeline(may_be_empty=True)
+def cached_on_file_nothing():
+    return D.range(0).cache(fresh("cache")).repeat(2)
+
+
+@pipeline
+def cached_twice_in_one_file():
+    name = fresh("cache")
+    return D.zip((D.range(4).cache(name), D.range(4).cache(name)))
+
+
+@pipeline
+def cached_by_a_folder_that_is_missing():
+    return D.range(3).cache(path("no/such/folder/cache"))
