@@ -67,10 +67,13 @@ static void retain(weft_callee_t *callee) {
 static void release(weft_callee_t *callee) { weft_functions_release(((callee_t *)callee)->of); }
 
 static void run(weft_callee_t *callee, const weft_function_call_t *call);
+static weft_status_t *num_results(weft_callee_t *callee, int *out);
+static bool holds(weft_callee_t *callee, uint64_t flag);
 
 static weft_status_t *callee_new(const function_source_t *from, const weft_attr_t *func,
                                  weft_device_t *device, weft_str_t key, callee_t **out) {
-  static const weft_callee_ops_t ops = {.run = run, .retain = retain, .release = release};
+  static const weft_callee_ops_t ops = {
+      .run = run, .retain = retain, .release = release, .num_results = num_results, .holds = holds};
   callee_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_NO_MEMORY("a function");
   c->base.ops = &ops;
@@ -152,6 +155,42 @@ static weft_status_t *make_ready(callee_t *c) {
   weft_status_t *s = c->plan == NULL ? compile(c) : NULL;
   weft_mutex_unlock(&c->mu);
   return s;
+}
+
+static weft_status_t *num_results(weft_callee_t *callee, int *out) {
+  callee_t *c = (callee_t *)callee;
+  WEFT_RETURN_IF_ERROR(make_ready(c));
+  *out = c->num_results;
+  return NULL;
+}
+
+enum { MAX_HOLD_DEPTH = 16 }; /* of functions that name functions */
+
+static bool function_holds(weft_function_library_t *library, const weft_func_attr_t *func, uint64_t flag,
+                           int depth) {
+  weft_graph_t *g = NULL;
+  bool found = false;
+  weft_status_t *s = weft_function_graph(library, func, &g);
+  if (s != NULL) {
+    weft_status_free(s);
+    return false;
+  }
+  for (int i = 0; !found && i < g->num_nodes; i++) {
+    const weft_node_t *n = g->nodes[i];
+    if (n == NULL) continue;
+    found = (n->flags & flag) != 0;
+    for (int k = 0; !found && depth < MAX_HOLD_DEPTH && k < n->num_attrs; k++) {
+      const weft_attr_t *a = &n->attrs[k].value;
+      if (a->kind == WEFT_ATTR_FUNC && !a->is_list) found = function_holds(library, a->func, flag, depth + 1);
+    }
+  }
+  weft_graph_destroy(g);
+  return found;
+}
+
+static bool holds(weft_callee_t *callee, uint64_t flag) {
+  const callee_t *c = (const callee_t *)callee;
+  return function_holds(c->library, c->func.func, flag, 0);
 }
 
 typedef struct function_run {

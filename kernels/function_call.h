@@ -41,6 +41,8 @@ typedef struct weft_callee_ops {
   void (*run)(weft_callee_t *callee, const weft_function_call_t *call);
   void (*retain)(weft_callee_t *callee);
   void (*release)(weft_callee_t *callee);
+  weft_status_t *(*num_results)(weft_callee_t *callee, int *out);
+  bool (*holds)(weft_callee_t *callee, uint64_t flag);
 } weft_callee_ops_t;
 struct weft_callee {
   const weft_callee_ops_t *ops;
@@ -60,6 +62,16 @@ static inline weft_callee_t *weft_callee_retain(weft_callee_t *callee) {
 }
 static inline void weft_callee_release(weft_callee_t *callee) { /* NULL is fine */
   if (callee != NULL) callee->ops->release(callee);
+}
+
+/* How many results the function has. Errors: those of a call that was not valid. */
+static inline weft_status_t *weft_callee_num_results(weft_callee_t *callee, int *out) {
+  return callee->ops->num_results(callee, out);
+}
+/* Does the function hold a node whose op has that flag (WEFT_OP_...)? It may do so in a function that it
+ * names. */
+static inline bool weft_callee_holds(weft_callee_t *callee, uint64_t flag) {
+  return callee->ops->holds(callee, flag);
 }
 
 /* The functions of a node's graph, as its prepare sees them. */

@@ -102,7 +102,9 @@
 #define WEFT_OP_GRADIENT (UINT64_C(1) << 57) /* of the function in attribute f: SymbolicGradient */
 #define WEFT_OP_REMOTE_CALL \
   (UINT64_C(1) << 58) /* calls the function in attribute f on the device that input 0 names: RemoteCall */
-/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. Bit 59 is free. */
+#define WEFT_OP_READS_FILES \
+  (UINT64_C(1) << 59) /* a data set of the records of files, whose names are input 0: TFRecordDataset */
+/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. */
 #define WEFT_OP_LINEAR_IN(i) (UINT64_C(1) << (48 + (i)))
 enum { WEFT_OP_MAX_LINEAR = 8, WEFT_OP_ALL_INPUTS = 0xffff }; /* ALL_INPUTS: repeated arguments, too */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/map.h"
 #include "kernels/cpu/dataset/traversal.h"
 
 /* ---- a batch in the making ---- */
@@ -75,6 +76,7 @@ typedef struct batch_params {
   weft_dataset_params_t base;
   int64_t size;
   bool drops_remainder;
+  bool preserves_cardinality; /* of a map below */
 } batch_params_t;
 
 typedef struct batching {
@@ -119,17 +121,22 @@ static int64_t cardinality(const weft_dataset_t *d) {
   return n < 0 ? n : n / p->size + (n % p->size != 0 && !p->drops_remainder);
 }
 
+static weft_status_t *make_size(const weft_kernel_ctx_t *c, int at, batch_params_t *p) {
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at, "batch_size", &p->size));
+  return p->size > 0 ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "Batch size must be greater than zero.");
+}
+
 static weft_status_t *make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
   batch_params_t *p = params;
   (void)d;
-  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at, "batch_size", &p->size));
-  if (p->size <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Batch size must be greater than zero.");
+  WEFT_RETURN_IF_ERROR(make_size(c, at, p));
   if (at + 1 < c->node->num_inputs)
     WEFT_RETURN_IF_ERROR(weft_dataset_in_bool(c, at + 1, "drop_remainder", &p->drops_remainder));
   return NULL;
 }
 
 static const weft_dataset_class_t class = {.name = "Batch",
+                                           .shards_by_input = true,
                                            .iterator_size = sizeof(batching_t),
                                            .opens_inputs = true,
                                            .begin = begin,
@@ -137,11 +144,55 @@ static const weft_dataset_class_t class = {.name = "Batch",
                                            .end = end,
                                            .cardinality = cardinality};
 
+/* ---- ParallelBatchDataset: batches made ahead; MapAndBatchDataset: batches of what a parallel map gives
+ * ---- */
+
+static weft_status_t *parallel_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  batch_params_t *p = params;
+  int64_t num_parallel;
+  (void)d;
+  WEFT_RETURN_IF_ERROR(weft_parallel_in(c, at + 1, &num_parallel));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_bool(c, at + 2, "drop_remainder", &p->drops_remainder));
+  return make_size(c, at, p);
+}
+
+/* batch_size, num_parallel_calls, drop_remainder */
+static weft_status_t *map_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  batch_params_t *p = params;
+  weft_map_params_t like = {.preserves_cardinality = p->preserves_cardinality};
+  weft_dataset_params_t *map = NULL;
+  weft_element_spec_t *spec = NULL;
+  WEFT_RETURN_IF_ERROR(make_size(c, at, p));
+  WEFT_RETURN_IF_ERROR(weft_parallel_in(c, at + 1, &like.num_parallel));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_bool(c, at + 2, "drop_remainder", &p->drops_remainder));
+  WEFT_RETURN_IF_ERROR(weft_element_spec_of_row(d->spec, &spec));
+  weft_status_t *s = weft_dataset_params_new(&like, sizeof like, NULL, &map);
+  if (s == NULL) s = weft_dataset_put_below(d, &weft_parallel_map_class, map, spec);
+  weft_element_spec_release(spec);
+  return s;
+}
+
+static weft_status_t *map_read(const weft_kernel_setup_t *setup, void *params) {
+  ((batch_params_t *)params)->preserves_cardinality = weft_knode_bool(setup, "preserve_cardinality");
+  return NULL;
+}
+
+static const weft_dataset_op_t parallel_op = {
+    .class = &class, .num_inputs = 1, .params_size = sizeof(batch_params_t), .make = parallel_make};
+static const weft_dataset_op_t map_op = {.class = &class,
+                                         .num_inputs = 1,
+                                         .functions = {{"f", "Targuments"}},
+                                         .params_size = sizeof(batch_params_t),
+                                         .read = map_read,
+                                         .make = map_make};
 static const weft_dataset_op_t op = {
     .class = &class, .num_inputs = 1, .params_size = sizeof(batch_params_t), .make = make};
 
 const weft_kernel_t weft_cpu_dataset_batch_kernels[] = {
     WEFT_DATASET_ROW("BatchDataset", op),
     WEFT_DATASET_ROW("BatchDatasetV2", op),
+    WEFT_DATASET_ROW("ExperimentalMapAndBatchDataset", map_op),
+    WEFT_DATASET_ROW("MapAndBatchDataset", map_op),
+    WEFT_DATASET_ROW("ParallelBatchDataset", parallel_op),
     {0},
 };

@@ -64,6 +64,18 @@ weft_status_t *weft_element_spec_check(const weft_element_spec_t *expected, cons
   return NULL;
 }
 
+weft_status_t *weft_element_spec_of_row(const weft_element_spec_t *spec, weft_element_spec_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_element_spec_create(spec->n, out));
+  for (int i = 0; i < spec->n; i++) {
+    const weft_shape_t *batch = &spec->shapes[i];
+    (*out)->dtypes[i] = spec->dtypes[i];
+    if (batch->rank < 1) continue;
+    (*out)->shapes[i] = (weft_shape_t){.rank = batch->rank - 1};
+    memcpy((*out)->shapes[i].dims, batch->dims + 1, (size_t)(batch->rank - 1) * sizeof *batch->dims);
+  }
+  return NULL;
+}
+
 void weft_element_release(weft_tensor_t **parts, int n) {
   for (int i = 0; i < n; i++) {
     weft_tensor_release(parts[i]);
@@ -94,7 +106,7 @@ static void destroy(weft_variant_t *v) {
   weft_dataset_t *d = (weft_dataset_t *)v;
   for (int i = 0; i < d->num_inputs; i++) weft_dataset_release(d->inputs[i]);
   if (d->params != NULL) weft_object_release(&d->params->object);
-  weft_dataset_fn_release(d->fn);
+  for (int i = 0; i < WEFT_MAX_FUNCTIONS; i++) weft_dataset_fn_release(d->fns[i]);
   weft_element_spec_release(d->spec);
   weft_free(d);
 }
@@ -114,9 +126,9 @@ weft_status_t *weft_dataset_create(const weft_dataset_t *like, weft_dataset_t *c
     weft_object_retain(&like->params->object);
     d->params = like->params;
   }
-  if (like->fn != NULL) {
-    atomic_fetch_add_explicit(&like->fn->refs, 1, memory_order_relaxed);
-    d->fn = like->fn;
+  for (int i = 0; i < WEFT_MAX_FUNCTIONS && like->fns[i] != NULL; i++) {
+    atomic_fetch_add_explicit(&like->fns[i]->refs, 1, memory_order_relaxed);
+    d->fns[i] = like->fns[i];
   }
   d->spec = like->spec != NULL ? weft_element_spec_retain(like->spec) : NULL;
   d->num_inputs = num_inputs;
@@ -163,9 +175,10 @@ weft_status_t *weft_dataset_of(const weft_tensor_t *t, weft_dataset_t **out) {
 /* What a node makes its data sets from. */
 typedef struct dataset_maker {
   const weft_dataset_op_t *op;
-  weft_element_spec_t *spec; /* NULL: make says */
-  weft_callee_t *callee;     /* lent; NULL: none */
-  int num_inputs, num_captured;
+  weft_element_spec_t *spec;                  /* NULL: make says */
+  weft_callee_t *callees[WEFT_MAX_FUNCTIONS]; /* lent; as many as the record has */
+  int num_captured[WEFT_MAX_FUNCTIONS];
+  int num_inputs, num_leading;
   weft_dataset_params_t *params; /* attributes only */
 } dataset_maker_t;
 
@@ -201,11 +214,12 @@ static weft_status_t *read(const weft_kernel_setup_t *setup, dataset_maker_t *m)
   m->params = weft_calloc(1, size);
   if (m->params == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
   WEFT_RETURN_IF_ERROR(read_spec(setup, &m->spec));
-  m->num_inputs = op->num_inputs < 0 ? (int)weft_knode_int(setup, "N") : op->num_inputs;
-  if (op->function != NULL) {
-    const weft_attr_t *types = weft_knode_attr(setup, op->captured != NULL ? op->captured : "Targuments");
-    m->num_captured = types != NULL ? types->n : 0;
-    WEFT_RETURN_IF_ERROR(weft_knode_callee(setup, op->function, &m->callee));
+  m->num_inputs = op->num_inputs < 0 ? (int)weft_knode_int(setup, "N") + op->num_more_inputs : op->num_inputs;
+  if (op->leading != NULL) m->num_leading = weft_knode_attr(setup, op->leading)->n;
+  for (int i = 0; op->functions[i].attr != NULL; i++) {
+    const weft_attr_t *types = weft_knode_attr(setup, op->functions[i].captured);
+    m->num_captured[i] = types != NULL ? types->n : 0;
+    WEFT_RETURN_IF_ERROR(weft_knode_callee(setup, op->functions[i].attr, &m->callees[i]));
   }
   return op->read != NULL ? op->read(setup, m->params) : NULL;
 }
@@ -229,29 +243,58 @@ static void destroy_params(weft_object_t *o) {
   weft_free(p);
 }
 
-static weft_status_t *make_params(const dataset_maker_t *m, weft_dataset_params_t **out) {
-  const size_t size = m->op->params_size == 0 ? sizeof(weft_dataset_params_t) : m->op->params_size;
+weft_status_t *weft_dataset_params_new(const void *like, size_t size, void (*deinit)(void *params),
+                                       weft_dataset_params_t **out) {
   weft_dataset_params_t *p = weft_malloc(size);
   if (p == NULL) return WEFT_NO_MEMORY("a data set");
-  memcpy(p, m->params, size);
+  memcpy(p, like, size);
   atomic_init(&p->object.refs, 1);
   p->object.destroy = destroy_params;
   p->size = size;
-  p->deinit = m->op->deinit;
+  p->deinit = deinit;
   *out = p;
   return NULL;
 }
 
-/* With the captured tensors that begin at input `at`. */
-static weft_status_t *make_fn(weft_kernel_ctx_t *c, const dataset_maker_t *m, int at,
+static weft_status_t *make_params(const dataset_maker_t *m, weft_dataset_params_t **out) {
+  const size_t size = m->op->params_size == 0 ? sizeof(weft_dataset_params_t) : m->op->params_size;
+  return weft_dataset_params_new(m->params, size, m->op->deinit, out);
+}
+
+weft_status_t *weft_dataset_put_below(weft_dataset_t *d, const weft_dataset_class_t *class,
+                                      weft_dataset_params_t *params, weft_element_spec_t *spec) {
+  weft_dataset_t like = *d, *made = NULL;
+  like.class = class;
+  like.params = params;
+  like.spec = spec;
+  weft_status_t *s = weft_dataset_create(&like, d->inputs, 1, &made);
+  weft_object_release(&params->object);
+  if (s != NULL) return s;
+  weft_dataset_release(d->inputs[0]);
+  d->inputs[0] = made;
+  return NULL;
+}
+
+/* Function i, with the captured tensors that begin at input `at`. */
+static weft_status_t *make_fn(weft_kernel_ctx_t *c, const dataset_maker_t *m, int i, int at,
                               weft_dataset_fn_t **out) {
-  weft_dataset_fn_t *f = weft_calloc(1, sizeof *f + (size_t)m->num_captured * sizeof(weft_tensor_t *));
+  const int n = m->num_captured[i];
+  weft_dataset_fn_t *f = weft_calloc(1, sizeof *f + (size_t)n * sizeof(weft_tensor_t *));
   if (f == NULL) return WEFT_NO_MEMORY("a data set's function");
   atomic_init(&f->refs, 1);
-  f->callee = weft_callee_retain(m->callee);
-  f->num_captured = m->num_captured;
-  for (int i = 0; i < m->num_captured; i++) f->captured[i] = weft_tensor_retain(weft_in(c, at + i));
+  f->callee = weft_callee_retain(m->callees[i]);
+  f->num_captured = n;
+  for (int k = 0; k < n; k++) f->captured[k] = weft_tensor_retain(weft_in(c, at + k));
   *out = f;
+  return NULL;
+}
+
+/* *at: behind what the functions have captured. */
+static weft_status_t *make_fns(weft_kernel_ctx_t *c, const dataset_maker_t *m, int *at, weft_dataset_t *d) {
+  for (int i = 0; m->op->functions[i].attr != NULL; i++) {
+    WEFT_RETURN_IF_ERROR(make_fn(c, m, i, *at, &d->fns[i]));
+    *at += m->num_captured[i];
+  }
   return NULL;
 }
 
@@ -260,14 +303,14 @@ static weft_status_t *make(weft_kernel_ctx_t *c, const dataset_maker_t *m, weft_
   weft_dataset_t *inputs[64];
   weft_dataset_t **in = m->num_inputs <= 64 ? inputs : weft_calloc((size_t)m->num_inputs, sizeof *in);
   weft_status_t *s = in == NULL ? WEFT_NO_MEMORY("a data set") : NULL;
+  int at = m->num_inputs + m->num_leading;
   for (int i = 0; s == NULL && i < m->num_inputs; i++) s = weft_dataset_of(weft_in(c, i), &in[i]);
   if (s == NULL) s = make_params(m, &like.params);
-  if (s == NULL && m->callee != NULL) s = make_fn(c, m, m->num_inputs, &like.fn);
   if (s == NULL) s = weft_dataset_create(&like, in, m->num_inputs, out);
   if (in != inputs) weft_free(in);
-  weft_dataset_fn_release(like.fn);
   void *params = like.params;
-  if (s == NULL && m->op->make != NULL) s = m->op->make(c, m->num_inputs + m->num_captured, *out, params);
+  if (s == NULL) s = make_fns(c, m, &at, *out);
+  if (s == NULL && m->op->make != NULL) s = m->op->make(c, at, *out, params);
   if (params != NULL) weft_object_release(params);
   return s;
 }

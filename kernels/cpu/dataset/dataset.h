@@ -24,7 +24,7 @@ typedef struct weft_iterator weft_iterator_t;   /* Thread-compatible */
 typedef struct weft_traversal weft_traversal_t; /* traversal.h */
 typedef struct weft_saved weft_saved_t;         /* saved.h */
 
-enum { WEFT_CARDINALITY_INFINITE = -1, WEFT_CARDINALITY_UNKNOWN = -2 };
+enum { WEFT_CARDINALITY_INFINITE = -1, WEFT_CARDINALITY_UNKNOWN = -2, WEFT_MAX_FUNCTIONS = 4 };
 
 /* ---- what elements are ---- */
 
@@ -77,6 +77,7 @@ typedef struct weft_dataset_class {
   size_t iterator_size; /* of its struct, which begins with weft_iterator_t; zeroed at first */
   bool opens_inputs;    /* an iterator has one of input 0, from begin to end, in `input` */
   bool reads_files;     /* its params begin with weft_dataset_files_t (files.h) */
+  bool shards_by_input; /* a part of input 0 gives a part of it: auto-sharding looks for files further up */
   weft_status_t *(*begin)(weft_iterator_t *it); /* may be NULL. On failure `end` is called all the same */
   /* One element, spec->n tensors in `out`, owned by the caller; or *is_end, with `out` unset. Not called
    * again after the end. After a failure it may be: then with the next element. May wait, but ends with
@@ -98,13 +99,14 @@ struct weft_dataset {
   const weft_dataset_class_t *class;
   weft_dataset_params_t *params; /* of the class */
   weft_element_spec_t *spec;
-  weft_dataset_fn_t *fn; /* NULL: it calls none */
-  weft_device_t *device; /* where it was made, and its functions run */
+  weft_dataset_fn_t *fns[WEFT_MAX_FUNCTIONS]; /* in the order of its record; NULL: there are fewer */
+  weft_device_t *device;                      /* where it was made, and its functions run */
   int num_inputs;
   weft_dataset_t *inputs[]; /* retained */
 };
 
-/* All retained; `fn` may be NULL. The caller owns one reference. */
+/* All retained; `like` gives the class and all that is not an input; its spec may be NULL. The caller owns
+ * one reference. */
 WEFT_MUST_CHECK weft_status_t *weft_dataset_create(const weft_dataset_t *like, weft_dataset_t *const *inputs,
                                                    int num_inputs, weft_dataset_t **out);
 static inline weft_dataset_t *weft_dataset_retain(const weft_dataset_t *d) {
@@ -113,6 +115,18 @@ static inline weft_dataset_t *weft_dataset_retain(const weft_dataset_t *d) {
 static inline void weft_dataset_release(weft_dataset_t *d) { weft_variant_release((weft_variant_t *)d); }
 int64_t weft_dataset_cardinality(const weft_dataset_t *d);
 int64_t weft_cardinality_unknown(const weft_dataset_t *d); /* of a class that cannot tell */
+/* Puts a data set of another class between `d`, which is being made, and its input 0: with d's functions, and
+ * `params`, whose reference it takes, also on failure. Its elements are as `spec` says. */
+WEFT_MUST_CHECK weft_status_t *weft_dataset_put_below(weft_dataset_t *d, const weft_dataset_class_t *class,
+                                                      weft_dataset_params_t *params,
+                                                      weft_element_spec_t *spec);
+/* A copy of parameters that were never shared; `deinit` is that of the new ones. */
+WEFT_MUST_CHECK weft_status_t *weft_dataset_params_new(const void *like, size_t size,
+                                                       void (*deinit)(void *params),
+                                                       weft_dataset_params_t **out);
+/* What the elements of a batched data set are made of: `spec` without the first dimension of each shape. */
+WEFT_MUST_CHECK weft_status_t *weft_element_spec_of_row(const weft_element_spec_t *spec,
+                                                        weft_element_spec_t **out);
 /* A scalar variant tensor with `d`, whose reference it takes, also on failure. */
 WEFT_MUST_CHECK weft_status_t *weft_dataset_tensor(weft_dataset_t *d, weft_tensor_t **out);
 /* The data set in a tensor, lent. Errors, in TensorFlow's words: INVALID_ARGUMENT. */
@@ -172,15 +186,20 @@ WEFT_MUST_CHECK weft_status_t *weft_iterator_ask(weft_iterator_t *it, const weft
  * node are, in this order: data sets, the function's captured tensors, others. */
 typedef struct weft_dataset_op {
   const weft_dataset_class_t *class;
-  int num_inputs;       /* data sets, in front; negative: as many as attribute N says */
-  const char *function; /* the attribute; NULL: none */
-  const char *captured; /* the attribute with the types of what it has captured; NULL: "Targuments" */
-  size_t params_size;   /* of its struct, which begins with weft_dataset_params_t; 0: it has none */
+  int num_inputs;      /* data sets, in front; negative: as many as attribute N says */
+  int num_more_inputs; /* data sets beside those that N counts */
+  const char *leading; /* the attribute with the types of inputs in front of what functions have captured;
+                          NULL: none */
+  /* Its functions, in the order of what they have captured among the inputs; ended by a NULL. */
+  struct {
+    const char *attr, *captured; /* names of attributes: the function, the types of what it has captured */
+  } functions[WEFT_MAX_FUNCTIONS + 1];
+  size_t params_size; /* of its struct, which begins with weft_dataset_params_t; 0: it has none */
   /* Attributes into params; once per plan. May be NULL. Strings and lists are lent until `make`, which copies
    * what it needs. */
   weft_status_t *(*read)(const weft_kernel_setup_t *setup, void *params);
-  /* The rest of d: params from the inputs from `at` on. d->params is a copy of what `read` has filled;
-   * d->spec may be replaced. May be NULL. *inputs: d's input data sets. */
+  /* The rest of d: params from the inputs from `at`, behind the captured ones. d->params is a copy of what
+   * `read` has filled; d->spec may be replaced. May be NULL. */
   weft_status_t *(*make)(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params);
   void (*deinit)(void *params); /* frees what make has copied; may be NULL */
 } weft_dataset_op_t;

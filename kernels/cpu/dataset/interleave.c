@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/options.h"
 #include "kernels/cpu/dataset/saved.h"
 
 weft_status_t *weft_iterator_make_inner(weft_iterator_t *it, weft_tensor_t *const *args, const char *what,
-                                        weft_iterator_t **out) {
+                                        int64_t num_ahead, weft_iterator_t **out) {
   weft_tensor_t *made = NULL;
-  weft_dataset_t *d = NULL;
-  WEFT_RETURN_IF_ERROR(weft_iterator_call(it, it->of->fn, args, it->of->inputs[0]->spec->n, &made, 1));
+  weft_dataset_t *d = NULL, *ahead = NULL;
+  WEFT_RETURN_IF_ERROR(weft_iterator_call(it, it->of->fns[0], args, it->of->inputs[0]->spec->n, &made, 1));
   weft_status_t *s = NULL;
   if (made->dtype != WEFT_VARIANT || made->shape.rank != 0)
     s = WEFT_ERROR(INVALID_ARGUMENT, "%s must return a single scalar of dtype DT_VARIANT.", what);
@@ -19,7 +20,12 @@ weft_status_t *weft_iterator_make_inner(weft_iterator_t *it, weft_tensor_t *cons
   if (s == NULL && d->spec->n != it->of->spec->n)
     s = WEFT_ERROR(INVALID_ARGUMENT, "%s must return data sets of %d components, not %d", what,
                    it->of->spec->n, d->spec->n);
+  if (s == NULL && num_ahead != 0) {
+    s = weft_prefetch_create(d, num_ahead, &ahead);
+    d = ahead;
+  }
   if (s == NULL) s = weft_iterator_open(d, it->traversal, it, out);
+  weft_dataset_release(ahead);
   weft_tensor_release(made);
   return s;
 }
@@ -40,6 +46,9 @@ static void part_close(inner_dataset_t *p, int n) {
 typedef struct interleave {
   weft_dataset_params_t base;
   int64_t cycle_length, block_length;
+  int64_t num_ahead; /* elements of each data set that are made ahead; 0: none */
+  bool is_legacy;    /* a data set that ends is replaced at once; without one to replace it, its turn goes on
+                        with the    next one */
 } interleave_t;
 
 typedef struct interleaving {
@@ -49,12 +58,16 @@ typedef struct interleaving {
   bool is_input_over;
 } interleaving_t;
 
+static const interleave_t *params_of(const weft_iterator_t *it) {
+  return (const interleave_t *)it->of->params;
+}
+
 static weft_status_t *begin(weft_iterator_t *it) {
   interleaving_t *n = (interleaving_t *)it;
   const size_t num_args = (size_t)it->of->inputs[0]->spec->n;
-  n->parts = weft_calloc((size_t)((const interleave_t *)it->of->params)->cycle_length, sizeof *n->parts);
+  n->parts = weft_calloc((size_t)params_of(it)->cycle_length, sizeof *n->parts);
   if (n->parts == NULL) return WEFT_NO_MEMORY("an iterator");
-  n->num_parts = ((const interleave_t *)it->of->params)->cycle_length;
+  n->num_parts = params_of(it)->cycle_length;
   for (int64_t i = 0; i < n->num_parts; i++) {
     n->parts[i].args = weft_calloc(num_args, sizeof *n->parts[i].args);
     if (n->parts[i].args == NULL) return WEFT_NO_MEMORY("an iterator");
@@ -83,7 +96,7 @@ static weft_status_t *open_part(interleaving_t *n, inner_dataset_t *p) {
   WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, p->args, &is_end));
   n->is_input_over = is_end;
   if (is_end) return NULL;
-  weft_status_t *s = weft_iterator_make_inner(it, p->args, "`f`", &p->inner);
+  weft_status_t *s = weft_iterator_make_inner(it, p->args, "`f`", params_of(it)->num_ahead, &p->inner);
   if (s != NULL) {
     part_close(p, it->of->inputs[0]->spec->n);
     return weft_iterator_blame(it->input, it->input->index - 1, s);
@@ -92,9 +105,26 @@ static weft_status_t *open_part(interleaving_t *n, inner_dataset_t *p) {
   return NULL;
 }
 
+static weft_status_t *open_all(interleaving_t *n) {
+  weft_status_t *s = NULL;
+  for (int64_t i = 0; s == NULL && !n->is_input_over && i < n->num_parts; i++) s = open_part(n, &n->parts[i]);
+  return s;
+}
+
+/* After the end of a data set: whose turn it is. */
+static weft_status_t *replace_part(interleaving_t *n, inner_dataset_t *p) {
+  const int64_t in_block = n->in_block;
+  next_part(n);
+  if (!params_of(&n->base)->is_legacy) return NULL;
+  weft_status_t *s = n->is_input_over ? NULL : open_part(n, p);
+  if (p->inner == NULL) n->in_block = in_block;
+  return s;
+}
+
 static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   interleaving_t *n = (interleaving_t *)it;
   const interleave_t *params = (const interleave_t *)it->of->params;
+  if (params->is_legacy && it->input->index == 0) WEFT_RETURN_IF_ERROR(open_all(n));
   while (!n->is_input_over || n->num_open > 0) {
     inner_dataset_t *p = &n->parts[n->at];
     if (p->inner != NULL) {
@@ -106,11 +136,11 @@ static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_en
       }
       part_close(p, it->of->inputs[0]->spec->n);
       n->num_open--;
-      next_part(n);
+      WEFT_RETURN_IF_ERROR(replace_part(n, p));
     } else if (!n->is_input_over) {
       WEFT_RETURN_IF_ERROR(open_part(n, p));
     } else {
-      next_part(n);
+      n->at = (n->at + 1) % n->num_parts;
     }
   }
   *is_end = true;
@@ -139,7 +169,7 @@ static weft_status_t *load_part(interleaving_t *n, inner_dataset_t *p, weft_save
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &is_open));
   if (is_open == 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_saved_get_element(from, it->of->inputs[0]->spec, p->args));
-  WEFT_RETURN_IF_ERROR(weft_iterator_make_inner(it, p->args, "`f`", &p->inner));
+  WEFT_RETURN_IF_ERROR(weft_iterator_make_inner(it, p->args, "`f`", params_of(it)->num_ahead, &p->inner));
   n->num_open++;
   return weft_iterator_load(p->inner, from);
 }
@@ -156,24 +186,24 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
   return NULL;
 }
 
-static const weft_dataset_class_t flat_class = {.name = "FlatMap",
-                                                .iterator_size = sizeof(interleaving_t),
-                                                .opens_inputs = true,
-                                                .begin = begin,
-                                                .next = next,
-                                                .end = end,
-                                                .save = save,
-                                                .load = load,
-                                                .cardinality = weft_cardinality_unknown};
-static const weft_dataset_class_t class = {.name = "Interleave",
-                                           .iterator_size = sizeof(interleaving_t),
-                                           .opens_inputs = true,
-                                           .begin = begin,
-                                           .next = next,
-                                           .end = end,
-                                           .save = save,
-                                           .load = load,
-                                           .cardinality = weft_cardinality_unknown};
+const weft_dataset_class_t weft_flat_map_class = {.name = "FlatMap",
+                                                  .iterator_size = sizeof(interleaving_t),
+                                                  .opens_inputs = true,
+                                                  .begin = begin,
+                                                  .next = next,
+                                                  .end = end,
+                                                  .save = save,
+                                                  .load = load,
+                                                  .cardinality = weft_cardinality_unknown};
+const weft_dataset_class_t weft_interleave_class = {.name = "Interleave",
+                                                    .iterator_size = sizeof(interleaving_t),
+                                                    .opens_inputs = true,
+                                                    .begin = begin,
+                                                    .next = next,
+                                                    .end = end,
+                                                    .save = save,
+                                                    .load = load,
+                                                    .cardinality = weft_cardinality_unknown};
 
 /* ---- kernels ---- */
 
@@ -196,16 +226,80 @@ static weft_status_t *make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void
   return NULL;
 }
 
-static const weft_dataset_op_t flat_op = {.class = &flat_class,
+/* The parallel versions: the same order, with elements of each data set made ahead on a thread of its own.
+ * That order is one of those that a version may give which need not keep it. Threads: as many as data sets
+ * are open. */
+enum { FEW_AHEAD = 2 };
+
+/* cycle_length, block_length, num_parallel_calls */
+static weft_status_t *parallel_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  interleave_t *p = params;
+  int64_t num_parallel;
+  WEFT_RETURN_IF_ERROR(make(c, at, d, params));
+  WEFT_RETURN_IF_ERROR(weft_parallel_in(c, c->node->num_inputs - 1, &num_parallel));
+  p->num_ahead = FEW_AHEAD;
+  return NULL;
+}
+
+/* cycle_length, block_length, buffer_output_elements, prefetch_input_elements, num_parallel_calls */
+static weft_status_t *buffered_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  interleave_t *p = params;
+  int64_t num_outputs, num_inputs;
+  WEFT_RETURN_IF_ERROR(parallel_make(c, at, d, params));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at + 2, "buffer_output_elements", &num_outputs));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at + 3, "prefetch_input_elements", &num_inputs));
+  if (num_outputs != WEFT_AUTOTUNE && num_outputs < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "`buffer_output_elements` must be -1 or > 0 but is %lld",
+                      (long long)num_outputs);
+  if (num_inputs != WEFT_AUTOTUNE && num_inputs < 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "`prefetch_input_elements` must be -1 or >= 0 but is %lld",
+                      (long long)num_inputs);
+  p->num_ahead = num_outputs == WEFT_AUTOTUNE ? FEW_AHEAD : num_outputs;
+  return NULL;
+}
+
+/* cycle_length, block_length, sloppy, buffer_output_elements, prefetch_input_elements */
+static weft_status_t *legacy_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  interleave_t *p = params;
+  int64_t num_inputs;
+  bool is_sloppy;
+  const bool has_sloppy = weft_in(c, at + 2)->dtype == WEFT_BOOL;
+  p->is_legacy = true;
+  WEFT_RETURN_IF_ERROR(make(c, at, d, params));
+  if (has_sloppy) WEFT_RETURN_IF_ERROR(weft_dataset_in_bool(c, at + 2, "sloppy", &is_sloppy));
+  const int buffers = at + 2 + has_sloppy;
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, buffers, "buffer_output_elements", &p->num_ahead));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, buffers + 1, "prefetch_input_elements", &num_inputs));
+  if (p->num_ahead == WEFT_AUTOTUNE) p->num_ahead = FEW_AHEAD;
+  if (p->num_ahead <= 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "`buffer_output_elements` must be > 0 but is %lld",
+                      (long long)p->num_ahead);
+  if (num_inputs < 0 && num_inputs != WEFT_AUTOTUNE)
+    return WEFT_ERROR(INVALID_ARGUMENT, "`prefetch_input_elements` must be >= 0 but is %lld",
+                      (long long)num_inputs);
+  return NULL;
+}
+
+#define INTERLEAVE(make_)                                                                 \
+  {                                                                                       \
+    .class = &weft_interleave_class, .num_inputs = 1, .functions = {{"f", "Targuments"}}, \
+    .params_size = sizeof(interleave_t), .make = (make_)                                  \
+  }
+static const weft_dataset_op_t op = INTERLEAVE(make), parallel_op = INTERLEAVE(parallel_make),
+                               buffered_op = INTERLEAVE(buffered_make), legacy_op = INTERLEAVE(legacy_make);
+static const weft_dataset_op_t flat_op = {.class = &weft_flat_map_class,
                                           .num_inputs = 1,
-                                          .function = "f",
+                                          .functions = {{"f", "Targuments"}},
                                           .params_size = sizeof(interleave_t),
                                           .read = flat_read};
-static const weft_dataset_op_t op = {
-    .class = &class, .num_inputs = 1, .function = "f", .params_size = sizeof(interleave_t), .make = make};
-
 const weft_kernel_t weft_cpu_dataset_interleave_kernels[] = {
+    WEFT_DATASET_ROW("ExperimentalParallelInterleaveDataset", legacy_op),
     WEFT_DATASET_ROW("FlatMapDataset", flat_op),
     WEFT_DATASET_ROW("InterleaveDataset", op),
+    WEFT_DATASET_ROW("LegacyParallelInterleaveDatasetV2", legacy_op),
+    WEFT_DATASET_ROW("ParallelInterleaveDataset", legacy_op),
+    WEFT_DATASET_ROW("ParallelInterleaveDatasetV2", parallel_op),
+    WEFT_DATASET_ROW("ParallelInterleaveDatasetV3", parallel_op),
+    WEFT_DATASET_ROW("ParallelInterleaveDatasetV4", buffered_op),
     {0},
 };

@@ -194,25 +194,25 @@ static weft_status_t *make_compute(weft_kernel_ctx_t *c) {
 
 WEFT_ATTRS_STRUCT(get, (SHAPES, output_shapes))
 
-static weft_status_t *check_part(const weft_kernel_ctx_t *c, const weft_tensor_t *t, int i) {
-  const get_attrs_t *attrs = c->state;
+static weft_status_t *check_part(const weft_kernel_ctx_t *c, const weft_attr_t *shapes,
+                                 const weft_tensor_t *t, int i) {
   const weft_dtype_t wanted = weft_dtype_base(c->node->output_types[i]);
   if (t->dtype != wanted) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Data type mismatch at component %d: expected %s but got %s.", i,
                       weft_dtype_name(wanted), weft_dtype_name(t->dtype));
   }
-  if (i >= attrs->output_shapes->n || weft_shape_compatible(&attrs->output_shapes->list.shapes[i], &t->shape))
-    return NULL;
+  if (i >= shapes->n || weft_shape_compatible(&shapes->list.shapes[i], &t->shape)) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes at component %d: expected %s but got %s.", i,
-                    WEFT_SHAPE_TEXT(&attrs->output_shapes->list.shapes[i]), WEFT_SHAPE_TEXT(&t->shape));
+                    WEFT_SHAPE_TEXT(&shapes->list.shapes[i]), WEFT_SHAPE_TEXT(&t->shape));
 }
 
-weft_status_t *weft_iterator_outputs(weft_kernel_ctx_t *c, int num_parts, weft_tensor_t **parts) {
+weft_status_t *weft_iterator_outputs(weft_kernel_ctx_t *c, const weft_attr_t *shapes, int num_parts,
+                                     weft_tensor_t **parts) {
   if (num_parts != c->node->num_outputs) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Number of components does not match: expected %d types but got %d.",
                       c->node->num_outputs, num_parts);
   }
-  for (int i = 0; i < num_parts; i++) WEFT_RETURN_IF_ERROR(check_part(c, parts[i], i));
+  for (int i = 0; i < num_parts; i++) WEFT_RETURN_IF_ERROR(check_part(c, shapes, parts[i], i));
   for (int i = 0; i < num_parts; i++) {
     weft_out_set(c, i, parts[i]);
     parts[i] = NULL;
@@ -255,7 +255,8 @@ static void get_next(weft_kernel_ctx_t *c, weft_status_t *(*deliver)(weft_kernel
 }
 
 static weft_status_t *deliver_parts(weft_kernel_ctx_t *c, int num_parts, weft_tensor_t **parts, bool is_end) {
-  return is_end ? WEFT_ERROR(OUT_OF_RANGE, "End of sequence") : weft_iterator_outputs(c, num_parts, parts);
+  return is_end ? WEFT_ERROR(OUT_OF_RANGE, "End of sequence")
+                : weft_iterator_outputs(c, ((const get_attrs_t *)c->state)->output_shapes, num_parts, parts);
 }
 
 static weft_status_t *deliver_optional(weft_kernel_ctx_t *c, int num_parts, weft_tensor_t **parts,

@@ -23,9 +23,9 @@ WEFT_MUST_CHECK weft_status_t *weft_iterator_resource_traversal(weft_iterator_re
 /* From output_types and output_shapes; NULL: there are none. */
 WEFT_MUST_CHECK weft_status_t *weft_iterator_spec_read(const weft_kernel_setup_t *setup,
                                                        weft_element_spec_t **out);
-/* Sets the outputs of a node whose state is a struct of attributes that begins with output_shapes; takes the
- * parts. Errors: INVALID_ARGUMENT, in TensorFlow's words. */
-WEFT_MUST_CHECK weft_status_t *weft_iterator_outputs(weft_kernel_ctx_t *c, int num_parts,
-                                                     weft_tensor_t **parts);
+/* Sets the outputs of a node with the attribute output_shapes (`shapes`); takes the parts. Errors:
+ * INVALID_ARGUMENT, in TensorFlow's words. */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_outputs(weft_kernel_ctx_t *c, const weft_attr_t *shapes,
+                                                     int num_parts, weft_tensor_t **parts);
 
 #endif /* WEFT_KERNELS_CPU_DATASET_ITERATOR_OPS_H_ */

@@ -1,20 +1,13 @@
 /* kernels/cpu/dataset/map.c - a function of each element, one after the other or many at once; and the
  * elements that a predicate wants. */
+#include "kernels/cpu/dataset/map.h"
 #include "base/alloc.h"
 #include "kernels/cpu/dataset/ahead.h"
-#include "kernels/cpu/dataset/options.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/traversal.h"
 
-typedef struct map_params {
-  weft_dataset_params_t base;
-  bool preserves_cardinality;
-  int64_t num_parallel; /* calls at once; WEFT_AUTOTUNE */
-  weft_order_t order;
-} map_params_t;
-
 /* A function's OUT_OF_RANGE ends the data set, unless the number of elements may not change. */
-static weft_status_t *end_of_call(const map_params_t *p, weft_status_t *s, bool *is_end) {
+static weft_status_t *end_of_call(const weft_map_params_t *p, weft_status_t *s, bool *is_end) {
   if (weft_status_code(s) != WEFT_OUT_OF_RANGE) return s;
   if (p->preserves_cardinality) {
     weft_status_t *wrapped = WEFT_ERROR(INVALID_ARGUMENT, "Function invocation produced OutOfRangeError: %s",
@@ -30,7 +23,8 @@ static weft_status_t *end_of_call(const map_params_t *p, weft_status_t *s, bool 
 /* ---- one after the other ---- */
 
 static weft_status_t *map_read(const weft_kernel_setup_t *setup, void *params) {
-  ((map_params_t *)params)->preserves_cardinality = weft_knode_bool_or(setup, "preserve_cardinality", false);
+  ((weft_map_params_t *)params)->preserves_cardinality =
+      weft_knode_bool_or(setup, "preserve_cardinality", false);
   return NULL;
 }
 
@@ -44,33 +38,33 @@ static weft_status_t *args_new(weft_iterator_t *it, weft_tensor_t ***out) {
   return *out != NULL ? NULL : WEFT_NO_MEMORY("an iterator");
 }
 
-static weft_status_t *mapping_begin(weft_iterator_t *it) {
-  return args_new(it, &((map_iterator_t *)it)->args);
-}
+static weft_status_t *map_begin(weft_iterator_t *it) { return args_new(it, &((map_iterator_t *)it)->args); }
 
-static void mapping_end(weft_iterator_t *it) { weft_free(((map_iterator_t *)it)->args); }
+static void map_end(weft_iterator_t *it) { weft_free(((map_iterator_t *)it)->args); }
 
 static weft_status_t *map_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   map_iterator_t *m = (map_iterator_t *)it;
   const int n = it->of->inputs[0]->spec->n;
   WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, m->args, is_end));
   if (*is_end) return NULL;
-  weft_status_t *s = weft_iterator_call(it, it->of->fn, m->args, n, out, it->of->spec->n);
+  weft_status_t *s = weft_iterator_call(it, it->of->fns[0], m->args, n, out, it->of->spec->n);
   weft_element_release(m->args, n);
-  s = end_of_call((const map_params_t *)it->of->params, s, is_end);
+  s = end_of_call((const weft_map_params_t *)it->of->params, s, is_end);
   return weft_iterator_blame(it, it->index, s);
 }
 
 static const weft_dataset_class_t map_class = {.name = "Map",
+                                               .shards_by_input = true,
                                                .iterator_size = sizeof(map_iterator_t),
                                                .opens_inputs = true,
-                                               .begin = mapping_begin,
+                                               .begin = map_begin,
                                                .next = map_next,
-                                               .end = mapping_end};
+                                               .end = map_end};
 
 static int64_t unknown_unless_preserved(const weft_dataset_t *d) {
-  return ((const map_params_t *)d->params)->preserves_cardinality ? weft_dataset_cardinality(d->inputs[0])
-                                                                  : WEFT_CARDINALITY_UNKNOWN;
+  return ((const weft_map_params_t *)d->params)->preserves_cardinality
+             ? weft_dataset_cardinality(d->inputs[0])
+             : WEFT_CARDINALITY_UNKNOWN;
 }
 
 /* ---- many at once ---- */
@@ -95,7 +89,7 @@ static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
     c->slot->parts[i] = results[i];
     results[i] = NULL;
   }
-  s = end_of_call((const map_params_t *)c->it->of->params, s, &is_end);
+  s = end_of_call((const weft_map_params_t *)c->it->of->params, s, &is_end);
   s = weft_iterator_blame(c->it, c->index, s);
   weft_ahead_end(c->slot, s, is_end);
   weft_free(c);
@@ -115,13 +109,13 @@ static void call_one(void *arg, weft_ahead_slot_t *slot) {
     return;
   }
   *c = (parallel_call_t){.slot = slot, .it = it, .index = p->index++};
-  weft_iterator_call_async(it, it->of->fn, p->args, n, it->of->spec->n, called, c);
+  weft_iterator_call_async(it, it->of->fns[0], p->args, n, it->of->spec->n, called, c);
   weft_element_release(p->args, n);
 }
 
 static weft_status_t *parallel_begin(weft_iterator_t *it) {
   parallel_t *p = (parallel_t *)it;
-  const map_params_t *params = (const map_params_t *)it->of->params;
+  const weft_map_params_t *params = (const weft_map_params_t *)it->of->params;
   weft_ahead_options_t o = {.owner = it,
                             .is_any_order = weft_order_is_any(params->order, it->traversal),
                             .begin = call_one,
@@ -155,24 +149,25 @@ static weft_status_t *parallel_load(weft_iterator_t *it, weft_saved_t *from) {
   return weft_saved_get_int_in(from, 0, INT64_MAX, &p->index);
 }
 
-static const weft_dataset_class_t parallel_class = {.name = "ParallelMap",
-                                                    .iterator_size = sizeof(parallel_t),
-                                                    .begin = parallel_begin,
-                                                    .next = parallel_next,
-                                                    .end = parallel_end,
-                                                    .save = parallel_save,
-                                                    .load = parallel_load,
-                                                    .cardinality = unknown_unless_preserved};
+const weft_dataset_class_t weft_parallel_map_class = {.name = "ParallelMap",
+                                                      .shards_by_input = true,
+                                                      .iterator_size = sizeof(parallel_t),
+                                                      .begin = parallel_begin,
+                                                      .next = parallel_next,
+                                                      .end = parallel_end,
+                                                      .save = parallel_save,
+                                                      .load = parallel_load,
+                                                      .cardinality = unknown_unless_preserved};
 
 static weft_status_t *parallel_read(const weft_kernel_setup_t *setup, void *params) {
-  map_params_t *p = params;
+  weft_map_params_t *p = params;
   p->preserves_cardinality = weft_knode_bool_or(setup, "preserve_cardinality", false);
   return weft_order_read(setup, &p->order);
 }
 
 static weft_status_t *parallel_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
   (void)d;
-  return weft_parallel_in(c, at, &((map_params_t *)params)->num_parallel);
+  return weft_parallel_in(c, at, &((weft_map_params_t *)params)->num_parallel);
 }
 
 /* ---- FilterDataset ---- */
@@ -182,7 +177,7 @@ static weft_status_t *filter_next(weft_iterator_t *it, weft_tensor_t **out, bool
   for (bool is_wanted = false; !is_wanted;) {
     WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, out, is_end));
     if (*is_end) return NULL;
-    weft_status_t *s = weft_iterator_ask(it, it->of->fn, out, n, "Filter predicate `f`", &is_wanted);
+    weft_status_t *s = weft_iterator_ask(it, it->of->fns[0], out, n, "Filter predicate `f`", &is_wanted);
     if (s != NULL || !is_wanted) weft_element_release(out, n);
     if (s != NULL) return weft_iterator_blame(it, it->input->index - 1, s);
   }
@@ -190,6 +185,7 @@ static weft_status_t *filter_next(weft_iterator_t *it, weft_tensor_t **out, bool
 }
 
 static const weft_dataset_class_t filter_class = {.name = "Filter",
+                                                  .shards_by_input = true,
                                                   .iterator_size = sizeof(weft_iterator_t),
                                                   .opens_inputs = true,
                                                   .next = filter_next,
@@ -197,21 +193,78 @@ static const weft_dataset_class_t filter_class = {.name = "Filter",
 
 static const weft_dataset_op_t map_op = {.class = &map_class,
                                          .num_inputs = 1,
-                                         .function = "f",
-                                         .params_size = sizeof(map_params_t),
+                                         .functions = {{"f", "Targuments"}},
+                                         .params_size = sizeof(weft_map_params_t),
                                          .read = map_read};
-static const weft_dataset_op_t parallel_op = {.class = &parallel_class,
+static const weft_dataset_op_t parallel_op = {.class = &weft_parallel_map_class,
                                               .num_inputs = 1,
-                                              .function = "f",
-                                              .params_size = sizeof(map_params_t),
+                                              .functions = {{"f", "Targuments"}},
+                                              .params_size = sizeof(weft_map_params_t),
                                               .read = parallel_read,
                                               .make = parallel_make};
-static const weft_dataset_op_t filter_op = {.class = &filter_class, .num_inputs = 1, .function = "predicate"};
+static const weft_dataset_op_t filter_op = {
+    .class = &filter_class, .num_inputs = 1, .functions = {{"predicate", "Targuments"}}};
+
+/* ---- FilterByLastComponentDataset: its last component says whether an element stays, without it ---- */
+
+static weft_status_t *last_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
+  map_iterator_t *m = (map_iterator_t *)it;
+  const int n = it->of->spec->n;
+  for (;;) {
+    WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, m->args, is_end));
+    if (*is_end) return NULL;
+    const weft_tensor_t *last = m->args[n];
+    if (last->dtype != WEFT_BOOL || last->count != 1) {
+      weft_element_release(m->args, n + 1);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Last component must be a bool scalar.");
+    }
+    if (*(const bool *)last->data) break;
+    weft_element_release(m->args, n + 1);
+  }
+  for (int i = 0; i < n; i++) {
+    out[i] = m->args[i];
+    m->args[i] = NULL;
+  }
+  weft_element_release(m->args, n + 1);
+  return NULL;
+}
+
+static weft_status_t *last_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  const int n = d->inputs[0]->spec->n;
+  (void)c, (void)at, (void)params;
+  if (n != d->spec->n + 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the input has %d components, which must be one more than %d", n,
+                      d->spec->n);
+  return NULL;
+}
+
+static const weft_dataset_class_t last_class = {.name = "FilterByLastComponent",
+                                                .iterator_size = sizeof(map_iterator_t),
+                                                .opens_inputs = true,
+                                                .begin = map_begin,
+                                                .next = last_next,
+                                                .end = map_end,
+                                                .cardinality = weft_cardinality_unknown};
+static const weft_dataset_op_t last_op = {.class = &last_class, .num_inputs = 1, .make = last_make};
+
+/* The predicate is asked for one element after the other: the elements and their order are those of
+ * FilterDataset. */
+static weft_status_t *parallel_filter_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  int64_t num_parallel;
+  (void)d, (void)params;
+  return weft_parallel_in(c, at, &num_parallel);
+}
+static const weft_dataset_op_t parallel_filter_op = {.class = &filter_class,
+                                                     .num_inputs = 1,
+                                                     .functions = {{"predicate", "Targuments"}},
+                                                     .make = parallel_filter_make};
 
 const weft_kernel_t weft_cpu_dataset_map_kernels[] = {
     WEFT_DATASET_ROW("ExperimentalMapDataset", map_op),
+    WEFT_DATASET_ROW("FilterByLastComponentDataset", last_op),
     WEFT_DATASET_ROW("FilterDataset", filter_op),
     WEFT_DATASET_ROW("MapDataset", map_op),
+    WEFT_DATASET_ROW("ParallelFilterDataset", parallel_filter_op),
     WEFT_DATASET_ROW("ParallelMapDataset", parallel_op),
     WEFT_DATASET_ROW("ParallelMapDatasetV2", parallel_op),
     {0},

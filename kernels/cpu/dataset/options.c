@@ -3,6 +3,7 @@
 #include "kernels/cpu/dataset/options.h"
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/sequence.h"
 #include "kernels/cpu/dataset/traversal.h"
 #include "protos/wire.h"
 
@@ -50,11 +51,23 @@ enum { OPTIONS_DETERMINISTIC = 1 };
 typedef struct options {
   weft_dataset_params_t base;
   bool has_order, is_deterministic;
+  weft_str_t lent; /* the message, as the attribute has it */
+  char *message;   /* a copy of it */
 } options_t;
+
+static void options_deinit(void *params) { weft_free(((options_t *)params)->message); }
+
+static weft_status_t *options_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  options_t *p = params;
+  (void)c, (void)at, (void)d;
+  p->message = weft_strndup(p->lent.data != NULL ? p->lent.data : "", p->lent.length);
+  return p->message != NULL ? NULL : WEFT_NO_MEMORY("the options of a data set");
+}
 
 static weft_status_t *options_read(const weft_kernel_setup_t *setup, void *params) {
   options_t *p = params;
-  weft_wire_reader_t w = weft_wire_reader(weft_knode_string(setup, "serialized_options"));
+  p->lent = weft_knode_string(setup, "serialized_options");
+  weft_wire_reader_t w = weft_wire_reader(p->lent);
   for (weft_wire_field_t f; weft_wire_next(&w, &f);) {
     if (f.tag != WEFT_WIRE_TAG(OPTIONS_DETERMINISTIC, WEFT_WIRE_VARINT)) continue;
     p->has_order = true;
@@ -68,15 +81,34 @@ static weft_status_t *options_next(weft_iterator_t *it, weft_tensor_t **out, boo
   return weft_iterator_next(it->input, out, is_end);
 }
 
-static const weft_dataset_class_t options_class = {
-    .name = "Options", .iterator_size = sizeof(weft_iterator_t), .opens_inputs = true, .next = options_next};
+const weft_dataset_class_t weft_options_class = {.name = "Options",
+                                                 .shards_by_input = true,
+                                                 .iterator_size = sizeof(weft_iterator_t),
+                                                 .opens_inputs = true,
+                                                 .next = options_next};
 
 bool weft_options_are_deterministic(const weft_dataset_t *d) {
   for (; d != NULL; d = d->num_inputs > 0 ? d->inputs[0] : NULL) {
     const options_t *p = (const options_t *)d->params;
-    if (d->class == &options_class && p->has_order) return p->is_deterministic;
+    if (d->class == &weft_options_class && p->has_order) return p->is_deterministic;
   }
   return true;
+}
+
+/* The options of the outermost data set that has any; "" if none has. */
+static weft_status_t *get_options(weft_kernel_ctx_t *c) {
+  weft_dataset_t *d = NULL;
+  weft_tensor_t *t = NULL;
+  weft_str_t text = WEFT_STR("");
+  WEFT_RETURN_IF_ERROR(weft_dataset_of(weft_in(c, 0), &d));
+  while (d->class != &weft_options_class && d->num_inputs > 0) d = d->inputs[0];
+  if (d->class == &weft_options_class) {
+    const options_t *p = (const options_t *)d->params;
+    text = weft_str_of(p->message, p->lent.length);
+  }
+  WEFT_RETURN_IF_ERROR(weft_tensor_string(text, &t));
+  weft_out_set(c, 0, t);
+  return NULL;
 }
 
 /* ---- those that pass their input on ---- */
@@ -88,8 +120,12 @@ static weft_status_t *pass_on(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-static const weft_dataset_op_t options_op = {
-    .class = &options_class, .num_inputs = 1, .params_size = sizeof(options_t), .read = options_read};
+static const weft_dataset_op_t options_op = {.class = &weft_options_class,
+                                             .num_inputs = 1,
+                                             .params_size = sizeof(options_t),
+                                             .read = options_read,
+                                             .make = options_make,
+                                             .deinit = options_deinit};
 
 const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
     {.op = "BytesProducedStatsDataset", .compute = pass_on},
@@ -98,14 +134,22 @@ const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
     {.op = "ExperimentalMaxIntraOpParallelismDataset", .compute = pass_on},
     {.op = "ExperimentalNonSerializableDataset", .compute = pass_on},
     {.op = "ExperimentalPrivateThreadPoolDataset", .compute = pass_on},
+    {.op = "ExperimentalSetStatsAggregatorDataset", .compute = pass_on},
+    {.op = "ExperimentalThreadPoolDataset", .compute = pass_on},
     {.op = "FinalizeDataset", .compute = pass_on},
+    {.op = "GetOptions", .compute = get_options},
     {.op = "LatencyStatsDataset", .compute = pass_on},
     {.op = "MaxIntraOpParallelismDataset", .compute = pass_on},
     {.op = "ModelDataset", .compute = pass_on},
     {.op = "NonSerializableDataset", .compute = pass_on},
     {.op = "OptimizeDataset", .compute = pass_on},
     {.op = "OptimizeDatasetV2", .compute = pass_on},
-    {.op = "PrivateThreadPoolDataset", .compute = pass_on},
     WEFT_DATASET_ROW("OptionsDataset", options_op),
+    {.op = "PrivateThreadPoolDataset", .compute = pass_on},
+    {.op = "RewriteDataset", .compute = pass_on},
+    {.op = "SetStatsAggregatorDataset", .compute = pass_on},
+    {.op = "ThreadPoolDataset", .compute = pass_on},
+    {.op = "UnwrapDatasetVariant", .compute = pass_on},
+    {.op = "WrapDatasetVariant", .compute = pass_on},
     {0},
 };

@@ -23,6 +23,9 @@ WEFT_MUST_CHECK weft_status_t *weft_parallel_in(const weft_kernel_ctx_t *c, int 
  * some more if the taker has to wait. */
 void weft_parallel_limit(const weft_iterator_t *it, int64_t num_parallel, weft_ahead_options_t *o);
 
+/* A data set with elements of `d` made ahead (prefetch.c): `size` of them, or WEFT_AUTOTUNE. */
+WEFT_MUST_CHECK weft_status_t *weft_prefetch_create(weft_dataset_t *d, int64_t size, weft_dataset_t **out);
+
 /* What the options in the data set `d` and below say of the order, for a traversal; the outermost word
  * counts. */
 bool weft_options_are_deterministic(const weft_dataset_t *d);

@@ -1,6 +1,7 @@
 /* kernels/cpu/dataset/prefetch.c - elements made ahead of the step that takes them. */
 #include "kernels/cpu/dataset/options.h"
 #include "kernels/cpu/dataset/saved.h"
+#include "kernels/cpu/dataset/sequence.h"
 
 enum { MAX_AHEAD = 1 << 16, FIRST_AHEAD = 2, MAX_TUNED = 64 };
 
@@ -59,16 +60,26 @@ static weft_status_t *make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void
                           "buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning");
 }
 
-static const weft_dataset_class_t class = {.name = "Prefetch",
-                                           .iterator_size = sizeof(prefetching_t),
-                                           .begin = begin,
-                                           .next = next,
-                                           .end = end,
-                                           .save = save,
-                                           .load = load};
+const weft_dataset_class_t weft_prefetch_class = {.name = "Prefetch",
+                                                  .shards_by_input = true,
+                                                  .iterator_size = sizeof(prefetching_t),
+                                                  .begin = begin,
+                                                  .next = next,
+                                                  .end = end,
+                                                  .save = save,
+                                                  .load = load};
+
+weft_status_t *weft_prefetch_create(weft_dataset_t *d, int64_t size, weft_dataset_t **out) {
+  const prefetch_t like = {.buffer_size = size};
+  weft_dataset_t made = {.class = &weft_prefetch_class, .spec = d->spec, .device = d->device};
+  WEFT_RETURN_IF_ERROR(weft_dataset_params_new(&like, sizeof like, NULL, &made.params));
+  weft_status_t *s = weft_dataset_create(&made, &d, 1, out);
+  weft_object_release(&made.params->object);
+  return s;
+}
 
 static const weft_dataset_op_t op = {
-    .class = &class, .num_inputs = 1, .params_size = sizeof(prefetch_t), .make = make};
+    .class = &weft_prefetch_class, .num_inputs = 1, .params_size = sizeof(prefetch_t), .make = make};
 
 const weft_kernel_t weft_cpu_dataset_prefetch_kernels[] = {
     WEFT_DATASET_ROW("PrefetchDataset", op),

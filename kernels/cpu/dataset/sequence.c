@@ -1,5 +1,7 @@
 /* kernels/cpu/dataset/sequence.c - data sets that choose and join elements of others without looking at them:
  * take, skip, shard, repeat, concatenate, zip. */
+#include "kernels/cpu/dataset/sequence.h"
+
 #include "base/alloc.h"
 #include "kernels/cpu/dataset/saved.h"
 
@@ -46,6 +48,7 @@ static int64_t take_cardinality(const weft_dataset_t *d) {
 }
 
 static const weft_dataset_class_t take_class = {.name = "Take",
+                                                .shards_by_input = true,
                                                 .iterator_size = sizeof(weft_iterator_t),
                                                 .opens_inputs = true,
                                                 .next = take_next,
@@ -73,6 +76,7 @@ static int64_t skip_cardinality(const weft_dataset_t *d) {
 }
 
 static const weft_dataset_class_t skip_class = {.name = "Skip",
+                                                .shards_by_input = true,
                                                 .iterator_size = sizeof(counting_t),
                                                 .opens_inputs = true,
                                                 .next = skip_next,
@@ -139,12 +143,23 @@ static int64_t shard_cardinality(const weft_dataset_t *d) {
 }
 
 static const weft_dataset_class_t shard_class = {.name = "Shard",
+                                                 .shards_by_input = true,
                                                  .iterator_size = sizeof(counting_t),
                                                  .opens_inputs = true,
                                                  .next = shard_next,
                                                  .save = counting_save,
                                                  .load = counting_load,
                                                  .cardinality = shard_cardinality};
+
+weft_status_t *weft_shard_create(weft_dataset_t *d, int64_t num_shards, int64_t index, bool needs_one,
+                                 weft_dataset_t **out) {
+  const shard_params_t like = {.num_shards = num_shards, .index = index, .needs_one = needs_one};
+  weft_dataset_t made = {.class = &shard_class, .spec = d->spec, .device = d->device};
+  WEFT_RETURN_IF_ERROR(weft_dataset_params_new(&like, sizeof like, NULL, &made.params));
+  weft_status_t *s = weft_dataset_create(&made, &d, 1, out);
+  weft_object_release(&made.params->object);
+  return s;
+}
 
 /* ---- RepeatDataset ---- */
 
@@ -176,6 +191,7 @@ static int64_t repeat_cardinality(const weft_dataset_t *d) {
 }
 
 static const weft_dataset_class_t repeat_class = {.name = "Repeat",
+                                                  .shards_by_input = true,
                                                   .iterator_size = sizeof(counting_t),
                                                   .next = repeat_next,
                                                   .save = counting_save,
@@ -224,12 +240,12 @@ static int64_t concatenate_cardinality(const weft_dataset_t *d) {
   return __builtin_add_overflow(a, b, &total) ? INT64_MAX : total;
 }
 
-static const weft_dataset_class_t concatenate_class = {.name = "Concatenate",
-                                                       .iterator_size = sizeof(counting_t),
-                                                       .next = concatenate_next,
-                                                       .save = counting_save,
-                                                       .load = concatenate_load,
-                                                       .cardinality = concatenate_cardinality};
+const weft_dataset_class_t weft_concatenate_class = {.name = "Concatenate",
+                                                     .iterator_size = sizeof(counting_t),
+                                                     .next = concatenate_next,
+                                                     .save = counting_save,
+                                                     .load = concatenate_load,
+                                                     .cardinality = concatenate_cardinality};
 
 /* ---- ZipDataset ---- */
 
@@ -302,14 +318,14 @@ static weft_status_t *zip_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, 
              : WEFT_ERROR(INVALID_ARGUMENT, "the data sets to zip have %d components, not %d", n, d->spec->n);
 }
 
-static const weft_dataset_class_t zip_class = {.name = "Zip",
-                                               .iterator_size = sizeof(zipping_t),
-                                               .begin = zip_begin,
-                                               .next = zip_next,
-                                               .end = zip_end,
-                                               .save = zip_save,
-                                               .load = zip_load,
-                                               .cardinality = zip_cardinality};
+const weft_dataset_class_t weft_zip_class = {.name = "Zip",
+                                             .iterator_size = sizeof(zipping_t),
+                                             .begin = zip_begin,
+                                             .next = zip_next,
+                                             .end = zip_end,
+                                             .save = zip_save,
+                                             .load = zip_load,
+                                             .cardinality = zip_cardinality};
 
 #define COUNTED(name) \
   { .class = &name, .num_inputs = 1, .params_size = sizeof(counted_t), .make = counted_make }
@@ -321,8 +337,8 @@ static const weft_dataset_op_t shard_op = {.class = &shard_class,
                                            .read = shard_read,
                                            .make = shard_make};
 static const weft_dataset_op_t concatenate_op = {
-    .class = &concatenate_class, .num_inputs = 2, .make = concatenate_make};
-static const weft_dataset_op_t zip_op = {.class = &zip_class, .num_inputs = -1, .make = zip_make};
+    .class = &weft_concatenate_class, .num_inputs = 2, .make = concatenate_make};
+static const weft_dataset_op_t zip_op = {.class = &weft_zip_class, .num_inputs = -1, .make = zip_make};
 
 const weft_kernel_t weft_cpu_dataset_sequence_kernels[] = {
     WEFT_DATASET_ROW("ConcatenateDataset", concatenate_op),

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/seeds.h"
+#include "kernels/cpu/dataset/sequence.h"
 
 enum { MAX_EPOCHS_IN_BUFFER = 3 };
 
@@ -205,14 +206,15 @@ static int64_t cardinality(const weft_dataset_t *d) {
   return __builtin_mul_overflow(n, count, &total) ? INT64_MAX : total;
 }
 
-static const weft_dataset_class_t class = {.name = "Shuffle",
-                                           .iterator_size = sizeof(shuffling_t),
-                                           .begin = begin,
-                                           .next = next,
-                                           .end = end,
-                                           .save = save,
-                                           .load = load,
-                                           .cardinality = cardinality};
+const weft_dataset_class_t weft_shuffle_class = {.name = "Shuffle",
+                                                 .shards_by_input = true,
+                                                 .iterator_size = sizeof(shuffling_t),
+                                                 .begin = begin,
+                                                 .next = next,
+                                                 .end = end,
+                                                 .save = save,
+                                                 .load = load,
+                                                 .cardinality = cardinality};
 
 /* ---- kernels ---- */
 
@@ -266,10 +268,10 @@ static weft_status_t *make_repeated_v2(weft_kernel_ctx_t *c, int at, weft_datase
   return make_with(c, at, params, at + 4, at + 3);
 }
 
-#define SHUFFLE(make_)                                                                                 \
-  {                                                                                                    \
-    .class = &class, .num_inputs = 1, .params_size = sizeof(shuffle_t), .read = read, .make = (make_), \
-    .deinit = deinit                                                                                   \
+#define SHUFFLE(make_)                                                                             \
+  {                                                                                                \
+    .class = &weft_shuffle_class, .num_inputs = 1, .params_size = sizeof(shuffle_t), .read = read, \
+    .make = (make_), .deinit = deinit                                                              \
   }
 static const weft_dataset_op_t v1 = SHUFFLE(make_v1), v2 = SHUFFLE(make_v2), v3 = SHUFFLE(make_v3),
                                repeated = SHUFFLE(make_repeated), repeated_v2 = SHUFFLE(make_repeated_v2);

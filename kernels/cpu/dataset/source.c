@@ -121,6 +121,37 @@ const weft_dataset_class_t weft_tensor_slice_class = {.name = "TensorSlice",
                                                       .load = place_load,
                                                       .cardinality = tensors_cardinality};
 
+/* ---- ListDataset: one element after the other, as inputs ---- */
+
+static weft_status_t *list_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
+  tensors_t *p = params;
+  (void)at;
+  if (d->spec->n == 0 || c->node->num_inputs % d->spec->n != 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%d tensors are no whole number of elements of %d components",
+                      c->node->num_inputs, d->spec->n);
+  p->rows = c->node->num_inputs / d->spec->n;
+  return keep_tensors(c, p);
+}
+
+static weft_status_t *list_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
+  const tensors_t *p = (const tensors_t *)it->of->params;
+  place_iterator_t *place = (place_iterator_t *)it;
+  const int n = it->of->spec->n;
+  *is_end = place->at >= p->rows;
+  for (int i = 0; !*is_end && i < n; i++) out[i] = weft_tensor_retain(p->parts[place->at * n + i]);
+  place->at++;
+  return NULL;
+}
+
+static const weft_dataset_class_t list_class = {.name = "List",
+                                                .iterator_size = sizeof(place_iterator_t),
+                                                .next = list_next,
+                                                .save = place_save,
+                                                .load = place_load,
+                                                .cardinality = tensors_cardinality};
+static const weft_dataset_op_t list_op = {
+    .class = &list_class, .params_size = sizeof(tensors_t), .make = list_make, .deinit = tensors_deinit};
+
 /* ---- RangeDataset ---- */
 
 typedef struct range {
@@ -204,6 +235,7 @@ static const weft_dataset_op_t range_op = {
     .class = &range_class, .params_size = sizeof(range_t), .make = range_make};
 
 const weft_kernel_t weft_cpu_dataset_source_kernels[] = {
+    WEFT_DATASET_ROW("ListDataset", list_op),
     WEFT_DATASET_ROW("RangeDataset", range_op),
     WEFT_DATASET_ROW("TensorDataset", tensor_op),
     WEFT_DATASET_ROW("TensorSliceDataset", slices_op),

@@ -1,0 +1,203 @@
+/* kernels/cpu/dataset/auto_shard.c - a worker's own part of a data set: some of its files where there are
+ * any, else some of its elements. Source: TensorFlow's auto_shard rewrite, done here on the data sets
+ * themselves.
+ *
+ * By files: going up through data sets of which a part of the input gives a part, the first that makes data
+ * sets of files out of elements gets every num_workers-th of these. A shuffle above it moves behind, so that
+ * all workers cut the same order. By data: the whole is cut, but for a prefetch at its end.
+ */
+#include "base/log.h"
+#include "kernels/attrs.h"
+#include "kernels/cpu/dataset/interleave.h"
+#include "kernels/cpu/dataset/options.h"
+#include "kernels/cpu/dataset/sequence.h"
+#include "kernels/cpu/dataset/unbatch.h"
+
+typedef enum shard_policy {
+  POLICY_OFF = -1,
+  POLICY_AUTO,
+  POLICY_FILE,
+  POLICY_DATA,
+  POLICY_HINT
+} shard_policy_t;
+
+typedef struct auto_shard {
+  int64_t policy, num_replicas, num_workers, index;
+} auto_shard_t;
+
+/* The same data set with another input 0. */
+static weft_status_t *with_input(const weft_dataset_t *d, weft_dataset_t *input, weft_dataset_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_dataset_create(d, d->inputs, d->num_inputs, out));
+  weft_dataset_retain(input);
+  weft_dataset_release((*out)->inputs[0]);
+  (*out)->inputs[0] = input;
+  return NULL;
+}
+
+/* ---- by files ---- */
+
+static bool makes_files(const weft_dataset_t *d) {
+  return (d->class == &weft_flat_map_class || d->class == &weft_interleave_class) &&
+         weft_callee_holds(d->fns[0]->callee, WEFT_OP_READS_FILES);
+}
+
+/* `d` without the shuffles above; *shuffle: the uppermost of them, lent, or NULL. */
+static weft_status_t *without_shuffle(weft_dataset_t *d, const weft_dataset_t **shuffle,
+                                      weft_dataset_t **out) {
+  if (d->class == &weft_shuffle_class) {
+    *shuffle = d;
+    return without_shuffle(d->inputs[0], shuffle, out);
+  }
+  if (d->num_inputs != 1) {
+    *out = weft_dataset_retain(d);
+    return NULL;
+  }
+  weft_dataset_t *input = NULL;
+  WEFT_RETURN_IF_ERROR(without_shuffle(d->inputs[0], shuffle, &input));
+  weft_status_t *s = with_input(d, input, out);
+  weft_dataset_release(input);
+  return s;
+}
+
+/* The elements of `d`, names of files, for this worker. */
+static weft_status_t *shard_names(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
+  const weft_dataset_t *shuffle = NULL;
+  weft_dataset_t *names = NULL, *shard = NULL;
+  weft_status_t *s = without_shuffle(d, &shuffle, &names);
+  if (s == NULL) s = weft_shard_create(names, a->num_workers, a->index, true, &shard);
+  if (s == NULL && shuffle != NULL) {
+    s = with_input(shuffle, shard, out);
+  } else if (s == NULL) {
+    *out = weft_dataset_retain(shard);
+  }
+  weft_dataset_release(names);
+  weft_dataset_release(shard);
+  return s;
+}
+
+static weft_status_t *by_files(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out);
+
+/* The same data set with inputs [0, n) cut by files. */
+static weft_status_t *inputs_by_files(const auto_shard_t *a, const weft_dataset_t *d, int n,
+                                      weft_dataset_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_dataset_create(d, d->inputs, d->num_inputs, out));
+  for (int i = 0; i < n; i++) {
+    weft_dataset_t *part = NULL;
+    weft_status_t *s = by_files(a, d->inputs[i], &part);
+    if (s != NULL) {
+      weft_dataset_release(*out);
+      *out = NULL;
+      return s;
+    }
+    weft_dataset_release((*out)->inputs[i]);
+    (*out)->inputs[i] = part;
+  }
+  return NULL;
+}
+
+/* Errors: NOT_FOUND: there are no files. */
+static weft_status_t *by_files(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
+  if (d->class == &weft_assert_cardinality_class) return by_files(a, d->inputs[0], out);
+  if (d->class == &weft_concatenate_class || d->class == &weft_zip_class)
+    return inputs_by_files(a, d, d->num_inputs, out);
+  if (makes_files(d)) {
+    weft_dataset_t *names = NULL;
+    WEFT_RETURN_IF_ERROR(shard_names(a, d->inputs[0], &names));
+    weft_status_t *s = with_input(d, names, out);
+    weft_dataset_release(names);
+    return s;
+  }
+  if (d->class->shards_by_input) return inputs_by_files(a, d, 1, out);
+  if (d->num_inputs == 0)
+    return WEFT_ERROR(NOT_FOUND, "Found an unshardable source dataset: %s", d->class->name);
+  return WEFT_ERROR(
+      NOT_FOUND,
+      "Did not find a shardable source, walked to a node which is not a dataset: %s. Consider either "
+      "turning off auto-sharding or switching the auto_shard_policy to DATA to shard this dataset. You "
+      "can do this by creating a new `tf.data.Options()` object then setting "
+      "`options.experimental_distribute.auto_shard_policy = AutoShardPolicy.DATA` before applying the "
+      "options object to the dataset via `dataset.with_options(options)`.",
+      d->class->name);
+}
+
+/* ---- by data ---- */
+
+/* Where a batch of all replicas is cut in parts of given sizes, equal parts take their place: only these are
+ * right when the batches are dealt out to workers. */
+static weft_status_t *in_parts(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
+  if (d->class != &weft_rebatch_class || a->num_replicas <= 0) {
+    *out = weft_dataset_retain(d);
+    return NULL;
+  }
+  return weft_rebatch_parts_create(d, a->num_replicas, out);
+}
+
+static weft_status_t *by_data(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
+  weft_dataset_t *part = NULL, *all = NULL;
+  weft_status_t *s;
+  if (d->class == &weft_prefetch_class || d->class == &weft_options_class) {
+    s = by_data(a, d->inputs[0], &part);
+    if (s == NULL) s = with_input(d, part, out);
+  } else {
+    s = in_parts(a, d, &all);
+    if (s == NULL) s = weft_shard_create(all, a->num_workers, a->index, true, out);
+  }
+  weft_dataset_release(part);
+  weft_dataset_release(all);
+  return s;
+}
+
+static weft_status_t *cut(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
+  if (a->policy == POLICY_OFF || a->num_workers == 1) {
+    *out = weft_dataset_retain(d);
+    return NULL;
+  }
+  if (a->policy == POLICY_DATA) return by_data(a, d, out);
+  weft_status_t *s = by_files(a, d, out);
+  if (a->policy == POLICY_FILE || weft_status_code(s) != WEFT_NOT_FOUND) return s;
+  weft_log(WEFT_LOG_WARNING,
+           "a data set is cut by elements among %lld workers, since it has no files to cut by: %s",
+           (long long)a->num_workers, weft_status_message(s));
+  weft_status_free(s);
+  return by_data(a, d, out);
+}
+
+WEFT_ATTRS_STRUCT(shard, (INT, auto_shard_policy))
+WEFT_ATTRS_OF(compute, shard)
+
+static weft_status_t *compute_with(weft_kernel_ctx_t *c, auto_shard_t *a) {
+  weft_dataset_t *d = NULL, *made = NULL;
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(weft_dataset_of(weft_in(c, 0), &d));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, 1, "num_workers", &a->num_workers));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, 2, "index", &a->index));
+  if (a->num_workers < 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers should be >= 1, currently %lld",
+                      (long long)a->num_workers);
+  }
+  if (a->index < 0 || a->index >= a->num_workers) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "index should be >= 0 and < %lld, currently %lld",
+                      (long long)a->num_workers, (long long)a->index);
+  }
+  WEFT_RETURN_IF_ERROR(cut(a, d, &made));
+  WEFT_RETURN_IF_ERROR(weft_dataset_tensor(made, &t));
+  weft_out_set(c, 0, t);
+  return NULL;
+}
+
+static weft_status_t *compute(weft_kernel_ctx_t *c, const shard_attrs_t *attrs) {
+  auto_shard_t a = {.policy = attrs->auto_shard_policy};
+  return compute_with(c, &a);
+}
+
+WEFT_ATTRS(replicas_compute, (INT, auto_shard_policy), (INT, num_replicas))
+static weft_status_t *replicas_compute(weft_kernel_ctx_t *c, const replicas_compute_attrs_t *attrs) {
+  auto_shard_t a = {.policy = attrs->auto_shard_policy, .num_replicas = attrs->num_replicas};
+  return compute_with(c, &a);
+}
+
+const weft_kernel_t weft_cpu_dataset_auto_shard_kernels[] = {
+    {.op = "AutoShardDataset", WEFT_COMPUTE(replicas_compute)},
+    {.op = "ExperimentalAutoShardDataset", WEFT_COMPUTE(compute)},
+    {0},
+};

@@ -1,0 +1,29 @@
+/* kernels/cpu/dataset/window.h - elements that lie in memory as a data set of their own. */
+#ifndef WEFT_KERNELS_CPU_DATASET_WINDOW_H_
+#define WEFT_KERNELS_CPU_DATASET_WINDOW_H_
+
+#include "kernels/cpu/dataset/dataset.h"
+
+/* Elements in the order in which they came. Zero it to begin with. Thread-compatible. */
+typedef struct weft_element_list {
+  weft_tensor_t **parts; /* n tensors for each of `count` elements, owned */
+  int64_t count, capacity;
+} weft_element_list_t;
+
+/* Takes the n tensors of `element`. Errors: RESOURCE_EXHAUSTED; then they are the caller's still. */
+WEFT_MUST_CHECK weft_status_t *weft_element_list_add(weft_element_list_t *l, weft_tensor_t **element, int n);
+/* Away with the first `count`. */
+void weft_element_list_drop(weft_element_list_t *l, int64_t count, int n);
+void weft_element_list_deinit(weft_element_list_t *l, int n);
+
+/* A data set of `count` elements, every `stride`th, of which it keeps components [from, from + num). Made
+ * for, and on the device of, `it`. `spec` has `num` components. */
+WEFT_MUST_CHECK weft_status_t *weft_window_create(const weft_iterator_t *it, weft_tensor_t *const *parts,
+                                                  int n, int64_t count, int64_t stride, int from,
+                                                  weft_element_spec_t *spec, weft_dataset_t **out);
+
+WEFT_MUST_CHECK weft_status_t *weft_element_list_save(const weft_element_list_t *l, int n, weft_saved_t *to);
+WEFT_MUST_CHECK weft_status_t *weft_element_list_load(weft_element_list_t *l, const weft_element_spec_t *spec,
+                                                      weft_saved_t *from);
+
+#endif /* WEFT_KERNELS_CPU_DATASET_WINDOW_H_ */
