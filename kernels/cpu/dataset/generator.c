@@ -67,7 +67,7 @@ static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_en
 
 static void end(weft_iterator_t *it) {
   generator_iterator_t *g = (generator_iterator_t *)it;
-  if (g->state != NULL) weft_status_free(finalize(g)); /* nobody is left to tell */
+  if (g->state != NULL) weft_status_free(finalize(g)); /* no request waits for it */
 }
 
 static weft_status_t *refuse_save(weft_iterator_t *it, weft_saved_t *to) {

@@ -111,7 +111,7 @@ static weft_status_t *open_all(interleaving_t *n) {
   return s;
 }
 
-/* After the end of a data set: whose turn it is. */
+/* After the end of a data set: which one comes next. */
 static weft_status_t *replace_part(interleaving_t *n, inner_dataset_t *p) {
   const int64_t in_block = n->in_block;
   next_part(n);

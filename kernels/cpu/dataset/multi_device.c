@@ -1,5 +1,6 @@
-/* kernels/cpu/dataset/multi_device.c - one pass through a data set whose elements are dealt out to several
- * devices in turn: the first to shard 0, the second to shard 1, and so on, whoever asks first.
+/* kernels/cpu/dataset/multi_device.c - the elements of one pass through a data set, dealt out to several
+ * devices in turn: the first to shard 0, the second to shard 1, and so on, in whatever order they are asked
+ * for.
  *
  * Locking: `mu` is a leaf, but that cancellers are asked to register under it.
  */
