@@ -1,162 +1,9 @@
-/* kernels/cpu/list/tensor_list.c - kernels of tensor lists.
- *
- * A list is a value: an op that changes it gives a new one. If nothing else holds
- * the old one it is changed in place, so a loop that appends costs no copy.
+/* kernels/cpu/list/tensor_list.c - kernels of tensor lists: lists without elements, one element, the list as
+ * a whole.
  */
-#include "resources/tensor_list.h"
-
 #include <inttypes.h>
 
-#include "base/alloc.h"
-#include "kernels/cpu/loops/common.h"
-
-static void list_release(weft_tensor_list_t *l) {
-  if (l != NULL) weft_variant_release(&l->variant);
-}
-
-/* Wraps a list (taken over, in every case) as output `o`. */
-static weft_status_t *set_list(weft_kernel_ctx_t *c, int o, weft_tensor_list_t *l) {
-  weft_tensor_t *t = NULL;
-  weft_status_t *s = weft_tensor_new(WEFT_VARIANT, &WEFT_SCALAR, NULL, &t);
-  if (s != NULL) {
-    list_release(l);
-    return s;
-  }
-  ((weft_variant_t **)t->data)[0] = &l->variant;
-  weft_out_set(c, o, t);
-  return NULL;
-}
-
-/* A list like that of input i which may be changed: the input's own if nothing else can see it. */
-static weft_status_t *take_list(weft_kernel_ctx_t *c, int i, weft_tensor_list_t **out) {
-  weft_tensor_t *t = weft_in(c, i);
-  const weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_of(t, &l));
-  weft_variant_t *v = ((weft_variant_t **)t->data)[0];
-  if (weft_tensor_is_exclusive(t) && atomic_load_explicit(&v->refs, memory_order_acquire) == 1) {
-    ((weft_variant_t **)t->data)[0] = NULL;
-    *out = (weft_tensor_list_t *)v;
-    return NULL;
-  }
-  return weft_tensor_list_copy(l, out);
-}
-
-/* What a node says; the ops have some of it. */
-typedef struct list_state {
-  weft_dtype_t dtype;
-  weft_shape_t element_shape;
-  int64_t num_elements;
-  bool resizes;
-} list_state_t;
-
-static weft_status_t *list_prepare(const weft_kernel_setup_t *setup, void **out_state) {
-  list_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
-  const weft_attr_t *shape = weft_knode_attr(setup, "element_shape");
-  *st = (list_state_t){
-      .dtype = (weft_dtype_t)weft_knode_type(setup, "element_dtype"),
-      .element_shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
-      .num_elements = weft_knode_int_or(setup, "num_elements", -1),
-      .resizes = weft_knode_bool_or(setup, "resize_if_index_out_of_bounds", false),
-  };
-  *out_state = st;
-  return NULL;
-}
-
-static const list_state_t *said(const weft_kernel_ctx_t *c) { return c->state; }
-
-static weft_status_t *check_dtype(const weft_kernel_ctx_t *c, const weft_tensor_list_t *l) {
-  weft_dtype_t dtype = said(c)->dtype;
-  if (l->dtype == dtype) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid data types; op elements %s but list elements %s",
-                    weft_dtype_name(dtype), weft_dtype_name(l->dtype));
-}
-
-static weft_status_t *in_list(const weft_kernel_ctx_t *c, int i, const weft_tensor_list_t **out) {
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_of(weft_in(c, i), out));
-  return check_dtype(c, *out);
-}
-
-static weft_status_t *take_typed(weft_kernel_ctx_t *c, int i, weft_tensor_list_t **out) {
-  const weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(in_list(c, i, &l));
-  return take_list(c, i, out);
-}
-
-/* -1 alone is an unknown rank; a vector may hold -1 for unknown sizes. */
-static weft_status_t *shape_from(const weft_tensor_t *t, weft_shape_t *out) {
-  int64_t dims[WEFT_MAX_DIMS];
-  int n = 0;
-  WEFT_RETURN_IF_ERROR(weft_read_ints(t, "element_shape", WEFT_MAX_DIMS, dims, &n));
-  if (t->shape.rank == 0) {
-    if (dims[0] != -1) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "The only valid scalar shape tensor is the fully unknown shape specified as -1.");
-    }
-    *out = WEFT_UNKNOWN_SHAPE;
-    return NULL;
-  }
-  *out = (weft_shape_t){.rank = n};
-  for (int d = 0; d < n; d++) {
-    if (dims[d] < -1) return WEFT_ERROR(INVALID_ARGUMENT, "element_shape[%d] is %" PRId64, d, dims[d]);
-    out->dims[d] = dims[d] < 0 ? WEFT_UNKNOWN_DIM : dims[d];
-  }
-  return NULL;
-}
-
-static weft_status_t *int_scalar(const weft_kernel_ctx_t *c, int i, const char *what, int64_t *out) {
-  int n = 0;
-  WEFT_RETURN_IF_ERROR(weft_read_ints(weft_in(c, i), what, 1, out, &n));
-  return n == 1 ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar", what);
-}
-
-/* Adds to `shape` what `also` says of it. */
-static weft_status_t *merge(weft_shape_t *shape, const weft_shape_t *also) {
-  if (weft_shape_refine(shape, also)) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
-                    WEFT_SHAPE_TEXT(shape), WEFT_SHAPE_TEXT(also));
-}
-
-/* Element shape from the op's input and the list. */
-static weft_status_t *declared_shape(const weft_tensor_list_t *l, const weft_tensor_t *given,
-                                     weft_shape_t *out) {
-  WEFT_RETURN_IF_ERROR(shape_from(given, out));
-  return merge(out, &l->element_shape);
-}
-
-/* What elements (all, or at `indices`, which must be there) add to a shape. */
-static weft_status_t *merge_items(const weft_tensor_list_t *l, const int32_t *indices, int64_t n,
-                                  weft_shape_t *shape) {
-  for (int64_t i = 0; i < n; i++) {
-    const weft_tensor_t *t = l->items[indices == NULL ? i : indices[i]];
-    if (t != NULL) WEFT_RETURN_IF_ERROR(merge(shape, &t->shape));
-  }
-  return NULL;
-}
-
-/* A shape without its first dimension. */
-static weft_shape_t row_shape(const weft_shape_t *s) {
-  weft_shape_t row = *s;
-  if (s->rank < 1) return row;
-  row.rank--;
-  memmove(row.dims, row.dims + 1, (size_t)row.rank * sizeof row.dims[0]);
-  return row;
-}
-
-/* n elements of a shape below each other. */
-static weft_status_t *shape_under(int64_t n, const weft_shape_t *element, weft_shape_t *out) {
-  if (element->rank == WEFT_MAX_DIMS)
-    return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
-  *out = (weft_shape_t){.rank = element->rank + 1, .dims = {n}};
-  memcpy(out->dims + 1, element->dims, (size_t)element->rank * sizeof out->dims[0]);
-  return NULL;
-}
-
-static weft_status_t *zeros(weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t **out) {
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, NULL, out));
-  if (weft_dtype_is_plain(dtype) && (*out)->bytes > 0) memset((*out)->data, 0, (*out)->bytes);
-  return NULL;
-}
+#include "kernels/cpu/list/list_node.h"
 
 /* ---- making lists ---- */
 
@@ -164,27 +11,33 @@ static weft_status_t *list_empty(weft_kernel_ctx_t *c) {
   weft_shape_t shape;
   int64_t max = -1;
   weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 0), &shape));
-  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "max_num_elements", &max));
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(said(c)->dtype, &shape, max, 0, &l));
-  return set_list(c, 0, l);
+  WEFT_RETURN_IF_ERROR(weft_list_shape(weft_in(c, 0), &shape));
+  WEFT_RETURN_IF_ERROR(weft_list_int(c, 1, "max_num_elements", &max));
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(weft_list_node(c)->dtype, &shape, max, 0, &l));
+  return weft_list_give(c, l, NULL);
 }
 
 static weft_status_t *list_reserve(weft_kernel_ctx_t *c) {
   weft_shape_t shape;
   int64_t n = 0;
   weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 0), &shape));
-  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "num_elements", &n));
+  WEFT_RETURN_IF_ERROR(weft_list_shape(weft_in(c, 0), &shape));
+  WEFT_RETURN_IF_ERROR(weft_list_int(c, 1, "num_elements", &n));
   if (n < 0) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "The num_elements to reserve must be a non negative number, but got %" PRId64, n);
   }
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(said(c)->dtype, &shape, -1, n, &l));
-  return set_list(c, 0, l);
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(weft_list_node(c)->dtype, &shape, -1, n, &l));
+  return weft_list_give(c, l, NULL);
 }
 
 /* ---- one element ---- */
+
+static weft_status_t *zeros(weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, NULL, out));
+  if (weft_dtype_is_plain(dtype) && (*out)->bytes > 0) memset((*out)->data, 0, (*out)->bytes);
+  return NULL;
+}
 
 static weft_status_t *check_item(const weft_tensor_list_t *l, const weft_tensor_t *t, const char *what) {
   if (t->dtype != l->dtype) {
@@ -211,11 +64,8 @@ static weft_status_t *push(weft_tensor_list_t *l, weft_tensor_t *t) {
 
 static weft_status_t *list_push(weft_kernel_ctx_t *c) {
   weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
-  weft_status_t *s = push(l, weft_in(c, 1));
-  if (s == NULL) return set_list(c, 0, l);
-  list_release(l);
-  return s;
+  WEFT_RETURN_IF_ERROR(weft_list_take_typed(c, 0, &l));
+  return weft_list_give(c, l, push(l, weft_in(c, 1)));
 }
 
 /* Item i, or zeros if it was never set; *out is owned. `asks_others`: about the shape of zeros. */
@@ -226,9 +76,9 @@ static weft_status_t *item_or_zeros(const weft_tensor_list_t *l, int64_t i, cons
     *out = weft_tensor_retain(l->items[i]);
     return NULL;
   }
-  WEFT_RETURN_IF_ERROR(declared_shape(l, given, &shape));
+  WEFT_RETURN_IF_ERROR(weft_list_declared_shape(l, given, &shape));
   if (asks_others && !weft_shape_is_known(&shape))
-    WEFT_RETURN_IF_ERROR(merge_items(l, NULL, l->count, &shape));
+    WEFT_RETURN_IF_ERROR(weft_list_merge_items(l, NULL, l->count, &shape));
   if (weft_shape_is_known(&shape)) return zeros(l->dtype, &shape, out);
   return WEFT_ERROR(
       INVALID_ARGUMENT, "Trying to read an uninitialized tensor but element_shape is not fully defined%s%s%s",
@@ -238,24 +88,23 @@ static weft_status_t *item_or_zeros(const weft_tensor_list_t *l, int64_t i, cons
 static weft_status_t *list_pop(weft_kernel_ctx_t *c) {
   weft_tensor_list_t *l = NULL;
   weft_tensor_t *t = NULL;
-  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
+  WEFT_RETURN_IF_ERROR(weft_list_take_typed(c, 0, &l));
   weft_status_t *s = l->count > 0 ? item_or_zeros(l, l->count - 1, weft_in(c, 1), false, &t)
                                   : WEFT_ERROR(INVALID_ARGUMENT, "Trying to pop from an empty list.");
   if (s == NULL) s = weft_tensor_list_resize(l, l->count - 1);
   if (s == NULL) {
     weft_out_set(c, 1, t);
-    return set_list(c, 0, l);
+  } else {
+    weft_tensor_release(t);
   }
-  weft_tensor_release(t);
-  list_release(l);
-  return s;
+  return weft_list_give(c, l, s);
 }
 
 static weft_status_t *list_get(weft_kernel_ctx_t *c) {
   const weft_tensor_list_t *l = NULL;
   int64_t i = 0;
-  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
-  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "index", &i));
+  WEFT_RETURN_IF_ERROR(weft_list_in(c, 0, &l));
+  WEFT_RETURN_IF_ERROR(weft_list_int(c, 1, "index", &i));
   if (i < 0 || i >= l->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Trying to access element %" PRId64 " in a list with %" PRId64 " elements.", i,
@@ -281,12 +130,9 @@ static weft_status_t *put(weft_tensor_list_t *l, int64_t i, weft_tensor_t *t, bo
 static weft_status_t *list_set(weft_kernel_ctx_t *c) {
   weft_tensor_list_t *l = NULL;
   int64_t i = 0;
-  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "index", &i));
-  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
-  weft_status_t *s = put(l, i, weft_in(c, 2), said(c)->resizes);
-  if (s == NULL) return set_list(c, 0, l);
-  list_release(l);
-  return s;
+  WEFT_RETURN_IF_ERROR(weft_list_int(c, 1, "index", &i));
+  WEFT_RETURN_IF_ERROR(weft_list_take_typed(c, 0, &l));
+  return weft_list_give(c, l, put(l, i, weft_in(c, 2), weft_list_node(c)->resizes));
 }
 
 /* ---- the list as a whole ---- */
@@ -317,22 +163,19 @@ static weft_status_t *list_element_shape(weft_kernel_ctx_t *c) {
 static weft_status_t *list_resize(weft_kernel_ctx_t *c) {
   weft_tensor_list_t *l = NULL;
   int64_t n = 0;
-  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "size", &n));
+  WEFT_RETURN_IF_ERROR(weft_list_int(c, 1, "size", &n));
   if (n < 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "TensorListSlice expects size to be non-negative. Got: %" PRId64, n);
   }
-  WEFT_RETURN_IF_ERROR(take_list(c, 0, &l));
-  weft_status_t *s = weft_tensor_list_resize(l, n);
-  if (s == NULL) return set_list(c, 0, l);
-  list_release(l);
-  return s;
+  WEFT_RETURN_IF_ERROR(weft_list_take(c, 0, &l));
+  return weft_list_give(c, l, weft_tensor_list_resize(l, n));
 }
 
 static weft_status_t *list_concat_lists(weft_kernel_ctx_t *c) {
   weft_tensor_list_t *l = NULL;
   const weft_tensor_list_t *b = NULL;
-  WEFT_RETURN_IF_ERROR(in_list(c, 1, &b));
-  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
+  WEFT_RETURN_IF_ERROR(weft_list_in(c, 1, &b));
+  WEFT_RETURN_IF_ERROR(weft_list_take_typed(c, 0, &l));
   int64_t n = l->count;
   weft_status_t *s = NULL;
   if (!weft_shape_eq(&l->element_shape, &b->element_shape)) {
@@ -341,402 +184,19 @@ static weft_status_t *list_concat_lists(weft_kernel_ctx_t *c) {
   }
   if (s == NULL) s = weft_tensor_list_resize(l, n + b->count);
   for (int64_t i = 0; s == NULL && i < b->count; i++) l->items[n + i] = weft_tensor_retain(b->items[i]);
-  if (s == NULL) return set_list(c, 0, l);
-  list_release(l);
-  return s;
+  return weft_list_give(c, l, s);
 }
-
-/* ---- many elements to one tensor ---- */
-
-static weft_status_t *check_indices(const weft_tensor_list_t *l, const int32_t *indices, int64_t n) {
-  for (int64_t i = 0; indices != NULL && i < n; i++) {
-    if (indices[i] >= 0 && indices[i] < l->count) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Trying to gather element %d in a list with %" PRId64 " elements.",
-                      indices[i], l->count);
-  }
-  return NULL;
-}
-
-/* The shape of each of n elements (all, or at `indices`) that are to be stacked. */
-static weft_status_t *shape_to_stack(const weft_tensor_list_t *l, const int32_t *indices, int64_t n,
-                                     const weft_tensor_t *given, weft_shape_t *out) {
-  WEFT_RETURN_IF_ERROR(declared_shape(l, given, out));
-  if (n == 0 && !weft_shape_is_known(out)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Tried to stack elements of an empty list with non-fully-defined element_shape: %s",
-                      WEFT_SHAPE_TEXT(out));
-  }
-  if (!weft_shape_is_known(&l->element_shape)) {
-    WEFT_RETURN_IF_ERROR(check_indices(l, indices, n));
-    WEFT_RETURN_IF_ERROR(merge_items(l, indices, n, out));
-  }
-  if (weft_shape_is_known(out)) return NULL;
-  return WEFT_ERROR(
-      INVALID_ARGUMENT,
-      "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
-      "element_shape: %s",
-      WEFT_SHAPE_TEXT(out));
-}
-
-/* Elements (all, or at `indices`) under a new first dimension. Indices of nothing are not looked at, as in
- * TensorFlow. */
-static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, const int32_t *indices,
-                                  int64_t n, const weft_tensor_t *given) {
-  weft_shape_t element, shape;
-  weft_tensor_t *out = NULL;
-  WEFT_RETURN_IF_ERROR(shape_to_stack(l, indices, n, given, &element));
-  WEFT_RETURN_IF_ERROR(shape_under(n, &element, &shape));
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, l->dtype, &shape, &out));
-  if (out->count == 0) return NULL;
-  WEFT_RETURN_IF_ERROR(check_indices(l, indices, n));
-  if (weft_dtype_is_plain(l->dtype)) memset(out->data, 0, out->bytes);
-  int64_t each = weft_shape_count(&element);
-  for (int64_t i = 0; i < n; i++) {
-    const weft_tensor_t *t = l->items[indices == NULL ? i : indices[i]];
-    if (t == NULL) continue;
-    if (t->count != each) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
-                        WEFT_SHAPE_TEXT(&element), WEFT_SHAPE_TEXT(&t->shape));
-    }
-    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, i * each, t, 0, each));
-  }
-  return NULL;
-}
-
-static weft_status_t *list_stack(weft_kernel_ctx_t *c) {
-  const weft_tensor_list_t *l = NULL;
-  int64_t wanted = said(c)->num_elements;
-  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
-  if (wanted != -1 && wanted != l->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Operation expected a list with %" PRId64 " elements but got a list with %" PRId64
-                      " elements.",
-                      wanted, l->count);
-  }
-  return stack_items(c, l, NULL, l->count, weft_in(c, 1));
-}
-
-static weft_status_t *list_gather(weft_kernel_ctx_t *c) {
-  const weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
-  return stack_items(c, l, weft_in(c, 1)->data, weft_in(c, 1)->count, weft_in(c, 2));
-}
-
-/* Looks at the elements: `row` becomes the shape behind their first dimension, and `first` (-1: not known)
- * that dimension if it is the same in all. */
-static weft_status_t *merge_rows(const weft_tensor_list_t *l, weft_shape_t *row, int64_t *first) {
-  const int64_t given = *first;
-  int64_t common = given;
-  bool differs = false;
-  for (int64_t i = 0; i < l->count; i++) {
-    const weft_tensor_t *t = l->items[i];
-    if (t == NULL) continue;
-    if (t->shape.rank < 1) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Concat saw a scalar shape at index %" PRId64 " but requires at least vectors.", i);
-    }
-    const weft_shape_t of_item = row_shape(&t->shape);
-    WEFT_RETURN_IF_ERROR(merge(row, &of_item));
-    if (given >= 0 && t->shape.dims[0] != given) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "First entry of element_shape input does not match the first dim of list element at "
-                        "index: %" PRId64 " Expected: %" PRId64 " Actual: %" PRId64,
-                        i, given, t->shape.dims[0]);
-    }
-    differs = differs || (common >= 0 && t->shape.dims[0] != common);
-    common = t->shape.dims[0];
-  }
-  *first = differs ? -1 : common;
-  return NULL;
-}
-
-/* The rows of element i: its own; of one that is not initialised those that `leading` says (NULL: nothing is
- * said), else `first`. */
-static weft_status_t *rows_of(const weft_tensor_list_t *l, int64_t i, const weft_tensor_t *leading,
-                              int64_t first, int64_t *out) {
-  const bool is_said = leading != NULL && i < leading->count;
-  *out = is_said ? ((const int64_t *)leading->data)[i] : first;
-  if (l->items[i] != NULL && l->items[i]->shape.rank > 0) *out = l->items[i]->shape.dims[0];
-  if (*out >= 0) return NULL;
-  return is_said || leading == NULL
-             ? WEFT_ERROR(INVALID_ARGUMENT, "TensorListConcat cannot concat uninitialized tensors.")
-             : WEFT_ERROR(INVALID_ARGUMENT,
-                          "List contains uninitialized tensor at index %" PRId64
-                          " but leading_dims has only %" PRId64 " elements.",
-                          i, leading->count);
-}
-
-/* Elements one after the other along their first dimension, `first` (-1: not known); behind it they have the
- * shape `row`. */
-static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, weft_shape_t row,
-                                   int64_t first, const weft_tensor_t *leading) {
-  weft_tensor_t *out = NULL, *lengths = NULL;
-  weft_shape_t vector = weft_shape_vector(l->count), shape;
-  int64_t rows = 0;
-  if (!weft_shape_is_known(&l->element_shape)) WEFT_RETURN_IF_ERROR(merge_rows(l, &row, &first));
-  if (!weft_shape_is_known(&row)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "All except the first dimension must be fully defined when concating a list without "
-                      "tensors. element_shape: %s",
-                      WEFT_SHAPE_TEXT(&row));
-  }
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 1, WEFT_I64, &vector, &lengths));
-  int64_t *length = lengths->data;
-  for (int64_t i = 0; i < l->count; i++) {
-    WEFT_RETURN_IF_ERROR(rows_of(l, i, leading, first, &length[i]));
-    if (__builtin_add_overflow(rows, length[i], &rows))
-      return WEFT_ERROR(INVALID_ARGUMENT, "the rows of the elements are too many to count");
-  }
-  WEFT_RETURN_IF_ERROR(shape_under(rows, &row, &shape));
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, l->dtype, &shape, &out));
-  if (weft_dtype_is_plain(l->dtype) && out->bytes > 0) memset(out->data, 0, out->bytes);
-  int64_t each = weft_shape_count(&row);
-  for (int64_t i = 0, at = 0; i < l->count; at += length[i] * each, i++) {
-    if (l->items[i] == NULL) continue;
-    if (l->items[i]->count != length[i] * each)
-      return WEFT_ERROR(INVALID_ARGUMENT, "element %" PRId64 " has shape %s, which is no row of shape %s", i,
-                        WEFT_SHAPE_TEXT(&l->items[i]->shape), WEFT_SHAPE_TEXT(&shape));
-    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, at, l->items[i], 0, l->items[i]->count));
-  }
-  return NULL;
-}
-
-static weft_status_t *list_concat(weft_kernel_ctx_t *c) {
-  const weft_tensor_list_t *l = NULL;
-  const weft_shape_t *shape = &said(c)->element_shape;
-  if (shape->rank == 0) return WEFT_ERROR(INVALID_ARGUMENT, "element_shape must not be empty");
-  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
-  return concat_items(c, l, row_shape(shape), -1, NULL);
-}
-
-static weft_status_t *list_concat_v2(weft_kernel_ctx_t *c) {
-  const weft_tensor_list_t *l = NULL;
-  weft_shape_t shape;
-  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
-  WEFT_RETURN_IF_ERROR(declared_shape(l, weft_in(c, 1), &shape));
-  if (shape.rank == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Concat requires elements to be at least vectors, found scalars instead.");
-  }
-  int64_t first = shape.rank > 0 && shape.dims[0] != WEFT_UNKNOWN_DIM ? shape.dims[0] : -1;
-  return concat_items(c, l, row_shape(&shape), first, weft_in(c, 2));
-}
-
-/* ---- one tensor to many elements ---- */
-
-/* Rows [begin, begin+rows) of `t` become element i, which is there; `drop_first`: one row without its first
- * dimension. */
-static weft_status_t *put_part(weft_tensor_list_t *l, int64_t i, const weft_tensor_t *t, int64_t begin,
-                               int64_t rows, bool drop_first) {
-  weft_shape_t shape = t->shape;
-  weft_tensor_t *part = NULL;
-  int64_t row = t->shape.dims[0] == 0 ? 0 : t->count / t->shape.dims[0];
-  shape.dims[0] = rows;
-  if (drop_first) shape = row_shape(&shape);
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(t->dtype, &shape, NULL, &part));
-  weft_status_t *s = weft_tensor_copy_elements(part, 0, t, begin * row, part->count);
-  if (s != NULL) {
-    weft_tensor_release(part);
-    return s;
-  }
-  weft_tensor_release(l->items[i]);
-  l->items[i] = part;
-  return NULL;
-}
-
-/* A list of n elements of `shape` is to be made of a tensor's rows. */
-static weft_status_t *check_row(const weft_shape_t *shape, const weft_tensor_t *t) {
-  const weft_shape_t row = row_shape(&t->shape);
-  if (weft_shape_compatible(shape, &row)) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Specified a list with shape %s from a tensor with shape %s",
-                    WEFT_SHAPE_TEXT(shape), WEFT_SHAPE_TEXT(&row));
-}
-
-static weft_status_t *need_vector(const weft_tensor_t *t) {
-  if (t->shape.rank >= 1) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be at least a vector, but saw shape: %s",
-                    WEFT_SHAPE_TEXT(&t->shape));
-}
-
-static weft_status_t *finish_list(weft_kernel_ctx_t *c, weft_tensor_list_t *l, weft_status_t *s) {
-  if (s == NULL) return set_list(c, 0, l);
-  list_release(l);
-  return s;
-}
-
-static weft_status_t *list_from_tensor(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 0);
-  weft_shape_t shape;
-  weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 1), &shape));
-  WEFT_RETURN_IF_ERROR(need_vector(t));
-  WEFT_RETURN_IF_ERROR(check_row(&shape, t));
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, t->shape.dims[0], &l));
-  weft_status_t *s = NULL;
-  for (int64_t i = 0; s == NULL && i < l->count; i++) s = put_part(l, i, t, i, 1, true);
-  return finish_list(c, l, s);
-}
-
-/* Finds how many elements a list needs that gets a row of `t` at each of the indices. */
-static weft_status_t *places_of_rows(const weft_tensor_t *t, const weft_tensor_t *indices, int64_t *out) {
-  if (indices->count != t->shape.dims[0]) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Invalid number of rows in input tensor. Expected: %" PRId64 " Actual: %" PRId64,
-                      indices->count, t->shape.dims[0]);
-  }
-  *out = 0;
-  for (int64_t i = 0; i < indices->count; i++) {
-    const int64_t at = ((const int32_t *)indices->data)[i];
-    if (at < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Indices in TensorListScatter must all be non-negative.");
-    if (at >= *out) *out = at + 1;
-  }
-  return NULL;
-}
-
-/* Puts row i of `t` at indices[i], which is there. */
-static weft_status_t *scatter_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
-                                   const weft_tensor_t *indices) {
-  weft_status_t *s = NULL;
-  for (int64_t i = 0; s == NULL && i < indices->count; i++)
-    s = put_part(l, ((const int32_t *)indices->data)[i], t, i, 1, true);
-  return s;
-}
-
-static weft_status_t *list_scatter(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 0);
-  weft_shape_t shape;
-  weft_tensor_list_t *l = NULL;
-  int64_t n = -1, needed = 0;
-  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 2), &shape));
-  if (c->node->num_inputs > 3) WEFT_RETURN_IF_ERROR(int_scalar(c, 3, "num_elements", &n));
-  if (n < -1)
-    return WEFT_ERROR(INVALID_ARGUMENT, "TensorListScatter expects num_elements >= -1, found: %" PRId64, n);
-  WEFT_RETURN_IF_ERROR(need_vector(t));
-  WEFT_RETURN_IF_ERROR(check_row(&shape, t));
-  WEFT_RETURN_IF_ERROR(places_of_rows(t, weft_in(c, 1), &needed));
-  if (n >= 0 && needed > n) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "TensorListScatter: Trying to scatter at index %" PRId64 " in list with size %" PRId64,
-                      needed - 1, n);
-  }
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, n < 0 ? needed : n, &l));
-  return finish_list(c, l, scatter_rows(l, t, weft_in(c, 1)));
-}
-
-/* The list grows where an index lies behind its end. Rows may have another shape than its elements. */
-static weft_status_t *list_scatter_into(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 1), *indices = weft_in(c, 2);
-  weft_tensor_list_t *l = NULL;
-  int64_t needed = 0;
-  WEFT_RETURN_IF_ERROR(need_vector(t));
-  if (indices->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected indices to be a vector, but received shape: %s",
-                      WEFT_SHAPE_TEXT(&indices->shape));
-  }
-  WEFT_RETURN_IF_ERROR(places_of_rows(t, indices, &needed));
-  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
-  weft_status_t *s = needed > l->count ? weft_tensor_list_resize(l, needed) : NULL;
-  if (s == NULL) s = scatter_rows(l, t, indices);
-  return finish_list(c, l, s);
-}
-
-static weft_status_t *split_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
-                                 const weft_tensor_t *lengths) {
-  int64_t at = 0;
-  for (int64_t i = 0; i < lengths->count; i++) {
-    int64_t n = ((const int64_t *)lengths->data)[i];
-    if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Invalid value in lengths: %" PRId64, n);
-    if (n > t->shape.dims[0] - at) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Attempting to slice [%" PRId64 ", %" PRId64 "] from tensor with length %" PRId64, at,
-                        at + n, t->shape.dims[0]);
-    }
-    WEFT_RETURN_IF_ERROR(put_part(l, i, t, at, n, false));
-    at += n;
-  }
-  if (at == t->shape.dims[0]) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "Unused values in tensor. Length of tensor: %" PRId64 " Values used: %" PRId64,
-                    t->shape.dims[0], at);
-}
-
-/* Whether the first dimension of element_shape is that of the elements is not asked. */
-static weft_status_t *list_split(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 0), *lengths = weft_in(c, 2);
-  weft_shape_t shape;
-  weft_tensor_list_t *l = NULL;
-  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 1), &shape));
-  if (shape.rank == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "TensorListSplit requires element_shape to be at least of rank 1, but saw: []");
-  }
-  WEFT_RETURN_IF_ERROR(need_vector(t));
-  const weft_shape_t row = row_shape(&shape);
-  WEFT_RETURN_IF_ERROR(check_row(&row, t));
-  if (lengths->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected lengths to be a vector, received shape: %s",
-                      WEFT_SHAPE_TEXT(&lengths->shape));
-  }
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, lengths->count, &l));
-  return finish_list(c, l, split_rows(l, t, lengths));
-}
-
-/* Is each of a vector's elements a list that takes a row of `t`? */
-static weft_status_t *check_batch(const weft_kernel_ctx_t *c, const weft_tensor_t *lists,
-                                  const weft_tensor_t *t) {
-  if (lists->shape.rank != 1 || t->shape.dims[0] != lists->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected tensor.shape[0] == input_handles.size, but saw %s and %s",
-                      WEFT_SHAPE_TEXT(&t->shape), WEFT_SHAPE_TEXT(&lists->shape));
-  }
-  for (int64_t i = 0; i < lists->count; i++) {
-    const weft_variant_t *v = ((weft_variant_t *const *)lists->data)[i];
-    if (v == NULL || v->type != &weft_tensor_list_type)
-      return WEFT_ERROR(INVALID_ARGUMENT, "Input handle at index %" PRId64 " is not a list.", i);
-    WEFT_RETURN_IF_ERROR(check_row(&((const weft_tensor_list_t *)v)->element_shape, t));
-    WEFT_RETURN_IF_ERROR(check_dtype(c, (const weft_tensor_list_t *)v));
-  }
-  return NULL;
-}
-
-/* Row i of the tensor goes to the end of list i, be it full or not. */
-static weft_status_t *list_push_batch(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *lists = weft_in(c, 0), *t = weft_in(c, 1);
-  weft_tensor_t *out = NULL;
-  WEFT_RETURN_IF_ERROR(need_vector(t));
-  WEFT_RETURN_IF_ERROR(check_batch(c, lists, t));
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_VARIANT, &lists->shape, &out));
-  for (int64_t i = 0; i < lists->count; i++) {
-    weft_tensor_list_t *l = NULL;
-    WEFT_RETURN_IF_ERROR(weft_tensor_list_copy(((weft_tensor_list_t *const *)lists->data)[i], &l));
-    ((weft_variant_t **)out->data)[i] = &l->variant;
-    WEFT_RETURN_IF_ERROR(weft_tensor_list_resize(l, l->count + 1));
-    WEFT_RETURN_IF_ERROR(put_part(l, l->count - 1, t, i, 1, true));
-  }
-  return NULL;
-}
-
-#define LIST(name, fn) WEFT_KERNEL(name, "element_dtype", WEFT_SET_ALL, list_prepare, fn, weft_free)
 
 const weft_kernel_t weft_cpu_tensor_list_kernels[] = {
-    LIST("EmptyTensorList", list_empty),
-    LIST("TensorListConcat", list_concat),
-    LIST("TensorListConcatLists", list_concat_lists),
-    LIST("TensorListConcatV2", list_concat_v2),
+    WEFT_LIST_KERNEL("EmptyTensorList", list_empty),
+    WEFT_LIST_KERNEL("TensorListConcatLists", list_concat_lists),
     {.op = "TensorListElementShape", .compute = list_element_shape},
-    LIST("TensorListFromTensor", list_from_tensor),
-    LIST("TensorListGather", list_gather),
-    LIST("TensorListGetItem", list_get),
+    WEFT_LIST_KERNEL("TensorListGetItem", list_get),
     {.op = "TensorListLength", .compute = list_length},
-    LIST("TensorListPopBack", list_pop),
-    LIST("TensorListPushBack", list_push),
-    LIST("TensorListPushBackBatch", list_push_batch),
-    LIST("TensorListReserve", list_reserve),
+    WEFT_LIST_KERNEL("TensorListPopBack", list_pop),
+    WEFT_LIST_KERNEL("TensorListPushBack", list_push),
+    WEFT_LIST_KERNEL("TensorListReserve", list_reserve),
     {.op = "TensorListResize", .compute = list_resize},
-    LIST("TensorListScatter", list_scatter),
-    LIST("TensorListScatterIntoExistingList", list_scatter_into),
-    LIST("TensorListScatterV2", list_scatter),
-    LIST("TensorListSetItem", list_set),
-    LIST("TensorListSplit", list_split),
-    LIST("TensorListStack", list_stack),
+    WEFT_LIST_KERNEL("TensorListSetItem", list_set),
     {0},
 };
