@@ -12,7 +12,9 @@ typedef struct pool_job {
   int64_t n, c, depth;
   const void *x;
   void *y;
-  int64_t *where;
+  int64_t *where; /* NULL, or what gets the position of each maximum; -1: there is none */
+  bool
+      needs_value; /* the maximum of negative infinities alone is at no position: none of them is MaxPool's */
   void (*fn)(const struct pool_job *j, int64_t begin, int64_t end);
 } pool_job_t;
 
@@ -297,7 +299,7 @@ static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t
   weft_tensor_t *x = weft_in(ctx, 0), *grad = weft_in(ctx, 2), *image = NULL, *g = NULL, *y = NULL,
                 *out = NULL;
   int64_t *where = NULL;
-  pool_job_t j = {.n = 0};
+  pool_job_t j = {.needs_value = second};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   WEFT_RETURN_IF_ERROR(check_grad_shapes(ctx, a, &j, second));
   if (a->ksize_channel != 1) {

@@ -1,5 +1,6 @@
 /* kernels/cpu/nn/pool_one.tmpl.h - pooling over [N,H,W,C] for one element type. A cell of padding never wins,
- * nor does NaN: of NaN alone the maximum is the lowest number, as in TensorFlow. */
+ * nor does NaN: of NaN, negative infinities or padding alone the maximum is the lowest finite number, as in
+ * TensorFlow. Where positions are wanted the first element is the maximum then. */
 #define POOL_LOWEST STORE((COMP)weft_lowest(ELEM_ID))
 
 /* Images [begin, end). `where`, if wanted, gets each maximum's position h*W*C + w*C + c in its image. */
@@ -22,7 +23,7 @@ static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64
             const ELEM *p = x + from;
             if (first) {
               for (int64_t c = 0; c < C; c++)
-                y[c] = LOAD(p[c]) == LOAD(p[c]) || where != NULL ? p[c] : POOL_LOWEST;
+                y[c] = where != NULL || LOAD(POOL_LOWEST) < LOAD(p[c]) ? p[c] : POOL_LOWEST;
               for (int64_t c = 0; where != NULL && c < C; c++) where[c] = from + c;
               first = false;
             } else if (where != NULL) {
@@ -39,8 +40,11 @@ static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64
           }
         }
         for (int64_t c = 0; first && c < C; c++) { /* the window lies in padding alone */
-          y[c] = 0;
+          y[c] = where == NULL ? POOL_LOWEST : (ELEM)0;
           if (where != NULL) where[c] = -1;
+        }
+        for (int64_t c = 0; j->needs_value && c < C; c++) {
+          if (!(LOAD(y[c]) >= LOAD(POOL_LOWEST))) where[c] = -1;
         }
       }
     }
