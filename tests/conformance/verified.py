@@ -78,7 +78,7 @@ def own_ops():
     for file in os.listdir(folder):
         if file.endswith(".def"):
             with open(os.path.join(folder, file), encoding="utf-8") as f:
-                names += re.findall(r'^WEFT_OP\("(Weft\w+)"', f.read(), re.M)
+                names += re.findall(r'^WEFT_OP\("(_?Weft\w+)"', f.read(), re.M)
     return names
 
 
