@@ -48,3 +48,24 @@ void weft_log_status(weft_log_level_t level, const char *what, weft_status_t *s)
     weft_log(level, "%s: %s: %s", what, weft_code_name(weft_status_code(s)), weft_status_message(s));
   weft_status_free(s);
 }
+
+/* ---- listeners: filled from the front, never emptied ---- */
+
+static _Atomic(weft_log_listener_fn *) listeners[WEFT_LOG_MAX_LISTENERS];
+
+void weft_log_add_listener(weft_log_listener_fn *listener) {
+  for (int i = 0; i < WEFT_LOG_MAX_LISTENERS; i++) {
+    weft_log_listener_fn *none = NULL;
+    if (atomic_compare_exchange_strong(&listeners[i], &none, listener)) return;
+  }
+}
+
+bool weft_log_tell_listeners(const char *text) {
+  int n = 0;
+  for (; n < WEFT_LOG_MAX_LISTENERS; n++) {
+    weft_log_listener_fn *listener = atomic_load_explicit(&listeners[n], memory_order_acquire);
+    if (listener == NULL) break;
+    listener(text);
+  }
+  return n > 0;
+}

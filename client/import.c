@@ -438,7 +438,7 @@ static weft_status_t *enter(client_import_t *im, weft_str_t bytes, int first_id)
   const weft_import_options_t options = {.allow_existing = !is_plain(im->o), .is_client_api = true};
   WEFT_RETURN_IF_ERROR(weft_graph_import(g, bytes, &options));
   WEFT_RETURN_IF_ERROR(check_indexes(im));
-  for (int id = first_id; id < g->num_nodes; id++)
+  for (int id = first_id; id < g->num_nodes && !im->o->allows_unknown_groups; id++)
     WEFT_RETURN_IF_ERROR(check_groups(g, g->nodes[id], first_id));
   WEFT_RETURN_IF_ERROR(weft_client_graph_infer(g, im->g->inference, first_id));
   for (int id = first_id; id < g->num_nodes; id++)

@@ -26,6 +26,7 @@ struct TF_ImportGraphDefOptions {
   weft_arena_t arena; /* all texts */
   weft_str_t prefix, device;
   bool uniquify_names, uniquify_prefix, is_out_of_memory;
+  bool allows_unknown_groups;        /* nodes may be colocated with nodes that do not come with them */
   bool skip_mapped_placeholders;     /* placeholders whose output is mapped are not imported: for loops */
   weft_client_list_t mappings;       /* of weft_client_mapping_t */
   weft_client_list_t controls;       /* of TF_Operation* */

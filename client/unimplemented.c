@@ -1,7 +1,7 @@
 /* client/unimplemented.c - what exists so that programs link, and says that it does nothing. */
 #include "base/alloc.h"
 #include "client/status.h"
-#include "tensorflow/c/c_api.h"
+#include "tensorflow/c/c_api_experimental.h"
 
 TF_Library *TF_LoadLibrary(const char *library_filename, TF_Status *status) {
   weft_client_end(status,
@@ -19,12 +19,20 @@ TF_Buffer TF_GetOpList(TF_Library *lib_handle) {
 
 void TF_DeleteLibraryHandle(TF_Library *lib_handle) { (void)lib_handle; }
 
+TF_Library *TF_LoadPluggableDeviceLibrary(const char *library_filename, TF_Status *status) {
+  weft_client_end(
+      status, WEFT_ERROR(UNIMPLEMENTED,
+                         "TF_LoadPluggableDeviceLibrary: '%s' cannot be loaded here: devices are built in",
+                         library_filename));
+  return NULL;
+}
+
+void TF_DeletePluggableDeviceLibraryHandle(TF_Library *lib_handle) { (void)lib_handle; }
+
 void TF_RegisterFilesystemPlugin(const char *plugin_filename, TF_Status *status) {
   weft_client_end(status, WEFT_ERROR(UNIMPLEMENTED, "TF_RegisterFilesystemPlugin: '%s' cannot be loaded here",
                                      plugin_filename));
 }
-
-void TF_RegisterLogListener(void (*listener)(const char *)) { (void)listener; }
 
 TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResultsNoSerialization(
     TF_Graph *graph, const TF_Buffer *graph_def, const TF_ImportGraphDefOptions *options, TF_Status *status) {

@@ -530,6 +530,8 @@ TF_CAPI_EXPORT extern void TF_ServerJoin(TF_Server *server, TF_Status *status);
 TF_CAPI_EXPORT extern const char *TF_ServerTarget(TF_Server *server);
 TF_CAPI_EXPORT extern void TF_DeleteServer(TF_Server *server);
 
+/* What graphs of this process print with PrintV2 (tf.print) goes to the listeners, in place of the standard
+ * streams and the log; a file is written all the same. Listeners stay; they may be called by several threads. */
 TF_CAPI_EXPORT extern void TF_RegisterLogListener(void (*listener)(const char *));
 TF_CAPI_EXPORT extern void TF_RegisterFilesystemPlugin(const char *plugin_filename, TF_Status *status);
 

@@ -104,6 +104,8 @@ static weft_status_t *print_v2(weft_kernel_ctx_t *c, const print_v2_attrs_t *att
     s = WEFT_NO_MEMORY("printing");
   } else if (weft_str_starts_with(stream, "file://")) {
     s = append_to_file(weft_str_of(stream.data + 7, stream.length - 7), line);
+  } else if (weft_log_tell_listeners(text.data == NULL ? "" : text.data)) {
+    /* the program shows it */
   } else if (weft_str_is(stream, "stdout")) {
     s = write_out(STDOUT_FILENO, line);
   } else if (weft_str_is(stream, "stderr")) {
