@@ -1,7 +1,4 @@
-/* master/master.c - the table of sessions, and the master's calls.
- *
- * Locking: `mu` guards the table and is a leaf.
- */
+/* master/master.c - the master's calls. */
 #include "master/master.h"
 
 #include <inttypes.h>
@@ -12,8 +9,8 @@
 #include "master/clients.h"
 #include "master/collective_steps.h"
 #include "master/create_session.h"
-#include "master/ended_sessions.h"
 #include "master/partial_step.h"
+#include "master/session_table.h"
 #include "master/step.h"
 
 enum { CLIENT_GRACE_MS = 60000 };
@@ -26,15 +23,10 @@ struct weft_master {
   int64_t discovery_timeout_ms;
   bool is_direct;
   weft_collective_steps_t *collective_steps;
-  weft_ended_sessions_t *ended;
+  weft_session_table_t *sessions;
   weft_clients_t *holders;
   weft_timer_t *timer;
   weft_canceller_t *stop;
-  weft_mutex_t mu;
-  weft_cond_t idle;    /* signalled when busy falls to 0 */
-  weft_map_t sessions; /* guarded by mu: handle -> weft_master_session_t (one reference) */
-  int busy;            /* guarded by mu: calls that have not been answered */
-  bool stopped;        /* guarded by mu */
 };
 
 typedef struct local_master_client {
@@ -47,33 +39,12 @@ static weft_master_t *master_of(weft_master_client_t *c) {
 }
 
 static weft_status_t *unknown_session(weft_master_t *m, weft_str_t handle) {
-  return weft_ended_sessions_error(m->ended, WEFT_ABORTED, handle, "");
+  return weft_session_table_unknown(m->sessions, WEFT_ABORTED, handle, "");
 }
 #define MAYBE_RESTARTED "Possibly, this master has restarted."
 
 static weft_master_session_t *find(weft_master_t *m, weft_str_t handle) {
-  weft_mutex_lock(&m->mu);
-  weft_master_session_t *s = weft_master_session_retain(weft_map_get(&m->sessions, handle));
-  weft_mutex_unlock(&m->mu);
-  return s;
-}
-
-static bool begin(weft_master_t *m) {
-  weft_mutex_lock(&m->mu);
-  bool ok = !m->stopped;
-  if (ok) m->busy++;
-  weft_mutex_unlock(&m->mu);
-  return ok;
-}
-
-static void end(weft_master_t *m) {
-  weft_mutex_lock(&m->mu);
-  if (--m->busy == 0) weft_cond_broadcast(&m->idle);
-  weft_mutex_unlock(&m->mu);
-}
-
-static weft_status_t *stopping(weft_master_t *m) {
-  return WEFT_ERROR(UNAVAILABLE, "The task %.*s, the master, was shut down", WEFT_STR_ARGS(m->task));
+  return weft_session_table_find(m->sessions, handle);
 }
 
 /* ---- CreateSession, ExtendSession ---- */
@@ -85,31 +56,16 @@ typedef struct pending_creation {
   weft_canceller_t *call; /* retained */
 } pending_creation_t;
 
-/* Makes the session one of the table. */
 static weft_status_t *add_session(weft_master_t *m, weft_master_session_t *s) {
-  weft_status_t *status = NULL;
   WEFT_RETURN_IF_ERROR(weft_clients_enter(m->holders, s->client));
-  weft_mutex_lock(&m->mu);
-  if (m->stopped) status = stopping(m);
-  if (status == NULL) status = weft_map_put(&m->sessions, s->handle, s, NULL);
-  weft_mutex_unlock(&m->mu);
-  if (status == NULL) weft_master_session_retain(s);
-  if (status == NULL)
+  weft_status_t *status = weft_session_table_add(m->sessions, s);
+  if (status == NULL) {
     weft_log(WEFT_LOG_DEBUG, "session %.*s has begun%s%.*s", WEFT_STR_ARGS(s->handle),
              s->client.length > 0 ? ": it is of " : "", WEFT_STR_ARGS(s->client));
-  if (status != NULL) weft_clients_leave(m->holders, s->client);
+  } else {
+    weft_clients_leave(m->holders, s->client);
+  }
   return status;
-}
-
-/* What fails while the master stops fails by that: its waiting was cancelled. */
-static weft_status_t *blame_stop(weft_master_t *m, weft_status_t *status) {
-  if (status == NULL) return NULL;
-  weft_mutex_lock(&m->mu);
-  bool stopped = m->stopped;
-  weft_mutex_unlock(&m->mu);
-  if (!stopped) return status;
-  weft_status_free(status);
-  return stopping(m);
 }
 
 static void dropped(void *arg, weft_status_t *status) {
@@ -126,21 +82,22 @@ static void created(void *arg, weft_status_t *status, weft_master_session_t *s) 
     if (status == NULL) status = add_session(m, s);
     if (status != NULL) weft_master_session_close(s, NULL, dropped, NULL); /* the workers have it */
   }
-  status = blame_stop(m, status);
+  status = weft_session_table_blame(m->sessions, status);
   c->fn(c->arg, status, status != NULL ? WEFT_STR("") : s->handle, 0);
   weft_master_session_release(s);
   weft_canceller_release(c->call);
   weft_free(c);
-  end(m);
+  weft_session_table_end(m->sessions);
 }
 
 static void create_session(weft_master_client_t *client, const weft_create_session_t *r,
                            weft_canceller_t *canceller, weft_session_fn *fn, void *arg) {
   weft_master_t *m = master_of(client);
   pending_creation_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL || !begin(m)) {
+  weft_status_t *s = c == NULL ? WEFT_NO_MEMORY("a session") : weft_session_table_begin(m->sessions);
+  if (s != NULL) {
     weft_free(c);
-    fn(arg, c == NULL ? WEFT_NO_MEMORY("a session") : stopping(m), WEFT_STR(""), 0);
+    fn(arg, s, WEFT_STR(""), 0);
     return;
   }
   *c = (pending_creation_t){m, fn, arg, weft_canceller_retain(canceller)};
@@ -370,55 +327,28 @@ static void release_callable(weft_master_client_t *client, weft_str_t session, i
 
 /* ---- the end of sessions ---- */
 
-/* Out of the table; `why` is what later calls with the handle are told. */
-static weft_master_session_t *take(weft_master_t *m, weft_str_t handle, const char *why) {
-  weft_mutex_lock(&m->mu);
-  bool is_there = weft_map_get(&m->sessions, handle) != NULL;
-  weft_mutex_unlock(&m->mu);
-  if (is_there)
-    weft_ended_sessions_add(m->ended, handle, why); /* first: so that a call in between gets it, too */
-  weft_mutex_lock(&m->mu);
-  weft_master_session_t *s = weft_map_remove(&m->sessions, handle);
-  weft_mutex_unlock(&m->mu);
-  if (s != NULL) weft_clients_leave(m->holders, s->client);
-  return s;
-}
-
 static void close_session(weft_master_client_t *client, weft_str_t handle, weft_done_fn *fn, void *arg) {
-  weft_master_session_t *s = take(master_of(client), handle, "its client closed it");
+  weft_master_t *m = master_of(client);
+  weft_master_session_t *s = weft_session_table_take(m->sessions, handle, "its client closed it");
   if (s == NULL) {
-    fn(arg, weft_ended_sessions_error(master_of(client)->ended, WEFT_ABORTED, handle, MAYBE_RESTARTED));
+    fn(arg, weft_session_table_unknown(m->sessions, WEFT_ABORTED, handle, MAYBE_RESTARTED));
     return;
   }
+  weft_clients_leave(m->holders, s->client);
   weft_master_session_close(s, NULL, fn, arg);
   weft_master_session_release(s);
 }
 
 static void closed(void *arg, weft_status_t *status) {
+  weft_master_t *m = arg;
   weft_status_free(status);
-  end(arg);
-}
-
-/* Its close is one more thing that the master is busy with. */
-static weft_master_session_t *take_one_of(weft_master_t *m, weft_str_t client) {
-  weft_master_session_t *found = NULL;
-  weft_map_entry_t e;
-  weft_mutex_lock(&m->mu);
-  for (size_t at = 0; found == NULL && weft_map_next(&m->sessions, &at, &e);) {
-    weft_master_session_t *s = e.value;
-    if (weft_str_eq(s->client, client)) found = s;
-  }
-  if (found != NULL) weft_map_remove(&m->sessions, found->handle);
-  if (found != NULL) m->busy++;
-  weft_mutex_unlock(&m->mu);
-  return found;
+  weft_session_table_end(m->sessions);
 }
 
 static void client_gone(void *arg, weft_str_t client, const char *why) {
   weft_master_t *m = arg;
   weft_status_t *cause = WEFT_ERROR(CANCELLED, "Step was cancelled: %s", why);
-  for (weft_master_session_t *s; (s = take_one_of(m, client)) != NULL;) {
-    weft_ended_sessions_add(m->ended, s->handle, why);
+  for (weft_master_session_t *s; (s = weft_session_table_take_one(m->sessions, client, why)) != NULL;) {
     weft_log(WEFT_LOG_WARNING, "closing session %.*s: %s", WEFT_STR_ARGS(s->handle), why);
     weft_master_session_close(s, cause, closed, m);
     weft_master_session_release(s);
@@ -493,8 +423,8 @@ static void list_devices(weft_master_client_t *client, weft_str_t handle, weft_c
   weft_master_session_t *s = find(master_of(client), handle);
   weft_status_t *status = s != NULL
                               ? NULL
-                              : weft_ended_sessions_error(master_of(client)->ended, WEFT_INVALID_ARGUMENT,
-                                                          handle, MAYBE_RESTARTED);
+                              : weft_session_table_unknown(master_of(client)->sessions, WEFT_INVALID_ARGUMENT,
+                                                           handle, MAYBE_RESTARTED);
   fn(arg, status, s == NULL ? NULL : &s->devices.list);
   weft_master_session_release(s);
 }
@@ -553,7 +483,7 @@ static void reset_one_done(void *arg, weft_status_t *status) {
   weft_arena_deinit(&r->arena);
   weft_mutex_deinit(&r->mu);
   weft_free(r);
-  end(m);
+  weft_session_table_end(m->sessions);
 }
 
 static weft_status_t *copy_containers(resetting_t *r, const weft_str_t *containers, int n) {
@@ -576,21 +506,6 @@ static weft_status_t *copy_filters(resetting_t *r, const weft_str_t *filters, in
   }
   r->filters = (weft_session_config_t){.device_filters = parsed, .num_device_filters = n};
   return parsed == NULL ? WEFT_NO_MEMORY("a reset") : NULL;
-}
-
-static weft_master_session_t *take_any(weft_master_t *m, const char *why) {
-  for (;;) {
-    weft_map_entry_t e = {.value = NULL};
-    size_t at = 0;
-    weft_mutex_lock(&m->mu);
-    weft_master_session_t *s =
-        weft_map_next(&m->sessions, &at, &e) ? weft_master_session_retain(e.value) : NULL;
-    weft_mutex_unlock(&m->mu);
-    if (s == NULL) return NULL;
-    weft_master_session_t *taken = take(m, s->handle, why);
-    weft_master_session_release(s);
-    if (taken != NULL) return taken; /* else another thread has taken it */
-  }
 }
 
 /* "a client reset the cluster (containers 'a', 'b')" */
@@ -617,7 +532,7 @@ static void reset(weft_master_client_t *client, const weft_str_t *containers, in
   weft_status_t *status =
       r == NULL ? WEFT_NO_MEMORY("a reset") : copy_containers(r, containers, num_containers);
   if (status == NULL) status = copy_filters(r, filters, num_filters);
-  if (status == NULL && !begin(m)) status = stopping(m);
+  if (status == NULL) status = weft_session_table_begin(m->sessions);
   if (status != NULL) {
     if (r != NULL) weft_arena_deinit(&r->arena);
     weft_free(r);
@@ -634,7 +549,10 @@ static void reset(weft_master_client_t *client, const weft_str_t *containers, in
   const char *what = text.failed ? "a client reset the cluster" : text.data;
   weft_status_t *why = WEFT_ERROR(
       CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`. The cause: %s", what);
-  for (weft_master_session_t *s; (s = take_any(m, what)) != NULL;) {
+  for (weft_master_session_t *s;
+       (s = weft_session_table_take_one(m->sessions, WEFT_STR(""), what)) != NULL;) {
+    weft_session_table_end(m->sessions); /* the reset itself is under way */
+    weft_clients_leave(m->holders, s->client);
     atomic_fetch_add(&r->left, 1);
     weft_master_session_close(s, why, reset_one_done, r);
     weft_master_session_release(s);
@@ -677,8 +595,6 @@ weft_status_t *weft_local_master_client_create(weft_master_t *m, weft_master_cli
 weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t **out) {
   weft_master_t *m = weft_calloc(1, sizeof *m);
   if (m == NULL) return WEFT_NO_MEMORY("a master");
-  weft_mutex_init(&m->mu);
-  weft_cond_init(&m->idle);
   m->cache = o->cache;
   m->clusters = o->clusters;
   m->kernels = o->kernels;
@@ -689,7 +605,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   if (task != NULL) m->task = weft_str(task);
   weft_status_t *s = m->stop == NULL || task == NULL ? WEFT_NO_MEMORY("a master") : NULL;
   if (s == NULL) s = weft_timer_create(&m->timer);
-  if (s == NULL) s = weft_ended_sessions_create(m->task, &m->ended);
+  if (s == NULL) s = weft_session_table_create(m->task, &m->sessions);
   int64_t grace_ms = o->client_grace_ms == 0 ? CLIENT_GRACE_MS : o->client_grace_ms;
   if (s == NULL) s = weft_clients_create(m->timer, grace_ms, client_gone, m, &m->holders);
   weft_collective_steps_options_t steps = {
@@ -704,20 +620,18 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
 }
 
 void weft_master_stop(weft_master_t *m) {
-  weft_mutex_lock(&m->mu);
-  m->stopped = true;
-  weft_mutex_unlock(&m->mu);
-  if (m->stop != NULL) weft_canceller_cancel(m->stop); /* NULL: it was never made, without memory */
+  if (m->sessions == NULL) return; /* it was never made, without memory */
+  weft_session_table_stop(m->sessions);
+  weft_canceller_cancel(m->stop);
   if (m->holders != NULL) weft_clients_stop(m->holders);
   char what[300];
   snprintf(what, sizeof what, "The task %.*s, the master of this session, was shut down",
            WEFT_STR_ARGS(m->task));
   weft_status_t *why =
       WEFT_ERROR(ABORTED, "%s", what); /* not UNAVAILABLE: a retry with that session cannot succeed */
-  for (weft_master_session_t *s; (s = take_any(m, what)) != NULL;) {
-    weft_mutex_lock(&m->mu);
-    m->busy++;
-    weft_mutex_unlock(&m->mu);
+  for (weft_master_session_t *s;
+       (s = weft_session_table_take_one(m->sessions, WEFT_STR(""), what)) != NULL;) {
+    weft_clients_leave(m->holders, s->client);
     weft_master_session_close(s, why, closed, m);
     weft_master_session_release(s);
   }
@@ -727,17 +641,12 @@ void weft_master_stop(weft_master_t *m) {
 void weft_master_destroy(weft_master_t *m) {
   if (m == NULL) return;
   weft_master_stop(m);
-  weft_mutex_lock(&m->mu);
-  while (m->busy > 0) weft_cond_wait(&m->idle, &m->mu); /* woken by end(); all was cancelled */
-  weft_mutex_unlock(&m->mu);
+  if (m->sessions != NULL) weft_session_table_wait(m->sessions); /* all was cancelled */
   weft_clients_destroy(m->holders);
   weft_timer_destroy(m->timer);
   weft_collective_steps_destroy(m->collective_steps);
-  weft_ended_sessions_destroy(m->ended);
-  weft_map_deinit(&m->sessions);
+  weft_session_table_destroy(m->sessions);
   weft_canceller_release(m->stop);
-  weft_cond_deinit(&m->idle);
-  weft_mutex_deinit(&m->mu);
   weft_free((void *)(uintptr_t)m->task.data);
   weft_free(m);
 }
