@@ -17,6 +17,7 @@ struct WEFT_Job {
   const weft_job_words_t *words;
   weft_arena_t arena;                                     /* texts */
   const char *master, *strategy, *container, *trace_path; /* NULL: none */
+  bool is_isolated;                                       /* shares no state with other sessions */
   weft_strbuf_t graph_def;
   TF_Graph *graph; /* the single-device graph; made anew when the job begins anew */
   weft_job_inputs_t inputs;

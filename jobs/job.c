@@ -154,6 +154,8 @@ void WEFT_DeleteJob(WEFT_Job *j) {
   weft_free(j);
 }
 
+void weft_job_isolate(WEFT_Job *j) { j->is_isolated = true; }
+
 /* ---- what runs, what is fed ---- */
 
 /* Ends a change of the description. */

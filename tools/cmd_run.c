@@ -8,7 +8,8 @@ static const char more[] =
     "4]],\n"
     "a text, [\"a\", \"b\"]) or an array from a NumPy file; a single value for an input that is an array "
     "becomes one\n"
-    "of one element. With --master the servers of the cluster run it; they read the model's files.\n";
+    "of one element. With --master the servers of the cluster run it; they read the model's files.\n"
+    "Variables and tables are this run's own.\n";
 
 static const char examples[] =
     "  weft run model_dir --feed x='[[1, 2, 3]]'\n"
@@ -17,7 +18,7 @@ static const char examples[] =
     "  weft inspect model_dir     (says which signatures there are, and what they take)\n";
 
 int weft_command_run(int argc, char **argv) {
-  weft_submit_spec_t j = {.steps = 1, .signature = "serving_default"};
+  weft_submit_spec_t j = {.steps = 1, .signature = "serving_default", .is_isolated = true};
   bool json = false;
   int code;
   const weft_option_t options[] = {

@@ -1,6 +1,7 @@
 /* tools/model.c - files and folders to graphs, with names that people know. */
 #include "tools/model.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "tools/graph_file.h"
@@ -31,8 +32,12 @@ static weft_status_t *find_tags(weft_model_t *m, const char *tags) {
   return weft_saved_model_find(m->folder, list, n, &m->meta);
 }
 
+/* Its files are named by their whole paths: servers have other working directories. */
 static weft_status_t *open_folder(const char *path, const char *tags, weft_model_t *m) {
-  WEFT_RETURN_IF_ERROR(weft_saved_model_open(path, &m->folder));
+  char *whole = realpath(path, NULL);
+  weft_status_t *s = weft_saved_model_open(whole == NULL ? path : whole, &m->folder);
+  free(whole);
+  if (s != NULL) return s;
   WEFT_RETURN_IF_ERROR(find_tags(m, tags));
   m->graph_def = m->meta->graph_def;
   return weft_saved_model_start(m->folder, m->meta, &m->arena, &m->start);

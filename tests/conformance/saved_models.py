@@ -579,3 +579,229 @@ def keras_trained(folder):
         m.train(tf.constant(numbers(4, 3)), tf.constant(numbers(4, 1)))
     tf.saved_model.save(m, folder, {"train": m.train, "serving_default": m.serve})
     return {SERVE: [("train", {"x": numbers(4, 3), "y": numbers(4, 1)})] * 3 + [("serving_default", {"x": numbers(2, 3)})]}
+
+
+# ---- more of both ----
+
+
+@model
+def v1_stripped_defaults(folder):
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 6, 6, 2])
+        k = v1.get_variable("k", [3, 3, 2, 4], initializer=v1.random_normal_initializer(seed=4))
+        y = tf.nn.max_pool2d(tf.nn.conv2d(x, k, 1, "SAME"), 2, 2, "VALID")
+        session.run(v1.global_variables_initializer())
+        builder = v1.saved_model.Builder(folder)
+        info = v1.saved_model.build_tensor_info
+        signature = v1.saved_model.build_signature_def({"x": info(x)}, {"y": info(y)}, "predict")
+        builder.add_meta_graph_and_variables(session, ["serve"], {"image": signature}, strip_default_attrs=True)
+        builder.save()
+    return {SERVE: [("image", {"x": numbers(2, 6, 6, 2)})]}
+
+
+@model
+def v1_functions(folder):
+    """Calls of functions in a graph of version 1."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None])
+
+        @tf.function
+        def inner(t):
+            return tf.sin(t) * 2
+
+        @tf.function
+        def outer(t):
+            return inner(t) + inner(t + 1)
+
+        v = v1.get_variable("v", [], initializer=v1.constant_initializer(0.5), use_resource=True)
+        y = outer(x) * v
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, folder, {"x": x}, {"y": y})
+    return {SERVE: [("serving_default", {"x": numbers(4)})]}
+
+
+@model
+def v1_local_tables_and_strings(folder):
+    def make():
+        text = v1.placeholder(tf.string, [None], name="text")
+        parts = tf.strings.split(tf.strings.lower(text), " ").to_tensor("")
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([5, 6], tf.int64)), -1)
+        bucket = tf.strings.to_hash_bucket_fast(parts, 11)
+        v1.get_variable("unused", [1])
+        return {"text": text}, {"parts": parts, "found": table.lookup(parts), "bucket": bucket}, {"text": np.array([b"A b", b"c"], object)}
+
+    return save_with_assets(folder, make)
+
+
+@model
+def v1_assets_are_shared(folder):
+    """One file for two tables."""
+
+    def make():
+        path = words_file()
+        inputs, outputs, value = vocabulary(path)
+        again = tf.lookup.StaticHashTable(
+            tf.lookup.TextFileInitializer(path, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE), "?"
+        )
+        return inputs, {**outputs, "back": again.lookup(outputs["ids"])}, value
+
+    return save_with_assets(folder, make)
+
+
+@model
+def module_same_names(folder):
+    """Variables that have one name."""
+
+    class Twins(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = tf.Variable([1.0, 2.0], name="w")
+            self.b = tf.Variable([3.0], name="w")
+            self.c = [tf.Variable(float(i), name="w") for i in range(3)]
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32, "x")])
+        def __call__(self, x):
+            return {"a": self.a * x, "b": self.b * x, "c": tf.stack([v.read_value() for v in self.c]) * x}
+
+    m = Twins()
+    tf.saved_model.save(m, folder, m.__call__)
+    return {SERVE: [("serving_default", {"x": np.float32(2)})]}
+
+
+@model
+def module_large_constant(folder):
+    class Large(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, "i")])
+        def __call__(self, i):
+            return {"rows": tf.gather(tf.constant(numbers(1 << 12, 64)), i)}
+
+    m = Large()
+    tf.saved_model.save(m, folder, m.__call__)
+    return {SERVE: [("serving_default", {"i": np.array([0, 4095], np.int32)})]}
+
+
+@model
+def module_pictures(folder):
+    """As served: encoded pictures in, scores out."""
+
+    class Pictures(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.k = tf.Variable(numbers(3, 3, 3, 2))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "png")])
+        def __call__(self, png):
+            def one(text):
+                return tf.image.resize(tf.image.convert_image_dtype(tf.io.decode_png(text, 3), tf.float32), [8, 8])
+
+            pictures = tf.map_fn(one, png, fn_output_signature=tf.TensorSpec([8, 8, 3], tf.float32))
+            return {"scores": tf.reduce_mean(tf.nn.conv2d(pictures, self.k, 1, "SAME"), [1, 2])}
+
+    m = Pictures()
+    tf.saved_model.save(m, folder, m.__call__)
+    pictures = [tf.io.encode_png(rng().randint(0, 255, (h, 9, 3)).astype(np.uint8)).numpy() for h in (5, 12)]
+    return {SERVE: [("serving_default", {"png": np.array(pictures, object)})]}
+
+
+@model
+def module_nested_calls(folder):
+    """Functions with captured values in functions, a loop and a condition in them, gradients across all."""
+
+    class Nested(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.v = tf.Variable(1.5)
+            self.w = tf.Variable(numbers(2, 2))
+
+        @tf.function
+        def step(self, h):
+            return tf.cond(tf.reduce_sum(h) > 0, lambda: tf.tanh(tf.matmul(h, self.w)), lambda: h * self.v)
+
+        @tf.function
+        def roll(self, h):
+            return tf.while_loop(lambda i, _: i < 3, lambda i, s: (i + 1, self.step(s)), (0, h))[1]
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "h")])
+        def __call__(self, h):
+            with tf.GradientTape() as tape:
+                y = tf.reduce_sum(self.roll(h))
+            return {"y": y, **dict(zip(("dv", "dw"), tape.gradient(y, (self.v, self.w), unconnected_gradients="zero")))}
+
+    m = Nested()
+    tf.saved_model.save(m, folder, m.__call__)
+    return {SERVE: [("serving_default", {"h": numbers(1, 2)}), ("serving_default", {"h": -np.abs(numbers(2, 2))})]}
+
+
+@model
+def module_list_of_signature_outputs(folder):
+    class Several(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.n = tf.Variable([1, 2, 3])
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int32, "k"), tf.TensorSpec([None], tf.int32, "more")])
+        def __call__(self, k, more):
+            return {f"o{i}": self.n[i] + k for i in range(3)} | {"more": tf.sort(more), "size": tf.size(more)}
+
+    m = Several()
+    tf.saved_model.save(m, folder, m.__call__)
+    return {SERVE: [("serving_default", {"k": np.int32(1), "more": np.array([3, 1, 2], np.int32)})]}
+
+
+@model
+def keras_preprocessing(folder):
+    """Lookups, normalisation, buckets and hashes in the model."""
+    L = tf.keras.layers
+
+    class Features(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = L.Normalization(mean=[1.0, 2.0], variance=[4.0, 9.0])
+            self.buckets = L.Discretization([0.0, 1.0])
+            self.one_hot = L.CategoryEncoding(3, "multi_hot")
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x"), tf.TensorSpec([None], tf.string, "s")])
+        def __call__(self, x, s):
+            ids = self.buckets(x)
+            return {"scaled": self.scale(x), "ids": ids, "hot": self.one_hot(ids), "hashed": tf.strings.to_hash_bucket_strong(s, 7, [1, 2])}
+
+    m = Features()
+    tf.saved_model.save(m, folder, m.__call__)
+    return {SERVE: [("serving_default", {"x": numbers(3, 2), "s": np.array([b"a", b"b", b""], object)})]}
+
+
+@model
+def keras_residual(folder):
+    tf.keras.utils.set_random_seed(6)
+    L = tf.keras.layers
+    i = L.Input((12, 12, 3))
+    x = L.Conv2D(8, 3, padding="same", use_bias=False)(i)
+    for stride in (1, 2):
+        y = L.BatchNormalization()(L.SeparableConv2D(8, 3, stride, "same")(L.ReLU(6.0)(x)))
+        x = L.Add()([L.Conv2D(8, 1, stride)(x), y])
+    m = tf.keras.Model(i, L.Dense(5, activation="softmax")(L.GlobalAveragePooling2D()(L.Dropout(0.2)(x))))
+    export_keras(m, folder)
+    return {SERVE: [("serving_default", {0: numbers(2, 12, 12, 3)})]}
+
+
+@model
+def keras_train_function(folder):
+    """What fit() runs: the model's own train_step, with its optimizer, loss and metrics."""
+    tf.keras.utils.set_random_seed(7)
+    net = tf.keras.Sequential([tf.keras.layers.Input((3,)), tf.keras.layers.Dense(4, activation="relu"), tf.keras.layers.Dense(1)])
+    net.compile(tf.keras.optimizers.SGD(0.05, momentum=0.9), "mse")
+    net.optimizer.build(net.trainable_variables)
+
+    class Trainer(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None, 1], tf.float32, "y")])
+        def train(self, x, y):
+            with tf.GradientTape() as tape:
+                loss = net.compute_loss(x, y, net(x, training=True), training=True)
+            net.optimizer.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
+            return {"loss": loss}
+
+    m = Trainer()
+    m.net = net
+    m.all = [v.value for v in net.variables + net.optimizer.variables + [v for k in net.metrics for v in k.variables]]
+    tf.saved_model.save(m, folder, {"train": m.train})
+    return {SERVE: [("train", {"x": numbers(4, 3), "y": numbers(4, 1)})] * 4}

@@ -4,7 +4,6 @@ import glob
 import json
 import os
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -82,18 +81,6 @@ def test_model(name, tmp_path, weft, oracle):
 # ---- the command ----
 
 
-@pytest.fixture(scope="module")
-def command(request):
-    """Runs the command; its output. A failure shows what it said."""
-
-    def run(*arguments):
-        done = subprocess.run([request.config.getoption("--weft"), *arguments], capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
-
-
 def feed_options(values, folder):
     options = []
     for key, value in values.items():
@@ -107,7 +94,7 @@ NUMERIC = ("module_plain", "module_control_flow", "v1_resource_variables", "v1_p
 
 
 @pytest.mark.parametrize("name", NUMERIC)
-def test_run_command(name, tmp_path, oracle, command):
+def test_run_command(name, tmp_path, oracle, weft_command):
     folder = str(tmp_path / "model")
     ((tags, calls),) = MODELS[name](folder).items()
     key, values = calls[0]
@@ -117,16 +104,16 @@ def test_run_command(name, tmp_path, oracle, command):
     wanted = oracle.run(handle, feeds_of(signature, values), [signature.outputs[o].name for o in outputs])
     oracle.close(handle)
     saves = [o for output in outputs for o in ("--save-fetch", f"{output}={tmp_path}/out_{output}.npy")]
-    command("run", folder, "--signature", key, *feed_options(values, str(tmp_path)), *saves)
+    weft_command("run", folder, "--signature", key, *feed_options(values, str(tmp_path)), *saves)
     for output, value in zip(outputs, wanted, strict=True):
         check_equal(output, np.load(f"{tmp_path}/out_{output}.npy"), value)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_inspect_command(name, tmp_path, command):
+def test_inspect_command(name, tmp_path, weft_command):
     folder = str(tmp_path / "model")
     MODELS[name](folder)
-    shown = json.loads(command("inspect", folder, "--json"))
+    shown = json.loads(weft_command("inspect", folder, "--json"))
     with open(glob.glob(folder + "/saved_model.pb*")[0], "rb") as f:
         data = f.read()
     model = saved_model_pb2.SavedModel()
@@ -150,15 +137,35 @@ def test_inspect_command(name, tmp_path, command):
         reader = tf.train.load_checkpoint(folder + "/variables/variables")
         shapes = {k: s for k, s in reader.get_variable_to_shape_map().items() if k != "_CHECKPOINTABLE_OBJECT_GRAPH"}
         assert {v["name"]: v["shape"] for v in shown["variables"]} == shapes
-    command("inspect", folder)
+    weft_command("inspect", folder)
 
 
 STRATEGIES = [None, "mirrored:2", "central_storage:2", "data_parallel:2", "parameter_server:mode=sync", "multi_worker_mirrored"]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-@pytest.mark.parametrize("name", ["module_training_step", "keras_trained", "v1_several_tags"])
-def test_training(name, strategy, tmp_path, oracle, command):
+@pytest.mark.parametrize("name", ["module_training_step", "keras_trained", "keras_train_function", "v1_several_tags"])
+def test_training(name, strategy, tmp_path, oracle, weft_command):
+    check_training(name, strategy, tmp_path, oracle, weft_command)
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker_mirrored", "parameter_server:mode=sync"])
+@pytest.mark.parametrize("name", ["module_training_step", "keras_trained"])
+def test_training_on_a_cluster(name, strategy, tmp_path, oracle, weft_command, cluster, unique):
+    check_training(name, strategy, tmp_path, oracle, weft_command, "--master", cluster.master, "--container", unique)
+
+
+def test_run_on_a_cluster(tmp_path, weft_command, cluster):
+    """Models whose variables have equal names share nothing; files are found from the servers' directories."""
+    for name, text in (("module_vocabulary_asset", "fox"), ("v1_vocabulary_main_op", "fox"), ("module_vocabulary_asset", "the")):
+        folder = tmp_path / name
+        if not folder.exists():
+            MODELS[name](str(folder))
+        got = json.loads(weft_command("run", name, "--feed", f"text={text}", "--fetch", "ids", "--master", cluster.master, "--json"))
+        assert got == {"ids": [{"fox": 3, "the": 0}[text]]}
+
+
+def check_training(name, strategy, tmp_path, oracle, weft_command, *options):
     """A training step of a model under a strategy: the losses of TensorFlow's session on one device; it is saved and goes on."""
     folder = str(tmp_path / "model")
     tags, values = next((t, v) for t, calls in MODELS[name](folder).items() for s, v in calls if s == "train")
@@ -169,13 +176,13 @@ def test_training(name, strategy, tmp_path, oracle, command):
     oracle.close(handle)
     step = ["submit", folder, "--tags", ",".join(tags), "--signature", "train", *feed_options(values, str(tmp_path)), "--batch", "4", "--json"]
     (tmp_path / "run").mkdir()
-    step += ["--save", str(tmp_path / "run" / "model")] + (["--strategy", strategy] if strategy else [])
+    step += ["--save", str(tmp_path / "run" / "model"), *options] + (["--strategy", strategy] if strategy else [])
 
     def losses_of(output):
         lines = [json.loads(line) for line in output.splitlines()]
         return [line["fetches"]["loss"] for line in lines if line.get("fetches") and not line["done"]]
 
-    got = losses_of(command(*step, "--steps", "3")) + losses_of(command(*step, "--steps", "6", "--resume"))
+    got = losses_of(weft_command(*step, "--steps", "3")) + losses_of(weft_command(*step, "--steps", "6", "--resume"))
     np.testing.assert_allclose(got, losses, rtol=2e-4)
     assert os.path.exists(tmp_path / "run" / "model-6.index")
 

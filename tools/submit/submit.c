@@ -129,6 +129,7 @@ static weft_status_t *read_graph(submit_t *m) {
   if (m->spec->signature != NULL) WEFT_RETURN_IF_ERROR(weft_model_choose(&m->model, m->spec->signature));
   WEFT_RETURN_IF_ERROR(weft_model_bound_graph(&m->model, &graph_def));
   weft_status_t *s = weft_job_new(graph_def, m->spec->master, &m->spec->options, &words, &m->job);
+  if (s == NULL && m->spec->is_isolated) weft_job_isolate(m->job);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", m->spec->graph_path);
 }
 

@@ -20,7 +20,8 @@ typedef struct weft_submit_spec {
   int64_t save_steps;
   double save_seconds;
   bool resumes;
-  int64_t steps; /* in all, those included that were done before a job that resumes */
+  bool is_isolated; /* variables and tables are this run's own, also on a cluster */
+  int64_t steps;    /* in all, those included that were done before a job that resumes */
   weft_progress_style_t style;
 } weft_submit_spec_t;
 
