@@ -523,3 +523,13 @@ def cached_twice_in_one_file():
 @pipeline
 def cached_by_a_folder_that_is_missing():
     return D.range(3).cache(path("no/such/folder/cache"))
+@pipeline
+def csv_made():
+    return tf.data.experimental.make_csv_dataset(path("people.csv"), batch_size=2, label_name="member", num_epochs=2, shuffle=False, na_value="NA")
+
+
+@pipeline
+def csv_made_and_shuffled():
+    return tf.data.experimental.make_csv_dataset(
+        path("numbers.csv"), batch_size=7, column_names=["a", "b", "c", "d"], header=False, num_epochs=1, shuffle=True, shuffle_seed=8, shuffle_buffer_size=10
+    )

@@ -1,9 +1,12 @@
-/* kernels/cpu/dataset/ahead.h - elements made ahead of the one that takes them: a bounded ring and a thread
- * that keeps it full.
+/* kernels/cpu/dataset/ahead.h - elements made ahead of the one that takes them: a bounded ring and threads
+ * that keep it full.
  *
- * The thread begins one element after the other, in order; an element ends on any thread, in any order. They
+ * The threads begin one element after the other, in order; an element ends on any thread, in any order. They
  * are handed out in order, or, where the order does not matter, as they end. What lies in the ring counts in
  * the traversal's budget.
+ *
+ * Threads that wake one another for each element would do little else. So a full ring is filled again when
+ * half of it is taken, and where elements end quickly the taker waits for several of them.
  */
 #ifndef WEFT_KERNELS_CPU_DATASET_AHEAD_H_
 #define WEFT_KERNELS_CPU_DATASET_AHEAD_H_
@@ -20,19 +23,26 @@ typedef struct weft_ahead_slot {
   bool is_end; /* there is no such element, and none behind it */
   bool is_done;
   size_t bytes;
+  bool is_called; /* go_on has begun */
+  void *work;     /* of those that make it */
 } weft_ahead_slot_t;
 
 typedef struct weft_ahead_options {
   weft_iterator_t *owner; /* the iterator that hands the elements out */
   int limit;              /* elements in the ring, 1 at least */
   int max_limit;          /* it grows up to this while the taker finds it empty and the budget allows */
+  int max_calls;          /* elements that go on at once; 0: as many as the ring has */
+  int num_threads;        /* 0 is 1 */
   bool is_any_order;
-  /* On the ahead's own thread; may wait. Ends the slot, at once or later, with weft_ahead_end. */
-  void (*begin)(void *arg, weft_ahead_slot_t *slot);
+  /* On a thread of the ahead's, one at a time, in order; may wait. Ends the slot, at once or later, with
+   * weft_ahead_end; or leaves that to `go_on`: true. */
+  bool (*begin)(void *arg, weft_ahead_slot_t *slot);
+  /* Several at once. Ends the slot, at once or later. May be NULL. */
+  void (*go_on)(void *arg, weft_ahead_slot_t *slot);
   void *arg;
 } weft_ahead_options_t;
 
-/* The thread starts with the first weft_ahead_next. From now on the owner has a canceller of its own, which
+/* The threads start with the first weft_ahead_next. From now on the owner has a canceller of its own, which
  * weft_ahead_destroy cancels: open its inputs after this. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_ahead_create(const weft_ahead_options_t *o, weft_ahead_t **out);
 /* Ends a slot: with a failure (owned), or with the end (nothing more is begun), or its parts are set. */
@@ -42,7 +52,7 @@ WEFT_MUST_CHECK weft_status_t *weft_ahead_next(weft_ahead_t *a, weft_tensor_t **
 /* Cancels what is under way, waits until it has ended, and closes the owner's `input`. NULL is fine. */
 void weft_ahead_destroy(weft_ahead_t *a);
 /* Elements in the ring, those under way included: waits for them. No other call meanwhile but from `begin`s
- * that have started. What `begin` reads of may be saved behind it: the thread stands still until the next
+ * that have started. What `begin` reads of may be saved behind it: the threads stand still until the next
  * weft_ahead_next. */
 WEFT_MUST_CHECK weft_status_t *weft_ahead_save(weft_ahead_t *a, weft_saved_t *to);
 WEFT_MUST_CHECK weft_status_t *weft_ahead_load(weft_ahead_t *a, weft_saved_t *from);

@@ -169,7 +169,8 @@ WEFT_MUST_CHECK weft_status_t *weft_iterator_blame(const weft_iterator_t *it, in
 WEFT_MUST_CHECK weft_status_t *weft_iterator_call(weft_iterator_t *it, const weft_dataset_fn_t *fn,
                                                   weft_tensor_t *const *args, int num_args,
                                                   weft_tensor_t **results, int num_results);
-/* The same without waiting, on the pool. */
+/* The same without waiting for what the caller's thread cannot do: `done` is called before this returns, or
+ * on another thread. */
 void weft_iterator_call_async(weft_iterator_t *it, const weft_dataset_fn_t *fn, weft_tensor_t *const *args,
                               int num_args, int num_results,
                               void (*done)(void *arg, weft_status_t *status, weft_tensor_t **results),

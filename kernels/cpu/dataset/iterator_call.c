@@ -1,5 +1,5 @@
-/* kernels/cpu/dataset/iterator_call.c - iterators call functions: one that waits for the result, on its own
- * thread where it can, or many at once on the pool. */
+/* kernels/cpu/dataset/iterator_call.c - iterators call functions: on their own threads, as far as that goes;
+ * one that waits for the result, or many at once. */
 #include "base/alloc.h"
 #include "base/mutex.h"
 #include "kernels/cpu/dataset/dataset.h"
@@ -20,8 +20,8 @@ static void ended(void *arg, weft_status_t *status, weft_tensor_t **results) {
 }
 
 static void start(weft_iterator_t *it, const weft_dataset_fn_t *fn, weft_tensor_t *const *args, int num_args,
-                  int num_results, bool runs_here,
-                  void (*done)(void *arg, weft_status_t *status, weft_tensor_t **results), void *arg) {
+                  int num_results, void (*done)(void *arg, weft_status_t *status, weft_tensor_t **results),
+                  void *arg) {
   const int n = num_args + fn->num_captured;
   fn_call_t *c = weft_malloc(sizeof *c + (size_t)n * sizeof(weft_tensor_t *));
   if (c == NULL) {
@@ -35,7 +35,7 @@ static void start(weft_iterator_t *it, const weft_dataset_fn_t *fn, weft_tensor_
                                      .num_args = n,
                                      .num_results = num_results,
                                      .canceller = it->canceller,
-                                     .runs_here = runs_here,
+                                     .runs_here = true,
                                      .done = ended,
                                      .arg = c};
   weft_callee_run(fn->callee, &call);
@@ -45,7 +45,7 @@ void weft_iterator_call_async(weft_iterator_t *it, const weft_dataset_fn_t *fn, 
                               int num_args, int num_results,
                               void (*done)(void *arg, weft_status_t *status, weft_tensor_t **results),
                               void *arg) {
-  start(it, fn, args, num_args, num_results, false, done, arg);
+  start(it, fn, args, num_args, num_results, done, arg);
 }
 
 /* ---- with a thread that waits ---- */
@@ -78,7 +78,7 @@ weft_status_t *weft_iterator_call(weft_iterator_t *it, const weft_dataset_fn_t *
   waiter_t w = {.results = results, .num_results = num_results};
   weft_mutex_init(&w.mu);
   weft_cond_init(&w.has_ended);
-  start(it, fn, args, num_args, num_results, true, wake, &w);
+  start(it, fn, args, num_args, num_results, wake, &w);
   weft_mutex_lock(&w.mu);
   while (!w.is_done) weft_cond_wait(&w.has_ended, &w.mu);
   weft_mutex_unlock(&w.mu);

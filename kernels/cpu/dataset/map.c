@@ -72,7 +72,6 @@ static int64_t unknown_unless_preserved(const weft_dataset_t *d) {
 typedef struct parallel {
   weft_iterator_t base;
   weft_ahead_t *ahead;
-  weft_tensor_t **args;
   int64_t index; /* of the call */
 } parallel_t;
 
@@ -80,6 +79,7 @@ typedef struct parallel_call {
   weft_ahead_slot_t *slot;
   weft_iterator_t *it;
   int64_t index;
+  weft_tensor_t *args[]; /* owned: an element of the input */
 } parallel_call_t;
 
 static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
@@ -91,26 +91,37 @@ static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
   }
   s = end_of_call((const weft_map_params_t *)c->it->of->params, s, &is_end);
   s = weft_iterator_blame(c->it, c->index, s);
+  weft_element_release(c->args, c->it->of->inputs[0]->spec->n);
   weft_ahead_end(c->slot, s, is_end);
   weft_free(c);
 }
 
-static void call_one(void *arg, weft_ahead_slot_t *slot) {
+/* An element of the input, for a call; false: there is none. */
+static bool take_one(void *arg, weft_ahead_slot_t *slot) {
   parallel_t *p = arg;
   weft_iterator_t *it = &p->base;
-  const int n = it->of->inputs[0]->spec->n;
+  const size_t n = (size_t)it->of->inputs[0]->spec->n;
   bool is_end = false;
-  weft_status_t *s = weft_iterator_next(it->input, p->args, &is_end);
-  parallel_call_t *c = s == NULL && !is_end ? weft_malloc(sizeof *c) : NULL;
-  if (c == NULL) {
-    if (s == NULL && !is_end) s = WEFT_NO_MEMORY("calling a data set's function");
-    weft_element_release(p->args, n);
+  parallel_call_t *c = weft_malloc(sizeof *c + n * sizeof *c->args);
+  weft_status_t *s = c == NULL ? WEFT_NO_MEMORY("calling a data set's function") : NULL;
+  if (s == NULL) s = weft_iterator_next(it->input, c->args, &is_end);
+  if (s != NULL || is_end) {
+    weft_free(c);
     weft_ahead_end(slot, s, is_end);
-    return;
+    return false;
   }
-  *c = (parallel_call_t){.slot = slot, .it = it, .index = p->index++};
-  weft_iterator_call_async(it, it->of->fns[0], p->args, n, it->of->spec->n, called, c);
-  weft_element_release(p->args, n);
+  c->slot = slot;
+  c->it = it;
+  c->index = p->index++;
+  slot->work = c;
+  return true;
+}
+
+static void call_one(void *arg, weft_ahead_slot_t *slot) {
+  weft_iterator_t *it = &((parallel_t *)arg)->base;
+  parallel_call_t *c = slot->work;
+  weft_iterator_call_async(it, it->of->fns[0], c->args, it->of->inputs[0]->spec->n, it->of->spec->n, called,
+                           c);
 }
 
 static weft_status_t *parallel_begin(weft_iterator_t *it) {
@@ -118,19 +129,15 @@ static weft_status_t *parallel_begin(weft_iterator_t *it) {
   const weft_map_params_t *params = (const weft_map_params_t *)it->of->params;
   weft_ahead_options_t o = {.owner = it,
                             .is_any_order = weft_order_is_any(params->order, it->traversal),
-                            .begin = call_one,
+                            .begin = take_one,
+                            .go_on = call_one,
                             .arg = p};
   weft_parallel_limit(it, params->num_parallel, &o);
-  WEFT_RETURN_IF_ERROR(args_new(it, &p->args));
   WEFT_RETURN_IF_ERROR(weft_ahead_create(&o, &p->ahead));
   return weft_iterator_open_input(it, 0, &it->input);
 }
 
-static void parallel_end(weft_iterator_t *it) {
-  parallel_t *p = (parallel_t *)it;
-  weft_ahead_destroy(p->ahead);
-  weft_free(p->args);
-}
+static void parallel_end(weft_iterator_t *it) { weft_ahead_destroy(((parallel_t *)it)->ahead); }
 
 static weft_status_t *parallel_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   return weft_ahead_next(((parallel_t *)it)->ahead, out, is_end);

@@ -37,10 +37,12 @@ weft_status_t *weft_parallel_in(const weft_kernel_ctx_t *c, int i, int64_t *out)
 }
 
 void weft_parallel_limit(const weft_iterator_t *it, int64_t num_parallel, weft_ahead_options_t *o) {
+  enum { BUFFERED = 16 }; /* elements that have ended and were not taken yet */
   const weft_thread_pool_t *pool = it->traversal->device->pool;
   const int threads = pool != NULL ? weft_thread_pool_size(pool) : 1;
-  o->limit = num_parallel != WEFT_AUTOTUNE ? (int)num_parallel : threads;
-  o->max_limit = num_parallel != WEFT_AUTOTUNE ? o->limit : 8 * threads;
+  o->max_calls = num_parallel != WEFT_AUTOTUNE ? (int)num_parallel : threads;
+  o->num_threads = o->max_calls < threads ? o->max_calls : threads;
+  o->limit = o->max_calls + BUFFERED;
 }
 
 /* ---- OptionsDataset ---- */

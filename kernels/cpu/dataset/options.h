@@ -19,8 +19,8 @@ bool weft_order_is_any(weft_order_t o, const weft_traversal_t *n);
 
 /* Input i as num_parallel_calls: at least 1, or WEFT_AUTOTUNE. Errors: INVALID_ARGUMENT. */
 WEFT_MUST_CHECK weft_status_t *weft_parallel_in(const weft_kernel_ctx_t *c, int i, int64_t *out);
-/* Sets the limits of a ring for so many calls at once; WEFT_AUTOTUNE: as many as the pool has threads, and
- * some more if the taker has to wait. */
+/* Sets the limits and threads of a ring for so many calls at once; WEFT_AUTOTUNE: as many as the pool has
+ * threads. */
 void weft_parallel_limit(const weft_iterator_t *it, int64_t num_parallel, weft_ahead_options_t *o);
 
 /* A data set with elements of `d` made ahead (prefetch.c): `size` of them, or WEFT_AUTOTUNE. */

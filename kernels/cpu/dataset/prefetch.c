@@ -15,11 +15,12 @@ typedef struct prefetching {
   weft_ahead_t *ahead; /* NULL: nothing is made ahead */
 } prefetching_t;
 
-static void make_one(void *arg, weft_ahead_slot_t *slot) {
+static bool make_one(void *arg, weft_ahead_slot_t *slot) {
   const prefetching_t *p = arg;
   bool is_end = false;
   weft_status_t *s = weft_iterator_next(p->base.input, slot->parts, &is_end);
   weft_ahead_end(slot, s, is_end);
+  return false;
 }
 
 static weft_status_t *begin(weft_iterator_t *it) {
