@@ -3,8 +3,8 @@
 
 typedef struct bilinear_job {
   weft_resize_t r;
-  const float *x; /* the image; of a gradient dy */
-  void *y;        /* float; of a gradient dx, float or double */
+  const void *x; /* the image; of a gradient dy */
+  void *y;       /* float; of a gradient dx, float or double */
   const weft_between_t *columns;
 } bilinear_job_t;
 
@@ -12,25 +12,38 @@ typedef struct bilinear_job {
 
 static inline float mix(float a, float b, float part) { return a + (b - a) * part; }
 
-static void bilinear_rows(void *arg, int64_t begin, int64_t end) {
-  const bilinear_job_t *j = arg;
-  const weft_resize_t *r = &j->r;
-  const int64_t channels = r->channels, row = r->in_w * channels;
-  for (int64_t i = begin; i < end; i++) {
-    const weft_between_t v = weft_resize_between(r, i % r->out_h, r->scale_h, r->in_h);
-    const float *image = j->x + i / r->out_h * r->in_h * row, *top = image + v.lower * row,
-                *bottom = image + v.upper * row;
-    float *y = (float *)j->y + i * r->out_w * channels;
-    for (int64_t w = 0; w < r->out_w; w++, y += channels) {
-      const int64_t left = j->columns[w].lower * channels, right = j->columns[w].upper * channels;
-      const float part = j->columns[w].part;
-      for (int64_t c = 0; c < channels; c++) {
-        y[c] = mix(mix(top[left + c], top[right + c], part), mix(bottom[left + c], bottom[right + c], part),
-                   v.part);
-      }
-    }
+/* Row i of the result, out of pixels of `type`; the compiler makes a copy for each number of channels that it
+ * knows. */
+#define BILINEAR_ROW(type)                                                                         \
+  static inline void bilinear_row_##type(const bilinear_job_t *j, int64_t i, int64_t channels) {   \
+    const weft_resize_t *r = &j->r;                                                                \
+    const int64_t row = r->in_w * channels;                                                        \
+    const weft_between_t v = weft_resize_between(r, i % r->out_h, r->scale_h, r->in_h);            \
+    const type *image = (const type *)j->x + i / r->out_h * r->in_h * row;                         \
+    const type *top = image + v.lower * row, *bottom = image + v.upper * row;                      \
+    float *y = (float *)j->y + i * r->out_w * channels;                                            \
+    for (int64_t w = 0; w < r->out_w; w++, y += channels) {                                        \
+      const int64_t left = j->columns[w].lower * channels, right = j->columns[w].upper * channels; \
+      const float part = j->columns[w].part;                                                       \
+      for (int64_t c = 0; c < channels; c++) {                                                     \
+        const float above = mix((float)top[left + c], (float)top[right + c], part);                \
+        y[c] = mix(above, mix((float)bottom[left + c], (float)bottom[right + c], part), v.part);   \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
+  static void bilinear_rows_##type(void *arg, int64_t begin, int64_t end) {                        \
+    const bilinear_job_t *j = arg;                                                                 \
+    for (int64_t i = begin; i < end; i++) {                                                        \
+      switch (j->r.channels) {                                                                     \
+        case 1: bilinear_row_##type(j, i, 1); break;                                               \
+        case 3: bilinear_row_##type(j, i, 3); break;                                               \
+        case 4: bilinear_row_##type(j, i, 4); break;                                               \
+        default: bilinear_row_##type(j, i, j->r.channels); break;                                  \
+      }                                                                                            \
+    }                                                                                              \
   }
-}
+BILINEAR_ROW(float)
+BILINEAR_ROW(uint8_t)
 
 WEFT_ATTRS_OF(bilinear, weft_resize)
 static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t *attrs) {
@@ -46,13 +59,15 @@ static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_F32, &shape, &y));
   if (y->count == 0) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_cpu_cast(ctx, weft_in(ctx, 0), WEFT_F32, &x));
+  const bool is_bytes = weft_in(ctx, 0)->dtype == WEFT_U8; /* pixels, as files of pictures have them */
+  if (is_bytes) x = weft_tensor_retain(weft_in(ctx, 0));
+  if (!is_bytes) WEFT_RETURN_IF_ERROR(weft_cpu_cast(ctx, weft_in(ctx, 0), WEFT_F32, &x));
   weft_status_t *s = weft_resize_columns(&j.r, &columns);
   if (s == NULL) {
     j.x = x->data;
     j.y = y->data;
     j.columns = columns;
-    weft_resize_rows(ctx, &j.r, 4, bilinear_rows, &j);
+    weft_resize_rows(ctx, &j.r, 4, is_bytes ? bilinear_rows_uint8_t : bilinear_rows_float, &j);
   }
   weft_free(columns);
   weft_tensor_release(x);
@@ -63,27 +78,27 @@ static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t
 
 /* Images [begin, end): what each pixel was made of gets its part of the gradient. Parts are rounded to
  * float, sums are kept in `real`. */
-#define BILINEAR_GRAD(real)                                                                          \
-  static void bilinear_grad_##real(void *arg, int64_t begin, int64_t end) {                          \
-    const bilinear_job_t *j = arg;                                                                   \
-    const weft_resize_t *r = &j->r;                                                                  \
-    const int64_t channels = r->channels, row = r->in_w * channels;                                  \
-    for (int64_t i = begin * r->out_h; i < end * r->out_h; i++) {                                    \
-      const weft_between_t v = weft_resize_between(r, i % r->out_h, r->scale_h, r->in_h);            \
-      real *image = (real *)j->y + i / r->out_h * r->in_h * row;                                     \
-      real *top = image + v.lower * row, *bottom = image + v.upper * row;                            \
-      const float *dy = j->x + i * r->out_w * channels, down = v.part, up = 1 - v.part;              \
-      for (int64_t w = 0; w < r->out_w; w++, dy += channels) {                                       \
-        const int64_t left = j->columns[w].lower * channels, right = j->columns[w].upper * channels; \
-        const float after = j->columns[w].part, before = 1 - after;                                  \
-        for (int64_t c = 0; c < channels; c++) {                                                     \
-          top[left + c] += (real)(dy[c] * up * before);                                              \
-          top[right + c] += (real)(dy[c] * up * after);                                              \
-          bottom[left + c] += (real)(dy[c] * down * before);                                         \
-          bottom[right + c] += (real)(dy[c] * down * after);                                         \
-        }                                                                                            \
-      }                                                                                              \
-    }                                                                                                \
+#define BILINEAR_GRAD(real)                                                                            \
+  static void bilinear_grad_##real(void *arg, int64_t begin, int64_t end) {                            \
+    const bilinear_job_t *j = arg;                                                                     \
+    const weft_resize_t *r = &j->r;                                                                    \
+    const int64_t channels = r->channels, row = r->in_w * channels;                                    \
+    for (int64_t i = begin * r->out_h; i < end * r->out_h; i++) {                                      \
+      const weft_between_t v = weft_resize_between(r, i % r->out_h, r->scale_h, r->in_h);              \
+      real *image = (real *)j->y + i / r->out_h * r->in_h * row;                                       \
+      real *top = image + v.lower * row, *bottom = image + v.upper * row;                              \
+      const float *dy = (const float *)j->x + i * r->out_w * channels, down = v.part, up = 1 - v.part; \
+      for (int64_t w = 0; w < r->out_w; w++, dy += channels) {                                         \
+        const int64_t left = j->columns[w].lower * channels, right = j->columns[w].upper * channels;   \
+        const float after = j->columns[w].part, before = 1 - after;                                    \
+        for (int64_t c = 0; c < channels; c++) {                                                       \
+          top[left + c] += (real)(dy[c] * up * before);                                                \
+          top[right + c] += (real)(dy[c] * up * after);                                                \
+          bottom[left + c] += (real)(dy[c] * down * before);                                           \
+          bottom[right + c] += (real)(dy[c] * down * after);                                           \
+        }                                                                                              \
+      }                                                                                                \
+    }                                                                                                  \
   }
 BILINEAR_GRAD(float)
 BILINEAR_GRAD(double)
