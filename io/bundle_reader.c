@@ -6,6 +6,7 @@
 #include "io/bundle.h"
 #include "io/crc32c.h"
 #include "protos/wire.h"
+#include "tensor/tensor_proto.h"
 
 struct weft_bundle_reader {
   char *prefix;
@@ -158,12 +159,42 @@ static weft_status_t *read_plain(const weft_bundle_reader_t *r, const weft_file_
   return crc == e->crc ? NULL : bad_checksum(r, name, e->crc, crc);
 }
 
-static weft_status_t *read_strings(const weft_bundle_reader_t *r, const weft_file_reader_t *file,
+/* Takes the variants out of the stored form; see put_variants in bundle_writer.c. */
+static weft_status_t *get_variants(const weft_bundle_reader_t *r, weft_str_t name, weft_str_t bytes,
+                                   uint32_t stored, weft_tensor_t *t) {
+  const uint8_t *p = (const uint8_t *)bytes.data, *end = p + bytes.length;
+  uint32_t crc = 0;
+  for (int64_t i = 0; i < t->count; i++) {
+    uint64_t length = 0;
+    uint8_t plain[8];
+    p = weft_wire_get_varint(p, end, &length);
+    if (p == NULL || (size_t)(end - p) < 4 || length > (size_t)(end - p) - 4) {
+      return WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: %.*s: variant %" PRId64 " is cut off", r->prefix,
+                        WEFT_STR_ARGS(name), i);
+    }
+    weft_wire_store64(plain, length);
+    crc = weft_crc32c_extend(crc, plain, 8);
+    crc = weft_crc32c_extend(crc, p, (size_t)length);
+    const weft_str_t message = weft_str_of((const char *)p, (size_t)length);
+    p += length;
+    if (weft_wire_load32(p) != weft_crc32c_mask(crc))
+      return bad_checksum(r, name, weft_wire_load32(p), weft_crc32c_mask(crc));
+    crc = weft_crc32c_extend(crc, p, 4);
+    p += 4;
+    WEFT_RETURN_IF_ERROR(weft_tensor_variant_from_proto(t, i, message));
+  }
+  return weft_crc32c_mask(crc) == stored ? NULL : bad_checksum(r, name, stored, weft_crc32c_mask(crc));
+}
+
+static weft_status_t *read_objects(const weft_bundle_reader_t *r, const weft_file_reader_t *file,
                                    weft_str_t name, const weft_bundle_entry_t *e, weft_tensor_t *t) {
   char *bytes = weft_malloc((size_t)e->size);
   if (bytes == NULL) return no_memory(name);
   weft_status_t *s = weft_file_read_at(file, (uint64_t)e->offset, bytes, (size_t)e->size);
-  if (s == NULL) s = get_strings(r, name, weft_str_of(bytes, (size_t)e->size), e->crc, t);
+  const weft_str_t stored = weft_str_of(bytes, (size_t)e->size);
+  if (s == NULL)
+    s = e->dtype == WEFT_STRING ? get_strings(r, name, stored, e->crc, t)
+                                : get_variants(r, name, stored, e->crc, t);
   weft_free(bytes);
   return s;
 }
@@ -174,7 +205,7 @@ static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const
                                  weft_tensor_t **out) {
   const weft_file_reader_t *file = NULL;
   weft_tensor_t *t = NULL;
-  if (!weft_dtype_is_plain(e->dtype) && e->dtype != WEFT_STRING) {
+  if (!weft_dtype_is_plain(e->dtype) && e->dtype != WEFT_STRING && e->dtype != WEFT_VARIANT) {
     return WEFT_ERROR(UNIMPLEMENTED, "a tensor of type %s cannot be restored: %.*s",
                       weft_dtype_name(e->dtype), WEFT_STR_ARGS(name));
   }
@@ -189,7 +220,7 @@ static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const
   }
   WEFT_RETURN_IF_ERROR(weft_tensor_new(e->dtype, &e->shape, NULL, &t));
   weft_status_t *s =
-      e->dtype == WEFT_STRING ? read_strings(r, file, name, e, t) : read_plain(r, file, name, e, t);
+      weft_dtype_is_plain(e->dtype) ? read_plain(r, file, name, e, t) : read_objects(r, file, name, e, t);
   if (s == NULL) *out = t;
   if (s != NULL) weft_tensor_release(t);
   return s;

@@ -8,6 +8,7 @@
 #include "io/bundle.h"
 #include "io/crc32c.h"
 #include "protos/wire.h"
+#include "tensor/tensor_proto.h"
 
 /* One key of the index. */
 typedef struct record {
@@ -134,13 +135,33 @@ static weft_status_t *put_strings(sink_t *sink, const weft_tensor_t *t) {
   return NULL;
 }
 
+/* Of each: its length, its message, a checksum of all so far, with lengths as plain numbers. */
+static weft_status_t *put_variants(sink_t *sink, const weft_tensor_t *t) {
+  uint8_t bytes[WEFT_WIRE_MAX_VARINT];
+  for (int64_t i = 0; i < t->count; i++) {
+    weft_strbuf_t message = WEFT_STRBUF_INIT;
+    weft_status_t *s = weft_tensor_variant_to_proto(t, i, &message);
+    if (s == NULL && message.failed) s = WEFT_NO_MEMORY("saving a variant");
+    uint8_t *end = weft_wire_store_varint(bytes, message.length);
+    if (s == NULL) s = weft_file_writer_append(sink->file, bytes, (size_t)(end - bytes));
+    weft_wire_store64(bytes, message.length);
+    sink->crc = weft_crc32c_extend(sink->crc, bytes, 8);
+    if (s == NULL) s = put(sink, message.data, message.length);
+    weft_wire_store32(bytes, weft_crc32c_mask(sink->crc));
+    if (s == NULL) s = put(sink, bytes, 4);
+    weft_strbuf_deinit(&message);
+    if (s != NULL) return s;
+  }
+  return NULL;
+}
+
 static weft_status_t *put_tensor(weft_bundle_writer_t *w, weft_str_t key, weft_str_t name,
                                  const weft_tensor_t *t) {
   record_t *r = NULL;
   if (weft_map_get(&w->by_key, key) != NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Adding duplicate key: %.*s", WEFT_STR_ARGS(name));
   }
-  if (!weft_dtype_is_plain(t->dtype) && t->dtype != WEFT_STRING) {
+  if (!weft_dtype_is_plain(t->dtype) && t->dtype != WEFT_STRING && t->dtype != WEFT_VARIANT) {
     return WEFT_ERROR(UNIMPLEMENTED, "a tensor of type %s cannot be saved: %.*s", weft_dtype_name(t->dtype),
                       WEFT_STR_ARGS(name));
   }
@@ -148,6 +169,8 @@ static weft_status_t *put_tensor(weft_bundle_writer_t *w, weft_str_t key, weft_s
   uint64_t offset = weft_file_writer_size(w->data);
   if (t->dtype == WEFT_STRING) {
     WEFT_RETURN_IF_ERROR(put_strings(&sink, t));
+  } else if (t->dtype == WEFT_VARIANT) {
+    WEFT_RETURN_IF_ERROR(put_variants(&sink, t));
   } else {
     WEFT_RETURN_IF_ERROR(put(&sink, t->data, t->bytes));
   }

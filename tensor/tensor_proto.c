@@ -470,6 +470,14 @@ static weft_status_t *put_variant(const weft_variant_t *v, weft_strbuf_t *out) {
   return s;
 }
 
+weft_status_t *weft_tensor_variant_to_proto(const weft_tensor_t *t, int64_t i, weft_strbuf_t *out) {
+  return put_variant(variants_of(t)[i], out);
+}
+
+weft_status_t *weft_tensor_variant_from_proto(weft_tensor_t *t, int64_t i, weft_str_t bytes) {
+  return set_variant(t, i, bytes);
+}
+
 /* Bytes of element `i` in its typed field. */
 static size_t element_size(const weft_tensor_t *t, int64_t i) {
   if (t->dtype == WEFT_STRING) return weft_tensor_str_at(t, i).length;

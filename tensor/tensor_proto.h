@@ -65,6 +65,13 @@ size_t weft_tensor_proto_size(const weft_tensor_t *t);
  * a device. */
 void weft_tensor_proto_header(const weft_tensor_t *t, weft_strbuf_t *out);
 
+/* ---- variants alone, as checkpoints store them: VariantTensorDataProto ---- */
+/* Appends the message of element i of a variant tensor. Errors: UNIMPLEMENTED for one that is no pack. */
+WEFT_MUST_CHECK weft_status_t *weft_tensor_variant_to_proto(const weft_tensor_t *t, int64_t i,
+                                                            weft_strbuf_t *out);
+/* Sets the element. Errors: INVALID_ARGUMENT, UNIMPLEMENTED, RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_tensor_variant_from_proto(weft_tensor_t *t, int64_t i, weft_str_t bytes);
+
 /* ---- values alone, as checkpoints of the first format store them: one typed field; dtype and shape stand
  * elsewhere ---- */
 /* Errors: INVALID_ARGUMENT (malformed, or fewer elements than `shape` has), RESOURCE_EXHAUSTED. */

@@ -140,8 +140,7 @@ weft_status_t *weft_files_load(weft_iterator_t *it, const weft_file_format_t *fo
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, weft_files_of(f)->num, &f->file));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, -1, INT64_MAX, &position));
   if (position < 0) return NULL;
-  if (f->file == weft_files_of(f)->num)
-    return WEFT_ERROR(DATA_LOSS, "the saved state of an iterator is damaged: it reads of no file");
+  if (f->file == weft_files_of(f)->num) return weft_saved_broken("it reads of no file");
   WEFT_RETURN_IF_ERROR(open_file(f, format));
   const uint64_t at = weft_byte_stream_position(f->stream);
   const uint64_t n = (uint64_t)position > at ? (uint64_t)position - at : 0;

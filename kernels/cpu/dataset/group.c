@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/saved.h"
-#include "kernels/cpu/dataset/window.h"
 
 /* A function's one result, a scalar int64; `keep` (may be NULL) gets the tensor itself. */
 static weft_status_t *call_int(weft_iterator_t *it, int fn, weft_tensor_t *const *args, int num_args,
@@ -100,8 +100,8 @@ static weft_status_t *open_flushed(group_iterator_t *g) {
   weft_dataset_t *window = NULL, *d = NULL;
   weft_status_t *s = weft_tensor_scalar(WEFT_I64, &g->flushing.key, &args[0]);
   if (s == NULL)
-    s = weft_window_create(it, g->flushing.elements.parts, spec->n, g->flushing.elements.count, 1, 0, spec,
-                           &window);
+    s = weft_elements_dataset(it->of->device, g->flushing.elements.parts, spec->n, g->flushing.elements.count,
+                              1, 0, spec, &window);
   if (s == NULL) s = weft_dataset_tensor(window, &args[1]);
   if (s == NULL) s = weft_iterator_call(it, it->of->fns[REDUCE_FN], args, 2, &made, 1);
   if (s == NULL && (made->dtype != WEFT_VARIANT || made->shape.rank != 0))
@@ -206,7 +206,7 @@ static weft_status_t *load_group(group_iterator_t *g, weft_saved_t *from) {
   WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &key));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 1, INT64_MAX, &window));
   const int64_t at = place_of(g->groups, g->num_groups, sizeof *g->groups, key, &is_there);
-  if (is_there) return WEFT_ERROR(DATA_LOSS, "the saved state of an iterator is damaged: a key twice");
+  if (is_there) return weft_saved_broken("a key twice");
   WEFT_RETURN_IF_ERROR(insert((void **)&g->groups, &g->num_groups, sizeof *g->groups, at));
   g->groups[at].key = key;
   g->groups[at].window = window;
@@ -351,7 +351,8 @@ static weft_status_t *reduce_save(weft_iterator_t *it, weft_saved_t *to) {
   weft_saved_put_int(to, r->num_keys);
   for (int64_t i = 0; i < r->num_keys; i++) {
     weft_saved_put_int(to, r->keys[i].key);
-    WEFT_RETURN_IF_ERROR(weft_saved_put_element(to, r->keys[i].state, num_states(it)));
+    for (int k = 0; k < num_states(it); k++)
+      WEFT_RETURN_IF_ERROR(weft_saved_put_tensor(to, r->keys[i].state[k]));
   }
   return NULL;
 }
@@ -365,8 +366,7 @@ static weft_status_t *reduce_load(weft_iterator_t *it, weft_saved_t *from) {
   r->is_input_over = is_over != 0;
   for (int64_t i = 0; i < n; i++) {
     WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &key));
-    if (i > 0 && key <= r->keys[i - 1].key)
-      return WEFT_ERROR(DATA_LOSS, "the saved state of an iterator is damaged: keys do not rise");
+    if (i > 0 && key <= r->keys[i - 1].key) return weft_saved_broken("keys do not rise");
     WEFT_RETURN_IF_ERROR(new_key(r, i, key, NULL));
     for (int k = 0; k < num_states(it); k++)
       WEFT_RETURN_IF_ERROR(weft_saved_get_tensor(from, &r->keys[i].state[k]));

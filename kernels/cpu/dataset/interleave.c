@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/options.h"
 #include "kernels/cpu/dataset/saved.h"
 

@@ -409,10 +409,9 @@ static weft_status_t *load(weft_kernel_ctx_t *c, weft_iterator_t *root) {
   weft_saved_t saved;
   if (box == NULL || box->count != 1 || box->items[0]->dtype != WEFT_STRING || box->items[0]->count != 1)
     return WEFT_ERROR(INVALID_ARGUMENT, "serialized is not the state of an iterator");
-  WEFT_RETURN_IF_ERROR(weft_saved_open(&saved, weft_tensor_str_at(box->items[0], 0)));
+  WEFT_RETURN_IF_ERROR(weft_saved_open(&saved, weft_tensor_str_at(box->items[0], 0), c->device));
   weft_status_t *s = weft_iterator_load(root, &saved);
-  if (s == NULL && saved.rest.length != 0)
-    s = WEFT_ERROR(DATA_LOSS, "the saved state of an iterator is damaged: something follows it");
+  if (s == NULL && saved.rest.length != 0) s = weft_saved_broken("something follows it");
   return s;
 }
 

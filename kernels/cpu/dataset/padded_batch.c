@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/traversal.h"
-#include "kernels/cpu/dataset/window.h"
 
 typedef struct padding {
   weft_dataset_params_t base;

@@ -18,10 +18,7 @@ typedef struct random_iterator {
   weft_philox_words_t words;
 } random_iterator_t;
 
-static void seed(random_iterator_t *r) {
-  r->words = weft_philox_words(weft_seeds_philox(r->seed, r->seed2));
-  for (int64_t i = 0; i < r->num_drawn; i++) (void)weft_philox_word(&r->words);
-}
+static void seed(random_iterator_t *r) { r->words = weft_seeds_words(r->seed, r->seed2, r->num_drawn); }
 
 static weft_status_t *begin(weft_iterator_t *it) {
   random_iterator_t *r = (random_iterator_t *)it;
@@ -37,6 +34,7 @@ static uint32_t draw(random_iterator_t *r) {
 
 static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
   const random_iterator_t *r = (const random_iterator_t *)it;
+  weft_saved_put_int(to, weft_seeds_tell(((const random_params_t *)it->of->params)->seeds));
   weft_saved_put_int(to, r->seed);
   weft_saved_put_int(to, r->seed2);
   weft_saved_put_int(to, r->num_drawn);
@@ -45,9 +43,12 @@ static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
 
 static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
   random_iterator_t *r = (random_iterator_t *)it;
+  int64_t place;
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &place));
+  weft_seeds_seek(((const random_params_t *)it->of->params)->seeds, place);
   WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &r->seed));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &r->seed2));
-  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT32_MAX, &r->num_drawn));
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &r->num_drawn));
   seed(r);
   return NULL;
 }

@@ -14,15 +14,15 @@ void weft_saved_begin(weft_saved_t *s) {
 
 void weft_saved_deinit(weft_saved_t *s) { weft_strbuf_deinit(&s->bytes); }
 
-static weft_status_t *broken(const char *why) {
+weft_status_t *weft_saved_broken(const char *why) {
   return WEFT_ERROR(DATA_LOSS, "the saved state of an iterator is damaged: %s", why);
 }
 
-weft_status_t *weft_saved_open(weft_saved_t *s, weft_str_t bytes) {
+weft_status_t *weft_saved_open(weft_saved_t *s, weft_str_t bytes, weft_device_t *device) {
   const size_t head = sizeof HEAD - 1;
-  *s = (weft_saved_t){.bytes = WEFT_STRBUF_INIT};
+  *s = (weft_saved_t){.bytes = WEFT_STRBUF_INIT, .device = device};
   if (bytes.length < head || memcmp(bytes.data, HEAD, head) != 0)
-    return broken("it does not begin as such a state does");
+    return weft_saved_broken("it does not begin as such a state does");
   s->rest = weft_str_of(bytes.data + head, bytes.length - head);
   return NULL;
 }
@@ -53,11 +53,6 @@ weft_status_t *weft_saved_put_tensor(weft_saved_t *s, const weft_tensor_t *t) {
   return status;
 }
 
-weft_status_t *weft_saved_put_element(weft_saved_t *s, weft_tensor_t *const *parts, int n) {
-  for (int i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(weft_saved_put_tensor(s, parts[i]));
-  return NULL;
-}
-
 void weft_saved_put_status(weft_saved_t *s, const weft_status_t *status) {
   weft_saved_put_int(s, (int64_t)weft_status_code(status));
   weft_saved_put_string(s, weft_str(weft_status_message(status)));
@@ -70,8 +65,8 @@ weft_status_t *weft_saved_end(const weft_saved_t *s) {
 /* ---- reading ---- */
 
 static weft_status_t *get_word(weft_saved_t *s, char kind, uint64_t *out) {
-  if (s->rest.length < 9) return broken("it ends too early");
-  if (s->rest.data[0] != kind) return broken("a value is of another kind");
+  if (s->rest.length < 9) return weft_saved_broken("it ends too early");
+  if (s->rest.data[0] != kind) return weft_saved_broken("a value is of another kind");
   *out = 0;
   for (int i = 0; i < 8; i++) *out |= (uint64_t)(unsigned char)s->rest.data[i + 1] << 8 * i;
   s->rest = weft_str_of(s->rest.data + 9, s->rest.length - 9);
@@ -83,7 +78,7 @@ weft_status_t *weft_saved_get_int(weft_saved_t *s, int64_t *out) { return get_wo
 weft_status_t *weft_saved_get_int_in(weft_saved_t *s, int64_t min, int64_t max, int64_t *out) {
   int64_t v = 0;
   WEFT_RETURN_IF_ERROR(weft_saved_get_int(s, &v));
-  if (v < min || v > max) return broken("a number is out of its range");
+  if (v < min || v > max) return weft_saved_broken("a number is out of its range");
   *out = v;
   return NULL;
 }
@@ -91,7 +86,7 @@ weft_status_t *weft_saved_get_int_in(weft_saved_t *s, int64_t min, int64_t max, 
 static weft_status_t *get_bytes(weft_saved_t *s, char kind, weft_str_t *out) {
   uint64_t n = 0;
   WEFT_RETURN_IF_ERROR(get_word(s, kind, &n));
-  if (n > s->rest.length) return broken("it ends too early");
+  if (n > s->rest.length) return weft_saved_broken("it ends too early");
   *out = weft_str_of(s->rest.data, (size_t)n);
   s->rest = weft_str_of(s->rest.data + n, s->rest.length - (size_t)n);
   return NULL;
@@ -103,19 +98,6 @@ weft_status_t *weft_saved_get_tensor(weft_saved_t *s, weft_tensor_t **out) {
   weft_str_t proto = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(get_bytes(s, 't', &proto));
   return weft_tensor_from_proto(proto, out);
-}
-
-weft_status_t *weft_saved_get_element(weft_saved_t *s, const weft_element_spec_t *spec,
-                                      weft_tensor_t **parts) {
-  weft_status_t *status = NULL;
-  memset(parts, 0, (size_t)spec->n * sizeof *parts);
-  for (int i = 0; status == NULL && i < spec->n; i++) {
-    status = weft_saved_get_tensor(s, &parts[i]);
-    if (status == NULL && parts[i]->dtype != spec->dtypes[i])
-      status = broken("an element is of another type");
-  }
-  if (status != NULL) weft_element_release(parts, spec->n);
-  return status;
 }
 
 weft_status_t *weft_saved_get_status(weft_saved_t *s, weft_status_t **out) {

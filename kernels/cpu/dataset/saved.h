@@ -11,21 +11,24 @@
 
 /* Thread-compatible. */
 struct weft_saved {
-  weft_strbuf_t bytes; /* being written */
-  weft_str_t rest;     /* still to be read; lent */
+  weft_strbuf_t bytes;   /* being written */
+  weft_str_t rest;       /* still to be read; lent */
+  weft_device_t *device; /* of data sets that are read back */
+  int depth;             /* of such data sets in each other */
 };
 
 void weft_saved_begin(weft_saved_t *s);
 void weft_saved_deinit(weft_saved_t *s);
 /* For reading; `bytes` is lent. Errors: DATA_LOSS. */
-WEFT_MUST_CHECK weft_status_t *weft_saved_open(weft_saved_t *s, weft_str_t bytes);
+WEFT_MUST_CHECK weft_status_t *weft_saved_open(weft_saved_t *s, weft_str_t bytes, weft_device_t *device);
+/* DATA_LOSS: the state was damaged on the way. */
+WEFT_MUST_CHECK weft_status_t *weft_saved_broken(const char *why);
 
 /* What fails for want of memory fails in weft_saved_end. */
 void weft_saved_put_int(weft_saved_t *s, int64_t v);
 void weft_saved_put_string(weft_saved_t *s, weft_str_t v);
 /* Errors: UNIMPLEMENTED: a variant that has no bytes, such as a data set. */
 WEFT_MUST_CHECK weft_status_t *weft_saved_put_tensor(weft_saved_t *s, const weft_tensor_t *t);
-WEFT_MUST_CHECK weft_status_t *weft_saved_put_element(weft_saved_t *s, weft_tensor_t *const *parts, int n);
 void weft_saved_put_status(weft_saved_t *s, const weft_status_t *status);
 WEFT_MUST_CHECK weft_status_t *weft_saved_end(const weft_saved_t *s);
 
@@ -35,9 +38,6 @@ WEFT_MUST_CHECK weft_status_t *weft_saved_get_int(weft_saved_t *s, int64_t *out)
 WEFT_MUST_CHECK weft_status_t *weft_saved_get_int_in(weft_saved_t *s, int64_t min, int64_t max, int64_t *out);
 WEFT_MUST_CHECK weft_status_t *weft_saved_get_string(weft_saved_t *s, weft_str_t *out); /* lent */
 WEFT_MUST_CHECK weft_status_t *weft_saved_get_tensor(weft_saved_t *s, weft_tensor_t **out);
-/* n tensors of the spec's dtypes; all NULL after a failure. */
-WEFT_MUST_CHECK weft_status_t *weft_saved_get_element(weft_saved_t *s, const weft_element_spec_t *spec,
-                                                      weft_tensor_t **parts);
 WEFT_MUST_CHECK weft_status_t *weft_saved_get_status(weft_saved_t *s, weft_status_t **out);
 
 #endif /* WEFT_KERNELS_CPU_DATASET_SAVED_H_ */

@@ -80,7 +80,9 @@ static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_en
 }
 
 static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
-  return weft_saved_put_element(to, ((scan_iterator_t *)it)->args, num_states(it));
+  for (int i = 0; i < num_states(it); i++)
+    WEFT_RETURN_IF_ERROR(weft_saved_put_tensor(to, ((scan_iterator_t *)it)->args[i]));
+  return NULL;
 }
 
 static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
@@ -91,8 +93,7 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
     WEFT_RETURN_IF_ERROR(weft_saved_get_tensor(from, &t));
     weft_tensor_release(s->args[i]);
     s->args[i] = t;
-    if (t->dtype != p->states[i]->dtype)
-      return WEFT_ERROR(DATA_LOSS, "the saved state of an iterator is damaged: a state is of another type");
+    if (t->dtype != p->states[i]->dtype) return weft_saved_broken("a state is of another type");
   }
   return NULL;
 }

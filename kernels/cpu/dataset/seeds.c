@@ -9,7 +9,8 @@ struct weft_seeds {
   weft_object_t object;
   weft_mutex_t mu;
   weft_philox_words_t words; /* guarded by mu */
-  int64_t seed, seed2;       /* constant: where `reshuffles` is false */
+  int64_t num_taken;         /* likewise: pairs */
+  int64_t seed, seed2;       /* constant */
   bool reshuffles;
 };
 
@@ -20,6 +21,14 @@ weft_philox_t weft_seeds_philox(int64_t seed, int64_t seed2) {
   const uint64_t a = (uint64_t)seed, b = (uint64_t)seed2;
   return (weft_philox_t){.key = {(uint32_t)a, (uint32_t)(a >> 32)},
                          .counter = {0, 0, (uint32_t)b, (uint32_t)(b >> 32)}};
+}
+
+weft_philox_words_t weft_seeds_words(int64_t seed, int64_t seed2, int64_t first) {
+  weft_philox_t from = weft_seeds_philox(seed, seed2);
+  weft_philox_skip(&from, (uint64_t)first / 4);
+  weft_philox_words_t words = weft_philox_words(from);
+  for (int64_t i = 0; i < first % 4; i++) (void)weft_philox_word(&words);
+  return words;
 }
 
 static void destroy(weft_object_t *o) {
@@ -38,7 +47,7 @@ weft_status_t *weft_seeds_create(int64_t seed, int64_t seed2, bool reshuffles, w
   atomic_init(&s->object.refs, 1);
   s->object.destroy = destroy;
   weft_mutex_init(&s->mu);
-  s->words = weft_philox_words(weft_seeds_philox(seed, seed2));
+  s->words = weft_seeds_words(seed, seed2, 0);
   s->seed = seed;
   s->seed2 = seed2;
   s->reshuffles = reshuffles;
@@ -57,6 +66,21 @@ void weft_seeds_take(weft_seeds_t *s, int64_t *seed, int64_t *seed2) {
   weft_mutex_lock(&s->mu);
   *seed = weft_philox_word(&s->words);
   *seed2 = weft_philox_word(&s->words);
+  s->num_taken++;
+  weft_mutex_unlock(&s->mu);
+}
+
+int64_t weft_seeds_tell(weft_seeds_t *s) {
+  weft_mutex_lock(&s->mu);
+  const int64_t place = s->num_taken;
+  weft_mutex_unlock(&s->mu);
+  return place;
+}
+
+void weft_seeds_seek(weft_seeds_t *s, int64_t place) {
+  weft_mutex_lock(&s->mu);
+  s->words = weft_seeds_words(s->seed, s->seed2, 2 * place);
+  s->num_taken = place;
   weft_mutex_unlock(&s->mu);
 }
 

@@ -15,8 +15,14 @@ WEFT_MUST_CHECK weft_status_t *weft_seeds_create(int64_t seed, int64_t seed2, bo
                                                  weft_seeds_t **out);
 void weft_seeds_release(weft_seeds_t *s); /* NULL is fine */
 void weft_seeds_take(weft_seeds_t *s, int64_t *seed, int64_t *seed2);
+/* Where the generator stands, and back there: of a pass that is saved in the middle, for those that follow
+ * it. */
+int64_t weft_seeds_tell(weft_seeds_t *s);
+void weft_seeds_seek(weft_seeds_t *s, int64_t place);
 /* TensorFlow's generator of random numbers for two seeds, none of them replaced. */
 weft_philox_t weft_seeds_philox(int64_t seed, int64_t seed2);
+/* Its words from number `first` on. */
+weft_philox_words_t weft_seeds_words(int64_t seed, int64_t seed2, int64_t first);
 /* The generator behind input i, retained; NULL if it is the dummy that new graphs have there. Errors: as of
  * weft_state_in. */
 WEFT_MUST_CHECK weft_status_t *weft_seeds_in(weft_kernel_ctx_t *c, int i, weft_seeds_t **out);

@@ -163,6 +163,11 @@ weft_status_t *weft_shard_create(weft_dataset_t *d, int64_t num_shards, int64_t 
 
 /* ---- RepeatDataset ---- */
 
+/* The first pass begins with the iterator: what it takes from generators of seeds, it takes then. */
+static weft_status_t *repeat_begin(weft_iterator_t *it) {
+  return counted(it->of)->count != 0 ? weft_iterator_open_input(it, 0, &it->input) : NULL;
+}
+
 /* Passes that have ended: `at`. One that ends without an element ends an endless repetition, too. */
 static weft_status_t *repeat_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   counting_t *r = (counting_t *)it;
@@ -193,6 +198,7 @@ static int64_t repeat_cardinality(const weft_dataset_t *d) {
 static const weft_dataset_class_t repeat_class = {.name = "Repeat",
                                                   .shards_by_input = true,
                                                   .iterator_size = sizeof(counting_t),
+                                                  .begin = repeat_begin,
                                                   .next = repeat_next,
                                                   .save = counting_save,
                                                   .load = counting_load,
@@ -209,6 +215,10 @@ static weft_status_t *concatenate_make(weft_kernel_ctx_t *c, int at, weft_datase
   return fits ? NULL
               : WEFT_ERROR(INVALID_ARGUMENT,
                            "input dataset and dataset to concatenate have different output_types");
+}
+
+static weft_status_t *concatenate_begin(weft_iterator_t *it) {
+  return weft_iterator_open_input(it, 0, &it->input);
 }
 
 /* Number of the input that is gone through: `at`. */
@@ -242,6 +252,7 @@ static int64_t concatenate_cardinality(const weft_dataset_t *d) {
 
 const weft_dataset_class_t weft_concatenate_class = {.name = "Concatenate",
                                                      .iterator_size = sizeof(counting_t),
+                                                     .begin = concatenate_begin,
                                                      .next = concatenate_next,
                                                      .save = counting_save,
                                                      .load = concatenate_load,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/seeds.h"
 #include "kernels/cpu/dataset/sequence.h"
@@ -39,10 +40,7 @@ typedef struct shuffling {
   bool is_at_end; /* of the input's last repetition */
 } shuffling_t;
 
-static void seed(shuffling_t *s) {
-  s->words = weft_philox_words(weft_seeds_philox(s->seed, s->seed2));
-  for (int64_t i = 0; i < s->num_drawn; i++) (void)weft_philox_word(&s->words);
-}
+static void seed(shuffling_t *s) { s->words = weft_seeds_words(s->seed, s->seed2, s->num_drawn); }
 
 static weft_status_t *begin(weft_iterator_t *it) {
   shuffling_t *s = (shuffling_t *)it;
@@ -150,6 +148,7 @@ static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_en
 
 static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
   const shuffling_t *s = (const shuffling_t *)it;
+  weft_saved_put_int(to, weft_seeds_tell(((const shuffle_t *)it->of->params)->seeds));
   const int64_t numbers[] = {s->seed, s->seed2, s->num_drawn, s->epoch, s->is_at_end, s->num_slices};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) weft_saved_put_int(to, numbers[i]);
   for (int i = 0; i < s->num_slices; i++) {
@@ -170,8 +169,7 @@ static weft_status_t *load_slice(shuffling_t *s, weft_saved_t *from) {
                                              INT64_MAX / 2, &slice->begin));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, slice->begin, INT64_MAX / 2, &end_index));
   if (end_index - slice->begin > most - s->num_elements)
-    return WEFT_ERROR(DATA_LOSS,
-                      "the saved state of an iterator is damaged: more elements than the buffer has");
+    return weft_saved_broken("more elements than the buffer has");
   slice->end = slice->begin;
   s->num_slices++;
   for (; slice->end < end_index; slice->end++, s->num_elements++) {
@@ -183,10 +181,12 @@ static weft_status_t *load_slice(shuffling_t *s, weft_saved_t *from) {
 
 static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
   shuffling_t *s = (shuffling_t *)it;
-  int64_t is_at_end, num_slices;
+  int64_t is_at_end, num_slices, place;
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &place));
+  weft_seeds_seek(((const shuffle_t *)it->of->params)->seeds, place);
   WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &s->seed));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &s->seed2));
-  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT32_MAX, &s->num_drawn));
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &s->num_drawn));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &s->epoch));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &is_at_end));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 1, MAX_EPOCHS_IN_BUFFER + 1, &num_slices));

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/saved.h"
-#include "kernels/cpu/dataset/window.h"
 #include "tensor/pack.h"
 
 /* ---- SparseTensorSliceDataset ---- */

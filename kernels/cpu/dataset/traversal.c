@@ -97,6 +97,11 @@ void weft_traversal_release(weft_traversal_t *n) {
 
 /* ---- the line ---- */
 
+static void request_free(request_t *r) {
+  weft_canceller_release(r->spec.canceller);
+  weft_free(r);
+}
+
 /* Ends a request that has left the line without being served; owns `status`. */
 static void refuse(request_t *r, weft_status_t *status) {
   if (r->fn != NULL) {
@@ -104,7 +109,7 @@ static void refuse(request_t *r, weft_status_t *status) {
   } else {
     r->spec.done(r->spec.arg, status, NULL, false);
   }
-  weft_free(r);
+  request_free(r);
 }
 
 static weft_status_t *closed(void) { return WEFT_ERROR(CANCELLED, "Iterator was cancelled"); }
@@ -191,6 +196,8 @@ void weft_traversal_next(weft_traversal_t *n, const weft_traversal_request_t *re
     return;
   }
   r->spec = *request;
+  r->spec.canceller =
+      request->canceller != NULL ? weft_canceller_retain(request->canceller) : NULL; /* outlives its step */
   r->of = (traversal_t *)n;
   enqueue(r);
 }
@@ -236,7 +243,7 @@ static void serve_next(traversal_t *n, request_t *r) {
     r->spec.done(r->spec.arg, s, s != NULL || n->kept_is_end ? NULL : n->kept, n->kept_is_end);
     weft_element_release(n->kept, n->base.dataset->spec->n);
   }
-  weft_free(r);
+  request_free(r);
 }
 
 static void serve(traversal_t *n, request_t *r) {
@@ -246,7 +253,7 @@ static void serve(traversal_t *n, request_t *r) {
   }
   weft_status_t *s = need_root(n);
   r->fn(r->arg, s, s == NULL ? n->root : NULL);
-  weft_free(r);
+  request_free(r);
 }
 
 static void *serve_all(void *arg) {

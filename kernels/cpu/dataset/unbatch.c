@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/traversal.h"
 #include "resources/batcher.h"
@@ -55,7 +56,7 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
   u->has_batch = true;
   for (int i = 0; i < it->of->spec->n; i++) {
     if (u->batch[i]->shape.rank < 1 || u->at > u->batch[i]->shape.dims[0])
-      return WEFT_ERROR(DATA_LOSS, "the saved state of an iterator is damaged: no such row");
+      return weft_saved_broken("no such row");
   }
   return NULL;
 }

@@ -1,133 +1,8 @@
 /* kernels/cpu/dataset/window.c - windows over consecutive elements: as data sets, or as batches. */
-#include "kernels/cpu/dataset/window.h"
-
-#include <string.h>
-
 #include "base/alloc.h"
 #include "kernels/cpu/dataset/batch.h"
+#include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/saved.h"
-#include "kernels/cpu/dataset/traversal.h"
-
-/* ---- elements in memory ---- */
-
-weft_status_t *weft_element_list_add(weft_element_list_t *l, weft_tensor_t **element, int n) {
-  if (l->count == l->capacity) {
-    const int64_t capacity = l->capacity == 0 ? 16 : 2 * l->capacity;
-    weft_tensor_t **parts = weft_realloc(l->parts, (size_t)capacity, (size_t)n * sizeof *parts);
-    if (parts == NULL) return WEFT_NO_MEMORY("a buffer of elements");
-    l->parts = parts;
-    l->capacity = capacity;
-  }
-  memcpy(l->parts + l->count * n, element, (size_t)n * sizeof *element);
-  memset(element, 0, (size_t)n * sizeof *element);
-  l->count++;
-  return NULL;
-}
-
-void weft_element_list_drop(weft_element_list_t *l, int64_t count, int n) {
-  if (count > l->count) count = l->count;
-  for (int64_t i = 0; i < count; i++) weft_element_release(l->parts + i * n, n);
-  l->count -= count;
-  if (l->count > 0) memmove(l->parts, l->parts + count * n, (size_t)(l->count * n) * sizeof *l->parts);
-}
-
-void weft_element_list_deinit(weft_element_list_t *l, int n) {
-  weft_element_list_drop(l, l->count, n);
-  weft_free(l->parts);
-  *l = (weft_element_list_t){0};
-}
-
-weft_status_t *weft_element_list_save(const weft_element_list_t *l, int n, weft_saved_t *to) {
-  weft_saved_put_int(to, l->count);
-  for (int64_t i = 0; i < l->count; i++)
-    WEFT_RETURN_IF_ERROR(weft_saved_put_element(to, l->parts + i * n, n));
-  return NULL;
-}
-
-weft_status_t *weft_element_list_load(weft_element_list_t *l, const weft_element_spec_t *spec,
-                                      weft_saved_t *from) {
-  int64_t count;
-  weft_tensor_t **element = weft_calloc((size_t)spec->n, sizeof *element);
-  if (element == NULL) return WEFT_NO_MEMORY("a buffer of elements");
-  weft_element_list_drop(l, l->count, spec->n);
-  weft_status_t *s = weft_saved_get_int_in(from, 0, INT64_MAX, &count);
-  for (int64_t i = 0; s == NULL && i < count; i++) {
-    s = weft_saved_get_element(from, spec, element);
-    if (s == NULL) s = weft_element_list_add(l, element, spec->n);
-    weft_element_release(element, spec->n);
-  }
-  weft_free(element);
-  return s;
-}
-
-/* ---- a window as a data set ---- */
-
-typedef struct window_elements {
-  weft_dataset_params_t base;
-  int64_t count;
-  int n;
-  weft_tensor_t **parts; /* n for each element */
-} window_elements_t;
-
-typedef struct window_elements_iterator {
-  weft_iterator_t base;
-  int64_t at;
-} window_elements_iterator_t;
-
-static void elements_deinit(void *params) {
-  window_elements_t *p = params;
-  for (int64_t i = 0; p->parts != NULL && i < p->count * p->n; i++) weft_tensor_release(p->parts[i]);
-  weft_free(p->parts);
-}
-
-static weft_status_t *elements_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  const window_elements_t *p = (const window_elements_t *)it->of->params;
-  window_elements_iterator_t *e = (window_elements_iterator_t *)it;
-  *is_end = e->at >= p->count;
-  for (int i = 0; !*is_end && i < p->n; i++) out[i] = weft_tensor_retain(p->parts[e->at * p->n + i]);
-  e->at++;
-  return NULL;
-}
-
-static weft_status_t *elements_save(weft_iterator_t *it, weft_saved_t *to) {
-  weft_saved_put_int(to, ((window_elements_iterator_t *)it)->at);
-  return NULL;
-}
-
-static weft_status_t *elements_load(weft_iterator_t *it, weft_saved_t *from) {
-  return weft_saved_get_int_in(from, 0, INT64_MAX, &((window_elements_iterator_t *)it)->at);
-}
-
-static int64_t elements_cardinality(const weft_dataset_t *d) {
-  return ((const window_elements_t *)d->params)->count;
-}
-
-static const weft_dataset_class_t elements_class = {.name = "WindowElements",
-                                                    .iterator_size = sizeof(window_elements_iterator_t),
-                                                    .next = elements_next,
-                                                    .save = elements_save,
-                                                    .load = elements_load,
-                                                    .cardinality = elements_cardinality};
-
-weft_status_t *weft_window_create(const weft_iterator_t *it, weft_tensor_t *const *parts, int n,
-                                  int64_t count, int64_t stride, int from, weft_element_spec_t *spec,
-                                  weft_dataset_t **out) {
-  window_elements_t like = {.count = count, .n = spec->n};
-  weft_dataset_params_t *params = NULL;
-  WEFT_RETURN_IF_ERROR(weft_dataset_params_new(&like, sizeof like, elements_deinit, &params));
-  window_elements_t *p = (window_elements_t *)params;
-  p->parts = weft_calloc((size_t)count, (size_t)spec->n * sizeof *p->parts);
-  weft_status_t *s = p->parts == NULL ? WEFT_NO_MEMORY("a window of elements") : NULL;
-  for (int64_t i = 0; s == NULL && i < count; i++) {
-    for (int k = 0; k < spec->n; k++)
-      p->parts[i * spec->n + k] = weft_tensor_retain(parts[i * stride * n + from + k]);
-  }
-  const weft_dataset_t of = {
-      .class = &elements_class, .params = params, .spec = spec, .device = it->of->device};
-  if (s == NULL) s = weft_dataset_create(&of, NULL, 0, out);
-  weft_object_release(&params->object);
-  return s;
-}
 
 /* ---- what WindowDataset and SlidingWindowDataset have in common ---- */
 
@@ -233,8 +108,8 @@ static weft_status_t *make_component(window_iterator_t *w, int i, weft_tensor_t 
   WEFT_RETURN_IF_ERROR(weft_element_spec_create(1, &spec));
   spec->dtypes[0] = all->dtypes[i];
   spec->shapes[0] = all->shapes[i];
-  weft_status_t *s = weft_window_create(&w->base, w->buffer.parts, all->n, (used - 1) / p->stride + 1,
-                                        p->stride, i, spec, &d);
+  weft_status_t *s = weft_elements_dataset(w->base.of->device, w->buffer.parts, all->n,
+                                           (used - 1) / p->stride + 1, p->stride, i, spec, &d);
   weft_element_spec_release(spec);
   return s != NULL ? s : weft_dataset_tensor(d, out);
 }

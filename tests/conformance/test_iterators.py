@@ -1,0 +1,302 @@
+"""Iterators in the graph: made, initialised, fed by name, shared, saved and restored, cancelled, closed."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.ops import gen_dataset_ops
+
+from support import W1, local_session, session, v1
+
+D = tf.data.Dataset
+
+
+@pytest.fixture(params=["TensorFlow", "Weft"])
+def connect(request, cluster):
+    """How a session on either is made: each test states what both do."""
+    if request.param == "TensorFlow":
+        return lambda graph: v1.Session("", graph=graph)
+    return lambda graph: session(cluster.master, graph)
+
+
+def drain(sess, fetch, feed=None):
+    out = []
+    with pytest.raises(tf.errors.OutOfRangeError):
+        while True:
+            out.append(sess.run(fetch, feed))
+    return out
+
+
+def test_a_one_shot_iterator_gives_its_elements_once(connect, graph):
+    element = v1.data.make_one_shot_iterator(D.range(5).map(lambda x: x * 2)).get_next()
+    with connect(graph) as sess:
+        assert drain(sess, element) == [0, 2, 4, 6, 8]
+        for _ in range(3):  # the end stays the end
+            with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+                sess.run(element)
+
+
+def test_an_iterator_that_is_not_initialised_says_so(connect, graph):
+    element = v1.data.make_initializable_iterator(D.range(5)).get_next()
+    with connect(graph) as sess:
+        with pytest.raises(tf.errors.FailedPreconditionError, match="has not been initialized"):
+            sess.run(element)
+
+
+def test_an_initialiser_begins_anew_at_any_time(connect, graph):
+    size = v1.placeholder(tf.int64, [])
+    iterator = v1.data.make_initializable_iterator(D.range(size))
+    element = iterator.get_next()
+    with connect(graph) as sess:
+        sess.run(iterator.initializer, {size: 10})
+        assert [sess.run(element) for _ in range(3)] == [0, 1, 2]
+        sess.run(iterator.initializer, {size: 2})
+        assert drain(sess, element) == [0, 1]
+        sess.run(iterator.initializer, {size: 3})
+        assert drain(sess, element) == [0, 1, 2]
+
+
+def test_a_reinitialisable_iterator_goes_through_other_data_sets(connect, graph):
+    first, second = D.range(4), D.range(10, 13).map(lambda x: -x)
+    iterator = v1.data.Iterator.from_structure(v1.data.get_output_types(first), v1.data.get_output_shapes(first))
+    element = iterator.get_next()
+    to_first, to_second = iterator.make_initializer(first), iterator.make_initializer(second)
+    with connect(graph) as sess:
+        for _ in range(2):
+            sess.run(to_first)
+            assert drain(sess, element) == [0, 1, 2, 3]
+            sess.run(to_second)
+            assert drain(sess, element) == [-10, -11, -12]
+
+
+def test_a_fed_handle_chooses_the_iterator(connect, graph):
+    handle = v1.placeholder(tf.string, [])
+    element = v1.data.Iterator.from_string_handle(handle, tf.int64, []).get_next()
+    training = v1.data.make_one_shot_iterator(D.range(100))
+    validation = v1.data.make_initializable_iterator(D.range(1000, 1003))
+    with connect(graph) as sess:
+        train, check = sess.run([training.string_handle(), validation.string_handle()])
+        assert [sess.run(element, {handle: train}) for _ in range(3)] == [0, 1, 2]
+        for _ in range(2):
+            sess.run(validation.initializer)
+            assert drain(sess, element, {handle: check}) == [1000, 1001, 1002]
+        assert sess.run(element, {handle: train}) == 3
+
+
+def test_a_handle_that_is_none_is_refused(connect, graph):
+    handle = v1.placeholder(tf.string, [])
+    element = v1.data.Iterator.from_string_handle(handle, tf.int64, []).get_next()
+    with connect(graph) as sess:
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            sess.run(element, {handle: b"no handle"})
+
+
+def test_an_iterator_of_other_elements_is_refused(connect, graph):
+    handle = v1.placeholder(tf.string, [])
+    element = v1.data.Iterator.from_string_handle(handle, tf.float32, []).get_next()
+    other = v1.data.make_one_shot_iterator(D.range(3))
+    with connect(graph) as sess:
+        name = sess.run(other.string_handle())
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            sess.run(element, {handle: name})
+
+
+def test_elements_of_one_step_come_in_the_order_of_its_control_edges(connect, graph):
+    iterator = v1.data.make_one_shot_iterator(D.range(20))
+    first = iterator.get_next()
+    with tf.control_dependencies([first]):
+        second = iterator.get_next()
+    with connect(graph) as sess:
+        assert [sess.run([first, second]) for _ in range(3)] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_optional_elements_end_without_an_error(connect, graph):
+    iterator = v1.data.make_initializable_iterator(D.range(2))
+    optional = tf.data.experimental.get_next_as_optional(iterator)
+    value = tf.cond(optional.has_value(), optional.get_value, lambda: tf.constant(-1, tf.int64))
+    with connect(graph) as sess:
+        sess.run(iterator.initializer)
+        assert [sess.run(value) for _ in range(4)] == [0, 1, -1, -1]
+
+
+def test_an_iterator_with_a_shared_name_is_one_for_all_sessions(cluster, graph):
+    iterator = v1.data.make_initializable_iterator(D.range(10), shared_name="shared_by_sessions")
+    element = iterator.get_next()
+    with session(cluster.master, graph) as one, session(cluster.master, graph) as other:
+        one.run(iterator.initializer)
+        assert [one.run(element), other.run(element), one.run(element)] == [0, 1, 2]
+
+
+def test_a_pipeline_runs_where_its_device_is(cluster, graph):
+    with tf.device(W1):
+        x = v1.get_variable("offset", initializer=tf.constant(100, tf.int64))
+        iterator = v1.data.make_initializable_iterator(D.range(3).map(lambda i: i + 1).prefetch(2))
+        element = iterator.get_next() + x
+    with session(cluster.master, graph) as sess:
+        sess.run([x.initializer, iterator.initializer])
+        assert drain(sess, element) == [101, 102, 103]
+
+
+def test_a_map_reads_variables_and_tables(connect, graph):
+    v = v1.get_variable("v", initializer=tf.constant([1.0, 2.0, 4.0]), use_resource=True)
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([b"a", b"b"], tf.constant([7, 8], tf.int64)), -1)
+    d = D.from_tensor_slices((np.arange(3), [b"b", b"x", b"a"])).map(lambda i, w: (tf.gather(v, i), table.lookup(w)))
+    iterator = v1.data.make_initializable_iterator(d)
+    element, tables = iterator.get_next(), v1.tables_initializer()
+    with connect(graph) as sess:
+        sess.run([v.initializer, tables])
+        sess.run(iterator.initializer)
+        got = drain(sess, element)
+        assert [(float(a), int(b)) for a, b in got] == [(1.0, 8), (2.0, -1), (4.0, 7)]
+
+
+# ---- state ----
+
+PIPELINES = {
+    "range": lambda: D.range(20),
+    "map": lambda: D.range(20).map(lambda x: x * 3),
+    "parallel map": lambda: D.range(20).map(lambda x: x * 3, num_parallel_calls=3),
+    "shuffle": lambda: D.range(20).shuffle(6, seed=5),
+    "shuffle repeat": lambda: D.range(7).shuffle(4, seed=5).repeat(3),
+    "batch": lambda: D.range(20).batch(3),
+    "prefetch": lambda: D.range(20).map(lambda x: x + 1).prefetch(4),
+    "filter": lambda: D.range(40).filter(lambda x: tf.equal(x % 2, 0)),
+    "flat map": lambda: D.range(7).flat_map(lambda x: D.range(x)),
+    "interleave": lambda: D.range(7).interleave(lambda x: D.from_tensors(x).repeat(4), cycle_length=3, block_length=2),
+    "parallel interleave": lambda: D.range(7).interleave(lambda x: D.from_tensors(x).repeat(4), cycle_length=3, num_parallel_calls=2),
+    "concatenate": lambda: D.range(6).concatenate(D.range(100, 114)),
+    "zip": lambda: D.zip((D.range(20), D.range(100, 120).map(lambda x: -x))).map(lambda a, b: a + b),
+    "skip take": lambda: D.range(40).skip(3).take(20),
+    "shard": lambda: D.range(60).shard(3, 1),
+    "scan": lambda: D.range(20).scan(tf.constant(0, tf.int64), lambda s, x: (s + x, s)),
+    "unbatch": lambda: D.range(20).batch(6).unbatch(),
+    "rebatch": lambda: D.range(40).batch(6).rebatch([4, 1]),
+    "window": lambda: D.range(20).window(4, shift=1).flat_map(lambda w: w.batch(4)),
+    "group by window": lambda: D.range(30).group_by_window(lambda x: x % 3, lambda k, w: w.map(lambda x: x + 100 * k), 4),
+    "random": lambda: D.random(seed=3).take(20),
+    "sample": lambda: D.sample_from_datasets([D.range(10), D.range(100, 110)], [0.5, 0.5], seed=4),
+    "unique": lambda: D.range(60).map(lambda x: x // 2 % 17).unique(),
+    "slices": lambda: D.from_tensor_slices(np.arange(20)),
+    "cache": lambda: D.range(20).cache(),
+    "take while": lambda: D.range(90).take_while(lambda x: x < 20),
+}
+
+
+@pytest.mark.parametrize("at", [0, 1, 5, 13])
+@pytest.mark.parametrize("name", sorted(PIPELINES))
+def test_a_saved_iterator_goes_on_where_it_was(cluster, graph, name, at):
+    iterator = v1.data.make_initializable_iterator(PIPELINES[name]())
+    element = iterator.get_next()
+    state = gen_dataset_ops.serialize_iterator(iterator._iterator_resource)
+    key = dict(key=tf.constant(1, tf.int64), indices=[0], dtypes=[tf.variant], shared_name="states")
+    keep = tf.raw_ops.MapStage(values=[state], **key)
+    restore = gen_dataset_ops.deserialize_iterator(iterator._iterator_resource, tf.raw_ops.MapUnstage(**key)[0])
+    with session(cluster.master, graph) as sess:
+        sess.run(iterator.initializer)
+        for _ in range(min(at, 6) if "batch" in name else at):
+            sess.run(element)
+        sess.run(keep)
+        want = [np.asarray(x).tolist() for x in drain(sess, element)]
+        sess.run(restore)
+        got = [np.asarray(x).tolist() for x in drain(sess, element)]
+        assert want and got == want
+
+
+def test_an_iterator_is_saved_with_a_checkpoint(cluster, graph, tmp_path):
+    iterator = v1.data.make_initializable_iterator(D.range(12).shuffle(5, seed=2).batch(2))
+    element = iterator.get_next()
+    v = v1.get_variable("v", initializer=1.0)
+    v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, tf.data.experimental.make_saveable_from_iterator(iterator))
+    saver = v1.train.Saver()
+    with session(cluster.master, graph) as sess:
+        sess.run([iterator.initializer, v.initializer])
+        sess.run(element)
+        path = saver.save(sess, str(tmp_path / "model"))
+        want = [x.tolist() for x in drain(sess, element)]
+    with session(cluster.master, graph) as sess:
+        sess.run(iterator.initializer)
+        saver.restore(sess, path)
+        assert [x.tolist() for x in drain(sess, element)] == want
+
+
+# ---- ends ----
+
+
+class Blocked:
+    """A step that waits for an element which will not come: the queue behind it stays empty."""
+
+    def __init__(self, prefetches):
+        self.queue = tf.queue.FIFOQueue(3, [tf.int32], shapes=[[]])
+        d = D.range(100).map(lambda _: self.queue.dequeue())
+        self.iterator = v1.data.make_initializable_iterator(d.prefetch(2) if prefetches else d)
+        self.element = self.iterator.get_next()
+        self.error = None
+
+    def run(self, sess, **options):
+        try:
+            sess.run(self.element, **options)
+        except Exception as e:  # what ended it is looked at by the test
+            self.error = e
+
+
+@pytest.mark.parametrize("prefetches", [False, True])
+def test_a_deadline_ends_the_step_and_not_the_pipeline(cluster, graph, prefetches):
+    b = Blocked(prefetches)
+    put = b.queue.enqueue(7)
+    with session(cluster.master, graph) as sess:
+        sess.run(b.iterator.initializer)
+        start = time.monotonic()
+        b.run(sess, options=v1.RunOptions(timeout_in_ms=300))
+        assert isinstance(b.error, tf.errors.DeadlineExceededError)
+        assert time.monotonic() - start < 5
+        sess.run(put)
+        assert sess.run(b.element) == 7  # the element of the step that has ended
+
+
+@pytest.mark.parametrize("prefetches", [False, True])
+def test_closing_the_session_ends_a_pipeline_that_waits(cluster, graph, prefetches):
+    b = Blocked(prefetches)
+    sess = session(cluster.master, graph)
+    sess.run(b.iterator.initializer)
+    thread = threading.Thread(target=b.run, args=(sess,), daemon=True)
+    thread.start()
+    time.sleep(0.2)  # let it wait; if it has not come so far, closing ends it all the same
+    sess.close()
+    thread.join(30)
+    assert not thread.is_alive() and isinstance(b.error, (tf.errors.CancelledError, tf.errors.AbortedError))
+
+
+def test_an_error_names_the_node_and_the_element(cluster, graph):
+    d = D.range(10).map(lambda x: tf.debugging.check_numerics(1.0 / tf.cast(x - 3, tf.float32), "a bad number", name="the_check"))
+    element = v1.data.make_one_shot_iterator(d).get_next()
+    with session(cluster.master, graph) as sess:
+        for _ in range(3):
+            sess.run(element)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="a bad number(.|\n)*the_check(.|\n)*element 3 of Iterator::Root::Map"):
+            sess.run(element)
+
+
+def resident_bytes(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * 4096
+
+
+def test_many_passes_take_no_more_memory(cluster, graph):
+    x = np.ones([64, 4096], "f")
+    d = D.from_tensor_slices(x).shuffle(32, seed=1).map(lambda a: a * 2, num_parallel_calls=2).batch(8).prefetch(2)
+    iterator = v1.data.make_initializable_iterator(d)
+    element = iterator.get_next()
+    total = tf.reduce_sum(element)
+
+    def resident():
+        return sum(resident_bytes(s.process.pid) for s in cluster.servers.values())
+
+    with session(cluster.master, graph) as sess:
+        seen = []
+        for _ in range(20):
+            sess.run(iterator.initializer)
+            assert sum(drain(sess, total)) == 2 * 64 * 4096
+            seen.append(resident())
+    assert min(seen[10:]) - max(seen[2:8]) < 8 << 20, seen
