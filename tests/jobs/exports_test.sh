@@ -1,5 +1,5 @@
 #!/bin/sh
-# libweft.so exports the functions that the headers of include/weft declare, and no other of ours.
+# libweft.so exports what the headers of include/weft declare, and no other of ours.
 # Arguments: the library, the headers.
 set -eu
 library=$1
@@ -7,7 +7,7 @@ shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 nm -D --defined-only "$library" | awk '{print $3}' | grep '^WEFT_' | LC_ALL=C sort > "$work/exported"
-cat "$@" | tr '\n' ' ' | grep -o 'TF_CAPI_EXPORT extern [^;]*;' | grep -o 'WEFT_[A-Za-z0-9]* *(' | tr -d ' (' | LC_ALL=C sort > "$work/declared"
+cat "$@" | tr '\n' ' ' | grep -o 'TF_CAPI_EXPORT extern [^;]*;' | grep -o 'WEFT_[A-Za-z0-9]* *[(;]' | tr -d ' (;' | LC_ALL=C sort > "$work/declared"
 test "$(wc -l < "$work/declared")" -gt 100
 diff "$work/declared" "$work/exported"
 echo "$(wc -l < "$work/declared") functions"
