@@ -132,7 +132,7 @@ weft_status_t *weft_access_init(TF_Graph *g, const weft_saved_variables_t *varia
   char name[MAX_NAME];
   size_t at = 0;
   int n = 0, k = 0;
-  *out = (weft_access_t){.arena = WEFT_ARENA_INIT};
+  *out = (weft_access_t){.arena = WEFT_ARENA_INIT, .variables = variables};
   for (TF_Operation *op = TF_GraphNextOperation(g, &at); op != NULL; op = TF_GraphNextOperation(g, &at))
     n += is_variable(op);
   out->parts = weft_arena_calloc(&out->arena, (size_t)n + 1, sizeof *out->parts);

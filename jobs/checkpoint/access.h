@@ -25,6 +25,7 @@ typedef struct weft_access_part {
 
 typedef struct weft_access { /* Confined. */
   weft_arena_t arena;
+  const weft_saved_variables_t *variables; /* lent */
   weft_access_part_t *parts;
   int n;
 } weft_access_t;

@@ -36,6 +36,12 @@ static weft_status_t *add_numbers(weft_bundle_writer_t *w, weft_str_t name, cons
   return s;
 }
 
+/* TensorFlow's readers of objects find variables by it. */
+static weft_status_t *add_object_graph(weft_bundle_writer_t *w, const weft_saved_variables_t *v) {
+  return v->object_graph == NULL ? NULL
+                                 : weft_bundle_writer_add(w, WEFT_STR(WEFT_OBJECT_GRAPH), v->object_graph);
+}
+
 static weft_status_t *add_position(weft_bundle_writer_t *w, const weft_job_position_t *at) {
   const int64_t batches[5] = {at->epoch, at->row, at->rows, at->is_shuffled, (int64_t)at->seed};
   const weft_shape_t scalar = WEFT_SCALAR, five = weft_shape_vector(5);
@@ -51,6 +57,7 @@ weft_status_t *weft_checkpoint_save(const weft_access_t *access, TF_Session *ses
   weft_status_t *s = is_there == NULL ? no_memory() : weft_access_ask(access, session, is_there);
   if (s == NULL) s = weft_series_begin(series, at->step, out_path, &w);
   if (s == NULL) s = weft_access_read(access, session, is_there, got, w);
+  if (s == NULL) s = add_object_graph(w, access->variables);
   if (s == NULL) s = add_position(w, at);
   if (s == NULL) {
     s = weft_series_commit(series, *out_path, w);

@@ -1,6 +1,7 @@
 /* jobs/checkpoint/variable_names.c - which variables a step needs, and what the savers of the graph call
  * them. */
 #include "base/alloc.h"
+#include "graph/passes.h"
 #include "jobs/checkpoint/variables.h"
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the variables of a graph"); }
@@ -71,7 +72,16 @@ static weft_status_t *take_name(weft_saved_variables_t *v, weft_saved_variable_t
 
 enum { SAVE_NAMES = 1, SAVE_SLICES = 2, SAVE_FIRST = 3 }; /* inputs of SaveV2 */
 
-static weft_status_t *name_by_savers(const weft_graph_t *g, weft_saved_variables_t *v, bool *is_named) {
+/* What a saver stores beside variables. */
+static void keep_object_graph(weft_saved_variables_t *v, weft_str_t tensor, const weft_node_t *from) {
+  while (from != NULL && (from->flags & WEFT_OP_READ) != 0) from = from->inputs[0].node;
+  const weft_attr_t *value =
+      from == NULL || (from->flags & WEFT_OP_CONST) == 0 ? NULL : weft_node_attr(from, "value");
+  bool is_it = weft_str_is(tensor, WEFT_OBJECT_GRAPH) && value != NULL && value->kind == WEFT_ATTR_TENSOR;
+  if (is_it && v->object_graph == NULL) v->object_graph = weft_tensor_retain(value->tensor);
+}
+
+static weft_status_t *name_by_nodes(const weft_graph_t *g, weft_saved_variables_t *v, bool *is_named) {
   for (int i = 0; i < g->num_nodes; i++) {
     const weft_node_t *n = g->nodes[i];
     if (n == NULL || (n->flags & WEFT_OP_SAVE) == 0 || n->num_inputs < SAVE_FIRST) continue;
@@ -80,6 +90,7 @@ static weft_status_t *name_by_savers(const weft_graph_t *g, weft_saved_variables
     if (names == NULL || slices == NULL || names->count != count || slices->count != count) continue;
     for (int k = 0; k < count; k++) {
       weft_saved_variable_t *item = weft_saved_variable_behind(v, n->inputs[SAVE_FIRST + k]);
+      if (item == NULL) keep_object_graph(v, weft_tensor_str_at(names, k), n->inputs[SAVE_FIRST + k].node);
       if (item == NULL) continue;
       WEFT_RETURN_IF_ERROR(take_name(v, item, is_named[item - v->items], weft_tensor_str_at(names, k),
                                      weft_tensor_str_at(slices, k)));
@@ -87,6 +98,28 @@ static weft_status_t *name_by_savers(const weft_graph_t *g, weft_saved_variables
     }
   }
   return NULL;
+}
+
+static bool has_calls(const weft_graph_t *g) {
+  for (int i = 0; i < g->num_nodes; i++) {
+    if (g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_CALL) != 0) return true;
+  }
+  return false;
+}
+
+/* Savers of newer graphs are functions: their nodes are those of a graph in which the calls are replaced. */
+static weft_status_t *name_by_savers(const weft_graph_t *g, weft_saved_variables_t *v, bool *is_named) {
+  if (!has_calls(g)) return name_by_nodes(g, v, is_named);
+  weft_graph_t *flat = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &flat));
+  weft_status_t *s = weft_pass_lower_functions(flat, 0);
+  bool is_flat = s == NULL, is_fatal = weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED;
+  if (!is_fatal) {
+    weft_status_free(s); /* functions that do not unfold are told when a step needs them */
+    s = name_by_nodes(is_flat ? flat : g, v, is_named);
+  }
+  weft_graph_destroy(flat);
+  return s;
 }
 
 /* Savers may disagree, so that two variables have one name: then each is called by its node's. */

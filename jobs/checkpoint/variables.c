@@ -6,6 +6,7 @@
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the variables of a graph"); }
 
 void weft_saved_variables_deinit(weft_saved_variables_t *v) {
+  weft_tensor_release(v->object_graph);
   weft_map_deinit(&v->by_node);
   weft_arena_deinit(&v->arena);
   *v = (weft_saved_variables_t){.arena = WEFT_ARENA_INIT};

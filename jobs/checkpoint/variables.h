@@ -1,7 +1,8 @@
 /* jobs/checkpoint/variables.h - the variables of a single-device graph, and what a checkpoint calls them.
  *
  * A checkpoint calls a variable as TensorFlow's Saver does:
- *   - as the graph's own SaveV2 nodes call it, if it has any that save it;
+ *   - as the SaveV2 nodes of the graph and of the functions that it calls call it, if there are any that save
+ * it;
  *   - a part of a partitioned variable ("table/part_1"; a slot of it: "table/part_1/Adam") is a slice of the
  * tensor "table" ("table/Adam");
  *   - any other one by its node's name.
@@ -30,6 +31,9 @@ typedef struct weft_saved_variables { /* Thread-compatible. */
   weft_saved_variable_t *items; /* in the order of the graph's nodes */
   int n;
   weft_map_t by_node; /* nodes' names to items; several handles of one variable to the same */
+  weft_tensor_t
+      *object_graph; /* the constant that a saver of objects (tf.train.Checkpoint, SavedModel) stores
+                        beside them, by which it finds variables; owned; NULL: there is none */
 } weft_saved_variables_t;
 
 /* `step`: the names of nodes and tensors that the step runs and fetches; unknown ones are passed over. The
@@ -43,6 +47,8 @@ weft_saved_variable_t *weft_saved_variables_get(const weft_saved_variables_t *v,
 /* Where rows [first_row, first_row + shape's rows) of the variable lie in its tensor. `shape` is known. */
 void weft_saved_variable_place(const weft_saved_variable_t *v, int64_t first_row, const weft_shape_t *shape,
                                weft_tensor_slice_t *out);
+
+#define WEFT_OBJECT_GRAPH "_CHECKPOINTABLE_OBJECT_GRAPH" /* what it is called in a checkpoint */
 
 /* ---- for the files of this folder ---- */
 

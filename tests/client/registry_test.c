@@ -60,7 +60,7 @@ static void what_is_not_offered_says_so(void) {
   CU_ASSERT_EQUAL(TF_GetCode(s), TF_UNIMPLEMENTED);
   TF_RegisterFilesystemPlugin("x.so", s);
   CU_ASSERT_EQUAL(TF_GetCode(s), TF_UNIMPLEMENTED);
-  CU_ASSERT_PTR_NULL(TF_LoadSessionFromSavedModel(NULL, NULL, "dir", NULL, 0, NULL, NULL, s));
+  CU_ASSERT_PTR_NULL(TF_GraphImportGraphDefWithResultsNoSerialization(NULL, NULL, NULL, s));
   CU_ASSERT_EQUAL(TF_GetCode(s), TF_UNIMPLEMENTED);
   TF_DeleteStatus(s);
 }

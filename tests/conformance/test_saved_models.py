@@ -165,6 +165,33 @@ def test_run_on_a_cluster(tmp_path, weft_command, cluster):
         assert got == {"ids": [{"fox": 3, "the": 0}[text]]}
 
 
+@pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:mode=sync"], ids=str)
+@pytest.mark.parametrize("name", ["module_training_step", "keras_trained"])
+def test_trained_variables_go_back(name, strategy, tmp_path, oracle, weft_command):
+    """The checkpoint of a trained model takes the place of the model's own variables: TensorFlow serves the result."""
+    folder, trained = str(tmp_path / "model"), str(tmp_path / "trained")
+    ((tags, calls),) = MODELS[name](folder).items()
+    (key, values), (serving, served) = calls[0], calls[-1]
+    handle, meta = oracle.load(folder, tags)
+    signatures = tf.compat.v1.MetaGraphDef.FromString(meta).signature_def
+    for _ in range(3):
+        oracle.run(handle, feeds_of(signatures[key], values), [signatures[key].outputs["loss"].name])
+    output = [signatures[serving].outputs["y"].name]
+    wanted = oracle.run(handle, feeds_of(signatures[serving], served), output)[0]
+    oracle.close(handle)
+    options = ["--strategy", strategy] if strategy else []
+    fed = feed_options(values, str(tmp_path))
+    weft_command("submit", folder, "--signature", key, *fed, "--batch", "4", "--steps", "3", "--save", str(tmp_path / "saved"), *options)
+    shutil.copytree(folder, trained)
+    for part in ("index", "data-00000-of-00001"):
+        shutil.copy(f"{tmp_path}/saved-3.{part}", f"{trained}/variables/variables.{part}")
+    handle, _ = oracle.load(trained, tags)
+    np.testing.assert_allclose(oracle.run(handle, feeds_of(signatures[serving], served), output)[0], wanted, rtol=1e-4, atol=1e-6)
+    oracle.close(handle)
+    loaded = tf.saved_model.load(trained).signatures[serving](**{k: tf.constant(v) for k, v in served.items()})
+    np.testing.assert_allclose(loaded["y"], wanted, rtol=1e-4, atol=1e-6)
+
+
 def check_training(name, strategy, tmp_path, oracle, weft_command, *options):
     """A training step of a model under a strategy: the losses of TensorFlow's session on one device; it is saved and goes on."""
     folder = str(tmp_path / "model")
