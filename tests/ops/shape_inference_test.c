@@ -114,12 +114,38 @@ static void a_handle_tells_the_shape_behind_it(void) {
   free(f);
 }
 
+/* Keys [2, 3] of a table of keys [3] and values [5, ?]: values [2, 5, ?]. */
+static void a_table_tells_what_it_holds(void) {
+  fixture_t *f = calloc(1, sizeof *f);
+  const weft_op_def_t *make = weft_op_find(WEFT_STR("MutableDenseHashTableV2")),
+                      *find = weft_op_find(WEFT_STR("LookupTableFindV2"));
+  CU_ASSERT_PTR_NULL(
+      setup(f, make, WEFT_STR("key_dtype=int64;value_dtype=float;value_shape=[5,?]"), WEFT_STR("[3];[3]")));
+  CU_ASSERT_PTR_NULL(f->ctx.op->infer_shapes(&f->ctx));
+  const weft_handle_data_t table = f->out_handles[0];
+  teardown(f);
+  CU_ASSERT_PTR_NULL(setup(f, find, WEFT_STR("Tin=int64;Tout=float"), WEFT_STR("[];[2,3];[]")));
+  f->handles[0] = table;
+  CU_ASSERT_PTR_NULL(f->ctx.op->infer_shapes(&f->ctx));
+  CU_ASSERT_TRUE(weft_shape_eq(&f->outputs[0], &(weft_shape_t){.rank = 3, .dims = {2, 5, -1}}));
+  teardown(f);
+  CU_ASSERT_PTR_NULL(setup(f, find, WEFT_STR("Tin=int32;Tout=float"), WEFT_STR("[];[2,3];[]")));
+  f->handles[0] = table;
+  weft_status_t *s = f->ctx.op->infer_shapes(&f->ctx);
+  CU_ASSERT_STRING_EQUAL(weft_status_message(s),
+                         "Trying to read value with wrong dtype. Expected int64 got int32");
+  weft_status_free(s);
+  teardown(f);
+  free(f);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"shapes are inferred as in TensorFlow", shapes_are_inferred_as_in_tensorflow},
       {"windows are placed as the padding says", windows_are_placed_as_the_padding_says},
       {"hostile windows are refused", hostile_windows_are_refused},
       {"a handle tells the shape behind it", a_handle_tells_the_shape_behind_it},
+      {"a table tells what it holds", a_table_tells_what_it_holds},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("shape inference", tests);
