@@ -69,7 +69,8 @@ WEFT_MUST_CHECK weft_status_t *weft_infer_scatter_nd_check(const weft_shape_t *i
 /* All outputs are vectors of unknown length. */
 WEFT_MUST_CHECK weft_status_t *weft_infer_vector(weft_shape_ctx_t *c);
 
-/* The dim that scalar input i holds; unknown if its value is. Errors: below 0. */
+/* The dim that scalar input i holds; unknown if its value is. Errors: below 0; a known value of higher rank.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_infer_dim_input(const weft_shape_ctx_t *c, int i, int64_t *out);
 
 /* Output 0: inputs first..last joined along the axis that input `axis_input` holds. */

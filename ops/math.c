@@ -277,11 +277,18 @@ weft_status_t *weft_infer_histogram(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* As weft_infer_dim_input; -1 is a size that is not known. */
+static weft_status_t *size_or_unknown(const weft_shape_ctx_t *c, int i, int64_t *out) {
+  *out = WEFT_UNKNOWN_DIM;
+  if (weft_infer_is_known(c, i) && weft_infer_value(c, i, 0) == -1) return NULL;
+  return weft_infer_dim_input(c, i, out);
+}
+
 weft_status_t *weft_infer_sobol(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 0, 2));
   int64_t dim = 0, num_results = 0;
-  WEFT_RETURN_IF_ERROR(weft_infer_dim_input(c, 0, &dim));
-  WEFT_RETURN_IF_ERROR(weft_infer_dim_input(c, 1, &num_results));
+  WEFT_RETURN_IF_ERROR(size_or_unknown(c, 0, &dim));
+  WEFT_RETURN_IF_ERROR(size_or_unknown(c, 1, &num_results));
   c->outputs[0] = weft_shape_matrix(num_results, dim);
   return NULL;
 }

@@ -170,11 +170,11 @@ weft_status_t *weft_infer_scalars(weft_shape_ctx_t *c, int first, int last) {
 }
 
 weft_status_t *weft_infer_dim_input(const weft_shape_ctx_t *c, int i, int64_t *out) {
+  *out = WEFT_UNKNOWN_DIM;
+  if (!weft_infer_is_known(c, i)) return NULL;
   if (c->inputs[i].rank > 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Input must be scalar but has rank %d", c->inputs[i].rank);
   }
-  *out = WEFT_UNKNOWN_DIM;
-  if (weft_infer_num_values(c, i) != 1) return NULL;
   int64_t dim = weft_infer_value(c, i, 0);
   if (dim < 0) {
     return WEFT_ERROR(INVALID_ARGUMENT,
