@@ -594,3 +594,9 @@ def options_kept():
     options.threading.private_threadpool_size = 2
     options.experimental_optimization.apply_default_optimizations = False
     return D.range(30).map(lambda x: x + 1, num_parallel_calls=3).with_options(options).batch(4)
+
+
+@pipeline
+def elements_by_index():
+    d = D.range(10).map(lambda x: x * x)
+    return D.from_tensors((tf.data.experimental.at(d, 0), tf.data.experimental.at(d, 7)))

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "kernels/cpu/dataset/sequence.h"
 #include "kernels/cpu/dataset/traversal.h"
+#include "kernels/state.h"
 #include "protos/wire.h"
 
 weft_status_t *weft_order_read(const weft_kernel_setup_t *setup, weft_order_t *out) {
@@ -122,6 +123,17 @@ static weft_status_t *pass_on(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
+/* A pool of threads that a data set is to run on: it runs on the task's. */
+static weft_status_t *pool_handle(weft_kernel_ctx_t *c) {
+  static const weft_resource_type_t type = {.name = "N10tensorflow4data18ThreadPoolResourceE",
+                                            .text = "ThreadPool"};
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_handle(c->device, "localhost", c->node->name.data, &type, NULL,
+                                         WEFT_DTYPE_INVALID, &WEFT_UNKNOWN_SHAPE, &t));
+  weft_out_set(c, 0, t);
+  return NULL;
+}
+
 static const weft_dataset_op_t options_op = {.class = &weft_options_class,
                                              .num_inputs = 1,
                                              .params_size = sizeof(options_t),
@@ -138,6 +150,7 @@ const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
     {.op = "ExperimentalPrivateThreadPoolDataset", .compute = pass_on},
     {.op = "ExperimentalSetStatsAggregatorDataset", .compute = pass_on},
     {.op = "ExperimentalThreadPoolDataset", .compute = pass_on},
+    {.op = "ExperimentalThreadPoolHandle", .compute = pool_handle},
     {.op = "FinalizeDataset", .compute = pass_on},
     {.op = "GetOptions", .compute = get_options},
     {.op = "LatencyStatsDataset", .compute = pass_on},
@@ -151,6 +164,7 @@ const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
     {.op = "RewriteDataset", .compute = pass_on},
     {.op = "SetStatsAggregatorDataset", .compute = pass_on},
     {.op = "ThreadPoolDataset", .compute = pass_on},
+    {.op = "ThreadPoolHandle", .compute = pool_handle},
     {.op = "UnwrapDatasetVariant", .compute = pass_on},
     {.op = "WrapDatasetVariant", .compute = pass_on},
     {0},

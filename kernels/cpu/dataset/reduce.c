@@ -129,6 +129,40 @@ static void single_compute(weft_kernel_ctx_t *c, const single_attrs_t *attrs) {
   start(c, single_run);
 }
 
+/* ---- GetElementAtIndex: by going there ---- */
+
+WEFT_ATTRS_OF_ASYNC(at_compute, single)
+
+static weft_status_t *at_run(weft_kernel_ctx_t *c, weft_iterator_t *root) {
+  const int n = root->of->spec->n;
+  const int64_t size = weft_dataset_cardinality(root->of);
+  int64_t index;
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, 1, "index", &index));
+  if (index < 0 || (size >= 0 && index >= size)) {
+    return WEFT_ERROR(OUT_OF_RANGE, "Index out of range [0, %lld):%lld", (long long)size, (long long)index);
+  }
+  weft_tensor_t **parts = weft_calloc((size_t)n, sizeof *parts);
+  if (parts == NULL) return WEFT_NO_MEMORY("an element of a data set");
+  weft_status_t *s = NULL;
+  bool is_end = false;
+  for (int64_t i = 0; s == NULL && !is_end && i <= index; i++) {
+    weft_element_release(parts, n);
+    s = weft_iterator_next(root, parts, &is_end);
+  }
+  if (s == NULL && is_end)
+    s = WEFT_ERROR(OUT_OF_RANGE, "Index out of range [0, %lld):%lld", (long long)root->index,
+                   (long long)index);
+  if (s == NULL) s = weft_iterator_outputs(c, ((const single_attrs_t *)c->state)->output_shapes, n, parts);
+  weft_element_release(parts, n);
+  weft_free(parts);
+  return s;
+}
+
+static void at_compute(weft_kernel_ctx_t *c, const single_attrs_t *attrs) {
+  (void)attrs;
+  start(c, at_run);
+}
+
 /* ---- what a data set says of itself ---- */
 
 static weft_status_t *out_int(weft_kernel_ctx_t *c, int64_t v) {
@@ -163,6 +197,7 @@ const weft_kernel_t weft_cpu_dataset_reduce_kernels[] = {
     {.op = "DatasetCardinality", .compute = cardinality},
     {.op = "DatasetToSingleElement", WEFT_COMPUTE_ASYNC(single_compute)},
     {.op = "ExperimentalDatasetCardinality", .compute = cardinality},
+    {.op = "GetElementAtIndex", WEFT_COMPUTE_ASYNC(at_compute)},
     {.op = "ReduceDataset", .prepare = reduce_prepare, .compute_async = reduce_compute, .destroy = weft_free},
     {0},
 };
