@@ -207,13 +207,26 @@ weft_status_t *weft_data_pop(weft_data_ctx_t *c) { return get(c, 0, 0); }
 
 /* ---- lists: values. The description of the elements goes with them ---- */
 
+/* Input i is the shape of elements, whose rows lie along `own` (-1: they are whole): it counts a replica's
+ * own rows there, and nowhere else. */
+static void want_shape(weft_data_ctx_t *c, int i, int own) {
+  const weft_axis_sharding_t *shape = &c->in[i].s;
+  uint64_t bit = own >= 0 && own < 64 ? (uint64_t)1 << own : 0;
+  bool counts_others = shape->kind == WEFT_SHARDING_COUNTS && (shape->rows & ~bit) != 0;
+  if (counts_others || shape->kind == WEFT_SHARDING_SINGLE) c->required[i] = weft_sharding_replicate(0);
+}
+
+static int rows_of(const value_t *element) {
+  return element->s.kind == WEFT_SHARDING_SHARD ? element->s.dim : -1;
+}
+
 weft_status_t *weft_data_new_list(weft_data_ctx_t *c) {
-  if (c->in[0].s.kind == WEFT_SHARDING_SINGLE)
-    c->required[0] = weft_sharding_replicate(0); /* the shape of elements: of one's own */
+  bool takes_whole = c->analysis->forced[c->node->id].kind == WEFT_SHARDING_REPLICATE;
+  if (takes_whole || c->in[0].s.kind == WEFT_SHARDING_SINGLE) want_shape(c, 0, -1);
   want_numbers(
       c, 1, c->node->num_inputs); /* how many there are: as many as loops have rounds, which all have alike */
   c->out[0] = weft_data_value(weft_sharding_of_kind(WEFT_SHARDING_LOCAL));
-  c->out[0].takes_whole = c->analysis->forced[c->node->id].kind == WEFT_SHARDING_REPLICATE;
+  c->out[0].takes_whole = takes_whole;
   return NULL;
 }
 
@@ -279,14 +292,10 @@ weft_status_t *weft_data_list_put(weft_data_ctx_t *c) {
   return list_with(c, &c->in[0], value, 0);
 }
 
-weft_status_t *weft_data_list_from(weft_data_ctx_t *c) { return list_with(c, NULL, 0, -1); }
-
-/* Input i is the shape of elements e: it counts a replica's own rows along the dimension of these, where they
- * are rows, and nowhere else. */
-static void want_shape(weft_data_ctx_t *c, int i, const value_t *e) {
-  uint64_t own = e->s.kind == WEFT_SHARDING_SHARD && e->s.dim < 64 ? (uint64_t)1 << e->s.dim : 0;
-  bool counts_others = c->in[i].s.kind == WEFT_SHARDING_COUNTS && (c->in[i].s.rows & ~own) != 0;
-  if (counts_others) c->required[i] = weft_sharding_replicate(0);
+weft_status_t *weft_data_list_from(weft_data_ctx_t *c) { /* tensor, shape of elements */
+  WEFT_RETURN_IF_ERROR(list_with(c, NULL, 0, -1));
+  want_shape(c, 1, rows_of(c->out[0].element));
+  return NULL;
 }
 
 /* Of the list in input 0; the last input is the shape of elements. */
@@ -295,7 +304,7 @@ static weft_status_t *list_element(weft_data_ctx_t *c, int output, int axes) {
   for (int i = 1; i < c->node->num_inputs; i++) {
     if (c->in[i].s.kind == WEFT_SHARDING_SINGLE) c->required[i] = weft_sharding_replicate(0);
   }
-  if (c->node->num_inputs > 1 && e != NULL) want_shape(c, c->node->num_inputs - 1, e);
+  if (c->node->num_inputs > 1 && e != NULL) want_shape(c, c->node->num_inputs - 1, rows_of(e));
   if (e == NULL) {
     c->out[output] = weft_data_value(weft_sharding_of_kind(WEFT_SHARDING_NONE));
   } else if (!element_of(e, axes, &c->out[output])) {
@@ -320,11 +329,11 @@ weft_status_t *weft_data_list_gather(weft_data_ctx_t *c) { /* list, indices, sha
 weft_status_t *weft_data_list_scatter(weft_data_ctx_t *c) { /* elements, indices, ...; maybe behind a list */
   int value = c->node->op->batch == WEFT_BATCH_LIST_SCATTER_INTO ? 1 : 0;
   want_numbers(c, value + 1, value + 2);
-  bool has_shape = value + 2 < c->node->num_inputs; /* of elements: of one's own */
-  if (has_shape && c->in[value + 2].s.kind == WEFT_SHARDING_SINGLE)
-    c->required[value + 2] = weft_sharding_replicate(0);
+  bool has_shape = value + 2 < c->node->num_inputs;
   if (has_shape) want_numbers(c, value + 3, c->node->num_inputs);
-  return list_with(c, value == 1 ? &c->in[0] : NULL, value, -1);
+  WEFT_RETURN_IF_ERROR(list_with(c, value == 1 ? &c->in[0] : NULL, value, -1));
+  if (has_shape) want_shape(c, value + 2, rows_of(c->out[0].element));
+  return NULL;
 }
 
 weft_status_t *weft_data_list_stack(weft_data_ctx_t *c) { return list_element(c, 0, 1); }
