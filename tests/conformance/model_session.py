@@ -51,7 +51,7 @@ class Sessions:
         if code:
             raise Failure(code, self.lib.TF_Message(self.status).decode(errors="replace"))
 
-    def load(self, directory, tags, run_options=None, preloaded=None):
+    def load(self, directory, tags, run_options=None, preloaded=None, target=None):
         """A handle and the meta graph's bytes. `preloaded`: a GraphDef that the graph holds before."""
         lib = self.lib
         graph = c.c_void_p(lib.TF_NewGraph())
@@ -59,6 +59,8 @@ class Sessions:
         meta = c.c_void_p(lib.TF_NewBuffer())
         names = (c.c_char_p * max(len(tags), 1))(*[t.encode() for t in tags])
         run = None if run_options is None else c.c_void_p(lib.TF_NewBufferFromString(run_options, c.c_size_t(len(run_options))))
+        if target is not None:
+            lib.TF_SetTarget(options, target.encode())
         if preloaded is not None:
             lib.TF_NewImportGraphDefOptions.restype = c.c_void_p
             buffer = c.c_void_p(lib.TF_NewBufferFromString(preloaded, c.c_size_t(len(preloaded))))

@@ -78,6 +78,24 @@ def test_model(name, tmp_path, weft, oracle):
         oracle.close(theirs)
 
 
+@pytest.mark.parametrize("name", ["v1_several_tags", "v1_vocabulary_main_op", "module_two_signatures_with_state", "module_plain", "keras_lstm"])
+def test_model_on_a_cluster(name, tmp_path, weft, oracle, own_cluster):
+    """The session is one of a cluster's master, whose workers read the model's files."""
+    folder = str(tmp_path / "model")
+    for tags, calls in MODELS[name](folder).items():
+        ours, our_meta = weft.load(folder, tags, target=own_cluster.master)
+        theirs, _ = oracle.load(folder, tags)
+        meta = tf.compat.v1.MetaGraphDef.FromString(our_meta)
+        for key, values in calls:
+            signature = meta.signature_def[key]
+            fetches = [n for output in sorted(signature.outputs) for n in names(signature.outputs[output])]
+            feeds = feeds_of(signature, values)
+            for fetch, a, b in zip(fetches, weft.run(ours, feeds, fetches), oracle.run(theirs, feeds, fetches), strict=True):
+                check_equal(fetch, a, b)
+        weft.close(ours)
+        oracle.close(theirs)
+
+
 # ---- the command ----
 
 
