@@ -22,6 +22,10 @@ typedef struct parallel_loop {
   weft_cond_t all_done;
 } parallel_loop_t;
 
+static _Thread_local bool is_alone;
+
+void weft_parallel_for_alone(void) { is_alone = true; }
+
 static void job_release(parallel_loop_t *j) {
   if (atomic_fetch_sub(&j->refs, 1) != 1) return;
   weft_cond_deinit(&j->all_done);
@@ -54,7 +58,7 @@ static void help(void *arg) {
  */
 static parallel_loop_t *divide(const weft_thread_pool_t *p, int64_t total, int64_t grain, weft_range_fn *fn,
                                void *arg) {
-  if (p == NULL || total <= grain) return NULL;
+  if (p == NULL || is_alone || total <= grain) return NULL;
   int64_t max_pieces = ((int64_t)weft_thread_pool_size(p) + 1) * 2;
   int64_t pieces = total / grain; /* each at least `grain` */
   if (pieces > max_pieces) pieces = max_pieces;

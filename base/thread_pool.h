@@ -29,5 +29,8 @@ bool weft_thread_pool_submit(weft_thread_pool_t *p, weft_work_fn *fn, void *arg)
  * done. The caller works too, so it never deadlocks, also not from within the pool. NULL pool: on the caller
  * alone. */
 void weft_parallel_for(weft_thread_pool_t *p, int64_t total, int64_t grain, weft_range_fn *fn, void *arg);
+/* Loops of the calling thread run on it alone from now on: it is one of several that have work of their own.
+ */
+void weft_parallel_for_alone(void);
 
 #endif /* WEFT_BASE_THREAD_POOL_H_ */

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/thread_pool.h"
 #include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/traversal.h"
@@ -233,6 +234,7 @@ static void go_on(weft_ahead_t *a, weft_ahead_slot_t *slot) WEFT_REQUIRES(&a->mu
 static void *make_all(void *arg) {
   weft_ahead_t *a = arg;
   weft_ahead_slot_t *taken[MAX_TAKEN];
+  if (a->o.num_threads > 1) weft_parallel_for_alone();
   weft_mutex_lock(&a->mu);
   for (int n; (n = begin_some(a, taken)) >= 0;) {
     if (n > 0) let_another(a);

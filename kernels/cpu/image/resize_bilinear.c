@@ -1,4 +1,6 @@
 /* kernels/cpu/image/resize_bilinear.c - ResizeBilinear and its gradient. */
+#include <string.h>
+
 #include "kernels/cpu/image/resize.h"
 
 typedef struct bilinear_job {
@@ -45,6 +47,51 @@ static inline float mix(float a, float b, float part) { return a + (b - a) * par
 BILINEAR_ROW(float)
 BILINEAR_ROW(uint8_t)
 
+/* Three bytes to a pixel, four numbers at a time: the fourth is the next pixel's first, and is written over
+ * by it. */
+typedef float floats_t __attribute__((vector_size(16)));
+typedef int32_t ints_t __attribute__((vector_size(16)));
+typedef int16_t shorts_t __attribute__((vector_size(16)));
+typedef int8_t bytes_t __attribute__((vector_size(16)));
+
+static inline floats_t floats_of(const uint8_t *pixel) {
+  int32_t four;
+  memcpy(&four, pixel, sizeof four);
+  const bytes_t bytes = (bytes_t)(ints_t){four}, none = {0};
+  const shorts_t shorts =
+      (shorts_t)__builtin_shufflevector(bytes, none, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return __builtin_convertvector(
+      (ints_t)__builtin_shufflevector(shorts, (shorts_t)none, 0, 8, 1, 9, 2, 10, 3, 11), floats_t);
+}
+
+static void rgb_row(const bilinear_job_t *j, int64_t i) {
+  const weft_resize_t *r = &j->r;
+  const weft_between_t v = weft_resize_between(r, i % r->out_h, r->scale_h, r->in_h);
+  const uint8_t *image = (const uint8_t *)j->x + i / r->out_h * r->in_h * r->in_w * 3;
+  const uint8_t *top = image + v.lower * r->in_w * 3, *bottom = image + v.upper * r->in_w * 3;
+  float *y = (float *)j->y + i * r->out_w * 3;
+  for (int64_t w = 0; w < r->out_w; w++, y += 3) {
+    const weft_between_t *h = &j->columns[w];
+    const int64_t left = h->lower * 3, right = h->upper * 3;
+    if (w + 1 < r->out_w && h->lower + 1 < r->in_w && h->upper + 1 < r->in_w) {
+      const floats_t tl = floats_of(top + left), bl = floats_of(bottom + left);
+      const floats_t above = tl + (floats_of(top + right) - tl) * h->part;
+      const floats_t below = bl + (floats_of(bottom + right) - bl) * h->part;
+      const floats_t mixed = above + (below - above) * v.part;
+      memcpy(y, &mixed, sizeof mixed);
+      continue;
+    }
+    for (int c = 0; c < 3; c++) {
+      y[c] = mix(mix(top[left + c], top[right + c], h->part),
+                 mix(bottom[left + c], bottom[right + c], h->part), v.part);
+    }
+  }
+}
+
+static void rgb_rows(void *arg, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; i++) rgb_row(arg, i);
+}
+
 WEFT_ATTRS_OF(bilinear, weft_resize)
 static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t *attrs) {
   bilinear_job_t j;
@@ -67,7 +114,11 @@ static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t
     j.x = x->data;
     j.y = y->data;
     j.columns = columns;
-    weft_resize_rows(ctx, &j.r, 4, is_bytes ? bilinear_rows_uint8_t : bilinear_rows_float, &j);
+    weft_resize_rows(ctx, &j.r, 4,
+                     !is_bytes           ? bilinear_rows_float
+                     : j.r.channels == 3 ? rgb_rows
+                                         : bilinear_rows_uint8_t,
+                     &j);
   }
   weft_free(columns);
   weft_tensor_release(x);
