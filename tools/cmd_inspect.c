@@ -19,7 +19,7 @@
 
 typedef struct inspect_args {
   bool json, dot, svg, details;
-  const char *path, *tags, *strategy, *cluster, *save, *scope;
+  const char *path, *tags, *signature, *strategy, *cluster, *save, *scope;
   weft_option_texts_t feeds, fetches, targets, inits;
   int64_t cpus, batch;
 } inspect_args_t;
@@ -277,27 +277,57 @@ static weft_status_t *name_unknown_ops(weft_str_t def, weft_status_t *s) {
   return s;
 }
 
-/* The texts up to their first '=' (as of `weft submit --feed NAME=VALUE`); `items` has room for them. */
-static weft_names_t names_of(const weft_option_texts_t *texts, weft_str_t *items) {
+/* Names that fill a list one after the other. */
+typedef struct inspect_names {
+  weft_str_t *items; /* room for all */
+  int n;
+} inspect_names_t;
+
+/* The texts up to their first '=' (as of `weft submit --feed NAME=VALUE`). What the signature knows gets the
+ * graph's name; without texts, all that it knows is taken if `takes_all`. */
+static weft_names_t names_of(inspect_names_t *to, const weft_option_texts_t *texts,
+                             const weft_signature_tensor_t *known, int num_known, bool takes_all) {
+  weft_names_t names = {to->items + to->n, 0};
   weft_str_t rest;
   for (int i = 0; i < texts->n; i++) {
-    weft_str_t text = weft_str(texts->items[i]);
-    if (!weft_str_split(text, '=', &items[i], &rest)) items[i] = text;
+    weft_str_t text = weft_str(texts->items[i]), *name = &to->items[to->n++];
+    if (!weft_str_split(text, '=', name, &rest)) *name = text;
+    for (int k = 0; k < num_known; k++) {
+      if (weft_str_eq(known[k].key, *name)) *name = known[k].tensor;
+    }
   }
-  return (weft_names_t){items, texts->n};
+  for (int i = 0; takes_all && i < num_known; i++) to->items[to->n++] = known[i].tensor;
+  names.n = (int)(to->items + to->n - names.items);
+  return names;
 }
 
-static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) {
+/* What a strategy is asked for: what the command line says; else all of the signature, and what the model
+ * starts with. */
+static void fill_request(const inspect_args_t *a, const weft_model_t *model, inspect_names_t *to,
+                         weft_strategy_request_t *out) {
+  static const weft_signature_def_t none;
+  const weft_signature_def_t *s = model->signature == NULL ? &none : model->signature;
+  bool has_results = a->fetches.n + a->targets.n > 0;
+  out->feeds = names_of(to, &a->feeds, s->inputs, s->num_inputs, a->feeds.n == 0);
+  out->fetches = names_of(to, &a->fetches, s->outputs, s->num_outputs, !has_results);
+  out->targets = names_of(to, &a->targets, NULL, 0, false);
+  int first = to->n;
+  if (model->start.restores) to->items[to->n++] = model->start.restore_op;
+  if (model->start.init_op.length > 0) to->items[to->n++] = model->start.init_op;
+  names_of(to, &a->inits, NULL, 0, false);
+  out->inits = (weft_names_t){to->items + first, to->n - first};
+}
+
+static weft_status_t *inspect_strategy(const inspect_args_t *a, const weft_model_t *model, weft_str_t def) {
+  enum { MOST_STARTS = 2 };
   weft_job_view_t view;
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
-  int n = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n;
-  weft_str_t *items = weft_calloc((size_t)n + 1, sizeof *items);
-  if (items == NULL) return WEFT_NO_MEMORY("names");
+  int n = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n + MOST_STARTS;
+  if (model->signature != NULL) n += model->signature->num_inputs + model->signature->num_outputs;
+  inspect_names_t names = {weft_calloc((size_t)n, sizeof *names.items), 0};
+  if (names.items == NULL) return WEFT_NO_MEMORY("names");
   weft_strategy_request_t request = {.cluster = &view.cluster};
-  request.feeds = names_of(&a->feeds, items);
-  request.fetches = names_of(&a->fetches, items + a->feeds.n);
-  request.targets = names_of(&a->targets, items + a->feeds.n + a->fetches.n);
-  request.inits = names_of(&a->inits, items + n - a->inits.n);
+  fill_request(a, model, &names, &request);
   weft_job_view_init(&view);
   weft_status_t *s = a->cluster == NULL ? weft_job_view_local(&view, MAX_CPUS)
                                         : weft_job_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
@@ -307,7 +337,7 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) 
   if (s == NULL) s = show_rewrite(a, &rewrite);
   weft_rewrite_deinit(&rewrite);
   weft_job_view_deinit(&view);
-  weft_free(items);
+  weft_free(names.items);
   return s;
 }
 
@@ -337,10 +367,11 @@ static weft_status_t *inspect_graph(const inspect_args_t *a) {
   weft_model_t model;
   weft_status_t *s = weft_model_open(a->path, a->tags, &model);
   bool is_drawn = a->dot || a->svg;
+  if (s == NULL && a->signature != NULL) s = weft_model_choose(&model, a->signature);
   if (s == NULL && a->strategy != NULL) {
     weft_str_t def;
     s = weft_model_bound_graph(&model, &def);
-    if (s == NULL) s = inspect_strategy(a, def);
+    if (s == NULL) s = inspect_strategy(a, &model, def);
   } else if (s == NULL && model.folder == NULL && model.meta != NULL && !is_drawn) {
     s = weft_inspect_meta_graph(a->path, model.meta, a->json);
   } else if (s == NULL) {
@@ -379,8 +410,10 @@ static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
   if (a->scope != NULL && !a->dot && !a->svg)
     return weft_options_complain(line, "--scope goes with --dot or --svg");
   bool has_names = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n > 0;
-  if (a->strategy == NULL && (a->cluster != NULL || a->save != NULL || a->details || has_names)) {
-    return weft_options_complain(line, "--cluster, --save, --details and names of nodes go with --strategy");
+  if (a->strategy == NULL &&
+      (a->signature != NULL || a->cluster != NULL || a->save != NULL || a->details || has_names)) {
+    return weft_options_complain(
+        line, "--signature, --cluster, --save, --details and names of nodes go with --strategy");
   }
   return 0;
 }
@@ -403,6 +436,9 @@ int weft_command_inspect(int argc, char **argv) {
       {"strategy", "NAME:OPTIONS",
        "Explain the graph that this strategy makes: placement, communication, cost per step",
        .text = &a.strategy},
+      {"signature", "NAME",
+       "Of a SavedModel: its inputs are fed, its outputs fetched, unless others are named",
+       .text = &a.signature},
       {"cluster", "JOB=TASKS,...",
        "The cluster it is for, as ps=1,worker=2 or with addresses (default: one process)",
        .text = &a.cluster},
@@ -432,6 +468,7 @@ int weft_command_inspect(int argc, char **argv) {
           "inspect graph.pb --svg "
           ">graph.svg\n"
           "  weft inspect graph.pb --strategy mirrored:4 --target train --fetch loss\n"
+          "  weft inspect model_dir --strategy mirrored:4 --signature train\n"
           "  weft inspect graph.pb --strategy parameter_server:mode=sync --cluster ps=1,worker=2 --svg "
           ">map.svg\n",
       .options = options,

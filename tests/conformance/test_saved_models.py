@@ -158,6 +158,15 @@ def test_inspect_command(name, tmp_path, weft_command):
     weft_command("inspect", folder)
 
 
+def test_inspect_strategy(tmp_path, weft_command):
+    """What a strategy makes of a signature: its gradients are reduced, its variables copied, its inputs are the batch."""
+    folder = str(tmp_path / "model")
+    MODELS["module_training_step"](folder)
+    shown = json.loads(weft_command("inspect", folder, "--strategy", "mirrored:2", "--signature", "train", "--json"))
+    assert shown["variables"]["copied"] and shown["variables"]["count"] >= 3
+    assert len(shown["batch"]) == 2 and [c["members"] for c in shown["collectives"]] == [2]
+
+
 STRATEGIES = [None, "mirrored:2", "central_storage:2", "data_parallel:2", "parameter_server:mode=sync", "multi_worker_mirrored"]
 
 
