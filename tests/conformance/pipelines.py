@@ -592,8 +592,9 @@ def options_kept():
     options = tf.data.Options()
     options.deterministic = True
     options.threading.private_threadpool_size = 2
+    options.autotune.ram_budget = 100
     options.experimental_optimization.apply_default_optimizations = False
-    return D.range(30).map(lambda x: x + 1, num_parallel_calls=3).with_options(options).batch(4)
+    return D.range(30).map(lambda x: x + 1, num_parallel_calls=3).with_options(options).batch(4).prefetch(8)
 
 
 @pipeline

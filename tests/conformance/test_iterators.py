@@ -1,5 +1,6 @@
 """Iterators in the graph: made, initialised, fed by name, shared, saved and restored, cancelled, closed."""
 
+import os
 import threading
 import time
 
@@ -300,3 +301,81 @@ def test_many_passes_take_no_more_memory(cluster, graph):
             assert sum(drain(sess, total)) == 2 * 64 * 4096
             seen.append(resident())
     assert min(seen[10:]) - max(seen[2:8]) < 8 << 20, seen
+
+
+def test_a_loop_over_a_data_set_in_a_function(connect, graph):
+    @tf.function
+    def total(n):
+        sum_of, count = tf.constant(0, tf.int64), tf.constant(0)
+        for x in D.range(n).map(lambda x: x * x):
+            if x > 50:
+                break
+            sum_of += x
+            count += 1
+        return sum_of, count
+
+    n = v1.placeholder(tf.int64, [])
+    result = total(n)
+    with connect(graph) as sess:
+        assert sess.run(result, {n: 4}) == (14, 4)
+        assert sess.run(result, {n: 100}) == (140, 8)
+        assert sess.run(result, {n: 0}) == (0, 0)
+
+
+def threads_of(cluster):
+    return {s.name: len(os.listdir(f"/proc/{s.process.pid}/task")) for s in cluster.servers.values()}
+
+
+def test_closed_sessions_leave_no_threads(own_cluster):
+    """Each session is closed in the middle of its pass, with stages that run ahead."""
+
+    def one_session(i):
+        with tf.Graph().as_default() as g:
+            d = D.range(10**6).map(lambda x: x + 1, num_parallel_calls=2).shuffle(50, seed=i).batch(4).prefetch(3)
+            d = d.interleave(lambda b: D.from_tensor_slices(b), cycle_length=2, num_parallel_calls=2)
+            iterator = v1.data.make_initializable_iterator(d)
+            element = iterator.get_next()
+            with session(own_cluster.master, g) as sess:
+                sess.run(iterator.initializer)
+                for _ in range(5):
+                    sess.run(element)
+
+    one_session(0)
+    before = threads_of(own_cluster)
+    for i in range(10):
+        one_session(i)
+    deadline = time.monotonic() + 30
+    while any(n > before[name] for name, n in threads_of(own_cluster).items()):
+        assert time.monotonic() < deadline, (before, threads_of(own_cluster))
+        time.sleep(0.05)  # looks at /proc
+
+
+def test_a_killed_worker_ends_the_step_that_waits_for_its_pipeline(own_cluster):
+    with tf.Graph().as_default() as g:
+        with tf.device(W1):
+            b = Blocked(True)
+        with session(own_cluster.master, g) as sess:
+            sess.run(b.iterator.initializer)
+            thread = threading.Thread(target=b.run, args=(sess,), daemon=True)
+            thread.start()
+            time.sleep(0.3)  # let it wait
+            began = time.monotonic()
+            own_cluster.kill("worker", 1)
+            thread.join(30)
+            assert not thread.is_alive() and isinstance(b.error, (tf.errors.UnavailableError, tf.errors.AbortedError))
+            assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("prefetches", [False, True])
+def test_a_server_that_stops_does_not_wait_for_a_pipeline(own_cluster, prefetches):
+    with tf.Graph().as_default() as g:
+        with tf.device(W1):
+            b = Blocked(prefetches)
+        with session(own_cluster.master, g) as sess:
+            sess.run(b.iterator.initializer)
+            thread = threading.Thread(target=b.run, args=(sess,), daemon=True)
+            thread.start()
+            time.sleep(0.3)  # let it wait
+            code, seconds = own_cluster.servers["worker", 1].stop()
+            thread.join(30)
+            assert not thread.is_alive() and code == 0 and seconds < 10

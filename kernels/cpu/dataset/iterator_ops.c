@@ -74,7 +74,7 @@ weft_status_t *weft_iterator_resource_begin(weft_iterator_resource_t *r, const w
   WEFT_RETURN_IF_ERROR(weft_dataset_of(dataset, &d));
   if (r->spec != NULL) WEFT_RETURN_IF_ERROR(weft_element_spec_check(r->spec, d->spec));
   WEFT_RETURN_IF_ERROR(weft_traversal_create(d, device, NULL, &n));
-  n->is_deterministic = weft_options_are_deterministic(d);
+  weft_options_apply(d, n);
   set(r, n);
   return NULL;
 }
@@ -429,7 +429,7 @@ static void deserialize(weft_kernel_ctx_t *c) {
   if (s == NULL) s = weft_iterator_resource_traversal(r, &old);
   if (s == NULL) s = weft_traversal_create(old->dataset, c->device, NULL, &n);
   if (s == NULL) {
-    n->is_deterministic = old->is_deterministic;
+    weft_options_apply(n->dataset, n);
     set(r, weft_traversal_retain(n));
   }
   weft_traversal_release(old);

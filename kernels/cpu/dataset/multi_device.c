@@ -307,7 +307,7 @@ static weft_status_t *deal_new(const multi_device_t *m, weft_dataset_t *dataset,
     weft_free(d);
     return s;
   }
-  d->traversal->is_deterministic = weft_options_are_deterministic(dataset);
+  weft_options_apply(dataset, d->traversal);
   atomic_init(&d->refs, 1);
   d->num_shards = m->num_devices;
   d->num_parts = dataset->spec->n;

@@ -49,11 +49,12 @@ void weft_parallel_limit(const weft_iterator_t *it, int64_t num_parallel, weft_a
 /* ---- OptionsDataset ---- */
 
 /* Field numbers of the message Options (tensorflow/core/framework/dataset_options.proto). */
-enum { OPTIONS_DETERMINISTIC = 1 };
+enum { OPTIONS_DETERMINISTIC = 1, OPTIONS_AUTOTUNE = 7, AUTOTUNE_RAM_BUDGET = 3 };
 
 typedef struct options {
   weft_dataset_params_t base;
   bool has_order, is_deterministic;
+  int64_t budget;  /* bytes of elements that are made ahead; 0: not said */
   weft_str_t lent; /* the message, as the attribute has it */
   char *message;   /* a copy of it */
 } options_t;
@@ -67,11 +68,21 @@ static weft_status_t *options_make(weft_kernel_ctx_t *c, int at, weft_dataset_t 
   return p->message != NULL ? NULL : WEFT_NO_MEMORY("the options of a data set");
 }
 
+static int64_t budget_in(weft_str_t autotune) {
+  weft_wire_reader_t r = weft_wire_reader(autotune);
+  int64_t budget = 0;
+  for (weft_wire_field_t f; weft_wire_next(&r, &f);) {
+    if (f.tag == WEFT_WIRE_TAG(AUTOTUNE_RAM_BUDGET, WEFT_WIRE_VARINT)) budget = weft_wire_i64(f.value);
+  }
+  return budget;
+}
+
 static weft_status_t *options_read(const weft_kernel_setup_t *setup, void *params) {
   options_t *p = params;
   p->lent = weft_knode_string(setup, "serialized_options");
   weft_wire_reader_t w = weft_wire_reader(p->lent);
   for (weft_wire_field_t f; weft_wire_next(&w, &f);) {
+    if (f.tag == WEFT_WIRE_TAG(OPTIONS_AUTOTUNE, WEFT_WIRE_BYTES)) p->budget = budget_in(f.bytes);
     if (f.tag != WEFT_WIRE_TAG(OPTIONS_DETERMINISTIC, WEFT_WIRE_VARINT)) continue;
     p->has_order = true;
     p->is_deterministic = f.value != 0;
@@ -90,12 +101,16 @@ const weft_dataset_class_t weft_options_class = {.name = "Options",
                                                  .opens_inputs = true,
                                                  .next = options_next};
 
-bool weft_options_are_deterministic(const weft_dataset_t *d) {
+void weft_options_apply(const weft_dataset_t *d, weft_traversal_t *n) {
+  bool has_order = false, has_budget = false;
   for (; d != NULL; d = d->num_inputs > 0 ? d->inputs[0] : NULL) {
+    if (d->class != &weft_options_class) continue;
     const options_t *p = (const options_t *)d->params;
-    if (d->class == &weft_options_class && p->has_order) return p->is_deterministic;
+    if (p->has_order && !has_order) n->is_deterministic = p->is_deterministic;
+    if (p->budget > 0 && !has_budget) n->budget = p->budget;
+    has_order |= p->has_order;
+    has_budget |= p->budget > 0;
   }
-  return true;
 }
 
 /* The options of the outermost data set that has any; "" if none has. */

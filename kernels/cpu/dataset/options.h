@@ -26,8 +26,8 @@ void weft_parallel_limit(const weft_iterator_t *it, int64_t num_parallel, weft_a
 /* A data set with elements of `d` made ahead (prefetch.c): `size` of them, or WEFT_AUTOTUNE. */
 WEFT_MUST_CHECK weft_status_t *weft_prefetch_create(weft_dataset_t *d, int64_t size, weft_dataset_t **out);
 
-/* What the options in the data set `d` and below say of the order, for a traversal; the outermost word
- * counts. */
-bool weft_options_are_deterministic(const weft_dataset_t *d);
+/* What the options in the data set `d` and above it say of a pass, in which nothing runs yet: of each, the
+ * word of the outermost data set counts. */
+void weft_options_apply(const weft_dataset_t *d, weft_traversal_t *n);
 
 #endif /* WEFT_KERNELS_CPU_DATASET_OPTIONS_H_ */

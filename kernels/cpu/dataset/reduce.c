@@ -36,7 +36,7 @@ static void start(weft_kernel_ctx_t *c, weft_status_t *(*run)(weft_kernel_ctx_t 
   }
   p->c = c;
   p->run = run;
-  p->traversal->is_deterministic = weft_options_are_deterministic(d);
+  weft_options_apply(d, p->traversal);
   weft_traversal_do(p->traversal, passed, p);
 }
 
