@@ -67,7 +67,9 @@ struct weft_device {
   weft_thread_pool_t *pool;             /* borrowed: runs nodes and parallel_for */
   weft_resource_manager_t *resources;   /* borrowed from the worker: variables, queues, ... */
   const weft_device_t *alias_of;        /* NULL: not an alias */
-  int holds;                            /* holds.c's */
+  weft_device_t *const *siblings;       /* num_siblings; the devices of its task, this one too; borrowed */
+  int num_siblings;
+  int holds; /* holds.c's */
 };
 
 /* The fields that are the same for all drivers: name, incarnation, pool and resources from `spec`, accounts

@@ -69,11 +69,12 @@ static void release(weft_callee_t *callee) { weft_functions_release(((callee_t *
 static void run(weft_callee_t *callee, const weft_function_call_t *call);
 static weft_status_t *num_results(weft_callee_t *callee, int *out);
 static bool holds(weft_callee_t *callee, uint64_t flag);
+static weft_status_t *on(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out);
 
 static weft_status_t *callee_new(const function_source_t *from, const weft_attr_t *func,
                                  weft_device_t *device, weft_str_t key, callee_t **out) {
   static const weft_callee_ops_t ops = {
-      .run = run, .retain = retain, .release = release, .num_results = num_results, .holds = holds};
+      .run = run, .retain = retain, .release = release, .num_results = num_results, .holds = holds, .on = on};
   callee_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_NO_MEMORY("a function");
   c->base.ops = &ops;
@@ -131,6 +132,13 @@ static weft_status_t *find(const weft_graph_functions_t *base, const weft_func_a
 void weft_function_source_init(function_source_t *s, weft_functions_t *functions,
                                weft_function_library_t *library, const weft_plan_options_t *options) {
   *s = (function_source_t){{find}, functions, library, options};
+}
+
+static weft_status_t *on(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out) {
+  const callee_t *c = (const callee_t *)callee;
+  function_source_t source;
+  weft_function_source_init(&source, c->of, c->library, &c->options);
+  return find(&source.base, c->func.func, device, out);
 }
 
 /* ---- a call ---- */

@@ -19,9 +19,21 @@ static bool read_key(const weft_node_t *n, const char *name, int64_t *out) {
   return false;
 }
 
-bool weft_node_collective_keys(const weft_node_t *n, weft_collective_keys_t *out) {
+static bool has_argument(const weft_op_def_t *op, const char *name) {
+  for (int i = 0; i < op->num_inputs; i++) {
+    if (weft_str_is(op->inputs[i].name, name)) return true;
+  }
+  return false;
+}
+
+bool weft_node_is_collective(const weft_node_t *n) {
   if ((n->flags & WEFT_OP_COMMUNICATION) == 0 || (n->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) != 0)
     return false;
-  return read_key(n, "group_size", &out->group_size) && read_key(n, "group_key", &out->group_key) &&
-         read_key(n, "instance_key", &out->instance_key);
+  return weft_node_attr(n, "group_key") != NULL || has_argument(n->op, "group_key") ||
+         has_argument(n->op, "communicator");
+}
+
+bool weft_node_collective_keys(const weft_node_t *n, weft_collective_keys_t *out) {
+  return weft_node_is_collective(n) && read_key(n, "group_size", &out->group_size) &&
+         read_key(n, "group_key", &out->group_key) && read_key(n, "instance_key", &out->instance_key);
 }

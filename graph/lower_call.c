@@ -57,15 +57,14 @@ weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n, const weft_fu
   return s;
 }
 
-/* The device must be known when the graph is made: where a node runs is decided then. */
+/* Where a node runs is decided when the graph is made. A call whose target is computed is left to its kernel,
+ * which knows the devices of its own task. */
 weft_status_t *weft_lower_remote_call(weft_lowering_t *l, weft_node_t *n) {
   const weft_node_t *target = n->inputs[0].node;
   const weft_attr_t *value = (target->flags & WEFT_OP_CONST) == 0 ? NULL : weft_node_attr(target, "value");
   if (value == NULL || value->kind != WEFT_ATTR_TENSOR || value->tensor->dtype != WEFT_STRING ||
-      value->tensor->count != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': the target of a RemoteCall must be a constant string",
-                      n->name.data);
-  }
+      value->tensor->count != 1)
+    return NULL;
   const weft_func_attr_t *func = NULL;
   WEFT_RETURN_IF_ERROR(weft_lower_func_attr(n, "f", &func));
   weft_str_t own = n->requested_device,

@@ -43,6 +43,7 @@ typedef struct weft_callee_ops {
   void (*release)(weft_callee_t *callee);
   weft_status_t *(*num_results)(weft_callee_t *callee, int *out);
   bool (*holds)(weft_callee_t *callee, uint64_t flag);
+  weft_status_t *(*on)(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out);
 } weft_callee_ops_t;
 struct weft_callee {
   const weft_callee_ops_t *ops;
@@ -72,6 +73,13 @@ static inline weft_status_t *weft_callee_num_results(weft_callee_t *callee, int 
  * names. */
 static inline bool weft_callee_holds(weft_callee_t *callee, uint64_t flag) {
   return callee->ops->holds(callee, flag);
+}
+
+/* The same function on another device of the task. *out lives as long as `callee`. Errors:
+ * RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK static inline weft_status_t *weft_callee_on(weft_callee_t *callee, weft_device_t *device,
+                                                            weft_callee_t **out) {
+  return callee->ops->on(callee, device, out);
 }
 
 /* The functions of a node's graph, as its prepare sees them. */

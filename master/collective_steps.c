@@ -47,6 +47,12 @@ void weft_collective_steps_destroy(weft_collective_steps_t *s) {
   weft_free(s);
 }
 
+bool weft_collective_steps_has_peers(const weft_collective_steps_t *s) {
+  int n = 0;
+  s->cache->tasks(s->cache, &n);
+  return n > 1;
+}
+
 /* Finds the graph or adds `fresh` (then consumed: *fresh is NULL). */
 static weft_status_t *find_locked(weft_collective_steps_t *s, int64_t key, graph_steps_t **fresh,
                                   graph_steps_t **out) WEFT_REQUIRES(s->mu) {
@@ -121,7 +127,9 @@ void weft_collective_steps_retire(weft_collective_steps_t *s, int64_t key, int64
   graph_steps_t *g = weft_map_get_u64(&s->graphs, (uint64_t)key);
   bool is_next = g != NULL && g->next == step_id;
   if (is_next) g->next = (step_id + 1) & ID_BITS;
-  if (g != NULL && has_failed) g->is_doubtful = true;
+  weft_map_entry_t e;
+  for (size_t at = 0; has_failed && weft_map_next(&s->graphs, &at, &e);)
+    ((graph_steps_t *)e.value)->is_doubtful = true;
   weft_mutex_unlock(&s->mu);
   if (!is_next || strcmp(s->task, s->leader) != 0) return;
   weft_worker_client_t *own = s->cache->find(s->cache, weft_str(s->task));

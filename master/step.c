@@ -314,6 +314,17 @@ static void got_graph_id(void *arg, weft_status_t *status, int64_t step_id) {
   launch(t);
 }
 
+/* Members that are missing are other clients', as long as there is a task at which these can be. */
+static weft_status_t *find_members(running_step_t *t) {
+  const weft_collective_members_t *m = &t->plan->members;
+  if (t->request.options.collective_graph_key != 0 || m->graph_key == 0) return NULL;
+  if (weft_collective_steps_has_peers(t->session->collective_steps)) {
+    t->request.options.collective_graph_key = m->graph_key;
+    return NULL;
+  }
+  return m->missing.data == NULL ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "%.*s", WEFT_STR_ARGS(m->missing));
+}
+
 static void planned(void *arg, weft_status_t *status) {
   running_step_t *t = arg;
   size_t n = (size_t)t->plan->num_parts + 1;
@@ -322,10 +333,7 @@ static void planned(void *arg, weft_status_t *status) {
     t->parts = weft_calloc(n, sizeof *t->parts);
     if (t->failures == NULL || t->parts == NULL) status = WEFT_NO_MEMORY("a step");
   }
-  bool is_alone = t->request.step_id == 0 && t->request.options.collective_graph_key == 0;
-  if (status == NULL && is_alone && t->plan->missing_members.data != NULL) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "%.*s", WEFT_STR_ARGS(t->plan->missing_members));
-  }
+  if (status == NULL && t->request.step_id == 0) status = find_members(t);
   if (status != NULL) {
     give_up(t, status);
     return;

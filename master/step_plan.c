@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "graph/partition.h"
-#include "master/collective_members.h"
 #include "master/debug_watch.h"
 
 enum { BUILDING, READY, FAILED };
@@ -214,7 +213,7 @@ static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o
                                       .incarnation = incarnation,
                                       .arg = (void *)(uintptr_t)o->devices,
                                       .next_edge = o->next_edge};
-  weft_status_t *s = weft_collective_members_check(g, &p->arena, &p->missing_members);
+  weft_status_t *s = weft_collective_members_find(g, &p->arena, &p->members);
   if (s == NULL) s = weft_graph_partition(&g, &options, parts, num_parts);
   for (int i = 0; s == NULL && i < *num_parts; i++) {
     s = weft_debug_watch_insert((*parts)[i].graph, o->signature->debug_options, o->kernels);

@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "master/client_graph.h"
+#include "master/collective_members.h"
 #include "worker/worker_client.h"
 
 typedef struct weft_step_plan weft_step_plan_t; /* Thread-safe. Refcounted. */
@@ -40,9 +41,8 @@ struct weft_step_plan {
   int trace_level;
   bool output_partition_graphs;
   int64_t collective_graph_key;
-  weft_str_t missing_members; /* the reason why it cannot run without a collective_graph_key; data NULL: it
-                                 can. Constant once ready */
-  weft_step_part_t *parts;    /* constant once ready */
+  weft_collective_members_t members; /* `missing` in the arena; constant once ready */
+  weft_step_part_t *parts;           /* constant once ready */
   int num_parts;
   atomic_int pending; /* registrations to come */
   weft_mutex_t mu;

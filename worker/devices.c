@@ -70,6 +70,13 @@ static int count_of(const weft_device_driver_t *driver, int num_cpus) {
   return driver == &weft_cpu_driver ? num_cpus : driver->count();
 }
 
+static void introduce(const weft_devices_t *d) {
+  for (int i = 0; i < d->n; i++) {
+    d->all[i]->siblings = d->all;
+    d->all[i]->num_siblings = d->n;
+  }
+}
+
 weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool,
                                    weft_devices_t *out) {
   weft_devices_t d = {NULL, 0, NULL};
@@ -87,6 +94,7 @@ weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_po
     weft_devices_deinit(&d);
     return s;
   }
+  introduce(&d);
   *out = d;
   return NULL;
 }
@@ -100,6 +108,7 @@ weft_status_t *weft_devices_rename(const weft_devices_t *of, weft_str_t task, bo
     weft_devices_deinit(&d);
     return s;
   }
+  introduce(&d);
   *out = d;
   return NULL;
 }

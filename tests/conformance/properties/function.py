@@ -140,12 +140,15 @@ def call(d):
 def remote_call(d):
     dtype, values = arguments(d)
     f = body(d)
-    target = d.one("/cpu:0", "/device:CPU:0", "")
+    target, is_computed = d.one("/cpu:0", "/device:CPU:0", ""), d.one(True, False)
 
     def build():
         ports = [v1.placeholder(dtype) for _ in values]
         with tf.device("/cpu:0"):
-            y = raw.RemoteCall(target=target or "/device:CPU:0", args=ports, Tout=[dtype] * 2, f=concrete(f, dtype, dtype))
+            where = target or "/device:CPU:0"
+            if is_computed:
+                where = v1.placeholder_with_default(where, [])
+            y = raw.RemoteCall(target=where, args=ports, Tout=[dtype] * 2, f=concrete(f, dtype, dtype))
         return [(list(y), dict(zip(ports, values)))]
 
     return Program(d.op, build)
