@@ -42,6 +42,7 @@ typedef struct weft_meta_graph {
   weft_str_t bytes; /* the whole message */
   weft_str_t graph_def, tensorflow_version;
   weft_str_t filename_tensor, save_tensor, restore_op; /* of the saver */
+  bool has_saver;
   weft_str_t *tags;
   weft_signature_def_t *signatures; /* sorted by key */
   weft_asset_t *assets;             /* asset_file_def */

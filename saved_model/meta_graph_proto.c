@@ -358,6 +358,7 @@ weft_status_t *weft_meta_graph_read(weft_str_t bytes, weft_meta_graph_t *out) {
                      : f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES) ? &out->graph_def
                      : f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES) ? &saver
                                                                   : NULL;
+    out->has_saver |= to == &saver;
     if (to != NULL) WEFT_RETURN_IF_ERROR(merge(&out->arena, to, f.bytes));
   }
   read_saver(saver, out);

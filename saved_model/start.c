@@ -116,7 +116,7 @@ weft_status_t *weft_saved_model_start(const weft_saved_model_t *m, const weft_me
   weft_str_t prefix = weft_saved_model_variables(m, arena);
   out->paths = weft_arena_calloc(arena, (size_t)num_assets + 1, sizeof *out->paths);
   if (prefix.data == NULL || out->paths == NULL) return no_memory();
-  out->restores = has_variables(prefix);
+  out->restores = graph->has_saver && has_variables(prefix);
   if (out->restores) out->paths[out->num_paths++] = (weft_model_path_t){graph->filename_tensor, prefix};
   for (int i = 0; i < num_assets; i++) {
     weft_model_path_t *p = &out->paths[out->num_paths++];

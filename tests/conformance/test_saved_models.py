@@ -328,7 +328,59 @@ def set_saver(field, value):
     return of_first(change)
 
 
+def foreign(**tensors):
+    """The variables are those of another model."""
+
+    def apply(folder):
+        shutil.rmtree(folder + "/variables")
+        os.mkdir(folder + "/variables")
+        names, values = list(tensors), [tf.constant(v) for v in tensors.values()]
+        names = [n.replace("__", "/.ATTRIBUTES/VARIABLE_VALUE") for n in names]
+        tf.raw_ops.SaveV2(prefix=folder + "/variables/variables", tensor_names=names, shape_and_slices=[""] * len(names), tensors=values)
+
+    return apply
+
+
+def renamed_shard(folder):
+    (path,) = glob.glob(folder + "/variables/*.data*")
+    os.rename(path, path.replace("00000-of-00001", "00000-of-00002"))
+
+
+def set_node_device(device):
+    def change(m):
+        for node in m.graph_def.node:
+            if node.op == "VarHandleOp":
+                node.device = device
+
+    return of_first(change)
+
+
+def drop_function(m):
+    del m.graph_def.library.function[:]
+
+
+def twice(m):
+    m.graph_def.node.add().CopyFrom(m.graph_def.node[0])
+
+
+def cycle(m):
+    for name, other in (("c1", "c2"), ("c2", "c1")):
+        m.graph_def.node.add(name=name, op="Identity", input=[other]).attr["T"].type = 1
+
+
 BAD = {
+    "variables of other names": foreign(other=[1.0]),
+    "variables of another type": foreign(rows__=[[1, 2]] * 4, _CHECKPOINTABLE_OBJECT_GRAPH=b""),
+    "variables of another shape": foreign(rows__=[1.0, 2.0], _CHECKPOINTABLE_OBJECT_GRAPH=b""),
+    "variables without an object graph": foreign(rows__=[[1.0, 2.0]] * 4),
+    "a shard of another name": renamed_shard,
+    "a device that is not there": set_node_device("/device:GPU:7"),
+    "a device that is none": set_node_device("nonsense"),
+    "no functions": of_first(drop_function),
+    "a node twice": of_first(twice),
+    "a cycle": of_first(cycle),
+    "a newer consumer": of_first(lambda m: setattr(m.graph_def.versions, "min_consumer", 1 << 30)),
+    "an older producer": of_first(lambda m: setattr(m.graph_def.versions, "producer", 0)),
     "no folder": shutil.rmtree,
     "no file": lambda d: os.remove(d + "/saved_model.pb"),
     "an empty file": lambda d: overwrite(d + "/saved_model.pb", b""),
@@ -399,6 +451,50 @@ def test_bad_model(name, whole, tmp_path, weft, oracle):
     folder = str(tmp_path / "model")
     shutil.copytree(whole, folder)
     BAD[name](folder)
+    ours, theirs = failure(weft, folder, SERVE), failure(oracle, folder, SERVE)
+    assert ours[0] == theirs[0], f"{ours}\n{theirs}"
+
+
+def set_collection(key, *names):
+    def change(m):
+        del m.collection_def[key].node_list.value[:]
+        m.collection_def[key].node_list.value.extend(names)
+
+    return of_first(change)
+
+
+def drop_assets(m):
+    del m.collection_def["saved_model_assets"]
+
+
+BAD_V1 = {
+    "two main ops": set_collection("saved_model_main_op", "a", "b"),
+    "no main op in the list": set_collection("saved_model_main_op"),
+    "a main op that is not there": set_collection("saved_model_main_op", "nowhere"),
+    "a main op of numbers": of_first(lambda m: m.collection_def["saved_model_main_op"].int64_list.value.append(1)),
+    "no assets in the collection": of_first(drop_assets),
+    "assets that are nodes": of_first(lambda m: m.collection_def["saved_model_assets"].node_list.value.append("x")),
+    "an asset that is gone": lambda d: os.remove(d + "/assets/words.txt"),
+    "an asset that is a folder": lambda d: (os.remove(d + "/assets/words.txt"), os.mkdir(d + "/assets/words.txt")),
+    "an asset that is empty": lambda d: overwrite(d + "/assets/words.txt", b""),
+    "an asset with a word twice": lambda d: overwrite(d + "/assets/words.txt", b"a\na\n"),
+    "a saver of version 1": of_first(lambda m: setattr(m.saver_def, "version", 1)),
+    "no saver": of_first(lambda m: m.ClearField("saver_def")),
+}
+
+
+@pytest.fixture(scope="module")
+def whole_v1(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("whole_v1") / "model")
+    MODELS["v1_vocabulary_main_op"](folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", BAD_V1)
+def test_bad_model_v1(name, whole_v1, tmp_path, weft, oracle):
+    folder = str(tmp_path / "model")
+    shutil.copytree(whole_v1, folder)
+    BAD_V1[name](folder)
     ours, theirs = failure(weft, folder, SERVE), failure(oracle, folder, SERVE)
     assert ours[0] == theirs[0], f"{ours}\n{theirs}"
 
