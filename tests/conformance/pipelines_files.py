@@ -13,6 +13,7 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops import gen_experimental_dataset_ops
 
 from pipelines import AUTOTUNE, D, pipeline
 
@@ -533,3 +534,74 @@ def csv_made_and_shuffled():
     return tf.data.experimental.make_csv_dataset(
         path("numbers.csv"), batch_size=7, column_names=["a", "b", "c", "d"], header=False, num_epochs=1, shuffle=True, shuffle_seed=8, shuffle_buffer_size=10
     )
+
+
+# ---- data sets saved and loaded ----
+
+
+def loaded(name, spec, **options):
+    return tf.data.Dataset.load(path(name), element_spec=spec, **options)
+
+
+def save_once(name, build, **options):
+    """A data set that TensorFlow has saved, for either to load."""
+    if not os.path.exists(path(name)):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            session.run(build().save(path(name), **options))
+    return name
+
+
+PAIRS = (tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.string))
+
+
+def pairs():
+    return D.from_tensor_slices((np.arange(14).reshape(7, 2), [b"a", b"", b"c" * 50, b"d", b"e", b"f", b"g"]))
+
+
+@pipeline
+def loaded_plain():
+    return loaded(save_once("saved-plain", pairs), PAIRS)
+
+
+@pipeline
+def loaded_gzip():
+    return loaded(save_once("saved-gzip", pairs, compression="GZIP"), PAIRS, compression="GZIP")
+
+
+@pipeline
+def loaded_shards_in_order():
+    name = save_once("saved-shards", pairs, shard_func=lambda x, y: x[0] % 3)
+    return loaded(name, PAIRS, reader_func=lambda shards: shards.flat_map(lambda s: s))
+
+
+@pipeline
+def loaded_shards_by_turns():
+    name = save_once("saved-shards", pairs, shard_func=lambda x, y: x[0] % 3)
+    return loaded(name, PAIRS, reader_func=lambda shards: shards.interleave(lambda s: s, cycle_length=2))
+
+
+class RawStrings(D):
+    """A data set of strings by the variant of an op that Python has no class for."""
+
+    element_spec = tf.TensorSpec([], tf.string)
+
+    def _inputs(self):
+        return []
+
+
+@pipeline
+def files_that_match():
+    patterns = tf.constant([path("shards/*-[12].tfrecord"), path("plain.*"), path("no*thing"), path("*")])
+    return RawStrings(gen_experimental_dataset_ops.matching_files_dataset(patterns)).filter(lambda f: tf.logical_not(tf.strings.regex_full_match(f, ".*(saved|scratch).*")))
+
+
+@pipeline
+def files_that_do_not_match():
+    return RawStrings(gen_experimental_dataset_ops.matching_files_dataset(tf.constant([path("no*thing")])))
+
+
+@pipeline
+def ids_of_a_table_made_of_a_data_set():
+    words = D.from_tensor_slices([b"the", b"cat", b"dog"]).enumerate().map(lambda i, w: (w, i))
+    table = tf.data.experimental.table_from_dataset(words, num_oov_buckets=2, key_dtype=tf.string)
+    return lines("text.txt").map(lambda x: table.lookup(tf.strings.split([x]).values)).map(lambda ids: (ids, tf.size(ids)))

@@ -88,3 +88,57 @@ def test_pipelines_give_the_same_elements(cluster, name):
         want, got = in_any_order(want), in_any_order(got)
     assert any(want) or program.may_be_empty, "the program makes no element"
     same(got, want)
+
+
+def elements(sess, element):
+    """What an iterator gives until it ends."""
+    seen = []
+    while True:
+        try:
+            seen.append(plain(sess.run(element)))
+        except tf.errors.OutOfRangeError:
+            return seen
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_saved_data_set_is_loaded_by_the_other(cluster, tmp_path, compression, sharded):
+    path = str(tmp_path / "saved")
+    options = {"shard_func": lambda x, y: x[0] % 2} if sharded else {}
+    with tf.Graph().as_default() as graph, session(cluster.master, graph) as sess:
+        sess.run(pipelines_files.pairs().save(path, compression=compression, **options))
+    with tf.Graph().as_default() as graph, local_session(graph) as sess:
+        read = tf.data.Dataset.load(path, element_spec=pipelines_files.PAIRS, compression=compression)
+        iterator = v1.data.make_initializable_iterator(read)
+        sess.run(iterator.initializer)
+        got = elements(sess, iterator.get_next())
+    with tf.Graph().as_default() as graph, local_session(graph) as sess:
+        iterator = v1.data.make_initializable_iterator(pipelines_files.pairs())
+        sess.run(iterator.initializer)
+        same(sorted(got, key=repr), sorted(elements(sess, iterator.get_next()), key=repr))
+
+
+@pytest.mark.parametrize("writer", ["weft", "tensorflow"])
+def test_a_cache_on_file_is_read_by_the_other(cluster, tmp_path, writer):
+    """The second one has another input: what it gives comes from the cache."""
+    path = str(tmp_path / "cache")
+    seen = {}
+    for maker in ([writer] + [m for m in ("weft", "tensorflow") if m != writer]):
+        with tf.Graph().as_default() as graph, session(cluster.master, graph) if maker == "weft" else local_session(graph) as sess:
+            d = pipelines_files.pairs() if maker == writer else pipelines_files.pairs().take(2)
+            iterator = v1.data.make_initializable_iterator(d.cache(path))
+            sess.run(iterator.initializer)
+            seen[maker] = elements(sess, iterator.get_next())
+    same(seen["weft"], seen["tensorflow"])
+    assert len(seen["weft"]) == 7
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_records_that_are_written_are_read(cluster, tmp_path, compression):
+    path = str(tmp_path / "records")
+    values = [b"a", b"", b"x" * 300000, b"last"]
+    with tf.Graph().as_default() as graph, session(cluster.master, graph) as sess:
+        d = tf.data.Dataset.from_tensor_slices(values)
+        sess.run(tf.raw_ops.DatasetToTFRecord(input_dataset=d._variant_tensor, filename=path, compression_type=compression))
+    kind = {"": v1.io.TFRecordCompressionType.NONE, "GZIP": v1.io.TFRecordCompressionType.GZIP, "ZLIB": v1.io.TFRecordCompressionType.ZLIB}[compression]
+    assert list(v1.io.tf_record_iterator(path, v1.io.TFRecordOptions(kind))) == values

@@ -215,7 +215,8 @@ static weft_status_t *read(const weft_kernel_setup_t *setup, dataset_maker_t *m)
   if (m->params == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
   WEFT_RETURN_IF_ERROR(read_spec(setup, &m->spec));
   m->num_inputs = op->num_inputs < 0 ? (int)weft_knode_int(setup, "N") + op->num_more_inputs : op->num_inputs;
-  if (op->leading != NULL) m->num_leading = weft_knode_attr(setup, op->leading)->n;
+  m->num_leading = op->num_plain;
+  if (op->leading != NULL) m->num_leading += weft_knode_attr(setup, op->leading)->n;
   for (int i = 0; op->functions[i].attr != NULL; i++) {
     const weft_attr_t *types = weft_knode_attr(setup, op->functions[i].captured);
     m->num_captured[i] = types != NULL ? types->n : 0;

@@ -189,6 +189,7 @@ typedef struct weft_dataset_op {
   const weft_dataset_class_t *class;
   int num_inputs;      /* data sets, in front; negative: as many as attribute N says */
   int num_more_inputs; /* data sets beside those that N counts */
+  int num_plain;       /* inputs behind the data sets that are neither; make reads them */
   const char *leading; /* the attribute with the types of inputs in front of what functions have captured;
                           NULL: none */
   /* Its functions, in the order of what they have captured among the inputs; ended by a NULL. */

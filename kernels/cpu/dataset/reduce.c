@@ -6,6 +6,7 @@
 #include "kernels/attrs.h"
 #include "kernels/cpu/dataset/iterator_ops.h"
 #include "kernels/cpu/dataset/options.h"
+#include "kernels/cpu/dataset/own_pass.h"
 
 /* An execution with a pass of its own, which ends with it. */
 typedef struct own_pass {
@@ -23,11 +24,12 @@ static void passed(void *arg, weft_status_t *s, weft_iterator_t *root) {
   c->done(c, s);
 }
 
-static void start(weft_kernel_ctx_t *c, weft_status_t *(*run)(weft_kernel_ctx_t *c, weft_iterator_t *root)) {
+void weft_dataset_pass(weft_kernel_ctx_t *c, int i,
+                       weft_status_t *(*run)(weft_kernel_ctx_t *c, weft_iterator_t *root)) {
   weft_dataset_t *d = NULL;
   own_pass_t *p = weft_calloc(1, sizeof *p);
   weft_status_t *s =
-      p == NULL ? WEFT_NO_MEMORY("going through a data set") : weft_dataset_of(weft_in(c, 0), &d);
+      p == NULL ? WEFT_NO_MEMORY("going through a data set") : weft_dataset_of(weft_in(c, i), &d);
   if (s == NULL) s = weft_traversal_create(d, c->device, c->step->canceller, &p->traversal);
   if (s != NULL) {
     weft_free(p);
@@ -102,7 +104,7 @@ static weft_status_t *reduce_run(weft_kernel_ctx_t *c, weft_iterator_t *root) {
   return s;
 }
 
-static void reduce_compute(weft_kernel_ctx_t *c) { start(c, reduce_run); }
+static void reduce_compute(weft_kernel_ctx_t *c) { weft_dataset_pass(c, 0, reduce_run); }
 
 /* ---- DatasetToSingleElement ---- */
 
@@ -126,7 +128,7 @@ static weft_status_t *single_run(weft_kernel_ctx_t *c, weft_iterator_t *root) {
 
 static void single_compute(weft_kernel_ctx_t *c, const single_attrs_t *attrs) {
   (void)attrs;
-  start(c, single_run);
+  weft_dataset_pass(c, 0, single_run);
 }
 
 /* ---- GetElementAtIndex: by going there ---- */
@@ -160,7 +162,7 @@ static weft_status_t *at_run(weft_kernel_ctx_t *c, weft_iterator_t *root) {
 
 static void at_compute(weft_kernel_ctx_t *c, const single_attrs_t *attrs) {
   (void)attrs;
-  start(c, at_run);
+  weft_dataset_pass(c, 0, at_run);
 }
 
 /* ---- what a data set says of itself ---- */
