@@ -90,8 +90,6 @@ typedef struct entry {
 #define REMOTE_CALL WEFT_OP_REMOTE_CALL
 #define GRADIENT WEFT_OP_GRADIENT
 #define IN_DATA_SERVICE "the tf.data service is a system of servers of its own"
-#define IN_PIPELINES \
-  "input pipelines inside of a graph do not run: feed batches, or read records in the graph"
 #define SAVE WEFT_OP_SAVE
 #define BATCH_NORM WEFT_OP_BATCH_NORM
 #define BATCH_NORM_GRAD WEFT_OP_BATCH_NORM_GRAD

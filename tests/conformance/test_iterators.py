@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_dataset_ops
 
+import pipelines_files as files
 from support import W1, local_session, session, v1
 
 D = tf.data.Dataset
@@ -182,6 +183,17 @@ PIPELINES = {
     "slices": lambda: D.from_tensor_slices(np.arange(20)),
     "cache": lambda: D.range(20).cache(),
     "take while": lambda: D.range(90).take_while(lambda x: x < 20),
+    "records": lambda: files.tfrecords("plain.tfrecord"),
+    "packed records": lambda: files.tfrecords("packed.tfrecord.gz", compression_type="GZIP"),
+    "large records": lambda: files.tfrecords("large.tfrecord", "plain.tfrecord").map(tf.strings.length),
+    "records by turns": lambda: D.list_files(files.path("shards/part-*"), shuffle=False).interleave(tf.data.TFRecordDataset, cycle_length=3),
+    "lines": lambda: files.lines("lines/part-0.txt", "text.txt", "lines/part-1.txt", "lines/part-2.txt"),
+    "packed lines": lambda: files.lines("text.txt.gz", "text.txt.gz", "text.txt.gz", compression_type="GZIP"),
+    "fixed": lambda: files.fixed("fixed.bin", record_bytes=3, header_bytes=4, footer_bytes=4),
+    "packed fixed": lambda: files.fixed("fixed.bin.gz", record_bytes=3, header_bytes=4, footer_bytes=4, compression_type="GZIP"),
+    "csv": lambda: files.csv("numbers.csv", [tf.int32, tf.int64, tf.float64, tf.string]).map(lambda a, b, c, d: d),
+    "cache on file": lambda: D.range(20).cache(files.fresh("cache")),
+    "loaded": lambda: files.loaded(files.save_once("saved-plain", files.pairs), files.PAIRS, reader_func=lambda shards: shards.flat_map(lambda s: s)).map(lambda x, y: x).repeat(3),
 }
 
 

@@ -47,14 +47,14 @@ void weft_dataset_files_deinit(void *params) {
   if (p->whole != NULL) weft_object_release(p->whole);
 }
 
-static weft_status_t *take_part(const weft_dataset_files_t *whole, int first, int step,
+static weft_status_t *take_part(const weft_dataset_files_t *whole, int64_t first, int64_t step,
                                 weft_dataset_files_t *out) {
   out->num = 0;
   out->names = weft_calloc((size_t)whole->num + 1, sizeof *out->names);
   out->offsets = whole->offsets == NULL ? NULL : weft_calloc((size_t)whole->num + 1, sizeof *out->offsets);
   if (out->names == NULL || (out->offsets == NULL) != (whole->offsets == NULL))
     return WEFT_NO_MEMORY("a part of a data set's files");
-  for (int i = first; i < whole->num; i += step) {
+  for (int64_t i = first; i < whole->num; i += step) {
     out->names[out->num] = whole->names[i];
     if (out->offsets != NULL) out->offsets[out->num] = whole->offsets[i];
     out->num++;
@@ -62,7 +62,8 @@ static weft_status_t *take_part(const weft_dataset_files_t *whole, int first, in
   return NULL;
 }
 
-weft_status_t *weft_dataset_files_part(const weft_dataset_t *d, int first, int step, weft_dataset_t **out) {
+weft_status_t *weft_dataset_files_part(const weft_dataset_t *d, int64_t first, int64_t step,
+                                       weft_dataset_t **out) {
   const weft_dataset_files_t *whole = (const weft_dataset_files_t *)d->params;
   weft_dataset_t like = *d;
   weft_dataset_files_t *part = weft_malloc(d->params->size);

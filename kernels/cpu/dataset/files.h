@@ -32,7 +32,7 @@ WEFT_MUST_CHECK weft_status_t *weft_dataset_files_buffer_in(const weft_kernel_ct
 void weft_dataset_files_deinit(void *params);
 /* The same data set with every `step`th file, from `first` on. `d`'s class reads_files. Errors:
  * RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_dataset_files_part(const weft_dataset_t *d, int first, int step,
+WEFT_MUST_CHECK weft_status_t *weft_dataset_files_part(const weft_dataset_t *d, int64_t first, int64_t step,
                                                        weft_dataset_t **out);
 
 /* ---- iterators ---- */

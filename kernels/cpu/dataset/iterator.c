@@ -123,7 +123,7 @@ weft_status_t *weft_iterator_load(weft_iterator_t *it, weft_saved_t *from) {
     it->input = NULL;
     return NULL;
   }
-  if (it->input == NULL && it->of->num_inputs == 0)
+  if (it->of->num_inputs == 0)
     return WEFT_ERROR(DATA_LOSS, "the saved iterator has an input where %s has none", class->name);
   if (it->input == NULL) WEFT_RETURN_IF_ERROR(weft_iterator_open_input(it, 0, &it->input));
   return weft_iterator_load(it->input, from);

@@ -159,6 +159,11 @@ static void deinit(void *params) { weft_free(((snapshot_params_t *)params)->dir)
 
 /* ---- LoadDataset ---- */
 
+typedef struct loading {
+  weft_iterator_t base;
+  weft_iterator_t *read; /* of the data set that reader_func has made; owned */
+} loading_t;
+
 /* Opens the data set that reader_func makes of the data sets of the shards. */
 static weft_status_t *open_read(weft_iterator_t *it, weft_tensor_t *shards) {
   weft_tensor_t *made = NULL;
@@ -166,7 +171,7 @@ static weft_status_t *open_read(weft_iterator_t *it, weft_tensor_t *shards) {
   WEFT_RETURN_IF_ERROR(weft_iterator_call(it, it->of->fns[0], &shards, 1, &made, 1));
   weft_status_t *s = weft_dataset_of(made, &d);
   if (s == NULL) s = weft_element_spec_check(it->of->spec, d->spec);
-  if (s == NULL) s = weft_iterator_open(d, it->traversal, it, &it->input);
+  if (s == NULL) s = weft_iterator_open(d, it->traversal, it, &((loading_t *)it)->read);
   weft_tensor_release(made);
   return s;
 }
@@ -184,7 +189,25 @@ static weft_status_t *loading_begin(weft_iterator_t *it) {
 }
 
 static weft_status_t *loading_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  return weft_iterator_next(it->input, out, is_end);
+  return weft_iterator_next(((loading_t *)it)->read, out, is_end);
+}
+
+static void loading_end(weft_iterator_t *it) { weft_iterator_close(((loading_t *)it)->read); }
+
+/* Goes again through what was handed out: the shards are data sets, which cannot be saved among the elements
+ * of a stage. The number is saved for every iterator. */
+static weft_status_t *loading_load(weft_iterator_t *it, weft_saved_t *from) {
+  const int n = it->of->spec->n;
+  weft_tensor_t **element = weft_calloc((size_t)n, sizeof *element);
+  weft_status_t *s = element == NULL ? WEFT_NO_MEMORY("loading a data set") : NULL;
+  (void)from;
+  bool is_end = false;
+  for (int64_t i = 0; s == NULL && !is_end && i < it->index; i++) {
+    s = loading_next(it, element, &is_end);
+    weft_element_release(element, n);
+  }
+  weft_free(element);
+  return s;
 }
 
 static int64_t loading_cardinality(const weft_dataset_t *d) {
@@ -192,9 +215,11 @@ static int64_t loading_cardinality(const weft_dataset_t *d) {
 }
 
 static const weft_dataset_class_t loading_class = {.name = "Load",
-                                                   .iterator_size = sizeof(weft_iterator_t),
+                                                   .iterator_size = sizeof(loading_t),
                                                    .begin = loading_begin,
                                                    .next = loading_next,
+                                                   .end = loading_end,
+                                                   .load = loading_load,
                                                    .cardinality = loading_cardinality};
 
 /* path, what reader_func has captured */

@@ -105,17 +105,17 @@ weft_status_t *weft_snapshot_metadata_write(const char *dir, const weft_snapshot
 
 /* ---- writing ---- */
 
-typedef struct shard {
+typedef struct shard_records {
   int64_t index;
   weft_record_writer_t *records;
-} shard_t;
+} shard_records_t;
 
 struct weft_snapshot_writer {
   char *dir; /* owned */
   weft_compression_t compression;
   const weft_element_spec_t *spec; /* borrowed */
   weft_snapshot_metadata_t metadata;
-  shard_t *shards;
+  shard_records_t *shards;
   size_t num_shards, capacity;
 };
 
@@ -151,17 +151,17 @@ weft_status_t *weft_snapshot_writer_create(const char *dir, weft_compression_t c
   return s;
 }
 
-static weft_status_t *add_shard(weft_snapshot_writer_t *w, int64_t index, shard_t **out) {
+static weft_status_t *add_shard(weft_snapshot_writer_t *w, int64_t index, shard_records_t **out) {
   weft_strbuf_t path = WEFT_STRBUF_INIT;
   if (w->num_shards == w->capacity) {
     const size_t capacity = w->capacity == 0 ? 8 : 2 * w->capacity;
-    shard_t *more = weft_realloc(w->shards, capacity, sizeof *more);
+    shard_records_t *more = weft_realloc(w->shards, capacity, sizeof *more);
     if (more == NULL) return WEFT_NO_MEMORY("a snapshot of %zu shards", capacity);
     w->shards = more;
     w->capacity = capacity;
   }
-  shard_t *shard = &w->shards[w->num_shards];
-  *shard = (shard_t){.index = index};
+  shard_records_t *shard = &w->shards[w->num_shards];
+  *shard = (shard_records_t){.index = index};
   weft_strbuf_printf(&path, "%s/%s/%08" PRIu64 ".shard", w->dir, w->metadata.run, (uint64_t)index);
   weft_status_t *s = path.failed ? WEFT_NO_MEMORY("a snapshot") : weft_file_make_dirs(path.data);
   weft_strbuf_puts(&path, "/00000000.snapshot");
@@ -175,7 +175,7 @@ static weft_status_t *add_shard(weft_snapshot_writer_t *w, int64_t index, shard_
 
 weft_status_t *weft_snapshot_writer_put(weft_snapshot_writer_t *w, int64_t index,
                                         weft_tensor_t *const *element) {
-  shard_t *shard = NULL;
+  shard_records_t *shard = NULL;
   for (size_t i = 0; shard == NULL && i < w->num_shards; i++)
     if (w->shards[i].index == index) shard = &w->shards[i];
   if (shard == NULL) WEFT_RETURN_IF_ERROR(add_shard(w, index, &shard));
