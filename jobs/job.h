@@ -21,5 +21,8 @@ WEFT_MUST_CHECK weft_status_t *weft_job_add_input(WEFT_Job *job, weft_str_t name
 /* WEFT_JobAddFetch, with an option of its own for messages. */
 WEFT_MUST_CHECK weft_status_t *weft_job_add_fetch(WEFT_Job *job, const char *option, weft_str_t name,
                                                   int *out);
+/* Does a step take a batch from a source in the graph? Such a job ends without an error when the source does:
+ * when a step ends with OUT_OF_RANGE. Once it is described. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_job_step_reads_data(const WEFT_Job *job, bool *out);
 
 #endif /* WEFT_JOBS_JOB_H_ */

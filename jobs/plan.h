@@ -26,6 +26,7 @@ typedef struct weft_job_plan {
   bool in_step;       /* each loop runs once for each update */
   bool loops_wait;    /* a run of a loop may block until the others have caught up (a clock with bounded
                          staleness) */
+  bool reads_data;    /* a step takes a batch from a source in the graph, which may end */
   bool is_follower;   /* another client runs the first replica: it saves */
   int round_steps;    /* updates come after so many steps each */
   int num_local_cpus; /* of a local session; 0: as it comes */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/hash_map.h"
+#include "ops/op.h"
 
 typedef struct reach_walk {
   weft_map_t seen;
@@ -57,6 +58,21 @@ weft_status_t *weft_job_reach(const TF_Operation *op, const TF_Output *outputs, 
   reach_walk_t w = {.seen = WEFT_MAP_INIT};
   weft_status_t *s = push(&w, (TF_Operation *)(uintptr_t)op);
   while (s == NULL && w.n > 0) s = push_inputs(&w, w.stack[--w.n], outputs, n, reached);
+  weft_free(w.stack);
+  weft_map_deinit(&w.seen);
+  return s;
+}
+
+weft_status_t *weft_job_reads_data(const TF_Operation *op, bool *out) {
+  reach_walk_t w = {.seen = WEFT_MAP_INIT};
+  weft_status_t *s = push(&w, (TF_Operation *)(uintptr_t)op);
+  *out = false;
+  while (s == NULL && w.n > 0 && !*out) {
+    TF_Operation *at = w.stack[--w.n];
+    const weft_op_def_t *def = weft_op_find(weft_str(TF_OperationOpType(at)));
+    *out = def != NULL && def->batch == WEFT_BATCH_BATCH_READER;
+    s = push_inputs(&w, at, NULL, 0, NULL);
+  }
   weft_free(w.stack);
   weft_map_deinit(&w.seen);
   return s;

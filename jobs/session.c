@@ -67,7 +67,18 @@ static weft_status_t *list_devices(WEFT_Job *j, weft_job_view_t *view) {
   return s;
 }
 
-static weft_status_t *make_plan(WEFT_Job *j) {
+weft_status_t *weft_job_step_reads_data(const WEFT_Job *j, bool *out) {
+  const weft_job_names_t *lists[] = {&j->fetches, &j->targets};
+  weft_status_t *s = NULL;
+  *out = false;
+  for (int k = 0; k < 2; k++) {
+    for (int i = 0; i < lists[k]->n && s == NULL && !*out; i++)
+      s = weft_job_reads_data(lists[k]->outputs[i].oper, out);
+  }
+  return s;
+}
+
+static weft_status_t *choose_plan(WEFT_Job *j) {
   const weft_job_plan_source_t from = {.graph = j->graph,
                                        .graph_def = graph_bytes(j),
                                        .inputs = &j->inputs,
@@ -88,6 +99,11 @@ static weft_status_t *make_plan(WEFT_Job *j) {
   if (s == NULL) s = weft_job_plan_rewritten(&from, &view.cluster, j->rewritten, &j->plan);
   weft_job_view_deinit(&view);
   return s;
+}
+
+static weft_status_t *make_plan(WEFT_Job *j) {
+  WEFT_RETURN_IF_ERROR(choose_plan(j));
+  return weft_job_step_reads_data(j, &j->plan.reads_data);
 }
 
 static weft_status_t *attach_saving(WEFT_Job *j) {

@@ -206,15 +206,26 @@ static weft_status_t *run_session(weft_job_loop_run_t *r) {
   return s;
 }
 
-/* *out_has_ended: there was nothing to feed, and nothing ran. */
+/* Is it the end of a source in the graph, which is no failure? As TensorFlow's coordinated sessions take it.
+ */
+static bool is_end_of_data(const weft_job_loops_t *l, const weft_status_t *s) {
+  return l->plan->reads_data && weft_status_code(s) == WEFT_OUT_OF_RANGE;
+}
+
+/* *out_has_ended: there was nothing to feed or to read, and no step was made. */
 static weft_status_t *run_once(weft_job_loop_run_t *r, bool *out_has_ended) {
   *out_has_ended = false;
   weft_status_t *s =
       r->loop->num_feeds == 0 ? NULL : weft_job_splitter_next(r->all->splitter, &r->part, out_has_ended);
   if (s == NULL && !*out_has_ended) {
     s = run_session(r);
-    r->ran++;
+    *out_has_ended = is_end_of_data(r->all, s);
+    r->ran += !*out_has_ended;
     if (s == NULL) s = notify(r);
+    if (*out_has_ended) {
+      weft_status_free(s);
+      s = NULL;
+    }
     for (int i = 0; i < r->loop->num_fetches; i++) {
       TF_DeleteTensor(r->values[i]);
       r->values[i] = NULL;

@@ -96,7 +96,7 @@ static const char examples[] =
     "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n";
 
 int weft_command_submit(int argc, char **argv) {
-  weft_submit_spec_t j = {.steps = 1};
+  weft_submit_spec_t j = {.steps = -1};
   bool json = false, shuffle = false, partly = false;
   int64_t seed = 1, keep = 5;
   const char *batch = NULL, *every = NULL;
@@ -120,7 +120,9 @@ int weft_command_submit(int argc, char **argv) {
        .text = &j.signature},
       {"tags", "TAG,TAG", "Which of a SavedModel's graphs (default: the only one, or serve)",
        .text = &j.tags},
-      {"steps", "N", "How many steps in all (default 1)", .number = &j.steps, .max = INT64_MAX},
+      {"steps", "N",
+       "How many steps in all (default 1; without --feed, where the graph reads its data: to their end)",
+       .number = &j.steps, .max = INT64_MAX},
       {"save-fetch", "NAME=FILE.npy", "Fetch this tensor and save its last value. May be repeated",
        .texts = &j.saves},
       {"strategy", "NAME:OPTIONS",

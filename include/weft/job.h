@@ -26,6 +26,7 @@
  *    RUNNING --a checkpoint is due--> SAVING --it is written--> RUNNING
  *    INITIALISED --WEFT_JobSave--> SAVING --it is written--> INITIALISED
  *    RUNNING --the step callback asks for it, a source has ended, WEFT_JobStop--> STOPPED
+ *       (a source in the graph, such as an iterator, has ended when a step ends with OUT_OF_RANGE)
  *    CREATED, INITIALISED, SAVING --WEFT_JobStop--> STOPPED
  *    CREATED, INITIALISED, RUNNING, SAVING --a failure of what runs--> FAILED
  *    STOPPED, FAILED --WEFT_JobResume--> INITIALISED

@@ -40,6 +40,12 @@ static void append_time(double time, weft_strbuf_t *out) {
   }
 }
 
+/* "3/10", or "3" */
+static void append_count(const weft_progress_t *p, int64_t done, weft_strbuf_t *out) {
+  weft_strbuf_printf(out, "%" PRId64, done);
+  if (p->steps != WEFT_PROGRESS_UNBOUNDED) weft_strbuf_printf(out, "/%" PRId64, p->steps);
+}
+
 /* ---- the bar ---- */
 
 static void append_bar(const weft_progress_t *p, int64_t done, int width, weft_strbuf_t *out) {
@@ -56,9 +62,9 @@ typedef struct progress_parts {
 static void append_text(const weft_progress_t *p, int64_t done, double time, progress_parts_t with,
                         weft_strbuf_t *out) {
   double per_second = rate(p, done, time);
-  weft_strbuf_printf(out, "%" PRId64 "/%" PRId64, done, p->steps);
+  append_count(p, done, out);
   if (with.rate) weft_strbuf_printf(out, "  %.1f steps/s", per_second);
-  if (with.left && per_second > 0) {
+  if (with.left && per_second > 0 && p->steps != WEFT_PROGRESS_UNBOUNDED) {
     weft_strbuf_puts(out, "  ");
     append_time((double)(p->steps - done) / per_second, out);
     weft_strbuf_puts(out, " left");
@@ -104,12 +110,17 @@ static void draw_bar(weft_progress_t *p, int64_t done) {
 /* ---- lines and JSON ---- */
 
 static void print_line(const weft_progress_t *p, int64_t done) {
-  weft_strbuf_t values = WEFT_STRBUF_INIT;
-  append_values(p, &values);
-  printf("step %" PRId64 "/%" PRId64 "%s  %.1f steps/s\n", done, p->steps,
-         values.data == NULL ? "" : values.data, rate(p, done, seconds(p)));
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  append_count(p, done, &text);
+  append_values(p, &text);
+  printf("step %s  %.1f steps/s\n", text.data == NULL ? "" : text.data, rate(p, done, seconds(p)));
   fflush(stdout);
-  weft_strbuf_deinit(&values);
+  weft_strbuf_deinit(&text);
+}
+
+/* Null if it is not known. */
+static json_t *steps_json(const weft_progress_t *p) {
+  return p->steps == WEFT_PROGRESS_UNBOUNDED ? json_null() : json_integer((json_int_t)p->steps);
 }
 
 /* Digits for all numbers of an object: a float's are enough unless there are doubles. */
@@ -133,8 +144,8 @@ static json_t *values_json(const weft_progress_t *p) {
 
 static void print_json(const weft_progress_t *p, int64_t done, bool is_end, const weft_status_t *failure) {
   double time = seconds(p);
-  json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps,
-                        "seconds", time, "steps_per_second", rate(p, done, time));
+  json_t *o = json_pack("{s:I, s:o, s:f, s:f}", "step", (json_int_t)done, "steps", steps_json(p), "seconds",
+                        time, "steps_per_second", rate(p, done, time));
   json_t *values = values_json(p);
   json_object_set_new(o, "fetches", values);
   json_object_set_new(o, "done", json_boolean(is_end));
@@ -185,8 +196,7 @@ void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const
                         ...) {
   if (is_silent(p)) return;
   if (p->style == WEFT_PROGRESS_JSON) {
-    json_t *o =
-        json_pack("{s:I, s:I, s:s?}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, key, value);
+    json_t *o = json_pack("{s:I, s:o, s:s?}", "step", (json_int_t)done, "steps", steps_json(p), key, value);
     json_dumpf(o, stdout, JSON_COMPACT);
     json_decref(o);
   } else {
@@ -201,11 +211,19 @@ void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const
   fflush(stdout);
 }
 
+static bool is_shown(const weft_progress_t *p, int64_t done) {
+  int64_t every = p->every;
+  if (p->steps == WEFT_PROGRESS_UNBOUNDED && p->style != WEFT_PROGRESS_JSON) {
+    for (every = 1; every <= done / 10; every *= 10) continue;
+  }
+  return done % every == 0 || done == p->steps;
+}
+
 void weft_progress_step(weft_progress_t *p, int64_t done) {
   if (is_silent(p)) return;
   if (p->style == WEFT_PROGRESS_BAR) {
     if (weft_clock_ns() - p->shown_ns >= REDRAW_NS || done == p->steps) draw_bar(p, done);
-  } else if (done % p->every == 0 || done == p->steps) {
+  } else if (is_shown(p, done)) {
     if (p->style == WEFT_PROGRESS_JSON) {
       print_json(p, done, false, NULL);
     } else {

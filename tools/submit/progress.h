@@ -24,6 +24,10 @@ typedef struct weft_progress_value {
   weft_tensor_t *value; /* of the last step; lent; NULL before it */
 } weft_progress_value_t;
 
+/* For `steps`: how many there will be is not known. Shown are then steps 1 to 10, 20, 30, ..., 100, 200, ...
+ */
+#define WEFT_PROGRESS_UNBOUNDED INT64_MAX
+
 typedef struct weft_progress { /* Confined. */
   weft_progress_style_t style;
   int64_t first, steps, started_ns, shown_ns, every; /* first: steps done before this run */

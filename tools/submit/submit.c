@@ -37,6 +37,7 @@ typedef struct submit {
   weft_option_texts_t fetches; /* those of the spec, or all that the signature has */
   WEFT_Job *job;
   TF_Status *status;
+  int64_t steps; /* of the job; WEFT_PROGRESS_UNBOUNDED: until the data end */
   weft_progress_t progress;
   bool has_begun;                 /* the progress is shown */
   weft_progress_value_t *shown;   /* one per --fetch; owns its value, which looks at the job's */
@@ -69,7 +70,7 @@ static void look_at_values(submit_t *m) {
 static void begin(submit_t *m, int64_t first) {
   if (m->has_begun) return;
   m->has_begun = true;
-  weft_progress_start(&m->progress, m->spec->style, first, m->spec->steps, m->shown, m->fetches.n);
+  weft_progress_start(&m->progress, m->spec->style, first, m->steps, m->shown, m->fetches.n);
 }
 
 static int on_step(void *arg, WEFT_Job *job, int64_t step) {
@@ -91,9 +92,21 @@ static void on_master(submit_t *m, const WEFT_JobEvent *e) {
   weft_submit_signals_say(&m->signals, message);
 }
 
+/* " of 100", or nothing. */
+typedef struct of_text {
+  char text[32];
+} of_text_t;
+
+static of_text_t of_all(const submit_t *m) {
+  of_text_t of = {""};
+  if (m->steps != WEFT_PROGRESS_UNBOUNDED) snprintf(of.text, sizeof of.text, " of %" PRId64, m->steps);
+  return of;
+}
+
 static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
   submit_t *m = arg;
   weft_progress_t *p = &m->progress;
+  const of_text_t of = of_all(m);
   (void)job;
   if (e->kind == WEFT_JOB_EVENT_WAITING || e->kind == WEFT_JOB_EVENT_MASTER_LOST) {
     on_master(m, e);
@@ -103,9 +116,9 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
   if (e->kind != WEFT_JOB_EVENT_SAVED) begin(m, e->kind == WEFT_JOB_EVENT_RESUMED ? e->step : 0);
   switch (e->kind) {
     case WEFT_JOB_EVENT_RESUMED:
-      weft_progress_tell(p, e->step, "resumed", e->path,
-                         "resumed from %s: step %" PRId64 " of %" PRId64 " is done%s%s", e->path, e->step,
-                         m->spec->steps, e->note == NULL ? "" : "; ", e->note == NULL ? "" : e->note);
+      weft_progress_tell(p, e->step, "resumed", e->path, "resumed from %s: step %" PRId64 "%s is done%s%s",
+                         e->path, e->step, of.text, e->note == NULL ? "" : "; ",
+                         e->note == NULL ? "" : e->note);
       return;
     case WEFT_JOB_EVENT_NOTHING_TO_RESUME:
       weft_progress_tell(p, 0, "resumed", NULL, "no checkpoint %s-* to resume from: starting afresh",
@@ -231,6 +244,17 @@ static weft_status_t *describe(submit_t *m) {
   return weft_job_c_api_status(m->status);
 }
 
+static weft_status_t *choose_steps(submit_t *m) {
+  bool reads = false;
+  m->steps = m->spec->steps;
+  if (m->steps >= 0) return NULL;
+  if (m->spec->feeds.n == 0) WEFT_RETURN_IF_ERROR(weft_job_step_reads_data(m->job, &reads));
+  m->steps = reads ? WEFT_PROGRESS_UNBOUNDED : 1;
+  if (reads && m->spec->options.trace != NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "--trace needs --steps: the last step is traced");
+  return NULL;
+}
+
 static weft_status_t *save_fetches(submit_t *m) {
   for (int i = 0; i < m->spec->saves.n; i++) {
     weft_tensor_t *t = NULL;
@@ -250,14 +274,13 @@ static weft_status_t *save_fetches(submit_t *m) {
 
 /* If a signal ended the job, that is what happened, whatever the step says. */
 static weft_status_t *cause(submit_t *m, weft_status_t *s) {
-  if (weft_submit_signals_number(&m->signals) == 0 ||
-      (s == NULL && WEFT_JobStepsDone(m->job) >= m->spec->steps))
+  if (weft_submit_signals_number(&m->signals) == 0 || (s == NULL && WEFT_JobStepsDone(m->job) >= m->steps))
     return s;
   weft_status_free(s);
   const char *last = WEFT_JobLastCheckpoint(m->job);
-  return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps%s%s",
-                    WEFT_JobStepsDone(m->job), m->spec->steps, last != NULL ? "; --resume goes on from " : "",
-                    last != NULL ? last : "");
+  const of_text_t of = of_all(m);
+  return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 "%s steps%s%s", WEFT_JobStepsDone(m->job),
+                    of.text, last != NULL ? "; --resume goes on from " : "", last != NULL ? last : "");
 }
 
 static weft_status_t *run_job(submit_t *m) {
@@ -274,7 +297,7 @@ static weft_status_t *run_job(submit_t *m) {
   }
   if (s != NULL) return cause(m, s);
   begin(m, WEFT_JobStepsDone(m->job));
-  WEFT_JobRun(m->job, m->spec->steps, m->status);
+  WEFT_JobRun(m->job, m->steps, m->status);
   s = cause(m, weft_job_c_api_status(m->status));
   if (s == NULL) s = save_fetches(m);
   look_at_values(m);
@@ -287,6 +310,7 @@ static void run(void *arg) {
   m->status = TF_NewStatus();
   weft_status_t *s = m->status == NULL ? no_memory() : read_graph(m);
   if (s == NULL) s = describe(m);
+  if (s == NULL) s = choose_steps(m);
   if (s == NULL) {
     weft_submit_signals_job(&m->signals, m->job);
     s = run_job(m);

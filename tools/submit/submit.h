@@ -21,7 +21,8 @@ typedef struct weft_submit_spec {
   double save_seconds;
   bool resumes;
   bool is_isolated; /* variables and tables are this run's own, also on a cluster */
-  int64_t steps;    /* in all, those included that were done before a job that resumes */
+  int64_t steps;    /* in all, those included that were done before a job that resumes; -1: one, or until the
+                       data end where nothing is fed and a step reads a batch from the graph itself */
   weft_progress_style_t style;
 } weft_submit_spec_t;
 
