@@ -31,6 +31,7 @@ typedef struct weft_ps { /* Confined. */
   weft_data_plan_t data; /* of sync; graph NULL: not analysed */
   weft_graph_t *source;  /* owned: lowered, variables sharded, shapes inferred */
   weft_placed_graph_t placed; /* of source */
+  bool *begins_data;          /* by node id of source: what the step's iterators read begins with it; arena */
   weft_rewrite_t *out;        /* out->graph is being built */
 } weft_ps_t;
 
@@ -49,6 +50,14 @@ WEFT_MUST_CHECK weft_status_t *weft_ps_replicate(weft_ps_t *p);
 /* The worker loops of each other mode; they fill out->graph, out->loops and out->inits. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_build_async(weft_ps_t *p); /* async and ssp */
 WEFT_MUST_CHECK weft_status_t *weft_ps_build_sync(weft_ps_t *p);
+
+/* parameter_server_data.c: fills begins_data. Then for each worker loop: what a copier must not copy again of
+ * it; and, after it has copied the rest, the worker's part of the data (`base` is whose initialisers run). */
+WEFT_MUST_CHECK weft_status_t *weft_ps_find_data(weft_ps_t *p);
+WEFT_MUST_CHECK weft_status_t *weft_ps_share_data(const weft_ps_t *p, weft_placed_copier_t *c,
+                                                  const weft_placed_copier_t *base);
+WEFT_MUST_CHECK weft_status_t *weft_ps_shard_data(const weft_ps_t *p, const weft_placed_copier_t *c,
+                                                  const weft_placed_copier_t *base);
 
 /* Adds `loop` to out->loops: name, task and kind of worker i, and the names that stand for the request's,
  * then `more` (may be NULL) as another target. */

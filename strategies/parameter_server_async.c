@@ -22,7 +22,8 @@ static weft_status_t *copy_nodes(weft_ps_t *p, weft_placed_copier_t *c, bool onl
   for (int k = 0; k < l->num_nodes; k++) {
     const weft_node_t *n = l->order[k];
     weft_node_t *copy = NULL;
-    if (only_step && (!l->in_step[n->id] || (n->flags & WEFT_OP_VARIABLE) != 0)) continue;
+    bool is_wanted = l->in_step[n->id] || (p->begins_data[n->id] && c->copier.nodes[n->id] == NULL);
+    if (only_step && (!is_wanted || (n->flags & WEFT_OP_VARIABLE) != 0)) continue;
     WEFT_RETURN_IF_ERROR(weft_placed_copy(c, n, &copy));
     if (l->in_step[n->id] && weft_placed_is_update(n))
       WEFT_RETURN_IF_ERROR(lock_counter(p->out->graph, copy));
@@ -81,7 +82,9 @@ static weft_status_t *build_loop(weft_ps_t *p, const weft_placed_copier_t *base,
   weft_status_t *s = weft_placed_share_variables(&c, base);
   if (s == NULL && clock != NULL) c.gate = add_gate(p, &b, clock, worker);
   if (s == NULL) s = weft_emitter_end(&b);
+  if (s == NULL) s = weft_ps_share_data(p, &c, base);
   if (s == NULL) s = copy_nodes(p, &c, true);
+  if (s == NULL) s = weft_ps_shard_data(p, &c, base);
   if (s == NULL && clock != NULL) advance = add_advance(p, &b, clock, &c);
   if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = weft_ps_add_loop(p, worker, &c.copier, advance);
@@ -96,13 +99,15 @@ weft_status_t *weft_ps_build_async(weft_ps_t *p) {
   weft_emitter_t b = {.g = p->out->graph, .device = p->places.servers[0]};
   weft_node_t *clock = NULL, *reset = NULL;
   base.caches = p->options.caches;
-  weft_status_t *s = copy_nodes(p, &base, false);
+  weft_status_t *s = weft_ps_find_data(p);
+  if (s == NULL) s = copy_nodes(p, &base, false);
   if (s == NULL && p->options.mode == WEFT_PS_SSP) clock = make_clock(p, &b);
   if (clock != NULL)
     reset = weft_emit1(&b, "WeftClockReset", (weft_output_t){clock, 0}, "parameter_server/init").node;
   p->out->loops_wait = clock != NULL;
   if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = weft_ps_set_inits(p, &base.copier, reset);
+  if (s == NULL && clock == NULL) s = weft_ps_shard_data(p, &base, &base);
   if (s == NULL && clock == NULL) s = weft_ps_add_loop(p, 0, &base.copier, NULL);
   for (int i = clock == NULL ? 1 : 0; i < p->places.num_workers && s == NULL; i++)
     s = build_loop(p, &base, clock, i);
