@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 import pipelines
-import pipelines_files  # noqa: F401: its programs join pipelines.ALL
+import pipelines_files
+import pipelines_raw  # noqa: F401: its programs join pipelines.ALL
 from support import local_session, session, v1
 
 MAX_ELEMENTS = 200
@@ -75,12 +76,23 @@ def same(got, want, where=""):
         assert got == want or is_near, f"{where}: {got!r} instead of {want!r}"
 
 
+def note_ops(request, graph_def, suite):
+    """For verified.py: the ops of pipelines that a program has shown to be TensorFlow's."""
+    path = request.config.getoption("--record")
+    if not path:
+        return
+    nodes = list(graph_def.node) + [n for f in graph_def.library.function for n in f.node_def]
+    ops = sorted({n.op for n in nodes if "Dataset" in n.op or "Iterator" in n.op or "SeedGenerator" in n.op or "MemoryCache" in n.op})
+    with open(path, "a", encoding="utf-8") as f:
+        f.writelines(f"{op} suite {suite}\n" for op in ops)
+
+
 def in_any_order(passes):
     return [sorted(each, key=repr) for each in passes]
 
 
 @pytest.mark.parametrize("name", sorted(pipelines.ALL))
-def test_pipelines_give_the_same_elements(cluster, name):
+def test_pipelines_give_the_same_elements(cluster, request, name):
     program = pipelines.ALL[name]
     want = run(local_session, program, program.passes)
     got = run(lambda graph: session(cluster.master, graph), program, program.passes)
@@ -88,6 +100,9 @@ def test_pipelines_give_the_same_elements(cluster, name):
         want, got = in_any_order(want), in_any_order(got)
     assert any(want) or program.may_be_empty, "the program makes no element"
     same(got, want)
+    with tf.Graph().as_default() as graph:
+        v1.data.make_initializable_iterator(program.build()).get_next()
+        note_ops(request, graph.as_graph_def(), "test_datasets")
 
 
 def elements(sess, element):

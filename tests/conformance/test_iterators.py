@@ -10,9 +10,20 @@ import tensorflow as tf
 from tensorflow.python.ops import gen_dataset_ops
 
 import pipelines_files as files
-from support import W1, local_session, session, v1
+import test_datasets
+from support import W1, session, v1
 
 D = tf.data.Dataset
+
+
+@pytest.fixture(autouse=True)
+def ops_are_noted(request):
+    """For verified.py: the ops of a test that has passed."""
+    graph = request.getfixturevalue("graph") if "graph" in request.fixturenames else None
+    failed = request.session.testsfailed
+    yield
+    if graph is not None and request.session.testsfailed == failed:
+        test_datasets.note_ops(request, graph.as_graph_def(), "test_iterators")
 
 
 @pytest.fixture(params=["TensorFlow", "Weft"])

@@ -52,19 +52,28 @@ def read():
     return counts
 
 
+def read_suites():
+    """The ops that a test states as a part of whole programs, as it noted them."""
+    with open(PATH, encoding="utf-8") as f:
+        return dict(re.findall(r'^WEFT_VERIFIED_BY\("(\w+)", "(\S+)"\)', f.read(), re.M))
+
+
 def main():
-    counts = read()
+    counts, suites = read(), read_suites()
     for path in sys.argv[1:]:
         with open(path, encoding="utf-8") as f:
             for line in f:
                 op, kind, n = line.split()
+                if kind == "suite":
+                    suites.setdefault(op, n)
+                    continue
                 counts.setdefault(op, dict.fromkeys(KINDS, 0))[kind] = int(n)
     with open(os.path.join(os.path.dirname(PATH), "..", "tests", "ops", "testdata", "registry.txt"), encoding="utf-8") as f:
         names = re.findall(r"^Op<name=(\w+);", f.read(), re.M)
     names += own_ops()
     lines = {op: 'WEFT_VERIFIED("%s", %d, %d, %d)' % (op, *(c[k] for k in KINDS)) for op, c in counts.items() if c["values"]}
     for name in names:
-        suite = next((s for start, s in SUITES.items() if name.startswith(start)), None)
+        suite = next((s for start, s in SUITES.items() if name.startswith(start)), suites.get(name))
         if suite and name not in lines:
             lines[name] = f'WEFT_VERIFIED_BY("{name}", "{suite}")'
     with open(PATH, "w", encoding="utf-8") as f:

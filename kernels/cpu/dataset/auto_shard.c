@@ -8,7 +8,6 @@
  */
 #include "base/log.h"
 #include "kernels/attrs.h"
-#include "kernels/cpu/dataset/files.h"
 #include "kernels/cpu/dataset/interleave.h"
 #include "kernels/cpu/dataset/options.h"
 #include "kernels/cpu/dataset/sequence.h"
@@ -109,7 +108,6 @@ static weft_status_t *by_files(const auto_shard_t *a, weft_dataset_t *d, weft_da
     return s;
   }
   if (d->class->shards_by_input) return inputs_by_files(a, d, 1, out);
-  if (d->class->reads_files) return weft_dataset_files_part(d, a->index, a->num_workers, out);
   if (d->num_inputs == 0)
     return WEFT_ERROR(NOT_FOUND, "Found an unshardable source dataset: %s", d->class->name);
   return WEFT_ERROR(

@@ -218,13 +218,6 @@ static const weft_dataset_class_t class = {.name = "MemoryCache",
                                            .save = save,
                                            .load = load};
 
-void weft_cache_was_cut_short(void) {
-  weft_log(WEFT_LOG_WARNING,
-           "The calling iterator did not fully read the dataset being cached. What was cached of it is "
-           "discarded, so that the cache is not cut short. This happens where a pipeline is like "
-           "`dataset.cache().take(k).repeat()`; write `dataset.take(k).cache().repeat()` instead.");
-}
-
 /* ---- kernels ---- */
 
 static void deinit(void *params) {

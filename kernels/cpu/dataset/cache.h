@@ -12,7 +12,7 @@ typedef struct weft_cache_params {
 
 extern const weft_dataset_class_t weft_file_cache_class; /* cache_file.c */
 
-/* Logs that a pass ended before its input did. */
+/* Logs that a pass ended before its input did (cache_file.c). */
 void weft_cache_was_cut_short(void);
 
 #endif /* WEFT_KERNELS_CPU_DATASET_CACHE_H_ */

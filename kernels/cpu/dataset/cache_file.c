@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "io/bundle.h"
 #include "io/file.h"
 #include "kernels/cpu/dataset/cache.h"
@@ -52,6 +53,13 @@ static weft_str_t key_of(const file_caching_t *c, int i, char (*buffer)[64]) {
   const int width = snprintf(NULL, 0, "%d", c->base.of->spec->n - 1);
   const int n = snprintf(*buffer, sizeof *buffer, "%7" PRId64 "_%*d", c->at, width, i);
   return weft_str_of(*buffer, (size_t)n);
+}
+
+void weft_cache_was_cut_short(void) {
+  weft_log(WEFT_LOG_WARNING,
+           "The calling iterator did not fully read the dataset being cached. What was cached of it is "
+           "discarded, so that the cache is not cut short. This happens where a pipeline is like "
+           "`dataset.cache().take(k).repeat()`; write `dataset.take(k).cache().repeat()` instead.");
 }
 
 /* ---- life ---- */

@@ -256,7 +256,6 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
 
 static const weft_dataset_class_t class = {.name = "CSV",
                                            .iterator_size = sizeof(csv_iterator_t),
-                                           .reads_files = true,
                                            .next = next,
                                            .end = end,
                                            .save = weft_files_save,

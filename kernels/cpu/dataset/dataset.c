@@ -251,7 +251,6 @@ weft_status_t *weft_dataset_params_new(const void *like, size_t size, void (*dei
   memcpy(p, like, size);
   atomic_init(&p->object.refs, 1);
   p->object.destroy = destroy_params;
-  p->size = size;
   p->deinit = deinit;
   *out = p;
   return NULL;

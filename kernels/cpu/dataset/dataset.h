@@ -68,7 +68,6 @@ void weft_dataset_fn_release(weft_dataset_fn_t *f); /* NULL is fine */
  * parameters serve a data set with other inputs. */
 typedef struct weft_dataset_params {
   weft_object_t object;         /* first */
-  size_t size;                  /* of the struct */
   void (*deinit)(void *params); /* frees what it points to; may be NULL */
 } weft_dataset_params_t;
 
@@ -76,7 +75,6 @@ typedef struct weft_dataset_class {
   const char *name;     /* "Map": in messages, "Iterator::Root::Map", and in what is saved */
   size_t iterator_size; /* of its struct, which begins with weft_iterator_t; zeroed at first */
   bool opens_inputs;    /* an iterator has one of input 0, from begin to end, in `input` */
-  bool reads_files;     /* its params begin with weft_dataset_files_t (files.h) */
   bool shards_by_input; /* a part of input 0 gives a part of it: auto-sharding looks for files further up */
   weft_status_t *(*begin)(weft_iterator_t *it); /* may be NULL. On failure `end` is called all the same */
   /* One element, spec->n tensors in `out`, owned by the caller; or *is_end, with `out` unset. Not called

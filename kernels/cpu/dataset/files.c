@@ -41,43 +41,9 @@ weft_status_t *weft_dataset_files_buffer_in(const weft_kernel_ctx_t *c, int i, i
 
 void weft_dataset_files_deinit(void *params) {
   weft_dataset_files_t *p = params;
-  for (int i = 0; p->whole == NULL && i < p->num; i++) weft_free(p->names[i]);
+  for (int i = 0; i < p->num; i++) weft_free(p->names[i]);
   weft_free(p->names);
   weft_free(p->offsets);
-  if (p->whole != NULL) weft_object_release(p->whole);
-}
-
-static weft_status_t *take_part(const weft_dataset_files_t *whole, int64_t first, int64_t step,
-                                weft_dataset_files_t *out) {
-  out->num = 0;
-  out->names = weft_calloc((size_t)whole->num + 1, sizeof *out->names);
-  out->offsets = whole->offsets == NULL ? NULL : weft_calloc((size_t)whole->num + 1, sizeof *out->offsets);
-  if (out->names == NULL || (out->offsets == NULL) != (whole->offsets == NULL))
-    return WEFT_NO_MEMORY("a part of a data set's files");
-  for (int64_t i = first; i < whole->num; i += step) {
-    out->names[out->num] = whole->names[i];
-    if (out->offsets != NULL) out->offsets[out->num] = whole->offsets[i];
-    out->num++;
-  }
-  return NULL;
-}
-
-weft_status_t *weft_dataset_files_part(const weft_dataset_t *d, int64_t first, int64_t step,
-                                       weft_dataset_t **out) {
-  const weft_dataset_files_t *whole = (const weft_dataset_files_t *)d->params;
-  weft_dataset_t like = *d;
-  weft_dataset_files_t *part = weft_malloc(d->params->size);
-  if (part == NULL) return WEFT_NO_MEMORY("a part of a data set's files");
-  memcpy(part, whole, d->params->size);
-  atomic_init(&part->base.object.refs, 1);
-  part->base.deinit = weft_dataset_files_deinit;
-  part->whole = &d->params->object;
-  weft_object_retain(part->whole);
-  weft_status_t *s = take_part(whole, first, step, part);
-  like.params = &part->base;
-  if (s == NULL) s = weft_dataset_create(&like, (weft_dataset_t *const *)d->inputs, d->num_inputs, out);
-  weft_object_release(&part->base.object);
-  return s;
 }
 
 /* ---- one file after the other ---- */

@@ -9,14 +9,13 @@
 #include "io/byte_stream.h"
 #include "kernels/cpu/dataset/dataset.h"
 
-/* The first part of the params of each class that reads_files. */
+/* The first part of the params of each class that reads files. */
 typedef struct weft_dataset_files {
   weft_dataset_params_t base; /* first */
   int num;
   char **names;     /* owned, '\0'-ended */
   int64_t *offsets; /* owned: where to begin in each file; NULL: at its begin */
   weft_compression_t compression;
-  weft_object_t *whole; /* of a part: the params that it is a part of, which own all but names and offsets */
 } weft_dataset_files_t;
 
 /* For make: the names in input i, a scalar or a vector. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
@@ -30,10 +29,6 @@ WEFT_MUST_CHECK weft_status_t *weft_dataset_files_buffer_in(const weft_kernel_ct
                                                             const char *words);
 /* For deinit. */
 void weft_dataset_files_deinit(void *params);
-/* The same data set with every `step`th file, from `first` on. `d`'s class reads_files. Errors:
- * RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_dataset_files_part(const weft_dataset_t *d, int64_t first, int64_t step,
-                                                       weft_dataset_t **out);
 
 /* ---- iterators ---- */
 

@@ -212,48 +212,6 @@ static const weft_dataset_op_t parallel_op = {.class = &weft_parallel_map_class,
 static const weft_dataset_op_t filter_op = {
     .class = &filter_class, .num_inputs = 1, .functions = {{"predicate", "Targuments"}}};
 
-/* ---- FilterByLastComponentDataset: its last component says whether an element stays, without it ---- */
-
-static weft_status_t *last_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  map_iterator_t *m = (map_iterator_t *)it;
-  const int n = it->of->spec->n;
-  for (;;) {
-    WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, m->args, is_end));
-    if (*is_end) return NULL;
-    const weft_tensor_t *last = m->args[n];
-    if (last->dtype != WEFT_BOOL || last->count != 1) {
-      weft_element_release(m->args, n + 1);
-      return WEFT_ERROR(INVALID_ARGUMENT, "Last component must be a bool scalar.");
-    }
-    if (*(const bool *)last->data) break;
-    weft_element_release(m->args, n + 1);
-  }
-  for (int i = 0; i < n; i++) {
-    out[i] = m->args[i];
-    m->args[i] = NULL;
-  }
-  weft_element_release(m->args, n + 1);
-  return NULL;
-}
-
-static weft_status_t *last_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
-  const int n = d->inputs[0]->spec->n;
-  (void)c, (void)at, (void)params;
-  if (n != d->spec->n + 1)
-    return WEFT_ERROR(INVALID_ARGUMENT, "the input has %d components, which must be one more than %d", n,
-                      d->spec->n);
-  return NULL;
-}
-
-static const weft_dataset_class_t last_class = {.name = "FilterByLastComponent",
-                                                .iterator_size = sizeof(map_iterator_t),
-                                                .opens_inputs = true,
-                                                .begin = map_begin,
-                                                .next = last_next,
-                                                .end = map_end,
-                                                .cardinality = weft_cardinality_unknown};
-static const weft_dataset_op_t last_op = {.class = &last_class, .num_inputs = 1, .make = last_make};
-
 /* The predicate is asked for one element after the other: the elements and their order are those of
  * FilterDataset. */
 static weft_status_t *parallel_filter_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
@@ -267,8 +225,6 @@ static const weft_dataset_op_t parallel_filter_op = {.class = &filter_class,
                                                      .make = parallel_filter_make};
 
 const weft_kernel_t weft_cpu_dataset_map_kernels[] = {
-    WEFT_DATASET_ROW("ExperimentalMapDataset", map_op),
-    WEFT_DATASET_ROW("FilterByLastComponentDataset", last_op),
     WEFT_DATASET_ROW("FilterDataset", filter_op),
     WEFT_DATASET_ROW("MapDataset", map_op),
     WEFT_DATASET_ROW("ParallelFilterDataset", parallel_filter_op),

@@ -199,10 +199,10 @@ FILE_CLASS(packed, packed_format)
 
 /* ---- kernels ---- */
 
-#define RECORDS(name_, iterator, of, end_)                                                                 \
-  {                                                                                                        \
-    .name = name_, .iterator_size = sizeof(iterator), .reads_files = true, .next = of##_next, .end = end_, \
-    .save = weft_files_save, .load = of##_load, .cardinality = weft_cardinality_unknown                    \
+#define RECORDS(name_, iterator, of, end_)                                              \
+  {                                                                                     \
+    .name = name_, .iterator_size = sizeof(iterator), .next = of##_next, .end = end_,   \
+    .save = weft_files_save, .load = of##_load, .cardinality = weft_cardinality_unknown \
   }
 static const weft_dataset_class_t record_class = RECORDS("TFRecord", record_iterator_t, record, record_close),
                                   line_class = RECORDS("TextLine", line_iterator_t, line, lines_close),

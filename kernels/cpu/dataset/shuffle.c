@@ -107,10 +107,16 @@ static weft_status_t *take_one(shuffling_t *s, bool *is_empty) {
   return NULL;
 }
 
-/* Away with repetitions of which all elements have been drawn, but the last. */
+/* Away with repetitions of which all elements have been drawn, but the last. The next one is drawn with seeds
+ * of its own. */
 static void drop_empty_slices(shuffling_t *s) {
   int n = 0;
-  while (n < s->num_slices - 1 && s->slices[n].begin == s->slices[n].end) n++;
+  while (n < s->num_slices - 1 && s->slices[n].begin == s->slices[n].end) {
+    n++;
+    s->num_drawn = 0;
+    weft_seeds_take(((const shuffle_t *)s->base.of->params)->seeds, &s->seed, &s->seed2);
+    seed(s);
+  }
   s->num_slices -= n;
   memmove(s->slices, s->slices + n, (size_t)s->num_slices * sizeof *s->slices);
 }
