@@ -84,16 +84,21 @@ static const char examples[] =
     "\\\n"
     "      --feed images=images.npy --feed labels=labels.npy --batch 64 --steps 700\n"
     "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --steps 5000 \\\n"
-    "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --save-every 500 "
-    "--resume\n"
+    "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --resume\n"
     "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch "
     "predictions=out.npy\n"
-    "  weft submit model_dir --signature train --strategy mirrored:2 --feed x=x.npy --feed y=y.npy --batch "
-    "64 "
-    "\\\n"
-    "      --steps 1000 --save run/model\n"
+    "  weft submit model_dir --signature train --strategy mirrored:2 --feed x=x.npy --feed y=y.npy \\\n"
+    "      --batch 64 --steps 1000 --save run/model\n"
     "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
     "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n";
+
+static void spec_deinit(weft_submit_spec_t *j) {
+  weft_texts_deinit(&j->feeds);
+  weft_texts_deinit(&j->inits);
+  weft_texts_deinit(&j->targets);
+  weft_texts_deinit(&j->fetches);
+  weft_texts_deinit(&j->saves);
+}
 
 int weft_command_submit(int argc, char **argv) {
   weft_submit_spec_t j = {.steps = -1};
@@ -113,15 +118,11 @@ int weft_command_submit(int argc, char **argv) {
        .texts = &j.inits},
       {"target", "NODE", "Run this node at each step. May be repeated", .texts = &j.targets},
       {"fetch", "NAME", "Fetch this tensor at each step and show it. May be repeated", .texts = &j.fetches},
-      {"signature", "NAME",
-       "Of a SavedModel: feeds and fetches are named as it names them; all its outputs are fetched if "
-       "nothing "
-       "else is to run",
+      {"signature", "NAME", "Of a SavedModel: names feeds and fetches; alone, it fetches all its outputs",
        .text = &j.signature},
       {"tags", "TAG,TAG", "Which of a SavedModel's graphs (default: the only one, or serve)",
        .text = &j.tags},
-      {"steps", "N",
-       "How many steps in all (default 1; without --feed, where the graph reads its data: to their end)",
+      {"steps", "N", "How many steps in all (default 1; a graph that reads its own data: to their end)",
        .number = &j.steps, .max = INT64_MAX},
       {"save-fetch", "NAME=FILE.npy", "Fetch this tensor and save its last value. May be repeated",
        .texts = &j.saves},
@@ -132,18 +133,15 @@ int weft_command_submit(int argc, char **argv) {
        "Keep variables, queues, tables in this container: jobs of one graph with different ones share "
        "nothing (default: the task's)",
        .text = &j.options.container},
-      {"restore", "PREFIX",
-       "After --init, set the variables as a checkpoint has them (a directory: its latest)",
+      {"restore", "PREFIX", "After --init, set the variables to a checkpoint's (a directory: its latest)",
        .text = &j.restore},
       {"restore-partly", NULL, "Variables that the checkpoint lacks keep the values that --init gives them",
        .flag = &partly},
-      {"save", "PREFIX",
-       "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too",
+      {"save", "PREFIX", "Save all variables at the end as PREFIX-STEP, a checkpoint that TensorFlow reads",
        .text = &j.save},
       {"save-every", "N|TIME", "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &every},
       {"keep", "N", "How many checkpoints to keep (default 5; 0: all)", .number = &keep, .max = 1000000},
-      {"resume", NULL,
-       "Go on from the newest checkpoint of --save: its variables, its step, its place in the data",
+      {"resume", NULL, "Go on from the newest checkpoint of --save: variables, step, place in the data",
        .flag = &j.resumes},
       {"trace", "FILE.json", "Write the last step's time line, for Perfetto or chrome://tracing",
        .text = &j.options.trace},
@@ -155,8 +153,7 @@ int weft_command_submit(int argc, char **argv) {
   const weft_command_line_t line = {
       .command = "weft submit",
       .about =
-          "Runs a graph file (.pb, or .pbtxt as text), a meta graph or a SavedModel (its folder) step by "
-          "step, on a "
+          "Runs a graph file (.pb, .pbtxt), a meta graph or the folder of a SavedModel step by step, on a "
           "cluster or in this process.",
       .more = more,
       .examples = examples,
@@ -175,10 +172,6 @@ int weft_command_submit(int argc, char **argv) {
     j.options.restore_partly = partly;
     code = run(&line, batch, every, &j);
   }
-  weft_texts_deinit(&j.feeds);
-  weft_texts_deinit(&j.inits);
-  weft_texts_deinit(&j.targets);
-  weft_texts_deinit(&j.fetches);
-  weft_texts_deinit(&j.saves);
+  spec_deinit(&j);
   return code;
 }
