@@ -1,4 +1,5 @@
 /* tools/model.c - files and folders to graphs, with names that people know. */
+#define _GNU_SOURCE /* realpath */
 #include "tools/model.h"
 
 #include <stdlib.h>
