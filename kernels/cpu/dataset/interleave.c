@@ -187,24 +187,13 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
   return NULL;
 }
 
-const weft_dataset_class_t weft_flat_map_class = {.name = "FlatMap",
-                                                  .iterator_size = sizeof(interleaving_t),
-                                                  .opens_inputs = true,
-                                                  .begin = begin,
-                                                  .next = next,
-                                                  .end = end,
-                                                  .save = save,
-                                                  .load = load,
-                                                  .cardinality = weft_cardinality_unknown};
-const weft_dataset_class_t weft_interleave_class = {.name = "Interleave",
-                                                    .iterator_size = sizeof(interleaving_t),
-                                                    .opens_inputs = true,
-                                                    .begin = begin,
-                                                    .next = next,
-                                                    .end = end,
-                                                    .save = save,
-                                                    .load = load,
-                                                    .cardinality = weft_cardinality_unknown};
+#define CLASS(name_)                                                                                \
+  {                                                                                                 \
+    .name = (name_), .iterator_size = sizeof(interleaving_t), .opens_inputs = true, .begin = begin, \
+    .next = next, .end = end, .save = save, .load = load, .cardinality = weft_cardinality_unknown   \
+  }
+const weft_dataset_class_t weft_flat_map_class = CLASS("FlatMap"),
+                           weft_interleave_class = CLASS("Interleave");
 
 /* ---- kernels ---- */
 

@@ -288,13 +288,10 @@ static void get_optional(weft_kernel_ctx_t *c) { get_next(c, deliver_optional); 
 
 /* ---- names ---- */
 
-static weft_status_t *to_string(weft_kernel_ctx_t *c) {
+weft_status_t *weft_iterator_to_string(weft_kernel_ctx_t *c) {
   const weft_handle_t *h = NULL;
-  weft_iterator_resource_t *r = NULL;
   weft_tensor_t *t = NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  WEFT_RETURN_IF_ERROR(in_iterator(c, 0, &r));
-  weft_object_release(&r->object);
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
   weft_handle_to_proto(h, &text);
   weft_status_t *s = text.failed ? WEFT_NO_MEMORY("the name of an iterator")
@@ -304,8 +301,19 @@ static weft_status_t *to_string(weft_kernel_ctx_t *c) {
   return s;
 }
 
-static weft_status_t *from_string(weft_kernel_ctx_t *c) {
-  const weft_element_spec_t *spec = c->state;
+static weft_status_t *find_named(weft_kernel_ctx_t *c, const weft_handle_t *h,
+                                 const weft_resource_type_t *type, weft_object_t **out) {
+  if (!weft_str_eq(h->device, c->device->name)) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Attempted create an iterator on device \"%.*s\" from handle defined on device \"%.*s\"",
+        WEFT_STR_ARGS(c->device->name), WEFT_STR_ARGS(h->device));
+  }
+  return weft_resource_lookup(c->device->resources, h->container, h->name, type, out);
+}
+
+weft_status_t *weft_iterator_from_string(weft_kernel_ctx_t *c, const weft_resource_type_t *type,
+                                         weft_object_t **out) {
   weft_str_t text;
   weft_handle_t *h = NULL;
   weft_object_t *o = NULL;
@@ -316,22 +324,32 @@ static weft_status_t *from_string(weft_kernel_ctx_t *c) {
     weft_status_free(s);
     return WEFT_ERROR(INVALID_ARGUMENT, "string_handle could not be parsed as a ResourceHandle");
   }
-  if (!weft_str_eq(h->device, c->device->name)) {
-    s = WEFT_ERROR(INVALID_ARGUMENT,
-                   "Attempted create an iterator on device \"%.*s\" from handle defined on device \"%.*s\"",
-                   WEFT_STR_ARGS(c->device->name), WEFT_STR_ARGS(h->device));
-  }
-  if (s == NULL)
-    s = weft_resource_lookup(c->device->resources, h->container, h->name, &weft_iterator_resource_type, &o);
-  const weft_iterator_resource_t *r = (const weft_iterator_resource_t *)o;
-  if (s == NULL && spec != NULL && r->spec != NULL) s = weft_element_spec_check(spec, r->spec);
+  s = find_named(c, h, type, &o);
   if (s == NULL) s = weft_tensor_new(WEFT_RESOURCE, &WEFT_SCALAR, NULL, &t);
-  if (s == NULL) {
-    *(weft_handle_t **)t->data = h;
-    weft_out_set(c, 0, t);
-  } else {
+  if (s != NULL) {
     weft_handle_release(h);
+    weft_object_release(o);
+    return s;
   }
+  *(weft_handle_t **)t->data = h;
+  weft_out_set(c, 0, t);
+  *out = o;
+  return NULL;
+}
+
+static weft_status_t *to_string(weft_kernel_ctx_t *c) {
+  weft_iterator_resource_t *r = NULL;
+  WEFT_RETURN_IF_ERROR(in_iterator(c, 0, &r));
+  weft_object_release(&r->object);
+  return weft_iterator_to_string(c);
+}
+
+static weft_status_t *from_string(weft_kernel_ctx_t *c) {
+  const weft_element_spec_t *spec = c->state;
+  weft_object_t *o = NULL;
+  WEFT_RETURN_IF_ERROR(weft_iterator_from_string(c, &weft_iterator_resource_type, &o));
+  const weft_iterator_resource_t *r = (const weft_iterator_resource_t *)o;
+  weft_status_t *s = spec != NULL && r->spec != NULL ? weft_element_spec_check(spec, r->spec) : NULL;
   weft_object_release(o);
   return s;
 }

@@ -28,4 +28,12 @@ WEFT_MUST_CHECK weft_status_t *weft_iterator_spec_read(const weft_kernel_setup_t
 WEFT_MUST_CHECK weft_status_t *weft_iterator_outputs(weft_kernel_ctx_t *c, const weft_attr_t *shapes,
                                                      int num_parts, weft_tensor_t **parts);
 
+/* Output 0: the handle in input 0 as a string, and back: output 0 is a handle to what the string in input 0
+ * names, which is there; *out: the object, retained. Errors: INVALID_ARGUMENT, in TensorFlow's words: no
+ * handle, or one of another device; NOT_FOUND. */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_to_string(weft_kernel_ctx_t *c);
+WEFT_MUST_CHECK weft_status_t *weft_iterator_from_string(weft_kernel_ctx_t *c,
+                                                         const weft_resource_type_t *type,
+                                                         weft_object_t **out);
+
 #endif /* WEFT_KERNELS_CPU_DATASET_ITERATOR_OPS_H_ */

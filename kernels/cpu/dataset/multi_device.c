@@ -9,7 +9,6 @@
 #include "kernels/attrs.h"
 #include "kernels/cpu/dataset/iterator_ops.h"
 #include "kernels/cpu/dataset/options.h"
-#include "tensor/shape_proto.h"
 
 /* An element on its way to a shard. */
 typedef struct dealt {
@@ -442,42 +441,17 @@ static void get_compute(weft_kernel_ctx_t *c, const get_compute_attrs_t *attrs) 
 
 static weft_status_t *to_string(weft_kernel_ctx_t *c) {
   multi_device_t *m = NULL;
-  const weft_handle_t *h = NULL;
-  weft_tensor_t *t = NULL;
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(in_multi(c, 0, &m));
   weft_object_release(&m->object);
-  WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
-  weft_handle_to_proto(h, &text);
-  weft_status_t *s = text.failed ? WEFT_NO_MEMORY("the name of an iterator")
-                                 : weft_tensor_string(weft_str_of(text.data, text.length), &t);
-  weft_strbuf_deinit(&text);
-  if (s == NULL) weft_out_set(c, 0, t);
-  return s;
+  return weft_iterator_to_string(c);
 }
 
 static weft_status_t *from_string(weft_kernel_ctx_t *c) {
   const weft_element_spec_t *spec = c->state;
-  weft_str_t text;
-  weft_handle_t *h = NULL;
   weft_object_t *o = NULL;
-  weft_tensor_t *t = NULL;
-  WEFT_RETURN_IF_ERROR(weft_dataset_in_string(c, 0, "string_handle", &text));
-  weft_status_t *s = weft_handle_from_proto(text, &h);
-  if (s != NULL) {
-    weft_status_free(s);
-    return WEFT_ERROR(INVALID_ARGUMENT, "string_handle could not be parsed as a ResourceHandle");
-  }
-  s = weft_resource_lookup(c->device->resources, h->container, h->name, &type, &o);
+  WEFT_RETURN_IF_ERROR(weft_iterator_from_string(c, &type, &o));
   const multi_device_t *m = (const multi_device_t *)o;
-  if (s == NULL && spec != NULL && m->spec != NULL) s = weft_element_spec_check(spec, m->spec);
-  if (s == NULL) s = weft_tensor_new(WEFT_RESOURCE, &WEFT_SCALAR, NULL, &t);
-  if (s == NULL) {
-    *(weft_handle_t **)t->data = h;
-    weft_out_set(c, 0, t);
-  } else {
-    weft_handle_release(h);
-  }
+  weft_status_t *s = spec != NULL && m->spec != NULL ? weft_element_spec_check(spec, m->spec) : NULL;
   weft_object_release(o);
   return s;
 }
