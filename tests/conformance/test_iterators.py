@@ -249,13 +249,19 @@ def test_an_iterator_is_saved_with_a_checkpoint(cluster, graph, tmp_path):
 
 
 class Blocked:
-    """A step that waits for an element which will not come: the queue behind it stays empty."""
+    """A step that waits for an element which will not come: the queue behind it stays empty. `waits` ends when it does."""
 
     def __init__(self, prefetches):
         self.queue = tf.queue.FIFOQueue(3, [tf.int32], shapes=[[]])
-        d = D.range(100).map(lambda _: self.queue.dequeue())
+        begun = tf.queue.FIFOQueue(10, [tf.int32], shapes=[[]])
+
+        def wait(_):
+            with tf.control_dependencies([begun.enqueue(0)]):
+                return self.queue.dequeue()
+
+        d = D.range(100).map(wait)
         self.iterator = v1.data.make_initializable_iterator(d.prefetch(2) if prefetches else d)
-        self.element = self.iterator.get_next()
+        self.element, self.waits = self.iterator.get_next(), begun.dequeue()
         self.error = None
 
     def run(self, sess, **options):
@@ -286,7 +292,7 @@ def test_closing_the_session_ends_a_pipeline_that_waits(cluster, graph, prefetch
     sess.run(b.iterator.initializer)
     thread = threading.Thread(target=b.run, args=(sess,), daemon=True)
     thread.start()
-    time.sleep(0.2)  # let it wait; if it has not come so far, closing ends it all the same
+    sess.run(b.waits)
     sess.close()
     thread.join(30)
     assert not thread.is_alive() and isinstance(b.error, (tf.errors.CancelledError, tf.errors.AbortedError))
@@ -381,7 +387,7 @@ def test_a_killed_worker_ends_the_step_that_waits_for_its_pipeline(own_cluster):
             sess.run(b.iterator.initializer)
             thread = threading.Thread(target=b.run, args=(sess,), daemon=True)
             thread.start()
-            time.sleep(0.3)  # let it wait
+            sess.run(b.waits)
             began = time.monotonic()
             own_cluster.kill("worker", 1)
             thread.join(30)
@@ -398,7 +404,19 @@ def test_a_server_that_stops_does_not_wait_for_a_pipeline(own_cluster, prefetche
             sess.run(b.iterator.initializer)
             thread = threading.Thread(target=b.run, args=(sess,), daemon=True)
             thread.start()
-            time.sleep(0.3)  # let it wait
+            sess.run(b.waits)
             code, seconds = own_cluster.servers["worker", 1].stop()
             thread.join(30)
             assert not thread.is_alive() and code == 0 and seconds < 10
+
+
+def test_elements_are_dealt_out_to_devices(connect, graph):
+    from tensorflow.python.data.ops import multi_device_iterator_ops  # the only maker of these ops
+
+    dealt = multi_device_iterator_ops.MultiDeviceIterator(D.range(7), ["/cpu:0", "/cpu:0"], prefetch_buffer_size=0)
+    first, second = dealt.get_next()
+    with connect(graph) as sess:
+        sess.run(dealt.initializer)
+        assert [sess.run([first, second]) for _ in range(3)] == [[0, 1], [2, 3], [4, 5]]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            sess.run([first, second])
