@@ -1,6 +1,10 @@
 /* kernels/cpu/image/resize_bilinear.c - ResizeBilinear and its gradient. */
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "kernels/cpu/image/resize.h"
 
 typedef struct bilinear_job {
@@ -64,33 +68,63 @@ static inline floats_t floats_of(const uint8_t *pixel) {
       (ints_t)__builtin_shufflevector(shorts, (shorts_t)none, 0, 8, 1, 9, 2, 10, 3, 11), floats_t);
 }
 
-static void rgb_row(const bilinear_job_t *j, int64_t i) {
-  const weft_resize_t *r = &j->r;
-  const weft_between_t v = weft_resize_between(r, i % r->out_h, r->scale_h, r->in_h);
-  const uint8_t *image = (const uint8_t *)j->x + i / r->out_h * r->in_h * r->in_w * 3;
-  const uint8_t *top = image + v.lower * r->in_w * 3, *bottom = image + v.upper * r->in_w * 3;
-  float *y = (float *)j->y + i * r->out_w * 3;
-  for (int64_t w = 0; w < r->out_w; w++, y += 3) {
-    const weft_between_t *h = &j->columns[w];
-    const int64_t left = h->lower * 3, right = h->upper * 3;
-    if (w + 1 < r->out_w && h->lower + 1 < r->in_w && h->upper + 1 < r->in_w) {
-      const floats_t tl = floats_of(top + left), bl = floats_of(bottom + left);
-      const floats_t above = tl + (floats_of(top + right) - tl) * h->part;
-      const floats_t below = bl + (floats_of(bottom + right) - bl) * h->part;
-      const floats_t mixed = above + (below - above) * v.part;
-      memcpy(y, &mixed, sizeof mixed);
-      continue;
-    }
-    for (int c = 0; c < 3; c++) {
-      y[c] = mix(mix(top[left + c], top[right + c], h->part),
-                 mix(bottom[left + c], bottom[right + c], h->part), v.part);
-    }
-  }
+/* Columns in front whose pixels, and the byte behind each of them, lie in the row. */
+static int64_t columns_within(const bilinear_job_t *j) {
+  int64_t n = j->r.out_w - 1;
+  while (n > 0 && j->columns[n - 1].upper + 1 >= j->r.in_w) n--;
+  return n;
 }
 
-static void rgb_rows(void *arg, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; i++) rgb_row(arg, i);
+/* Rows [begin, end) of the result. `floats_of` is what differs between processors. */
+#define RGB_ROWS(rows, floats_of)                                                        \
+  rows(void *arg, int64_t begin, int64_t end) {                                          \
+    const bilinear_job_t *j = arg;                                                       \
+    const weft_resize_t r = j->r;                                                        \
+    const weft_between_t *columns = j->columns;                                          \
+    const int64_t row = r.in_w * 3, within = columns_within(j);                          \
+    for (int64_t i = begin; i < end; i++) {                                              \
+      const weft_between_t v = weft_resize_between(&r, i % r.out_h, r.scale_h, r.in_h);  \
+      const uint8_t *image = (const uint8_t *)j->x + i / r.out_h * r.in_h * row;         \
+      const uint8_t *top = image + v.lower * row, *bottom = image + v.upper * row;       \
+      float *y = (float *)j->y + i * r.out_w * 3;                                        \
+      int64_t w = 0;                                                                     \
+      for (; w < within; w++, y += 3) {                                                  \
+        const int64_t left = columns[w].lower * 3, right = columns[w].upper * 3;         \
+        const float part = columns[w].part;                                              \
+        const floats_t tl = floats_of(top + left), bl = floats_of(bottom + left);        \
+        const floats_t above = tl + (floats_of(top + right) - tl) * part;                \
+        const floats_t below = bl + (floats_of(bottom + right) - bl) * part;             \
+        const floats_t mixed = above + (below - above) * v.part;                         \
+        memcpy(y, &mixed, sizeof mixed);                                                 \
+      }                                                                                  \
+      for (; w < r.out_w; w++, y += 3) {                                                 \
+        const int64_t left = columns[w].lower * 3, right = columns[w].upper * 3;         \
+        for (int c = 0; c < 3; c++) {                                                    \
+          y[c] = mix(mix(top[left + c], top[right + c], columns[w].part),                \
+                     mix(bottom[left + c], bottom[right + c], columns[w].part), v.part); \
+        }                                                                                \
+      }                                                                                  \
+    }                                                                                    \
+  }
+static void RGB_ROWS(rgb_rows, floats_of)
+#if defined(__x86_64__)
+/* One instruction in the place of three. Products and sums stay apart, as TensorFlow rounds them. */
+#define AVX2 __attribute__((target("avx2,no-fma")))
+    AVX2 static inline floats_t floats_of_avx2(const uint8_t *pixel) {
+  int32_t four;
+  memcpy(&four, pixel, sizeof four);
+  return __builtin_convertvector((ints_t)_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)), floats_t);
 }
+AVX2 static void RGB_ROWS(rgb_rows_avx2, floats_of_avx2)
+
+    static weft_range_fn *best_rgb_rows(void) {
+  return __builtin_cpu_supports("avx2") ? rgb_rows_avx2 : rgb_rows;
+}
+#else
+    static weft_range_fn *best_rgb_rows(void) {
+  return rgb_rows;
+}
+#endif
 
 WEFT_ATTRS_OF(bilinear, weft_resize)
 static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t *attrs) {
@@ -116,7 +150,7 @@ static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t
     j.columns = columns;
     weft_resize_rows(ctx, &j.r, 4,
                      !is_bytes           ? bilinear_rows_float
-                     : j.r.channels == 3 ? rgb_rows
+                     : j.r.channels == 3 ? best_rgb_rows()
                                          : bilinear_rows_uint8_t,
                      &j);
   }
