@@ -7,6 +7,7 @@
 #ifndef WEFT_JOBS_IMPL_H_
 #define WEFT_JOBS_IMPL_H_
 
+#include "jobs/iterators.h"
 #include "jobs/job.h"
 #include "jobs/saving.h"
 #include "jobs/stale_variables.h"
@@ -34,6 +35,8 @@ struct WEFT_Job {
   weft_job_plan_t plan;
   TF_Graph *rewritten; /* the graph as rewritten by the strategy, or NULL */
   weft_job_stale_t stale;
+  weft_job_iterators_t iterators;
+  int64_t run_ns; /* the time that its steps took */
   TF_Session *session;
   weft_job_splitter_t splitter;
   weft_job_loops_t loops;
@@ -41,7 +44,10 @@ struct WEFT_Job {
   bool was_opened; /* once; then nodes were added to the graph */
 
   weft_mutex_t callback_mu;
-  TF_Tensor **values; /* of the last step, one per fetch; guarded by callback_mu */
+  TF_Tensor **values;     /* of the last step, one per fetch; guarded by callback_mu */
+  weft_job_wait_t *waits; /* of the last run; owned; num_waits of them */
+  int num_waits;
+  double wait_ns, wait_steps; /* over which these were: time, and steps of each task */
   weft_mutex_t mu;
   WEFT_JobState state;                             /* guarded by mu, like what follows */
   bool is_busy, is_stopping, has_watch, has_loops; /* is_busy: a function is in progress */

@@ -141,6 +141,7 @@ void WEFT_DeleteJob(WEFT_Job *j) {
   weft_job_close(j);
   weft_job_drop_values(j);
   weft_free(j->values);
+  weft_free(j->waits);
   weft_job_inputs_deinit(&j->inputs);
   weft_job_names_deinit(&j->fetches);
   weft_job_names_deinit(&j->targets);
@@ -427,4 +428,18 @@ WEFT_JobState WEFT_JobGetState(const WEFT_Job *j) {
 
 const TF_Tensor *WEFT_JobValue(const WEFT_Job *j, int fetch) {
   return j->values == NULL || fetch < 0 || fetch >= j->fetches.n ? NULL : j->values[fetch];
+}
+
+int weft_job_waits(const WEFT_Job *j, weft_job_device_wait_t *out, int num_out) {
+  for (int i = 0; i < j->num_waits && i < num_out; i++) {
+    const weft_job_wait_t *w = &j->waits[i];
+    const double ns = (double)w->waited_ns, share = j->wait_ns > 0 ? ns / j->wait_ns : 0;
+    out[i] = (weft_job_device_wait_t){.device = w->device,
+                                      .share = share < 1 ? share : 1,
+                                      .ms_per_step = j->wait_steps > 0 ? ns * 1e-6 / j->wait_steps : 0,
+                                      .delivered = w->delivered,
+                                      .buffered = w->buffered,
+                                      .budget = w->budget};
+  }
+  return j->num_waits;
 }

@@ -25,4 +25,15 @@ WEFT_MUST_CHECK weft_status_t *weft_job_add_fetch(WEFT_Job *job, const char *opt
  * when a step ends with OUT_OF_RANGE. Once it is described. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_job_step_reads_data(const WEFT_Job *job, bool *out);
 
+/* How the steps of the last WEFT_JobRun that went well waited for data from iterators in the graph. */
+typedef struct weft_job_device_wait {
+  const char *device;        /* that the iterators are on: "/job:worker/replica:0/task:0/device:CPU:0" */
+  double share, ms_per_step; /* of the time of its steps, 0 to 1; milliseconds in each */
+  int64_t delivered;         /* elements */
+  int64_t buffered, budget;  /* bytes made ahead at the end, and how many there may be */
+} weft_job_device_wait_t;
+/* Fills out[i] for i < num_out, one for each device that reads; returns how many there are. Texts are lent
+ * until the next run. Not while the job runs. */
+int weft_job_waits(const WEFT_Job *job, weft_job_device_wait_t *out, int num_out);
+
 #endif /* WEFT_JOBS_JOB_H_ */

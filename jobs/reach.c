@@ -63,17 +63,29 @@ weft_status_t *weft_job_reach(const TF_Operation *op, const TF_Output *outputs, 
   return s;
 }
 
-weft_status_t *weft_job_reads_data(const TF_Operation *op, bool *out) {
+weft_status_t *weft_job_visit(const TF_Operation *const *roots, int n, weft_job_visit_fn *fn, void *arg) {
   reach_walk_t w = {.seen = WEFT_MAP_INIT};
-  weft_status_t *s = push(&w, (TF_Operation *)(uintptr_t)op);
-  *out = false;
-  while (s == NULL && w.n > 0 && !*out) {
+  weft_status_t *s = NULL;
+  bool stops = false;
+  for (int i = 0; s == NULL && i < n; i++) s = push(&w, (TF_Operation *)(uintptr_t)roots[i]);
+  while (s == NULL && w.n > 0 && !stops) {
     TF_Operation *at = w.stack[--w.n];
-    const weft_op_def_t *def = weft_op_find(weft_str(TF_OperationOpType(at)));
-    *out = def != NULL && def->batch == WEFT_BATCH_BATCH_READER;
-    s = push_inputs(&w, at, NULL, 0, NULL);
+    s = fn(arg, at, &stops);
+    if (s == NULL) s = push_inputs(&w, at, NULL, 0, NULL);
   }
   weft_free(w.stack);
   weft_map_deinit(&w.seen);
   return s;
+}
+
+static weft_status_t *look_for_reader(void *arg, TF_Operation *op, bool *out_stops) {
+  bool *is_found = arg;
+  const weft_op_def_t *def = weft_op_find(weft_str(TF_OperationOpType(op)));
+  *is_found = *out_stops = def != NULL && def->batch == WEFT_BATCH_BATCH_READER;
+  return NULL;
+}
+
+weft_status_t *weft_job_reads_data(const TF_Operation *op, bool *out) {
+  *out = false;
+  return weft_job_visit(&op, 1, look_for_reader, out);
 }

@@ -1,4 +1,6 @@
 /* jobs/run.c - steps, and what is told and saved between them. */
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "jobs/c_api.h"
 #include "jobs/impl.h"
 
@@ -27,15 +29,21 @@ weft_status_t *weft_job_save_now(WEFT_Job *j) {
   int64_t done = WEFT_JobStepsDone(j);
   const weft_job_position_t now = weft_job_splitter_position(&j->splitter, done);
   weft_job_set_state(j, WEFT_JOB_SAVING);
-  WEFT_RETURN_IF_ERROR(weft_job_saving_save(&j->saving, j->session, &now, &path));
-  weft_job_watch_progress(&j->watch);
-  if (path.length == 0) return NULL;
-  const WEFT_JobEvent event = {
-      .kind = WEFT_JOB_EVENT_SAVED, .step = done, .saved_step = j->saving.saved_step, .path = path.data};
-  weft_mutex_lock(&j->callback_mu);
-  weft_job_notify(j, &event);
-  weft_mutex_unlock(&j->callback_mu);
-  return NULL;
+  weft_strbuf_t note = WEFT_STRBUF_INIT;
+  weft_status_t *s = weft_job_saving_save(&j->saving, j->session, &j->iterators, &now, &path, &note);
+  if (s == NULL) weft_job_watch_progress(&j->watch);
+  if (s == NULL && path.length > 0) {
+    const WEFT_JobEvent event = {.kind = WEFT_JOB_EVENT_SAVED,
+                                 .step = done,
+                                 .saved_step = j->saving.saved_step,
+                                 .path = path.data,
+                                 .note = note.length == 0 ? NULL : note.data};
+    weft_mutex_lock(&j->callback_mu);
+    weft_job_notify(j, &event);
+    weft_mutex_unlock(&j->callback_mu);
+  }
+  weft_strbuf_deinit(&note);
+  return s;
 }
 
 /* All loops stand still. */
@@ -61,7 +69,30 @@ static weft_status_t *run_loops(WEFT_Job *j, int64_t steps, weft_job_end_t *out_
     l->pause = pause_loops;
     l->round = j->saving.round;
   }
-  return weft_job_loops_run(l, steps, weft_job_saving_next_step(&j->saving, first), out_end);
+  const int64_t started_ns = weft_clock_ns();
+  weft_status_t *s = weft_job_loops_run(l, steps, weft_job_saving_next_step(&j->saving, first), out_end);
+  j->run_ns += weft_clock_ns() - started_ns;
+  return s;
+}
+
+/* Loops that run apart share the steps. */
+static int num_sharing(const weft_job_plan_t *p) {
+  if (p->in_step || p->num_loops == 0) return 1;
+  for (int i = 0; i < p->num_loops; i++) {
+    if (p->loops[i].is_update) return 1;
+  }
+  return p->num_loops;
+}
+
+/* How long the steps since the job was opened waited for data. */
+static weft_status_t *count_waits(WEFT_Job *j) {
+  weft_free(j->waits);
+  j->waits = NULL;
+  j->num_waits = 0;
+  if (j->iterators.n == 0) return NULL;
+  j->wait_ns = (double)j->run_ns;
+  j->wait_steps = (double)(WEFT_JobStepsDone(j) - j->saving.first) / num_sharing(&j->plan);
+  return weft_job_iterators_wait(&j->iterators, j->session, &j->waits, &j->num_waits);
 }
 
 /* Is a checkpoint due after the last step of a run? There the loops do not come to a pause. */
@@ -81,6 +112,7 @@ weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *o
   if (s != NULL || (end == WEFT_JOB_END_STEPS && WEFT_JobStepsDone(j) < steps)) s = weft_job_cause(j, s);
   bool saves = s == NULL && j->saving.is_saving && !j->loops.is_closed;
   if (saves && (ends || end != WEFT_JOB_END_STEPS || is_save_step(j))) s = weft_job_save_now(j);
+  if (s == NULL && ends && !j->loops.is_closed) s = count_waits(j);
   if (s == NULL && trace != NULL) s = weft_job_trace_write(trace, j->words->trace, j->trace_path);
   j->loops.trace = NULL;
   weft_job_trace_destroy(trace);

@@ -134,6 +134,12 @@ weft_status_t *weft_job_saving_restore(weft_job_saving_t *s, TF_Session *session
   return weft_restore_run(&s->restore, &s->access, session);
 }
 
+weft_status_t *weft_job_saving_restore_iterators(weft_job_saving_t *s, TF_Session *session,
+                                                 const weft_job_iterators_t *iterators, weft_strbuf_t *note) {
+  if (!weft_job_saving_resumes(s)) return NULL;
+  return weft_job_iterators_restore(iterators, session, s->restore.source, note);
+}
+
 /* ---- when ---- */
 
 int64_t weft_job_saving_next_step(const weft_job_saving_t *s, int64_t done) {
@@ -155,12 +161,22 @@ void weft_job_saving_step(weft_job_saving_t *s, const weft_job_position_t *now) 
   if (s->round > 1 && ends_round(s, now->step)) s->mark = *now;
 }
 
-weft_status_t *weft_job_saving_save(weft_job_saving_t *s, TF_Session *session, const weft_job_position_t *now,
-                                    weft_str_t *out_path) {
+static weft_status_t *save(weft_job_saving_t *s, TF_Session *session, weft_job_iterators_t *iterators,
+                           const weft_job_position_t *at, weft_str_t *out_path, weft_strbuf_t *note) {
+  weft_checkpoint_extras_t extras = {0};
+  weft_status_t *failure = weft_job_iterators_save(iterators, session, &extras, note);
+  if (failure == NULL) failure = weft_checkpoint_save(&s->access, session, at, &extras, &s->series, out_path);
+  weft_checkpoint_extras_deinit(&extras);
+  return failure;
+}
+
+weft_status_t *weft_job_saving_save(weft_job_saving_t *s, TF_Session *session,
+                                    weft_job_iterators_t *iterators, const weft_job_position_t *now,
+                                    weft_str_t *out_path, weft_strbuf_t *note) {
   const weft_job_position_t at = ends_round(s, now->step) ? *now : s->mark;
   *out_path = WEFT_STR("");
   if (!s->is_saving || at.step == s->saved_step) return NULL;
-  weft_status_t *failure = weft_checkpoint_save(&s->access, session, &at, &s->series, out_path);
+  weft_status_t *failure = save(s, session, iterators, &at, out_path, note);
   if (failure != NULL) {
     weft_str_t last = s->series.n > 0 ? s->series.names[s->series.n - 1] : WEFT_STR("");
     weft_status_t *told = weft_status_new(

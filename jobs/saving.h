@@ -4,6 +4,7 @@
 
 #include "jobs/checkpoint/checkpoint.h"
 #include "jobs/inputs.h"
+#include "jobs/iterators.h"
 
 typedef struct weft_job_saving_spec { /* texts are lent */
   const weft_job_words_t *words;
@@ -38,9 +39,10 @@ WEFT_MUST_CHECK weft_status_t *weft_job_saving_init(weft_job_saving_t *out,
 void weft_job_saving_deinit(weft_job_saving_t *s);
 /* Does anything have to be restored or saved? */
 bool weft_job_saving_is_used(const weft_job_saving_spec_t *spec);
+/* Does the job go on from where another stood? */
+bool weft_job_saving_resumes(const weft_job_saving_t *s);
 /* Moves the inputs to the position of the restored job, if they are the same data (else `note` gets the
  * reason). */
-bool weft_job_saving_resumes(const weft_job_saving_t *s);
 void weft_job_saving_seek(weft_job_saving_t *s, weft_job_inputs_t *inputs, weft_strbuf_t *note);
 /* The position of the job after step `done`. No batch may be in preparation. */
 weft_job_position_t weft_job_position(const weft_job_inputs_t *inputs, int64_t done);
@@ -51,14 +53,22 @@ WEFT_MUST_CHECK weft_status_t *weft_job_saving_attach(weft_job_saving_t *s, TF_G
                                                       bool is_rewritten, bool is_follower, int round);
 /* After the initialisation. */
 WEFT_MUST_CHECK weft_status_t *weft_job_saving_restore(weft_job_saving_t *s, TF_Session *session);
+/* After that, of a job that resumes: iterators go on where they stood. `note` gets which begin anew, and why.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_job_saving_restore_iterators(weft_job_saving_t *s, TF_Session *session,
+                                                                 const weft_job_iterators_t *iterators,
+                                                                 weft_strbuf_t *note);
 /* The step after which to save next; INT64_MAX: none is known. */
 int64_t weft_job_saving_next_step(const weft_job_saving_t *s, int64_t done);
 bool weft_job_saving_is_due(const weft_job_saving_t *s); /* by the clock */
 /* After each step: remembers where variables changed last. */
 void weft_job_saving_step(weft_job_saving_t *s, const weft_job_position_t *now);
-/* Saves the state as it is now; within a round, that after the last complete one. *out_path is lent; "" if
- * that is saved already, or nothing is to be saved. */
+/* Saves the state as it is now; within a round, that after the last complete one, and iterators as they are.
+ * *out_path is lent; "" if that is saved already, or nothing is to be saved. `note` gets what could not be
+ * saved, once. */
 WEFT_MUST_CHECK weft_status_t *weft_job_saving_save(weft_job_saving_t *s, TF_Session *session,
-                                                    const weft_job_position_t *now, weft_str_t *out_path);
+                                                    weft_job_iterators_t *iterators,
+                                                    const weft_job_position_t *now, weft_str_t *out_path,
+                                                    weft_strbuf_t *note);
 
 #endif /* WEFT_JOBS_SAVING_H_ */

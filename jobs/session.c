@@ -216,12 +216,17 @@ static weft_status_t *run_inits(WEFT_Job *j) {
   return s;
 }
 
-/* Says what the job starts from, and has the inputs start there, too. */
-static void tell_start(WEFT_Job *j) {
+/* Says what the job starts from, and has the inputs and the iterators start there, too. */
+static weft_status_t *tell_start(WEFT_Job *j) {
   weft_job_saving_t *s = &j->saving;
-  if (s->spec == NULL) return;
+  if (s->spec == NULL) return NULL;
   weft_strbuf_t note = WEFT_STRBUF_INIT;
   weft_job_saving_seek(s, &j->inputs, &note);
+  weft_status_t *failure = weft_job_saving_restore_iterators(s, j->session, &j->iterators, &note);
+  if (failure != NULL) {
+    weft_strbuf_deinit(&note);
+    return failure;
+  }
   WEFT_JobEvent event = {.step = s->first,
                          .path = s->restore.path.data,
                          .note = note.length == 0 ? NULL : note.data,
@@ -239,6 +244,7 @@ static void tell_start(WEFT_Job *j) {
     if (s->restore.source != NULL) weft_job_notify(j, &event);
   }
   weft_strbuf_deinit(&note);
+  return NULL;
 }
 
 /* ---- opening and closing ---- */
@@ -297,12 +303,16 @@ weft_status_t *weft_job_open(WEFT_Job *j, bool resumes) {
   WEFT_RETURN_IF_ERROR(check_stopped(j));
   WEFT_RETURN_IF_ERROR(make_plan(j));
   WEFT_RETURN_IF_ERROR(attach_saving(j));
+  WEFT_RETURN_IF_ERROR(
+      weft_job_iterators_init(&j->plan, weft_job_saving_is_used(&j->saving_spec), &j->iterators));
   WEFT_RETURN_IF_ERROR(weft_job_stale_init(&j->stale, &j->plan));
   WEFT_RETURN_IF_ERROR(new_session(j));
   WEFT_RETURN_IF_ERROR(check_stopped(j));
   atomic_store(&j->done, j->saving.first);
   WEFT_RETURN_IF_ERROR(run_inits(j));
-  tell_start(j);
+  WEFT_RETURN_IF_ERROR(tell_start(j));
+  WEFT_RETURN_IF_ERROR(weft_job_iterators_begin(&j->iterators, j->session));
+  j->run_ns = 0;
   return make_loops(j);
 }
 
@@ -320,6 +330,7 @@ void weft_job_close(WEFT_Job *j) {
   weft_job_loops_deinit(&j->loops);
   weft_job_splitter_deinit(&j->splitter);
   weft_job_stale_deinit(&j->stale);
+  weft_job_iterators_deinit(&j->iterators);
   weft_job_plan_deinit(&j->plan);
   weft_job_saving_deinit(&j->saving);
   if (j->rewritten != NULL) TF_DeleteGraph(j->rewritten);

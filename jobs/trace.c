@@ -12,10 +12,11 @@
 #include "base/arena.h"
 #include "base/hash_map.h"
 #include "base/mutex.h"
+#include "ops/op.h"
 #include "protos/wire.h"
 
 /* Tracks below a device's threads. */
-enum { TRACK_COLLECTIVES = 1000, TRACK_SENDS, TRACK_RECEIVES };
+enum { TRACK_COLLECTIVES = 1000, TRACK_SENDS, TRACK_RECEIVES, TRACK_INPUT };
 
 struct weft_job_trace {
   weft_mutex_t mu;
@@ -74,6 +75,7 @@ static weft_status_t *device_locked(weft_job_trace_t *t, weft_str_t name, int *o
   name_track_locked(t, *out, TRACK_COLLECTIVES, "thread_name", json_string("collectives"));
   name_track_locked(t, *out, TRACK_SENDS, "thread_name", json_string("sends"));
   name_track_locked(t, *out, TRACK_RECEIVES, "thread_name", json_string("receives"));
+  name_track_locked(t, *out, TRACK_INPUT, "thread_name", json_string("input"));
   return NULL;
 }
 
@@ -223,6 +225,14 @@ static bool is_collective(weft_str_t op) {
   return weft_str_starts_with(op, "Collective") || weft_str_starts_with(op, "WeftCollective");
 }
 
+/* What takes an element from a pipeline, or from a queue, does nothing but wait for it. */
+static bool waits_for_input(weft_str_t op) {
+  const weft_op_def_t *def = weft_op_find(op);
+  return (def != NULL && def->batch == WEFT_BATCH_BATCH_READER) ||
+         weft_str_is(op, "IteratorGetNextAsOptional") ||
+         weft_str_is(op, "MultiDeviceIteratorGetNextFromShard");
+}
+
 static weft_status_t *add_device_locked(weft_job_trace_t *t, weft_str_t bytes) {
   weft_str_t device = weft_str_of("", 0);
   weft_wire_field_t f;
@@ -239,9 +249,13 @@ static weft_status_t *add_device_locked(weft_job_trace_t *t, weft_str_t bytes) {
     }
     if (number < 0) WEFT_RETURN_IF_ERROR(device_locked(t, device, &number));
     add_accounts_locked(t, number, f.bytes, &s);
-    bool collects = is_collective(s.op);
-    add_event_locked(t, number, collects ? TRACK_COLLECTIVES : (int)(s.thread % TRACK_COLLECTIVES) + 1,
-                     collects ? "collective" : "compute", s.node, &s);
+    if (is_collective(s.op)) {
+      add_event_locked(t, number, TRACK_COLLECTIVES, "collective", s.node, &s);
+    } else if (waits_for_input(s.op)) {
+      add_event_locked(t, number, TRACK_INPUT, "wait for input", s.node, &s);
+    } else {
+      add_event_locked(t, number, (int)(s.thread % TRACK_COLLECTIVES) + 1, "compute", s.node, &s);
+    }
   }
   return NULL;
 }

@@ -147,7 +147,7 @@ int weft_command_submit(int argc, char **argv) {
        .text = &j.options.trace},
       {"json", NULL,
        "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, "
-       "steps, and saved, resumed or restored",
+       "steps, and saved, resumed or restored; the last has input (docs/strategies.md)",
        .flag = &json},
   };
   const weft_command_line_t line = {

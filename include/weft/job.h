@@ -146,9 +146,10 @@ TF_CAPI_EXPORT extern void WEFT_JobOnStep(WEFT_Job *job, WEFT_JobStepFn fn, void
 typedef enum WEFT_JobEventKind {
   WEFT_JOB_EVENT_RESTORED, /* variables were set: num_restored of num_variables, from `path` */
   WEFT_JOB_EVENT_RESUMED, /* variables were set, and step `step` of an earlier run is done; `note`: the reason
-                             why the data begin with the first row */
+                             why the data begin with the first row, or an iterator of the graph anew */
   WEFT_JOB_EVENT_NOTHING_TO_RESUME, /* no checkpoint `path`-* was found: the job begins with its first step */
-  WEFT_JOB_EVENT_SAVED,             /* the state after step `saved_step`, as `path`; `step` are done */
+  WEFT_JOB_EVENT_SAVED,   /* the state after step `saved_step`, as `path`; `step` are done; `note`: which
+                             iterators of the graph could not be saved, said once */
   WEFT_JOB_EVENT_WAITING, /* the master `path` has not answered for 10 s: some task of its cluster may not be
                              running */
   WEFT_JOB_EVENT_MASTER_LOST /* the master `path` takes no connections: the job fails with UNAVAILABLE */

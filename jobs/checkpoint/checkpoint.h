@@ -1,8 +1,8 @@
 /* jobs/checkpoint/checkpoint.h - the variables of a session into a bundle, and back.
  *
  * A checkpoint is what TensorFlow's Saver writes for the single-device graph, under whatever strategy it was
- * written: one tensor per variable, under the variable's name. Beside these it holds two small tensors of its
- * own: where the job stood.
+ * written: one tensor per variable, under the variable's name. Beside these it holds tensors of its
+ * own: where the job stood, and where the iterators that it reads.
  */
 #ifndef WEFT_JOBS_CHECKPOINT_CHECKPOINT_H_
 #define WEFT_JOBS_CHECKPOINT_CHECKPOINT_H_
@@ -12,8 +12,9 @@
 #include "jobs/checkpoint/source.h"
 #include "jobs/words.h"
 
-#define WEFT_CHECKPOINT_STEP "_weft/step"       /* int64 scalar: steps done */
-#define WEFT_CHECKPOINT_BATCHES "_weft/batches" /* int64 [5]: epoch, row, rows, is shuffled, seed */
+#define WEFT_CHECKPOINT_STEP "_weft/step"          /* int64 scalar: steps done */
+#define WEFT_CHECKPOINT_BATCHES "_weft/batches"    /* int64 [5]: epoch, row, rows, is shuffled, seed */
+#define WEFT_CHECKPOINT_ITERATOR "_weft/iterator/" /* and the iterator's name: string scalar, its state */
 
 /* Where a job stands: how many steps are done, and which rows of its data come next. */
 typedef struct weft_job_position {
@@ -23,6 +24,14 @@ typedef struct weft_job_position {
   bool is_shuffled;
   uint64_t seed;
 } weft_job_position_t;
+
+/* What else a checkpoint holds: tensors by name. */
+typedef struct weft_checkpoint_extras { /* Confined. */
+  weft_str_t *names;                    /* owned, as the next; their texts are lent */
+  weft_tensor_t **tensors;
+  int n;
+} weft_checkpoint_extras_t;
+void weft_checkpoint_extras_deinit(weft_checkpoint_extras_t *e);
 
 /* ---- restoring ---- */
 
@@ -56,10 +65,11 @@ WEFT_MUST_CHECK weft_status_t *weft_restore_run(weft_restore_t *r, const weft_ac
 
 /* The bytes of all variables whose shapes are known. */
 uint64_t weft_checkpoint_bytes(const weft_saved_variables_t *variables);
-/* Saves all variables that have a value, and where the job stands, as the series' checkpoint of that step. On
- * failure the series is as before. `*out_path` lives as long as the series. */
+/* Saves all variables that have a value, where the job stands, and `extras`, as the series' checkpoint of
+ * that step. On failure the series is as before. `*out_path` lives as long as the series. */
 WEFT_MUST_CHECK weft_status_t *weft_checkpoint_save(const weft_access_t *access, TF_Session *session,
-                                                    const weft_job_position_t *at, weft_series_t *series,
-                                                    weft_str_t *out_path);
+                                                    const weft_job_position_t *at,
+                                                    const weft_checkpoint_extras_t *extras,
+                                                    weft_series_t *series, weft_str_t *out_path);
 
 #endif /* WEFT_JOBS_CHECKPOINT_CHECKPOINT_H_ */

@@ -14,6 +14,13 @@ uint64_t weft_checkpoint_bytes(const weft_saved_variables_t *variables) {
   return bytes;
 }
 
+void weft_checkpoint_extras_deinit(weft_checkpoint_extras_t *e) {
+  for (int i = 0; i < e->n; i++) weft_tensor_release(e->tensors[i]);
+  weft_free(e->names);
+  weft_free(e->tensors);
+  *e = (weft_checkpoint_extras_t){0};
+}
+
 static weft_status_t *got(void *arg, const weft_access_part_t *part, const weft_tensor_t *value) {
   weft_bundle_writer_t *w = arg;
   const weft_saved_variable_t *v = part->variable;
@@ -50,8 +57,8 @@ static weft_status_t *add_position(weft_bundle_writer_t *w, const weft_job_posit
 }
 
 weft_status_t *weft_checkpoint_save(const weft_access_t *access, TF_Session *session,
-                                    const weft_job_position_t *at, weft_series_t *series,
-                                    weft_str_t *out_path) {
+                                    const weft_job_position_t *at, const weft_checkpoint_extras_t *extras,
+                                    weft_series_t *series, weft_str_t *out_path) {
   weft_bundle_writer_t *w = NULL;
   bool *is_there = weft_calloc((size_t)access->n + 1, sizeof *is_there);
   weft_status_t *s = is_there == NULL ? no_memory() : weft_access_ask(access, session, is_there);
@@ -59,6 +66,8 @@ weft_status_t *weft_checkpoint_save(const weft_access_t *access, TF_Session *ses
   if (s == NULL) s = weft_access_read(access, session, is_there, got, w);
   if (s == NULL) s = add_object_graph(w, access->variables);
   if (s == NULL) s = add_position(w, at);
+  for (int i = 0; s == NULL && i < extras->n; i++)
+    s = weft_bundle_writer_add(w, extras->names[i], extras->tensors[i]);
   if (s == NULL) {
     s = weft_series_commit(series, *out_path, w);
   } else {

@@ -4,6 +4,7 @@ Nothing is fed; a run ends without an error when its data do.
 """
 
 import json
+import random
 import subprocess
 
 import numpy as np
@@ -21,12 +22,44 @@ def element(i):
     return i, x, tf.reduce_sum(x * [1.0, -2.0, 3.0, 0.5], keepdims=True) + 0.25
 
 
-def build(kind, drops):
+def pipeline(drops):
+    rows = tf.data.Dataset.range(ROWS, output_type=tf.int32).shuffle(16, seed=3).map(element)
+    return rows.batch(BATCH, drop_remainder=drops).prefetch(2)
+
+
+def long_pipeline():
+    """Several epochs, with a stage of each kind that holds elements back or makes them ahead."""
+    rows = tf.data.Dataset.range(8).interleave(lambda i: tf.data.Dataset.range(1000 * i, 1000 * i + 700), cycle_length=3, num_parallel_calls=2)
+    rows = rows.map(lambda i: element(tf.cast(i, tf.int32)), num_parallel_calls=2)
+    return rows.shuffle(50, seed=5).batch(BATCH).cache().repeat(3).prefetch(4)
+
+
+def unsavable_pipeline(folder):
+    """Elements are written to a file as they pass."""
+    rows = tf.data.Dataset.range(ROWS, output_type=tf.int32).map(element).batch(BATCH)
+
+    @tf.function(input_signature=tf.nest.flatten(rows.element_spec))
+    def shard(*_):
+        return tf.constant(0, tf.int64)
+
+    specs = tf.nest.flatten(rows.element_spec)
+    types = {"output_types": [s.dtype for s in specs], "output_shapes": [s.shape for s in specs]}
+    saved = tf.raw_ops.SaveDatasetV2(
+        input_dataset=rows._variant_tensor,
+        path=str(folder),
+        shard_func_other_args=[],
+        shard_func=shard.get_concrete_function(),
+        use_shard_func=False,
+        **types,
+    )
+    return tf.data.experimental.from_variant(saved, rows.element_spec)
+
+
+def build(kind, drops=False, make=None):
     """A graph with the nodes init, data, train, loss and rows."""
     g = tf.Graph()
     with g.as_default():
-        rows = tf.data.Dataset.range(ROWS, output_type=tf.int32).shuffle(16, seed=3).map(element)
-        rows = rows.batch(BATCH, drop_remainder=drops).prefetch(2)
+        rows = pipeline(drops) if make is None else make()
         once = kind == "one_shot"
         iterator = v1.data.make_one_shot_iterator(rows) if once else v1.data.make_initializable_iterator(rows)
         index, x, y = iterator.get_next()
@@ -58,11 +91,15 @@ def submit(maker, path, *args):
     assert done.returncode == 0, done.stdout[-500:] + done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines[-1]["done"] and "error" not in lines[-1]
-    return [line["fetches"] for line in lines if not line["done"]]
+    return lines
+
+
+def steps(*args):
+    return [line["fetches"] for line in submit(*args) if line.get("done") is False]
 
 
 def losses(*args):
-    return [step["loss"] for step in submit(*args)]
+    return [step["loss"] for step in steps(*args)]
 
 
 LOCAL = ["mirrored:2", "mirrored:3", "data_parallel:2", "central_storage:2", "parameter_server:mode=sync,workers=3"]
@@ -96,6 +133,142 @@ def test_workers_with_batches_of_their_own_read_parts_of_the_data(maker, cluster
     path.write_bytes(build("initialised", False).as_graph_def().SerializeToString())
     more = ["--master", cluster.master, "--container", unique, "--strategy", f"parameter_server:{options}", "--fetch", "rows"]
     for _ in range(2):
-        steps = submit(maker, path, *more)
-        rows = [r for step in steps for r in step["rows"]]
-        assert len(steps) >= 3 and len(set(rows)) == len(rows) and set(rows) <= set(range(ROWS))
+        told = steps(maker, path, *more)
+        rows = [r for step in told for r in step["rows"]]
+        assert len(told) >= 3 and len(set(rows)) == len(rows) and set(rows) <= set(range(ROWS))
+
+
+def check_waits(told):
+    """What the last line says of the wait for data."""
+    assert 0 <= told["wait_share"] <= 1 and told["wait_ms_per_step"] >= 0
+    assert told["wait_share"] == max(d["wait_share"] for d in told["devices"].values())
+    assert all(0 <= d["buffered_bytes"] <= d["budget_bytes"] for d in told["devices"].values())
+    return {name: d["elements"] for name, d in told["devices"].items()}
+
+
+@pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:mode=sync,workers=2", "parameter_server:mode=async,workers=2"])
+def test_the_wait_for_data_is_told(maker, tmp_path, strategy):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised", False).as_graph_def().SerializeToString())
+    more = [] if strategy is None else ["--strategy", strategy]
+    elements = check_waits(submit(maker, path, *more)[-1]["input"])
+    assert len(elements) == (2 if "async" in str(strategy) else 1)
+    assert sum(elements.values()) >= 3  # batches; where workers run apart, the end of the first part ends the job
+
+
+def test_the_wait_for_data_is_told_by_task_and_counts_from_the_job_on(maker, cluster, tmp_path, unique):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised", False).as_graph_def().SerializeToString())
+    more = ["--master", cluster.master, "--container", unique]
+    for strategy in ["multi_worker_mirrored", "parameter_server:mode=async"]:
+        for _ in range(2):  # the second job on the same iterators
+            elements = check_waits(submit(maker, path, *more, "--strategy", strategy, "--steps", "4")[-1]["input"])
+            assert sum(elements.values()) == 4
+            assert len({name.rpartition("/device")[0] for name in elements}) == (1 if strategy[0] == "m" else len(elements))
+
+
+def test_a_trace_shows_the_wait_for_data(maker, tmp_path):
+    path, trace = tmp_path / "graph.pb", tmp_path / "trace.json"
+    path.write_bytes(build("initialised", False).as_graph_def().SerializeToString())
+    submit(maker, path, "--steps", "3", "--trace", str(trace))
+    events = json.loads(trace.read_text())["traceEvents"]
+    tracks = {e["args"]["name"]: e["tid"] for e in events if e["name"] == "thread_name"}
+    waits = [e for e in events if e.get("cat") == "wait for input"]
+    assert [e["tid"] for e in waits] == [tracks["input"]] and "IteratorGetNext" in waits[0]["args"]["label"]
+
+
+def test_a_job_without_iterators_says_nothing_of_input(maker, tmp_path):
+    g = tf.Graph()
+    with g.as_default():
+        tf.constant(1.0, name="loss")
+    for name in ("init", "data", "train"):
+        with g.as_default():
+            tf.no_op(name=name)
+    path = tmp_path / "graph.pb"
+    path.write_bytes(g.as_graph_def().SerializeToString())
+    assert "input" not in submit(maker, path)[-1]
+
+
+def start(maker, path, *args):
+    command = [maker.weft_binary, "submit", str(path), "--init", "init", "--init", "data", "--target", "train", "--fetch", "loss", "--fetch", "rows", "--json"]
+    return subprocess.Popen([*command, *args], stdout=subprocess.PIPE, text=True)
+
+
+def kill_at(job, step):
+    """Kills a job once it has told of the step. Gives all that it told, by step."""
+    told = {}
+    for line in job.stdout:
+        line = json.loads(line)
+        if line.get("done") is False:
+            told[line["step"]] = line["fetches"]
+        if line["step"] >= step:
+            job.kill()
+    job.stdout.close()
+    assert job.wait() == -9
+    return told
+
+
+def resume(maker, path, *args):
+    """Runs a job to its end. Gives the step that it went on from, and what it told."""
+    job = start(maker, path, *args, "--resume")
+    lines = [json.loads(line) for line in job.stdout]
+    job.stdout.close()
+    assert job.wait() == 0 and not any("note" in line for line in lines)
+    resumed = [line["step"] for line in lines if "resumed" in line]
+    return resumed[0], {line["step"]: line["fetches"] for line in lines if line.get("done") is False}
+
+
+@pytest.mark.parametrize("kind", ["initialised", "one_shot"])
+@pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:mode=sync,workers=2"])
+def test_a_job_that_was_killed_goes_on_with_the_next_element(maker, tmp_path, kind, strategy):
+    path, draw = tmp_path / "graph.pb", random.Random(f"{kind} {strategy}")
+    path.write_bytes(build(kind, make=long_pipeline).as_graph_def().SerializeToString())
+    more = [] if strategy is None else ["--strategy", strategy]
+    job = start(maker, path, *more, "--steps", "900")
+    want = [json.loads(line)["fetches"] for line in job.stdout]
+    job.stdout.close()
+    assert job.wait() == 0 and len(want) == 901
+    more += ["--save", str(tmp_path / "model"), "--save-every", str(draw.randint(20, 60)), "--steps", "900"]
+    told = kill_at(start(maker, path, *more), draw.randint(100, 300))
+    for at in (draw.randint(350, 500), None):  # killed, killed again, to the end
+        if at is not None:
+            told.update(kill_at(start(maker, path, *more, "--resume"), at))
+        else:
+            first, rest = resume(maker, path, *more)
+            assert min(rest) == first + 1 and first >= 300
+            told.update(rest)
+    assert sorted(told) == list(range(1, 901))
+    assert [told[i]["rows"] for i in sorted(told)] == [step["rows"] for step in want[:-1]]
+    np.testing.assert_allclose([told[i]["loss"] for i in sorted(told)], [step["loss"] for step in want[:-1]], rtol=1e-5)
+
+
+def test_workers_that_run_apart_go_on_with_their_own_parts(maker, cluster, tmp_path, unique):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised").as_graph_def().SerializeToString())
+    more = ["--master", cluster.master, "--container", unique, "--strategy", "parameter_server:mode=async"]
+    more += ["--save", str(tmp_path / "model"), "--fetch", "rows"]
+    rows = [r for step in steps(maker, path, *more, "--steps", "3") for r in step["rows"]]
+    rows += [r for step in steps(maker, path, *more, "--steps", "4", "--resume") for r in step["rows"]]
+    assert len(set(rows)) == len(rows) == 4 * BATCH or len(rows) == 4 * BATCH - 4
+
+
+def test_an_iterator_that_cannot_be_saved_is_named_once(maker, tmp_path):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised", make=lambda: unsavable_pipeline(tmp_path / "rows")).as_graph_def().SerializeToString())
+    more = ["--save", str(tmp_path / "model"), "--save-every", "1", "--steps"]
+    lines = submit(maker, path, *more, "3")
+    assert ["cannot be saved" in line["note"] for line in lines if "note" in line] == [True]
+    lines = submit(maker, path, *more, "5", "--resume")
+    notes = [line["note"] for line in lines if "note" in line]
+    assert len(notes) == 2 and "begins anew: the checkpoint has no state of it" in notes[0] and lines[-1]["step"] == 5
+
+
+def test_another_pipeline_under_the_same_name_begins_anew(maker, tmp_path):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised").as_graph_def().SerializeToString())
+    more = ["--save", str(tmp_path / "model"), "--fetch", "rows", "--steps"]
+    submit(maker, path, *more, "2")
+    path.write_bytes(build("initialised", make=long_pipeline).as_graph_def().SerializeToString())
+    lines = submit(maker, path, *more, "4", "--resume")
+    assert ["begins anew" in line["note"] for line in lines if "note" in line] == [True]
+    assert [len(line["fetches"]["rows"]) for line in lines if line.get("done") is False] == [BATCH, BATCH]

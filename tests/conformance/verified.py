@@ -22,6 +22,7 @@ SUITES = {  # how an op's name begins: the test that states what it does
     "WeftCollective": "test_collectives",
     "WeftKv": "tests/cluster:kv_test",
     "WeftClock": "tests/kernels:kv_clock_test",
+    "WeftIterator": "test_submit_data",
     "WeftOnce": "tests/kernels:kv_once_test",
     "WeftRandom": "tests/kernels:random_rows_test",
     "WeftMultinomialRows": "tests/kernels:random_rows_test",

@@ -142,6 +142,40 @@ static json_t *values_json(const weft_progress_t *p) {
   return values;
 }
 
+/* The device that waits most: a step that all take part in waits for it. */
+static const weft_job_device_wait_t *longest_wait(const weft_progress_t *p) {
+  const weft_job_device_wait_t *most = &p->waits[0];
+  for (int i = 1; i < p->num_waits; i++) {
+    if (p->waits[i].share > most->share) most = &p->waits[i];
+  }
+  return most;
+}
+
+static json_t *waits_json(const weft_progress_t *p) {
+  const weft_job_device_wait_t *most = longest_wait(p);
+  json_t *devices = json_object();
+  for (int i = 0; i < p->num_waits; i++) {
+    const weft_job_device_wait_t *w = &p->waits[i];
+    json_t *one = json_pack("{s:f, s:f, s:I, s:I, s:I}", "wait_share", w->share, "wait_ms_per_step",
+                            w->ms_per_step, "elements", (json_int_t)w->delivered, "buffered_bytes",
+                            (json_int_t)w->buffered, "budget_bytes", (json_int_t)w->budget);
+    json_object_set_new(devices, w->device, one);
+  }
+  return json_pack("{s:f, s:f, s:o}", "wait_share", most->share, "wait_ms_per_step", most->ms_per_step,
+                   "devices", devices);
+}
+
+/* "waited for input: 12.0 % of the time, 0.4 ms a step", and by device where there are several. */
+static void print_waits(const weft_progress_t *p) {
+  const weft_job_device_wait_t *most = longest_wait(p);
+  printf("waited for input: %.1f %% of the time, %.3g ms a step", 100 * most->share, most->ms_per_step);
+  for (int i = 0; p->num_waits > 1 && i < p->num_waits; i++) {
+    printf("%s%s %.1f %%, %.3g ms", i == 0 ? " (" : "; ", p->waits[i].device, 100 * p->waits[i].share,
+           p->waits[i].ms_per_step);
+  }
+  puts(p->num_waits > 1 ? ")" : "");
+}
+
 static void print_json(const weft_progress_t *p, int64_t done, bool is_end, const weft_status_t *failure) {
   double time = seconds(p);
   json_t *o = json_pack("{s:I, s:o, s:f, s:f}", "step", (json_int_t)done, "steps", steps_json(p), "seconds",
@@ -149,6 +183,7 @@ static void print_json(const weft_progress_t *p, int64_t done, bool is_end, cons
   json_t *values = values_json(p);
   json_object_set_new(o, "fetches", values);
   json_object_set_new(o, "done", json_boolean(is_end));
+  if (is_end && p->num_waits > 0) json_object_set_new(o, "input", waits_json(p));
   if (failure != NULL) {
     json_object_set_new(o, "error", json_string(weft_status_message(failure)));
     json_object_set_new(o, "code", json_string(weft_code_name(weft_status_code(failure))));
@@ -245,6 +280,7 @@ void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *fa
     int64_t n = done - p->first;
     if (p->steps > 0)
       printf("%" PRId64 " step%s in %.2f s, %.1f steps/s\n", n, n == 1 ? "" : "s", time, rate(p, done, time));
+    if (p->num_waits > 0) print_waits(p);
     print_results(p);
   }
   fflush(stdout);

@@ -8,6 +8,7 @@
 #ifndef WEFT_TOOLS_SUBMIT_PROGRESS_H_
 #define WEFT_TOOLS_SUBMIT_PROGRESS_H_
 
+#include "jobs/job.h"
 #include "tensor/tensor.h"
 
 typedef enum weft_progress_style {
@@ -33,6 +34,8 @@ typedef struct weft_progress { /* Confined. */
   int64_t first, steps, started_ns, shown_ns, every; /* first: steps done before this run */
   const weft_progress_value_t *values;               /* lent */
   int num_values;
+  const weft_job_device_wait_t *waits; /* lent; num_waits of them: for the last word */
+  int num_waits;
   bool is_line_open; /* there is a bar without a line's end */
 } weft_progress_t;
 

@@ -119,6 +119,8 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
       weft_progress_tell(p, e->step, "resumed", e->path, "resumed from %s: step %" PRId64 "%s is done%s%s",
                          e->path, e->step, of.text, e->note == NULL ? "" : "; ",
                          e->note == NULL ? "" : e->note);
+      if (e->note != NULL && p->style == WEFT_PROGRESS_JSON)
+        weft_progress_tell(p, e->step, "note", e->note, "%s", e->note);
       return;
     case WEFT_JOB_EVENT_NOTHING_TO_RESUME:
       weft_progress_tell(p, 0, "resumed", NULL, "no checkpoint %s-* to resume from: starting afresh",
@@ -130,6 +132,7 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
       return;
     default:
       weft_progress_tell(p, e->step, "saved", e->path, "saved %s (step %" PRId64 ")", e->path, e->saved_step);
+      if (e->note != NULL) weft_progress_tell(p, e->step, "note", e->note, "%s", e->note);
   }
 }
 
@@ -283,6 +286,19 @@ static weft_status_t *cause(submit_t *m, weft_status_t *s) {
                     of.text, last != NULL ? "; --resume goes on from " : "", last != NULL ? last : "");
 }
 
+/* The last word, with how long the steps waited for data. */
+static weft_status_t *end(submit_t *m, weft_status_t *s) {
+  const int n = weft_job_waits(m->job, NULL, 0);
+  weft_job_device_wait_t *waits = weft_calloc((size_t)n + 1, sizeof *waits);
+  if (waits != NULL && s == NULL) {
+    m->progress.num_waits = weft_job_waits(m->job, waits, n);
+    m->progress.waits = waits;
+  }
+  weft_progress_end(&m->progress, WEFT_JobStepsDone(m->job), s);
+  weft_free(waits);
+  return s;
+}
+
 static weft_status_t *run_job(submit_t *m) {
   bool is_interrupted =
       weft_submit_signals_number(&m->signals) != 0; /* a resume would begin anew all the same */
@@ -301,8 +317,7 @@ static weft_status_t *run_job(submit_t *m) {
   s = cause(m, weft_job_c_api_status(m->status));
   if (s == NULL) s = save_fetches(m);
   look_at_values(m);
-  weft_progress_end(&m->progress, WEFT_JobStepsDone(m->job), s);
-  return s;
+  return end(m, s);
 }
 
 static void run(void *arg) {

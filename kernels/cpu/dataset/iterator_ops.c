@@ -1,5 +1,5 @@
 /* kernels/cpu/dataset/iterator_ops.c - iterators as resources: made, initialised, asked for elements, named
- * by strings, saved.
+ * by strings. iterator_state.c saves them.
  *
  * The resource holds the pass that goes on now. Initialising it again begins another one; requests of the old
  * one that wait end with CANCELLED.
@@ -10,9 +10,7 @@
 #include "base/mutex.h"
 #include "kernels/attrs.h"
 #include "kernels/cpu/dataset/options.h"
-#include "kernels/cpu/dataset/saved.h"
 #include "resources/optional.h"
-#include "tensor/pack.h"
 #include "tensor/shape_proto.h"
 
 struct weft_iterator_resource {
@@ -21,6 +19,7 @@ struct weft_iterator_resource {
   weft_mutex_t mu;
   weft_traversal_t *traversal; /* guarded by mu; NULL: not initialised */
   bool is_abandoned;           /* likewise */
+  weft_waits_t waits;          /* likewise; of the passes before */
 };
 
 /* ---- the resource ---- */
@@ -30,6 +29,7 @@ static void set(weft_iterator_resource_t *r, weft_traversal_t *n) {
   weft_traversal_t *old = r->traversal;
   const bool is_abandoned = r->is_abandoned;
   r->traversal = is_abandoned ? NULL : n;
+  if (old != NULL) weft_traversal_add_waits(old, &r->waits);
   weft_mutex_unlock(&r->mu);
   if (old != NULL) weft_traversal_close(old);
   weft_traversal_release(old);
@@ -90,8 +90,26 @@ weft_status_t *weft_iterator_resource_traversal(weft_iterator_resource_t *r, wef
       "initializer operation for this iterator before getting the next element.");
 }
 
-/* The iterator behind input i; retained. */
-static weft_status_t *in_iterator(weft_kernel_ctx_t *c, int i, weft_iterator_resource_t **out) {
+weft_status_t *weft_iterator_resource_renew(weft_iterator_resource_t *r, weft_device_t *device,
+                                            weft_traversal_t **out) {
+  weft_traversal_t *old = NULL;
+  WEFT_RETURN_IF_ERROR(weft_iterator_resource_traversal(r, &old));
+  weft_status_t *s = weft_traversal_create(old->dataset, device, NULL, out);
+  weft_traversal_release(old);
+  if (s != NULL) return s;
+  weft_options_apply((*out)->dataset, *out);
+  set(r, weft_traversal_retain(*out));
+  return NULL;
+}
+
+void weft_iterator_resource_waits(weft_iterator_resource_t *r, weft_waits_t *out) {
+  weft_mutex_lock(&r->mu);
+  *out = r->waits;
+  if (r->traversal != NULL) weft_traversal_add_waits(r->traversal, out);
+  weft_mutex_unlock(&r->mu);
+}
+
+weft_status_t *weft_iterator_in(weft_kernel_ctx_t *c, int i, weft_iterator_resource_t **out) {
   weft_object_t *o = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in(c, i, &weft_iterator_resource_type, &o));
   *out = (weft_iterator_resource_t *)o;
@@ -176,7 +194,7 @@ static weft_status_t *anonymous_compute(weft_kernel_ctx_t *c) {
 
 static weft_status_t *delete (weft_kernel_ctx_t *c) {
   weft_iterator_resource_t *r = NULL;
-  WEFT_RETURN_IF_ERROR(in_iterator(c, 0, &r));
+  WEFT_RETURN_IF_ERROR(weft_iterator_in(c, 0, &r));
   abandon(&r->object);
   weft_object_release(&r->object);
   return NULL;
@@ -184,7 +202,7 @@ static weft_status_t *delete (weft_kernel_ctx_t *c) {
 
 static weft_status_t *make_compute(weft_kernel_ctx_t *c) {
   weft_iterator_resource_t *r = NULL;
-  WEFT_RETURN_IF_ERROR(in_iterator(c, 1, &r));
+  WEFT_RETURN_IF_ERROR(weft_iterator_in(c, 1, &r));
   weft_status_t *s = weft_iterator_resource_begin(r, weft_in(c, 0), c->device);
   weft_object_release(&r->object);
   return s;
@@ -240,7 +258,7 @@ static void get_next(weft_kernel_ctx_t *c, weft_status_t *(*deliver)(weft_kernel
                                                                      weft_tensor_t **parts, bool is_end)) {
   weft_iterator_resource_t *r = NULL;
   weft_traversal_t *n = NULL;
-  weft_status_t *s = in_iterator(c, 0, &r);
+  weft_status_t *s = weft_iterator_in(c, 0, &r);
   if (s == NULL) s = weft_iterator_resource_traversal(r, &n);
   if (r != NULL) weft_object_release(&r->object);
   get_t *g = s == NULL ? weft_malloc(sizeof *g) : NULL;
@@ -339,7 +357,7 @@ weft_status_t *weft_iterator_from_string(weft_kernel_ctx_t *c, const weft_resour
 
 static weft_status_t *to_string(weft_kernel_ctx_t *c) {
   weft_iterator_resource_t *r = NULL;
-  WEFT_RETURN_IF_ERROR(in_iterator(c, 0, &r));
+  WEFT_RETURN_IF_ERROR(weft_iterator_in(c, 0, &r));
   weft_object_release(&r->object);
   return weft_iterator_to_string(c);
 }
@@ -361,104 +379,6 @@ static weft_status_t *get_device(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-/* ---- state ---- */
-
-typedef struct state_job {
-  weft_kernel_ctx_t *c;
-  weft_traversal_t *traversal;
-} state_job_t;
-
-static void end_job(state_job_t *j, weft_status_t *s) {
-  weft_kernel_ctx_t *c = j->c;
-  weft_traversal_release(j->traversal);
-  weft_free(j);
-  c->done(c, s);
-}
-
-static weft_status_t *save(weft_kernel_ctx_t *c, weft_iterator_t *root) {
-  weft_saved_t saved;
-  weft_tensor_t *bytes = NULL, *t = NULL;
-  weft_pack_t *box = NULL;
-  weft_saved_begin(&saved);
-  weft_status_t *s = weft_iterator_save(root, &saved);
-  if (s == NULL) s = weft_saved_end(&saved);
-  if (s == NULL) s = weft_tensor_string(weft_str_of(saved.bytes.data, saved.bytes.length), &bytes);
-  if (s == NULL) s = weft_pack_of(&weft_boxed_type, &bytes, 1, &box);
-  if (s == NULL) s = weft_pack_scalar(box, &t);
-  weft_saved_deinit(&saved);
-  weft_tensor_release(bytes);
-  if (s == NULL) weft_out_set(c, 0, t);
-  return s;
-}
-
-static void saved_now(void *arg, weft_status_t *s, weft_iterator_t *root) {
-  state_job_t *j = arg;
-  if (s == NULL) s = save(j->c, root);
-  end_job(j, s);
-}
-
-static void start_job(weft_kernel_ctx_t *c, weft_traversal_t *n, weft_traversal_fn *fn) {
-  state_job_t *j = weft_malloc(sizeof *j);
-  if (j == NULL) {
-    weft_traversal_release(n);
-    c->done(c, WEFT_NO_MEMORY("an iterator's state"));
-    return;
-  }
-  *j = (state_job_t){c, n};
-  weft_traversal_do(n, fn, j);
-}
-
-static void serialize(weft_kernel_ctx_t *c) {
-  weft_iterator_resource_t *r = NULL;
-  weft_traversal_t *n = NULL;
-  weft_status_t *s = in_iterator(c, 0, &r);
-  if (s == NULL) s = weft_iterator_resource_traversal(r, &n);
-  if (r != NULL) weft_object_release(&r->object);
-  if (s != NULL) {
-    c->done(c, s);
-    return;
-  }
-  start_job(c, n, saved_now);
-}
-
-static weft_status_t *load(weft_kernel_ctx_t *c, weft_iterator_t *root) {
-  const weft_tensor_t *t = weft_in(c, 1);
-  const weft_pack_t *box = t->count == 1 ? weft_pack_at(t, 0, &weft_boxed_type) : NULL;
-  weft_saved_t saved;
-  if (box == NULL || box->count != 1 || box->items[0]->dtype != WEFT_STRING || box->items[0]->count != 1)
-    return WEFT_ERROR(INVALID_ARGUMENT, "serialized is not the state of an iterator");
-  WEFT_RETURN_IF_ERROR(weft_saved_open(&saved, weft_tensor_str_at(box->items[0], 0), c->device));
-  weft_status_t *s = weft_iterator_load(root, &saved);
-  if (s == NULL && saved.rest.length != 0) s = weft_saved_broken("something follows it");
-  return s;
-}
-
-static void loaded(void *arg, weft_status_t *s, weft_iterator_t *root) {
-  state_job_t *j = arg;
-  if (s == NULL) s = load(j->c, root);
-  end_job(j, s);
-}
-
-/* A new pass through the data set that the iterator was initialised with, to where the state stands. */
-static void deserialize(weft_kernel_ctx_t *c) {
-  weft_iterator_resource_t *r = NULL;
-  weft_traversal_t *old = NULL, *n = NULL;
-  weft_status_t *s = in_iterator(c, 0, &r);
-  if (s == NULL) s = weft_iterator_resource_traversal(r, &old);
-  if (s == NULL) s = weft_traversal_create(old->dataset, c->device, NULL, &n);
-  if (s == NULL) {
-    weft_options_apply(n->dataset, n);
-    set(r, weft_traversal_retain(n));
-  }
-  weft_traversal_release(old);
-  if (r != NULL) weft_object_release(&r->object);
-  if (s != NULL) {
-    c->done(c, s);
-    return;
-  }
-  start_job(c, n, loaded);
-}
-
 #define ANONYMOUS .prepare = anonymous_prepare, .compute = anonymous_compute, .destroy = anonymous_destroy
 
 const weft_kernel_t weft_cpu_dataset_iterator_kernels[] = {
@@ -466,7 +386,6 @@ const weft_kernel_t weft_cpu_dataset_iterator_kernels[] = {
     {.op = "AnonymousIteratorV2", ANONYMOUS},
     {.op = "AnonymousIteratorV3", ANONYMOUS},
     {.op = "DeleteIterator", .compute = delete},
-    {.op = "DeserializeIterator", .compute_async = deserialize},
     {.op = "ExperimentalIteratorGetDevice", .compute = get_device},
     {.op = "Iterator", WEFT_STATE_MAKER, .param = &maker},
     {.op = "IteratorFromStringHandle",
@@ -484,6 +403,5 @@ const weft_kernel_t weft_cpu_dataset_iterator_kernels[] = {
     {.op = "IteratorToStringHandle", .compute = to_string},
     {.op = "IteratorV2", WEFT_STATE_MAKER, .param = &maker},
     {.op = "MakeIterator", .compute = make_compute},
-    {.op = "SerializeIterator", .compute_async = serialize},
     {0},
 };

@@ -20,6 +20,15 @@ WEFT_MUST_CHECK weft_status_t *weft_iterator_resource_begin(weft_iterator_resour
 WEFT_MUST_CHECK weft_status_t *weft_iterator_resource_traversal(weft_iterator_resource_t *r,
                                                                 weft_traversal_t **out);
 
+/* Begins a pass through the same data set, in place of the one that goes on; *out: retained. Errors:
+ * FAILED_PRECONDITION: there is none; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_resource_renew(weft_iterator_resource_t *r,
+                                                            weft_device_t *device, weft_traversal_t **out);
+/* Of all its passes; buffered and budget are those of the one that goes on. */
+void weft_iterator_resource_waits(weft_iterator_resource_t *r, weft_waits_t *out);
+/* The iterator behind input i; retained. */
+WEFT_MUST_CHECK weft_status_t *weft_iterator_in(weft_kernel_ctx_t *c, int i, weft_iterator_resource_t **out);
+
 /* From output_types and output_shapes; NULL: there are none. */
 WEFT_MUST_CHECK weft_status_t *weft_iterator_spec_read(const weft_kernel_setup_t *setup,
                                                        weft_element_spec_t **out);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "device/holds.h"
 
@@ -35,6 +36,7 @@ struct request {
   weft_traversal_fn *fn; /* NULL: an element is wanted */
   void *arg;
   traversal_t *of;
+  int64_t asked_ns;
   request_state_t state; /* guarded by of->mu */
   uint64_t token;
   request_t *next;
@@ -95,6 +97,20 @@ void weft_traversal_release(weft_traversal_t *n) {
   unref((traversal_t *)n);
 }
 
+/* ---- the time that requests take ---- */
+
+static void note_end(request_t *r, bool is_delivered) {
+  atomic_fetch_add_explicit(&r->of->base.waited_ns, weft_clock_ns() - r->asked_ns, memory_order_relaxed);
+  if (is_delivered) atomic_fetch_add_explicit(&r->of->base.delivered, 1, memory_order_relaxed);
+}
+
+void weft_traversal_add_waits(const weft_traversal_t *n, weft_waits_t *to) {
+  to->waited_ns += atomic_load_explicit(&n->waited_ns, memory_order_relaxed);
+  to->delivered += atomic_load_explicit(&n->delivered, memory_order_relaxed);
+  to->buffered = atomic_load_explicit(&n->buffered, memory_order_relaxed);
+  to->budget = n->budget;
+}
+
 /* ---- the line ---- */
 
 static void request_free(request_t *r) {
@@ -152,6 +168,7 @@ static void step_cancelled(void *arg) {
   r->state = ENDED;
   weft_mutex_unlock(&n->mu);
   if (was == ENDED) return;
+  note_end(r, false);
   weft_status_t *s = WEFT_ERROR(CANCELLED, "Step was cancelled while it waited for an iterator");
   if (was == IN_LINE) {
     refuse(r, s);
@@ -199,6 +216,7 @@ void weft_traversal_next(weft_traversal_t *n, const weft_traversal_request_t *re
   r->spec.canceller =
       request->canceller != NULL ? weft_canceller_retain(request->canceller) : NULL; /* outlives its step */
   r->of = (traversal_t *)n;
+  r->asked_ns = weft_clock_ns();
   enqueue(r);
 }
 
@@ -240,6 +258,7 @@ static void serve_next(traversal_t *n, request_t *r) {
     weft_status_t *s = n->kept_status;
     n->kept_status = NULL;
     n->has_kept = false;
+    note_end(r, s == NULL && !n->kept_is_end);
     r->spec.done(r->spec.arg, s, s != NULL || n->kept_is_end ? NULL : n->kept, n->kept_is_end);
     weft_element_release(n->kept, n->base.dataset->spec->n);
   }

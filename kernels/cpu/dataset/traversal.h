@@ -22,6 +22,8 @@ struct weft_traversal {
   weft_canceller_t *canceller;   /* cancelled when the traversal is closed */
   bool is_deterministic;         /* what data sets do that leave the order to the options */
   atomic_llong buffered;         /* bytes that stages have made ahead (ahead.h) */
+  atomic_llong waited_ns;        /* in requests that have ended, from the request to its end */
+  atomic_llong delivered;        /* elements */
   int64_t budget;                /* of them: above it no stage makes more than one element ahead */
 };
 
@@ -32,6 +34,14 @@ weft_traversal_t *weft_traversal_retain(weft_traversal_t *n);
 void weft_traversal_release(weft_traversal_t *n); /* NULL is fine. The last one closes it */
 /* Requests that wait, and waits within iterators, end with CANCELLED; later ones, too. Does not wait. */
 void weft_traversal_close(weft_traversal_t *n);
+
+/* How long steps have waited for elements, and what they got. */
+typedef struct weft_waits {
+  int64_t waited_ns, delivered; /* time in requests, summed where several wait at once; elements */
+  int64_t buffered, budget;     /* bytes made ahead now; how many there may be */
+} weft_waits_t;
+/* Adds the pass's waits to *to, and sets the others. */
+void weft_traversal_add_waits(const weft_traversal_t *n, weft_waits_t *to);
 
 /* A request for an element. Constant until done. */
 typedef struct weft_traversal_request {
