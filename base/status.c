@@ -37,8 +37,33 @@ size_t weft_status_copy_text(const char *text, char *to, size_t max) {
   return head + n + length - from;
 }
 
+/* The bytes of the character of UTF-8 that `text` begins with; 0: there is none. */
+static int character_bytes(const char *text) {
+  const unsigned char *p = (const unsigned char *)text;
+  if (p[0] < 0x80) return 1;
+  const int n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+  if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
+  for (int i = 1; i < n; i++) {
+    if (!is_inside_character(text[i])) return 0;
+  }
+  const bool is_long = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+  return is_long || (p[0] == 0xed && p[1] >= 0xa0) || (p[0] == 0xf4 && p[1] >= 0x90) ? 0 : n;
+}
+
+/* Texts travel in fields that hold UTF-8 alone; those that quote foreign bytes get a '?' for each that is
+ * none.
+ */
+static void make_utf8(char *text) {
+  while (*text != '\0') {
+    const int n = character_bytes(text);
+    if (n == 0) *text = '?';
+    text += n == 0 ? 1 : n;
+  }
+}
+
 /* Every text goes through here. Consumes `text`, of any length. */
 static char *limit(char *text) {
+  if (text != NULL) make_utf8(text);
   if (text == NULL || strlen(text) <= WEFT_STATUS_BYTES) return text;
   weft_status_copy_text(text, text, WEFT_STATUS_BYTES + 1);
   char *less = realloc(text, WEFT_STATUS_BYTES + 1);

@@ -227,6 +227,100 @@ def examples_without_a_required_feature():
     return tfrecords("people/part-0.tfrecord").map(lambda r: tf.io.parse_single_example(r, spec))
 
 
+
+# ---- data sets that parse ----
+
+OF_PERSON = {
+    "age": tf.io.FixedLenFeature([], tf.int64),
+    "clicks": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
+    "height": tf.io.FixedLenFeature([1], tf.float32),
+    "missing": tf.io.FixedLenFeature([2], tf.string, default_value=[b"a", b"b"]),
+    "name": tf.io.FixedLenFeature([], tf.string),
+    "scores": tf.io.RaggedFeature(tf.float32),
+    "tags": tf.io.VarLenFeature(tf.string),
+    "where": tf.io.FixedLenFeature([2, 2], tf.float32),
+}
+
+
+def parsed(features, batches, **options):
+    return batches.apply(tf.data.experimental.parse_example_dataset(features, **options))
+
+
+@pipeline
+def examples_by_a_data_set():
+    return parsed(OF_PERSON, tfrecords("people/part-0.tfrecord", "people/part-1.tfrecord").batch(4), num_parallel_calls=3)
+
+
+@pipeline
+def examples_by_a_data_set_of_its_own_mind():
+    return parsed(OF_PERSON, tfrecords("people/part-0.tfrecord").batch(2).repeat(4), num_parallel_calls=AUTOTUNE)
+
+
+@pipeline(any_order=True)
+def examples_by_a_data_set_in_any_order():
+    return parsed({"age": OF_PERSON["age"]}, tfrecords("people/part-0.tfrecord").batch(2), num_parallel_calls=3, deterministic=False)
+
+
+@pipeline
+def examples_by_a_data_set_ragged_and_composed():
+    spec = {
+        "scores": tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64),
+        "pairs": tf.io.RaggedFeature(tf.float32, value_key="where", partitions=[tf.io.RaggedFeature.UniformRowLength(2)]),
+        "votes": tf.io.SparseFeature("clicks", "clicks", tf.int64, 100),
+        "no tags": tf.io.VarLenFeature(tf.int64),
+    }
+    return parsed(spec, tfrecords("people/part-0.tfrecord", "people/part-2.tfrecord").batch(5))
+
+
+@pipeline
+def examples_by_a_data_set_without_a_required_feature():
+    return parsed({"clicks": tf.io.FixedLenFeature([1], tf.int64)}, tfrecords("people/part-0.tfrecord").batch(1), num_parallel_calls=2)
+
+
+@pipeline
+def examples_by_a_data_set_of_empty_batches():
+    return parsed(OF_PERSON, D.from_tensors(tf.zeros([0], tf.string)).repeat(2))
+
+
+@pipeline
+def examples_in_batches_of_files():
+    return tf.data.experimental.make_batched_features_dataset(
+        path("people/part-*.tfrecord"), 4, OF_PERSON, reader=tf.data.TFRecordDataset, num_epochs=2, shuffle=False, label_key="age", drop_final_batch=True
+    )
+
+
+@pipeline
+def examples_in_shuffled_batches_of_files():
+    return tf.data.experimental.make_batched_features_dataset(
+        path("people/part-0.tfrecord"), 3, OF_PERSON, reader=tf.data.TFRecordDataset, num_epochs=2, shuffle_seed=3, shuffle_buffer_size=5, reader_num_threads=1
+    )
+
+
+def damaged(seed):
+    """An example that is cut, has a bit turned, a byte more, or a byte less."""
+    rng = np.random.RandomState(seed)
+    data = bytearray(PEOPLE[7 + seed % 5])
+    at = rng.randint(len(data))
+    if seed % 4 == 0:
+        data[at] ^= 1 << rng.randint(8)
+    elif seed % 4 == 1:
+        del data[at:]
+    elif seed % 4 == 2:
+        data.insert(at, rng.randint(256))
+    else:
+        del data[at]
+    return bytes(data)
+
+
+for seed in range(0, 48, 4):
+
+    def bad_examples(seed=seed):
+        values = [PEOPLE[1]] + [damaged(s) for s in range(seed, seed + 4)] + [PEOPLE[2]]
+        return parsed(OF_PERSON, D.from_tensor_slices(values).batch(1), num_parallel_calls=1 + seed % 3)
+
+    pipeline(bad_examples, name=f"examples_by_a_data_set_damaged_{seed}")
+
+
 # ---- lines ----
 
 

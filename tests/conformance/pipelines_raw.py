@@ -271,6 +271,40 @@ for policy in (-1, 0, 2):
         )
 
 
+# ---- examples ----
+
+
+def numbered(i):
+    features = {"a": tf.train.Feature(int64_list=tf.train.Int64List(value=[i, i + 1])), "b": tf.train.Feature(float_list=tf.train.FloatList(value=[i / 2] * (i % 3)))}
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def parsed(op, b, **more):
+    """Feature `a` is dense, `b` is sparse or, as `more` says, ragged."""
+    strings = D.from_tensor_slices([numbered(i) for i in range(7)]).batch(3)
+    spec = {"a": tf.TensorSpec([None, 2], I64), "b": b}
+    variants = tf.TensorSpec([] if isinstance(b, tf.RaggedTensorSpec) else [3], tf.variant)
+    made = {"dense_keys": ["a"], "dense_shapes": [[2]], "sparse_keys": ["b"], "sparse_types": [tf.float32], **more}
+    kind = kinds((spec["a"], variants))
+    return of(getattr(R, op)(input_dataset=strings._variant_tensor, num_parallel_calls=i64(2), dense_defaults=[i64([7, 7])], **made, **kind), spec)
+
+
+SPARSE = tf.SparseTensorSpec([None, None], tf.float32)
+RAGGED = tf.RaggedTensorSpec([None, None], tf.float32, row_splits_dtype=tf.int32)
+AS_RAGGED = {"ragged_keys": ["b"], "ragged_value_types": [tf.float32], "ragged_split_types": [tf.int32], "sparse_keys": [], "sparse_types": []}
+
+for op in ("ExperimentalParseExampleDataset", "ParseExampleDataset", "ParseExampleDatasetV2"):
+    raw(f"raw {op} sparse", lambda op=op: parsed(op, SPARSE))
+    if not op.startswith("Exp"):
+        raw(f"raw {op} ragged", lambda op=op: parsed(op, RAGGED, **AS_RAGGED))
+    for reason, more in {
+        "twice the same key": {"sparse_keys": ["a"]},
+        "another shape": {"dense_shapes": [[1]]},
+        "an unknown shape": {"dense_shapes": [[2, None]]},
+    }.items():
+        raw(f"raw {op} {reason}", lambda op=op, more=more: parsed(op, SPARSE, **more))
+
+
 # ---- what a data set says ----
 
 

@@ -42,7 +42,11 @@ def run(make_session, program, passes):
             sess.run(inits)
             for _ in range(passes):
                 seen.append([])
-                sess.run(iterator.initializer)
+                try:
+                    sess.run(iterator.initializer)
+                except tf.errors.OpError as e:
+                    seen[-1].append(type(e).__name__)
+                    continue
                 errors = 0
                 while len(seen[-1]) < MAX_ELEMENTS and errors < ERRORS_PER_PASS:
                     try:
@@ -52,6 +56,9 @@ def run(make_session, program, passes):
                     except tf.errors.OpError as e:
                         errors += 1
                         seen[-1].append(type(e).__name__)
+                    except UnicodeDecodeError:  # TensorFlow's client, of a text that quotes an example it cannot parse
+                        errors += 1
+                        seen[-1].append("InvalidArgumentError")
         return seen
 
 

@@ -69,12 +69,6 @@ static int64_t unknown_unless_preserved(const weft_dataset_t *d) {
 
 /* ---- many at once ---- */
 
-typedef struct parallel {
-  weft_iterator_t base;
-  weft_ahead_t *ahead;
-  int64_t index; /* of the call */
-} parallel_t;
-
 typedef struct parallel_call {
   weft_ahead_slot_t *slot;
   weft_iterator_t *it;
@@ -82,13 +76,8 @@ typedef struct parallel_call {
   weft_tensor_t *args[]; /* owned: an element of the input */
 } parallel_call_t;
 
-static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
-  parallel_call_t *c = arg;
+static void end_call(parallel_call_t *c, weft_status_t *s) {
   bool is_end = false;
-  for (int i = 0; s == NULL && i < c->it->of->spec->n; i++) {
-    c->slot->parts[i] = results[i];
-    results[i] = NULL;
-  }
   s = end_of_call((const weft_map_params_t *)c->it->of->params, s, &is_end);
   s = weft_iterator_blame(c->it, c->index, s);
   weft_element_release(c->args, c->it->of->inputs[0]->spec->n);
@@ -96,9 +85,18 @@ static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
   weft_free(c);
 }
 
+static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
+  parallel_call_t *c = arg;
+  for (int i = 0; s == NULL && i < c->it->of->spec->n; i++) {
+    c->slot->parts[i] = results[i];
+    results[i] = NULL;
+  }
+  end_call(c, s);
+}
+
 /* An element of the input, for a call; false: there is none. */
 static bool take_one(void *arg, weft_ahead_slot_t *slot) {
-  parallel_t *p = arg;
+  weft_parallel_iterator_t *p = arg;
   weft_iterator_t *it = &p->base;
   const size_t n = (size_t)it->of->inputs[0]->spec->n;
   bool is_end = false;
@@ -117,15 +115,26 @@ static bool take_one(void *arg, weft_ahead_slot_t *slot) {
   return true;
 }
 
+static void apply_one(parallel_call_t *c) {
+  weft_tensor_t **parts = c->slot->parts;
+  weft_status_t *s = ((const weft_map_params_t *)c->it->of->params)->apply(c->it, c->args, parts);
+  if (s != NULL) weft_element_release(parts, c->it->of->spec->n);
+  end_call(c, s);
+}
+
 static void call_one(void *arg, weft_ahead_slot_t *slot) {
-  weft_iterator_t *it = &((parallel_t *)arg)->base;
+  weft_iterator_t *it = &((weft_parallel_iterator_t *)arg)->base;
   parallel_call_t *c = slot->work;
+  if (((const weft_map_params_t *)it->of->params)->apply != NULL) {
+    apply_one(c);
+    return;
+  }
   weft_iterator_call_async(it, it->of->fns[0], c->args, it->of->inputs[0]->spec->n, it->of->spec->n, called,
                            c);
 }
 
-static weft_status_t *parallel_begin(weft_iterator_t *it) {
-  parallel_t *p = (parallel_t *)it;
+weft_status_t *weft_parallel_begin(weft_iterator_t *it) {
+  weft_parallel_iterator_t *p = (weft_parallel_iterator_t *)it;
   const weft_map_params_t *params = (const weft_map_params_t *)it->of->params;
   weft_ahead_options_t o = {.owner = it,
                             .is_any_order = weft_order_is_any(params->order, it->traversal),
@@ -137,33 +146,33 @@ static weft_status_t *parallel_begin(weft_iterator_t *it) {
   return weft_iterator_open_input(it, 0, &it->input);
 }
 
-static void parallel_end(weft_iterator_t *it) { weft_ahead_destroy(((parallel_t *)it)->ahead); }
+void weft_parallel_end(weft_iterator_t *it) { weft_ahead_destroy(((weft_parallel_iterator_t *)it)->ahead); }
 
-static weft_status_t *parallel_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  return weft_ahead_next(((parallel_t *)it)->ahead, out, is_end);
+weft_status_t *weft_parallel_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
+  return weft_ahead_next(((weft_parallel_iterator_t *)it)->ahead, out, is_end);
 }
 
-static weft_status_t *parallel_save(weft_iterator_t *it, weft_saved_t *to) {
-  parallel_t *p = (parallel_t *)it;
+weft_status_t *weft_parallel_save(weft_iterator_t *it, weft_saved_t *to) {
+  weft_parallel_iterator_t *p = (weft_parallel_iterator_t *)it;
   WEFT_RETURN_IF_ERROR(weft_ahead_save(p->ahead, to));
   weft_saved_put_int(to, p->index);
   return NULL;
 }
 
-static weft_status_t *parallel_load(weft_iterator_t *it, weft_saved_t *from) {
-  parallel_t *p = (parallel_t *)it;
+weft_status_t *weft_parallel_load(weft_iterator_t *it, weft_saved_t *from) {
+  weft_parallel_iterator_t *p = (weft_parallel_iterator_t *)it;
   WEFT_RETURN_IF_ERROR(weft_ahead_load(p->ahead, from));
   return weft_saved_get_int_in(from, 0, INT64_MAX, &p->index);
 }
 
 const weft_dataset_class_t weft_parallel_map_class = {.name = "ParallelMap",
                                                       .shards_by_input = true,
-                                                      .iterator_size = sizeof(parallel_t),
-                                                      .begin = parallel_begin,
-                                                      .next = parallel_next,
-                                                      .end = parallel_end,
-                                                      .save = parallel_save,
-                                                      .load = parallel_load,
+                                                      .iterator_size = sizeof(weft_parallel_iterator_t),
+                                                      .begin = weft_parallel_begin,
+                                                      .next = weft_parallel_next,
+                                                      .end = weft_parallel_end,
+                                                      .save = weft_parallel_save,
+                                                      .load = weft_parallel_load,
                                                       .cardinality = unknown_unless_preserved};
 
 static weft_status_t *parallel_read(const weft_kernel_setup_t *setup, void *params) {
