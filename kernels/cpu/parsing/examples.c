@@ -63,16 +63,16 @@ typedef struct example_piece {
   weft_status_t *status;
 } example_piece_t;
 
-typedef struct example_run {
+typedef struct examples_run {
   const weft_example_job_t *job;
   bool is_scalar;
   weft_tensor_t **outs;    /* owned, those in it lent; of the dense features of fixed shape */
   weft_map_t by_key;       /* the features */
   example_piece_t *pieces; /* owned */
   int64_t num_pieces;
-} example_run_t;
+} examples_run_t;
 
-static weft_tensor_t *out_of(const example_run_t *r, const weft_example_feature_t *f) {
+static weft_tensor_t *out_of(const examples_run_t *r, const weft_example_feature_t *f) {
   return r->outs[f - r->job->features];
 }
 
@@ -80,19 +80,19 @@ static bool is_fixed(const weft_example_feature_t *f) {
   return f->kind == WEFT_EXAMPLE_DENSE && !f->is_variable;
 }
 
-static weft_status_t *new_part(const example_run_t *r, const weft_example_feature_t *f, int part,
+static weft_status_t *new_part(const examples_run_t *r, const weft_example_feature_t *f, int part,
                                weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t **out) {
   return r->job->new_part(r->job->arg, (int)(f - r->job->features), part, dtype, shape, out);
 }
 
-static weft_status_t *batch_shape(const example_run_t *r, const int64_t *dims, int rank, weft_shape_t *out) {
+static weft_status_t *batch_shape(const examples_run_t *r, const int64_t *dims, int rank, weft_shape_t *out) {
   int64_t all[WEFT_MAX_DIMS + 1] = {r->job->serialized->count};
   int extra = r->is_scalar ? 0 : 1;
   memcpy(all + extra, dims, (size_t)rank * sizeof *dims);
   return weft_shape_make(all, rank + extra, out);
 }
 
-static weft_status_t *begin_run(example_run_t *r) {
+static weft_status_t *begin_run(examples_run_t *r) {
   const int n = r->job->num_features;
   weft_shape_t shape;
   r->outs = weft_calloc((size_t)n + 1, sizeof(weft_tensor_t *));
@@ -109,18 +109,18 @@ static weft_status_t *begin_run(example_run_t *r) {
 
 /* ---- reading ---- */
 
-static weft_str_t name_of(const example_run_t *r, int64_t example) {
+static weft_str_t name_of(const examples_run_t *r, int64_t example) {
   return r->job->names == NULL ? WEFT_STR("<unknown>") : weft_tensor_str_at(r->job->names, example);
 }
 
-static weft_status_t *feature_error(const example_run_t *r, const weft_example_feature_t *f, int64_t example,
+static weft_status_t *feature_error(const examples_run_t *r, const weft_example_feature_t *f, int64_t example,
                                     const char *what) {
   weft_str_t name = name_of(r, example);
   return WEFT_ERROR(INVALID_ARGUMENT, "Name: %.*s, Key: %.*s, Index: %" PRId64 ".  %s", WEFT_STR_ARGS(name),
                     WEFT_STR_ARGS(f->key), example, what);
 }
 
-static weft_status_t *size_error(const example_run_t *r, const weft_example_feature_t *f, int64_t example,
+static weft_status_t *size_error(const examples_run_t *r, const weft_example_feature_t *f, int64_t example,
                                  int64_t n) {
   weft_str_t name = name_of(r, example);
   const char *type = f->dtype == WEFT_STRING ? "bytes" : weft_dtype_name(f->dtype);
@@ -132,7 +132,7 @@ static weft_status_t *size_error(const example_run_t *r, const weft_example_feat
                     WEFT_SHAPE_TEXT(f->shape));
 }
 
-static weft_status_t *read_one(const example_run_t *r, const weft_example_feature_t *f,
+static weft_status_t *read_one(const examples_run_t *r, const weft_example_feature_t *f,
                                collected_feature_t *c, int64_t example, weft_str_t feature) {
   int dtype = 0;
   weft_str_t rest;
@@ -165,7 +165,7 @@ static weft_status_t *read_one(const example_run_t *r, const weft_example_featur
   return weft_feature_copy(&c->values, 0, n, out_of(r, f), example * n);
 }
 
-static weft_status_t *put_default(const example_run_t *r, const weft_example_feature_t *f, int64_t example) {
+static weft_status_t *put_default(const examples_run_t *r, const weft_example_feature_t *f, int64_t example) {
   weft_str_t name = name_of(r, example);
   if (f->fallback->count == 0) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -175,7 +175,7 @@ static weft_status_t *put_default(const example_run_t *r, const weft_example_fea
   return weft_cpu_copy(out_of(r, f), example * f->stride, f->fallback, 0, f->stride);
 }
 
-static weft_status_t *read_example(const example_run_t *r, const example_piece_t *p, int64_t example,
+static weft_status_t *read_example(const examples_run_t *r, const example_piece_t *p, int64_t example,
                                    weft_feature_entries_t *entries) {
   WEFT_RETURN_IF_ERROR(weft_example_read(weft_tensor_str_at(r->job->serialized, example), entries));
   for (int64_t i = entries->n - 1; i >= 0; i--) {
@@ -196,7 +196,7 @@ static weft_status_t *read_example(const example_run_t *r, const example_piece_t
   return NULL;
 }
 
-static weft_status_t *begin_piece(const example_run_t *r, example_piece_t *p) {
+static weft_status_t *begin_piece(const examples_run_t *r, example_piece_t *p) {
   p->collected = weft_calloc((size_t)r->job->num_features + 1, sizeof *p->collected);
   for (int k = 0; p->collected != NULL && k < r->job->num_features; k++) {
     collected_feature_t *c = &p->collected[k];
@@ -210,7 +210,7 @@ static weft_status_t *begin_piece(const example_run_t *r, example_piece_t *p) {
 }
 
 static void read_pieces(void *arg, int64_t begin, int64_t end) {
-  const example_run_t *r = arg;
+  const examples_run_t *r = arg;
   weft_feature_entries_t entries = {0};
   for (int64_t i = begin; i < end; i++) {
     example_piece_t *p = &r->pieces[i];
@@ -223,7 +223,7 @@ static void read_pieces(void *arg, int64_t begin, int64_t end) {
 }
 
 /* Divides the examples into pieces of about PIECE_BYTES. */
-static weft_status_t *divide(example_run_t *r) {
+static weft_status_t *divide(examples_run_t *r) {
   int64_t n = r->job->serialized->count;
   for (int pass = 0; pass < 2; pass++) {
     size_t bytes = 0;
@@ -245,7 +245,7 @@ static weft_status_t *divide(example_run_t *r) {
 }
 
 /* The first failure, in the order of the examples. */
-static weft_status_t *read_all(example_run_t *r) {
+static weft_status_t *read_all(examples_run_t *r) {
   weft_status_t *first = NULL;
   WEFT_RETURN_IF_ERROR(divide(r));
   weft_parallel_for(r->job->pool, r->num_pieces, 1, read_pieces, r);
@@ -266,7 +266,7 @@ static weft_status_t *read_all(example_run_t *r) {
 typedef weft_status_t *each_example_fn(void *arg, int64_t example, const weft_feature_values_t *values,
                                        int64_t from, int64_t n);
 
-static weft_status_t *for_each_example(const example_run_t *r, const weft_example_feature_t *f,
+static weft_status_t *for_each_example(const examples_run_t *r, const weft_example_feature_t *f,
                                        each_example_fn *fn, void *arg) {
   for (int64_t i = 0; i < r->num_pieces; i++) {
     const example_piece_t *p = &r->pieces[i];
@@ -319,7 +319,7 @@ static weft_status_t *put_padded(void *arg, int64_t example, const weft_feature_
   return weft_feature_copy(values, from, n, j->values, example * j->row);
 }
 
-static weft_status_t *join_sparse(const example_run_t *r, const weft_example_feature_t *f,
+static weft_status_t *join_sparse(const examples_run_t *r, const weft_example_feature_t *f,
                                   joined_feature_t *j) {
   weft_shape_t indices = weft_shape_matrix(j->total, r->is_scalar ? 1 : 2),
                values = weft_shape_vector(j->total), shape = weft_shape_vector(r->is_scalar ? 1 : 2);
@@ -333,7 +333,7 @@ static weft_status_t *join_sparse(const example_run_t *r, const weft_example_fea
   return for_each_example(r, f, put_values, j);
 }
 
-static weft_status_t *join_ragged(const example_run_t *r, const weft_example_feature_t *f,
+static weft_status_t *join_ragged(const examples_run_t *r, const weft_example_feature_t *f,
                                   joined_feature_t *j) {
   weft_shape_t values = weft_shape_vector(j->total),
                splits = weft_shape_vector(r->is_scalar ? 0 : r->job->serialized->count + 1);
@@ -348,7 +348,7 @@ static weft_status_t *join_ragged(const example_run_t *r, const weft_example_fea
   return for_each_example(r, f, put_values, j);
 }
 
-static weft_status_t *join_variable(const example_run_t *r, const weft_example_feature_t *f,
+static weft_status_t *join_variable(const examples_run_t *r, const weft_example_feature_t *f,
                                     joined_feature_t *j) {
   int64_t dims[WEFT_MAX_DIMS];
   weft_shape_t shape;
@@ -363,7 +363,7 @@ static weft_status_t *join_variable(const example_run_t *r, const weft_example_f
   return for_each_example(r, f, put_padded, j);
 }
 
-static weft_status_t *join_all(const example_run_t *r) {
+static weft_status_t *join_all(const examples_run_t *r) {
   for (int k = 0; k < r->job->num_features; k++) {
     const weft_example_feature_t *f = &r->job->features[k];
     joined_feature_t j = {.is_scalar = r->is_scalar};
@@ -380,7 +380,7 @@ static weft_status_t *join_all(const example_run_t *r) {
 
 /* ---- all of it ---- */
 
-static void example_run_deinit(example_run_t *r) {
+static void examples_run_deinit(examples_run_t *r) {
   for (int64_t i = 0; i < r->num_pieces; i++) {
     collected_feature_t *c = r->pieces[i].collected;
     for (int k = 0; c != NULL && k < r->job->num_features; k++) {
@@ -395,10 +395,10 @@ static void example_run_deinit(example_run_t *r) {
 }
 
 weft_status_t *weft_examples_parse(const weft_example_job_t *job) {
-  example_run_t r = {.job = job, .is_scalar = job->serialized->shape.rank == 0, .by_key = WEFT_MAP_INIT};
+  examples_run_t r = {.job = job, .is_scalar = job->serialized->shape.rank == 0, .by_key = WEFT_MAP_INIT};
   weft_status_t *s = begin_run(&r);
   if (s == NULL) s = read_all(&r);
   if (s == NULL) s = join_all(&r);
-  example_run_deinit(&r);
+  examples_run_deinit(&r);
   return s;
 }
