@@ -28,13 +28,9 @@ typedef struct iterator_finder {
 } iterator_finder_t;
 
 static weft_status_t *take(void *arg, TF_Operation *op, bool *out_stops) {
-  static const char *const makers[] = {"Iterator", "IteratorV2", "OneShotIterator"};
   iterator_finder_t *f = arg;
-  bool is_iterator = false;
   (void)out_stops;
-  for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
-    is_iterator = is_iterator || strcmp(TF_OperationOpType(op), makers[i]) == 0;
-  if (!is_iterator) return NULL;
+  if (!weft_job_is_iterator(op)) return NULL;
   if (f->n == f->capacity) {
     const int capacity = 2 * f->capacity + 8;
     TF_Operation **more = weft_realloc(f->found, (size_t)capacity, sizeof(*more));

@@ -2,6 +2,7 @@
 #include "jobs/reach.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash_map.h"
@@ -78,10 +79,24 @@ weft_status_t *weft_job_visit(const TF_Operation *const *roots, int n, weft_job_
   return s;
 }
 
+bool weft_job_is_iterator(const TF_Operation *op) {
+  static const char *const makers[] = {"Iterator", "IteratorV2", "OneShotIterator"};
+  const char *type = TF_OperationOpType((TF_Operation *)(uintptr_t)op);
+  for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+    if (strcmp(type, makers[i]) == 0) return true;
+  }
+  return false;
+}
+
+bool weft_job_is_reader(const TF_Operation *op) {
+  const weft_op_def_t *def = weft_op_find(weft_str(TF_OperationOpType((TF_Operation *)(uintptr_t)op)));
+  return def != NULL && def->batch == WEFT_BATCH_BATCH_READER;
+}
+
+/* A function reads an iterator that it is given. */
 static weft_status_t *look_for_reader(void *arg, TF_Operation *op, bool *out_stops) {
   bool *is_found = arg;
-  const weft_op_def_t *def = weft_op_find(weft_str(TF_OperationOpType(op)));
-  *is_found = *out_stops = def != NULL && def->batch == WEFT_BATCH_BATCH_READER;
+  *is_found = *out_stops = weft_job_is_reader(op) || weft_job_is_iterator(op);
   return NULL;
 }
 

@@ -13,6 +13,9 @@ WEFT_MUST_CHECK weft_status_t *weft_job_reach(const TF_Operation *op, const TF_O
 typedef weft_status_t *weft_job_visit_fn(void *arg, TF_Operation *op, bool *out_stops);
 WEFT_MUST_CHECK weft_status_t *weft_job_visit(const TF_Operation *const *roots, int n, weft_job_visit_fn *fn,
                                               void *arg);
+/* Does the node make an iterator that has a name; does it take an element or a batch from a source? */
+bool weft_job_is_iterator(const TF_Operation *op);
+bool weft_job_is_reader(const TF_Operation *op);
 /* Does running `op` read a batch from a source in the graph: an iterator, a queue? */
 WEFT_MUST_CHECK weft_status_t *weft_job_reads_data(const TF_Operation *op, bool *out);
 

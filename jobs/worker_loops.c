@@ -5,9 +5,13 @@
  */
 #include "jobs/worker_loops.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "jobs/c_api.h"
+#include "jobs/reach.h"
 #include "jobs/run_options.h"
 
 struct weft_job_loop_run { /* Confined to its thread, but for the counts between runs. */
@@ -16,6 +20,7 @@ struct weft_job_loop_run { /* Confined to its thread, but for the counts between
   int index;
   int64_t ran, quota; /* runs in all; where this run of loops ends at the latest */
   bool counts;        /* each run is one of the steps */
+  bool is_dry;        /* its inputs have ended; guarded by all->mu */
   weft_job_part_t part;
   TF_Tensor **values; /* owned array; its tensors live for a run */
   TF_Status *status;  /* owned */
@@ -153,10 +158,24 @@ static void cancel_late(weft_job_loops_t *l, int loop) {
   weft_mutex_unlock(&l->mu);
 }
 
+/* Is there another loop that goes on with its own part of the data? */
+static bool others_go_on_locked(const weft_job_loops_t *l) WEFT_REQUIRES(l->mu) {
+  bool any = false;
+  for (int i = 0; i < l->plan->num_loops; i++) any = any || !l->loops[i].is_dry;
+  return any && l->safepoint.kind == WEFT_SAFEPOINT_FREE && l->plan->reads_data;
+}
+
 static void end_of_input(weft_job_loops_t *l, int loop) {
   weft_mutex_lock(&l->mu);
   l->safepoint.loops[loop].started--;
   l->safepoint.loops[loop].is_busy = false;
+  l->loops[loop].is_dry = true;
+  if (!l->is_over && others_go_on_locked(l)) {
+    l->end = WEFT_JOB_END_INPUT;
+    weft_cond_broadcast(&l->changed);
+    weft_mutex_unlock(&l->mu);
+    return;
+  }
   bool is_first = !l->is_over;
   l->is_over = true;
   if (is_first) l->end = WEFT_JOB_END_INPUT;
@@ -206,10 +225,27 @@ static weft_status_t *run_session(weft_job_loop_run_t *r) {
   return s;
 }
 
-/* Is it the end of a source in the graph, which is no failure? As TensorFlow's coordinated sessions take it.
- */
+/* The node that a failure names first, where it began: "... [[{{node NAME}}]]"; "" if it names none. */
+static weft_str_t failed_node(const weft_status_t *s) {
+  static const char before[] = "{{node ";
+  const char *at = strstr(weft_status_message(s), before);
+  const char *end = at != NULL ? strstr(at, "}}") : NULL;
+  if (end == NULL) return WEFT_STR("");
+  at += strlen(before);
+  return weft_str_of(at, (size_t)(end - at));
+}
+
+/* Is it the end of a source in the graph, which is no failure? As TensorFlow's coordinated sessions take it;
+ * but OUT_OF_RANGE from anything else is one. A node in a function is not in the graph. */
 static bool is_end_of_data(const weft_job_loops_t *l, const weft_status_t *s) {
-  return l->plan->reads_data && weft_status_code(s) == WEFT_OUT_OF_RANGE;
+  char name[1024];
+  if (!l->plan->reads_data || weft_status_code(s) != WEFT_OUT_OF_RANGE) return false;
+  const weft_str_t node = failed_node(s);
+  if (node.length == 0 || node.length >= sizeof name) return true;
+  snprintf(name, sizeof name, "%.*s", WEFT_STR_ARGS(node));
+  const TF_Operation *op = TF_GraphOperationByName(l->plan->graph, name);
+  if (op != NULL) return weft_job_is_reader(op);
+  return weft_str_starts_with(weft_str(weft_status_message(s)), "End of sequence");
 }
 
 /* *out_has_ended: there was nothing to feed or to read, and no step was made. */
@@ -331,6 +367,7 @@ weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pa
   }
   weft_status_t *s = l->failure;
   l->failure = NULL;
+  l->is_over = l->is_over || l->end == WEFT_JOB_END_INPUT;
   *out_end = l->end;
   return s;
 }

@@ -26,10 +26,9 @@
  *    RUNNING --a checkpoint is due--> SAVING --it is written--> RUNNING
  *    INITIALISED --WEFT_JobSave--> SAVING --it is written--> INITIALISED
  *    RUNNING --the step callback asks for it, a source has ended, WEFT_JobStop--> STOPPED
- *       (a source in the graph, such as an iterator, has ended when a step ends with OUT_OF_RANGE)
- *    CREATED, INITIALISED, SAVING --WEFT_JobStop--> STOPPED
- *    CREATED, INITIALISED, RUNNING, SAVING --a failure of what runs--> FAILED
- *    STOPPED, FAILED --WEFT_JobResume--> INITIALISED
+ *       (a source in the graph has ended when a node that takes from an iterator or a queue says
+ * OUT_OF_RANGE) CREATED, INITIALISED, SAVING --WEFT_JobStop--> STOPPED CREATED, INITIALISED, RUNNING, SAVING
+ * --a failure of what runs--> FAILED STOPPED, FAILED --WEFT_JobResume--> INITIALISED
  *
  * A wrong name or value in CREATED (WEFT_JobAdd..., WEFT_JobInput...) is reported and changes nothing; what
  * fails while a job initialises, runs or saves makes it FAILED.

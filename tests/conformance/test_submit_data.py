@@ -127,15 +127,81 @@ def test_on_servers(maker, cluster, tmp_path, unique, strategy):
     np.testing.assert_allclose(losses(maker, path, *more, "--steps", "3"), want[:3], rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["initialised", "one_shot"])
 @pytest.mark.parametrize("options", ["mode=async", "mode=ssp,staleness=1"])
-def test_workers_with_batches_of_their_own_read_parts_of_the_data(maker, cluster, tmp_path, unique, options):
+def test_workers_with_batches_of_their_own_read_parts_of_the_data(maker, cluster, tmp_path, unique, options, kind):
     path = tmp_path / "graph.pb"
-    path.write_bytes(build("initialised", False).as_graph_def().SerializeToString())
-    more = ["--master", cluster.master, "--container", unique, "--strategy", f"parameter_server:{options}", "--fetch", "rows"]
-    for _ in range(2):
-        told = steps(maker, path, *more)
+    path.write_bytes(build(kind).as_graph_def().SerializeToString())
+    more = ["--master", cluster.master, "--strategy", f"parameter_server:{options}", "--fetch", "rows"]
+    for i in range(2):
+        told = steps(maker, path, *more, "--container", f"{unique}.{i if kind == 'one_shot' else 0}")
         rows = [r for step in told for r in step["rows"]]
         assert len(told) >= 3 and len(set(rows)) == len(rows) and set(rows) <= set(range(ROWS))
+        if options == "mode=async":  # the others go on when one part has ended
+            assert len(rows) == ROWS
+
+
+def policied(policy):
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = policy
+    return pipeline(False).with_options(options)
+
+
+@pytest.mark.parametrize("kind", ["initialised", "one_shot"])
+@pytest.mark.parametrize("policy,times", [(tf.data.experimental.AutoShardPolicy.OFF, 2), (tf.data.experimental.AutoShardPolicy.DATA, 1)])
+def test_workers_share_the_data_as_its_options_say(maker, tmp_path, kind, policy, times):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build(kind, make=lambda: policied(policy)).as_graph_def().SerializeToString())
+    told = steps(maker, path, "--strategy", "parameter_server:mode=async,workers=2", "--fetch", "rows")
+    assert sorted(r for step in told for r in step["rows"]) == sorted(list(range(ROWS)) * times)
+
+
+@pytest.mark.parametrize("kind", ["initialised", "one_shot"])
+def test_files_that_are_demanded_must_be_there(maker, tmp_path, kind):
+    path = tmp_path / "graph.pb"
+    g = build(kind, make=lambda: policied(tf.data.experimental.AutoShardPolicy.FILE))
+    path.write_bytes(g.as_graph_def().SerializeToString())
+    command = [maker.weft_binary, "submit", str(path), "--init", "init", "--init", "data", "--target", "train"]
+    done = subprocess.run([*command, "--strategy", "parameter_server:mode=async,workers=2"], capture_output=True, text=True, timeout=90)
+    assert done.returncode != 0 and "(NOT_FOUND)" in done.stderr
+
+
+def reader_beside():
+    """A step that reads its data, and asks a file reader whose queue is closed."""
+    g = build("initialised")
+    with g.as_default():
+        queue = v1.FIFOQueue(3, tf.string)
+        with tf.control_dependencies([queue.close()]):
+            tf.identity(v1.WholeFileReader().read(queue)[1], name="file")
+    return g
+
+
+def test_only_the_end_of_the_data_ends_a_job_well(maker, tmp_path):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(reader_beside().as_graph_def().SerializeToString())
+    command = [maker.weft_binary, "submit", str(path), "--init", "init", "--init", "data", "--target", "train", "--fetch", "file"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90)
+    assert done.returncode != 0 and "ReaderRead" in done.stderr and "(OUT_OF_RANGE)" in done.stderr
+
+
+def test_data_that_a_function_reads_end_a_job_well(maker, tmp_path):
+    g = tf.Graph()
+    with g.as_default():
+        iterator = v1.data.make_initializable_iterator(tf.data.Dataset.range(3))
+
+        @tf.function
+        def take():
+            return tf.raw_ops.IteratorGetNext(iterator=iterator._iterator_resource, output_types=[tf.int64], output_shapes=[[]])[0]
+
+        tf.identity(take(), name="loss")
+        tf.group(iterator.initializer, name="data")
+        tf.no_op(name="init")
+        tf.no_op(name="train")
+    path = tmp_path / "graph.pb"
+    path.write_bytes(g.as_graph_def().SerializeToString())
+    assert losses(maker, path) == [0, 1, 2]
+    told = submit(maker, path, "--steps", "2")
+    assert told[-1]["input"]["devices"]["/job:localhost/replica:0/task:0/device:CPU:0"]["elements"] == 2
 
 
 def check_waits(told):
@@ -153,7 +219,7 @@ def test_the_wait_for_data_is_told(maker, tmp_path, strategy):
     more = [] if strategy is None else ["--strategy", strategy]
     elements = check_waits(submit(maker, path, *more)[-1]["input"])
     assert len(elements) == (2 if "async" in str(strategy) else 1)
-    assert sum(elements.values()) >= 3  # batches; where workers run apart, the end of the first part ends the job
+    assert sum(elements.values()) == 6
 
 
 def test_the_wait_for_data_is_told_by_task_and_counts_from_the_job_on(maker, cluster, tmp_path, unique):

@@ -6,6 +6,8 @@
  * sets of files out of elements gets every num_workers-th of these. A shuffle above it moves behind, so that
  * all workers cut the same order. By data: the whole is cut, but for a prefetch at its end.
  */
+#include "kernels/cpu/dataset/auto_shard.h"
+
 #include "base/log.h"
 #include "kernels/attrs.h"
 #include "kernels/cpu/dataset/interleave.h"
@@ -14,6 +16,7 @@
 #include "kernels/cpu/dataset/unbatch.h"
 
 typedef enum shard_policy {
+  POLICY_OF_OPTIONS = -2, /* Weft's own: as the options of the data set say */
   POLICY_OFF = -1,
   POLICY_AUTO,
   POLICY_FILE,
@@ -162,6 +165,11 @@ static weft_status_t *cut(const auto_shard_t *a, weft_dataset_t *d, weft_dataset
   return by_data(a, d, out);
 }
 
+weft_status_t *weft_auto_shard(weft_dataset_t *d, int64_t num_workers, int64_t index, weft_dataset_t **out) {
+  const auto_shard_t a = {.policy = weft_options_shard_policy(d), .num_workers = num_workers, .index = index};
+  return cut(&a, d, out);
+}
+
 WEFT_ATTRS_STRUCT(shard, (INT, auto_shard_policy))
 WEFT_ATTRS_OF(compute, shard)
 
@@ -179,6 +187,7 @@ static weft_status_t *compute_with(weft_kernel_ctx_t *c, auto_shard_t *a) {
     return WEFT_ERROR(INVALID_ARGUMENT, "index should be >= 0 and < %lld, currently %lld",
                       (long long)a->num_workers, (long long)a->index);
   }
+  if (a->policy == POLICY_OF_OPTIONS) a->policy = weft_options_shard_policy(d);
   WEFT_RETURN_IF_ERROR(cut(a, d, &made));
   WEFT_RETURN_IF_ERROR(weft_dataset_tensor(made, &t));
   weft_out_set(c, 0, t);

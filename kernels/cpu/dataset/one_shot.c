@@ -1,13 +1,18 @@
 /* kernels/cpu/dataset/one_shot.c - OneShotIterator: an iterator over the data set that a function makes,
- * which is called once, when the iterator is first needed. */
+ * which is called once, when the iterator is first needed.
+ *
+ * A strategy whose workers read for themselves gives each worker's copy of the node two attributes,
+ * _weft_workers and _weft_worker: then the iterator goes over this worker's part of the data set. */
 #include "base/alloc.h"
 #include "base/mutex.h"
+#include "kernels/cpu/dataset/auto_shard.h"
 #include "kernels/cpu/dataset/iterator_ops.h"
 
 typedef struct one_shot {
   weft_callee_t *factory;
   weft_element_spec_t *spec;
   weft_state_name_t name;
+  int64_t num_workers, worker; /* 1, 0: the whole data set is read */
   weft_mutex_t mu;
   weft_object_t *resource;          /* guarded by mu, as what follows; NULL: not made yet */
   weft_resource_manager_t *manager; /* where it has its name; to take a private one away */
@@ -31,11 +36,21 @@ static void destroy(void *state) {
   weft_free(o);
 }
 
+/* An attribute that the op does not have, and a strategy may have set. */
+static int64_t marked(const weft_kernel_setup_t *setup, const char *name, int64_t absent) {
+  const weft_attr_t *a = weft_attr_find(setup->attrs, setup->num_attrs, name);
+  return a != NULL && a->kind == WEFT_ATTR_INT && !a->is_list ? a->i : absent;
+}
+
 static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
   one_shot_t *o = weft_calloc(1, sizeof *o);
   if (o == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
   weft_mutex_init(&o->mu);
-  weft_status_t *s = weft_iterator_spec_read(setup, &o->spec);
+  o->num_workers = marked(setup, "_weft_workers", 1);
+  o->worker = marked(setup, "_weft_worker", 0);
+  weft_status_t *s = o->worker >= 0 && o->worker < o->num_workers
+                         ? weft_iterator_spec_read(setup, &o->spec)
+                         : WEFT_ERROR(INVALID_ARGUMENT, "_weft_worker is not below _weft_workers");
   if (s == NULL) s = weft_state_name_init(&o->name, setup, false);
   if (s == NULL) s = weft_knode_callee(setup, "dataset_factory", &o->factory);
   if (s != NULL) {
@@ -61,12 +76,25 @@ static void hand_out(weft_kernel_ctx_t *c) {
   c->done(c, s);
 }
 
+/* Begins the pass through the data set that the function made, or through the worker's part of it. */
+static weft_status_t *begin(const one_shot_t *o, const weft_tensor_t *made, weft_device_t *device) {
+  weft_iterator_resource_t *r = (weft_iterator_resource_t *)o->resource;
+  weft_dataset_t *all = NULL, *mine = NULL;
+  weft_tensor_t *t = NULL;
+  if (o->num_workers == 1) return weft_iterator_resource_begin(r, made, device);
+  WEFT_RETURN_IF_ERROR(weft_dataset_of(made, &all));
+  WEFT_RETURN_IF_ERROR(weft_auto_shard(all, o->num_workers, o->worker, &mine));
+  WEFT_RETURN_IF_ERROR(weft_dataset_tensor(mine, &t));
+  weft_status_t *s = weft_iterator_resource_begin(r, t, device);
+  weft_tensor_release(t);
+  return s;
+}
+
 /* The function has ended: for all executions that wait. After a failure the next execution calls it again. */
 static void called(void *arg, weft_status_t *s, weft_tensor_t **results) {
   weft_kernel_ctx_t *c = arg;
   one_shot_t *o = c->state;
-  if (s == NULL)
-    s = weft_iterator_resource_begin((weft_iterator_resource_t *)o->resource, results[0], c->device);
+  if (s == NULL) s = begin(o, results[0], c->device);
   weft_mutex_lock(&o->mu);
   weft_kernel_ctx_t **waiting = o->waiting;
   const size_t n = o->num_waiting;

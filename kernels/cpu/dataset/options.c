@@ -49,11 +49,18 @@ void weft_parallel_limit(const weft_iterator_t *it, int64_t num_parallel, weft_a
 /* ---- OptionsDataset ---- */
 
 /* Field numbers of the message Options (tensorflow/core/framework/dataset_options.proto). */
-enum { OPTIONS_DETERMINISTIC = 1, OPTIONS_AUTOTUNE = 7, AUTOTUNE_RAM_BUDGET = 3 };
+enum {
+  OPTIONS_DETERMINISTIC = 1,
+  OPTIONS_DISTRIBUTE = 2,
+  DISTRIBUTE_AUTO_SHARD_POLICY = 1,
+  OPTIONS_AUTOTUNE = 7,
+  AUTOTUNE_RAM_BUDGET = 3
+};
 
 typedef struct options {
   weft_dataset_params_t base;
-  bool has_order, is_deterministic;
+  bool has_order, is_deterministic, has_policy;
+  int64_t policy;  /* of sharing the data among workers */
   int64_t budget;  /* bytes of elements that are made ahead; 0: not said */
   weft_str_t lent; /* the message, as the attribute has it */
   char *message;   /* a copy of it */
@@ -68,13 +75,16 @@ static weft_status_t *options_make(weft_kernel_ctx_t *c, int at, weft_dataset_t 
   return p->message != NULL ? NULL : WEFT_NO_MEMORY("the options of a data set");
 }
 
-static int64_t budget_in(weft_str_t autotune) {
-  weft_wire_reader_t r = weft_wire_reader(autotune);
-  int64_t budget = 0;
+/* Sets *to to the integer in a field of a message; false: it is not there. */
+static bool find_int(weft_str_t message, uint32_t field, int64_t *to) {
+  weft_wire_reader_t r = weft_wire_reader(message);
+  bool is_there = false;
   for (weft_wire_field_t f; weft_wire_next(&r, &f);) {
-    if (f.tag == WEFT_WIRE_TAG(AUTOTUNE_RAM_BUDGET, WEFT_WIRE_VARINT)) budget = weft_wire_i64(f.value);
+    if (f.tag != WEFT_WIRE_TAG(field, WEFT_WIRE_VARINT)) continue;
+    *to = weft_wire_i64(f.value);
+    is_there = true;
   }
-  return budget;
+  return is_there;
 }
 
 static weft_status_t *options_read(const weft_kernel_setup_t *setup, void *params) {
@@ -82,7 +92,10 @@ static weft_status_t *options_read(const weft_kernel_setup_t *setup, void *param
   p->lent = weft_knode_string(setup, "serialized_options");
   weft_wire_reader_t w = weft_wire_reader(p->lent);
   for (weft_wire_field_t f; weft_wire_next(&w, &f);) {
-    if (f.tag == WEFT_WIRE_TAG(OPTIONS_AUTOTUNE, WEFT_WIRE_BYTES)) p->budget = budget_in(f.bytes);
+    if (f.tag == WEFT_WIRE_TAG(OPTIONS_AUTOTUNE, WEFT_WIRE_BYTES))
+      (void)find_int(f.bytes, AUTOTUNE_RAM_BUDGET, &p->budget);
+    if (f.tag == WEFT_WIRE_TAG(OPTIONS_DISTRIBUTE, WEFT_WIRE_BYTES))
+      p->has_policy = find_int(f.bytes, DISTRIBUTE_AUTO_SHARD_POLICY, &p->policy);
     if (f.tag != WEFT_WIRE_TAG(OPTIONS_DETERMINISTIC, WEFT_WIRE_VARINT)) continue;
     p->has_order = true;
     p->is_deterministic = f.value != 0;
@@ -111,6 +124,14 @@ void weft_options_apply(const weft_dataset_t *d, weft_traversal_t *n) {
     has_order |= p->has_order;
     has_budget |= p->budget > 0;
   }
+}
+
+int64_t weft_options_shard_policy(const weft_dataset_t *d) {
+  for (; d != NULL; d = d->num_inputs > 0 ? d->inputs[0] : NULL) {
+    const options_t *p = d->class == &weft_options_class ? (const options_t *)d->params : NULL;
+    if (p != NULL && p->has_policy) return p->policy;
+  }
+  return 0;
 }
 
 /* The options of the outermost data set that has any; "" if none has. */

@@ -29,5 +29,7 @@ WEFT_MUST_CHECK weft_status_t *weft_prefetch_create(weft_dataset_t *d, int64_t s
 /* What the options in the data set `d` and above it say of a pass, in which nothing runs yet: of each, the
  * word of the outermost data set counts. */
 void weft_options_apply(const weft_dataset_t *d, weft_traversal_t *n);
+/* How they say that workers share the data, TensorFlow's AutoShardPolicy; 0, AUTO, if they do not. */
+int64_t weft_options_shard_policy(const weft_dataset_t *d);
 
 #endif /* WEFT_KERNELS_CPU_DATASET_OPTIONS_H_ */
