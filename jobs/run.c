@@ -46,10 +46,20 @@ weft_status_t *weft_job_save_now(WEFT_Job *j) {
   return s;
 }
 
+/* The step after which loops stop next. A run that ends within a round saves after the round before it, while
+ * iterators stand there; the end finds that saved. */
+static int64_t next_pause(const WEFT_Job *j, int64_t done) {
+  const weft_job_saving_t *s = &j->saving;
+  const int64_t next = weft_job_saving_next_step(s, done);
+  if (!s->is_saving || s->round <= 1 || j->iterators.n == 0 || j->run_end <= s->first) return next;
+  const int64_t whole = j->run_end - (j->run_end - s->first) % s->round;
+  return whole > done && whole < next ? whole : next;
+}
+
 /* All loops stand still. */
 static weft_status_t *pause_loops(void *arg, int64_t done, int64_t *out_next) {
   WEFT_Job *j = arg;
-  *out_next = weft_job_saving_next_step(&j->saving, done);
+  *out_next = next_pause(j, done);
   weft_status_t *s = weft_job_save_now(j);
   weft_job_set_state(j, WEFT_JOB_RUNNING);
   return s;
@@ -70,7 +80,7 @@ static weft_status_t *run_loops(WEFT_Job *j, int64_t steps, weft_job_end_t *out_
     l->round = j->saving.round;
   }
   const int64_t started_ns = weft_clock_ns();
-  weft_status_t *s = weft_job_loops_run(l, steps, weft_job_saving_next_step(&j->saving, first), out_end);
+  weft_status_t *s = weft_job_loops_run(l, steps, next_pause(j, first), out_end);
   j->run_ns += weft_clock_ns() - started_ns;
   return s;
 }
@@ -106,6 +116,7 @@ weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *o
   weft_job_trace_t *trace = NULL;
   weft_status_t *s = ends && j->trace_path != NULL ? weft_job_trace_create(&trace) : NULL;
   j->loops.trace = trace;
+  j->run_end = ends ? steps : 0;
   if (s == NULL && WEFT_JobStepsDone(j) == j->saving.first)
     j->saving.mark = weft_job_splitter_position(&j->splitter, j->saving.first);
   if (s == NULL) s = run_loops(j, steps, &end);

@@ -308,6 +308,34 @@ def test_a_job_that_was_killed_goes_on_with_the_next_element(maker, tmp_path, ki
     np.testing.assert_allclose([told[i]["loss"] for i in sorted(told)], [step["loss"] for step in want[:-1]], rtol=1e-5)
 
 
+@pytest.mark.parametrize("strategy", ["parameter_server:mode=sync", "multi_worker_mirrored"])
+def test_a_job_on_servers_that_was_killed_goes_on(maker, cluster, tmp_path, unique, strategy):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised", make=long_pipeline).as_graph_def().SerializeToString())
+    more = ["--master", cluster.master, "--strategy", strategy, "--steps", "200"]
+    want = steps(maker, path, *more, "--fetch", "rows", "--container", unique + ".whole")
+    more += ["--container", unique, "--save", str(tmp_path / "model"), "--save-every", "17"]
+    told = kill_at(start(maker, path, *more), 60)
+    first, rest = resume(maker, path, *more)
+    told.update(rest)
+    assert first >= 51 and min(rest) == first + 1
+    assert [told[i]["rows"] for i in range(1, 201)] == [step["rows"] for step in want]
+    np.testing.assert_allclose([told[i]["loss"] for i in range(1, 201)], [step["loss"] for step in want], rtol=1e-5)
+
+
+@pytest.mark.parametrize("end", [6, 7, 8, 13])
+def test_a_round_that_was_broken_is_repeated_with_its_elements(maker, tmp_path, end):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised", make=long_pipeline).as_graph_def().SerializeToString())
+    more = ["--strategy", "mirrored:2,accumulate=3", "--fetch", "rows", "--steps"]
+    want = steps(maker, path, *more, "18")
+    more = ["--save", str(tmp_path / "model"), *more]
+    steps(maker, path, *more, str(end))
+    told = steps(maker, path, *more, "18", "--resume")
+    assert [step["rows"] for step in told] == [step["rows"] for step in want[end - end % 3 :]]
+    np.testing.assert_allclose([step["loss"] for step in told], [step["loss"] for step in want[end - end % 3 :]], rtol=1e-5)
+
+
 def test_workers_that_run_apart_go_on_with_their_own_parts(maker, cluster, tmp_path, unique):
     path = tmp_path / "graph.pb"
     path.write_bytes(build("initialised").as_graph_def().SerializeToString())
@@ -316,6 +344,37 @@ def test_workers_that_run_apart_go_on_with_their_own_parts(maker, cluster, tmp_p
     rows = [r for step in steps(maker, path, *more, "--steps", "3") for r in step["rows"]]
     rows += [r for step in steps(maker, path, *more, "--steps", "4", "--resume") for r in step["rows"]]
     assert len(set(rows)) == len(rows) == 4 * BATCH or len(rows) == 4 * BATCH - 4
+
+
+def test_a_meta_graph_goes_on_in_the_middle_of_its_data(maker, tmp_path):
+    path, g = tmp_path / "graph.meta", build("initialised", make=long_pipeline)
+    with g.as_default():
+        v1.train.export_meta_graph(str(path))
+    want = steps(maker, path, "--fetch", "rows", "--steps", "9")
+    more = ["--fetch", "rows", "--save", str(tmp_path / "model"), "--steps"]
+    assert steps(maker, path, *more, "4") + steps(maker, path, *more, "9", "--resume") == want
+
+
+def test_an_iterator_that_functions_read_goes_on(maker, tmp_path):
+    g = tf.Graph()
+    with g.as_default():
+        iterator = v1.data.make_initializable_iterator(tf.data.Dataset.range(9).shuffle(5, seed=1))
+        total = v1.get_variable("total", [], tf.int64, initializer=v1.zeros_initializer())
+
+        @tf.function
+        def take():
+            return tf.raw_ops.IteratorGetNext(iterator=iterator._iterator_resource, output_types=[tf.int64], output_shapes=[[]])[0]
+
+        tf.identity(v1.assign_add(total, take()), name="loss")
+        tf.group(iterator.initializer, name="data")
+        tf.group(total.initializer, name="init")
+        tf.no_op(name="train")
+    path = tmp_path / "graph.pb"
+    path.write_bytes(g.as_graph_def().SerializeToString())
+    more = ["--save", str(tmp_path / "model")]
+    want = losses(maker, path)
+    assert want[-1] == 36
+    assert losses(maker, path, *more, "--steps", "4") + losses(maker, path, *more, "--steps", "100", "--resume") == want
 
 
 def test_an_iterator_that_cannot_be_saved_is_named_once(maker, tmp_path):
