@@ -1,8 +1,11 @@
 """Pipelines of ops that today's tf.data does not make but graphs have: older versions and the names of experiments."""
 
+import os
+
 import tensorflow as tf
 from tensorflow.python.data.ops import dataset_ops
 
+import pipelines_files as files
 from pipelines import ALL, Program
 
 D = tf.data.Dataset
@@ -67,6 +70,7 @@ for op, more in {
     "SleepDataset": {"sleep_microseconds": i64},
     "ExperimentalSleepDataset": {"sleep_microseconds": i64},
     "ExperimentalUniqueDataset": {},
+    "FinalizeDataset": {},
 }.items():
 
     def same_elements(op=op, more=more):
@@ -269,6 +273,97 @@ for policy in (-1, 0, 2):
                 getattr(R, op)(input_dataset=D.range(20).batch(3).prefetch(2)._variant_tensor, num_workers=i64(3), index=i64(1), auto_shard_policy=policy, **kinds(BATCH)), BATCH
             ),
         )
+
+
+# ---- files ----
+
+STRING = tf.TensorSpec([], tf.string)
+
+
+def names(*of_files):
+    return tf.constant([files.path(f) for f in of_files])
+
+
+def raw_csv(op):
+    spec = (tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.string))
+
+    def build():
+        args = dict(compression_type="", buffer_size=i64(40), header=False, field_delim=",", use_quote_delim=True, na_value="", select_cols=i64([0, 3]))
+        defaults = [tf.constant([], tf.int32), tf.constant(["-"])]
+        return of(getattr(R, op)(filenames=names("numbers.csv", "numbers.csv"), record_defaults=defaults, **args, output_shapes=[[], []]), spec)
+
+    return build
+
+
+raw("raw CSVDataset", raw_csv("CSVDataset"))
+raw("raw ExperimentalCSVDataset", raw_csv("ExperimentalCSVDataset"))
+raw("raw ExperimentalMatchingFilesDataset", lambda: of(R.ExperimentalMatchingFilesDataset(patterns=names("shards/*-[12].tfrecord", "plain.*")), STRING))
+raw(
+    "raw FixedLengthRecordDataset",
+    lambda: of(R.FixedLengthRecordDataset(filenames=names("fixed.bin", "fixed.bin"), header_bytes=i64(4), record_bytes=i64(12), footer_bytes=i64(4), buffer_size=i64(5)), STRING),
+)
+for offset in (0, 24, 9, 1 << 40):
+    raw(
+        f"raw TFRecordDatasetV2 from {offset}",
+        lambda offset=offset: of(R.TFRecordDatasetV2(filenames=names("plain.tfrecord", "plain.tfrecord"), compression_type="", buffer_size=i64(100), byte_offsets=i64([0, offset])), STRING),
+    )
+
+
+def snapshot_shard():
+    """The folder of a shard that Dataset.save has written."""
+    saved = files.path(files.save_once("saved-plain", files.pairs))
+    folders = [folder for folder, _, found in os.walk(saved) if any(f.endswith(".snapshot") for f in found)]
+    return folders[0]
+
+
+def shard_of(start):
+    """In a function: TensorFlow takes the op for a constant, and cannot write one."""
+    more = dict(compression="", version=2, **kinds(files.PAIRS))
+    return D.from_tensors(snapshot_shard()).flat_map(lambda f: of(R.SnapshotDatasetReader(shard_dir=f, start_index=i64(start), **more), files.PAIRS))
+
+
+def chunk():
+    folder = snapshot_shard()
+    file = next(f for f in sorted(os.listdir(folder)) if f.endswith(".snapshot"))
+    path = D.from_tensors(os.path.join(folder, file))
+    return path.flat_map(lambda f: of(R.SnapshotChunkDataset(chunk_file=f, compression="", **kinds(files.PAIRS)), files.PAIRS))
+
+
+for start in (0, 3):
+    raw(f"raw SnapshotDatasetReader from {start}", lambda start=start: shard_of(start))
+raw("raw SnapshotChunkDataset", chunk)
+raw("raw SaveDatasetV2", lambda: of(R.SaveDatasetV2(input_dataset=numbers(), path=files.fresh("saved-v2"), shard_func_other_args=[], shard_func=function(lambda x: i64(0), SCALAR), **kinds())))
+
+
+# ---- resources ----
+
+
+def pooled(handle, op):
+    def build():
+        pool = getattr(R, handle)(num_threads=2, display_name="pool")
+        return of(getattr(R, op)(input_dataset=D.range(20).map(lambda x: x + 1, num_parallel_calls=2)._variant_tensor, thread_pool=pool, **kinds()))
+
+    return build
+
+
+def cached(cache):
+    return lambda: of(R.CacheDatasetV2(input_dataset=numbers(), filename="", cache=cache(), **kinds()))
+
+
+def counted(handle, op):
+    return lambda: of(getattr(R, op)(input_dataset=numbers(), stats_aggregator=getattr(R, handle)(), tag="t", counter_prefix="p", **kinds()))
+
+
+raw("raw SetStatsAggregatorDataset", counted("StatsAggregatorHandle", "SetStatsAggregatorDataset"))
+raw("raw SetStatsAggregatorDataset of a new handle", counted("StatsAggregatorHandleV2", "SetStatsAggregatorDataset"))
+raw("raw ExperimentalSetStatsAggregatorDataset", counted("ExperimentalStatsAggregatorHandle", "ExperimentalSetStatsAggregatorDataset"))
+raw("raw ThreadPoolDataset", pooled("ThreadPoolHandle", "ThreadPoolDataset"))
+raw("raw ExperimentalThreadPoolDataset", pooled("ExperimentalThreadPoolHandle", "ExperimentalThreadPoolDataset"))
+raw("raw CacheDatasetV2", cached(R.DummyMemoryCache))
+raw("raw CacheDatasetV2 of a cache", cached(lambda: R.AnonymousMemoryCache()[0]), passes=1)
+
+for index in (0, 19, 20, -1):
+    raw(f"raw GetElementAtIndex {index}", lambda index=index: D.from_tensors(R.GetElementAtIndex(dataset=numbers(), index=i64(index), **kinds())[0]))
 
 
 # ---- examples ----

@@ -421,3 +421,111 @@ def test_elements_are_dealt_out_to_devices(connect, graph):
         assert [sess.run([first, second]) for _ in range(3)] == [[0, 1], [2, 3], [4, 5]]
         with pytest.raises(tf.errors.OutOfRangeError):
             sess.run([first, second])
+
+
+# ---- ops that only older graphs and other clients have ----
+
+ELEMENTS = {"output_types": [tf.int64], "output_shapes": [[]]}
+
+
+def in_turn(*makers):
+    """What each makes, one after the other in a step."""
+    made = []
+    for make in makers:
+        with tf.control_dependencies(made[-1:]):
+            made.append(make())
+    return made
+
+
+@pytest.mark.parametrize("op", ["AnonymousIterator", "AnonymousIteratorV2", "AnonymousIteratorV3"])
+def test_an_iterator_without_a_name_lives_for_a_step(connect, graph, op):
+    made = getattr(tf.raw_ops, op)(**ELEMENTS)
+    handle = made[0] if op.endswith("V2") else made
+    _, first, second, device, old_device = in_turn(
+        lambda: tf.raw_ops.MakeIterator(dataset=D.range(5, 9)._variant_tensor, iterator=handle),
+        lambda: tf.raw_ops.IteratorGetNextSync(iterator=handle, **ELEMENTS)[0],
+        lambda: tf.raw_ops.IteratorGetNext(iterator=handle, **ELEMENTS)[0],
+        lambda: tf.raw_ops.IteratorGetDevice(resource=handle),
+        lambda: tf.raw_ops.ExperimentalIteratorGetDevice(resource=handle),
+    )
+    with tf.control_dependencies([first, second, device, old_device]):
+        end = tf.raw_ops.DeleteIterator(handle=handle, deleter=made[1]) if op.endswith("V2") else tf.no_op()
+    with connect(graph) as sess:
+        for _ in range(2):
+            a, b, *names, _ = sess.run([first, second, device, old_device, end])
+            assert (a, b) == (5, 6)
+            assert all(n.endswith(b"CPU:0") for n in names)
+
+
+def test_an_iterator_of_the_first_version(connect, graph):
+    handle = tf.raw_ops.Iterator(shared_name="old", container="", **ELEMENTS)
+    begin = tf.raw_ops.MakeIterator(dataset=D.range(2)._variant_tensor, iterator=handle)
+    name = tf.raw_ops.IteratorToStringHandle(resource_handle=handle)
+    fed = v1.placeholder(tf.string, [])
+    named = tf.raw_ops.IteratorFromStringHandle(string_handle=fed, **ELEMENTS)
+    element = tf.raw_ops.IteratorGetNextSync(iterator=named, **ELEMENTS)[0]
+    other = tf.raw_ops.IteratorFromStringHandle(string_handle=fed, output_types=[tf.string], output_shapes=[[]])
+    of_other = tf.raw_ops.IteratorGetNext(iterator=other, output_types=[tf.string], output_shapes=[[]])[0]
+    with connect(graph) as sess:
+        sess.run(begin)
+        feed = {fed: sess.run(name)}
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            sess.run(of_other, feed)
+        assert drain(sess, element, feed) == [0, 1]
+
+
+@pytest.mark.parametrize("op", ["AnonymousMultiDeviceIterator", "AnonymousMultiDeviceIteratorV3"])
+def test_elements_are_dealt_out_without_a_name(connect, graph, op):
+    made = getattr(tf.raw_ops, op)(devices=["/cpu:0", "/cpu:0"], **ELEMENTS)
+    handle = made if op.endswith("V3") else made[0]
+    begun = tf.raw_ops.MultiDeviceIteratorInit(dataset=D.range(3, 9)._variant_tensor, multi_device_iterator=handle, max_buffer_size=1)
+    shards = [lambda i=i: tf.raw_ops.MultiDeviceIteratorGetNextFromShard(multi_device_iterator=handle, shard_num=i, incarnation_id=begun, **ELEMENTS)[0] for i in (0, 1, 1, 0)]
+    elements = in_turn(*shards)
+    with tf.control_dependencies(elements):
+        end = tf.no_op() if op.endswith("V3") else tf.raw_ops.DeleteMultiDeviceIterator(multi_device_iterator=handle, iterators=[], deleter=made[1])
+    with connect(graph) as sess:
+        for _ in range(2):
+            assert sess.run([*elements, end])[:4] == [3, 4, 6, 5]
+
+
+def test_dummies_stand_for_resources(connect, graph):
+    with connect(graph) as sess:
+        sess.run([tf.raw_ops.DummyIterationCounter().op, tf.raw_ops.DummyMemoryCache().op, tf.raw_ops.DummySeedGenerator().op])
+
+
+def test_what_has_no_name_is_deleted(cluster, graph):
+    """TensorFlow refuses each: the first two as not owned, and the last, since its kernel reads an input that the op lacks."""
+    cache, of_cache = tf.raw_ops.AnonymousMemoryCache()
+    seeds, of_seeds = tf.raw_ops.AnonymousSeedGenerator(seed=1, seed2=2, reshuffle=True)
+    random, of_random = tf.raw_ops.AnonymousRandomSeedGenerator(seed=1, seed2=2)
+    shuffled = test_datasets.pipelines_raw.shuffles("ShuffleDatasetV2", seed_generator=lambda: random)()
+    ends = [
+        tf.raw_ops.DeleteMemoryCache(handle=cache, deleter=of_cache),
+        tf.raw_ops.DeleteSeedGenerator(handle=seeds, deleter=of_seeds),
+        tf.raw_ops.DeleteRandomSeedGenerator(handle=random, deleter=of_random),
+    ]
+    iterator = v1.data.make_initializable_iterator(shuffled)
+    element = iterator.get_next()
+    with session(cluster.master, graph) as sess:
+        sess.run(ends)
+        sess.run(iterator.initializer)
+        assert sorted(drain(sess, element)) == list(range(20))
+
+
+@pytest.mark.parametrize("op", ["DatasetToTFRecord", "ExperimentalDatasetToTFRecord"])
+def test_elements_are_written_as_records(connect, graph, tmp_path, op):
+    path = str(tmp_path / "records")
+    values = [b"one", b"", b"three"]
+    write = getattr(tf.raw_ops, op)(input_dataset=D.from_tensor_slices(values)._variant_tensor, filename=path, compression_type="")
+    with connect(graph) as sess:
+        sess.run(write)
+    assert list(v1.io.tf_record_iterator(path)) == values
+
+
+def test_a_data_set_is_saved_by_a_step(connect, graph, tmp_path):
+    path = str(tmp_path / "saved")
+    shard = tf.function(lambda x: tf.constant(0, tf.int64)).get_concrete_function(tf.TensorSpec([], tf.int64))
+    write = tf.raw_ops.SaveDataset(input_dataset=D.range(6)._variant_tensor, path=path, shard_func_other_args=[], shard_func=shard)
+    with connect(graph) as sess:
+        sess.run(write)
+    assert sum(f.endswith(".snapshot") for _, _, found in os.walk(path) for f in found) == 1

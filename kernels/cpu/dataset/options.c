@@ -159,16 +159,20 @@ static weft_status_t *pass_on(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-/* A pool of threads that a data set is to run on: it runs on the task's. */
-static weft_status_t *pool_handle(weft_kernel_ctx_t *c) {
-  static const weft_resource_type_t type = {.name = "N10tensorflow4data18ThreadPoolResourceE",
-                                            .text = "ThreadPool"};
+/* A handle of the type that is the row's param, with nothing behind it: a pool of threads that a data set is
+ * to run on (it runs on the task's), or what gathers its statistics (traces and metrics have them). */
+static weft_status_t *empty_handle(weft_kernel_ctx_t *c) {
   weft_tensor_t *t = NULL;
-  WEFT_RETURN_IF_ERROR(weft_state_handle(c->device, "localhost", c->node->name.data, &type, NULL,
+  WEFT_RETURN_IF_ERROR(weft_state_handle(c->device, "localhost", c->node->name.data, c->node->param, NULL,
                                          WEFT_DTYPE_INVALID, &WEFT_UNKNOWN_SHAPE, &t));
   weft_out_set(c, 0, t);
   return NULL;
 }
+
+static const weft_resource_type_t pool_type = {.name = "N10tensorflow4data18ThreadPoolResourceE",
+                                               .text = "ThreadPool"};
+static const weft_resource_type_t statistics_type = {.name = "N10tensorflow4data23StatsAggregatorResourceE",
+                                                     .text = "StatsAggregator"};
 
 static const weft_dataset_op_t options_op = {.class = &weft_options_class,
                                              .num_inputs = 1,
@@ -185,8 +189,9 @@ const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
     {.op = "ExperimentalNonSerializableDataset", .compute = pass_on},
     {.op = "ExperimentalPrivateThreadPoolDataset", .compute = pass_on},
     {.op = "ExperimentalSetStatsAggregatorDataset", .compute = pass_on},
+    {.op = "ExperimentalStatsAggregatorHandle", .compute = empty_handle, .param = &statistics_type},
     {.op = "ExperimentalThreadPoolDataset", .compute = pass_on},
-    {.op = "ExperimentalThreadPoolHandle", .compute = pool_handle},
+    {.op = "ExperimentalThreadPoolHandle", .compute = empty_handle, .param = &pool_type},
     {.op = "FinalizeDataset", .compute = pass_on},
     {.op = "GetOptions", .compute = get_options},
     {.op = "LatencyStatsDataset", .compute = pass_on},
@@ -199,8 +204,10 @@ const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
     {.op = "PrivateThreadPoolDataset", .compute = pass_on},
     {.op = "RewriteDataset", .compute = pass_on},
     {.op = "SetStatsAggregatorDataset", .compute = pass_on},
+    {.op = "StatsAggregatorHandle", .compute = empty_handle, .param = &statistics_type},
+    {.op = "StatsAggregatorHandleV2", .compute = empty_handle, .param = &statistics_type},
     {.op = "ThreadPoolDataset", .compute = pass_on},
-    {.op = "ThreadPoolHandle", .compute = pool_handle},
+    {.op = "ThreadPoolHandle", .compute = empty_handle, .param = &pool_type},
     {.op = "UnwrapDatasetVariant", .compute = pass_on},
     {.op = "WrapDatasetVariant", .compute = pass_on},
     {0},
