@@ -7,6 +7,7 @@ import atexit
 import gzip
 import os
 import shutil
+import sqlite3
 import struct
 import tempfile
 import zlib
@@ -628,6 +629,67 @@ def csv_made_and_shuffled():
     return tf.data.experimental.make_csv_dataset(
         path("numbers.csv"), batch_size=7, column_names=["a", "b", "c", "d"], header=False, num_epochs=1, shuffle=True, shuffle_seed=8, shuffle_buffer_size=10
     )
+
+
+# ---- rows of a database ----
+
+
+def database(name, rows):
+    with sqlite3.connect(path(name)) as c:
+        c.execute("CREATE TABLE t (i INTEGER, r REAL, s TEXT, b BLOB, a)")
+        c.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
+    c.close()
+    return path(name)
+
+
+EXTREMES = [0, 1, -1, 127, 128, -129, 255, 256, 65535, 65536, -(2**31), 2**31, 2**63 - 1, -(2**63)]
+ANY = [None, "12abc", 3.99, -7, b"\0\xff", "", "text", 1e300, "0", "inf", "9" * 30, "\u00e9", 2.5, b"9"]
+database("t.sqlite", [(i, i / 7, f"row {k}" * (k % 3), bytes(range(k)), a) for k, (i, a) in enumerate(zip(EXTREMES, ANY))])
+with open(path("t.sqlite"), "rb") as f:
+    DATABASE = f.read()
+write("cut.sqlite", DATABASE[:5000])
+write("bad.sqlite", DATABASE[:100] + b"\xff" * 3000 + DATABASE[3100:])
+write("no.sqlite", b"no database at all " * 99)
+
+
+def rows(query, *types, of="t.sqlite", driver="sqlite"):
+    return tf.data.experimental.SqlDataset(driver, path(of), query, types)
+
+
+for _type in (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.bool, tf.float64, tf.string):
+    for _column in "irsba":
+        pipeline(lambda t=_type, c=_column: rows(f"SELECT {c} FROM t", t), name=f"rows_{_column}_{_type.name}")
+
+
+@pipeline
+def rows_of_all_columns_in_order():
+    return rows("SELECT i, r, s, b, a FROM t ORDER BY s DESC, i LIMIT 9", tf.int64, tf.float64, tf.string, tf.string, tf.string).batch(4)
+
+
+for _name, _query in {
+    "none": "SELECT i FROM t WHERE i = 5",
+    "comments": "-- i\nSELECT i FROM t; SELECT r FROM t",
+    "of_nothing": "",
+    "of_another_table": "SELECT i FROM u",
+    "of_no_grammar": "SELEC",
+    "of_two_columns": "SELECT i, r FROM t",
+    "failing": "SELECT CASE WHEN i = 128 THEN json_extract('{', '$') ELSE i END FROM t",
+    "large": "SELECT length(zeroblob(3000000000)) FROM t",
+    "of_a_recursion": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 50) SELECT x FROM n",
+}.items():
+    pipeline(lambda query=_query: rows(query, tf.int64), name=f"rows_{_name}", may_be_empty=True)
+for _name in ("cut", "bad", "no"):
+    pipeline(lambda of=f"{_name}.sqlite": rows("SELECT i FROM t", tf.int64, of=of), name=f"rows_of_a_file_{_name}", may_be_empty=True)
+
+
+@pipeline
+def rows_of_another_driver():
+    return rows("SELECT i FROM t", tf.int64, driver="mysql")
+
+
+@pipeline
+def rows_as_floats():
+    return rows("SELECT i FROM t", tf.float32)
 
 
 # ---- data sets saved and loaded ----

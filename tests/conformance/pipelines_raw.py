@@ -297,6 +297,7 @@ def raw_csv(op):
 
 raw("raw CSVDataset", raw_csv("CSVDataset"))
 raw("raw ExperimentalCSVDataset", raw_csv("ExperimentalCSVDataset"))
+raw("raw ExperimentalSqlDataset", lambda: of(R.ExperimentalSqlDataset(driver_name="sqlite", data_source_name=files.path("t.sqlite"), query="SELECT i FROM t", **kinds())))
 raw("raw ExperimentalMatchingFilesDataset", lambda: of(R.ExperimentalMatchingFilesDataset(patterns=names("shards/*-[12].tfrecord", "plain.*")), STRING))
 raw(
     "raw FixedLengthRecordDataset",

@@ -204,6 +204,7 @@ PIPELINES = {
     "packed fixed": lambda: files.fixed("fixed.bin.gz", record_bytes=3, header_bytes=4, footer_bytes=4, compression_type="GZIP"),
     "csv": lambda: files.csv("numbers.csv", [tf.int32, tf.int64, tf.float64, tf.string]).map(lambda a, b, c, d: d),
     "examples in batches": lambda: files.parsed({"age": files.OF_PERSON["age"]}, files.tfrecords("people/part-0.tfrecord").batch(1).repeat(3), num_parallel_calls=3).map(lambda x: x["age"]),
+    "rows": lambda: files.rows("SELECT i FROM t", tf.int64).map(lambda i: i),
     "cache on file": lambda: D.range(20).cache(files.fresh("cache")),
     "loaded": lambda: files.loaded(files.save_once("saved-plain", files.pairs), files.PAIRS, reader_func=lambda shards: shards.flat_map(lambda s: s)).map(lambda x, y: x).repeat(3),
 }
