@@ -106,6 +106,59 @@ static weft_status_t *make_plan(WEFT_Job *j) {
   return weft_job_step_reads_data(j, &j->plan.reads_data);
 }
 
+/* A graph whose node asks an iterator; *out_nothing: what can be run in it. */
+static TF_Graph *asking_graph(WEFT_Job *j, TF_Operation **out_nothing) {
+  TF_Graph *graph = TF_NewGraph();
+  if (graph == NULL) return NULL;
+  TF_OperationDescription *d = TF_NewOperation(graph, "Placeholder", "iterator");
+  TF_SetAttrType(d, "dtype", TF_RESOURCE);
+  TF_Operation *op = TF_FinishOperation(d, j->status);
+  if (op != NULL) {
+    d = TF_NewOperation(graph, "WeftIteratorWaits", "waits");
+    TF_AddInput(d, (TF_Output){op, 0});
+    op = TF_FinishOperation(d, j->status);
+  }
+  *out_nothing = op == NULL ? NULL : TF_FinishOperation(TF_NewOperation(graph, "NoOp", "nothing"), j->status);
+  return graph;
+}
+
+/* Does the master know the ops that ask iterators? TensorFlow's does not. */
+static weft_status_t *knows_iterators(WEFT_Job *j, bool *out) {
+  TF_Operation *nothing = NULL;
+  TF_Session *session = NULL;
+  TF_Graph *graph = asking_graph(j, &nothing);
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  weft_status_t *s = graph == NULL || options == NULL ? no_memory() : weft_job_c_api_status(j->status);
+  if (s == NULL) {
+    TF_SetTarget(options, j->master);
+    WEFT_SetWaitForMaster(options, 0); /* it has been probed */
+    session = TF_NewSession(graph, options, j->status);
+    s = weft_job_c_api_status(j->status);
+  }
+  if (s == NULL) {
+    weft_job_watch_attach(&j->watch, session);
+    TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, (const TF_Operation *const *)&nothing, 1, NULL,
+                  j->status);
+    s = weft_job_c_api_status(j->status);
+    weft_job_watch_detach(&j->watch);
+  }
+  *out = s == NULL;
+  if (session != NULL) TF_DeleteSession(session, j->status);
+  if (options != NULL) TF_DeleteSessionOptions(options);
+  if (graph != NULL) TF_DeleteGraph(graph);
+  if (weft_status_code(s) != WEFT_NOT_FOUND) return s;
+  weft_status_free(s);
+  return NULL;
+}
+
+static weft_status_t *ask_iterators(WEFT_Job *j) {
+  bool is_known = true;
+  if (!j->plan.reads_data) return NULL;
+  if (j->master != NULL) WEFT_RETURN_IF_ERROR(knows_iterators(j, &is_known));
+  if (!is_known) return NULL;
+  return weft_job_iterators_init(&j->plan, weft_job_saving_is_used(&j->saving_spec), &j->iterators);
+}
+
 static weft_status_t *attach_saving(WEFT_Job *j) {
   const weft_job_saving_spec_t *spec = &j->saving_spec;
   if (!weft_job_saving_is_used(spec)) return NULL;
@@ -303,8 +356,7 @@ weft_status_t *weft_job_open(WEFT_Job *j, bool resumes) {
   WEFT_RETURN_IF_ERROR(check_stopped(j));
   WEFT_RETURN_IF_ERROR(make_plan(j));
   WEFT_RETURN_IF_ERROR(attach_saving(j));
-  WEFT_RETURN_IF_ERROR(
-      weft_job_iterators_init(&j->plan, weft_job_saving_is_used(&j->saving_spec), &j->iterators));
+  WEFT_RETURN_IF_ERROR(ask_iterators(j));
   WEFT_RETURN_IF_ERROR(weft_job_stale_init(&j->stale, &j->plan));
   WEFT_RETURN_IF_ERROR(new_session(j));
   WEFT_RETURN_IF_ERROR(check_stopped(j));

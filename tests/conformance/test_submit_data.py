@@ -377,6 +377,15 @@ def test_an_iterator_that_functions_read_goes_on(maker, tmp_path):
     assert losses(maker, path, *more, "--steps", "4") + losses(maker, path, *more, "--steps", "100", "--resume") == want
 
 
+def test_servers_of_tensorflow_run_the_job_and_are_not_asked(maker, tmp_path):
+    g, server = build("initialised"), v1.train.Server.create_local_server()
+    path = tmp_path / "graph.pb"
+    path.write_bytes(g.as_graph_def().SerializeToString())
+    lines = submit(maker, path, "--master", server.target, "--save", str(tmp_path / "model"))
+    np.testing.assert_allclose([line["fetches"]["loss"] for line in lines if line.get("done") is False], one_device(g), rtol=1e-5)
+    assert "input" not in lines[-1]
+
+
 def test_an_iterator_that_cannot_be_saved_is_named_once(maker, tmp_path):
     path = tmp_path / "graph.pb"
     path.write_bytes(build("initialised", make=lambda: unsavable_pipeline(tmp_path / "rows")).as_graph_def().SerializeToString())
