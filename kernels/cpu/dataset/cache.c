@@ -15,14 +15,12 @@
 typedef struct elements {
   atomic_int refs;
   int width;
-  int64_t n, capacity;
-  weft_tensor_t **parts; /* owned, n * width */
+  weft_element_list_t list;
 } elements_t;
 
 static void elements_release(elements_t *e) {
   if (e == NULL || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) > 1) return;
-  for (int64_t i = 0; i < e->n; i++) weft_element_release(e->parts + i * e->width, e->width);
-  weft_free(e->parts);
+  weft_element_list_deinit(&e->list, e->width);
   weft_free(e);
 }
 
@@ -38,23 +36,6 @@ static weft_status_t *elements_create(int width, elements_t **out) {
   e->width = width;
   *out = e;
   return NULL;
-}
-
-/* Room for one more, which `*at` is; it counts once `n` is raised. */
-static weft_status_t *elements_reserve(elements_t *e, weft_tensor_t ***at) {
-  if (e->n == e->capacity) {
-    const int64_t capacity = e->capacity == 0 ? 16 : 2 * e->capacity;
-    weft_tensor_t **more = weft_realloc(e->parts, (size_t)capacity, (size_t)e->width * sizeof *more);
-    if (more == NULL) return WEFT_NO_MEMORY("a cache of %lld elements", (long long)capacity);
-    e->parts = more;
-    e->capacity = capacity;
-  }
-  *at = e->parts + e->n * e->width;
-  return NULL;
-}
-
-static void elements_lend(const elements_t *e, int64_t i, weft_tensor_t **out) {
-  for (int k = 0; k < e->width; k++) out[k] = weft_tensor_retain(e->parts[i * e->width + k]);
 }
 
 /* ---- the cache ---- */
@@ -133,7 +114,7 @@ static weft_status_t *begin(weft_iterator_t *it) {
 
 static void end(weft_iterator_t *it) {
   caching_t *c = (caching_t *)it;
-  if (c->own != NULL && c->own->n > 0) weft_cache_was_cut_short();
+  if (c->own != NULL && c->own->list.count > 0) weft_cache_was_cut_short();
   elements_release(c->whole);
   elements_release(c->own);
 }
@@ -145,19 +126,21 @@ static void complete(caching_t *c) {
 
 static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   caching_t *c = (caching_t *)it;
-  weft_tensor_t **kept = NULL;
+  const int width = it->of->spec->n;
   if (c->whole != NULL) {
-    *is_end = c->at >= c->whole->n;
-    if (!*is_end) elements_lend(c->whole, c->at++, out);
+    *is_end = c->at >= c->whole->list.count;
+    if (*is_end) return NULL;
+    for (int i = 0; i < width; i++) out[i] = weft_tensor_retain(c->whole->list.parts[c->at * width + i]);
+    c->at++;
     return NULL;
   }
-  if (c->own != NULL) WEFT_RETURN_IF_ERROR(elements_reserve(c->own, &kept));
+  /* First the room: a failure must not lose an element that the input has given. */
+  if (c->own != NULL) WEFT_RETURN_IF_ERROR(weft_element_list_reserve(&c->own->list, width));
   WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, out, is_end));
   if (*is_end) complete(c);
   if (c->own == NULL || *is_end) return NULL;
-  for (int i = 0; i < c->own->width; i++) kept[i] = weft_tensor_retain(out[i]);
-  c->own->n++;
-  if (c->own->n == weft_dataset_cardinality(it->of->inputs[0])) complete(c);
+  WEFT_RETURN_IF_ERROR(weft_element_list_keep(&c->own->list, out, width));
+  if (c->own->list.count == weft_dataset_cardinality(it->of->inputs[0])) complete(c);
   return NULL;
 }
 
@@ -168,25 +151,11 @@ enum { READS, WRITES, PASSES_BY }; /* PASSES_BY: the input goes on, and the cach
 static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
   const caching_t *c = (const caching_t *)it;
   elements_t *e = c->own != NULL ? elements_retain(c->own) : cache_get(cache_of(it));
-  weft_status_t *s = NULL;
   weft_saved_put_int(to, c->whole != NULL ? READS : c->own != NULL ? WRITES : PASSES_BY);
   weft_saved_put_int(to, c->at);
-  weft_saved_put_int(to, e->n);
-  for (int64_t i = 0; s == NULL && i < e->n; i++)
-    s = weft_saved_put_element(to, e->parts + i * e->width, e->width);
+  weft_status_t *s = weft_element_list_save(&e->list, e->width, to);
   elements_release(e);
   return s;
-}
-
-static weft_status_t *load_elements(weft_iterator_t *it, weft_saved_t *from, elements_t *e) {
-  int64_t n = 0;
-  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &n));
-  for (; e->n < n; e->n++) {
-    weft_tensor_t **at = NULL;
-    WEFT_RETURN_IF_ERROR(elements_reserve(e, &at));
-    WEFT_RETURN_IF_ERROR(weft_saved_get_element(from, it->of->spec, at));
-  }
-  return NULL;
 }
 
 static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
@@ -196,7 +165,7 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, READS, PASSES_BY, &mode));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &c->at));
   WEFT_RETURN_IF_ERROR(elements_create(it->of->spec->n, &e));
-  weft_status_t *s = load_elements(it, from, e);
+  weft_status_t *s = weft_element_list_load(&e->list, it->of->spec, from);
   if (s != NULL) {
     elements_release(e);
     return s;

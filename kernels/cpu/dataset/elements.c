@@ -9,16 +9,26 @@
 
 /* ---- elements in memory ---- */
 
+weft_status_t *weft_element_list_reserve(weft_element_list_t *l, int n) {
+  if (l->count < l->capacity) return NULL;
+  const int64_t capacity = l->capacity == 0 ? 16 : 2 * l->capacity;
+  weft_tensor_t **parts = weft_realloc(l->parts, (size_t)capacity, (size_t)n * sizeof *parts);
+  if (parts == NULL) return WEFT_NO_MEMORY("a buffer of elements");
+  l->parts = parts;
+  l->capacity = capacity;
+  return NULL;
+}
+
 weft_status_t *weft_element_list_add(weft_element_list_t *l, weft_tensor_t **element, int n) {
-  if (l->count == l->capacity) {
-    const int64_t capacity = l->capacity == 0 ? 16 : 2 * l->capacity;
-    weft_tensor_t **parts = weft_realloc(l->parts, (size_t)capacity, (size_t)n * sizeof *parts);
-    if (parts == NULL) return WEFT_NO_MEMORY("a buffer of elements");
-    l->parts = parts;
-    l->capacity = capacity;
-  }
-  memcpy(l->parts + l->count * n, element, (size_t)n * sizeof *element);
+  WEFT_RETURN_IF_ERROR(weft_element_list_reserve(l, n));
+  memcpy(l->parts + l->count++ * n, element, (size_t)n * sizeof *element);
   memset(element, 0, (size_t)n * sizeof *element);
+  return NULL;
+}
+
+weft_status_t *weft_element_list_keep(weft_element_list_t *l, weft_tensor_t *const *element, int n) {
+  WEFT_RETURN_IF_ERROR(weft_element_list_reserve(l, n));
+  for (int i = 0; i < n; i++) l->parts[l->count * n + i] = weft_tensor_retain(element[i]);
   l->count++;
   return NULL;
 }

@@ -10,8 +10,13 @@ typedef struct weft_element_list {
   int64_t count, capacity;
 } weft_element_list_t;
 
+/* Room for one more element of n tensors: adding it cannot fail. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_element_list_reserve(weft_element_list_t *l, int n);
 /* Takes the n tensors of `element`. Errors: RESOURCE_EXHAUSTED; then they are the caller's still. */
 WEFT_MUST_CHECK weft_status_t *weft_element_list_add(weft_element_list_t *l, weft_tensor_t **element, int n);
+/* The same with references of its own. */
+WEFT_MUST_CHECK weft_status_t *weft_element_list_keep(weft_element_list_t *l, weft_tensor_t *const *element,
+                                                      int n);
 /* Away with the first `count`. */
 void weft_element_list_drop(weft_element_list_t *l, int64_t count, int n);
 void weft_element_list_deinit(weft_element_list_t *l, int n);
