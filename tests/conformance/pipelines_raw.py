@@ -367,6 +367,24 @@ for index in (0, 19, 20, -1):
     raw(f"raw GetElementAtIndex {index}", lambda index=index: D.from_tensors(R.GetElementAtIndex(dataset=numbers(), index=i64(index), **kinds())[0]))
 
 
+# ---- compressed elements ----
+
+PARTS = (tf.TensorSpec([], I64), tf.TensorSpec([2, None], tf.float32), tf.TensorSpec([None], tf.string), tf.TensorSpec([0], tf.bool))
+
+
+def compressed(spec, elements=5):
+    """Elements that are compressed, and taken out as `spec` says."""
+    parts = D.range(elements).map(lambda i: (i, tf.fill([2, i], 0.5), tf.repeat(tf.strings.as_string(i), i), tf.zeros([0], tf.bool)))
+    small = parts.map(lambda *x: R.CompressElement(components=list(x)))
+    return small.shuffle(4, seed=3).map(lambda v: tuple(R.UncompressElement(compressed=v, **kinds(spec))))
+
+
+raw("raw CompressElement", lambda: compressed(PARTS))
+raw("raw UncompressElement of fewer parts", lambda: compressed(PARTS[:2]))
+raw("raw UncompressElement of other types", lambda: compressed((PARTS[1], PARTS[0], *PARTS[2:])))
+raw("raw UncompressElement of a data set", lambda: D.range(2).window(1).map(lambda w: R.UncompressElement(compressed=w._variant_tensor, **kinds(SCALAR))[0]))
+
+
 # ---- examples ----
 
 
