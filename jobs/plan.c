@@ -91,6 +91,10 @@ static weft_status_t *find_loop(const weft_job_plan_source_t *s, TF_Graph *graph
     WEFT_RETURN_IF_ERROR(weft_job_find_node(graph, "the strategy's target", from->targets.items[i], &op));
     to->targets[i] = op;
   }
+  if (from->leave.length == 0) return NULL;
+  TF_Operation *leave = NULL;
+  WEFT_RETURN_IF_ERROR(weft_job_find_node(graph, "the strategy's node", from->leave, &leave));
+  to->leave = leave;
   return NULL;
 }
 

@@ -15,6 +15,7 @@ typedef struct weft_job_loop {
   TF_Output *fetches;
   const TF_Operation **targets;
   int num_feeds, num_fetches, num_targets;
+  const TF_Operation *leave; /* runs when the loop's data have ended: others no longer wait for it; NULL */
 } weft_job_loop_t;
 
 typedef struct weft_job_plan {

@@ -158,11 +158,21 @@ static void cancel_late(weft_job_loops_t *l, int loop) {
   weft_mutex_unlock(&l->mu);
 }
 
-/* Is there another loop that goes on with its own part of the data? */
-static bool others_go_on_locked(const weft_job_loops_t *l) WEFT_REQUIRES(l->mu) {
-  bool any = false;
+/* Is there another loop that goes on with its own part of the data, when this one has ended? */
+static bool others_go_on_locked(const weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
+  bool any = false, is_free = l->safepoint.kind == WEFT_SAFEPOINT_FREE;
   for (int i = 0; i < l->plan->num_loops; i++) any = any || !l->loops[i].is_dry;
-  return any && l->safepoint.kind == WEFT_SAFEPOINT_FREE && l->plan->reads_data;
+  return any && l->plan->reads_data && (is_free || l->plan->loops[loop].leave != NULL);
+}
+
+/* Loops that wait for the slowest no longer wait for this one. */
+static void leave(weft_job_loops_t *l, int loop) {
+  const TF_Operation *op = l->plan->loops[loop].leave;
+  if (op == NULL) return;
+  weft_job_loop_run_t *r = &l->loops[loop];
+  TF_SessionRun(l->session, r->options, NULL, NULL, 0, NULL, NULL, 0, &op, 1, NULL, r->status);
+  weft_status_t *s = weft_job_c_api_status(r->status);
+  if (s != NULL) end(l, s);
 }
 
 static void end_of_input(weft_job_loops_t *l, int loop) {
@@ -170,10 +180,11 @@ static void end_of_input(weft_job_loops_t *l, int loop) {
   l->safepoint.loops[loop].started--;
   l->safepoint.loops[loop].is_busy = false;
   l->loops[loop].is_dry = true;
-  if (!l->is_over && others_go_on_locked(l)) {
+  if (!l->is_over && others_go_on_locked(l, loop)) {
     l->end = WEFT_JOB_END_INPUT;
     weft_cond_broadcast(&l->changed);
     weft_mutex_unlock(&l->mu);
+    leave(l, loop);
     return;
   }
   bool is_first = !l->is_over;

@@ -4,7 +4,7 @@
  * Without an update loop the steps are split evenly between the loops. With one, a step is an update: the
  * other loops run at most as often, and are cancelled if they wait for an update that will not come. A run
  * ends when its steps are done, when the step callback asks for it, when the inputs have ended (those of all
- * loops, where each reads its own part and does not wait for others), at weft_job_loops_stop(), or with the
+ * loops, where each reads its own part and can leave the others), at weft_job_loops_stop(), or with the
  * first failure, which ends all loops.
  */
 #ifndef WEFT_JOBS_WORKER_LOOPS_H_

@@ -68,6 +68,16 @@ static weft_node_t *add_advance(weft_ps_t *p, weft_emitter_t *b, weft_node_t *cl
   return advance;
 }
 
+/* What takes the worker out of the clock, once its data have ended. */
+static weft_status_t *add_leave(weft_ps_t *p, weft_emitter_t *b, weft_node_t *clock, int worker) {
+  weft_output_t index = weft_emit_int(b, WEFT_I64, worker, "clock/worker");
+  weft_node_t *leave = weft_emit2(b, "WeftClockRemove", (weft_output_t){clock, 0}, index, "clock/leave").node;
+  WEFT_RETURN_IF_ERROR(weft_emitter_end(b));
+  weft_str_t *name = &p->out->loops[p->out->num_loops - 1].leave;
+  *name = weft_arena_str(&p->out->arena, leave->name);
+  return name->data != NULL ? NULL : no_memory();
+}
+
 /* ---- worker loops ---- */
 
 static weft_status_t *build_loop(weft_ps_t *p, const weft_placed_copier_t *base, weft_node_t *clock,
@@ -88,6 +98,7 @@ static weft_status_t *build_loop(weft_ps_t *p, const weft_placed_copier_t *base,
   if (s == NULL && clock != NULL) advance = add_advance(p, &b, clock, &c);
   if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = weft_ps_add_loop(p, worker, &c.copier, advance);
+  if (s == NULL && clock != NULL) s = add_leave(p, &b, clock, worker);
   weft_placed_copier_deinit(&c);
   return s;
 }

@@ -71,6 +71,7 @@ typedef struct weft_worker_loop {
   weft_str_t name;                      /* "worker 1" */
   weft_str_t task;                      /* the task with the nearest master; "": any */
   weft_names_t feeds, fetches, targets; /* in the request's order; names of the new graph */
+  weft_str_t leave; /* a node to run when the loop's own data have ended: others no longer wait for it; "" */
 } weft_worker_loop_t;
 /* What goes from one device to another in a step (traffic.h). */
 typedef enum weft_crossing_kind {

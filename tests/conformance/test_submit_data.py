@@ -137,8 +137,23 @@ def test_workers_with_batches_of_their_own_read_parts_of_the_data(maker, cluster
         told = steps(maker, path, *more, "--container", f"{unique}.{i if kind == 'one_shot' else 0}")
         rows = [r for step in told for r in step["rows"]]
         assert len(told) >= 3 and len(set(rows)) == len(rows) and set(rows) <= set(range(ROWS))
-        if options == "mode=async":  # the others go on when one part has ended
-            assert len(rows) == ROWS
+        assert len(rows) == ROWS  # the others go on when one part has ended
+
+
+def short_pipeline():
+    """Four batches for three workers."""
+    return tf.data.Dataset.range(29, output_type=tf.int32).map(element).batch(BATCH)
+
+
+@pytest.mark.parametrize("options", ["mode=async", "mode=ssp,staleness=0", "mode=ssp,staleness=2"])
+def test_saves_come_while_one_worker_has_ended(maker, tmp_path, options):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised", make=short_pipeline).as_graph_def().SerializeToString())
+    want = [r for step in steps(maker, path, "--fetch", "rows") for r in step["rows"]]
+    more = ["--strategy", f"parameter_server:{options},workers=3", "--fetch", "rows", "--save", str(tmp_path / "model"), "--save-every", "2"]
+    lines = submit(maker, path, *more)
+    assert sorted(r for line in lines if line.get("done") is False for r in line["fetches"]["rows"]) == sorted(want)
+    assert any("saved" in line for line in lines)
 
 
 def policied(policy):
