@@ -300,6 +300,28 @@ def test_closing_the_session_ends_a_pipeline_that_waits(cluster, graph, prefetch
     assert not thread.is_alive() and isinstance(b.error, (tf.errors.CancelledError, tf.errors.AbortedError))
 
 
+def test_closing_the_session_ends_a_query(cluster, graph):
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+    iterator = v1.data.make_initializable_iterator(files.rows(endless, tf.int64))
+    element = iterator.get_next()
+    sess = session(cluster.master, graph)
+    sess.run(iterator.initializer)
+    seen = []
+
+    def wait():
+        try:
+            sess.run(element)
+        except tf.errors.OpError as e:
+            seen.append(e)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    time.sleep(0.3)
+    sess.close()
+    thread.join(10)
+    assert not thread.is_alive() and len(seen) == 1
+
+
 def test_an_error_names_the_node_and_the_element(cluster, graph):
     d = D.range(10).map(lambda x: tf.debugging.check_numerics(1.0 / tf.cast(x - 3, tf.float32), "a bad number", name="the_check"))
     element = v1.data.make_one_shot_iterator(d).get_next()
