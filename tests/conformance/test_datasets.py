@@ -14,6 +14,7 @@ import tensorflow as tf
 import pipelines
 import pipelines_files
 import pipelines_raw  # noqa: F401: its programs join pipelines.ALL
+import random_pipelines
 from support import local_session, session, v1
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../ops/dataset.def"), encoding="utf-8") as records:
@@ -50,7 +51,7 @@ def run(make_session, program, passes):
                 try:
                     sess.run(iterator.initializer)
                 except tf.errors.OpError as e:
-                    seen[-1].append(type(e).__name__)
+                    seen[-1].append(f"initializer: {type(e).__name__}")
                     continue
                 errors = 0
                 while len(seen[-1]) < MAX_ELEMENTS and errors < ERRORS_PER_PASS:
@@ -115,6 +116,22 @@ def test_pipelines_give_the_same_elements(cluster, request, name):
     with tf.Graph().as_default() as graph:
         v1.data.make_initializable_iterator(program.build()).get_next()
         note_ops(request, graph.as_graph_def(), "test_datasets")
+
+
+def pytest_generate_tests(metafunc):
+    if "random_case" in metafunc.fixturenames:
+        one = metafunc.config.getoption("--case")
+        metafunc.parametrize("random_case", [one] if one is not None else range(3 * metafunc.config.getoption("--cases")))
+
+
+def test_random_pipelines_give_the_same_elements(cluster, random_case):
+    """--cases=N runs 3 * N of them, --case=K only one."""
+    program = pipelines.Program(lambda: random_pipelines.build(random_case)[0])
+    want = run(local_session, program, 2)
+    got = run(lambda graph: session(cluster.master, graph), program, 2)
+    with tf.Graph().as_default():
+        stages = random_pipelines.build(random_case)[1]
+    same(got, want, " > ".join(stages))
 
 
 def elements(sess, element):

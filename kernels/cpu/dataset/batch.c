@@ -77,6 +77,7 @@ typedef struct batch_params {
   int64_t size;
   bool drops_remainder;
   bool preserves_cardinality; /* of a map below */
+  bool is_parallel;           /* and so not made one with a map below */
 } batch_params_t;
 
 typedef struct batching {
@@ -93,22 +94,35 @@ static weft_status_t *begin(weft_iterator_t *it) {
 static void end(weft_iterator_t *it) { weft_free(((batching_t *)it)->element); }
 
 /* The first failure to batch an element is the batch's; the others are taken out of the input all the same.
- */
+ * So they are if an element of a map has failed: TensorFlow makes one data set of the two. */
 static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   const batch_params_t *p = (const batch_params_t *)it->of->params;
   batching_t *b = (batching_t *)it;
   const int n = it->of->spec->n;
-  weft_status_t *s = NULL;
+  weft_status_t *s = NULL, *of_map = NULL;
   int64_t rows = 0;
   for (bool is_input_over = false; rows < p->size; rows++) {
     weft_status_t *failed = weft_iterator_next(it->input, b->element, &is_input_over);
-    if (failed != NULL) {
+    if (failed != NULL && (p->is_parallel || !weft_is_map(it->input->of))) {
       weft_status_free(s);
+      *is_end = is_input_over;
       return failed;
+    }
+    if (failed != NULL) {
+      if (of_map == NULL) {
+        of_map = failed;
+      } else {
+        weft_status_free(failed);
+      }
+      continue;
     }
     if (is_input_over) break;
     if (s == NULL) s = weft_batch_copy(it, out, p->size, rows, b->element, n);
     weft_element_release(b->element, n);
+  }
+  if (of_map != NULL) {
+    weft_status_free(s);
+    return of_map;
   }
   if (s != NULL) return weft_iterator_blame(it, it->index, s);
   *is_end = rows == 0 || (rows < p->size && p->drops_remainder);
@@ -151,6 +165,7 @@ static weft_status_t *parallel_make(weft_kernel_ctx_t *c, int at, weft_dataset_t
   batch_params_t *p = params;
   int64_t num_parallel;
   (void)d;
+  p->is_parallel = true;
   WEFT_RETURN_IF_ERROR(weft_parallel_in(c, at + 1, &num_parallel));
   WEFT_RETURN_IF_ERROR(weft_dataset_in_bool(c, at + 2, "drop_remainder", &p->drops_remainder));
   return make_size(c, at, p);

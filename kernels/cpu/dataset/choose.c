@@ -86,17 +86,12 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
   return NULL;
 }
 
+/* As TensorFlow's: it does not look at which inputs are chosen. */
 static int64_t cardinality(const weft_dataset_t *d) {
-  int64_t total = 0;
-  bool is_infinite = false;
   for (int i = 1; i < d->num_inputs; i++) {
-    const int64_t n = weft_dataset_cardinality(d->inputs[i]);
-    if (n == WEFT_CARDINALITY_UNKNOWN) return n;
-    is_infinite |= n == WEFT_CARDINALITY_INFINITE;
-    if (n > 0) total += n;
+    if (weft_dataset_cardinality(d->inputs[i]) == WEFT_CARDINALITY_INFINITE) return WEFT_CARDINALITY_INFINITE;
   }
-  if (((const directed_params_t *)d->params)->stops_on_empty) return WEFT_CARDINALITY_UNKNOWN;
-  return is_infinite ? WEFT_CARDINALITY_INFINITE : total;
+  return WEFT_CARDINALITY_UNKNOWN;
 }
 
 static weft_status_t *read(const weft_kernel_setup_t *setup, void *params) {

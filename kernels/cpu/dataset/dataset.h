@@ -138,7 +138,8 @@ struct weft_iterator {
   weft_canceller_t *canceller; /* ends its waits; the parent's, but see weft_ahead_create */
   const weft_iterator_t *parent;
   weft_iterator_t *input; /* owned; with opens_inputs, or as the class likes. NULL: none is open */
-  int64_t index;          /* of the next element */
+  int64_t index;          /* of the next element, those that have failed counted in */
+  int64_t num_given;      /* elements without those that have failed */
   bool is_over;
 };
 
@@ -147,7 +148,8 @@ WEFT_MUST_CHECK weft_status_t *weft_iterator_open(const weft_dataset_t *d, weft_
                                                   const weft_iterator_t *parent, weft_iterator_t **out);
 /* The same for input i of an iterator's data set; it goes into *slot, out of which an old one is closed. */
 WEFT_MUST_CHECK weft_status_t *weft_iterator_open_input(weft_iterator_t *it, int i, weft_iterator_t **slot);
-/* The next element: `out` has room for spec->n tensors, and is all NULL after a failure or the end. Errors:
+/* The next element: `out` has room for spec->n tensors, and is all NULL after a failure or the end. After a
+ * failure *is_end says whether the input had ended: some data sets then end, and others fail again. Errors:
  * CANCELLED, those of the data sets, with the iterator's name and the element's index. */
 WEFT_MUST_CHECK weft_status_t *weft_iterator_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end);
 void weft_iterator_close(weft_iterator_t *it); /* NULL is fine */

@@ -36,6 +36,7 @@ weft_status_t *weft_iterator_make_inner(weft_iterator_t *it, weft_tensor_t *cons
 typedef struct inner_dataset {
   weft_tensor_t **args;   /* the element that it was made of, for when it is made anew from a saved state */
   weft_iterator_t *inner; /* NULL: none */
+  bool has_failed;        /* it could not be made: its place is taken until its next turn */
 } inner_dataset_t;
 
 static void part_close(inner_dataset_t *p, int n) {
@@ -48,6 +49,7 @@ typedef struct interleave {
   weft_dataset_params_t base;
   int64_t cycle_length, block_length;
   int64_t num_ahead; /* elements of each data set that are made ahead; 0: none */
+  bool is_parallel;  /* a failure to make a data set has a place, as an element has */
   bool is_legacy;    /* a data set that ends is replaced at once; without one to replace it, its turn goes on
                         with the    next one */
 } interleave_t;
@@ -94,10 +96,10 @@ static void next_part(interleaving_t *n) {
 static weft_status_t *open_part(interleaving_t *n, inner_dataset_t *p) {
   weft_iterator_t *it = &n->base;
   bool is_end = false;
-  WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, p->args, &is_end));
-  n->is_input_over = is_end;
-  if (is_end) return NULL;
-  weft_status_t *s = weft_iterator_make_inner(it, p->args, "`f`", params_of(it)->num_ahead, &p->inner);
+  weft_status_t *s = weft_iterator_next(it->input, p->args, &is_end);
+  n->is_input_over = is_end && (s == NULL || it->of->class != &weft_flat_map_class);
+  if (s != NULL || is_end) return s;
+  s = weft_iterator_make_inner(it, p->args, "`f`", params_of(it)->num_ahead, &p->inner);
   if (s != NULL) {
     part_close(p, it->of->inputs[0]->spec->n);
     return weft_iterator_blame(it->input, it->input->index - 1, s);
@@ -109,6 +111,16 @@ static weft_status_t *open_part(interleaving_t *n, inner_dataset_t *p) {
 static weft_status_t *open_all(interleaving_t *n) {
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && !n->is_input_over && i < n->num_parts; i++) s = open_part(n, &n->parts[i]);
+  return s;
+}
+
+/* A failure to open a part is the part's only element, of parallel versions. */
+static weft_status_t *keep_place(interleaving_t *n, inner_dataset_t *p, weft_status_t *s) {
+  const interleave_t *params = params_of(&n->base);
+  if (s == NULL || !params->is_parallel) return s;
+  p->has_failed = true;
+  n->num_open++;
+  if (++n->in_block == params->block_length) next_part(n);
   return s;
 }
 
@@ -128,9 +140,10 @@ static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_en
   if (params->is_legacy && it->input->index == 0) WEFT_RETURN_IF_ERROR(open_all(n));
   while (!n->is_input_over || n->num_open > 0) {
     inner_dataset_t *p = &n->parts[n->at];
-    if (p->inner != NULL) {
-      bool is_over = false;
-      WEFT_RETURN_IF_ERROR(weft_iterator_next(p->inner, out, &is_over));
+    if (p->inner != NULL || p->has_failed) {
+      bool is_over = p->has_failed;
+      p->has_failed = false;
+      if (!is_over) WEFT_RETURN_IF_ERROR(weft_iterator_next(p->inner, out, &is_over));
       if (!is_over) {
         if (++n->in_block == params->block_length) next_part(n);
         return NULL;
@@ -139,7 +152,7 @@ static weft_status_t *next(weft_iterator_t *it, weft_tensor_t **out, bool *is_en
       n->num_open--;
       WEFT_RETURN_IF_ERROR(replace_part(n, p));
     } else if (!n->is_input_over) {
-      WEFT_RETURN_IF_ERROR(open_part(n, p));
+      WEFT_RETURN_IF_ERROR(keep_place(n, p, open_part(n, p)));
     } else {
       n->at = (n->at + 1) % n->num_parts;
     }
@@ -156,7 +169,7 @@ static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
   weft_saved_put_int(to, n->is_input_over);
   for (int64_t i = 0; i < n->num_parts; i++) {
     const inner_dataset_t *p = &n->parts[i];
-    weft_saved_put_int(to, p->inner != NULL);
+    weft_saved_put_int(to, p->inner != NULL ? 1 : p->has_failed ? 2 : 0);
     if (p->inner == NULL) continue;
     WEFT_RETURN_IF_ERROR(weft_saved_put_element(to, p->args, it->of->inputs[0]->spec->n));
     WEFT_RETURN_IF_ERROR(weft_iterator_save(p->inner, to));
@@ -167,8 +180,10 @@ static weft_status_t *save(weft_iterator_t *it, weft_saved_t *to) {
 static weft_status_t *load_part(interleaving_t *n, inner_dataset_t *p, weft_saved_t *from) {
   weft_iterator_t *it = &n->base;
   int64_t is_open;
-  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &is_open));
-  if (is_open == 0) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 2, &is_open));
+  p->has_failed = is_open == 2;
+  n->num_open += p->has_failed;
+  if (is_open != 1) return NULL;
   WEFT_RETURN_IF_ERROR(weft_saved_get_element(from, it->of->inputs[0]->spec, p->args));
   WEFT_RETURN_IF_ERROR(weft_iterator_make_inner(it, p->args, "`f`", params_of(it)->num_ahead, &p->inner));
   n->num_open++;
@@ -224,10 +239,19 @@ enum { FEW_AHEAD = 2 };
 /* cycle_length, block_length, num_parallel_calls */
 static weft_status_t *parallel_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
   interleave_t *p = params;
-  int64_t num_parallel;
+  int64_t num_parallel, cycle_length;
   WEFT_RETURN_IF_ERROR(make(c, at, d, params));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at, "cycle_length", &cycle_length));
   WEFT_RETURN_IF_ERROR(weft_parallel_in(c, c->node->num_inputs - 1, &num_parallel));
+  if (cycle_length != WEFT_AUTOTUNE && num_parallel > cycle_length) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "If `cycle_length` is set to a fixed value, `num_parallel_calls` must be either "
+                      "`tf.data.AUTOTUNE` or a value less than or equal to `cycle_length`. However, "
+                      "`num_parallel_calls` is %lld and `cycle_length` is %lld",
+                      (long long)num_parallel, (long long)cycle_length);
+  }
   p->num_ahead = FEW_AHEAD;
+  p->is_parallel = true;
   return NULL;
 }
 

@@ -63,12 +63,9 @@ weft_status_t *weft_iterator_next(weft_iterator_t *it, weft_tensor_t **out, bool
   weft_status_t *s = it->of->class->next(it, out, is_end);
   if (weft_status_code(s) == WEFT_OUT_OF_RANGE) s = not_the_end(it, s);
   if (s != NULL || *is_end) weft_element_release(out, it->of->spec->n);
-  if (s != NULL) {
-    *is_end = false;
-  } else {
-    it->is_over = *is_end;
-  }
+  if (s == NULL) it->is_over = *is_end;
   it->index += !*is_end;
+  it->num_given += s == NULL && !*is_end;
   return s;
 }
 
@@ -97,6 +94,7 @@ weft_status_t *weft_iterator_save(weft_iterator_t *it, weft_saved_t *to) {
   const weft_dataset_class_t *class = it->of->class;
   weft_saved_put_string(to, weft_str(class->name));
   weft_saved_put_int(to, it->index);
+  weft_saved_put_int(to, it->num_given);
   weft_saved_put_int(to, it->is_over);
   if (class->save != NULL) WEFT_RETURN_IF_ERROR(class->save(it, to)); /* before the input: it may be in use */
   weft_saved_put_int(to, it->input != NULL);
@@ -114,6 +112,7 @@ weft_status_t *weft_iterator_load(weft_iterator_t *it, weft_saved_t *from) {
                       WEFT_STR_ARGS(name), class->name);
   }
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &it->index));
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, it->index, &it->num_given));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &is_over));
   it->is_over = is_over != 0;
   if (class->load != NULL) WEFT_RETURN_IF_ERROR(class->load(it, from));

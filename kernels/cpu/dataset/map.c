@@ -81,7 +81,7 @@ static void end_call(parallel_call_t *c, weft_status_t *s) {
   s = end_of_call((const weft_map_params_t *)c->it->of->params, s, &is_end);
   s = weft_iterator_blame(c->it, c->index, s);
   weft_element_release(c->args, c->it->of->inputs[0]->spec->n);
-  weft_ahead_end(c->slot, s, is_end);
+  weft_ahead_end(c->slot, s, s == NULL && is_end);
   weft_free(c);
 }
 
@@ -105,7 +105,7 @@ static bool take_one(void *arg, weft_ahead_slot_t *slot) {
   if (s == NULL) s = weft_iterator_next(it->input, c->args, &is_end);
   if (s != NULL || is_end) {
     weft_free(c);
-    weft_ahead_end(slot, s, is_end);
+    weft_ahead_end(slot, s, s == NULL && is_end);
     return false;
   }
   c->slot = slot;
@@ -184,6 +184,10 @@ static weft_status_t *parallel_read(const weft_kernel_setup_t *setup, void *para
 static weft_status_t *parallel_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
   (void)d;
   return weft_parallel_in(c, at, &((weft_map_params_t *)params)->num_parallel);
+}
+
+bool weft_is_map(const weft_dataset_t *d) {
+  return d->class == &map_class || d->class == &weft_parallel_map_class;
 }
 
 /* ---- FilterDataset ---- */

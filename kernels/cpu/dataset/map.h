@@ -17,6 +17,7 @@ typedef struct weft_map_params {
 } weft_map_params_t;
 
 extern const weft_dataset_class_t weft_parallel_map_class; /* its params: weft_map_params_t */
+bool weft_is_map(const weft_dataset_t *d);                 /* of either kind */
 
 /* Its parts, for classes whose params begin with weft_map_params_t. */
 typedef struct weft_parallel_iterator {

@@ -19,7 +19,7 @@ static bool make_one(void *arg, weft_ahead_slot_t *slot) {
   const prefetching_t *p = arg;
   bool is_end = false;
   weft_status_t *s = weft_iterator_next(p->base.input, slot->parts, &is_end);
-  weft_ahead_end(slot, s, is_end);
+  weft_ahead_end(slot, s, s == NULL && is_end);
   return false;
 }
 

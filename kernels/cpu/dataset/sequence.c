@@ -36,13 +36,13 @@ static weft_status_t *counting_load(weft_iterator_t *it, weft_saved_t *from) {
 
 static weft_status_t *take_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   const int64_t count = counted(it->of)->count;
-  *is_end = count >= 0 && it->index >= count;
+  *is_end = count >= 0 && it->num_given >= count;
   return *is_end ? NULL : weft_iterator_next(it->input, out, is_end);
 }
 
 static int64_t take_cardinality(const weft_dataset_t *d) {
   const int64_t n = weft_dataset_cardinality(d->inputs[0]), count = counted(d)->count;
-  if (n == WEFT_CARDINALITY_UNKNOWN) return count == 0 ? 0 : n;
+  if (n == WEFT_CARDINALITY_UNKNOWN) return n;
   if (n == WEFT_CARDINALITY_INFINITE) return count < 0 ? n : count;
   return count < 0 || n < count ? n : count;
 }
@@ -56,23 +56,24 @@ static const weft_dataset_class_t take_class = {.name = "Take",
 
 /* ---- SkipDataset ---- */
 
-/* Elements of the input that were skipped: `at`. */
+/* Elements of the input that were skipped: `at`. A failure among them: all are skipped anew. */
 static weft_status_t *skip_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   counting_t *s = (counting_t *)it;
   const int64_t count = counted(it->of)->count;
+  int64_t at = s->at;
   *is_end = count < 0;
-  for (; !*is_end && s->at < count; s->at++) {
+  for (; !*is_end && at < count; at++) {
     WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, out, is_end));
     weft_element_release(out, it->of->spec->n);
   }
+  s->at = at;
   return *is_end ? NULL : weft_iterator_next(it->input, out, is_end);
 }
 
 static int64_t skip_cardinality(const weft_dataset_t *d) {
   const int64_t n = weft_dataset_cardinality(d->inputs[0]), count = counted(d)->count;
-  if (count < 0) return 0;
   if (n < 0) return n;
-  return n > count ? n - count : 0;
+  return count >= 0 && n > count ? n - count : 0;
 }
 
 static const weft_dataset_class_t skip_class = {.name = "Skip",
@@ -295,6 +296,7 @@ static weft_status_t *zip_next(weft_iterator_t *it, weft_tensor_t **out, bool *i
     if (*is_end) break;
     at += it->of->inputs[i]->spec->n;
   }
+  it->is_over = *is_end; /* after a failure, too: see weft_iterator_next */
   return s;
 }
 

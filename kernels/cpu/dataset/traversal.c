@@ -259,7 +259,7 @@ static void serve_next(traversal_t *n, request_t *r) {
     n->kept_status = NULL;
     n->has_kept = false;
     note_end(r, s == NULL && !n->kept_is_end);
-    r->spec.done(r->spec.arg, s, s != NULL || n->kept_is_end ? NULL : n->kept, n->kept_is_end);
+    r->spec.done(r->spec.arg, s, s != NULL || n->kept_is_end ? NULL : n->kept, s == NULL && n->kept_is_end);
     weft_element_release(n->kept, n->base.dataset->spec->n);
   }
   request_free(r);

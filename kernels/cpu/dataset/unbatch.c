@@ -219,8 +219,9 @@ static weft_status_t *more_pieces(rebatch_pieces_t *p, int n) {
 static weft_status_t *collect(unbatch_iterator_t *u, int64_t wanted, rebatch_pieces_t *p, int64_t *rows) {
   const int n = u->base.of->spec->n;
   for (bool is_end = false; *rows < wanted;) {
-    WEFT_RETURN_IF_ERROR(need_row(u, &is_end));
-    if (is_end) return NULL;
+    weft_status_t *s = need_row(u, &is_end);
+    u->base.is_over = s != NULL && is_end;
+    if (s != NULL || is_end) return s;
     const int64_t left = u->batch[0]->shape.dims[0] - u->at;
     const int64_t some = left < wanted - *rows ? left : wanted - *rows;
     WEFT_RETURN_IF_ERROR(more_pieces(p, n));

@@ -27,6 +27,7 @@ static weft_status_t *ignore_next(weft_iterator_t *it, weft_tensor_t **out, bool
     if (params_of(it)->logs)
       weft_log(WEFT_LOG_WARNING, "Error raised with error message %s", weft_status_message(s));
     weft_status_free(s);
+    if (*is_end) return NULL; /* it would fail again and again */
   }
   return NULL;
 }
@@ -45,7 +46,7 @@ static const weft_dataset_class_t ignore_class = {.name = "IgnoreErrors",
 /* ---- AssertCardinalityDataset ---- */
 
 static weft_status_t *assert_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  const int64_t wanted = params_of(it)->number, got = it->input->index;
+  const int64_t wanted = params_of(it)->number, got = it->input->num_given;
   WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, out, is_end));
   const char *how = *is_end ? "only " : "at least ";
   const int64_t n = *is_end ? got : got + 1;
