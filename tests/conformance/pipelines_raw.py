@@ -113,6 +113,19 @@ def sliding_with_remainder():
 raw("raw SlidingWindowDataset with remainder", sliding_with_remainder)
 
 
+def sliding_over_failures(size, shift, stride, drop_remainder):
+    def checked(x):
+        with tf.control_dependencies([tf.debugging.assert_none_equal(x % 4, i64(1))]):
+            return tf.identity(x)
+
+    args = dict(window_size=i64(size), window_shift=i64(shift), window_stride=i64(stride), drop_remainder=drop_remainder)
+    return of(R.SlidingWindowDataset(input_dataset=D.range(14).map(checked)._variant_tensor, **args, **kinds(BATCH)), BATCH)
+
+
+for window in ((2, 1, 1, True), (3, 2, 1, True), (2, 3, 1, False), (2, 1, 2, True), (4, 2, 1, False)):
+    raw(f"raw SlidingWindowDataset over failures {window}", lambda window=window: sliding_over_failures(*window))
+
+
 # ---- shuffles ----
 
 

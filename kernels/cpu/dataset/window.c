@@ -12,6 +12,8 @@ typedef struct window_params {
   weft_dataset_params_t base;
   int64_t size, shift, stride;
   bool drops_remainder;
+  bool keeps_failures; /* an element that has failed fails the windows that hold it, not the one that meets it
+                        */
 } window_params_t;
 
 typedef struct window_iterator {
@@ -69,12 +71,12 @@ static void end(weft_iterator_t *it) {
   weft_free(w->element);
 }
 
-/* One more element into the buffer, or out of the input only. One that has failed fails its windows, not
- * those between which it was discarded. */
+/* One more element into the buffer, or out of the input only. */
 static weft_status_t *take(window_iterator_t *w, bool is_kept) {
   const int n = w->base.of->inputs[0]->spec->n;
+  const bool keeps_failures = ((const window_params_t *)w->base.of->params)->keeps_failures;
   weft_status_t *failure = weft_iterator_next(w->base.input, w->element, &w->is_input_over), *s = NULL;
-  if (failure != NULL && weft_canceller_is_cancelled(w->base.canceller)) return failure;
+  if (failure != NULL && (!keeps_failures || weft_canceller_is_cancelled(w->base.canceller))) return failure;
   if (!w->is_input_over && is_kept) s = weft_element_list_add(&w->buffer, w->element, n);
   if (failure != NULL && !w->is_input_over && is_kept && s == NULL) {
     s = note_failure(w, w->buffer.count - 1, failure);
@@ -187,6 +189,12 @@ static const weft_status_t *first_failure(const window_iterator_t *w) {
   return NULL;
 }
 
+static weft_status_t *window_read(const weft_kernel_setup_t *setup, void *params) {
+  (void)setup;
+  ((window_params_t *)params)->keeps_failures = true;
+  return NULL;
+}
+
 static weft_status_t *window_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
   window_iterator_t *w = (window_iterator_t *)it;
   WEFT_RETURN_IF_ERROR(fill(w, is_end));
@@ -212,12 +220,6 @@ static weft_status_t *sliding_next(weft_iterator_t *it, weft_tensor_t **out, boo
   const int n = it->of->spec->n;
   WEFT_RETURN_IF_ERROR(fill(w, is_end));
   if (*is_end) return NULL;
-  if (first_failure(w) != NULL) {
-    weft_status_t *s = weft_status_clone(first_failure(w));
-    weft_status_t *moved = move_on(w);
-    weft_status_free(moved);
-    return s;
-  }
   const int64_t rows = (w->buffer.count - 1) / p->stride + 1;
   for (int64_t i = 0; i < rows; i++)
     WEFT_RETURN_IF_ERROR(weft_batch_copy(it, out, rows, i, w->buffer.parts + i * p->stride * n, n));
@@ -232,8 +234,11 @@ static weft_status_t *sliding_next(weft_iterator_t *it, weft_tensor_t **out, boo
   }
 static const weft_dataset_class_t window_class = CLASS("Window", window_next),
                                   sliding_class = CLASS("SlidingWindow", sliding_next);
-static const weft_dataset_op_t window_op = {
-    .class = &window_class, .num_inputs = 1, .params_size = sizeof(window_params_t), .make = make};
+static const weft_dataset_op_t window_op = {.class = &window_class,
+                                            .num_inputs = 1,
+                                            .params_size = sizeof(window_params_t),
+                                            .read = window_read,
+                                            .make = make};
 static const weft_dataset_op_t sliding_op = {.class = &sliding_class,
                                              .num_inputs = 1,
                                              .params_size = sizeof(window_params_t),
