@@ -2,6 +2,7 @@
  *
  * Locking: `mu` guards the ring and the slots' results; it is a leaf.
  */
+#define _GNU_SOURCE /* pthread_setname_np */
 #include "kernels/cpu/dataset/ahead.h"
 
 #include <pthread.h>
@@ -234,6 +235,7 @@ static void go_on(weft_ahead_t *a, weft_ahead_slot_t *slot) WEFT_REQUIRES(&a->mu
 static void *make_all(void *arg) {
   weft_ahead_t *a = arg;
   weft_ahead_slot_t *taken[MAX_TAKEN];
+  pthread_setname_np(pthread_self(), "weft-ahead");
   if (a->o.num_threads > 1) weft_parallel_for_alone();
   weft_mutex_lock(&a->mu);
   for (int n; (n = begin_some(a, taken)) >= 0;) {

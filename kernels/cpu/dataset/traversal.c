@@ -3,6 +3,7 @@
  * Locking: `mu` is a leaf, but that cancellers are asked to register under it; they call back without a lock
  * of theirs.
  */
+#define _GNU_SOURCE /* pthread_setname_np */
 #include "kernels/cpu/dataset/traversal.h"
 
 #include <pthread.h>
@@ -277,6 +278,7 @@ static void serve(traversal_t *n, request_t *r) {
 
 static void *serve_all(void *arg) {
   traversal_t *n = arg;
+  pthread_setname_np(pthread_self(), "weft-pass");
   weft_mutex_lock(&n->mu);
   for (;;) {
     while (n->first == NULL && !n->is_closed) weft_cond_wait(&n->changed, &n->mu);
