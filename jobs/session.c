@@ -37,32 +37,41 @@ static weft_status_t *open_saving(WEFT_Job *j) {
 
 /* ---- the plan ---- */
 
+/* A session at the master, which has been probed; a hanging call is ended by the watch from now on. */
+static weft_status_t *open_session(WEFT_Job *j, TF_Graph *graph, TF_Session **out) {
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  if (options == NULL) return no_memory();
+  TF_SetTarget(options, j->master);
+  WEFT_SetWaitForMaster(options, 0);
+  *out = TF_NewSession(graph, options, j->status);
+  TF_DeleteSessionOptions(options);
+  weft_status_t *s = weft_job_c_api_status(j->status);
+  if (s == NULL) weft_job_watch_attach(&j->watch, *out);
+  return s;
+}
+
+static void close_session(WEFT_Job *j, TF_Session *session) { /* NULL is fine */
+  if (session == NULL) return;
+  weft_job_watch_detach(&j->watch);
+  TF_DeleteSession(session, j->status);
+}
+
 /* The cluster's devices, by a session without nodes. */
 static weft_status_t *list_devices(WEFT_Job *j, weft_job_view_t *view) {
   if (j->master == NULL) return weft_job_view_local(view, MAX_LOCAL_CPUS);
   TF_Graph *nothing = TF_NewGraph();
-  TF_SessionOptions *options = TF_NewSessionOptions();
   TF_Session *session = NULL;
   TF_DeviceList *devices = NULL;
-  weft_status_t *s = nothing == NULL || options == NULL ? no_memory() : NULL;
+  weft_status_t *s = nothing == NULL ? no_memory() : open_session(j, nothing, &session);
   if (s == NULL) {
-    TF_SetTarget(options, j->master);
-    WEFT_SetWaitForMaster(options, 0); /* it has been probed */
-    session = TF_NewSession(nothing, options, j->status);
-    s = weft_job_c_api_status(j->status);
-  }
-  if (s == NULL) {
-    weft_job_watch_attach(&j->watch, session);
     devices = TF_SessionListDevices(session, j->status);
     s = weft_job_c_api_status(j->status);
-    weft_job_watch_detach(&j->watch);
   }
   for (int i = 0; s == NULL && i < TF_DeviceListCount(devices); i++) {
     s = weft_job_view_add_device(view, weft_str(TF_DeviceListName(devices, i, j->status)));
   }
   if (devices != NULL) TF_DeleteDeviceList(devices);
-  if (session != NULL) TF_DeleteSession(session, j->status);
-  if (options != NULL) TF_DeleteSessionOptions(options);
+  close_session(j, session);
   if (nothing != NULL) TF_DeleteGraph(nothing);
   return s;
 }
@@ -127,24 +136,15 @@ static weft_status_t *knows_iterators(WEFT_Job *j, bool *out) {
   TF_Operation *nothing = NULL;
   TF_Session *session = NULL;
   TF_Graph *graph = asking_graph(j, &nothing);
-  TF_SessionOptions *options = TF_NewSessionOptions();
-  weft_status_t *s = graph == NULL || options == NULL ? no_memory() : weft_job_c_api_status(j->status);
+  weft_status_t *s = graph == NULL ? no_memory() : weft_job_c_api_status(j->status);
+  if (s == NULL) s = open_session(j, graph, &session);
   if (s == NULL) {
-    TF_SetTarget(options, j->master);
-    WEFT_SetWaitForMaster(options, 0); /* it has been probed */
-    session = TF_NewSession(graph, options, j->status);
-    s = weft_job_c_api_status(j->status);
-  }
-  if (s == NULL) {
-    weft_job_watch_attach(&j->watch, session);
     TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, (const TF_Operation *const *)&nothing, 1, NULL,
                   j->status);
     s = weft_job_c_api_status(j->status);
-    weft_job_watch_detach(&j->watch);
   }
   *out = s == NULL;
-  if (session != NULL) TF_DeleteSession(session, j->status);
-  if (options != NULL) TF_DeleteSessionOptions(options);
+  close_session(j, session);
   if (graph != NULL) TF_DeleteGraph(graph);
   if (weft_status_code(s) != WEFT_NOT_FOUND) return s;
   weft_status_free(s);
