@@ -376,10 +376,12 @@ weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pa
   for (int i = 1; i < n; i++) {
     if (l->loops[i].is_started) pthread_join(l->loops[i].thread, NULL);
   }
+  weft_mutex_lock(&l->mu); /* the loops have ended, but another thread may stop the job now */
   weft_status_t *s = l->failure;
   l->failure = NULL;
   l->is_over = l->is_over || l->end == WEFT_JOB_END_INPUT;
   *out_end = l->end;
+  weft_mutex_unlock(&l->mu);
   return s;
 }
 
