@@ -1,5 +1,6 @@
-/* tests/fuzz/iterator_state_fuzz.c - where a pass through a data set stands, and the metadata of snapshots.
- * The first byte chooses which; of the former the rest of the input says which kinds of values are asked for.
+/* tests/fuzz/iterator_state_fuzz.c - where a pass through a data set stands, the metadata of snapshots, and
+ * which files a snapshot has. The first byte chooses which; of the first the rest of the input says which
+ * kinds of values are asked for.
  */
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/snapshot.h"
@@ -15,6 +16,10 @@ const weft_fuzz_seed_t weft_fuzz_seeds[] = {
                     "no"),
     WEFT_FUZZ_BYTES("\x01\x12\x03"
                     "123\x18\x05\x20\x02\x28\x09\x30\x07\xc0\x3e\x01"),
+    WEFT_FUZZ_BYTES("\x02" HEAD "s\x03\x00\x00\x00\x00\x00\x00\x00"
+                    "123"
+                    "i\x09\x00\x00\x00\x00\x00\x00\x00i\x01\x00\x00\x00\x00\x00\x00\x00"
+                    "i\x07\x00\x00\x00\x00\x00\x00\x00i\x02\x00\x00\x00\x00\x00\x00\x00"),
     WEFT_FUZZ_END,
 };
 
@@ -57,9 +62,20 @@ static void read_metadata(weft_str_t bytes) {
   weft_status_free(s);
 }
 
+static void read_files(weft_str_t bytes) {
+  weft_saved_t s;
+  weft_status_t *status = weft_saved_open(&s, bytes, NULL);
+  if (status == NULL) status = weft_snapshot_writer_skip(&s);
+  weft_status_free(status);
+  weft_saved_deinit(&s);
+}
+
 void weft_fuzz_one(const uint8_t *data, size_t size) {
   if (size == 0) return;
   const weft_str_t bytes = weft_str_of((const char *)data + 1, size - 1);
-  if (data[0] % 2 == 0) read_state(bytes);
-  if (data[0] % 2 == 1) read_metadata(bytes);
+  switch (data[0] % 3) {
+    case 0: read_state(bytes); break;
+    case 1: read_metadata(bytes); break;
+    default: read_files(bytes); break;
+  }
 }

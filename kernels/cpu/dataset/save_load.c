@@ -2,21 +2,16 @@
  * it, SaveDatasetV2, whose elements are those that it writes, and LoadDataset. */
 #include "base/alloc.h"
 #include "kernels/cpu/dataset/own_pass.h"
+#include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/snapshot.h"
 
 /* ---- saving ---- */
 
 /* Writes an element to the shard that the function says; without one, to the first. */
 static weft_status_t *put(weft_iterator_t *it, const weft_dataset_fn_t *shard_of, weft_snapshot_writer_t *w,
-                          weft_tensor_t *const *element, int n) {
-  weft_tensor_t *answer = NULL;
+                          weft_tensor_t *const *element) {
   int64_t shard = 0;
-  if (shard_of == NULL) return weft_snapshot_writer_put(w, 0, element);
-  WEFT_RETURN_IF_ERROR(weft_iterator_call(it, shard_of, element, n, &answer, 1));
-  const bool is_number = answer->dtype == WEFT_I64 && answer->count == 1;
-  if (is_number) shard = *(const int64_t *)answer->data;
-  weft_tensor_release(answer);
-  if (!is_number) return WEFT_ERROR(INVALID_ARGUMENT, "`shard_func` must return a scalar int64.");
+  if (shard_of != NULL) WEFT_RETURN_IF_ERROR(weft_snapshot_shard_of(it, shard_of, element, &shard));
   return weft_snapshot_writer_put(w, shard, element);
 }
 
@@ -49,7 +44,7 @@ static weft_status_t *save_all(weft_iterator_t *root, const weft_dataset_fn_t *s
   for (bool is_end = false; s == NULL;) {
     s = weft_iterator_next(root, element, &is_end);
     if (s != NULL || is_end) break;
-    s = put(root, shard_of, w, element, n);
+    s = put(root, shard_of, w, element);
     weft_element_release(element, n);
   }
   weft_free(element);
@@ -64,10 +59,10 @@ static weft_status_t *save_to(weft_kernel_ctx_t *c, weft_iterator_t *root,
   WEFT_RETURN_IF_ERROR(weft_dataset_in_string(c, 1, "path", &path));
   char *dir = weft_strndup(path.data, path.length);
   weft_status_t *s = dir == NULL ? WEFT_NO_MEMORY("saving a data set")
-                                 : weft_snapshot_writer_create(dir, n->compression, root->of->spec, &w);
+                                 : weft_snapshot_writer_create(dir, 0, n->compression, root->of->spec, &w);
   weft_free(dir);
   if (s == NULL) s = save_all(root, shard_of, w);
-  if (s == NULL) return weft_snapshot_writer_finish(w);
+  if (s == NULL) return weft_snapshot_writer_finish(w, root->canceller);
   weft_snapshot_writer_abandon(w);
   return s;
 }
@@ -109,23 +104,28 @@ static weft_status_t *saving_next(weft_iterator_t *it, weft_tensor_t **out, bool
   saving_t *s = (saving_t *)it;
   const snapshot_params_t *p = params_of(it);
   if (s->writer == NULL)
-    WEFT_RETURN_IF_ERROR(weft_snapshot_writer_create(p->dir, p->compression, it->of->spec, &s->writer));
+    WEFT_RETURN_IF_ERROR(weft_snapshot_writer_create(p->dir, 0, p->compression, it->of->spec, &s->writer));
   WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, out, is_end));
-  if (!*is_end) return put(it, p->is_sharded ? it->of->fns[0] : NULL, s->writer, out, it->of->spec->n);
+  if (!*is_end) return put(it, p->is_sharded ? it->of->fns[0] : NULL, s->writer, out);
   weft_snapshot_writer_t *w = s->writer;
   s->writer = NULL;
-  return weft_snapshot_writer_finish(w);
+  return weft_snapshot_writer_finish(w, it->canceller);
 }
 
 static void saving_end(weft_iterator_t *it) { weft_snapshot_writer_abandon(((saving_t *)it)->writer); }
 
 static weft_status_t *saving_save(weft_iterator_t *it, weft_saved_t *to) {
-  (void)to;
-  return ((saving_t *)it)->writer == NULL
-             ? NULL
-             : WEFT_ERROR(UNIMPLEMENTED,
-                          "a data set that is being written to %s cannot be saved in the middle",
-                          params_of(it)->dir);
+  weft_snapshot_writer_t *w = ((saving_t *)it)->writer;
+  weft_saved_put_int(to, w != NULL);
+  return w != NULL ? weft_snapshot_writer_save(w, to) : NULL;
+}
+
+static weft_status_t *saving_load(weft_iterator_t *it, weft_saved_t *from) {
+  const snapshot_params_t *p = params_of(it);
+  int64_t has_begun;
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &has_begun));
+  if (has_begun == 0) return NULL;
+  return weft_snapshot_writer_load(p->dir, 0, p->compression, it->of->spec, from, &((saving_t *)it)->writer);
 }
 
 static const weft_dataset_class_t saving_class = {.name = "Save",
@@ -133,7 +133,8 @@ static const weft_dataset_class_t saving_class = {.name = "Save",
                                                   .opens_inputs = true,
                                                   .next = saving_next,
                                                   .end = saving_end,
-                                                  .save = saving_save};
+                                                  .save = saving_save,
+                                                  .load = saving_load};
 
 static weft_status_t *saving_read(const weft_kernel_setup_t *setup, void *params) {
   snapshot_params_t *p = params;
@@ -164,28 +165,10 @@ typedef struct loading {
   weft_iterator_t *read; /* of the data set that reader_func has made; owned */
 } loading_t;
 
-/* Opens the data set that reader_func makes of the data sets of the shards. */
-static weft_status_t *open_read(weft_iterator_t *it, weft_tensor_t *shards) {
-  weft_tensor_t *made = NULL;
-  weft_dataset_t *d = NULL;
-  WEFT_RETURN_IF_ERROR(weft_iterator_call(it, it->of->fns[0], &shards, 1, &made, 1));
-  weft_status_t *s = weft_dataset_of(made, &d);
-  if (s == NULL) s = weft_element_spec_check(it->of->spec, d->spec);
-  if (s == NULL) s = weft_iterator_open(d, it->traversal, it, &((loading_t *)it)->read);
-  weft_tensor_release(made);
-  return s;
-}
-
 static weft_status_t *loading_begin(weft_iterator_t *it) {
   const snapshot_params_t *p = params_of(it);
-  weft_dataset_t *d = NULL;
-  weft_tensor_t *shards = NULL;
-  WEFT_RETURN_IF_ERROR(
-      weft_snapshot_shards(p->dir, p->metadata.run, p->compression, it->of->device, it->of->spec, &d));
-  WEFT_RETURN_IF_ERROR(weft_dataset_tensor(d, &shards));
-  weft_status_t *s = open_read(it, shards);
-  weft_tensor_release(shards);
-  return s;
+  return weft_snapshot_open(it, it->of->fns[0], p->dir, &p->metadata, p->compression,
+                            &((loading_t *)it)->read);
 }
 
 static weft_status_t *loading_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
@@ -194,20 +177,10 @@ static weft_status_t *loading_next(weft_iterator_t *it, weft_tensor_t **out, boo
 
 static void loading_end(weft_iterator_t *it) { weft_iterator_close(((loading_t *)it)->read); }
 
-/* Goes again through what was handed out: the shards are data sets, which cannot be saved among the elements
- * of a stage. The number is saved for every iterator. */
+/* The number of elements is saved for every iterator. */
 static weft_status_t *loading_load(weft_iterator_t *it, weft_saved_t *from) {
-  const int n = it->of->spec->n;
-  weft_tensor_t **element = weft_calloc((size_t)n, sizeof *element);
-  weft_status_t *s = element == NULL ? WEFT_NO_MEMORY("loading a data set") : NULL;
   (void)from;
-  bool is_end = false;
-  for (int64_t i = 0; s == NULL && !is_end && i < it->index; i++) {
-    s = loading_next(it, element, &is_end);
-    weft_element_release(element, n);
-  }
-  weft_free(element);
-  return s;
+  return weft_snapshot_skip(((loading_t *)it)->read, it->index);
 }
 
 static int64_t loading_cardinality(const weft_dataset_t *d) {

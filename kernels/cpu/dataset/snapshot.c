@@ -1,4 +1,4 @@
-/* kernels/cpu/dataset/snapshot.c - runs of elements on disk: written shard by shard, read as data sets. */
+/* kernels/cpu/dataset/snapshot.c - runs of elements on disk: metadata, and writing shard by shard. */
 #include "kernels/cpu/dataset/snapshot.h"
 
 #include <inttypes.h>
@@ -8,10 +8,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "io/file.h"
-#include "io/match_files.h"
-#include "io/record_reader.h"
 #include "io/record_writer.h"
-#include "kernels/cpu/dataset/elements.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "protos/wire.h"
 #include "tensor/tensor_proto.h"
@@ -20,6 +17,7 @@
 
 /* Field numbers of the message SnapshotMetadataRecord (tensorflow/core/protobuf/snapshot.proto). */
 enum {
+  METADATA_HASH = 1,
   METADATA_RUN = 2,
   METADATA_TIME = 3,
   METADATA_VERSION = 4,
@@ -49,6 +47,7 @@ weft_status_t *weft_snapshot_metadata_parse(weft_str_t bytes, weft_snapshot_meta
   for (weft_wire_field_t f; is_ok && weft_wire_next(&w, &f);) {
     switch (f.tag) {
       case WEFT_WIRE_TAG(METADATA_RUN, WEFT_WIRE_BYTES): is_ok = take_run(f.bytes, out); break;
+      case WEFT_WIRE_TAG(METADATA_TIME, WEFT_WIRE_VARINT): out->created_us = weft_wire_i64(f.value); break;
       case WEFT_WIRE_TAG(METADATA_VERSION, WEFT_WIRE_VARINT): out->version = weft_wire_i64(f.value); break;
       case WEFT_WIRE_TAG(METADATA_NUM_ELEMENTS, WEFT_WIRE_VARINT):
         out->num_elements = weft_wire_i64(f.value);
@@ -60,6 +59,11 @@ weft_status_t *weft_snapshot_metadata_parse(weft_str_t bytes, weft_snapshot_meta
   return is_ok && !w.failed ? NULL : WEFT_ERROR(DATA_LOSS, "the metadata of a snapshot are damaged");
 }
 
+weft_status_t *weft_snapshot_metadata_set_run(weft_snapshot_metadata_t *m, weft_str_t run) {
+  return take_run(run, m) ? NULL
+                          : WEFT_ERROR(DATA_LOSS, "'%.*s' is no run of a snapshot", WEFT_STR_ARGS(run));
+}
+
 weft_status_t *weft_snapshot_metadata_read(const char *dir, weft_snapshot_metadata_t *out) {
   weft_strbuf_t path = WEFT_STRBUF_INIT;
   char *text = NULL;
@@ -68,10 +72,10 @@ weft_status_t *weft_snapshot_metadata_read(const char *dir, weft_snapshot_metada
   if (s == NULL && !weft_file_exists(path.data))
     s = WEFT_ERROR(NOT_FOUND, "Could not find metadata file [%s]", dir);
   if (s == NULL) s = weft_file_read_all(path.data, &text, &length);
-  if (s == NULL) s = weft_snapshot_metadata_parse(weft_str_of(text, length), out);
-  if (s == NULL && out->version != WEFT_SNAPSHOT_VERSION)
-    s = WEFT_ERROR(UNIMPLEMENTED, "%s has version %" PRId64 " of snapshots; version %d is read", path.data,
-                   out->version, WEFT_SNAPSHOT_VERSION);
+  if (s == NULL) {
+    s = weft_snapshot_metadata_parse(weft_str_of(text, length), out);
+    if (s != NULL) s = weft_status_annotate(s, "%s", path.data);
+  }
   weft_free(text);
   weft_strbuf_deinit(&path);
   return s;
@@ -89,6 +93,9 @@ static weft_status_t *write_file(const char *path, weft_str_t bytes) {
 weft_status_t *weft_snapshot_metadata_write(const char *dir, const weft_snapshot_metadata_t *m,
                                             const weft_element_spec_t *spec) {
   weft_strbuf_t path = WEFT_STRBUF_INIT, bytes = WEFT_STRBUF_INIT;
+  char hash[24];
+  (void)snprintf(hash, sizeof hash, "%" PRIu64, m->hash);
+  if (m->hash != 0) weft_wire_put_text(&bytes, METADATA_HASH, hash);
   weft_wire_put_text(&bytes, METADATA_RUN, m->run);
   weft_wire_put_i64(&bytes, METADATA_TIME, weft_clock_micros());
   weft_wire_put_i64(&bytes, METADATA_VERSION, m->version);
@@ -106,8 +113,8 @@ weft_status_t *weft_snapshot_metadata_write(const char *dir, const weft_snapshot
 /* ---- writing ---- */
 
 typedef struct shard_records {
-  int64_t index;
-  weft_record_writer_t *records;
+  int64_t index, parts;          /* the files that are whole */
+  weft_record_writer_t *records; /* of the next one; NULL: it has not begun */
 } shard_records_t;
 
 struct weft_snapshot_writer {
@@ -115,16 +122,60 @@ struct weft_snapshot_writer {
   weft_compression_t compression;
   const weft_element_spec_t *spec; /* borrowed */
   weft_snapshot_metadata_t metadata;
+  bool is_named; /* by the state of a pass */
   shard_records_t *shards;
   size_t num_shards, capacity;
 };
 
-void weft_snapshot_writer_abandon(weft_snapshot_writer_t *w) {
-  if (w == NULL) return;
-  for (size_t i = 0; i < w->num_shards; i++) weft_record_writer_abandon(w->shards[i].records);
+/* "<dir>/<run>/<shard>.shard" */
+static weft_status_t *shard_path(const char *dir, const char *run, int64_t shard, weft_strbuf_t *out) {
+  out->length = 0;
+  weft_strbuf_printf(out, "%s/%s/%08" PRIu64 ".shard", dir, run, (uint64_t)shard);
+  return out->failed ? WEFT_NO_MEMORY("the name of a snapshot") : NULL;
+}
+
+/* "<dir>/<run>/<shard>.shard/<part>.snapshot" */
+static weft_status_t *part_path(const char *dir, const char *run, int64_t shard, int64_t part,
+                                weft_strbuf_t *out) {
+  WEFT_RETURN_IF_ERROR(shard_path(dir, run, shard, out));
+  weft_strbuf_printf(out, "/%08" PRId64 ".snapshot", part);
+  return out->failed ? WEFT_NO_MEMORY("the name of a snapshot") : NULL;
+}
+
+static void free_writer(weft_snapshot_writer_t *w) {
   weft_free(w->shards);
   weft_free(w->dir);
   weft_free(w);
+}
+
+/* The shards' directories in a run, with their files or where they have none. */
+static void remove_run(const weft_snapshot_writer_t *w, const char *run, bool with_files) {
+  weft_strbuf_t path = WEFT_STRBUF_INIT;
+  for (size_t i = 0; i < w->num_shards; i++) {
+    const shard_records_t *shard = &w->shards[i];
+    for (int64_t part = 0; with_files && part < shard->parts; part++) {
+      weft_status_t *s = part_path(w->dir, run, shard->index, part, &path);
+      if (s == NULL) weft_file_remove(path.data);
+      weft_status_free(s);
+    }
+    weft_status_t *s = shard_path(w->dir, run, shard->index, &path);
+    if (s == NULL) weft_file_remove_dir(path.data);
+    weft_status_free(s);
+  }
+  path.length = 0;
+  weft_strbuf_printf(&path, "%s/%s", w->dir, run);
+  if (!path.failed) weft_file_remove_dir(path.data);
+  weft_strbuf_deinit(&path);
+}
+
+void weft_snapshot_writer_abandon(weft_snapshot_writer_t *w) {
+  if (w == NULL) return;
+  for (size_t i = 0; i < w->num_shards; i++) {
+    weft_record_writer_abandon(w->shards[i].records);
+    w->shards[i].records = NULL;
+  }
+  remove_run(w, w->metadata.run, !w->is_named);
+  free_writer(w);
 }
 
 static weft_status_t *make_run(const weft_snapshot_writer_t *w) {
@@ -136,23 +187,28 @@ static weft_status_t *make_run(const weft_snapshot_writer_t *w) {
   return s;
 }
 
-weft_status_t *weft_snapshot_writer_create(const char *dir, weft_compression_t compression,
+static void new_run(weft_snapshot_metadata_t *m) {
+  (void)snprintf(m->run, sizeof m->run, "%" PRIu64, weft_random_id());
+}
+
+weft_status_t *weft_snapshot_writer_create(const char *dir, uint64_t hash, weft_compression_t compression,
                                            const weft_element_spec_t *spec, weft_snapshot_writer_t **out) {
   weft_snapshot_writer_t *w = weft_calloc(1, sizeof *w);
   if (w == NULL) return WEFT_NO_MEMORY("a snapshot");
   w->dir = weft_strdup(dir);
   w->compression = compression;
   w->spec = spec;
+  w->metadata.hash = hash;
   w->metadata.version = WEFT_SNAPSHOT_VERSION;
-  (void)snprintf(w->metadata.run, sizeof w->metadata.run, "%" PRIu64, weft_random_id());
+  new_run(&w->metadata);
   weft_status_t *s = w->dir == NULL ? WEFT_NO_MEMORY("a snapshot") : make_run(w);
   if (s == NULL) *out = w;
-  if (s != NULL) weft_snapshot_writer_abandon(w);
+  if (s != NULL && w->dir != NULL) weft_snapshot_writer_abandon(w);
+  if (s != NULL && w->dir == NULL) free_writer(w);
   return s;
 }
 
 static weft_status_t *add_shard(weft_snapshot_writer_t *w, int64_t index, shard_records_t **out) {
-  weft_strbuf_t path = WEFT_STRBUF_INIT;
   if (w->num_shards == w->capacity) {
     const size_t capacity = w->capacity == 0 ? 8 : 2 * w->capacity;
     shard_records_t *more = weft_realloc(w->shards, capacity, sizeof *more);
@@ -160,25 +216,35 @@ static weft_status_t *add_shard(weft_snapshot_writer_t *w, int64_t index, shard_
     w->shards = more;
     w->capacity = capacity;
   }
-  shard_records_t *shard = &w->shards[w->num_shards];
-  *shard = (shard_records_t){.index = index};
-  weft_strbuf_printf(&path, "%s/%s/%08" PRIu64 ".shard", w->dir, w->metadata.run, (uint64_t)index);
-  weft_status_t *s = path.failed ? WEFT_NO_MEMORY("a snapshot") : weft_file_make_dirs(path.data);
-  weft_strbuf_puts(&path, "/00000000.snapshot");
-  if (s == NULL && path.failed) s = WEFT_NO_MEMORY("a snapshot");
+  weft_strbuf_t path = WEFT_STRBUF_INIT;
+  weft_status_t *s = shard_path(w->dir, w->metadata.run, index, &path);
+  if (s == NULL) s = weft_file_make_dirs(path.data);
+  weft_strbuf_deinit(&path);
+  *out = &w->shards[w->num_shards];
+  **out = (shard_records_t){.index = index};
+  w->num_shards += s == NULL;
+  return s;
+}
+
+/* The shard with a file to write to. */
+static weft_status_t *open_shard(weft_snapshot_writer_t *w, int64_t index, shard_records_t **out) {
+  shard_records_t *shard = NULL;
+  for (size_t i = 0; shard == NULL && i < w->num_shards; i++)
+    if (w->shards[i].index == index) shard = &w->shards[i];
+  if (shard == NULL) WEFT_RETURN_IF_ERROR(add_shard(w, index, &shard));
+  *out = shard;
+  if (shard->records != NULL) return NULL;
+  weft_strbuf_t path = WEFT_STRBUF_INIT;
+  weft_status_t *s = part_path(w->dir, w->metadata.run, index, shard->parts, &path);
   if (s == NULL) s = weft_record_writer_create(path.data, w->compression, &shard->records);
   weft_strbuf_deinit(&path);
-  w->num_shards += s == NULL;
-  *out = shard;
   return s;
 }
 
 weft_status_t *weft_snapshot_writer_put(weft_snapshot_writer_t *w, int64_t index,
                                         weft_tensor_t *const *element) {
   shard_records_t *shard = NULL;
-  for (size_t i = 0; shard == NULL && i < w->num_shards; i++)
-    if (w->shards[i].index == index) shard = &w->shards[i];
-  if (shard == NULL) WEFT_RETURN_IF_ERROR(add_shard(w, index, &shard));
+  WEFT_RETURN_IF_ERROR(open_shard(w, index, &shard));
   weft_strbuf_t proto = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < w->spec->n; i++) {
@@ -192,235 +258,193 @@ weft_status_t *weft_snapshot_writer_put(weft_snapshot_writer_t *w, int64_t index
   return s;
 }
 
-weft_status_t *weft_snapshot_writer_finish(weft_snapshot_writer_t *w) {
-  weft_status_t *s = NULL;
-  for (size_t i = 0; s == NULL && i < w->num_shards; i++) {
-    s = weft_record_writer_finish(w->shards[i].records);
+/* Ends the files that are being written. */
+static weft_status_t *end_parts(weft_snapshot_writer_t *w) {
+  for (size_t i = 0; i < w->num_shards; i++) {
+    weft_record_writer_t *records = w->shards[i].records;
+    if (records == NULL) continue;
     w->shards[i].records = NULL;
+    WEFT_RETURN_IF_ERROR(weft_record_writer_finish(records));
+    w->shards[i].parts++;
   }
-  w->metadata.is_final = true;
-  if (s == NULL) s = weft_snapshot_metadata_write(w->dir, &w->metadata, w->spec);
-  weft_snapshot_writer_abandon(w);
+  return NULL;
+}
+
+weft_status_t *weft_snapshot_shard_of(weft_iterator_t *it, const weft_dataset_fn_t *shard_func,
+                                      weft_tensor_t *const *element, int64_t *out) {
+  weft_tensor_t *answer = NULL;
+  WEFT_RETURN_IF_ERROR(weft_iterator_call(it, shard_func, element, it->of->spec->n, &answer, 1));
+  const bool is_number = answer->dtype == WEFT_I64 && answer->count == 1;
+  if (is_number) *out = *(const int64_t *)answer->data;
+  weft_tensor_release(answer);
+  return is_number ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "`shard_func` must return a scalar int64.");
+}
+
+/* ---- whole files of another run ---- */
+
+static weft_status_t *append_file(const char *from, const weft_canceller_t *canceller,
+                                  weft_file_writer_t *to) {
+  weft_file_reader_t r;
+  char block[1 << 14];
+  size_t got = 1;
+  WEFT_RETURN_IF_ERROR(weft_file_open(from, &r));
+  weft_status_t *s = NULL;
+  for (uint64_t at = 0; s == NULL && got > 0; at += got) {
+    if (weft_canceller_is_cancelled(canceller)) s = WEFT_ERROR(CANCELLED, "Iterator was cancelled");
+    if (s == NULL) s = weft_file_read_some(&r, at, block, sizeof block, &got);
+    if (s == NULL) s = weft_file_writer_append(to, block, got);
+  }
+  weft_file_close(&r);
   return s;
 }
 
-/* ---- reading a shard ---- */
-
-typedef struct snapshot_shard {
-  weft_dataset_params_t base;
-  char *path; /* owned: the shard's directory, or the one file */
-  bool is_file;
-  weft_compression_t compression;
-  int64_t start; /* elements that are left out */
-} snapshot_shard_t;
-
-typedef struct snapshot_shard_iterator {
-  weft_iterator_t base;
-  int64_t part, at; /* the file, and its element that comes next */
-  weft_byte_stream_t *stream;
-  weft_record_reader_t reader;
-} snapshot_shard_iterator_t;
-
-static void close_part(snapshot_shard_iterator_t *r) {
-  weft_record_reader_deinit(&r->reader);
-  weft_byte_stream_close(r->stream);
-  r->stream = NULL;
-}
-
-/* The file of the iterator's part; *exists: there is one. */
-static weft_status_t *open_part(snapshot_shard_iterator_t *r, bool *exists) {
-  const snapshot_shard_t *p = (const snapshot_shard_t *)r->base.of->params;
+/* Makes the file `to` of the first `parts` files of a shard of w's directory. Records, and what compresses
+ * them, may stand one behind the other. */
+static weft_status_t *join_parts(const weft_snapshot_writer_t *w, const char *run,
+                                 const shard_records_t *shard, const char *to,
+                                 const weft_canceller_t *canceller) {
   weft_strbuf_t path = WEFT_STRBUF_INIT;
-  close_part(r);
-  weft_strbuf_puts(&path, p->path);
-  if (!p->is_file) weft_strbuf_printf(&path, "/%08" PRId64 ".snapshot", r->part);
-  weft_status_t *s = path.failed ? WEFT_NO_MEMORY("a snapshot") : NULL;
-  *exists = r->part == 0 || (!p->is_file && s == NULL && weft_file_exists(path.data));
-  if (s == NULL && *exists) s = weft_byte_stream_open(path.data, p->compression, &r->stream);
-  r->reader = (weft_record_reader_t){.stream = r->stream};
+  weft_file_writer_t *file = NULL;
+  weft_status_t *s = weft_file_writer_create(to, &file);
+  for (int64_t part = 0; s == NULL && part < shard->parts; part++) {
+    s = part_path(w->dir, run, shard->index, part, &path);
+    if (s == NULL) s = append_file(path.data, canceller, file);
+  }
   weft_strbuf_deinit(&path);
+  if (s == NULL) return weft_file_writer_finish(file);
+  weft_file_writer_abandon(file);
   return s;
 }
 
-static weft_status_t *read_element(snapshot_shard_iterator_t *r, weft_tensor_t **out, bool *is_over) {
-  const weft_element_spec_t *spec = r->base.of->spec;
-  for (int i = 0; i < spec->n; i++) {
-    weft_str_t record;
-    WEFT_RETURN_IF_ERROR(weft_record_reader_lend(&r->reader, &record, is_over));
-    if (*is_over) return NULL;
-    WEFT_RETURN_IF_ERROR(weft_tensor_from_proto(record, &out[i]));
-    if (out[i]->dtype != spec->dtypes[i])
-      return WEFT_ERROR(DATA_LOSS, "component %d of a snapshot is %s, not %s", i,
-                        weft_dtype_name(out[i]->dtype), weft_dtype_name(spec->dtypes[i]));
-  }
-  r->at++;
-  return NULL;
-}
-
-static weft_status_t *skip_to(snapshot_shard_iterator_t *r, int64_t at) {
-  const int n = r->base.of->spec->n;
-  weft_tensor_t **parts = weft_calloc((size_t)n, sizeof *parts);
-  weft_status_t *s = parts == NULL ? WEFT_NO_MEMORY("reading a snapshot") : NULL;
-  for (bool is_over = false; s == NULL && !is_over && r->at < at;) {
-    s = read_element(r, parts, &is_over);
-    weft_element_release(parts, n);
-  }
-  weft_free(parts);
+/* A second name for a file, or a copy of it where the file system has no links. */
+static weft_status_t *take_part(const char *from, const char *to, const weft_canceller_t *canceller) {
+  weft_file_writer_t *file = NULL;
+  if (!weft_file_exists(from)) return WEFT_ERROR(DATA_LOSS, "%s, a part of a snapshot, is gone", from);
+  weft_status_t *s = weft_file_link(from, to);
+  if (s == NULL) return NULL;
+  weft_status_free(s);
+  WEFT_RETURN_IF_ERROR(weft_file_writer_create(to, &file));
+  s = append_file(from, canceller, file);
+  if (s == NULL) return weft_file_writer_finish(file);
+  weft_file_writer_abandon(file);
   return s;
 }
 
-static weft_status_t *shard_begin(weft_iterator_t *it) {
-  snapshot_shard_iterator_t *r = (snapshot_shard_iterator_t *)it;
-  bool exists = false;
-  WEFT_RETURN_IF_ERROR(open_part(r, &exists));
-  return skip_to(r, ((const snapshot_shard_t *)it->of->params)->start);
-}
+/* ---- the end ---- */
 
-static weft_status_t *shard_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  snapshot_shard_iterator_t *r = (snapshot_shard_iterator_t *)it;
-  for (bool exists = r->stream != NULL; exists;) {
-    bool is_over = false;
-    WEFT_RETURN_IF_ERROR(read_element(r, out, &is_over));
-    if (!is_over) return NULL;
-    weft_element_release(out, it->of->spec->n);
-    r->part++;
-    r->at = 0;
-    WEFT_RETURN_IF_ERROR(open_part(r, &exists));
-  }
-  *is_end = true;
-  return NULL;
-}
-
-static void shard_end(weft_iterator_t *it) { close_part((snapshot_shard_iterator_t *)it); }
-
-static weft_status_t *shard_save(weft_iterator_t *it, weft_saved_t *to) {
-  weft_saved_put_int(to, ((snapshot_shard_iterator_t *)it)->part);
-  weft_saved_put_int(to, ((snapshot_shard_iterator_t *)it)->at);
-  return NULL;
-}
-
-static weft_status_t *shard_load(weft_iterator_t *it, weft_saved_t *from) {
-  snapshot_shard_iterator_t *r = (snapshot_shard_iterator_t *)it;
-  int64_t at = 0;
-  bool exists = false;
-  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT32_MAX, &r->part));
-  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &at));
-  r->at = 0;
-  WEFT_RETURN_IF_ERROR(open_part(r, &exists));
-  return exists ? skip_to(r, at) : NULL;
-}
-
-static const weft_dataset_class_t shard_class = {.name = "SnapshotReader",
-                                                 .iterator_size = sizeof(snapshot_shard_iterator_t),
-                                                 .begin = shard_begin,
-                                                 .next = shard_next,
-                                                 .end = shard_end,
-                                                 .save = shard_save,
-                                                 .load = shard_load,
-                                                 .cardinality = weft_cardinality_unknown};
-
-static void shard_deinit(void *params) { weft_free(((snapshot_shard_t *)params)->path); }
-
-static weft_status_t *shard_dataset(const char *path, weft_compression_t compression, weft_device_t *device,
-                                    weft_element_spec_t *spec, weft_dataset_t **out) {
-  snapshot_shard_t p = {.path = weft_strdup(path), .compression = compression};
-  weft_dataset_t like = {.class = &shard_class, .spec = spec, .device = device};
-  if (p.path == NULL) return WEFT_NO_MEMORY("a snapshot");
-  weft_status_t *s = weft_dataset_params_new(&p, sizeof p, shard_deinit, &like.params);
-  if (s != NULL) {
-    weft_free(p.path);
-    return s;
-  }
-  s = weft_dataset_create(&like, NULL, 0, out);
-  weft_object_release(&like.params->object);
+static weft_status_t *gather_shard(const weft_snapshot_writer_t *w, const shard_records_t *shard,
+                                   const char *run, const weft_canceller_t *canceller) {
+  weft_strbuf_t to = WEFT_STRBUF_INIT, from = WEFT_STRBUF_INIT;
+  const char *old = w->metadata.run;
+  weft_status_t *s = shard_path(w->dir, run, shard->index, &to);
+  if (s == NULL) s = weft_file_make_dirs(to.data);
+  if (s == NULL) s = part_path(w->dir, run, shard->index, 0, &to);
+  if (s == NULL) s = part_path(w->dir, old, shard->index, 0, &from);
+  if (s == NULL && shard->parts == 1) s = take_part(from.data, to.data, canceller);
+  if (s == NULL && shard->parts > 1) s = join_parts(w, old, shard, to.data, canceller);
+  weft_strbuf_deinit(&to);
+  weft_strbuf_deinit(&from);
   return s;
 }
 
-/* ---- the shards of a run ---- */
+static bool has_parts(const weft_snapshot_writer_t *w) {
+  for (size_t i = 0; i < w->num_shards; i++)
+    if (w->shards[i].parts > 1) return true;
+  return false;
+}
 
-static weft_status_t *shard_tensors(const weft_path_list_t *paths, weft_compression_t compression,
-                                    weft_device_t *device, weft_element_spec_t *spec, weft_tensor_t **out) {
-  for (size_t i = 0; i < paths->n; i++) {
-    weft_dataset_t *d = NULL;
-    WEFT_RETURN_IF_ERROR(shard_dataset(paths->paths[i], compression, device, spec, &d));
-    WEFT_RETURN_IF_ERROR(weft_dataset_tensor(d, &out[i]));
+/* Makes the metadata final. Where a shard has several files these are joined, in a new run, so that the run
+ * of before stays as a state says until the metadata are final. */
+static weft_status_t *make_final(weft_snapshot_writer_t *w, const weft_canceller_t *canceller) {
+  weft_snapshot_metadata_t m = w->metadata;
+  const bool gathers = has_parts(w);
+  weft_status_t *s = NULL;
+  m.is_final = true;
+  if (gathers) new_run(&m);
+  for (size_t i = 0; gathers && s == NULL && i < w->num_shards; i++)
+    s = gather_shard(w, &w->shards[i], m.run, canceller);
+  if (s == NULL) s = weft_snapshot_metadata_write(w->dir, &m, w->spec);
+  if (gathers) remove_run(w, s == NULL ? w->metadata.run : m.run, true);
+  return s;
+}
+
+weft_status_t *weft_snapshot_writer_finish(weft_snapshot_writer_t *w, const weft_canceller_t *canceller) {
+  weft_status_t *s = end_parts(w);
+  if (s == NULL) s = make_final(w, canceller);
+  if (s != NULL) weft_snapshot_writer_abandon(w);
+  if (s == NULL) free_writer(w);
+  return s;
+}
+
+/* ---- the state of a pass that writes ---- */
+
+weft_status_t *weft_snapshot_writer_save(weft_snapshot_writer_t *w, weft_saved_t *to) {
+  w->is_named = true;
+  WEFT_RETURN_IF_ERROR(end_parts(w));
+  weft_saved_put_string(to, weft_str(w->metadata.run));
+  weft_saved_put_int(to, w->metadata.num_elements);
+  weft_saved_put_int(to, (int64_t)w->num_shards);
+  for (size_t i = 0; i < w->num_shards; i++) {
+    weft_saved_put_int(to, w->shards[i].index);
+    weft_saved_put_int(to, w->shards[i].parts);
   }
   return NULL;
 }
 
-static weft_status_t *nest(weft_device_t *device, weft_tensor_t **shards, int64_t n, weft_dataset_t **out) {
-  weft_element_spec_t *spec = NULL;
-  WEFT_RETURN_IF_ERROR(weft_element_spec_create(1, &spec));
-  spec->dtypes[0] = WEFT_VARIANT;
-  spec->shapes[0] = WEFT_SCALAR;
-  weft_status_t *s = weft_elements_dataset(device, shards, 1, n, 1, 0, spec, out);
-  weft_element_spec_release(spec);
+/* The parts of shard `index` of another run. */
+static weft_status_t *take_shard(weft_snapshot_writer_t *w, const char *run, int64_t index, int64_t parts) {
+  weft_strbuf_t from = WEFT_STRBUF_INIT, to = WEFT_STRBUF_INIT;
+  shard_records_t *shard = NULL;
+  weft_status_t *s = add_shard(w, index, &shard);
+  while (s == NULL && shard->parts < parts) {
+    s = part_path(w->dir, run, index, shard->parts, &from);
+    if (s == NULL) s = part_path(w->dir, w->metadata.run, index, shard->parts, &to);
+    if (s == NULL) s = take_part(from.data, to.data, NULL);
+    shard->parts += s == NULL;
+  }
+  weft_strbuf_deinit(&from);
+  weft_strbuf_deinit(&to);
   return s;
 }
 
-weft_status_t *weft_snapshot_shards(const char *dir, const char *run, weft_compression_t compression,
-                                    weft_device_t *device, weft_element_spec_t *spec, weft_dataset_t **out) {
-  weft_path_list_t paths = {0};
-  weft_strbuf_t pattern = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&pattern, "%s/%s/*.shard", dir, run);
-  weft_status_t *s = pattern.failed ? WEFT_NO_MEMORY("a snapshot")
-                                    : weft_match_files(weft_str_of(pattern.data, pattern.length), &paths);
-  weft_path_list_sort(&paths);
-  weft_tensor_t **shards = weft_calloc(paths.n + 1, sizeof *shards);
-  if (s == NULL && shards == NULL) s = WEFT_NO_MEMORY("a snapshot");
-  if (s == NULL) s = shard_tensors(&paths, compression, device, spec, shards);
-  if (s == NULL) s = nest(device, shards, (int64_t)paths.n, out);
-  if (shards != NULL) weft_element_release(shards, (int)paths.n);
-  weft_free(shards);
-  weft_path_list_deinit(&paths);
-  weft_strbuf_deinit(&pattern);
+/* The shards that a state names; `w` NULL: they are only read over. */
+static weft_status_t *take_shards(weft_snapshot_writer_t *w, const char *run, weft_saved_t *from) {
+  int64_t n;
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &n));
+  while (n-- > 0) {
+    int64_t index, parts;
+    WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &index));
+    WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, INT64_MAX, &parts));
+    if (w != NULL) WEFT_RETURN_IF_ERROR(take_shard(w, run, index, parts));
+  }
+  return NULL;
+}
+
+/* The run of before, and how much it has. */
+static weft_status_t *load_metadata(weft_saved_t *from, weft_snapshot_metadata_t *out) {
+  weft_str_t run;
+  *out = (weft_snapshot_metadata_t){.version = WEFT_SNAPSHOT_VERSION};
+  WEFT_RETURN_IF_ERROR(weft_saved_get_string(from, &run));
+  WEFT_RETURN_IF_ERROR(weft_snapshot_metadata_set_run(out, run));
+  return weft_saved_get_int_in(from, 0, INT64_MAX, &out->num_elements);
+}
+
+weft_status_t *weft_snapshot_writer_load(const char *dir, uint64_t hash, weft_compression_t compression,
+                                         const weft_element_spec_t *spec, weft_saved_t *from,
+                                         weft_snapshot_writer_t **out) {
+  weft_snapshot_writer_t *w = NULL;
+  weft_snapshot_metadata_t before;
+  WEFT_RETURN_IF_ERROR(load_metadata(from, &before));
+  WEFT_RETURN_IF_ERROR(weft_snapshot_writer_create(dir, hash, compression, spec, &w));
+  w->metadata.num_elements = before.num_elements;
+  weft_status_t *s = take_shards(w, before.run, from);
+  if (s == NULL) *out = w;
+  if (s != NULL) weft_snapshot_writer_abandon(w);
   return s;
 }
 
-/* ---- kernels ---- */
-
-static weft_status_t *shard_read(const weft_kernel_setup_t *setup, void *params) {
-  const int64_t version = weft_knode_int_or(setup, "version", WEFT_SNAPSHOT_VERSION);
-  (void)weft_compression_find(weft_knode_string(setup, "compression"),
-                              &((snapshot_shard_t *)params)->compression);
-  return version == WEFT_SNAPSHOT_VERSION
-             ? NULL
-             : WEFT_ERROR(INVALID_ARGUMENT, "Snapshot reader version: %" PRId64 " is not supported.",
-                          version);
+weft_status_t *weft_snapshot_writer_skip(weft_saved_t *from) {
+  weft_snapshot_metadata_t before;
+  WEFT_RETURN_IF_ERROR(load_metadata(from, &before));
+  return take_shards(NULL, before.run, from);
 }
-
-static weft_status_t *path_in(weft_kernel_ctx_t *c, int i, const char *name, snapshot_shard_t *p) {
-  weft_str_t path;
-  WEFT_RETURN_IF_ERROR(weft_dataset_in_string(c, i, name, &path));
-  p->path = weft_strndup(path.data, path.length);
-  return p->path == NULL ? WEFT_NO_MEMORY("a snapshot") : NULL;
-}
-
-static weft_status_t *shard_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
-  (void)d;
-  WEFT_RETURN_IF_ERROR(path_in(c, at, "shard_dir", params));
-  return weft_dataset_in_int(c, at + 1, "start_index", &((snapshot_shard_t *)params)->start);
-}
-
-static weft_status_t *chunk_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
-  (void)d;
-  ((snapshot_shard_t *)params)->is_file = true;
-  return path_in(c, at, "chunk_file", params);
-}
-
-static const weft_dataset_op_t shard_op = {.class = &shard_class,
-                                           .params_size = sizeof(snapshot_shard_t),
-                                           .read = shard_read,
-                                           .make = shard_make,
-                                           .deinit = shard_deinit};
-static const weft_dataset_op_t chunk_op = {.class = &shard_class,
-                                           .params_size = sizeof(snapshot_shard_t),
-                                           .read = shard_read,
-                                           .make = chunk_make,
-                                           .deinit = shard_deinit};
-
-const weft_kernel_t weft_cpu_dataset_snapshot_kernels[] = {
-    WEFT_DATASET_ROW("SnapshotChunkDataset", chunk_op),
-    WEFT_DATASET_ROW("SnapshotDatasetReader", shard_op),
-    {0},
-};

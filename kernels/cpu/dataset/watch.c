@@ -1,10 +1,9 @@
 /* kernels/cpu/dataset/watch.c - data sets that pass elements on and watch them: errors left out, a number of
  * elements that must be right, a pause before each, each once. */
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/hash_map.h"
 #include "base/log.h"
-#include "base/mutex.h"
+#include "kernels/cpu/dataset/pause.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/sequence.h"
 
@@ -81,42 +80,8 @@ const weft_dataset_class_t weft_assert_cardinality_class = {.name = "AssertCardi
 
 /* ---- SleepDataset ---- */
 
-/* A pause that the canceller ends. */
-typedef struct pause {
-  weft_mutex_t mu;
-  weft_cond_t woken;
-  bool is_cancelled; /* guarded by mu */
-} pause_t;
-
-static void wake(void *arg) {
-  pause_t *p = arg;
-  weft_mutex_lock(&p->mu);
-  p->is_cancelled = true;
-  weft_cond_signal(&p->woken);
-  weft_mutex_unlock(&p->mu);
-}
-
-static weft_status_t *sleep_for(weft_canceller_t *canceller, int64_t micros) {
-  pause_t p = {.is_cancelled = false};
-  uint64_t token;
-  const int64_t deadline = weft_clock_ns() + micros * 1000;
-  weft_mutex_init(&p.mu);
-  weft_cond_init(&p.woken);
-  if (weft_canceller_register(canceller, wake, &p, &token)) {
-    weft_mutex_lock(&p.mu);
-    while (!p.is_cancelled && weft_cond_wait_until(&p.woken, &p.mu, deadline)) continue;
-    weft_mutex_unlock(&p.mu);
-    (void)weft_canceller_deregister(canceller, token);
-  } else {
-    p.is_cancelled = true;
-  }
-  weft_cond_deinit(&p.woken);
-  weft_mutex_deinit(&p.mu);
-  return p.is_cancelled ? WEFT_ERROR(CANCELLED, "Iterator was cancelled") : NULL;
-}
-
 static weft_status_t *sleep_next(weft_iterator_t *it, weft_tensor_t **out, bool *is_end) {
-  WEFT_RETURN_IF_ERROR(sleep_for(it->canceller, params_of(it)->number));
+  WEFT_RETURN_IF_ERROR(weft_iterator_pause(it, params_of(it)->number));
   return weft_iterator_next(it->input, out, is_end);
 }
 
