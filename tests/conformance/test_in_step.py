@@ -124,6 +124,33 @@ def test_mirrored_over_the_devices_of_a_task(maker, tmp_path, kind, loop):
         assert abs(got["loss"] - want) < 1e-4 * max(1.0, want)
 
 
+@pytest.mark.parametrize("kind", ["dataset", "input_fn"])
+@pytest.mark.parametrize("loop", ["session", "monitored"])
+def test_parameter_server_workers_train_at_their_own_pace(maker, tmp_path, kind, loop):
+    """Each worker reads all rows, or its own; no update is lost, and the loss falls."""
+    steps = 7 if kind == "dataset" else 3
+    with servers(maker, tmp_path, ps=2, workers=2) as cluster:
+        count = steps if loop == "session" else 2 * steps
+        clients = [spawn(cluster, i, "ps", kind, loop, count, tmp_path / "model") for i in range(2)]
+        results = [told(c)[1:] for c in clients]
+    assert all("error" not in line for lines in results for line in lines), results
+    for task, lines in enumerate(results):
+        if kind == "dataset":
+            want = [[list(range(step * BATCH, (step + 1) * BATCH))] for step in range(len(lines))]
+        else:
+            want = [[list(range(task + step * 2 * BATCH, ROWS, 2))[:BATCH]] for step in range(len(lines))]
+        assert [line["rows"] for line in lines] == want
+        assert [line["step"] for line in lines] == sorted({line["step"] for line in lines})
+    everything = [line for lines in results for line in lines]
+    last = max(line["step"] for line in everything)
+    assert last == len(everything)
+    if loop == "session":
+        assert [len(lines) for lines in results] == [steps, steps]
+    else:
+        assert 2 * steps <= last <= 2 * steps + 1
+    assert results[0][-1]["loss"] < results[0][0]["loss"]
+
+
 @pytest.mark.weft_only  # a stock worker that waits for the lost one to come to a collective waits for ever
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_worker_ends_the_steps_of_the_others(maker, tmp_path, victim):

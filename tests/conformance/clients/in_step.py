@@ -4,7 +4,8 @@ STRATEGY: collective (tf.distribute.MultiWorkerMirroredStrategy), experimental (
 version 1 class), mirrored (MirroredStrategy over this task's devices), ps (version 1's ParameterServerStrategy).
 INPUT: dataset (make_dataset_iterator), distributed (experimental_distribute_dataset), function
 (distribute_datasets_from_function), input_fn (make_input_fn_iterator).
-LOOP: session, or monitored (MonitoredTrainingSession; all workers save, each in a folder of its own, DIR.TASK).
+LOOP: session, or monitored (MonitoredTrainingSession; all workers save, each in a folder of its own, DIR.TASK; with ps
+the first one alone).
 Prints a line of JSON for each step, as soon as it is over, and one for what ended the loop.
 """
 
@@ -13,7 +14,7 @@ import os
 import sys
 import time
 
-from support import config, v1
+from support import config, v1, wait_for_chief
 
 import tensorflow as tf  # noqa: E402
 
@@ -39,9 +40,7 @@ def make_strategy(name):
         return v1.distribute.experimental.MultiWorkerMirroredStrategy()
     if name == "ps":
         return v1.distribute.experimental.ParameterServerStrategy()
-    task = json.loads(os.environ["TF_CONFIG"])["task"]
-    device = f"/job:{task['type']}/replica:0/task:{task['index']}/device:CPU:"
-    return v1.distribute.MirroredStrategy([device + "0", device + "1"])
+    return v1.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
 
 
 def sharded(context):
@@ -75,7 +74,8 @@ def build(strategy, kind):
             return tf.identity(loss), tf.identity(index)
 
     batch = iterator.get_next()
-    loss, index = strategy.run(step, args=(batch,))
+    # Version 1's ParameterServerStrategy.run returns nothing.
+    loss, index = strategy.extended.call_for_each_replica(step, args=(batch,))
     total = strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
     mine = strategy.experimental_local_results(index)
     with tf.control_dependencies([total]):
@@ -107,18 +107,25 @@ def main():
     strategy = make_strategy(name)
     with tf.Graph().as_default(), strategy.scope():
         initialize, *fetches = build(strategy, kind)
+        missing = v1.report_uninitialized_variables()
         settings = strategy.update_config_proto(config())
         try:
             if loop == "session":
                 with v1.Session(target, config=settings) as sess:
-                    sess.run(v1.global_variables_initializer())
+                    if name != "ps" or task == 0:
+                        sess.run(v1.global_variables_initializer())
+                    while len(sess.run(missing)):
+                        time.sleep(0.01)
                     sess.run(initialize)
                     tell(ready=True)
                     train(sess, fetches, steps, pause)
             else:
                 v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, initialize)
+                chief = strategy.extended.experimental_should_init
+                if name == "ps":
+                    wait_for_chief(task, directory + ".0")
                 with v1.train.MonitoredTrainingSession(
-                    target, is_chief=strategy.extended.experimental_should_init, checkpoint_dir=f"{directory}.{task}",
+                    target, is_chief=chief, checkpoint_dir=f"{directory}.{task}" if name != "ps" or chief else None,
                     hooks=[v1.train.StopAtStepHook(last_step=steps)], config=settings, save_checkpoint_steps=4,
                     save_checkpoint_secs=None, save_summaries_steps=None, save_summaries_secs=None,
                     log_step_count_steps=None, stop_grace_period_secs=1
