@@ -10,6 +10,7 @@
 #include "graph/function.h"
 #include "graph/graph_proto.h"
 #include "graph/passes.h"
+#include "protos/wire.h"
 
 struct weft_functions {
   atomic_int refs;
@@ -70,11 +71,17 @@ static void run(weft_callee_t *callee, const weft_function_call_t *call);
 static weft_status_t *num_results(weft_callee_t *callee, int *out);
 static bool holds(weft_callee_t *callee, uint64_t flag);
 static weft_status_t *on(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out);
+static weft_status_t *write(weft_callee_t *callee, weft_map_t *written, weft_strbuf_t *out);
 
 static weft_status_t *callee_new(const function_source_t *from, const weft_attr_t *func,
                                  weft_device_t *device, weft_str_t key, callee_t **out) {
-  static const weft_callee_ops_t ops = {
-      .run = run, .retain = retain, .release = release, .num_results = num_results, .holds = holds, .on = on};
+  static const weft_callee_ops_t ops = {.run = run,
+                                        .retain = retain,
+                                        .release = release,
+                                        .num_results = num_results,
+                                        .holds = holds,
+                                        .on = on,
+                                        .write = write};
   callee_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_NO_MEMORY("a function");
   c->base.ops = &ops;
@@ -129,9 +136,21 @@ static weft_status_t *find(const weft_graph_functions_t *base, const weft_func_a
   return s;
 }
 
+static weft_status_t *write_node(const weft_graph_functions_t *base, const weft_kernel_setup_t *setup,
+                                 weft_strbuf_t *out) {
+  (void)base;
+  weft_wire_put_bytes(out, 2, setup->node.op_name);
+  for (int i = 0; i < setup->num_attrs; i++) {
+    const weft_named_attr_t *a = &setup->attrs[i];
+    if (a->name.data[0] == '_') continue;
+    WEFT_RETURN_IF_ERROR(weft_attr_map_to_proto(5, a->name, &a->value, out));
+  }
+  return out->failed ? WEFT_NO_MEMORY("writing node '%.*s'", WEFT_STR_ARGS(setup->node.name)) : NULL;
+}
+
 void weft_function_source_init(function_source_t *s, weft_functions_t *functions,
                                weft_function_library_t *library, const weft_plan_options_t *options) {
-  *s = (function_source_t){{find}, functions, library, options};
+  *s = (function_source_t){{find, write_node, weft_graph_runner_create}, functions, library, options};
 }
 
 static weft_status_t *on(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out) {
@@ -196,16 +215,23 @@ static bool function_holds(weft_function_library_t *library, const weft_func_att
   return found;
 }
 
+static weft_status_t *write(weft_callee_t *callee, weft_map_t *written, weft_strbuf_t *out) {
+  const callee_t *c = (const callee_t *)callee;
+  return weft_function_write_reachable(c->library, c->func.func->name, written, out);
+}
+
 static bool holds(weft_callee_t *callee, uint64_t flag) {
   const callee_t *c = (const callee_t *)callee;
   return function_holds(c->library, c->func.func, flag, 0);
 }
 
+/* ---- a run of its plan ---- */
+
 typedef struct function_run {
   weft_function_call_t call;
   weft_canceller_t *canceller; /* its own: a failure of the call cancels what is in it, and nothing else */
   weft_step_container_t *container;
-  weft_str_t name; /* lent by the callee */
+  weft_str_t name; /* lent by the caller */
   weft_tensor_t *results[];
 } function_run_t;
 
@@ -225,6 +251,46 @@ static void ended(void *arg, weft_status_t *status) {
   }
   r->call.done(r->call.arg, status, status == NULL ? r->results : NULL);
   run_free(r);
+}
+
+static weft_status_t *run_new(weft_str_t name, const weft_function_call_t *call, function_run_t **out) {
+  function_run_t *r = weft_calloc(1, sizeof *r + (size_t)call->num_results * sizeof(weft_tensor_t *));
+  if (r == NULL) return WEFT_NO_MEMORY("a call of function %s", name.data);
+  r->call = *call;
+  r->name = name;
+  r->canceller = weft_canceller_create(call->canceller);
+  weft_status_t *s = weft_step_container_create(&r->container);
+  if (s == NULL && r->canceller == NULL) s = WEFT_NO_MEMORY("a call of function %s", name.data);
+  if (s != NULL) {
+    run_free(r);
+    return s;
+  }
+  *out = r;
+  return NULL;
+}
+
+void weft_plan_call(weft_exec_plan_t *plan, weft_str_t name, const weft_function_call_t *call) {
+  function_run_t *r = NULL;
+  weft_status_t *s = run_new(name, call, &r);
+  if (s != NULL) {
+    call->done(call->arg, s, NULL);
+    return;
+  }
+  weft_run_options_t options = {.run_inline = call->runs_here,
+                                .step = {.canceller = r->canceller,
+                                         .container = r->container,
+                                         .args = call->args,
+                                         .results = r->results,
+                                         .num_args = call->num_args,
+                                         .num_results = call->num_results,
+                                         .depth = 1}};
+  if (call->step != NULL) {
+    options.step.id = call->step->id;
+    options.step.collectives = call->step->collectives;
+    options.step.negotiators = call->step->negotiators;
+    options.step.depth = call->step->depth + 1;
+  }
+  weft_plan_run(plan, &options, ended, r);
 }
 
 static weft_status_t *check(const callee_t *c, const weft_function_call_t *call) {
@@ -248,45 +314,13 @@ static weft_status_t *check(const callee_t *c, const weft_function_call_t *call)
   return NULL;
 }
 
-static weft_status_t *run_new(const callee_t *c, const weft_function_call_t *call, function_run_t **out) {
-  function_run_t *r = weft_calloc(1, sizeof *r + (size_t)call->num_results * sizeof(weft_tensor_t *));
-  if (r == NULL) return WEFT_NO_MEMORY("a call of function %s", c->func.func->name.data);
-  r->call = *call;
-  r->name = c->func.func->name;
-  r->canceller = weft_canceller_create(call->canceller);
-  weft_status_t *s = weft_step_container_create(&r->container);
-  if (s == NULL && r->canceller == NULL) s = WEFT_NO_MEMORY("a call of function %s", r->name.data);
-  if (s != NULL) {
-    run_free(r);
-    return s;
-  }
-  *out = r;
-  return NULL;
-}
-
 static void run(weft_callee_t *callee, const weft_function_call_t *call) {
   callee_t *c = (callee_t *)callee;
-  function_run_t *r = NULL;
   weft_status_t *s = make_ready(c);
   if (s == NULL) s = check(c, call);
-  if (s == NULL) s = run_new(c, call, &r);
   if (s != NULL) {
     call->done(call->arg, s, NULL);
     return;
   }
-  weft_run_options_t options = {.run_inline = call->runs_here,
-                                .step = {.canceller = r->canceller,
-                                         .container = r->container,
-                                         .args = call->args,
-                                         .results = r->results,
-                                         .num_args = call->num_args,
-                                         .num_results = call->num_results,
-                                         .depth = 1}};
-  if (call->step != NULL) {
-    options.step.id = call->step->id;
-    options.step.collectives = call->step->collectives;
-    options.step.negotiators = call->step->negotiators;
-    options.step.depth = call->step->depth + 1;
-  }
-  weft_plan_run(c->plan, &options, ended, r);
+  weft_plan_call(c->plan, c->func.func->name, call);
 }

@@ -24,6 +24,13 @@ typedef struct function_source {
   weft_function_library_t *library;
   const weft_plan_options_t *options;
 } function_source_t;
+/* A run of a plan whose results are `call`'s: a call of a function or of a graph. `name`, for messages, is
+ * lent until it is done; the plan need not be. */
+void weft_plan_call(weft_exec_plan_t *plan, weft_str_t name, const weft_function_call_t *call);
+
+/* graph_runner.c */
+WEFT_MUST_CHECK weft_status_t *weft_graph_runner_create(const weft_graph_functions_t *f,
+                                                        weft_device_t *device, weft_graph_runner_t **out);
 void weft_function_source_init(function_source_t *s, weft_functions_t *functions,
                                weft_function_library_t *library, const weft_plan_options_t *options);
 

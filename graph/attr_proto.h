@@ -17,9 +17,6 @@ WEFT_MUST_CHECK weft_status_t *weft_attr_from_proto_or_raw(weft_arena_t *arena, 
 WEFT_MUST_CHECK weft_status_t *weft_attr_raw_check(const weft_attr_t *raw, bool is_tensor);
 /* An entry of a map whose key and value are both length-delimited; lent. False if it is not a message. */
 bool weft_map_entry_read(weft_str_t bytes, weft_str_t *out_key, weft_str_t *out_value);
-/* Appends an entry of a map<string, AttrValue> as field `number`. */
-WEFT_MUST_CHECK weft_status_t *weft_attr_map_to_proto(uint32_t number, weft_str_t name,
-                                                      const weft_attr_t *value, weft_strbuf_t *out);
 /* Reads a serialized OpDef; everything lives in `arena`, but tensors in defaults (see weft_op_def_release).
  * flags: STATEFUL, COMMUTATIVE, AGGREGATE, UNINIT_OK, COMMUNICATION as the message says.
  * control_output is not kept: a FunctionDef repeats it in control_ret. Errors: INVALID_ARGUMENT. */

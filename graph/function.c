@@ -179,3 +179,39 @@ weft_status_t *weft_function_add_gradient(weft_function_library_t *l, weft_str_t
   weft_mutex_unlock(&l->mu);
   return s;
 }
+
+/* The values of a map of `l`, copied out: adding takes another library's lock, and may take long. Free with
+ * weft_free; NULL without memory. */
+static void **values_of(weft_function_library_t *l, const weft_map_t *m, size_t *out_n) {
+  weft_map_entry_t e;
+  size_t n = 0;
+  weft_mutex_lock(&l->mu);
+  void **all = weft_calloc(m->count + 1, sizeof *all);
+  for (size_t at = 0; all != NULL && weft_map_next(m, &at, &e);) all[n++] = e.value;
+  weft_mutex_unlock(&l->mu);
+  *out_n = n;
+  return all;
+}
+
+static weft_status_t *add_missing_gradient(weft_function_library_t *l, weft_str_t gradient_def) {
+  weft_str_t function, gradient;
+  if (!weft_map_entry_read(gradient_def, &function, &gradient))
+    return NULL; /* it was read when it was added */
+  return weft_function_gradient(l, function) != NULL ? NULL : weft_function_add_gradient(l, gradient_def);
+}
+
+weft_status_t *weft_function_library_add_missing(weft_function_library_t *l, weft_function_library_t *from) {
+  size_t num_functions = 0, num_gradients = 0;
+  void **functions = values_of(from, &from->by_name, &num_functions);
+  void **gradients = values_of(from, &from->gradients, &num_gradients);
+  weft_status_t *s = functions == NULL || gradients == NULL ? WEFT_NO_MEMORY("a function library") : NULL;
+  for (size_t i = 0; s == NULL && i < num_functions; i++) {
+    const weft_function_t *f = functions[i];
+    if (weft_function_find(l, f->name) == NULL) s = weft_function_add(l, f->def);
+  }
+  for (size_t i = 0; s == NULL && i < num_gradients; i++)
+    s = add_missing_gradient(l, *(const weft_str_t *)gradients[i]);
+  weft_free(functions);
+  weft_free(gradients);
+  return s;
+}

@@ -47,6 +47,17 @@ WEFT_MUST_CHECK weft_status_t *weft_function_add_gradient(weft_function_library_
 /* The GradientDef of a function, serialized; NULL if it has none. */
 const weft_str_t *weft_function_gradient(const weft_function_library_t *l, weft_str_t function);
 
+/* Appends the function and all that it may call, with their gradients, as fields of a FunctionDefLibrary.
+ * `written` maps the names of those that are there to their weft_function_t, and grows; its keys and values
+ * are lent by the library. Errors: NOT_FOUND, INVALID_ARGUMENT (a function of another library has that name
+ * and another body), RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_function_write_reachable(const weft_function_library_t *l,
+                                                             weft_str_t name, weft_map_t *written,
+                                                             weft_strbuf_t *out);
+/* Adds all functions and gradients of `from` whose names are free in `l`. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_function_library_add_missing(weft_function_library_t *l,
+                                                                 weft_function_library_t *from);
+
 /* The function as a graph of its own: an _Arg for each input of its flat signature, a _Retval for each
  * output, and the body between them, whose calls are lowered. Its nodes are called "function/node", with '_'
  * for characters that a node's name may not have. Left out are nodes of the body that no result needs and

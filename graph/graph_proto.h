@@ -32,6 +32,9 @@ WEFT_MUST_CHECK weft_status_t *weft_node_export(const weft_node_t *n, weft_strbu
  * weft_attr_release_tensors). */
 WEFT_MUST_CHECK weft_status_t *weft_attr_from_proto(weft_arena_t *arena, weft_str_t bytes, weft_attr_t *out);
 WEFT_MUST_CHECK weft_status_t *weft_attr_to_proto(const weft_attr_t *a, weft_strbuf_t *out);
+/* Appends an entry of a map<string, AttrValue> as field `number`: 5 in a NodeDef. */
+WEFT_MUST_CHECK weft_status_t *weft_attr_map_to_proto(uint32_t number, weft_str_t name,
+                                                      const weft_attr_t *value, weft_strbuf_t *out);
 /* An op of the table as a serialized OpDef. */
 WEFT_MUST_CHECK weft_status_t *weft_op_def_to_proto(const weft_op_def_t *op, weft_strbuf_t *out);
 

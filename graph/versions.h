@@ -4,8 +4,7 @@
 
 #include "graph/graph.h"
 
-/* The version of GraphDef that we read and write: that of the TensorFlow release whose ops we have (2.19). */
-enum { WEFT_GRAPH_DEF_VERSION = 2129, WEFT_GRAPH_DEF_MIN_PRODUCER = 0 };
+enum { WEFT_GRAPH_DEF_MIN_PRODUCER = 0 };
 
 /* Checks a serialized VersionDef ("" is all zero) and takes it into `g`; on extension it must have the same
  * producer. Errors: INVALID_ARGUMENT in TensorFlow's words. */

@@ -1,4 +1,4 @@
-/* kernels/function_call.h - how a kernel runs a function of its graph's library.
+/* kernels/function_call.h - how a kernel runs a function of its graph's library, or a graph that it is given.
  *
  * A kernel finds its function in prepare and calls it as often as it likes, from
  * any thread:
@@ -14,6 +14,7 @@
 #ifndef WEFT_KERNELS_FUNCTION_CALL_H_
 #define WEFT_KERNELS_FUNCTION_CALL_H_
 
+#include "base/hash_map.h"
 #include "kernels/kernel.h"
 
 /* Calls that are made within calls. A function that calls itself ends with an error before memory does. */
@@ -44,6 +45,7 @@ typedef struct weft_callee_ops {
   weft_status_t *(*num_results)(weft_callee_t *callee, int *out);
   bool (*holds)(weft_callee_t *callee, uint64_t flag);
   weft_status_t *(*on)(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out);
+  weft_status_t *(*write)(weft_callee_t *callee, weft_map_t *written, weft_strbuf_t *out);
 } weft_callee_ops_t;
 struct weft_callee {
   const weft_callee_ops_t *ops;
@@ -82,10 +84,48 @@ WEFT_MUST_CHECK static inline weft_status_t *weft_callee_on(weft_callee_t *calle
   return callee->ops->on(callee, device, out);
 }
 
+/* Appends the function, and all those that it may call, as fields of a FunctionDefLibrary. `written`: the
+ * names that are there already, which grows; its keys live as long as the callees. Errors: NOT_FOUND,
+ * INVALID_ARGUMENT (another function of that name is there), RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK static inline weft_status_t *weft_callee_write(weft_callee_t *callee, weft_map_t *written,
+                                                               weft_strbuf_t *out) {
+  return callee->ops->write(callee, written, out);
+}
+
+/* ---- graphs that a kernel runs ---- */
+
+/* Runs graphs that come as bytes, on one device, with the functions of the node's own graph behind those that
+ * they bring. Thread-safe. */
+typedef struct weft_graph_runner weft_graph_runner_t;
+typedef struct weft_graph_runner_ops {
+  void (*run)(weft_graph_runner_t *runner, weft_str_t graph_def, const weft_function_call_t *call);
+  void (*destroy)(weft_graph_runner_t *runner);
+} weft_graph_runner_ops_t;
+struct weft_graph_runner {
+  const weft_graph_runner_ops_t *ops;
+};
+/* Compiles the graph and runs what its last _Retval needs, whose value is the one result of the call; it has
+ * no arguments. `graph_def` is lent until this returns. The graph is gone when the call is done, but for what
+ * its values hold. Errors (through done): INVALID_ARGUMENT "Could not parse GraphDef", or what importing,
+ * compiling and running it fails with; CANCELLED. */
+static inline void weft_graph_runner_run(weft_graph_runner_t *runner, weft_str_t graph_def,
+                                         const weft_function_call_t *call) {
+  runner->ops->run(runner, graph_def, call);
+}
+static inline void weft_graph_runner_destroy(weft_graph_runner_t *runner) { /* NULL is fine */
+  if (runner != NULL) runner->ops->destroy(runner);
+}
+
 /* The functions of a node's graph, as its prepare sees them. */
 struct weft_graph_functions {
   weft_status_t *(*find)(const weft_graph_functions_t *f, const weft_func_attr_t *func, weft_device_t *device,
                          weft_callee_t **out);
+  /* The op and the attributes of a node, but for those whose names begin with '_', as fields of a NodeDef,
+   * appended. */
+  weft_status_t *(*write_node)(const weft_graph_functions_t *f, const weft_kernel_setup_t *setup,
+                               weft_strbuf_t *out);
+  /* Owned by the caller; to be destroyed before the plan. */
+  weft_status_t *(*runner)(const weft_graph_functions_t *f, weft_device_t *device, weft_graph_runner_t **out);
 };
 
 /* For prepare: the function in the attribute `name`, to run on the node's device. *out is lent: it lives as

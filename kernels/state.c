@@ -90,14 +90,17 @@ weft_status_t *weft_state_handle(const weft_device_t *d, const char *container, 
   return NULL;
 }
 
-weft_status_t *weft_state_in_handle(weft_kernel_ctx_t *c, int i, const weft_handle_t **out) {
+static weft_status_t *any_handle(weft_kernel_ctx_t *c, int i, const weft_handle_t **out) {
   const weft_tensor_t *t = weft_in(c, i);
-  const weft_handle_t *h =
-      t->dtype == WEFT_RESOURCE && t->count == 1 ? ((weft_handle_t *const *)t->data)[0] : NULL;
-  if (h == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "input %d is not a handle to a resource: %s of shape %s", i,
-                      weft_dtype_name(t->dtype), WEFT_SHAPE_TEXT(&t->shape));
-  }
+  *out = t->dtype == WEFT_RESOURCE && t->count == 1 ? ((weft_handle_t *const *)t->data)[0] : NULL;
+  if (*out != NULL) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "input %d is not a handle to a resource: %s of shape %s", i,
+                    weft_dtype_name(t->dtype), WEFT_SHAPE_TEXT(&t->shape));
+}
+
+weft_status_t *weft_state_in_handle(weft_kernel_ctx_t *c, int i, const weft_handle_t **out) {
+  const weft_handle_t *h = NULL;
+  WEFT_RETURN_IF_ERROR(any_handle(c, i, &h));
   if (!weft_str_eq(h->device, c->device->name)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Trying to access resource %.*s located in device %.*s from device %.*s",
@@ -172,6 +175,22 @@ weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_ty
     return NULL;
   }
   return weft_resource_lookup(c->device->resources, h->container, h->name, type, out);
+}
+
+weft_status_t *weft_state_in_if_there(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type,
+                                      weft_object_t **out) {
+  const weft_handle_t *h = NULL;
+  *out = NULL;
+  WEFT_RETURN_IF_ERROR(any_handle(c, i, &h));
+  if (h->object == NULL) {
+    weft_status_t *s = weft_resource_lookup(c->device->resources, h->container, h->name, type, out);
+    if (weft_status_code(s) != WEFT_NOT_FOUND) return s;
+    weft_status_free(s);
+    return NULL;
+  }
+  if (!weft_str_is(h->type_name, type->name)) return weft_state_wrong_type(h, type);
+  *out = weft_object_retain(h->object);
+  return NULL;
 }
 
 /* ---- variables ---- */

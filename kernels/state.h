@@ -46,6 +46,10 @@ WEFT_MUST_CHECK weft_status_t *weft_state_wrong_type(const weft_handle_t *h,
  * Errors: INVALID_ARGUMENT (wrong device or type), NOT_FOUND. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type,
                                              weft_object_t **out);
+/* The same of a handle to what may be gone, or be of another task: then *out is NULL, which is no error.
+ * Errors: INVALID_ARGUMENT (no handle, wrong type). */
+WEFT_MUST_CHECK weft_status_t *weft_state_in_if_there(weft_kernel_ctx_t *c, int i,
+                                                      const weft_resource_type_t *type, weft_object_t **out);
 /* The variable behind input i: a reference, or a handle to one that has a value; retained.
  * Errors: as above; NOT_FOUND for a handle's variable without a value, FAILED_PRECONDITION for a reference's.
  */

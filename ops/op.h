@@ -178,6 +178,9 @@ typedef struct weft_op_def {
   weft_batch_rule_t batch;
 } weft_op_def_t;
 
+/* The version of GraphDef that we read and write: that of the TensorFlow release whose ops we have (2.19). */
+enum { WEFT_GRAPH_DEF_VERSION = 2129 };
+
 /* NULL if unknown. The result is constant and lives for ever. Thread-safe. */
 const weft_op_def_t *weft_op_find(weft_str_t name);
 /* All ops sorted by name; *out_n of them. */

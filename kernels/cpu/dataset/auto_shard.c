@@ -9,7 +9,6 @@
 #include "kernels/cpu/dataset/auto_shard.h"
 
 #include "base/log.h"
-#include "kernels/attrs.h"
 #include "kernels/cpu/dataset/interleave.h"
 #include "kernels/cpu/dataset/options.h"
 #include "kernels/cpu/dataset/sequence.h"
@@ -170,43 +169,43 @@ weft_status_t *weft_auto_shard(weft_dataset_t *d, int64_t num_workers, int64_t i
   return cut(&a, d, out);
 }
 
-WEFT_ATTRS_STRUCT(shard, (INT, auto_shard_policy))
-WEFT_ATTRS_OF(compute, shard)
+/* ---- kernels ---- */
 
-static weft_status_t *compute_with(weft_kernel_ctx_t *c, auto_shard_t *a) {
-  weft_dataset_t *d = NULL, *made = NULL;
-  weft_tensor_t *t = NULL;
-  WEFT_RETURN_IF_ERROR(weft_dataset_of(weft_in(c, 0), &d));
-  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, 1, "num_workers", &a->num_workers));
-  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, 2, "index", &a->index));
-  if (a->num_workers < 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers should be >= 1, currently %lld",
-                      (long long)a->num_workers);
-  }
-  if (a->index < 0 || a->index >= a->num_workers) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "index should be >= 0 and < %lld, currently %lld",
-                      (long long)a->num_workers, (long long)a->index);
-  }
-  if (a->policy == POLICY_OF_OPTIONS) a->policy = weft_options_shard_policy(d);
-  WEFT_RETURN_IF_ERROR(cut(a, d, &made));
-  WEFT_RETURN_IF_ERROR(weft_dataset_tensor(made, &t));
-  weft_out_set(c, 0, t);
+typedef struct auto_shard_params {
+  weft_dataset_params_t base;
+  auto_shard_t a; /* its attributes */
+} auto_shard_params_t;
+
+static weft_status_t *read(const weft_kernel_setup_t *setup, void *params) {
+  auto_shard_t *a = &((auto_shard_params_t *)params)->a;
+  a->policy = weft_knode_int(setup, "auto_shard_policy");
+  a->num_replicas = weft_knode_int_or(setup, "num_replicas", 0);
   return NULL;
 }
 
-static weft_status_t *compute(weft_kernel_ctx_t *c, const shard_attrs_t *attrs) {
-  auto_shard_t a = {.policy = attrs->auto_shard_policy};
-  return compute_with(c, &a);
+/* num_workers, index */
+static weft_status_t *rewrite(weft_kernel_ctx_t *c, const void *params, weft_dataset_t *input,
+                              weft_dataset_t **out) {
+  auto_shard_t a = ((const auto_shard_params_t *)params)->a;
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, 1, "num_workers", &a.num_workers));
+  WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, 2, "index", &a.index));
+  if (a.num_workers < 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers should be >= 1, currently %lld",
+                      (long long)a.num_workers);
+  }
+  if (a.index < 0 || a.index >= a.num_workers) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "index should be >= 0 and < %lld, currently %lld",
+                      (long long)a.num_workers, (long long)a.index);
+  }
+  if (a.policy == POLICY_OF_OPTIONS) a.policy = weft_options_shard_policy(input);
+  return cut(&a, input, out);
 }
 
-WEFT_ATTRS(replicas_compute, (INT, auto_shard_policy), (INT, num_replicas))
-static weft_status_t *replicas_compute(weft_kernel_ctx_t *c, const replicas_compute_attrs_t *attrs) {
-  auto_shard_t a = {.policy = attrs->auto_shard_policy, .num_replicas = attrs->num_replicas};
-  return compute_with(c, &a);
-}
+static const weft_dataset_op_t op = {
+    .num_inputs = 1, .params_size = sizeof(auto_shard_params_t), .read = read, .rewrite = rewrite};
 
 const weft_kernel_t weft_cpu_dataset_auto_shard_kernels[] = {
-    {.op = "AutoShardDataset", WEFT_COMPUTE(replicas_compute)},
-    {.op = "ExperimentalAutoShardDataset", WEFT_COMPUTE(compute)},
+    WEFT_DATASET_ROW("AutoShardDataset", op),
+    WEFT_DATASET_ROW("ExperimentalAutoShardDataset", op),
     {0},
 };

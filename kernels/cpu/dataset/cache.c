@@ -195,14 +195,11 @@ static void deinit(void *params) {
   weft_free(p->base.prefix);
 }
 
-/* The cache behind input i, or one of the data set's own where new graphs have a dummy. */
+/* The cache behind input i, or one of the data set's own where the handle names none. */
 static weft_status_t *cache_in(weft_kernel_ctx_t *c, int i, memory_cache_t **out) {
-  const weft_handle_t *h = NULL;
   weft_object_t *o = NULL;
-  if (i >= c->node->num_inputs) return cache_create(out);
-  WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, i, &h));
-  if (h->object == NULL && weft_str_is(h->name, "dummy_resource")) return cache_create(out);
-  WEFT_RETURN_IF_ERROR(weft_state_in(c, i, &memory_cache_type, &o));
+  if (i < c->node->num_inputs) WEFT_RETURN_IF_ERROR(weft_state_in_if_there(c, i, &memory_cache_type, &o));
+  if (o == NULL) return cache_create(out);
   *out = (memory_cache_t *)o;
   return NULL;
 }

@@ -102,8 +102,22 @@ void weft_dataset_fn_release(weft_dataset_fn_t *f) {
 
 /* ---- data sets ---- */
 
+static void node_release(weft_dataset_node_t *n) {
+  if (n == NULL || atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) > 1) return;
+  weft_strbuf_deinit(&n->def);
+  weft_free(n);
+}
+
+static void origin_free(weft_dataset_origin_t *o) {
+  if (o == NULL) return;
+  for (int i = 0; i < o->num_inputs; i++) weft_tensor_release(o->inputs[i]);
+  node_release(o->node);
+  weft_free(o);
+}
+
 static void destroy(weft_variant_t *v) {
   weft_dataset_t *d = (weft_dataset_t *)v;
+  origin_free(d->origin);
   for (int i = 0; i < d->num_inputs; i++) weft_dataset_release(d->inputs[i]);
   if (d->params != NULL) weft_object_release(&d->params->object);
   for (int i = 0; i < WEFT_MAX_FUNCTIONS; i++) weft_dataset_fn_release(d->fns[i]);
@@ -180,6 +194,7 @@ typedef struct dataset_maker {
   int num_captured[WEFT_MAX_FUNCTIONS];
   int num_inputs, num_leading;
   weft_dataset_params_t *params; /* attributes only */
+  weft_dataset_node_t *node;     /* NULL: the node has no graph */
 } dataset_maker_t;
 
 void weft_dataset_unprepare(void *state) {
@@ -187,6 +202,7 @@ void weft_dataset_unprepare(void *state) {
   if (m == NULL) return;
   weft_element_spec_release(m->spec);
   weft_free(m->params);
+  node_release(m->node);
   weft_free(m);
 }
 
@@ -208,12 +224,27 @@ static weft_status_t *read_spec(const weft_kernel_setup_t *setup, weft_element_s
   return NULL;
 }
 
+static weft_status_t *read_node(const weft_kernel_setup_t *setup, weft_dataset_node_t **out) {
+  if (setup->functions == NULL) return NULL;
+  weft_dataset_node_t *n = weft_calloc(1, sizeof *n);
+  if (n == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
+  atomic_init(&n->refs, 1);
+  weft_status_t *s = setup->functions->write_node(setup->functions, setup, &n->def);
+  if (s != NULL) {
+    node_release(n);
+    return s;
+  }
+  *out = n;
+  return NULL;
+}
+
 static weft_status_t *read(const weft_kernel_setup_t *setup, dataset_maker_t *m) {
   const weft_dataset_op_t *op = m->op;
   const size_t size = op->params_size == 0 ? sizeof(weft_dataset_params_t) : op->params_size;
   m->params = weft_calloc(1, size);
   if (m->params == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
   WEFT_RETURN_IF_ERROR(read_spec(setup, &m->spec));
+  WEFT_RETURN_IF_ERROR(read_node(setup, &m->node));
   m->num_inputs = op->num_inputs < 0 ? (int)weft_knode_int(setup, "N") + op->num_more_inputs : op->num_inputs;
   m->num_leading = op->num_plain;
   if (op->leading != NULL) m->num_leading += weft_knode_attr(setup, op->leading)->n;
@@ -315,10 +346,32 @@ static weft_status_t *make(weft_kernel_ctx_t *c, const dataset_maker_t *m, weft_
   return s;
 }
 
+static weft_status_t *rewrite(weft_kernel_ctx_t *c, const dataset_maker_t *m, weft_dataset_t **out) {
+  weft_dataset_t *input = NULL;
+  WEFT_RETURN_IF_ERROR(weft_dataset_of(weft_in(c, 0), &input));
+  return m->op->rewrite(c, m->params, input, out);
+}
+
+/* A data set that another node has made, and that this one passes on, stays that node's. */
+static weft_status_t *set_origin(weft_kernel_ctx_t *c, const dataset_maker_t *m, weft_dataset_t *d) {
+  const int n = c->node->num_inputs;
+  if (m->node == NULL || d->origin != NULL) return NULL;
+  weft_dataset_origin_t *o = weft_calloc(1, sizeof *o + (size_t)n * sizeof(weft_tensor_t *));
+  if (o == NULL) return WEFT_NO_MEMORY("a data set");
+  atomic_fetch_add_explicit(&m->node->refs, 1, memory_order_relaxed);
+  o->node = m->node;
+  o->num_inputs = n;
+  for (int i = 0; i < n; i++) o->inputs[i] = weft_tensor_retain(weft_in(c, i));
+  d->origin = o;
+  return NULL;
+}
+
 weft_status_t *weft_dataset_compute(weft_kernel_ctx_t *c) {
+  const dataset_maker_t *m = c->state;
   weft_dataset_t *d = NULL;
   weft_tensor_t *t = NULL;
-  weft_status_t *s = make(c, c->state, &d);
+  weft_status_t *s = m->op->rewrite != NULL ? rewrite(c, m, &d) : make(c, m, &d);
+  if (s == NULL) s = set_origin(c, m, d);
   if (s != NULL) {
     weft_dataset_release(d);
     return s;

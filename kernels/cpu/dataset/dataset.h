@@ -90,6 +90,18 @@ typedef struct weft_dataset_class {
   int64_t (*cardinality)(const weft_dataset_t *d);
 } weft_dataset_class_t;
 
+/* The node that has made a data set and what it was given: what a graph of the data set is written from
+ * (as_graph.h). */
+typedef struct weft_dataset_node { /* Immutable; counted: the same for all that a node makes */
+  atomic_int refs;
+  weft_strbuf_t def; /* NodeDef without name and inputs */
+} weft_dataset_node_t;
+typedef struct weft_dataset_origin { /* Immutable. Owned by the data set */
+  weft_dataset_node_t *node;
+  int num_inputs;
+  weft_tensor_t *inputs[]; /* retained */
+} weft_dataset_origin_t;
+
 extern const weft_variant_type_t weft_dataset_type;
 
 struct weft_dataset {
@@ -99,12 +111,13 @@ struct weft_dataset {
   weft_element_spec_t *spec;
   weft_dataset_fn_t *fns[WEFT_MAX_FUNCTIONS]; /* in the order of its record; NULL: there are fewer */
   weft_device_t *device;                      /* where it was made, and its functions run */
+  weft_dataset_origin_t *origin;              /* owned; NULL: no node has made it */
   int num_inputs;
   weft_dataset_t *inputs[]; /* retained */
 };
 
-/* All retained; `like` gives the class and all that is not an input; its spec may be NULL. The caller owns
- * one reference. */
+/* All retained; `like` gives the class and all that is not an input, but for the origin; its spec may be
+ * NULL. The caller owns one reference. */
 WEFT_MUST_CHECK weft_status_t *weft_dataset_create(const weft_dataset_t *like, weft_dataset_t *const *inputs,
                                                    int num_inputs, weft_dataset_t **out);
 static inline weft_dataset_t *weft_dataset_retain(const weft_dataset_t *d) {
@@ -204,6 +217,10 @@ typedef struct weft_dataset_op {
    * `read` has filled; d->spec may be replaced. May be NULL. */
   weft_status_t *(*make)(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params);
   void (*deinit)(void *params); /* frees what make has copied; may be NULL */
+  /* Instead of class, make and deinit, where the data set is made from that of input 0, and may be it; the
+   * caller owns a reference. */
+  weft_status_t *(*rewrite)(weft_kernel_ctx_t *c, const void *params, weft_dataset_t *input,
+                            weft_dataset_t **out);
 } weft_dataset_op_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_dataset_prepare(const weft_kernel_setup_t *setup, void **out_state);

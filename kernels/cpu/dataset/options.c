@@ -159,6 +159,17 @@ static weft_status_t *pass_on(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
+/* The same data set, which from here on is not written as a graph. */
+static weft_status_t *without_graph(weft_kernel_ctx_t *c) {
+  weft_dataset_t *d = NULL, *made = NULL;
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(weft_dataset_of(weft_in(c, 0), &d));
+  WEFT_RETURN_IF_ERROR(weft_dataset_create(d, d->inputs, d->num_inputs, &made));
+  WEFT_RETURN_IF_ERROR(weft_dataset_tensor(made, &t));
+  weft_out_set(c, 0, t);
+  return NULL;
+}
+
 /* A handle of the type that is the row's param, with nothing behind it: a pool of threads that a data set is
  * to run on (it runs on the task's), or what gathers its statistics (traces and metrics have them). */
 static weft_status_t *empty_handle(weft_kernel_ctx_t *c) {
@@ -186,7 +197,7 @@ const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
     {.op = "ExperimentalBytesProducedStatsDataset", .compute = pass_on},
     {.op = "ExperimentalLatencyStatsDataset", .compute = pass_on},
     {.op = "ExperimentalMaxIntraOpParallelismDataset", .compute = pass_on},
-    {.op = "ExperimentalNonSerializableDataset", .compute = pass_on},
+    {.op = "ExperimentalNonSerializableDataset", .compute = without_graph},
     {.op = "ExperimentalPrivateThreadPoolDataset", .compute = pass_on},
     {.op = "ExperimentalSetStatsAggregatorDataset", .compute = pass_on},
     {.op = "ExperimentalStatsAggregatorHandle", .compute = empty_handle, .param = &statistics_type},
@@ -197,7 +208,7 @@ const weft_kernel_t weft_cpu_dataset_options_kernels[] = {
     {.op = "LatencyStatsDataset", .compute = pass_on},
     {.op = "MaxIntraOpParallelismDataset", .compute = pass_on},
     {.op = "ModelDataset", .compute = pass_on},
-    {.op = "NonSerializableDataset", .compute = pass_on},
+    {.op = "NonSerializableDataset", .compute = without_graph},
     {.op = "OptimizeDataset", .compute = pass_on},
     {.op = "OptimizeDatasetV2", .compute = pass_on},
     WEFT_DATASET_ROW("OptionsDataset", options_op),

@@ -85,13 +85,7 @@ void weft_seeds_seek(weft_seeds_t *s, int64_t place) {
 }
 
 weft_status_t *weft_seeds_in(weft_kernel_ctx_t *c, int i, weft_seeds_t **out) {
-  const weft_handle_t *h = NULL;
-  weft_object_t *o = NULL;
-  WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, i, &h));
-  if (h->object == NULL && weft_str_is(h->name, "dummy_resource")) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_state_in(c, i, &weft_seeds_type, &o));
-  *out = (weft_seeds_t *)o;
-  return NULL;
+  return weft_state_in_if_there(c, i, &weft_seeds_type, (weft_object_t **)out);
 }
 
 /* ---- kernels ---- */

@@ -23,8 +23,9 @@ void weft_seeds_seek(weft_seeds_t *s, int64_t place);
 weft_philox_t weft_seeds_philox(int64_t seed, int64_t seed2);
 /* Its words from number `first` on. */
 weft_philox_words_t weft_seeds_words(int64_t seed, int64_t seed2, int64_t first);
-/* The generator behind input i, retained; NULL if it is the dummy that new graphs have there. Errors: as of
- * weft_state_in. */
+/* The generator behind input i, retained; NULL, as in TensorFlow, if the handle names none: the dummy that
+ * new graphs have there, or that of the process that wrote the graph. Errors: as of weft_state_in_if_there.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_seeds_in(weft_kernel_ctx_t *c, int i, weft_seeds_t **out);
 
 #endif /* WEFT_KERNELS_CPU_DATASET_SEEDS_H_ */
