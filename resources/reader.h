@@ -13,6 +13,7 @@
 typedef enum weft_reader_kind {
   WEFT_READER_FIXED_LENGTH, /* key "<file>:<record number from 0>" */
   WEFT_READER_IDENTITY,     /* no file is read: key and value are the name itself */
+  WEFT_READER_LMDB,         /* a database, whose keys they are */
   WEFT_READER_TEXT_LINE,    /* "<file>:<line number from 1>" */
   WEFT_READER_TFRECORD,     /* "<file>:<offset in bytes, decompressed>" */
   WEFT_READER_WHOLE_FILE,   /* "<file>" */

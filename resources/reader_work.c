@@ -44,6 +44,8 @@ weft_status_t *weft_reader_work_set_name(weft_reader_work_t *w, weft_str_t name)
 void weft_reader_work_close(weft_reader_work_t *w) {
   weft_byte_stream_close(w->stream);
   w->stream = NULL;
+  weft_lmdb_close(w->database);
+  w->database = NULL;
   weft_status_free(w->failure);
   w->failure = NULL;
   weft_record_reader_deinit(&w->records);
@@ -78,6 +80,7 @@ weft_status_t *weft_reader_work_start(weft_reader_work_t *w) {
   w->number = 0;
   w->ahead.length = 0;
   if (kind == WEFT_READER_IDENTITY || kind == WEFT_READER_WHOLE_FILE) return NULL;
+  if (kind == WEFT_READER_LMDB) return weft_lmdb_open(w->name, &w->database);
   bool has_header = w->config->header_bytes > 0 || w->config->header_lines > 0;
   weft_status_t *s = weft_byte_stream_open(w->name, w->config->compression, &w->stream);
   if (weft_status_code(s) == WEFT_FAILED_PRECONDITION && !has_header) {
@@ -125,6 +128,15 @@ static weft_status_t *next_tfrecord(weft_reader_work_t *w, weft_reader_records_t
   return *is_end ? NULL : put_numbered(w, offset, out);
 }
 
+static weft_status_t *next_entry(weft_reader_work_t *w, weft_reader_records_t *out, bool *is_end) {
+  weft_str_t key, value;
+  WEFT_RETURN_IF_ERROR(weft_lmdb_next(w->database, &key, &value, is_end));
+  if (*is_end) return NULL;
+  weft_strbuf_append(&out->keys, key);
+  weft_strbuf_append(&out->values, value);
+  return add_record(out);
+}
+
 /* `ahead` holds a record and the footer's bytes, so that no record is made of the footer: a compressed file
  * does not tell where it ends. From one record to the next it moves on by a hop. */
 static weft_status_t *next_fixed(weft_reader_work_t *w, weft_reader_records_t *out, bool *is_end) {
@@ -156,6 +168,7 @@ weft_status_t *weft_reader_work_next(weft_reader_work_t *w, weft_reader_records_
   if (w->failure != NULL) return weft_status_clone(w->failure);
   switch (w->config->kind) {
     case WEFT_READER_FIXED_LENGTH: return next_fixed(w, out, is_end);
+    case WEFT_READER_LMDB: return next_entry(w, out, is_end);
     case WEFT_READER_TEXT_LINE: return next_line(w, out, is_end);
     case WEFT_READER_TFRECORD: return next_tfrecord(w, out, is_end);
     case WEFT_READER_WHOLE_FILE:

@@ -5,6 +5,7 @@
 #ifndef WEFT_RESOURCES_READER_WORK_H_
 #define WEFT_RESOURCES_READER_WORK_H_
 
+#include "io/lmdb.h"
 #include "io/record_reader.h"
 #include "resources/reader.h"
 
@@ -21,6 +22,7 @@ typedef struct weft_reader_work { /* Confined: of the operation that has the rea
   char *name; /* owned, of name_length bytes; NULL: there is none */
   size_t name_length;
   weft_byte_stream_t *stream; /* NULL: no file is open */
+  weft_lmdb_t *database;      /* owned; NULL: none is open */
   weft_status_t *failure;     /* owned: of a directory, which opens, as it were, and fails to be read */
   weft_record_reader_t records;
   int64_t number;      /* of lines, or records, so far */

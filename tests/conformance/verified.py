@@ -17,6 +17,8 @@ KINDS = ("values", "gradients", "shapes")
 SUITES = {  # how an op's name begins: the test that states what it does
     "Abort": "test_errors",
     "FixedLengthRecordReader": "test_files",
+    "ExperimentalLMDB": "test_lmdb",
+    "LMDB": "test_lmdb",
     "ListSnapshotChunks": "test_snapshot_files",
     "SnapshotNested": "test_snapshot_files",
     "Collective": "test_collectives",

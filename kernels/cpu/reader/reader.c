@@ -147,6 +147,7 @@ static void restore(weft_kernel_ctx_t *c) {
 const weft_kernel_t weft_cpu_reader_kernels[] = {
     MAKERS("FixedLengthRecordReader", FIXED_LENGTH),
     MAKERS("IdentityReader", IDENTITY),
+    MAKER("LMDBReader", LMDB),
     PLAIN("ReaderNumRecordsProduced", weft_reader_num_records),
     PLAIN("ReaderNumWorkUnitsCompleted", weft_reader_num_work_units),
     ASYNC("ReaderRead", read_one),
