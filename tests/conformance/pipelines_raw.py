@@ -446,3 +446,19 @@ def said():
 
 
 raw("raw questions", said)
+
+
+def sizes():
+    """What ComputeBatchSize says of data sets of many kinds."""
+    rows = D.range(40)
+    batches = rows.batch(3)
+    asked = [
+        *(rows, batches, batches.prefetch(2), batches.unbatch(), batches.batch(2), rows.padded_batch(4), batches.map(lambda x: x), rows.batch(3, drop_remainder=True).map(lambda x: x)),
+        *(D.zip((batches, batches)), D.zip((batches, rows.batch(4))), batches.concatenate(batches), batches.concatenate(rows.batch(4)), batches.interleave(D.from_tensors)),
+        *(batches.filter(lambda x: True).repeat().take(3).skip(1).shuffle(3).cache().shard(2, 0), D.from_tensor_slices(tf.ones([4, 3])), rows.batch(6, num_parallel_calls=2)),
+        *(batches.take_while(lambda x: True), batches.with_options(tf.data.Options()), batches.rebatch(4), rows.window(3).flat_map(lambda w: w.batch(3))),
+    ]
+    return D.from_tensors(tf.stack([R.ComputeBatchSize(input_dataset=d._variant_tensor) for d in asked]))
+
+
+raw("raw batch sizes", sizes)

@@ -26,6 +26,7 @@ SUITES = {  # how an op's name begins: the test that states what it does
     "WeftCollective": "test_collectives",
     "WeftKv": "tests/cluster:kv_test",
     "WeftClock": "tests/kernels:kv_clock_test",
+    "WeftEndOfData": "test_submit_input",
     "WeftIterator": "test_submit_data",
     "WeftOnce": "tests/kernels:kv_once_test",
     "WeftRandom": "tests/kernels:random_rows_test",

@@ -2,20 +2,28 @@
  * any, else some of its elements. Source: TensorFlow's auto_shard rewrite, done here on the data sets
  * themselves.
  *
+ * Weft's own policies are for strategies. Workers with steps of their own are dealt whole batches, or files.
+ * Workers that share each step get their rows of each batch, or of batches of their own files in turns
+ * (worker_part.h), so that a step has the rows of one batch of the data set.
+ *
  * By files: going up through data sets of which a part of the input gives a part, the first that makes data
  * sets of files out of elements gets every num_workers-th of these. A shuffle above it moves behind, so that
  * all workers cut the same order. By data: the whole is cut, but for a prefetch at its end.
  */
 #include "kernels/cpu/dataset/auto_shard.h"
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "kernels/cpu/dataset/interleave.h"
 #include "kernels/cpu/dataset/options.h"
 #include "kernels/cpu/dataset/sequence.h"
 #include "kernels/cpu/dataset/unbatch.h"
+#include "kernels/cpu/dataset/worker_part.h"
 
 typedef enum shard_policy {
-  POLICY_OF_OPTIONS = -2, /* Weft's own: as the options of the data set say */
+  POLICY_STEP_BY_DATA = -4, /* Weft's own, as the next two: rows of the same batches for all workers */
+  POLICY_STEP = -3,         /* as the options of the data set say, for workers that share each step */
+  POLICY_OF_OPTIONS = -2,   /* as the options of the data set say */
   POLICY_OFF = -1,
   POLICY_AUTO,
   POLICY_FILE,
@@ -25,6 +33,7 @@ typedef enum shard_policy {
 
 typedef struct auto_shard {
   int64_t policy, num_replicas, num_workers, index;
+  bool is_lenient; /* where AUTO finds fewer files than workers, elements are cut */
 } auto_shard_t;
 
 /* The same data set with another input 0. */
@@ -61,11 +70,21 @@ static weft_status_t *without_shuffle(weft_dataset_t *d, const weft_dataset_t **
   return s;
 }
 
+/* Is AUTO to cut elements, as a worker would have no file? */
+static bool lacks_files(const auto_shard_t *a, const weft_dataset_t *names) {
+  const int64_t n = weft_dataset_cardinality(names);
+  return a->is_lenient && a->policy == POLICY_AUTO && n >= 0 && n < a->num_workers;
+}
+
 /* The elements of `d`, names of files, for this worker. */
 static weft_status_t *shard_names(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
   const weft_dataset_t *shuffle = NULL;
   weft_dataset_t *names = NULL, *shard = NULL;
   weft_status_t *s = without_shuffle(d, &shuffle, &names);
+  if (s == NULL && lacks_files(a, names)) {
+    s = WEFT_ERROR(NOT_FOUND, "the data set has %lld files for %lld workers",
+                   (long long)weft_dataset_cardinality(names), (long long)a->num_workers);
+  }
   if (s == NULL) s = weft_shard_create(names, a->num_workers, a->index, true, &shard);
   if (s == NULL && shuffle != NULL) {
     s = with_input(shuffle, shard, out);
@@ -164,9 +183,69 @@ static weft_status_t *cut(const auto_shard_t *a, weft_dataset_t *d, weft_dataset
   return by_data(a, d, out);
 }
 
-weft_status_t *weft_auto_shard(weft_dataset_t *d, int64_t num_workers, int64_t index, weft_dataset_t **out) {
-  const auto_shard_t a = {.policy = weft_options_shard_policy(d), .num_workers = num_workers, .index = index};
-  return cut(&a, d, out);
+/* ---- for workers that share each step ---- */
+
+/* A worker's own batches in parts, one for each step. The sizes of its parts take turns, so that all workers
+ * together have as many rows in a step as one batch. Source: TensorFlow's batch_sizes_for_worker. */
+static weft_status_t *in_turns(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
+  const int64_t size = weft_dataset_batch_size(d), n = a->num_workers;
+  if (size < n) return weft_turns_create(d, n, a->index, out); /* -1: it is not known */
+  int64_t *sizes = weft_calloc((size_t)n, sizeof *sizes);
+  if (sizes == NULL) return WEFT_NO_MEMORY("a data set");
+  for (int64_t k = 0; k < n; k++) sizes[k] = size / n + ((k + a->index) % n < size % n);
+  weft_status_t *s = weft_rebatch_create(d, sizes, n, out);
+  weft_free(sizes);
+  return s;
+}
+
+/* Batches that may be shorter at the end: workers whose files have more elements go on. */
+static bool may_be_partial(const weft_dataset_t *d) {
+  for (int i = 0; i < d->spec->n; i++) {
+    const weft_shape_t *shape = &d->spec->shapes[i];
+    if (shape->rank < 1 || shape->dims[0] < 0) return true;
+  }
+  return false;
+}
+
+static weft_status_t *step_by_files(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
+  weft_dataset_t *mine = NULL, *parts = NULL;
+  weft_status_t *s = by_files(a, d, &mine);
+  if (s == NULL) s = in_turns(a, mine, &parts);
+  if (s == NULL && may_be_partial(d)) {
+    s = weft_then_empty_create(parts, out);
+  } else if (s == NULL) {
+    *out = weft_dataset_retain(parts);
+  }
+  weft_dataset_release(mine);
+  weft_dataset_release(parts);
+  return s;
+}
+
+/* Where elements are cut in any case, all workers are at the same element. */
+static weft_status_t *step(const auto_shard_t *a, weft_dataset_t *d, bool is_by_data, weft_dataset_t **out) {
+  weft_status_t *s = a->policy == POLICY_DATA ? NULL : step_by_files(a, d, out);
+  if (s == NULL && a->policy != POLICY_DATA) return NULL;
+  if (s != NULL && (a->policy == POLICY_FILE || weft_status_code(s) != WEFT_NOT_FOUND)) return s;
+  weft_status_free(s);
+  return weft_part_create(d, a->num_workers, a->index, is_by_data, out);
+}
+
+/* `a` has one of Weft's own policies. */
+static weft_status_t *cut_own(auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
+  enum { MAX_WORKERS = 1 << 20 };
+  const int64_t policy = a->policy;
+  if (a->num_workers > MAX_WORKERS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers cannot be above %d", MAX_WORKERS);
+  a->is_lenient = true;
+  a->policy = policy == POLICY_STEP_BY_DATA ? POLICY_DATA : weft_options_shard_policy(d);
+  if (policy == POLICY_OF_OPTIONS || a->num_workers == 1) return cut(a, d, out);
+  return step(a, d, policy == POLICY_STEP_BY_DATA, out);
+}
+
+weft_status_t *weft_auto_shard(weft_dataset_t *d, int64_t policy, int64_t num_workers, int64_t index,
+                               weft_dataset_t **out) {
+  auto_shard_t a = {.policy = policy, .num_workers = num_workers, .index = index};
+  return cut_own(&a, d, out);
 }
 
 /* ---- kernels ---- */
@@ -197,8 +276,7 @@ static weft_status_t *rewrite(weft_kernel_ctx_t *c, const void *params, weft_dat
     return WEFT_ERROR(INVALID_ARGUMENT, "index should be >= 0 and < %lld, currently %lld",
                       (long long)a.num_workers, (long long)a.index);
   }
-  if (a.policy == POLICY_OF_OPTIONS) a.policy = weft_options_shard_policy(input);
-  return cut(&a, input, out);
+  return a.policy <= POLICY_OF_OPTIONS ? cut_own(&a, input, out) : cut(&a, input, out);
 }
 
 static const weft_dataset_op_t op = {

@@ -135,6 +135,12 @@ static int64_t cardinality(const weft_dataset_t *d) {
   return n < 0 ? n : n / p->size + (n % p->size != 0 && !p->drops_remainder);
 }
 
+/* Of batches that are made by several threads TensorFlow does not tell it. */
+static int64_t batch_size(const weft_dataset_t *d) {
+  const batch_params_t *p = (const batch_params_t *)d->params;
+  return p->is_parallel ? -1 : p->size;
+}
+
 static weft_status_t *make_size(const weft_kernel_ctx_t *c, int at, batch_params_t *p) {
   WEFT_RETURN_IF_ERROR(weft_dataset_in_int(c, at, "batch_size", &p->size));
   return p->size > 0 ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "Batch size must be greater than zero.");
@@ -156,7 +162,8 @@ static const weft_dataset_class_t class = {.name = "Batch",
                                            .begin = begin,
                                            .next = next,
                                            .end = end,
-                                           .cardinality = cardinality};
+                                           .cardinality = cardinality,
+                                           .batch_size = batch_size};
 
 /* ---- ParallelBatchDataset: batches made ahead; MapAndBatchDataset: batches of what a parallel map gives
  * ---- */

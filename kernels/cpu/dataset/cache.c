@@ -180,6 +180,7 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
 }
 
 static const weft_dataset_class_t class = {.name = "MemoryCache",
+                                           .keeps_batches = true,
                                            .iterator_size = sizeof(caching_t),
                                            .begin = begin,
                                            .next = next,

@@ -244,6 +244,7 @@ static weft_status_t *load(weft_iterator_t *it, weft_saved_t *from) {
 }
 
 const weft_dataset_class_t weft_file_cache_class = {.name = "FileCache",
+                                                    .keeps_batches = true,
                                                     .iterator_size = sizeof(file_caching_t),
                                                     .begin = begin,
                                                     .next = next,

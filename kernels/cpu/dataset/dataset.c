@@ -44,6 +44,16 @@ void weft_element_spec_release(weft_element_spec_t *s) {
   weft_free(s);
 }
 
+weft_status_t *weft_element_spec_any_rows(const weft_element_spec_t *of, weft_element_spec_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_element_spec_create(of->n, out));
+  for (int i = 0; i < of->n; i++) {
+    (*out)->dtypes[i] = of->dtypes[i];
+    (*out)->shapes[i] = of->shapes[i];
+    if ((*out)->shapes[i].rank > 0) (*out)->shapes[i].dims[0] = WEFT_UNKNOWN_DIM;
+  }
+  return NULL;
+}
+
 weft_status_t *weft_element_spec_check(const weft_element_spec_t *expected, const weft_element_spec_t *got) {
   if (expected->n != got->n) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Number of components does not match: expected %d types but got %d.",
@@ -157,6 +167,16 @@ int64_t weft_dataset_cardinality(const weft_dataset_t *d) {
     d = d->inputs[0];
   }
   return d->class->cardinality(d);
+}
+
+int64_t weft_dataset_batch_size(const weft_dataset_t *d) {
+  if (d->class->batch_size != NULL) return d->class->batch_size(d);
+  if (!d->class->keeps_batches || d->num_inputs == 0) return -1;
+  const int64_t size = weft_dataset_batch_size(d->inputs[0]);
+  for (int i = 1; i < d->num_inputs; i++) {
+    if (weft_dataset_batch_size(d->inputs[i]) != size) return -1;
+  }
+  return size;
 }
 
 int64_t weft_cardinality_unknown(const weft_dataset_t *d) {

@@ -88,6 +88,10 @@ typedef struct weft_dataset_class {
   weft_status_t *(*load)(weft_iterator_t *it, weft_saved_t *from);
   /* How many elements, or WEFT_CARDINALITY_...; NULL: as many as input 0. */
   int64_t (*cardinality)(const weft_dataset_t *d);
+  /* How many elements it puts together; -1: it varies. NULL: it makes no batches. */
+  int64_t (*batch_size)(const weft_dataset_t *d);
+  bool passes_state;  /* its state is that of `input`: an iterator without it goes on from there, too */
+  bool keeps_batches; /* its elements are some of its inputs', as they are: these tell the size of batches */
 } weft_dataset_class_t;
 
 /* The node that has made a data set and what it was given: what a graph of the data set is written from
@@ -125,6 +129,9 @@ static inline weft_dataset_t *weft_dataset_retain(const weft_dataset_t *d) {
 }
 static inline void weft_dataset_release(weft_dataset_t *d) { weft_variant_release((weft_variant_t *)d); }
 int64_t weft_dataset_cardinality(const weft_dataset_t *d);
+/* How many rows its batches have, but for a last one that is shorter; -1: that cannot be told. TensorFlow's
+ * ComputeBatchSize. */
+int64_t weft_dataset_batch_size(const weft_dataset_t *d);
 int64_t weft_cardinality_unknown(const weft_dataset_t *d); /* of a class that cannot tell */
 /* Puts a data set of another class between `d`, which is being made, and its input 0: with d's functions, and
  * `params`, whose reference it takes, also on failure. Its elements are as `spec` says. */
@@ -138,6 +145,9 @@ WEFT_MUST_CHECK weft_status_t *weft_dataset_params_new(const void *like, size_t 
 /* What the elements of a batched data set are made of: `spec` without the first dimension of each shape. */
 WEFT_MUST_CHECK weft_status_t *weft_element_spec_of_row(const weft_element_spec_t *spec,
                                                         weft_element_spec_t **out);
+/* The same elements as `spec` says, with any number of rows. */
+WEFT_MUST_CHECK weft_status_t *weft_element_spec_any_rows(const weft_element_spec_t *spec,
+                                                          weft_element_spec_t **out);
 /* A scalar variant tensor with `d`, whose reference it takes, also on failure. */
 WEFT_MUST_CHECK weft_status_t *weft_dataset_tensor(weft_dataset_t *d, weft_tensor_t **out);
 /* The data set in a tensor, lent. Errors, in TensorFlow's words: INVALID_ARGUMENT. */

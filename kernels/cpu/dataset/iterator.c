@@ -92,6 +92,7 @@ weft_status_t *weft_iterator_blame(const weft_iterator_t *it, int64_t index, wef
 
 weft_status_t *weft_iterator_save(weft_iterator_t *it, weft_saved_t *to) {
   const weft_dataset_class_t *class = it->of->class;
+  if (class->passes_state) return weft_iterator_save(it->input, to);
   weft_saved_put_string(to, weft_str(class->name));
   weft_saved_put_int(to, it->index);
   weft_saved_put_int(to, it->num_given);
@@ -105,6 +106,13 @@ weft_status_t *weft_iterator_load(weft_iterator_t *it, weft_saved_t *from) {
   const weft_dataset_class_t *class = it->of->class;
   weft_str_t name;
   int64_t is_over, has_input;
+  if (class->passes_state) {
+    WEFT_RETURN_IF_ERROR(weft_iterator_load(it->input, from));
+    it->index = it->input->index;
+    it->num_given = it->input->num_given;
+    it->is_over = it->input->is_over;
+    return NULL;
+  }
   WEFT_RETURN_IF_ERROR(weft_saved_get_string(from, &name));
   if (!weft_str_eq(name, weft_str(class->name))) {
     return WEFT_ERROR(INVALID_ARGUMENT,

@@ -304,6 +304,17 @@ static void get_compute(weft_kernel_ctx_t *c, const get_attrs_t *attrs) {
 
 static void get_optional(weft_kernel_ctx_t *c) { get_next(c, deliver_optional); }
 
+/* The end of data that several iterators share: those that have ended give batches without rows. */
+static weft_status_t *end_of_data(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *rows = weft_in(c, 0);
+  const int64_t *counts = rows->data;
+  bool any = false;
+  for (int64_t i = 0; i < rows->count; i++) any = any || counts[i] > 0;
+  if (!any) return WEFT_ERROR(OUT_OF_RANGE, "End of sequence");
+  weft_out_set(c, 0, weft_tensor_retain(weft_in(c, 0)));
+  return NULL;
+}
+
 /* ---- names ---- */
 
 weft_status_t *weft_iterator_to_string(weft_kernel_ctx_t *c) {
@@ -403,5 +414,6 @@ const weft_kernel_t weft_cpu_dataset_iterator_kernels[] = {
     {.op = "IteratorToStringHandle", .compute = to_string},
     {.op = "IteratorV2", WEFT_STATE_MAKER, .param = &maker},
     {.op = "MakeIterator", .compute = make_compute},
+    {.op = "WeftEndOfData", .compute = end_of_data},
     {0},
 };

@@ -205,6 +205,7 @@ static weft_status_t *filter_next(weft_iterator_t *it, weft_tensor_t **out, bool
 }
 
 static const weft_dataset_class_t filter_class = {.name = "Filter",
+                                                  .keeps_batches = true,
                                                   .shards_by_input = true,
                                                   .iterator_size = sizeof(weft_iterator_t),
                                                   .opens_inputs = true,

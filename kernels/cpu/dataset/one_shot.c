@@ -2,17 +2,21 @@
  * which is called once, when the iterator is first needed.
  *
  * A strategy whose workers read for themselves gives each worker's copy of the node two attributes,
- * _weft_workers and _weft_worker: then the iterator goes over this worker's part of the data set. */
+ * _weft_workers and _weft_worker: then the iterator goes over this worker's part of the data set.
+ * _weft_policy says how it is cut. */
 #include "base/alloc.h"
 #include "base/mutex.h"
 #include "kernels/cpu/dataset/auto_shard.h"
 #include "kernels/cpu/dataset/iterator_ops.h"
+
+enum { POLICY_OF_OPTIONS = -2 }; /* auto_shard.h */
 
 typedef struct one_shot {
   weft_callee_t *factory;
   weft_element_spec_t *spec;
   weft_state_name_t name;
   int64_t num_workers, worker; /* 1, 0: the whole data set is read */
+  int64_t policy;              /* of auto_shard.h */
   weft_mutex_t mu;
   weft_object_t *resource;          /* guarded by mu, as what follows; NULL: not made yet */
   weft_resource_manager_t *manager; /* where it has its name; to take a private one away */
@@ -48,6 +52,7 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state
   weft_mutex_init(&o->mu);
   o->num_workers = marked(setup, "_weft_workers", 1);
   o->worker = marked(setup, "_weft_worker", 0);
+  o->policy = marked(setup, "_weft_policy", POLICY_OF_OPTIONS);
   weft_status_t *s = o->worker >= 0 && o->worker < o->num_workers
                          ? weft_iterator_spec_read(setup, &o->spec)
                          : WEFT_ERROR(INVALID_ARGUMENT, "_weft_worker is not below _weft_workers");
@@ -83,7 +88,7 @@ static weft_status_t *begin(const one_shot_t *o, const weft_tensor_t *made, weft
   weft_tensor_t *t = NULL;
   if (o->num_workers == 1) return weft_iterator_resource_begin(r, made, device);
   WEFT_RETURN_IF_ERROR(weft_dataset_of(made, &all));
-  WEFT_RETURN_IF_ERROR(weft_auto_shard(all, o->num_workers, o->worker, &mine));
+  WEFT_RETURN_IF_ERROR(weft_auto_shard(all, o->policy, o->num_workers, o->worker, &mine));
   WEFT_RETURN_IF_ERROR(weft_dataset_tensor(mine, &t));
   weft_status_t *s = weft_iterator_resource_begin(r, t, device);
   weft_tensor_release(t);

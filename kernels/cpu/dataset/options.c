@@ -109,6 +109,7 @@ static weft_status_t *options_next(weft_iterator_t *it, weft_tensor_t **out, boo
 }
 
 const weft_dataset_class_t weft_options_class = {.name = "Options",
+                                                 .keeps_batches = true,
                                                  .shards_by_input = true,
                                                  .iterator_size = sizeof(weft_iterator_t),
                                                  .opens_inputs = true,

@@ -150,6 +150,8 @@ static weft_status_t *read_shape(const weft_tensor_t *t, weft_shape_t *out) {
   return NULL;
 }
 
+static int64_t batch_size(const weft_dataset_t *d) { return ((const padding_t *)d->params)->size; }
+
 static weft_status_t *read_component(weft_kernel_ctx_t *c, int at, const weft_dataset_t *d, padding_t *p,
                                      int i) {
   weft_tensor_t *value = weft_in(c, at + 1 + p->n + i);
@@ -204,7 +206,8 @@ static const weft_dataset_class_t class = {.name = "PaddedBatch",
                                            .begin = begin,
                                            .next = next,
                                            .end = end,
-                                           .cardinality = cardinality};
+                                           .cardinality = cardinality,
+                                           .batch_size = batch_size};
 static const weft_dataset_op_t op = {.class = &class,
                                      .num_inputs = 1,
                                      .params_size = sizeof(padding_t),

@@ -62,6 +62,7 @@ static weft_status_t *make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void
 }
 
 const weft_dataset_class_t weft_prefetch_class = {.name = "Prefetch",
+                                                  .keeps_batches = true,
                                                   .shards_by_input = true,
                                                   .iterator_size = sizeof(prefetching_t),
                                                   .begin = begin,

@@ -180,18 +180,10 @@ static weft_status_t *cardinality(weft_kernel_ctx_t *c) {
   return out_int(c, weft_dataset_cardinality(d));
 }
 
-/* Of the outermost data set that makes batches; -1: it cannot be told. */
 static weft_status_t *batch_size(weft_kernel_ctx_t *c) {
   weft_dataset_t *d = NULL;
-  int64_t size = -1;
   WEFT_RETURN_IF_ERROR(weft_dataset_of(weft_in(c, 0), &d));
-  for (int i = 0; i < d->spec->n; i++) {
-    const weft_shape_t *shape = &d->spec->shapes[i];
-    const int64_t rows = shape->rank >= 1 ? shape->dims[0] : -1;
-    if (rows < 0 || (i > 0 && rows != size)) return out_int(c, -1);
-    size = rows;
-  }
-  return out_int(c, size);
+  return out_int(c, weft_dataset_batch_size(d));
 }
 
 const weft_kernel_t weft_cpu_dataset_reduce_kernels[] = {

@@ -48,6 +48,7 @@ static int64_t take_cardinality(const weft_dataset_t *d) {
 }
 
 static const weft_dataset_class_t take_class = {.name = "Take",
+                                                .keeps_batches = true,
                                                 .shards_by_input = true,
                                                 .iterator_size = sizeof(weft_iterator_t),
                                                 .opens_inputs = true,
@@ -77,6 +78,7 @@ static int64_t skip_cardinality(const weft_dataset_t *d) {
 }
 
 static const weft_dataset_class_t skip_class = {.name = "Skip",
+                                                .keeps_batches = true,
                                                 .shards_by_input = true,
                                                 .iterator_size = sizeof(counting_t),
                                                 .opens_inputs = true,
@@ -143,13 +145,35 @@ static int64_t shard_cardinality(const weft_dataset_t *d) {
   return n < 0 ? n : n / p->num_shards + (p->index < n % p->num_shards);
 }
 
+static weft_status_t *shard_save(weft_iterator_t *it, weft_saved_t *to) {
+  const shard_params_t *p = (const shard_params_t *)it->of->params;
+  weft_saved_put_int(to, p->num_shards);
+  weft_saved_put_int(to, p->index);
+  return counting_save(it, to);
+}
+
+/* Going on in another shard would repeat elements and leave out others. */
+static weft_status_t *shard_load(weft_iterator_t *it, weft_saved_t *from) {
+  const shard_params_t *p = (const shard_params_t *)it->of->params;
+  int64_t num_shards, index;
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &num_shards));
+  WEFT_RETURN_IF_ERROR(weft_saved_get_int(from, &index));
+  if (num_shards != p->num_shards || index != p->index) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "the saved iterator reads shard %lld of %lld, and this one shard %lld of %lld",
+                      (long long)index, (long long)num_shards, (long long)p->index, (long long)p->num_shards);
+  }
+  return counting_load(it, from);
+}
+
 static const weft_dataset_class_t shard_class = {.name = "Shard",
+                                                 .keeps_batches = true,
                                                  .shards_by_input = true,
                                                  .iterator_size = sizeof(counting_t),
                                                  .opens_inputs = true,
                                                  .next = shard_next,
-                                                 .save = counting_save,
-                                                 .load = counting_load,
+                                                 .save = shard_save,
+                                                 .load = shard_load,
                                                  .cardinality = shard_cardinality};
 
 weft_status_t *weft_shard_create(weft_dataset_t *d, int64_t num_shards, int64_t index, bool needs_one,
@@ -197,6 +221,7 @@ static int64_t repeat_cardinality(const weft_dataset_t *d) {
 }
 
 static const weft_dataset_class_t repeat_class = {.name = "Repeat",
+                                                  .keeps_batches = true,
                                                   .shards_by_input = true,
                                                   .iterator_size = sizeof(counting_t),
                                                   .begin = repeat_begin,
@@ -252,6 +277,7 @@ static int64_t concatenate_cardinality(const weft_dataset_t *d) {
 }
 
 const weft_dataset_class_t weft_concatenate_class = {.name = "Concatenate",
+                                                     .keeps_batches = true,
                                                      .iterator_size = sizeof(counting_t),
                                                      .begin = concatenate_begin,
                                                      .next = concatenate_next,
@@ -332,6 +358,7 @@ static weft_status_t *zip_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, 
 }
 
 const weft_dataset_class_t weft_zip_class = {.name = "Zip",
+                                             .keeps_batches = true,
                                              .iterator_size = sizeof(zipping_t),
                                              .begin = zip_begin,
                                              .next = zip_next,

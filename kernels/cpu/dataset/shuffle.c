@@ -213,6 +213,7 @@ static int64_t cardinality(const weft_dataset_t *d) {
 }
 
 const weft_dataset_class_t weft_shuffle_class = {.name = "Shuffle",
+                                                 .keeps_batches = true,
                                                  .shards_by_input = true,
                                                  .iterator_size = sizeof(shuffling_t),
                                                  .begin = begin,

@@ -269,17 +269,6 @@ const weft_dataset_class_t weft_rebatch_class = {.name = "RebatchV2",
 
 static void rebatch_deinit(void *params) { weft_free(((weft_rebatch_params_t *)params)->sizes); }
 
-/* The same elements, with any number of rows. */
-static weft_status_t *parts_spec(const weft_element_spec_t *of, weft_element_spec_t **out) {
-  WEFT_RETURN_IF_ERROR(weft_element_spec_create(of->n, out));
-  for (int i = 0; i < of->n; i++) {
-    (*out)->dtypes[i] = of->dtypes[i];
-    (*out)->shapes[i] = of->shapes[i];
-    if ((*out)->shapes[i].rank > 0) (*out)->shapes[i].dims[0] = WEFT_UNKNOWN_DIM;
-  }
-  return NULL;
-}
-
 static weft_status_t *parts_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d, void *params) {
   weft_rebatch_params_t *p = params;
   int64_t n;
@@ -307,24 +296,36 @@ static weft_status_t *sizes_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *d
   return weft_dataset_in_bool(c, at + 1, "drop_remainder", &p->drops_remainder);
 }
 
-weft_status_t *weft_rebatch_parts_create(const weft_dataset_t *d, int64_t num_parts, weft_dataset_t **out) {
-  weft_rebatch_params_t like = {.num_sizes = 1};
-  weft_dataset_t made = *d;
-  like.sizes = weft_calloc(1, sizeof *like.sizes);
-  if (like.sizes == NULL) return WEFT_NO_MEMORY("a data set");
-  like.sizes[0] = num_parts;
+/* Of the class, over `input`, whose batches it cuts anew; the params take `sizes`, also on failure. */
+static weft_status_t *create(const weft_dataset_class_t *class, weft_dataset_t *input, int64_t *sizes,
+                             int64_t num_sizes, weft_dataset_t **out) {
+  const weft_rebatch_params_t like = {.sizes = sizes, .num_sizes = num_sizes};
+  weft_dataset_t made = {.class = class, .device = input->device};
   weft_status_t *s = weft_dataset_params_new(&like, sizeof like, rebatch_deinit, &made.params);
   if (s != NULL) {
-    weft_free(like.sizes);
+    weft_free(sizes);
     return s;
   }
-  made.class = &weft_rebatch_parts_class;
-  made.spec = NULL;
-  s = parts_spec(d->spec, &made.spec);
-  if (s == NULL) s = weft_dataset_create(&made, d->inputs, 1, out);
+  s = weft_element_spec_any_rows(input->spec, &made.spec);
+  if (s == NULL) s = weft_dataset_create(&made, &input, 1, out);
   weft_element_spec_release(made.spec);
   weft_object_release(&made.params->object);
   return s;
+}
+
+weft_status_t *weft_rebatch_parts_create(const weft_dataset_t *d, int64_t num_parts, weft_dataset_t **out) {
+  int64_t *sizes = weft_calloc(1, sizeof *sizes);
+  if (sizes == NULL) return WEFT_NO_MEMORY("a data set");
+  sizes[0] = num_parts;
+  return create(&weft_rebatch_parts_class, d->inputs[0], sizes, 1, out);
+}
+
+weft_status_t *weft_rebatch_create(weft_dataset_t *d, const int64_t *sizes, int64_t num_sizes,
+                                   weft_dataset_t **out) {
+  int64_t *own = weft_calloc((size_t)num_sizes, sizeof *own);
+  if (own == NULL) return WEFT_NO_MEMORY("a data set");
+  memcpy(own, sizes, (size_t)num_sizes * sizeof *own);
+  return create(&weft_rebatch_class, d, own, num_sizes, out);
 }
 
 static const weft_dataset_op_t unbatch_op = {.class = &unbatch_class, .num_inputs = 1};

@@ -18,5 +18,8 @@ extern const weft_dataset_class_t weft_rebatch_parts_class; /* RebatchDataset: e
 /* The same input as `d`, a RebatchDatasetV2, with each batch in so many equal parts. */
 WEFT_MUST_CHECK weft_status_t *weft_rebatch_parts_create(const weft_dataset_t *d, int64_t num_parts,
                                                          weft_dataset_t **out);
+/* The rows of d's batches in batches of these sizes, by turns. */
+WEFT_MUST_CHECK weft_status_t *weft_rebatch_create(weft_dataset_t *d, const int64_t *sizes, int64_t num_sizes,
+                                                   weft_dataset_t **out);
 
 #endif /* WEFT_KERNELS_CPU_DATASET_UNBATCH_H_ */

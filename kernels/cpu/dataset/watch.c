@@ -72,6 +72,7 @@ static weft_status_t *assert_make(weft_kernel_ctx_t *c, int at, weft_dataset_t *
 }
 
 const weft_dataset_class_t weft_assert_cardinality_class = {.name = "AssertCardinality",
+                                                            .keeps_batches = true,
                                                             .iterator_size = sizeof(weft_iterator_t),
                                                             .opens_inputs = true,
                                                             .shards_by_input = true,
