@@ -15,6 +15,7 @@
   OPTION(per_worker, COUNT, "N", "0", "how many devices of each; 0: all")                                 \
   WEFT_DEVICE_TYPE_OPTION(OPTION)                                                                         \
   OPTION(task, COUNT, "I", "", "the rewrite for worker I (chief first) and a client of its own")          \
+  WEFT_INPUT_OPTION(OPTION)                                                                               \
   WEFT_SUM_OPTIONS(OPTION)
 
 enum { OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
@@ -71,6 +72,9 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
                                               (int)values[OPTION_per_worker].i,
                                               values[OPTION_device_type].text, &out->arena, &replicas));
   weft_replicas_use(&replicas, &o, out);
+  o.input = (weft_input_policy_t)values[OPTION_input].i;
+  if (values[OPTION_task].is_given && o.input == WEFT_INPUT_SHARDED)
+    return WEFT_ERROR(INVALID_ARGUMENT, NAME ": option 'input' is for one client that drives all workers");
   if (values[OPTION_task].is_given) WEFT_RETURN_IF_ERROR(narrow(&replicas, values[OPTION_task].i, &o));
   WEFT_RETURN_IF_ERROR(weft_replicate(r, &o, out));
   if (values[OPTION_task].is_given) {

@@ -4,6 +4,7 @@
 
 #include "sharding/data/plan.h"
 #include "strategies/placed_graph.h"
+#include "strategies/replicate.h"
 #include "strategies/shard.h"
 
 typedef enum weft_ps_mode { WEFT_PS_ASYNC, WEFT_PS_SYNC, WEFT_PS_SSP } weft_ps_mode_t;
@@ -15,7 +16,8 @@ typedef struct weft_ps_options {
   int servers, workers; /* requested; 0: all available */
   int staleness, backup;
   bool caches;
-  bool splits;           /* of sync: workers share each batch */
+  bool splits; /* of sync: workers share each batch */
+  weft_input_policy_t input;
   bool local_batch_norm; /* these for workers that share batches: as for replicas (replicate.h) */
   weft_names_t batch;
   weft_str_t algorithm;

@@ -41,6 +41,7 @@ weft_status_t *weft_ps_replicate(weft_ps_t *p) {
                                       .hint = p->options.algorithm,
                                       .timeout_seconds = p->options.timeout_seconds,
                                       .local_batch_norm = p->options.local_batch_norm,
+                                      .input = p->options.input,
                                       .batch = p->options.batch};
   weft_strategy_request_t request = *p->request;
   WEFT_RETURN_IF_ERROR(cut_variables(p));

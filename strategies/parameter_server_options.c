@@ -17,6 +17,7 @@
   OPTION(split, BOOL, "BOOL", "true",                                                                        \
          "of sync: workers share each batch, instead of taking batches of their own")                        \
   WEFT_BATCH_OPTION(OPTION)                                                                                  \
+  WEFT_INPUT_OPTION(OPTION)                                                                                  \
   OPTION(batch_norm, CHOICE, "global|replica", "global",                                                     \
          "of sync: fused batch normalisation: statistics of the batch, or of a worker's rows")               \
   OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto",                   \
@@ -43,9 +44,10 @@ static weft_status_t *only_with(const weft_option_value_t *values, int option, w
 weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_arena_t *arena,
                                      weft_ps_options_t *out) {
   enum { CLOCK_TIMEOUT_S = 60 };
-  static const int of_sync[] = {OPTION_backup, OPTION_split, OPTION_batch, OPTION_batch_norm,
-                                OPTION_algorithm};
-  static const int of_replicas[] = {OPTION_batch, OPTION_batch_norm, OPTION_algorithm, OPTION_timeout};
+  static const int of_sync[] = {OPTION_backup, OPTION_split,      OPTION_batch,
+                                OPTION_input,  OPTION_batch_norm, OPTION_algorithm};
+  static const int of_replicas[] = {OPTION_batch, OPTION_input, OPTION_batch_norm, OPTION_algorithm,
+                                    OPTION_timeout};
   weft_option_value_t values[NUM_OPTIONS];
   WEFT_RETURN_IF_ERROR(weft_options_parse("parameter_server", defs, NUM_OPTIONS, text, values));
   WEFT_RETURN_IF_ERROR(only_with(values, OPTION_staleness, WEFT_PS_SSP, "ssp"));
@@ -61,6 +63,7 @@ weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_are
                              .backup = (int)values[OPTION_backup].i,
                              .caches = values[OPTION_caching].i != 0,
                              .splits = values[OPTION_split].i != 0,
+                             .input = (weft_input_policy_t)values[OPTION_input].i,
                              .local_batch_norm = values[OPTION_batch_norm].i == 1,
                              .algorithm = values[OPTION_algorithm].text,
                              .timeout_seconds = values[OPTION_timeout].number};

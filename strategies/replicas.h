@@ -21,6 +21,10 @@
 #define WEFT_BATCH_OPTION(OPTION)      \
   OPTION(batch, TEXT, "NAME+NAME", "", \
          "the feeds that are split by rows; default: those with an unknown first dimension")
+#define WEFT_INPUT_OPTION(OPTION)                                                                           \
+  OPTION(input, CHOICE, "auto|sharded|split", "auto",                                                       \
+         "iterators are read by each task, its part (sharded) or by one for all (split); default: by each " \
+         "where the results are those of one device")
 /* Options of strategies that reduce gradients. A strategy's own options stand before them; `replicas` comes
  * first.
  */

@@ -162,10 +162,13 @@ static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request
   WEFT_RETURN_IF_ERROR(analyse(r, request));
   WEFT_RETURN_IF_ERROR(weft_replication_find_homes(r, request));
   WEFT_RETURN_IF_ERROR(weft_replication_find_facts(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_find_input(r));
   WEFT_RETURN_IF_ERROR(start(r));
   WEFT_RETURN_IF_ERROR(weft_replication_copy_nodes(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_copy_input(r));
   WEFT_RETURN_IF_ERROR(weft_replication_reduce(r));
   WEFT_RETURN_IF_ERROR(weft_replication_connect(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_finish_input(r));
   WEFT_RETURN_IF_ERROR(weft_replication_gate_updates(r));
   WEFT_RETURN_IF_ERROR(weft_replication_finish_roots(r));
   if (weft_replication_is_between(r)) WEFT_RETURN_IF_ERROR(weft_replication_agree(r));
@@ -188,6 +191,7 @@ weft_status_t *weft_replicate(const weft_strategy_request_t *request, const weft
   weft_status_t *s = rewrite(&r, request);
   s = weft_status_join(s, weft_emitter_end(&r.e));
   for (int i = 0; r.copiers != NULL && i < r.n; i++) weft_copier_deinit(&r.copiers[i]);
+  for (int i = 1; r.input_copiers != NULL && i < r.num_tasks; i++) weft_copier_deinit(&r.input_copiers[i]);
   weft_free(r.order);
   weft_data_plan_deinit(&r.plan);
   weft_prepared_deinit(&r.source);

@@ -34,6 +34,15 @@ typedef enum weft_sum_policy {
   WEFT_SUM_ON_ONE,         /* sent to replica 0, added there, sent back */
 } weft_sum_policy_t;
 
+typedef enum weft_input_policy {                     /* of iterators that the step reads */
+                                 WEFT_INPUT_AUTO,    /* each task reads its rows of each batch where these are
+                                                        the same as on one    device, and its own files where the
+                                                        options of the data set say FILE */
+                                 WEFT_INPUT_SHARDED, /* each task reads its part as the options of the data
+                                                        set say */
+                                 WEFT_INPUT_SPLIT,   /* one device reads for all */
+} weft_input_policy_t;
+
 typedef struct weft_replicate_options {
   const char *strategy;          /* for messages */
   const weft_str_t *devices;     /* by replica: full names where the cluster is known */
@@ -59,7 +68,8 @@ typedef struct weft_replicate_options {
   int accumulate; /* gradients are added up over so many steps, then reduced and applied; 0, 1: at once */
   bool local_batch_norm; /* fused batch normalisation uses the statistics of each replica's rows, as
                             TensorFlow's strategies do */
-  weft_names_t batch;    /* exactly these feeds are batches; none: found by shape */
+  weft_input_policy_t input;
+  weft_names_t batch;  /* exactly these feeds are batches; none: found by shape */
   const double *ready; /* by value, in the order of weft_rewrite_t.reductions: when it was ready; below 0: not
                           seen. NULL: estimated */
   int num_ready;

@@ -355,12 +355,41 @@ static void as_slices(weft_replication_t *r, weft_output_t of, const weft_axis_s
   r->e.device = device;
 }
 
+/* Of an output of an input that each task reads for itself, for every replica. */
+static void make_own(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *required,
+                     weft_output_t *out) {
+  const weft_own_input_t *in = weft_replication_own_input(r, of.node);
+  const weft_str_t device = r->e.device;
+  if (required->kind == WEFT_SHARDING_SHARD && required->dim == 0) {
+    weft_replication_own_slices(r, in, of.index, out);
+  } else if (required->kind == WEFT_SHARDING_SINGLE) {
+    to_all(r, weft_replication_own_joined(r, in, of.index), out);
+  } else {
+    for (int i = 0; i < r->n; i++) {
+      r->e.device = r->o->devices[i];
+      out[i] = weft_replication_own_joined(r, in, of.index);
+    }
+    for (int i = 0; required->kind == WEFT_SHARDING_SHARD && i < r->n; i++)
+      out[i] = weft_replication_slice_on(r, of, out[i], required->dim, i);
+  }
+  r->e.device = device;
+  if (required->kind == WEFT_SHARDING_PARTIAL) {
+    scale_all(r, of, 1 - required->degree, out); /* the weights of all replicas add up to 1 */
+  } else if (required->kind == WEFT_SHARDING_SHARD || required->kind == WEFT_SHARDING_REPLICATE) {
+    scale_all(r, of, -required->degree, out);
+  }
+}
+
 /* Fills out[i] for every replica. */
 static void make(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
                  const weft_axis_sharding_t *required, weft_output_t *out) {
   bool is_value = has->kind == WEFT_SHARDING_REPLICATE || has->kind == WEFT_SHARDING_SINGLE;
   int has_degree = has->kind == WEFT_SHARDING_SINGLE ? 0 : has->degree;
   local_all(r, of, out);
+  if (weft_replication_own_input(r, of.node) != NULL) {
+    make_own(r, of, required, out);
+    return;
+  }
   switch (required->kind) {
     case WEFT_SHARDING_NONE:
     case WEFT_SHARDING_LOCAL:
@@ -403,7 +432,8 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of,
                                      const weft_axis_sharding_t *required, int replica, weft_str_t device) {
   const weft_axis_sharding_t *has = weft_replication_sharding(r, of);
   weft_output_t local = weft_replication_local(r, of, replica);
-  if (r->e.s != NULL || r->total == 1 || is_same_sharding(has, required)) return local;
+  const bool is_own = weft_replication_own_input(r, of.node) != NULL;
+  if (r->e.s != NULL || r->total == 1 || (is_same_sharding(has, required) && !is_own)) return local;
   weft_replica_value_t *known = find_value(r, of, required, device);
   if (known != NULL) return known->of[replica];
   weft_output_t *out = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *out);

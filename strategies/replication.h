@@ -4,6 +4,7 @@
  *   replicate.c           prepares, analyses, drives, cleans up
  *   replicate_order.c     reads before the writes of the same step
  *   replicate_facts.c     what must be known of each node before anything is copied
+ *   replicate_input.c     iterators that each task has a copy of
  *   replicate_central.c   variables that live once: where, and what else is computed there
  *   replicate_nodes.c     copies nodes onto replicas, inputs as they lie
  *   replicate_draws.c     copies of what draws random numbers
@@ -74,6 +75,16 @@ struct weft_replica_collective {
   weft_node_t **nodes; /* by replica */
 };
 
+/* An iterator of which each task reads its own part. */
+typedef struct weft_own_input weft_own_input_t;
+struct weft_own_input {
+  weft_own_input_t *next;
+  const weft_node_t *reader, *iterator; /* of the source */
+  weft_node_t **readers;                /* by task */
+  int64_t policy;                       /* of its AutoShardDataset */
+  weft_node_t *end; /* fails once the data of all tasks have ended; NULL: not made yet, or not needed */
+};
+
 typedef struct weft_replication {
   const weft_replicate_options_t *o; /* borrowed */
   weft_rewrite_t *out;               /* borrowed; out->graph is `to` */
@@ -100,8 +111,12 @@ typedef struct weft_replication {
   int num_reductions;
   weft_replica_collective_t *collectives; /* made so far, the last first */
   weft_accumulation_t *accumulation;      /* NULL: none yet */
-  weft_sent_t *sent;                      /* broadcasts made so far */
-  weft_node_t *accumulate_init;           /* what else must run before the first step; NULL: nothing */
+  int num_tasks; /* with replicas, as many each; 0: they differ, or were not counted */
+  weft_own_input_t *inputs;
+  bool *copied_input;           /* by id: each task has its own, for an input; NULL: there is no such input */
+  weft_copier_t *input_copiers; /* by task, but for the first; NULL: there is no such input */
+  weft_sent_t *sent;            /* broadcasts made so far */
+  weft_node_t *accumulate_init; /* what else must run before the first step; NULL: nothing */
 } weft_replication_t;
 
 /* On the prepared graph, before it is analysed: reads of a variable go before the writes of the step that
@@ -114,6 +129,10 @@ WEFT_MUST_CHECK weft_status_t *weft_replication_reduce(
 WEFT_MUST_CHECK weft_status_t *weft_replication_connect(
     weft_replication_t *r); /* inputs with another sharding than required */
 WEFT_MUST_CHECK weft_status_t *weft_replication_finish_roots(weft_replication_t *r);
+/* Decides which iterators each task reads for itself; copies them; gives each copy its part of the data. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_find_input(weft_replication_t *r);
+WEFT_MUST_CHECK weft_status_t *weft_replication_copy_input(weft_replication_t *r);
+WEFT_MUST_CHECK weft_status_t *weft_replication_finish_input(weft_replication_t *r);
 /* Lets every step that runs a collective on one replica run it on all of them. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_tie_collectives(weft_replication_t *r);
 
@@ -164,6 +183,9 @@ weft_str_t weft_replication_batch_name(const weft_replication_t *r, int batch);
 weft_str_t weft_replication_batch_device(const weft_replication_t *r, int batch);
 /* int64 [1]: how long x is along an axis. */
 weft_output_t weft_replication_length(weft_emitter_t *e, weft_output_t x, int axis, weft_str_t name);
+/* out[k], k < n: rows [k*B/n, (k+1)*B/n) of x along axis 0; rows: int64 [1], B. On the emitter's device. */
+void weft_replication_split_evenly(weft_replication_t *r, weft_output_t x, weft_output_t rows, int n,
+                                   weft_str_t name, weft_output_t *out);
 /* The lowest batch that `n` depends on; 0 if none is known. */
 int weft_replication_batch_of(const weft_replication_t *r, const weft_node_t *n);
 /* out[i]: rows i of `whole` along `axis`: that fraction of them that replica i has of the batch. */
@@ -202,6 +224,18 @@ WEFT_MUST_CHECK weft_status_t *weft_replication_share_seed(weft_replication_t *r
                                                            weft_node_t *copy);
 /* A value from outside of loops as a replica's nodes in a frame see it. Errors go to the emitter. */
 weft_output_t weft_replication_enter(weft_replication_t *r, weft_output_t value, int frame, int replica);
+
+/* ---- input ---- */
+
+/* The input that a node of the source reads; NULL: it is none that each task reads for itself. */
+const weft_own_input_t *weft_replication_own_input(const weft_replication_t *r, const weft_node_t *n);
+/* Fills whole, sizes and leader, from the rows that each task has read. */
+void weft_replication_own_shards(weft_replication_t *r, int batch, weft_batch_shards_t *shards);
+/* out[i]: replica i's rows of output `index`, on its task. */
+void weft_replication_own_slices(weft_replication_t *r, const weft_own_input_t *in, int index,
+                                 weft_output_t *out);
+/* The rows of all tasks, on the emitter's device. */
+weft_output_t weft_replication_own_joined(weft_replication_t *r, const weft_own_input_t *in, int index);
 
 /* ---- values ---- */
 
