@@ -8,6 +8,7 @@
 #include "client/tensor.h"
 #include "jobs/c_api.h"
 #include "jobs/reach.h"
+#include "strategies/origin.h"
 
 enum { NUM_WAITS = 5 };                                  /* outputs of WeftIteratorWaits: */
 enum { WAITED_NS, DELIVERED, BUFFERED, BUDGET, DEVICE }; /* in this order */
@@ -92,18 +93,38 @@ static weft_status_t *add_state(asker_t *b, TF_Operation *iterator, weft_job_ite
   op = TF_FinishOperation(d, b->status);
   WEFT_RETURN_IF_ERROR(weft_job_c_api_status(b->status));
   it->feed = (TF_Output){op, 0};
-  WEFT_RETURN_IF_ERROR(add(b, "WeftIteratorState", "state", iterator, NULL, &it->state));
+  if (!it->is_copy) WEFT_RETURN_IF_ERROR(add(b, "WeftIteratorState", "state", iterator, NULL, &it->state));
   return add(b, "WeftIteratorRestore", "restore", iterator, &it->feed, &it->restore);
+}
+
+/* The iterator that is saved for this one: itself, or that of which a strategy has made it a copy. */
+static weft_status_t *find_original(const asker_t *b, TF_Operation *iterator, weft_strbuf_t *name,
+                                    bool *is_copy) {
+  char of[1024];
+  const TF_AttrMetadata m = TF_OperationGetAttrMetadata(iterator, WEFT_ORIGIN_ITERATOR, b->status);
+  *is_copy = TF_GetCode(b->status) == TF_OK && m.type == TF_ATTR_STRING && m.total_size >= 0 &&
+             (size_t)m.total_size < sizeof of;
+  if (!*is_copy) {
+    weft_strbuf_puts(name, TF_OperationName(iterator));
+    return NULL;
+  }
+  TF_OperationGetAttrString(iterator, WEFT_ORIGIN_ITERATOR, of, sizeof of, b->status);
+  WEFT_RETURN_IF_ERROR(weft_job_c_api_status(b->status));
+  weft_strbuf_append(name, weft_str_of(of, (size_t)m.total_size));
+  return NULL;
 }
 
 static weft_status_t *add_nodes(asker_t *b, TF_Operation *iterator, bool saves, weft_job_iterators_t *l) {
   weft_job_iterator_t *it = &l->items[l->n++];
   weft_strbuf_t tensor = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&tensor, WEFT_CHECKPOINT_ITERATOR "%s", TF_OperationName(iterator));
+  weft_strbuf_puts(&tensor, WEFT_CHECKPOINT_ITERATOR);
+  weft_status_t *s = find_original(b, iterator, &tensor, &it->is_copy);
   if (!tensor.failed) it->tensor = weft_arena_str(&l->arena, weft_str_of(tensor.data, tensor.length));
   weft_strbuf_deinit(&tensor);
-  if (it->tensor.data == NULL) return no_memory();
-  it->name = it->tensor.data + strlen(WEFT_CHECKPOINT_ITERATOR);
+  WEFT_RETURN_IF_ERROR(s);
+  const weft_str_t name = weft_arena_str(&l->arena, weft_str(TF_OperationName(iterator)));
+  if (it->tensor.data == NULL || name.data == NULL) return no_memory();
+  it->name = name.data;
   WEFT_RETURN_IF_ERROR(add(b, "WeftIteratorWaits", "waits", iterator, NULL, &it->waits));
   return saves ? add_state(b, iterator, it) : NULL;
 }
@@ -242,6 +263,7 @@ weft_status_t *weft_job_iterators_save(weft_job_iterators_t *l, TF_Session *sess
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < l->n; i++) { /* one in a message: a shuffled one may be large */
     const weft_job_iterator_t *it = &l->items[i];
+    if (it->is_copy) continue;
     TF_Tensor *got[2] = {NULL, NULL};
     const TF_Output fetches[2] = {{it->state, 0}, {it->state, 1}};
     s = run(session, NULL, NULL, 0, fetches, got, 2);

@@ -14,8 +14,9 @@
 typedef struct weft_job_iterator {
   const char *name;                  /* of its node in the graph that runs; arena */
   weft_str_t tensor;                 /* that holds its state in a checkpoint; arena */
+  bool is_copy;                      /* another one, which is always where it is, is saved for it */
   TF_Operation *waits;               /* WeftIteratorWaits */
-  TF_Operation *state, *restore;     /* NULL: the job does not save */
+  TF_Operation *state, *restore;     /* NULL: the job does not save, or (state) it is a copy */
   TF_Output feed;                    /* of the state that is restored */
   int64_t first_ns, first_delivered; /* what had been waited and read before the first step */
 } weft_job_iterator_t;
