@@ -16,14 +16,15 @@ from tensorflow.python.ops import gen_experimental_dataset_ops as experimental
 import pipelines
 import pipelines_files  # noqa: F401: its programs join pipelines.ALL
 import pipelines_raw  # noqa: F401
+import pipelines_snapshots  # noqa: F401
 from support import local_session, session, v1
 from test_datasets import in_any_order, note_ops, rest, same
 
 IGNORE, FAIL = 1, 2  # external_state_policy
 SUITE = "test_dataset_graphs"
-# Whose data sets are of one process or of one pass: a file that the first pass makes, a handle by whose name TensorFlow's next
+# Whose data sets are of one process or of one pass: files that the first pass makes, a handle by whose name TensorFlow's next
 # session of this process finds nothing, or something.
-NOT_FOR_OTHERS = re.compile("in_one_file|StatsAggregator|ThreadPoolDataset")
+NOT_FOR_OTHERS = re.compile("in_one_file|snapshot|StatsAggregator|ThreadPoolDataset")
 
 
 def initialize(sess):

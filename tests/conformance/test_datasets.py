@@ -16,6 +16,7 @@ from tensorflow.python.ops import gen_dataset_ops
 import pipelines
 import pipelines_files
 import pipelines_raw  # noqa: F401: its programs join pipelines.ALL
+import pipelines_snapshots  # noqa: F401
 import random_pipelines
 from support import local_session, session, v1
 

@@ -207,6 +207,8 @@ PIPELINES = {
     "examples in batches": lambda: files.parsed({"age": files.OF_PERSON["age"]}, files.tfrecords("people/part-0.tfrecord").batch(1).repeat(3), num_parallel_calls=3).map(lambda x: x["age"]),
     "rows": lambda: files.rows("SELECT i FROM t", tf.int64).map(lambda i: i),
     "cache on file": lambda: D.range(20).cache(files.fresh("cache")),
+    "snapshot": lambda: D.range(20).map(lambda x: x + 1).snapshot(files.fresh("snapshot")),
+    "snapshot ahead": lambda: D.range(20).snapshot(files.fresh("snapshot"), shard_func=lambda x: tf.constant(0, tf.int64)).prefetch(2),
     "loaded": lambda: files.loaded(files.save_once("saved-plain", files.pairs), files.PAIRS, reader_func=lambda shards: shards.flat_map(lambda s: s)).map(lambda x, y: x).repeat(3),
 }
 

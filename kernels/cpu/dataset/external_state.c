@@ -44,6 +44,42 @@ static bool is_stateful(weft_str_t signature) {
   return is;
 }
 
+/* The bytes of the last field `number` of a message; "" without one. */
+static weft_str_t bytes_of(weft_str_t message, uint32_t number) {
+  weft_wire_reader_t in = weft_wire_reader(message);
+  weft_wire_field_t f;
+  weft_str_t found = WEFT_STR("");
+  while (weft_wire_next(&in, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(number, WEFT_WIRE_BYTES)) found = f.bytes;
+  }
+  return found;
+}
+
+/* Whether `node` is a SnapshotDatasetV2 that has `function` as reader_func or shard_func: op = 2, attr = 5;
+ * AttrValue: func = 10; NameAttrList: name = 1. */
+static bool is_of_snapshot(weft_str_t node, weft_str_t function) {
+  weft_wire_reader_t in = weft_wire_reader(node);
+  weft_wire_field_t f;
+  if (!weft_str_is(bytes_of(node, 2), "SnapshotDatasetV2")) return false;
+  while (weft_wire_next(&in, &f)) {
+    if (f.tag != WEFT_WIRE_TAG(5, WEFT_WIRE_BYTES)) continue;
+    if (weft_str_eq(bytes_of(bytes_of(bytes_of(f.bytes, 2), 10), 1), function)) return true;
+  }
+  return false;
+}
+
+/* TensorFlow lets the functions of a snapshot depend on what they like: they say in which order it is read.
+ */
+static bool is_free(weft_str_t graph_def, weft_str_t function) {
+  const weft_str_t name = bytes_of(bytes_of(function, 1), 1);
+  weft_wire_reader_t in = weft_wire_reader(graph_def);
+  weft_wire_field_t f;
+  while (weft_wire_next(&in, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES) && is_of_snapshot(f.bytes, name)) return true;
+  }
+  return false;
+}
+
 /* FunctionDef: signature = 1, node_def = 3. */
 static weft_status_t *check_function(weft_str_t function) {
   weft_wire_reader_t in = weft_wire_reader(function);
@@ -62,7 +98,10 @@ weft_status_t *weft_graph_check_external_state(weft_str_t graph_def) {
     if (f.tag != WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) continue;
     weft_wire_reader_t library = weft_wire_reader(f.bytes);
     while (weft_wire_next(&library, &each)) {
-      if (each.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(check_function(each.bytes));
+      if (each.tag != WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) continue;
+      weft_status_t *s = check_function(each.bytes);
+      if (s != NULL && !is_free(graph_def, each.bytes)) return s;
+      weft_status_free(s);
     }
   }
   return NULL;
