@@ -1,7 +1,8 @@
 /* jobs/worker_loops.c - one thread per worker loop, but the first loop's, which is the caller's.
  *
  * Locking: `callback_mu`, then `mu`. Under mu nothing is allocated or called back. A loop at the safepoint
- * wakes when another loop's run ends, when a pause ends, and when all is over.
+ * wakes when another loop's run ends, when a pause ends, and when all is over. So does a loop that has made
+ * its share of the steps: another whose data end leaves it the rest of its own.
  */
 #include "jobs/worker_loops.h"
 
@@ -18,9 +19,11 @@ struct weft_job_loop_run { /* Confined to its thread, but for the counts between
   weft_job_loops_t *all;
   const weft_job_loop_t *loop;
   int index;
-  int64_t ran, quota; /* runs in all; where this run of loops ends at the latest */
-  bool counts;        /* each run is one of the steps */
-  bool is_dry;        /* its inputs have ended; guarded by all->mu */
+  int64_t ran;   /* runs in all */
+  int64_t quota; /* its share of the steps: where it stops; guarded by all->mu */
+  bool is_last;  /* the run that begins is the last of its share */
+  bool counts;   /* each run is one of the steps */
+  bool is_dry;   /* its inputs have ended; guarded by all->mu */
   weft_job_part_t part;
   TF_Tensor **values; /* owned array; its tensors live for a run */
   TF_Status *status;  /* owned */
@@ -87,10 +90,38 @@ static bool has_updates_locked(const weft_job_loops_t *l, int loop) WEFT_REQUIRE
   return true;
 }
 
-/* Waits until the loop may start another run; false: all is over. */
+/* Has the loop made its share of the steps? */
+static bool has_share_locked(const weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
+  return l->safepoint.loops[loop].started >= l->loops[loop].quota;
+}
+
+/* May another loop leave steps to this one? */
+static bool may_get_more_locked(const weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
+  for (int i = 0; i < l->plan->num_loops; i++) {
+    const bool is_at_work = l->safepoint.loops[i].is_busy || !has_share_locked(l, i);
+    if (i != loop && !l->loops[i].is_dry && is_at_work) return l->shares_steps;
+  }
+  return false;
+}
+
+/* Waits until the loop has a share of the steps to make; false: all are made, or it is over. To a safepoint
+ * it has ended meanwhile. */
+static bool has_steps_locked(weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
+  while (has_share_locked(l, loop) && !l->is_over && may_get_more_locked(l, loop)) {
+    if (!l->safepoint.loops[loop].has_ended) weft_cond_broadcast(&l->changed);
+    l->safepoint.loops[loop].has_ended = true;
+    weft_cond_wait(&l->changed, &l->mu);
+  }
+  const bool yes = !has_share_locked(l, loop);
+  l->safepoint.loops[loop].has_ended = !yes;
+  return yes;
+}
+
+/* Waits until the loop may start another run; false: its steps are made, or all is over. */
 static bool goes_on(weft_job_loops_t *l, int loop) {
   weft_mutex_lock(&l->mu);
-  while ((!l->is_over || has_updates_locked(l, loop)) &&
+  bool yes = has_steps_locked(l, loop);
+  while (yes && (!l->is_over || has_updates_locked(l, loop)) &&
          !weft_job_safepoint_may_start(&l->safepoint, loop, l->done)) {
     if (!l->is_pausing && weft_job_safepoint_is_still(&l->safepoint, l->done)) {
       pause_now_locked(l);
@@ -98,9 +129,10 @@ static bool goes_on(weft_job_loops_t *l, int loop) {
       weft_cond_wait(&l->changed, &l->mu);
     }
   }
-  bool yes = !l->is_over || has_updates_locked(l, loop);
+  yes = yes && (!l->is_over || has_updates_locked(l, loop));
   l->safepoint.loops[loop].started += yes;
   l->safepoint.loops[loop].is_busy = yes;
+  l->loops[loop].is_last = has_share_locked(l, loop);
   weft_mutex_unlock(&l->mu);
   return yes;
 }
@@ -175,13 +207,36 @@ static void leave(weft_job_loops_t *l, int loop) {
   if (s != NULL) end(l, s);
 }
 
+/* `all` steps, those made included, for the loops that have data, as evenly as may be: they stay level, and a
+ * share never gets smaller. */
+static void share_locked(weft_job_loops_t *l, int64_t all) WEFT_REQUIRES(l->mu) {
+  int n = 0, k = 0;
+  for (int i = 0; i < l->plan->num_loops; i++) n += !l->loops[i].is_dry;
+  for (int i = 0; i < l->plan->num_loops; i++) {
+    if (l->loops[i].is_dry) continue; /* n is not 0 then */
+    l->loops[i].quota = all / n + (k < all % n);
+    k++;
+  }
+}
+
+/* The others make the steps that a loop without data leaves. */
+static void leave_steps_locked(weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
+  int64_t all = l->loops[loop].quota - l->safepoint.loops[loop].started;
+  if (!l->shares_steps || all == 0) return;
+  for (int i = 0; i < l->plan->num_loops; i++) {
+    if (!l->loops[i].is_dry) all += l->loops[i].quota;
+  }
+  l->loops[loop].quota = l->safepoint.loops[loop].started;
+  share_locked(l, all);
+}
+
 static void end_of_input(weft_job_loops_t *l, int loop) {
   weft_mutex_lock(&l->mu);
   l->safepoint.loops[loop].started--;
   l->safepoint.loops[loop].is_busy = false;
   l->loops[loop].is_dry = true;
   if (!l->is_over && others_go_on_locked(l, loop)) {
-    l->end = WEFT_JOB_END_INPUT;
+    leave_steps_locked(l, loop);
     weft_cond_broadcast(&l->changed);
     weft_mutex_unlock(&l->mu);
     leave(l, loop);
@@ -223,7 +278,7 @@ static weft_status_t *notify(weft_job_loop_run_t *r) {
 static weft_status_t *run_session(weft_job_loop_run_t *r) {
   weft_job_loops_t *l = r->all;
   const weft_job_loop_t *p = r->loop;
-  bool is_traced = l->trace != NULL && r->ran + 1 == r->quota;
+  bool is_traced = l->trace != NULL && r->is_last;
   TF_Buffer *options = is_traced ? weft_job_run_options(true, l->plan->collective_graph_key) : r->options;
   TF_Buffer *metadata = is_traced ? TF_NewBuffer() : NULL;
   TF_SessionRun(l->session, options, p->feeds, r->part.tensors, p->num_feeds, p->fetches, r->values,
@@ -286,7 +341,7 @@ static void *run_loop(void *arg) {
   weft_job_loop_run_t *r = arg;
   weft_job_loops_t *l = r->all;
   bool has_input_ended = false;
-  while (r->ran < r->quota && !has_input_ended && goes_on(l, r->index)) {
+  while (!has_input_ended && goes_on(l, r->index)) {
     weft_status_t *s = run_once(r, &has_input_ended);
     if (has_input_ended) {
       end_of_input(l, r->index);
@@ -346,16 +401,17 @@ void weft_job_loops_deinit(weft_job_loops_t *l) {
  * loops that wait for each other stay level. */
 static void set_quotas(weft_job_loops_t *l, int64_t steps) {
   int n = l->plan->num_loops;
-  bool has_update = false;
   int64_t all = steps - l->done;
-  for (int i = 0; i < n; i++) has_update = has_update || l->plan->loops[i].is_update;
+  weft_mutex_lock(&l->mu);
+  l->shares_steps = true;
+  for (int i = 0; i < n; i++) l->shares_steps = l->shares_steps && !l->plan->loops[i].is_update;
   for (int i = 0; i < n; i++) {
-    if (!has_update) all += l->loops[i].ran;
-  }
-  for (int i = 0; i < n; i++) {
-    l->loops[i].quota = has_update ? steps - l->safepoint.first : all / n + (i < all % n);
+    if (!l->loops[i].is_dry) all += l->loops[i].ran;
+    l->loops[i].quota = l->loops[i].is_dry ? l->loops[i].ran : steps - l->safepoint.first;
     l->safepoint.loops[i].has_ended = false;
   }
+  if (l->shares_steps) share_locked(l, all);
+  weft_mutex_unlock(&l->mu);
 }
 
 weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pause_at,

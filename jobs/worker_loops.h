@@ -1,7 +1,8 @@
 /* jobs/worker_loops.h - runs the worker loops of a plan, each on a thread of its own, until a number of steps
  * is done.
  *
- * Without an update loop the steps are split evenly between the loops. With one, a step is an update: the
+ * Without an update loop the steps are split evenly between the loops; one whose own data end leaves the rest
+ * of its steps to the others. With one, a step is an update: the
  * other loops run at most as often, and are cancelled if they wait for an update that will not come. A run
  * ends when its steps are done, when the step callback asks for it, when the inputs have ended (those of all
  * loops, where each reads its own part and can leave the others), at weft_job_loops_stop(), or with the
@@ -53,6 +54,7 @@ typedef struct weft_job_loops { /* Set what comes first; zero the rest. */
   weft_cond_t changed; /* a loop's run has ended, a loop has ended, a pause or the whole run is over */
   weft_job_safepoint_t safepoint; /* guarded by mu, like all below */
   weft_job_loop_run_t *loops;     /* owned; one per loop of the plan */
+  bool shares_steps;              /* there is no update loop */
   int64_t done, steps;            /* steps that are done, earlier ones included; where the run ends */
   bool is_pausing, is_over,
       is_stopped;   /* is_over: no further run starts, also not of a later weft_job_loops_run */

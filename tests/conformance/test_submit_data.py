@@ -156,6 +156,42 @@ def test_saves_come_while_one_worker_has_ended(maker, tmp_path, options):
     assert any("saved" in line for line in lines)
 
 
+def parts_of(folder, sizes):
+    """A function that makes batches of 4 out of files with so many lines each, which are the parts of workers."""
+    names, at = [], 0
+    for i, size in enumerate(sizes):
+        names.append(str(folder / f"{i}.txt"))
+        (folder / f"{i}.txt").write_text("".join(f"{n}\n" for n in range(at, at + size)))
+        at += size
+    number = lambda line: element(tf.strings.to_number(line, tf.int32))
+    return lambda: tf.data.TextLineDataset(names).map(number).batch(4)
+
+
+@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize("sizes", [[4, 60, 60], [60, 4, 8], [60, 20, 4], [0, 0, 60], [20, 20, 20]])
+@pytest.mark.parametrize("options", ["mode=async", "mode=ssp,staleness=0", "mode=ssp,staleness=2"])
+def test_a_worker_whose_data_end_leaves_its_steps_to_the_others(maker, tmp_path, options, sizes, saves):
+    path, all_steps = tmp_path / "graph.pb", sum(sizes) // 4
+    path.write_bytes(build("initialised", make=parts_of(tmp_path, sizes)).as_graph_def().SerializeToString())
+    more = ["--strategy", f"parameter_server:{options},workers=3", "--fetch", "rows"]
+    if saves:
+        more += ["--save", str(tmp_path / "model"), "--save-every", "3"]
+    for num_steps in (all_steps - 1, all_steps, all_steps + 5):
+        lines = submit(maker, path, *more, "--steps", str(num_steps))
+        rows = [r for line in lines if line.get("done") is False for r in line["fetches"]["rows"]]
+        assert lines[-1]["step"] == min(num_steps, all_steps) == len(rows) // 4
+        assert len(set(rows)) == len(rows)
+
+
+@pytest.mark.parametrize("options", ["mode=async", "mode=ssp,staleness=1"])
+def test_a_resumed_job_makes_the_steps_of_workers_without_data(maker, tmp_path, options):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build("initialised", make=parts_of(tmp_path, [4, 60, 40])).as_graph_def().SerializeToString())
+    more = ["--strategy", f"parameter_server:{options},workers=3", "--fetch", "rows", "--save", str(tmp_path / "model"), "--steps"]
+    rows = [r for steps_done in ("9", "17", "26") for step in steps(maker, path, *more, steps_done, *([] if steps_done == "9" else ["--resume"])) for r in step["rows"]]
+    assert sorted(rows) == list(range(104))
+
+
 def policied(policy):
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = policy
