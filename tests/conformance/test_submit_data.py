@@ -34,25 +34,25 @@ def long_pipeline():
     return rows.shuffle(50, seed=5).batch(BATCH).cache().repeat(3).prefetch(4)
 
 
-def unsavable_pipeline(folder):
-    """Elements are written to a file as they pass."""
-    rows = tf.data.Dataset.range(ROWS, output_type=tf.int32).map(element).batch(BATCH)
+def unsavable_pipeline():
+    """Elements come from a function that has a state of its own."""
+    spec = tf.nest.flatten(pipeline(False).unbatch().element_spec)
 
-    @tf.function(input_signature=tf.nest.flatten(rows.element_spec))
-    def shard(*_):
-        return tf.constant(0, tf.int64)
+    def function(fn, **takes):
+        return tf.function(fn, input_signature=list(takes.values())).get_concrete_function()
 
-    specs = tf.nest.flatten(rows.element_spec)
-    types = {"output_types": [s.dtype for s in specs], "output_shapes": [s.shape for s in specs]}
-    saved = tf.raw_ops.SaveDatasetV2(
-        input_dataset=rows._variant_tensor,
-        path=str(folder),
-        shard_func_other_args=[],
-        shard_func=shard.get_concrete_function(),
-        use_shard_func=False,
-        **types,
+    state = tf.TensorSpec([], tf.int64)
+    made = tf.raw_ops.GeneratorDataset(
+        init_func_other_args=[],
+        next_func_other_args=[],
+        finalize_func_other_args=[],
+        init_func=function(lambda: tf.constant(3, tf.int64)),
+        next_func=function(lambda n: element(tf.cast(n, tf.int32)), n=state),
+        finalize_func=function(lambda n: n, n=state),
+        output_types=[s.dtype for s in spec],
+        output_shapes=[s.shape for s in spec],
     )
-    return tf.data.experimental.from_variant(saved, rows.element_spec)
+    return tf.data.experimental.from_variant(made, tuple(spec)).batch(BATCH)
 
 
 def build(kind, drops=False, make=None):
@@ -439,7 +439,7 @@ def test_servers_of_tensorflow_run_the_job_and_are_not_asked(maker, tmp_path):
 
 def test_an_iterator_that_cannot_be_saved_is_named_once(maker, tmp_path):
     path = tmp_path / "graph.pb"
-    path.write_bytes(build("initialised", make=lambda: unsavable_pipeline(tmp_path / "rows")).as_graph_def().SerializeToString())
+    path.write_bytes(build("initialised", make=unsavable_pipeline).as_graph_def().SerializeToString())
     more = ["--save", str(tmp_path / "model"), "--save-every", "1", "--steps"]
     lines = submit(maker, path, *more, "3")
     assert ["cannot be saved" in line["note"] for line in lines if "note" in line] == [True]
