@@ -77,8 +77,8 @@ static void create_session(weft_worker_client_t *c, const weft_worker_session_sp
     weft_mutex_unlock(&w->mu);
     old = s == NULL ? before : session;
   }
-  weft_worker_session_release(old);
-  for (int i = 0; i < num_stale; i++) weft_worker_session_release(stale[i]);
+  weft_worker_release_session(w, old);
+  for (int i = 0; i < num_stale; i++) weft_worker_release_session(w, stale[i]);
   if (num_stale > 0) {
     weft_log(WEFT_LOG_INFO, "master %.*s was restarted: dropped %d of its sessions",
              WEFT_STR_ARGS(spec->master_task), num_stale);
@@ -91,7 +91,7 @@ static void delete_session(weft_worker_client_t *c, weft_str_t handle, weft_done
   weft_mutex_lock(&w->mu);
   weft_worker_session_t *s = weft_map_remove(&w->sessions, handle);
   weft_mutex_unlock(&w->mu);
-  weft_worker_session_release(s);
+  weft_worker_release_session(w, s);
   fn(arg, NULL); /* deleting twice is fine, as in TensorFlow */
 }
 
@@ -106,7 +106,7 @@ static void register_graph(weft_worker_client_t *c, weft_str_t handle, weft_grap
     weft_graph_destroy(graph);
   }
   fn(arg, s, graph_handle);
-  weft_worker_session_release(session);
+  weft_worker_release_session(worker_of(c), session);
 }
 
 static void deregister_graph(weft_worker_client_t *c, weft_str_t handle, weft_str_t graph_handle,
@@ -114,7 +114,7 @@ static void deregister_graph(weft_worker_client_t *c, weft_str_t handle, weft_st
   weft_worker_session_t *session = NULL;
   weft_status_t *s = weft_worker_find_session(worker_of(c), handle, &session);
   if (s == NULL) s = weft_worker_session_deregister(session, graph_handle);
-  weft_worker_session_release(session);
+  weft_worker_release_session(worker_of(c), session);
   fn(arg, s);
 }
 

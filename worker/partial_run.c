@@ -95,15 +95,23 @@ static void plan_done(void *arg, weft_status_t *status) {
 
 static void cancel_step(void *arg) { weft_canceller_cancel(((piece_t *)arg)->step->canceller); }
 
+static void run_free(weft_partial_run_t *p) {
+  weft_status_free(p->status);
+  weft_registered_graph_release(p->graph);
+  weft_worker_release_session(p->worker, p->session);
+  weft_free(p);
+}
+
 /* Starts the plan at the first call. Consumes session and graph. */
 static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, weft_worker_session_t *session,
                             weft_registered_graph_t *graph) {
   weft_partial_run_t *run = weft_calloc(1, sizeof *run);
   if (run == NULL) {
     weft_registered_graph_release(graph);
-    weft_worker_session_release(session);
+    weft_worker_release_session(worker, session);
     return WEFT_NO_MEMORY("partial run %" PRId64, step->id);
   }
+  run->free = run_free;
   run->worker = worker;
   run->session = session;
   run->graph = graph;
@@ -112,7 +120,7 @@ static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, wef
   if (mine) step->partial = run;
   weft_mutex_unlock(&step->mu);
   if (!mine) {
-    weft_partial_run_free(run);
+    run_free(run);
     return NULL;
   }
   weft_run_options_t options = {.step = {.id = step->id,

@@ -95,7 +95,7 @@ static void free_run(graph_run_t *r) {
   weft_canceller_release(r->canceller);
   weft_worker_step_release(r->step);
   weft_registered_graph_release(r->graph);
-  weft_worker_session_release(r->session);
+  weft_worker_release_session(w, r->session);
   weft_free(r);
   weft_worker_end_run(w);
 }
@@ -131,10 +131,12 @@ static void finish(graph_run_t *r, weft_status_t *status) {
 static void plan_done(void *arg, weft_status_t *status) {
   graph_run_t *r = arg;
   if (r->is_linked) weft_canceller_deregister(r->canceller, r->cancel_token);
-  atomic_store_explicit(&r->graph->last_run_ns, weft_clock_ns() - r->started_ns, memory_order_relaxed);
+  const int64_t ns = weft_clock_ns() - r->started_ns;
+  atomic_store_explicit(&r->graph->last_run_ns, ns, memory_order_relaxed);
   if (status != NULL) status = weft_worker_blame_stop(r->worker, status);
   if (status != NULL) weft_collectives_end_step(r->worker->collectives, r->step->id, status);
   if (status == NULL) status = take_fetches(r);
+  weft_worker_count_run(r->worker, ns, status);
   finish(r, status);
 }
 
@@ -197,7 +199,7 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   if (status != NULL) {
     weft_worker_step_release(step);
     weft_registered_graph_release(graph);
-    weft_worker_session_release(session);
+    weft_worker_release_session(w, session);
     fn(arg, status, NULL);
     weft_worker_end_run(w);
     return;

@@ -54,7 +54,7 @@ weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec
     s->devices = &s->own_devices;
   }
   if (status != NULL) {
-    weft_worker_session_release(s);
+    weft_worker_session_free(s);
     return status;
   }
   *out = s;
@@ -66,8 +66,11 @@ weft_worker_session_t *weft_worker_session_retain(weft_worker_session_t *s) {
   return s;
 }
 
-void weft_worker_session_release(weft_worker_session_t *s) {
-  if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+bool weft_worker_session_unref(weft_worker_session_t *s) {
+  return atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1;
+}
+
+void weft_worker_session_free(weft_worker_session_t *s) {
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&s->graphs, &at, &e);) weft_registered_graph_release(e.value);
   weft_map_deinit(&s->graphs);

@@ -44,7 +44,10 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_session_create(const weft_worker_sess
                                                           weft_session_cluster_t *cluster,
                                                           weft_worker_session_t **out);
 weft_worker_session_t *weft_worker_session_retain(weft_worker_session_t *s);
-void weft_worker_session_release(weft_worker_session_t *s); /* NULL is fine */
+/* True: that was the last reference, and the caller frees the session. */
+WEFT_MUST_CHECK bool weft_worker_session_unref(weft_worker_session_t *s);
+/* Waits for what holds the session's own devices (device/holds.h), so not on a thread that may be one. */
+void weft_worker_session_free(weft_worker_session_t *s);
 
 /* Compiles `graph` (consumed) and keeps it; *out_handle is lent while the graph is registered. */
 WEFT_MUST_CHECK weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph,

@@ -27,17 +27,9 @@ static weft_status_t *step_create(weft_step_table_t *t, int64_t id, weft_worker_
   return NULL;
 }
 
-void weft_partial_run_free(weft_partial_run_t *p) {
-  if (p == NULL) return;
-  weft_status_free(p->status);
-  weft_registered_graph_release(p->graph);
-  weft_worker_session_release(p->session);
-  weft_free(p);
-}
-
 void weft_worker_step_release(weft_worker_step_t *s) {
   if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
-  weft_partial_run_free(s->partial);
+  if (s->partial != NULL) s->partial->free(s->partial);
   weft_rendezvous_release(s->rendezvous);
   weft_step_container_destroy(s->container);
   weft_canceller_release(s->canceller);

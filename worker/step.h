@@ -26,9 +26,9 @@ typedef struct weft_partial_run {
   struct weft_partial_piece *last; /* the call that waits for the plan, or NULL */
   weft_worker_session_t *session;
   weft_registered_graph_t *graph;
-  struct weft_worker *worker; /* the plan counts as one of its runs */
+  struct weft_worker *worker;               /* the plan counts as one of its runs */
+  void (*free)(struct weft_partial_run *p); /* partial_run.c's */
 } weft_partial_run_t;
-void weft_partial_run_free(weft_partial_run_t *p); /* NULL is fine */
 
 struct weft_worker_step { /* Thread-safe. Refcounted. */
   atomic_int refs;

@@ -21,7 +21,7 @@ void weft_worker_task_lost(weft_worker_t *w, weft_str_t task, const weft_status_
   weft_mutex_unlock(&w->mu);
   for (size_t k = 0; k < i; k++) {
     tell_resources(&sessions[k]->own_devices, task);
-    weft_worker_session_release(sessions[k]);
+    weft_worker_release_session(w, sessions[k]);
   }
   weft_free(sessions);
 }

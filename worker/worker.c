@@ -2,6 +2,7 @@
 #include "worker/worker_impl.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -70,22 +71,27 @@ void weft_worker_stop(weft_worker_t *w) {
   if (w->transport != NULL) weft_remote_transport_stop(w->transport);
 }
 
+static void wait_until_idle(weft_worker_t *w) {
+  weft_mutex_lock(&w->mu);
+  while (w->runs > 0) weft_cond_wait(&w->idle, &w->mu); /* woken by weft_worker_end_run */
+  weft_mutex_unlock(&w->mu);
+}
+
 void weft_worker_destroy(weft_worker_t *w) {
   if (w == NULL) return;
   weft_worker_stop(w);
-  weft_mutex_lock(&w->mu);
-  while (w->runs > 0)
-    weft_cond_wait(&w->idle, &w->mu); /* woken by weft_worker_end_run; the steps are cancelled */
-  weft_mutex_unlock(&w->mu);
+  wait_until_idle(w); /* the steps are cancelled */
   weft_negotiators_destroy(w->negotiators);
   weft_collectives_destroy(w->collectives);
   if (w->transport != NULL) w->transport->ops->destroy(w->transport);
-  weft_thread_pool_destroy(w->pool);
   weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(&w->sessions, &at, &e);) weft_worker_session_release(e.value);
+  for (size_t at = 0; weft_map_next(&w->sessions, &at, &e);) weft_worker_release_session(w, e.value);
   weft_map_deinit(&w->sessions);
-  weft_worker_session_release(w->legacy);
+  weft_worker_release_session(w, w->legacy);
+  wait_until_idle(w);
   weft_devices_deinit(&w->devices);
+  weft_thread_pool_destroy(
+      w->pool); /* behind the devices: pipelines that end with these call functions on it */
   weft_transfer_log_destroy(w->transfers);
   weft_step_sequence_destroy(w->sequence);
   weft_step_table_deinit(&w->steps);
@@ -100,6 +106,47 @@ weft_device_t *weft_worker_device(weft_worker_t *w) { return w->devices.all[0]; 
 const weft_devices_t *weft_worker_devices(const weft_worker_t *w) { return &w->devices; }
 weft_str_t weft_worker_leader(const weft_worker_t *w) { return w->leader; }
 weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w) { return w->transfers; }
+
+/* ---- the end of a session ---- */
+
+typedef struct session_end {
+  weft_worker_t *worker;
+  weft_worker_session_t *session;
+} session_end_t;
+
+/* Counts as a run, so that the worker's end waits for it. */
+static void *end_session(void *arg) {
+  session_end_t end = *(session_end_t *)arg;
+  weft_free(arg);
+  weft_worker_session_free(end.session);
+  weft_worker_end_run(end.worker);
+  return NULL;
+}
+
+static bool starts_to_end(weft_worker_t *w, weft_worker_session_t *s) {
+  pthread_t thread;
+  session_end_t *end = weft_malloc(sizeof *end);
+  if (end == NULL) return false;
+  *end = (session_end_t){w, s};
+  if (pthread_create(&thread, NULL, end_session, end) != 0) {
+    weft_free(end);
+    return false;
+  }
+  pthread_detach(thread);
+  return true;
+}
+
+void weft_worker_release_session(weft_worker_t *w, weft_worker_session_t *s) {
+  if (s == NULL || !weft_worker_session_unref(s)) return;
+  if (s->own_devices.n == 0) {
+    weft_worker_session_free(s);
+    return;
+  }
+  weft_worker_also_run(w);
+  if (starts_to_end(w, s)) return;
+  weft_worker_session_free(s); /* better here than never */
+  weft_worker_end_run(w);
+}
 
 bool weft_worker_begin_run(weft_worker_t *w) {
   weft_mutex_lock(&w->mu);

@@ -6,12 +6,19 @@
 #ifndef WEFT_WORKER_WORKER_IMPL_H_
 #define WEFT_WORKER_WORKER_IMPL_H_
 
+#include "base/metrics.h"
 #include "collectives/negotiated/negotiators.h"
 #include "collectives/remote/remote_transport.h"
 #include "collectives/remote/step_sequence.h"
 #include "worker/session.h"
 #include "worker/step.h"
 #include "worker/worker.h"
+
+/* Runs of graphs that have ended. */
+typedef struct weft_run_counts {
+  atomic_llong ok, cancelled, failed;
+  weft_histogram_t seconds;
+} weft_run_counts_t;
 
 struct weft_worker {
   weft_str_t task; /* owned */
@@ -33,11 +40,15 @@ struct weft_worker {
   int runs;                      /* guarded by mu: RunGraph calls in progress */
   bool stopped;                  /* guarded by mu */
   int64_t started_micros;
+  weft_run_counts_t run_counts;
 };
 
 /* *out is retained. Errors: ABORTED for an unknown handle, as TensorFlow says it. */
 WEFT_MUST_CHECK weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle,
                                                         weft_worker_session_t **out);
+/* Lets a reference to the session go; NULL is fine. The last one frees it: on a thread of its own where it
+ * has devices of its own, because this may be the thread of a pipeline, which holds them. Does not wait. */
+void weft_worker_release_session(weft_worker_t *w, weft_worker_session_t *s);
 /* One more run; false once the worker stops. */
 bool weft_worker_begin_run(weft_worker_t *w);
 void weft_worker_also_run(weft_worker_t *w); /* one more, for a caller that already holds one */
@@ -50,7 +61,9 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_blame_stop(weft_worker_t *w, weft_sta
 WEFT_MUST_CHECK weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader,
                                                               bool only_rpc);
 
-/* worker/run_graph.c */
+/* worker/worker_metrics.c: a run has ended after so long, with this status (lent). */
+void weft_worker_count_run(weft_worker_t *w, int64_t ns, const weft_status_t *status);
+
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
                            weft_run_graph_fn *fn, void *arg);
 
