@@ -9,6 +9,8 @@
 #ifndef WEFT_DEVICE_DEVICE_H_
 #define WEFT_DEVICE_DEVICE_H_
 
+#include <stdatomic.h>
+
 #include "base/thread_pool.h"
 #include "tensor/memory_accounts.h"
 #include "tensor/tensor.h"
@@ -50,7 +52,15 @@ const weft_device_driver_t *weft_device_accelerator(void);
 /* The index of a type in that list, or -1. */
 int weft_device_driver_index(weft_str_t type);
 
-/* Immutable after creation, but the resources. Thread-safe. A driver's own device begins with one. */
+/* What a device's kernels have counted since it was made, for metrics. Thread-safe. */
+typedef struct weft_device_counts {
+  atomic_llong input_waited_ns;   /* by steps, for elements of iterators */
+  atomic_llong input_elements;    /* that they got */
+  atomic_llong input_ahead_bytes; /* in elements that were made ahead, now */
+} weft_device_counts_t;
+
+/* Immutable after creation, but the resources and the counts. Thread-safe. A driver's own device begins with
+ * one. */
 struct weft_device {
   const weft_device_driver_t *driver;
   weft_str_t name;  /* '\0'-ended, owned */
@@ -69,8 +79,14 @@ struct weft_device {
   const weft_device_t *alias_of;        /* NULL: not an alias */
   weft_device_t *const *siblings;       /* num_siblings; the devices of its task, this one too; borrowed */
   int num_siblings;
-  int holds; /* holds.c's */
+  int holds;                   /* holds.c's */
+  weft_device_counts_t counts; /* see weft_device_counts() */
 };
+/* Those of the device itself, where `d` is an alias: a session's end does not lose them. */
+static inline weft_device_counts_t *weft_device_counts(weft_device_t *d) {
+  while (d->alias_of != NULL) d = (weft_device_t *)(uintptr_t)d->alias_of;
+  return &d->counts;
+}
 
 /* The fields that are the same for all drivers: name, incarnation, pool and resources from `spec`, accounts
  * over d->allocator, which the driver has set. Errors: RESOURCE_EXHAUSTED, with nothing to free. */

@@ -619,6 +619,8 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   return NULL;
 }
 
+int64_t weft_master_num_sessions(weft_master_t *m) { return weft_session_table_count(m->sessions); }
+
 void weft_master_stop(weft_master_t *m) {
   if (m->sessions == NULL) return; /* it was never made, without memory */
   weft_session_table_stop(m->sessions);

@@ -35,6 +35,8 @@ WEFT_MUST_CHECK weft_status_t *weft_master_create(const weft_master_options_t *o
 void weft_master_stop(weft_master_t *m);    /* cancels all steps and pending session creations */
 void weft_master_destroy(weft_master_t *m); /* stops and waits; NULL is fine */
 
+int64_t weft_master_num_sessions(weft_master_t *m);
+
 /* The master as a client in its own process: what a local session uses. */
 WEFT_MUST_CHECK weft_status_t *weft_local_master_client_create(weft_master_t *m, weft_master_client_t **out);
 

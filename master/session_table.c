@@ -95,6 +95,13 @@ weft_status_t *weft_session_table_add(weft_session_table_t *t, weft_master_sessi
   return status;
 }
 
+int64_t weft_session_table_count(weft_session_table_t *t) {
+  weft_mutex_lock(&t->mu);
+  const int64_t n = (int64_t)t->sessions.count;
+  weft_mutex_unlock(&t->mu);
+  return n;
+}
+
 weft_master_session_t *weft_session_table_find(weft_session_table_t *t, weft_str_t handle) {
   weft_mutex_lock(&t->mu);
   weft_master_session_t *s = weft_master_session_retain(weft_map_get(&t->sessions, handle));

@@ -26,6 +26,7 @@ WEFT_MUST_CHECK weft_status_t *weft_session_table_blame(weft_session_table_t *t,
 /* Retained by the table. Errors: UNAVAILABLE after a stop, RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_session_table_add(weft_session_table_t *t, weft_master_session_t *s);
 /* The caller owns one reference; NULL: there is none of that handle. */
+int64_t weft_session_table_count(weft_session_table_t *t);
 weft_master_session_t *weft_session_table_find(weft_session_table_t *t, weft_str_t handle);
 /* The failure of a call with a handle that is not found: what became of the session, or `unknown`. */
 WEFT_MUST_CHECK weft_status_t *weft_session_table_unknown(weft_session_table_t *t, weft_code_t code,

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "device/device_name.h"
 #include "server/health.h"
+#include "server/metrics.h"
 #include "server/task.h"
 #include "server/worker_cache.h"
 #include "services/remote_master.h"
@@ -204,6 +205,18 @@ void weft_server_destroy(weft_server_t *s) {
 }
 
 const char *weft_server_target(const weft_server_t *s) { return s->target; }
+
+weft_status_t *weft_server_why_not_ready(weft_server_t *s) {
+  weft_mutex_lock(&s->mu);
+  const bool serves = s->started && !s->stopping;
+  weft_mutex_unlock(&s->mu);
+  return serves ? NULL : WEFT_ERROR(UNAVAILABLE, "the task does not serve yet, or no longer");
+}
+
+void weft_server_write_metrics(weft_server_t *s, weft_strbuf_t *out) {
+  weft_task_write_metrics(&s->task, weft_health_membership(s->health), out);
+}
+
 struct weft_collectives *weft_server_collectives(weft_server_t *s) {
   return weft_worker_collectives(s->task.worker);
 }

@@ -34,6 +34,11 @@ void weft_server_join(weft_server_t *s);                            /* waits unt
 void weft_server_destroy(weft_server_t *s);                         /* stops first; NULL is fine */
 const char *weft_server_target(const weft_server_t *s); /* "grpc://127.0.0.1:2222"; after the start */
 
+/* NULL: the task serves. Else why it does not, which the caller owns. */
+WEFT_MUST_CHECK weft_status_t *weft_server_why_not_ready(weft_server_t *s);
+/* Appends the numbers of the process and of the task in Prometheus's text format. Does not block. */
+void weft_server_write_metrics(weft_server_t *s, weft_strbuf_t *out);
+
 /* The task's collectives, and what their transport has fetched; lent. */
 struct weft_collectives *weft_server_collectives(weft_server_t *s);
 struct weft_link_counters *weft_server_counters(weft_server_t *s);

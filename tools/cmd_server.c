@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "server/http_port.h"
 #include "server/server.h"
 #include "tools/command.h"
 #include "tools/options.h"
@@ -22,7 +23,7 @@ enum { DEFAULT_HEARTBEAT_MS = 1000, DEFAULT_GRACE_S = 60 }; /* as the server's o
 
 typedef struct server_args {
   const char *cluster, *job, *host, *leader;
-  int64_t task, port, threads, cpus, heartbeat_ms, grace_s; /* task, port -1: not given */
+  int64_t task, port, http, threads, cpus, heartbeat_ms, grace_s; /* task, port, http -1: not given */
 } server_args_t;
 
 /* The cluster and which task of it we are: from the options, else from TF_CONFIG. */
@@ -78,9 +79,24 @@ static void on_replaced(void *arg, const weft_status_t *why) {
   (void)!write(signal_pipe[1], &byte, 1);
 }
 
+/* ---- health and metrics ---- */
+
+static weft_status_t *why_not_ready(void *server) { return weft_server_why_not_ready(server); }
+static void write_metrics(void *server, weft_strbuf_t *out) { weft_server_write_metrics(server, out); }
+
+static weft_status_t *serve_http(const server_args_t *a, weft_server_t *server, weft_http_port_t **out) {
+  const weft_http_answers_t answers = {why_not_ready, write_metrics, server};
+  const char *host = a->host != NULL ? a->host : "127.0.0.1";
+  if (a->http < 0) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_http_port_create(host, (int)a->http, &answers, out));
+  weft_log(WEFT_LOG_INFO, "health and metrics: http://%s:%d/metrics", host, weft_http_port_number(*out));
+  return NULL;
+}
+
 static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced) {
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
   weft_server_t *server = NULL;
+  weft_http_port_t *http = NULL;
   weft_str_t job = {NULL, 0};
   int task = 0;
   weft_status_t *s = find_cluster(a, &cluster, &job, &task);
@@ -100,6 +116,7 @@ static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced
                              .heartbeat_ms = a->heartbeat_ms == 0 ? -1 : (int)a->heartbeat_ms};
   s = weft_server_create(&o, &server);
   if (s == NULL) s = weft_server_start(server);
+  if (s == NULL) s = serve_http(a, server, &http);
   if (s != NULL) goto done;
   printf("weft: listening on %s\n", weft_server_target(server));
   if (fflush(stdout) != 0)
@@ -108,14 +125,19 @@ static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced
   if (number != REPLACED) weft_log(WEFT_LOG_INFO, "stopping: %s", strsignal(number));
   weft_server_stop(server);
 done:
+  weft_http_port_destroy(http);
   weft_server_destroy(server);
   weft_cluster_deinit(&cluster);
   return s;
 }
 
 int weft_command_server(int argc, char **argv) {
-  server_args_t a = {
-      .task = -1, .port = -1, .cpus = 1, .heartbeat_ms = DEFAULT_HEARTBEAT_MS, .grace_s = DEFAULT_GRACE_S};
+  server_args_t a = {.task = -1,
+                     .port = -1,
+                     .http = -1,
+                     .cpus = 1,
+                     .heartbeat_ms = DEFAULT_HEARTBEAT_MS,
+                     .grace_s = DEFAULT_GRACE_S};
   int code;
   const weft_option_t options[] = {
       {"cluster", "SPEC", "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)",
@@ -125,6 +147,9 @@ int weft_command_server(int argc, char **argv) {
       {"host", "ADDRESS", "Listen on this address (default 127.0.0.1; 0.0.0.0 is all)", .text = &a.host},
       {"port", "N", "Listen on this port instead of the cluster's (0: any free one)", .number = &a.port,
        .max = 65535},
+      {"http", "N",
+       "Serve /healthz, /readyz and /metrics (for Prometheus) by HTTP on this port (0: any free one)",
+       .number = &a.http, .max = 65535},
       {"threads", "N", "Compute threads (default: one per processor)", .number = &a.threads, .max = 4096},
       {"collective-leader", "TASK",
        "The task that leads collective groups: \"/job:worker/task:0\" (default: the chief, else worker 0)",
@@ -148,7 +173,7 @@ int weft_command_server(int argc, char **argv) {
           "a task is lost (6 s), so that this one has left.\n",
       .examples =
           "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job worker --task 0\n"
-          "  weft server --cluster \"worker=127.0.0.1:0\" --job worker\n"
+          "  weft server --cluster \"worker=127.0.0.1:0\" --job worker --http 9100\n"
           "  TF_CONFIG='{\"cluster\": {\"worker\": [\"127.0.0.1:2221\"]}, \"task\": {\"type\": \"worker\", "
           "\"index\": 0}}' weft server\n",
       .options = options,

@@ -37,6 +37,10 @@ struct weft_collectives *weft_worker_collectives(weft_worker_t *w); /* lent */
 struct weft_link_counters *weft_worker_counters(
     weft_worker_t *w); /* what the collectives have fetched; lent */
 
+/* Appends the task's numbers in Prometheus's text format: runs, waits for input, memory, bytes between tasks.
+ */
+void weft_worker_write_metrics(weft_worker_t *w, weft_strbuf_t *out);
+
 /* Announces to the other tasks that the worker is being stopped, before missing heartbeats make it look lost.
  */
 void weft_worker_leave(weft_worker_t *w);

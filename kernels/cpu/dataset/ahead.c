@@ -110,7 +110,7 @@ void weft_ahead_destroy(weft_ahead_t *a) {
   a->wanted = 1;
   for (int i = 0; i < a->count; i++) {
     while (!a->slots[i]->is_done) weft_cond_wait(&a->has_result, &a->mu);
-    atomic_fetch_sub(&a->o.owner->traversal->buffered, (long long)a->slots[i]->bytes);
+    weft_traversal_buffer(a->o.owner->traversal, -(int64_t)a->slots[i]->bytes);
     slot_free(a, a->slots[i]);
   }
   weft_mutex_unlock(&a->mu);
@@ -156,7 +156,7 @@ static void wake_taker(weft_ahead_t *a, bool is_last) WEFT_REQUIRES(&a->mu) {
 void weft_ahead_end(weft_ahead_slot_t *slot, weft_status_t *status, bool is_end) {
   weft_ahead_t *a = slot->of;
   const size_t bytes = status == NULL && !is_end ? weft_element_bytes(slot->parts, a->spec->n) : 0;
-  atomic_fetch_add(&a->o.owner->traversal->buffered, (long long)bytes);
+  weft_traversal_buffer(a->o.owner->traversal, (int64_t)bytes);
   weft_mutex_lock(&a->mu);
   slot->bytes = bytes;
   slot->status = status;
@@ -304,7 +304,7 @@ weft_status_t *weft_ahead_next(weft_ahead_t *a, weft_tensor_t **out, bool *is_en
   weft_status_t *s = wait_for_slot(a, &slot);
   weft_mutex_unlock(&a->mu);
   if (s != NULL) return s;
-  atomic_fetch_sub(&a->o.owner->traversal->buffered, (long long)slot->bytes);
+  weft_traversal_buffer(a->o.owner->traversal, -(int64_t)slot->bytes);
   s = slot->status;
   slot->status = NULL;
   *is_end = slot->is_end;
@@ -362,7 +362,7 @@ static weft_status_t *load_slot(weft_ahead_t *a, weft_saved_t *from) {
   slot->is_end = is_end != 0;
   slot->is_done = true;
   if (!slot->is_end && slot->status == NULL) slot->bytes = weft_element_bytes(slot->parts, a->spec->n);
-  atomic_fetch_add(&a->o.owner->traversal->buffered, (long long)slot->bytes);
+  weft_traversal_buffer(a->o.owner->traversal, (int64_t)slot->bytes);
   weft_mutex_lock(&a->mu);
   a->slots[a->count++] = slot;
   a->num_done++;

@@ -101,8 +101,18 @@ void weft_traversal_release(weft_traversal_t *n) {
 /* ---- the time that requests take ---- */
 
 static void note_end(request_t *r, bool is_delivered) {
-  atomic_fetch_add_explicit(&r->of->base.waited_ns, weft_clock_ns() - r->asked_ns, memory_order_relaxed);
-  if (is_delivered) atomic_fetch_add_explicit(&r->of->base.delivered, 1, memory_order_relaxed);
+  weft_device_counts_t *all = weft_device_counts(r->of->base.device);
+  const int64_t ns = weft_clock_ns() - r->asked_ns;
+  atomic_fetch_add_explicit(&r->of->base.waited_ns, ns, memory_order_relaxed);
+  atomic_fetch_add_explicit(&all->input_waited_ns, ns, memory_order_relaxed);
+  if (!is_delivered) return;
+  atomic_fetch_add_explicit(&r->of->base.delivered, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&all->input_elements, 1, memory_order_relaxed);
+}
+
+void weft_traversal_buffer(weft_traversal_t *n, int64_t bytes) {
+  atomic_fetch_add(&n->buffered, bytes);
+  atomic_fetch_add_explicit(&weft_device_counts(n->device)->input_ahead_bytes, bytes, memory_order_relaxed);
 }
 
 void weft_traversal_add_waits(const weft_traversal_t *n, weft_waits_t *to) {

@@ -43,6 +43,9 @@ typedef struct weft_waits {
 /* Adds the pass's waits to *to, and sets the others. */
 void weft_traversal_add_waits(const weft_traversal_t *n, weft_waits_t *to);
 
+/* So many bytes more have been made ahead; fewer if negative. */
+void weft_traversal_buffer(weft_traversal_t *n, int64_t bytes);
+
 /* A request for an element. Constant until done. */
 typedef struct weft_traversal_request {
   weft_canceller_t *canceller; /* of the step that waits; NULL: none */

@@ -1,0 +1,238 @@
+"""A server's numbers at --http, as Prometheus reads them, beside what clients did."""
+
+import re
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+import tensorflow as tf
+
+from cluster import hold_ports
+from support import v1
+
+SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? (-?[0-9.]+|\+Inf)$')
+
+
+class HttpServer:
+    """One task with --http, from its start to its end."""
+
+    def __init__(self, binary, *options):
+        held = hold_ports(1)
+        port = held[0].getsockname()[1]
+        command = [binary, "server", "--job", "worker", "--cluster", f"worker=127.0.0.1:{port}", "--http", "0", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.target = re.search(r"grpc://\S+", self.process.stdout.readline()).group(0)
+        self.url = re.search(r"(http://\S+)/metrics", self.process.stderr.readline()).group(1)
+        held[0].close()
+
+    def get(self, path):
+        return urllib.request.urlopen(self.url + path, timeout=10)
+
+    def text(self):
+        return self.get("/metrics").read().decode()
+
+    def value(self, name, **labels):
+        """The sum of the samples of that name which have these labels."""
+        found = [s for s in samples(self.text()) if s[0] == name and labels.items() <= s[1].items()]
+        assert found, name
+        return sum(v for _, _, v in found)
+
+
+def samples(text):
+    """(name, labels, value) of each; the text is checked on the way."""
+    families, found = {}, []
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            assert line.split()[2] not in families, f"a family twice: {line}"
+            families[line.split()[2]] = None
+        elif line.startswith("# TYPE "):
+            families[line.split()[2]] = line.split()[3]
+        else:
+            name, labels, value = SAMPLE.match(line).groups()
+            base = re.sub("_(bucket|sum|count)$", "", name)
+            kind = families.get(name) or families.get(base)
+            assert kind in ("counter", "gauge", "histogram"), line
+            assert name.endswith("_total") == (kind == "counter"), line
+            found.append((name, dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or "")), float(value)))
+    assert len(found) == len({(n, tuple(sorted(lab.items()))) for n, lab, _ in found}), "a sample twice"
+    return found
+
+
+@pytest.fixture
+def server(request):
+    s = HttpServer(request.config.getoption("--weft"))
+    yield s
+    s.process.terminate()
+    assert s.process.wait(10) == 0
+    s.process.stdout.close()
+    s.process.stderr.close()
+
+
+def test_health_and_readiness(server):
+    assert (server.get("/healthz").status, server.get("/healthz").read()) == (200, b"ok\n")
+    assert (server.get("/readyz").status, server.get("/readyz").read()) == (200, b"ready\n")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        server.get("/other")
+
+
+def test_steps_are_counted_by_their_end(server):
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [])
+        good, bad = x * 2, v1.Assert(x > 0, [x])
+        with v1.Session(server.target, graph=graph) as sess:
+            for _ in range(7):
+                sess.run(good, {x: 1.0})
+            for _ in range(3):
+                with pytest.raises(tf.errors.InvalidArgumentError):
+                    sess.run(bad, {x: -1.0})
+            assert server.value("weft_graph_runs_total", result="ok") == 7
+            assert server.value("weft_graph_runs_total", result="failed") == 3
+            assert server.value("weft_graph_run_seconds_count") == 10
+            assert server.value("weft_graph_run_seconds_bucket", le="+Inf") == 10
+            assert server.value("weft_master_sessions") == 1
+    assert server.value("weft_master_sessions") == 0
+    assert server.value("weft_task_up", task="/job:worker/replica:0/task:0") == 1
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_waiting_for_input_is_counted(server, isolated):
+    """Elements, the time that steps waited for them, and what is made ahead; a closed session loses nothing of it."""
+    slow = tf.data.Dataset
+    with tf.Graph().as_default() as graph:
+        data = slow.range(100).map(lambda i: tf.reduce_sum(tf.random.normal([1 << 20])) * 0 + tf.cast(i, tf.float32))
+        iterator = v1.data.make_initializable_iterator(data.batch(2))
+        element = iterator.get_next()
+        config = v1.ConfigProto(isolate_session_state=isolated)
+        with v1.Session(server.target, graph=graph, config=config) as sess:
+            sess.run(iterator.initializer)
+            for _ in range(5):
+                sess.run(element)
+    assert server.value("weft_input_elements_total") == 5
+    assert server.value("weft_input_wait_seconds_total") > 0.01  # ten times a million random numbers
+    assert server.value("weft_input_ahead_bytes") == 0
+
+
+def test_what_is_made_ahead_is_seen(server):
+    with tf.Graph().as_default() as graph:
+        data = tf.data.Dataset.range(100).map(lambda i: tf.fill([1000], i)).prefetch(4)
+        iterator = v1.data.make_initializable_iterator(data)
+        element = iterator.get_next()
+        with v1.Session(server.target, graph=graph) as sess:
+            sess.run(iterator.initializer)
+            sess.run(element)
+            while server.value("weft_input_ahead_bytes") != 4 * 8000:  # the test's time-out ends it
+                pass
+
+
+def test_memory_by_its_use(server):
+    with tf.Graph().as_default() as graph:
+        v = v1.get_variable("v", [1 << 18], use_resource=True)
+        with v1.Session(server.target, graph=graph) as sess:
+            sess.run(v.initializer)
+            assert server.value("weft_memory_bytes", tag="param") == 4 << 18
+            assert server.value("weft_memory_peak_bytes", tag="param") >= 4 << 18
+    assert server.value("process_resident_memory_bytes") > 1 << 20
+
+
+def test_metrics_come_while_steps_wait(server):
+    """A step that waits is seen, and keeps no other request waiting."""
+    ends = []
+
+    def wait(call):
+        try:
+            call()
+        except tf.errors.OpError as e:
+            ends.append(type(e))
+
+    with tf.Graph().as_default() as graph:
+        q = v1.FIFOQueue(1, tf.float32)
+        taken, closed = q.dequeue(), q.close()
+        with v1.Session(server.target, graph=graph) as sess:
+            waiting = threading.Thread(target=wait, args=(sess.make_callable(taken),))
+            waiting.start()
+            while server.value("weft_graph_runs_in_progress") != 1:
+                pass
+            sess.run(closed)
+            waiting.join()
+            assert ends == [tf.errors.OutOfRangeError]
+            assert server.value("weft_graph_runs_in_progress") == 0
+
+
+BAD_REQUESTS = {
+    "no HTTP": b"\x00\xff\x13\x37" * 100 + b"\r\n\r\n",
+    "a method": b"DELETE /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a body": b"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 5000,
+    "large headers": b"GET /metrics HTTP/1.1\r\n" + b"A: " + b"x" * (1 << 20) + b"\r\n\r\n",
+    "many headers": b"GET /metrics HTTP/1.1\r\n" + b"A: b\r\n" * 100000 + b"\r\n",
+    "a long path": b"GET /" + b"x" * (1 << 20) + b" HTTP/1.1\r\n\r\n",
+    "half": b"GET /metr",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD_REQUESTS))
+def test_bad_requests_do_not_harm(server, name):
+    host, port = server.url[len("http://") :].split(":")
+    for _ in range(5):
+        with socket.create_connection((host, int(port)), timeout=10) as s:
+            try:
+                s.sendall(BAD_REQUESTS[name])
+                s.shutdown(socket.SHUT_WR)
+                while answer := s.recv(1 << 16):
+                    assert answer  # some refusal, or an answer
+            except OSError:
+                pass  # refused before all of it was sent
+    assert server.get("/healthz").status == 200
+
+
+def test_an_open_connection_does_not_hold_the_server(server):
+    host, port = server.url[len("http://") :].split(":")
+    with socket.create_connection((host, int(port))) as s:
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHo")
+        server.process.terminate()
+        assert server.process.wait(5) == 0
+
+
+def test_a_port_that_is_taken_is_named(request):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [request.config.getoption("--weft"), "server", "--job", "worker", "--cluster", "worker=127.0.0.1:0", "--http", str(port)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode != 0
+    assert f"127.0.0.1:{port}" in ended.stderr
+
+
+PIPELINES = {
+    "plain": lambda d: d,
+    "map": lambda d: d.map(lambda x: tf.reduce_sum(tf.random.normal([1 << 16])) + tf.cast(x, tf.float32)),
+    "parallel map": lambda d: d.map(lambda x: tf.reduce_sum(tf.random.normal([1 << 16])), num_parallel_calls=4),
+    "prefetch": lambda d: d.map(lambda x: tf.reduce_sum(tf.random.normal([1 << 16]))).prefetch(8),
+    "interleave": lambda d: d.interleave(lambda x: tf.data.Dataset.range(x), cycle_length=3, num_parallel_calls=2),
+    "shuffle": lambda d: d.shuffle(50).batch(3).prefetch(2),
+}
+
+
+@pytest.mark.parametrize("one_shot", [False, True])
+@pytest.mark.parametrize("isolated", [False, True])
+@pytest.mark.parametrize("name", sorted(PIPELINES))
+def test_nothing_runs_when_sessions_have_ended(server, name, isolated, one_shot):
+    """Sessions are closed at once behind a step, whose thread may be the pipeline's: the server ends all the same."""
+    config = v1.ConfigProto(isolate_session_state=isolated)
+    for _ in range(8):
+        with tf.Graph().as_default() as graph:
+            data = PIPELINES[name](tf.data.Dataset.range(1000))
+            iterator = (v1.data.make_one_shot_iterator if one_shot else v1.data.make_initializable_iterator)(data)
+            element = iterator.get_next()
+            with v1.Session(server.target, graph=graph, config=config) as sess:
+                if not one_shot:
+                    sess.run(iterator.initializer)
+                sess.run(element)
+    while server.value("weft_graph_runs_in_progress") != 0:
+        pass  # the test's time-out ends it
+    server.process.terminate()
+    assert server.process.wait(5) == 0
