@@ -165,9 +165,18 @@ static weft_status_t *write_waiting(weft_record_writer_t *w) {
   return NULL;
 }
 
+static weft_status_t *write_blocks(weft_record_writer_t *w) {
+  return w->waiting.length < BLOCK_BYTES && !w->waiting.failed ? NULL : write_waiting(w);
+}
+
 weft_status_t *weft_record_writer_put(weft_record_writer_t *w, weft_str_t bytes) {
   weft_record_put(&w->waiting, bytes);
-  return w->waiting.length < BLOCK_BYTES && !w->waiting.failed ? NULL : write_waiting(w);
+  return write_blocks(w);
+}
+
+weft_status_t *weft_record_writer_put_plain(weft_record_writer_t *w, weft_str_t bytes) {
+  weft_strbuf_append(&w->waiting, bytes);
+  return write_blocks(w);
 }
 
 weft_status_t *weft_record_writer_finish(weft_record_writer_t *w) {

@@ -14,6 +14,8 @@ WEFT_MUST_CHECK weft_status_t *weft_record_writer_create(const char *path, weft_
                                                          weft_record_writer_t **out);
 /* Errors: likewise. */
 WEFT_MUST_CHECK weft_status_t *weft_record_writer_put(weft_record_writer_t *w, weft_str_t bytes);
+/* The bytes as they are, without what makes a record of them. Errors: likewise. */
+WEFT_MUST_CHECK weft_status_t *weft_record_writer_put_plain(weft_record_writer_t *w, weft_str_t bytes);
 /* Consumes `w`. Errors: likewise; there is no file then. */
 WEFT_MUST_CHECK weft_status_t *weft_record_writer_finish(weft_record_writer_t *w);
 void weft_record_writer_abandon(weft_record_writer_t *w); /* there is no file. NULL is fine */

@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.data.experimental.ops.snapshot import legacy_snapshot
 from tensorflow.python.ops import gen_experimental_dataset_ops as ops
 
 import pipelines_files as files
@@ -64,11 +65,15 @@ def snapshot_of_one():
     return snapshot(D.from_tensors(np.arange(6, dtype=np.float32).reshape(2, 3)))
 
 
-@pipeline
-def snapshot_of_every_dtype():
+def every_dtype():
     dtypes = [np.int8, np.uint16, np.int32, np.uint64, np.float16, np.float32, np.float64, np.bool_, np.complex64]
     parts = tuple(np.arange(10).reshape(5, 2).astype(t) for t in dtypes)
-    return snapshot(D.from_tensor_slices(parts).map(lambda *x: (*x, tf.cast(x[5], tf.bfloat16))))
+    return D.from_tensor_slices(parts).map(lambda *x: (*x, tf.cast(x[5], tf.bfloat16), tf.strings.as_string(x[2])))
+
+
+@pipeline
+def snapshot_of_every_dtype():
+    return snapshot(every_dtype())
 
 
 @pipeline
@@ -197,3 +202,32 @@ def snapshot_shard_func_that_fails():
 @pipeline
 def snapshot_shard_func_of_another_dtype():
     return snapshot(D.range(8), shard_func=lambda x: tf.cast(x, tf.int32))
+
+
+# ---- the first kind ----
+
+
+def legacy(d, **options):
+    return d.apply(legacy_snapshot(files.fresh("legacy"), **options))
+
+
+for compression in (None, "GZIP", "SNAPPY"):
+    pipeline(lambda c=compression: legacy(files.pairs(), compression=c), name=f"legacy_snapshot_{compression}")
+    pipeline(lambda c=compression: legacy(every_dtype(), compression=c), name=f"legacy_snapshot_of_every_dtype_{compression}")
+    pipeline(lambda c=compression: legacy(D.range(9), compression=c, shard_size_bytes=20), name=f"legacy_snapshot_of_small_files_{compression}")
+    pipeline(lambda c=compression: legacy(D.range(3).map(lambda x: tf.fill([70000], x)), compression=c), name=f"legacy_snapshot_of_large_elements_{compression}")
+for mode in ("auto", "write", "passthrough"):
+    pipeline(lambda m=mode: legacy(D.range(5), mode=m), name=f"legacy_snapshot_mode_{mode}")
+pipeline(lambda: legacy(D.range(5), mode="read"), name="legacy_snapshot_read_without_one", may_be_empty=True)
+pipeline(lambda: legacy(D.range(5), mode="often"), name="legacy_snapshot_of_another_mode", may_be_empty=True)
+pipeline(lambda: legacy(D.range(5), compression="ZLIB"), name="legacy_snapshot_of_another_compression", may_be_empty=True)
+pipeline(lambda: legacy(D.range(5), pending_snapshot_expiry_seconds=0), name="legacy_snapshot_that_is_never_pending", may_be_empty=True)
+pipeline(lambda: legacy(D.range(0)), name="legacy_snapshot_of_nothing", may_be_empty=True)
+pipeline(lambda: legacy(D.range(1)), name="legacy_snapshot_of_one")
+pipeline(lambda: legacy(D.range(20), snapshot_name="a name").batch(3), name="legacy_snapshot_by_name")
+pipeline(lambda: legacy(D.range(20)).take(5), name="legacy_snapshot_that_is_never_whole")
+pipeline(lambda: legacy(D.range(6)).take(6), name="legacy_snapshot_taken_to_its_end")
+pipeline(lambda: legacy(D.range(9).shuffle(5, seed=1)), name="legacy_snapshot_of_a_shuffled_input")
+pipeline(lambda: legacy(D.range(20), num_reader_threads=3, reader_buffer_size=4, shard_size_bytes=30), name="legacy_snapshot_read_by_many", any_order=True)
+pipeline(lambda: legacy(D.range(20), num_writer_threads=3, writer_buffer_size=4), name="legacy_snapshot_written_by_many", any_order=True)
+pipeline(lambda: legacy(D.range(20), shuffle_on_read=True, shuffle_seed=2, shard_size_bytes=30), name="legacy_snapshot_shuffled", any_order=True)

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.data.experimental.ops.snapshot import legacy_snapshot
 from tensorflow.python.ops import gen_dataset_ops
 
 import pipelines_files as files
@@ -209,6 +210,7 @@ PIPELINES = {
     "cache on file": lambda: D.range(20).cache(files.fresh("cache")),
     "snapshot": lambda: D.range(20).map(lambda x: x + 1).snapshot(files.fresh("snapshot")),
     "snapshot ahead": lambda: D.range(20).snapshot(files.fresh("snapshot"), shard_func=lambda x: tf.constant(0, tf.int64)).prefetch(2),
+    "legacy snapshot": lambda: D.range(20).map(lambda x: x + 1).apply(legacy_snapshot(files.fresh("snapshot"), compression="SNAPPY")),
     "loaded": lambda: files.loaded(files.save_once("saved-plain", files.pairs), files.PAIRS, reader_func=lambda shards: shards.flat_map(lambda s: s)).map(lambda x, y: x).repeat(3),
 }
 

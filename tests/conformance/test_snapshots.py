@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.data.experimental.ops.snapshot import legacy_snapshot
 
 import pipelines_files as files
 from pipelines import D
@@ -36,13 +37,13 @@ def parts(path):
     return sorted(glob.glob(f"{path}/*/*/*.shard/*.snapshot"))
 
 
-def metadata(path, hash=HASH):
-    with open(f"{path}/{hash}/snapshot.metadata", "rb") as f:
-        return f.read()
+def is_final_of(folder):
+    with open(f"{folder}/snapshot.metadata", "rb") as f:
+        return f.read().endswith(b"\xc0\x3e\x01")
 
 
 def is_final(path):
-    return metadata(path).endswith(b"\xc0\x3e\x01")
+    return is_final_of(f"{path}/{HASH}")
 
 
 # ---- what one has written the other reads ----
@@ -339,3 +340,111 @@ def test_a_reader_func_of_other_elements_is_refused(weft, tmp_path):
     through(weft, lambda: named(words(), path, HASH))
     with pytest.raises(tf.errors.InvalidArgumentError):
         through(weft, lambda: named(words(), path, HASH, reader=lambda shards: shards.flat_map(lambda s: s.map(lambda x, y: (y, x)))))
+
+
+# ---- the first kind ----
+
+
+def old(n, path, name="x", **options):
+    return words(n).apply(legacy_snapshot(path, snapshot_name=name, **options))
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("size", [1 << 30, 60])
+@pytest.mark.parametrize("writer", ["Weft", "TensorFlow"])
+def test_an_old_snapshot_is_read_by_the_other(weft, tmp_path, writer, compression, size):
+    path = str(tmp_path)
+    first, second = (weft, local_session) if writer == "Weft" else (local_session, weft)
+    want = through(first, lambda: old(ELEMENTS, path, compression=compression, shard_size_bytes=size))
+    for reader in (first, second):
+        assert through(reader, lambda: old(2, path, compression=compression, shard_size_bytes=size)) == want
+    assert len(want) == ELEMENTS
+
+
+def test_an_old_snapshot_that_is_pending_is_passed_through(connect, tmp_path):
+    path = str(tmp_path)
+    through(connect, lambda: old(ELEMENTS, path), 3)
+    assert len(through(connect, lambda: old(5, path))) == 5
+    assert len(through(connect, lambda: old(7, path))) == 7
+    assert not is_final_of(f"{path}/custom-x")
+
+
+@pytest.mark.weft_only
+def test_an_old_snapshot_is_written_anew(weft, tmp_path):
+    """TensorFlow adds to the files of the same name."""
+    path = str(tmp_path)
+    through(weft, lambda: old(ELEMENTS, path, shard_size_bytes=60))
+    assert len(through(weft, lambda: old(4, path, mode="write"))) == 4
+    assert len(through(weft, lambda: old(9, path))) == 4
+
+
+@pytest.mark.weft_only
+def test_prefixes_of_old_snapshots(weft, tmp_path):
+    """Files are written under one and read under another; in between they are moved to where the metadata are."""
+    path, written, read = (str(tmp_path / name) for name in ("s", "written", "read"))
+    want = through(weft, lambda: old(ELEMENTS, path, writer_path_prefix=written))
+    shutil.copytree(f"{written}{path}/custom-x/custom", f"{path}/custom-x/custom")
+    shutil.move(f"{written}{path}", f"{read}{path}")
+    assert through(weft, lambda: old(2, path, reader_path_prefix=read)) == want
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("goes_on", [0, 4, ELEMENTS])
+@pytest.mark.parametrize("at", [0, 1, 5, ELEMENTS - 1, ELEMENTS])
+@pytest.mark.parametrize("name", ["x", ""])
+def test_an_old_pass_that_is_restored_writes_the_rest(weft, tmp_path, at, goes_on, compression, name):
+    path = str(tmp_path / "s")
+    p = Pass(weft, lambda: old(ELEMENTS, path, name, compression=compression))
+    with p.begin() as sess:
+        first = drain(sess, p.element, at)
+        state = p.save(sess, str(tmp_path / "state"))
+        drain(sess, p.element, goes_on)
+    with p.begin(state) as sess:
+        rest = drain(sess, p.element)
+    assert numbers_of(first + rest) == list(range(ELEMENTS))
+    if name and (at > 0 or goes_on != 4):  # else the snapshot was pending when the pass began
+        for read in (weft, local_session):
+            assert numbers_of(through(read, lambda: old(1, path, name, compression=compression))) == list(range(ELEMENTS))
+
+
+@pytest.mark.parametrize("at", [0, 1, 5, ELEMENTS])
+def test_an_old_pass_that_reads_goes_on(weft, tmp_path, at):
+    path = str(tmp_path / "s")
+    through(weft, lambda: old(ELEMENTS, path, shard_size_bytes=60))
+    p = Pass(weft, lambda: old(1, path, shard_size_bytes=60, shuffle_on_read=True))
+    with p.begin() as sess:
+        drain(sess, p.element, at)
+        state = p.save(sess, str(tmp_path / "state"))
+        want = drain(sess, p.element)
+    with p.begin(state) as sess:
+        got = drain(sess, p.element)
+    assert got == want or at == 0  # which has chosen no order yet
+
+
+OLD_DAMAGE = {  # there are no checksums, and all of a gzip stream that is cut short comes before its end
+    "half of it": (lambda d: d[: len(d) // 2], COMPRESSIONS),
+    "another head": (lambda d: b"\xff" * 8 + d[8:], COMPRESSIONS),
+    "cut at the end": (lambda d: d[:-3], ["", "SNAPPY"]),
+    "cut in the first length": (lambda d: d[:3], ["", "SNAPPY"]),
+    "another tag": (flip(8), ["", "SNAPPY"]),
+    "a length of 2**62": (lambda d: d[:7] + b"\x40" + d[8:], ["", "SNAPPY"]),
+}
+
+
+@pytest.mark.weft_only
+@pytest.mark.parametrize("what, compression", [(what, c) for what, (_, kinds) in OLD_DAMAGE.items() for c in kinds])
+def test_a_damaged_file_of_an_old_snapshot_is_a_loss_of_data(weft, tmp_path, what, compression):
+    """TensorFlow takes what is cut short for the end, and says INTERNAL of some."""
+    path = str(tmp_path)
+    through(weft, lambda: old(ELEMENTS, path, compression=compression))
+    file = glob.glob(f"{path}/custom-x/custom/*.snapshot")[0]
+    with damaged(file, OLD_DAMAGE[what][0]), pytest.raises(tf.errors.DataLossError, match="custom-x/custom/00000000.snapshot"):
+        through(weft, lambda: old(1, path, compression=compression))
+
+
+@pytest.mark.weft_only
+def test_an_old_pass_that_ends_early_leaves_no_files(own_cluster, tmp_path):
+    path = str(tmp_path)
+    through(lambda graph: session(own_cluster.master, graph), lambda: old(10**6, path, shard_size_bytes=30), 5)
+    wait_for_the_end_of_pipeline_threads(own_cluster)
+    assert glob.glob(f"{path}/*/*") == [f"{path}/custom-x/snapshot.metadata"]

@@ -31,10 +31,13 @@ static weft_status_t *metadata_path(const char *dir, weft_strbuf_t *out) {
   return out->failed ? WEFT_NO_MEMORY("the name of a snapshot") : NULL;
 }
 
-/* The run is the name of one directory: decimal digits, as TensorFlow writes it. */
+/* The run is the name of one directory: TensorFlow writes decimal digits, in version 1 those of 16, or
+ * "custom". */
 static bool take_run(weft_str_t name, weft_snapshot_metadata_t *out) {
-  uint64_t id;
-  if (name.length >= sizeof out->run || !weft_str_to_u64(name, &id)) return false;
+  bool is_number = name.length > 0 && name.length < sizeof out->run;
+  for (size_t i = 0; is_number && i < name.length; i++)
+    is_number = (name.data[i] >= '0' && name.data[i] <= '9') || (name.data[i] >= 'a' && name.data[i] <= 'f');
+  if (!is_number && !weft_str_is(name, "custom")) return false;
   memcpy(out->run, name.data, name.length);
   out->run[name.length] = '\0';
   return true;
