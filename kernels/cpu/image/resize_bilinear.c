@@ -75,8 +75,21 @@ static int64_t columns_within(const bilinear_job_t *j) {
   return n;
 }
 
-/* Rows [begin, end) of the result. `floats_of` is what differs between processors. */
-#define RGB_ROWS(rows, floats_of)                                                        \
+/* One row of the result, out of two of the image. */
+typedef struct rgb_row {
+  const uint8_t *top, *bottom;
+  float part; /* of the bottom */
+  float *y;
+} rgb_row_t;
+
+static inline int64_t no_columns(const rgb_row_t *row, const weft_between_t *columns, int64_t n) {
+  (void)row, (void)columns, (void)n;
+  return 0;
+}
+
+/* Rows [begin, end) of the result. `first_columns` and `floats_of` are what differs between processors: the
+ * former makes as many of n columns as it can, and says how many. */
+#define RGB_ROWS(rows, first_columns, floats_of)                                         \
   rows(void *arg, int64_t begin, int64_t end) {                                          \
     const bilinear_job_t *j = arg;                                                       \
     const weft_resize_t r = j->r;                                                        \
@@ -87,7 +100,8 @@ static int64_t columns_within(const bilinear_job_t *j) {
       const uint8_t *image = (const uint8_t *)j->x + i / r.out_h * r.in_h * row;         \
       const uint8_t *top = image + v.lower * row, *bottom = image + v.upper * row;       \
       float *y = (float *)j->y + i * r.out_w * 3;                                        \
-      int64_t w = 0;                                                                     \
+      int64_t w = first_columns(&(rgb_row_t){top, bottom, v.part, y}, columns, within);  \
+      y += 3 * w;                                                                        \
       for (; w < within; w++, y += 3) {                                                  \
         const int64_t left = columns[w].lower * 3, right = columns[w].upper * 3;         \
         const float part = columns[w].part;                                              \
@@ -106,7 +120,7 @@ static int64_t columns_within(const bilinear_job_t *j) {
       }                                                                                  \
     }                                                                                    \
   }
-static void RGB_ROWS(rgb_rows, floats_of)
+static void RGB_ROWS(rgb_rows, no_columns, floats_of)
 #if defined(__x86_64__)
 /* One instruction in the place of three. Products and sums stay apart, as TensorFlow rounds them. */
 #define AVX2 __attribute__((target("avx2,no-fma")))
@@ -115,7 +129,37 @@ static void RGB_ROWS(rgb_rows, floats_of)
   memcpy(&four, pixel, sizeof four);
   return __builtin_convertvector((ints_t)_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)), floats_t);
 }
-AVX2 static void RGB_ROWS(rgb_rows_avx2, floats_of_avx2)
+
+/* Four bytes at `a` and at `b` as numbers. */
+AVX2 static inline __m256 two_pixels(const uint8_t *a, const uint8_t *b) {
+  int32_t of_a, of_b;
+  memcpy(&of_a, a, sizeof of_a);
+  memcpy(&of_b, b, sizeof of_b);
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_insert_epi32(_mm_cvtsi32_si128(of_a), of_b, 1)));
+}
+
+/* Two columns at a time. */
+AVX2 static inline int64_t pairs_of_columns(const rgb_row_t *row, const weft_between_t *columns, int64_t n) {
+  const uint8_t *top = row->top, *bottom = row->bottom;
+  const __m256 down = _mm256_set1_ps(row->part);
+  float *y = row->y;
+  int64_t w = 0;
+  for (; w + 2 <= n; w += 2, y += 6) {
+    const weft_between_t *a = &columns[w], *b = &columns[w + 1];
+    const int64_t left_a = a->lower * 3, left_b = b->lower * 3, right_a = a->upper * 3,
+                  right_b = b->upper * 3;
+    const __m256 part = _mm256_insertf128_ps(_mm256_set1_ps(a->part), _mm_set1_ps(b->part), 1);
+    const __m256 tl = two_pixels(top + left_a, top + left_b), tr = two_pixels(top + right_a, top + right_b);
+    const __m256 bl = two_pixels(bottom + left_a, bottom + left_b),
+                 br = two_pixels(bottom + right_a, bottom + right_b);
+    const __m256 above = tl + (tr - tl) * part, below = bl + (br - bl) * part;
+    const __m256 mixed = above + (below - above) * down;
+    _mm_storeu_ps(y, _mm256_castps256_ps128(mixed));
+    _mm_storeu_ps(y + 3, _mm256_extractf128_ps(mixed, 1));
+  }
+  return w;
+}
+AVX2 static void RGB_ROWS(rgb_rows_avx2, pairs_of_columns, floats_of_avx2)
 
     static weft_range_fn *best_rgb_rows(void) {
   return __builtin_cpu_supports("avx2") ? rgb_rows_avx2 : rgb_rows;
