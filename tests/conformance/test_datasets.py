@@ -39,6 +39,18 @@ def plain(value):
     return value
 
 
+def passes_of(sess, iterator, element, passes):
+    """What so many passes give; the name of an error in place of one that does not begin."""
+    seen = []
+    for _ in range(passes):
+        try:
+            sess.run(iterator.initializer)
+            seen.append(rest(sess, element))
+        except tf.errors.OpError as e:
+            seen.append([f"initializer: {type(e).__name__}"])
+    return seen
+
+
 def run(make_session, program, passes):
     """What the passes give: elements, and the names of errors."""
     with tf.Graph().as_default() as graph:
@@ -46,16 +58,9 @@ def run(make_session, program, passes):
         iterator = v1.data.make_initializable_iterator(program.build())
         element = iterator.get_next()
         inits = [v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()]
-        seen = []
         with make_session(graph) as sess:
             sess.run(inits)
-            for _ in range(passes):
-                try:
-                    sess.run(iterator.initializer)
-                    seen.append(rest(sess, element))
-                except tf.errors.OpError as e:
-                    seen.append([f"initializer: {type(e).__name__}"])
-        return seen
+            return passes_of(sess, iterator, element, passes)
 
 
 def same(got, want, where=""):

@@ -69,23 +69,12 @@ static void a_function_is_written_with_all_that_it_may_call(void) {
     for (; n < 5 && cases[i].reached[n] != NULL; n++)
       CU_ASSERT_PTR_NOT_NULL(weft_function_find(l, weft_str(cases[i].reached[n])));
     CU_ASSERT_EQUAL(l->by_name.count, n);
+    CU_ASSERT_EQUAL(weft_function_gradient(l, WEFT_STR("with_gradient")) != NULL,
+                    weft_str_is(name, "with_gradient"));
     weft_function_library_release(l);
     weft_map_deinit(&written);
     weft_strbuf_deinit(&out);
   }
-  weft_graph_destroy(g);
-}
-
-static void a_gradient_is_written_with_its_function(void) {
-  weft_graph_t *g = weft_test_graph(text);
-  weft_map_t written = WEFT_MAP_INIT;
-  weft_strbuf_t out = WEFT_STRBUF_INIT;
-  CU_ASSERT_PTR_NULL(weft_function_write_reachable(g->library, WEFT_STR("with_gradient"), &written, &out));
-  weft_function_library_t *l = library_of(weft_str_of(out.data, out.length));
-  CU_ASSERT_PTR_NOT_NULL(weft_function_gradient(l, WEFT_STR("with_gradient")));
-  weft_function_library_release(l);
-  weft_map_deinit(&written);
-  weft_strbuf_deinit(&out);
   weft_graph_destroy(g);
 }
 
@@ -135,7 +124,6 @@ static void functions_are_added_where_their_names_are_free(void) {
 
 static const CU_TestInfo tests[] = {
     {"a function is written with all that it may call", a_function_is_written_with_all_that_it_may_call},
-    {"a gradient is written with its function", a_gradient_is_written_with_its_function},
     {"a function that is missing is an error", a_function_that_is_missing_is_an_error},
     {"two functions of one name are an error", two_functions_of_one_name_are_an_error},
     {"functions are added where their names are free", functions_are_added_where_their_names_are_free},
