@@ -46,6 +46,11 @@ WEFT_MUST_CHECK weft_status_t *weft_plan_create(const weft_graph_t *g, const wef
 weft_exec_plan_t *weft_plan_retain(weft_exec_plan_t *p);
 void weft_plan_release(weft_exec_plan_t *p); /* NULL is fine */
 int weft_plan_num_nodes(const weft_exec_plan_t *p);
+/* What nodes keep from run to run (weft_kernel_keeping_t), appended; nothing if none does. And back: into
+ * nodes of the same names. No run may be under way. Errors of load: INVALID_ARGUMENT: there is no such node;
+ * DATA_LOSS. */
+WEFT_MUST_CHECK weft_status_t *weft_plan_save_kept(const weft_exec_plan_t *p, weft_strbuf_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_plan_load_kept(const weft_exec_plan_t *p, weft_str_t from);
 
 /* What one node did, for step statistics. Times in nanoseconds of weft_clock_ns(). */
 typedef struct weft_node_stats {

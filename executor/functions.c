@@ -71,6 +71,8 @@ static void run(weft_callee_t *callee, const weft_function_call_t *call);
 static weft_status_t *num_results(weft_callee_t *callee, int *out);
 static bool holds(weft_callee_t *callee, uint64_t flag);
 static weft_status_t *on(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out);
+static weft_status_t *save(weft_callee_t *callee, weft_strbuf_t *out);
+static weft_status_t *load(weft_callee_t *callee, weft_str_t from);
 static weft_status_t *write(weft_callee_t *callee, weft_map_t *written, weft_strbuf_t *out);
 
 static weft_status_t *callee_new(const function_source_t *from, const weft_attr_t *func,
@@ -81,6 +83,8 @@ static weft_status_t *callee_new(const function_source_t *from, const weft_attr_
                                         .num_results = num_results,
                                         .holds = holds,
                                         .on = on,
+                                        .save = save,
+                                        .load = load,
                                         .write = write};
   callee_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_NO_MEMORY("a function");
@@ -223,6 +227,22 @@ static weft_status_t *write(weft_callee_t *callee, weft_map_t *written, weft_str
 static bool holds(weft_callee_t *callee, uint64_t flag) {
   const callee_t *c = (const callee_t *)callee;
   return function_holds(c->library, c->func.func, flag, 0);
+}
+
+/* ---- what its nodes keep ---- */
+
+static weft_status_t *save(weft_callee_t *callee, weft_strbuf_t *out) {
+  callee_t *c = (callee_t *)callee;
+  weft_mutex_lock(&c->mu);
+  const weft_exec_plan_t *plan = c->plan;
+  weft_mutex_unlock(&c->mu);
+  return plan != NULL ? weft_plan_save_kept(plan, out) : NULL; /* else it was never called */
+}
+
+static weft_status_t *load(weft_callee_t *callee, weft_str_t from) {
+  callee_t *c = (callee_t *)callee;
+  WEFT_RETURN_IF_ERROR(make_ready(c));
+  return weft_status_annotate(weft_plan_load_kept(c->plan, from), "function '%s'", c->func.func->name.data);
 }
 
 /* ---- a run of its plan ---- */

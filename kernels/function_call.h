@@ -45,6 +45,8 @@ typedef struct weft_callee_ops {
   weft_status_t *(*num_results)(weft_callee_t *callee, int *out);
   bool (*holds)(weft_callee_t *callee, uint64_t flag);
   weft_status_t *(*on)(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out);
+  weft_status_t *(*save)(weft_callee_t *callee, weft_strbuf_t *out);
+  weft_status_t *(*load)(weft_callee_t *callee, weft_str_t from);
   weft_status_t *(*write)(weft_callee_t *callee, weft_map_t *written, weft_strbuf_t *out);
 } weft_callee_ops_t;
 struct weft_callee {
@@ -82,6 +84,16 @@ static inline bool weft_callee_holds(weft_callee_t *callee, uint64_t flag) {
 WEFT_MUST_CHECK static inline weft_status_t *weft_callee_on(weft_callee_t *callee, weft_device_t *device,
                                                             weft_callee_t **out) {
   return callee->ops->on(callee, device, out);
+}
+
+/* Appends what the function's nodes keep between calls (weft_kernel_keeping_t), or nothing; and sets it. No
+ * call runs meanwhile. Errors of load: those of a call that was not valid; INVALID_ARGUMENT: it is of another
+ * function; DATA_LOSS. */
+WEFT_MUST_CHECK static inline weft_status_t *weft_callee_save(weft_callee_t *callee, weft_strbuf_t *out) {
+  return callee->ops->save(callee, out);
+}
+WEFT_MUST_CHECK static inline weft_status_t *weft_callee_load(weft_callee_t *callee, weft_str_t from) {
+  return callee->ops->load(callee, from);
 }
 
 /* Appends the function, and all those that it may call, as fields of a FunctionDefLibrary. `written`: the

@@ -108,6 +108,13 @@ struct weft_kernel_ctx {
   weft_kernel_done_fn *done; /* of an asynchronous run: call done(ctx, status) once */
 };
 
+/* How a checkpoint keeps what prepare made, where that goes on from run to run: a stream of random numbers.
+ */
+typedef struct weft_kernel_keeping {
+  void (*save)(void *state, weft_strbuf_t *out);        /* appends it */
+  weft_status_t *(*load)(void *state, weft_str_t from); /* Errors: DATA_LOSS */
+} weft_kernel_keeping_t;
+
 typedef struct weft_kernel {
   const char *op;
   const char *type_attr;  /* "T"; NULL: any */
@@ -117,7 +124,8 @@ typedef struct weft_kernel {
   weft_status_t *(*prepare)(const weft_kernel_setup_t *setup, void **out_state); /* may be NULL */
   weft_status_t *(*compute)(weft_kernel_ctx_t *ctx);
   void (*compute_async)(weft_kernel_ctx_t *ctx);
-  void (*destroy)(void *state); /* may be NULL */
+  void (*destroy)(void *state);         /* may be NULL */
+  const weft_kernel_keeping_t *keeping; /* NULL: nothing goes on, or it is not kept */
   const void
       *param; /* what makes these functions serve a family of ops: node->param in prepare and compute */
   uint32_t host_inputs, host_outputs; /* bit i: flat arg i lies in the host's memory, on every

@@ -1,7 +1,8 @@
 /* Functions that kernels run: found by name, compiled once, cancelled, failing, nested, in a growing library.
  *
  * The ops of these graphs have kernels of the test: MapDefun calls its function once with its inputs as they
- * are, Add counts how often it is prepared, Abs fails below 0, Neg waits until the step is cancelled.
+ * are, Add counts how often it is prepared, Abs fails below 0, Neg waits until the step is cancelled, Square
+ * gives how often it has run.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -92,11 +93,42 @@ static void wait_for_cancel(weft_kernel_ctx_t *c) {
   atomic_fetch_add(&num_waiting, 1);
 }
 
+static weft_status_t *prepare_count(const weft_kernel_setup_t *setup, void **out_state) {
+  (void)setup;
+  *out_state = weft_calloc(1, sizeof(int32_t));
+  return *out_state != NULL ? NULL : WEFT_NO_MEMORY("a count");
+}
+
+static weft_status_t *count_runs(weft_kernel_ctx_t *c) {
+  int32_t *runs = c->state;
+  const int32_t n = ++*runs;
+  return weft_tensor_scalar(WEFT_I32, &n, &c->outputs[0].tensor);
+}
+
+static void destroy_count(void *state) { weft_free(state); }
+
+static void save_count(void *state, weft_strbuf_t *out) {
+  weft_strbuf_append(out, weft_str_of(state, sizeof(int32_t)));
+}
+
+static weft_status_t *load_count(void *state, weft_str_t from) {
+  if (from.length != sizeof(int32_t)) return WEFT_ERROR(DATA_LOSS, "no count");
+  memcpy(state, from.data, from.length);
+  return NULL;
+}
+
+static const weft_kernel_keeping_t counts = {.save = save_count, .load = load_count};
+
 static const weft_kernel_t kernels[] = {
     {.op = "MapDefun", .prepare = prepare_call, .compute_async = call_function},
     {.op = "Add", .prepare = prepare_add, .compute = add},
     {.op = "Abs", .compute = fail_below_zero},
     {.op = "Neg", .compute_async = wait_for_cancel},
+    {.op = "Square",
+     .prepare = prepare_count,
+     .compute = count_runs,
+     .destroy = destroy_count,
+     .keeping = &counts},
     {0},
 };
 static const weft_kernel_t *const families[] = {kernels, NULL};
@@ -355,7 +387,68 @@ static void every_failing_allocation_is_reported(void) {
   harness_deinit(&h);
 }
 
+#define COUNTING                                                                                    \
+  INT("x", "4")                                                                                     \
+  CALL("node", "call", "f", "x")                                                                    \
+  "library{" FUNCTION("f", NODE("n", "Square", " input:'a'") NODE("m", "Square", " input:'n:y:0'"), \
+                      "m:y:0") "}"
+
+/* f runs `times` times. */
+static void run_counting(harness_t *h, int times, int32_t last) {
+  for (int i = 0; i < times; i++) expect(harness_run(h), WEFT_OK, "");
+  CU_ASSERT_EQUAL(result(h, 0), last);
+}
+
+static void what_a_function_keeps_goes_on_elsewhere(void) {
+  harness_t first, other;
+  weft_strbuf_t kept = WEFT_STRBUF_INIT, nothing = WEFT_STRBUF_INIT;
+  begin(&other, 2, COUNTING);
+  CU_ASSERT_PTR_NULL_FATAL(compile(&other, NULL));
+  weft_callee_t *f_of_other = last_callee;
+  begin(&first, 2, COUNTING);
+  CU_ASSERT_PTR_NULL_FATAL(compile(&first, NULL));
+  weft_callee_t *f = last_callee;
+  expect(weft_callee_save(f, &nothing), WEFT_OK, ""); /* it was never called */
+  CU_ASSERT_EQUAL(nothing.length, 0);
+  run_counting(&first, 3, 3);
+  expect(weft_callee_save(f, &kept), WEFT_OK, "");
+  run_counting(&first, 2, 5);
+  run_counting(&other, 1, 1);
+  for (int i = 0; i < 2; i++) {
+    expect(weft_callee_load(i == 0 ? f : f_of_other, weft_str_of(kept.data, kept.length)), WEFT_OK, "");
+    run_counting(i == 0 ? &first : &other, 1, 4);
+  }
+  weft_strbuf_deinit(&kept);
+  weft_strbuf_deinit(&nothing);
+  harness_deinit(&first);
+  harness_deinit(&other);
+}
+
+static void what_is_no_state_of_the_function_is_refused(void) {
+  harness_t h;
+  weft_strbuf_t kept = WEFT_STRBUF_INIT;
+  begin(&h, 2, COUNTING);
+  CU_ASSERT_PTR_NULL_FATAL(compile(&h, NULL));
+  run_counting(&h, 1, 1);
+  expect(weft_callee_save(last_callee, &kept), WEFT_OK, "");
+  for (size_t cut = 1; cut < kept.length; cut++) { /* some end with a whole field */
+    weft_status_t *s = weft_callee_load(last_callee, weft_str_of(kept.data, cut));
+    CU_ASSERT(s == NULL || weft_status_code(s) == WEFT_DATA_LOSS);
+    weft_status_free(s);
+  }
+  char *name = memchr(kept.data, 'n', kept.length); /* of "f/n" */
+  CU_ASSERT_PTR_NOT_NULL_FATAL(name);
+  *name = 'x';
+  weft_status_t *s = weft_callee_load(last_callee, weft_str_of(kept.data, kept.length));
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
+  weft_status_free(s);
+  weft_strbuf_deinit(&kept);
+  harness_deinit(&h);
+}
+
 static const CU_TestInfo tests[] = {
+    {"what a function keeps goes on elsewhere", what_a_function_keeps_goes_on_elsewhere},
+    {"what is no state of the function is refused", what_is_no_state_of_the_function_is_refused},
     {"a kernel runs a function", a_kernel_runs_a_function},
     {"a failure names node and caller", a_failure_names_node_and_caller},
     {"a function that is not there fails the call", a_function_that_is_not_there_fails_the_call},

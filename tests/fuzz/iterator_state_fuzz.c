@@ -6,7 +6,7 @@
 #include "kernels/cpu/dataset/snapshot.h"
 #include "tests/fuzz/fuzz.h"
 
-#define HEAD "weft iterator 1\n"
+#define HEAD "weft iterator 2\n"
 
 const weft_fuzz_seed_t weft_fuzz_seeds[] = {
     WEFT_FUZZ_BYTES("\x00" HEAD "i\x07\x00\x00\x00\x00\x00\x00\x00s\x03\x00\x00\x00\x00\x00\x00\x00"

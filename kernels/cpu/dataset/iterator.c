@@ -90,6 +90,27 @@ weft_status_t *weft_iterator_blame(const weft_iterator_t *it, int64_t index, wef
 
 /* ---- state ---- */
 
+/* What the functions of its data set keep between calls. */
+static weft_status_t *save_functions(const weft_iterator_t *it, weft_saved_t *to) {
+  for (int i = 0; i < WEFT_MAX_FUNCTIONS && it->of->fns[i] != NULL; i++) {
+    weft_strbuf_t state = WEFT_STRBUF_INIT;
+    weft_status_t *s = weft_callee_save(it->of->fns[i]->callee, &state);
+    if (s == NULL) weft_saved_put_string(to, weft_str_of(state.data, state.length));
+    weft_strbuf_deinit(&state);
+    if (s != NULL) return s;
+  }
+  return NULL;
+}
+
+static weft_status_t *load_functions(const weft_iterator_t *it, weft_saved_t *from) {
+  for (int i = 0; i < WEFT_MAX_FUNCTIONS && it->of->fns[i] != NULL; i++) {
+    weft_str_t state;
+    WEFT_RETURN_IF_ERROR(weft_saved_get_string(from, &state));
+    if (state.length > 0) WEFT_RETURN_IF_ERROR(weft_callee_load(it->of->fns[i]->callee, state));
+  }
+  return NULL;
+}
+
 weft_status_t *weft_iterator_save(weft_iterator_t *it, weft_saved_t *to) {
   const weft_dataset_class_t *class = it->of->class;
   if (class->passes_state) return weft_iterator_save(it->input, to);
@@ -98,6 +119,7 @@ weft_status_t *weft_iterator_save(weft_iterator_t *it, weft_saved_t *to) {
   weft_saved_put_int(to, it->num_given);
   weft_saved_put_int(to, it->is_over);
   if (class->save != NULL) WEFT_RETURN_IF_ERROR(class->save(it, to)); /* before the input: it may be in use */
+  WEFT_RETURN_IF_ERROR(save_functions(it, to));
   weft_saved_put_int(to, it->input != NULL);
   return it->input != NULL ? weft_iterator_save(it->input, to) : NULL;
 }
@@ -124,6 +146,7 @@ weft_status_t *weft_iterator_load(weft_iterator_t *it, weft_saved_t *from) {
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &is_over));
   it->is_over = is_over != 0;
   if (class->load != NULL) WEFT_RETURN_IF_ERROR(class->load(it, from));
+  WEFT_RETURN_IF_ERROR(load_functions(it, from));
   WEFT_RETURN_IF_ERROR(weft_saved_get_int_in(from, 0, 1, &has_input));
   if (has_input == 0) {
     weft_iterator_close(it->input);

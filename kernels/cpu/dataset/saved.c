@@ -5,7 +5,7 @@
 
 #include "tensor/tensor_proto.h"
 
-static const char HEAD[] = "weft iterator 1\n";
+static const char HEAD[] = "weft iterator 2\n"; /* 2: with what functions keep */
 
 void weft_saved_begin(weft_saved_t *s) {
   *s = (weft_saved_t){.bytes = WEFT_STRBUF_INIT};

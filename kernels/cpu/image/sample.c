@@ -117,6 +117,16 @@ static weft_status_t *sample_prepare(const weft_kernel_setup_t *setup, void **ou
   return NULL;
 }
 
+static void sample_save(void *state, weft_strbuf_t *out) {
+  weft_random_stream_keeping.save(((sample_state_t *)state)->stream, out);
+}
+
+static weft_status_t *sample_load(void *state, weft_str_t from) {
+  return weft_random_stream_keeping.load(((sample_state_t *)state)->stream, from);
+}
+
+static const weft_kernel_keeping_t sample_keeping = {.save = sample_save, .load = sample_load};
+
 /* To the nearest integer, ties to even. */
 static int64_t nearest(float v) { return (int32_t)weft_pixel_index(rintf(v)); }
 
@@ -259,11 +269,16 @@ static weft_status_t *sample(weft_kernel_ctx_t *ctx) {
 }
 
 #define SAMPLE_TYPES (WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U8))
+#define SAMPLE_OF_STREAM(op_)                                                                         \
+  {                                                                                                   \
+    .op = op_, .type_attr = "T", .types = SAMPLE_TYPES, .prepare = sample_prepare, .compute = sample, \
+    .destroy = sample_destroy, .keeping = &sample_keeping                                             \
+  }
 const weft_kernel_t weft_cpu_sample_kernels[] = {
-    WEFT_KERNEL("RandomCrop", "T", SAMPLE_TYPES | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64),
-                weft_random_stream_prepare, random_crop, weft_random_stream_destroy),
-    WEFT_KERNEL("SampleDistortedBoundingBox", "T", SAMPLE_TYPES, sample_prepare, sample, sample_destroy),
-    WEFT_KERNEL("SampleDistortedBoundingBoxV2", "T", SAMPLE_TYPES, sample_prepare, sample, sample_destroy),
+    WEFT_STREAM_KERNEL("RandomCrop", "T", SAMPLE_TYPES | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64),
+                       random_crop),
+    SAMPLE_OF_STREAM("SampleDistortedBoundingBox"),
+    SAMPLE_OF_STREAM("SampleDistortedBoundingBoxV2"),
     WEFT_KERNEL("StatelessSampleDistortedBoundingBox", "T", SAMPLE_TYPES, sample_prepare, sample,
                 sample_destroy),
     {0},

@@ -39,6 +39,39 @@ void weft_random_stream_destroy(void *state) {
   weft_free(s);
 }
 
+/* Key and counter, 32 bits each, the lowest byte first. */
+enum { STREAM_WORDS = 6 };
+
+static void stream_save(void *state, weft_strbuf_t *out) {
+  weft_random_stream_t *s = state;
+  weft_mutex_lock(&s->mu);
+  const weft_philox_t next = s->next;
+  weft_mutex_unlock(&s->mu);
+  for (int i = 0; i < STREAM_WORDS; i++) {
+    const uint32_t word = i < 2 ? next.key[i] : next.counter[i - 2];
+    for (int byte = 0; byte < 4; byte++) weft_strbuf_putc(out, (char)(word >> 8 * byte & 0xff));
+  }
+}
+
+static weft_status_t *stream_load(void *state, weft_str_t from) {
+  weft_random_stream_t *s = state;
+  weft_philox_t next = {{0}};
+  if (from.length != STREAM_WORDS * 4)
+    return WEFT_ERROR(DATA_LOSS, "the saved state of a random op has %zu bytes", from.length);
+  for (size_t i = 0; i < STREAM_WORDS; i++) {
+    uint32_t word = 0;
+    for (size_t byte = 0; byte < 4; byte++)
+      word |= (uint32_t)(unsigned char)from.data[4 * i + byte] << 8 * byte;
+    *(i < 2 ? &next.key[i] : &next.counter[i - 2]) = word;
+  }
+  weft_mutex_lock(&s->mu);
+  s->next = next;
+  weft_mutex_unlock(&s->mu);
+  return NULL;
+}
+
+const weft_kernel_keeping_t weft_random_stream_keeping = {.save = stream_save, .load = stream_load};
+
 weft_philox_t weft_random_stream_take(weft_random_stream_t *s, uint64_t blocks) {
   weft_mutex_lock(&s->mu);
   weft_philox_t mine = s->next;

@@ -110,6 +110,13 @@ typedef struct weft_random_stream {
 /* prepare and destroy of a node with attributes `seed` and `seed2`. */
 WEFT_MUST_CHECK weft_status_t *weft_random_stream_prepare(const weft_kernel_setup_t *setup, void **out_state);
 void weft_random_stream_destroy(void *state); /* NULL is fine */
+extern const weft_kernel_keeping_t weft_random_stream_keeping;
+/* The row of an op with such a state. */
+#define WEFT_STREAM_KERNEL(op_, attr_, types_, compute_)                                               \
+  {                                                                                                    \
+    .op = op_, .type_attr = attr_, .types = types_, .prepare = weft_random_stream_prepare,             \
+    .compute = compute_, .destroy = weft_random_stream_destroy, .keeping = &weft_random_stream_keeping \
+  }
 /* Takes `blocks` blocks out of the stream: they are the caller's alone. */
 weft_philox_t weft_random_stream_take(weft_random_stream_t *s, uint64_t blocks);
 

@@ -21,10 +21,10 @@ static weft_status_t *draw(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define STREAM(op_, attr, set, what)                                                                    \
-  {                                                                                                     \
-    .op = op_, .type_attr = attr, .types = set, .prepare = weft_random_stream_prepare, .compute = draw, \
-    .destroy = weft_random_stream_destroy, WEFT_DRAWS(STREAM, what)                                     \
+#define STREAM(op_, attr, set, what)                                                                        \
+  {                                                                                                         \
+    .op = op_, .type_attr = attr, .types = set, .prepare = weft_random_stream_prepare, .compute = draw,     \
+    .destroy = weft_random_stream_destroy, .keeping = &weft_random_stream_keeping, WEFT_DRAWS(STREAM, what) \
   }
 
 const weft_kernel_t weft_cpu_random_kernels[] = {

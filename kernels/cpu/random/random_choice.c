@@ -235,10 +235,9 @@ static weft_status_t *multinomial_rows(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_random_choice_kernels[] = {
-    WEFT_KERNEL("Multinomial", "T", WEFT_SET_FLOATS, weft_random_stream_prepare, multinomial,
-                weft_random_stream_destroy),
+    WEFT_STREAM_KERNEL("Multinomial", "T", WEFT_SET_FLOATS, multinomial),
     WEFT_KERNEL("WeftMultinomialRows", "T", WEFT_SET_FLOATS, prepare_rows, multinomial_rows, destroy_rows),
-    WEFT_KERNEL("RandomShuffle", NULL, 0, weft_random_stream_prepare, shuffle, weft_random_stream_destroy),
+    WEFT_STREAM_KERNEL("RandomShuffle", NULL, 0, shuffle),
     WEFT_KERNEL("StatelessMultinomial", "T", WEFT_SET_FLOATS, NULL, stateless_multinomial, NULL),
     WEFT_KERNEL("StatelessShuffle", NULL, 0, NULL, stateless_shuffle, NULL),
     {0},

@@ -57,7 +57,7 @@ static weft_status_t *of_key(weft_kernel_ctx_t *ctx) { return weft_samples_of_ke
 #define REALS (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
 
 const weft_kernel_t weft_cpu_random_gamma_kernels[] = {
-    WEFT_KERNEL("RandomGamma", "T", REALS, weft_random_stream_prepare, of_stream, weft_random_stream_destroy),
+    WEFT_STREAM_KERNEL("RandomGamma", "T", REALS, of_stream),
     WEFT_KERNEL("StatelessRandomGammaV2", "dtype", REALS, NULL, of_seed, NULL),
     WEFT_KERNEL("StatelessRandomGammaV3", "dtype", REALS, NULL, of_key, NULL),
     {0},

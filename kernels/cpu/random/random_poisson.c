@@ -65,10 +65,16 @@ static weft_status_t *of_seed(weft_kernel_ctx_t *ctx) { return weft_samples_of_s
 #define NUMBERS (REALS | WEFT_SET_INDEX)
 
 const weft_kernel_t weft_cpu_random_poisson_kernels[] = {
-    WEFT_KERNEL("RandomPoisson", "dtype", REALS, weft_random_stream_prepare, of_stream,
-                weft_random_stream_destroy),
-    WEFT_KERNEL2("RandomPoissonV2", "R", NUMBERS, "dtype", NUMBERS, weft_random_stream_prepare, of_stream,
-                 weft_random_stream_destroy),
+    WEFT_STREAM_KERNEL("RandomPoisson", "dtype", REALS, of_stream),
+    {.op = "RandomPoissonV2",
+     .type_attr = "R",
+     .types = NUMBERS,
+     .type_attr2 = "dtype",
+     .types2 = NUMBERS,
+     .prepare = weft_random_stream_prepare,
+     .compute = of_stream,
+     .destroy = weft_random_stream_destroy,
+     .keeping = &weft_random_stream_keeping},
     WEFT_KERNEL2("StatelessRandomPoisson", "Rtype", NUMBERS, "dtype", NUMBERS, NULL, of_seed, NULL),
     {0},
 };

@@ -238,8 +238,7 @@ static weft_status_t *of_seed(weft_kernel_ctx_t *ctx) {
 #define REALS (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
 
 const weft_kernel_t weft_cpu_random_truncated_kernels[] = {
-    WEFT_KERNEL("ParameterizedTruncatedNormal", "dtype", REALS, weft_random_stream_prepare, of_stream,
-                weft_random_stream_destroy),
+    WEFT_STREAM_KERNEL("ParameterizedTruncatedNormal", "dtype", REALS, of_stream),
     WEFT_KERNEL("StatelessParameterizedTruncatedNormal", "dtype", REALS, NULL, of_seed, NULL),
     {0},
 };
