@@ -80,7 +80,7 @@ weft_status_t *weft_job_visit(const TF_Operation *const *roots, int n, weft_job_
 }
 
 bool weft_job_is_iterator(const TF_Operation *op) {
-  static const char *const makers[] = {"Iterator", "IteratorV2", "OneShotIterator"};
+  static const char *const makers[] = {"Iterator", "IteratorV2", "OneShotIterator", "MultiDeviceIterator"};
   const char *type = TF_OperationOpType((TF_Operation *)(uintptr_t)op);
   for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
     if (strcmp(type, makers[i]) == 0) return true;
@@ -89,7 +89,9 @@ bool weft_job_is_iterator(const TF_Operation *op) {
 }
 
 bool weft_job_is_reader(const TF_Operation *op) {
-  const weft_op_def_t *def = weft_op_find(weft_str(TF_OperationOpType((TF_Operation *)(uintptr_t)op)));
+  const weft_str_t type = weft_str(TF_OperationOpType((TF_Operation *)(uintptr_t)op));
+  const weft_op_def_t *def = weft_op_find(type);
+  if (weft_str_is(type, "MultiDeviceIteratorGetNextFromShard")) return true; /* a batch for one device */
   return def != NULL && def->batch == WEFT_BATCH_BATCH_READER;
 }
 

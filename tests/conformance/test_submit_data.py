@@ -98,6 +98,10 @@ def steps(*args):
     return [line["fetches"] for line in submit(*args) if line.get("done") is False]
 
 
+def fetches_of(lines):
+    return [line["fetches"] for line in lines if line.get("done") is False]
+
+
 def losses(*args):
     return [step["loss"] for step in steps(*args)]
 
@@ -404,6 +408,74 @@ def test_a_meta_graph_goes_on_in_the_middle_of_its_data(maker, tmp_path):
     want = steps(maker, path, "--fetch", "rows", "--steps", "9")
     more = ["--fetch", "rows", "--save", str(tmp_path / "model"), "--steps"]
     assert steps(maker, path, *more, "4") + steps(maker, path, *more, "9", "--resume") == want
+
+
+def drawn(i, seed=5):
+    """An element of a number that is drawn, also a row of a random batch."""
+    return element(tf.random.uniform([], maxval=1 << 20, dtype=tf.int32, seed=seed) + 0 * i)
+
+
+def in_branches(i):
+    return tf.cond(tf.equal(i % 3, 0), lambda: drawn(i, 7), lambda: drawn(i, 8))
+
+
+DRAWING = {
+    "a map": lambda rows: rows.map(drawn).batch(4),
+    "a map, made ahead": lambda rows: rows.map(drawn).batch(4).prefetch(3),
+    "a parallel map of one call": lambda rows: rows.map(drawn, num_parallel_calls=1).batch(4).prefetch(2),
+    "a branch": lambda rows: rows.map(in_branches).shuffle(6, seed=1).batch(4),
+    "data sets of elements": lambda rows: rows.flat_map(lambda i: tf.data.Dataset.range(3).map(lambda k: drawn(tf.cast(k, tf.int32)))).batch(4),
+    "a filter": lambda rows: rows.filter(lambda i: tf.random.uniform([], seed=2) < 0.7).map(drawn).batch(4),
+    "several kinds": lambda rows: rows.map(lambda i: element(tf.cast(tf.random.poisson([], 50.0, seed=1) + 9 * tf.random.gamma([], 2.0, seed=2) + tf.random.shuffle(tf.range(9.0), seed=3)[0] + 5 * tf.random.truncated_normal([], seed=4), tf.int32))).batch(4),
+    "a scan": lambda rows: rows.scan(0, lambda s, i: (s + 1, s + tf.random.uniform([], maxval=99, dtype=tf.int32, seed=4))).map(element).batch(4),
+}
+
+
+@pytest.mark.parametrize("kind", ["initialised", "one_shot"])
+@pytest.mark.parametrize("what", DRAWING)
+def test_random_numbers_of_a_pipeline_go_on(maker, tmp_path, what, kind):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(build(kind, make=lambda: DRAWING[what](tf.data.Dataset.range(60, output_type=tf.int32).repeat())).as_graph_def().SerializeToString())
+    more = ["--fetch", "rows", "--save", str(tmp_path / "model"), "--steps"]
+    want = [step["rows"] for step in steps(maker, path, "--fetch", "rows", "--steps", "40")]
+    assert len({tuple(rows) for rows in want}) == 40
+    told = [step["rows"] for step in steps(maker, path, *more, "7")]
+    for end in ("8", "23", "40"):
+        told += [step["rows"] for step in steps(maker, path, *more, end, "--resume")]
+    assert told == want
+
+
+def dealt():
+    """A graph whose step takes elements that are dealt out to two devices, with raw ops."""
+    g = tf.Graph()
+    with g.as_default():
+        rows = tf.data.Dataset.range(24).batch(2)
+        types = {"output_types": [tf.int64], "output_shapes": [[None]]}
+        handle = tf.raw_ops.MultiDeviceIterator(devices=["/cpu:0", "/cpu:0"], shared_name="dealt", container="", **types)
+        begun = v1.get_local_variable("begun", [], tf.int64, initializer=v1.zeros_initializer())
+        start = tf.raw_ops.MultiDeviceIteratorInit(dataset=rows._variant_tensor, multi_device_iterator=handle, max_buffer_size=2)
+        tf.group(v1.assign(begun, start), name="data")
+        total = v1.get_variable("total", [], tf.int64, initializer=v1.zeros_initializer())
+        parts = [tf.raw_ops.MultiDeviceIteratorGetNextFromShard(multi_device_iterator=handle, shard_num=i, incarnation_id=begun, **types)[0] for i in range(2)]
+        tf.concat(parts, 0, name="rows")
+        tf.identity(v1.assign_add(total, tf.reduce_sum(parts[0]) + tf.reduce_sum(parts[1])), name="loss")
+        tf.group(v1.global_variables_initializer(), v1.local_variables_initializer(), name="init")
+        tf.no_op(name="train")
+    return g
+
+
+def test_elements_that_are_dealt_out_are_counted_and_named(maker, tmp_path):
+    path = tmp_path / "graph.pb"
+    path.write_bytes(dealt().as_graph_def().SerializeToString())
+    lines = submit(maker, path, "--fetch", "rows")
+    assert [step["rows"] for step in fetches_of(lines)] == [list(range(i, i + 4)) for i in range(0, 24, 4)]
+    assert sum(check_waits(lines[-1]["input"]).values()) == 12
+    more = ["--fetch", "rows", "--save", str(tmp_path / "model"), "--steps"]
+    lines = submit(maker, path, *more, "2")
+    assert ["multi-device iterator" in line["note"] for line in lines if "note" in line] == [True]
+    lines = submit(maker, path, *more, "4", "--resume")
+    assert any("begins anew" in line.get("note", "") for line in lines)
+    assert [step["rows"] for step in fetches_of(lines)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def test_an_iterator_that_functions_read_goes_on(maker, tmp_path):

@@ -26,6 +26,10 @@ WEFT_MUST_CHECK weft_status_t *weft_iterator_resource_renew(weft_iterator_resour
                                                             weft_device_t *device, weft_traversal_t **out);
 /* Of all its passes; buffered and budget are those of the one that goes on. */
 void weft_iterator_resource_waits(weft_iterator_resource_t *r, weft_waits_t *out);
+/* Is it a multi-device iterator that input i is a handle of? Its elements are dealt out; then its waits, of
+ * all its passes, as above. */
+bool weft_is_multi_device(weft_kernel_ctx_t *c, int i);
+WEFT_MUST_CHECK weft_status_t *weft_multi_device_waits(weft_kernel_ctx_t *c, int i, weft_waits_t *out);
 /* The iterator behind input i; retained. */
 WEFT_MUST_CHECK weft_status_t *weft_iterator_in(weft_kernel_ctx_t *c, int i, weft_iterator_resource_t **out);
 

@@ -113,8 +113,18 @@ static void stated(void *arg, weft_status_t *s, weft_iterator_t *root) {
   end_job(j, set_state(j->c, state, s));
 }
 
+static weft_status_t *dealt_out(void) {
+  return WEFT_ERROR(
+      UNIMPLEMENTED,
+      "it is a multi-device iterator: elements that its devices have not taken yet are not kept");
+}
+
 /* An iterator that is not initialised has no state, and no problem. */
 static void get_state(weft_kernel_ctx_t *c) {
+  if (weft_is_multi_device(c, 0)) {
+    c->done(c, set_state(c, NULL, dealt_out()));
+    return;
+  }
   weft_iterator_resource_t *r = NULL;
   weft_traversal_t *n = NULL;
   weft_status_t *s = weft_iterator_in(c, 0, &r);
@@ -188,6 +198,10 @@ static void deserialize(weft_kernel_ctx_t *c) {
 
 static void restore(weft_kernel_ctx_t *c) {
   const weft_tensor_t *state = weft_in(c, 1);
+  if (weft_is_multi_device(c, 0)) {
+    c->done(c, answer(c, 0, dealt_out()));
+    return;
+  }
   weft_status_t *s = state->count == 1
                          ? start_restoring(c, restored)
                          : WEFT_ERROR(INVALID_ARGUMENT, "state must be a scalar, but has shape %s",
@@ -200,9 +214,13 @@ static void restore(weft_kernel_ctx_t *c) {
 static weft_status_t *waits_compute(weft_kernel_ctx_t *c) {
   weft_iterator_resource_t *r = NULL;
   weft_waits_t waits;
-  WEFT_RETURN_IF_ERROR(weft_iterator_in(c, 0, &r));
-  weft_iterator_resource_waits(r, &waits);
-  weft_object_release((weft_object_t *)r);
+  if (weft_is_multi_device(c, 0)) {
+    WEFT_RETURN_IF_ERROR(weft_multi_device_waits(c, 0, &waits));
+  } else {
+    WEFT_RETURN_IF_ERROR(weft_iterator_in(c, 0, &r));
+    weft_iterator_resource_waits(r, &waits);
+    weft_object_release((weft_object_t *)r);
+  }
   const int64_t values[] = {waits.waited_ns, waits.delivered, waits.buffered, waits.budget};
   for (int i = 0; i < 4; i++) {
     weft_tensor_t *t = NULL;

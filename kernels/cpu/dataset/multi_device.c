@@ -5,6 +5,7 @@
  * Locking: `mu` is a leaf, but that cancellers are asked to register under it.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "kernels/attrs.h"
 #include "kernels/cpu/dataset/iterator_ops.h"
@@ -22,6 +23,7 @@ typedef struct shard_waiter {
   weft_kernel_ctx_t *c;
   struct deal *of;
   int shard;
+  int64_t since_ns; /* when it began to wait */
   uint64_t token;
   bool is_ended; /* guarded by of->mu */
   struct shard_waiter *next;
@@ -41,6 +43,7 @@ typedef struct deal {
   int num_shards, num_parts;
   weft_mutex_t mu;
   int next_shard; /* guarded by mu, as what follows */
+  int64_t waited_ns, delivered;
   bool is_asking, is_over, is_closed;
   shard_line_t shards[];
 } deal_t;
@@ -52,6 +55,7 @@ typedef struct multi_device {
   weft_mutex_t mu;
   deal_t *deal; /* guarded by mu, as what follows; NULL: not initialised */
   int64_t incarnation;
+  int64_t waited_ns, delivered; /* of earlier passes */
 } multi_device_t;
 
 /* ---- one pass ---- */
@@ -84,6 +88,10 @@ static void end_waiter(shard_waiter_t *w, dealt_t *e, weft_status_t *status) {
   weft_kernel_ctx_t *c = w->c;
   deal_t *d = w->of;
   (void)weft_canceller_deregister(c->step->canceller, w->token);
+  weft_mutex_lock(&d->mu);
+  d->waited_ns += weft_clock_ns() - w->since_ns;
+  d->delivered += e != NULL && e->status == NULL;
+  weft_mutex_unlock(&d->mu);
   if (e != NULL) {
     status = e->status;
     e->status = NULL;
@@ -316,6 +324,13 @@ static weft_status_t *deal_new(const multi_device_t *m, weft_dataset_t *dataset,
   return NULL;
 }
 
+static void add_waits(deal_t *d, int64_t *waited_ns, int64_t *delivered) {
+  weft_mutex_lock(&d->mu);
+  *waited_ns += d->waited_ns;
+  *delivered += d->delivered;
+  weft_mutex_unlock(&d->mu);
+}
+
 static weft_status_t *begin(weft_kernel_ctx_t *c, multi_device_t *m) {
   weft_dataset_t *dataset = NULL;
   weft_tensor_t *t = NULL;
@@ -327,6 +342,7 @@ static weft_status_t *begin(weft_kernel_ctx_t *c, multi_device_t *m) {
   WEFT_RETURN_IF_ERROR(deal_new(m, dataset, c->device, max_buffer, &d));
   weft_mutex_lock(&m->mu);
   deal_t *old = m->deal;
+  if (old != NULL) add_waits(old, &m->waited_ns, &m->delivered);
   d->incarnation = ++m->incarnation;
   const int64_t incarnation = d->incarnation;
   m->deal = d;
@@ -430,6 +446,7 @@ static void get_compute(weft_kernel_ctx_t *c, const get_compute_attrs_t *attrs) 
   w->c = c;
   w->of = d;
   w->shard = shard;
+  w->since_ns = weft_clock_ns();
   atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed); /* for `ask`: the waiter's may go at once */
   weft_mutex_lock(&d->mu);
   s = join_line(d, w, &e);
@@ -437,6 +454,29 @@ static void get_compute(weft_kernel_ctx_t *c, const get_compute_attrs_t *attrs) 
   if (e != NULL || s != NULL) end_waiter(w, e, s);
   ask(d);
   deal_unref(d);
+}
+
+bool weft_is_multi_device(weft_kernel_ctx_t *c, int i) {
+  const weft_handle_t *h = NULL;
+  weft_status_t *s = weft_state_in_handle(c, i, &h);
+  const bool is = s == NULL && weft_str_eq(h->type_name, weft_str(type.name));
+  weft_status_free(s);
+  return is;
+}
+
+weft_status_t *weft_multi_device_waits(weft_kernel_ctx_t *c, int i, weft_waits_t *out) {
+  multi_device_t *m = NULL;
+  *out = (weft_waits_t){0};
+  WEFT_RETURN_IF_ERROR(in_multi(c, i, &m));
+  weft_mutex_lock(&m->mu);
+  deal_t *d = m->deal;
+  if (d != NULL) weft_traversal_add_waits(d->traversal, out); /* what was made ahead, and how much may be */
+  out->waited_ns = m->waited_ns;
+  out->delivered = m->delivered;
+  if (d != NULL) add_waits(d, &out->waited_ns, &out->delivered);
+  weft_mutex_unlock(&m->mu);
+  weft_object_release(&m->object);
+  return NULL;
 }
 
 static weft_status_t *to_string(weft_kernel_ctx_t *c) {
