@@ -282,6 +282,24 @@ def test_every_element_of_files_is_read_once(maker, workers, tmp_path, unique, s
             assert owners == [w for w, size in enumerate(sizes_of_step) for _ in range(size)]
 
 
+@pytest.mark.parametrize("kind", ["initialised", "one_shot"])
+@pytest.mark.parametrize("batch", [5, 6, 8])
+def test_batches_whose_size_is_not_known_are_cut_by_turns(maker, workers, tmp_path, unique, batch, kind):
+    """A map behind the batches: each of them is one for all workers. The job goes on in the middle of one."""
+    n = workers.num_workers
+    numbers = numbers_of("text", tmp_path / "data", [3 * batch, 4 * batch + 1] * n)
+    make = lambda: policied(numbers().batch(batch).map(lambda i: tf.map_fn(element, i, fn_output_signature=(tf.int32, tf.float32, tf.float32))), Policy.FILE)
+    path = written(build(kind, make=make), tmp_path)
+    want = fetches(submit(maker, path, *on(workers, STRATEGIES[0], unique + ".whole"), "--fetch", "rows"))
+    rows = [r for step in want for r in step["rows"]]
+    assert sorted(rows) == list(range((7 * batch + 1) * n))
+    assert {len(step["rows"]) for step in want[: 3 * n]} == {batch}
+    more, told = [*on(workers, STRATEGIES[0], unique), "--save", str(tmp_path / "model"), "--fetch", "rows"], []
+    for end in ("1", "4", "9", "1000"):
+        told += fetches(submit(maker, path, *more, "--steps", end, *(["--resume"] if told else [])))
+    assert [step["rows"] for step in told] == [step["rows"] for step in want]
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_fewer_files_than_tasks_are_cut_by_rows(maker, workers, tmp_path, unique, strategy):
     numbers = numbers_of("records", tmp_path / "data", [ROWS])
