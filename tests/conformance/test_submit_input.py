@@ -375,3 +375,17 @@ def test_a_place_in_the_data_that_all_tasks_share_is_saved_once(maker, cluster, 
     (index,) = tmp_path.glob("model*.index")
     saved = [name for name, _ in tf.train.list_variables(str(index.with_suffix(""))) if name.startswith("_weft/iterator/")]
     assert len(saved) == how_often
+
+
+@pytest.mark.parametrize("policy", [Policy.DATA, Policy.FILE])
+@pytest.mark.parametrize("end", [6, 7, 8, 13])
+def test_a_round_that_was_broken_is_repeated_on_every_task(maker, workers, tmp_path, unique, end, policy):
+    numbers = numbers_of("records", tmp_path / "data", [60] * 6)
+    path = written(build("initialised", make=lambda: policied(numbers().shuffle(9, seed=3).map(element).batch(6).prefetch(2), policy)), tmp_path)
+    strategy = "multi_worker_mirrored:accumulate=3"
+    want = fetches(submit(maker, path, *on(workers, strategy, unique + ".whole"), "--fetch", "rows", "--steps", "18"))
+    more = [*on(workers, strategy, unique), "--save", str(tmp_path / "model"), "--fetch", "rows", "--steps"]
+    submit(maker, path, *more, str(end))
+    told = fetches(submit(maker, path, *more, "18", "--resume"))
+    assert [step["rows"] for step in told] == [step["rows"] for step in want[end - end % 3 :]]
+    np.testing.assert_allclose([step["loss"] for step in told], [step["loss"] for step in want[end - end % 3 :]], rtol=1e-5)
