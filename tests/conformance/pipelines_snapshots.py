@@ -189,6 +189,21 @@ def snapshot_of_an_input_that_fails():
     return snapshot(d, shard_func=lambda x: tf.constant(0, tf.int64))
 
 
+def rebatched_and_failing():
+    bad = D.range(12).batch(3).map(lambda x: tf.debugging.check_numerics(1.0 / tf.cast(x // 4, tf.float32), "bad"))
+    return bad.rebatch(2)
+
+
+@pipeline
+def rebatch_that_fails_is_not_at_its_end():
+    return rebatched_and_failing().enumerate()
+
+
+@pipeline
+def snapshot_of_a_rebatch_that_fails():
+    return snapshot(rebatched_and_failing(), shard_func=lambda x: tf.constant(0, tf.int64))
+
+
 @pipeline
 def snapshot_of_a_damaged_input():
     return snapshot(files.tfrecords("bad-data.tfrecord"), shard_func=lambda x: tf.constant(0, tf.int64))

@@ -153,7 +153,7 @@ static weft_status_t *update(chunk_list_t *l) {
   if (s == NULL) weft_file_each_name(file.data, add_name, l);
   if (s == NULL && l->failure == NULL) l->is_done = is_done;
   if (s != NULL) l->failure = s;
-  qsort(l->chunks + l->at, l->n - l->at, sizeof *l->chunks, compare);
+  if (l->at < l->n) qsort(l->chunks + l->at, l->n - l->at, sizeof *l->chunks, compare);
   weft_strbuf_deinit(&file);
   return l->failure == NULL ? NULL : weft_status_clone(l->failure);
 }

@@ -90,15 +90,19 @@ static weft_status_t *write_next(snapshotting_t *n, weft_tensor_t **out, bool *i
   if (n->writer == NULL)
     WEFT_RETURN_IF_ERROR(
         weft_snapshot_writer_create(p->dir, p->hash, p->compression, it->of->spec, &n->writer));
-  WEFT_RETURN_IF_ERROR(weft_iterator_next(it->input, out, is_end));
+  weft_status_t *s = weft_iterator_next(it->input, out, is_end);
+  if (s != NULL) {
+    it->is_over = *is_end; /* an input that ends with a failure is not whole */
+    return s;
+  }
   if (*is_end) {
     weft_snapshot_writer_t *w = n->writer;
     n->writer = NULL;
-    weft_status_t *s = weft_snapshot_writer_finish(w, it->canceller);
+    s = weft_snapshot_writer_finish(w, it->canceller);
     return s == NULL ? NULL : give_up(n, s);
   }
   WEFT_RETURN_IF_ERROR(weft_snapshot_shard_of(it, it->of->fns[SHARD_FUNC], out, &shard));
-  weft_status_t *s = weft_snapshot_writer_put(n->writer, shard, out);
+  s = weft_snapshot_writer_put(n->writer, shard, out);
   return s == NULL ? NULL : give_up(n, s);
 }
 

@@ -243,7 +243,7 @@ static weft_status_t *sizes_next(weft_iterator_t *it, weft_tensor_t **out, bool 
   const int64_t wanted = params->sizes[u->part % params->num_sizes];
   weft_status_t *s = collect(u, wanted, &p, &rows);
   u->part = (u->part + 1) % params->num_sizes;
-  *is_end = (rows == 0 && wanted > 0) || (rows < wanted && params->drops_remainder);
+  *is_end = s != NULL ? it->is_over : (rows == 0 && wanted > 0) || (rows < wanted && params->drops_remainder);
   for (int i = 0; s == NULL && !*is_end && i < n; i++) {
     s = p.count == 0
             ? empty(it, i, &out[i])
