@@ -400,28 +400,24 @@ static void run_counting(harness_t *h, int times, int32_t last) {
 }
 
 static void what_a_function_keeps_goes_on_elsewhere(void) {
-  harness_t first, other;
-  weft_strbuf_t kept = WEFT_STRBUF_INIT, nothing = WEFT_STRBUF_INIT;
-  begin(&other, 2, COUNTING);
-  CU_ASSERT_PTR_NULL_FATAL(compile(&other, NULL));
-  weft_callee_t *f_of_other = last_callee;
-  begin(&first, 2, COUNTING);
-  CU_ASSERT_PTR_NULL_FATAL(compile(&first, NULL));
-  weft_callee_t *f = last_callee;
-  expect(weft_callee_save(f, &nothing), WEFT_OK, ""); /* it was never called */
-  CU_ASSERT_EQUAL(nothing.length, 0);
-  run_counting(&first, 3, 3);
-  expect(weft_callee_save(f, &kept), WEFT_OK, "");
-  run_counting(&first, 2, 5);
-  run_counting(&other, 1, 1);
-  for (int i = 0; i < 2; i++) {
-    expect(weft_callee_load(i == 0 ? f : f_of_other, weft_str_of(kept.data, kept.length)), WEFT_OK, "");
-    run_counting(i == 0 ? &first : &other, 1, 4);
+  weft_strbuf_t kept = WEFT_STRBUF_INIT;
+  for (int session = 0; session < 2; session++) {
+    harness_t h;
+    begin(&h, 2, COUNTING);
+    CU_ASSERT_PTR_NULL_FATAL(compile(&h, NULL));
+    weft_callee_t *f = last_callee;
+    if (session == 0) {
+      expect(weft_callee_save(f, &kept), WEFT_OK, ""); /* it was never called */
+      CU_ASSERT_EQUAL(kept.length, 0);
+      run_counting(&h, 3, 3);
+      expect(weft_callee_save(f, &kept), WEFT_OK, "");
+      run_counting(&h, 2, 5);
+    }
+    expect(weft_callee_load(f, weft_str_of(kept.data, kept.length)), WEFT_OK, "");
+    run_counting(&h, 1, 4);
+    harness_deinit(&h);
   }
   weft_strbuf_deinit(&kept);
-  weft_strbuf_deinit(&nothing);
-  harness_deinit(&first);
-  harness_deinit(&other);
 }
 
 static void what_is_no_state_of_the_function_is_refused(void) {
