@@ -678,6 +678,17 @@ for _name, _query in {
     "of_a_recursion": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 50) SELECT x FROM n",
 }.items():
     pipeline(lambda query=_query: rows(query, tf.int64), name=f"rows_{_name}", may_be_empty=True)
+for _name, _query in {
+    "snapped": "SELECT hex(snap(s)), hex(snap(b)), snap(i), snap(r), hex(snap(a)) FROM t",
+    "snapped_and_back": "SELECT unsnap(snap(s)), unsnap(snap(b)), unsnap(snap(i)), unsnap(snap(r)), unsnap(snap(a)) FROM t",
+    "snapped_types": "SELECT typeof(unsnap(snap(s))), typeof(unsnap(snap(b))), typeof(snap(a)), typeof(unsnap(snap(a))), 1 FROM t",
+    "snapped_long": "SELECT length(snap(x)), unsnap(snap(x)) = x, length(snap(y)), length(unsnap(snap(y))), 1 FROM "
+    "(SELECT replace(hex(zeroblob(50000)), '0', 'ab') AS x, zeroblob(100000) AS y)",
+    "snapped_nothing": "SELECT hex(snap('')), hex(snap(x'')), typeof(unsnap(x'')), typeof(unsnap(x'03')), typeof(unsnap(x'04'))",
+}.items():
+    pipeline(lambda query=_query: rows(query, *[tf.string] * 5), name=f"rows_{_name}")
+for _name, _value in {"text": "'abc'", "byte": "x'05'", "cut": "x'0311'", "length": "x'03ffffffff7f00'", "huge": "x'03ffffffff0300'", "body": "x'031100613e'"}.items():
+    pipeline(lambda value=_value: rows(f"SELECT unsnap({value})", tf.string), name=f"rows_unsnapped_{_name}", may_be_empty=True)
 for _name in ("cut", "bad", "no"):
     pipeline(lambda of=f"{_name}.sqlite": rows("SELECT i FROM t", tf.int64, of=of), name=f"rows_of_a_file_{_name}", may_be_empty=True)
 

@@ -1,7 +1,7 @@
 /* kernels/cpu/dataset/sql.c - SqlDataset: the rows of a query on an SQLite database.
  *
  * As TensorFlow's: the file is opened for reading and writing and made if it is not there, and the query may
- * be any one statement. Without its functions snap and unsnap.
+ * be any one statement, with the functions of sql_functions.h.
  */
 #include <sqlite3.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "kernels/cpu/dataset/dataset.h"
 #include "kernels/cpu/dataset/saved.h"
+#include "kernels/cpu/dataset/sql_functions.h"
 
 enum { STEPS_PER_LOOK = 10000 }; /* of SQLite's machine, between two looks at the canceller */
 
@@ -66,7 +67,8 @@ static int is_cancelled(void *canceller) { return weft_canceller_is_cancelled(ca
 static weft_status_t *open_database(sql_iterator_t *r) {
   const char *file = ((const sql_params_t *)r->base.of->params)->file;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_URI;
-  const int rc = sqlite3_open_v2(file, &r->database, flags, NULL);
+  int rc = sqlite3_open_v2(file, &r->database, flags, NULL);
+  if (rc == SQLITE_OK) rc = weft_sql_add_functions(r->database);
   if (rc != SQLITE_OK) {
     sqlite3_close(r->database); /* there is one all the same */
     r->database = NULL;
