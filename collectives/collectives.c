@@ -12,6 +12,7 @@ struct weft_collectives {
   weft_transport_t *transport; /* borrowed */
   weft_timer_t *timer;
   weft_group_cache_t *groups;
+  weft_group_losses_t *losses;
   weft_mutex_t mu;
   weft_cond_t idle;      /* num_runs became 0 */
   weft_coll_run_t *runs; /* guarded by mu, as all below */
@@ -29,6 +30,7 @@ weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool
   c->transport = transport;
   weft_status_t *s = weft_timer_create(&c->timer);
   if (s == NULL) s = weft_group_cache_create(&c->groups);
+  if (s == NULL) s = weft_group_losses_create(&c->losses);
   c->task = s == NULL ? weft_strndup(task.data == NULL ? "" : task.data, task.length) : NULL;
   if (s == NULL && c->task == NULL) s = WEFT_NO_MEMORY("collectives of %.*s", WEFT_STR_ARGS(task));
   if (s != NULL) {
@@ -78,6 +80,7 @@ void weft_collectives_destroy(weft_collectives_t *c) {
   weft_mutex_unlock(&c->mu);
   weft_timer_destroy(c->timer);
   weft_group_cache_destroy(c->groups);
+  weft_group_losses_destroy(c->losses);
   weft_cond_deinit(&c->idle);
   weft_mutex_deinit(&c->mu);
   weft_free(c->task);
@@ -195,7 +198,8 @@ void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, 
   weft_mutex_lock(&r->mu);
   r->outstanding = 1; /* nothing finishes before we are done here */
   weft_mutex_unlock(&r->mu);
-  if (is_ending) s = WEFT_ERROR(CANCELLED, "the collectives of %s end", c->task);
+  s = is_ending ? WEFT_ERROR(CANCELLED, "the collectives of %s end", c->task)
+                : weft_group_losses_find(c->losses, call->step_id, call->group_key);
   weft_coll_run_retain(r); /* the cancel callback's */
   r->has_cancel = s == NULL && weft_canceller_register(r->canceller, on_cancel, r, &r->cancel_token);
   if (!r->has_cancel) {
@@ -225,7 +229,14 @@ void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const wef
     aborted = weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id));
   fail_runs(c, is_of_step, &step_id, why == NULL ? aborted : why);
   c->transport->ops->end_step(c->transport, step_id, why);
+  weft_group_losses_forget_step(c->losses, step_id);
   weft_status_free(aborted);
+}
+
+int64_t weft_collectives_losses(const weft_collectives_t *c) { return weft_group_losses_count(c->losses); }
+
+weft_status_t *weft_collectives_note_step(weft_collectives_t *c, int64_t step_id, int64_t losses) {
+  return weft_group_losses_note_step(c->losses, step_id, losses);
 }
 
 static bool is_with_task(const weft_coll_run_t *r, const void *arg) {
@@ -235,7 +246,7 @@ static bool is_with_task(const weft_coll_run_t *r, const void *arg) {
 void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const weft_status_t *why) {
   weft_status_t *s = weft_transport_loss(task, why);
   if (c->transport->ops->cause != NULL) s = c->transport->ops->cause(c->transport, task, s);
-  weft_group_cache_lose_task(c->groups, task);
+  weft_group_cache_lose_task(c->groups, task, c->losses, s);
   c->transport->ops->lost_task(c->transport, task, s);
   fail_runs(c, is_with_task, &task, s);
   weft_status_free(s);

@@ -145,9 +145,12 @@ static weft_cached_group_t *take_group_of(weft_group_cache_t *c, weft_str_t task
   return found;
 }
 
-void weft_group_cache_lose_task(weft_group_cache_t *c, weft_str_t task) {
-  for (weft_cached_group_t *g = take_group_of(c, task); g != NULL; g = take_group_of(c, task))
+void weft_group_cache_lose_task(weft_group_cache_t *c, weft_str_t task, weft_group_losses_t *losses,
+                                const weft_status_t *why) {
+  for (weft_cached_group_t *g = take_group_of(c, task); g != NULL; g = take_group_of(c, task)) {
+    weft_group_losses_add(losses, g->group->key, why);
     weft_cached_group_release(g);
+  }
 }
 
 /* ---- instances ---- */

@@ -10,6 +10,7 @@
 #define WEFT_COLLECTIVES_GROUP_CACHE_H_
 
 #include "collectives/collective_call.h"
+#include "collectives/group_losses.h"
 #include "collectives/plan.h"
 #include "collectives/transport.h"
 
@@ -34,8 +35,9 @@ weft_cached_group_t *weft_group_cache_find(weft_group_cache_t *c, int64_t key);
  * instances. */
 WEFT_MUST_CHECK weft_status_t *weft_group_cache_keep(weft_group_cache_t *c, weft_group_t *group,
                                                      weft_cached_group_t **out);
-/* Forgets the groups with a member of `task`. */
-void weft_group_cache_lose_task(weft_group_cache_t *c, weft_str_t task);
+/* Forgets the groups with a member of `task`, and notes for each that it has lost it. */
+void weft_group_cache_lose_task(weft_group_cache_t *c, weft_str_t task, weft_group_losses_t *losses,
+                                const weft_status_t *why);
 
 weft_group_t *weft_cached_group(const weft_cached_group_t *g); /* lent */
 void weft_cached_group_doubt(weft_cached_group_t *g);          /* NULL is fine */

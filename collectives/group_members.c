@@ -199,6 +199,31 @@ weft_status_t *weft_group_too_late(const weft_group_record_t *g, const weft_grou
       absent.n > 0 ? "; no member from: " : "", weft_name_list_text(&absent));
 }
 
+static bool is_worker(weft_str_t task) {
+  return weft_str_starts_with(task, "/job:worker/") || weft_str_starts_with(task, "/job:chief/");
+}
+
+static bool are_of_one_job(weft_str_t a, weft_str_t b) {
+  return weft_str_eq(job_of(a), job_of(b)) || (is_worker(a) && is_worker(b));
+}
+
+weft_str_t weft_group_lacks(const weft_group_record_t *g, const weft_str_t *tasks, const bool *is_lost,
+                            int num_tasks) {
+  weft_str_t lacked = {NULL, 0};
+  for (int i = 0; i < num_tasks; i++) {
+    bool is_of_job = false, has_joined = false;
+    for (const weft_group_joined_t *m = g->members; m != NULL && !has_joined; m = m->next) {
+      const weft_str_t task = weft_transport_task_of(m->device);
+      is_of_job = is_of_job || are_of_one_job(task, tasks[i]);
+      has_joined = weft_str_eq(task, tasks[i]);
+    }
+    if (!is_of_job || has_joined) continue;
+    if (!is_lost[i]) return (weft_str_t){NULL, 0};
+    if (lacked.data == NULL) lacked = tasks[i];
+  }
+  return lacked;
+}
+
 static weft_link_t measure(const weft_group_table_env_t *env, weft_str_t from, weft_str_t to) {
   enum { LARGE = 1 << 20 };
   const double none = env->cost(env->arg, from, to, 0), much = env->cost(env->arg, from, to, LARGE);

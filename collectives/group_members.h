@@ -53,6 +53,12 @@ weft_group_t *weft_group_build(weft_group_record_t *g);
 weft_status_t *weft_group_too_late(const weft_group_record_t *g, const weft_group_request_t *r,
                                    const weft_str_t *tasks, int num_tasks);
 
+/* The task without which `g` cannot be completed: it is lost, its job is that of a member, and each other
+ * task of such jobs has joined or is lost, too. `is_lost`: of each task of the cluster. data NULL: there is
+ * none. A chief and workers are one job. */
+weft_str_t weft_group_lacks(const weft_group_record_t *g, const weft_str_t *tasks, const bool *is_lost,
+                            int num_tasks);
+
 /* One pair of tasks on one host and one pair on two hosts stand for all pairs. Without the lock. */
 void weft_group_measure_links(const weft_group_table_env_t *env, weft_group_t *g);
 

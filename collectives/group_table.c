@@ -174,6 +174,46 @@ static void give_up(weft_group_waiter_t *w, bool is_timeout) {
   weft_status_free(why);
 }
 
+/* The tasks of the cluster, and which of them are lost; without the lock. None: nothing is known. */
+typedef struct cluster_losses {
+  const weft_str_t *tasks; /* lent */
+  bool *is_lost;           /* owned */
+  int n;
+} cluster_losses_t;
+
+static void look_for_losses(const weft_group_table_t *t, cluster_losses_t *out) {
+  *out = (cluster_losses_t){NULL, NULL, 0};
+  if (t->env.tasks == NULL || t->env.is_lost == NULL) return;
+  int n = 0;
+  bool is_any = false;
+  out->tasks = t->env.tasks(t->env.arg, &n);
+  out->is_lost = weft_calloc((size_t)n + 1, sizeof(bool));
+  for (int i = 0; out->is_lost != NULL && i < n; i++) {
+    out->is_lost[i] = t->env.is_lost(t->env.arg, out->tasks[i]);
+    is_any = is_any || out->is_lost[i];
+  }
+  out->n = is_any ? n : 0;
+}
+
+/* Ends the wait for a group that cannot be completed before a lost task is back; later requests begin anew.
+ * The waiters but `mine` (may be NULL), which is only taken, go to `failed`. Returns why, or NULL: something
+ * may still join. Under the table's lock. */
+static weft_status_t *end_lacking(weft_group_record_t *g, const cluster_losses_t *losses,
+                                  weft_group_waiter_t *mine, weft_group_waiters_t *failed) {
+  if (losses->n == 0 || g->error != NULL || g->group != NULL || g->building != NULL || g->members == NULL)
+    return NULL;
+  const weft_str_t task = weft_group_lacks(g, losses->tasks, losses->is_lost, losses->n);
+  if (task.data == NULL) return NULL;
+  if (mine != NULL) weft_group_waiter_take(mine);
+  weft_group_waiter_take_all(&g->waiters, failed);
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE,
+                                  "Collective is broken: task %.*s is lost, and group %lld, which %d of %d "
+                                  "members have joined, lacks it",
+                                  WEFT_STR_ARGS(task), (long long)g->key, g->num_members, g->size);
+  weft_group_remove_members(g);
+  return why;
+}
+
 /* One request for a group, and what it led to: it waits, or `why` or `group` is its answer. */
 typedef struct group_join {
   weft_group_waiter_t *w;
@@ -184,6 +224,7 @@ typedef struct group_join {
   weft_group_waiters_t failed;             /* other requests, which end with why, else with old_error */
   weft_group_record_t *forgotten;          /* to make room */
   weft_group_waiters_t unanswered;         /* of the forgotten one's instances */
+  cluster_losses_t losses;
 } group_join_t;
 
 /* The group was complete or failed, and a member is back with another life: it is formed anew. */
@@ -238,6 +279,7 @@ static void join_group_locked(weft_group_table_t *t, weft_group_record_t *g, gro
   }
   j->w->record = g;
   weft_group_waiter_put(&g->waiters, j->w);
+  if (g->num_members < g->size) j->why = end_lacking(g, &j->losses, j->w, &j->failed);
   if (g->num_members < g->size || g->building != NULL) return;
   j->built = weft_group_build(g);
   g->building = j->built;
@@ -315,6 +357,7 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
   j.why = check_group_request(r, host);
   atomic_fetch_add(&j.w->refs, 1); /* ours, beside the taker's */
   bool waits = false, is_late = false;
+  look_for_losses(t, &j.losses);
   if (j.why == NULL)
     j.why = weft_group_waiter_watch(j.w, t->timer, canceller, j.w->group.timeout_ms, give_up);
   if (j.why == NULL) {
@@ -334,6 +377,7 @@ done:
   weft_group_release(j.old_group);
   weft_status_free(j.old_error);
   weft_status_free(j.why);
+  weft_free(j.losses.is_lost);
   weft_free(j.member);
   weft_free(j.record);
 }
@@ -384,6 +428,26 @@ done:
   weft_instance_join_deinit(&j);
 }
 
+/* Groups that are forming and lack a lost task end their waits, one at a time. */
+static void end_all_lacking(weft_group_table_t *t) {
+  cluster_losses_t losses;
+  look_for_losses(t, &losses);
+  for (int i = 0; losses.n > 0 && i < BUCKETS; i++) {
+    weft_status_t *why = NULL;
+    do {
+      weft_group_waiters_t failed = {NULL, NULL};
+      why = NULL;
+      weft_mutex_lock(&t->mu);
+      for (weft_group_record_t *g = t->groups[i]; g != NULL && why == NULL; g = g->next)
+        why = end_lacking(g, &losses, NULL, &failed);
+      weft_mutex_unlock(&t->mu);
+      weft_group_waiter_answer_all(&failed, t->timer, why, NULL, -1);
+      weft_status_free(why);
+    } while (why != NULL);
+  }
+  weft_free(losses.is_lost);
+}
+
 void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const weft_status_t *why) {
   for (int i = 0; i < BUCKETS; i++) {
     weft_status_t *s = weft_transport_loss(task, why);
@@ -416,6 +480,7 @@ void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const we
     weft_group_waiter_answer_all(&failed, t->timer, s, NULL, -1);
     weft_status_free(s);
   }
+  end_all_lacking(t);
 }
 
 /* Resets one group that failed because `task` was lost; false if none is left. */

@@ -27,6 +27,7 @@ typedef struct weft_group_table weft_group_table_t; /* Thread-safe. */
 /* What the leader knows of its cluster; all may be NULL. Called without locks. */
 typedef struct weft_group_table_env {
   const weft_str_t *(*tasks)(void *arg, int *out_n); /* of the cluster; lent, constant */
+  bool (*is_lost)(void *arg, weft_str_t task);       /* and has not returned */
   weft_str_t (*host_of)(void *arg,
                         weft_str_t task); /* lent for the call; equal texts share memory; "": unknown */
   /* Measured seconds for a message between two tasks: a group's links come from here. */
@@ -41,7 +42,8 @@ void weft_group_table_destroy(weft_group_table_t *t);
 
 /* `fn` is called once, perhaps before this returns, with no lock held; the request is copied. Errors:
  * INVALID_ARGUMENT (more than WEFT_MAX_GROUP members), INTERNAL (sizes, device types, ranks: TensorFlow's
- * code), UNAVAILABLE (a member's task is lost), DEADLINE_EXCEEDED (the request's timeout; names the members
+ * code), UNAVAILABLE (a member's task is lost, or the last one of the
+ * members' jobs that could still join), DEADLINE_EXCEEDED (the request's timeout; names the members
  * that joined), CANCELLED, RESOURCE_EXHAUSTED. */
 void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,
                            weft_group_fn *fn, void *arg);

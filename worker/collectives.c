@@ -64,10 +64,16 @@ static const weft_str_t *tasks(void *arg, int *out_n) {
   return w->cache == NULL ? NULL : w->cache->tasks(w->cache, out_n);
 }
 
+void weft_worker_lose_member(weft_worker_t *w, weft_str_t task, const weft_status_t *why) {
+  const int64_t before = weft_collectives_losses(w->collectives);
+  weft_collectives_lost_task(w->collectives, task, why);
+  if (weft_collectives_losses(w->collectives) != before) weft_step_sequence_restart(w->sequence);
+}
+
 /* A link broke, which no link does before the collectives are there. */
 static void lost(void *arg, weft_str_t task, const weft_status_t *why) {
   weft_worker_t *w = arg;
-  if (w->collectives != NULL) weft_collectives_lost_task(w->collectives, task, why);
+  if (w->collectives != NULL) weft_worker_lose_member(w, task, why);
 }
 
 /* As TensorFlow's strategies choose it: the chief, else the first worker; else the first task of all. */

@@ -69,6 +69,7 @@ static void create_session(weft_worker_client_t *c, const weft_worker_session_sp
   if (s == NULL) s = weft_worker_session_create(spec, &w->devices, &cluster, &session);
   if (s == NULL) {
     void *before = NULL;
+    session->losses = weft_collectives_losses(w->collectives);
     session->ended = tell_what_is_left;
     session->ended_arg = w;
     weft_mutex_lock(&w->mu);

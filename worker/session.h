@@ -24,6 +24,7 @@ typedef struct weft_worker_session { /* Thread-safe. Refcounted. */
   weft_str_t handle;      /* owned */
   weft_str_t master_task; /* owned */
   int64_t master_incarnation;
+  int64_t losses; /* of collective groups when it began (weft_collectives_losses) */
   weft_op_segment_t *segment;
   weft_session_cluster_t cluster; /* empty: the worker's own */
   const weft_devices_t *devices;  /* the worker's, or own_devices */

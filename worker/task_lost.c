@@ -7,7 +7,7 @@ static void tell_resources(const weft_devices_t *d, weft_str_t task) {
 }
 
 void weft_worker_task_lost(weft_worker_t *w, weft_str_t task, const weft_status_t *why) {
-  if (!weft_remote_transport_break(w->transport, task)) weft_collectives_lost_task(w->collectives, task, why);
+  if (!weft_remote_transport_break(w->transport, task)) weft_worker_lose_member(w, task, why);
   tell_resources(&w->devices, task);
   weft_mutex_lock(&w->mu);
   size_t n = w->sessions.count, i = 0;

@@ -37,7 +37,9 @@ static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t
   WEFT_RETURN_IF_ERROR(weft_worker_create_collectives(w, o->collective_leader, o->collectives_only_rpc));
   WEFT_RETURN_IF_ERROR(weft_negotiators_create(w->collectives, &w->negotiators));
   weft_session_cluster_t own = {NULL, NULL};
-  return weft_worker_session_create(&legacy, &w->devices, &own, &w->legacy);
+  WEFT_RETURN_IF_ERROR(weft_worker_session_create(&legacy, &w->devices, &own, &w->legacy));
+  w->legacy->losses = INT64_MAX; /* as old as the task: of all clients, and never too old */
+  return NULL;
 }
 
 weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t **out) {

@@ -61,6 +61,9 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_blame_stop(weft_worker_t *w, weft_sta
 WEFT_MUST_CHECK weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader,
                                                               bool only_rpc);
 
+/* A task is lost: ends what waits for it, and has collective graphs begin anew if a group had it. */
+void weft_worker_lose_member(weft_worker_t *w, weft_str_t task, const weft_status_t *why);
+
 /* worker/worker_metrics.c: a run has ended after so long, with this status (lent). */
 void weft_worker_count_run(weft_worker_t *w, int64_t ns, const weft_status_t *status);
 

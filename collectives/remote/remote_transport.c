@@ -190,6 +190,10 @@ static weft_str_t host_of(void *arg, weft_str_t task) {
   return weft_peer_table_host_of(((const weft_remote_t *)arg)->known, task);
 }
 
+static bool is_lost(void *arg, weft_str_t task) {
+  return weft_peer_table_is_lost(((const weft_remote_t *)arg)->known, task);
+}
+
 static const weft_str_t *cluster_tasks(void *arg, int *out_n) {
   const weft_remote_t *t = arg;
   *out_n = 0;
@@ -267,7 +271,8 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
   t->pool = o->pool;
   t->peers = o->peers;
   t->task = weft_strndup(o->task.data, o->task.length);
-  weft_group_table_env_t env = {.tasks = cluster_tasks, .host_of = host_of, .cost = leader_cost, .arg = t};
+  weft_group_table_env_t env = {
+      .tasks = cluster_tasks, .is_lost = is_lost, .host_of = host_of, .cost = leader_cost, .arg = t};
   weft_status_t *s = weft_abort_broadcasts_init(&t->broadcasts);
   if (s == NULL && t->task == NULL) s = weft_remote_no_memory(o->task);
   if (s == NULL) s = weft_peer_table_create(&t->known);

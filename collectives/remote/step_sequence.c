@@ -75,3 +75,10 @@ void weft_step_sequence_retire(weft_step_sequence_t *s, int64_t key, int64_t ste
   if (q != NULL) q->next = q->next == step_id ? (int64_t)(((uint64_t)step_id + 1) & ID_BITS) : 0;
   weft_mutex_unlock(&s->mu);
 }
+
+void weft_step_sequence_restart(weft_step_sequence_t *s) {
+  weft_map_entry_t e;
+  weft_mutex_lock(&s->mu);
+  for (size_t at = 0; weft_map_next(&s->graphs, &at, &e);) ((graph_sequence_t *)e.value)->next = 0;
+  weft_mutex_unlock(&s->mu);
+}

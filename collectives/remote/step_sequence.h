@@ -25,4 +25,8 @@ WEFT_MUST_CHECK weft_status_t *weft_step_sequence_get(weft_step_sequence_t *s, c
  * at a random id. */
 void weft_step_sequence_retire(weft_step_sequence_t *s, int64_t key, int64_t step_id);
 
+/* Clients that have lost a member of their group begin anew, and may have counted differently until then: all
+ * graphs start again at random ids. */
+void weft_step_sequence_restart(weft_step_sequence_t *s);
+
 #endif /* WEFT_COLLECTIVES_REMOTE_STEP_SEQUENCE_H_ */

@@ -130,6 +130,17 @@ static void a_death_in_the_middle_ends_all_ranks(void) {
   }
 }
 
+/* Rank 1's process is another one now. */
+static void restart(world_t *w) {
+  weft_local_hub_kill(w->hub, weft_str(w->tasks[1]));
+  weft_collectives_destroy(w->collectives[1]);
+  weft_transport_destroy(w->transports[1]);
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_local_transport_create(w->hub, weft_str(w->tasks[1]), WEFT_STR(""), 999, &w->transports[1]));
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_collectives_create(weft_str(w->tasks[1]), NULL, w->transports[1], &w->collectives[1]));
+}
+
 static void a_lost_task_ends_its_collectives_and_comes_again(void) {
   world_t w;
   world_init(&w, 3, 0, false, NULL);
@@ -156,13 +167,7 @@ static void a_lost_task_ends_its_collectives_and_comes_again(void) {
   world_wait(&w, &parts[0].out);
   CU_ASSERT_EQUAL(weft_status_code(parts[0].out.status), WEFT_UNAVAILABLE);
   for (int r = 0; r < 3; r++) part_deinit(&parts[r]);
-  weft_local_hub_kill(w.hub, weft_str(w.tasks[1]));
-  weft_collectives_destroy(w.collectives[1]);
-  weft_transport_destroy(w.transports[1]);
-  CU_ASSERT_PTR_NULL_FATAL(
-      weft_local_transport_create(w.hub, weft_str(w.tasks[1]), WEFT_STR(""), 999, &w.transports[1]));
-  CU_ASSERT_PTR_NULL_FATAL(
-      weft_collectives_create(weft_str(w.tasks[1]), NULL, w.transports[1], &w.collectives[1]));
+  restart(&w);
   w.next_step = 60;
   parts_init(&w, parts, WEFT_ALL_REDUCE, 8, 1, WEFT_ALGORITHM_AUTO);
   const int order[] = {1, 0, 2}; /* the rank that returned is the first */
@@ -173,6 +178,56 @@ static void a_lost_task_ends_its_collectives_and_comes_again(void) {
   }
   end_all(&w, parts);
   weft_status_free(why);
+  world_deinit(&w);
+}
+
+/* Rank 0's client goes on in a session from before the loss: its steps must not meet those of clients that
+ * have begun anew. Nothing else is harmed: not its other groups, and not its next session. */
+static void a_session_from_before_a_loss_meets_no_new_ones(void) {
+  world_t w;
+  world_init(&w, 3, 0, false, NULL);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  const int64_t begun = weft_collectives_losses(w.collectives[0]);
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "no heartbeat");
+  for (int r = 0; r < 3; r += 2) weft_collectives_lost_task(w.collectives[r], weft_str(w.tasks[1]), why);
+  weft_status_free(why);
+  CU_ASSERT_EQUAL(weft_collectives_losses(w.collectives[0]), begun + 1);
+  part_t parts[WORLD_MOST];
+  w.next_step = 70;
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 10, 1, WEFT_ALGORITHM_RING);
+  const int64_t step = parts[0].call.step_id;
+  CU_ASSERT_PTR_NULL(weft_collectives_note_step(w.collectives[0], step, begun));
+  world_start(&w, 0, &parts[0].call, NULL, &parts[0].out);
+  world_wait(&w, &parts[0].out);
+  CU_ASSERT_EQUAL(weft_status_code(parts[0].out.status), WEFT_UNAVAILABLE);
+  CU_ASSERT(says(&parts[0].out, "task:1"));
+  for (int r = 0; r < 3; r++) part_deinit(&parts[r]);
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 10, 1, WEFT_ALGORITHM_RING); /* the same step, in another group */
+  for (int r = 0; r < 3; r++) {
+    parts[r].call.group_key = 2;
+    parts[r].call.step_id = step;
+    world_start(&w, r, &parts[r].call, NULL, &parts[r].out);
+  }
+  for (int r = 0; r < 3; r++) {
+    world_wait(&w, &parts[r].out);
+    CU_ASSERT_PTR_NULL(parts[r].out.status);
+  }
+  end_all(&w, parts);
+  weft_collectives_end_step(w.collectives[0], step, NULL);
+  /* A session that begins now is younger than the loss. */
+  CU_ASSERT_PTR_NULL(weft_collectives_note_step(w.collectives[0], 90, begun + 1));
+  restart(&w);
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 10, 2, WEFT_ALGORITHM_RING);
+  const int order[] = {1, 0, 2}; /* the rank that returned is the first */
+  for (int i = 0; i < 3; i++) {
+    parts[order[i]].call.step_id = 90;
+    world_start(&w, order[i], &parts[order[i]].call, NULL, &parts[order[i]].out);
+  }
+  for (int r = 0; r < 3; r++) {
+    world_wait(&w, &parts[r].out);
+    CU_ASSERT_PTR_NULL(parts[r].out.status);
+  }
+  end_all(&w, parts);
   world_deinit(&w);
 }
 
@@ -754,6 +809,7 @@ static void each_allocation_may_fail(void) {
 static const CU_TestInfo tests[] = {
     {"a death in the middle ends all ranks", a_death_in_the_middle_ends_all_ranks},
     {"a lost task ends its collectives and comes again", a_lost_task_ends_its_collectives_and_comes_again},
+    {"a session from before a loss meets no new ones", a_session_from_before_a_loss_meets_no_new_ones},
     {"a restarted task is taken in without heartbeats", a_restarted_task_is_taken_in_without_heartbeats},
     {"a cancelled rank ends the others", a_cancelled_rank_ends_the_others},
     {"a wait for the leader can be cancelled", a_wait_for_the_leader_can_be_cancelled},

@@ -207,6 +207,68 @@ static void a_lost_task_breaks_its_groups(void) {
   for (int i = 0; i < 2; i++) answer_deinit(&a[i]);
 }
 
+/* Of the cluster's tasks of job w: those whose bit is set are lost. */
+static bool is_lost(void *arg, weft_str_t task) {
+  const int lost = *(const int *)arg;
+  return (lost >> (task.data[task.length - 1] - '0') & 1) != 0 && weft_str_starts_with(task, "/job:w/");
+}
+
+static void a_group_that_lacks_a_lost_task_ends_its_waits(void) {
+  static const struct {
+    const char *joined[2];
+    int lost;
+    bool ends;
+  } cases[] = {
+      {{"/job:w/replica:0/task:0/device:CPU:0", "/job:w/replica:0/task:2/device:CPU:0"}, 1 << 1, true},
+      {{"/job:w/replica:0/task:0/device:CPU:0", NULL}, 1 << 1, false}, /* task 2 may still come */
+      {{"/job:w/replica:0/task:0/device:CPU:0", NULL}, 1 << 1 | 1 << 2, true},
+      {{"/job:w/replica:0/task:0/device:CPU:0", NULL}, 0, false},
+      {{"/job:ps/replica:0/task:0/device:CPU:0", NULL}, 1 << 1 | 1 << 2, false}, /* of another job */
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (int before = 0; before < 2; before++) { /* the task is lost before the members join, or after */
+      int lost = before ? cases[i].lost : 0;
+      const weft_group_table_env_t env = {.tasks = cluster, .is_lost = is_lost, .arg = &lost};
+      weft_group_table_t *t = NULL;
+      CU_ASSERT_PTR_NULL_FATAL(weft_group_table_create(&env, &t));
+      answer_t a[2] = {{0}, {0}};
+      for (int k = 0; k < 2 && cases[i].joined[k] != NULL; k++)
+        join(t, 1, 3, cases[i].joined[k], -1, 1, NULL, &a[k]);
+      lost = cases[i].lost;
+      weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "silence");
+      if (!before && lost != 0) weft_group_table_lost_task(t, WEFT_STR("/job:w/replica:0/task:1"), why);
+      weft_status_free(why);
+      for (int k = 0; k < 2 && cases[i].joined[k] != NULL; k++) {
+        CU_ASSERT_EQUAL(a[k].calls, cases[i].ends);
+        if (!cases[i].ends) continue;
+        CU_ASSERT_EQUAL(weft_status_code(a[k].status), WEFT_UNAVAILABLE);
+        CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(a[k].status), "/job:w/replica:0/task:1"));
+      }
+      weft_group_table_destroy(t);
+      for (int k = 0; k < 2; k++) answer_deinit(&a[k]);
+    }
+  }
+}
+
+/* The task is back: the group is formed by those that join then. */
+static void a_group_that_lacked_a_task_is_formed_anew(void) {
+  int lost = 1 << 1 | 1 << 2;
+  const weft_group_table_env_t env = {.tasks = cluster, .is_lost = is_lost, .arg = &lost};
+  weft_group_table_t *t = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_group_table_create(&env, &t));
+  answer_t a[2];
+  join(t, 1, 2, "/job:w/replica:0/task:0/device:CPU:0", -1, 1, NULL, &a[0]);
+  CU_ASSERT_EQUAL(weft_status_code(a[0].status), WEFT_UNAVAILABLE);
+  answer_deinit(&a[0]);
+  lost = 0;
+  join(t, 1, 2, "/job:w/replica:0/task:0/device:CPU:0", -1, 1, NULL, &a[0]);
+  CU_ASSERT_EQUAL(a[0].calls, 0);
+  join(t, 1, 2, "/job:w/replica:0/task:1/device:CPU:0", -1, 7, NULL, &a[1]);
+  CU_ASSERT(a[0].group != NULL && a[0].group == a[1].group);
+  for (int i = 0; i < 2; i++) answer_deinit(&a[i]);
+  weft_group_table_destroy(t);
+}
+
 static bool begins_with_loss_of(const weft_status_t *s, const char *task) {
   const char *named = s == NULL ? NULL : strstr(weft_status_message(s), "/job:");
   return weft_status_code(s) == WEFT_UNAVAILABLE && named != NULL && strncmp(named, task, strlen(task)) == 0;
@@ -607,6 +669,8 @@ static const CU_TestInfo tests[] = {
     {"a new incarnation forms the group anew", a_new_incarnation_forms_the_group_anew},
     {"an error stays until a member comes anew", an_error_stays_until_a_member_comes_anew},
     {"a lost task breaks its groups", a_lost_task_breaks_its_groups},
+    {"a group that lacks a lost task ends its waits", a_group_that_lacks_a_lost_task_ends_its_waits},
+    {"a group that lacked a task is formed anew", a_group_that_lacked_a_task_is_formed_anew},
     {"a task that departs because of another is not the cause",
      a_task_that_departs_because_of_another_is_not_the_cause},
     {"a leader that leaves says why", a_leader_that_leaves_says_why},
