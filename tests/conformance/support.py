@@ -150,15 +150,14 @@ def on_both(cluster, build, devices=True):
     return results
 
 
-def spawn_client(script, *args):
-    """Starts a client of its own process; collect it with finish_client()."""
+def spawn_client(script, *args, **options):
+    """Starts a client of its own process; collect it with finish_client(). `options`: those of Popen."""
     env = dict(os.environ, PYTHONPATH=HERE)
     return subprocess.Popen(
         [sys.executable, os.path.join(HERE, "clients", script), *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         env=env,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )
 
 

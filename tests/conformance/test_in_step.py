@@ -111,8 +111,6 @@ def test_the_data_end(maker, tmp_path):
 
 @pytest.mark.parametrize("kind,loop", [("dataset", "session"), ("distributed", "session"), ("input_fn", "monitored")])
 def test_mirrored_over_the_devices_of_a_task(maker, tmp_path, kind, loop):
-    if maker.name == "weft":
-        pytest.xfail("MirroredStrategy sends its data set as a graph: DatasetToGraphV2 and DatasetFromGraph have no kernel")
     with servers(maker, tmp_path, ps=0, workers=1, cpus=2) as cluster:
         lines = told(spawn(cluster, 0, "mirrored", kind, loop, 6, tmp_path / "model"))
     assert len(lines) == 7, lines[-1]

@@ -58,9 +58,8 @@ def make_iterator(strategy, kind):
     return v1.data.make_initializable_iterator(strategy.experimental_distribute_dataset(rows().batch(BATCH)))
 
 
-def build(strategy, kind):
+def build(strategy, iterator):
     """The program's graph: what initializes the input, what trains a step, and what a step tells."""
-    iterator = make_iterator(strategy, kind)
     global_step = v1.train.get_or_create_global_step()
     optimizer = v1.train.MomentumOptimizer(0.1, 0.5)
 
@@ -106,7 +105,7 @@ def main():
     v1.disable_v2_behavior()
     strategy = make_strategy(name)
     with tf.Graph().as_default(), strategy.scope():
-        initialize, *fetches = build(strategy, kind)
+        initialize, *fetches = build(strategy, make_iterator(strategy, kind))
         missing = v1.report_uninitialized_variables()
         settings = strategy.update_config_proto(config())
         try:
