@@ -2,6 +2,7 @@
 #include "server/metrics.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,12 +14,12 @@
 
 /* Resident pages: the second number of /proc/self/statm; 0: not known. */
 static int64_t resident_bytes(void) {
-  long long all = 0, resident = 0;
+  char text[128] = "", *end = text;
   FILE *f = fopen("/proc/self/statm", "re");
   if (f == NULL) return 0;
-  const int n = fscanf(f, "%lld %lld", &all, &resident);
+  if (fgets(text, sizeof text, f) != NULL) (void)strtoll(text, &end, 10);
   fclose(f);
-  return n == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
+  return strtoll(end, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
 static int64_t cpu_ns(void) {

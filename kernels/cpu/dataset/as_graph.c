@@ -3,8 +3,6 @@
 #include "kernels/cpu/dataset/as_graph.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
@@ -52,15 +50,12 @@ static weft_str_t op_of(weft_str_t def) {
 
 /* "<prefix>/_<number>", in the arena; data NULL without memory. */
 static weft_str_t new_name(graph_writer_t *w, weft_str_t prefix) {
-  char number[24];
-  snprintf(number, sizeof number, "/_%d", w->num_nodes++);
-  const size_t length = prefix.length + strlen(number);
-  char *text = weft_arena_alloc(&w->arena, length);
-  if (text != NULL) {
-    memcpy(text, prefix.data, prefix.length);
-    memcpy(text + prefix.length, number, strlen(number));
-  }
-  return weft_str_of(text, length);
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&text, "%.*s/_%d", WEFT_STR_ARGS(prefix), w->num_nodes++);
+  const weft_str_t name =
+      text.failed ? weft_str_of(NULL, 0) : weft_arena_str(&w->arena, weft_str_of(text.data, text.length));
+  weft_strbuf_deinit(&text);
+  return name;
 }
 
 /* The node `name` stands for `what` from now on. */
