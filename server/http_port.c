@@ -85,12 +85,12 @@ static void on_stop(evutil_socket_t fd, short what, void *arg) {
   event_base_loopbreak(((weft_http_port_t *)arg)->base);
 }
 
-/* A peer that is gone is an error of a write, not the end of the process. */
+/* Signals are other threads' affair; so a peer that is gone is an error of a write, not the end of the
+ * process. */
 static void *serve(void *arg) {
-  sigset_t pipe;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe, NULL);
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, NULL);
   event_base_dispatch(((weft_http_port_t *)arg)->base);
   return NULL;
 }
