@@ -36,7 +36,9 @@ typedef struct jpeg_reading {
   int64_t skipped;       /* rows above the window */
   int64_t rows_read;
   uint8_t *pixels;
-  uint8_t *line; /* owned; a row as the library gives it, where that is not one of pixels */
+  /* A row as the library gives it, one byte behind `room`, which is owned: to memory that is aligned it
+   * writes around the caches, where whatever looks at the picture next would wait for it. */
+  uint8_t *line, *room;
 } reading_t;
 
 /* ---- the library's errors, bytes and progress ---- */
@@ -162,9 +164,8 @@ static void cmyk_to_rgb(const uint8_t *cmyk, int64_t n, bool is_inverted, uint8_
 /* The next row; false: there is none. */
 static bool read_row(reading_t *r, uint8_t *out) {
   struct jpeg_decompress_struct *jpeg = &r->jpeg;
-  JSAMPROW row = r->line != NULL ? r->line : out;
+  JSAMPROW row = r->line;
   if (jpeg_read_scanlines(jpeg, &row, 1) == 0) return false;
-  if (r->line == NULL) return true;
   const uint8_t *first = r->line + ((int64_t)jpeg->output_width - r->size[1]) * jpeg->output_components;
   if (jpeg->out_color_space == JCS_CMYK) {
     cmyk_to_rgb(first, r->size[1], jpeg->saw_Adobe_marker, out);
@@ -200,11 +201,13 @@ static bool read_image(reading_t *r) {
   if (r->how->crop && !begin_window(r)) return false;
   bool is_cmyk = jpeg->out_color_space == JCS_CMYK;
   if (jpeg->output_components != (is_cmyk ? 4 : r->size[2])) return false;
-  if (is_cmyk || jpeg->output_width != r->size[1]) {
-    r->line = weft_malloc((size_t)jpeg->output_width * (size_t)jpeg->output_components);
-    if (r->line == NULL) r->status = WEFT_NO_MEMORY("reading a row of a JPEG image");
+  r->room = weft_malloc((size_t)jpeg->output_width * (size_t)jpeg->output_components + 1);
+  if (r->room == NULL) {
+    r->status = WEFT_NO_MEMORY("reading a row of a JPEG image");
+    return false;
   }
-  if (r->status == NULL) r->status = r->sink->make(r->sink, 1, r->size[0], r->size[1], r->size[2], &pixels);
+  r->line = r->room + 1;
+  r->status = r->sink->make(r->sink, 1, r->size[0], r->size[1], r->size[2], &pixels);
   if (r->status != NULL) return false;
   r->pixels = pixels;
   read_rows(r);
@@ -219,7 +222,7 @@ weft_status_t *weft_jpeg_decode(weft_str_t bytes, const weft_jpeg_reading_t *how
   reading_t r = {.bytes = bytes, .how = how, .sink = sink};
   bool is_good = bytes.length > 0 && read_guarded(&r, read_image);
   jpeg_destroy_decompress(&r.jpeg);
-  weft_free(r.line);
+  weft_free(r.room);
   if (r.status != NULL) return r.status;
   float least = how->acceptable_fraction < 1 ? how->acceptable_fraction : 1;
   if (!is_good || (float)r.rows_read / (float)r.size[0] < least) {
