@@ -287,6 +287,26 @@ for policy in (-1, 0, 2):
             ),
         )
 
+for workers in (1, 2):
+    for replicas in (0, 2, 3):
+        for policy in (-1, 0, 2):
+            raw(
+                f"raw AutoShardDataset of parts, {workers} workers, {replicas} replicas, policy {policy}",
+                lambda workers=workers, replicas=replicas, policy=policy: of(
+                    R.AutoShardDataset(
+                        input_dataset=R.RebatchDatasetV2(
+                            input_dataset=D.range(28).batch(8)._variant_tensor, batch_sizes=[i64(4), i64(4)], drop_remainder=False, **kinds(BATCH)
+                        ),
+                        num_workers=i64(workers),
+                        index=i64(0),
+                        auto_shard_policy=policy,
+                        num_replicas=replicas,
+                        **kinds(BATCH),
+                    ),
+                    BATCH,
+                ),
+            )
+
 
 # ---- files ----
 

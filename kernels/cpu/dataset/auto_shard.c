@@ -146,9 +146,15 @@ static weft_status_t *by_files(const auto_shard_t *a, weft_dataset_t *d, weft_da
 /* Where a batch of all replicas is cut in parts of given sizes, equal parts take their place: only these are
  * right when the batches are dealt out to workers. */
 static weft_status_t *in_parts(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
-  if (d->class != &weft_rebatch_class || a->num_replicas <= 0) {
+  if (d->class != &weft_rebatch_class || (a->num_replicas <= 0 && a->is_lenient)) {
     *out = weft_dataset_retain(d);
     return NULL;
+  }
+  if (a->num_replicas <= 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Cannot rewrite RebatchDatasetV2 to legacy RebatchDataset with invalid num_replicas "
+                      "argument. `num_replicas` is %lld, but expected to be >= 1.",
+                      (long long)a->num_replicas);
   }
   return weft_rebatch_parts_create(d, a->num_replicas, out);
 }
@@ -169,16 +175,18 @@ static weft_status_t *by_data(const auto_shard_t *a, weft_dataset_t *d, weft_dat
 }
 
 static weft_status_t *cut(const auto_shard_t *a, weft_dataset_t *d, weft_dataset_t **out) {
-  if (a->policy == POLICY_OFF || a->num_workers == 1) {
+  if (a->policy == POLICY_OFF || (a->num_workers == 1 && a->is_lenient)) {
     *out = weft_dataset_retain(d);
     return NULL;
   }
   if (a->policy == POLICY_DATA) return by_data(a, d, out);
   weft_status_t *s = by_files(a, d, out);
   if (a->policy == POLICY_FILE || weft_status_code(s) != WEFT_NOT_FOUND) return s;
-  weft_log(WEFT_LOG_WARNING,
-           "a data set is cut by elements among %lld workers, since it has no files to cut by: %s",
-           (long long)a->num_workers, weft_status_message(s));
+  if (a->num_workers > 1) {
+    weft_log(WEFT_LOG_WARNING,
+             "a data set is cut by elements among %lld workers, since it has no files to cut by: %s",
+             (long long)a->num_workers, weft_status_message(s));
+  }
   weft_status_free(s);
   return by_data(a, d, out);
 }
