@@ -41,36 +41,6 @@ static int axis_of(const weft_replication_t *r, int batch) {
   return s->kind == WEFT_SHARDING_SHARD ? s->dim : 0;
 }
 
-/* int64 [1]: how long x is along an axis. */
-weft_output_t weft_replication_length(weft_emitter_t *e, weft_output_t x, int axis, weft_str_t name) {
-  weft_named_attr_t as = weft_type_attr("out_type", WEFT_I64);
-  weft_output_t shape = weft_emit(e, "Shape", &x, 1, &as, 1, "weft/%.*s/shape", WEFT_STR_ARGS(name));
-  int64_t begin = axis, size = 1;
-  weft_output_t from = weft_emit_ints(e, WEFT_I64, &begin, 1, "weft/%.*s/axis", WEFT_STR_ARGS(name));
-  weft_output_t count = weft_emit_ints(e, WEFT_I64, &size, 1, "weft/%.*s/one", WEFT_STR_ARGS(name));
-  return weft_emit3(e, "Slice", shape, from, count, "weft/%.*s/rows", WEFT_STR_ARGS(name));
-}
-
-/* int64 [num]: floor((i+1)*B/num) - floor(i*B/num). */
-static weft_output_t sizes_of(weft_replication_t *r, weft_output_t whole, int num, weft_str_t name) {
-  weft_emitter_t *e = &r->e;
-  int64_t *i = weft_arena_calloc(&r->arena, (size_t)num + 1, sizeof *i), n = num, zero = 0, one = 1;
-  if (i == NULL) {
-    no_memory(r);
-    return (weft_output_t){NULL, 0};
-  }
-  for (int k = 0; k <= num; k++) i[k] = k;
-  weft_output_t ranks = weft_emit_ints(e, WEFT_I64, i, num + 1, "weft/%.*s/ranks", WEFT_STR_ARGS(name));
-  weft_output_t count = weft_emit_ints(e, WEFT_I64, &n, 1, "weft/%.*s/replicas", WEFT_STR_ARGS(name));
-  weft_output_t scaled = weft_emit2(e, "Mul", whole, ranks, "weft/%.*s/scaled", WEFT_STR_ARGS(name));
-  weft_output_t bounds = weft_emit2(e, "FloorDiv", scaled, count, "weft/%.*s/bounds", WEFT_STR_ARGS(name));
-  weft_output_t at0 = weft_emit_ints(e, WEFT_I64, &zero, 1, "weft/%.*s/zero", WEFT_STR_ARGS(name));
-  weft_output_t at1 = weft_emit_ints(e, WEFT_I64, &one, 1, "weft/%.*s/one", WEFT_STR_ARGS(name));
-  weft_output_t begins = weft_emit3(e, "Slice", bounds, at0, count, "weft/%.*s/begins", WEFT_STR_ARGS(name));
-  weft_output_t ends = weft_emit3(e, "Slice", bounds, at1, count, "weft/%.*s/ends", WEFT_STR_ARGS(name));
-  return weft_emit2(e, "Sub", ends, begins, "weft/%.*s/sizes", WEFT_STR_ARGS(name));
-}
-
 /* ---- checks ---- */
 
 static bool needs(const weft_replication_t *r, const weft_root_t *root, int batch) {
@@ -159,7 +129,7 @@ weft_batch_shards_t *weft_replication_batch_shards(weft_replication_t *r, int ba
   r->e.device = weft_replication_batch_device(r, batch);
   shards->leader = find_leader(r, batch);
   shards->whole = weft_replication_length(&r->e, whole_batch(r, batch), axis_of(r, batch), name);
-  shards->sizes = sizes_of(r, shards->whole, r->n, name);
+  shards->sizes = weft_replication_sizes(r, shards->whole, r->n, name);
   if (shards->leader != batch) { /* every use of the batch waits for the comparison */
     shards->sizes =
         weft_emit1(&r->e, "Identity", shards->sizes, "weft/%.*s/checked_sizes", WEFT_STR_ARGS(name));
@@ -169,29 +139,13 @@ weft_batch_shards_t *weft_replication_batch_shards(weft_replication_t *r, int ba
   return shards;
 }
 
-/* `num` parts. */
-static void split(weft_replication_t *r, weft_output_t whole, weft_output_t sizes, int num, int axis,
-                  weft_str_t name, weft_output_t *out) {
-  weft_output_t inputs[3] = {whole, sizes, {NULL, 0}};
-  weft_named_attr_t count = weft_int_attr("num_split", num);
-  inputs[2] = weft_emit_int(&r->e, WEFT_I32, axis, "weft/%.*s/split_axis", WEFT_STR_ARGS(name));
-  weft_output_t first =
-      weft_emit(&r->e, "SplitV", inputs, 3, &count, 1, "weft/%.*s/split", WEFT_STR_ARGS(name));
-  for (int i = 0; i < num; i++) out[i] = (weft_output_t){first.node, i};
-}
-
-void weft_replication_split_evenly(weft_replication_t *r, weft_output_t x, weft_output_t rows, int n,
-                                   weft_str_t name, weft_output_t *out) {
-  split(r, x, sizes_of(r, rows, n, name), n, 0, name, out);
-}
-
 weft_status_t *weft_replication_split_batch(weft_replication_t *r, int batch) {
   weft_output_t of = r->plan.batches[batch], *slices = new_outputs(r);
   if (slices == NULL) return weft_emitter_end(&r->e);
   weft_output_t sizes = weft_replication_batch_shards(r, batch)->sizes;
   r->e.device = weft_replication_batch_device(r, batch);
-  split(r, whole_batch(r, batch), sizes, r->n, axis_of(r, batch), weft_replication_batch_name(r, batch),
-        slices);
+  weft_replication_split(r, whole_batch(r, batch), sizes, r->n, axis_of(r, batch),
+                         weft_replication_batch_name(r, batch), slices);
   for (int i = 0; i < r->n && r->e.s == NULL; i++) r->e.s = weft_copier_set(&r->copiers[i], of, slices[i]);
   return weft_emitter_end(&r->e);
 }
@@ -219,8 +173,8 @@ void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whol
   weft_output_t scaled =
       weft_emit2(e, "Mul", batch_sizes, rows, "weft/%.*s/scaled_sizes", WEFT_STR_ARGS(name));
   weft_output_t sizes = weft_emit2(e, "FloorDiv", scaled, at_least, "weft/%.*s/sizes", WEFT_STR_ARGS(name));
-  split(r, whole, sizes, r->n, axis, name,
-        out); /* the step fails if the dimension is not a multiple of the batch */
+  weft_replication_split(r, whole, sizes, r->n, axis, name,
+                         out); /* the step fails if the dimension is not a multiple of the batch */
 }
 
 weft_output_t weft_replication_rows(weft_replication_t *r, int batch) {

@@ -436,11 +436,11 @@ void weft_replication_own_shards(weft_replication_t *r, int batch, weft_batch_sh
   e->device = device;
 }
 
+bool weft_replication_own_ends(const weft_own_input_t *in) { return in->policy == POLICY_STEP; }
+
 /* No replica computes with the batches of a step in which all data have ended. */
 static void after_end(weft_replication_t *r, const weft_own_input_t *in, weft_output_t of) {
-  if (in->policy != POLICY_STEP) return;
-  (void)weft_replication_batch_shards(r, weft_replication_batch_of(r, in->reader));
-  if (r->e.s == NULL) weft_emit_control(&r->e, in->end, of.node);
+  if (weft_replication_own_ends(in) && r->e.s == NULL) weft_emit_control(&r->e, in->end, of.node);
 }
 
 void weft_replication_own_slices(weft_replication_t *r, const weft_own_input_t *in, int index,

@@ -360,6 +360,8 @@ static void make_own(weft_replication_t *r, weft_output_t of, const weft_axis_sh
                      weft_output_t *out) {
   const weft_own_input_t *in = weft_replication_own_input(r, of.node);
   const weft_str_t device = r->e.device;
+  if (weft_replication_own_ends(in))
+    (void)weft_replication_batch_shards(r, weft_replication_batch_of(r, of.node));
   if (required->kind == WEFT_SHARDING_SHARD && required->dim == 0) {
     weft_replication_own_slices(r, in, of.index, out);
   } else if (required->kind == WEFT_SHARDING_SINGLE) {

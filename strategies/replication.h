@@ -173,6 +173,19 @@ weft_axis_sharding_t weft_replication_required(const weft_replication_t *r, cons
 /* Does one client drive one worker only? */
 static inline bool weft_replication_is_between(const weft_replication_t *r) { return r->total != r->n; }
 
+/* ---- rows ---- */
+
+/* int64 [1]: how long x is along an axis. */
+weft_output_t weft_replication_length(weft_emitter_t *e, weft_output_t x, int axis, weft_str_t name);
+/* int64 [num]: floor((i+1)*B/num) - floor(i*B/num); whole: int64 [1], B. */
+weft_output_t weft_replication_sizes(weft_replication_t *r, weft_output_t whole, int num, weft_str_t name);
+/* out[k], k < num: parts of `whole` along `axis`, of these sizes (int64 [num]). */
+void weft_replication_split(weft_replication_t *r, weft_output_t whole, weft_output_t sizes, int num,
+                            int axis, weft_str_t name, weft_output_t *out);
+/* out[k], k < n: rows [k*B/n, (k+1)*B/n) of x along axis 0; rows: int64 [1], B. On the emitter's device. */
+void weft_replication_split_evenly(weft_replication_t *r, weft_output_t x, weft_output_t rows, int n,
+                                   weft_str_t name, weft_output_t *out);
+
 /* ---- batch shards ---- */
 
 /* Splits batch b, if it is a placeholder, and makes copies on replicas use their slices. */
@@ -181,11 +194,6 @@ WEFT_MUST_CHECK weft_status_t *weft_replication_split_batch(weft_replication_t *
 weft_batch_shards_t *weft_replication_batch_shards(weft_replication_t *r, int batch);
 weft_str_t weft_replication_batch_name(const weft_replication_t *r, int batch);
 weft_str_t weft_replication_batch_device(const weft_replication_t *r, int batch);
-/* int64 [1]: how long x is along an axis. */
-weft_output_t weft_replication_length(weft_emitter_t *e, weft_output_t x, int axis, weft_str_t name);
-/* out[k], k < n: rows [k*B/n, (k+1)*B/n) of x along axis 0; rows: int64 [1], B. On the emitter's device. */
-void weft_replication_split_evenly(weft_replication_t *r, weft_output_t x, weft_output_t rows, int n,
-                                   weft_str_t name, weft_output_t *out);
 /* The lowest batch that `n` depends on; 0 if none is known. */
 int weft_replication_batch_of(const weft_replication_t *r, const weft_node_t *n);
 /* out[i]: rows i of `whole` along `axis`: that fraction of them that replica i has of the batch. */
@@ -231,6 +239,9 @@ weft_output_t weft_replication_enter(weft_replication_t *r, weft_output_t value,
 const weft_own_input_t *weft_replication_own_input(const weft_replication_t *r, const weft_node_t *n);
 /* Fills whole, sizes and leader, from the rows that each task has read. */
 void weft_replication_own_shards(weft_replication_t *r, int batch, weft_batch_shards_t *shards);
+/* Is there an end that a step waits for, which weft_replication_batch_shards() of the reader's batch makes?
+ * It then comes before what follows. */
+bool weft_replication_own_ends(const weft_own_input_t *in);
 /* out[i]: replica i's rows of output `index`, on its task. */
 void weft_replication_own_slices(weft_replication_t *r, const weft_own_input_t *in, int index,
                                  weft_output_t *out);
