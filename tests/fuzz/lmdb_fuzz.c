@@ -9,11 +9,11 @@ const weft_fuzz_seed_t weft_fuzz_seeds[] = {
     WEFT_FUZZ_END,
 };
 
+static volatile unsigned looked_at;
+
 /* So that a sanitizer sees each byte that is lent. */
-static unsigned sum(weft_str_t s) {
-  unsigned n = 0;
-  for (size_t i = 0; i < s.length; i++) n += (unsigned char)s.data[i];
-  return n;
+static void look(weft_str_t s) {
+  for (size_t i = 0; i < s.length; i++) looked_at += (unsigned char)s.data[i];
 }
 
 void weft_fuzz_one(const uint8_t *data, size_t size) {
@@ -21,12 +21,12 @@ void weft_fuzz_one(const uint8_t *data, size_t size) {
   weft_str_t key, value;
   bool is_end = false;
   size_t n = 0;
-  volatile unsigned total = 0;
   weft_status_t *s = weft_lmdb_of(weft_str_of((const char *)data, size), &d);
   while (s == NULL && !is_end) {
     s = weft_lmdb_next(d, &key, &value, &is_end);
     if (s != NULL || is_end) break;
-    total += sum(key) + sum(value);
+    look(key);
+    look(value);
     weft_fuzz_check(++n <= size, "more entries than bytes");
   }
   weft_status_free(s);
