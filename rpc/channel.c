@@ -56,8 +56,8 @@ struct call {
   weft_rpc_channel_t *channel; /* retained */
   call_t *prev, *next;         /* guarded by the channel's mu */
   bool is_linked;              /* the same */
-  bool waits_for_ready;
-  bool is_ended; /* the same; by weft_rpc_channel_end_calls */
+  bool outlives_loss;          /* it waits for the server to come up, also after a loss */
+  bool is_ended;               /* the same; by weft_rpc_channel_end_calls */
   int64_t started_ns;
   grpc_call *impl;
   weft_canceller_t *canceller; /* retained; may be NULL */
@@ -188,7 +188,7 @@ void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why,
   weft_status_t *old = c->ended_by;
   c->ended_by = copy;
   for (call_t *call = c->calls; call != NULL; call = call->next) {
-    if (call->waits_for_ready || call->started_ns > before) continue;
+    if (call->outlives_loss || call->started_ns > before) continue;
     call->is_ended = true;
     grpc_call_cancel_with_status(call->impl, (grpc_status_code)weft_status_code(why),
                                  weft_status_message(why), NULL);
@@ -268,7 +268,7 @@ static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *
   }
   call->canceller = weft_canceller_retain(
       o != NULL && o->canceller != NULL ? o->canceller : weft_rpc_client_stopper(c->client));
-  call->waits_for_ready = o != NULL && o->wait_for_ready;
+  call->outlives_loss = o != NULL && o->wait_for_ready && !o->ends_at_loss;
   call_link(call);
   *out = call;
   return NULL;

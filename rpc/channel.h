@@ -25,7 +25,8 @@ weft_str_t weft_rpc_channel_target(const weft_rpc_channel_t *c);
  * the first name stays. */
 void weft_rpc_channel_name_peer(weft_rpc_channel_t *c, weft_str_t name);
 /* The server is known to be gone or to hang: each call in flight ends with `why` (not OK; copied), but those
- * that wait for the server to come up and those younger than `min_age_ms`. Later ones are not harmed. */
+ * that wait for the server to come up, whatever happens to it (weft_rpc_options_t), and those younger than
+ * `min_age_ms`. Later ones are not harmed. */
 void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why, int64_t min_age_ms);
 /* Did the last call end with UNAVAILABLE because the server keeps the connection, but answers no ping? What
  * was asked may have reached it, and it may yet do it. */
@@ -39,6 +40,7 @@ typedef void weft_rpc_done_fn(void *arg, weft_status_t *status, weft_message_t *
 
 typedef struct weft_rpc_options {
   bool wait_for_ready;         /* wait for the server to come up instead of failing with UNAVAILABLE */
+  bool ends_at_loss;           /* with wait_for_ready: until the server is known to be gone, as other calls */
   int64_t timeout_ms;          /* 0: none. Then DEADLINE_EXCEEDED */
   weft_canceller_t *canceller; /* cancels the call: CANCELLED. May be NULL */
   /* Of weft_rpc_call_sync, for a call that stays open beside others: its end is noticed within half a second,

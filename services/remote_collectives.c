@@ -145,12 +145,13 @@ void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_complete_group_request_msg_t request;
   weft_status_t *s = weft_group_request_to_msg(r, &arena, &request);
-  /* Tasks start in any order: the call waits for a leader that is not there yet. The leader's own deadline
-   * comes first. */
+  /* Tasks start in any order: the call waits for a leader that is not there yet, but not for one that is
+   * lost. The leader's own deadline comes first. */
   const int64_t timeout_ms = r->timeout_ms > INT32_MAX ? INT32_MAX : r->timeout_ms;
   q->limit_ms = timeout_ms <= 0 ? 0 : timeout_ms + timeout_ms / 4 + 100;
   q->began_ns = weft_clock_ns();
-  weft_rpc_options_t o = {.wait_for_ready = true, .canceller = canceller, .timeout_ms = q->limit_ms};
+  weft_rpc_options_t o = {
+      .wait_for_ready = true, .ends_at_loss = true, .canceller = canceller, .timeout_ms = q->limit_ms};
   ask(q, s, &weft_complete_group_request_type, &request, &o, on_group);
   weft_arena_deinit(&arena);
 }

@@ -443,7 +443,7 @@ static void get_step_sequence(weft_worker_client_t *w, const int64_t *graph_keys
   p->num_recvs = n;
   weft_get_step_sequence_request_msg_t request = {{(int64_t *)(uintptr_t)graph_keys, n, n}}; /* only read */
   /* Waits for a leader that has not been started yet; one that is lost ends all calls to it. */
-  weft_rpc_options_t o = {.wait_for_ready = true, .timeout_ms = STEP_SEQUENCE_MS};
+  weft_rpc_options_t o = {.wait_for_ready = true, .ends_at_loss = true, .timeout_ms = STEP_SEQUENCE_MS};
   send_request(p, &weft_get_step_sequence_request_type, &request, &o, on_step_ids);
 }
 
