@@ -72,6 +72,23 @@ static void learn(graph_steps_t *g, int64_t id) {
   g->is_doubtful = false;
 }
 
+static void doubt_locked(weft_collective_steps_t *s) WEFT_REQUIRES(s->mu) {
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&s->graphs, &at, &e);) ((graph_steps_t *)e.value)->is_doubtful = true;
+}
+
+/* This master's own count of them. */
+static void forget_locked(weft_collective_steps_t *s) WEFT_REQUIRES(s->mu) {
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&s->graphs, &at, &e);) ((graph_steps_t *)e.value)->next = 0;
+}
+
+void weft_collective_steps_doubt(weft_collective_steps_t *s) {
+  weft_mutex_lock(&s->mu);
+  doubt_locked(s);
+  weft_mutex_unlock(&s->mu);
+}
+
 typedef struct step_id_query {
   weft_collective_steps_t *steps;
   int64_t key;
@@ -84,6 +101,7 @@ static void answered(void *arg, weft_status_t *status, const int64_t *ids) {
   weft_collective_steps_t *s = q->steps;
   graph_steps_t *fresh = status == NULL ? weft_calloc(1, sizeof *fresh) : NULL, *g = NULL;
   int64_t id = 0;
+  if (status != NULL) weft_collective_steps_doubt(s); /* a leader that is back counts from elsewhere */
   if (status == NULL && fresh == NULL) status = WEFT_NO_MEMORY("a collective graph");
   if (status == NULL) {
     weft_mutex_lock(&s->mu);
@@ -122,14 +140,14 @@ void weft_collective_steps_next(weft_collective_steps_t *s, int64_t key, weft_st
   weft_worker_client_release(leader);
 }
 
-void weft_collective_steps_retire(weft_collective_steps_t *s, int64_t key, int64_t step_id, bool has_failed) {
+void weft_collective_steps_retire(weft_collective_steps_t *s, int64_t key, int64_t step_id,
+                                  const weft_status_t *failure) {
   weft_mutex_lock(&s->mu);
   graph_steps_t *g = weft_map_get_u64(&s->graphs, (uint64_t)key);
   bool is_next = g != NULL && g->next == step_id;
   if (is_next) g->next = (step_id + 1) & ID_BITS;
-  weft_map_entry_t e;
-  for (size_t at = 0; has_failed && weft_map_next(&s->graphs, &at, &e);)
-    ((graph_steps_t *)e.value)->is_doubtful = true;
+  if (failure != NULL) doubt_locked(s);
+  if (weft_status_code(failure) == WEFT_UNAVAILABLE) forget_locked(s);
   weft_mutex_unlock(&s->mu);
   if (!is_next || strcmp(s->task, s->leader) != 0) return;
   weft_worker_client_t *own = s->cache->find(s->cache, weft_str(s->task));

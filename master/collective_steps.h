@@ -23,12 +23,18 @@ void weft_collective_steps_destroy(weft_collective_steps_t *s); /* NULL is fine;
 /* Its cluster has other tasks, through which other clients may run steps. */
 bool weft_collective_steps_has_peers(const weft_collective_steps_t *s);
 
+/* The leader is asked again before the next step of each graph: it may have been restarted. */
+void weft_collective_steps_doubt(weft_collective_steps_t *s);
+
 typedef void weft_step_id_fn(void *arg, weft_status_t *status, int64_t step_id); /* owns status */
 /* The id of the next step of graph `key` (not 0). Steps that run at once get one id. fn is called once: at
  * once, or when the leader has answered. Errors: what the leader's call says; RESOURCE_EXHAUSTED. */
 void weft_collective_steps_next(weft_collective_steps_t *s, int64_t key, weft_step_id_fn *fn, void *arg);
-/* The step is over. After a failure the leader is asked again before the next one of any graph: it may have
- * been restarted, or other clients may be at a later step. */
-void weft_collective_steps_retire(weft_collective_steps_t *s, int64_t key, int64_t step_id, bool has_failed);
+/* The step is over; `failure` (NULL: there was none) is lent. After one the leader is asked again before the
+ * next step of any graph: it may have been restarted, or other clients may be at a later step. After
+ * UNAVAILABLE, which a lost task ends steps with, also those that others have not begun, only the leader's
+ * word counts. */
+void weft_collective_steps_retire(weft_collective_steps_t *s, int64_t key, int64_t step_id,
+                                  const weft_status_t *failure);
 
 #endif /* WEFT_MASTER_COLLECTIVE_STEPS_H_ */

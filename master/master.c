@@ -90,6 +90,8 @@ static void created(void *arg, weft_status_t *status, weft_master_session_t *s) 
   weft_session_table_end(m->sessions);
 }
 
+/* The ids of steps that this master counts may be those of a leader that was restarted since the last
+ * session. */
 static void create_session(weft_master_client_t *client, const weft_create_session_t *r,
                            weft_canceller_t *canceller, weft_session_fn *fn, void *arg) {
   weft_master_t *m = master_of(client);
@@ -101,6 +103,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
     return;
   }
   *c = (pending_creation_t){m, fn, arg, weft_canceller_retain(canceller)};
+  weft_collective_steps_doubt(m->collective_steps);
   weft_create_options_t o = {.task = m->task,
                              .cache = m->cache,
                              .clusters = m->clusters,

@@ -217,7 +217,7 @@ static void finish(running_step_t *t) {
   bool is_kept = t->request.keep && s == NULL;
   if (t->has_graph_id) {
     weft_collective_steps_retire(t->session->collective_steps, t->request.options.collective_graph_key,
-                                 t->request.step_id, s != NULL);
+                                 t->request.step_id, s);
   }
   t->fn(t->arg, s, s == NULL ? &result : NULL);
   if (!is_kept) weft_step_plan_cleanup_step(t->plan, t->request.step_id);

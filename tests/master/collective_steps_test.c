@@ -82,8 +82,8 @@ static void masters_count_alike_and_ask_once(void) {
     int64_t id = next_id(a, 7);
     CU_ASSERT_EQUAL(id, 500 + step);
     CU_ASSERT_EQUAL(next_id(b, 7), id);
-    weft_collective_steps_retire(b, 7, id, false);
-    weft_collective_steps_retire(a, 7, id, false);
+    weft_collective_steps_retire(b, 7, id, NULL);
+    weft_collective_steps_retire(a, 7, id, NULL);
   }
   CU_ASSERT_EQUAL(f.questions, 2);
   CU_ASSERT_EQUAL(f.next, 505); /* the leader's own master counts for it */
@@ -97,25 +97,61 @@ static void steps_at_once_have_one_id_and_count_once(void) {
   weft_collective_steps_t *a = master_at(&f, LEADER);
   CU_ASSERT_EQUAL(next_id(a, 7), 500);
   CU_ASSERT_EQUAL(next_id(a, 7), 500);
-  weft_collective_steps_retire(a, 7, 500, false);
-  weft_collective_steps_retire(a, 7, 500, false);
+  weft_collective_steps_retire(a, 7, 500, NULL);
+  weft_collective_steps_retire(a, 7, 500, NULL);
   CU_ASSERT_EQUAL(next_id(a, 7), 501);
   weft_collective_steps_destroy(a);
+}
+
+/* The next step of `s` runs and ends with a failure of that code. */
+static void fail_next(weft_collective_steps_t *s, weft_code_t code) {
+  weft_status_t *failure = weft_status_new(code, __FILE__, __LINE__, "the step failed");
+  weft_collective_steps_retire(s, 7, next_id(s, 7), failure);
+  weft_status_free(failure);
 }
 
 static void after_a_failure_the_leader_is_asked(void) {
   fixture_t f;
   begin(&f);
   weft_collective_steps_t *b = master_at(&f, OTHER);
-  weft_collective_steps_retire(b, 7, next_id(b, 7), false);
-  weft_collective_steps_retire(b, 7, next_id(b, 7),
-                               true); /* both run, both fail: the leader's master has counted on, or not */
+  weft_collective_steps_retire(b, 7, next_id(b, 7), NULL);
+  fail_next(b, WEFT_INVALID_ARGUMENT); /* both run, both fail: the leader's master has counted on, or not */
   CU_ASSERT_EQUAL(next_id(b, 7), 502);
-  weft_collective_steps_retire(b, 7, 502, true);
+  fail_next(b, WEFT_INVALID_ARGUMENT);
   f.next = 510; /* others went on without us */
   CU_ASSERT_EQUAL(next_id(b, 7), 510);
-  weft_collective_steps_retire(b, 7, 510, true);
+  fail_next(b, WEFT_INVALID_ARGUMENT);
   f.next = 90; /* the leader was restarted */
+  CU_ASSERT_EQUAL(next_id(b, 7), 90);
+  weft_collective_steps_destroy(b);
+}
+
+/* A step that a lost task ended may be one that the leader's clients have not begun, and wait in. */
+static void after_a_loss_the_leaders_word_counts(void) {
+  fixture_t f;
+  begin(&f);
+  weft_collective_steps_t *b = master_at(&f, OTHER);
+  for (int step = 0; step < 3; step++) {
+    CU_ASSERT_EQUAL(next_id(b, 7), 500);
+    fail_next(b, WEFT_UNAVAILABLE);
+  }
+  CU_ASSERT_EQUAL(next_id(b, 7), 500);
+  weft_collective_steps_destroy(b);
+}
+
+/* A session may begin, or a leader be away for a question, without a step that fails. */
+static void a_doubt_asks_the_leader(void) {
+  fixture_t f;
+  begin(&f);
+  weft_collective_steps_t *b = master_at(&f, OTHER);
+  CU_ASSERT_EQUAL(next_id(b, 7), 500);
+  CU_ASSERT_EQUAL(f.questions, 1);
+  weft_collective_steps_doubt(b);
+  CU_ASSERT_EQUAL(next_id(b, 7), 500);
+  CU_ASSERT_EQUAL(f.questions, 2);
+  f.next = 90;
+  CU_ASSERT_EQUAL(next_id(b, 7), 500); /* not asked again */
+  weft_collective_steps_doubt(b);
   CU_ASSERT_EQUAL(next_id(b, 7), 90);
   weft_collective_steps_destroy(b);
 }
@@ -156,6 +192,8 @@ static const CU_TestInfo tests[] = {
     {"masters count alike and ask once", masters_count_alike_and_ask_once},
     {"steps at once have one id and count once", steps_at_once_have_one_id_and_count_once},
     {"after a failure the leader is asked", after_a_failure_the_leader_is_asked},
+    {"after a loss the leader's word counts", after_a_loss_the_leaders_word_counts},
+    {"a doubt asks the leader", a_doubt_asks_the_leader},
     {"a leader that is away fails the step alone", a_leader_that_is_away_fails_the_step_alone},
     {"every failing allocation is reported", every_failing_allocation_is_reported},
     CU_TEST_INFO_NULL,
