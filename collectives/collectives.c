@@ -235,7 +235,8 @@ void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const wef
 
 int64_t weft_collectives_losses(const weft_collectives_t *c) { return weft_group_losses_count(c->losses); }
 
-weft_status_t *weft_collectives_note_step(weft_collectives_t *c, int64_t step_id, int64_t losses) {
+weft_status_t *weft_collectives_begin_step(weft_collectives_t *c, int64_t step_id, int64_t losses) {
+  if (c->transport->ops->begin_step != NULL) c->transport->ops->begin_step(c->transport, step_id);
   return weft_group_losses_note_step(c->losses, step_id, losses);
 }
 

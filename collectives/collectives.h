@@ -97,11 +97,11 @@ void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const wef
 
 /* How many losses the groups in use here have had: the age of a session that begins now. */
 int64_t weft_collectives_losses(const weft_collectives_t *c);
-/* Step `step_id` is of a session that began after `losses` losses: its collectives in groups that have lost a
- * member since end with that loss, because the other members begin anew. Known until
- * weft_collectives_end_step. Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_collectives_note_step(weft_collectives_t *c, int64_t step_id,
-                                                          int64_t losses);
+/* Step `step_id` begins, perhaps under the id of one that failed before. It is of a session that began after
+ * `losses` losses: its collectives in groups that have lost a member since end with that loss, because the
+ * other members begin anew. Known until weft_collectives_end_step. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_collectives_begin_step(weft_collectives_t *c, int64_t step_id,
+                                                           int64_t losses);
 
 /* A task is known to be lost (heartbeats): what waits for it ends with UNAVAILABLE naming it, and its groups
  * fail until it returns. */

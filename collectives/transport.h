@@ -117,7 +117,10 @@ typedef struct weft_transport_ops {
   /* Why `task` may be lost: a task that departs because another one failed is not the cause. Consumes `why`;
    * returns it, or the cause. NULL: the transport knows nothing of causes. */
   weft_status_t *(*cause)(weft_transport_t *t, weft_str_t task, weft_status_t *why);
-  /* Ends the offers and fetches of a step: present and later ones, with `why`. */
+  /* A step begins, perhaps under the id of one that failed before: what end_step ended is forgotten. NULL:
+   * nothing to forget. */
+  void (*begin_step)(weft_transport_t *t, int64_t step_id);
+  /* Ends the offers and fetches of a step, with `why`: present ones, and later ones until it begins again. */
   void (*end_step)(weft_transport_t *t, int64_t step_id, const weft_status_t *why);
   void (*fetch)(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller,
                 weft_transfer_done_fn *done, void *arg);

@@ -173,7 +173,7 @@ static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, wef
   WEFT_RETURN_IF_ERROR(weft_worker_session_find(*session, run->graph_handle, graph));
   WEFT_RETURN_IF_ERROR(weft_step_table_get(&w->steps, run->step_id, step));
   atomic_store(&(*step)->was_run, true);
-  WEFT_RETURN_IF_ERROR(weft_collectives_note_step(w->collectives, run->step_id, (*session)->losses));
+  WEFT_RETURN_IF_ERROR(weft_collectives_begin_step(w->collectives, run->step_id, (*session)->losses));
   const weft_session_cluster_t *cluster = &(*session)->cluster;
   if (cluster->cache != NULL)
     WEFT_RETURN_IF_ERROR(weft_worker_step_move(*step, weft_str(cluster->task), cluster->cache));

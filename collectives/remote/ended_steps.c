@@ -29,6 +29,17 @@ weft_status_t *weft_ended_steps_find(const weft_ended_steps_t *s, int64_t step_i
   return NULL;
 }
 
+void weft_ended_steps_begin(weft_ended_steps_t *s, int64_t step_id) {
+  if (s->hints[hint_of(step_id)] == 0) return;
+  for (size_t i = 0; i < WEFT_ENDED_STEPS && s->ring[i].why != NULL; i++) {
+    weft_ended_step_t *e = &s->ring[i];
+    if (e->step_id != step_id || e->run != NULL || e->task != NULL) continue;
+    s->hints[hint_of(step_id)]--;
+    e->step_id = 0;
+    s->hints[hint_of(0)]++;
+  }
+}
+
 weft_ended_step_t weft_ended_steps_add(weft_ended_steps_t *s, weft_ended_step_t e) {
   weft_ended_step_t old = s->ring[s->next];
   s->ring[s->next] = e;

@@ -12,7 +12,7 @@
 enum { WEFT_ENDED_STEPS = 4096, WEFT_ENDED_STEP_HINTS = 1024 };
 
 typedef struct weft_ended_step {
-  int64_t step_id;
+  int64_t step_id;    /* 0: the step has begun again */
   char *run, *task;   /* owned; NULL: all runs; the step ended in this task */
   weft_status_t *why; /* NULL: a free place */
 } weft_ended_step_t;
@@ -26,6 +26,8 @@ typedef struct weft_ended_steps { /* Zeroed is ready for use. */
 /* Why a transfer of this step and key, with `task`, cannot be: a copy, or NULL. */
 weft_status_t *weft_ended_steps_find(const weft_ended_steps_t *s, int64_t step_id, weft_str_t key,
                                      weft_str_t task);
+/* A step that ended in this task as a whole begins again. */
+void weft_ended_steps_begin(weft_ended_steps_t *s, int64_t step_id);
 /* Consumes e. Returns what is forgotten for it, to be deinited without the lock. */
 weft_ended_step_t weft_ended_steps_add(weft_ended_steps_t *s, weft_ended_step_t e);
 void weft_ended_step_deinit(weft_ended_step_t *e);

@@ -142,6 +142,10 @@ static weft_status_t *transport_cause(weft_transport_t *base, weft_str_t task, w
   return weft_peer_table_cause(weft_remote_of(base)->known, task, why);
 }
 
+static void transport_begin_step(weft_transport_t *base, int64_t step_id) {
+  weft_transfers_begin_step(weft_remote_of(base)->transfers, step_id);
+}
+
 static void transport_end_step(weft_transport_t *base, int64_t step_id, const weft_status_t *why) {
   weft_remote_t *t = weft_remote_of(base);
   bool is_known = weft_transfers_end_step(t->transfers, step_id);
@@ -255,6 +259,7 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
                                            .fail = transport_fail,
                                            .lost_task = transport_lost_task,
                                            .cause = transport_cause,
+                                           .begin_step = transport_begin_step,
                                            .end_step = transport_end_step,
                                            .fetch = transport_fetch,
                                            .complete_group = weft_remote_complete_group,

@@ -6,6 +6,8 @@
  */
 #include "collectives/remote/transfers.h"
 
+#include <stdatomic.h>
+
 #include "base/alloc.h"
 #include "base/hash_map.h"
 #include "base/mutex.h"
@@ -20,8 +22,9 @@ struct weft_transfers {
   weft_map_t arrivals, requests; /* by name */
   uint64_t next_id;              /* of announced offers */
   weft_ended_steps_t ended;
-  int64_t last_step; /* the last one that had a transfer */
-  weft_map_t steps;  /* that had a transfer; values are the table */
+  atomic_bool has_ended_steps; /* written under mu; read without it: false until the first one */
+  int64_t last_step;           /* the last one that had a transfer */
+  weft_map_t steps;            /* that had a transfer; values are the table */
 };
 
 weft_status_t *weft_transfers_create(weft_transfers_t **out) {
@@ -343,9 +346,17 @@ weft_canceller_t *weft_transfers_take_call(weft_transfers_t *x, const weft_trans
 void weft_transfers_add_ended(weft_transfers_t *x, int64_t step_id, char *run, char *task,
                               weft_status_t *why) {
   weft_mutex_lock(&x->mu);
+  atomic_store_explicit(&x->has_ended_steps, true, memory_order_relaxed);
   weft_ended_step_t old = weft_ended_steps_add(&x->ended, (weft_ended_step_t){step_id, run, task, why});
   weft_mutex_unlock(&x->mu);
   weft_ended_step_deinit(&old);
+}
+
+void weft_transfers_begin_step(weft_transfers_t *x, int64_t step_id) {
+  if (!atomic_load_explicit(&x->has_ended_steps, memory_order_relaxed)) return;
+  weft_mutex_lock(&x->mu);
+  weft_ended_steps_begin(&x->ended, step_id);
+  weft_mutex_unlock(&x->mu);
 }
 
 bool weft_transfers_has_ended(weft_transfers_t *x, int64_t step_id, weft_str_t run) {

@@ -174,6 +174,9 @@ void weft_transfers_add_ended(weft_transfers_t *x, int64_t step_id, char *run, c
                               weft_status_t *why);
 /* Has this run ended before? */
 bool weft_transfers_has_ended(weft_transfers_t *x, int64_t step_id, weft_str_t run);
+/* The step begins, perhaps under the id of one that ended here: its transfers no longer end at once. What
+ * ended a run, or the step at another task, stays. */
+void weft_transfers_begin_step(weft_transfers_t *x, int64_t step_id);
 /* The step is over; false: it had no transfers. */
 bool weft_transfers_end_step(weft_transfers_t *x, int64_t step_id);
 

@@ -196,7 +196,7 @@ static void a_session_from_before_a_loss_meets_no_new_ones(void) {
   w.next_step = 70;
   parts_init(&w, parts, WEFT_ALL_REDUCE, 10, 1, WEFT_ALGORITHM_RING);
   const int64_t step = parts[0].call.step_id;
-  CU_ASSERT_PTR_NULL(weft_collectives_note_step(w.collectives[0], step, begun));
+  CU_ASSERT_PTR_NULL(weft_collectives_begin_step(w.collectives[0], step, begun));
   world_start(&w, 0, &parts[0].call, NULL, &parts[0].out);
   world_wait(&w, &parts[0].out);
   CU_ASSERT_EQUAL(weft_status_code(parts[0].out.status), WEFT_UNAVAILABLE);
@@ -215,7 +215,7 @@ static void a_session_from_before_a_loss_meets_no_new_ones(void) {
   end_all(&w, parts);
   weft_collectives_end_step(w.collectives[0], step, NULL);
   /* A session that begins now is younger than the loss. */
-  CU_ASSERT_PTR_NULL(weft_collectives_note_step(w.collectives[0], 90, begun + 1));
+  CU_ASSERT_PTR_NULL(weft_collectives_begin_step(w.collectives[0], 90, begun + 1));
   restart(&w);
   parts_init(&w, parts, WEFT_ALL_REDUCE, 10, 2, WEFT_ALGORITHM_RING);
   const int order[] = {1, 0, 2}; /* the rank that returned is the first */

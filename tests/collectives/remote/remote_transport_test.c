@@ -368,6 +368,36 @@ static void a_step_ends_for_present_and_future_transfers(void) {
   check_step_end(true);
 }
 
+/* A client whose step failed before others could know of it, and begin theirs, asks for the same id again. */
+static void a_step_that_begins_again_has_transfers(void) {
+  for (int only_rpc = 0; only_rpc < 2; only_rpc++) {
+    cluster_t c;
+    setup(&c, only_rpc);
+    static char data[100000], got[100000];
+    outcome_t given, taken, early;
+    weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "a task is lost");
+    weft_transport_t *t = c.tasks[1].transport;
+    for (int attempt = 0; attempt < 3; attempt++) {
+      t->ops->begin_step(t, STEP);
+      t->ops->end_step(t, STEP, why);
+    }
+    t->ops->end_step(t, STEP + 1, why);
+    weft_status_free(why);
+    t->ops->begin_step(t, STEP);
+    const int from = only_rpc ? 0 : 1; /* by a link, task 0 was told of the failures */
+    offer(&c, from, 1, "run/k", data, sizeof data, &given);
+    fetch(&c, from, 1, "run/k", got, sizeof got, NULL, &taken);
+    CU_ASSERT_EQUAL(wait_for(&taken, NULL, 0), WEFT_OK);
+    CU_ASSERT_EQUAL(wait_for(&given, NULL, 0), WEFT_OK);
+    why = WEFT_ERROR(OUT_OF_RANGE, "no more data");
+    t->ops->end_step(t, STEP, why);
+    weft_status_free(why);
+    fetch(&c, 0, 1, "run/late", got, sizeof got, NULL, &early);
+    CU_ASSERT_EQUAL(wait_for(&early, NULL, 0), WEFT_OUT_OF_RANGE);
+    teardown(&c);
+  }
+}
+
 static void a_failed_run_ends_at_all_tasks_and_others_go_on(void) {
   cluster_t c;
   setup(&c, false);
@@ -574,6 +604,7 @@ static const CU_TestInfo tests[] = {
     {"blocks are consumed by RPC", blocks_are_consumed_by_rpc},
     {"another size is internal", another_size_is_internal},
     {"a step ends for present and future transfers", a_step_ends_for_present_and_future_transfers},
+    {"a step that begins again has transfers", a_step_that_begins_again_has_transfers},
     {"a failed run ends at all tasks, and others go on", a_failed_run_ends_at_all_tasks_and_others_go_on},
     {"a lost task is named in all that waits for it", a_lost_task_is_named_in_all_that_waits_for_it},
     {"a task that departs names itself", a_task_that_departs_names_itself},
