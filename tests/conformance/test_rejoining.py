@@ -107,13 +107,10 @@ def check_anew(clients):
     assert len(set(begun)) == 1 and begun[0] % 3 == 1
 
 
-LEADER_IS_WAITED_FOR = pytest.mark.xfail(
-    run=False, reason="a call to the leader that begins when it is just lost waits until it is back"
-)
 KILLS = [(n, victim, moment) for n, victim in [(2, 0), (2, 1), (3, 0), (3, 2)] for moment in ["middle", "saving"]]
+KILLS += [(n, 0, moment) for n in [2, 3] for moment in ["beginning", "first"]]
 KILLS += [(2, 1, "beginning"), (2, 1, "first"), (3, 2, "beginning")]
 KILLS += [pytest.param(3, 2, "first", marks=pytest.mark.xfail(strict=False, reason="once in some runs the error names the leader, not the lost task"))]
-KILLS += [pytest.param(n, 0, moment, marks=LEADER_IS_WAITED_FOR) for n in [2, 3] for moment in ["beginning", "first"]]
 
 
 @pytest.mark.parametrize("n,victim,moment", KILLS)
@@ -151,7 +148,7 @@ def test_clients_begin_anew_at_the_checkpoint(maker, tmp_path, unbroken, n, vict
 
 
 @pytest.mark.parametrize("client_dies", [False, True])
-@pytest.mark.parametrize("n,victim", [(2, 1), pytest.param(2, 0, marks=LEADER_IS_WAITED_FOR)])
+@pytest.mark.parametrize("n,victim", [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
 def test_monitored_sessions_recover_by_themselves(maker, tmp_path, unbroken, n, victim, client_dies):
     with job(maker, tmp_path, n, "monitored") as (cluster, clients):
         begin(clients)

@@ -507,7 +507,8 @@ def fetch(weft, strategy):
 def test_without_a_seed_nothing_repeats(strategy, weft, tmp_path):
     write(tmp_path, lambda x: v1.random_uniform([rows(x), 3]))
     numbers = np.concatenate([step.ravel() for step in fetch(weft, strategy)])
-    assert len(set(numbers.tolist())) >= 0.999 * len(numbers) and np.all((numbers >= 0) & (numbers < 1))
+    by_chance = 2  # of 2^23 numbers, two of 153 are equal once in 700 runs, three pairs once in 10^9
+    assert len(set(numbers.tolist())) >= len(numbers) - by_chance and np.all((numbers >= 0) & (numbers < 1))
 
 
 @pytest.mark.parametrize("strategy", [s for s in STRATEGIES if not s.startswith("parameter")])
