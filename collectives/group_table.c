@@ -137,7 +137,8 @@ static void publish(weft_group_table_t *t, weft_group_t *built) {
 }
 
 /* The canceller or the timeout of `w` has fired. A timeout of one member ends the wait of all members that
- * have joined, with the same answer; later requests begin anew. */
+ * have joined, with the same answer; later requests begin anew. A member that cancels an instance ends it for
+ * the others, for which that is an echo of a failure that is reported elsewhere. */
 static void give_up(weft_group_waiter_t *w, bool is_timeout) {
   weft_group_table_t *t = w->table;
   weft_status_t *why = NULL;
@@ -157,9 +158,11 @@ static void give_up(weft_group_waiter_t *w, bool is_timeout) {
   } else if (is_mine) {
     why = WEFT_ERROR(CANCELLED, "collective group %lld: cancelled", (long long)w->group.group_key);
   }
+  weft_status_t *theirs = why == NULL ? NULL : weft_status_clone(why);
+  if (theirs != NULL && !is_timeout) theirs = weft_status_mark_derived(theirs);
   if (is_mine) weft_group_waiter_take(w);
   if (is_mine && w->is_instance) {
-    removed = weft_instance_table_leave(t->instances, w, weft_status_clone(why), &others);
+    removed = weft_instance_table_leave(t->instances, w, weft_status_clone(theirs), &others);
   } else if (is_mine) {
     weft_group_record_t *g = w->record;
     if (!is_timeout) weft_group_remove_member(g, w->group.device);
@@ -169,8 +172,9 @@ static void give_up(weft_group_waiter_t *w, bool is_timeout) {
   weft_mutex_unlock(&t->mu);
   weft_instance_record_free(removed);
   if (!is_mine) return;
-  weft_group_waiter_answer_all(&others, t->timer, why, NULL, -1);
+  weft_group_waiter_answer_all(&others, t->timer, theirs, NULL, -1);
   weft_group_waiter_answer(w, t->timer, why, NULL, -1);
+  weft_status_free(theirs);
   weft_status_free(why);
 }
 

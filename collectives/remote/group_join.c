@@ -70,24 +70,30 @@ static void end_wait(leader_wait_t *w) {
 
 static void settled(void *arg) {
   leader_wait_t *w = arg;
-  weft_status_t *first = weft_peer_table_first_loss(w->t->known, w->key);
+  weft_status_t *first = weft_peer_table_failure_of(w->t->known, w->key);
   if (first != NULL) {
     weft_status_free(w->status);
     w->status = first;
+  } else if (weft_status_code(w->status) == WEFT_CANCELLED) {
+    weft_status_t *left = WEFT_ERROR(ABORTED, "%s", weft_status_message(w->status));
+    weft_status_free(w->status);
+    w->status = left;
   }
   end_wait(w);
 }
 
+/* CANCELLED that is not the caller's: another member left the instance, because its step failed or was
+ * cancelled, or the leader ended its calls as it was shut down, or is lost. */
 static void fail_wait(leader_wait_t *w, weft_status_t *status) {
-  const bool has_ended =
+  const bool is_foreign =
       weft_status_code(status) == WEFT_CANCELLED && !weft_canceller_is_cancelled(w->canceller);
-  if (has_ended) { /* the leader ended its calls as it was shut down, or is lost */
+  if (is_foreign && !weft_status_is_derived(status)) {
     weft_status_free(status);
     status = WEFT_ERROR(UNAVAILABLE, "%.*s, the leader of collective groups, has ended",
                         WEFT_STR_ARGS(w->t->peers.leader));
   }
   w->status = status;
-  if (weft_status_code(status) == WEFT_UNAVAILABLE) {
+  if (is_foreign || weft_status_code(status) == WEFT_UNAVAILABLE) {
     weft_host_links_settle(w->t->links, settled, w);
   } else {
     end_wait(w);

@@ -205,6 +205,15 @@ weft_status_t *weft_peer_table_first_loss(weft_peer_table_t *t, int64_t key) {
   return found;
 }
 
+weft_status_t *weft_peer_table_failure_of(weft_peer_table_t *t, int64_t key) {
+  weft_status_t *found = weft_peer_table_first_loss(t, key);
+  weft_mutex_lock(&t->mu);
+  if (found == NULL && t->failure != NULL && t->failed_group == (uint64_t)key && is_fresh(t->failed_ns))
+    found = weft_status_clone(t->failure);
+  weft_mutex_unlock(&t->mu);
+  return found;
+}
+
 weft_status_t *weft_peer_table_cause(weft_peer_table_t *t, weft_str_t task, weft_status_t *status) {
   weft_status_t *found = NULL;
   weft_map_entry_t e;

@@ -32,6 +32,8 @@ weft_status_t *weft_peer_table_cause(weft_peer_table_t *t, weft_str_t task, weft
 /* Why the group of this key broke first, as far as this task knows: a copy, or NULL. Later losses may only
  * have followed. */
 weft_status_t *weft_peer_table_first_loss(weft_peer_table_t *t, int64_t key);
+/* The same, or why another member's run of the group was UNAVAILABLE. */
+weft_status_t *weft_peer_table_failure_of(weft_peer_table_t *t, int64_t key);
 /* Why a group that the leader gives cannot work: a member was lost a moment ago, and the leader does not know
  * it yet. A copy, or NULL. */
 weft_status_t *weft_peer_table_loss_in(weft_peer_table_t *t, const weft_group_t *group);

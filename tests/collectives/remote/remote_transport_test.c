@@ -526,6 +526,55 @@ static void a_call_to_a_lost_leader_ends_where_the_group_had_been_complete(void)
   teardown(&c);
 }
 
+static void on_instance(void *arg, weft_status_t *status, int source) {
+  (void)source;
+  on_done(arg, status);
+}
+
+static void join_instance(cluster_t *c, int rank, weft_canceller_t *canceller, outcome_t *o) {
+  *o = (outcome_t){.cluster = c};
+  weft_instance_request_t r = {.group_key = 1,
+                               .instance_key = 5,
+                               .step_id = STEP,
+                               .rank = rank,
+                               .group_size = NUM_TASKS,
+                               .name = WEFT_STR("reduce"),
+                               .device = weft_str(c->tasks[rank].device),
+                               .kind = WEFT_ALL_REDUCE,
+                               .dtype = WEFT_F32,
+                               .root = -1};
+  weft_transport_t *t = c->tasks[rank].transport;
+  t->ops->complete_instance(t, &r, canceller, on_instance, o);
+}
+
+/* The leader learns of a member's failure only that its call is cancelled. */
+static void a_member_that_leaves_an_instance_is_not_taken_for_the_leader(void) {
+  for (int has_cause = 0; has_cause < 2; has_cause++) {
+    cluster_t c;
+    setup(&c, false);
+    outcome_t outs[NUM_TASKS];
+    char text[256];
+    weft_canceller_t *canceller = weft_canceller_create(NULL);
+    join_instance(&c, 0, NULL, &outs[0]);
+    join_instance(&c, 1, canceller, &outs[1]);
+    if (has_cause) {
+      weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "task 7 is lost");
+      weft_transport_t *t = c.tasks[1].transport;
+      t->ops->fail(t, STEP, WEFT_STR("1.reduce"), c.group, why);
+      weft_status_free(why);
+    }
+    weft_canceller_cancel(canceller);
+    CU_ASSERT_EQUAL(wait_for(&outs[1], NULL, 0), WEFT_CANCELLED);
+    join_instance(&c, 2, NULL, &outs[2]); /* later */
+    for (int rank = 0; rank < NUM_TASKS; rank += 2) {
+      CU_ASSERT_EQUAL(wait_for(&outs[rank], text, sizeof text), has_cause ? WEFT_UNAVAILABLE : WEFT_ABORTED);
+      CU_ASSERT_PTR_NOT_NULL(strstr(text, has_cause ? "task 7 is lost" : "was cancelled at rank 1"));
+    }
+    weft_canceller_release(canceller);
+    teardown(&c);
+  }
+}
+
 static void a_request_to_an_earlier_incarnation_is_refused(void) {
   cluster_t c;
   setup(&c, true);
@@ -610,6 +659,8 @@ static const CU_TestInfo tests[] = {
     {"a task that departs names itself", a_task_that_departs_names_itself},
     {"a call to a lost leader ends where the group had been complete",
      a_call_to_a_lost_leader_ends_where_the_group_had_been_complete},
+    {"a member that leaves an instance is not taken for the leader",
+     a_member_that_leaves_an_instance_is_not_taken_for_the_leader},
     {"a request to an earlier incarnation is refused", a_request_to_an_earlier_incarnation_is_refused},
     {"fetches are cancelled", fetches_are_cancelled},
     {"hosts are known where there are links", hosts_are_known_where_there_are_links},
