@@ -215,6 +215,61 @@ PIPELINES = {
 }
 
 
+def draw(_):
+    return tf.random.uniform([])
+
+
+def show(x):
+    with tf.control_dependencies([tf.print(x)]):
+        return tf.identity(x)
+
+
+def twice(first, second):
+    """A hundred elements by one function, and a hundred by another."""
+    return D.range(100).map(first).concatenate(D.range(100).map(second))
+
+
+# Where a step stands in them, and whether functions of what is read there have state. They are long, since TensorFlow reads ahead.
+DRAWING = {
+    "map": (lambda: D.range(100).map(draw), 2, True),
+    "seeded": (lambda: D.range(100).map(lambda x: tf.random.uniform([], seed=3)), 2, True),
+    "parallel map": (lambda: D.range(100).map(draw, num_parallel_calls=2).prefetch(2), 2, True),
+    "before others": (lambda: D.range(300).map(draw).batch(2).shuffle(3).map(lambda x: x + 1), 2, True),
+    "filter": (lambda: D.range(100).filter(lambda x: draw(x) >= 0.0), 2, True),
+    "scan": (lambda: D.range(100).scan(0.0, lambda s, x: (s, draw(x))), 2, True),
+    "flat map": (lambda: D.range(100).flat_map(lambda i: D.range(100).map(draw)), 2, True),
+    "interleave": (lambda: D.range(100).interleave(lambda i: D.range(100).map(draw)), 2, True),
+    "in a branch": (lambda: D.range(100).map(lambda x: tf.cond(x > 3, lambda: draw(x), lambda: 0.0)), 2, True),
+    "first part": (lambda: twice(draw, lambda x: 1.0), 2, True),
+    "second part": (lambda: twice(lambda x: 1.0, draw), 105, True),
+    "second part, to come": (lambda: twice(lambda x: 1.0, draw), 2, False),
+    "no function": (lambda: D.range(100).shuffle(3), 2, False),
+    "pure": (lambda: D.range(100).map(lambda x: x + 1), 2, False),
+    "printing": (lambda: D.range(100).map(show), 2, False),
+    "random source": (lambda: D.random().take(100), 2, False),
+}
+
+
+@pytest.mark.parametrize("policy", [0, 1, 2])
+@pytest.mark.parametrize("name", sorted(DRAWING))
+def test_state_of_functions_is_refused_where_asked(cluster, graph, name, policy):
+    make, at, has_state = DRAWING[name]
+    iterator = v1.data.make_initializable_iterator(make())
+    element = iterator.get_next()
+    state = gen_dataset_ops.serialize_iterator(iterator._iterator_resource, external_state_policy=policy)
+    moved = gen_dataset_ops.deserialize_iterator(iterator._iterator_resource, state)
+    with session(cluster.master, graph) as sess:
+        sess.run(iterator.initializer)
+        for _ in range(at):
+            sess.run(element)
+        if policy == 2 and has_state:
+            with pytest.raises(tf.errors.FailedPreconditionError, match="RandomUniform is stateful."):
+                sess.run(moved)
+        else:
+            sess.run(moved)
+        sess.run(element)  # the iterator is not harmed
+
+
 @pytest.mark.parametrize("at", [0, 1, 5, 13])
 @pytest.mark.parametrize("name", sorted(PIPELINES))
 def test_a_saved_iterator_goes_on_where_it_was(cluster, graph, name, at):

@@ -18,6 +18,11 @@ WEFT_MUST_CHECK weft_status_t *weft_dataset_as_graph(const weft_dataset_t *d, we
  * on state that the graph does not have: on that of a function's node, or of a resource. Source: TensorFlow's
  * CheckExternalState. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_check_external_state(weft_str_t graph_def);
+/* The same of the functions of `d` alone, without its inputs. */
+WEFT_MUST_CHECK weft_status_t *weft_dataset_check_external_state(const weft_dataset_t *d);
+
+/* What an op's attribute external_state_policy says is done about it. Weft does not warn. */
+typedef enum weft_state_policy { WEFT_STATE_WARN, WEFT_STATE_IGNORE, WEFT_STATE_FAIL } weft_state_policy_t;
 
 /* A number for what a data set computes: the same for graphs that differ in the names of nodes and functions
  * alone, in other sessions and processes, too. Errors: those of weft_dataset_as_graph(). */

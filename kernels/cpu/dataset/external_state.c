@@ -2,6 +2,10 @@
 #include "kernels/cpu/dataset/as_graph.h"
 #include "protos/wire.h"
 
+/* TensorFlow lets the functions of a snapshot depend on what they like: they say in which order it is read.
+ */
+static const char SNAPSHOT[] = "SnapshotDatasetV2";
+
 static bool ends_with(weft_str_t s, const char *end) {
   const weft_str_t e = weft_str(end);
   return s.length >= e.length && weft_str_eq(weft_str_of(s.data + s.length - e.length, e.length), e);
@@ -60,7 +64,7 @@ static weft_str_t bytes_of(weft_str_t message, uint32_t number) {
 static bool is_of_snapshot(weft_str_t node, weft_str_t function) {
   weft_wire_reader_t in = weft_wire_reader(node);
   weft_wire_field_t f;
-  if (!weft_str_is(bytes_of(node, 2), "SnapshotDatasetV2")) return false;
+  if (!weft_str_is(bytes_of(node, 2), SNAPSHOT)) return false;
   while (weft_wire_next(&in, &f)) {
     if (f.tag != WEFT_WIRE_TAG(5, WEFT_WIRE_BYTES)) continue;
     if (weft_str_eq(bytes_of(bytes_of(bytes_of(f.bytes, 2), 10), 1), function)) return true;
@@ -68,8 +72,6 @@ static bool is_of_snapshot(weft_str_t node, weft_str_t function) {
   return false;
 }
 
-/* TensorFlow lets the functions of a snapshot depend on what they like: they say in which order it is read.
- */
 static bool is_free(weft_str_t graph_def, weft_str_t function) {
   const weft_str_t name = bytes_of(bytes_of(function, 1), 1);
   weft_wire_reader_t in = weft_wire_reader(graph_def);
@@ -89,6 +91,26 @@ static weft_status_t *check_function(weft_str_t function) {
     if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(check_node(f.bytes));
   }
   return NULL;
+}
+
+weft_status_t *weft_dataset_check_external_state(const weft_dataset_t *d) {
+  const weft_dataset_origin_t *o = d->origin;
+  if (o != NULL && weft_str_is(bytes_of(weft_str_of(o->node->def.data, o->node->def.length), 2), SNAPSHOT))
+    return NULL;
+  weft_map_t written = WEFT_MAP_INIT;
+  weft_strbuf_t library = WEFT_STRBUF_INIT;
+  weft_status_t *s = NULL;
+  for (int i = 0; i < WEFT_MAX_FUNCTIONS && d->fns[i] != NULL && s == NULL; i++)
+    s = weft_callee_write(d->fns[i]->callee, &written, &library);
+  if (s == NULL && library.failed) s = WEFT_NO_MEMORY("looking for state in a data set");
+  weft_wire_reader_t in = weft_wire_reader(weft_str_of(library.data, library.length));
+  weft_wire_field_t f;
+  while (s == NULL && weft_wire_next(&in, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) s = check_function(f.bytes);
+  }
+  weft_strbuf_deinit(&library);
+  weft_map_deinit(&written);
+  return s;
 }
 
 weft_status_t *weft_graph_check_external_state(weft_str_t graph_def) {

@@ -86,11 +86,10 @@ static weft_status_t *strip_devices(weft_strbuf_t *graph) {
 
 /* ---- to a graph ---- */
 
-typedef enum state_policy { STATE_WARN, STATE_IGNORE, STATE_FAIL } state_policy_t;
-
-static weft_status_t *write_graph(const weft_dataset_t *d, state_policy_t policy, weft_strbuf_t *out) {
+static weft_status_t *write_graph(const weft_dataset_t *d, weft_state_policy_t policy, weft_strbuf_t *out) {
   WEFT_RETURN_IF_ERROR(weft_dataset_as_graph(d, out));
-  return policy == STATE_FAIL ? weft_graph_check_external_state(weft_str_of(out->data, out->length)) : NULL;
+  return policy == WEFT_STATE_FAIL ? weft_graph_check_external_state(weft_str_of(out->data, out->length))
+                                   : NULL;
 }
 
 /* In TensorFlow's words. */
@@ -102,7 +101,7 @@ static weft_status_t *cannot(weft_status_t *s) {
   return all;
 }
 
-static weft_status_t *to_graph(weft_kernel_ctx_t *c, state_policy_t policy, bool strips) {
+static weft_status_t *to_graph(weft_kernel_ctx_t *c, weft_state_policy_t policy, bool strips) {
   weft_dataset_t *d = NULL;
   weft_tensor_t *t = NULL;
   weft_strbuf_t graph = WEFT_STRBUF_INIT;
@@ -118,12 +117,13 @@ static weft_status_t *to_graph(weft_kernel_ctx_t *c, state_policy_t policy, bool
 
 WEFT_ATTRS(to_graph_1, (BOOL, allow_stateful), (BOOL, strip_device_assignment))
 static weft_status_t *to_graph_1(weft_kernel_ctx_t *c, const to_graph_1_attrs_t *attrs) {
-  return to_graph(c, attrs->allow_stateful ? STATE_WARN : STATE_FAIL, attrs->strip_device_assignment);
+  return to_graph(c, attrs->allow_stateful ? WEFT_STATE_WARN : WEFT_STATE_FAIL,
+                  attrs->strip_device_assignment);
 }
 
 WEFT_ATTRS(to_graph_2, (INT, external_state_policy), (BOOL, strip_device_assignment))
 static weft_status_t *to_graph_2(weft_kernel_ctx_t *c, const to_graph_2_attrs_t *attrs) {
-  return to_graph(c, (state_policy_t)attrs->external_state_policy, attrs->strip_device_assignment);
+  return to_graph(c, (weft_state_policy_t)attrs->external_state_policy, attrs->strip_device_assignment);
 }
 
 static weft_status_t *fingerprint(weft_kernel_ctx_t *c) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/dataset/as_graph.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/traversal.h"
 
@@ -113,6 +114,7 @@ static weft_status_t *load_functions(const weft_iterator_t *it, weft_saved_t *fr
 
 weft_status_t *weft_iterator_save(weft_iterator_t *it, weft_saved_t *to) {
   const weft_dataset_class_t *class = it->of->class;
+  if (to->refuses_state) WEFT_RETURN_IF_ERROR(weft_dataset_check_external_state(it->of));
   if (class->passes_state) return weft_iterator_save(it->input, to);
   weft_saved_put_string(to, weft_str(class->name));
   weft_saved_put_int(to, it->index);

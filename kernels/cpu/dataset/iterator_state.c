@@ -6,6 +6,8 @@
  * in its checkpoint, and say in a second string why they cannot.
  */
 #include "base/alloc.h"
+#include "kernels/attrs.h"
+#include "kernels/cpu/dataset/as_graph.h"
 #include "kernels/cpu/dataset/iterator_ops.h"
 #include "kernels/cpu/dataset/saved.h"
 #include "tensor/pack.h"
@@ -13,6 +15,7 @@
 /* An execution that waits for the thread of a pass. */
 typedef struct state_job {
   weft_kernel_ctx_t *c;
+  bool refuses_state;                 /* of functions */
   weft_iterator_resource_t *resource; /* retained, as the next */
   weft_traversal_t *traversal;
 } state_job_t;
@@ -27,7 +30,7 @@ static void end_job(state_job_t *j, weft_status_t *s) {
 
 /* Consumes the references. */
 static void start_job(weft_kernel_ctx_t *c, weft_iterator_resource_t *r, weft_traversal_t *n,
-                      weft_traversal_fn *fn) {
+                      bool refuses_state, weft_traversal_fn *fn) {
   state_job_t *j = weft_malloc(sizeof *j);
   if (j == NULL) {
     weft_traversal_release(n);
@@ -35,16 +38,17 @@ static void start_job(weft_kernel_ctx_t *c, weft_iterator_resource_t *r, weft_tr
     c->done(c, WEFT_NO_MEMORY("an iterator's state"));
     return;
   }
-  *j = (state_job_t){c, r, n};
+  *j = (state_job_t){c, refuses_state, r, n};
   weft_traversal_do(n, fn, j);
 }
 
 /* ---- saving ---- */
 
 /* The bytes of the pass as a string tensor. */
-static weft_status_t *bytes_of(weft_iterator_t *root, weft_tensor_t **out) {
+static weft_status_t *bytes_of(weft_iterator_t *root, bool refuses_state, weft_tensor_t **out) {
   weft_saved_t saved;
   weft_saved_begin(&saved);
+  saved.refuses_state = refuses_state;
   weft_status_t *s = weft_iterator_save(root, &saved);
   if (s == NULL) s = weft_saved_end(&saved);
   if (s == NULL) s = weft_tensor_string(weft_str_of(saved.bytes.data, saved.bytes.length), out);
@@ -52,10 +56,10 @@ static weft_status_t *bytes_of(weft_iterator_t *root, weft_tensor_t **out) {
   return s;
 }
 
-static weft_status_t *save_boxed(weft_kernel_ctx_t *c, weft_iterator_t *root) {
+static weft_status_t *save_boxed(weft_kernel_ctx_t *c, bool refuses_state, weft_iterator_t *root) {
   weft_tensor_t *bytes = NULL, *t = NULL;
   weft_pack_t *box = NULL;
-  weft_status_t *s = bytes_of(root, &bytes);
+  weft_status_t *s = bytes_of(root, refuses_state, &bytes);
   if (s == NULL) s = weft_pack_of(&weft_boxed_type, &bytes, 1, &box);
   if (s == NULL) s = weft_pack_scalar(box, &t);
   weft_tensor_release(bytes);
@@ -65,11 +69,12 @@ static weft_status_t *save_boxed(weft_kernel_ctx_t *c, weft_iterator_t *root) {
 
 static void boxed(void *arg, weft_status_t *s, weft_iterator_t *root) {
   state_job_t *j = arg;
-  if (s == NULL) s = save_boxed(j->c, root);
+  if (s == NULL) s = save_boxed(j->c, j->refuses_state, root);
   end_job(j, s);
 }
 
-static void serialize(weft_kernel_ctx_t *c) {
+WEFT_ATTRS_ASYNC(serialize, (INT, external_state_policy))
+static void serialize(weft_kernel_ctx_t *c, const serialize_attrs_t *attrs) {
   weft_iterator_resource_t *r = NULL;
   weft_traversal_t *n = NULL;
   weft_status_t *s = weft_iterator_in(c, 0, &r);
@@ -79,7 +84,7 @@ static void serialize(weft_kernel_ctx_t *c) {
     c->done(c, s);
     return;
   }
-  start_job(c, r, n, boxed);
+  start_job(c, r, n, attrs->external_state_policy == WEFT_STATE_FAIL, boxed);
 }
 
 /* Sets output i to the message of `problem` (consumed); "" if there is none. What only stopped the execution
@@ -109,7 +114,7 @@ static weft_status_t *set_state(weft_kernel_ctx_t *c, weft_tensor_t *state, weft
 static void stated(void *arg, weft_status_t *s, weft_iterator_t *root) {
   state_job_t *j = arg;
   weft_tensor_t *state = NULL;
-  if (s == NULL) s = bytes_of(root, &state);
+  if (s == NULL) s = bytes_of(root, false, &state);
   end_job(j, set_state(j->c, state, s));
 }
 
@@ -130,7 +135,7 @@ static void get_state(weft_kernel_ctx_t *c) {
   weft_status_t *s = weft_iterator_in(c, 0, &r);
   if (s == NULL) s = weft_iterator_resource_traversal(r, &n);
   if (s == NULL) {
-    start_job(c, r, n, stated);
+    start_job(c, r, n, false, stated);
     return;
   }
   if (r != NULL) {
@@ -184,7 +189,7 @@ static weft_status_t *start_restoring(weft_kernel_ctx_t *c, weft_traversal_fn *f
   weft_status_t *s = weft_iterator_in(c, 0, &r);
   if (s == NULL) s = weft_iterator_resource_renew(r, c->device, &n);
   if (s == NULL) {
-    start_job(c, r, n, fn);
+    start_job(c, r, n, false, fn);
   } else if (r != NULL) {
     weft_object_release((weft_object_t *)r);
   }
@@ -235,7 +240,7 @@ static weft_status_t *waits_compute(weft_kernel_ctx_t *c) {
 
 const weft_kernel_t weft_cpu_dataset_iterator_state_kernels[] = {
     {.op = "DeserializeIterator", .compute_async = deserialize},
-    {.op = "SerializeIterator", .compute_async = serialize},
+    {.op = "SerializeIterator", WEFT_COMPUTE_ASYNC(serialize)},
     {.op = "WeftIteratorRestore", .compute_async = restore},
     {.op = "WeftIteratorState", .compute_async = get_state},
     {.op = "WeftIteratorWaits", .compute = waits_compute},

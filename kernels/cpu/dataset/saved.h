@@ -12,6 +12,7 @@
 /* Thread-compatible. */
 struct weft_saved {
   weft_strbuf_t bytes;   /* being written */
+  bool refuses_state;    /* FAILED_PRECONDITION for a function whose state the bytes do not have */
   weft_str_t rest;       /* still to be read; lent */
   weft_device_t *device; /* of data sets that are read back */
   int depth;             /* of such data sets in each other */
