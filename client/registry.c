@@ -5,9 +5,12 @@
 #include "kernels/kernel.h"
 #include "protos/wire.h"
 #include "tensorflow/c/c_api.h"
+#include "weft/version.h"
 
 /* The release whose ops, protocol and interface this library has. */
 const char *TF_Version(void) { return "2.19.1"; }
+
+const char *WEFT_Version(void) { return WEFT_VERSION; }
 
 TF_Buffer *TF_GetAllOpList(void) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
