@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "benchmarks/bench.h"
 #include "tools/command.h"
 #include "tools/options.h"
@@ -71,13 +72,22 @@ static bool is_any_chosen(const char *filter) {
   return false;
 }
 
+/* By spaces, for completion. */
+static void list_names(weft_strbuf_t *out) {
+  int n = 0;
+  const weft_benchmark_t *benches = weft_bench_list(&n);
+  for (int i = 0; i < n; i++) weft_strbuf_printf(out, "%s%s", i > 0 ? " " : "", benches[i].name);
+}
+
 int weft_command_bench(int argc, char **argv) {
   bench_args_t a = {0};
+  weft_strbuf_t names = WEFT_STRBUF_INIT;
   int code;
   const weft_option_t options[] = {
       {"json", NULL, "A list of objects: name, value, unit, bar, ok", .flag = &a.json},
       {"quick", NULL, "Fewer repetitions: to see that it works, not to report", .flag = &a.quick},
   };
+  list_names(&names);
   const weft_command_line_t line = {
       .command = "weft bench",
       .about = "Measures this machine against the bars. With NAME only what has NAME in its name.",
@@ -87,8 +97,11 @@ int weft_command_bench(int argc, char **argv) {
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "NAME",
       .argument = &a.filter,
+      .argument_words = names.data,
   };
-  if (!weft_options_read(&line, argc, argv, &code)) return code;
+  const bool is_read = weft_options_read(&line, argc, argv, &code);
+  weft_strbuf_deinit(&names);
+  if (!is_read) return code;
   if (!is_any_chosen(a.filter)) {
     return weft_options_complain(&line, "no benchmark has '%s' in its name; `weft bench` runs them all",
                                  a.filter);

@@ -16,6 +16,7 @@
 #include "tools/model.h"
 #include "tools/options.h"
 #include "tools/strategy/graph_map.h"
+#include "tools/strategy/names.h"
 
 typedef struct inspect_args {
   bool json, dot, svg, details;
@@ -420,8 +421,9 @@ static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
 
 int weft_command_inspect(int argc, char **argv) {
   inspect_args_t a = {.cpus = 1};
-  weft_strbuf_t more = WEFT_STRBUF_INIT;
+  weft_strbuf_t more = WEFT_STRBUF_INIT, strategies = WEFT_STRBUF_INIT;
   int code = 0;
+  weft_strategy_names(&strategies);
   const weft_option_t options[] = {
       {"dot", NULL,
        "A drawing for Graphviz instead, large graphs by name scope; with --strategy: by task, with the bytes "
@@ -435,7 +437,7 @@ int weft_command_inspect(int argc, char **argv) {
        .flag = &a.details},
       {"strategy", "NAME:OPTIONS",
        "Explain the graph that this strategy makes: placement, communication, cost per step",
-       .text = &a.strategy},
+       .text = &a.strategy, .words = strategies.data},
       {"signature", "NAME",
        "Of a SavedModel: its inputs are fed, its outputs fetched, unless others are named",
        .text = &a.signature},
@@ -451,7 +453,7 @@ int weft_command_inspect(int argc, char **argv) {
       {"target", "NODE", "Is run at each step (default: all nodes without consumers). May be repeated",
        .texts = &a.targets},
       {"init", "NODE", "Is run before. May be repeated", .texts = &a.inits},
-      {"save", "FILE.pb", "Write the rewritten graph", .text = &a.save},
+      {"save", "FILE.pb", "Write the rewritten graph", .text = &a.save, .kind = WEFT_VALUE_FILE},
   };
   list_strategies(&more);
   const weft_command_line_t line = {
@@ -475,7 +477,8 @@ int weft_command_inspect(int argc, char **argv) {
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "GRAPH",
       .argument = &a.path,
-      .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file",
+      .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file, or the folder of a SavedModel",
+      .argument_kind = WEFT_VALUE_FILE,
   };
   if (weft_options_read(&line, argc, argv, &code)) {
     code = complain(&line, &a);
@@ -486,5 +489,6 @@ int weft_command_inspect(int argc, char **argv) {
   weft_texts_deinit(&a.targets);
   weft_texts_deinit(&a.inits);
   weft_strbuf_deinit(&more);
+  weft_strbuf_deinit(&strategies);
   return code;
 }

@@ -256,7 +256,7 @@ int weft_command_ops(int argc, char **argv) {
       {"missing", "GRAPH",
        "Which ops of this graph file or SavedModel have no kernel, and why; the exit code is 1 if there are "
        "any",
-       .text = &a.graph},
+       .text = &a.graph, .kind = WEFT_VALUE_FILE},
       {"absent", NULL, "The ops of TensorFlow that have no kernel, and why", .flag = &a.absent},
       {"json", NULL, "A list of objects: name, devices, dtypes, gradient, verified; or name, nodes, absent",
        .flag = &a.json},

@@ -15,7 +15,7 @@ static const char examples[] =
     "  weft run model_dir --feed x='[[1, 2, 3]]'\n"
     "  weft run model_dir --signature serving_default --feed images=images.npy --fetch scores --json\n"
     "  weft run model_dir --feed text='[\"the quick\", \"brown fox\"]' --save-fetch ids=ids.npy\n"
-    "  weft inspect model_dir     (says which signatures there are, and what they take)\n";
+    "  weft inspect model_dir    # says which signatures there are, and what they take\n";
 
 int weft_command_run(int argc, char **argv) {
   weft_submit_spec_t j = {.steps = 1, .signature = "serving_default", .is_isolated = true};
@@ -25,9 +25,10 @@ int weft_command_run(int argc, char **argv) {
       {"signature", "NAME", "Which of the model's signatures (default serving_default)",
        .text = &j.signature},
       {"feed", "NAME=VALUE", "The value of an input: a number, a text, a list, or FILE.npy. May be repeated",
-       .texts = &j.feeds},
+       .texts = &j.feeds, .kind = WEFT_VALUE_NAMED_FILE},
       {"fetch", "NAME", "Show this output (default: all). May be repeated", .texts = &j.fetches},
-      {"save-fetch", "NAME=FILE.npy", "Save this output. May be repeated", .texts = &j.saves},
+      {"save-fetch", "NAME=FILE.npy", "Save this output. May be repeated", .texts = &j.saves,
+       .kind = WEFT_VALUE_NAMED_FILE},
       {"tags", "TAG,TAG", "Which of the model's graphs (default: the only one, or serve)", .text = &j.tags},
       {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)", .text = &j.master},
       {"json", NULL, "One object for machines: the outputs by name", .flag = &json},
@@ -42,6 +43,9 @@ int weft_command_run(int argc, char **argv) {
       .argument_name = "MODEL_DIR",
       .argument = &j.graph_path,
       .argument_is_missing = "which MODEL_DIR? give the folder that has saved_model.pb",
+      .argument_kind = WEFT_VALUE_FOLDER,
+      .exit_codes = weft_submit_exit_codes,
+      .num_exit_codes = weft_submit_num_exit_codes,
   };
   WEFT_InitJobOptions(&j.options);
   if (weft_options_read(&line, argc, argv, &code)) {

@@ -131,6 +131,19 @@ done:
   return s;
 }
 
+static const weft_help_item_t environment[] = {
+    {"TF_CONFIG",
+     "The cluster and the task, in TensorFlow's JSON, for what --cluster, --job and --task leave open"},
+    {"WEFT_LOG_LEVEL", "The least that is logged: debug, info (default), warning or error"},
+};
+
+static const weft_help_item_t exit_codes[] = {
+    {"3",
+     "Another process runs as this task of the cluster, and has done so for two times the silence after "
+     "which "
+     "a task is lost (6 s), so that this one has left"},
+};
+
 int weft_command_server(int argc, char **argv) {
   server_args_t a = {.task = -1,
                      .port = -1,
@@ -165,12 +178,12 @@ int weft_command_server(int argc, char **argv) {
       .command = "weft server",
       .about = "Runs one task of a cluster: its worker and a master.",
       .more =
-          "Prints `weft: listening on grpc://HOST:PORT` when ready; logs go to standard error "
-          "(WEFT_LOG_LEVEL: debug,\n"
-          "info, warning, error). SIGTERM and Ctrl-C stop it within a second.\n"
-          "Exit code 3: another process runs as this task of the cluster, and has done so for two times the "
-          "silence after which\n"
-          "a task is lost (6 s), so that this one has left.\n",
+          "Prints `weft: listening on grpc://HOST:PORT` when ready; logs go to standard error. SIGTERM and "
+          "Ctrl-C\nstop it within a second.\n",
+      .environment = environment,
+      .num_environment = sizeof environment / sizeof environment[0],
+      .exit_codes = exit_codes,
+      .num_exit_codes = sizeof exit_codes / sizeof exit_codes[0],
       .examples =
           "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job worker --task 0\n"
           "  weft server --cluster \"worker=127.0.0.1:0\" --job worker --http 9100\n"

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "tools/command.h"
 #include "tools/options.h"
+#include "tools/strategy/names.h"
 #include "tools/submit/submit.h"
 
 /* A bar needs a terminal that can go back to the start of a line. */
@@ -53,14 +54,26 @@ static const char *saving_trouble(const char *every, weft_submit_spec_t *s) {
   return NULL;
 }
 
-static int run(const weft_command_line_t *line, const char *batch, const char *every, weft_submit_spec_t *j) {
-  if (batch != NULL && !read_batch(batch, j))
+/* What the specification has in another form. */
+typedef struct submit_words {
+  bool json, shuffle, partly;
+  int64_t seed, keep;
+  const char *batch, *every;
+} submit_words_t;
+
+static int run(const weft_command_line_t *line, const submit_words_t *w, weft_submit_spec_t *j) {
+  j->style = style_for(w->json);
+  j->options.seed = (uint64_t)w->seed;
+  j->options.keep = (int)w->keep;
+  j->options.shuffle = w->shuffle;
+  j->options.restore_partly = w->partly;
+  if (w->batch != NULL && !read_batch(w->batch, j))
     return weft_options_complain(line,
                                  "--batch %s: give a number of rows, 1 or more (64), and perhaps the feeds "
                                  "that have them (64:x+y)",
-                                 batch);
+                                 w->batch);
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
-  const char *trouble = saving_trouble(every, j);
+  const char *trouble = saving_trouble(w->every, j);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
   if (num_run == 0 && j->inits.n == 0 && j->restore == NULL && j->signature == NULL)
     return weft_options_complain(line, "nothing to run: give --target, --fetch, --init or --signature");
@@ -102,18 +115,19 @@ static void spec_deinit(weft_submit_spec_t *j) {
 
 int weft_command_submit(int argc, char **argv) {
   weft_submit_spec_t j = {.steps = -1};
-  bool json = false, shuffle = false, partly = false;
-  int64_t seed = 1, keep = 5;
-  const char *batch = NULL, *every = NULL;
+  submit_words_t w = {.seed = 1, .keep = 5};
+  weft_strbuf_t strategies = WEFT_STRBUF_INIT;
   int code;
+  weft_strategy_names(&strategies);
   const weft_option_t options[] = {
       {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)", .text = &j.master},
-      {"feed", "NAME=VALUE", "Feed a scalar, or an array: NAME=FILE.npy. May be repeated", .texts = &j.feeds},
+      {"feed", "NAME=VALUE", "Feed a scalar, or an array: NAME=FILE.npy. May be repeated", .texts = &j.feeds,
+       .kind = WEFT_VALUE_NAMED_FILE},
       {"batch", "N[:NAME+NAME]",
        "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last",
-       .text = &batch},
-      {"shuffle", NULL, "Take the rows in a new order in each epoch", .flag = &shuffle},
-      {"seed", "N", "Of the shuffling (default 1)", .number = &seed, .max = INT64_MAX},
+       .text = &w.batch},
+      {"shuffle", NULL, "Take the rows in a new order in each epoch", .flag = &w.shuffle},
+      {"seed", "N", "Of the shuffling (default 1)", .number = &w.seed, .max = INT64_MAX},
       {"init", "NODE", "Run this node once before the steps. May be repeated: in that order",
        .texts = &j.inits},
       {"target", "NODE", "Run this node at each step. May be repeated", .texts = &j.targets},
@@ -125,30 +139,30 @@ int weft_command_submit(int argc, char **argv) {
       {"steps", "N", "How many steps in all (default 1; a graph that reads its own data: to their end)",
        .number = &j.steps, .max = INT64_MAX},
       {"save-fetch", "NAME=FILE.npy", "Fetch this tensor and save its last value. May be repeated",
-       .texts = &j.saves},
+       .texts = &j.saves, .kind = WEFT_VALUE_NAMED_FILE},
       {"strategy", "NAME:OPTIONS",
        "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)",
-       .text = &j.options.strategy},
+       .text = &j.options.strategy, .words = strategies.data},
       {"container", "NAME",
        "Keep variables, queues, tables in this container: jobs of one graph with different ones share "
        "nothing (default: the task's)",
        .text = &j.options.container},
       {"restore", "PREFIX", "After --init, set the variables to a checkpoint's (a directory: its latest)",
-       .text = &j.restore},
+       .text = &j.restore, .kind = WEFT_VALUE_FILE},
       {"restore-partly", NULL, "Variables that the checkpoint lacks keep the values that --init gives them",
-       .flag = &partly},
+       .flag = &w.partly},
       {"save", "PREFIX", "Save all variables at the end as PREFIX-STEP, a checkpoint that TensorFlow reads",
-       .text = &j.save},
-      {"save-every", "N|TIME", "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &every},
-      {"keep", "N", "How many checkpoints to keep (default 5; 0: all)", .number = &keep, .max = 1000000},
+       .text = &j.save, .kind = WEFT_VALUE_FILE},
+      {"save-every", "N|TIME", "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &w.every},
+      {"keep", "N", "How many checkpoints to keep (default 5; 0: all)", .number = &w.keep, .max = 1000000},
       {"resume", NULL, "Go on from the newest checkpoint of --save: variables, step, place in the data",
        .flag = &j.resumes},
       {"trace", "FILE.json", "Write the last step's time line, for Perfetto or chrome://tracing",
-       .text = &j.options.trace},
+       .text = &j.options.trace, .kind = WEFT_VALUE_FILE},
       {"json", NULL,
        "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, "
        "steps, and saved, resumed or restored; the last has input (docs/strategies.md)",
-       .flag = &json},
+       .flag = &w.json},
   };
   const weft_command_line_t line = {
       .command = "weft submit",
@@ -162,16 +176,13 @@ int weft_command_submit(int argc, char **argv) {
       .argument_name = "GRAPH",
       .argument = &j.graph_path,
       .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file, or the folder of a SavedModel",
+      .argument_kind = WEFT_VALUE_FILE,
+      .exit_codes = weft_submit_exit_codes,
+      .num_exit_codes = weft_submit_num_exit_codes,
   };
   WEFT_InitJobOptions(&j.options);
-  if (weft_options_read(&line, argc, argv, &code)) {
-    j.style = style_for(json);
-    j.options.seed = (uint64_t)seed;
-    j.options.keep = (int)keep;
-    j.options.shuffle = shuffle;
-    j.options.restore_partly = partly;
-    code = run(&line, batch, every, &j);
-  }
+  if (weft_options_read(&line, argc, argv, &code)) code = run(&line, &w, &j);
+  weft_strbuf_deinit(&strategies);
   spec_deinit(&j);
   return code;
 }

@@ -1,4 +1,4 @@
-/* tools/options.c - reading a command line, and help from the same table. */
+/* tools/options.c - reading a command line. */
 #include "tools/options.h"
 
 #include <inttypes.h>
@@ -10,8 +10,7 @@
 #include "base/similar.h"
 #include "base/str.h"
 #include "tools/command.h"
-
-enum { HELP_COLUMN = 26, MAX_HELP_COLUMN = 100 };
+#include "tools/help.h"
 
 void weft_texts_deinit(weft_option_texts_t *t) {
   weft_free(t->items);
@@ -27,54 +26,6 @@ int weft_options_complain(const weft_command_line_t *c, const char *fmt, ...) {
   va_end(args);
   return WEFT_EXIT_USAGE;
 }
-
-/* ---- help ---- */
-
-/* `text` word by word, from column `at` on, in lines that start at `indent`. */
-static void print_wrapped(const char *text, int indent, int at) {
-  for (const char *word = text; *word != '\0';) {
-    int length = (int)strcspn(word, " ");
-    if (at > indent && at + 1 + length > MAX_HELP_COLUMN) {
-      printf("\n%*s", indent, "");
-      at = indent;
-    } else if (at > indent) {
-      putchar(' ');
-      at++;
-    }
-    printf("%.*s", length, word);
-    at += length;
-    word += length;
-    word += strspn(word, " ");
-  }
-  putchar('\n');
-}
-
-static void print_option(const char *name, const char *value, const char *help) {
-  int n = printf("  --%s%s%s", name, value == NULL ? "" : " ", value == NULL ? "" : value);
-  if (n >= HELP_COLUMN) {
-    putchar('\n');
-    n = 0;
-  }
-  printf("%*s", HELP_COLUMN - n, "");
-  print_wrapped(help, HELP_COLUMN, HELP_COLUMN);
-}
-
-static void print_help(const weft_command_line_t *c) {
-  const char *open = c->argument_is_missing == NULL ? "[" : "",
-             *close = c->argument_is_missing == NULL ? "]" : "";
-  printf("Usage: %s [OPTION...]", c->command);
-  if (c->argument_name != NULL) printf(" %s%s%s", open, c->argument_name, close);
-  putchar('\n');
-  print_wrapped(c->about, 0, 0);
-  printf("\nOptions:\n");
-  for (int i = 0; i < c->num_options; i++)
-    print_option(c->options[i].name, c->options[i].value, c->options[i].help);
-  print_option("help", NULL, "Say this");
-  if (c->more != NULL) printf("\n%s", c->more);
-  printf("\nExamples:\n%s", c->examples);
-}
-
-/* ---- reading ---- */
 
 static const weft_option_t *find(const weft_command_line_t *c, weft_str_t name) {
   for (int i = 0; i < c->num_options; i++) {
@@ -129,7 +80,20 @@ static int read_option(const weft_command_line_t *c, int argc, char **argv, int 
 }
 
 static bool is_help(const char *arg) {
-  return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "-?") == 0;
+  return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "-?") == 0 ||
+         weft_str_starts_with(weft_str(arg), "--help=");
+}
+
+/* `--help`, or `--help=FORMAT`. Returns the exit code. */
+static int help(const weft_command_line_t *c, const char *arg) {
+  const char *name = strchr(arg, '=');
+  const weft_help_format_t *format = weft_help_format(name == NULL ? "text" : name + 1);
+  if (format == NULL) {
+    return weft_options_complain(c, "there is no help in the format '%s'; give text, man, bash or zsh",
+                                 name + 1);
+  }
+  format->print(c, stdout);
+  return weft_command_flush(0);
 }
 
 static int read_argument(const weft_command_line_t *c, const char *arg, const char **seen) {
@@ -147,8 +111,7 @@ bool weft_options_read(const weft_command_line_t *c, int argc, char **argv, int 
   for (int i = 1; i < argc && *exit_code == 0; i++) {
     const char *arg = argv[i];
     if (!only_arguments && is_help(arg)) {
-      print_help(c);
-      *exit_code = weft_command_flush(0);
+      *exit_code = help(c, arg);
       return false;
     }
     if (!only_arguments && strcmp(arg, "--") == 0) {

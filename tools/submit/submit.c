@@ -350,3 +350,8 @@ weft_status_t *weft_submit_run(const weft_submit_spec_t *spec, int *out_signal) 
   *out_signal = m.signals.number;
   return m.failure;
 }
+
+const weft_help_item_t weft_submit_exit_codes[] = {
+    {"128+N", "Signal N ended it (130 is Ctrl-C), and it says how far it came"},
+};
+const int weft_submit_num_exit_codes = sizeof weft_submit_exit_codes / sizeof weft_submit_exit_codes[0];

@@ -30,4 +30,8 @@ typedef struct weft_submit_spec {
  * ended it (the error is then CANCELLED), or 0. Call it on the main thread. */
 WEFT_MUST_CHECK weft_status_t *weft_submit_run(const weft_submit_spec_t *spec, int *out_signal);
 
+/* What the exit codes say besides those of all commands. */
+extern const weft_help_item_t weft_submit_exit_codes[];
+extern const int weft_submit_num_exit_codes;
+
 #endif /* WEFT_TOOLS_SUBMIT_SUBMIT_H_ */

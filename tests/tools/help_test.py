@@ -1,0 +1,313 @@
+#!/usr/bin/python3
+"""What commands say of themselves: help, manual pages, completion for bash and zsh, the line for a wrong command line.
+
+All of it comes from one table for each command; here the shells and mandoc(1) read what was made of it.
+"""
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+WEFT = os.path.abspath("tools/weft")  # tests start in the root of the repository
+COMMANDS = ["server", "submit", "run", "inspect", "ops", "bench"]
+DEADLINE_S = 60
+LONGEST_HELP_S = 0.020
+
+# sum = x + y
+ADD = """node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "y" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "sum" op: "Add" input: "x" input: "y" attr { key: "T" value { type: DT_FLOAT } } }
+"""
+
+
+def weft(*args, **more):
+    return subprocess.run([WEFT, *args], capture_output=True, text=True, timeout=DEADLINE_S, **more)
+
+
+def said(*args):
+    done = weft(*args)
+    assert done.returncode == 0 and done.stderr == "", (args, done)
+    return done.stdout
+
+
+def examples(*command):
+    """The lines of the examples; those that go on with a backslash are one."""
+    text = said(*command, "--help").split("\nExamples:\n")[1]
+    return [line.strip() for line in text.replace("\\\n", "").splitlines()]
+
+
+def options(command):
+    """What help lists: (name, value or None)."""
+    lines = said(command, "--help").split("\nOptions:\n")[1].split("\n\n")[0].splitlines()
+    names = [line if line[25:26].strip() else line[:25] for line in lines if line.startswith("  --")]
+    return [tuple((name.strip()[2:].split(" ") + [None])[:2]) for name in names]
+
+
+class Folder(unittest.TestCase):
+    """Each test has an empty folder of its own."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def shell(self, script, *more):
+        return subprocess.run(
+            ["bash", "-c", script, *more], cwd=self.folder, capture_output=True, text=True, timeout=DEADLINE_S,
+            env={"WEFT": WEFT, "PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+
+
+class Help(Folder):
+    def test_it_comes_at_once(self):
+        for command in COMMANDS:
+            times = []
+            for _ in range(10):
+                began = time.monotonic()
+                said(command, "--help")
+                times.append(time.monotonic() - began)
+            self.assertLess(min(times), LONGEST_HELP_S, command)  # a busy machine is slow at times, not each time
+
+    def test_every_example_is_a_command_line_that_is_read_to_its_end(self):
+        for command in [[]] + [[c] for c in COMMANDS]:
+            lines = examples(*command)
+            self.assertGreater(len(lines), 1)
+            for line in lines:
+                # what stands before --help is read, and refused if it is wrong, before help is shown
+                done = self.shell('weft() { "$WEFT" "$@" --help >&3; }; exec 3>&1; set -e; ' + line)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), line)
+                self.assertRegex(done.stdout, r"^Usage: weft [a-z]+ ", line)
+
+    def test_every_example_is_taken_for_what_it_is(self):
+        """Without the files it fails for want of them, in one line, and not for how it is written."""
+        for command in ("submit", "run", "inspect", "ops"):
+            for line in examples(command):
+                done = self.shell('weft() { "$WEFT" "$@"; }; ' + line)
+                self.assertIn(done.returncode, (0, 1), line + ": " + done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), done.returncode, line + ": " + done.stderr)
+
+    def test_examples_work_on_files(self):
+        for name in ("add.pbtxt", "graph.pbtxt"):
+            self.write(name, ADD)
+        self.write("model.pb", "")
+        shown = {}
+        for command in ("submit", "inspect", "ops"):
+            for line in examples(command):
+                if re.search(r" (add|graph)\.pbtxt| model\.pb$", line):
+                    done = self.shell('weft() { "$WEFT" "$@"; }; ' + line)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""), line)
+                    shown[line] = done.stdout
+        self.assertIn("2.5", shown["weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum"])
+        self.assertIn("inputs (2)", shown["weft inspect graph.pbtxt"])
+        self.assertEqual("all ops are supported\n", shown["weft ops --missing model.pb"])
+
+    def test_help_documents_the_exit_codes(self):
+        for command in COMMANDS:
+            part = said(command, "--help").split("\nExit codes:\n")[1]
+            self.assertRegex(part, r"(?s)^  0 .*\n  1 .*\n  2 ")
+        self.assertRegex(said("server", "--help"), r"\n  3 ")
+
+    def test_the_version_names_tensorflows(self):
+        self.assertRegex(said("--version"), r"^weft \d+\.\d+\.\d+, for TensorFlow 2\.19\.1\n$")
+
+
+class WrongLines(Folder):
+    def refused(self, *args):
+        done = weft(*args, cwd=self.folder)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), args)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def test_an_unknown_option_is_named_and_the_nearest_offered(self):
+        for command in COMMANDS:
+            self.assertIn(f"there is no option '--no-such'; see `weft {command} --help`", self.refused(command, "--no-such"))
+            for name, _ in options(command):
+                if len(name) > 4 and name != "help":
+                    line = self.refused(command, "--" + name[:2] + name[3:])
+                    self.assertIn(f"did you mean '--{name}'", line)
+
+    def test_a_value_that_is_missing_or_too_many(self):
+        for command in COMMANDS:
+            for name, value in options(command):
+                if name == "help":
+                    continue
+                if value:
+                    self.assertIn(f"--{name} needs a value: --{name} {value}", self.refused(command, "--" + name))
+                else:
+                    self.assertIn(f"--{name} takes no value", self.refused(command, f"--{name}=1"))
+
+    def test_a_number_that_is_none(self):
+        seen = 0
+        for command in COMMANDS:
+            for name, value in options(command):
+                for text in ("x", "", "1x", "99999999999999999999") if value in ("N", "SECONDS") else ():
+                    self.assertIn(f"--{name} '{text}' is not a number from ", self.refused(command, f"--{name}={text}"))
+                    seen += 1
+        self.assertGreater(seen, 40)
+
+    def test_arguments(self):
+        self.assertIn("'extra' is not an option", self.refused("server", "extra"))
+        for command in ("submit", "run", "inspect", "ops", "bench"):
+            self.assertIn("not 'one' and 'two'", self.refused(command, "one", "two"))
+        for command in ("submit", "run", "inspect"):
+            self.assertIn("which ", self.refused(command))
+
+    def test_formats_of_help(self):
+        for command in [[]] + [[c] for c in COMMANDS]:
+            self.assertIn("'pdf'; give text, man, bash or zsh", self.refused(*command, "--help=pdf"))
+            self.assertEqual(said(*command, "--help=text"), said(*command, "--help"))
+
+    def test_options_of_the_command_itself(self):
+        self.assertIn("did you mean '--version'", self.refused("--verson"))
+        self.assertIn("did you mean 'inspect'", self.refused("inspct"))
+        self.assertIn("did you mean 'inspect'", self.refused("help", "inspct"))
+
+
+class Manuals(Folder):
+    def setUp(self):
+        super().setUp()
+        self.write("man/man1/weft.1", said("--help=man"))
+        for command in COMMANDS:
+            self.write(f"man/man1/weft-{command}.1", said(command, "--help=man"))
+        self.manuals = os.path.join(self.folder, "man")
+
+    def mandoc(self, *args):
+        return subprocess.run(
+            ["mandoc", *args], cwd=os.path.join(self.manuals, "man1"), capture_output=True, text=True,
+            timeout=DEADLINE_S, env={"MANPATH": self.manuals, "PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+
+    def test_mandoc_finds_nothing_to_say(self):
+        done = self.mandoc("-Tlint", *sorted(os.listdir(os.path.join(self.manuals, "man1"))))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_they_hold_what_help_says(self):
+        for command in COMMANDS:
+            page = self.mandoc("-Tutf8", "-Owidth=1000", f"weft-{command}.1").stdout
+            page = re.sub(".\b", "", page)
+            for name, value in options(command):
+                self.assertRegex(page, rf"\n +--{name}{' ' + re.escape(value) if value else ''}(\n|  )", command)
+            for line in said(command, "--help").split("\nExamples:\n")[1].splitlines():
+                self.assertIn(line.strip(), page)
+            self.assertIn("\nEXIT STATUS\n", page)
+
+
+class Bash(Folder):
+    """Completion as bash asks for it: the words of the line, cut at '=' and ':' as bash cuts them."""
+
+    def setUp(self):
+        super().setUp()
+        self.script = self.write("weft.bash", said("--help=bash"))
+
+    def complete(self, line):
+        words = [w for w in re.split(r"(\s+|[=:]+)", line) if w.strip()] + ([""] if line.endswith(" ") else [])
+        done = self.shell(
+            'set -u; source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weft; printf "%s\\n" "${COMPREPLY[@]-}"',
+            self.script, *words,
+        )  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (0, ""), line)
+        return sorted(filter(None, done.stdout.split("\n")))
+
+    def test_it_is_registered(self):
+        done = self.shell('source "$0"; complete -p weft', self.script)
+        self.assertEqual(done.stdout, "complete -F _weft weft\n")
+
+    def test_commands(self):
+        self.assertEqual(self.complete("weft "), sorted(COMMANDS + ["help", "--help", "--version"]))
+        self.assertEqual(self.complete("weft s"), ["server", "submit"])
+        self.assertEqual(self.complete("weft help in"), ["inspect"])
+        self.assertEqual(self.complete("weft help inspect "), [])
+        self.assertEqual(self.complete("weft nothing "), [])
+
+    def test_options_of_each_command(self):
+        for command in COMMANDS:
+            self.assertEqual(self.complete(f"weft {command} -"), sorted("--" + name for name, _ in options(command)))
+        self.assertEqual(self.complete("weft submit --save"), ["--save", "--save-every", "--save-fetch"])
+
+    def test_names_of_strategies(self):
+        for before in ("weft submit g.pb --strategy ", "weft inspect --strategy=", "weft submit --json --strategy "):
+            self.assertIn("parameter_server", self.complete(before))
+            self.assertEqual(self.complete(before + "mir"), ["mirrored"])
+        self.assertEqual(self.complete("weft submit --strategy mirrored:"), [])
+
+    def test_files_and_folders(self):
+        self.write("graph.pb", "")
+        self.write("my model/saved_model.pb", "")
+        self.assertEqual(self.complete("weft submit gr"), ["graph.pb"])
+        self.assertEqual(self.complete("weft inspect "), ["graph.pb", "my model", "weft.bash"])
+        self.assertEqual(self.complete("weft run "), ["my model"])
+        self.assertEqual(self.complete("weft ops --missing gr"), ["graph.pb"])
+        self.assertEqual(self.complete("weft submit --trace=gr"), ["graph.pb"])
+        for before in ("weft submit --feed x=", "weft submit --feed=x=", "weft run m --json --save-fetch y="):
+            self.assertEqual(self.complete(before + "gr"), ["graph.pb"], before)
+        self.assertEqual(self.complete("weft submit --feed gr"), [])
+        self.assertEqual(self.complete("weft submit --shuffle gr"), ["graph.pb"])
+
+    def test_nothing_where_nothing_is_known(self):
+        for line in ("weft server --cluster ", "weft submit --batch ", "weft server ", "weft ops "):
+            self.assertEqual(self.complete(line), [], line)
+        self.assertEqual(self.complete("weft bench disp"), ["dispatch_chain", "dispatch_random", "dispatch_wide"])
+
+
+class Zsh(Folder):
+    """A zsh on a terminal, into which lines are typed."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("functions/_weft", said("--help=zsh"))
+        self.write(".zshrc", "PROMPT='ready> '; LISTMAX=1000; fpath=($ZDOTDIR/functions $fpath)\n"
+                   "autoload -U compinit; compinit -u -D; zstyle ':completion:*' list-colors ''\n"
+                   # a key of the test's own writes the line to a file: what a terminal shows depends on more
+                   "w() { print -r -- \"[$BUFFER]\" >line; print written; }; zle -N w; bindkey '^X' w\n")  # fmt: skip
+        pid, self.terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.folder)
+            os.execve("/usr/bin/zsh", ["zsh", "-i"],
+                      {"ZDOTDIR": self.folder, "PATH": "/usr/bin:/bin", "TERM": "dumb", "HOME": self.folder})
+        self.addCleanup(os.waitpid, pid, 0)
+        self.addCleanup(os.close, self.terminal)
+        self.until("ready> ")
+
+    def until(self, text):
+        screen, end = "", time.monotonic() + DEADLINE_S
+        while text not in screen:
+            self.assertTrue(select.select([self.terminal], [], [], max(0, end - time.monotonic()))[0], f"no {text!r} in {screen!r}")
+            screen += os.read(self.terminal, 65536).decode(errors="replace")
+        return screen
+
+    def test_lines_are_completed(self):
+        self.write("graph.pb", "")
+        self.write("model_dir/saved_model.pb", "")
+        for typed, becomes in (
+            ("weft insp", "weft inspect "),
+            ("weft help ser", "weft help server "),
+            ("weft submit --rest", "weft submit --restore"),
+            ("weft submit --shu", "weft submit --shuffle "),
+            ("weft submit --strategy mirr", "weft submit --strategy mirrored "),
+            ("weft inspect --strategy=para", "weft inspect --strategy=parameter_server "),
+            ("weft submit gr", "weft submit graph.pb "),
+            ("weft submit --feed x=gr", "weft submit --feed x=graph.pb "),
+            ("weft run mod", "weft run model_dir/"),
+            ("weft bench dispatch_w", "weft bench dispatch_wide "),
+        ):
+            os.write(self.terminal, typed.encode() + b"\t\x18")
+            self.until("written")
+            with open(os.path.join(self.folder, "line"), encoding="utf-8") as f:
+                self.assertEqual(f.read(), f"[{becomes}]\n", typed)
+            os.write(self.terminal, b"\x15\n")
+            self.until("ready> ")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
