@@ -1,0 +1,58 @@
+/* server/launcher_mpi.c - the ranks of a run of mpirun or mpiexec.
+ *
+ * The environment says which rank this is. Where all ranks are on this host, that is enough. Where they are
+ * not, the process manager tells where each is, by PMIx (server/pmix.h): nothing of MPI itself is loaded.
+ */
+#include "server/launcher_ranks.h"
+
+#define START "start the servers with mpirun, as in `mpirun -n 3 weft server --mpi`"
+
+/* The variables in which a process manager puts what it knows. */
+typedef struct manager {
+  const char *rank, *size, *local_rank, *local_size;
+  bool has_pmix;
+} manager_t;
+
+static const manager_t managers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", true},                                  /* Open MPI, PRRTE */
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", false}, /* Hydra: MPICH, Intel MPI */
+};
+
+static weft_status_t *set_places(weft_ranks_t *r) {
+  weft_rank_place_t *places = weft_arena_calloc(&r->arena, (size_t)r->num_ranks, sizeof *places);
+  if (places == NULL) return WEFT_NO_MEMORY("the places of ranks");
+  WEFT_RETURN_IF_ERROR(r->system->places(r->system->arg, r->num_ranks, &r->arena, places));
+  for (int i = 0; i < r->num_ranks; i++)
+    WEFT_RETURN_IF_ERROR(weft_ranks_set(r, i, places[i].host, places[i].local));
+  r->local = places[r->own].local;
+  return NULL;
+}
+
+static weft_status_t *find_with(weft_ranks_t *r, const manager_t *m) {
+  int num_ranks, num_local;
+  WEFT_RETURN_IF_ERROR(weft_ranks_number(r, m->size, 1, WEFT_MAX_RANKS, START, &num_ranks));
+  WEFT_RETURN_IF_ERROR(weft_ranks_number(r, m->rank, 0, num_ranks - 1, START, &r->own));
+  WEFT_RETURN_IF_ERROR(weft_ranks_number(r, m->local_size, 1, num_ranks, START, &num_local));
+  WEFT_RETURN_IF_ERROR(weft_ranks_number(r, m->local_rank, 0, num_local - 1, START, &r->local));
+  WEFT_RETURN_IF_ERROR(weft_ranks_reserve(r, num_ranks));
+  if (num_local == num_ranks) { /* all on this host; ranks there are in the order of ranks */
+    for (int i = 0; i < num_ranks; i++) WEFT_RETURN_IF_ERROR(weft_ranks_set(r, i, WEFT_STR("127.0.0.1"), i));
+    r->local = r->own;
+    return NULL;
+  }
+  if (m->has_pmix) return set_places(r);
+  return WEFT_ERROR(
+      FAILED_PRECONDITION,
+      "%s is %d of %d ranks: the process manager of MPICH does not tell where the others are; use "
+      "Open MPI's mpirun, or --cluster",
+      m->local_size, num_local, num_ranks);
+}
+
+weft_status_t *weft_find_mpi_ranks(weft_ranks_t *r) {
+  for (size_t i = 0; i < sizeof managers / sizeof managers[0]; i++) {
+    if (weft_ranks_variable(r, managers[i].rank).length > 0) return find_with(r, &managers[i]);
+  }
+  return WEFT_ERROR(FAILED_PRECONDITION, "neither %s nor %s is set: " START, managers[0].rank,
+                    managers[1].rank);
+}
