@@ -8,9 +8,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -18,31 +18,19 @@
 #include "server/server.h"
 #include "tools/command.h"
 #include "tools/options.h"
+#include "tools/server_place.h"
 
-enum { DEFAULT_HEARTBEAT_MS = 1000, DEFAULT_GRACE_S = 60 }; /* as the server's own */
+enum {
+  DEFAULT_HEARTBEAT_MS = 1000, /* as the server's own */
+  DEFAULT_GRACE_S = 60,
+  MAX_PORT = 65535,
+};
 
 typedef struct server_args {
-  const char *cluster, *job, *host, *leader;
-  int64_t task, port, http, threads, cpus, heartbeat_ms, grace_s; /* task, port, http -1: not given */
+  weft_place_options_t place;
+  const char *host, *leader;
+  int64_t port, http, threads, cpus, heartbeat_ms, grace_s; /* port, http -1: not given */
 } server_args_t;
-
-/* The cluster and which task of it we are: from the options, else from TF_CONFIG. */
-static weft_status_t *find_cluster(const server_args_t *a, weft_cluster_t *cluster, weft_str_t *job,
-                                   int *task) {
-  const char *config = getenv("TF_CONFIG");
-  if (a->cluster != NULL) {
-    WEFT_RETURN_IF_ERROR(weft_cluster_parse(weft_str(a->cluster), cluster));
-  } else if (config != NULL) {
-    WEFT_RETURN_IF_ERROR(weft_cluster_from_tf_config(weft_str(config), cluster, job, task));
-  } else {
-    return WEFT_ERROR(INVALID_ARGUMENT, "which cluster? give --cluster, or set TF_CONFIG");
-  }
-  if (a->job != NULL) *job = weft_str(a->job);
-  if (a->task >= 0) *task = (int)a->task;
-  if (job->length == 0)
-    return WEFT_ERROR(INVALID_ARGUMENT, "give --job: which of the cluster's tasks is this?");
-  return NULL;
-}
 
 static int signal_pipe[2]; /* constant once the handlers are installed */
 
@@ -84,28 +72,30 @@ static void on_replaced(void *arg, const weft_status_t *why) {
 static weft_status_t *why_not_ready(void *server) { return weft_server_why_not_ready(server); }
 static void write_metrics(void *server, weft_strbuf_t *out) { weft_server_write_metrics(server, out); }
 
-static weft_status_t *serve_http(const server_args_t *a, weft_server_t *server, weft_http_port_t **out) {
+/* A launcher gives the same port to all tasks of a host: each adds its index there. */
+static weft_status_t *serve_http(const server_args_t *a, const char *host, int local, weft_server_t *server,
+                                 weft_http_port_t **out) {
   const weft_http_answers_t answers = {why_not_ready, write_metrics, server};
-  const char *host = a->host != NULL ? a->host : "127.0.0.1";
   if (a->http < 0) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_http_port_create(host, (int)a->http, &answers, out));
+  int64_t port = a->http == 0 ? 0 : a->http + local;
+  if (port > MAX_PORT)
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "task %d of this host has no port for --http %" PRId64 ": give a lower one", local,
+                      a->http);
+  WEFT_RETURN_IF_ERROR(weft_http_port_create(host, (int)port, &answers, out));
   weft_log(WEFT_LOG_INFO, "health and metrics: http://%s:%d/metrics", host, weft_http_port_number(*out));
   return NULL;
 }
 
-static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced) {
-  weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
+static weft_status_t *serve_place(const server_args_t *a, const weft_launch_t *place,
+                                  weft_status_t **why_replaced) {
   weft_server_t *server = NULL;
   weft_http_port_t *http = NULL;
-  weft_str_t job = {NULL, 0};
-  int task = 0;
-  weft_status_t *s = find_cluster(a, &cluster, &job, &task);
-  if (s == NULL) s = catch_signals();
-  if (s != NULL) goto done;
-  weft_server_options_t o = {.cluster = &cluster,
-                             .job = job,
-                             .task = task,
-                             .host = a->host,
+  const char *host = a->host != NULL ? a->host : place->is_remote ? "0.0.0.0" : "127.0.0.1";
+  weft_server_options_t o = {.cluster = &place->cluster,
+                             .job = place->job,
+                             .task = place->task,
+                             .host = host,
                              .port = (int)a->port,
                              .num_threads = (int)a->threads,
                              .num_cpus = (int)a->cpus,
@@ -114,9 +104,9 @@ static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced
                              .on_replaced = on_replaced,
                              .on_replaced_arg = why_replaced,
                              .heartbeat_ms = a->heartbeat_ms == 0 ? -1 : (int)a->heartbeat_ms};
-  s = weft_server_create(&o, &server);
+  weft_status_t *s = weft_server_create(&o, &server);
   if (s == NULL) s = weft_server_start(server);
-  if (s == NULL) s = serve_http(a, server, &http);
+  if (s == NULL) s = serve_http(a, host, place->local, server, &http);
   if (s != NULL) goto done;
   printf("weft: listening on %s\n", weft_server_target(server));
   if (fflush(stdout) != 0)
@@ -127,25 +117,65 @@ static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced
 done:
   weft_http_port_destroy(http);
   weft_server_destroy(server);
-  weft_cluster_deinit(&cluster);
+  return s;
+}
+
+static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced) {
+  weft_launch_t place;
+  WEFT_RETURN_IF_ERROR(weft_place_find(&a->place, &place));
+  weft_status_t *s = catch_signals();
+  if (s == NULL && place.is_remote) {
+    const weft_cluster_task_t *own = weft_cluster_find(&place.cluster, place.job, place.task);
+    weft_log(WEFT_LOG_INFO, "task %d of job %.*s, at %.*s, of %d tasks", place.task, WEFT_STR_ARGS(place.job),
+             WEFT_STR_ARGS(own->address), place.cluster.num_tasks);
+  }
+  if (s == NULL) s = serve_place(a, &place, why_replaced);
+  weft_launch_deinit(&place);
+  return s;
+}
+
+static weft_status_t *print_place(const weft_place_options_t *o) {
+  weft_launch_t place;
+  WEFT_RETURN_IF_ERROR(weft_place_find(o, &place));
+  weft_status_t *s = weft_place_print(&place);
+  weft_launch_deinit(&place);
   return s;
 }
 
 static const weft_help_item_t environment[] = {
     {"TF_CONFIG",
      "The cluster and the task, in TensorFlow's JSON, for what --cluster, --job and --task leave open"},
+    {"WEFT_JOBS", "What --jobs says, if that is not given"},
+    {"WEFT_SERVICE", "For --kubernetes: the headless Service of the pods"},
+    {"WEFT_POD_NAME", "For --kubernetes: the name of the pod (default: HOSTNAME)"},
     {"WEFT_LOG_LEVEL", "The least that is logged: debug, info (default), warning or error"},
 };
 
 static const weft_help_item_t exit_codes[] = {
     {"3",
      "Another process runs as this task of the cluster, and has done so for two times the silence after "
-     "which "
-     "a task is lost (6 s), so that this one has left"},
+     "which a task is lost (6 s), so that this one has left"},
 };
 
+static const char more[] =
+    "Prints `weft: listening on grpc://HOST:PORT` when ready; logs go to standard error. SIGTERM and Ctrl-C\n"
+    "stop it within a second.\n"
+    "--slurm, --mpi and --kubernetes find cluster and task in the environment (docs/clusters.md). The tasks\n"
+    "of a host listen on the ports from --port-base on, and serve HTTP on those from --http on. Unless all\n"
+    "are on this host, they listen on all of its addresses: there is no authentication, so the network has\n"
+    "to be one that you trust.\n";
+
+static const char examples[] =
+    "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job worker --task 0\n"
+    "  weft server --cluster \"worker=127.0.0.1:0\" --job worker --http 9100\n"
+    "  TF_CONFIG='{\"cluster\": {\"worker\": [\"127.0.0.1:2221\"]}, \"task\": {\"type\": \"worker\", "
+    "\"index\": 0}}' weft server\n"
+    "  srun -n 3 weft server --slurm --jobs worker=2,ps=1\n"
+    "  mpirun -n 3 weft server --mpi --jobs worker=2,ps=1\n"
+    "  weft server --slurm --jobs worker=2,ps=1 --print-config\n";
+
 int weft_command_server(int argc, char **argv) {
-  server_args_t a = {.task = -1,
+  server_args_t a = {.place = {.task = -1, .port_base = -1},
                      .port = -1,
                      .http = -1,
                      .cpus = 1,
@@ -154,15 +184,29 @@ int weft_command_server(int argc, char **argv) {
   int code;
   const weft_option_t options[] = {
       {"cluster", "SPEC", "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)",
-       .text = &a.cluster},
-      {"job", "NAME", "This task's job", .text = &a.job},
-      {"task", "N", "This task's index in its job (default 0)", .number = &a.task, .max = INT32_MAX},
-      {"host", "ADDRESS", "Listen on this address (default 127.0.0.1; 0.0.0.0 is all)", .text = &a.host},
+       .text = &a.place.cluster},
+      {"job", "NAME", "This task's job", .text = &a.place.job},
+      {"task", "N", "This task's index in its job (default 0)", .number = &a.place.task, .max = INT32_MAX},
+#define WEFT_LAUNCHER(id, name, find, text) \
+  {name, NULL, text, .flag = &a.place.is_started_by[WEFT_LAUNCHER_##id]},
+#include "server/launchers.def"
+#undef WEFT_LAUNCHER
+      {"jobs", "JOB=N,JOB=N",
+       "Which jobs the launcher's processes are, in this order (default: WEFT_JOBS, else all are workers)",
+       .text = &a.place.jobs},
+      {"port-base", "N", "The port of a host's first task, for launchers (default 2222)",
+       .number = &a.place.port_base, .min = 1, .max = MAX_PORT},
+      {"print-config", NULL, "Print cluster and task as a value for TF_CONFIG, and end",
+       .flag = &a.place.is_client},
+      {"host", "ADDRESS",
+       "Listen on this address (default 127.0.0.1, or 0.0.0.0, which is all, where a launcher has put tasks "
+       "on other hosts)",
+       .text = &a.host},
       {"port", "N", "Listen on this port instead of the cluster's (0: any free one)", .number = &a.port,
-       .max = 65535},
+       .max = MAX_PORT},
       {"http", "N",
        "Serve /healthz, /readyz and /metrics (for Prometheus) by HTTP on this port (0: any free one)",
-       .number = &a.http, .max = 65535},
+       .number = &a.http, .max = MAX_PORT},
       {"threads", "N", "Compute threads (default: one per processor)", .number = &a.threads, .max = 4096},
       {"collective-leader", "TASK",
        "The task that leads collective groups: \"/job:worker/task:0\" (default: the chief, else worker 0)",
@@ -177,22 +221,19 @@ int weft_command_server(int argc, char **argv) {
   const weft_command_line_t line = {
       .command = "weft server",
       .about = "Runs one task of a cluster: its worker and a master.",
-      .more =
-          "Prints `weft: listening on grpc://HOST:PORT` when ready; logs go to standard error. SIGTERM and "
-          "Ctrl-C\nstop it within a second.\n",
+      .more = more,
       .environment = environment,
       .num_environment = sizeof environment / sizeof environment[0],
       .exit_codes = exit_codes,
       .num_exit_codes = sizeof exit_codes / sizeof exit_codes[0],
-      .examples =
-          "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job worker --task 0\n"
-          "  weft server --cluster \"worker=127.0.0.1:0\" --job worker --http 9100\n"
-          "  TF_CONFIG='{\"cluster\": {\"worker\": [\"127.0.0.1:2221\"]}, \"task\": {\"type\": \"worker\", "
-          "\"index\": 0}}' weft server\n",
+      .examples = examples,
       .options = options,
       .num_options = sizeof options / sizeof options[0],
   };
   if (!weft_options_read(&line, argc, argv, &code)) return code;
+  const char *complaint = weft_place_complaint(&a.place);
+  if (complaint != NULL) return weft_options_complain(&line, "%s", complaint);
+  if (a.place.is_client) return weft_command_flush(weft_command_fail(print_place(&a.place)));
   weft_status_t *why_replaced = NULL, *s = serve(&a, &why_replaced);
   if (s != NULL || why_replaced == NULL) {
     weft_status_free(why_replaced);
