@@ -3,7 +3,7 @@
 #include "kernels/cpu/summary/summary_common.h"
 
 #include "base/hash_map.h"
-#include "kernels/cpu/summary/summary_check.h"
+#include "io/summary_check.h"
 
 enum {
   TENSOR_DTYPE = 1,

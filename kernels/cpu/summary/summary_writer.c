@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "kernels/cpu/summary/summary_check.h"
+#include "io/summary_check.h"
 #include "kernels/cpu/summary/summary_common.h"
 #include "kernels/state.h"
 #include "protos/event.pb-c.h"
@@ -78,7 +78,7 @@ static weft_status_t *create_file_writer(weft_kernel_ctx_t *c) {
 static weft_status_t *flush_writer(weft_kernel_ctx_t *c) {
   weft_object_t *o = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in(c, 0, &weft_summary_writer_type, &o));
-  weft_status_t *s = weft_summary_writer_flush((weft_summary_writer_t *)o);
+  weft_status_t *s = weft_event_file_flush(((weft_summary_writer_t *)o)->file);
   weft_object_release(o);
   return s;
 }
@@ -101,7 +101,7 @@ static weft_status_t *add_event(weft_kernel_ctx_t *c, put_content_fn *put, weft_
   weft_status_t *s = put(c, event);
   if (s == NULL && event->failed) s = WEFT_NO_MEMORY("writing an event");
   if (s == NULL)
-    s = weft_summary_writer_add((weft_summary_writer_t *)o, weft_str_of(event->data, event->length));
+    s = weft_event_file_add(((weft_summary_writer_t *)o)->file, weft_str_of(event->data, event->length));
   weft_object_release(o);
   return s;
 }

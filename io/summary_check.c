@@ -1,10 +1,9 @@
-/* kernels/cpu/summary/summary_check.c - a table of the fields that can be wrong inside, and a walk over the
- * bytes by it.
+/* io/summary_check.c - a table of the fields that can be wrong inside, and a walk over the bytes by it.
  *
  * Source: summary.proto, histogram.proto, tensor.proto, tensor_shape.proto, resource_handle.proto. Plain
  * numbers and byte strings cannot be wrong once the wire format is right, so they are not listed.
  */
-#include "kernels/cpu/summary/summary_check.h"
+#include "io/summary_check.h"
 
 #include "protos/wire.h"
 
@@ -77,6 +76,28 @@ static size_t walk(weft_str_t bytes, const field_t *fields, int depth) {
 }
 
 bool weft_summary_is_valid(weft_str_t bytes) { return walk(bytes, summary, 0) == bytes.length; }
+
+/* A tag, and one of simple_value, image, histo, audio, tensor, or the bytes of the oldest format. */
+static bool has_content(weft_str_t value_bytes) {
+  weft_wire_field_t f;
+  bool has_tag = false, has_value = false;
+  for (weft_wire_reader_t r = weft_wire_reader(value_bytes); weft_wire_next(&r, &f);) {
+    uint32_t number = weft_wire_number(&f);
+    if (number == 0 || number > 9) return false;
+    has_tag = has_tag || f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES);
+    has_value = has_value || (number >= 2 && number <= 8 && number != 7);
+  }
+  return has_tag && has_value;
+}
+
+bool weft_summary_has_values(weft_str_t bytes) {
+  weft_wire_field_t f;
+  if (bytes.length == 0 || !weft_summary_is_valid(bytes)) return false;
+  for (weft_wire_reader_t r = weft_wire_reader(bytes); weft_wire_next(&r, &f);) {
+    if (f.tag != WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES) || !has_content(f.bytes)) return false;
+  }
+  return true;
+}
 
 weft_str_t weft_summary_metadata_prefix(weft_str_t bytes) {
   return weft_str_of(bytes.data, walk(bytes, metadata, 0));
