@@ -10,6 +10,16 @@ weft_status_t *weft_job_part_init(weft_job_part_t *p, int num_inputs) {
   return p->tensors != NULL && p->is_owned != NULL ? NULL : WEFT_NO_MEMORY("a batch");
 }
 
+int64_t weft_job_part_rows(const weft_job_part_t *p, const weft_job_inputs_t *inputs) {
+  int64_t rows = 0;
+  for (int i = 0; i < p->n; i++) {
+    const TF_Tensor *t = p->tensors[i];
+    if (t == NULL || TF_NumDims(t) == 0 || !weft_job_input_is_batch(inputs, i)) continue;
+    if (TF_Dim(t, 0) > rows) rows = TF_Dim(t, 0);
+  }
+  return rows;
+}
+
 void weft_job_part_clear(weft_job_part_t *p) {
   for (int i = 0; p->tensors != NULL && p->is_owned != NULL && i < p->n; i++) {
     if (p->is_owned[i]) TF_DeleteTensor(p->tensors[i]);

@@ -15,6 +15,8 @@ typedef struct weft_job_part { /* Confined. */
 /* Both: of one that is all zero, too. */
 WEFT_MUST_CHECK weft_status_t *weft_job_part_init(weft_job_part_t *p, int num_inputs);
 void weft_job_part_deinit(weft_job_part_t *p);
+/* The rows of its batches, as many as the longest has; 0: there are none. */
+int64_t weft_job_part_rows(const weft_job_part_t *p, const weft_job_inputs_t *inputs);
 /* Deletes the feeds of a step; the array is kept for the next one. */
 void weft_job_part_clear(weft_job_part_t *p);
 

@@ -9,6 +9,7 @@
 
 #include "jobs/iterators.h"
 #include "jobs/job.h"
+#include "jobs/logging.h"
 #include "jobs/saving.h"
 #include "jobs/stale_variables.h"
 #include "jobs/worker_loops.h"
@@ -24,6 +25,7 @@ struct WEFT_Job {
   weft_job_inputs_t inputs;
   weft_job_names_t fetches, targets, inits;
   weft_job_saving_spec_t saving_spec;
+  weft_job_log_spec_t log_spec;
   WEFT_JobStepFn on_step; /* NULL: none */
   WEFT_JobEventFn on_event;
   void *step_arg, *event_arg;
@@ -41,6 +43,7 @@ struct WEFT_Job {
   TF_Session *session;
   weft_job_splitter_t splitter;
   weft_job_loops_t loops;
+  weft_job_logging_t logging;
   TF_Status *status;
   bool was_opened; /* once; then nodes were added to the graph */
 
@@ -65,6 +68,24 @@ void weft_job_close(WEFT_Job *j);
  * follow. */
 WEFT_MUST_CHECK weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *out_stops);
 WEFT_MUST_CHECK weft_status_t *weft_job_save_now(WEFT_Job *j);
+
+/* Loops that run apart and share the steps; else 1. */
+int weft_job_num_sharing(const weft_job_plan_t *p);
+
+/* logging.c: what goes into the job's log, and when; nothing, where it has none. */
+/* Once the plan is made: a file with the graphs. */
+WEFT_MUST_CHECK weft_status_t *weft_job_logging_open(WEFT_Job *j);
+void weft_job_logging_close(WEFT_Job *j);
+/* Before the steps of a run, which ends with step `steps`. */
+WEFT_MUST_CHECK weft_status_t *weft_job_logging_run(WEFT_Job *j, int64_t steps);
+/* Of how many steps one is traced; 0: none. */
+int64_t weft_job_logging_profiles(const WEFT_Job *j);
+/* A loop ran, with callback_mu held; what was fetched is in j->values. */
+WEFT_MUST_CHECK weft_status_t *weft_job_logging_ran(WEFT_Job *j, const weft_job_ran_t *run);
+/* No loop ran for so long. */
+WEFT_MUST_CHECK weft_status_t *weft_job_logging_paused(WEFT_Job *j, int64_t paused_ns);
+/* A run has ended; `asks`: its session can be asked how long steps waited for input. */
+WEFT_MUST_CHECK weft_status_t *weft_job_logging_ended(WEFT_Job *j, bool asks);
 
 /* job_state.c. */
 void weft_job_set_state(WEFT_Job *j, WEFT_JobState state);

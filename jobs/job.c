@@ -24,7 +24,8 @@ const weft_job_words_t weft_job_words = {.input = "input",
                                          .save = "WEFT_JobSaveEvery",
                                          .restore = "WEFT_JobRestore",
                                          .resume = "WEFT_JobResume",
-                                         .partly = "options.restore_partly"};
+                                         .partly = "options.restore_partly",
+                                         .log = "WEFT_JobLog"};
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a job"); }
 
@@ -146,6 +147,7 @@ void WEFT_DeleteJob(WEFT_Job *j) {
   weft_job_names_deinit(&j->fetches);
   weft_job_names_deinit(&j->targets);
   weft_job_names_deinit(&j->inits);
+  weft_job_log_spec_deinit(&j->log_spec);
   if (j->graph != NULL) TF_DeleteGraph(j->graph);
   TF_DeleteStatus(j->status);
   weft_strbuf_deinit(&j->graph_def);
@@ -287,6 +289,40 @@ static weft_status_t *restore(WEFT_Job *j, const char *path) {
   if (path == NULL)
     return WEFT_ERROR(INVALID_ARGUMENT, "%s: which checkpoint? the path is NULL", j->words->restore);
   return copy_text(j, path, &j->saving_spec.restore);
+}
+
+void WEFT_InitJobLogOptions(WEFT_JobLogOptions *o) {
+  *o = (WEFT_JobLogOptions){.struct_size = sizeof *o, .every = 1};
+}
+
+static weft_status_t *log_to(WEFT_Job *j, const char *directory, const WEFT_JobLogOptions *o) {
+  if (directory == NULL || *directory == '\0')
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: which directory?", j->words->log);
+  if (o->struct_size != sizeof *o)
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "the options of a log were not initialised by WEFT_InitJobLogOptions");
+  if (o->every < 1 || o->profile_every < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: every is %" PRId64 ", profile_every is %" PRId64, j->words->log,
+                      o->every, o->profile_every);
+  }
+  j->log_spec.every = o->every;
+  j->log_spec.profile_every = o->profile_every;
+  return copy_text(j, directory, &j->log_spec.directory);
+}
+
+void WEFT_JobLog(WEFT_Job *j, const char *directory, const WEFT_JobLogOptions *options, TF_Status *status) {
+  WEFT_JobLogOptions defaults;
+  WEFT_InitJobLogOptions(&defaults);
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, log_to(j, directory, options != NULL ? options : &defaults));
+  weft_client_end(status, s);
+}
+void WEFT_JobLogHyperparameter(WEFT_Job *j, const char *name, const char *value, TF_Status *status) {
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) {
+    s = described(j, weft_job_log_spec_hparam(&j->log_spec, &j->arena, weft_str(name), weft_str(value)));
+  }
+  weft_client_end(status, s);
 }
 
 void WEFT_JobOnStep(WEFT_Job *j, WEFT_JobStepFn fn, void *arg, TF_Status *status) {

@@ -5,16 +5,18 @@
 #include "jobs/impl.h"
 
 /* A loop ran: what it fetched becomes what WEFT_JobValue() gives. */
-static weft_status_t *ran(void *arg, TF_Tensor **values, int64_t done, bool counts, bool *out_stops) {
+static weft_status_t *ran(void *arg, const weft_job_ran_t *run, bool *out_stops) {
   WEFT_Job *j = arg;
-  if (values != NULL) {
+  const int64_t done = run->done;
+  if (run->values != NULL) {
     weft_job_drop_values(j);
     for (int i = 0; i < j->fetches.n; i++) {
-      j->values[i] = values[i];
-      values[i] = NULL;
+      j->values[i] = run->values[i];
+      run->values[i] = NULL;
     }
   }
-  if (!counts) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_job_logging_ran(j, run));
+  if (!run->counts) return NULL;
   atomic_store_explicit(&j->done, done, memory_order_relaxed); /* a count that other threads look at */
   *out_stops = j->on_step != NULL && j->on_step(j->step_arg, j, done) != 0;
   if (j->saving.round > 1) {
@@ -59,8 +61,10 @@ static int64_t next_pause(const WEFT_Job *j, int64_t done) {
 /* All loops stand still. */
 static weft_status_t *pause_loops(void *arg, int64_t done, int64_t *out_next) {
   WEFT_Job *j = arg;
+  const int64_t started_ns = weft_clock_ns();
   *out_next = next_pause(j, done);
   weft_status_t *s = weft_job_save_now(j);
+  if (s == NULL) s = weft_job_logging_paused(j, weft_clock_ns() - started_ns);
   weft_job_set_state(j, WEFT_JOB_RUNNING);
   return s;
 }
@@ -74,6 +78,7 @@ static weft_status_t *run_loops(WEFT_Job *j, int64_t steps, weft_job_end_t *out_
   if (steps <= first) return NULL;
   l->ran = ran;
   l->arg = j;
+  l->profile_every = weft_job_logging_profiles(j);
   if (j->saving.is_saving) {
     l->is_due = is_due;
     l->pause = pause_loops;
@@ -85,8 +90,7 @@ static weft_status_t *run_loops(WEFT_Job *j, int64_t steps, weft_job_end_t *out_
   return s;
 }
 
-/* Loops that run apart share the steps. */
-static int num_sharing(const weft_job_plan_t *p) {
+int weft_job_num_sharing(const weft_job_plan_t *p) {
   if (p->in_step || p->num_loops == 0) return 1;
   for (int i = 0; i < p->num_loops; i++) {
     if (p->loops[i].is_update) return 1;
@@ -101,7 +105,7 @@ static weft_status_t *count_waits(WEFT_Job *j) {
   j->num_waits = 0;
   if (j->iterators.n == 0) return NULL;
   j->wait_ns = (double)j->run_ns;
-  j->wait_steps = (double)(WEFT_JobStepsDone(j) - j->saving.first) / num_sharing(&j->plan);
+  j->wait_steps = (double)(WEFT_JobStepsDone(j) - j->saving.first) / weft_job_num_sharing(&j->plan);
   return weft_job_iterators_wait(&j->iterators, j->session, &j->waits, &j->num_waits);
 }
 
@@ -119,11 +123,13 @@ weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *o
   j->run_end = ends ? steps : 0;
   if (s == NULL && WEFT_JobStepsDone(j) == j->saving.first)
     j->saving.mark = weft_job_splitter_position(&j->splitter, j->saving.first);
+  if (s == NULL) s = weft_job_logging_run(j, steps);
   if (s == NULL) s = run_loops(j, steps, &end);
   if (s != NULL || (end == WEFT_JOB_END_STEPS && WEFT_JobStepsDone(j) < steps)) s = weft_job_cause(j, s);
   bool saves = s == NULL && j->saving.is_saving && !j->loops.is_closed;
   if (saves && (ends || end != WEFT_JOB_END_STEPS || is_save_step(j))) s = weft_job_save_now(j);
   if (s == NULL && ends && !j->loops.is_closed) s = count_waits(j);
+  s = weft_status_join(s, weft_job_logging_ended(j, ends && s == NULL && !j->loops.is_closed));
   if (s == NULL && trace != NULL) s = weft_job_trace_write(trace, j->words->trace, j->trace_path);
   j->loops.trace = NULL;
   weft_job_trace_destroy(trace);

@@ -355,6 +355,7 @@ weft_status_t *weft_job_open(WEFT_Job *j, bool resumes) {
   if (j->master != NULL) WEFT_RETURN_IF_ERROR(weft_job_probe_master(j->words->master, j->master));
   WEFT_RETURN_IF_ERROR(check_stopped(j));
   WEFT_RETURN_IF_ERROR(make_plan(j));
+  WEFT_RETURN_IF_ERROR(weft_job_logging_open(j));
   WEFT_RETURN_IF_ERROR(attach_saving(j));
   WEFT_RETURN_IF_ERROR(ask_iterators(j));
   WEFT_RETURN_IF_ERROR(weft_job_stale_init(&j->stale, &j->plan));
@@ -379,6 +380,7 @@ void weft_job_close(WEFT_Job *j) {
     j->session = NULL;
   }
   weft_job_watch_end(&j->watch);
+  weft_job_logging_close(j);
   weft_job_loops_deinit(&j->loops);
   weft_job_splitter_deinit(&j->splitter);
   weft_job_stale_deinit(&j->stale);

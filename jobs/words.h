@@ -9,7 +9,7 @@ typedef struct weft_job_words {
   const char *input, *fetch, *target, *init; /* "--feed" */
   const char *master, *strategy, *container, *trace;
   const char *batch, *shuffle, *seed, *array; /* array: an input that is split, "--feed NAME=FILE.npy" */
-  const char *save, *restore, *resume, *partly;
+  const char *save, *restore, *resume, *partly, *log;
   bool lists_batches; /* `batch` names the inputs that are split, "--batch 64:x+y" */
 } weft_job_words_t;
 

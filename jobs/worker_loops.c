@@ -19,15 +19,18 @@ struct weft_job_loop_run { /* Confined to its thread, but for the counts between
   weft_job_loops_t *all;
   const weft_job_loop_t *loop;
   int index;
-  int64_t ran;   /* runs in all */
-  int64_t quota; /* its share of the steps: where it stops; guarded by all->mu */
-  bool is_last;  /* the run that begins is the last of its share */
-  bool counts;   /* each run is one of the steps */
-  bool is_dry;   /* its inputs have ended; guarded by all->mu */
+  int64_t ran;         /* runs in all */
+  int64_t quota;       /* its share of the steps: where it stops; guarded by all->mu */
+  bool is_last;        /* the run that begins is the last of its share */
+  bool is_profiled;    /* it is traced for the log */
+  int64_t traced_step; /* its step, if loops do not share the steps */
+  bool counts;         /* each run is one of the steps */
+  bool is_dry;         /* its inputs have ended; guarded by all->mu */
   weft_job_part_t part;
-  TF_Tensor **values; /* owned array; its tensors live for a run */
-  TF_Status *status;  /* owned */
-  TF_Buffer *options; /* owned; NULL: none */
+  TF_Tensor **values;  /* owned array; its tensors live for a run */
+  TF_Status *status;   /* owned */
+  TF_Buffer *options;  /* owned; NULL: none */
+  TF_Buffer *metadata; /* of a run that is traced; lives for a run */
   pthread_t thread;
   bool is_started;
 };
@@ -117,6 +120,16 @@ static bool has_steps_locked(weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu)
   return yes;
 }
 
+/* A run of a loop begins, the n-th of it: is it traced? Loops that share the steps take turns, as it were. */
+static void begin_run_locked(weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
+  weft_job_loop_run_t *r = &l->loops[loop];
+  const int64_t n = l->safepoint.loops[loop].started, each = l->shares_steps ? l->plan->num_loops : 1;
+  const int64_t step = l->safepoint.first + n * each, every = l->profile_every;
+  r->is_last = has_share_locked(l, loop);
+  r->is_profiled = every > 0 && step / every != (step - each) / every;
+  r->traced_step = step;
+}
+
 /* Waits until the loop may start another run; false: its steps are made, or all is over. */
 static bool goes_on(weft_job_loops_t *l, int loop) {
   weft_mutex_lock(&l->mu);
@@ -132,7 +145,7 @@ static bool goes_on(weft_job_loops_t *l, int loop) {
   yes = yes && (!l->is_over || has_updates_locked(l, loop));
   l->safepoint.loops[loop].started += yes;
   l->safepoint.loops[loop].is_busy = yes;
-  l->loops[loop].is_last = has_share_locked(l, loop);
+  begin_run_locked(l, loop);
   weft_mutex_unlock(&l->mu);
   return yes;
 }
@@ -256,14 +269,20 @@ static void end_of_input(weft_job_loops_t *l, int loop) {
 static weft_status_t *notify(weft_job_loop_run_t *r) {
   weft_job_loops_t *l = r->all;
   bool is_update = r->loop->is_update, stops = false;
+  weft_job_ran_t ran = {.values = is_update ? NULL : r->values,
+                        .rows = weft_job_part_rows(&r->part, l->splitter->inputs),
+                        .counts = r->counts,
+                        .traced_step = r->traced_step};
+  if (r->metadata != NULL) ran.statistics = weft_str_of(r->metadata->data, r->metadata->length);
   weft_mutex_lock(l->callback_mu);
   weft_mutex_lock(&l->mu);
   if (r->counts) l->done++;
-  int64_t done = l->done;
+  ran.done = l->done;
+  if (l->shares_steps && l->plan->num_loops > 1) ran.traced_step = l->done;
   bool is_told = l->failure == NULL && !l->is_stopped &&
                  (r->counts || !l->is_over); /* a step that was in flight at the end counts */
   weft_mutex_unlock(&l->mu);
-  weft_status_t *s = !is_told ? NULL : l->ran(l->arg, is_update ? NULL : r->values, done, r->counts, &stops);
+  weft_status_t *s = !is_told ? NULL : l->ran(l->arg, &ran, &stops);
   weft_mutex_lock(&l->mu);
   if (stops && !l->is_over) {
     l->end = WEFT_JOB_END_ASKED;
@@ -278,16 +297,16 @@ static weft_status_t *notify(weft_job_loop_run_t *r) {
 static weft_status_t *run_session(weft_job_loop_run_t *r) {
   weft_job_loops_t *l = r->all;
   const weft_job_loop_t *p = r->loop;
-  bool is_traced = l->trace != NULL && r->is_last;
+  bool is_drawn = l->trace != NULL && r->is_last, is_traced = is_drawn || r->is_profiled;
   TF_Buffer *options = is_traced ? weft_job_run_options(true, l->plan->collective_graph_key) : r->options;
-  TF_Buffer *metadata = is_traced ? TF_NewBuffer() : NULL;
+  r->metadata = is_traced ? TF_NewBuffer() : NULL;
   TF_SessionRun(l->session, options, p->feeds, r->part.tensors, p->num_feeds, p->fetches, r->values,
-                p->num_fetches, p->targets, p->num_targets, metadata, r->status);
+                p->num_fetches, p->targets, p->num_targets, r->metadata, r->status);
   weft_job_watch_progress(l->watch);
   weft_status_t *s = weft_job_c_api_status(r->status);
-  if (s == NULL && is_traced) s = weft_job_trace_add(l->trace, weft_str_of(metadata->data, metadata->length));
+  if (s == NULL && is_drawn && r->metadata != NULL)
+    s = weft_job_trace_add(l->trace, weft_str_of(r->metadata->data, r->metadata->length));
   if (is_traced && options != NULL) TF_DeleteBuffer(options);
-  if (metadata != NULL) TF_DeleteBuffer(metadata);
   return s;
 }
 
@@ -332,6 +351,8 @@ static weft_status_t *run_once(weft_job_loop_run_t *r, bool *out_has_ended) {
       TF_DeleteTensor(r->values[i]);
       r->values[i] = NULL;
     }
+    if (r->metadata != NULL) TF_DeleteBuffer(r->metadata);
+    r->metadata = NULL;
   }
   weft_job_part_clear(&r->part);
   return s;

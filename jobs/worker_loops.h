@@ -22,11 +22,17 @@
 typedef weft_status_t *weft_job_pause_fn(void *arg, int64_t done, int64_t *out_next);
 /* Is a pause due that does not depend on the step (a timer)? Called after each run. */
 typedef bool weft_job_pause_due_fn(void *arg);
-/* After each run of a loop, one at a time. `values`: of the loop's fetches, NULL for an update loop; what is
- * left in the array is freed. `counts`: it was one of the steps. *out_stops: the run of loops is to end.
- * Errors end the job. */
-typedef weft_status_t *weft_job_ran_fn(void *arg, TF_Tensor **values, int64_t done, bool counts,
-                                       bool *out_stops);
+/* A run of a loop that has ended. */
+typedef struct weft_job_ran { /* all lent */
+  TF_Tensor **values;         /* of the loop's fetches, NULL for an update loop; what is left is freed */
+  int64_t done;               /* steps in all */
+  int64_t rows;               /* of what was fed */
+  bool counts;                /* it was one of the steps */
+  weft_str_t statistics;      /* a RunMetadata; length 0: the run was not traced */
+  int64_t traced_step;        /* that it was a part of */
+} weft_job_ran_t;
+/* After each run of a loop, one at a time. *out_stops: the run of loops is to end. Errors end the job. */
+typedef weft_status_t *weft_job_ran_fn(void *arg, const weft_job_ran_t *ran, bool *out_stops);
 
 typedef enum weft_job_end {
   WEFT_JOB_END_STEPS, /* all steps are done, or one failed */
@@ -50,6 +56,7 @@ typedef struct weft_job_loops { /* Set what comes first; zero the rest. */
       *callback_mu; /* borrowed; `ran` is called with it, so that calls are in order; taken before mu */
 
   weft_job_trace_t *trace; /* of this run's last steps; NULL: none */
+  int64_t profile_every;   /* steps that are traced for `ran`; 0: none but those for `trace` */
   weft_mutex_t mu;
   weft_cond_t changed; /* a loop's run has ended, a loop has ended, a pause or the whole run is over */
   weft_job_safepoint_t safepoint; /* guarded by mu, like all below */

@@ -174,6 +174,29 @@ TF_CAPI_EXPORT extern void WEFT_JobSaveEvery(WEFT_Job *job, const char *prefix, 
  * from 0. */
 TF_CAPI_EXPORT extern void WEFT_JobRestore(WEFT_Job *job, const char *path, TF_Status *status);
 
+/* ---- what is logged (in CREATED; docs/tensorboard.md) ---- */
+
+typedef struct WEFT_JobLogOptions {
+  size_t struct_size;    /* set by WEFT_InitJobLogOptions */
+  int64_t every;         /* steps between two events; values are those of the last step. 1 */
+  int64_t profile_every; /* one of so many steps is traced: times and memory of its nodes; 0: none. 0 */
+} WEFT_JobLogOptions;
+/* The defaults named above. */
+TF_CAPI_EXPORT extern void WEFT_InitJobLogOptions(WEFT_JobLogOptions *options);
+
+/* Writes what TensorBoard shows as an event file in `directory`, which is made: each fetch that is a number,
+ * a Summary or a text, under its name; the speed of steps and how long they waited for input; the graph, and
+ * the graph that the strategy made of it; hyperparameters. It is written every few seconds and when a run
+ * ends. A disk that fails fails the job; the error names the file. Of several clients of one training
+ * (a client per worker) the first writes. `options` NULL: the defaults. Errors: INVALID_ARGUMENT. */
+TF_CAPI_EXPORT extern void WEFT_JobLog(WEFT_Job *job, const char *directory,
+                                       const WEFT_JobLogOptions *options, TF_Status *status);
+/* A hyperparameter of the job for its log, beside "strategy", "cluster", "devices", "batch", "shuffle",
+ * "seed" and "steps", which the job adds itself: a number if `value` reads as one, true or false, or a text.
+ * A name that comes again gets another value. Errors: INVALID_ARGUMENT for what is not UTF-8. */
+TF_CAPI_EXPORT extern void WEFT_JobLogHyperparameter(WEFT_Job *job, const char *name, const char *value,
+                                                     TF_Status *status);
+
 /* ---- running ---- */
 
 /* CREATED -> INITIALISED. Reads the checkpoint, rewrites the graph for the master's devices, opens the
