@@ -42,13 +42,15 @@ static bool read_every(const char *text, int64_t *out_steps, double *out_seconds
   return end == text + s.length - 1 && *out_seconds > 0 && *out_seconds < 1e9;
 }
 
-/* What options of saving need each other; NULL: all is well. */
-static const char *saving_trouble(const char *every, weft_submit_spec_t *s) {
+/* What options of saving and logging need each other; NULL: all is well. */
+static const char *options_trouble(const char *every, weft_submit_spec_t *s) {
   if (every != NULL && !read_every(every, &s->save_steps, &s->save_seconds))
     return "--save-every: give steps (100) or a time (30s, 10m, 2h)";
   if (s->save == NULL && every != NULL) return "--save-every needs --save PREFIX";
   if (s->save == NULL && s->resumes)
     return "--resume needs --save PREFIX, whose newest checkpoint it goes on from";
+  if (s->log == NULL && (s->hparams.n > 0 || s->log_options.profile_every > 0 || s->log_options.every > 1))
+    return "--log-every, --profile-every and --hparam need --logdir DIR";
   if (s->options.restore_partly != 0 && s->restore == NULL && !s->resumes)
     return "--restore-partly needs --restore PREFIX";
   return NULL;
@@ -73,7 +75,7 @@ static int run(const weft_command_line_t *line, const submit_words_t *w, weft_su
                                  "that have them (64:x+y)",
                                  w->batch);
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
-  const char *trouble = saving_trouble(w->every, j);
+  const char *trouble = options_trouble(w->every, j);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
   if (num_run == 0 && j->inits.n == 0 && j->restore == NULL && j->signature == NULL)
     return weft_options_complain(line, "nothing to run: give --target, --fetch, --init or --signature");
@@ -111,13 +113,38 @@ static void spec_deinit(weft_submit_spec_t *j) {
   weft_texts_deinit(&j->targets);
   weft_texts_deinit(&j->fetches);
   weft_texts_deinit(&j->saves);
+  weft_texts_deinit(&j->hparams);
+}
+
+static int read_and_run(const weft_option_t *options, int num_options, int argc, char **argv,
+                        submit_words_t *w, weft_submit_spec_t *j) {
+  int code;
+  const weft_command_line_t line = {
+      .command = "weft submit",
+      .about =
+          "Runs a graph file (.pb, .pbtxt), a meta graph or the folder of a SavedModel step by step, on a "
+          "cluster or in this process.",
+      .more = more,
+      .examples = examples,
+      .options = options,
+      .num_options = num_options,
+      .argument_name = "GRAPH",
+      .argument = &j->graph_path,
+      .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file, or the folder of a SavedModel",
+      .argument_kind = WEFT_VALUE_FILE,
+      .exit_codes = weft_submit_exit_codes,
+      .num_exit_codes = weft_submit_num_exit_codes,
+  };
+  WEFT_InitJobOptions(&j->options);
+  WEFT_InitJobLogOptions(&j->log_options);
+  if (weft_options_read(&line, argc, argv, &code)) code = run(&line, w, j);
+  return code;
 }
 
 int weft_command_submit(int argc, char **argv) {
   weft_submit_spec_t j = {.steps = -1};
   submit_words_t w = {.seed = 1, .keep = 5};
   weft_strbuf_t strategies = WEFT_STRBUF_INIT;
-  int code;
   weft_strategy_names(&strategies);
   const weft_option_t options[] = {
       {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)", .text = &j.master},
@@ -159,29 +186,20 @@ int weft_command_submit(int argc, char **argv) {
        .flag = &j.resumes},
       {"trace", "FILE.json", "Write the last step's time line, for Perfetto or chrome://tracing",
        .text = &j.options.trace, .kind = WEFT_VALUE_FILE},
+      {"logdir", "DIR",
+       "Write for TensorBoard: fetches, speed, graphs, hyperparameters (docs/tensorboard.md)", .text = &j.log,
+       .kind = WEFT_VALUE_FILE},
+      {"log-every", "N", "Write to --logdir at every N-th step (default 1)", .number = &j.log_options.every,
+       .max = INT64_MAX},
+      {"profile-every", "N", "Trace every N-th step for --logdir: times and memory of nodes",
+       .number = &j.log_options.profile_every, .max = INT64_MAX},
+      {"hparam", "NAME=VALUE", "A hyperparameter for --logdir. May be repeated", .texts = &j.hparams},
       {"json", NULL,
        "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, "
        "steps, and saved, resumed or restored; the last has input (docs/strategies.md)",
        .flag = &w.json},
   };
-  const weft_command_line_t line = {
-      .command = "weft submit",
-      .about =
-          "Runs a graph file (.pb, .pbtxt), a meta graph or the folder of a SavedModel step by step, on a "
-          "cluster or in this process.",
-      .more = more,
-      .examples = examples,
-      .options = options,
-      .num_options = sizeof options / sizeof options[0],
-      .argument_name = "GRAPH",
-      .argument = &j.graph_path,
-      .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file, or the folder of a SavedModel",
-      .argument_kind = WEFT_VALUE_FILE,
-      .exit_codes = weft_submit_exit_codes,
-      .num_exit_codes = weft_submit_num_exit_codes,
-  };
-  WEFT_InitJobOptions(&j.options);
-  if (weft_options_read(&line, argc, argv, &code)) code = run(&line, &w, &j);
+  int code = read_and_run(options, sizeof options / sizeof options[0], argc, argv, &w, &j);
   weft_strbuf_deinit(&strategies);
   spec_deinit(&j);
   return code;

@@ -28,6 +28,7 @@ static const weft_job_words_t words = {.input = "--feed",
                                        .restore = "--restore",
                                        .resume = "--resume",
                                        .partly = "--restore-partly",
+                                       .log = "--logdir",
                                        .lists_batches = true};
 
 typedef struct submit {
@@ -228,6 +229,26 @@ static weft_status_t *add_start(submit_t *m) {
   return add_all(m, WEFT_JobAddInitialiser, &ops);
 }
 
+/* "NAME=VALUE". */
+static weft_status_t *add_hparam(submit_t *m, const char *text) {
+  weft_str_t name, value;
+  if (!weft_str_split(weft_str(text), '=', &name, &value) || name.length == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "--hparam %s: give NAME=VALUE", text);
+  char *copy = weft_strndup(name.data, name.length);
+  if (copy == NULL) return no_memory();
+  WEFT_JobLogHyperparameter(m->job, copy, value.data, m->status);
+  weft_free(copy);
+  return weft_job_c_api_status(m->status);
+}
+
+static weft_status_t *add_log(submit_t *m) {
+  const weft_submit_spec_t *spec = m->spec;
+  WEFT_JobLog(m->job, spec->log, &spec->log_options, m->status);
+  weft_status_t *s = weft_job_c_api_status(m->status);
+  for (int i = 0; s == NULL && i < spec->hparams.n; i++) s = add_hparam(m, spec->hparams.items[i]);
+  return s;
+}
+
 static weft_status_t *describe(submit_t *m) {
   const weft_submit_spec_t *spec = m->spec;
   WEFT_RETURN_IF_ERROR(add_fetches(m));
@@ -241,6 +262,7 @@ static weft_status_t *describe(submit_t *m) {
     WEFT_JobSaveEvery(m->job, spec->save, spec->save_steps, spec->save_seconds, m->status);
     WEFT_RETURN_IF_ERROR(weft_job_c_api_status(m->status));
   }
+  if (spec->log != NULL) WEFT_RETURN_IF_ERROR(add_log(m));
   if (spec->restore != NULL) WEFT_JobRestore(m->job, spec->restore, m->status);
   WEFT_JobOnStep(m->job, on_step, m, m->status);
   WEFT_JobOnEvent(m->job, on_event, m, m->status);

@@ -17,6 +17,9 @@ typedef struct weft_submit_spec {
   const char *batch_names; /* "x+y": the feeds that are cut; NULL: all arrays */
   WEFT_JobOptions options;
   const char *save, *restore; /* NULL: none */
+  const char *log;            /* a directory for TensorBoard; NULL: none */
+  WEFT_JobLogOptions log_options;
+  weft_option_texts_t hparams; /* "NAME=VALUE" */
   int64_t save_steps;
   double save_seconds;
   bool resumes;

@@ -1,0 +1,250 @@
+"""`weft submit --logdir`: event files that TensorFlow reads and that the real TensorBoard shows."""
+
+import os
+import re
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import board
+from support import v1
+
+pytestmark = pytest.mark.weft_only
+SPEED = ["performance/steps_per_second", "performance/step_ms", "performance/examples_per_second"]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    return board.write_inputs(tmp_path_factory.mktemp("inputs"))
+
+
+def oracle(steps):
+    """What stock TensorFlow fetches at each step: loss, learning rate, summaries."""
+    g, told = board.build(), []
+    rng = np.random.RandomState(0)
+    xs, ys = rng.rand(board.ROWS, 4).astype(np.float32), rng.rand(board.ROWS, 1).astype(np.float32)
+    with v1.Session(graph=g) as sess:
+        sess.run("init")
+        for i in range(steps):
+            per_epoch = -(-board.ROWS // board.BATCH)
+            rows = slice(i % per_epoch * board.BATCH, i % per_epoch * board.BATCH + board.BATCH)
+            told.append(sess.run(["loss:0", "lr:0", "summaries:0", "train"], {"x:0": xs[rows], "y:0": ys[rows]})[:3])
+    return told
+
+
+STRATEGIES = [None, "mirrored:2", "data_parallel:2", "parameter_server:mode=sync,workers=2"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_each_step_has_what_was_fetched(maker, inputs, tmp_path, strategy):
+    args = [] if strategy is None else ["--strategy", strategy]
+    told = board.submit(maker, inputs, "--steps", "9", "--logdir", str(tmp_path / "run"), *args)
+    (path,) = board.files(tmp_path)
+    assert re.fullmatch(r"events\.out\.tfevents\.\d{10}\.[^/]+\.\d+\.\d+\.v2", os.path.basename(path))
+    found, events = board.scalars(tmp_path), board.events(tmp_path)
+    assert events[0].file_version == "brain.Event:2"
+    times = [e.wall_time for e in events]
+    assert times == sorted(times) and times[0] > 1e9
+    assert sorted(found) == sorted(["loss", "lr", "inner/loss", *SPEED])
+    want = oracle(9)
+    for tag, values in found.items():
+        assert [step for step, _ in values] == list(range(1, 10)), tag
+    for k, tag in enumerate(["loss", "lr"]):
+        got = [v for _, v in found[tag]]
+        np.testing.assert_array_equal(np.float32(got), np.float32([t[tag] for t in told]))
+        np.testing.assert_allclose(got, [w[k] for w in want], rtol=1e-4)
+    for _, v in found["performance/step_ms"] + found["performance/examples_per_second"]:
+        assert v > 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_summaries_that_ops_make_are_kept(maker, inputs, tmp_path, strategy):
+    args = [] if strategy is None else ["--strategy", strategy]
+    board.submit(maker, inputs, "--steps", "3", "--logdir", str(tmp_path), *args)
+    steps = [e for e in board.events(tmp_path) if e.step > 0 and e.summary.value]
+    assert len(steps) == 3
+    for event, (loss, _, data) in zip(steps, oracle(3)):
+        got = {v.tag: v for v in event.summary.value}
+        want = {v.tag: v for v in v1.Summary.FromString(data).value}
+        assert set(want) == {"weights", "picture/image/0", "inner/loss"} <= set(got)
+        assert got["weights"].histo.num == 4
+        np.testing.assert_allclose(got["weights"].histo.sum, want["weights"].histo.sum, rtol=1e-5)
+        pictures = [tf.io.decode_png(v["picture/image/0"].image.encoded_image_string).numpy() for v in (got, want)]
+        np.testing.assert_array_equal(*pictures)
+        np.testing.assert_allclose(got["inner/loss"].simple_value, loss, rtol=1e-4)
+        assert tf.make_ndarray(got["words"].tensor).item() == b"a text with **bold** words"
+        assert got["words"].metadata.plugin_data.plugin_name == "text"
+
+
+def test_events_may_be_of_some_steps_only(maker, inputs, tmp_path):
+    board.submit(maker, inputs, "--steps", "10", "--logdir", str(tmp_path), "--log-every", "4")
+    found = board.scalars(tmp_path)
+    for tag in ("loss", *SPEED):
+        assert [step for step, _ in found[tag]] == [4, 8, 10], tag  # the last of a run, too
+
+
+def test_the_graph_is_the_file_s_and_the_rewritten_one_has_its_devices(maker, inputs, tmp_path):
+    board.submit(maker, inputs, "--steps", "1", "--logdir", str(tmp_path), "--strategy", "mirrored:2")
+    (graph,) = [v1.GraphDef.FromString(e.graph_def) for e in board.events(tmp_path) if e.graph_def]
+    want = v1.GraphDef.FromString((inputs / "graph.pb").read_bytes())
+    assert [(n.name, n.op, n.device) for n in graph.node] == [(n.name, n.op, n.device) for n in want.node]
+    rewritten = [v for e in board.events(tmp_path) for v in e.summary.value if v.tag == "rewritten"]
+    metadata = v1.RunMetadata.FromString(tf.make_ndarray(rewritten[0].tensor).item())
+    nodes = metadata.function_graphs[0].pre_optimization_graph.node
+    assert len(nodes) > len(want.node)
+    assert {re.search(r"CPU:\d", n.device).group() for n in nodes if n.device} == {"CPU:0", "CPU:1"}
+
+
+@pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:workers=2"])
+def test_statistics_of_traced_steps_are_of_nodes_of_the_graph(maker, inputs, tmp_path, strategy):
+    args = [] if strategy is None else ["--strategy", strategy]
+    board.submit(maker, inputs, "--steps", "8", "--logdir", str(tmp_path), "--profile-every", "4", *args)
+    graph, traced = None, {}
+    for e in board.events(tmp_path):
+        if e.graph_def:
+            graph = v1.GraphDef.FromString(e.graph_def)
+        if e.tagged_run_metadata.tag:
+            traced[e.tagged_run_metadata.tag] = v1.RunMetadata.FromString(e.tagged_run_metadata.run_metadata)
+        for v in e.summary.value:
+            if v.metadata.plugin_data.plugin_name == "graph_run_metadata":
+                traced[v.tag] = v1.RunMetadata.FromString(tf.make_ndarray(v.tensor).item())
+                graph = traced[v.tag].function_graphs[0].pre_optimization_graph
+    if strategy != "parameter_server:workers=2":  # whose workers do not make their steps together
+        assert sorted(traced) == ["step_4", "step_8"]
+    assert traced
+    names = {n.name for n in graph.node}
+    for metadata in traced.values():
+        stats = [s for d in metadata.step_stats.dev_stats for s in d.node_stats]
+        known = [s for s in stats if s.node_name in names]
+        assert len(known) > 10 and any("MatMul" in s.node_name for s in known)
+        assert any(s.all_end_rel_nanos > 0 for s in known)
+
+
+def test_a_job_in_the_folder_of_another_takes_the_place_of_its_steps(maker, inputs, tmp_path):
+    log = ["--logdir", str(tmp_path / "log"), "--save", str(tmp_path / "model")]
+    board.submit(maker, inputs, "--steps", "6", *log)
+    board.submit(maker, inputs, "--steps", "10", *log, "--resume")
+    steps = [step for step, _ in board.scalars(tmp_path / "log")["loss"]]
+    assert steps == list(range(1, 11))
+    starts = [e.step for e in board.events(tmp_path / "log") if e.HasField("session_log")]
+    assert starts == [1, 7]
+    board.submit(maker, inputs, "--steps", "3", *log)  # anew
+    seen = EventAccumulator(str(tmp_path / "log"))
+    seen.Reload()
+    assert [s.step for s in seen.Scalars("loss")] == [1, 2, 3]
+
+
+def test_hyperparameters_are_numbers_booleans_or_texts(maker, inputs, tmp_path):
+    from tensorboard.plugins.hparams import plugin_data_pb2
+
+    board.submit(maker, inputs, "--steps", "2", "--logdir", str(tmp_path), "--shuffle", "--seed", "7", "--strategy", "mirrored:2", "--hparam", "rate=0.1", "--hparam", "note=a=b|c", "--hparam", "batch=9")
+    values = {v.tag: v for e in board.events(tmp_path) for v in e.summary.value}
+    start, end = [plugin_data_pb2.HParamsPluginData.FromString(values[f"_hparams_/session_{w}_info"].metadata.plugin_data.content) for w in ("start", "end")]
+    got = {k: getattr(v, v.WhichOneof("kind")) for k, v in start.session_start_info.hparams.items()}
+    assert got == {"strategy": "mirrored:2", "cluster": "this process", "devices": 2, "batch": 9, "shuffle": True, "seed": 7, "steps": 2, "rate": 0.1, "note": "a=b|c"}
+    assert start.session_start_info.start_time_secs <= end.session_end_info.end_time_secs
+    assert end.session_end_info.status == 1
+    table = tf.make_ndarray(values["job"].tensor).item().decode()
+    assert "| rate | 0.1 |" in table and "| note | a=b\\|c |" in table
+
+
+def test_workers_that_step_apart_log_each_step_once(maker, inputs, tmp_path, cluster):
+    board.submit(maker, inputs, "--steps", "20", "--logdir", str(tmp_path), "--master", cluster.master, "--strategy", "parameter_server", "--container", "board", fetches=["--fetch", "loss"])
+    assert [step for step, _ in board.scalars(tmp_path)["loss"]] == list(range(1, 21))
+
+
+def test_errors_of_the_disk_name_the_file(maker, inputs, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    bad = subprocess.run(board.command(maker, inputs, "--steps", "1", "--logdir", str(tmp_path / "file")), capture_output=True, text=True, timeout=60)
+    assert bad.returncode != 0 and f"--logdir {tmp_path}/file" in bad.stderr
+    shell = ["sh", "-c", 'trap "" XFSZ; ulimit -f 64; exec "$@"', "sh"]  # files of 32 KiB at most
+    full = subprocess.run([*shell, *board.command(maker, inputs, "--steps", "3000", "--logdir", str(tmp_path / "full"))], capture_output=True, text=True, timeout=60)
+    assert full.returncode != 0 and str(tmp_path / "full") in full.stderr and "tfevents" in full.stderr
+    assert len(board.events(tmp_path / "full")) > 2  # what is there can be read
+
+
+def test_options_of_a_log_need_its_folder(maker, inputs):
+    for args in (["--hparam", "a=1"], ["--profile-every", "3"], ["--log-every", "3"]):
+        bad = subprocess.run(board.command(maker, inputs, *args), capture_output=True, text=True, timeout=60)
+        assert bad.returncode == 2 and "--logdir" in bad.stderr
+    bad = subprocess.run(board.command(maker, inputs, "--logdir", "/tmp/unused", "--hparam", "a"), capture_output=True, text=True, timeout=60)
+    assert bad.returncode != 0 and "--hparam a: give NAME=VALUE" in bad.stderr
+
+
+def test_the_commands_of_the_documentation_run(maker, inputs, tmp_path):
+    with open(os.path.join(board.REPO, "docs", "tensorboard.md"), encoding="utf-8") as f:
+        lines = [line[4:] for line in f if line.startswith("    ")]
+    for name in ("graph.pb", "x.npy", "y.npy"):
+        os.symlink(inputs / name, tmp_path / name)
+    os.symlink(maker.weft_binary, tmp_path / "weft")
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(["sh", "-ec", "".join(lines)], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in (tmp_path / "logs").iterdir()} >= {"single", "mirrored"}
+
+
+# ---- TensorBoard ----
+
+
+@pytest.fixture(scope="module")
+def logs(maker, inputs, tmp_path_factory):
+    """Two trainings: on one device, and under a strategy."""
+    folder = tmp_path_factory.mktemp("logs")
+    args = ["--steps", "30", "--profile-every", "15", "--hparam", "rate=0.1"]
+    told = board.submit(maker, inputs, "--logdir", str(folder / "single"), *args)
+    board.submit(maker, inputs, "--logdir", str(folder / "mirrored"), "--strategy", "mirrored:2", *args)
+    return folder, told
+
+
+@pytest.fixture(scope="module")
+def shown(logs, tmp_path_factory):
+    with board.tensorboard(logs[0], tmp_path_factory.mktemp("board") / "said.txt") as b:
+        b.wait_for(lambda b: all(len(b.json("plugin/scalars/scalars", run=r, tag="loss")) == 30 if r in b.json("plugin/scalars/tags") else False for r in ("single", "mirrored")))
+        yield b
+
+
+def test_tensorboard_shows_scalars(shown, logs):
+    tags = shown.json("plugin/scalars/tags")
+    for run in ("single", "mirrored"):
+        assert set(tags[run]) == {"loss", "lr", "inner/loss", *SPEED}
+        points = shown.json("plugin/scalars/scalars", run=run, tag="loss")
+        assert [p[1] for p in points] == list(range(1, 31))
+        np.testing.assert_allclose([p[2] for p in points], [t["loss"] for t in logs[1]], rtol=1e-4)
+
+
+def test_tensorboard_shows_histograms_images_and_texts(shown):
+    for run in ("single", "mirrored"):
+        steps = shown.json("plugin/histograms/histograms", run=run, tag="weights")
+        assert len(steps) == 30 and sum(bucket[2] for bucket in steps[-1][2]) == 4
+        picture = shown.json("plugin/images/images", run=run, tag="picture/image/0", sample="0")[0]
+        png = shown.get("plugin/images/individualImage?" + picture["query"])
+        assert tf.io.decode_png(png).shape == (8, 8, 1)
+        assert "<strong>bold</strong>" in shown.json("plugin/text/text", run=run, tag="words")[0]["text"]
+        assert "<table" in shown.json("plugin/text/text", run=run, tag="job")[0]["text"]
+
+
+def test_tensorboard_shows_graphs_with_times(shown):
+    info = shown.json("plugin/graphs/info")
+    assert info["single"]["run_graph"] and info["mirrored"]["run_graph"]
+    assert {t: (v["op_graph"], v["profile"]) for t, v in info["single"]["tags"].items()} == {"step_15": (False, True), "step_30": (False, True)}
+    assert {t: (v["op_graph"], v["profile"]) for t, v in info["mirrored"]["tags"].items()} == {"rewritten": (True, False), "step_15": (True, True), "step_30": (True, True)}
+    own = shown.get("plugin/graphs/graph", run="single").decode()
+    assert 'name: "layer/MatMul"' in own and 'device: "' not in own
+    rewritten = shown.get("plugin/graphs/graph", run="mirrored", tag="rewritten").decode()
+    assert "CPU:1" in rewritten
+    for run in ("single", "mirrored"):
+        times = shown.get("plugin/graphs/run_metadata", run=run, tag="step_30").decode()
+        assert "MatMul" in times and "all_end_rel_nanos" in times
+
+
+def test_tensorboard_shows_hyperparameters(shown):
+    experiment = shown.post("plugin/hparams/experiment", {"experimentName": ""})
+    found = {h["name"]: h for h in experiment["hparamInfos"]}
+    assert {"strategy", "batch", "steps", "rate", "shuffle", "cluster"} <= set(found)
+    assert {"loss", "lr"} <= {m["name"]["tag"] for m in experiment["metricInfos"]}
+    groups = shown.post("plugin/hparams/session_groups", {"experimentName": "", "allowedStatuses": ["STATUS_SUCCESS"], "colParams": [{"metric": {"tag": "loss", "group": ""}}], "startIndex": 0, "sliceSize": 10})["sessionGroups"]
+    assert {g["hparams"]["strategy"] for g in groups} == {"none", "mirrored:2"}
+    assert all(g["hparams"]["rate"] == 0.1 and g["metricValues"][0]["trainingStep"] == 30 for g in groups)
