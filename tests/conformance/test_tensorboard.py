@@ -1,5 +1,6 @@
 """`weft submit --logdir`: event files that TensorFlow reads and that the real TensorBoard shows."""
 
+import json
 import os
 import re
 import subprocess
@@ -172,6 +173,80 @@ def test_options_of_a_log_need_its_folder(maker, inputs):
         assert bad.returncode == 2 and "--logdir" in bad.stderr
     bad = subprocess.run(board.command(maker, inputs, "--logdir", "/tmp/unused", "--hparam", "a"), capture_output=True, text=True, timeout=60)
     assert bad.returncode != 0 and "--hparam a: give NAME=VALUE" in bad.stderr
+
+
+def summary_nodes():
+    """Nodes that make summaries, and what is said of them: in a line, and as JSON."""
+    g = tf.Graph()
+    with g.as_default():
+        v1.summary.scalar("loss", 0.25)
+        v1.summary.histogram("one", [3.0])
+        v1.summary.histogram("many", np.linspace(-1, 2, 100))
+        v1.summary.image("picture", np.zeros([2, 3, 5, 1], np.uint8))
+        v1.summary.audio("sound", np.zeros([1, 800, 1], np.float32), 1600)
+        v1.summary.tensor_summary("tensor", np.zeros([2, 3], np.int32))
+        v1.summary.text("words", tf.constant("some\nwords"))
+        v1.summary.merge([v1.summary.scalar("a", 1.0), v1.summary.scalar("b", float("nan"))], name="both")
+        tf.constant([v1.Summary(value=[v1.Summary.Value(tag=t, simple_value=2)]).SerializeToString() for t in "xy"], name="list")
+        tf.constant(b"\n\x05hello", name="text")
+        tf.constant(b"", name="none")
+    picture = {"kind": "image", "width": 5, "height": 3}
+    return g, {
+        "loss": ("loss: 0.25", [{"tag": "loss", "kind": "scalar", "value": 0.25}]),
+        "one": ("one: histogram of 1 value, 3 to 3", [{"tag": "one", "kind": "histogram", "count": 1, "min": 3, "max": 3}]),
+        "many": ("many: histogram of 100 values, -1 to 2", [{"tag": "many", "kind": "histogram", "count": 100, "min": -1, "max": 2}]),
+        "picture": ("picture/image/0: image of 5 x 3; picture/image/1: image of 5 x 3", [{"tag": f"picture/image/{i}", **picture} for i in range(2)]),
+        "sound": ("sound/audio/0: audio of 0.5 s", [{"tag": "sound/audio/0", "kind": "audio", "seconds": 0.5}]),
+        "tensor": ("tensor: int32 of shape [2,3]", [{"tag": "tensor", "kind": "tensor", "dtype": "int32", "shape": [2, 3]}]),
+        "words": ('words: text "some words"', [{"tag": "words", "kind": "text", "text": "some\nwords"}]),
+        "both/both": ("a: 1; b: nan", [{"tag": "a", "kind": "scalar", "value": 1}, {"tag": "b", "kind": "scalar", "value": None}]),
+        "list": ("[x: 2, y: 2]", [{"summary": [{"tag": t, "kind": "scalar", "value": 2}]} for t in "xy"]),
+        "text": ('"\\n\\x05hello"', "\n\x05hello"),
+        "none": ('""', ""),
+    }
+
+
+def test_fetched_summaries_say_what_they_have(maker, tmp_path):
+    g, wanted = summary_nodes()
+    (tmp_path / "graph.pb").write_bytes(g.as_graph_def().SerializeToString())
+    command = [maker.weft_binary, "submit", str(tmp_path / "graph.pb")]
+    for name in wanted:
+        command += ["--fetch", name]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
+    for name, (line, _) in wanted.items():
+        assert f"\n{name} = {line}\n" in said.stdout, said.stdout
+    json_lines = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60).stdout
+    fetches = json.loads(json_lines.splitlines()[-1])["fetches"]
+    for name, (_, value) in wanted.items():
+        is_summary = isinstance(value, list) and name != "list"
+        assert fetches[name] == ({"summary": value} if is_summary else value), name
+
+
+def data_graph(drops):
+    """A graph that reads its batches itself."""
+    g = tf.Graph()
+    with g.as_default():
+        rows = tf.data.Dataset.range(40).map(lambda i: tf.cast(i, tf.float32)).batch(8, drop_remainder=drops)
+        iterator = v1.data.make_initializable_iterator(rows)
+        loss = tf.reduce_mean(iterator.get_next(), name="loss")
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        tf.group(w.assign_add(loss), name="train")
+        tf.group(v1.global_variables_initializer(), iterator.initializer, name="begin")
+    return g
+
+
+@pytest.mark.parametrize("strategy,drops", [(None, True), (None, False), ("mirrored:2", True)])
+def test_graphs_that_read_their_data_log_how_long_they_waited(maker, tmp_path, strategy, drops):
+    (tmp_path / "graph.pb").write_bytes(data_graph(drops).as_graph_def().SerializeToString())
+    command = [maker.weft_binary, "submit", str(tmp_path / "graph.pb"), "--init", "begin", "--target", "train", "--fetch", "loss", "--logdir", str(tmp_path / "log")]
+    done = subprocess.run(command + ([] if strategy is None else ["--strategy", strategy]), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = board.scalars(tmp_path / "log")
+    np.testing.assert_allclose([v for _, v in found["loss"]], [3.5, 11.5, 19.5, 27.5, 35.5], rtol=1e-6)
+    ((step, share),) = found["input/wait_share"]
+    assert step == 5 and 0 <= share <= 1 and found["input/wait_ms_per_step"][0][1] >= 0
+    assert ("performance/examples_per_second" in found) == drops  # else the graph does not say how many there are
 
 
 def test_the_commands_of_the_documentation_run(maker, inputs, tmp_path):

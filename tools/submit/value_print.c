@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "io/summary_check.h"
 #include "tools/submit/value.h"
+#include "tools/submit/value_summary.h"
 
 enum { MAX_SHOWN = 1000 };
 
@@ -94,7 +96,15 @@ static void print_element(const printed_element_t *e, int digits, size_t max_tex
     case SIGNED: weft_strbuf_printf(out, "%" PRId64, e->i); break;
     case UNSIGNED: weft_strbuf_printf(out, "%" PRIu64, e->u); break;
     case BOOLEAN: weft_strbuf_puts(out, e->u != 0 ? "true" : "false"); break;
-    case TEXT: print_text(e->text, max_text, out); break;
+    case TEXT:
+      if (!weft_summary_has_values(e->text)) {
+        print_text(e->text, max_text, out);
+      } else if (digits > 0) {
+        weft_value_print_summary_short(e->text, out);
+      } else {
+        weft_value_print_summary(e->text, out);
+      }
+      break;
     case REAL:
     case COMPLEX:
       if (digits > 0) {
@@ -181,7 +191,8 @@ static json_t *element_json(const printed_element_t *e) {
     case SIGNED: return json_integer(e->i);
     case UNSIGNED: return e->u <= INT64_MAX ? json_integer((json_int_t)e->u) : json_real((double)e->u);
     case BOOLEAN: return json_boolean(e->u != 0);
-    case TEXT: return text_json(e->text);
+    case TEXT:
+      return weft_summary_has_values(e->text) ? weft_value_summary_json(e->text) : text_json(e->text);
     case REAL: return real(e->re, e->digits);
     case COMPLEX: return json_pack("[o, o]", real(e->re, e->digits), real(e->im, e->digits));
     default: return json_null();
