@@ -7,6 +7,9 @@
 #   make recommender   a recommender with its tables on two parameter servers
 #   make test          all C tests; ends with "N passed, N failed"
 #   make build         only builds: bazel-bin/tools/weft
+#   make install       installs the command, libraries, headers, manual pages and completion under PREFIX (/usr/local), which
+#                      must be one that you may write to; DESTDIR, LIBDIR, ... as usual (docs/install.md)
+#   make uninstall     removes them
 #   make bench         the benchmarks, each against its bar
 #   make conformance   TensorFlow as client and as oracle, in a virtual environment
 #   make faults        kills, freezes and restarts tasks of a training cluster in seeded trials (TRIALS=40; HOSTS=1: each
@@ -18,7 +21,7 @@ STRATEGY ?=
 TRIALS ?= 40
 HOSTS ?=
 
-.PHONY: help build demo recommender mirrored job test bench conformance faults clean
+.PHONY: help build demo recommender mirrored job test bench conformance faults install uninstall clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -49,6 +52,16 @@ conformance: build
 
 faults: build
 	@tests/cluster/faults.py --trials $(TRIALS) $(if $(HOSTS),--hosts)
+
+# What tools/install reads from the environment.
+export PREFIX DESTDIR LIBDIR INCLUDEDIR MANDIR DOCDIR BASH_COMPLETION_DIR ZSH_COMPLETION_DIR
+
+install: .setup
+	@tools/quietly install bazel build //tools:weft //client:libtensorflow.so //jobs:libweft.so //include:weft_ops
+	@tools/install
+
+uninstall:
+	@tools/install --uninstall
 
 .PHONY: .setup
 .setup:
