@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -48,6 +49,16 @@ static weft_status_t *catch_signals(void) {
       sigaction(SIGINT, &action, NULL) != 0) {
     return WEFT_ERROR(INTERNAL, "cannot wait for signals: %s", strerror(errno));
   }
+  return NULL;
+}
+
+/* The processes of Open MPI outlive an mpirun that is killed. A server ends when its parent does, as by
+ * SIGTERM. */
+static weft_status_t *end_with_parent(void) {
+  pid_t parent = getppid();
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0)
+    return WEFT_ERROR(INTERNAL, "cannot wait for the end of mpirun: %s", strerror(errno));
+  if (getppid() != parent) raise(SIGTERM); /* it has ended meanwhile */
   return NULL;
 }
 
@@ -124,6 +135,7 @@ static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced
   weft_launch_t place;
   WEFT_RETURN_IF_ERROR(weft_place_find(&a->place, &place));
   weft_status_t *s = catch_signals();
+  if (s == NULL && a->place.is_started_by[WEFT_LAUNCHER_MPI]) s = end_with_parent();
   if (s == NULL && place.is_remote) {
     const weft_cluster_task_t *own = weft_cluster_find(&place.cluster, place.job, place.task);
     weft_log(WEFT_LOG_INFO, "task %d of job %.*s, at %.*s, of %d tasks", place.task, WEFT_STR_ARGS(place.job),
