@@ -68,12 +68,49 @@ static weft_status_t *add_sinks(names_t *targets, names_t *inits, const weft_gra
   return s;
 }
 
-static weft_status_t *add_placeholders(names_t *l, const weft_graph_t *g) {
-  for (int i = 0; i < g->num_nodes; i++) {
-    if (g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_PLACEHOLDER) != 0)
-      WEFT_RETURN_IF_ERROR(add(l, g->nodes[i]->name));
+/* Nodes that are still to be looked at, each once. */
+typedef struct todo {
+  weft_node_t **stack;
+  bool *is_known; /* by node id */
+  int n;
+} todo_t;
+
+static void push(todo_t *t, weft_node_t *n) {
+  if (n == NULL || t->is_known[n->id]) return;
+  t->is_known[n->id] = true;
+  t->stack[t->n++] = n;
+}
+
+static void push_all(todo_t *t, const weft_graph_t *g, const weft_names_t *names) {
+  for (int i = 0; i < names->n; i++) {
+    weft_str_t node;
+    int index;
+    if (weft_tensor_name_parse(names->items[i], &node, &index)) push(t, weft_graph_find(g, node));
   }
-  return NULL;
+}
+
+/* Those that what runs is made of: a graph may have other entries with inputs of their own. */
+static weft_status_t *add_placeholders(names_t *l, const weft_graph_t *g, const weft_strategy_request_t *r) {
+  todo_t t = {weft_calloc((size_t)g->num_nodes + 1, sizeof *t.stack),
+              weft_calloc((size_t)g->num_nodes + 1, sizeof *t.is_known), 0};
+  weft_status_t *s = t.stack == NULL || t.is_known == NULL ? no_memory() : NULL;
+  if (s == NULL) {
+    push_all(&t, g, &r->fetches);
+    push_all(&t, g, &r->targets);
+    push_all(&t, g, &r->inits);
+  }
+  while (s == NULL && t.n > 0) {
+    const weft_node_t *n = t.stack[--t.n];
+    for (int i = 0; i < n->num_inputs; i++) push(&t, n->inputs[i].node);
+    for (int i = 0; i < n->num_controls; i++) push(&t, n->controls[i]);
+  }
+  for (int i = 0; s == NULL && i < g->num_nodes; i++) {
+    if (g->nodes[i] != NULL && t.is_known[i] && (g->nodes[i]->flags & WEFT_OP_PLACEHOLDER) != 0)
+      s = add(l, g->nodes[i]->name);
+  }
+  weft_free(t.stack);
+  weft_free(t.is_known);
+  return s;
 }
 
 static weft_status_t *check_name(weft_str_t text) {
@@ -129,7 +166,7 @@ weft_status_t *weft_job_rewrite(weft_str_t graph_def, const char *text, const we
     request.inits = (weft_names_t){inits.items, inits.n};
   }
   if (s == NULL && given->feeds.n == 0) {
-    s = add_placeholders(&feeds, graph);
+    s = add_placeholders(&feeds, graph, &request);
     request.feeds = (weft_names_t){feeds.items, feeds.n};
   }
   if (s == NULL) s = weft_strategy_apply(weft_str(text), &request, out);

@@ -22,7 +22,8 @@ typedef struct weft_signature_tensor {
 typedef struct weft_signature_def {
   weft_str_t key, method;                    /* "serving_default", "tensorflow/serving/predict" */
   weft_signature_tensor_t *inputs, *outputs; /* sorted by key */
-  int num_inputs, num_outputs;
+  weft_signature_tensor_t *ops; /* outputs that are no tensors: `tensor` names an op that is run */
+  int num_inputs, num_outputs, num_ops;
 } weft_signature_def_t;
 
 typedef struct weft_asset {
@@ -60,6 +61,11 @@ void weft_meta_graph_deinit(weft_meta_graph_t *m);
 WEFT_MUST_CHECK weft_status_t *weft_meta_graph_check_constants(const weft_meta_graph_t *m);
 /* NULL: there is none. */
 const weft_signature_def_t *weft_meta_graph_signature(const weft_meta_graph_t *m, weft_str_t key);
+/* The op that runs before the graph is used, of the signature "__saved_model_init_op"; "": there is none.
+ * Errors: FAILED_PRECONDITION (the signature has no output of that name). `whose` is the file that messages
+ * name. */
+WEFT_MUST_CHECK weft_status_t *weft_meta_graph_init_op(const weft_meta_graph_t *m, const char *whose,
+                                                       weft_str_t *out);
 const weft_collection_t *weft_meta_graph_collection(const weft_meta_graph_t *m, const char *key);
 
 /* A checked AssetFileDef. Errors: RESOURCE_EXHAUSTED. */

@@ -212,6 +212,27 @@ static weft_status_t *read_tensors(weft_arena_t *arena, weft_str_t bytes, uint32
   return NULL;
 }
 
+/* Ops have neither a dtype nor an index. */
+static bool is_op(const weft_signature_tensor_t *t) {
+  return t->dtype == 0 && t->tensor.length > 0 && memchr(t->tensor.data, ':', t->tensor.length) == NULL;
+}
+
+/* Moves ops out of the outputs. */
+static weft_status_t *split_ops(weft_arena_t *arena, weft_signature_def_t *d) {
+  int n = 0;
+  d->ops = weft_arena_calloc(arena, (size_t)d->num_outputs + 1, sizeof *d->ops);
+  if (d->ops == NULL) return no_memory();
+  for (int i = 0; i < d->num_outputs; i++) {
+    if (is_op(&d->outputs[i])) {
+      d->ops[d->num_ops++] = d->outputs[i];
+    } else {
+      d->outputs[n++] = d->outputs[i];
+    }
+  }
+  d->num_outputs = n;
+  return NULL;
+}
+
 static weft_status_t *read_signature(weft_arena_t *arena, const map_entry_t *e, weft_signature_def_t *out) {
   weft_wire_reader_t r = weft_wire_reader(e->value);
   weft_wire_field_t f;
@@ -220,7 +241,8 @@ static weft_status_t *read_signature(weft_arena_t *arena, const map_entry_t *e, 
     if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) out->method = f.bytes;
   }
   WEFT_RETURN_IF_ERROR(read_tensors(arena, e->value, 1, &out->inputs, &out->num_inputs));
-  return read_tensors(arena, e->value, 2, &out->outputs, &out->num_outputs);
+  WEFT_RETURN_IF_ERROR(read_tensors(arena, e->value, 2, &out->outputs, &out->num_outputs));
+  return split_ops(arena, out);
 }
 
 static weft_status_t *read_signatures(weft_meta_graph_t *m) {

@@ -76,19 +76,32 @@ static weft_status_t *asset_path(const weft_saved_model_t *m, weft_str_t filenam
 
 /* ---- ops ---- */
 
+static const weft_signature_tensor_t *find_output(const weft_signature_tensor_t *all, int n, weft_str_t key) {
+  for (int i = 0; i < n; i++) {
+    if (weft_str_eq(all[i].key, key)) return &all[i];
+  }
+  return NULL;
+}
+
+weft_status_t *weft_meta_graph_init_op(const weft_meta_graph_t *m, const char *whose, weft_str_t *out) {
+  const weft_str_t key = WEFT_STR("__saved_model_init_op");
+  const weft_signature_def_t *signature = weft_meta_graph_signature(m, key);
+  *out = WEFT_STR("");
+  if (signature == NULL) return NULL;
+  const weft_signature_tensor_t *t = find_output(signature->ops, signature->num_ops, key);
+  if (t == NULL) t = find_output(signature->outputs, signature->num_outputs, key);
+  if (t == NULL)
+    return WEFT_ERROR(FAILED_PRECONDITION, "Could not find output %s in the signature of SavedModel %s",
+                      key.data, whose);
+  *out = t->tensor;
+  return NULL;
+}
+
 /* The signature of newer exports, else the collection of older ones. */
 static weft_status_t *find_init_op(const weft_saved_model_t *m, const weft_meta_graph_t *graph,
                                    weft_str_t *out) {
-  const weft_str_t key = WEFT_STR("__saved_model_init_op");
-  const weft_signature_def_t *signature = weft_meta_graph_signature(graph, key);
-  for (int i = 0; signature != NULL && i < signature->num_outputs; i++) {
-    if (!weft_str_eq(signature->outputs[i].key, key)) continue;
-    *out = signature->outputs[i].tensor;
-    return NULL;
-  }
-  if (signature != NULL)
-    return WEFT_ERROR(FAILED_PRECONDITION, "Could not find output %s in the signature of SavedModel %s",
-                      key.data, m->directory);
+  WEFT_RETURN_IF_ERROR(weft_meta_graph_init_op(graph, m->directory, out));
+  if (out->length > 0) return NULL;
   const weft_collection_t *c = weft_meta_graph_collection(graph, "saved_model_main_op");
   if (c == NULL) c = weft_meta_graph_collection(graph, "legacy_init_op");
   if (c == NULL) return NULL;

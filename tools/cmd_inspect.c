@@ -311,7 +311,7 @@ static void fill_request(const inspect_args_t *a, const weft_model_t *model, ins
   bool has_results = a->fetches.n + a->targets.n > 0;
   out->feeds = names_of(to, &a->feeds, s->inputs, s->num_inputs, a->feeds.n == 0);
   out->fetches = names_of(to, &a->fetches, s->outputs, s->num_outputs, !has_results);
-  out->targets = names_of(to, &a->targets, NULL, 0, false);
+  out->targets = names_of(to, &a->targets, s->ops, s->num_ops, true);
   int first = to->n;
   if (model->start.restores) to->items[to->n++] = model->start.restore_op;
   if (model->start.init_op.length > 0) to->items[to->n++] = model->start.init_op;
@@ -324,7 +324,8 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, const weft_model
   weft_job_view_t view;
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
   int n = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n + MOST_STARTS;
-  if (model->signature != NULL) n += model->signature->num_inputs + model->signature->num_outputs;
+  if (model->signature != NULL)
+    n += model->signature->num_inputs + model->signature->num_outputs + model->signature->num_ops;
   inspect_names_t names = {weft_calloc((size_t)n, sizeof *names.items), 0};
   if (names.items == NULL) return WEFT_NO_MEMORY("names");
   weft_strategy_request_t request = {.cluster = &view.cluster};
@@ -369,6 +370,7 @@ static weft_status_t *inspect_graph(const inspect_args_t *a) {
   weft_status_t *s = weft_model_open(a->path, a->tags, &model);
   bool is_drawn = a->dot || a->svg;
   if (s == NULL && a->signature != NULL) s = weft_model_choose(&model, a->signature);
+  if (s == NULL && a->signature == NULL && a->targets.n + a->inits.n == 0) weft_model_choose_default(&model);
   if (s == NULL && a->strategy != NULL) {
     weft_str_t def;
     s = weft_model_bound_graph(&model, &def);

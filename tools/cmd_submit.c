@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "tools/command.h"
+#include "tools/model.h"
 #include "tools/options.h"
 #include "tools/strategy/names.h"
 #include "tools/submit/submit.h"
@@ -56,6 +57,17 @@ static const char *options_trouble(const char *every, weft_submit_spec_t *s) {
   return NULL;
 }
 
+/* Does the file say itself what a step runs? What is wrong with it is told when it is run. */
+static bool is_training_file(const weft_submit_spec_t *j) {
+  weft_model_t model;
+  weft_status_t *s = weft_model_open(j->graph_path, j->tags, &model);
+  if (s == NULL) weft_model_choose_default(&model);
+  const bool is = s != NULL || model.signature != NULL;
+  weft_status_free(s);
+  weft_model_close(&model);
+  return is;
+}
+
 /* What the specification has in another form. */
 typedef struct submit_words {
   bool json, shuffle, partly;
@@ -77,9 +89,11 @@ static int run(const weft_command_line_t *line, const submit_words_t *w, weft_su
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
   const char *trouble = options_trouble(w->every, j);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
-  if (num_run == 0 && j->inits.n == 0 && j->restore == NULL && j->signature == NULL)
+  const bool names_nothing = num_run == 0 && j->inits.n == 0 && j->signature == NULL;
+  const bool has_entry = names_nothing && is_training_file(j);
+  if (names_nothing && !has_entry && j->restore == NULL)
     return weft_options_complain(line, "nothing to run: give --target, --fetch, --init or --signature");
-  if (num_run == 0 && j->signature == NULL) j->steps = 0;
+  if (num_run == 0 && j->signature == NULL && !has_entry) j->steps = 0;
   int signal_number = 0;
   int code = weft_command_flush(weft_command_fail(weft_submit_run(j, &signal_number)));
   return code != 0 && signal_number != 0 ? 128 + signal_number : code; /* as a shell says it */
@@ -102,6 +116,8 @@ static const char examples[] =
     "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --resume\n"
     "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch "
     "predictions=out.npy\n"
+    "  weft submit model.pb --feed x=x.npy --feed y=y.npy --batch 64 --steps 1000     (a file of "
+    "weft_export)\n"
     "  weft submit model_dir --signature train --strategy mirrored:2 --feed x=x.npy --feed y=y.npy \\\n"
     "      --batch 64 --steps 1000 --save run/model\n"
     "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"

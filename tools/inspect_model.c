@@ -66,6 +66,9 @@ static void print_signatures(const weft_meta_graph_t *m) {
            WEFT_STR_ARGS(s->method), s->method.length == 0 ? "" : ")");
     print_tensors("input", s->inputs, s->num_inputs);
     print_tensors("output", s->outputs, s->num_outputs);
+    for (int k = 0; k < s->num_ops; k++)
+      printf("    %-6s %-48.*s %.*s\n", "runs", WEFT_STR_ARGS(s->ops[k].key),
+             WEFT_STR_ARGS(s->ops[k].tensor));
   }
 }
 
@@ -144,10 +147,13 @@ static json_t *signatures_json(const weft_meta_graph_t *m) {
   json_t *all = json_object();
   for (int i = 0; i < m->num_signatures; i++) {
     const weft_signature_def_t *s = &m->signatures[i];
+    json_t *ops = json_object();
+    for (int k = 0; k < s->num_ops; k++)
+      json_object_setn_new(ops, s->ops[k].key.data, s->ops[k].key.length, text(s->ops[k].tensor));
     json_object_setn_new(all, s->key.data, s->key.length,
-                         json_pack("{s:o, s:o, s:o}", "method", text(s->method), "inputs",
+                         json_pack("{s:o, s:o, s:o, s:o}", "method", text(s->method), "inputs",
                                    tensors_json(s->inputs, s->num_inputs), "outputs",
-                                   tensors_json(s->outputs, s->num_outputs)));
+                                   tensors_json(s->outputs, s->num_outputs), "ops", ops));
   }
   return all;
 }

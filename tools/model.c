@@ -55,7 +55,7 @@ static weft_status_t *open_file(const char *path, const char *tags, weft_model_t
   WEFT_RETURN_IF_ERROR(weft_meta_graph_read(text_of(&m->file), &m->own));
   m->meta = &m->own;
   m->graph_def = m->own.graph_def;
-  return NULL;
+  return weft_meta_graph_init_op(m->meta, path, &m->start.init_op);
 }
 
 weft_status_t *weft_model_open(const char *path, const char *tags, weft_model_t *out) {
@@ -110,6 +110,10 @@ weft_status_t *weft_model_choose(weft_model_t *m, const char *signature) {
                                                there.length == 0 ? "" : there.data);
   weft_strbuf_deinit(&there);
   return s;
+}
+
+void weft_model_choose_default(weft_model_t *m) {
+  if (m->meta != NULL) m->signature = weft_meta_graph_signature(m->meta, WEFT_STR("train"));
 }
 
 static const weft_signature_tensor_t *find(const weft_signature_tensor_t *all, int n, weft_str_t name) {

@@ -26,6 +26,8 @@ typedef struct weft_model { /* Immutable once open. */
 WEFT_MUST_CHECK weft_status_t *weft_model_open(const char *path, const char *tags, weft_model_t *out);
 /* Names are those of this signature from now on. Errors: NOT_FOUND with the signatures that there are. */
 WEFT_MUST_CHECK weft_status_t *weft_model_choose(weft_model_t *m, const char *signature);
+/* The same with the signature "train", if there is one: what a training file is for. */
+void weft_model_choose_default(weft_model_t *m);
 /* The graph that runs after `start`'s ops: paths are constants in it. */
 WEFT_MUST_CHECK weft_status_t *weft_model_bound_graph(weft_model_t *m, weft_str_t *out);
 void weft_model_close(weft_model_t *m);

@@ -133,6 +133,61 @@ static void a_meta_graph_is_run_and_looked_at(void) {
   CU_ASSERT_TRUE(has(r.err, "is a file; the folder of a SavedModel has tags"));
 }
 
+/* A file that says what runs: v begins with 5, a step adds x to it and shows it. */
+#define OP(name) "{ key: \"" name "\" value { name: \"" name "\" } } "
+#define TRAINING \
+  "graph_def {\n" NODE("x", "Placeholder", DTYPE("dtype", "DT_FLOAT"))                                        \
+      NODE("other", "Placeholder", DTYPE("dtype", "DT_FLOAT"))                                                \
+          NODE("twice", "Add", "input: \"other\" input: \"other\" " DTYPE("T", "DT_FLOAT"))                   \
+              NODE("v", "VarHandleOp", DTYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { } } } ") \
+                  NODE("five", "Const", DTYPE("dtype", "DT_FLOAT") "attr { key: \"value\" value { tensor { dtype: " \
+                                                                   "DT_FLOAT float_val: 5 tensor_shape { } } } } ")   \
+                      NODE("begin", "AssignVariableOp", "input: \"v\" input: \"five\" " DTYPE("dtype", "DT_FLOAT"))   \
+                          NODE("step", "AssignAddVariableOp",                                                       \
+                               "input: \"v\" input: \"x\" " DTYPE("dtype", "DT_FLOAT"))                             \
+                              NODE("now", "ReadVariableOp", "input: \"v\" input: \"^step\" " DTYPE("dtype", "DT_FLOAT")) "}\n" \
+  "signature_def { key: \"__saved_model_init_op\" value { outputs { key: \"__saved_model_init_op\" value { name: " \
+  "\"begin\" } } } }\n"                                                                                        \
+  "signature_def { key: \"train\" value { inputs " INFO("amount", "x:0", "DT_FLOAT", "")                        \
+      "outputs " INFO("sum", "now:0", "DT_FLOAT", "") "outputs " OP("step") "} }\n"                              \
+  "signature_def { key: \"double\" value { inputs " INFO("value", "other:0", "DT_FLOAT", "")                    \
+      "outputs " INFO("doubled", "twice:0", "DT_FLOAT", "") "} }\n"
+
+static void a_training_file_says_what_runs(void) {
+  const char *path = write_text("training.pbtxt", TAGS("") TRAINING);
+  CU_ASSERT_EQUAL(RUN(&r, "submit", path, "--feed", "amount=2", "--steps", "3"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\nsum = 11\n")); /* 5, and 2 three times */
+  CU_ASSERT_EQUAL(RUN(&r, "submit", path, "--feed", "amount=2", "--fetch", "sum"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\nsum = 7\n"));
+  CU_ASSERT_EQUAL(RUN(&r, "submit", path, "--signature", "double", "--feed", "value=4"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\ndoubled = 8\n"));
+  CU_ASSERT_EQUAL(
+      RUN(&r, "submit", path, "--target", "step", "--init", "begin", "--feed", "x=1", "--fetch", "now"),
+      0); /* the graph's names, as of any file */
+  CU_ASSERT_TRUE(has(r.out, "\nnow = 6\n"));
+  CU_ASSERT_EQUAL(RUN(&r, "submit", path, "--fetch", "twice", "--feed", "other=3"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\ntwice = 6\n"));
+  CU_ASSERT_EQUAL(RUN(&r, "submit", path), 1);
+  CU_ASSERT_TRUE(has(r.err, "input 'amount' (float []) of signature 'train' is not fed"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", path), 0);
+  CU_ASSERT_TRUE(has(r.out, "    runs   step"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", path, "--json"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\"ops\""));
+}
+
+static void a_file_without_an_entry_names_what_is_missing(void) {
+  const char *path = write_text("model.pbtxt", TAGS("") GRAPH SIGNATURES);
+  CU_ASSERT_EQUAL(RUN(&r, "submit", path), 2);
+  CU_ASSERT_TRUE(has(r.err, "nothing to run"));
+  CU_ASSERT_EQUAL(RUN(&r, "submit", "/nowhere.pb"), 1);
+  CU_ASSERT_TRUE(has(r.err, "/nowhere.pb"));
+  const char *bad =
+      write_text("bad.pbtxt", TAGS("") GRAPH
+                 "signature_def { key: \"__saved_model_init_op\" value { outputs " OP("other") "} }\n");
+  CU_ASSERT_EQUAL(RUN(&r, "submit", bad, "--fetch", "y", "--feed", "x=1"), 1);
+  CU_ASSERT_TRUE(has(r.err, "Could not find output __saved_model_init_op"));
+}
+
 static void a_broken_model_is_named(void) {
   CU_ASSERT_EQUAL(RUN(&r, "inspect", model("meta_graphs { nothing: 1 }")), 1);
   CU_ASSERT_TRUE(has(r.err, "saved_model.pbtxt:1:15"));
@@ -155,6 +210,8 @@ int main(void) {
       {"a model is looked at", a_model_is_looked_at},
       {"tags choose among several graphs", tags_choose_among_several_graphs},
       {"a meta graph is run and looked at", a_meta_graph_is_run_and_looked_at},
+      {"a training file says what runs", a_training_file_says_what_runs},
+      {"a file without an entry names what is missing", a_file_without_an_entry_names_what_is_missing},
       {"a broken model is named", a_broken_model_is_named},
       CU_TEST_INFO_NULL,
   };

@@ -139,10 +139,29 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
 
 /* ---- what is run ---- */
 
+/* Are all that are asked for outputs of the signature? */
+static bool knows_all(const weft_model_t *model, const weft_option_texts_t *names) {
+  weft_str_t name, rest;
+  for (int i = 0; i < names->n; i++) {
+    if (!weft_str_split(weft_str(names->items[i]), '=', &name, &rest)) name = weft_str(names->items[i]);
+    if (weft_model_output(model, name) == NULL) return false;
+  }
+  return true;
+}
+
+/* A training file's own step, unless nodes of the graph are named. */
+static void choose_default(submit_t *m) {
+  const weft_submit_spec_t *spec = m->spec;
+  if (spec->targets.n + spec->inits.n > 0) return;
+  weft_model_choose_default(&m->model);
+  if (!knows_all(&m->model, &spec->fetches) || !knows_all(&m->model, &spec->saves)) m->model.signature = NULL;
+}
+
 static weft_status_t *read_graph(submit_t *m) {
   weft_str_t graph_def;
   WEFT_RETURN_IF_ERROR(
       weft_model_open(m->spec->graph_path, m->spec->tags, &m->model)); /* which names the file */
+  if (m->spec->signature == NULL) choose_default(m);
   if (m->spec->signature != NULL) WEFT_RETURN_IF_ERROR(weft_model_choose(&m->model, m->spec->signature));
   WEFT_RETURN_IF_ERROR(weft_model_bound_graph(&m->model, &graph_def));
   weft_status_t *s = weft_job_new(graph_def, m->spec->master, &m->spec->options, &words, &m->job);
@@ -216,6 +235,19 @@ static weft_status_t *add_all(submit_t *m, add_fn *add, const weft_option_texts_
   return s;
 }
 
+/* What a signature runs beside its outputs. */
+static weft_status_t *add_ops(submit_t *m) {
+  const weft_signature_def_t *signature = m->model.signature;
+  const int n = signature == NULL ? 0 : signature->num_ops;
+  weft_option_texts_t ops = {weft_arena_calloc(&m->model.arena, (size_t)n + 1, sizeof *ops.items), n};
+  if (ops.items == NULL) return no_memory();
+  for (int i = 0; i < n; i++) {
+    ops.items[i] = weft_arena_str(&m->model.arena, signature->ops[i].tensor).data;
+    if (ops.items[i] == NULL) return no_memory();
+  }
+  return add_all(m, WEFT_JobAddTarget, &ops);
+}
+
 /* What a model needs before it is used: its variables, its tables. */
 static weft_status_t *add_start(submit_t *m) {
   const weft_model_start_t *start = &m->model.start;
@@ -253,6 +285,7 @@ static weft_status_t *describe(submit_t *m) {
   const weft_submit_spec_t *spec = m->spec;
   WEFT_RETURN_IF_ERROR(add_fetches(m));
   WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddTarget, &spec->targets));
+  WEFT_RETURN_IF_ERROR(add_ops(m));
   WEFT_RETURN_IF_ERROR(add_start(m));
   WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddInitialiser, &spec->inits));
   WEFT_RETURN_IF_ERROR(add_saves(m));
