@@ -73,6 +73,11 @@ WEFT_MUST_CHECK weft_status_t *weft_job_save_now(WEFT_Job *j);
 int weft_job_num_sharing(const weft_job_plan_t *p);
 
 /* logging.c: what goes into the job's log, and when; nothing, where it has none. */
+/* Before a session is opened: finds what is logged beside the fetches, and adds nodes to graph_def.
+ * *out_grows: the graph is to be made anew. */
+WEFT_MUST_CHECK weft_status_t *weft_job_logging_prepare(WEFT_Job *j, bool *out_grows);
+/* With that graph: adds the fetches. */
+WEFT_MUST_CHECK weft_status_t *weft_job_logging_fetch(WEFT_Job *j);
 /* Once the plan is made: a file with the graphs. */
 WEFT_MUST_CHECK weft_status_t *weft_job_logging_open(WEFT_Job *j);
 void weft_job_logging_close(WEFT_Job *j);

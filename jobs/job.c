@@ -307,6 +307,7 @@ static weft_status_t *log_to(WEFT_Job *j, const char *directory, const WEFT_JobL
   }
   j->log_spec.every = o->every;
   j->log_spec.profile_every = o->profile_every;
+  j->log_spec.has_norms = o->norms != 0;
   return copy_text(j, directory, &j->log_spec.directory);
 }
 
@@ -369,8 +370,11 @@ static weft_status_t *renew_graph(WEFT_Job *j) {
 }
 
 static weft_status_t *open_session(WEFT_Job *j, bool resumes) {
+  bool grows = false;
   weft_job_close(j);
-  weft_status_t *s = j->was_opened ? renew_graph(j) : NULL;
+  weft_status_t *s = weft_job_logging_prepare(j, &grows);
+  if (s == NULL && (j->was_opened || grows)) s = renew_graph(j);
+  if (s == NULL) s = weft_job_logging_fetch(j);
   if (s == NULL) s = weft_job_open(j, resumes);
   return s == NULL ? NULL : weft_job_cause(j, s);
 }

@@ -19,7 +19,11 @@ static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a job's log"); }
 
 /* ---- what is asked for ---- */
 
-void weft_job_log_spec_deinit(weft_job_log_spec_t *s) { weft_free(s->hparams); }
+void weft_job_log_spec_deinit(weft_job_log_spec_t *s) {
+  weft_free(s->hparams);
+  weft_free(s->wish_fetches);
+  weft_job_log_wishes_deinit(&s->wishes);
+}
 
 weft_status_t *weft_job_log_spec_hparam(weft_job_log_spec_t *s, weft_arena_t *arena, weft_str_t name,
                                         weft_str_t value) {
@@ -36,6 +40,54 @@ weft_status_t *weft_job_log_spec_hparam(weft_job_log_spec_t *s, weft_arena_t *ar
   if (h.name.data == NULL || h.value.data == NULL) return no_memory();
   s->hparams[i] = h;
   if (i == s->num_hparams) s->num_hparams++;
+  return NULL;
+}
+
+/* ---- what is fetched for it ---- */
+
+static weft_status_t *find_wishes(WEFT_Job *j, weft_strbuf_t *nodes) {
+  weft_job_log_spec_t *spec = &j->log_spec;
+  int n = 0;
+  const TF_Operation **roots =
+      weft_calloc((size_t)j->fetches.n + (size_t)j->targets.n + 1, sizeof(TF_Operation *));
+  if (roots == NULL) return no_memory();
+  for (int i = 0; i < j->fetches.n; i++) roots[n++] = j->fetches.outputs[i].oper;
+  for (int i = 0; i < j->targets.n; i++) roots[n++] = j->targets.outputs[i].oper;
+  weft_status_t *s =
+      weft_job_log_wishes_find(roots, n, &j->inputs.names, spec->has_norms, &j->arena, nodes, &spec->wishes);
+  weft_free(roots);
+  return s;
+}
+
+weft_status_t *weft_job_logging_prepare(WEFT_Job *j, bool *out_grows) {
+  weft_job_log_spec_t *spec = &j->log_spec;
+  weft_strbuf_t nodes = WEFT_STRBUF_INIT;
+  *out_grows = false;
+  if (spec->directory == NULL || spec->has_wishes) return NULL;
+  spec->has_wishes = true;
+  spec->num_fetches = j->fetches.n;
+  spec->graph_bytes = j->graph_def.length;
+  weft_status_t *s = find_wishes(j, &nodes);
+  if (s == NULL && nodes.length > 0) {
+    weft_strbuf_append(&j->graph_def, weft_str_of(nodes.data, nodes.length)); /* the union of both */
+    if (j->graph_def.failed) s = no_memory();
+    *out_grows = true;
+  }
+  weft_strbuf_deinit(&nodes);
+  return s;
+}
+
+weft_status_t *weft_job_logging_fetch(WEFT_Job *j) {
+  weft_job_log_spec_t *spec = &j->log_spec;
+  if (spec->directory == NULL || spec->wish_fetches != NULL) return NULL;
+  spec->wish_fetches = weft_calloc((size_t)spec->wishes.n + 1, sizeof *spec->wish_fetches);
+  if (spec->wish_fetches == NULL) return no_memory();
+  for (int i = 0; i < spec->wishes.n; i++) spec->wish_fetches[i] = -1;
+  for (int i = 0; i < spec->wishes.n; i++) {
+    if (spec->wishes.items[i].name.length == 0) continue;
+    WEFT_RETURN_IF_ERROR(
+        weft_job_add_fetch(j, j->words->log, spec->wishes.items[i].name, &spec->wish_fetches[i]));
+  }
   return NULL;
 }
 
@@ -88,11 +140,13 @@ weft_status_t *weft_job_logging_open(WEFT_Job *j) {
   if (j->log_spec.directory == NULL || j->plan.is_follower) return NULL; /* another client writes it */
   weft_status_t *s = weft_job_log_create(j->log_spec.directory, j->log_spec.every, &g->log);
   if (s != NULL) return weft_status_annotate(s, "%s %s", j->words->log, j->log_spec.directory);
-  g->values = weft_calloc((size_t)j->fetches.n + 1, sizeof *g->values);
+  const weft_job_log_spec_t *spec = &j->log_spec;
+  g->values = weft_calloc((size_t)(spec->num_fetches + spec->wishes.n) + 1, sizeof *g->values);
   if (g->values == NULL) return no_memory();
-  for (int i = 0; i < j->fetches.n; i++) g->values[i].tag = tag_of(j->fetches.names[i]);
+  for (int i = 0; i < spec->num_fetches; i++) g->values[i].tag = tag_of(j->fetches.names[i]);
+  for (int i = 0; i < spec->wishes.n; i++) g->values[spec->num_fetches + i].tag = spec->wishes.items[i].tag;
   if (j->plan.reads_data) WEFT_RETURN_IF_ERROR(find_rows(j));
-  WEFT_RETURN_IF_ERROR(weft_job_log_graph(g->log, weft_str_of(j->graph_def.data, j->graph_def.length)));
+  WEFT_RETURN_IF_ERROR(weft_job_log_graph(g->log, weft_str_of(j->graph_def.data, spec->graph_bytes)));
   return j->rewritten == NULL ? NULL : log_rewritten(j);
 }
 
@@ -184,16 +238,28 @@ int64_t weft_job_logging_profiles(const WEFT_Job *j) {
   return j->logging.log == NULL ? 0 : j->log_spec.profile_every;
 }
 
+/* *out is owned by the caller; NULL: there is none. */
+static weft_status_t *value_of(const WEFT_Job *j, int i, weft_tensor_t **out) {
+  const weft_job_log_spec_t *spec = &j->log_spec;
+  const int wish = i - spec->num_fetches, fetch = wish < 0 ? i : spec->wish_fetches[wish];
+  *out = NULL;
+  const weft_tensor_t *constant = wish < 0 ? NULL : spec->wishes.items[wish].constant;
+  if (constant != NULL) *out = weft_tensor_retain((weft_tensor_t *)(uintptr_t)constant);
+  if (fetch < 0 || j->values[fetch] == NULL) return NULL;
+  return weft_job_c_api_look_at(j->values[fetch], out);
+}
+
 static weft_status_t *log_step(WEFT_Job *j, int64_t done) {
   weft_job_logging_t *g = &j->logging;
+  const int n = j->log_spec.num_fetches + j->log_spec.wishes.n;
   weft_status_t *s = NULL;
-  for (int i = 0; s == NULL && i < j->fetches.n; i++) {
+  for (int i = 0; s == NULL && i < n; i++) {
     weft_tensor_t *value = NULL;
-    if (j->values[i] != NULL) s = weft_job_c_api_look_at(j->values[i], &value);
+    s = value_of(j, i, &value);
     g->values[i].value = value;
   }
-  if (s == NULL) s = weft_job_log_step(g->log, done, g->values, j->fetches.n);
-  for (int i = 0; i < j->fetches.n; i++) {
+  if (s == NULL) s = weft_job_log_step(g->log, done, g->values, n);
+  for (int i = 0; i < n; i++) {
     weft_tensor_release((weft_tensor_t *)(uintptr_t)g->values[i].value);
     g->values[i].value = NULL;
   }

@@ -50,8 +50,9 @@ static const char *options_trouble(const char *every, weft_submit_spec_t *s) {
   if (s->save == NULL && every != NULL) return "--save-every needs --save PREFIX";
   if (s->save == NULL && s->resumes)
     return "--resume needs --save PREFIX, whose newest checkpoint it goes on from";
-  if (s->log == NULL && (s->hparams.n > 0 || s->log_options.profile_every > 0 || s->log_options.every > 1))
-    return "--log-every, --profile-every and --hparam need --logdir DIR";
+  const WEFT_JobLogOptions *log = &s->log_options;
+  if (s->log == NULL && (s->hparams.n > 0 || log->profile_every > 0 || log->every > 1 || log->norms != 0))
+    return "--log-every, --log-norms, --profile-every and --hparam need --logdir DIR";
   if (s->options.restore_partly != 0 && s->restore == NULL && !s->resumes)
     return "--restore-partly needs --restore PREFIX";
   return NULL;
@@ -70,7 +71,7 @@ static bool is_training_file(const weft_submit_spec_t *j) {
 
 /* What the specification has in another form. */
 typedef struct submit_words {
-  bool json, shuffle, partly;
+  bool json, shuffle, partly, norms;
   int64_t seed, keep;
   const char *batch, *every;
 } submit_words_t;
@@ -87,6 +88,7 @@ static int run(const weft_command_line_t *line, const submit_words_t *w, weft_su
                                  "that have them (64:x+y)",
                                  w->batch);
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
+  j->log_options.norms = w->norms;
   const char *trouble = options_trouble(w->every, j);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
   const bool names_nothing = num_run == 0 && j->inits.n == 0 && j->signature == NULL;
@@ -209,6 +211,7 @@ int weft_command_submit(int argc, char **argv) {
        .max = INT64_MAX},
       {"profile-every", "N", "Trace every N-th step for --logdir: times and memory of nodes",
        .number = &j.log_options.profile_every, .max = INT64_MAX},
+      {"log-norms", NULL, "Write norms of gradients and weights to --logdir", .flag = &w.norms},
       {"hparam", "NAME=VALUE", "A hyperparameter for --logdir. May be repeated", .texts = &j.hparams},
       {"json", NULL,
        "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, "

@@ -180,15 +180,18 @@ typedef struct WEFT_JobLogOptions {
   size_t struct_size;    /* set by WEFT_InitJobLogOptions */
   int64_t every;         /* steps between two events; values are those of the last step. 1 */
   int64_t profile_every; /* one of so many steps is traced: times and memory of its nodes; 0: none. 0 */
+  int norms;             /* 1: norms of each gradient that an optimizer applies, and of its variable behind
+                            the update, which nodes of the job compute. 0 */
 } WEFT_JobLogOptions;
 /* The defaults named above. */
 TF_CAPI_EXPORT extern void WEFT_InitJobLogOptions(WEFT_JobLogOptions *options);
 
 /* Writes what TensorBoard shows as an event file in `directory`, which is made: each fetch that is a number,
- * a Summary or a text, under its name; the speed of steps and how long they waited for input; the graph, and
- * the graph that the strategy made of it; hyperparameters. It is written every few seconds and when a run
- * ends. A disk that fails fails the job; the error names the file. Of several clients of one training
- * (a client per worker) the first writes. `options` NULL: the defaults. Errors: INVALID_ARGUMENT. */
+ * a Summary or a text, under its name; the learning rate that optimizers apply; the speed of steps and how
+ * long they waited for input; the graph, and the graph that the strategy made of it; hyperparameters. It is
+ * written every few seconds and when a run ends. A disk that fails fails the job; the error names the file.
+ * Of several clients of one training (a client per worker) the first writes. `options` NULL: the defaults.
+ * Errors: INVALID_ARGUMENT. */
 TF_CAPI_EXPORT extern void WEFT_JobLog(WEFT_Job *job, const char *directory,
                                        const WEFT_JobLogOptions *options, TF_Status *status);
 /* A hyperparameter of the job for its log, beside "strategy", "cluster", "devices", "batch", "shuffle",

@@ -49,7 +49,7 @@ def test_each_step_has_what_was_fetched(maker, inputs, tmp_path, strategy):
     assert events[0].file_version == "brain.Event:2"
     times = [e.wall_time for e in events]
     assert times == sorted(times) and times[0] > 1e9
-    assert sorted(found) == sorted(["loss", "lr", "inner/loss", *SPEED])
+    assert sorted(found) == sorted(["loss", "lr", "learning_rate", "inner/loss", *SPEED])
     want = oracle(9)
     for tag, values in found.items():
         assert [step for step, _ in values] == list(range(1, 10)), tag
@@ -152,9 +152,18 @@ def test_hyperparameters_are_numbers_booleans_or_texts(maker, inputs, tmp_path):
     assert "| rate | 0.1 |" in table and "| note | a=b\\|c |" in table
 
 
+@pytest.mark.parametrize("strategy", ["parameter_server:mode=sync", "multi_worker_mirrored", "data_parallel"])
+def test_norms_on_a_cluster_are_those_of_the_whole_batch(maker, tmp_path, cluster, strategy):
+    args = ["--master", cluster.master, "--container", "norms_" + strategy.split(":")[0]]
+    found = check_norms(maker, tmp_path, norm_graph("momentum", True), strategy, args=args)
+    assert len(found["learning_rate"]) == 5
+
+
 def test_workers_that_step_apart_log_each_step_once(maker, inputs, tmp_path, cluster):
-    board.submit(maker, inputs, "--steps", "20", "--logdir", str(tmp_path), "--master", cluster.master, "--strategy", "parameter_server", "--container", "board", fetches=["--fetch", "loss"])
-    assert [step for step, _ in board.scalars(tmp_path)["loss"]] == list(range(1, 21))
+    board.submit(maker, inputs, "--steps", "20", "--logdir", str(tmp_path), "--master", cluster.master, "--strategy", "parameter_server", "--container", "board", "--log-norms", fetches=["--fetch", "loss"])
+    found = board.scalars(tmp_path)
+    for tag in ("loss", "learning_rate", "gradient_norm/layer/w", "weight_norm/layer/b"):
+        assert [step for step, _ in found[tag]] == list(range(1, 21)), tag
 
 
 def test_errors_of_the_disk_name_the_file(maker, inputs, tmp_path):
@@ -173,6 +182,129 @@ def test_options_of_a_log_need_its_folder(maker, inputs):
         assert bad.returncode == 2 and "--logdir" in bad.stderr
     bad = subprocess.run(board.command(maker, inputs, "--logdir", "/tmp/unused", "--hparam", "a"), capture_output=True, text=True, timeout=60)
     assert bad.returncode != 0 and "--hparam a: give NAME=VALUE" in bad.stderr
+
+
+OPTIMIZERS = {
+    "descent": lambda: v1.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: v1.train.MomentumOptimizer(0.1, 0.9),
+    "adam": lambda: v1.train.AdamOptimizer(0.01),
+    "adagrad": lambda: v1.train.AdagradOptimizer(0.1),
+    "ftrl": lambda: v1.train.FtrlOptimizer(0.1),
+    "rmsprop": lambda: v1.train.RMSPropOptimizer(0.01),
+}
+
+
+def norm_graph(optimizer, resource, dtype=tf.float32, rate=None):
+    """A graph, and what a step shows of it: gradients, in the order of the variables' names."""
+    g = tf.Graph()
+    with g.as_default():
+        x, y = v1.placeholder(tf.float32, [None, 4], name="x"), v1.placeholder(tf.float32, [None, 1], name="y")
+        shapes, variables = {"layer/w": [4, 3], "layer/v": [3, 1], "b": [1]}, {}
+        for i, (name, shape) in enumerate(shapes.items()):
+            values = np.linspace(-0.5, 0.6, int(np.prod(shape))).reshape(shape) + 0.1 * i
+            variables[name] = v1.get_variable(name, initializer=tf.constant(values, dtype), use_resource=resource)
+        hidden = tf.tanh(tf.matmul(tf.cast(x, dtype), variables["layer/w"]))
+        out = tf.matmul(hidden, variables["layer/v"]) + variables["b"]
+        loss = tf.reduce_mean(tf.square(out - tf.cast(y, dtype)), name="loss")
+        chosen = OPTIMIZERS[optimizer]() if rate is None else v1.train.GradientDescentOptimizer(rate(dtype))
+        pairs = chosen.compute_gradients(loss, list(variables.values()))
+        tf.group(chosen.apply_gradients(pairs), name="train")
+        v1.global_variables_initializer()
+    return g, [grad for grad, _ in pairs], list(variables.values())
+
+
+def norms_of_one_device(graph, steps, feeds=()):
+    g, gradients, variables = graph
+    told, rng = [], np.random.RandomState(0)
+    xs, ys = rng.rand(board.ROWS, 4).astype(np.float32), rng.rand(board.ROWS, 1).astype(np.float32)
+    with v1.Session(graph=g) as sess:
+        sess.run("init")
+        for i in range(steps):
+            rows = slice(i % 7 * board.BATCH, i % 7 * board.BATCH + board.BATCH)
+            found = sess.run([*gradients, "train"], {"x:0": xs[rows], "y:0": ys[rows], **dict(feeds)})[:-1]
+            told.append([np.linalg.norm(np.float64(v)) for v in found + sess.run(variables)])
+    return np.transpose(told)
+
+
+def check_norms(maker, folder, graph, strategy, steps=5, rtol=1e-4, args=(), feeds=()):
+    """Writes the graph, logs a training of it, and returns its scalars."""
+    board.write_inputs(folder, graph[0])
+    args = [*args, "--log-norms", "--logdir", str(folder / "log"), "--steps", str(steps)]
+    board.submit(maker, folder, *args, *([] if strategy is None else ["--strategy", strategy]), fetches=["--fetch", "loss"])
+    found, want = board.scalars(folder / "log"), norms_of_one_device(graph, steps, feeds)
+    names = [v.op.name for v in graph[2]]
+    for k, tag in enumerate([f"{kind}_norm/{name}" for kind in ("gradient", "weight") for name in names]):
+        np.testing.assert_allclose([v for _, v in found[tag]], want[k], rtol=rtol, atol=rtol / 10, err_msg=tag)
+    return found
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("resource", [True, False], ids=["resource", "ref"])
+def test_norms_are_those_of_gradients_and_weights(maker, tmp_path, optimizer, resource):
+    found = check_norms(maker, tmp_path, norm_graph(optimizer, resource), None)
+    rate = 0.01 if optimizer in ("adam", "rmsprop") else 0.1
+    np.testing.assert_allclose([v for _, v in found["learning_rate"]], [rate] * 5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES[1:], "mirrored:3", "central_storage:2", "parameter_server:mode=sync,workers=3"])
+def test_under_strategies_norms_are_those_of_the_whole_batch(maker, tmp_path, strategy):
+    for optimizer, resource in (("momentum", True), ("adam", False)):
+        folder = tmp_path / optimizer
+        folder.mkdir()
+        check_norms(maker, folder, norm_graph(optimizer, resource), strategy)
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float16, tf.bfloat16], ids=lambda d: d.name)
+def test_norms_of_other_types(maker, tmp_path, dtype):
+    check_norms(maker, tmp_path, norm_graph("descent", True, dtype), None, rtol={8: 1e-6}.get(dtype.size, 0.03))
+
+
+RATES = {
+    "constant": (lambda t: 0.25, None, 0.25),
+    "variable": (lambda t: tf.Variable(tf.constant(0.25, t), trainable=False), None, 0.25),
+    "fed": (lambda t: v1.placeholder(t, [], name="rate"), 0.5, 0.5),
+    "computed": (lambda t: tf.constant(0.25, t) * 0.5, None, 0.125),
+}
+
+
+@pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:mode=sync,workers=2"])
+@pytest.mark.parametrize("kind", RATES)
+def test_the_learning_rate_is_found(maker, tmp_path, kind, strategy):
+    rate, fed, want = RATES[kind]
+    args, feeds = ([], []) if fed is None else (["--feed", f"rate={fed}"], [("rate:0", fed)])
+    found = check_norms(maker, tmp_path, norm_graph("descent", True, rate=rate), strategy, args=args, feeds=feeds)
+    np.testing.assert_allclose([v for _, v in found["learning_rate"]], [want] * 5, rtol=1e-6)
+
+
+def test_learning_rates_that_differ_have_their_variables_names(maker, tmp_path):
+    g = tf.Graph()
+    with g.as_default():
+        x, y = v1.placeholder(tf.float32, [None, 4], name="x"), v1.placeholder(tf.float32, [None, 1], name="y")
+        a, b = v1.get_variable("a", [4, 1]), v1.get_variable("b", [1])
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, a) + b - y), name="loss")
+        slow, fast = v1.train.GradientDescentOptimizer(0.01), v1.train.GradientDescentOptimizer(0.5)
+        tf.group(slow.minimize(loss, var_list=[a]), fast.minimize(loss, var_list=[b]), name="train")
+        v1.global_variables_initializer()
+    board.write_inputs(tmp_path, g)
+    board.submit(maker, tmp_path, "--steps", "2", "--logdir", str(tmp_path / "log"), fetches=[])
+    found = board.scalars(tmp_path / "log")
+    assert {t: np.float32(v[0][1]) for t, v in found.items() if t.startswith("learning_rate")} == {"learning_rate/a": np.float32(0.01), "learning_rate/b": np.float32(0.5)}
+    assert not any("norm" in t for t in found)  # they are asked for
+
+
+def test_norms_of_rows_that_are_looked_up(maker, tmp_path):
+    g = tf.Graph()
+    with g.as_default():
+        x, y = v1.placeholder(tf.float32, [None, 4], name="x"), v1.placeholder(tf.float32, [None, 1], name="y")
+        table = v1.get_variable("table", initializer=tf.reshape(tf.linspace(0.0, 1.0, 20), [10, 2]), use_resource=True)
+        rows = tf.nn.embedding_lookup(table, tf.cast(x * 9.99, tf.int32))
+        loss = tf.reduce_mean(tf.square(tf.reduce_sum(rows, [1, 2]) - y[:, 0]), name="loss")
+        chosen = v1.train.AdagradOptimizer(0.1)
+        ((gradient, _),) = pairs = chosen.compute_gradients(loss, [table])
+        tf.group(chosen.apply_gradients(pairs), name="train")
+        v1.global_variables_initializer()
+        whole = tf.convert_to_tensor(gradient)
+    check_norms(maker, tmp_path, (g, [whole], [table]), None)
 
 
 def summary_nodes():
@@ -284,7 +416,7 @@ def shown(logs, tmp_path_factory):
 def test_tensorboard_shows_scalars(shown, logs):
     tags = shown.json("plugin/scalars/tags")
     for run in ("single", "mirrored"):
-        assert set(tags[run]) == {"loss", "lr", "inner/loss", *SPEED}
+        assert set(tags[run]) == {"loss", "lr", "learning_rate", "inner/loss", *SPEED}
         points = shown.json("plugin/scalars/scalars", run=run, tag="loss")
         assert [p[1] for p in points] == list(range(1, 31))
         np.testing.assert_allclose([p[2] for p in points], [t["loss"] for t in logs[1]], rtol=1e-4)

@@ -10,6 +10,7 @@
 #include "io/event_file.h"
 #include "io/file.h"
 #include "io/record_reader.h"
+#include "jobs/log_nodes.h"
 #include "protos/wire.h"
 #include "tests/directory.h"
 #include "tests/jobs/job_testing.h"
@@ -228,6 +229,76 @@ static weft_status_t *write_all(void) {
   return weft_status_join(s, weft_job_log_close(l, true));
 }
 
+/* ---- learning rates and norms ---- */
+
+static TF_Graph *mlp(void) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Buffer *bytes = graph_of_file(MLP);
+  TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
+  TF_GraphImportGraphDef(graph, bytes, options, job_status);
+  must("TF_GraphImportGraphDef");
+  TF_DeleteImportGraphDefOptions(options);
+  TF_DeleteBuffer(bytes);
+  return graph;
+}
+
+static weft_status_t *find_wishes(TF_Graph *graph, bool with_norms, int *num_rates, int *num_norms) {
+  const TF_Operation *train = TF_GraphOperationByName(graph, "train");
+  const weft_job_names_t fed = {0};
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_strbuf_t nodes = WEFT_STRBUF_INIT;
+  weft_job_log_wishes_t wishes;
+  *num_rates = *num_norms = 0;
+  weft_status_t *s = weft_job_log_wishes_find(&train, 1, &fed, with_norms, &arena, &nodes, &wishes);
+  for (int i = 0; i < wishes.n; i++) {
+    *num_rates += weft_str_starts_with(wishes.items[i].tag, "learning_rate");
+    *num_norms += weft_str_starts_with(wishes.items[i].tag, "gradient_norm/") ||
+                  weft_str_starts_with(wishes.items[i].tag, "weight_norm/");
+  }
+  CU_ASSERT_EQUAL(nodes.length > 0, s == NULL ? with_norms : nodes.length > 0);
+  weft_job_log_wishes_deinit(&wishes);
+  weft_strbuf_deinit(&nodes);
+  weft_arena_deinit(&arena);
+  return s;
+}
+
+static void rates_and_norms_are_found_at_the_updates(void) {
+  TF_Graph *graph = mlp();
+  int rates = 0, norms = 0;
+  long n;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(TF_GraphOperationByName(graph, "train"));
+  weft_status_t *s = find_wishes(graph, false, &rates, &norms);
+  CU_ASSERT_PTR_NULL(s);
+  CU_ASSERT_EQUAL(rates, 1);
+  CU_ASSERT_EQUAL(norms, 0);
+  s = find_wishes(graph, true, &rates, &norms);
+  CU_ASSERT_PTR_NULL(s);
+  CU_ASSERT_EQUAL(rates, 1);
+  CU_ASSERT_TRUE(norms >= 4 && norms % 2 == 0);
+  WEFT_FAIL_EACH_ALLOCATION(n, failure, find_wishes(graph, true, &rates, &norms));
+  CU_ASSERT_TRUE(n > 5);
+  TF_DeleteGraph(graph);
+}
+
+static void norms_are_logged_and_the_graph_is_the_program_s(void) {
+  static const char *const strategies[] = {NULL, "mirrored:2"};
+  for (int i = 0; i < 2; i++) {
+    char folder[500];
+    WEFT_JobLogOptions options;
+    snprintf(folder, sizeof folder, "%s", log_folder());
+    WEFT_Job *job = training_job(NULL, strategies[i], NULL, 0);
+    WEFT_InitJobLogOptions(&options);
+    options.norms = 1;
+    WEFT_JobLog(job, folder, &options, job_status);
+    must("WEFT_JobLog");
+    run_to(job, 4);
+    CU_ASSERT_PTR_NULL(WEFT_JobValue(job, -1));
+    WEFT_DeleteJob(job);
+    CU_ASSERT_EQUAL(read_log(folder, "learning_rate").with_tag, 4);
+    CU_ASSERT_EQUAL(read_log(folder, "loss").with_tag, 4);
+  }
+}
+
 static void each_failing_allocation_is_reported(void) {
   long n;
   weft_test_directory();
@@ -241,6 +312,8 @@ int main(void) {
       {"some_steps_are_logged_and_some_are_traced", some_steps_are_logged_and_some_are_traced},
       {"a_log_is_described_before_the_job_begins", a_log_is_described_before_the_job_begins},
       {"a_log_that_cannot_be_written_fails_the_job", a_log_that_cannot_be_written_fails_the_job},
+      {"rates_and_norms_are_found_at_the_updates", rates_and_norms_are_found_at_the_updates},
+      {"norms_are_logged_and_the_graph_is_the_program_s", norms_are_logged_and_the_graph_is_the_program_s},
       {"statistics_of_one_step_are_one_event", statistics_of_one_step_are_one_event},
       {"each_failing_allocation_is_reported", each_failing_allocation_is_reported},
       CU_TEST_INFO_NULL,
