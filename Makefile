@@ -10,6 +10,7 @@
 #   make install       installs the command, libraries, headers, manual pages and completion under PREFIX (/usr/local), which
 #                      must be one that you may write to; DESTDIR, LIBDIR, ... as usual (docs/install.md)
 #   make uninstall     removes them
+#   make deb           Debian packages of them: weft, libweft0, libweft-dev, in dist/
 #   make bench         the benchmarks, each against its bar
 #   make conformance   TensorFlow as client and as oracle, in a virtual environment
 #   make faults        kills, freezes and restarts tasks of a training cluster in seeded trials (TRIALS=40; HOSTS=1: each
@@ -21,7 +22,7 @@ STRATEGY ?=
 TRIALS ?= 40
 HOSTS ?=
 
-.PHONY: help build demo recommender mirrored job test bench conformance faults install uninstall clean
+.PHONY: help build demo recommender mirrored job test bench conformance faults install uninstall deb clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -53,12 +54,17 @@ conformance: build
 faults: build
 	@tests/cluster/faults.py --trials $(TRIALS) $(if $(HOSTS),--hosts)
 
-# What tools/install reads from the environment.
-export PREFIX DESTDIR LIBDIR INCLUDEDIR MANDIR DOCDIR BASH_COMPLETION_DIR ZSH_COMPLETION_DIR
+# What tools/install and tools/deb read from the environment.
+export PREFIX DESTDIR LIBDIR INCLUDEDIR MANDIR DOCDIR BASH_COMPLETION_DIR ZSH_COMPLETION_DIR DIST
 
 install: .setup
 	@tools/quietly install bazel build //tools:weft //client:libtensorflow.so //jobs:libweft.so //include:weft_ops
 	@tools/install
+
+deb: .setup
+	@tools/setup debhelper
+	@tools/quietly install bazel build //tools:weft //client:libtensorflow.so //jobs:libweft.so //include:weft_ops
+	@tools/quietly deb tools/deb
 
 uninstall:
 	@tools/install --uninstall
