@@ -25,9 +25,13 @@ typedef struct weft_rank_place {
 typedef struct weft_launch_system {
   /* The value of an environment variable; NULL if there is none. Lent until the end of the launch. */
   const char *(*variable)(void *arg, const char *name);
-  /* Fills out[num_ranks] with the places that the process manager of an MPI run knows; texts are put into the
-   * arena. Errors: FAILED_PRECONDITION saying what is missing. */
-  weft_status_t *(*places)(void *arg, int num_ranks, weft_arena_t *arena, weft_rank_place_t *out);
+  /* The name of this host; at most `size` bytes with the '\0'. */
+  weft_status_t *(*host)(void *arg, char *name, size_t size);
+  /* Both fill out[num_ranks] with the places of an MPI run's ranks; texts are put into the arena. See
+   * weft_pmix_places and weft_pmi_places. */
+  weft_status_t *(*pmix_places)(void *arg, int num_ranks, weft_arena_t *arena, weft_rank_place_t *out);
+  weft_status_t *(*pmi_places)(void *arg, int fd, int rank, const weft_rank_place_t *own, int num_ranks,
+                               weft_arena_t *arena, weft_rank_place_t *out);
   void *arg;
 } weft_launch_system_t;
 
@@ -58,7 +62,7 @@ typedef struct weft_launch {
 void weft_launch_deinit(weft_launch_t *l);
 
 /* Errors: INVALID_ARGUMENT or FAILED_PRECONDITION, naming variable or option; RESOURCE_EXHAUSTED. May ask the
- * process manager on this host, and waits for its answer; does not wait for other tasks. */
+ * process manager on this host, and waits for its answer. */
 WEFT_MUST_CHECK weft_status_t *weft_launch(weft_launcher_id_t id, const weft_launch_system_t *system,
                                            const weft_launch_options_t *o, weft_launch_t *out);
 

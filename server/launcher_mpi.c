@@ -1,7 +1,8 @@
 /* server/launcher_mpi.c - the ranks of a run of mpirun or mpiexec.
  *
  * The environment says which rank this is. Where all ranks are on this host, that is enough. Where they are
- * not, the process manager tells where each is, by PMIx (server/pmix.h): nothing of MPI itself is loaded.
+ * not, Open MPI's process manager tells where each is (server/pmix.h), and through MPICH's the ranks tell
+ * each other (server/pmi.h). Nothing of MPI itself is loaded.
  */
 #include "server/launcher_ranks.h"
 
@@ -10,19 +11,31 @@
 /* The variables in which a process manager puts what it knows. */
 typedef struct manager {
   const char *rank, *size, *local_rank, *local_size;
-  bool has_pmix;
+  const char *connection; /* to it; NULL: the library of PMIx knows */
 } manager_t;
 
 static const manager_t managers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", true},                                  /* Open MPI, PRRTE */
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", false}, /* Hydra: MPICH, Intel MPI */
+     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL},                                     /* Open MPI, PRRTE */
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_FD"}, /* Hydra: MPICH, Intel MPI */
 };
 
-static weft_status_t *set_places(weft_ranks_t *r) {
+static weft_status_t *tell_places(weft_ranks_t *r, const manager_t *m, weft_rank_place_t *places) {
+  const weft_launch_system_t *system = r->system;
+  char host[256];
+  int fd;
+  WEFT_RETURN_IF_ERROR(weft_ranks_number(r, m->connection, 0, 1 << 20, START, &fd));
+  WEFT_RETURN_IF_ERROR(system->host(system->arg, host, sizeof host));
+  const weft_rank_place_t own = {weft_str(host), r->local};
+  return system->pmi_places(system->arg, fd, r->own, &own, r->num_ranks, &r->arena, places);
+}
+
+static weft_status_t *set_places(weft_ranks_t *r, const manager_t *m) {
   weft_rank_place_t *places = weft_arena_calloc(&r->arena, (size_t)r->num_ranks, sizeof *places);
   if (places == NULL) return WEFT_NO_MEMORY("the places of ranks");
-  WEFT_RETURN_IF_ERROR(r->system->places(r->system->arg, r->num_ranks, &r->arena, places));
+  WEFT_RETURN_IF_ERROR(m->connection == NULL
+                           ? r->system->pmix_places(r->system->arg, r->num_ranks, &r->arena, places)
+                           : tell_places(r, m, places));
   for (int i = 0; i < r->num_ranks; i++)
     WEFT_RETURN_IF_ERROR(weft_ranks_set(r, i, places[i].host, places[i].local));
   r->local = places[r->own].local;
@@ -41,12 +54,7 @@ static weft_status_t *find_with(weft_ranks_t *r, const manager_t *m) {
     r->local = r->own;
     return NULL;
   }
-  if (m->has_pmix) return set_places(r);
-  return WEFT_ERROR(
-      FAILED_PRECONDITION,
-      "%s is %d of %d ranks: the process manager of MPICH does not tell where the others are; use "
-      "Open MPI's mpirun, or --cluster",
-      m->local_size, num_local, num_ranks);
+  return set_places(r, m);
 }
 
 weft_status_t *weft_find_mpi_ranks(weft_ranks_t *r) {

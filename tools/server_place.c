@@ -4,7 +4,9 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "server/pmi.h"
 #include "server/pmix.h"
 
 static int find_launcher(const weft_place_options_t *o, int from) {
@@ -31,8 +33,21 @@ static const char *variable(void *arg, const char *name) {
   return getenv(name);
 }
 
+static weft_status_t *host(void *arg, char *name, size_t size) {
+  (void)arg;
+  if (gethostname(name, size) != 0 || memchr(name, '\0', size) == NULL)
+    return WEFT_ERROR(FAILED_PRECONDITION, "this host has no name, or one that is too long; use --cluster");
+  return NULL;
+}
+
+static weft_status_t *pmi_places(void *arg, int fd, int rank, const weft_rank_place_t *own, int num_ranks,
+                                 weft_arena_t *arena, weft_rank_place_t *out) {
+  (void)arg;
+  return weft_pmi_places(fd, rank, own, num_ranks, arena, out);
+}
+
 static weft_status_t *of_launcher(const weft_place_options_t *o, weft_launcher_id_t id, weft_launch_t *out) {
-  static const weft_launch_system_t system = {variable, weft_pmix_places, NULL};
+  static const weft_launch_system_t system = {variable, host, weft_pmix_places, pmi_places, NULL};
   const weft_launch_options_t options = {
       .jobs = o->jobs,
       .port_base = o->port_base >= 0 ? (int)o->port_base : WEFT_DEFAULT_PORT_BASE,

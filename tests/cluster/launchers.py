@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Servers started by a real launcher train a model: Kubernetes's pods (simulated), Open MPI, Slurm.
+"""Servers started by a real launcher train a model: Kubernetes's pods (simulated), Open MPI, MPICH, Slurm.
 
     tests/cluster/launchers.py                  # what this machine can: the others are skipped, with the reason
     tests/cluster/launchers.py --only slurm     # the cases whose names match
-    tests/cluster/launchers.py --install        # first installs Open MPI and Slurm from Debian's packages (root)
+    tests/cluster/launchers.py --install        # first installs Open MPI, MPICH and Slurm from Debian's packages (root)
 
 The hosts of a case are network namespaces behind a bridge, each with a host name and an /etc/hosts of its own: it takes root. Slurm is
 a munged, a slurmctld and a slurmd on each host, all from files in a temporary folder. Each case starts a ps and two workers, trains
@@ -30,7 +30,7 @@ import urllib.request
 from faults import GRAPH, REPO, Hosts, write_npy
 
 DEADLINE_S = 60
-PACKAGES = ["openmpi-bin", "slurm-wlm", "munge", "curl"]
+PACKAGES = ["openmpi-bin", "mpich", "slurm-wlm", "munge", "curl"]
 STEPS = 6
 IN_STEP = ["--strategy", "parameter_server:mode=sync,workers=2"]
 
@@ -203,12 +203,12 @@ def pods_that_are_misnamed(bench, folder):
 
 # ---- MPI ----
 
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+MPIRUN = ["mpirun.openmpi" if shutil.which("mpirun.openmpi") else "mpirun", "--allow-run-as-root", "--oversubscribe"]
 
 
 def mpi_on_one_host(bench, folder):
     """All ranks on a host: they listen on its loopback alone, and the process manager is not asked."""
-    needs("mpirun")
+    needs(MPIRUN[0], "orted")
     site = Site(folder, ["a"])
     try:
         run = site.start(0, *MPIRUN, "-n", "3", bench.weft, "server", "--mpi", "--jobs", "worker=2,ps=1", "--http", "9100")
@@ -226,7 +226,7 @@ def mpi_on_one_host(bench, folder):
 
 def mpi_that_is_killed(bench, folder):
     """The ranks of a killed mpirun, which cannot end them, end by themselves."""
-    needs("mpirun")
+    needs(MPIRUN[0], "orted")
     site = Site(folder, ["a"])
     try:
         run = site.start(0, *MPIRUN, "-n", "3", bench.weft, "server", "--mpi")
@@ -243,32 +243,56 @@ def mpi_that_is_killed(bench, folder):
         site.close()
 
 
+def write_agent(site):
+    """A program in the place of ssh: agent [-OPTION...] HOST COMMAND..."""
+    path = os.path.join(site.folder, "agent")
+    with open(path, "w", encoding="ascii") as f:
+        f.write('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\ncase $host in\n')
+        for i, name in enumerate(site.names):
+            words = " ".join("'" + w.replace("'", "'\\''") + "'" for w in site.enter(i))
+            f.write(f'{name}) exec {words} sh -c "$*";;\n')
+        f.write("esac\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+def run_on_two_hosts(bench, site, launcher, addresses):
+    """`addresses`: of ranks 0 to 2."""
+    server = [bench.weft, "server", "--mpi", "--jobs", "worker=2,ps=1"]
+    shown = site.run(0, *launcher, *server, "--print-config")
+    check(shown.returncode == 0, shown.stderr)
+    configs = [json.loads(line) for line in shown.stdout.splitlines()]
+    check(all(c["cluster"] == {"worker": addresses[:2], "ps": addresses[2:]} for c in configs), shown.stdout)
+    check(sorted((c["task"]["type"], c["task"]["index"]) for c in configs) == [("ps", 0), ("worker", 0), ("worker", 1)], shown.stdout)
+    run = site.start(0, *launcher, *server)
+    run.wait_for("listening on grpc://0.0.0.0:", 3)
+    bench.train(site, 1, addresses[0])
+    run.terminate()
+    run.wait()
+    return run
+
+
 def mpi_on_two_hosts(bench, folder):
-    """Ranks dealt in turn to two hosts: where the others are is PMIx's answer."""
-    needs("mpirun")
+    """Open MPI's ranks dealt in turn to two hosts: where the others are is PMIx's answer."""
+    needs(MPIRUN[0], "orted")
     site = Site(folder, ["a", "b"])
     try:
-        agent = os.path.join(folder, "agent")  # in the place of ssh: agent HOST COMMAND...
-        with open(agent, "w", encoding="ascii") as f:
-            f.write("#!/bin/sh\nhost=$1; shift\ncase $host in\n")
-            for i, name in enumerate(site.names):
-                words = " ".join("'" + w.replace("'", "'\\''") + "'" for w in site.enter(i))
-                f.write(f'{name}) exec {words} sh -c "$*";;\n')
-            f.write("esac\n")
-        os.chmod(agent, 0o755)
-        hosts = [*MPIRUN, "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_exclude", "lo", "--host", "a:2,b:1", "--map-by", "node", "-n", "3"]
-        server = [bench.weft, "server", "--mpi", "--jobs", "worker=2,ps=1"]
-        shown = site.run(0, *hosts, *server, "--print-config")
-        check(shown.returncode == 0, shown.stderr)
-        configs = [json.loads(line) for line in shown.stdout.splitlines()]
-        check(all(c["cluster"] == {"worker": ["a:2222", "b:2222"], "ps": ["a:2223"]} for c in configs), shown.stdout)
-        check(sorted((c["task"]["type"], c["task"]["index"]) for c in configs) == [("ps", 0), ("worker", 0), ("worker", 1)], shown.stdout)
-        run = site.start(0, *hosts, *server)
-        run.wait_for("listening on grpc://0.0.0.0:", 3)
-        bench.train(site, 1, "a:2222")
-        run.terminate()
-        run.wait()
+        rsh = ["--mca", "plm_rsh_agent", write_agent(site), "--mca", "oob_tcp_if_exclude", "lo"]
+        run = run_on_two_hosts(bench, site, [*MPIRUN, *rsh, "--host", "a:2,b:1", "--map-by", "node", "-n", "3"], ["a:2222", "b:2222", "a:2223"])
         check(run.text.count("stopping: Terminated") == 3, run.text)
+    finally:
+        site.close()
+
+
+def mpich_on_one_host_and_two(bench, folder):
+    """MPICH's ranks: by its variables, and where they are on two hosts, through its process manager."""
+    needs("mpiexec.hydra")
+    site = Site(folder, ["a", "b"])
+    try:
+        shown = site.run(0, "mpiexec.hydra", "-n", "2", bench.weft, "server", "--mpi", "--print-config")
+        check(shown.returncode == 0 and shown.stdout.count('"worker":["127.0.0.1:2222","127.0.0.1:2223"]') == 2, shown.stdout + shown.stderr)
+        rsh = ["-launcher", "rsh", "-launcher-exec", write_agent(site)]
+        run_on_two_hosts(bench, site, ["mpiexec.hydra", *rsh, "-hosts", "a:1,b:2", "-n", "3"], ["a:2222", "b:2222", "b:2223"])
     finally:
         site.close()
 
@@ -402,7 +426,7 @@ def slurm_batch(bench, s):
     bench.check_losses(bench.losses(text))
 
 
-CASES = [kubernetes, pods_that_are_misnamed, mpi_on_one_host, mpi_that_is_killed, mpi_on_two_hosts, slurm]
+CASES = [kubernetes, pods_that_are_misnamed, mpi_on_one_host, mpi_that_is_killed, mpi_on_two_hosts, mpich_on_one_host_and_two, slurm]
 
 
 def install():

@@ -27,6 +27,12 @@ static const char *variable(void *arg, const char *name) {
   return found;
 }
 
+static weft_status_t *host(void *arg, char *name, size_t size) {
+  (void)arg;
+  (void)snprintf(name, size, "here");
+  return NULL;
+}
+
 static weft_status_t *places(void *arg, int num_ranks, weft_arena_t *arena, weft_rank_place_t *out) {
   const fake_t *f = arg;
   weft_str_t rest = weft_str(f->places);
@@ -43,9 +49,19 @@ static weft_status_t *places(void *arg, int num_ranks, weft_arena_t *arena, weft
   return NULL;
 }
 
+/* The connection is number 7, over which the rank says what is true. */
+static weft_status_t *told_places(void *arg, int fd, int rank, const weft_rank_place_t *own, int num_ranks,
+                                  weft_arena_t *arena, weft_rank_place_t *out) {
+  WEFT_RETURN_IF_ERROR(places(arg, num_ranks, arena, out));
+  if (fd != 7 || !weft_str_is(own->host, "here") || out[rank].local != own->local)
+    return WEFT_ERROR(INTERNAL, "rank %d is told to be %d on %.*s", rank, own->local,
+                      WEFT_STR_ARGS(own->host));
+  return NULL;
+}
+
 static weft_status_t *launch(weft_launcher_id_t id, const fake_t *f, const weft_launch_options_t *o,
                              weft_launch_t *out) {
-  const weft_launch_system_t system = {variable, places, (void *)(uintptr_t)f};
+  const weft_launch_system_t system = {variable, host, places, told_places, (void *)(uintptr_t)f};
   const weft_launch_options_t plain = {.port_base = 2222};
   return weft_launch(id, &system, o == NULL ? &plain : o, out);
 }
@@ -222,6 +238,9 @@ static void ranks_on_several_hosts_are_where_the_manager_says(void) {
                      "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
                     "a/0 b/0 a/1 b/1"};
   gives(WEFT_LAUNCHER_MPI, &f, NULL, "worker=a:2222,b:2222,a:2223,b:2223 worker 1 local 0 remote");
+  const fake_t hydra = {{"PMI_RANK=2", "PMI_SIZE=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=1", "PMI_FD=7"},
+                        "a/0 a/1 here/0"};
+  gives(WEFT_LAUNCHER_MPI, &hydra, NULL, "worker=a:2222,a:2223,here:2222 worker 2 local 0 remote");
 }
 
 static void broken_runs_are_refused(void) {
@@ -248,7 +267,10 @@ static void broken_runs_are_refused(void) {
                            "OMPI_COMM_WORLD_LOCAL_SIZE=1"}};
   refuses(WEFT_LAUNCHER_MPI, &unknown, NULL, "no process manager");
   const fake_t hydra = {{"PMI_RANK=0", "PMI_SIZE=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=2"}};
-  refuses(WEFT_LAUNCHER_MPI, &hydra, NULL, "use Open MPI's mpirun, or --cluster");
+  refuses(WEFT_LAUNCHER_MPI, &hydra, NULL, "PMI_FD is not set");
+  const fake_t no_number = {
+      {"PMI_RANK=0", "PMI_SIZE=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=2", "PMI_FD=x"}};
+  refuses(WEFT_LAUNCHER_MPI, &no_number, NULL, "PMI_FD is 'x'");
 }
 
 /* ---- Kubernetes ---- */
