@@ -159,6 +159,11 @@ void WEFT_DeleteJob(WEFT_Job *j) {
 
 void weft_job_isolate(WEFT_Job *j) { j->is_isolated = true; }
 
+int64_t weft_job_steps_per_epoch(const WEFT_Job *j) {
+  const weft_job_inputs_t *f = &j->inputs;
+  return f->batch == 0 ? 0 : f->rows / f->batch + (f->rows % f->batch != 0);
+}
+
 /* ---- what runs, what is fed ---- */
 
 /* Ends a change of the description. */

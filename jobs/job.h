@@ -25,6 +25,9 @@ WEFT_MUST_CHECK weft_status_t *weft_job_add_fetch(WEFT_Job *job, const char *opt
  * when a step ends with OUT_OF_RANGE. Once it is described. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_job_step_reads_data(const WEFT_Job *job, bool *out);
 
+/* How many batches the rows that are fed make; 0: nothing is fed by rows. Once it is described. */
+int64_t weft_job_steps_per_epoch(const WEFT_Job *job);
+
 /* How the steps of the last WEFT_JobRun that went well waited for data from iterators in the graph. */
 typedef struct weft_job_device_wait {
   const char *device;        /* that the iterators are on: "/job:worker/replica:0/task:0/device:CPU:0" */

@@ -1,61 +1,172 @@
-/* tools/cmd_run.c - `weft run`: a signature of a SavedModel, once, and what it gives. */
+/* tools/cmd_run.c - `weft run`: a training file is trained on servers that are started for it, or on a
+ * cluster that stands; a signature of a SavedModel is run once. */
+#include <stdio.h>
+
+#include "server/cluster.h"
 #include "tools/command.h"
-#include "tools/options.h"
-#include "tools/submit/submit.h"
+#include "tools/run/local_cluster.h"
+#include "tools/submit/job_line.h"
+
+enum { MAX_SERVERS = 256 };
+
+typedef struct run_args {
+  weft_job_line_t job;
+  int64_t workers, ps, cpus;
+  const char *cluster;
+  char master[300]; /* of `cluster` */
+} run_args_t;
 
 static const char more[] =
-    "A SavedModel is restored first: its variables, its tables. An input takes a value (3, [[1, 2], [3, "
-    "4]],\n"
-    "a text, [\"a\", \"b\"]) or an array from a NumPy file; a single value for an input that is an array "
-    "becomes one\n"
-    "of one element. With --master the servers of the cluster run it; they read the model's files.\n"
-    "Variables and tables are this run's own.\n";
+    "A training file (docs/from_tensorflow.md) is trained: its entry `train` is run step by step, on servers "
+    "of "
+    "this\n"
+    "host that --workers and --ps start and that end with the job, on those of --cluster or --master, or in "
+    "this\n"
+    "process. Without --strategy, several workers are replicas in step (multi_worker_mirrored), and with\n"
+    "--ps the variables are on servers (parameter_server:mode=sync). --evaluate-every saves, and runs the "
+    "entry\n"
+    "`evaluate` on what was saved.\n"
+    "Anything else is run once: a signature of a SavedModel. It is restored first: its variables, its "
+    "tables. An\n"
+    "input takes a value (3, [[1, 2], [3, 4]], a text, [\"a\", \"b\"]) or an array from a NumPy file; a "
+    "single "
+    "value for\n"
+    "an input that is an array becomes one of one element. Variables and tables are this run's own.\n";
 
 static const char examples[] =
+    "  weft run model.pb --workers 2 --feed x=x.npy --feed y=y.npy --batch 64 --epochs 3 --save run/model\n"
+    "  weft run model.pb --workers 2 --ps 1 --feed x=x.npy --feed y=y.npy --batch 64 --epochs 3 --save "
+    "run/model "
+    "\\\n"
+    "      --evaluate-every 100 --evaluate-feed x=test_x.npy --evaluate-feed y=test_y.npy --logdir run/logs\n"
     "  weft run model_dir --feed x='[[1, 2, 3]]'\n"
     "  weft run model_dir --signature serving_default --feed images=images.npy --fetch scores --json\n"
     "  weft run model_dir --feed text='[\"the quick\", \"brown fox\"]' --save-fetch ids=ids.npy\n"
     "  weft inspect model_dir    # says which signatures there are, and what they take\n";
 
+/* ---- where it runs ---- */
+
+/* The master of a cluster is its chief's, else that of its first worker. */
+static weft_status_t *find_master(run_args_t *a) {
+  weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
+  weft_status_t *s = weft_cluster_parse(weft_str(a->cluster), &cluster);
+  const weft_cluster_task_t *t = s == NULL ? weft_cluster_find(&cluster, WEFT_STR("chief"), 0) : NULL;
+  if (s == NULL && t == NULL) t = weft_cluster_find(&cluster, WEFT_STR("worker"), 0);
+  if (s == NULL && t == NULL)
+    s = WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "--cluster %s has neither a chief nor a worker 0, whose master could run it; give --master",
+        a->cluster);
+  if (s == NULL) snprintf(a->master, sizeof a->master, "grpc://%.*s", WEFT_STR_ARGS(t->address));
+  weft_cluster_deinit(&cluster);
+  a->job.spec.master = a->master;
+  return s;
+}
+
+static void choose_strategy(run_args_t *a) {
+  const char **strategy = &a->job.spec.options.strategy;
+  if (*strategy != NULL) return;
+  if (a->ps > 0) {
+    *strategy = "parameter_server:mode=sync";
+  } else if (a->workers > 1) {
+    *strategy = "multi_worker_mirrored";
+  }
+}
+
+static int train_on_servers(run_args_t *a) {
+  weft_local_cluster_t *servers = NULL;
+  const weft_local_cluster_options_t o = {
+      .workers = a->workers > 0 ? (int)a->workers : 1, .ps = (int)a->ps, .cpus = (int)a->cpus};
+  weft_status_t *s = weft_local_cluster_start(&o, &servers);
+  if (s != NULL) return weft_command_fail(s);
+  a->job.spec.master = weft_local_cluster_master(servers);
+  int code = weft_job_line_run(&a->job);
+  weft_local_cluster_stop(servers);
+  return code;
+}
+
+static int train(run_args_t *a, const weft_command_line_t *line) {
+  weft_submit_spec_t *j = &a->job.spec;
+  const bool starts = a->workers + a->ps > 0;
+  if (starts && (a->cluster != NULL || j->master != NULL))
+    return weft_options_complain(line,
+                                 "--workers and --ps start servers here; --cluster and --master name others");
+  if (a->cluster != NULL && j->master != NULL)
+    return weft_options_complain(line, "give --cluster or --master, not both");
+  if (j->evaluate_every > 0 && j->save == NULL)
+    return weft_options_complain(line, "--evaluate-every needs --save PREFIX: what was saved is evaluated");
+  if (j->evaluate_feeds.n > 0 && j->evaluate_every == 0)
+    return weft_options_complain(line, "--evaluate-feed needs --evaluate-every N");
+  if (j->steps < 0 && j->epochs == 0 && j->feeds.n > 0 && j->options.batch > 0) j->epochs = 1;
+  choose_strategy(a);
+  if (a->cluster != NULL) {
+    weft_status_t *s = find_master(a);
+    if (s != NULL) return weft_command_fail(s);
+  }
+  return starts ? train_on_servers(a) : weft_job_line_run(&a->job);
+}
+
+/* ---- once ---- */
+
+static int run_once(run_args_t *a) {
+  weft_submit_spec_t *j = &a->job.spec;
+  if (j->signature == NULL) j->signature = "serving_default";
+  if (j->steps < 0) j->steps = 1;
+  j->is_isolated = true;
+  j->style = a->job.json ? WEFT_PROGRESS_VALUES_JSON : WEFT_PROGRESS_VALUES;
+  return weft_job_line_run(&a->job);
+}
+
+static int run(run_args_t *a, const weft_command_line_t *line) {
+  weft_submit_spec_t *j = &a->job.spec;
+  const bool is_once = j->signature != NULL || !weft_job_line_is_training(&a->job);
+  if (is_once && a->workers + a->ps + j->epochs + j->evaluate_every > 0)
+    return weft_options_complain(
+        line, "%s is no training file, which --workers, --ps, --epochs and --evaluate-every are for",
+        j->graph_path);
+  if (is_once && j->signature == NULL) j->signature = "serving_default";
+  const int code = weft_job_line_check(&a->job, line);
+  if (code != 0) return code;
+  return is_once ? run_once(a) : train(a, line);
+}
+
 int weft_command_run(int argc, char **argv) {
-  weft_submit_spec_t j = {.steps = 1, .signature = "serving_default", .is_isolated = true};
-  bool json = false;
-  int code;
-  const weft_option_t options[] = {
-      {"signature", "NAME", "Which of the model's signatures (default serving_default)",
-       .text = &j.signature},
-      {"feed", "NAME=VALUE", "The value of an input: a number, a text, a list, or FILE.npy. May be repeated",
-       .texts = &j.feeds, .kind = WEFT_VALUE_NAMED_FILE},
-      {"fetch", "NAME", "Show this output (default: all). May be repeated", .texts = &j.fetches},
-      {"save-fetch", "NAME=FILE.npy", "Save this output. May be repeated", .texts = &j.saves,
-       .kind = WEFT_VALUE_NAMED_FILE},
-      {"tags", "TAG,TAG", "Which of the model's graphs (default: the only one, or serve)", .text = &j.tags},
-      {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)", .text = &j.master},
-      {"json", NULL, "One object for machines: the outputs by name", .flag = &json},
+  static run_args_t a; /* options point into it */
+  a = (run_args_t){.cpus = 1};
+  weft_job_line_init(&a.job);
+  const weft_option_t own[] = {
+      {"workers", "N", "Start N servers on this host as workers", .number = &a.workers, .max = MAX_SERVERS},
+      {"ps", "N", "Start N servers on this host for variables", .number = &a.ps, .max = MAX_SERVERS},
+      {"cpus", "N", "CPU devices of each server that is started (default 1)", .number = &a.cpus, .min = 1,
+       .max = 4096},
+      {"cluster", "SPEC", "Train on this cluster, which stands: \"worker=HOST:PORT,HOST:PORT\"",
+       .text = &a.cluster},
+      {"epochs", "N", "Go N times through the rows that are fed (default 1), instead of --steps",
+       .number = &a.job.spec.epochs, .min = 1, .max = INT64_MAX},
+      {"evaluate-every", "N", "Evaluate after every N steps, and at the end",
+       .number = &a.job.spec.evaluate_every, .min = 1, .max = INT64_MAX},
+      {"evaluate-feed", "NAME=VALUE", "Feed this when evaluating. May be repeated",
+       .texts = &a.job.spec.evaluate_feeds, .kind = WEFT_VALUE_NAMED_FILE},
   };
+  weft_job_line_add(&a.job, own, sizeof own / sizeof own[0]);
   const weft_command_line_t line = {
       .command = "weft run",
-      .about = "Runs a signature of a SavedModel once and shows its outputs.",
+      .about =
+          "Trains a training file, with servers of its own if one likes; or runs a signature of a SavedModel "
+          "once and shows its outputs.",
       .more = more,
       .examples = examples,
-      .options = options,
-      .num_options = sizeof options / sizeof options[0],
-      .argument_name = "MODEL_DIR",
-      .argument = &j.graph_path,
-      .argument_is_missing = "which MODEL_DIR? give the folder that has saved_model.pb",
-      .argument_kind = WEFT_VALUE_FOLDER,
+      .options = a.job.options,
+      .num_options = a.job.num_options,
+      .argument_name = "MODEL",
+      .argument = &a.job.spec.graph_path,
+      .argument_is_missing = "which MODEL? give a training file, or the folder that has saved_model.pb",
+      .argument_kind = WEFT_VALUE_FILE,
       .exit_codes = weft_submit_exit_codes,
       .num_exit_codes = weft_submit_num_exit_codes,
   };
-  WEFT_InitJobOptions(&j.options);
-  if (weft_options_read(&line, argc, argv, &code)) {
-    int signal_number = 0;
-    j.style = json ? WEFT_PROGRESS_VALUES_JSON : WEFT_PROGRESS_VALUES;
-    code = weft_command_flush(weft_command_fail(weft_submit_run(&j, &signal_number)));
-    if (code != 0 && signal_number != 0) code = 128 + signal_number;
-  }
-  weft_texts_deinit(&j.feeds);
-  weft_texts_deinit(&j.fetches);
-  weft_texts_deinit(&j.saves);
+  int code;
+  if (weft_options_read(&line, argc, argv, &code)) code = run(&a, &line);
+  weft_job_line_deinit(&a.job);
   return code;
 }

@@ -247,7 +247,7 @@ class Bash(Folder):
         self.write("my model/saved_model.pb", "")
         self.assertEqual(self.complete("weft submit gr"), ["graph.pb"])
         self.assertEqual(self.complete("weft inspect "), ["graph.pb", "my model", "weft.bash"])
-        self.assertEqual(self.complete("weft run "), ["my model"])
+        self.assertEqual(self.complete("weft run "), ["graph.pb", "my model", "weft.bash"])
         self.assertEqual(self.complete("weft ops --missing gr"), ["graph.pb"])
         self.assertEqual(self.complete("weft submit --trace=gr"), ["graph.pb"])
         for before in ("weft submit --feed x=", "weft submit --feed=x=", "weft run m --json --save-fetch y="):

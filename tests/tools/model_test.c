@@ -83,7 +83,7 @@ static void what_is_missing_is_named(void) {
   CU_ASSERT_EQUAL(RUN(&r, "run", "/nowhere", "--feed", "x=1"), 1);
   CU_ASSERT_TRUE(has(r.err, "/nowhere"));
   CU_ASSERT_EQUAL(RUN(&r, "run"), 2);
-  CU_ASSERT_TRUE(has(r.err, "MODEL_DIR"));
+  CU_ASSERT_TRUE(has(r.err, "which MODEL?"));
 }
 
 static void a_model_is_submitted_like_a_graph(void) {

@@ -246,6 +246,27 @@ void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const
   fflush(stdout);
 }
 
+void weft_progress_tell_values(weft_progress_t *p, int64_t done, const char *key,
+                               const weft_progress_value_t *values, int n) {
+  const weft_progress_t told = {.values = values, .num_values = n};
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  if (is_silent(p)) return;
+  if (p->style == WEFT_PROGRESS_JSON) {
+    json_t *o = json_pack("{s:I, s:o, s:o}", "step", (json_int_t)done, "steps", steps_json(p), key,
+                          values_json(&told));
+    json_dumpf(o, stdout, JSON_COMPACT | precision(&told));
+    putchar('\n');
+    json_decref(o);
+  } else {
+    append_values(&told, &text);
+    if (p->is_line_open) fputs("\r\x1b[2K", stdout);
+    printf("%s at step %" PRId64 ":%s\n", key, done, text.data == NULL ? "" : text.data);
+    if (p->is_line_open) draw_bar(p, done);
+  }
+  fflush(stdout);
+  weft_strbuf_deinit(&text);
+}
+
 static bool is_shown(const weft_progress_t *p, int64_t done) {
   int64_t every = p->every;
   if (p->steps == WEFT_PROGRESS_UNBOUNDED && p->style != WEFT_PROGRESS_JSON) {

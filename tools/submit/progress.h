@@ -45,6 +45,9 @@ void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_
  * key: value} (value NULL: null). */
 void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const char *value, const char *fmt,
                         ...) WEFT_PRINTF(5, 6);
+/* The same with values: {"step": done, "steps": ..., key: {name: value}}, or "key at step N: name value". */
+void weft_progress_tell_values(weft_progress_t *p, int64_t done, const char *key,
+                               const weft_progress_value_t *values, int n);
 /* After step `done` of steps: shows it if it is time to. */
 void weft_progress_step(weft_progress_t *p, int64_t done);
 /* The last word: how many steps, how fast, and the values. `failure` (lent) NULL: all went well; otherwise

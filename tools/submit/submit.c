@@ -305,6 +305,14 @@ static weft_status_t *describe(submit_t *m) {
 static weft_status_t *choose_steps(submit_t *m) {
   bool reads = false;
   m->steps = m->spec->steps;
+  if (m->spec->epochs > 0) {
+    const int64_t each = weft_job_steps_per_epoch(m->job);
+    if (each == 0)
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "--epochs: nothing is fed by rows; give --feed NAME=FILE.npy and --batch N, or --steps N");
+    if (__builtin_mul_overflow(each, m->spec->epochs, &m->steps)) m->steps = WEFT_PROGRESS_UNBOUNDED - 1;
+  }
   if (m->steps >= 0) return NULL;
   if (m->spec->feeds.n == 0) WEFT_RETURN_IF_ERROR(weft_job_step_reads_data(m->job, &reads));
   m->steps = reads ? WEFT_PROGRESS_UNBOUNDED : 1;
@@ -354,6 +362,77 @@ static weft_status_t *end(submit_t *m, weft_status_t *s) {
   return s;
 }
 
+static void release(submit_t *m) {
+  drop_values(m);
+  WEFT_DeleteJob(m->job);
+  weft_texts_deinit(&m->fetches);
+  weft_model_close(&m->model);
+  weft_free(m->shown);
+  weft_free(m->shown_fetch);
+  weft_free(m->saved_fetch);
+  TF_DeleteStatus(m->status);
+}
+
+/* ---- evaluation ---- */
+
+/* The entry "evaluate", on the variables of the newest checkpoint, in this process. */
+static weft_status_t *evaluate_in(submit_t *e, submit_t *m) {
+  WEFT_RETURN_IF_ERROR(read_graph(e));
+  WEFT_RETURN_IF_ERROR(describe(e));
+  WEFT_RETURN_IF_ERROR(choose_steps(e));
+  weft_submit_signals_job(&m->signals, e->job); /* a signal stops it */
+  WEFT_JobRun(e->job, e->steps, e->status);
+  weft_submit_signals_job(&m->signals, m->job);
+  WEFT_RETURN_IF_ERROR(weft_job_c_api_status(e->status));
+  look_at_values(e);
+  weft_progress_tell_values(&m->progress, WEFT_JobStepsDone(m->job), "evaluated", e->shown, e->fetches.n);
+  return NULL;
+}
+
+static weft_status_t *evaluate(submit_t *m) {
+  const weft_submit_spec_t *of = m->spec;
+  const char *last = WEFT_JobLastCheckpoint(m->job), *slash = strrchr(of->save, '/');
+  weft_strbuf_t path = WEFT_STRBUF_INIT;
+  if (slash != NULL) weft_strbuf_append(&path, weft_str_of(of->save, (size_t)(slash - of->save) + 1));
+  weft_strbuf_puts(&path, last == NULL ? "" : last);
+  weft_submit_spec_t spec = {.graph_path = of->graph_path,
+                             .tags = of->tags,
+                             .signature = "evaluate",
+                             .feeds = of->evaluate_feeds,
+                             .batch_names = of->batch_names,
+                             .options = {.struct_size = of->options.struct_size, .batch = of->options.batch},
+                             .restore = path.data,
+                             .is_isolated = true,
+                             .epochs = of->evaluate_feeds.n > 0 && of->options.batch > 0 ? 1 : 0,
+                             .steps = -1,
+                             .style = WEFT_PROGRESS_VALUES};
+  submit_t e = {.spec = &spec,
+                .status = TF_NewStatus(),
+                .has_begun = true,
+                .progress = {.style = WEFT_PROGRESS_VALUES}};
+  weft_status_t *s = path.failed || e.status == NULL ? no_memory() : NULL;
+  if (s == NULL) s = evaluate_in(&e, m);
+  if (s != NULL) s = weft_status_annotate(s, "while evaluating");
+  release(&e);
+  weft_strbuf_deinit(&path);
+  return s;
+}
+
+/* In stretches that end where it is time to evaluate: each ends with a save. */
+static weft_status_t *run_and_evaluate(submit_t *m) {
+  const int64_t every = m->spec->evaluate_every;
+  for (;;) {
+    const int64_t done = WEFT_JobStepsDone(m->job);
+    const int64_t next =
+        every > 0 && m->steps - done > every - done % every ? done + every - done % every : m->steps;
+    WEFT_JobRun(m->job, next, m->status);
+    WEFT_RETURN_IF_ERROR(weft_job_c_api_status(m->status));
+    const bool is_over = WEFT_JobStepsDone(m->job) < next || next == m->steps;
+    if (every > 0) WEFT_RETURN_IF_ERROR(evaluate(m));
+    if (is_over) return NULL;
+  }
+}
+
 static weft_status_t *run_job(submit_t *m) {
   bool is_interrupted =
       weft_submit_signals_number(&m->signals) != 0; /* a resume would begin anew all the same */
@@ -368,8 +447,7 @@ static weft_status_t *run_job(submit_t *m) {
   }
   if (s != NULL) return cause(m, s);
   begin(m, WEFT_JobStepsDone(m->job));
-  WEFT_JobRun(m->job, m->steps, m->status);
-  s = cause(m, weft_job_c_api_status(m->status));
+  s = cause(m, run_and_evaluate(m));
   if (s == NULL) s = save_fetches(m);
   look_at_values(m);
   return end(m, s);
@@ -386,14 +464,7 @@ static void run(void *arg) {
     s = run_job(m);
     weft_submit_signals_job(&m->signals, NULL);
   }
-  drop_values(m);
-  WEFT_DeleteJob(m->job);
-  weft_texts_deinit(&m->fetches);
-  weft_model_close(&m->model);
-  weft_free(m->shown);
-  weft_free(m->shown_fetch);
-  weft_free(m->saved_fetch);
-  TF_DeleteStatus(m->status);
+  release(m);
   m->failure = s;
 }
 

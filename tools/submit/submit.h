@@ -22,6 +22,8 @@ typedef struct weft_submit_spec {
   weft_option_texts_t hparams; /* "NAME=VALUE" */
   int64_t save_steps;
   double save_seconds;
+  int64_t epochs, evaluate_every;     /* 0: by steps; never */
+  weft_option_texts_t evaluate_feeds; /* of the entry "evaluate" */
   bool resumes;
   bool is_isolated; /* variables and tables are this run's own, also on a cluster */
   int64_t steps;    /* in all, those included that were done before a job that resumes; -1: one, or until the

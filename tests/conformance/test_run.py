@@ -1,0 +1,181 @@
+"""`weft run`: a training file trained on servers that are started for it, evaluated, resumed; and nothing is left behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import uuid
+
+import pytest
+import tensorflow as tf
+
+from test_export import BATCH, MODELS, ROWS, STEPS, by_name, feeds, fresh, same, steps_of, trained_by_keras, weft_export
+
+pytestmark = pytest.mark.weft_only
+DEADLINE_S = 60
+
+
+@pytest.fixture(autouse=True)
+def eager():
+    with tf.__internal__.eager_context.eager_mode():
+        yield
+
+
+class Runs:
+    """The command, with a mark in the environment by which its servers are found."""
+
+    def __init__(self, program, directory):
+        self.program, self.directory, self.mark = program, directory, f"WEFT_TEST_MARK={uuid.uuid4()}"
+
+    def start(self, *args):
+        name, value = self.mark.split("=")
+        return subprocess.Popen([self.program, "run", *args], cwd=self.directory, env={**os.environ, name: value, "TMPDIR": str(self.directory)},
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+
+    def __call__(self, *args, code=0):
+        process = self.start(*args)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == code, err
+        self.check_gone()
+        assert not [f for f in os.listdir(self.directory) if f.startswith("weft-run")] or code != 0
+        return out if code == 0 else err
+
+    def servers(self):
+        """The processes that have the mark, by their ids: their command lines."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f, open(f"/proc/{pid}/cmdline", "rb") as c:
+                    line = c.read().decode().split("\0")
+                    if self.mark.encode() in f.read().split(b"\0") and "server" in line:
+                        found[int(pid)] = line
+            except OSError:
+                pass  # it has ended
+        return found
+
+    def check_gone(self):
+        """The kernel kills servers with their parent: soon, not at once."""
+        deadline = time.monotonic() + DEADLINE_S
+        while self.servers():
+            assert time.monotonic() < deadline, self.servers()
+
+
+@pytest.fixture
+def run(request, tmp_path):
+    runs = Runs(os.path.abspath(request.config.getoption("--weft")), tmp_path)
+    yield runs
+    for pid in runs.servers():
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """A file, its feeds, and what Keras tells of its steps."""
+    m, data = fresh(MODELS["convolution_with_state"])
+    weft_export.export(m, tmp_path / "model.pb", data=data)
+    args = [*feeds(tmp_path, by_name(m, data)), "--batch", str(BATCH)]
+    return m, data, args, trained_by_keras(m, data)
+
+
+SERVERS = {
+    "none": [],
+    "one worker": ["--workers", "1"],
+    "two workers": ["--workers", "2"],
+    "one worker, two devices": ["--workers", "1", "--cpus", "2", "--strategy", "mirrored:2"],
+    "parameter servers": ["--workers", "2", "--ps", "2"],
+    "central": ["--workers", "2", "--ps", "1", "--strategy", "parameter_server:mode=sync,placement=bytes"],
+}
+
+
+@pytest.mark.parametrize("servers", sorted(SERVERS))
+def test_a_file_is_trained_on_servers_of_its_own(run, trained, servers):
+    m, data, args, wanted = trained
+    out = run("model.pb", *SERVERS[servers], *args, "--epochs", "1", "--json")
+    same(steps_of(out), wanted, 2e-4, servers)
+
+
+@pytest.mark.parametrize("servers", ["none", "two workers", "parameter servers"])
+def test_it_is_evaluated_and_resumed(run, trained, tmp_path, servers):
+    """In two runs, the second on other servers; every checkpoint is evaluated as Keras does."""
+    m, data, args, _ = trained
+    again = [a for pair in zip(args[::2], args[1::2]) if pair[0] == "--feed" for a in ("--evaluate-feed", pair[1])]
+    always = [*args, *again, "--evaluate-every", "2", "--save", "saved", "--keep", "0", "--json"]
+    first = run("model.pb", *SERVERS[servers], *always, "--steps", "4")
+    second = run("model.pb", "--workers", "2", *always, "--steps", str(STEPS), "--resume")
+    told = {line["step"]: line["evaluated"] for line in map(json.loads, (first + second).splitlines()) if "evaluated" in line}
+    assert sorted(told) == [2, 4, 6]
+    for step, values in told.items():
+        weft_export.load(tmp_path / "model.pb", tmp_path / f"saved-{step}", m)
+        same([values], [m.evaluate(*data, batch_size=BATCH, verbose=0, return_dict=True)], 2e-4, f"step {step}")
+    resumed = steps_of(second)
+    assert len(resumed) == STEPS - 4
+
+
+def test_a_file_that_reads_its_own_data_is_evaluated_on_its_own(run, tmp_path):
+    m, data = fresh(MODELS["regression"])
+    batches = tf.data.Dataset.from_tensor_slices(data).batch(BATCH)
+    weft_export.export(m, tmp_path / "model.pb", data=batches, evaluate_data=batches)
+    out = run("model.pb", "--workers", "2", "--evaluate-every", "3", "--save", "saved", "--json")
+    told = {line["step"]: line["evaluated"] for line in map(json.loads, out.splitlines()) if "evaluated" in line}
+    assert len(steps_of(out)) == ROWS // BATCH and sorted(told) == [3, 6]
+    weft_export.load(tmp_path / "model.pb", tmp_path / "saved", m)
+    same([told[6]], [m.evaluate(*data, batch_size=BATCH, verbose=0, return_dict=True)], 2e-4, "evaluation")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("moment", ["starting", "training"])
+def test_no_server_outlives_it(run, trained, how, moment):
+    _, _, args, _ = trained
+    process = run.start("model.pb", "--workers", "2", "--ps", "1", *args, "--steps", "1000000", "--json")
+    if moment == "training":
+        assert process.stdout.readline()
+        assert len(run.servers()) == 3
+    process.send_signal(how)
+    process.communicate(timeout=DEADLINE_S)
+    assert process.returncode in ([-how] if how == signal.SIGKILL else [128 + how, -how])
+    run.check_gone()
+
+
+@pytest.mark.parametrize("victim", ["ps", "worker"])
+def test_a_lost_server_ends_the_job_and_is_named(run, trained, victim):
+    _, _, args, _ = trained
+    process = run.start("model.pb", "--workers", "2", "--ps", "1", *args, "--steps", "1000000", "--json")
+    assert process.stdout.readline()
+    chosen = [pid for pid, line in run.servers().items() if line[line.index("--job") + 1] == victim]
+    os.kill(max(chosen), signal.SIGKILL)
+    _, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 1 and re.search(rf"/job:{victim}/replica:0/task:\d", err) and "UNAVAILABLE" in err, err
+    run.check_gone()
+
+
+MISTAKES = [
+    (["--workers", "2", "--master", "grpc://127.0.0.1:1"], 2, "--workers and --ps start servers here"),
+    (["--cluster", "worker=127.0.0.1:1", "--master", "grpc://127.0.0.1:1"], 2, "give --cluster or --master, not both"),
+    (["--cluster", "ps=127.0.0.1:1"], 1, "has neither a chief nor a worker 0"),
+    (["--cluster", "worker"], 1, "worker"),
+    (["--evaluate-every", "5"], 2, "--evaluate-every needs --save"),
+    (["--evaluate-feed", "x=x.npy"], 2, "--evaluate-feed needs --evaluate-every"),
+    (["--workers", "0x"], 2, "--workers"),
+    (["--workers", "100000"], 2, "--workers"),
+    (["--epochs", "0"], 2, "--epochs"),
+]
+
+
+@pytest.mark.parametrize("args,code,said", MISTAKES, ids=[" ".join(m[0]) for m in MISTAKES])
+def test_mistakes_are_told_in_a_line(run, trained, args, code, said):
+    err = run("model.pb", *trained[2], *args, code=code)
+    assert said in err and len(err.strip().splitlines()) == 1, err
+
+
+def test_what_is_no_training_file_is_run_once(run, tmp_path):
+    class Half(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+        def half(self, x):
+            return {"y": x / 2}
+
+    m = Half()
+    tf.saved_model.save(m, str(tmp_path / "half"), m.half)
+    assert run("half", "--feed", "x=[1, 3]") == "y = [0.5, 1.5]\n"
+    assert "is no training file" in run("half", "--workers", "2", "--feed", "x=[1]", code=2)

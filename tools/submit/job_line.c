@@ -1,0 +1,179 @@
+/* tools/submit/job_line.c - the options that describe a job, and what they mean together. */
+#include "tools/submit/job_line.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "tools/command.h"
+#include "tools/model.h"
+#include "tools/strategy/names.h"
+
+/* A bar needs a terminal that can go back to the start of a line. */
+static weft_progress_style_t style_for(bool json) {
+  if (json) return WEFT_PROGRESS_JSON;
+  const char *terminal = getenv("TERM");
+  bool is_capable = isatty(STDOUT_FILENO) && (terminal == NULL || strcmp(terminal, "dumb") != 0);
+  return is_capable ? WEFT_PROGRESS_BAR : WEFT_PROGRESS_LINES;
+}
+
+/* "64", or "64:x+y". */
+static bool read_batch(const char *text, weft_submit_spec_t *out) {
+  weft_str_t number = weft_str(text), names;
+  if (weft_str_split(weft_str(text), ':', &number, &names)) out->batch_names = names.data;
+  return weft_str_to_i64(number, &out->options.batch) && out->options.batch > 0 &&
+         (out->batch_names == NULL || *out->batch_names != '\0');
+}
+
+/* Reads "100", "30s", "10m", "2h". False for other texts, 0 included. */
+static bool read_every(const char *text, int64_t *out_steps, double *out_seconds) {
+  weft_str_t s = weft_str(text);
+  double unit = 0;
+  if (s.length == 0) return false;
+  switch (s.data[s.length - 1]) {
+    case 's': unit = 1; break;
+    case 'm': unit = 60; break;
+    case 'h': unit = 3600; break;
+    default: return weft_str_to_i64(s, out_steps) && *out_steps > 0;
+  }
+  char *end = NULL;
+  double n = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : 0;
+  *out_seconds = n * unit;
+  return end == text + s.length - 1 && *out_seconds > 0 && *out_seconds < 1e9;
+}
+
+/* What options of saving and logging need each other; NULL: all is well. */
+static const char *options_trouble(const char *every, weft_submit_spec_t *s) {
+  if (every != NULL && !read_every(every, &s->save_steps, &s->save_seconds))
+    return "--save-every: give steps (100) or a time (30s, 10m, 2h)";
+  if (s->save == NULL && every != NULL) return "--save-every needs --save PREFIX";
+  if (s->save == NULL && s->resumes)
+    return "--resume needs --save PREFIX, whose newest checkpoint it goes on from";
+  const WEFT_JobLogOptions *log = &s->log_options;
+  if (s->log == NULL && (s->hparams.n > 0 || log->profile_every > 0 || log->every > 1 || log->norms != 0))
+    return "--log-every, --log-norms, --profile-every and --hparam need --logdir DIR";
+  if (s->options.restore_partly != 0 && s->restore == NULL && !s->resumes)
+    return "--restore-partly needs --restore PREFIX";
+  return NULL;
+}
+
+/* What is wrong with the file is told when it is run. */
+bool weft_job_line_is_training(const weft_job_line_t *j) {
+  weft_model_t model;
+  weft_status_t *s = weft_model_open(j->spec.graph_path, j->spec.tags, &model);
+  if (s == NULL) weft_model_choose_default(&model);
+  const bool is = s != NULL || model.signature != NULL;
+  weft_status_free(s);
+  weft_model_close(&model);
+  return is;
+}
+
+int weft_job_line_check(weft_job_line_t *j, const weft_command_line_t *line) {
+  weft_submit_spec_t *spec = &j->spec;
+  spec->style = style_for(j->json);
+  spec->options.seed = (uint64_t)j->seed;
+  spec->options.keep = (int)j->keep;
+  spec->options.shuffle = j->shuffle;
+  spec->options.restore_partly = j->partly;
+  if (j->batch != NULL && !read_batch(j->batch, spec))
+    return weft_options_complain(line,
+                                 "--batch %s: give a number of rows, 1 or more (64), and perhaps the feeds "
+                                 "that have them (64:x+y)",
+                                 j->batch);
+  int num_run = spec->fetches.n + spec->saves.n + spec->targets.n;
+  spec->log_options.norms = j->norms;
+  const char *trouble = options_trouble(j->every, spec);
+  if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
+  const bool names_nothing = num_run == 0 && spec->inits.n == 0 && spec->signature == NULL;
+  const bool has_entry = names_nothing && weft_job_line_is_training(j);
+  if (names_nothing && !has_entry && spec->restore == NULL)
+    return weft_options_complain(line, "nothing to run: give --target, --fetch, --init or --signature");
+  if (num_run == 0 && spec->signature == NULL && !has_entry) spec->steps = 0;
+  return 0;
+}
+
+int weft_job_line_run(const weft_job_line_t *j) {
+  int signal_number = 0;
+  int code = weft_command_flush(weft_command_fail(weft_submit_run(&j->spec, &signal_number)));
+  return code != 0 && signal_number != 0 ? 128 + signal_number : code; /* as a shell says it */
+}
+
+void weft_job_line_init(weft_job_line_t *j) {
+  *j = (weft_job_line_t){.spec = {.steps = -1}, .seed = 1, .keep = 5, .strategies = WEFT_STRBUF_INIT};
+  WEFT_InitJobOptions(&j->spec.options);
+  WEFT_InitJobLogOptions(&j->spec.log_options);
+  weft_strategy_names(&j->strategies);
+  const weft_option_t all[] = {
+      {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)",
+       .text = &j->spec.master},
+      {"feed", "NAME=VALUE", "Feed a scalar, or an array: NAME=FILE.npy. May be repeated",
+       .texts = &j->spec.feeds, .kind = WEFT_VALUE_NAMED_FILE},
+      {"batch", "N[:NAME+NAME]",
+       "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last",
+       .text = &j->batch},
+      {"shuffle", NULL, "Take the rows in a new order in each epoch", .flag = &j->shuffle},
+      {"seed", "N", "Of the shuffling (default 1)", .number = &j->seed, .max = INT64_MAX},
+      {"init", "NODE", "Run this node once before the steps. May be repeated: in that order",
+       .texts = &j->spec.inits},
+      {"target", "NODE", "Run this node at each step. May be repeated", .texts = &j->spec.targets},
+      {"fetch", "NAME", "Fetch this tensor at each step and show it. May be repeated",
+       .texts = &j->spec.fetches},
+      {"signature", "NAME", "Of a SavedModel: names feeds and fetches; alone, it fetches all its outputs",
+       .text = &j->spec.signature},
+      {"tags", "TAG,TAG", "Which of a SavedModel's graphs (default: the only one, or serve)",
+       .text = &j->spec.tags},
+      {"steps", "N", "How many steps in all (default 1; a graph that reads its own data: to their end)",
+       .number = &j->spec.steps, .max = INT64_MAX},
+      {"save-fetch", "NAME=FILE.npy", "Fetch this tensor and save its last value. May be repeated",
+       .texts = &j->spec.saves, .kind = WEFT_VALUE_NAMED_FILE},
+      {"strategy", "NAME:OPTIONS",
+       "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)",
+       .text = &j->spec.options.strategy, .words = j->strategies.data},
+      {"container", "NAME",
+       "Keep variables, queues, tables in this container: jobs of one graph with different ones share "
+       "nothing (default: the task's)",
+       .text = &j->spec.options.container},
+      {"restore", "PREFIX", "After --init, set the variables to a checkpoint's (a directory: its latest)",
+       .text = &j->spec.restore, .kind = WEFT_VALUE_FILE},
+      {"restore-partly", NULL, "Variables that the checkpoint lacks keep the values that --init gives them",
+       .flag = &j->partly},
+      {"save", "PREFIX", "Save all variables at the end as PREFIX-STEP, a checkpoint that TensorFlow reads",
+       .text = &j->spec.save, .kind = WEFT_VALUE_FILE},
+      {"save-every", "N|TIME", "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &j->every},
+      {"keep", "N", "How many checkpoints to keep (default 5; 0: all)", .number = &j->keep, .max = 1000000},
+      {"resume", NULL, "Go on from the newest checkpoint of --save: variables, step, place in the data",
+       .flag = &j->spec.resumes},
+      {"trace", "FILE.json", "Write the last step's time line, for Perfetto or chrome://tracing",
+       .text = &j->spec.options.trace, .kind = WEFT_VALUE_FILE},
+      {"logdir", "DIR",
+       "Write for TensorBoard: fetches, speed, graphs, hyperparameters (docs/tensorboard.md)",
+       .text = &j->spec.log, .kind = WEFT_VALUE_FILE},
+      {"log-every", "N", "Write to --logdir at every N-th step (default 1)",
+       .number = &j->spec.log_options.every, .max = INT64_MAX},
+      {"profile-every", "N", "Trace every N-th step for --logdir: times and memory of nodes",
+       .number = &j->spec.log_options.profile_every, .max = INT64_MAX},
+      {"log-norms", NULL, "Write norms of gradients and weights to --logdir", .flag = &j->norms},
+      {"hparam", "NAME=VALUE", "A hyperparameter for --logdir. May be repeated", .texts = &j->spec.hparams},
+      {"json", NULL,
+       "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, "
+       "steps, and saved, resumed or restored; the last has input (docs/strategies.md)",
+       .flag = &j->json},
+  };
+  _Static_assert(sizeof all / sizeof all[0] <= WEFT_JOB_LINE_OPTIONS, "the table is too small");
+  memcpy(j->options, all, sizeof all);
+  j->num_options = sizeof all / sizeof all[0];
+}
+
+void weft_job_line_add(weft_job_line_t *j, const weft_option_t *options, int n) {
+  for (int i = 0; i < n && j->num_options < WEFT_JOB_LINE_OPTIONS; i++)
+    j->options[j->num_options++] = options[i];
+}
+
+void weft_job_line_deinit(weft_job_line_t *j) {
+  weft_option_texts_t *const lists[] = {&j->spec.feeds,         &j->spec.inits, &j->spec.targets,
+                                        &j->spec.fetches,       &j->spec.saves, &j->spec.hparams,
+                                        &j->spec.evaluate_feeds};
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) weft_texts_deinit(lists[i]);
+  weft_strbuf_deinit(&j->strategies);
+}
