@@ -270,7 +270,12 @@ int64_t TF_Dim(const TF_Tensor *tensor, int dim_index) {
 }
 
 size_t TF_TensorByteSize(const TF_Tensor *t) { return t->length; }
-void *TF_TensorData(const TF_Tensor *t) { return t->tensor->data; }
+/* Of no bytes, but not NULL: clients make a slice of it, for which NULL is not allowed in Rust. */
+void *TF_TensorData(const TF_Tensor *t) {
+  static _Alignas(DEFAULT_ALIGNMENT) char nothing[1];
+  return t->tensor->data == NULL && t->tensor->bytes == 0 ? nothing : t->tensor->data;
+}
+
 int64_t TF_TensorElementCount(const TF_Tensor *tensor) { return weft_shape_count(shape_of(tensor)); }
 bool TF_TensorIsAligned(const TF_Tensor *t) { return (uintptr_t)t->tensor->data % DEFAULT_ALIGNMENT == 0; }
 

@@ -67,6 +67,7 @@ static void empty_tensors_have_no_elements(void) {
   CU_ASSERT_EQUAL(TF_TensorElementCount(t), 0);
   CU_ASSERT_EQUAL(TF_TensorByteSize(t), 0);
   CU_ASSERT_EQUAL(TF_Dim(t, 2), 3);
+  CU_ASSERT_PTR_NOT_NULL(TF_TensorData(t)); /* as TensorFlow's */
   TF_DeleteTensor(t);
   TF_DeleteTensor(NULL);
 }

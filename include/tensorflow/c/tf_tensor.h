@@ -47,6 +47,7 @@ TF_CAPI_EXPORT extern void TF_SetShape(TF_Tensor *tensor, const int64_t *dims, i
 TF_CAPI_EXPORT extern int TF_NumDims(const TF_Tensor *);
 TF_CAPI_EXPORT extern int64_t TF_Dim(const TF_Tensor *tensor, int dim_index);
 TF_CAPI_EXPORT extern size_t TF_TensorByteSize(const TF_Tensor *);
+/* Never NULL, also without elements. */
 TF_CAPI_EXPORT extern void *TF_TensorData(const TF_Tensor *);
 TF_CAPI_EXPORT extern int64_t TF_TensorElementCount(const TF_Tensor *tensor);
 /* Makes `to` show the bytes of `from` as another type and shape of the same size. */
