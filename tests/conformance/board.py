@@ -32,7 +32,7 @@ def build():
         step = v1.train.get_or_create_global_step()
         lr = v1.train.exponential_decay(0.1, step, 5, 0.5)
         tf.identity(lr, name="lr")
-        picture = tf.reshape(tf.linspace(0.0, 1.0, 64), [1, 8, 8, 1])
+        picture = tf.reshape(tf.linspace(0.0, 1.0, 4096) + 0.0 * tf.reduce_sum(w), [1, 64, 64, 1])  # made anew at each step
         parts = [v1.summary.histogram("weights", w), v1.summary.image("picture", picture), v1.summary.scalar("inner/loss", loss)]
         summaries = tf.identity(v1.summary.merge(parts), name="summaries")
         with tf.control_dependencies([summaries, lr]):  # which are of the state before the step
@@ -102,6 +102,14 @@ class Board:
         request = urllib.request.Request(f"{self.url}data/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read())
+
+    def has_steps(self, runs, n):
+        """Are the files of these runs read to the end: a scalar of step n, and how the job ended?"""
+        tags = self.json("plugin/scalars/tags")
+        if any("loss" not in tags.get(run, ()) or len(self.json("plugin/scalars/scalars", run=run, tag="loss")) < n for run in runs):
+            return False
+        groups = self.post("plugin/hparams/session_groups", {"experimentName": "", "allowedStatuses": ["STATUS_SUCCESS"], "startIndex": 0, "sliceSize": 10})
+        return len(groups["sessionGroups"]) == len(runs)
 
     def wait_for(self, is_there):
         """Looks again until TensorBoard, which reads files now and then, has read enough."""

@@ -81,7 +81,7 @@ def main():
         print("failed:", name)
     skipped = progress.count("skipped")
     if skipped:
-        print(f"{skipped} do not apply to these servers or this style")
+        print(f"{skipped} do not apply to these servers, or lack a program that the reason names (-rs)")
     print(f"{progress.count('end')} passed, {failed} failed", flush=True)
     return 0 if failed == 0 and progress.count("end") > 0 else 1
 
