@@ -98,6 +98,20 @@ static weft_status_t *serve_http(const server_args_t *a, const char *host, int l
   return NULL;
 }
 
+/* The other tasks look for this one where the cluster says. */
+static void warn_of_loopback(const server_args_t *a, const weft_launch_t *place) {
+  const weft_cluster_task_t *own = weft_cluster_find(&place->cluster, place->job, place->task);
+  if (a->host != NULL || place->is_remote || place->cluster.num_tasks == 1 || own == NULL ||
+      weft_str_starts_with(own->address, "127.") || weft_str_starts_with(own->address, "localhost:") ||
+      weft_str_starts_with(own->address, "[::1]:"))
+    return;
+  weft_log(WEFT_LOG_WARNING,
+           "listening on 127.0.0.1 alone, but the cluster has this task at %.*s: if other hosts have to "
+           "reach it, give "
+           "--host %.*s or 0.0.0.0",
+           WEFT_STR_ARGS(own->address), (int)weft_str_rfind(own->address, ':'), own->address.data);
+}
+
 static weft_status_t *serve_place(const server_args_t *a, const weft_launch_t *place,
                                   weft_status_t **why_replaced) {
   weft_server_t *server = NULL;
@@ -119,6 +133,7 @@ static weft_status_t *serve_place(const server_args_t *a, const weft_launch_t *p
   if (s == NULL) s = weft_server_start(server);
   if (s == NULL) s = serve_http(a, host, place->local, server, &http);
   if (s != NULL) goto done;
+  warn_of_loopback(a, place);
   printf("weft: listening on %s\n", weft_server_target(server));
   if (fflush(stdout) != 0)
     weft_log(WEFT_LOG_WARNING, "standard output is closed; listening on %s", weft_server_target(server));

@@ -107,6 +107,42 @@ static void tf_config_says_the_same_as_options(void) {
   CU_ASSERT_EQUAL(weft_test_process_stop(&p), 0);
 }
 
+/* What a server says while it runs with these arguments. */
+static void run_and_stop(const char *const *arguments, char *err, size_t size) {
+  weft_test_process_t p;
+  weft_test_process_start(&p, arguments, NULL);
+  CU_ASSERT_TRUE(weft_test_process_ready(&p));
+  kill(p.pid, SIGTERM);
+  CU_ASSERT_EQUAL(weft_test_process_wait(&p, END_MS, NULL, err, size), 0);
+}
+
+static void a_server_that_others_cannot_reach_says_so(void) {
+  static const struct {
+    const char *arguments[10];
+    bool is_warned;
+  } cases[] = {
+      {{"server", "--cluster", "ps=some.host:0;worker=other.host:0", "--job", "worker"}, true},
+      {{"server", "--cluster", "ps=some.host:0;worker=other.host:0", "--job", "worker", "--host",
+        "127.0.0.1"},
+       false},
+      {{"server", "--cluster", "worker=other.host:0", "--job", "worker"}, false},
+      {{"server", "--cluster", "ps=127.0.0.1:0;worker=127.0.0.1:0", "--job", "worker"}, false},
+      {{"server", "--cluster", "ps=localhost:0;worker=localhost:0", "--job", "worker"}, false},
+      {{"server", "--cluster", "ps=[::1]:0;worker=[::1]:0", "--job", "worker"}, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char err[4096] = "";
+    run_and_stop(cases[i].arguments, err, sizeof err);
+    bool is_warned =
+        strstr(err,
+               "the cluster has this task at other.host:0: if other hosts have to reach it, give "
+               "--host other.host or 0.0.0.0") != NULL;
+    CU_ASSERT_EQUAL(is_warned, cases[i].is_warned);
+    if (is_warned != cases[i].is_warned) printf("\n    case %zu: %s\n", i, err);
+    CU_ASSERT_TRUE(is_warned || strstr(err, "--host") == NULL);
+  }
+}
+
 static void wrong_command_lines_end_with_one_line_that_names_the_culprit(void) {
   static const struct {
     const char *arguments[10], *environment, *text;
@@ -370,6 +406,7 @@ int main(void) {
       {"a_server_restarts_on_its_port_at_once", a_server_restarts_on_its_port_at_once},
       {"a_port_in_use_is_an_error", a_port_in_use_is_an_error},
       {"tf_config_says_the_same_as_options", tf_config_says_the_same_as_options},
+      {"a_server_that_others_cannot_reach_says_so", a_server_that_others_cannot_reach_says_so},
       {"wrong_command_lines_end_with_one_line_that_names_the_culprit",
        wrong_command_lines_end_with_one_line_that_names_the_culprit},
       {"sigterm_ends_a_server_with_a_blocked_step", sigterm_ends_a_server_with_a_blocked_step},
