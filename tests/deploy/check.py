@@ -1,26 +1,38 @@
 """Checks of deploy/: manifests, unit, container, dashboard, and the text of /metrics. Run by tests/deploy/run."""
 
+import array
 import contextlib
 import glob
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
+import urllib.parse
 import urllib.request
 
 import yaml
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(REPO, "tests", "cluster"))
+
+from faults import write_npy  # noqa: E402
+
 DEPLOY = os.path.join(REPO, "deploy")
 WEFT = os.environ.get("WEFT_BIN", os.path.join(REPO, "bazel-bin", "tools", "weft"))
 PROMTOOL = os.environ.get("PROMTOOL", "promtool")
 MANIFESTS = sorted(glob.glob(os.path.join(DEPLOY, "kubernetes", "*.yaml")))
 VERSIONS = ["1.28", "1.31", "1.37"]  # of Kubernetes
+PROMETHEUS = os.path.join(os.path.dirname(PROMTOOL), "prometheus") if os.path.dirname(PROMTOOL) else "prometheus"
+NO_PROMTOOL = "promtool could not be installed: see apt.log in the virtual environment"
 DEADLINE_S = 60
+GRAPH = os.path.join(REPO, "tests", "strategies", "testdata", "mlp_sgd.pb")
 
 
 def run(*command, **more):
@@ -215,10 +227,14 @@ class Grafana(unittest.TestCase):
         used = set(re.findall(r"\$\{?(\w+)", json.dumps(self.dashboard["panels"])))
         self.assertLessEqual(used, defined)
 
-    @unittest.skipUnless(shutil.which(PROMTOOL), "promtool could not be installed: see apt.log in the virtual environment")
-    def test_every_query_is_promql(self):
+    def filled_in(self):
+        """The queries as Grafana sends them when all is shown."""
         text = json.dumps(self.queries).replace("$__rate_interval", "1m").replace("$__range", "1h").replace("$job", ".*").replace("$instance", ".*")
-        rules = [{"record": f"query:{i}", "expr": e} for i, e in enumerate(json.loads(text))]
+        return json.loads(text)
+
+    @unittest.skipUnless(shutil.which(PROMTOOL), NO_PROMTOOL)
+    def test_every_query_is_promql(self):
+        rules = [{"record": f"query:{i}", "expr": e} for i, e in enumerate(self.filled_in())]
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
             json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, f)
             f.flush()
@@ -226,11 +242,31 @@ class Grafana(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(f"{len(rules)} rules found", done.stdout)
 
+    @unittest.skipUnless(shutil.which(PROMETHEUS), NO_PROMTOOL)
+    def test_prometheus_answers_every_query(self):
+        """Of servers that train: a query finds samples if its metric has any on their pages."""
+        with cluster(2) as (urls, master), prometheus(urls) as ask, tempfile.TemporaryDirectory() as folder:
+            write_npy(f"{folder}/x.npy", array.array("f", [i % 7 / 7 for i in range(64 * 32)]), (64, 32), "<f4")
+            write_npy(f"{folder}/y.npy", array.array("i", [i % 10 for i in range(64)]), (64,), "<i4")
+            training = [GRAPH, "--feed", f"x={folder}/x.npy", "--feed", f"y={folder}/y.npy", "--init", "init", "--target", "train", "--batch", "8", "--steps", "8"]
+            done = run(WEFT, "submit", *training, "--master", master, "--strategy", "multi_worker_mirrored:workers=2")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            seen = "max(weft_graph_runs_total) > 0 and min(count_over_time(weft_graph_runs_total[1h])) >= 2"
+            end = time.monotonic() + DEADLINE_S
+            while not ask(seen):
+                self.assertLess(time.monotonic(), end, "Prometheus does not see the steps")
+            pages = "".join(page(url + "/metrics") for url in urls)
+            have = set(re.findall(r"^(\w+)[{ ]", re.sub("(?m)^#.*$", "", pages), re.M))
+            for query in self.filled_in():
+                names = set(re.findall(r"\b(?:weft|process)_[a-z_]+", query))
+                self.assertEqual(bool(ask(query)), names <= have, query)
+            self.assertLessEqual({"weft_link_bytes_total", "weft_memory_bytes", "weft_task_up"}, have)
+
 
 @contextlib.contextmanager
 def server(*options):
     """The URL of a server's pages, and its target."""
-    command = [WEFT, "server", "--job", "worker", "--cluster", "worker=127.0.0.1:0", "--http", "0", *options]
+    command = [WEFT, "server", "--job", "worker", *([] if "--cluster" in options else ["--cluster", "worker=127.0.0.1:0"]), "--http", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             target = re.search(r"grpc://\S+", process.stdout.readline()).group(0)
@@ -239,21 +275,63 @@ def server(*options):
             process.terminate()
 
 
+def page(url, **fields):
+    with urllib.request.urlopen(url + ("?" + urllib.parse.urlencode(fields) if fields else ""), timeout=DEADLINE_S) as answer:
+        return answer.read().decode()
+
+
+def free_ports(n):
+    """Of loopback. They are free again: another process may be faster."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+
+
+@contextlib.contextmanager
+def cluster(n):
+    """The URLs of n workers' pages, and the target of the first."""
+    ports = free_ports(n)
+    spec = "worker=" + ",".join(f"127.0.0.1:{port}" for port in ports)
+    with contextlib.ExitStack() as stack:
+        urls = [stack.enter_context(server("--cluster", spec, "--task", str(i)))[0] for i in range(n)]
+        yield urls, f"grpc://127.0.0.1:{ports[0]}"
+
+
+@contextlib.contextmanager
+def prometheus(urls):
+    """A Prometheus that scrapes these; gives a function that asks it a query, for the samples now."""
+    (port,) = free_ports(1)
+    jobs = [{"job_name": "weft", "scrape_interval": "200ms", "scrape_timeout": "200ms", "static_configs": [{"targets": [u.partition("//")[2] for u in urls]}]}]
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "prometheus.yml"), "w", encoding="utf-8") as f:
+            json.dump({"scrape_configs": jobs}, f)
+        command = [PROMETHEUS, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            drain = threading.Thread(target=process.stderr.read, daemon=True)
+            try:
+                while "ready to receive" not in (line := process.stderr.readline()):
+                    assert line, "Prometheus ends"
+                drain.start()
+                yield lambda query: json.loads(page(f"http://127.0.0.1:{port}/api/v1/query", query=query))["data"]["result"]
+            finally:
+                process.terminate()
+                process.wait()
+
+
 class Metrics(unittest.TestCase):
     """The page that Prometheus reads."""
 
-    @unittest.skipUnless(shutil.which(PROMTOOL), "promtool could not be installed: see apt.log in the virtual environment")
+    @unittest.skipUnless(shutil.which(PROMTOOL), NO_PROMTOOL)
     def test_promtool_has_no_complaint(self):
         """Of a fresh server, and of one that has run steps, with and without failures."""
-        graph = os.path.join(REPO, "tests", "strategies", "testdata", "mlp_sgd.pb")
         with server("--cpus", "2") as (url, target):
             for _ in range(2):
-                with urllib.request.urlopen(url + "/metrics", timeout=DEADLINE_S) as page:
-                    text = page.read().decode()
-                done = run(PROMTOOL, "check", "metrics", input=text)
+                done = run(PROMTOOL, "check", "metrics", input=page(url + "/metrics"))
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
-                self.assertEqual(run(WEFT, "submit", graph, "--master", target, "--init", "init").returncode, 0)
-                self.assertNotEqual(run(WEFT, "submit", graph, "--master", target, "--fetch", "loss").returncode, 0)
+                self.assertEqual(run(WEFT, "submit", GRAPH, "--master", target, "--init", "init").returncode, 0)
+                self.assertNotEqual(run(WEFT, "submit", GRAPH, "--master", target, "--fetch", "loss").returncode, 0)
 
 
 class Result(unittest.TextTestResult):
