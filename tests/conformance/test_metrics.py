@@ -123,8 +123,10 @@ def test_what_is_made_ahead_is_seen(server):
         with v1.Session(server.target, graph=graph) as sess:
             sess.run(iterator.initializer)
             sess.run(element)
-            while server.value("weft_input_ahead_bytes") != 4 * 8000:  # the test's time-out ends it
+            # A buffer that was full before the step took its element is filled again when half of it is taken.
+            while server.value("weft_input_ahead_bytes") < 3 * 8000:  # the test's time-out ends it
                 pass
+            assert server.value("weft_input_ahead_bytes") in (3 * 8000, 4 * 8000)
 
 
 def test_memory_by_its_use(server):
