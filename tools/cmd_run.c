@@ -39,6 +39,9 @@ static const char examples[] =
     "run/model "
     "\\\n"
     "      --evaluate-every 100 --evaluate-feed x=test_x.npy --evaluate-feed y=test_y.npy --logdir run/logs\n"
+    "  weft run model.pb --workers 2 --data \"train-*.tfrecord\" --batch 128 --epochs 3 --shuffle --save "
+    "run/model\n"
+    "  weft run model.pb --data train.csv --columns x=age+income+height --columns y=price --batch 32\n"
     "  weft run model_dir --feed x='[[1, 2, 3]]'\n"
     "  weft run model_dir --signature serving_default --feed images=images.npy --fetch scores --json\n"
     "  weft run model_dir --feed text='[\"the quick\", \"brown fox\"]' --save-fetch ids=ids.npy\n"
@@ -95,8 +98,12 @@ static int train(run_args_t *a, const weft_command_line_t *line) {
     return weft_options_complain(line, "give --cluster or --master, not both");
   if (j->evaluate_every > 0 && j->save == NULL)
     return weft_options_complain(line, "--evaluate-every needs --save PREFIX: what was saved is evaluated");
-  if (j->evaluate_feeds.n > 0 && j->evaluate_every == 0)
-    return weft_options_complain(line, "--evaluate-feed needs --evaluate-every N");
+  if (j->evaluate_feeds.n + j->evaluate_data.n > 0 && j->evaluate_every == 0)
+    return weft_options_complain(line, "--evaluate-feed and --evaluate-data need --evaluate-every N");
+  if (j->data.n + j->evaluate_data.n > 0 && j->options.batch == 0)
+    return weft_options_complain(line, "--data needs --batch N: how many records make a step");
+  if ((j->data.n > 0 && j->feeds.n > 0) || (j->evaluate_data.n > 0 && j->evaluate_feeds.n > 0))
+    return weft_options_complain(line, "inputs are fed or read from --data, not both");
   if (j->steps < 0 && j->epochs == 0 && j->feeds.n > 0 && j->options.batch > 0) j->epochs = 1;
   choose_strategy(a);
   if (a->cluster != NULL) {
@@ -141,8 +148,16 @@ int weft_command_run(int argc, char **argv) {
        .max = 4096},
       {"cluster", "SPEC", "Train on this cluster, which stands: \"worker=HOST:PORT,HOST:PORT\"",
        .text = &a.cluster},
-      {"epochs", "N", "Go N times through the rows that are fed (default 1), instead of --steps",
+      {"epochs", "N", "Go N times through the data (default 1), instead of --steps",
        .number = &a.job.spec.epochs, .min = 1, .max = INT64_MAX},
+      {"data", "FILES",
+       "Read the inputs from files: TFRecords of Examples, or CSV; a folder or a pattern. May be repeated",
+       .texts = &a.job.spec.data, .kind = WEFT_VALUE_FILE},
+      {"columns", "INPUT=NAME+NAME",
+       "Features or columns of --data for an input of another name. May be repeated",
+       .texts = &a.job.spec.columns},
+      {"evaluate-data", "FILES", "The same as --data, when evaluating", .texts = &a.job.spec.evaluate_data,
+       .kind = WEFT_VALUE_FILE},
       {"evaluate-every", "N", "Evaluate after every N steps, and at the end",
        .number = &a.job.spec.evaluate_every, .min = 1, .max = INT64_MAX},
       {"evaluate-feed", "NAME=VALUE", "Feed this when evaluating. May be repeated",

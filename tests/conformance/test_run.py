@@ -156,7 +156,7 @@ MISTAKES = [
     (["--cluster", "ps=127.0.0.1:1"], 1, "has neither a chief nor a worker 0"),
     (["--cluster", "worker"], 1, "worker"),
     (["--evaluate-every", "5"], 2, "--evaluate-every needs --save"),
-    (["--evaluate-feed", "x=x.npy"], 2, "--evaluate-feed needs --evaluate-every"),
+    (["--evaluate-feed", "x=x.npy"], 2, "need --evaluate-every"),
     (["--workers", "0x"], 2, "--workers"),
     (["--workers", "100000"], 2, "--workers"),
     (["--epochs", "0"], 2, "--epochs"),

@@ -171,9 +171,9 @@ void weft_job_line_add(weft_job_line_t *j, const weft_option_t *options, int n) 
 }
 
 void weft_job_line_deinit(weft_job_line_t *j) {
-  weft_option_texts_t *const lists[] = {&j->spec.feeds,         &j->spec.inits, &j->spec.targets,
-                                        &j->spec.fetches,       &j->spec.saves, &j->spec.hparams,
-                                        &j->spec.evaluate_feeds};
+  weft_option_texts_t *const lists[] = {
+      &j->spec.feeds,   &j->spec.inits,          &j->spec.targets, &j->spec.fetches,       &j->spec.saves,
+      &j->spec.hparams, &j->spec.evaluate_feeds, &j->spec.data,    &j->spec.evaluate_data, &j->spec.columns};
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) weft_texts_deinit(lists[i]);
   weft_strbuf_deinit(&j->strategies);
 }

@@ -9,6 +9,7 @@
 #include "jobs/c_api.h"
 #include "tools/command.h"
 #include "tools/model.h"
+#include "tools/run/data_graph.h"
 #include "tools/submit/feed_args.h"
 #include "tools/submit/signals.h"
 
@@ -35,6 +36,9 @@ typedef struct submit {
   const weft_submit_spec_t *spec;
   weft_submit_signals_t signals;
   weft_model_t model;
+  weft_signature_def_t fed;    /* the signature without its inputs, where these are read from files */
+  weft_strbuf_t graph;         /* with what reads them */
+  weft_str_t begin_data;       /* the op that begins it; "": none */
   weft_option_texts_t fetches; /* those of the spec, or all that the signature has */
   WEFT_Job *job;
   TF_Status *status;
@@ -157,14 +161,45 @@ static void choose_default(submit_t *m) {
   if (!knows_all(&m->model, &spec->fetches) || !knows_all(&m->model, &spec->saves)) m->model.signature = NULL;
 }
 
+/* Files take the place of the signature's inputs. */
+static weft_status_t *attach_data(submit_t *m, weft_str_t *graph_def) {
+  const weft_submit_spec_t *spec = m->spec;
+  const weft_data_graph_options_t o = {.option = "--data",
+                                       .batch = spec->options.batch,
+                                       .epochs = spec->epochs > 0 ? spec->epochs : 1,
+                                       .is_shuffled = spec->options.shuffle != 0,
+                                       .seed = spec->options.seed,
+                                       .columns = &spec->columns};
+  weft_data_files_t files;
+  if (m->model.signature == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "--data: %s does not say what its inputs are; a training file does",
+                      spec->graph_path);
+  weft_status_t *s = weft_data_files_open(&spec->data, &files);
+  if (s == NULL)
+    s = weft_data_graph_attach(&files, m->model.signature, &o, *graph_def, &m->graph, &m->model.arena,
+                               &m->begin_data);
+  weft_data_files_close(&files);
+  if (s != NULL) return s;
+  *graph_def = weft_str_of(m->graph.data, m->graph.length);
+  m->fed = *m->model.signature;
+  m->fed.num_inputs = 0;
+  m->model.signature = &m->fed;
+  return NULL;
+}
+
 static weft_status_t *read_graph(submit_t *m) {
   weft_str_t graph_def;
+  WEFT_JobOptions options = m->spec->options;
   WEFT_RETURN_IF_ERROR(
       weft_model_open(m->spec->graph_path, m->spec->tags, &m->model)); /* which names the file */
   if (m->spec->signature == NULL) choose_default(m);
   if (m->spec->signature != NULL) WEFT_RETURN_IF_ERROR(weft_model_choose(&m->model, m->spec->signature));
   WEFT_RETURN_IF_ERROR(weft_model_bound_graph(&m->model, &graph_def));
-  weft_status_t *s = weft_job_new(graph_def, m->spec->master, &m->spec->options, &words, &m->job);
+  if (m->spec->data.n > 0) {
+    WEFT_RETURN_IF_ERROR(attach_data(m, &graph_def));
+    options.batch = options.shuffle = 0; /* the graph does both */
+  }
+  weft_status_t *s = weft_job_new(graph_def, m->spec->master, &options, &words, &m->job);
   if (s == NULL && m->spec->is_isolated) weft_job_isolate(m->job);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", m->spec->graph_path);
 }
@@ -251,10 +286,11 @@ static weft_status_t *add_ops(submit_t *m) {
 /* What a model needs before it is used: its variables, its tables. */
 static weft_status_t *add_start(submit_t *m) {
   const weft_model_start_t *start = &m->model.start;
-  const char *names[2];
+  const char *names[3];
   weft_option_texts_t ops = {names, 0};
   if (start->restores) names[ops.n++] = weft_arena_str(&m->model.arena, start->restore_op).data;
   if (start->init_op.length > 0) names[ops.n++] = weft_arena_str(&m->model.arena, start->init_op).data;
+  if (m->begin_data.length > 0) names[ops.n++] = m->begin_data.data;
   for (int i = 0; i < ops.n; i++) {
     if (names[i] == NULL) return no_memory();
   }
@@ -289,8 +325,8 @@ static weft_status_t *describe(submit_t *m) {
   WEFT_RETURN_IF_ERROR(add_start(m));
   WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddInitialiser, &spec->inits));
   WEFT_RETURN_IF_ERROR(add_saves(m));
-  WEFT_RETURN_IF_ERROR(
-      weft_submit_feeds(m->job, &m->model, &spec->feeds, spec->options.batch, spec->batch_names));
+  WEFT_RETURN_IF_ERROR(weft_submit_feeds(m->job, &m->model, &spec->feeds,
+                                         spec->data.n > 0 ? 0 : spec->options.batch, spec->batch_names));
   if (spec->save != NULL) {
     WEFT_JobSaveEvery(m->job, spec->save, spec->save_steps, spec->save_seconds, m->status);
     WEFT_RETURN_IF_ERROR(weft_job_c_api_status(m->status));
@@ -305,7 +341,7 @@ static weft_status_t *describe(submit_t *m) {
 static weft_status_t *choose_steps(submit_t *m) {
   bool reads = false;
   m->steps = m->spec->steps;
-  if (m->spec->epochs > 0) {
+  if (m->spec->epochs > 0 && m->spec->data.n == 0) {
     const int64_t each = weft_job_steps_per_epoch(m->job);
     if (each == 0)
       return WEFT_ERROR(
@@ -366,6 +402,7 @@ static void release(submit_t *m) {
   drop_values(m);
   WEFT_DeleteJob(m->job);
   weft_texts_deinit(&m->fetches);
+  weft_strbuf_deinit(&m->graph);
   weft_model_close(&m->model);
   weft_free(m->shown);
   weft_free(m->shown_fetch);
@@ -399,6 +436,8 @@ static weft_status_t *evaluate(submit_t *m) {
                              .tags = of->tags,
                              .signature = "evaluate",
                              .feeds = of->evaluate_feeds,
+                             .data = of->evaluate_data,
+                             .columns = of->columns,
                              .batch_names = of->batch_names,
                              .options = {.struct_size = of->options.struct_size, .batch = of->options.batch},
                              .restore = path.data,

@@ -24,6 +24,8 @@ typedef struct weft_submit_spec {
   double save_seconds;
   int64_t epochs, evaluate_every;     /* 0: by steps; never */
   weft_option_texts_t evaluate_feeds; /* of the entry "evaluate" */
+  weft_option_texts_t data, evaluate_data,
+      columns; /* files that the inputs are read from (tools/run/data_graph.h) */
   bool resumes;
   bool is_isolated; /* variables and tables are this run's own, also on a cluster */
   int64_t steps;    /* in all, those included that were done before a job that resumes; -1: one, or until the
