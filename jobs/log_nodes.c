@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/hash_map.h"
 #include "jobs/c_api.h"
 #include "jobs/reach.h"
 #include "ops/op.h"
@@ -43,6 +44,7 @@ typedef struct log_finder {
   weft_job_log_wishes_t *wishes;
   noted_update_t *updates; /* owned */
   int num_updates, capacity, num_parts;
+  bool has_branches; /* some node of the step begins a loop or a branch */
   TF_Status *status; /* owned */
 } log_finder_t;
 
@@ -75,6 +77,103 @@ static weft_status_t *add_wish(log_finder_t *f, const weft_strbuf_t *tag, weft_s
   return NULL;
 }
 
+/* ---- what runs at each step ---- */
+
+static const weft_op_def_t *def_of(const TF_Operation *op) {
+  return weft_op_find(weft_str(TF_OperationOpType((TF_Operation *)(uintptr_t)op)));
+}
+
+/* Nodes at their depth: how many ends of loops and conditionals (Exit, Merge) lie between them and the node
+ * that the walk began at, less how many begins (Enter, Switch). The Switch and Merge of a loop are within
+ * it. */
+typedef struct depth_walk {
+  weft_map_t seen;
+  struct depth_place {
+    TF_Operation *op;
+    int depth;
+  } * stack; /* owned */
+  size_t n, capacity;
+} depth_walk_t;
+
+enum { MOST_DEPTHS = 8 }; /* nodes are that far apart in memory; deeper is taken for a branch */
+
+static weft_status_t *push_place(depth_walk_t *w, TF_Operation *op, int depth) {
+  const uint64_t key = (uint64_t)(uintptr_t)op + (uint64_t)depth;
+  if (weft_map_get_u64(&w->seen, key) != NULL) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_map_put_u64(&w->seen, key, op, NULL));
+  if (w->n == w->capacity) {
+    size_t capacity = w->capacity == 0 ? 64 : 2 * w->capacity;
+    struct depth_place *more = weft_realloc(w->stack, capacity, sizeof *more);
+    if (more == NULL) return no_memory();
+    w->stack = more;
+    w->capacity = capacity;
+  }
+  w->stack[w->n++] = (struct depth_place){op, depth};
+  return NULL;
+}
+
+static weft_status_t *push_inputs(depth_walk_t *w, TF_Operation *op, int depth) {
+  const int n = TF_OperationNumControlInputs(op);
+  TF_Operation **controls = weft_calloc((size_t)n + 1, sizeof *controls);
+  weft_status_t *s = controls == NULL ? no_memory() : NULL;
+  if (s == NULL) TF_OperationGetControlInputs(op, controls, n);
+  for (int i = 0; s == NULL && i < n; i++) s = push_place(w, controls[i], depth);
+  for (int i = 0; s == NULL && i < TF_OperationNumInputs(op); i++)
+    s = push_place(w, TF_OperationInput((TF_Input){op, i}).oper, depth);
+  weft_free(controls);
+  return s;
+}
+
+/* Has one of its inputs a flag of these? */
+static bool takes(TF_Operation *op, uint64_t flags) {
+  for (int i = 0; i < TF_OperationNumInputs(op); i++) {
+    const weft_op_def_t *def = def_of(TF_OperationInput((TF_Input){op, i}).oper);
+    if (def != NULL && (def->flags & flags) != 0) return true;
+  }
+  return false;
+}
+
+/* Is it outside of all loops and branches, so that it runs once in each step? Nodes that were seen before
+ * are. */
+static weft_status_t *runs_always(depth_walk_t *w, TF_Operation *op, bool *out) {
+  weft_status_t *s = push_place(w, op, 0);
+  *out = true;
+  while (s == NULL && w->n > 0 && *out) {
+    const struct depth_place at = w->stack[--w->n];
+    const weft_op_def_t *def = def_of(at.op);
+    const uint64_t flags = def == NULL ? 0 : def->flags;
+    const bool is_loop_s = takes(at.op, WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND);
+    int depth = at.depth;
+    if ((flags & WEFT_OP_EXIT) != 0 || ((flags & WEFT_OP_MERGE) != 0 && !is_loop_s)) depth++;
+    if ((flags & WEFT_OP_ENTER) != 0 || ((flags & WEFT_OP_SWITCH) != 0 && !is_loop_s)) depth--;
+    *out = depth >= 0 && depth < MOST_DEPTHS;
+    if (*out) s = push_inputs(w, at.op, depth);
+  }
+  return s;
+}
+
+static void end_walk(depth_walk_t *w) {
+  weft_free(w->stack);
+  weft_map_deinit(&w->seen);
+  *w = (depth_walk_t){.seen = WEFT_MAP_INIT};
+}
+
+/* What a branch or a loop updates is not there to be fetched in each step. */
+static weft_status_t *drop_conditional(log_finder_t *f) {
+  depth_walk_t w = {.seen = WEFT_MAP_INIT};
+  weft_status_t *s = NULL;
+  int kept = 0;
+  for (int i = 0; s == NULL && f->has_branches && i < f->num_updates; i++) {
+    bool always = false;
+    s = runs_always(&w, f->updates[i].op, &always);
+    if (always) f->updates[kept++] = f->updates[i];
+    if (!always) end_walk(&w);
+  }
+  if (f->has_branches) f->num_updates = kept;
+  end_walk(&w);
+  return s;
+}
+
 /* ---- updates ---- */
 
 static int input_called(const weft_op_def_t *def, const char *name) {
@@ -88,15 +187,12 @@ static TF_Output input_of(TF_Operation *op, int i) {
   return i < 0 ? (TF_Output){NULL, 0} : TF_OperationInput((TF_Input){op, i});
 }
 
-static const weft_op_def_t *def_of(const TF_Operation *op) {
-  return weft_op_find(weft_str(TF_OperationOpType((TF_Operation *)(uintptr_t)op)));
-}
-
 /* An update by an optimizer has a gradient, which is not what is assigned ("value", "updates"). */
 static weft_status_t *note_update(void *arg, TF_Operation *op, bool *out_stops) {
   log_finder_t *f = arg;
   const weft_op_def_t *def = def_of(op);
   (void)out_stops;
+  f->has_branches = f->has_branches || (def != NULL && (def->flags & (WEFT_OP_ENTER | WEFT_OP_SWITCH)) != 0);
   if (def == NULL || (def->flags & WEFT_OP_UPDATE) == 0 || TF_OperationNumInputs(op) != def->num_inputs)
     return NULL;
   const TF_Output target = input_of(op, 0);
@@ -353,6 +449,7 @@ weft_status_t *weft_job_log_wishes_find(const TF_Operation *const *roots, int nu
   log_finder_t f = {.arena = arena, .nodes = nodes, .fed = fed, .wishes = out, .status = TF_NewStatus()};
   weft_status_t *s = f.status == NULL ? no_memory() : NULL;
   if (s == NULL) s = weft_job_visit(roots, num_roots, note_update, &f);
+  if (s == NULL) s = drop_conditional(&f);
   if (s == NULL) s = wish_rates(&f);
   if (s == NULL && with_norms) s = wish_norms(&f);
   if (s == NULL && nodes->failed) s = no_memory();

@@ -292,6 +292,44 @@ def test_learning_rates_that_differ_have_their_variables_names(maker, tmp_path):
     assert not any("norm" in t for t in found)  # they are asked for
 
 
+@pytest.mark.parametrize("kind", ["branch", "loop", "behind a loop"])
+def test_updates_that_not_every_step_makes_are_left_out(maker, tmp_path, kind):
+    """Conditionals and loops of nodes, as TensorFlow 1 makes them."""
+    v1.disable_control_flow_v2()
+    try:
+        g = tf.Graph()
+        with g.as_default():
+            x, y = v1.placeholder(tf.float32, [None, 4], name="x"), v1.placeholder(tf.float32, [None, 1], name="y")
+            w = v1.get_variable("w", initializer=tf.ones([4, 1]), use_resource=False)
+            rate, step = tf.constant(0.5) * 0.1, v1.get_variable("step", initializer=0, use_resource=False)
+
+            def update(gradient):
+                return tf.raw_ops.ApplyGradientDescent(var=w._ref(), alpha=rate, delta=gradient)
+
+            loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - y), name="loss")
+            if kind == "branch":
+                (gradient,) = tf.gradients(loss, [w])
+                made = v1.cond(tf.equal(step % 2, 0), lambda: tf.identity(update(gradient)), lambda: tf.zeros([4, 1]))
+            elif kind == "loop":
+                made = tf.while_loop(lambda i: i < 2, lambda i: [i + 1 + 0 * tf.cast(tf.reduce_sum(update(tf.ones([4, 1]))), tf.int32)], [0], parallel_iterations=1)[0]
+            else:
+                doubled = tf.while_loop(lambda i, t: i < 3, lambda i, t: [i + 1, t * 1.5], [0, tf.reduce_mean(tf.square(tf.matmul(x, w)))])[1]
+                chosen = v1.cond(tf.equal(step % 2, 0), lambda: doubled * 2.0, lambda: doubled * 3.0)
+                (gradient,) = tf.gradients(chosen, [w])
+                made = update(gradient)
+            with tf.control_dependencies([made]):
+                tf.group(v1.assign_add(step, 1), name="train")
+            v1.global_variables_initializer()
+    finally:
+        v1.enable_control_flow_v2()
+    assert any(n.op in ("Switch", "RefSwitch") for n in g.as_graph_def().node)
+    board.write_inputs(tmp_path, g)
+    told = board.submit(maker, tmp_path, "--steps", "4", "--logdir", str(tmp_path / "log"), "--log-norms", fetches=["--fetch", "loss"])
+    assert len(told) == 4
+    tags = {"learning_rate", "gradient_norm/w", "weight_norm/w"}
+    assert tags & set(board.scalars(tmp_path / "log")) == (tags if kind == "behind a loop" else set())
+
+
 def test_norms_of_rows_that_are_looked_up(maker, tmp_path):
     g = tf.Graph()
     with g.as_default():
