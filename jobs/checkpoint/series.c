@@ -123,9 +123,16 @@ weft_status_t *weft_series_check_place(const weft_series_t *s) {
         FAILED_PRECONDITION, "%s %s is a directory; give the beginning of file names in it: %s %s%smodel",
         s->option, s->prefix.data, s->option, s->prefix.data, weft_str_ends_with(s->prefix, "/") ? "" : "/");
   }
-  if (!weft_file_exists(dir))
-    return WEFT_ERROR(NOT_FOUND, "%s %s: there is no directory %s; make it first: mkdir -p %s", s->option,
-                      s->prefix.data, dir, dir);
+  if (!weft_file_exists(dir)) { /* it is made, as TensorFlow's checkpoints do */
+    weft_status_t *made = weft_file_make_dirs(dir);
+    if (made != NULL) {
+      weft_status_t *told = weft_status_new(weft_status_code(made), __FILE__, __LINE__,
+                                            "%s %s: the directory %s cannot be made: %s", s->option,
+                                            s->prefix.data, dir, weft_status_message(made));
+      weft_status_free(made);
+      return told;
+    }
+  }
   if (!is_directory(dir))
     return WEFT_ERROR(FAILED_PRECONDITION, "%s %s: %s is no directory", s->option, s->prefix.data, dir);
   weft_file_writer_t *probe = NULL;

@@ -150,9 +150,17 @@ static void expect_refusal(const char *prefix, weft_code_t code, const char *par
   weft_series_deinit(&s);
 }
 
+static void a_directory_that_is_not_there_is_made(void) {
+  weft_series_t s;
+  begin();
+  CU_ASSERT_PTR_NULL(open_series(weft_test_path("new/deep/m"), 5, false, &s));
+  weft_series_deinit(&s);
+  CU_ASSERT_EQUAL(access(weft_test_path("new/deep"), W_OK), 0);
+}
+
 static void a_place_that_cannot_be_written_is_refused_at_once(void) {
   begin();
-  expect_refusal(weft_test_path("no/m"), WEFT_NOT_FOUND, "mkdir -p");
+  expect_refusal("/proc/no/m", WEFT_NOT_FOUND, "the directory /proc/no cannot be made");
   expect_refusal(dir, WEFT_FAILED_PRECONDITION, "is a directory");
   expect_refusal(weft_test_path(""), WEFT_FAILED_PRECONDITION, "/model");
   fclose(fopen(weft_test_path("file"), "w"));
@@ -280,6 +288,7 @@ int main(void) {
       {"the newest that is there is found", the_newest_that_is_there_is_found},
       {"checkpoints of another prefix are not its own", checkpoints_of_another_prefix_are_not_its_own},
       {"what a killed process left is removed", what_a_killed_process_left_is_removed},
+      {"a directory that is not there is made", a_directory_that_is_not_there_is_made},
       {"a place that cannot be written is refused at once",
        a_place_that_cannot_be_written_is_refused_at_once},
       {"a full disk is seen before", a_full_disk_is_seen_before},
