@@ -174,6 +174,32 @@ class WrongLines(Folder):
         self.assertIn("did you mean 'inspect'", self.refused("inspct"))
         self.assertIn("did you mean 'inspect'", self.refused("help", "inspct"))
 
+    def test_a_wrong_file_name_cluster_or_host_is_a_failure_in_one_line_that_names_it(self):
+        self.write("add.pbtxt", ADD)
+        self.write("bad.pb", "garbage")
+        self.write("bad.pbtxt", "node {")
+        self.write("x.npy", "x")
+        os.mkdir(os.path.join(self.folder, "dir"))
+        add = "submit add.pbtxt "
+        for line, named in (
+            (add + "--master grpc://127.0.0.1:1 --fetch sum", "no server listens at grpc://127.0.0.1:1; is `weft server`"),
+            (add + "--master nohost --fetch sum", "--master nohost: give grpc://HOST:PORT"),
+            (add + "--fetch none", "--fetch none: the graph has no such node; `weft inspect` lists"),
+            (add + "--feed z=1 --fetch sum", "--feed z: the graph has no such node"),
+            (add + "--feed x=x.npy --feed y=1 --fetch sum", "x.npy: not a .npy file"),
+            (add + "--feed x=none.npy --feed y=1 --fetch sum", "none.npy: No such file"),
+            (add + "--feed x=1 --feed y=2 --save-fetch sum=none/x.npy", "--save-fetch sum=none/x.npy"),
+            (add + "--strategy miror:2 --fetch sum", "no strategy 'miror'; there are mirrored, "),
+            ("inspect add.pbtxt --strategy mirrored:2 --cluster ps", "'ps' is no part of a cluster: give JOB=TASKS"),
+            *((c + " none.pb", "none.pb: No such file") for c in ("inspect", "ops --missing", "submit --fetch x", "run")),
+            *((c + " bad.pb", "bad.pb is not a graph file") for c in ("inspect", "ops --missing", "submit --fetch x")),
+            *((c + " bad.pbtxt", "bad.pbtxt:1:") for c in ("inspect", "ops --missing", "submit --fetch x")),
+            *((c + " dir", "/dir. Check that the directory") for c in ("inspect", "submit --fetch x", "run")),
+        ):
+            done = weft(*line.split(), cwd=self.folder)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), (line, done))
+            self.assertIn(named, done.stderr, line)
+
 
 class Manuals(Folder):
     def setUp(self):
