@@ -27,7 +27,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 build: .setup
-	@tools/quietly build bazel build //tools:weft //client:tensorflow //examples/... //benchmarks/...
+	@tools/quietly build bazel build //tools:weft //client:tensorflow //jobs:libweft.so //include:weft_ops //examples/... //benchmarks/...
 
 demo: build
 	@STRATEGY='$(STRATEGY)' examples/digits/demo
