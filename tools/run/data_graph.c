@@ -361,22 +361,25 @@ static TF_Output parse(pipeline_t *p, TF_Output from, const element_kind_t *k) {
   return finish(p, d);
 }
 
-static TF_Output repeat(pipeline_t *p, TF_Output from, const element_kind_t *k) {
-  const TF_Output count = number(p, p->o->epochs, "epochs");
-  TF_OperationDescription *d = begin(p, "RepeatDataset", "repeated");
+/* A data set of the same elements, made of another one and a number. */
+static TF_Output remake(pipeline_t *p, const char *op, const char *name, TF_Output from, int64_t value,
+                        const element_kind_t *k) {
+  char of_number[NAME / 2];
+  snprintf(of_number, sizeof of_number, "%s/number", name);
+  const TF_Output count = number(p, value, of_number);
+  TF_OperationDescription *d = begin(p, op, "%s", name);
   add_input(p, d, from);
   add_input(p, d, count);
   set_kind(d, k);
   return finish(p, d);
 }
 
+static TF_Output repeat(pipeline_t *p, TF_Output from, const element_kind_t *k) {
+  return remake(p, "RepeatDataset", "repeated", from, p->o->epochs, k);
+}
+
 static TF_Output prefetch(pipeline_t *p, TF_Output from, const element_kind_t *k) {
-  const TF_Output size = number(p, AUTOTUNE, "ahead");
-  TF_OperationDescription *d = begin(p, "PrefetchDataset", "prefetched");
-  add_input(p, d, from);
-  add_input(p, d, size);
-  set_kind(d, k);
-  return finish(p, d);
+  return remake(p, "PrefetchDataset", "prefetched", from, AUTOTUNE, k);
 }
 
 /* *out_init: the name of the node that begins it. */
