@@ -69,9 +69,6 @@ void weft_job_close(WEFT_Job *j);
 WEFT_MUST_CHECK weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *out_stops);
 WEFT_MUST_CHECK weft_status_t *weft_job_save_now(WEFT_Job *j);
 
-/* Loops that run apart and share the steps; else 1. */
-int weft_job_num_sharing(const weft_job_plan_t *p);
-
 /* logging.c: what goes into the job's log, and when; nothing, where it has none. */
 /* Before a session is opened: finds what is logged beside the fetches, and adds nodes to graph_def.
  * *out_grows: the graph is to be made anew. */

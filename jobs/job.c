@@ -178,19 +178,6 @@ static weft_status_t *add_node(WEFT_Job *j, weft_job_names_t *list, const char *
   return weft_job_names_add(list, &j->arena, weft_str(node), (TF_Output){op, 0});
 }
 
-weft_status_t *weft_job_add_fetch(WEFT_Job *j, const char *option, weft_str_t name, int *out) {
-  TF_Output output;
-  WEFT_RETURN_IF_ERROR(weft_job_find_output(j->graph, j->words, option, name, &output));
-  for (int i = 0; i < j->fetches.n; i++) {
-    if (j->fetches.outputs[i].oper != output.oper || j->fetches.outputs[i].index != output.index) continue;
-    *out = i;
-    return NULL;
-  }
-  WEFT_RETURN_IF_ERROR(weft_job_names_add(&j->fetches, &j->arena, name, output));
-  *out = j->fetches.n - 1;
-  return NULL;
-}
-
 void WEFT_JobAddInitialiser(WEFT_Job *j, const char *node, TF_Status *status) {
   weft_status_t *s = enter(j, __func__, CREATED);
   if (s == NULL) s = described(j, add_node(j, &j->inits, j->words->init, node));
@@ -462,14 +449,6 @@ void WEFT_JobStop(WEFT_Job *j) {
 }
 
 /* ---- looking at it ---- */
-
-WEFT_JobState WEFT_JobGetState(const WEFT_Job *j) {
-  weft_mutex_t *mu = (weft_mutex_t *)(uintptr_t)&j->mu;
-  weft_mutex_lock(mu);
-  WEFT_JobState state = j->state;
-  weft_mutex_unlock(mu);
-  return state;
-}
 
 const TF_Tensor *WEFT_JobValue(const WEFT_Job *j, int fetch) {
   return j->values == NULL || fetch < 0 || fetch >= j->fetches.n ? NULL : j->values[fetch];

@@ -155,3 +155,11 @@ weft_status_t *weft_job_plan_rewritten(const weft_job_plan_source_t *from, const
   weft_free(batches);
   return s;
 }
+
+int weft_job_num_sharing(const weft_job_plan_t *p) {
+  if (p->in_step || p->num_loops == 0) return 1;
+  for (int i = 0; i < p->num_loops; i++) {
+    if (p->loops[i].is_update) return 1;
+  }
+  return p->num_loops;
+}

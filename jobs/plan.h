@@ -55,5 +55,7 @@ WEFT_MUST_CHECK weft_status_t *weft_job_plan_rewritten(const weft_job_plan_sourc
                                                        const weft_cluster_view_t *cluster, TF_Graph *graph,
                                                        weft_job_plan_t *out);
 void weft_job_plan_deinit(weft_job_plan_t *p);
+/* Loops that run apart and share the steps; else 1. */
+int weft_job_num_sharing(const weft_job_plan_t *p);
 
 #endif /* WEFT_JOBS_PLAN_H_ */

@@ -90,14 +90,6 @@ static weft_status_t *run_loops(WEFT_Job *j, int64_t steps, weft_job_end_t *out_
   return s;
 }
 
-int weft_job_num_sharing(const weft_job_plan_t *p) {
-  if (p->in_step || p->num_loops == 0) return 1;
-  for (int i = 0; i < p->num_loops; i++) {
-    if (p->loops[i].is_update) return 1;
-  }
-  return p->num_loops;
-}
-
 /* How long the steps since the job was opened waited for data. */
 static weft_status_t *count_waits(WEFT_Job *j) {
   weft_free(j->waits);

@@ -1,23 +1,9 @@
-/* tools/help.c - help as text, and the list of formats. */
+/* tools/help.c - help as text, and what all formats share. */
 #include "tools/help.h"
 
 #include <string.h>
 
 enum { HELP_COLUMN = 26, MAX_HELP_COLUMN = 100, TERM_WIDTH = 16 };
-
-static const weft_help_format_t formats[] = {
-    {"text", weft_help_print_text, NULL},
-    {"man", weft_help_print_man, NULL},
-    {"bash", weft_help_print_bash, weft_help_bash_end},
-    {"zsh", weft_help_print_zsh, weft_help_zsh_end},
-};
-
-const weft_help_format_t *weft_help_format(const char *name) {
-  for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-    if (strcmp(formats[i].name, name) == 0) return &formats[i];
-  }
-  return NULL;
-}
 
 const weft_help_item_t weft_help_exit_codes[] = {
     {"0", "Success"},
