@@ -1,4 +1,5 @@
 /* tools/run/data_files.c - paths, the first record, the first line. */
+#define _GNU_SOURCE /* realpath */
 #include "tools/run/data_files.h"
 
 #include <dirent.h>
