@@ -91,10 +91,20 @@ weft_status_t *weft_resource_manager_create_for(weft_str_t job, weft_resource_ma
   return NULL;
 }
 
+void weft_resource_manager_clear(weft_resource_manager_t *m) {
+  weft_map_entry_t at;
+  weft_mutex_lock(&m->mu);
+  weft_map_t all = m->map;
+  m->map = (weft_map_t)WEFT_MAP_INIT;
+  weft_mutex_unlock(&m->mu);
+  for (size_t i = 0; weft_map_next(&all, &i, &at);) entry_drop(at.value);
+  weft_map_deinit(&all);
+}
+
 void weft_resource_manager_destroy(weft_resource_manager_t *m) {
   if (m == NULL) return;
   weft_map_entry_t at;
-  for (size_t i = 0; weft_map_next(&m->map, &i, &at);) entry_drop(at.value);
+  weft_resource_manager_clear(m);
   weft_map_deinit(&m->map);
   for (size_t i = 0; weft_map_next(&m->containers, &i, &at);) weft_free(at.value);
   weft_map_deinit(&m->containers);

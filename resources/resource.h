@@ -26,6 +26,8 @@ WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create(
 /* `job` (copied) names the default container. */
 WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create_for(weft_str_t job,
                                                                 weft_resource_manager_t **out);
+/* Lets go of all resources: what works behind them begins to end. Others may be made afterwards. */
+void weft_resource_manager_clear(weft_resource_manager_t *m);
 void weft_resource_manager_destroy(weft_resource_manager_t *m); /* NULL is fine */
 
 /* *out: retained. Errors: those of weft_resource_missing. */

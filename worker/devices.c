@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "device/device_name.h"
+#include "device/holds.h"
 #include "kernels/kernel.h"
 #include "resources/resource.h"
 
@@ -15,7 +16,15 @@ static weft_str_t behind_task(weft_str_t device) {
 }
 
 void weft_devices_deinit(weft_devices_t *d) {
-  /* First what lies in the devices' memories. */
+  /* What works behind the resources of one device may call a function on another, and look up resources
+   * there, until it has ended: all end before anything goes. */
+  for (int i = 0; d->resources != NULL && i < d->n; i++) {
+    if (d->resources[i] != NULL) weft_resource_manager_clear(d->resources[i]);
+  }
+  for (int i = 0; d->all != NULL && i < d->n; i++) {
+    if (d->all[i] != NULL) weft_device_wait_for_holds(d->all[i]);
+  }
+  /* Then what lies in the devices' memories. */
   for (int i = 0; d->resources != NULL && i < d->n; i++) weft_resource_manager_destroy(d->resources[i]);
   for (int i = 0; d->all != NULL && i < d->n; i++) weft_device_destroy(d->all[i]);
   weft_free(d->all);
