@@ -53,15 +53,18 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "weft_only: states something that stock servers do not do")
 
 
+FEW = 12  # so many cases of a function a sample runs at least
+
+
 def sampled(items, fraction, seed):
-    """The part of `items` that the seed chooses: of each test function that fraction of its cases, and at least one."""
+    """The part of `items` that the seed chooses: of each test function that fraction of its cases, and at least a few."""
     functions = {}
     for item in items:
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = set()
     for cases in functions.values():
         cases.sort(key=lambda item: hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest())
-        kept.update(item.nodeid for item in cases[: math.ceil(len(cases) * fraction)])
+        kept.update(item.nodeid for item in cases[: max(FEW, math.ceil(len(cases) * fraction))])
     return [item for item in items if item.nodeid in kept]
 
 

@@ -484,13 +484,26 @@ def test_a_checkpoint_of_objects_is_told_apart(submit, tmp_path):
 
 
 @pytest.mark.parametrize("strategy", [None, "mirrored:2"], ids=name_of)
-@pytest.mark.parametrize("case", ["no directory", "a directory", "a file's", "locked"])
+@pytest.mark.parametrize("case", ["a directory", "a file's", "below a file's", "locked"])
 def test_a_prefix_that_cannot_be_written_is_refused_at_once(submit, tmp_path, case, strategy):
     (tmp_path / "file").write_text("")
-    prefix = {"no directory": tmp_path / "no" / "m", "a directory": tmp_path, "a file's": tmp_path / "file" / "m", "locked": "/proc/m"}[case]
+    prefix = {
+        "a directory": tmp_path,
+        "a file's": tmp_path / "file" / "m",
+        "below a file's": tmp_path / "file" / "deep" / "m",
+        "locked": "/proc/m",
+    }[case]
     error = submit(strategy, 2, "--save", prefix, fails=True)
     assert f"--save {prefix}" in error
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:mode=sync,workers=2"], ids=name_of)
+@pytest.mark.parametrize("folders", ["one", "one/two/three"])
+def test_the_directory_of_a_prefix_is_made(submit, tmp_path, folders, strategy):
+    submit(strategy, 2, "--save", tmp_path / folders / "m")
+    assert tf.train.latest_checkpoint(str(tmp_path / folders)) == str(tmp_path / folders / "m-2")
+    assert variables_of(tmp_path / folders / "m-2")
 
 
 def test_a_full_disk_loses_no_checkpoint(submit, tmp_path):
