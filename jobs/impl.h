@@ -20,6 +20,7 @@ struct WEFT_Job {
   weft_arena_t arena;                                     /* texts */
   const char *master, *strategy, *container, *trace_path; /* NULL: none */
   bool is_isolated;                                       /* shares no state with other sessions */
+  int64_t master_wait_ns; /* how long a master is waited for that does not listen yet */
   weft_strbuf_t graph_def;
   TF_Graph *graph; /* the single-device graph; made anew when the job begins anew */
   weft_job_inputs_t inputs;

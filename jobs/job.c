@@ -88,6 +88,9 @@ static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master
   if (o->struct_size != sizeof *o)
     return WEFT_ERROR(INVALID_ARGUMENT, "the options of a job were not initialised by WEFT_InitJobOptions");
   if (o->batch < 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s is %" PRId64, j->words->batch, o->batch);
+  if (!(o->wait_seconds >= 0 && o->wait_seconds < 1e9))
+    return WEFT_ERROR(INVALID_ARGUMENT, "options.wait_seconds is %g", o->wait_seconds);
+  j->master_wait_ns = (int64_t)(o->wait_seconds * 1e9);
   if (o->keep < 0) return WEFT_ERROR(INVALID_ARGUMENT, "options.keep is %d", o->keep);
   WEFT_RETURN_IF_ERROR(copy_text(j, master, &j->master));
   WEFT_RETURN_IF_ERROR(copy_text(j, o->strategy, &j->strategy));
@@ -158,6 +161,8 @@ void WEFT_DeleteJob(WEFT_Job *j) {
 }
 
 void weft_job_isolate(WEFT_Job *j) { j->is_isolated = true; }
+
+void weft_job_save_also_every(WEFT_Job *j, int64_t steps) { j->saving_spec.also_steps = steps; }
 
 int64_t weft_job_steps_per_epoch(const WEFT_Job *j) {
   const weft_job_inputs_t *f = &j->inputs;

@@ -13,6 +13,9 @@ WEFT_MUST_CHECK weft_status_t *weft_job_new(weft_str_t graph_def, const char *ma
                                             WEFT_Job **out);
 /* In CREATED: variables, tables, queues are the job's own, also on a cluster, and are gone with it. */
 void weft_job_isolate(WEFT_Job *job);
+/* In CREATED, of a job that saves: it saves after every so many steps, too, whatever WEFT_JobSaveEvery says.
+ */
+void weft_job_save_also_every(WEFT_Job *job, int64_t steps);
 /* The dtype of an input of the graph. Errors: NOT_FOUND. */
 WEFT_MUST_CHECK weft_status_t *weft_job_input_dtype(WEFT_Job *job, weft_str_t name, int *out);
 /* WEFT_JobInputTensor: `data` is consumed; `text` is where it comes from, for messages. */

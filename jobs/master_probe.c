@@ -96,10 +96,11 @@ static weft_status_t *look(const char *option, const char *master, bool says_hel
   return NULL;
 }
 
-weft_status_t *weft_job_probe_master(const char *option, const char *master) {
+weft_status_t *weft_job_probe_master(const char *option, const char *master, bool *out_may_come) {
   look_t seen;
-  WEFT_RETURN_IF_ERROR(look(option, master, true, &seen));
-  if (seen.is_master) return NULL;
+  weft_status_t *s = look(option, master, true, &seen);
+  *out_may_come = s == NULL ? seen.is_silent || !seen.is_there : weft_status_code(s) == WEFT_UNAVAILABLE;
+  if (s != NULL || seen.is_master) return s;
   if (seen.is_silent)
     return WEFT_ERROR(UNAVAILABLE, "the master at %s does not answer; is it stopped, or its host overloaded?",
                       master);

@@ -142,11 +142,19 @@ weft_status_t *weft_job_saving_restore_iterators(weft_job_saving_t *s, TF_Sessio
 
 /* ---- when ---- */
 
-int64_t weft_job_saving_next_step(const weft_job_saving_t *s, int64_t done) {
-  if (!s->is_saving || s->spec->every_steps == 0) return INT64_MAX;
-  int64_t next = done - done % s->spec->every_steps + s->spec->every_steps,
-          over = (next - s->first) % s->round;
+/* The next multiple of `every` after `done` at which a round ends, or the first such step after it. */
+static int64_t next_step(const weft_job_saving_t *s, int64_t done, int64_t every) {
+  int64_t next;
+  if (every == 0 || __builtin_add_overflow(done - done % every, every, &next)) return INT64_MAX;
+  const int64_t over = (next - s->first) % s->round;
   return over == 0 ? next : next + s->round - over;
+}
+
+int64_t weft_job_saving_next_step(const weft_job_saving_t *s, int64_t done) {
+  if (!s->is_saving) return INT64_MAX;
+  const int64_t next = next_step(s, done, s->spec->every_steps),
+                also = next_step(s, done, s->spec->also_steps);
+  return next < also ? next : also;
 }
 
 bool weft_job_saving_is_due(const weft_job_saving_t *s) {

@@ -11,6 +11,7 @@ typedef struct weft_job_saving_spec { /* texts are lent */
   const char *restore;           /* a checkpoint, or a directory with some; NULL: none */
   const char *save;              /* the prefix of a series; NULL: nothing is saved */
   int64_t every_steps, every_ns; /* 0, 0: only at the end */
+  int64_t also_steps;            /* after every so many steps, too; 0: not */
   bool resumes;                  /* continue from the newest of the series, if there is one */
   bool is_partial;               /* variables that the checkpoint lacks keep their values */
   int64_t keep;                  /* how many of the series; 0: all */

@@ -4,6 +4,7 @@
  * session is opened.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "device/device_name.h"
 #include "jobs/c_api.h"
 #include "jobs/cluster_view.h"
@@ -342,6 +343,26 @@ static weft_status_t *make_loops(WEFT_Job *j) {
   return s;
 }
 
+/* Waits for a master that is started together with the job: its port is closed, or its host has no name yet.
+ */
+static weft_status_t *find_master(WEFT_Job *j) {
+  enum { FIRST_NS = 50000000, LONGEST_NS = 1000000000 };
+  const int64_t deadline_ns = weft_clock_ns() + j->master_wait_ns;
+  for (int64_t pause_ns = FIRST_NS;; pause_ns = pause_ns < LONGEST_NS / 2 ? 2 * pause_ns : LONGEST_NS) {
+    bool may_come = false;
+    weft_status_t *s = weft_job_probe_master(j->words->master, j->master, &may_come);
+    const int64_t left_ns = deadline_ns - weft_clock_ns();
+    if (s == NULL || !may_come || left_ns <= 0) return s;
+    weft_status_free(s);
+    if (pause_ns == FIRST_NS) {
+      const WEFT_JobEvent event = {.kind = WEFT_JOB_EVENT_NO_MASTER_YET, .path = j->master};
+      weft_job_notify(j, &event);
+    }
+    if (weft_job_watch_wait(&j->watch, weft_clock_ns() + (pause_ns < left_ns ? pause_ns : left_ns)))
+      return check_stopped(j);
+  }
+}
+
 weft_status_t *weft_job_open(WEFT_Job *j, bool resumes) {
   j->saving_spec.resumes = resumes;
   j->was_opened = true;
@@ -352,7 +373,7 @@ weft_status_t *weft_job_open(WEFT_Job *j, bool resumes) {
   WEFT_RETURN_IF_ERROR(weft_job_inputs_begin(&j->inputs));
   WEFT_RETURN_IF_ERROR(start_watch(j));
   WEFT_RETURN_IF_ERROR(open_saving(j));
-  if (j->master != NULL) WEFT_RETURN_IF_ERROR(weft_job_probe_master(j->words->master, j->master));
+  if (j->master != NULL) WEFT_RETURN_IF_ERROR(find_master(j));
   WEFT_RETURN_IF_ERROR(check_stopped(j));
   WEFT_RETURN_IF_ERROR(make_plan(j));
   WEFT_RETURN_IF_ERROR(weft_job_logging_open(j));

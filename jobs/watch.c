@@ -116,6 +116,14 @@ void weft_job_watch_stop(weft_job_watch_t *w) {
   weft_mutex_unlock(&w->mu);
 }
 
+bool weft_job_watch_wait(weft_job_watch_t *w, int64_t until_ns) {
+  weft_mutex_lock(&w->mu);
+  while (!w->is_stopped && weft_cond_wait_until(&w->changed, &w->mu, until_ns)) continue;
+  const bool is_stopped = w->is_stopped;
+  weft_mutex_unlock(&w->mu);
+  return is_stopped;
+}
+
 bool weft_job_watch_is_stopped(weft_job_watch_t *w, bool *out_lost) {
   weft_mutex_lock(&w->mu);
   bool yes = w->is_stopped;

@@ -44,6 +44,8 @@ void weft_job_watch_detach(weft_job_watch_t *w);
 void weft_job_watch_progress(weft_job_watch_t *w); /* a step is done */
 /* Closes the session that is attached, and those that will be. Does not wait. */
 void weft_job_watch_stop(weft_job_watch_t *w);
+/* Waits until that time of weft_clock_ns(), or until it is stopped. True: it is stopped. */
+bool weft_job_watch_wait(weft_job_watch_t *w, int64_t until_ns);
 /* Has it been stopped? *out_lost: because the master is gone. */
 bool weft_job_watch_is_stopped(weft_job_watch_t *w, bool *out_lost);
 

@@ -74,6 +74,7 @@ typedef struct WEFT_JobOptions {
                        */
   const char
       *trace; /* a file that WEFT_JobRun writes: the time line of its last step, for Perfetto; NULL: none */
+  double wait_seconds; /* how long a master is waited for that does not listen yet; 0: not at all. 0 */
 } WEFT_JobOptions;
 /* The defaults named above; all else NULL or 0. */
 TF_CAPI_EXPORT extern void WEFT_InitJobOptions(WEFT_JobOptions *options);
@@ -151,7 +152,9 @@ typedef enum WEFT_JobEventKind {
                              iterators of the graph could not be saved, said once */
   WEFT_JOB_EVENT_WAITING, /* the master `path` has not answered for 10 s: some task of its cluster may not be
                              running */
-  WEFT_JOB_EVENT_MASTER_LOST /* the master `path` takes no connections: the job fails with UNAVAILABLE */
+  WEFT_JOB_EVENT_MASTER_LOST,  /* the master `path` takes no connections: the job fails with UNAVAILABLE */
+  WEFT_JOB_EVENT_NO_MASTER_YET /* no server listens at `path` yet: the job waits for one, for
+                                  options.wait_seconds at most. Told once */
 } WEFT_JobEventKind;
 typedef struct WEFT_JobEvent { /* lent for the call */
   WEFT_JobEventKind kind;
@@ -204,8 +207,8 @@ TF_CAPI_EXPORT extern void WEFT_JobLogHyperparameter(WEFT_Job *job, const char *
 
 /* CREATED -> INITIALISED. Reads the checkpoint, rewrites the graph for the master's devices, opens the
  * session, runs the initialisers, restores. WEFT_JobRun does it if it was not done. Errors: UNAVAILABLE (no
- * master at the address), those of the strategy, of the checkpoint and of the initialisers; INVALID_ARGUMENT
- * (there is nothing to make batches of); CANCELLED by WEFT_JobStop. */
+ * master at the address, and none within options.wait_seconds), those of the strategy, of the checkpoint and
+ * of the initialisers; INVALID_ARGUMENT (there is nothing to make batches of); CANCELLED by WEFT_JobStop. */
 TF_CAPI_EXPORT extern void WEFT_JobInitialise(WEFT_Job *job, TF_Status *status);
 /* CREATED, STOPPED, FAILED -> INITIALISED. The same, but goes on from the newest checkpoint of
  * WEFT_JobSaveEvery: its variables, its step, its place in the data. Without one it begins as
