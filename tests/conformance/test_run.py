@@ -113,6 +113,45 @@ def test_it_is_evaluated_and_resumed(run, trained, tmp_path, servers):
     assert len(resumed) == STEPS - 4
 
 
+TIMED = {
+    "none": [],
+    "mirrored": ["--workers", "1", "--cpus", "2", "--strategy", "mirrored:2"],
+    "data parallel": ["--workers", "1", "--cpus", "2", "--strategy", "data_parallel:2"],
+    "central storage": ["--workers", "1", "--cpus", "2", "--strategy", "central_storage:2"],
+    "two workers": ["--workers", "2"],
+    "parameter servers": ["--workers", "2", "--ps", "2"],
+    "async": ["--workers", "2", "--ps", "1", "--strategy", "parameter_server:mode=async"],
+    "ssp": ["--workers", "2", "--ps", "1", "--strategy", "parameter_server:mode=ssp,staleness=1"],
+    "backup": ["--workers", "3", "--ps", "1", "--strategy", "parameter_server:mode=sync,backup=1"],
+}
+LATE = {"async", "ssp", "backup"}  # a checkpoint may be of a later step than the one that was asked for
+
+
+@pytest.mark.parametrize("strategy", sorted(TIMED))
+@pytest.mark.parametrize("every", ["0.000001s", "1000h"])  # a save is due after each step; never
+def test_it_is_evaluated_beside_saves_by_time(run, trained, tmp_path, strategy, every):
+    m, data, args, _ = trained
+    again = [a for pair in zip(args[::2], args[1::2]) if pair[0] == "--feed" for a in ("--evaluate-feed", pair[1])]
+    out = run("model.pb", *TIMED[strategy], *args, *again, "--evaluate-every", "2", "--save", "saved", "--save-every", every,
+              "--keep", "0", "--json", "--steps", "5")  # fmt: skip
+    lines = [json.loads(line) for line in out.splitlines()]
+    told = {line["step"]: line["evaluated"] for line in lines if "evaluated" in line}
+    saved = [int(line["saved"].rsplit("-", 1)[1]) for line in lines if "saved" in line]
+    assert saved == sorted(set(saved)) and set(told) <= set(saved) and max(told) == max(saved), lines
+    if strategy not in LATE:
+        assert saved == ([1, 2, 3, 4, 5] if every == "0.000001s" else [2, 4, 5]) and sorted(told) == [2, 4, 5], lines
+    assert {s // 2 for s in told if s > 1} == {s // 2 for s in saved if s > 1}, lines
+    for step, values in told.items():
+        weft_export.load(tmp_path / "model.pb", tmp_path / f"saved-{step}", m)
+        same([values], [m.evaluate(*data, batch_size=BATCH, verbose=0, return_dict=True)], 2e-4, f"step {step}")
+
+
+def test_an_evaluation_that_fails_ends_the_job_in_a_line(run, trained):
+    _, _, args, _ = trained
+    err = run("model.pb", "--workers", "2", *args, "--evaluate-every", "2", "--save", "saved", "--evaluate-feed", "nothing=1", code=1)
+    assert "while evaluating" in err and "--evaluate-feed x=" in err and "input 'x'" in err and len(err.strip().splitlines()) == 1, err
+
+
 def test_a_file_that_reads_its_own_data_is_evaluated_on_its_own(run, tmp_path):
     m, data = fresh(MODELS["regression"])
     batches = tf.data.Dataset.from_tensor_slices(data).batch(BATCH)

@@ -182,7 +182,7 @@ class WrongLines(Folder):
         os.mkdir(os.path.join(self.folder, "dir"))
         add = "submit add.pbtxt "
         for line, named in (
-            (add + "--master grpc://127.0.0.1:1 --fetch sum", "no server listens at grpc://127.0.0.1:1; is `weft server`"),
+            (add + "--master grpc://127.0.0.1:1 --wait 0 --fetch sum", "no server listens at grpc://127.0.0.1:1; is `weft server`"),
             (add + "--master nohost --fetch sum", "--master nohost: give grpc://HOST:PORT"),
             (add + "--fetch none", "--fetch none: the graph has no such node; `weft inspect` lists"),
             (add + "--feed z=1 --fetch sum", "--feed z: the graph has no such node"),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/ports.h"
 #include "tests/runner.h"
 #include "tests/tools/command_run.h"
 #include "tests/tools/graphs.h"
@@ -121,7 +122,13 @@ static void what_is_wrong_is_said_on_one_line(void) {
       {{"submit", good, "--fetch", "y", "--container", "_a"}, 1, {"--container '_a'"}},
       {{"submit", good, "--fetch", "y", "--container="}, 1, {"--container ''"}},
       {{"submit", good, "--fetch", "y", "--master", "127.0.0.1:1"}, 1, {"grpc://HOST:PORT"}},
-      {{"submit", good, "--fetch", "y", "--master", "grpc://127.0.0.1:1"},
+      {{"submit", good, "--fetch", "y", "--wait", "1d"}, 2, {"--wait 1d: give a time (30s, 2m), or 0"}},
+      {{"submit", good, "--fetch", "y", "--wait", "-1"}, 2, {"--wait -1: give a time"}},
+      {{"submit", good, "--fetch", "y", "--wait="}, 2, {"--wait : give a time"}},
+      {{"submit", good, "--fetch=y", "--master", "grpc://127.0.0.1:1", "--wait", "0.2s"},
+       1,
+       {"no server listens", "UNAVAILABLE"}},
+      {{"submit", good, "--fetch=y", "--master", "grpc://127.0.0.1:1", "--wait", "0"},
        1,
        {"no server listens", "UNAVAILABLE"}},
   };
@@ -201,6 +208,42 @@ static void a_failing_step_leaves_a_clean_line_on_a_terminal(void) {
   CU_ASSERT_TRUE(has(r.out, "\r\nweft: You must feed a value"));
 }
 
+/* A port that nothing listens on, and `weft submit` that waits for a server there. */
+static void start_without_server(const char *wait, char cluster[64]) {
+  const char *graph = write_text("counter.pbtxt", COUNTER);
+  const int port = weft_test_free_port();
+  char master[64];
+  snprintf(master, sizeof master, "grpc://127.0.0.1:%d", port);
+  snprintf(cluster, 64, "worker=127.0.0.1:%d", port);
+  const char *const args[] = {"submit", graph,     "--master", master,   "--init", "init",   "--feed",
+                              "by=2",   "--fetch", "value",    "--wait", wait,     "--json", NULL};
+  run_start(&r, args, NULL);
+  CU_ASSERT_TRUE(run_until(&r, "\"waiting\":\"grpc://"));
+}
+
+static void a_master_that_starts_later_is_waited_for(void) {
+  char cluster[64];
+  start_without_server("3h", cluster);
+  const char *const args[] = {"server", "--cluster", cluster, "--job", "worker", NULL};
+  run_start(&server, args, NULL);
+  run_end(&r);
+  CU_ASSERT_EQUAL(r.code, 0);
+  CU_ASSERT_EQUAL(lines(r.err), 0);
+  CU_ASSERT_TRUE(has(r.out, "{\"value\":12.0},\"done\":true"));
+  run_signal(&server, SIGTERM);
+  run_end(&server);
+  CU_ASSERT_EQUAL(server.code, 0);
+}
+
+static void the_wait_for_a_master_can_be_interrupted(void) {
+  char cluster[64];
+  start_without_server("3h", cluster);
+  run_signal(&r, SIGINT);
+  run_end(&r);
+  CU_ASSERT_EQUAL(r.code, 130);
+  CU_ASSERT_EQUAL(lines(r.err), 1);
+}
+
 static void ctrl_c_cancels_the_step_and_exits_130(void) {
   char target[64];
   const char *graph = write_text("blocked.pbtxt", BLOCKED);
@@ -245,6 +288,8 @@ int main(void) {
       {"JSON is an object per line", json_is_an_object_per_line},
       {"a terminal gets a bar no wider than it is", a_terminal_gets_a_bar_no_wider_than_it_is},
       {"a failing step leaves a clean line on a terminal", a_failing_step_leaves_a_clean_line_on_a_terminal},
+      {"a master that starts later is waited for", a_master_that_starts_later_is_waited_for},
+      {"the wait for a master can be interrupted", the_wait_for_a_master_can_be_interrupted},
       {"Ctrl-C cancels the step and exits 130", ctrl_c_cancels_the_step_and_exits_130},
       {"a master that dies ends the job", a_master_that_dies_ends_the_job},
       CU_TEST_INFO_NULL,

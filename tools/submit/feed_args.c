@@ -33,8 +33,9 @@ static bool is_named(const char *names, weft_str_t name) {
 static bool is_file(const char *value) { return weft_str_ends_with(weft_str(value), ".npy"); }
 
 /* `input`: what the signature says of it; NULL: nothing. */
-static weft_status_t *read_value(WEFT_Job *job, weft_str_t name, const weft_signature_tensor_t *input,
-                                 const char *value, weft_tensor_t **out) {
+static weft_status_t *read_value(WEFT_Job *job, const char *option, weft_str_t name,
+                                 const weft_signature_tensor_t *input, const char *value,
+                                 weft_tensor_t **out) {
   int dtype = 0;
   bool is_array = is_file(value);
   WEFT_RETURN_IF_ERROR(weft_job_input_dtype(job, input == NULL ? name : input->tensor, &dtype));
@@ -44,9 +45,9 @@ static weft_status_t *read_value(WEFT_Job *job, weft_str_t name, const weft_sign
   if (s == NULL) return NULL;
   const char *hint = is_array || strchr(value, '/') == NULL ? "" : "; a file's name ends with .npy";
   bool is_told = !is_array || strstr(weft_status_message(s), value) != NULL;
-  weft_status_t *told =
-      weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--feed %.*s: %s%s%s%s", WEFT_STR_ARGS(name),
-                      is_told ? "" : value, is_told ? "" : ": ", weft_status_message(s), hint);
+  weft_status_t *told = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s %.*s: %s%s%s%s", option,
+                                        WEFT_STR_ARGS(name), is_told ? "" : value, is_told ? "" : ": ",
+                                        weft_status_message(s), hint);
   weft_status_free(s);
   return told;
 }
@@ -63,16 +64,16 @@ static weft_status_t *tell_inputs(weft_status_t *s, const weft_model_t *model) {
   return s;
 }
 
-static weft_status_t *add_feed(WEFT_Job *job, const weft_model_t *model, const char *spec, int64_t batch,
-                               const char *batch_names) {
+static weft_status_t *add_feed(WEFT_Job *job, const weft_model_t *model, const char *option, const char *spec,
+                               int64_t batch, const char *batch_names) {
   weft_str_t name, rest;
   weft_tensor_t *data = NULL;
   if (!weft_str_split(weft_str(spec), '=', &name, &rest) || name.length == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "--feed %s: give NAME=VALUE or NAME=FILE.npy", spec);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: give NAME=VALUE or NAME=FILE.npy", option, spec);
   }
   const char *value = rest.data; /* up to the end of the argument */
   const weft_signature_tensor_t *input = weft_model_input(model, name);
-  WEFT_RETURN_IF_ERROR(tell_inputs(read_value(job, name, input, value, &data), model));
+  WEFT_RETURN_IF_ERROR(tell_inputs(read_value(job, option, name, input, value, &data), model));
   bool is_rows = batch > 0 && is_file(value) && (batch_names == NULL || is_named(batch_names, name));
   return weft_job_add_input(job, input == NULL ? name : input->tensor, data, is_rows, value);
 }
@@ -105,24 +106,25 @@ static bool is_fed(const weft_option_texts_t *feeds, const weft_signature_tensor
   return false;
 }
 
-static weft_status_t *check_signature(const weft_signature_def_t *signature,
+static weft_status_t *check_signature(const weft_signature_def_t *signature, const char *option,
                                       const weft_option_texts_t *feeds) {
   for (int i = 0; signature != NULL && i < signature->num_inputs; i++) {
     const weft_signature_tensor_t *t = &signature->inputs[i];
     if (is_fed(feeds, t)) continue;
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "input '%.*s' (%s %s) of signature '%.*s' is not fed; give --feed %.*s=VALUE or --feed "
+                      "input '%.*s' (%s %s) of signature '%.*s' is not fed; give %s %.*s=VALUE or %s "
                       "%.*s=FILE.npy",
                       WEFT_STR_ARGS(t->key), weft_dtype_name(t->dtype), WEFT_SHAPE_TEXT(&t->shape),
-                      WEFT_STR_ARGS(signature->key), WEFT_STR_ARGS(t->key), WEFT_STR_ARGS(t->key));
+                      WEFT_STR_ARGS(signature->key), option, WEFT_STR_ARGS(t->key), option,
+                      WEFT_STR_ARGS(t->key));
   }
   return NULL;
 }
 
-weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_model_t *model, const weft_option_texts_t *feeds,
-                                 int64_t batch, const char *batch_names) {
-  WEFT_RETURN_IF_ERROR(check_signature(model->signature, feeds));
+weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_model_t *model, const char *option,
+                                 const weft_option_texts_t *feeds, int64_t batch, const char *batch_names) {
+  WEFT_RETURN_IF_ERROR(check_signature(model->signature, option, feeds));
   for (int i = 0; i < feeds->n; i++)
-    WEFT_RETURN_IF_ERROR(add_feed(job, model, feeds->items[i], batch, batch_names));
+    WEFT_RETURN_IF_ERROR(add_feed(job, model, option, feeds->items[i], batch, batch_names));
   return batch_names == NULL ? NULL : check_names(feeds, batch, batch_names);
 }

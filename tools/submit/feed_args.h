@@ -10,9 +10,10 @@
 #include "tools/model.h"
 #include "tools/options.h"
 
-/* `batch` 0: arrays are fed whole; else rows of those that `batch_names` ("x+y") lists, NULL: of all. All
- * inputs of the signature must be fed. Errors: INVALID_ARGUMENT, NOT_FOUND naming the feed. */
-WEFT_MUST_CHECK weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_model_t *model,
+/* `option`: what messages call it, "--feed". `batch` 0: arrays are fed whole; else rows of those that
+ * `batch_names` ("x+y") lists, NULL: of all. All inputs of the signature must be fed. Errors:
+ * INVALID_ARGUMENT, NOT_FOUND naming the feed. */
+WEFT_MUST_CHECK weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_model_t *model, const char *option,
                                                  const weft_option_texts_t *feeds, int64_t batch,
                                                  const char *batch_names);
 

@@ -26,21 +26,25 @@ static bool read_batch(const char *text, weft_submit_spec_t *out) {
          (out->batch_names == NULL || *out->batch_names != '\0');
 }
 
-/* Reads "100", "30s", "10m", "2h". False for other texts, 0 included. */
-static bool read_every(const char *text, int64_t *out_steps, double *out_seconds) {
-  weft_str_t s = weft_str(text);
-  double unit = 0;
-  if (s.length == 0) return false;
-  switch (s.data[s.length - 1]) {
-    case 's': unit = 1; break;
-    case 'm': unit = 60; break;
-    case 'h': unit = 3600; break;
-    default: return weft_str_to_i64(s, out_steps) && *out_steps > 0;
-  }
+/* Seconds in 's', 'm', 'h'; 0: it is no unit. */
+static double unit_seconds(char unit) { return unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0; }
+
+/* Reads "30s", "10m", "2h"; "30" is seconds. False for other texts. */
+static bool read_time(const char *text, double *out_seconds) {
+  const size_t length = strlen(text);
+  const double unit = length == 0 ? 0 : unit_seconds(text[length - 1]);
   char *end = NULL;
   double n = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : 0;
-  *out_seconds = n * unit;
-  return end == text + s.length - 1 && *out_seconds > 0 && *out_seconds < 1e9;
+  *out_seconds = unit > 0 ? n * unit : n;
+  return end == text + length - (unit > 0) && *out_seconds < 1e9;
+}
+
+/* Reads "100", or a time with its unit. False for other texts, 0 included. */
+static bool read_every(const char *text, int64_t *out_steps, double *out_seconds) {
+  weft_str_t s = weft_str(text);
+  if (s.length == 0) return false;
+  if (unit_seconds(s.data[s.length - 1]) == 0) return weft_str_to_i64(s, out_steps) && *out_steps > 0;
+  return read_time(text, out_seconds) && *out_seconds > 0;
 }
 
 /* What options of saving and logging need each other; NULL: all is well. */
@@ -83,6 +87,8 @@ int weft_job_line_check(weft_job_line_t *j, const weft_command_line_t *line) {
                                  j->batch);
   int num_run = spec->fetches.n + spec->saves.n + spec->targets.n;
   spec->log_options.norms = j->norms;
+  if (!read_time(j->wait, &spec->options.wait_seconds))
+    return weft_options_complain(line, "--wait %s: give a time (30s, 2m), or 0", j->wait);
   const char *trouble = options_trouble(j->every, spec);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
   const bool names_nothing = num_run == 0 && spec->inits.n == 0 && spec->signature == NULL;
@@ -100,13 +106,16 @@ int weft_job_line_run(const weft_job_line_t *j) {
 }
 
 void weft_job_line_init(weft_job_line_t *j) {
-  *j = (weft_job_line_t){.spec = {.steps = -1}, .seed = 1, .keep = 5, .strategies = WEFT_STRBUF_INIT};
+  *j = (weft_job_line_t){
+      .spec = {.steps = -1}, .seed = 1, .keep = 5, .wait = "30s", .strategies = WEFT_STRBUF_INIT};
   WEFT_InitJobOptions(&j->spec.options);
   WEFT_InitJobLogOptions(&j->spec.log_options);
   weft_strategy_names(&j->strategies);
   const weft_option_t all[] = {
       {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)",
        .text = &j->spec.master},
+      {"wait", "TIME", "Wait so long for a master that does not listen yet (default 30s; 0: not at all)",
+       .text = &j->wait},
       {"feed", "NAME=VALUE", "Feed a scalar, or an array: NAME=FILE.npy. May be repeated",
        .texts = &j->spec.feeds, .kind = WEFT_VALUE_NAMED_FILE},
       {"batch", "N[:NAME+NAME]",

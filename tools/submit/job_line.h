@@ -13,7 +13,7 @@ typedef struct weft_job_line {
   weft_submit_spec_t spec;
   bool json, shuffle, partly, norms; /* what the specification has in another form, up to `every` */
   int64_t seed, keep;
-  const char *batch, *every;
+  const char *batch, *every, *wait;
   weft_strbuf_t strategies; /* their names, by spaces */
   weft_option_t options[WEFT_JOB_LINE_OPTIONS];
   int num_options;

@@ -44,7 +44,11 @@ typedef struct submit {
   TF_Status *status;
   int64_t steps; /* of the job; WEFT_PROGRESS_UNBOUNDED: until the data end */
   weft_progress_t progress;
-  bool has_begun;                 /* the progress is shown */
+  bool has_begun;         /* the progress is shown */
+  int64_t saved_step;     /* the last one, -1: none */
+  int64_t evaluated_step; /* the last one, or where the job began */
+  bool has_evaluated;
+  weft_status_t *evaluation;      /* what evaluating failed with; owned */
   weft_progress_value_t *shown;   /* one per --fetch; owns its value, which looks at the job's */
   int *shown_fetch, *saved_fetch; /* of each --fetch, --save-fetch: the job's */
   weft_status_t *failure;         /* of the whole; owned */
@@ -86,6 +90,13 @@ static int on_step(void *arg, WEFT_Job *job, int64_t step) {
   return 0;
 }
 
+/* Nothing has begun yet: not even the bar. */
+static void on_no_master(submit_t *m, const WEFT_JobEvent *e) {
+  weft_progress_t before = {.style = m->spec->style, .steps = m->steps};
+  weft_progress_tell(&before, 0, "waiting", e->path, "waiting for a server to listen at %s, %g s at most",
+                     e->path, m->spec->options.wait_seconds);
+}
+
 static void on_master(submit_t *m, const WEFT_JobEvent *e) {
   char message[300];
   bool is_lost = e->kind == WEFT_JOB_EVENT_MASTER_LOST;
@@ -108,6 +119,8 @@ static of_text_t of_all(const submit_t *m) {
   return of;
 }
 
+static void on_saved(submit_t *m, const WEFT_JobEvent *e);
+
 static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
   submit_t *m = arg;
   weft_progress_t *p = &m->progress;
@@ -115,6 +128,10 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
   (void)job;
   if (e->kind == WEFT_JOB_EVENT_WAITING || e->kind == WEFT_JOB_EVENT_MASTER_LOST) {
     on_master(m, e);
+    return;
+  }
+  if (e->kind == WEFT_JOB_EVENT_NO_MASTER_YET) {
+    on_no_master(m, e);
     return;
   }
   look_at_values(m);
@@ -138,6 +155,7 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
     default:
       weft_progress_tell(p, e->step, "saved", e->path, "saved %s (step %" PRId64 ")", e->path, e->saved_step);
       if (e->note != NULL) weft_progress_tell(p, e->step, "note", e->note, "%s", e->note);
+      on_saved(m, e);
   }
 }
 
@@ -325,11 +343,13 @@ static weft_status_t *describe(submit_t *m) {
   WEFT_RETURN_IF_ERROR(add_start(m));
   WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddInitialiser, &spec->inits));
   WEFT_RETURN_IF_ERROR(add_saves(m));
-  WEFT_RETURN_IF_ERROR(weft_submit_feeds(m->job, &m->model, &spec->feeds,
-                                         spec->data.n > 0 ? 0 : spec->options.batch, spec->batch_names));
+  WEFT_RETURN_IF_ERROR(
+      weft_submit_feeds(m->job, &m->model, spec->feed_option != NULL ? spec->feed_option : words.input,
+                        &spec->feeds, spec->data.n > 0 ? 0 : spec->options.batch, spec->batch_names));
   if (spec->save != NULL) {
     WEFT_JobSaveEvery(m->job, spec->save, spec->save_steps, spec->save_seconds, m->status);
     WEFT_RETURN_IF_ERROR(weft_job_c_api_status(m->status));
+    weft_job_save_also_every(m->job, spec->evaluate_every);
   }
   if (spec->log != NULL) WEFT_RETURN_IF_ERROR(add_log(m));
   if (spec->restore != NULL) WEFT_JobRestore(m->job, spec->restore, m->status);
@@ -422,7 +442,7 @@ static weft_status_t *evaluate_in(submit_t *e, submit_t *m) {
   weft_submit_signals_job(&m->signals, m->job);
   WEFT_RETURN_IF_ERROR(weft_job_c_api_status(e->status));
   look_at_values(e);
-  weft_progress_tell_values(&m->progress, WEFT_JobStepsDone(m->job), "evaluated", e->shown, e->fetches.n);
+  weft_progress_tell_values(&m->progress, m->saved_step, "evaluated", e->shown, e->fetches.n);
   return NULL;
 }
 
@@ -436,6 +456,7 @@ static weft_status_t *evaluate(submit_t *m) {
                              .tags = of->tags,
                              .signature = "evaluate",
                              .feeds = of->evaluate_feeds,
+                             .feed_option = "--evaluate-feed",
                              .data = of->evaluate_data,
                              .columns = of->columns,
                              .batch_names = of->batch_names,
@@ -457,19 +478,31 @@ static weft_status_t *evaluate(submit_t *m) {
   return s;
 }
 
-/* In stretches that end where it is time to evaluate: each ends with a save. */
-static weft_status_t *run_and_evaluate(submit_t *m) {
+/* The job saves after every N steps, and at other times if asked to: the first checkpoint after each N steps
+ * is evaluated, while the steps stand still. */
+static void on_saved(submit_t *m, const WEFT_JobEvent *e) {
   const int64_t every = m->spec->evaluate_every;
-  for (;;) {
-    const int64_t done = WEFT_JobStepsDone(m->job);
-    const int64_t next =
-        every > 0 && m->steps - done > every - done % every ? done + every - done % every : m->steps;
-    WEFT_JobRun(m->job, next, m->status);
-    WEFT_RETURN_IF_ERROR(weft_job_c_api_status(m->status));
-    const bool is_over = WEFT_JobStepsDone(m->job) < next || next == m->steps;
-    if (every > 0) WEFT_RETURN_IF_ERROR(evaluate(m));
-    if (is_over) return NULL;
+  m->saved_step = e->saved_step;
+  if (every == 0 || m->evaluation != NULL || e->saved_step / every <= m->evaluated_step / every) return;
+  m->evaluated_step = e->saved_step;
+  m->has_evaluated = true;
+  m->evaluation = evaluate(m);
+  if (m->evaluation != NULL) WEFT_JobStop(m->job);
+}
+
+static weft_status_t *run_and_evaluate(submit_t *m) {
+  m->saved_step = m->evaluated_step = WEFT_JobStepsDone(m->job);
+  WEFT_JobRun(m->job, m->steps, m->status);
+  weft_status_t *s = weft_job_c_api_status(m->status);
+  if (m->evaluation != NULL) { /* it has stopped the job */
+    weft_status_free(s);
+    s = m->evaluation;
+    m->evaluation = NULL;
   }
+  const bool is_evaluated = m->has_evaluated && m->evaluated_step == m->saved_step;
+  if (s != NULL || m->spec->evaluate_every == 0 || is_evaluated || WEFT_JobLastCheckpoint(m->job) == NULL)
+    return s;
+  return evaluate(m);
 }
 
 static weft_status_t *run_job(submit_t *m) {

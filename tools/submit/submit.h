@@ -14,6 +14,7 @@ typedef struct weft_submit_spec {
   const char *signature, *tags;    /* of a SavedModel; NULL: names are the graph's; the only tags, or serve */
   weft_option_texts_t feeds, inits, targets, fetches,
       saves;               /* nothing to run, with a signature: fetches all of it */
+  const char *feed_option; /* what messages call `feeds`; NULL: --feed */
   const char *batch_names; /* "x+y": the feeds that are cut; NULL: all arrays */
   WEFT_JobOptions options;
   const char *save, *restore; /* NULL: none */
