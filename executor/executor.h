@@ -60,7 +60,7 @@ typedef struct weft_node_stats {
   int num_outputs;
   weft_dtype_t first_dtype; /* of output 0; 0 if none */
   weft_shape_t first_shape;
-  size_t output_bytes;
+  size_t input_bytes, output_bytes;
 } weft_node_stats_t;
 typedef struct weft_step_recorder { /* filled by the run; Thread-compatible: read it after done. */
   weft_mutex_t mu;

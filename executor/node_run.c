@@ -122,6 +122,12 @@ static void set_fences(const weft_kernel_ctx_t *c, uint32_t num_outputs) {
   }
 }
 
+static inline node_begin_t begin_of(const runner_t *r, uint32_t node, const weft_value_t *in) {
+  node_begin_t begin = {.start_ns = 0};
+  if (r->run->recorder != NULL) weft_step_record_begin(r->run, node, in, &begin);
+  return begin;
+}
+
 static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
   const plan_node_t *n = &r->plan->nodes[node];
   async_op_t *op = (async_op_t *)(void *)(it->async + (size_t)n->extra * ASYNC_UNIT);
@@ -129,7 +135,7 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
   op->ctx.done = r->run->async_done;
   op->it = it;
   op->node = node;
-  op->start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
+  op->begin = begin_of(r, node, in);
   op->status = NULL;
   atomic_fetch_add_explicit(&r->run->tasks, 1, memory_order_relaxed);
   r->plan->instances[node].kernel->compute_async(&op->ctx);
@@ -137,11 +143,11 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
 
 /* A kernel has ended: its inputs go, its outputs are checked and handed on. */
 static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, weft_value_t *out,
-                     int64_t start_ns, weft_status_t *s) {
+                     const node_begin_t *begin, weft_status_t *s) {
   const plan_node_t *n = &r->plan->nodes[node];
   release_all(in, n->num_inputs);
   if (s == NULL) s = check_outputs(r->plan, node, out);
-  if (r->run->recorder != NULL) weft_step_record(r->run, node, start_ns, out);
+  if (r->run->recorder != NULL) weft_step_record(r->run, node, begin, out);
   if (s != NULL || weft_run_dropped(r->run)) {
     release_all(out, n->num_outputs);
     if (s != NULL) fail(r, node, s);
@@ -152,7 +158,7 @@ static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
 
 void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) {
   if (op->ctx.queue != NULL) set_fences(&op->ctx, r->plan->nodes[op->node].num_outputs);
-  complete(r, op->it, op->node, op->ctx.inputs, op->outputs, op->start_ns, status);
+  complete(r, op->it, op->node, op->ctx.inputs, op->outputs, &op->begin, status);
 }
 
 static void learn(atomic_uint *cost, int64_t ns) {
@@ -174,7 +180,8 @@ static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
     atomic_store_explicit(cost, (old & ~(uint32_t)COST_COUNT_MASK) | ((old + 1) & COST_COUNT_MASK),
                           memory_order_relaxed);
   }
-  int64_t start_ns = measure || r->run->recorder != NULL ? weft_clock_ns() : 0;
+  const node_begin_t begin = begin_of(r, node, in);
+  int64_t start_ns = measure ? weft_clock_ns() : 0;
   weft_kernel_ctx_t c;
   fill_ctx(&c, r, it, node, in, out, is_dead);
   weft_status_t *s = p->instances[node].kernel->compute(&c);
@@ -182,19 +189,19 @@ static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
     learn(cost, weft_clock_ns() - start_ns);
     atomic_fetch_or_explicit(cost, 1, memory_order_relaxed);
   }
-  complete(r, it, node, in, out, start_ns, s);
+  complete(r, it, node, in, out, &begin, s);
 }
 
 static void run_queue(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
   const plan_node_t *n = &r->plan->nodes[node];
   weft_value_t *out = n->flags & NODE_BIG_OUTPUTS ? in + n->num_inputs : r->scratch;
-  int64_t start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
+  const node_begin_t begin = begin_of(r, node, in);
   weft_kernel_ctx_t c;
   fill_ctx(&c, r, it, node, in, out, is_dead);
   wait_for_inputs(&c, n->num_inputs);
   weft_status_t *s = r->plan->instances[node].kernel->compute(&c);
   set_fences(&c, n->num_outputs);
-  complete(r, it, node, in, out, start_ns, s);
+  complete(r, it, node, in, out, &begin, s);
 }
 
 static weft_status_t *merge(const plan_node_t *n, weft_value_t *in, weft_value_t *out) {
@@ -212,7 +219,7 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
   const plan_node_t *n = &r->plan->nodes[node];
   weft_value_t *out = r->scratch;
   weft_status_t *s = NULL;
-  int64_t start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
+  const node_begin_t begin = begin_of(r, node, in);
   switch ((node_kind_t)n->kind) {
     case NODE_CONST: out[0].tensor = weft_tensor_retain(r->plan->consts[n->extra]); break;
     case NODE_FORWARD:
@@ -225,7 +232,7 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
     case NODE_QUEUE:
     case NODE_ASYNC: break;
   }
-  if (r->run->recorder != NULL) weft_step_record(r->run, node, start_ns, out);
+  if (r->run->recorder != NULL) weft_step_record(r->run, node, &begin, out);
   if (s != NULL) {
     release_all(in, n->num_inputs);
     fail(r, node, s);

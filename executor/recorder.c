@@ -35,12 +35,21 @@ static bool grow_locked(weft_step_recorder_t *r) WEFT_REQUIRES(r->mu) {
   return true;
 }
 
-void weft_step_record(run_t *run, uint32_t node, int64_t start_ns, const weft_value_t *outputs) {
+void weft_step_record_begin(const run_t *run, uint32_t node, const weft_value_t *inputs, node_begin_t *out) {
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < run->plan->nodes[node].num_inputs; i++) {
+    if (inputs[i].tensor != NULL) bytes += inputs[i].tensor->bytes;
+  }
+  *out = (node_begin_t){.input_bytes = bytes, .start_ns = weft_clock_ns()};
+}
+
+void weft_step_record(run_t *run, uint32_t node, const node_begin_t *begin, const weft_value_t *outputs) {
   weft_step_recorder_t *r = run->recorder;
   weft_node_stats_t s = {
       .node = &run->plan->setups[node].node,
-      .scheduled_ns = start_ns,
-      .start_ns = start_ns,
+      .scheduled_ns = begin->start_ns,
+      .start_ns = begin->start_ns,
+      .input_bytes = begin->input_bytes,
       .end_ns = weft_clock_ns(),
       .thread = thread_number(),
       .num_outputs = (int)run->plan->nodes[node].num_outputs,

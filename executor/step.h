@@ -53,12 +53,19 @@ typedef struct task {
   uint32_t node;
 } task_t;
 
+/* What a recorder has to know of a node before it runs, as a kernel may take its inputs. All zero: nothing is
+ * recorded. */
+typedef struct node_begin {
+  int64_t start_ns;
+  size_t input_bytes;
+} node_begin_t;
+
 /* An asynchronous kernel's execution; lies in its iteration's block. */
 typedef struct async_op {
   weft_kernel_ctx_t ctx; /* first: kernels hand back &ctx */
   iteration_t *it;
   uint32_t node;
-  int64_t start_ns;
+  node_begin_t begin;
   weft_status_t *status; /* what the kernel ended with, while it waits for a thread */
   struct async_op *next; /* among those that wait for a thread without a pool */
   weft_value_t outputs[];
@@ -194,8 +201,9 @@ static inline bool weft_run_dropped(run_t *run) {
 }
 void weft_run_finish(run_t *run); /* no node is running any more */
 
-/* recorder.c */
-void weft_step_record(run_t *run, uint32_t node, int64_t start_ns, const weft_value_t *outputs);
+/* recorder.c: for runs that have a recorder. A node begins, with these inputs; and has ended. */
+void weft_step_record_begin(const run_t *run, uint32_t node, const weft_value_t *inputs, node_begin_t *out);
+void weft_step_record(run_t *run, uint32_t node, const node_begin_t *begin, const weft_value_t *outputs);
 
 static inline void value_release(weft_value_t *v) {
   weft_tensor_release(v->tensor);

@@ -127,6 +127,7 @@ static void run_graph(weft_worker_client_t *c, const weft_run_graph_t *run, weft
 static void cleanup_graph(weft_worker_client_t *c, int64_t step_id, weft_done_fn *fn, void *arg) {
   weft_step_table_cleanup(&worker_of(c)->steps, step_id);
   weft_collectives_end_step(worker_of(c)->collectives, step_id, NULL);
+  weft_step_recordings_end_step(worker_of(c)->recordings, step_id);
   fn(arg, NULL);
 }
 
@@ -236,6 +237,11 @@ static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *f
   weft_strbuf_deinit(&answer);
 }
 
+static void record(weft_worker_client_t *c, const weft_record_request_t *r, weft_canceller_t *canceller,
+                   weft_record_fn *fn, void *arg) {
+  weft_step_recordings_ask(worker_of(c)->recordings, r, canceller, fn, arg);
+}
+
 static void destroy(weft_worker_client_t *c) {
   weft_free((void *)(uintptr_t)c->task.data);
   weft_free(c);
@@ -257,6 +263,7 @@ static const weft_worker_client_ops_t ops = {
     .complete_instance = complete_instance,
     .get_step_sequence = get_step_sequence,
     .retire_step = retire_step,
+    .record = record,
     .destroy = destroy,
 };
 

@@ -25,9 +25,11 @@ typedef struct graph_run {
   const weft_str_t *recv_keys; /* lent until done */
   int num_recvs;
   bool record_timeline, record_graphs;
+  bool has_recorder, logs_transfers;
+  weft_run_recording_t *observed; /* owned; NULL: no recording is open */
   weft_step_recorder_t recorder;
-  int64_t started_ns;
-  weft_tensor_t *recvs[]; /* num_recvs */
+  int64_t started_ns, ended_micros; /* ended_micros: of a run that is observed */
+  weft_tensor_t *recvs[];           /* num_recvs */
 } graph_run_t;
 
 static void cancel_step(void *arg) {
@@ -90,8 +92,9 @@ static void free_run(graph_run_t *r) {
   if (weft_canceller_is_cancelled(r->canceller)) {
     weft_step_table_cleanup(&w->steps, r->step->id);
     weft_collectives_end_step(w->collectives, r->step->id, NULL);
+    weft_step_recordings_end_step(w->recordings, r->step->id);
   }
-  if (r->record_timeline) weft_step_recorder_deinit(&r->recorder);
+  if (r->has_recorder) weft_step_recorder_deinit(&r->recorder);
   weft_canceller_release(r->canceller);
   weft_worker_step_release(r->step);
   weft_registered_graph_release(r->graph);
@@ -100,20 +103,49 @@ static void free_run(graph_run_t *r) {
   weft_worker_end_run(w);
 }
 
+/* What the step has fetched from other tasks. A master that has switched the log on fetches it itself. */
+static void get_transfers(graph_run_t *r, weft_strbuf_t *out) {
+  weft_transfer_log_t *log = r->worker->transfers;
+  if (weft_transfer_log_is_enabled(log)) {
+    weft_transfer_log_copy(log, r->step->id, out);
+  } else if (r->logs_transfers) {
+    weft_transfer_log_take(log, r->step->id, out);
+  }
+}
+
+/* For observers, after the client has its answer. */
+static void leave_record(graph_run_t *r, weft_code_t code, weft_str_t message, weft_str_t transfers) {
+  weft_step_recordings_t *recordings = r->worker->recordings;
+  if (r->observed == NULL) return;
+  weft_strbuf_t stats = WEFT_STRBUF_INIT;
+  if (weft_run_recording_is_wanted(recordings, r->observed)) {
+    weft_step_stats_encode(r->session->devices, r->graph->graph, &r->recorder, true, &stats);
+    weft_strbuf_append(&stats, transfers);
+  }
+  const weft_step_record_t record = {.end_micros = r->ended_micros,
+                                     .code = code,
+                                     .message = message,
+                                     .session = r->session->handle,
+                                     .graph = r->graph->handle,
+                                     .step_stats = weft_str_of(stats.data, stats.failed ? 0 : stats.length)};
+  weft_run_recording_end(recordings, r->observed, &record);
+  weft_strbuf_deinit(&stats);
+}
+
 /* Ends the run; consumes `status`. */
 static void finish(graph_run_t *r, weft_status_t *status) {
-  weft_strbuf_t stats = WEFT_STRBUF_INIT;
+  weft_strbuf_t stats = WEFT_STRBUF_INIT, transfers = WEFT_STRBUF_INIT;
   weft_partition_graphs_t graphs = {.arena = WEFT_ARENA_INIT};
   const weft_devices_t *devices = r->session->devices;
-  if (status == NULL && r->record_timeline)
-    status = weft_step_stats_encode(devices, r->graph->graph, &r->recorder, &stats);
+  if (r->has_recorder) get_transfers(r, &transfers);
+  if (status == NULL && r->record_timeline) {
+    weft_step_stats_encode(devices, r->graph->graph, &r->recorder, false, &stats);
+    if (!weft_transfer_log_is_enabled(r->worker->transfers))
+      weft_strbuf_append(&stats, weft_str_of(transfers.data, transfers.length));
+    if (stats.failed) status = WEFT_NO_MEMORY("step statistics");
+  }
   if (status == NULL && r->record_graphs)
     status = weft_partition_graphs_export(devices, r->graph->graph, &graphs);
-  /* A master that has switched the log on fetches what is in it itself. */
-  if (r->record_timeline && !weft_transfer_log_is_enabled(r->worker->transfers)) {
-    weft_transfer_log_take(r->worker->transfers, r->step->id, &stats);
-  }
-  if (status == NULL && stats.failed) status = WEFT_NO_MEMORY("step statistics");
   weft_run_graph_result_t result = {.recvs = r->recvs,
                                     .num_recvs = r->num_recvs,
                                     .step_stats = weft_str_of(stats.data, stats.length),
@@ -122,8 +154,14 @@ static void finish(graph_run_t *r, weft_status_t *status) {
   if (status != NULL) {
     for (int i = 0; i < r->num_recvs; i++) weft_tensor_release(r->recvs[i]);
   }
+  weft_code_t code = weft_status_code(status);
+  weft_status_t *told = r->observed == NULL ? NULL : weft_status_clone(status);
   r->fn(r->arg, status, status == NULL ? &result : NULL);
+  leave_record(r, code, weft_str(told == NULL ? "" : weft_status_message(told)),
+               weft_str_of(transfers.data, transfers.length));
+  weft_status_free(told);
   weft_strbuf_deinit(&stats);
+  weft_strbuf_deinit(&transfers);
   weft_partition_graphs_deinit(&graphs);
   free_run(r);
 }
@@ -133,6 +171,7 @@ static void plan_done(void *arg, weft_status_t *status) {
   if (r->is_linked) weft_canceller_deregister(r->canceller, r->cancel_token);
   const int64_t ns = weft_clock_ns() - r->started_ns;
   atomic_store_explicit(&r->graph->last_run_ns, ns, memory_order_relaxed);
+  if (r->observed != NULL) r->ended_micros = weft_clock_micros();
   if (status != NULL) status = weft_worker_blame_stop(r->worker, status);
   if (status != NULL) weft_collectives_end_step(r->worker->collectives, r->step->id, status);
   if (status == NULL) status = take_fetches(r);
@@ -160,7 +199,7 @@ static void start(graph_run_t *r) {
                .container = r->step->container,
                .collectives = r->worker->collectives,
                .negotiators = r->worker->negotiators},
-      .recorder = r->record_timeline ? &r->recorder : NULL,
+      .recorder = r->has_recorder ? &r->recorder : NULL,
       .run_inline = atomic_load_explicit(&r->graph->last_run_ns, memory_order_relaxed) < INLINE_NS,
   };
   r->started_ns = weft_clock_ns();
@@ -216,8 +255,11 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   r->num_recvs = run->num_recvs;
   r->record_timeline = run->record_timeline;
   r->record_graphs = run->record_partition_graphs;
-  if (r->record_timeline) {
-    weft_step_recorder_init(&r->recorder);
+  r->observed = weft_run_recording_begin(w->recordings, step->id);
+  r->has_recorder = r->record_timeline || r->observed != NULL;
+  if (r->has_recorder) weft_step_recorder_init(&r->recorder);
+  if (r->record_timeline || (r->observed != NULL && !weft_transfer_log_is_enabled(w->transfers))) {
+    r->logs_transfers = true;
     weft_transfer_log_open(w->transfers, step->id);
   }
   if (canceller != NULL) {

@@ -122,6 +122,16 @@ size_t weft_step_table_count(weft_step_table_t *t) {
   return n;
 }
 
+void weft_step_table_list_run(weft_step_table_t *t, weft_strbuf_t *out) {
+  weft_map_entry_t e;
+  weft_mutex_lock(&t->mu);
+  for (size_t at = 0; weft_map_next(&t->steps, &at, &e);) {
+    const weft_worker_step_t *s = e.value;
+    if (atomic_load(&s->was_run)) weft_strbuf_append(out, weft_str_of((const char *)&s->id, sizeof s->id));
+  }
+  weft_mutex_unlock(&t->mu);
+}
+
 void weft_step_table_peer_done(weft_step_table_t *t, weft_worker_step_t *s) {
   weft_worker_step_t *forgotten = NULL;
   weft_mutex_lock(&t->mu);

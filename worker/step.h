@@ -67,6 +67,8 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft
 weft_worker_step_t *weft_step_table_find(weft_step_table_t *t, int64_t id);
 void weft_step_table_cleanup(weft_step_table_t *t, int64_t id);
 size_t weft_step_table_count(weft_step_table_t *t);
+/* Appends the ids, int64_t in a row, of the steps that a RunGraph came for. */
+void weft_step_table_list_run(weft_step_table_t *t, weft_strbuf_t *out);
 /* A peer's receive ended: forgets a step that only peers ever asked for. */
 void weft_step_table_peer_done(weft_step_table_t *t, weft_worker_step_t *s);
 void weft_step_table_stop(weft_step_table_t *t); /* cancels all; later ones are refused */

@@ -69,8 +69,12 @@ static void put_accounts(weft_strbuf_t *out, const weft_device_t *d) {
   }
 }
 
+static void put_cost(weft_strbuf_t *out, const weft_node_stats_t *s) {
+  weft_wire_put_i64(out, WEFT_NODE_STATS_INPUT_BYTES, (int64_t)s->input_bytes);
+}
+
 static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s,
-                     int64_t wall_offset_ns, bool is_first) {
+                     int64_t wall_offset_ns, bool is_first, bool for_observer) {
   int64_t scheduled = s->scheduled_ns + wall_offset_ns, start = s->start_ns + wall_offset_ns;
   int64_t took = s->end_ns - s->start_ns;
   size_t node = weft_wire_begin(out, 2);
@@ -88,11 +92,12 @@ static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_
   weft_wire_put_i64(out, 15, took);
   weft_wire_put_i64(out, 16, took);
   weft_wire_put_i64(out, 17, scheduled);
+  if (for_observer) put_cost(out, s);
   weft_wire_end(out, node);
 }
 
 static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_graph_t *g,
-                       const weft_step_recorder_t *r) {
+                       const weft_step_recorder_t *r, bool for_observer) {
   int64_t wall_offset_ns = weft_clock_micros() * 1000 - weft_clock_ns();
   size_t stats = weft_wire_begin(out, 1);
   weft_wire_put_bytes(out, 1, d->name);
@@ -100,19 +105,18 @@ static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_gr
   for (size_t i = 0; i < r->count; i++) {
     const weft_kernel_node_t *n = r->stats[i].node;
     if (n->device != d || is_transfer(n)) continue;
-    put_node(out, g, &r->stats[i], wall_offset_ns, is_first);
+    put_node(out, g, &r->stats[i], wall_offset_ns, is_first, for_observer);
     is_first = false;
   }
   weft_wire_end(out, stats);
 }
 
-weft_status_t *weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
-                                      const weft_step_recorder_t *r, weft_strbuf_t *out) {
+void weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
+                            const weft_step_recorder_t *r, bool for_observer, weft_strbuf_t *out) {
   for (int d = 0; d < devices->n; d++) {
     bool did_something = devices->n == 1;
     for (size_t i = 0; i < r->count && !did_something; i++)
       did_something = r->stats[i].node->device == devices->all[d];
-    if (did_something) put_device(out, devices->all[d], g, r);
+    if (did_something) put_device(out, devices->all[d], g, r, for_observer);
   }
-  return out->failed ? WEFT_NO_MEMORY("step statistics") : NULL;
 }

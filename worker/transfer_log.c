@@ -194,12 +194,7 @@ void weft_transfer_log_open(weft_transfer_log_t *l, int64_t step_id) {
   weft_mutex_unlock(&l->mu);
 }
 
-void weft_transfer_log_take(weft_transfer_log_t *l, int64_t step_id, weft_strbuf_t *out) {
-  weft_mutex_lock(&l->mu);
-  step_log_t *s = weft_map_remove_u64(&l->steps, (uint64_t)step_id);
-  if (s != NULL) l->num_steps--;
-  if (s != NULL && s->is_open) atomic_fetch_sub(&l->interest, 1);
-  weft_mutex_unlock(&l->mu);
+static void put_devices(const step_log_t *s, weft_strbuf_t *out) {
   for (device_log_t *d = s == NULL ? NULL : s->devices; d != NULL; d = d->next) {
     if (d->nodes.failed) continue;
     size_t stats = weft_wire_begin(out, 1);
@@ -207,6 +202,21 @@ void weft_transfer_log_take(weft_transfer_log_t *l, int64_t step_id, weft_strbuf
     weft_strbuf_append(out, weft_str_of(d->nodes.data, d->nodes.length));
     weft_wire_end(out, stats);
   }
+}
+
+void weft_transfer_log_copy(weft_transfer_log_t *l, int64_t step_id, weft_strbuf_t *out) {
+  weft_mutex_lock(&l->mu);
+  put_devices(weft_map_get_u64(&l->steps, (uint64_t)step_id), out);
+  weft_mutex_unlock(&l->mu);
+}
+
+void weft_transfer_log_take(weft_transfer_log_t *l, int64_t step_id, weft_strbuf_t *out) {
+  weft_mutex_lock(&l->mu);
+  step_log_t *s = weft_map_remove_u64(&l->steps, (uint64_t)step_id);
+  if (s != NULL) l->num_steps--;
+  if (s != NULL && s->is_open) atomic_fetch_sub(&l->interest, 1);
+  weft_mutex_unlock(&l->mu);
+  put_devices(s, out);
   free_step(s);
 }
 

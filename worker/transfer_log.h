@@ -32,6 +32,9 @@ void weft_transfer_log_open(weft_transfer_log_t *l, int64_t step_id);
 /* Appends what there is as fields of a StepStats, and forgets it. */
 void weft_transfer_log_take(weft_transfer_log_t *l, int64_t step_id, weft_strbuf_t *out);
 
+/* The same, but keeps it. */
+void weft_transfer_log_copy(weft_transfer_log_t *l, int64_t step_id, weft_strbuf_t *out);
+
 void weft_transfer_log_enable(weft_transfer_log_t *l, bool enabled); /* for all steps */
 bool weft_transfer_log_is_enabled(weft_transfer_log_t *l);
 void weft_transfer_log_clear(weft_transfer_log_t *l); /* forgets all, but not that runs are open */

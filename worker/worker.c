@@ -24,6 +24,10 @@ static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_
   weft_worker_client_release(peer);
 }
 
+static void list_running_steps(void *arg, weft_strbuf_t *out) {
+  weft_step_table_list_run(&((weft_worker_t *)arg)->steps, out);
+}
+
 static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t *o) {
   weft_step_table_init(&w->steps, w->task, fetch_remote, w->cache);
   int num_threads = o->num_threads, num_cpus = o->num_cpus;
@@ -33,6 +37,8 @@ static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t
   WEFT_RETURN_IF_ERROR(weft_devices_create(w->task, num_cpus < 1 ? 1 : num_cpus, w->pool, &w->devices));
   WEFT_RETURN_IF_ERROR(weft_transfer_log_create(&w->transfers));
   WEFT_RETURN_IF_ERROR(weft_step_sequence_create(&w->sequence));
+  const weft_recording_options_t recordings = {.running_steps = list_running_steps, .arg = w};
+  WEFT_RETURN_IF_ERROR(weft_step_recordings_create(&recordings, &w->recordings));
   weft_worker_session_spec_t legacy = {.session = WEFT_STR(""), .master_task = WEFT_STR("")};
   WEFT_RETURN_IF_ERROR(weft_worker_create_collectives(w, o->collective_leader, o->collectives_only_rpc));
   WEFT_RETURN_IF_ERROR(weft_negotiators_create(w->collectives, &w->negotiators));
@@ -70,6 +76,7 @@ void weft_worker_stop(weft_worker_t *w) {
   w->stopped = true;
   weft_mutex_unlock(&w->mu);
   weft_step_table_stop(&w->steps);
+  if (w->recordings != NULL) weft_step_recordings_stop(w->recordings);
   if (w->transport != NULL) weft_remote_transport_stop(w->transport);
 }
 
@@ -94,6 +101,7 @@ void weft_worker_destroy(weft_worker_t *w) {
   weft_devices_deinit(&w->devices);
   weft_thread_pool_destroy(
       w->pool); /* behind the devices: pipelines that end with these call functions on it */
+  weft_step_recordings_destroy(w->recordings);
   weft_transfer_log_destroy(w->transfers);
   weft_step_sequence_destroy(w->sequence);
   weft_step_table_deinit(&w->steps);

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "rendezvous/rendezvous.h"
 #include "tensor/tensor.h"
+#include "worker/step_record.h"
 #include "worker/transfer_log.h"
 
 typedef struct weft_device_attributes {
@@ -104,6 +105,10 @@ typedef struct weft_worker_client_ops {
   /* A step of a collective graph is over: the leader's own worker counts on. Of other workers: nothing
    * happens. */
   void (*retire_step)(weft_worker_client_t *w, int64_t graph_key, int64_t step_id);
+  /* For observers: what steps did at this worker. `r` is lent until this returns. A canceller that is
+   * cancelled ends the observer's recording. Errors: worker/step_recording.h's. */
+  void (*record)(weft_worker_client_t *w, const weft_record_request_t *r, weft_canceller_t *canceller,
+                 weft_record_fn *fn, void *arg);
   void (*destroy)(weft_worker_client_t *w);
 } weft_worker_client_ops_t;
 

@@ -12,6 +12,7 @@
 #include "collectives/remote/step_sequence.h"
 #include "worker/session.h"
 #include "worker/step.h"
+#include "worker/step_recording.h"
 #include "worker/worker.h"
 
 /* Runs of graphs that have ended. */
@@ -27,6 +28,7 @@ struct weft_worker {
   weft_thread_pool_t *pool;
   weft_devices_t devices; /* CPU:0 first */
   weft_transfer_log_t *transfers;
+  weft_step_recordings_t *recordings;
   weft_negotiators_t *negotiators;
   weft_step_sequence_t *sequence;
   weft_str_t leader;           /* of groups: lent by the cache, or `task` */
@@ -75,10 +77,11 @@ void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, w
                              weft_worker_step_t *step, const weft_run_graph_t *run,
                              weft_canceller_t *canceller, weft_run_graph_fn *fn, void *arg);
 
-/* worker/step_stats.c: serialized StepStats of the devices that did something; `g` tells the inputs' names.
- */
-WEFT_MUST_CHECK weft_status_t *weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
-                                                      const weft_step_recorder_t *r, weft_strbuf_t *out);
+/* worker/step_stats.c: appends serialized StepStats of the devices that did something; `g` tells the inputs'
+ * names. For an observer nodes have the fields of Weft's own, too (worker/step_record.h). Without memory
+ * out->failed is set. */
+void weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
+                            const weft_step_recorder_t *r, bool for_observer, weft_strbuf_t *out);
 
 /* worker/partition_graphs.c: serialized GraphDefs, one per device that has nodes. */
 typedef struct weft_partition_graphs {

@@ -192,6 +192,10 @@ static void get_step_sequence(weft_worker_client_t *c, const int64_t *keys, int 
 static void retire_step(weft_worker_client_t *c, int64_t graph_key, int64_t step_id) {
   inner(c)->ops->retire_step(inner(c), graph_key, step_id);
 }
+static void record(weft_worker_client_t *c, const weft_record_request_t *r, weft_canceller_t *canceller,
+                   weft_record_fn *fn, void *arg) {
+  inner(c)->ops->record(inner(c), r, canceller, fn, arg);
+}
 
 static void destroy_client(weft_worker_client_t *c) {
   weft_worker_client_release(inner(c));
@@ -214,6 +218,7 @@ static weft_worker_client_t *wrap(weft_test_cluster_t *cluster, weft_worker_clie
                                                .complete_instance = complete_instance,
                                                .get_step_sequence = get_step_sequence,
                                                .retire_step = retire_step,
+                                               .record = record,
                                                .destroy = destroy_client};
   flaky_client_t *c = weft_calloc(1, sizeof *c);
   CU_ASSERT_PTR_NOT_NULL_FATAL(c);
