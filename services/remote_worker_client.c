@@ -15,12 +15,14 @@
 #include "services/local_transfer.h"
 #include "services/local_transport.h"
 #include "services/messages.h"
+#include "services/record_codec.h"
 #include "services/remote_collectives.h"
 #include "services/remote_worker.h"
 
 #define METHOD(name) "/tensorflow.WorkerService/" name
 
-enum { DELETE_SESSION_MS = 10000, STEP_SEQUENCE_MS = 600000 };
+/* An observer waits a little for a task that is being started, and for one that is busy. */
+enum { DELETE_SESSION_MS = 10000, STEP_SEQUENCE_MS = 600000, OPEN_RECORD_MS = 5000, RECORD_MS = 10000 };
 
 typedef struct remote_worker {
   weft_worker_client_t base;
@@ -39,6 +41,7 @@ typedef struct pending {
     weft_run_graph_fn *run;
     weft_recv_fn *recv;
     weft_step_ids_fn *step_ids;
+    weft_record_fn *record;
   } fn;
   void *arg;
   const weft_str_t *recv_keys; /* of a RunGraph; lent by the caller */
@@ -500,6 +503,37 @@ static void logging(weft_worker_client_t *w, weft_str_t request, weft_text_fn *f
   weft_rpc_call(p->worker->channel, path, m, NULL, on_logged, p);
 }
 
+static void on_record(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_record_response_msg_t body;
+  weft_record_answer_t answer;
+  memset(&body, 0, sizeof body);
+  status = name_peer(p, status);
+  if (status == NULL) status = weft_fields_decode(&weft_record_response_type, response, &arena, &body);
+  if (status == NULL) status = weft_record_answer_from_msg(&body, &arena, &answer);
+  p->fn.record(p->arg, status, status == NULL ? &answer : NULL);
+  weft_arena_deinit(&arena);
+  weft_message_destroy(response);
+  pending_free(p);
+}
+
+static void record(weft_worker_client_t *w, const weft_record_request_t *r, weft_canceller_t *canceller,
+                   weft_record_fn *fn, void *arg) {
+  const char *path = "/weft.WorkerService/Record";
+  pending_t *p = pending_new(w, path, arg);
+  if (p == NULL) {
+    fn(arg, no_memory(path), NULL);
+    return;
+  }
+  p->fn.record = fn;
+  const weft_record_request_msg_t request = weft_record_request_to_msg(r);
+  weft_rpc_options_t o = {.wait_for_ready = r->is_first,
+                          .timeout_ms = r->is_first ? OPEN_RECORD_MS : r->wait_ms + RECORD_MS,
+                          .canceller = canceller};
+  send_request(p, &weft_record_request_type, &request, &o, on_record);
+}
+
 static void destroy(weft_worker_client_t *w) {
   remote_worker_t *r = (remote_worker_t *)(void *)w;
   weft_local_transfers_destroy(r->transfers);
@@ -525,6 +559,7 @@ weft_status_t *weft_remote_worker_client_create(weft_rpc_channel_t *channel, wef
                                                .complete_instance = complete_instance,
                                                .get_step_sequence = get_step_sequence,
                                                .retire_step = retire_step,
+                                               .record = record,
                                                .destroy = destroy};
   remote_worker_t *r = weft_calloc(1, sizeof *r);
   char *name = weft_strndup(task.data, task.length);

@@ -1,5 +1,5 @@
-/* services/worker_service.c - tensorflow.WorkerService: requests from the wire to the local worker's client,
- * and back.
+/* services/worker_service.c - tensorflow.WorkerService, and weft.WorkerService for observers: requests from
+ * the wire to the local worker's client, and back.
  *
  * Every method is a handler and, where the worker answers later, a callback. All
  * checks of bytes happen before a method is served (by the tables of services/messages)
@@ -19,6 +19,7 @@
 #include "services/local_transfer.h"
 #include "services/local_transport.h"
 #include "services/messages.h"
+#include "services/record_codec.h"
 #include "services/remote_collectives.h"
 #include "services/remote_worker.h"
 #include "tensor/tensor_proto.h"
@@ -272,6 +273,20 @@ static void logging(weft_served_t *s) {
  */
 static void accept_and_ignore(weft_served_t *s) { weft_served_done(s, NULL); }
 
+/* ---- observers ---- */
+
+static void on_record(void *arg, weft_status_t *status, const weft_record_answer_t *answer) {
+  weft_served_t *s = arg;
+  weft_record_response_msg_t response = {.num_dropped = 0};
+  if (status == NULL) status = weft_record_answer_to_msg(answer, &s->arena, &response);
+  weft_served_answer(s, status, &weft_record_response_type, &response);
+}
+
+static void record(weft_served_t *s) {
+  const weft_record_request_t r = weft_record_request_from_msg(s->request);
+  worker_of(s)->ops->record(worker_of(s), &r, weft_served_canceller(s), on_record, s);
+}
+
 /* ---- collectives ---- */
 
 static void on_step_ids(void *arg, weft_status_t *status, const int64_t *step_ids) {
@@ -320,6 +335,7 @@ static const weft_service_method_t methods[] = {
     {METHOD("CompleteInstance", complete_instance)},
     {METHOD("GetStepSequence", get_step_sequence)},
     {METHOD_OF_EMPTY("MarkRecvFinished", accept_and_ignore)},
+    {WEFT_METHOD("/weft.WorkerService/Record", record)},
 };
 
 weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_server_t *server,

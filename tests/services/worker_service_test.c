@@ -6,6 +6,7 @@
 #include "base/mutex.h"
 #include "rpc/channel.h"
 #include "services/messages.h"
+#include "services/record_codec.h"
 #include "services/remote_worker.h"
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
@@ -192,6 +193,37 @@ static void get_step_sequence(weft_worker_client_t *w, const int64_t *keys, int 
   for (int i = 0; i < n && i < 8; i++) ids[i] = keys[i] * 10;
   fn(arg, verdict(w), ids);
 }
+static void record(weft_worker_client_t *w, const weft_record_request_t *r, weft_canceller_t *c,
+                   weft_record_fn *fn, void *arg) {
+  NOTE(w, "record '%.*s' first=%d last=%d wait=%lld peaks=%d cancellable=%d", WEFT_STR_ARGS(r->observer),
+       r->is_first, r->is_last, (long long)r->wait_ms, r->measures_peaks, c != NULL);
+  const weft_step_record_t records[] = {{.step_id = -5,
+                                         .start_micros = 10,
+                                         .end_micros = 12,
+                                         .calls = 3,
+                                         .code = WEFT_ABORTED,
+                                         .message = WEFT_STR("\xff is not UTF-8"),
+                                         .session = WEFT_STR("session"),
+                                         .graph = WEFT_STR("graph"),
+                                         .step_stats = WEFT_STR("stats")},
+                                        {.step_id = INT64_MAX, .message = WEFT_STR("")}};
+  const int64_t ended[] = {1, -2}, partial[] = {3}, running[] = {4, 5, 6};
+  weft_record_answer_t a = {.records = records,
+                            .num_records = 2,
+                            .ended_steps = ended,
+                            .num_ended_steps = 2,
+                            .partial_steps = partial,
+                            .num_partial_steps = 1,
+                            .running_steps = running,
+                            .num_running_steps = 3,
+                            .has_more = true,
+                            .num_dropped = 9,
+                            .clock_micros = 1234567,
+                            .peak_flops = 1.5e11,
+                            .peak_bytes = 1e10};
+  weft_status_t *s = verdict(w);
+  fn(arg, s, s == NULL ? &a : NULL);
+}
 static void destroy(weft_worker_client_t *w) { (void)w; }
 
 static const weft_worker_client_ops_t fake_ops = {.get_status = get_status,
@@ -208,6 +240,7 @@ static const weft_worker_client_ops_t fake_ops = {.get_status = get_status,
                                                   .complete_group = complete_group,
                                                   .complete_instance = complete_instance,
                                                   .get_step_sequence = get_step_sequence,
+                                                  .record = record,
                                                   .destroy = destroy};
 
 /* ---- the two ends ---- */
@@ -598,6 +631,8 @@ static void hostile_bytes_are_refused(void) {
       CASE("CreateWorkerSession", "CreateWorkerSessionRequest", "\x0f"),
       CASE("CleanupAll", "CleanupAllRequest.container", "\x0a\x01\xc0"),
       CASE("GetStatus", "", "\x07"),
+      {"/weft.WorkerService/Record", "RecordRequest.observer", {"\x0a\x01\xff", 3}},
+      {"/weft.WorkerService/Record", "RecordRequest", {"\x20\xff", 2}},
   };
   fixture_t f;
   setup(&f);
@@ -614,6 +649,81 @@ static void hostile_bytes_are_refused(void) {
   publish(&f);
   CU_ASSERT_EQUAL(f.fake.seen.length, 0); /* and the worker saw nothing of it */
   teardown(&f);
+}
+
+/* ---- observers ---- */
+
+static void on_record(void *arg, weft_status_t *status, const weft_record_answer_t *a) {
+  fixture_t *f = arg;
+  weft_mutex_lock(&f->mu);
+  for (int i = 0; a != NULL && i < a->num_records; i++) {
+    const weft_step_record_t *r = &a->records[i];
+    weft_strbuf_printf(&f->text, "%lld %lld-%lld calls %lld %s '%.*s' %.*s %.*s %.*s; ",
+                       (long long)r->step_id, (long long)r->start_micros, (long long)r->end_micros,
+                       (long long)r->calls, weft_code_name(r->code), WEFT_STR_ARGS(r->message),
+                       WEFT_STR_ARGS(r->session), WEFT_STR_ARGS(r->graph), WEFT_STR_ARGS(r->step_stats));
+  }
+  if (a != NULL) {
+    weft_strbuf_printf(&f->text, "%d ended %lld %lld, %d partial %lld, %d running %lld, ", a->num_ended_steps,
+                       (long long)a->ended_steps[0], (long long)a->ended_steps[1], a->num_partial_steps,
+                       (long long)a->partial_steps[0], a->num_running_steps, (long long)a->running_steps[2]);
+    weft_strbuf_printf(&f->text, "more %d, dropped %lld, at %lld, %g %g", a->has_more,
+                       (long long)a->num_dropped, (long long)a->clock_micros, a->peak_flops, a->peak_bytes);
+  }
+  answered_locked(f, status);
+  weft_mutex_unlock(&f->mu);
+}
+
+static void records_come_through(void) {
+  fixture_t f;
+  setup(&f);
+  const weft_record_request_t first = {.observer = WEFT_STR("me"), .is_first = true, .measures_peaks = true};
+  f.remote->ops->record(f.remote, &first, NULL, on_record, &f);
+  CU_ASSERT_PTR_NULL(wait_answer(&f));
+  CU_ASSERT_TRUE(saw(&f, "record 'me' first=1 last=0 wait=0 peaks=1 cancellable=1\n"));
+  CU_ASSERT_TRUE(weft_str_is(
+      weft_str_of(f.text.data, f.text.length),
+      "-5 10-12 calls 3 ABORTED '\xff is not UTF-8' session graph stats; "
+      "9223372036854775807 0-0 calls 0 OK ''   ; 2 ended 1 -2, 1 partial 3, 3 running 6, more 1, dropped 9, "
+      "at 1234567, 1.5e+11 1e+10"));
+  forget(&f);
+  const weft_record_request_t last = {.observer = WEFT_STR("me"), .is_last = true, .wait_ms = 7};
+  f.fake.fail = WEFT_ERROR(NOT_FOUND, "no such recording");
+  publish(&f);
+  f.remote->ops->record(f.remote, &last, NULL, on_record, &f);
+  const weft_status_t *s = wait_answer(&f);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_NOT_FOUND);
+  CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), "no such recording"));
+  CU_ASSERT_TRUE(saw(&f, "record 'me' first=0 last=1 wait=7 peaks=0 cancellable=1\n"));
+  teardown(&f);
+}
+
+/* A peer may send any bits as a rate, and any number as a code. */
+static void odd_answers_of_a_peer_are_made_harmless(void) {
+  static const struct {
+    weft_str_t bytes;
+    bool is_refused;
+    weft_code_t code;
+  } cases[] = {
+      {{"\x31\x00\x00\x00\x00\x00\x00\xf8\x7f", 9}, false, WEFT_OK}, /* NaN */
+      {{"\x31\x00\x00\x00\x00\x00\x00\xf0\xff", 9}, false, WEFT_OK}, /* -inf */
+      {{"\x0a\x02\x28\x63", 4}, false, WEFT_UNKNOWN},                /* code 99 */
+      {{"\x0a\x01\x28", 3}, true, WEFT_OK},                          /* cut */
+      {{"\x12\x01\xff", 3}, true, WEFT_OK},                          /* a packed number that is cut */
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    weft_arena_t arena = WEFT_ARENA_INIT;
+    weft_record_response_msg_t m;
+    weft_record_answer_t a = {.num_records = 0};
+    memset(&m, 0, sizeof m);
+    weft_status_t *s = weft_fields_decode_bytes(&weft_record_response_type, cases[i].bytes, &arena, &m);
+    if (s == NULL) s = weft_record_answer_from_msg(&m, &arena, &a);
+    CU_ASSERT_EQUAL(weft_status_code(s), cases[i].is_refused ? WEFT_INVALID_ARGUMENT : WEFT_OK);
+    CU_ASSERT_EQUAL(a.peak_flops, 0);
+    if (a.num_records > 0) CU_ASSERT_EQUAL(a.records[0].code, cases[i].code);
+    weft_status_free(s);
+    weft_arena_deinit(&arena);
+  }
 }
 
 /* ---- collectives ---- */
@@ -805,6 +915,8 @@ static const CU_TestInfo tests[] = {
     {"a dead peer is named", a_dead_peer_is_named},
     {"bytes of another encoder are understood", bytes_of_another_encoder_are_understood},
     {"hostile bytes are refused", hostile_bytes_are_refused},
+    {"records come through", records_come_through},
+    {"odd answers of a peer are made harmless", odd_answers_of_a_peer_are_made_harmless},
     {"what collectives ask comes through", what_collectives_ask_comes_through},
     {"failed questions of collectives name the peer", failed_questions_of_collectives_name_the_peer},
     {"collectives of another make are understood", collectives_of_another_make_are_understood},
