@@ -459,6 +459,23 @@ const TF_Tensor *WEFT_JobValue(const WEFT_Job *j, int fetch) {
   return j->values == NULL || fetch < 0 || fetch >= j->fetches.n ? NULL : j->values[fetch];
 }
 
+int weft_job_workers(WEFT_Job *j, weft_job_worker_t *out, int num_out) {
+  int n = 0;
+  if (!j->has_loops || j->plan.num_loops < 2) return 0;
+  for (int i = 0; i < j->plan.num_loops; i++) {
+    if (j->plan.loops[i].is_update) continue;
+    const int64_t runs = weft_job_loops_runs(&j->loops, i);
+    if (n < num_out) {
+      out[n] = (weft_job_worker_t){
+          .name = j->plan.loops[i].name, .steps = runs < 0 ? 0 : runs, .has_data = runs >= 0};
+    }
+    n++;
+  }
+  return n;
+}
+
+int64_t weft_job_rows_fed(const WEFT_Job *j) { return j->rows; }
+
 int weft_job_waits(const WEFT_Job *j, weft_job_device_wait_t *out, int num_out) {
   for (int i = 0; i < j->num_waits && i < num_out; i++) {
     const weft_job_wait_t *w = &j->waits[i];

@@ -31,6 +31,20 @@ WEFT_MUST_CHECK weft_status_t *weft_job_step_reads_data(const WEFT_Job *job, boo
 /* How many batches the rows that are fed make; 0: nothing is fed by rows. Once it is described. */
 int64_t weft_job_steps_per_epoch(const WEFT_Job *job);
 
+/* A worker of a strategy whose workers run on their own: parameter servers with mode=async, ssp or backup. */
+typedef struct weft_job_worker {
+  const char *name; /* "worker 1"; lent until the job is resumed or deleted */
+  int64_t steps;    /* that it has ended since the job began or was resumed */
+  bool has_data;    /* false: its part of the data has ended */
+} weft_job_worker_t;
+/* Fills out[i] for i < num_out; returns how many there are, 0 where one loop runs all steps. In the step
+ * callback, and while the job does not run. */
+int weft_job_workers(WEFT_Job *job, weft_job_worker_t *out, int num_out);
+/* The rows that were fed, of all steps since the job began or was resumed; 0: nothing is fed by rows. There,
+ * too.
+ */
+int64_t weft_job_rows_fed(const WEFT_Job *job);
+
 /* How the steps of the last WEFT_JobRun that went well waited for data from iterators in the graph. */
 typedef struct weft_job_device_wait {
   const char *device;        /* that the iterators are on: "/job:worker/replica:0/task:0/device:CPU:0" */

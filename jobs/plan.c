@@ -34,6 +34,7 @@ static weft_status_t *make_plan(weft_job_plan_t *p, int loops, int inits) {
 
 void weft_job_plan_deinit(weft_job_plan_t *p) {
   for (int i = 0; i < p->num_loops; i++) {
+    weft_free(p->loops[i].name);
     weft_free(p->loops[i].feeds);
     weft_free(p->loops[i].fetches);
     weft_free(p->loops[i].targets);
@@ -78,6 +79,8 @@ static weft_status_t *find_loop(const weft_job_plan_source_t *s, TF_Graph *graph
   }
   WEFT_RETURN_IF_ERROR(make_loop(to, from->feeds.n, from->fetches.n, from->targets.n));
   to->is_update = from->kind == WEFT_WORKER_LOOP_UPDATE;
+  to->name = weft_strndup(from->name.data == NULL ? "" : from->name.data, from->name.length);
+  if (to->name == NULL) return no_memory();
   for (int i = 0; i < from->feeds.n; i++) {
     WEFT_RETURN_IF_ERROR(
         weft_job_find_output(graph, s->words, "the strategy's feed", from->feeds.items[i], &to->feeds[i]));

@@ -10,6 +10,7 @@
 #include "strategies/rewrite.h"
 
 typedef struct weft_job_loop {
+  char *name;       /* "worker 1"; owned; NULL: there is one loop, or no strategy */
   bool is_update;   /* fed nothing, fetches nothing: the chief's side of a synchronous update */
   TF_Output *feeds; /* num_feeds; in the order of the job's inputs */
   TF_Output *fetches;

@@ -20,6 +20,7 @@ struct weft_job_loop_run { /* Confined to its thread, but for the counts between
   const weft_job_loop_t *loop;
   int index;
   int64_t ran;         /* runs in all */
+  int64_t ended;       /* the same, for other threads; guarded by all->mu */
   int64_t quota;       /* its share of the steps: where it stops; guarded by all->mu */
   bool is_last;        /* the run that begins is the last of its share */
   bool is_profiled;    /* it is traced for the log */
@@ -277,6 +278,7 @@ static weft_status_t *notify(weft_job_loop_run_t *r) {
   weft_mutex_lock(l->callback_mu);
   weft_mutex_lock(&l->mu);
   if (r->counts) l->done++;
+  r->ended = r->ran;
   ran.done = l->done;
   if (l->shares_steps && l->plan->num_loops > 1) ran.traced_step = l->done;
   bool is_told = l->failure == NULL && !l->is_stopped &&
@@ -460,6 +462,14 @@ weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pa
   *out_end = l->end;
   weft_mutex_unlock(&l->mu);
   return s;
+}
+
+int64_t weft_job_loops_runs(weft_job_loops_t *l, int loop) {
+  const weft_job_loop_run_t *r = &l->loops[loop];
+  weft_mutex_lock(&l->mu);
+  const int64_t runs = r->loop->is_update || r->is_dry ? -1 : r->ended;
+  weft_mutex_unlock(&l->mu);
+  return runs;
 }
 
 void weft_job_loops_stop(weft_job_loops_t *l) {

@@ -78,6 +78,9 @@ void weft_job_loops_deinit(weft_job_loops_t *l); /* also of one that is all zero
  * all loops. *out_end: why it ended, if without failure. May be called again while is_over is false. */
 WEFT_MUST_CHECK weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pause_at,
                                                   weft_job_end_t *out_end);
+/* The runs that a loop has ended, also those of earlier weft_job_loops_run. -1: its inputs have ended, or it
+ * is an update loop. Any thread. */
+int64_t weft_job_loops_runs(weft_job_loops_t *l, int loop);
 /* No further run of a loop starts; those in flight end with their session's status. Any thread. */
 void weft_job_loops_stop(weft_job_loops_t *l);
 
