@@ -79,7 +79,7 @@ static void a_bar_makes_room_for_the_news(void) {
   run_end(&r);
   CU_ASSERT_EQUAL(r.code, 0);
   CU_ASSERT_TRUE(has(r.out, "\r\x1b[2Ksaved "));
-  CU_ASSERT_EQUAL(count(r.out, "saved "), 2);
+  CU_ASSERT_EQUAL(count(r.out, "\r\x1b[2Ksaved "), 2);
 }
 
 static void as_many_are_kept_as_one_likes(void) {

@@ -165,8 +165,9 @@ void weft_job_line_init(weft_job_line_t *j) {
       {"log-norms", NULL, "Write norms of gradients and weights to --logdir", .flag = &j->norms},
       {"hparam", "NAME=VALUE", "A hyperparameter for --logdir. May be repeated", .texts = &j->spec.hparams},
       {"json", NULL,
-       "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, "
-       "steps, and saved, resumed or restored; the last has input (docs/strategies.md)",
+       "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done, ...; or "
+       "step, "
+       "steps, and saved, resumed or restored; docs/observing.md lists the keys",
        .flag = &j->json},
   };
   _Static_assert(sizeof all / sizeof all[0] <= WEFT_JOB_LINE_OPTIONS, "the table is too small");

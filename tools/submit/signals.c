@@ -1,7 +1,9 @@
-/* tools/submit/signals.c - the main thread's loop. */
+/* tools/submit/signals.c - the main thread's loop. SIGWINCH, which is ignored unless it is blocked, is waited
+ * for with the others. */
 #define _GNU_SOURCE
 #include "tools/submit/signals.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -9,11 +11,11 @@
 
 enum { GRACE_MS = 1000 };
 
-static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
+static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
 
 void weft_submit_signals_say(const weft_submit_signals_t *w, const char *message) {
   static const char erase[] = "\r\x1b[2K";
-  if (w->has_bar && write(STDOUT_FILENO, erase, sizeof erase - 1) < 0) return; /* the terminal is gone */
+  if (w->tick != NULL && write(STDOUT_FILENO, erase, sizeof erase - 1) < 0) return; /* the terminal is gone */
   fprintf(stderr, "weft: %s\n", message);
 }
 
@@ -53,9 +55,10 @@ static void *run(void *arg) {
   return NULL;
 }
 
-weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar, void (*fn)(void *arg),
-                                       void *arg) {
-  *w = (weft_submit_signals_t){.main = pthread_self(), .fn = fn, .arg = arg, .has_bar = has_bar};
+weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, void (*tick)(void *arg),
+                                       void (*fn)(void *arg), void *arg) {
+  const struct timespec second = {.tv_sec = 1};
+  *w = (weft_submit_signals_t){.main = pthread_self(), .fn = fn, .arg = arg, .tick = tick};
   pthread_t job;
   weft_mutex_init(&w->mu);
   weft_cond_init(&w->ended);
@@ -64,8 +67,13 @@ weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar, v
   pthread_sigmask(SIG_BLOCK, &w->signals, NULL);
   bool is_running = pthread_create(&job, NULL, run, w) == 0;
   while (is_running && !is_over(w)) {
-    int number = sigwaitinfo(&w->signals, NULL);
-    if (number > 0 && !is_over(w)) end_job(w, number);
+    int number = tick == NULL ? sigwaitinfo(&w->signals, NULL) : sigtimedwait(&w->signals, NULL, &second);
+    if (is_over(w)) break;
+    if (number == SIGWINCH || (number < 0 && errno == EAGAIN)) {
+      if (tick != NULL) tick(arg);
+    } else if (number > 0) {
+      end_job(w, number);
+    }
   }
   if (is_running) pthread_join(job, NULL);
   weft_cond_deinit(&w->ended);

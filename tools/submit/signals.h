@@ -21,17 +21,17 @@ typedef struct weft_submit_signals { /* Thread-safe. */
   pthread_t main;
   weft_mutex_t mu;
   weft_cond_t ended;
-  void (*fn)(void *arg);
+  void (*fn)(void *arg), (*tick)(void *arg);
   void *arg;
   WEFT_Job *job; /* borrowed; guarded by mu like all that follows */
   int number;    /* of the signal that came; 0 */
-  bool has_bar, is_over;
+  bool is_over;
 } weft_submit_signals_t;
 
-/* Runs fn(arg) on a thread and waits for its end and for signals. Call it on the main thread. `has_bar`: a
- * line may be open on standard output when the process ends. Errors: RESOURCE_EXHAUSTED, fn was not called.
- */
-WEFT_MUST_CHECK weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar,
+/* Runs fn(arg) on a thread and waits for its end and for signals. Call it on the main thread. `tick` NULL:
+ * there is no bar; else a line may be open on standard output when the process ends, and tick(arg) is called
+ * once a second and when the terminal gets another size. Errors: RESOURCE_EXHAUSTED, fn was not called. */
+WEFT_MUST_CHECK weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, void (*tick)(void *arg),
                                                        void (*fn)(void *arg), void *arg);
 
 /* The rest is for fn. The signal that came; 0: none has. */

@@ -44,6 +44,8 @@ typedef struct submit {
   TF_Status *status;
   int64_t steps; /* of the job; WEFT_PROGRESS_UNBOUNDED: until the data end */
   weft_progress_t progress;
+  weft_job_worker_t *workers; /* owned; what the progress shows of them */
+  int max_workers;
   bool has_begun;         /* the progress is shown */
   int64_t saved_step;     /* the last one, -1: none */
   int64_t evaluated_step; /* the last one, or where the job began */
@@ -76,9 +78,33 @@ static void look_at_values(submit_t *m) {
   }
 }
 
+/* What the progress shows beside the steps: how far each worker is, how many examples there were. Of files
+ * that the graph reads itself a step is taken to have a whole batch. */
+static void ask_job(void *arg, weft_progress_t *p) {
+  submit_t *m = arg;
+  const int n = weft_job_workers(m->job, m->workers, m->max_workers);
+  if (n > m->max_workers) {
+    weft_free(m->workers);
+    m->workers = weft_calloc((size_t)n, sizeof *m->workers);
+    m->max_workers = m->workers == NULL ? 0 : n;
+    weft_job_workers(m->job, m->workers, m->max_workers);
+  }
+  p->workers = m->workers;
+  p->num_workers = n < m->max_workers ? n : m->max_workers;
+  p->examples = (double)weft_job_rows_fed(m->job);
+  if (m->spec->data.n == 0) return;
+  int64_t batches = n == 0 ? WEFT_JobStepsDone(m->job) - p->first : 0;
+  for (int i = 0; i < p->num_workers; i++) batches += m->workers[i].steps;
+  p->examples = (double)batches * (double)m->spec->options.batch;
+}
+
+static void tick(void *arg) { weft_progress_tick(&((submit_t *)arg)->progress); }
+
 static void begin(submit_t *m, int64_t first) {
   if (m->has_begun) return;
   m->has_begun = true;
+  m->progress.ask = ask_job;
+  m->progress.ask_arg = m;
   weft_progress_start(&m->progress, m->spec->style, first, m->steps, m->shown, m->fetches.n);
 }
 
@@ -153,6 +179,7 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
                          e->num_restored, e->num_variables);
       return;
     default:
+      weft_progress_saved(p, e->saved_step);
       weft_progress_tell(p, e->step, "saved", e->path, "saved %s (step %" PRId64 ")", e->path, e->saved_step);
       if (e->note != NULL) weft_progress_tell(p, e->step, "note", e->note, "%s", e->note);
       on_saved(m, e);
@@ -425,6 +452,7 @@ static void release(submit_t *m) {
   weft_strbuf_deinit(&m->graph);
   weft_model_close(&m->model);
   weft_free(m->shown);
+  weft_free(m->workers);
   weft_free(m->shown_fetch);
   weft_free(m->saved_fetch);
   TF_DeleteStatus(m->status);
@@ -543,8 +571,10 @@ static void run(void *arg) {
 weft_status_t *weft_submit_run(const weft_submit_spec_t *spec, int *out_signal) {
   submit_t m = {.spec = spec};
   *out_signal = 0;
-  weft_status_t *s = weft_submit_signals_run(&m.signals, spec->style == WEFT_PROGRESS_BAR, run, &m);
+  const bool has_bar = spec->style == WEFT_PROGRESS_BAR;
+  weft_status_t *s = weft_submit_signals_run(&m.signals, has_bar ? tick : NULL, run, &m);
   if (s != NULL) return s; /* the process ends; what was made for the job ends with it */
+  weft_progress_deinit(&m.progress);
   *out_signal = m.signals.number;
   return m.failure;
 }

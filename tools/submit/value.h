@@ -23,6 +23,8 @@ void weft_value_print(const weft_tensor_t *t, weft_strbuf_t *out);
 /* For progress: a scalar in a few letters; false, and nothing, if it is not a scalar of a kind that can be
  * printed. */
 bool weft_value_print_short(const weft_tensor_t *t, weft_strbuf_t *out);
+/* A scalar that is a real number or a boolean; false: it is none. */
+bool weft_value_number(const weft_tensor_t *t, double *out);
 /* The same for machines: numbers, booleans, strings, {"summary": [{"tag", "kind", ...}]}, [re, im], nested
  * lists; NaN and infinities are null; an array of more than 1000 elements is an object with dtype and shape.
  * NULL without memory. */

@@ -163,6 +163,18 @@ bool weft_value_print_short(const weft_tensor_t *t, weft_strbuf_t *out) {
   return true;
 }
 
+bool weft_value_number(const weft_tensor_t *t, double *out) {
+  if (t->count != 1) return false;
+  const printed_element_t e = element_at(t, 0);
+  switch (e.kind) {
+    case SIGNED: *out = (double)e.i; return true;
+    case BOOLEAN:
+    case UNSIGNED: *out = (double)e.u; return true;
+    case REAL: *out = e.re; return true;
+    default: return false;
+  }
+}
+
 /* ---- JSON ---- */
 
 static json_t *real(double value, int digits) {
