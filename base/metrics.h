@@ -26,7 +26,7 @@ void weft_metrics_seconds(weft_strbuf_t *out, const char *name, const weft_metri
                           int num_labels, int64_t ns);
 
 /* How long things took: how many up to each bound, and all together. Thread-safe; starts as all zero. */
-enum { WEFT_HISTOGRAM_BOUNDS = 12 }; /* 100 us to 30 s, three in ten times */
+enum { WEFT_HISTOGRAM_BOUNDS = 34 }; /* 100 us to 30 s, six in ten times */
 typedef struct weft_histogram {
   atomic_llong counts[WEFT_HISTOGRAM_BOUNDS + 1]; /* the last: above all bounds */
   atomic_llong sum_ns;

@@ -59,6 +59,9 @@ static void write_members(weft_membership_t *members, weft_strbuf_t *out) {
 
 void weft_task_write_metrics(const weft_task_t *t, weft_membership_t *members, weft_strbuf_t *out) {
   write_process(out);
+  weft_metrics_family(out, "weft_task_start_time_seconds", "gauge",
+                      "When the task's server was made, since 1970.");
+  weft_metrics_seconds(out, "weft_task_start_time_seconds", NULL, 0, t->made_micros * 1000);
   write_members(members, out);
   weft_worker_write_metrics(t->worker, out);
   weft_metrics_family(out, "weft_master_sessions", "gauge", "Sessions of clients at this task's master.");

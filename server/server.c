@@ -18,6 +18,7 @@
 #include "server/task.h"
 #include "server/worker_cache.h"
 #include "services/remote_master.h"
+#include "services/remote_metrics.h"
 #include "services/remote_worker.h"
 
 enum { STOP_GRACE_MS = 300, CALLS_GRACE_MS = 200 };
@@ -30,6 +31,7 @@ struct weft_server {
   weft_rpc_server_t *rpc_server;
   weft_worker_service_t *worker_service;
   weft_master_service_t *master_service;
+  weft_metrics_service_t *metrics_service;
   weft_health_t *health;
   char *host;
   char *target; /* set by the start */
@@ -86,6 +88,8 @@ static void replaced(void *arg, const weft_status_t *why) {
   weft_mutex_unlock(&s->mu);
 }
 
+static void write_metrics(void *arg, weft_strbuf_t *out) { weft_server_write_metrics(arg, out); }
+
 static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   int port = 0;
   WEFT_RETURN_IF_ERROR(weft_cluster_copy(o->cluster, &s->cluster));
@@ -128,7 +132,8 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
                                   .on_replaced_arg = s};
   s->on_replaced = o->on_replaced;
   s->on_replaced_arg = o->on_replaced_arg;
-  return weft_health_create(&health, s->rpc_server, &s->health);
+  WEFT_RETURN_IF_ERROR(weft_health_create(&health, s->rpc_server, &s->health));
+  return weft_metrics_service_create(s->rpc_server, write_metrics, s, &s->metrics_service);
 }
 
 weft_status_t *weft_server_create(const weft_server_options_t *o, weft_server_t **out) {
@@ -193,6 +198,7 @@ void weft_server_destroy(weft_server_t *s) {
   weft_rpc_server_destroy(s->rpc_server);
   weft_master_service_destroy(s->master_service);
   weft_worker_service_destroy(s->worker_service);
+  weft_metrics_service_destroy(s->metrics_service);
   weft_health_destroy(s->health);
   weft_task_deinit(&s->task);
   weft_rpc_client_destroy(s->rpc_client);

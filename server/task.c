@@ -1,6 +1,7 @@
 /* server/task.c - builds a task bottom up, takes it down in reverse. */
 #include "server/task.h"
 
+#include "base/clock.h"
 #include "server/worker_cache.h"
 
 static const weft_kernel_support_t kernels = {weft_devices_supporting, weft_devices_missing};
@@ -34,7 +35,7 @@ static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_dire
 weft_status_t *weft_task_init(weft_str_t name, weft_task_options_t o, bool is_direct,
                               weft_worker_cache_t *cache, weft_server_clusters_t *clusters,
                               weft_task_t *out) {
-  weft_task_t t = {.cache = cache};
+  weft_task_t t = {.cache = cache, .made_micros = weft_clock_micros()};
   weft_status_t *s = build(name, o, is_direct, clusters, &t);
   if (s != NULL) {
     weft_task_deinit(&t);

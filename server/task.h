@@ -8,6 +8,7 @@
 
 typedef struct weft_task {
   weft_worker_cache_t *cache; /* owned */
+  int64_t made_micros;        /* when, since 1970 */
   weft_worker_t *worker;
   weft_worker_client_t *worker_client;
   weft_master_t *master;

@@ -97,7 +97,7 @@ static void write_link(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t
 static void write_links(weft_worker_t *w, weft_strbuf_t *out) {
   weft_link_counters_t *c = weft_worker_counters(w);
   weft_metrics_family(out, "weft_link_bytes_total", "counter",
-                      "Payload of collectives that this task has fetched.");
+                      "Tensors (tensor) and pieces of collectives that this task has fetched from others.");
   weft_link_counters_each(c, write_link, &(link_sample_t){out, true});
   weft_metrics_family(out, "weft_link_messages_total", "counter", "Messages of these.");
   weft_link_counters_each(c, write_link, &(link_sample_t){out, false});

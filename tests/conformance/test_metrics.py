@@ -1,12 +1,15 @@
 """A server's numbers at --http, as Prometheus reads them, beside what clients did."""
 
+import contextlib
 import re
 import socket
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 
+import grpc
 import pytest
 import tensorflow as tf
 
@@ -137,6 +140,43 @@ def test_memory_by_its_use(server):
             assert server.value("weft_memory_bytes", tag="param") == 4 << 18
             assert server.value("weft_memory_peak_bytes", tag="param") >= 4 << 18
     assert server.value("process_resident_memory_bytes") > 1 << 20
+
+
+def over_grpc(target):
+    """The text of weft.WorkerService/Metrics: an empty request; field 1 of the answer, which has no others."""
+    with grpc.insecure_channel(target.removeprefix("grpc://")) as channel:
+        answer = channel.unary_unary("/weft.WorkerService/Metrics")(b"", timeout=30)
+    assert answer[0] == 1 << 3 | 2
+    at, length, shift = 1, 0, 0
+    while True:
+        length |= (answer[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if answer[at - 1] < 0x80:
+            break
+    assert len(answer) == at + length
+    return answer[at:].decode()
+
+
+def test_the_same_text_comes_over_grpc(server):
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [])
+        y = x + 1
+        with v1.Session(server.target, graph=graph) as sess:
+            for _ in range(5):
+                sess.run(y, {x: 1.0})
+            moving = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
+            http, rpc = ([s for s in samples(text) if s[0] not in moving] for text in (server.text(), over_grpc(server.target)))
+            assert http == rpc
+            assert server.value("weft_graph_runs_total", result="ok") == 5
+            assert 0 < time.time() - server.value("weft_task_start_time_seconds") < 600
+
+
+@pytest.mark.parametrize("body", [b"\x00", b"\xff" * 100, b"\x0a\xff\xff\xff\xff\x0f", b"\x08\x01" * 1000])
+def test_a_request_that_is_not_empty_does_not_harm(server, body):
+    with grpc.insecure_channel(server.target.removeprefix("grpc://")) as channel:
+        with contextlib.suppress(grpc.RpcError):
+            channel.unary_unary("/weft.WorkerService/Metrics")(body, timeout=30)
+    assert "weft_graph_runs_total" in over_grpc(server.target)
 
 
 def test_metrics_come_while_steps_wait(server):
