@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 #include "base/similar.h"
 #include "graph/graph_proto.h"
+#include "graph/passes.h"
 #include "strategies/origin.h"
+#include "strategies/prepare.h"
 
 typedef struct names { /* a list that grows; texts are lent */
   weft_str_t *items;
@@ -146,33 +148,107 @@ static weft_status_t *check_nodes(const weft_graph_t *g, const weft_names_t *nam
   return NULL;
 }
 
+/* A request with what it leaves out. */
+typedef struct completed {
+  weft_strategy_request_t request;
+  names_t feeds, targets, inits;
+} completed_t;
+
+static void deinit_completed(completed_t *c) {
+  weft_free(c->feeds.items);
+  weft_free(c->targets.items);
+  weft_free(c->inits.items);
+}
+
+static weft_status_t *complete(const weft_graph_t *g, const weft_strategy_request_t *given,
+                               completed_t *out) {
+  const weft_names_t *lists[] = {&given->feeds, &given->fetches, &given->targets, &given->inits};
+  out->request = *given;
+  out->request.graph = g;
+  for (int i = 0; i < 4; i++) WEFT_RETURN_IF_ERROR(check_nodes(g, lists[i]));
+  if (given->fetches.n + given->targets.n + given->inits.n == 0) {
+    WEFT_RETURN_IF_ERROR(add_sinks(&out->targets, &out->inits, g));
+    out->request.targets = (weft_names_t){out->targets.items, out->targets.n};
+    out->request.inits = (weft_names_t){out->inits.items, out->inits.n};
+  }
+  if (given->feeds.n == 0) {
+    WEFT_RETURN_IF_ERROR(add_placeholders(&out->feeds, g, &out->request));
+    out->request.feeds = (weft_names_t){out->feeds.items, out->feeds.n};
+  }
+  return NULL;
+}
+
 weft_status_t *weft_job_rewrite(weft_str_t graph_def, const char *text, const weft_strategy_request_t *given,
                                 bool marks_variables, weft_rewrite_t *out) {
-  names_t feeds = {0}, targets = {0}, inits = {0};
+  completed_t c = {0};
   weft_graph_t *graph = NULL;
-  weft_strategy_request_t request = *given;
   const weft_import_options_t import = {.is_client_api = true};
-  const weft_names_t *lists[] = {&given->feeds, &given->fetches, &given->targets, &given->inits};
   *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
   weft_status_t *s = check_name(weft_str(text));
   if (s == NULL) s = weft_graph_create(&graph);
   if (s == NULL) s = weft_graph_import(graph, graph_def, &import);
   if (s == NULL && marks_variables) s = weft_origin_mark(graph);
-  for (int i = 0; i < 4 && s == NULL; i++) s = check_nodes(graph, lists[i]);
-  request.graph = graph;
-  if (s == NULL && given->fetches.n + given->targets.n + given->inits.n == 0) {
-    s = add_sinks(&targets, &inits, graph);
-    request.targets = (weft_names_t){targets.items, targets.n};
-    request.inits = (weft_names_t){inits.items, inits.n};
-  }
-  if (s == NULL && given->feeds.n == 0) {
-    s = add_placeholders(&feeds, graph, &request);
-    request.feeds = (weft_names_t){feeds.items, feeds.n};
-  }
-  if (s == NULL) s = weft_strategy_apply(weft_str(text), &request, out);
+  if (s == NULL) s = complete(graph, given, &c);
+  if (s == NULL) s = weft_strategy_apply(weft_str(text), &c.request, out);
   weft_graph_destroy(graph);
-  weft_free(feeds.items);
-  weft_free(targets.items);
-  weft_free(inits.items);
+  deinit_completed(&c);
+  return s;
+}
+
+/* ---- without a strategy ---- */
+
+static weft_status_t *prune(weft_graph_t *g, const weft_strategy_request_t *r) {
+  const weft_names_t *lists[] = {&r->feeds, &r->fetches, &r->targets};
+  weft_node_t **roots = weft_calloc((size_t)(r->feeds.n + r->fetches.n + r->targets.n) + 1, sizeof(*roots));
+  int n = 0;
+  if (roots == NULL) return no_memory();
+  for (int k = 0; k < 3; k++) {
+    for (int i = 0; i < lists[k]->n; i++) {
+      weft_str_t node;
+      int index;
+      weft_node_t *found =
+          weft_tensor_name_parse(lists[k]->items[i], &node, &index) ? weft_graph_find(g, node) : NULL;
+      if (found != NULL) roots[n++] = found;
+    }
+  }
+  weft_status_t *s = weft_pass_prune(g, roots, n);
+  weft_free(roots);
+  return s;
+}
+
+/* As a server takes it: ops that are not known are no failure until a step needs them. */
+static weft_status_t *import_whole(weft_str_t graph_def, weft_graph_t **out) {
+  const weft_import_options_t import = {.is_client_api = false};
+  *out = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_create(out));
+  return weft_graph_import(*out, graph_def, &import);
+}
+
+static weft_status_t *fill_loop(weft_rewrite_t *r, const weft_strategy_request_t *request) {
+  r->loops = weft_arena_calloc(&r->arena, 1, sizeof *r->loops);
+  if (r->loops == NULL) return no_memory();
+  r->num_loops = 1;
+  r->loops[0] = (weft_worker_loop_t){.name = WEFT_STR("step"), .task = WEFT_STR(""), .leave = WEFT_STR("")};
+  WEFT_RETURN_IF_ERROR(weft_copy_names(&r->arena, request->feeds, &r->loops[0].feeds));
+  WEFT_RETURN_IF_ERROR(weft_copy_names(&r->arena, request->fetches, &r->loops[0].fetches));
+  return weft_copy_names(&r->arena, request->targets, &r->loops[0].targets);
+}
+
+weft_status_t *weft_job_keep(weft_str_t graph_def, const weft_strategy_request_t *given, bool takes_all,
+                             weft_rewrite_t *out) {
+  completed_t c = {0};
+  *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
+  weft_status_t *s = import_whole(graph_def, &out->graph);
+  if (s == NULL) s = complete(out->graph, given, &c);
+  if (s == NULL) s = fill_loop(out, &c.request);
+  if (s == NULL && !takes_all) s = prune(out->graph, &c.request);
+  weft_status_t *lowered = s == NULL ? weft_pass_lower_functions(out->graph, 0) : NULL;
+  if (lowered != NULL) { /* what cannot run can still be looked at: with its functions as they are */
+    weft_status_free(lowered);
+    weft_graph_destroy(out->graph);
+    s = import_whole(graph_def, &out->graph);
+  }
+  if (s == NULL) weft_status_free(weft_pass_infer_shapes(out->graph)); /* where they fit */
+  deinit_completed(&c);
   return s;
 }
