@@ -1,0 +1,116 @@
+/* tests/tools/drawing/models.c - graphs to draw. */
+#include "tests/tools/drawing/models.h"
+
+#include <stdio.h>
+
+#include "strategies/emit.h"
+#include "strategies/traffic.h"
+
+enum { MOST_LAYERS = 512, WIDTH = 8 };
+
+typedef struct builder {
+  weft_emitter_t e;
+  const drawn_model_t *m;
+  char device[64];
+  weft_output_t handles[MOST_LAYERS], gradients[MOST_LAYERS], inputs[MOST_LAYERS];
+  weft_node_t *updates[MOST_LAYERS];
+  int num_weights;
+} builder_t;
+
+static void place(builder_t *b, int layer) {
+  if (b->m->tasks == 0) return;
+  snprintf(b->device, sizeof b->device, "/job:worker/replica:0/task:%d/device:CPU:0",
+           layer * b->m->tasks / (b->m->layers + 1));
+  b->e.device = weft_graph_intern(b->e.g, weft_str(b->device));
+}
+
+static weft_output_t variable(builder_t *b, int width, const char *scope) {
+  const weft_shape_t shape = {2, {WIDTH, width}};
+  const weft_named_attr_t attrs[] = {{WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}},
+                                     weft_shape_attr("shape", &shape)};
+  return weft_emit(&b->e, "VarHandleOp", NULL, 0, attrs, 2, "%s/kernel", scope);
+}
+
+static weft_output_t read_of(builder_t *b, weft_output_t handle, const char *scope) {
+  const weft_named_attr_t dtype = {WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}};
+  return weft_emit(&b->e, "ReadVariableOp", &handle, 1, &dtype, 1, "%s/read", scope);
+}
+
+static weft_output_t forward(builder_t *b, weft_output_t x) {
+  const char *prefix = b->m->prefix == NULL ? "" : b->m->prefix;
+  for (int l = 0; l < b->m->layers; l++) {
+    place(b, l);
+    for (int p = 0; p < b->m->parts && b->num_weights < MOST_LAYERS; p++) {
+      char scope[256];
+      snprintf(scope, sizeof scope, "%slayer_%d/part%c", prefix, l, 'a' + p);
+      const int n = b->num_weights++;
+      b->handles[n] = variable(b, WIDTH, scope);
+      b->inputs[n] = x;
+      if (b->m->is_uneven) variable(b, WIDTH + l, scope);
+      x = weft_emit2(&b->e, "MatMul", x, read_of(b, b->handles[n], scope), "%s/MatMul", scope);
+      x = weft_emit1(&b->e, "Relu", x, "%s/Relu", scope);
+    }
+  }
+  for (int i = 0; i < b->m->flat; i++)
+    x = weft_emit1(&b->e, i % 3 == 0 ? "Neg" : "Relu", x, "%ssingle%c%c", prefix, 'a' + i / 26 % 26,
+                   'a' + i % 26);
+  return x;
+}
+
+/* As TensorFlow's gradients of this model, on the devices of the layers. */
+static void backward(builder_t *b, weft_output_t y) {
+  const char *prefix = b->m->prefix == NULL ? "" : b->m->prefix;
+  weft_output_t dy = weft_emit1(&b->e, "OnesLike", y, "%sgradients/loss_grad/ones", prefix);
+  const weft_output_t rate = weft_emit_number(&b->e, WEFT_F32, 0.1, "%ssgd/rate", prefix);
+  const weft_named_attr_t transposed = {WEFT_STR("transpose_a"), {.kind = WEFT_ATTR_BOOL, .b = true}};
+  for (int n = b->num_weights - 1; n >= 0; n--) {
+    const int l = n / b->m->parts, p = n % b->m->parts;
+    char scope[256];
+    snprintf(scope, sizeof scope, "%sgradients/layer_%d/part%c/MatMul_grad", prefix, l, 'a' + p);
+    place(b, l);
+    const weft_output_t both[] = {b->inputs[n], dy};
+    b->gradients[n] = weft_emit(&b->e, "MatMul", both, 2, &transposed, 1, "%s/MatMul_1", scope);
+    dy = weft_emit1(&b->e, "Relu", dy, "%s/back", scope);
+    const weft_output_t step = weft_emit2(&b->e, "Mul", b->gradients[n], rate, "%ssgd/Mul_%d", prefix, n);
+    const weft_output_t update[] = {b->handles[n], step};
+    b->updates[n] =
+        weft_emit(&b->e, "AssignSubVariableOp", update, 2, NULL, 0, "%ssgd/Assign_%d", prefix, n).node;
+  }
+}
+
+static weft_status_t *set_loop(const drawn_model_t *m, weft_rewrite_t *r) {
+  static weft_str_t targets[] = {{"train", 5}}, fetches[] = {{"loss", 4}}, feeds[] = {{"x", 1}};
+  r->loops = weft_arena_calloc(&r->arena, 1, sizeof *r->loops);
+  if (r->loops == NULL) return WEFT_NO_MEMORY("a worker loop");
+  r->num_loops = 1;
+  r->loops[0] = (weft_worker_loop_t){.name = WEFT_STR("step"),
+                                     .task = WEFT_STR(""),
+                                     .leave = WEFT_STR(""),
+                                     .feeds = {feeds, 1},
+                                     .fetches = {fetches, 1},
+                                     .targets = {targets, m->trains}};
+  return NULL;
+}
+
+weft_status_t *drawn_model_build(const drawn_model_t *m, weft_rewrite_t *out) {
+  static builder_t b; /* too large for a stack; tests have one thread */
+  b = (builder_t){.m = m};
+  *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
+  WEFT_RETURN_IF_ERROR(weft_graph_create(&out->graph));
+  b.e.g = out->graph;
+  const weft_shape_t shape = {2, {-1, WIDTH}};
+  const weft_named_attr_t attrs[] = {{WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}},
+                                     weft_shape_attr("shape", &shape)};
+  place(&b, 0);
+  const weft_output_t x = weft_emit(&b.e, "Placeholder", NULL, 0, attrs, 2, "x");
+  const weft_output_t y = forward(&b, x);
+  place(&b, m->layers);
+  const weft_output_t axes = weft_emit_ints(&b.e, WEFT_I32, (const int64_t[]){0, 1}, 2, "loss/axes");
+  const weft_output_t mean = weft_emit2(&b.e, "Mean", y, axes, "loss/mean");
+  weft_emit1(&b.e, "Identity", mean, "loss");
+  if (m->trains) backward(&b, y);
+  weft_emit_noop(&b.e, b.updates, b.num_weights, "train");
+  WEFT_RETURN_IF_ERROR(weft_emitter_end(&b.e));
+  WEFT_RETURN_IF_ERROR(set_loop(m, out));
+  return weft_rewrite_measure(out, NULL, WEFT_ROWS_ANY);
+}

@@ -1,0 +1,283 @@
+/* tools/drawing/level.c - which boxes a picture has, and what goes between them. */
+#include "tools/drawing/level.h"
+
+#include "base/alloc.h"
+#include "tools/drawing/layout.h"
+
+enum { MOST_BOXES = 44, LEAST_SHOWN = 3 }; /* of one frame */
+
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a level of a drawing"); }
+
+void weft_level_deinit(weft_level_t *l) {
+  weft_free(l->arrows);
+  weft_free(l->links);
+  weft_arena_deinit(&l->arena);
+}
+
+bool weft_level_has_inside(const weft_level_box_t *b) { return b->rest == 0 && b->scope->leaf < 0; }
+
+/* ---- sizes ---- */
+
+bool weft_level_size_of(const weft_node_t *n, int output, int64_t *bytes, double *row_bytes) {
+  *bytes = 0;
+  *row_bytes = 0;
+  if (output < 0 || output >= n->num_outputs || n->output_shapes == NULL) return false;
+  const int dtype = weft_dtype_base(n->output_types[output]);
+  const size_t size = weft_dtype_size(dtype);
+  const weft_shape_t *shape = &n->output_shapes[output];
+  double count = 1;
+  if (size == 0 || shape->rank < 0) return false;
+  for (int i = 0; i < shape->rank; i++) {
+    if (shape->dims[i] < 0 && i > 0) return false;
+    count *= shape->dims[i] < 0 ? 1 : (double)shape->dims[i];
+  }
+  count *= (double)size;
+  if (count > 1e18) return false;
+  if (shape->rank > 0 && shape->dims[0] < 0) {
+    *row_bytes = count;
+  } else {
+    *bytes = (int64_t)count;
+  }
+  return true;
+}
+
+/* ---- which boxes ---- */
+
+typedef struct level_cut { /* the scopes that a frame shows, in order */
+  weft_tree_scope_t **items;
+  int n, capacity;
+  int *groups; /* of each */
+  bool *joins; /* of each: it shares the box of the one before */
+} level_cut_t;
+
+static int count_of(const weft_tree_scope_t *s, weft_drawn_role_t role) {
+  return role == WEFT_DRAWN_ROLES ? s->num_nodes : s->by_role[role];
+}
+
+static weft_status_t *cut_at(weft_level_t *l, level_cut_t *c, int at, int group) {
+  weft_tree_scope_t *s = c->items[at];
+  const int more = s->num_children - 1;
+  if (c->n + more > c->capacity)
+    return WEFT_ERROR(INTERNAL, "a level of a drawing has %d boxes", c->n + more);
+  memmove(c->items + at + s->num_children, c->items + at + 1, (size_t)(c->n - at - 1) * sizeof(*c->items));
+  memmove(c->groups + at + s->num_children, c->groups + at + 1, (size_t)(c->n - at - 1) * sizeof *c->groups);
+  int new_group = group;
+  if (s->members > 1) {
+    new_group = l->num_groups++;
+    l->groups[new_group] = (weft_level_group_t){.scope = s};
+  }
+  for (int i = 0; i < s->num_children; i++) {
+    c->items[at + i] = s->children[i];
+    c->groups[at + i] = new_group;
+  }
+  c->n += more;
+  return NULL;
+}
+
+/* What a scope has of what a picture is about: the model, where there is one. */
+static int weight_of(const weft_tree_scope_t *s, bool has_forward) {
+  return has_forward ? s->by_role[WEFT_DRAWN_FORWARD] : s->num_nodes;
+}
+
+/* What holds more than half of a frame, or where few boxes are shown, is opened while its parts fit. */
+/* Is it a model, or several layers folded, and not a layer? A layer has its variables in one of its scopes,
+ * or its nodes outside of any. */
+static bool holds_layers(const weft_tree_scope_t *s) {
+  int with_variables = 0, scopes = 0, direct = 0;
+  for (int i = 0; i < s->num_children; i++) {
+    const weft_tree_scope_t *c = s->children[i];
+    if (c->leaf >= 0) direct += c->by_role[WEFT_DRAWN_FORWARD];
+    if (c->leaf >= 0 || c->by_role[WEFT_DRAWN_FORWARD] == 0) continue;
+    scopes++;
+    with_variables += c->num_homes > 0;
+  }
+  if (s->num_homes > 0) return with_variables > 1 || (with_variables == 1 && scopes == 1 && direct == 0);
+  return scopes > 2 && 2 * direct < s->by_role[WEFT_DRAWN_FORWARD];
+}
+
+static weft_status_t *open_largest(weft_level_t *l, level_cut_t *c, int room) {
+  enum { MOST_GROUPS = 8 };
+  int all = 0, forward = 0, spare = 0; /* what a strategy added can share a few boxes */
+  for (int i = 0; i < c->n; i++) {
+    const weft_tree_scope_t *s = c->items[i];
+    if (s->path.length > 0 && s->path.data[0] == WEFT_DRAWN_GROUP) {
+      spare += i > 2;
+      continue;
+    }
+    all += s->num_nodes;
+    forward += s->by_role[WEFT_DRAWN_FORWARD];
+  }
+  for (;;) {
+    int best = -1;
+    for (int i = 0; i < c->n; i++) {
+      const weft_tree_scope_t *s = c->items[i];
+      if (s->leaf >= 0 || !(holds_layers(s) || c->n < LEAST_SHOWN) ||
+          (s->members > 1 && l->num_groups >= MOST_GROUPS))
+        continue;
+      if (s->path.length > 0 && s->path.data[0] == WEFT_DRAWN_GROUP) continue;
+      if (best < 0 || weight_of(s, forward > 0) > weight_of(c->items[best], forward > 0)) best = i;
+    }
+    if (best < 0) return NULL;
+    const weft_tree_scope_t *s = c->items[best];
+    const int weight = weight_of(s, forward > 0), of = forward > 0 ? forward : all;
+    const bool is_large = 2 * weight > of || (c->n <= LEAST_SHOWN && 4 * weight > of);
+    if (!is_large || c->n + s->num_children - 1 > room + spare || (s->members > 1 && c->groups[best] >= 0))
+      return NULL;
+    WEFT_RETURN_IF_ERROR(cut_at(l, c, best, c->groups[best]));
+  }
+}
+
+static void fill_box(weft_level_box_t *b, const weft_tree_scope_t *s, weft_drawn_role_t role) {
+  for (int r = 0; r < WEFT_DRAWN_ROLES; r++) {
+    if (role != WEFT_DRAWN_ROLES && (int)role != r) continue;
+    b->num_nodes += s->by_role[r];
+    b->by_role[r] += s->by_role[r];
+  }
+  if (role == WEFT_DRAWN_ROLES || role == WEFT_DRAWN_FORWARD || s->by_role[WEFT_DRAWN_FORWARD] == 0) {
+    b->num_variables += s->num_variables;
+    b->variable_bytes += s->variable_bytes;
+  }
+  for (int k = 1; k < WEFT_DRAWN_KINDS; k++) {
+    if (s->kinds == 1u << k && b->rest == 0) b->kind = (weft_drawn_kind_t)k;
+  }
+}
+
+static bool is_group(const weft_tree_scope_t *s) {
+  return s->path.length > 0 && s->path.data[0] == WEFT_DRAWN_GROUP;
+}
+
+/* Which scopes share a box with the one before them: as many as there are too many, the smallest neighbours
+ * first, what a strategy added apart from the model. `joins`: of each. */
+static void join_neighbours(const level_cut_t *c, weft_drawn_role_t role, int room, bool *joins) {
+  int excess = c->n - room;
+  for (int i = 0; i < c->n; i++) excess -= joins[i];
+  for (; excess > 0; excess--) {
+    int best = -1, least = 0;
+    for (int i = 1; i < c->n; i++) {
+      if (joins[i]) continue;
+      int size = count_of(c->items[i], role), first = i - 1;
+      while (joins[first]) size += count_of(c->items[first--], role);
+      size += count_of(c->items[first], role);
+      if (is_group(c->items[i]) != is_group(c->items[first])) size += 1 << 24;
+      if (c->groups[i] != c->groups[first]) size += 1 << 24;
+      if (best >= 0 && size >= least) continue;
+      best = i;
+      least = size;
+    }
+    if (best < 0) return;
+    joins[best] = true;
+  }
+}
+
+/* In a picture of layers, nodes of gradients beside them are one box. */
+static void join_gradients(const level_cut_t *c, bool *joins) {
+  for (int i = 1; i < c->n; i++) {
+    const weft_tree_scope_t *a = c->items[i - 1], *b = c->items[i];
+    const bool are_layers = a->by_role[WEFT_DRAWN_FORWARD] > 0 || b->by_role[WEFT_DRAWN_FORWARD] > 0;
+    joins[i] = c->groups[i] == c->groups[i - 1] && !are_layers && !is_group(a) && !is_group(b);
+  }
+}
+
+static void sort_by_role(level_cut_t *c, weft_drawn_role_t role) {
+  for (int i = 1; i < c->n; i++) { /* few: an insertion keeps equal ones in order */
+    weft_tree_scope_t *s = c->items[i];
+    int k = i;
+    for (; k > 0 && weft_tree_order(c->items[k - 1], role) > weft_tree_order(s, role); k--)
+      c->items[k] = c->items[k - 1];
+    c->items[k] = s;
+  }
+}
+
+/* The boxes of one frame; where there are more than fit, neighbours share one. */
+static void add_boxes(weft_tree_t *t, weft_level_t *l, int frame, level_cut_t *c, int room) {
+  weft_level_frame_t *f = &l->frames[frame];
+  f->first = l->num_boxes;
+  if (f->role != WEFT_DRAWN_ROLES) sort_by_role(c, f->role);
+  if (f->role == WEFT_DRAWN_ROLES && f->root->by_role[WEFT_DRAWN_FORWARD] > 0) join_gradients(c, c->joins);
+  join_neighbours(c, f->role, room, c->joins);
+  for (int i = 0; i < c->n; i++) {
+    weft_tree_scope_t *s = c->items[i];
+    if (!c->joins[i]) {
+      l->boxes[l->num_boxes++] =
+          (weft_level_box_t){.scope = s, .frame = frame, .role = f->role, .group = c->groups[i]};
+    }
+    weft_level_box_t *b = &l->boxes[l->num_boxes - 1];
+    b->rest += c->joins[i];
+    b->last = s;
+    fill_box(b, s, f->role);
+    for (int r = 0; r < WEFT_DRAWN_ROLES; r++) {
+      if (f->role == WEFT_DRAWN_ROLES || (int)f->role == r) s->box[r] = l->num_boxes; /* + 1 */
+    }
+    s->stamp = t->num_marks;
+  }
+  f->num_boxes = l->num_boxes - f->first;
+}
+
+/* Clears what an earlier level has left in the scopes of this one. */
+static void claim(weft_tree_t *t, level_cut_t *c) {
+  for (int i = 0; i < c->n; i++) {
+    if (c->items[i]->stamp == t->num_marks) continue;
+    memset(c->items[i]->box, 0, sizeof c->items[i]->box);
+    c->items[i]->stamp = t->num_marks;
+  }
+}
+
+static weft_status_t *init_level(weft_tree_t *t, weft_tree_scope_t *scope, int num_frames, weft_level_t *l) {
+  enum { GROUPS = 16 };
+  *l = (weft_level_t){.arena = WEFT_ARENA_INIT, .scope = scope};
+  t->num_marks++;
+  l->frames = weft_arena_calloc(&l->arena, (size_t)num_frames, sizeof *l->frames);
+  l->boxes = weft_arena_calloc(&l->arena, (size_t)num_frames * MOST_BOXES, sizeof *l->boxes);
+  l->groups = weft_arena_calloc(&l->arena, GROUPS, sizeof *l->groups);
+  return l->frames == NULL || l->boxes == NULL || l->groups == NULL ? no_memory() : NULL;
+}
+
+static void add_frame(weft_level_t *l, weft_tree_scope_t *root, weft_drawn_role_t role) {
+  l->frames[l->num_frames++] = (weft_level_frame_t){.root = root, .role = role};
+}
+
+static weft_status_t *fill_frame(weft_tree_t *t, weft_level_t *l, int frame, int room) {
+  weft_level_frame_t *f = &l->frames[frame];
+  weft_tree_scope_t *root = f->root;
+  const size_t capacity = (size_t)root->num_children + MOST_BOXES + WEFT_TREE_CHILDREN + 1;
+  level_cut_t c = {.capacity = (int)capacity};
+  c.items = weft_arena_calloc(&l->arena, capacity, sizeof(*c.items));
+  c.groups = weft_arena_calloc(&l->arena, capacity, sizeof *c.groups);
+  c.joins = weft_arena_calloc(&l->arena, capacity, sizeof *c.joins);
+  if (c.items == NULL || c.groups == NULL || c.joins == NULL) return no_memory();
+  for (int i = 0; i < root->num_children; i++) {
+    if (count_of(root->children[i], f->role) == 0) continue;
+    c.groups[c.n] = -1;
+    c.items[c.n++] = root->children[i];
+  }
+  if (f->role == WEFT_DRAWN_ROLES) WEFT_RETURN_IF_ERROR(open_largest(l, &c, room));
+  claim(t, &c);
+  add_boxes(t, l, frame, &c, room);
+  return NULL;
+}
+
+static weft_status_t *fill_frames(weft_tree_t *t, weft_level_t *l, int num_links) {
+  int room = weft_layout_room(l->num_frames, num_links);
+  if (room > MOST_BOXES) room = MOST_BOXES;
+  for (int f = 0; f < l->num_frames; f++) WEFT_RETURN_IF_ERROR(fill_frame(t, l, f, room));
+  return weft_level_find_arrows(t, l);
+}
+
+/* ---- levels ---- */
+
+weft_status_t *weft_level_of_step(weft_tree_t *t, const weft_rewrite_t *r, weft_level_t *out) {
+  WEFT_RETURN_IF_ERROR(init_level(t, NULL, t->num_roots + 1, out));
+  for (int p = 0; p < t->num_roots; p++) add_frame(out, t->roots[p], WEFT_DRAWN_ROLES);
+  WEFT_RETURN_IF_ERROR(weft_level_find_links(t, r, out));
+  return fill_frames(t, out, out->num_links);
+}
+
+weft_status_t *weft_level_of_scope(weft_tree_t *t, weft_tree_scope_t *scope, weft_level_t *out) {
+  enum { USUAL_LINKS = 5 };
+  WEFT_RETURN_IF_ERROR(init_level(t, scope, WEFT_DRAWN_ROLES + 1, out));
+  if (scope->parent == NULL) add_frame(out, scope, WEFT_DRAWN_ROLES);
+  for (int r = 0; r < WEFT_DRAWN_ROLES && scope->parent != NULL; r++) {
+    if (scope->by_role[r] > 0) add_frame(out, scope, (weft_drawn_role_t)r);
+  }
+  return fill_frames(t, out, out->num_frames > 1 ? USUAL_LINKS : 0);
+}
