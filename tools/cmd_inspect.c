@@ -11,15 +11,15 @@
 #include "strategies/summary.h"
 #include "strategies/traffic.h"
 #include "tools/command.h"
+#include "tools/drawing/drawing.h"
 #include "tools/graph_summary.h"
 #include "tools/inspect_model.h"
 #include "tools/model.h"
 #include "tools/options.h"
-#include "tools/strategy/graph_map.h"
 #include "tools/strategy/names.h"
 
 typedef struct inspect_args {
-  bool json, dot, svg, details;
+  bool json, dot, svg, html, all, details;
   const char *path, *tags, *signature, *strategy, *cluster, *save, *scope;
   weft_option_texts_t feeds, fetches, targets, inits;
   int64_t cpus, batch;
@@ -228,11 +228,25 @@ static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
   return s;
 }
 
+static bool is_drawn(const inspect_args_t *a) { return a->dot || a->svg || a->html; }
+
+/* What stands in a drawing's title. */
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
 static weft_status_t *draw(const inspect_args_t *a, const weft_rewrite_t *r, weft_strbuf_t *out) {
-  weft_strbuf_t drawing = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_graph_map(r, a->scope, a->svg ? &drawing : out);
-  if (s == NULL && a->svg) s = weft_dot_to_svg(&drawing, out);
-  weft_strbuf_deinit(&drawing);
+  weft_drawing_t *d = NULL;
+  weft_strbuf_t what = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&what, file_name(a->path));
+  if (a->strategy != NULL) weft_strbuf_printf(&what, " under %s", a->strategy);
+  weft_status_t *s = what.failed ? WEFT_NO_MEMORY("a title") : weft_drawing_create(r, what.data, a->all, &d);
+  if (s == NULL && a->dot) s = weft_drawing_dot(d, a->scope, out);
+  if (s == NULL && a->svg) s = weft_drawing_svg(d, a->scope, out);
+  if (s == NULL && a->html) s = weft_drawing_html(d, out);
+  weft_drawing_destroy(d);
+  weft_strbuf_deinit(&what);
   return s;
 }
 
@@ -253,7 +267,7 @@ static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t
   if (s == NULL && a->json) {
     s = print_rewrite_json(r);
   } else if (s == NULL) {
-    s = a->dot || a->svg ? draw(a, r, &shown) : weft_strategy_explain(r, &shown);
+    s = is_drawn(a) ? draw(a, r, &shown) : weft_strategy_explain(r, &shown);
     if (s == NULL && a->details) s = weft_strategy_print_details(r, &shown);
     if (s == NULL) fwrite(shown.data, 1, shown.length, stdout);
   }
@@ -333,9 +347,16 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, const weft_model
   weft_job_view_init(&view);
   weft_status_t *s = a->cluster == NULL ? weft_job_view_local(&view, MAX_CPUS)
                                         : weft_job_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
-  if (s == NULL) s = weft_job_rewrite(def, a->strategy, &request, false, &rewrite);
+  if (s == NULL) {
+    s = a->strategy == NULL ? weft_job_keep(def, &request, a->all, &rewrite)
+                            : weft_job_rewrite(def, a->strategy, &request, false, &rewrite);
+  }
   if (s != NULL) s = name_unknown_ops(def, s);
   if (s == NULL) s = weft_rewrite_measure(&rewrite, &view.cluster, a->batch > 0 ? a->batch : WEFT_ROWS_ANY);
+  if (a->strategy == NULL && weft_status_code(s) == WEFT_INVALID_ARGUMENT) { /* shapes that do not fit */
+    weft_status_free(s);
+    s = weft_rewrite_measure(&rewrite, &view.cluster, WEFT_ROWS_UNKNOWN);
+  }
   if (s == NULL) s = show_rewrite(a, &rewrite);
   weft_rewrite_deinit(&rewrite);
   weft_job_view_deinit(&view);
@@ -344,17 +365,6 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, const weft_model
 }
 
 /* ---- the graph as it is ---- */
-
-static weft_status_t *draw_file(const inspect_args_t *a, weft_str_t def) {
-  weft_strbuf_t drawing = WEFT_STRBUF_INIT, svg = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_graph_dot(def, a->scope, &drawing);
-  if (s == NULL && a->svg) s = weft_dot_to_svg(&drawing, &svg);
-  const weft_strbuf_t *shown = a->svg ? &svg : &drawing;
-  if (s == NULL) fwrite(shown->data, 1, shown->length, stdout);
-  weft_strbuf_deinit(&drawing);
-  weft_strbuf_deinit(&svg);
-  return s;
-}
 
 static weft_status_t *inspect_file(const inspect_args_t *a, weft_str_t def) {
   weft_graph_summary_t summary = {.arena = WEFT_ARENA_INIT};
@@ -365,20 +375,27 @@ static weft_status_t *inspect_file(const inspect_args_t *a, weft_str_t def) {
   return s;
 }
 
+/* What a step is, where the command line does not say: that of a training file; of a drawn SavedModel the
+ * signature that serves. */
+static void choose_default(const inspect_args_t *a, weft_model_t *model) {
+  weft_model_choose_default(model);
+  if (model->signature != NULL || model->meta == NULL || !is_drawn(a) || a->fetches.n > 0 || a->all) return;
+  model->signature = weft_meta_graph_signature(model->meta, WEFT_STR("serving_default"));
+}
+
 static weft_status_t *inspect_graph(const inspect_args_t *a) {
   weft_model_t model;
   weft_status_t *s = weft_model_open(a->path, a->tags, &model);
-  bool is_drawn = a->dot || a->svg;
   if (s == NULL && a->signature != NULL) s = weft_model_choose(&model, a->signature);
-  if (s == NULL && a->signature == NULL && a->targets.n + a->inits.n == 0) weft_model_choose_default(&model);
-  if (s == NULL && a->strategy != NULL) {
+  if (s == NULL && a->signature == NULL && a->targets.n + a->inits.n == 0) choose_default(a, &model);
+  if (s == NULL && (a->strategy != NULL || is_drawn(a))) {
     weft_str_t def;
     s = weft_model_bound_graph(&model, &def);
     if (s == NULL) s = inspect_strategy(a, &model, def);
-  } else if (s == NULL && model.folder == NULL && model.meta != NULL && !is_drawn) {
+  } else if (s == NULL && model.folder == NULL && model.meta != NULL) {
     s = weft_inspect_meta_graph(a->path, model.meta, a->json);
   } else if (s == NULL) {
-    s = is_drawn ? draw_file(a, model.graph_def) : inspect_file(a, model.graph_def);
+    s = inspect_file(a, model.graph_def);
   }
   weft_model_close(&model);
   return s;
@@ -386,7 +403,7 @@ static weft_status_t *inspect_graph(const inspect_args_t *a) {
 
 /* A SavedModel as a whole; one of its graphs if that is asked for. */
 static weft_status_t *inspect(const inspect_args_t *a) {
-  bool is_graph = a->tags != NULL || a->strategy != NULL || a->dot || a->svg;
+  bool is_graph = a->tags != NULL || a->strategy != NULL || is_drawn(a);
   if (is_graph || !weft_saved_model_is_at(a->path)) return inspect_graph(a);
   weft_saved_model_t *m = NULL;
   WEFT_RETURN_IF_ERROR(weft_saved_model_open(a->path, &m));
@@ -408,18 +425,32 @@ static void list_strategies(weft_strbuf_t *out) {
 }
 
 static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
-  if (a->json + a->dot + a->svg > 1)
-    return weft_options_complain(line, "give one of --json, --dot and --svg");
+  if (a->json + a->dot + a->svg + a->html > 1)
+    return weft_options_complain(line, "give one of --json, --dot, --svg and --html");
   if (a->scope != NULL && !a->dot && !a->svg)
     return weft_options_complain(line, "--scope goes with --dot or --svg");
+  if (a->all && !is_drawn(a)) return weft_options_complain(line, "--all goes with --dot, --svg or --html");
   bool has_names = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n > 0;
-  if (a->strategy == NULL &&
-      (a->signature != NULL || a->cluster != NULL || a->save != NULL || a->details || has_names)) {
-    return weft_options_complain(
-        line, "--signature, --cluster, --save, --details and names of nodes go with --strategy");
-  }
+  if (a->strategy == NULL && (a->cluster != NULL || a->save != NULL || a->details))
+    return weft_options_complain(line, "--cluster, --save and --details go with --strategy");
+  if (a->strategy == NULL && !is_drawn(a) && (a->signature != NULL || has_names))
+    return weft_options_complain(line, "--signature and names of nodes go with --strategy or a drawing");
   return 0;
 }
+
+static const char ABOUT[] =
+    "Says what is in a graph file: inputs, outputs, variables with sizes, ops, which of them are not "
+    "supported, "
+    "devices asked for; what is in a SavedModel (its folder) or a meta graph: tags, signatures, assets, "
+    "variables; "
+    "or what a strategy makes of it. Draws what a step runs.";
+static const char EXAMPLES[] =
+    "  weft inspect graph.pbtxt\n  weft inspect model_dir\n  weft inspect graph.pb --json\n"
+    "  weft inspect model.pb --svg >model.svg\n"
+    "  weft inspect graph.pb --html --target train --fetch loss >graph.html\n"
+    "  weft inspect graph.pb --strategy mirrored:4 --target train --fetch loss\n"
+    "  weft inspect model_dir --strategy mirrored:4 --signature train\n"
+    "  weft inspect graph.pb --strategy parameter_server:mode=sync --cluster ps=1,worker=2 --svg >map.svg\n";
 
 int weft_command_inspect(int argc, char **argv) {
   inspect_args_t a = {.cpus = 1};
@@ -427,12 +458,16 @@ int weft_command_inspect(int argc, char **argv) {
   int code = 0;
   weft_strategy_names(&strategies);
   const weft_option_t options[] = {
-      {"dot", NULL,
-       "A drawing for Graphviz instead, large graphs by name scope; with --strategy: by task, with the bytes "
-       "that cross",
-       .flag = &a.dot},
-      {"svg", NULL, "The same drawing as an SVG (Graphviz's `dot` makes it)", .flag = &a.svg},
-      {"scope", "PREFIX", "Draw what is in one name scope, and its neighbours", .text = &a.scope},
+      {"dot", NULL, "The drawing of --svg in Graphviz's language, for it to lay out", .flag = &a.dot},
+      {"svg", NULL,
+       "Draw what a step runs: its layers, in reading order, at most 1600 x 1000 pixels; with --strategy: by "
+       "task, with the bytes that cross",
+       .flag = &a.svg},
+      {"html", NULL, "The same as a page to open level by level, down to single nodes; it needs no network",
+       .flag = &a.html},
+      {"scope", "PREFIX", "Draw the inside of one scope", .text = &a.scope},
+      {"all", NULL, "Draw all nodes of the file: initialisers, savers and what other steps run, too",
+       .flag = &a.all},
       {"json", NULL, "One object for machines", .flag = &a.json},
       {"tags", "TAG,TAG", "Of a SavedModel, the nodes of the graph with these tags instead", .text = &a.tags},
       {"details", NULL, "With --strategy: also every collective, and every value that is sent",
@@ -460,21 +495,9 @@ int weft_command_inspect(int argc, char **argv) {
   list_strategies(&more);
   const weft_command_line_t line = {
       .command = "weft inspect",
-      .about =
-          "Says what is in a graph file: inputs, outputs, variables with sizes, ops, which of them are not "
-          "supported, "
-          "devices asked for; what is in a SavedModel (its folder) or a meta graph: tags, signatures, "
-          "assets, "
-          "variables; or what a strategy makes of it.",
+      .about = ABOUT,
       .more = more.data,
-      .examples =
-          "  weft inspect graph.pbtxt\n  weft inspect model_dir\n  weft inspect graph.pb --json\n  weft "
-          "inspect graph.pb --svg "
-          ">graph.svg\n"
-          "  weft inspect graph.pb --strategy mirrored:4 --target train --fetch loss\n"
-          "  weft inspect model_dir --strategy mirrored:4 --signature train\n"
-          "  weft inspect graph.pb --strategy parameter_server:mode=sync --cluster ps=1,worker=2 --svg "
-          ">map.svg\n",
+      .examples = EXAMPLES,
       .options = options,
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "GRAPH",

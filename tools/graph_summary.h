@@ -34,9 +34,4 @@ WEFT_MUST_CHECK weft_status_t *weft_graph_summarize(weft_str_t graph_def, weft_g
 void weft_graph_summary_deinit(weft_graph_summary_t *s);
 int64_t weft_summary_bytes(const weft_summary_tensor_t *t); /* -1 if the shape is not known */
 
-/* Graphviz: a box per node, grouped by device, functions beside them; control edges dashed. Graphs of more
- * nodes than fit on a screen, and parts of graphs (`scope`; NULL: all), by name scope (drawing.h), without
- * functions. */
-WEFT_MUST_CHECK weft_status_t *weft_graph_dot(weft_str_t graph_def, const char *scope, weft_strbuf_t *out);
-
 #endif /* WEFT_TOOLS_GRAPH_SUMMARY_H_ */

@@ -132,8 +132,10 @@ static void inspect_says_what_is_in_a_graph(void) {
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) CU_ASSERT_TRUE(has(r.out, parts[i]));
   CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--json"), 0);
   CU_ASSERT_TRUE(has(r.out, "\"NoSuchOp\": 1"));
-  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--dot"), 0);
-  CU_ASSERT_TRUE(has(r.out, "digraph") && has(r.out, "\"grow\" -> \"value\" [style=dashed];"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--dot", "--all"), 0);
+  CU_ASSERT_TRUE(has(r.out, "digraph") && has(r.out, "NoSuchOp"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--svg", "--all"), 0);
+  CU_ASSERT_TRUE(has(r.out, "<svg ") && has(r.out, "NoSuchOp") && has(r.out, "</svg>\n"));
   CU_ASSERT_EQUAL(RUN(&r, "inspect", write_text("empty.pb", "")), 0);
   CU_ASSERT_TRUE(has(r.out, "empty"));
   static const char *const devices[] = {"/dev/zero", "/dev/urandom", "/dev/null"};

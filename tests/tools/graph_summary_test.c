@@ -53,23 +53,6 @@ static void inputs_variables_outputs_ops_and_devices_are_found(void) {
   weft_strbuf_deinit(&bytes);
 }
 
-static void drawings_quote_names_and_hold_functions(void) {
-  static const char *const parts[] = {"digraph",
-                                      "\"a \\\"quoted\\\" name\"",
-                                      "\"grow\" -> \"value\" [style=dashed];",
-                                      "label=\"function twice\"",
-                                      "\"twice()/x\" -> \"twice()/sum\";",
-                                      "\"twice()/sum\" -> \"twice()/odd\" [style=dashed];",
-                                      "shape=cylinder"};
-  weft_strbuf_t bytes = read_graph(), out = WEFT_STRBUF_INIT;
-  CU_ASSERT_PTR_NULL_FATAL(weft_graph_dot(weft_str_of(bytes.data, bytes.length), NULL, &out));
-  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-    CU_ASSERT_PTR_NOT_NULL(strstr(out.data, parts[i]));
-  CU_ASSERT_STRING_EQUAL(out.data + out.length - 2, "}\n");
-  weft_strbuf_deinit(&out);
-  weft_strbuf_deinit(&bytes);
-}
-
 static void what_is_no_graph_is_refused(void) {
   weft_graph_summary_t s;
   weft_status_t *status = weft_graph_summarize(WEFT_STR("\xff\xff\xff"), &s);
@@ -81,7 +64,6 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"inputs, variables, outputs, ops and devices are found",
        inputs_variables_outputs_ops_and_devices_are_found},
-      {"drawings quote names and hold functions", drawings_quote_names_and_hold_functions},
       {"what is no graph is refused", what_is_no_graph_is_refused},
       CU_TEST_INFO_NULL,
   };

@@ -318,12 +318,12 @@ class Setup(Repository):
         self.assertIn("apt-get update 500\napt-get install 1\n", self.log())
 
     def test_a_package_that_cannot_be_installed(self):
-        self.stand_in("dpkg-query", 'case "$3" in graphviz) exit 1;; *) printf installed;; esac')
-        code, shown = self.setup('[ "$1" = update ] || { seq 500; echo E: Unable to locate package graphviz; exit 100; }')
+        self.stand_in("dpkg-query", 'case "$3" in libgif-dev) exit 1;; *) printf installed;; esac')
+        code, shown = self.setup('[ "$1" = update ] || { seq 500; echo E: Unable to locate package libgif-dev; exit 100; }')
         self.assertEqual(code, 1)
         self.assertIn("setup: installing 1 Debian packages", shown)
-        self.assertIn("\n500\nE: Unable to locate package graphviz\n", shown)
-        self.assertTrue(shown.endswith("could not install graphviz; the whole log: logs/setup.log\n"), shown)
+        self.assertIn("\n500\nE: Unable to locate package libgif-dev\n", shown)
+        self.assertTrue(shown.endswith("could not install libgif-dev; the whole log: logs/setup.log\n"), shown)
         self.assertLess(len(shown.splitlines()), 24)
 
     def test_nothing_is_said_where_all_is_there(self):
