@@ -110,6 +110,12 @@ static void find_rows(const weft_data_ints_t *shape, weft_data_value_t *out) {
   out->factor = weft_data_factor_of(shape, at);
 }
 
+/* Marks and texts of several replicas cannot be added up. */
+static bool is_addable(const weft_node_t *n) {
+  const int type = weft_node_attr_type(n, "T");
+  return type != WEFT_BOOL && weft_dtype_is_plain(type);
+}
+
 /* indices, updates, shape: added up where they meet. */
 weft_status_t *weft_data_scatter_nd(weft_data_ctx_t *c) {
   if (c->in[0].own != 0) {
@@ -126,7 +132,7 @@ weft_status_t *weft_data_scatter_nd(weft_data_ctx_t *c) {
   }
   bool fits = weft_data_is_shard(c, 0) && weft_data_is_shard(c, 1) && c->in[0].s.dim == 0 &&
               c->in[1].s.dim == 0 && c->in[2].s.kind == WEFT_SHARDING_REPLICATE;
-  if (!fits) {
+  if (!fits || !is_addable(c->node)) {
     WEFT_RETURN_IF_ERROR(weft_data_fall_back(c));
   } else {
     c->out[0] = weft_data_value(weft_sharding_partial(c->in[1].s.degree));

@@ -180,13 +180,29 @@ class _null:
         return False
 
 
-def optimizer(name, *args, **kwargs):
-    def make():
-        m = keras.Sequential([L.Input((5,)), L.Dense(4, "relu"), L.Dense(3, "softmax")])
-        schedule = {k: v() if callable(v) else v for k, v in kwargs.items()}
-        return compiled(m, getattr(keras.optimizers, name)(*[a() if callable(a) else a for a in args], **schedule), "sparse_categorical_crossentropy"), (numbers(ROWS, 5), classes(ROWS, 3))
+TABLES = {}  # the same optimizers, on rows of tables
 
-    OPTIMIZERS[" ".join([name, *kwargs, *["schedule" for a in args if callable(a)]])] = make
+
+def optimizer(name, *args, **kwargs):
+    def made():
+        schedule = {k: v() if callable(v) else v for k, v in kwargs.items()}
+        return getattr(keras.optimizers, name)(*[a() if callable(a) else a for a in args], **schedule)
+
+    def dense():
+        m = keras.Sequential([L.Input((5,)), L.Dense(4, "relu"), L.Dense(3, "softmax")])
+        return compiled(m, made(), "sparse_categorical_crossentropy"), (numbers(ROWS, 5), classes(ROWS, 3))
+
+    def table():
+        """One table is looked up twice, another once; rows repeat within a batch, and few of them are seen."""
+        a, b, c = (L.Input((), dtype="int32", name=n) for n in "abc")
+        shared, own = L.Embedding(20, 3), L.Embedding(7, 3)
+        joined = L.Concatenate()([L.Multiply()([shared(a), own(b)]), shared(c)])
+        m = keras.Model({"a": a, "b": b, "c": c}, L.Dense(3, "softmax")(joined))
+        rows = {n: classes(ROWS, k, seed).astype(np.int32) for n, k, seed in (("a", 9, 2), ("b", 7, 3), ("c", 20, 4))}
+        return compiled(m, made(), "sparse_categorical_crossentropy"), (rows, classes(ROWS, 3))
+
+    key = " ".join([name, *kwargs, *["schedule" for a in args if callable(a)]])
+    OPTIMIZERS[key], TABLES[key] = dense, table
 
 
 schedules = keras.optimizers.schedules
@@ -270,7 +286,7 @@ def check_trained(weft, tmp_path, make, strategy, rtol=2e-4):
     keras.utils.set_random_seed(99)
     other, _ = make()
     if not other.built:
-        other(data[0][:1])
+        other(tf.nest.map_structure(lambda a: a[:1], data[0]))
     assert weft_export.load(tmp_path / "model.pb", tmp_path / "trained", other) == STEPS
     x = tf.nest.map_structure(lambda a: a[:BATCH], data[0])
     for got, want in zip(tf.nest.flatten(other(x, training=False)), tf.nest.flatten(m(x, training=False))):
@@ -293,6 +309,12 @@ def test_models_train_as_in_keras(weft, tmp_path, name, strategy):
 @pytest.mark.parametrize("name", sorted(OPTIMIZERS))
 def test_optimizers_step_as_in_keras(weft, tmp_path, name, strategy):
     check_trained(weft, tmp_path, OPTIMIZERS[name], strategy)
+
+
+@pytest.mark.parametrize("strategy", [ONE, MIRRORED, SYNC], ids=["one", "mirrored", "sync"])
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_optimizers_step_on_rows_of_tables_as_in_keras(weft, tmp_path, name, strategy):
+    check_trained(weft, tmp_path, TABLES[name], strategy)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
