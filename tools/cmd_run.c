@@ -41,10 +41,10 @@ static const char examples[] =
     "      --evaluate-every 100 --evaluate-feed x=test_x.npy --evaluate-feed y=test_y.npy --logdir run/logs\n"
     "  weft run model.pb --workers 2 --data \"train-*.tfrecord\" --batch 128 --epochs 3 --shuffle --save "
     "run/model\n"
-    "  weft run model.pb --data train.csv --columns x=age+income+height --columns y=price --batch 32\n"
+    "  weft run model.pb --data people.csv --columns x=age+income+height --columns y=spent --batch 32\n"
     "  weft run model_dir --feed x='[[1, 2, 3]]'\n"
-    "  weft run model_dir --signature serving_default --feed images=images.npy --fetch scores --json\n"
-    "  weft run model_dir --feed text='[\"the quick\", \"brown fox\"]' --save-fetch ids=ids.npy\n"
+    "  weft run model_dir --signature serving_default --feed x=x.npy --fetch y --json\n"
+    "  weft run model_dir --signature echo --feed text='[\"the quick\", \"brown fox\"]'\n"
     "  weft inspect model_dir    # says which signatures there are, and what they take\n";
 
 /* ---- where it runs ---- */
@@ -126,8 +126,11 @@ static int run_once(run_args_t *a) {
 
 static int run(run_args_t *a, const weft_command_line_t *line) {
   weft_submit_spec_t *j = &a->job.spec;
-  const bool is_once = j->signature != NULL || !weft_job_line_is_training(&a->job);
-  if (is_once && a->workers + a->ps + j->epochs + j->evaluate_every > 0)
+  const bool is_wanted = a->workers + a->ps + j->epochs + j->evaluate_every > 0;
+  const bool names_nodes = j->inits.n + j->targets.n > 0; /* of a graph file, as `weft submit` takes it */
+  const bool is_once =
+      j->signature != NULL || (!names_nodes && !weft_job_line_is_training(&a->job, is_wanted));
+  if (is_once && is_wanted)
     return weft_options_complain(
         line, "%s is no training file, which --workers, --ps, --epochs and --evaluate-every are for",
         j->graph_path);
@@ -167,8 +170,8 @@ int weft_command_run(int argc, char **argv) {
   const weft_command_line_t line = {
       .command = "weft run",
       .about =
-          "Trains a training file, with servers of its own if one likes; or runs a signature of a SavedModel "
-          "once and shows its outputs.",
+          "Trains a training file, or a graph file whose --init and --target are named, with servers of its own if "
+          "one likes; or runs a signature of a SavedModel once and shows its outputs.",
       .more = more,
       .examples = examples,
       .options = a.job.options,

@@ -195,7 +195,7 @@ static const char more[] =
 static const char examples[] =
     "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job worker --task 0\n"
     "  weft server --cluster \"worker=127.0.0.1:0\" --job worker --http 9100\n"
-    "  TF_CONFIG='{\"cluster\": {\"worker\": [\"127.0.0.1:2221\"]}, \"task\": {\"type\": \"worker\", "
+    "  TF_CONFIG='{\"cluster\": {\"worker\": [\"127.0.0.1:2222\"]}, \"task\": {\"type\": \"worker\", "
     "\"index\": 0}}' weft server\n"
     "  srun -n 3 weft server --slurm --jobs worker=2,ps=1\n"
     "  mpirun -n 3 weft server --mpi --jobs worker=2,ps=1\n"

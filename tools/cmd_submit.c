@@ -19,12 +19,13 @@ static const char examples[] =
     "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --resume\n"
     "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch "
     "predictions=out.npy\n"
-    "  weft submit model.pb --feed x=x.npy --feed y=y.npy --batch 64 --steps 1000    # by "
-    "weft_export\n"
+    "  weft submit model.pb --feed x=x.npy --feed y=y.npy --batch 64 --steps 1000 "
+    "--save run/model\n"
     "  weft submit model_dir --signature train --strategy mirrored:2 --feed x=x.npy --feed y=y.npy \\\n"
-    "      --batch 64 --steps 1000 --save run/model\n"
+    "      --batch 64 --steps 1000 --save run/served\n"
     "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
-    "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n";
+    "  weft submit model.pb --signature predict --restore run/model-1000 --feed x=x.npy --save-fetch predictions=out.npy "
+    "--json\n";
 
 int weft_command_submit(int argc, char **argv) {
   weft_job_line_t j;

@@ -8,6 +8,7 @@ import subprocess
 import time
 import uuid
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -218,3 +219,31 @@ def test_what_is_no_training_file_is_run_once(run, tmp_path):
     tf.saved_model.save(m, str(tmp_path / "half"), m.half)
     assert run("half", "--feed", "x=[1, 3]") == "y = [0.5, 1.5]\n"
     assert "is no training file" in run("half", "--workers", "2", "--feed", "x=[1]", code=2)
+
+
+def test_a_saved_model_that_serves_is_run_once_and_trained_on_request(run, tmp_path):
+    """Both signatures are in its folder: options of training choose the one that trains."""
+
+    class Model(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = tf.Variable([[2.0]])
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, "x")])
+        def serve(self, x):
+            return {"y": x @ self.w}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, "x")])
+        def train(self, x):
+            self.w.assign_sub([[0.5]])
+            return {"loss": tf.reduce_sum(x @ self.w)}
+
+    model = Model()
+    folder = str(tmp_path / "model_dir")
+    tf.saved_model.save(model, folder, signatures={"serving_default": model.serve, "train": model.train})
+    assert json.loads(run(folder, "--feed", "x=[[1], [3]]", "--json"))["y"] == [[2.0], [6.0]]
+    np.save(tmp_path / "x.npy", np.float32([[1], [3]]))
+    for how in (["--workers", "2"], ["--workers", "1", "--ps", "1"], ["--epochs", "1"]):
+        lines = run(folder, "--feed", "x=x.npy", "--batch", "2", "--json", *how).splitlines()
+        assert json.loads(lines[-1])["fetches"] == {"loss": 6.0}, how
+    assert "no training file" in run(folder, "--signature", "serving_default", "--workers", "2", "--feed", "x=[[1]]", code=2)

@@ -63,11 +63,13 @@ static const char *options_trouble(const char *every, weft_submit_spec_t *s) {
 }
 
 /* What is wrong with the file is told when it is run. */
-bool weft_job_line_is_training(const weft_job_line_t *j) {
+bool weft_job_line_is_training(const weft_job_line_t *j, bool is_wanted) {
   weft_model_t model;
   weft_status_t *s = weft_model_open(j->spec.graph_path, j->spec.tags, &model);
   if (s == NULL) weft_model_choose_default(&model);
-  const bool is = s != NULL || model.signature != NULL;
+  const bool serves = s == NULL && model.folder != NULL &&
+                      weft_meta_graph_signature(model.meta, WEFT_STR("serving_default")) != NULL;
+  const bool is = s != NULL || (model.signature != NULL && (is_wanted || !serves));
   weft_status_free(s);
   weft_model_close(&model);
   return is;
@@ -92,7 +94,7 @@ int weft_job_line_check(weft_job_line_t *j, const weft_command_line_t *line) {
   const char *trouble = options_trouble(j->every, spec);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
   const bool names_nothing = num_run == 0 && spec->inits.n == 0 && spec->signature == NULL;
-  const bool has_entry = names_nothing && weft_job_line_is_training(j);
+  const bool has_entry = names_nothing && weft_job_line_is_training(j, true);
   if (names_nothing && !has_entry && spec->restore == NULL)
     return weft_options_complain(line, "nothing to run: give --target, --fetch, --init or --signature");
   if (num_run == 0 && spec->signature == NULL && !has_entry) spec->steps = 0;
