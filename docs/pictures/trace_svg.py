@@ -7,7 +7,7 @@ import html
 import json
 import sys
 
-WIDTH, LEFT, TOP, LANE, GAP = 1000, 124, 46, 16, 34
+WIDTH, LEFT, TOP, TRACK, GAP = 1000, 124, 46, 16, 34
 COLOURS = {"forward": "#3b7dd8", "gradient": "#e08a2e", "update": "#3a9d5d", "collective": "#8e5bd0", "wait for input": "#b8b8b8"}
 
 
@@ -31,13 +31,13 @@ def one_step(events):
     return [e for e in events if "ts" not in e or begin <= e["ts"] <= end]
 
 
-def lanes_of(spans):
-    """Spans that overlap get lanes of their own: [(lane, span)], how many lanes."""
+def rows_of(spans):
+    """Spans that overlap get tracks of their own: [(track, span)], how many tracks."""
     ends, placed = [], []
     for s in sorted(spans, key=lambda s: s["ts"]):
-        lane = next((i for i, end in enumerate(ends) if end <= s["ts"]), len(ends))
-        ends[lane : lane + 1] = [s["ts"] + s["dur"]]
-        placed.append((lane, s))
+        track = next((i for i, end in enumerate(ends) if end <= s["ts"]), len(ends))
+        ends[track : track + 1] = [s["ts"] + s["dur"]]
+        placed.append((track, s))
     return placed, max(1, len(ends))
 
 
@@ -56,16 +56,16 @@ def main(path):
 
     out, y, row = [], TOP, {}
     for pid in sorted({e["pid"] for e in spans}, key=lambda p: names.get(p, "")):
-        placed, lanes = lanes_of([s for s in spans if s["pid"] == pid])
-        height = lanes * LANE
+        placed, tracks = rows_of([s for s in spans if s["pid"] == pid])
+        height = tracks * TRACK
         row[pid] = (y, y + height)
         task = names[pid].replace("/replica:0", "").replace("/job:", "").replace("/task:", " ").replace("/device:", " ")
         out.append(f'<rect x="{LEFT - 4}" y="{y - 4}" width="{WIDTH - LEFT - 6}" height="{height + 8}" rx="4" fill="#f3f5f8"/>')
         out.append(f'<text x="{LEFT - 12}" y="{y + height / 2 + 4}" text-anchor="end">{html.escape(task)}</text>')
-        for lane, s in placed:
+        for track, s in placed:
             width = max(0.6, x(s["ts"] + s["dur"]) - x(s["ts"]))
             title = html.escape(f'{s["name"]}: {s["dur"]:.0f} µs')
-            out.append(f'<rect x="{x(s["ts"]):.1f}" y="{y + lane * LANE}" width="{width:.1f}" height="{LANE - 3}" fill="{COLOURS[kind(s)]}"><title>{title}</title></rect>')
+            out.append(f'<rect x="{x(s["ts"]):.1f}" y="{y + track * TRACK}" width="{width:.1f}" height="{TRACK - 3}" fill="{COLOURS[kind(s)]}"><title>{title}</title></rect>')
         y += height + GAP
     for a, b in arrows:
         if a["pid"] not in row or b["pid"] not in row or a["pid"] == b["pid"]:

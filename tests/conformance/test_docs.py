@@ -31,7 +31,6 @@ ELSEWHERE = (
     ("cc sum.c", "tests/install/run", "sum.c"),
     ("bazel test", ".ci/run", "C tests"),
     ("tests/", ".ci/run", "conformance"),
-    (".venv-conformance/", ".ci/run", "conformance"),
     ("weft bench", "tests/conformance/test_benchmarks.py", "server_start"),
     ("weft server --slurm", "tests/cluster/launchers.py", "srun"),
     ("srun", "tests/cluster/launchers.py", "srun"),
