@@ -170,7 +170,8 @@ int weft_command_run(int argc, char **argv) {
   const weft_command_line_t line = {
       .command = "weft run",
       .about =
-          "Trains a training file, or a graph file whose --init and --target are named, with servers of its own if "
+          "Trains a training file, or a graph file whose --init and --target are named, with servers of its "
+          "own if "
           "one likes; or runs a signature of a SavedModel once and shows its outputs.",
       .more = more,
       .examples = examples,

@@ -24,7 +24,8 @@ static const char examples[] =
     "  weft submit model_dir --signature train --strategy mirrored:2 --feed x=x.npy --feed y=y.npy \\\n"
     "      --batch 64 --steps 1000 --save run/served\n"
     "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
-    "  weft submit model.pb --signature predict --restore run/model-1000 --feed x=x.npy --save-fetch predictions=out.npy "
+    "  weft submit model.pb --signature predict --restore run/model-1000 --feed x=x.npy --save-fetch "
+    "predictions=out.npy "
     "--json\n";
 
 int weft_command_submit(int argc, char **argv) {

@@ -27,8 +27,8 @@ void weft_job_line_deinit(weft_job_line_t *j);
 /* After the options were read: completes the specification. 0, or the exit code for what does not fit
  * together. */
 int weft_job_line_check(weft_job_line_t *j, const weft_command_line_t *line);
-/* Does the file say itself what a step of training runs, or can it not be read? A SavedModel that serves, too,
- * counts only where training is wanted. */
+/* Does the file say itself what a step of training runs, or can it not be read? A SavedModel that serves,
+ * too, counts only where training is wanted. */
 bool weft_job_line_is_training(const weft_job_line_t *j, bool is_wanted);
 /* Runs the job. The command's exit code. Call it on the main thread. */
 int weft_job_line_run(const weft_job_line_t *j);
