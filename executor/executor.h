@@ -61,6 +61,7 @@ typedef struct weft_node_stats {
   weft_dtype_t first_dtype; /* of output 0; 0 if none */
   weft_shape_t first_shape;
   size_t input_bytes, output_bytes;
+  int64_t flops; /* by the shapes (ops/cost.h); -1: not known */
 } weft_node_stats_t;
 typedef struct weft_step_recorder { /* filled by the run; Thread-compatible: read it after done. */
   weft_mutex_t mu;

@@ -122,10 +122,12 @@ static void set_fences(const weft_kernel_ctx_t *c, uint32_t num_outputs) {
   }
 }
 
-static inline node_begin_t begin_of(const runner_t *r, uint32_t node, const weft_value_t *in) {
-  node_begin_t begin = {.start_ns = 0};
-  if (r->run->recorder != NULL) weft_step_record_begin(r->run, node, in, &begin);
-  return begin;
+/* What the run's recorder has to know of a node that begins, in *storage; NULL: nothing is recorded. */
+static inline const node_begin_t *begin_of(const runner_t *r, uint32_t node, const weft_value_t *in,
+                                           node_begin_t *storage) {
+  if (r->run->recorder == NULL) return NULL;
+  weft_step_record_begin(r->run, node, in, storage);
+  return storage;
 }
 
 static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
@@ -135,19 +137,20 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
   op->ctx.done = r->run->async_done;
   op->it = it;
   op->node = node;
-  op->begin = begin_of(r, node, in);
+  (void)begin_of(r, node, in, &op->begin);
   op->status = NULL;
   atomic_fetch_add_explicit(&r->run->tasks, 1, memory_order_relaxed);
   r->plan->instances[node].kernel->compute_async(&op->ctx);
 }
 
-/* A kernel has ended: its inputs go, its outputs are checked and handed on. */
+/* A kernel has ended: its inputs go, its outputs are checked and handed on. `begin` is NULL if nothing is
+ * recorded. */
 static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, weft_value_t *out,
                      const node_begin_t *begin, weft_status_t *s) {
   const plan_node_t *n = &r->plan->nodes[node];
   release_all(in, n->num_inputs);
   if (s == NULL) s = check_outputs(r->plan, node, out);
-  if (r->run->recorder != NULL) weft_step_record(r->run, node, begin, out);
+  if (begin != NULL) weft_step_record(r->run, node, begin, out);
   if (s != NULL || weft_run_dropped(r->run)) {
     release_all(out, n->num_outputs);
     if (s != NULL) fail(r, node, s);
@@ -158,7 +161,8 @@ static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
 
 void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) {
   if (op->ctx.queue != NULL) set_fences(&op->ctx, r->plan->nodes[op->node].num_outputs);
-  complete(r, op->it, op->node, op->ctx.inputs, op->outputs, &op->begin, status);
+  complete(r, op->it, op->node, op->ctx.inputs, op->outputs, r->run->recorder != NULL ? &op->begin : NULL,
+           status);
 }
 
 static void learn(atomic_uint *cost, int64_t ns) {
@@ -180,7 +184,8 @@ static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
     atomic_store_explicit(cost, (old & ~(uint32_t)COST_COUNT_MASK) | ((old + 1) & COST_COUNT_MASK),
                           memory_order_relaxed);
   }
-  const node_begin_t begin = begin_of(r, node, in);
+  node_begin_t storage;
+  const node_begin_t *begin = begin_of(r, node, in, &storage);
   int64_t start_ns = measure ? weft_clock_ns() : 0;
   weft_kernel_ctx_t c;
   fill_ctx(&c, r, it, node, in, out, is_dead);
@@ -189,19 +194,20 @@ static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
     learn(cost, weft_clock_ns() - start_ns);
     atomic_fetch_or_explicit(cost, 1, memory_order_relaxed);
   }
-  complete(r, it, node, in, out, &begin, s);
+  complete(r, it, node, in, out, begin, s);
 }
 
 static void run_queue(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
   const plan_node_t *n = &r->plan->nodes[node];
   weft_value_t *out = n->flags & NODE_BIG_OUTPUTS ? in + n->num_inputs : r->scratch;
-  const node_begin_t begin = begin_of(r, node, in);
+  node_begin_t storage;
+  const node_begin_t *begin = begin_of(r, node, in, &storage);
   weft_kernel_ctx_t c;
   fill_ctx(&c, r, it, node, in, out, is_dead);
   wait_for_inputs(&c, n->num_inputs);
   weft_status_t *s = r->plan->instances[node].kernel->compute(&c);
   set_fences(&c, n->num_outputs);
-  complete(r, it, node, in, out, &begin, s);
+  complete(r, it, node, in, out, begin, s);
 }
 
 static weft_status_t *merge(const plan_node_t *n, weft_value_t *in, weft_value_t *out) {
@@ -219,7 +225,8 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
   const plan_node_t *n = &r->plan->nodes[node];
   weft_value_t *out = r->scratch;
   weft_status_t *s = NULL;
-  const node_begin_t begin = begin_of(r, node, in);
+  node_begin_t storage;
+  const node_begin_t *begin = begin_of(r, node, in, &storage);
   switch ((node_kind_t)n->kind) {
     case NODE_CONST: out[0].tensor = weft_tensor_retain(r->plan->consts[n->extra]); break;
     case NODE_FORWARD:
@@ -232,7 +239,7 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
     case NODE_QUEUE:
     case NODE_ASYNC: break;
   }
-  if (r->run->recorder != NULL) weft_step_record(r->run, node, &begin, out);
+  if (begin != NULL) weft_step_record(r->run, node, begin, out);
   if (s != NULL) {
     release_all(in, n->num_inputs);
     fail(r, node, s);

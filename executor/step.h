@@ -25,6 +25,7 @@
 
 #include "device/queue.h"
 #include "executor/plan.h"
+#include "ops/cost.h"
 
 enum { SCRATCH_OUTPUTS = 16, ASYNC_UNIT = 16 };
 
@@ -53,11 +54,11 @@ typedef struct task {
   uint32_t node;
 } task_t;
 
-/* What a recorder has to know of a node before it runs, as a kernel may take its inputs. All zero: nothing is
- * recorded. */
+/* What a recorder has to know of a node before it runs, as a kernel may take its inputs. */
 typedef struct node_begin {
   int64_t start_ns;
   size_t input_bytes;
+  weft_op_cost_t cost;
 } node_begin_t;
 
 /* An asynchronous kernel's execution; lies in its iteration's block. */

@@ -71,6 +71,7 @@ static void put_accounts(weft_strbuf_t *out, const weft_device_t *d) {
 
 static void put_cost(weft_strbuf_t *out, const weft_node_stats_t *s) {
   weft_wire_put_i64(out, WEFT_NODE_STATS_INPUT_BYTES, (int64_t)s->input_bytes);
+  if (s->flops >= 0) weft_wire_put_i64(out, WEFT_NODE_STATS_FLOPS, s->flops);
 }
 
 static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s,
