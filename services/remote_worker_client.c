@@ -22,7 +22,13 @@
 #define METHOD(name) "/tensorflow.WorkerService/" name
 
 /* An observer waits a little for a task that is being started, and for one that is busy. */
-enum { DELETE_SESSION_MS = 10000, STEP_SEQUENCE_MS = 600000, OPEN_RECORD_MS = 5000, RECORD_MS = 10000 };
+enum {
+  DELETE_SESSION_MS = 10000,
+  STEP_SEQUENCE_MS = 600000,
+  OPEN_RECORD_MS = 5000,
+  RECORD_MS = 10000,
+  PEAKS_MS = 60000
+};
 
 typedef struct remote_worker {
   weft_worker_client_t base;
@@ -529,7 +535,9 @@ static void record(weft_worker_client_t *w, const weft_record_request_t *r, weft
   p->fn.record = fn;
   const weft_record_request_msg_t request = weft_record_request_to_msg(r);
   weft_rpc_options_t o = {.wait_for_ready = r->is_first,
-                          .timeout_ms = r->is_first ? OPEN_RECORD_MS : r->wait_ms + RECORD_MS,
+                          .timeout_ms = r->is_first         ? OPEN_RECORD_MS
+                                        : r->measures_peaks ? PEAKS_MS
+                                                            : r->wait_ms + RECORD_MS,
                           .canceller = canceller};
   send_request(p, &weft_record_request_type, &request, &o, on_record);
 }

@@ -239,7 +239,7 @@ static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *f
 
 static void record(weft_worker_client_t *c, const weft_record_request_t *r, weft_canceller_t *canceller,
                    weft_record_fn *fn, void *arg) {
-  weft_step_recordings_ask(worker_of(c)->recordings, r, canceller, fn, arg);
+  weft_worker_record(worker_of(c), r, canceller, fn, arg);
 }
 
 static void destroy(weft_worker_client_t *c) {

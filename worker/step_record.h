@@ -18,7 +18,7 @@ typedef struct weft_record_request {
   bool is_first;       /* opens the recording */
   bool is_last;        /* ends it: what was not taken is forgotten */
   int64_t wait_ms;     /* how long the answer may wait for something to tell; at most a second */
-  bool measures_peaks; /* asks for peak_flops and peak_bytes too: the first time takes some 0.2 s */
+  bool measures_peaks; /* asks for the peaks alone, and no recording: the first time takes some 0.2 s */
 } weft_record_request_t;
 
 /* One run of a graph of the task: its part of a step. */

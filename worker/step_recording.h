@@ -46,8 +46,7 @@ void weft_step_recordings_destroy(weft_step_recordings_t *r);
 
 /* Answers an observer: at once if there is something to tell, or if it is the first or the last call; else
  * when there is, or after wait_ms. `canceller` (may be NULL) is the call's: if it is cancelled the recording
- * ends. fn is called once, on any thread, also before this returns. Peaks are the caller's part: fn's answer
- * has none.
+ * ends. fn is called once, on any thread, also before this returns. Peaks are not its part.
  * Errors: INVALID_ARGUMENT: a bad id; ALREADY_EXISTS: is_first, and it is open; NOT_FOUND: it is not open
  * (any more); FAILED_PRECONDITION: another call of the observer waits (the last call ends it with CANCELLED);
  * RESOURCE_EXHAUSTED: too many observers, or no memory for a record; CANCELLED; UNAVAILABLE. */

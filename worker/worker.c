@@ -57,6 +57,7 @@ weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t 
     return WEFT_NO_MEMORY("a worker");
   }
   weft_mutex_init(&w->mu);
+  weft_peaks_init(&w->peaks);
   weft_cond_init(&w->idle);
   w->cache = o->cache;
   w->clusters = o->clusters;
@@ -102,6 +103,7 @@ void weft_worker_destroy(weft_worker_t *w) {
   weft_thread_pool_destroy(
       w->pool); /* behind the devices: pipelines that end with these call functions on it */
   weft_step_recordings_destroy(w->recordings);
+  weft_peaks_deinit(&w->peaks);
   weft_transfer_log_destroy(w->transfers);
   weft_step_sequence_destroy(w->sequence);
   weft_step_table_deinit(&w->steps);

@@ -10,6 +10,7 @@
 #include "collectives/negotiated/negotiators.h"
 #include "collectives/remote/remote_transport.h"
 #include "collectives/remote/step_sequence.h"
+#include "worker/peaks.h"
 #include "worker/session.h"
 #include "worker/step.h"
 #include "worker/step_recording.h"
@@ -29,6 +30,7 @@ struct weft_worker {
   weft_devices_t devices; /* CPU:0 first */
   weft_transfer_log_t *transfers;
   weft_step_recordings_t *recordings;
+  weft_peaks_t peaks;
   weft_negotiators_t *negotiators;
   weft_step_sequence_t *sequence;
   weft_str_t leader;           /* of groups: lent by the cache, or `task` */
@@ -71,6 +73,10 @@ void weft_worker_count_run(weft_worker_t *w, int64_t ns, const weft_status_t *st
 
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
                            weft_run_graph_fn *fn, void *arg);
+
+/* worker/record.c: as worker/worker_client.h's record. */
+void weft_worker_record(weft_worker_t *w, const weft_record_request_t *r, weft_canceller_t *canceller,
+                        weft_record_fn *fn, void *arg);
 
 /* worker/partial_run.c: one RunGraph of a partial run. Consumes session, graph and step. */
 void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, weft_registered_graph_t *graph,

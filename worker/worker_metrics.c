@@ -36,6 +36,8 @@ static void write_runs(weft_worker_t *w, weft_strbuf_t *out) {
   weft_metrics_int(out, "weft_graph_runs_in_progress", NULL, 0, running);
   weft_metrics_family(out, "weft_worker_sessions", "gauge", "Sessions that have graphs on this task.");
   weft_metrics_int(out, "weft_worker_sessions", NULL, 0, (int64_t)sessions);
+  weft_metrics_family(out, "weft_step_recordings", "gauge", "Recordings of steps that observers have open.");
+  weft_metrics_int(out, "weft_step_recordings", NULL, 0, weft_step_recordings_count(w->recordings));
 }
 
 static weft_metric_label_t device_label(const weft_device_t *d) {
