@@ -1,5 +1,9 @@
 /* jobs/trace.c - StepStats to events of a time line.
  *
+ * Spans are kept until the file is written: only then is known where the time line begins, and which spans of
+ * a track overlap. Viewers want the spans of a track to nest, and events in a number format that keeps
+ * nanoseconds.
+ *
  * Sources: the Trace Event Format ("X" complete events, "M" names, "s"/"f" flow
  * arrows); StepStats as in the reference, 2.5.
  */
@@ -7,6 +11,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -15,23 +20,49 @@
 #include "ops/op.h"
 #include "protos/wire.h"
 
-/* Tracks below a device's threads. */
-enum { TRACK_COLLECTIVES = 1000, TRACK_SENDS, TRACK_RECEIVES, TRACK_INPUT };
+/* Fields of Weft's own in NodeExecStats: worker/step_record.h. */
+enum { INPUT_BYTES = 1001, FLOPS = 1002 };
+
+/* In the order in which they stand below each other. */
+typedef enum track_kind {
+  TRACK_STEPS,
+  TRACK_THREAD,
+  TRACK_INPUT,
+  TRACK_COLLECTIVES,
+  TRACK_SENDS,
+  TRACK_RECEIVES,
+} track_kind_t;
+
+typedef struct trace_event {
+  enum { EVENT_SPAN, EVENT_COUNTER, EVENT_ARROW } kind;
+  int process;
+  track_kind_t track;
+  uint64_t thread; /* of TRACK_THREAD */
+  int64_t start_ns, took_ns;
+  size_t from, to;      /* of an arrow: the spans */
+  int track_id;         /* of a span: given when all are there */
+  const char *category; /* of a span */
+  json_t *name, *args;  /* owned */
+} trace_event_t;
 
 struct weft_job_trace {
   weft_mutex_t mu;
-  json_t *events;     /* guarded by mu, like all below */
-  weft_arena_t arena; /* names of devices */
-  weft_map_t devices; /* name -> number + 1 */
-  int num_devices, num_arrows;
+  trace_event_t *events; /* guarded by mu, like all below; owned */
+  size_t num_events, capacity;
+  weft_arena_t arena;   /* names of processes */
+  weft_map_t processes; /* name -> number + 1 */
+  weft_str_t *names;    /* by number; in `arena`, like the texts */
+  int num_processes, processes_capacity;
+  weft_trace_counts_t counts;
+  int64_t step; /* the number of the step that is being added; 0: not known */
 };
 
 /* One NodeExecStats. */
-typedef struct span {
+typedef struct node_span {
   weft_str_t node, label, op;
-  int64_t start_ns, took_ns, scheduled_ns, bytes;
+  int64_t start_ns, took_ns, scheduled_ns, bytes, input_bytes, flops; /* flops: -1: not known */
   uint64_t thread;
-} span_t;
+} node_span_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a trace"); }
 
@@ -39,8 +70,7 @@ weft_status_t *weft_job_trace_create(weft_job_trace_t **out) {
   weft_job_trace_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) return no_memory();
   weft_mutex_init(&t->mu);
-  t->events = json_array();
-  t->devices = (weft_map_t)WEFT_MAP_INIT;
+  t->processes = (weft_map_t)WEFT_MAP_INIT;
   t->arena = (weft_arena_t)WEFT_ARENA_INIT;
   *out = t;
   return NULL;
@@ -48,34 +78,58 @@ weft_status_t *weft_job_trace_create(weft_job_trace_t **out) {
 
 void weft_job_trace_destroy(weft_job_trace_t *t) {
   if (t == NULL) return;
-  json_decref(t->events);
-  weft_map_deinit(&t->devices);
+  for (size_t i = 0; i < t->num_events; i++) {
+    json_decref(t->events[i].name);
+    json_decref(t->events[i].args);
+  }
+  weft_free(t->events);
+  weft_free(t->names);
+  weft_map_deinit(&t->processes);
   weft_arena_deinit(&t->arena);
   weft_mutex_deinit(&t->mu);
   weft_free(t);
 }
 
-static json_t *text(weft_str_t s) { return json_stringn_nocheck(s.data == NULL ? "" : s.data, s.length); }
-
-static void name_track_locked(weft_job_trace_t *t, int device, int track, const char *kind, json_t *name) {
-  json_array_append_new(t->events, json_pack("{s:s, s:s, s:i, s:i, s:{s:o}}", "ph", "M", "name", kind, "pid",
-                                             device, "tid", track, "args", "name", name));
+/* Bytes that are not UTF-8 would make the whole file invalid. */
+static json_t *text(weft_str_t s) {
+  json_t *j = json_stringn(s.data == NULL ? "" : s.data, s.length);
+  return j != NULL ? j : json_string("(not UTF-8)");
 }
 
-/* The device's number; a new one gets its tracks. */
-static weft_status_t *device_locked(weft_job_trace_t *t, weft_str_t name, int *out) {
-  uintptr_t known = (uintptr_t)weft_map_get(&t->devices, name);
+/* The number of a device or task; new ones are added. */
+static weft_status_t *process_locked(weft_job_trace_t *t, weft_str_t name, int *out) {
+  uintptr_t known = (uintptr_t)weft_map_get(&t->processes, name);
   *out = (int)known - 1;
   if (known != 0) return NULL;
+  if (t->num_processes == t->processes_capacity) {
+    int capacity = t->processes_capacity == 0 ? 16 : t->processes_capacity * 2;
+    weft_str_t *grown = weft_realloc(t->names, (size_t)capacity, sizeof *grown);
+    if (grown == NULL) return no_memory();
+    t->names = grown;
+    t->processes_capacity = capacity;
+  }
   name = weft_arena_str(&t->arena, name); /* the statistics go, the map stays */
   if (name.data == NULL) return no_memory();
-  WEFT_RETURN_IF_ERROR(weft_map_put(&t->devices, name, (void *)(uintptr_t)(t->num_devices + 1), NULL));
-  *out = t->num_devices++;
-  name_track_locked(t, *out, 0, "process_name", text(name));
-  name_track_locked(t, *out, TRACK_COLLECTIVES, "thread_name", json_string("collectives"));
-  name_track_locked(t, *out, TRACK_SENDS, "thread_name", json_string("sends"));
-  name_track_locked(t, *out, TRACK_RECEIVES, "thread_name", json_string("receives"));
-  name_track_locked(t, *out, TRACK_INPUT, "thread_name", json_string("input"));
+  WEFT_RETURN_IF_ERROR(weft_map_put(&t->processes, name, (void *)(uintptr_t)(t->num_processes + 1), NULL));
+  *out = t->num_processes++;
+  t->names[*out] = name;
+  return NULL;
+}
+
+/* Consumes what the event owns. */
+static weft_status_t *add_event_locked(weft_job_trace_t *t, trace_event_t e) {
+  if (t->num_events == t->capacity) {
+    size_t capacity = t->capacity == 0 ? 256 : t->capacity * 2;
+    trace_event_t *grown = weft_realloc(t->events, capacity, sizeof *grown);
+    if (grown == NULL) {
+      json_decref(e.name);
+      json_decref(e.args);
+      return no_memory();
+    }
+    t->events = grown;
+    t->capacity = capacity;
+  }
+  t->events[t->num_events++] = e;
   return NULL;
 }
 
@@ -130,11 +184,11 @@ static bool read_account(weft_str_t bytes, trace_account_t *out) {
   return true;
 }
 
-static bool read_span(weft_str_t bytes, span_t *out) {
+static bool read_span(weft_str_t bytes, node_span_t *out) {
   int64_t start_us = 0, took_us = 0;
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
-  *out = (span_t){0};
+  *out = (node_span_t){.flops = -1};
   while (weft_wire_next(&r, &f)) {
     switch (f.tag) {
       case WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES): out->node = f.bytes; break;
@@ -146,42 +200,44 @@ static bool read_span(weft_str_t bytes, span_t *out) {
       case WEFT_WIRE_TAG(13, WEFT_WIRE_VARINT): out->start_ns = (int64_t)f.value; break;
       case WEFT_WIRE_TAG(16, WEFT_WIRE_VARINT): out->took_ns = (int64_t)f.value; break;
       case WEFT_WIRE_TAG(17, WEFT_WIRE_VARINT): out->scheduled_ns = (int64_t)f.value; break;
+      case WEFT_WIRE_TAG(INPUT_BYTES, WEFT_WIRE_VARINT): out->input_bytes = (int64_t)f.value; break;
+      case WEFT_WIRE_TAG(FLOPS, WEFT_WIRE_VARINT): out->flops = (int64_t)f.value; break;
       default: break;
     }
   }
   if (out->start_ns == 0) out->start_ns = start_us * 1000;
   if (out->took_ns == 0) out->took_ns = took_us * 1000;
+  if (out->took_ns < 1) out->took_ns = 1; /* what takes no time has no place on a time line */
   out->op = op_of(out->label);
   return !r.failed;
 }
 
-/* ---- writing ---- */
+/* ---- adding ---- */
 
-static void add_event_locked(weft_job_trace_t *t, int device, int track, const char *kind, weft_str_t name,
-                             const span_t *s) {
+static weft_status_t *add_span_locked(weft_job_trace_t *t, int process, track_kind_t track,
+                                      const char *category, weft_str_t name, const node_span_t *s) {
   json_t *args = json_pack("{s:o, s:I}", "label", text(s->label), "bytes", (json_int_t)s->bytes);
-  if (s->scheduled_ns > 0) {
+  if (t->step > 0) json_object_set_new(args, "step", json_integer(t->step));
+  if (s->scheduled_ns > 0)
     json_object_set_new(args, "waited_us", json_real((double)(s->start_ns - s->scheduled_ns) / 1000));
+  if (s->input_bytes > 0) json_object_set_new(args, "input_bytes", json_integer(s->input_bytes));
+  if (s->flops > 0) {
+    json_object_set_new(args, "flops", json_integer(s->flops));
+    json_object_set_new(args, "gflops_per_second", json_real((double)s->flops / (double)s->took_ns));
   }
-  json_array_append_new(
-      t->events, json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "name", text(name), "cat",
-                           kind, "pid", device, "tid", track, "ts", (double)s->start_ns / 1000, "dur",
-                           (double)s->took_ns / 1000, "args", args));
-}
-
-static void add_arrow_locked(weft_job_trace_t *t, int from, int to, weft_str_t name, const span_t *s) {
-  int id = t->num_arrows++;
-  json_array_append_new(t->events, json_pack("{s:s, s:o, s:s, s:i, s:i, s:i, s:f}", "ph", "s", "name",
-                                             text(name), "cat", "transfer", "id", id, "pid", from, "tid",
-                                             TRACK_SENDS, "ts", (double)s->start_ns / 1000));
-  json_array_append_new(
-      t->events, json_pack("{s:s, s:s, s:o, s:s, s:i, s:i, s:i, s:f}", "ph", "f", "bp", "e", "name",
-                           text(name), "cat", "transfer", "id", id, "pid", to, "tid", TRACK_RECEIVES, "ts",
-                           (double)(s->start_ns + s->took_ns) / 1000));
+  return add_event_locked(t, (trace_event_t){.kind = EVENT_SPAN,
+                                             .process = process,
+                                             .track = track,
+                                             .thread = track == TRACK_THREAD ? s->thread : 0,
+                                             .start_ns = s->start_ns,
+                                             .took_ns = s->took_ns,
+                                             .category = category,
+                                             .name = text(name),
+                                             .args = args});
 }
 
 /* "[40000B] [2.2Gb/s] EDGE from SRC to DST": a send there and a receive here. */
-static weft_status_t *add_transfer_locked(weft_job_trace_t *t, const span_t *s) {
+static weft_status_t *add_transfer_locked(weft_job_trace_t *t, const node_span_t *s) {
   weft_str_t rest = s->label, skipped, edge, word, src, dst;
   while (rest.length > 0 && rest.data[0] == '[' && weft_str_split(rest, ' ', &skipped, &rest)) {
   }
@@ -190,35 +246,46 @@ static weft_status_t *add_transfer_locked(weft_job_trace_t *t, const span_t *s) 
             weft_str_is(word, "from") && weft_str_split(rest, ' ', &src, &rest) &&
             weft_str_split(rest, ' ', &word, &dst) && weft_str_is(word, "to");
   if (!ok) return NULL;
-  WEFT_RETURN_IF_ERROR(device_locked(t, src, &from));
-  WEFT_RETURN_IF_ERROR(device_locked(t, dst, &to));
-  add_event_locked(t, from, TRACK_SENDS, "send", edge, s);
-  add_event_locked(t, to, TRACK_RECEIVES, "receive", edge, s);
-  add_arrow_locked(t, from, to, edge, s);
-  return NULL;
+  WEFT_RETURN_IF_ERROR(process_locked(t, src, &from));
+  WEFT_RETURN_IF_ERROR(process_locked(t, dst, &to));
+  WEFT_RETURN_IF_ERROR(add_span_locked(t, from, TRACK_SENDS, "send", edge, s));
+  WEFT_RETURN_IF_ERROR(add_span_locked(t, to, TRACK_RECEIVES, "receive", edge, s));
+  t->counts.num_arrows++;
+  t->counts.moved_bytes += s->bytes;
+  return add_event_locked(t, (trace_event_t){.kind = EVENT_ARROW,
+                                             .start_ns = s->start_ns,
+                                             .took_ns = s->took_ns,
+                                             .from = t->num_events - 2,
+                                             .to = t->num_events - 1,
+                                             .name = text(edge)});
 }
 
 /* Memory by what it is for, as a counter of the device. */
-static void add_accounts_locked(weft_job_trace_t *t, int device, weft_str_t node, const span_t *s) {
+static weft_status_t *add_accounts_locked(weft_job_trace_t *t, int process, weft_str_t node,
+                                          const node_span_t *s) {
   weft_wire_field_t f;
+  weft_status_t *failed = NULL;
   json_t *in_use = json_object(), *most = json_object();
   for (weft_wire_reader_t r = weft_wire_reader(node); weft_wire_next(&r, &f);) {
     trace_account_t a;
     if (f.tag != WEFT_WIRE_TAG(6, WEFT_WIRE_BYTES) || !read_account(f.bytes, &a)) continue;
-    json_object_setn_new_nocheck(in_use, a.name.data, a.name.length, json_integer(a.in_use));
-    json_object_setn_new_nocheck(most, a.name.data, a.name.length, json_integer(a.most));
+    (void)json_object_setn_new(in_use, a.name.data, a.name.length, json_integer(a.in_use));
+    (void)json_object_setn_new(most, a.name.data, a.name.length, json_integer(a.most));
   }
   const char *const names[] = {"memory in use", "memory, at most"};
   json_t *const values[] = {in_use, most};
   for (int i = 0; i < 2; i++) {
-    bool has_any = json_object_size(values[i]) > 0;
-    if (has_any) {
-      json_array_append_new(
-          t->events, json_pack("{s:s, s:s, s:i, s:f, s:O}", "ph", "C", "name", names[i], "pid", device, "ts",
-                               (double)s->start_ns / 1000, "args", values[i]));
+    if (failed != NULL || json_object_size(values[i]) == 0) {
+      json_decref(values[i]);
+      continue;
     }
-    json_decref(values[i]);
+    failed = add_event_locked(t, (trace_event_t){.kind = EVENT_COUNTER,
+                                                 .process = process,
+                                                 .start_ns = s->start_ns,
+                                                 .name = json_string(names[i]),
+                                                 .args = values[i]});
   }
+  return failed;
 }
 
 static bool is_collective(weft_str_t op) {
@@ -233,43 +300,52 @@ static bool waits_for_input(weft_str_t op) {
          weft_str_is(op, "MultiDeviceIteratorGetNextFromShard");
 }
 
-static weft_status_t *add_device_locked(weft_job_trace_t *t, weft_str_t bytes) {
+static weft_status_t *add_node_locked(weft_job_trace_t *t, int process, const node_span_t *s) {
+  t->counts.num_spans++;
+  if (is_collective(s->op)) return add_span_locked(t, process, TRACK_COLLECTIVES, "collective", s->node, s);
+  if (waits_for_input(s->op)) return add_span_locked(t, process, TRACK_INPUT, "wait for input", s->node, s);
+  return add_span_locked(t, process, TRACK_THREAD, "compute", s->node, s);
+}
+
+static weft_status_t *add_device_locked(weft_job_trace_t *t, weft_str_t bytes, int64_t offset_ns) {
   weft_str_t device = weft_str_of("", 0);
   weft_wire_field_t f;
-  int number = -1;
+  int process = -1;
   for (weft_wire_reader_t r = weft_wire_reader(bytes); weft_wire_next(&r, &f);) {
     if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) device = f.bytes;
   }
   for (weft_wire_reader_t r = weft_wire_reader(bytes); weft_wire_next(&r, &f);) {
-    span_t s;
+    node_span_t s;
     if (f.tag != WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES) || !read_span(f.bytes, &s)) continue;
+    s.start_ns += offset_ns;
+    if (s.scheduled_ns > 0) s.scheduled_ns += offset_ns;
     if (weft_str_is(s.node, "RecvTensor")) {
       WEFT_RETURN_IF_ERROR(add_transfer_locked(t, &s));
       continue;
     }
-    if (number < 0) WEFT_RETURN_IF_ERROR(device_locked(t, device, &number));
-    add_accounts_locked(t, number, f.bytes, &s);
-    if (is_collective(s.op)) {
-      add_event_locked(t, number, TRACK_COLLECTIVES, "collective", s.node, &s);
-    } else if (waits_for_input(s.op)) {
-      add_event_locked(t, number, TRACK_INPUT, "wait for input", s.node, &s);
-    } else {
-      add_event_locked(t, number, (int)(s.thread % TRACK_COLLECTIVES) + 1, "compute", s.node, &s);
-    }
+    if (process < 0) WEFT_RETURN_IF_ERROR(process_locked(t, device, &process));
+    WEFT_RETURN_IF_ERROR(add_accounts_locked(t, process, f.bytes, &s));
+    WEFT_RETURN_IF_ERROR(add_node_locked(t, process, &s));
+  }
+  return NULL;
+}
+
+static weft_status_t *add_stats_locked(weft_job_trace_t *t, weft_str_t step_stats, int64_t offset_ns) {
+  weft_wire_field_t d;
+  for (weft_wire_reader_t stats = weft_wire_reader(step_stats); weft_wire_next(&stats, &d);) {
+    if (d.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES))
+      WEFT_RETURN_IF_ERROR(add_device_locked(t, d.bytes, offset_ns));
   }
   return NULL;
 }
 
 weft_status_t *weft_job_trace_add(weft_job_trace_t *t, weft_str_t run_metadata) {
   weft_wire_reader_t metadata = weft_wire_reader(run_metadata);
-  weft_wire_field_t f, d;
+  weft_wire_field_t f;
   weft_status_t *s = NULL;
   weft_mutex_lock(&t->mu);
   while (s == NULL && weft_wire_next(&metadata, &f)) {
-    if (f.tag != WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) continue;
-    for (weft_wire_reader_t stats = weft_wire_reader(f.bytes); s == NULL && weft_wire_next(&stats, &d);) {
-      if (d.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) s = add_device_locked(t, d.bytes);
-    }
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) s = add_stats_locked(t, f.bytes, 0);
   }
   weft_mutex_unlock(&t->mu);
   if (s == NULL && metadata.failed)
@@ -277,11 +353,189 @@ weft_status_t *weft_job_trace_add(weft_job_trace_t *t, weft_str_t run_metadata) 
   return s;
 }
 
-weft_status_t *weft_job_trace_write(weft_job_trace_t *t, const char *option, const char *path) {
+weft_status_t *weft_job_trace_add_part(weft_job_trace_t *t, const weft_trace_part_t *p) {
+  char name[32];
+  snprintf(name, sizeof name, "step %" PRId64, p->number);
+  int64_t took_ns = (p->end_micros - p->start_micros) * 1000;
+  json_t *args = json_pack("{s:I, s:o, s:o}", "step_id", (json_int_t)p->step_id, "session", text(p->session),
+                           "graph", text(p->graph));
+  if (p->failure.length > 0) json_object_set_new(args, "failure", text(p->failure));
+  trace_event_t step = {.kind = EVENT_SPAN,
+                        .track = TRACK_STEPS,
+                        .start_ns = (p->start_micros + p->offset_micros) * 1000,
+                        .took_ns = took_ns < 1 ? 1 : took_ns,
+                        .category = "step",
+                        .name = json_string(name),
+                        .args = args};
   weft_mutex_lock(&t->mu);
-  json_t *all = json_pack("{s:O, s:s}", "traceEvents", t->events, "displayTimeUnit", "ms");
+  weft_status_t *s = process_locked(t, p->task, &step.process);
+  if (s == NULL) {
+    s = add_event_locked(t, step);
+  } else {
+    json_decref(step.name);
+    json_decref(step.args);
+  }
+  t->step = p->number;
+  if (s == NULL) s = add_stats_locked(t, p->step_stats, p->offset_micros * 1000);
+  t->step = 0;
   weft_mutex_unlock(&t->mu);
+  return s;
+}
+
+weft_trace_counts_t weft_job_trace_counts(weft_job_trace_t *t) {
+  weft_mutex_lock(&t->mu);
+  weft_trace_counts_t counts = t->counts;
+  weft_mutex_unlock(&t->mu);
+  return counts;
+}
+
+/* ---- tracks ---- */
+
+/* By track, then by start; of two that start at once the longer one first. */
+static int compare_spans(const void *a, const void *b) {
+  const trace_event_t *x = *(trace_event_t *const *)a, *y = *(trace_event_t *const *)b;
+  if (x->process != y->process) return x->process < y->process ? -1 : 1;
+  if (x->track != y->track) return x->track < y->track ? -1 : 1;
+  if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
+  if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+  if (x->took_ns != y->took_ns) return x->took_ns > y->took_ns ? -1 : 1;
+  return x < y ? -1 : x > y;
+}
+
+static bool is_same_track(const trace_event_t *x, const trace_event_t *y) {
+  return x->process == y->process && x->track == y->track && x->thread == y->thread;
+}
+
+static void name_track(json_t *out, int process, int track, const char *kind, const char *key,
+                       json_t *value) {
+  json_array_append_new(out, json_pack("{s:s, s:s, s:i, s:i, s:{s:o}}", "ph", "M", "name", kind, "pid",
+                                       process + 1, "tid", track, "args", key, value));
+}
+
+/* A new track; `band` counts those beside each other. */
+static void open_track(json_t *out, const trace_event_t *e, int track, int band) {
+  static const char *const names[] = {"steps", "", "input", "collectives", "sends", "receives"};
+  enum { NAME_BYTES = 64 };
+  char name[NAME_BYTES];
+  if (e->track == TRACK_THREAD) {
+    snprintf(name, sizeof name, "thread %" PRIu64, e->thread);
+  } else {
+    snprintf(name, sizeof name, "%s", names[e->track]);
+  }
+  if (band > 0) snprintf(name + strlen(name), sizeof name - strlen(name), " (%d)", band + 1);
+  name_track(out, e->process, track, "thread_name", "name", json_string(name));
+  name_track(out, e->process, track, "thread_sort_index", "sort_index", json_integer(track));
+}
+
+/* Gives each span a track on which nothing overlaps it; numbers are unique in the trace. `ends`: room for an
+ * end of each track, num_spans of them. */
+static void assign_tracks(trace_event_t **spans, size_t num_spans, int64_t *ends, json_t *out) {
+  int first = 1, num_bands = 0;
+  for (size_t i = 0; i < num_spans; i++) {
+    trace_event_t *e = spans[i];
+    if (i > 0 && !is_same_track(spans[i - 1], e)) {
+      first += num_bands;
+      num_bands = 0;
+    }
+    int band = 0;
+    while (band < num_bands && ends[band] > e->start_ns) band++;
+    if (band == num_bands) {
+      num_bands++;
+      open_track(out, e, first + band, band);
+    }
+    ends[band] = e->start_ns + e->took_ns;
+    e->track_id = first + band;
+  }
+}
+
+static weft_status_t *make_tracks(weft_job_trace_t *t, json_t *out) {
+  trace_event_t **spans = weft_calloc(t->num_events + 1, sizeof(trace_event_t *));
+  int64_t *ends = weft_calloc(t->num_events + 1, sizeof *ends);
+  size_t n = 0;
+  if (spans == NULL || ends == NULL) {
+    weft_free(spans);
+    weft_free(ends);
+    return no_memory();
+  }
+  for (size_t i = 0; i < t->num_events; i++) {
+    if (t->events[i].kind == EVENT_SPAN) spans[n++] = &t->events[i];
+  }
+  qsort(spans, n, sizeof spans[0], compare_spans);
+  assign_tracks(spans, n, ends, out);
+  weft_free(spans);
+  weft_free(ends);
+  return NULL;
+}
+
+/* ---- writing ---- */
+
+static double micros(int64_t ns) { return (double)ns / 1000; }
+
+static void put_span(json_t *out, const trace_event_t *e, int64_t origin_ns) {
+  json_array_append_new(
+      out, json_pack("{s:s, s:O, s:s, s:i, s:i, s:f, s:f, s:O}", "ph", "X", "name", e->name, "cat",
+                     e->category, "pid", e->process + 1, "tid", e->track_id, "ts",
+                     micros(e->start_ns - origin_ns), "dur", micros(e->took_ns), "args", e->args));
+}
+
+static void put_counter(json_t *out, const trace_event_t *e, int64_t origin_ns) {
+  json_array_append_new(
+      out, json_pack("{s:s, s:O, s:i, s:f, s:O}", "ph", "C", "name", e->name, "pid", e->process + 1, "ts",
+                     micros(e->start_ns - origin_ns), "args", e->args));
+}
+
+/* From the begin of the send to the last moment of the receive, so that both ends are on their spans. */
+static void put_arrow(json_t *out, const weft_job_trace_t *t, const trace_event_t *e, int id,
+                      int64_t origin_ns) {
+  const trace_event_t *from = &t->events[e->from], *to = &t->events[e->to];
+  json_array_append_new(out, json_pack("{s:s, s:O, s:s, s:i, s:i, s:i, s:f}", "ph", "s", "name", e->name,
+                                       "cat", "transfer", "id", id, "pid", from->process + 1, "tid",
+                                       from->track_id, "ts", micros(from->start_ns - origin_ns)));
+  json_array_append_new(
+      out, json_pack("{s:s, s:s, s:O, s:s, s:i, s:i, s:i, s:f}", "ph", "f", "bp", "e", "name", e->name, "cat",
+                     "transfer", "id", id, "pid", to->process + 1, "tid", to->track_id, "ts",
+                     micros(to->start_ns + to->took_ns - 1 - origin_ns)));
+}
+
+/* Tasks and devices in the order of their names: a task's devices follow it. */
+static void put_processes(json_t *out, const weft_job_trace_t *t) {
+  for (int i = 0; i < t->num_processes; i++) {
+    int place = 0;
+    for (int k = 0; k < t->num_processes; k++) place += weft_str_compare(t->names[k], t->names[i]) < 0;
+    name_track(out, i, 0, "process_name", "name", text(t->names[i]));
+    name_track(out, i, 0, "process_sort_index", "sort_index", json_integer(place));
+  }
+}
+
+static weft_status_t *make_events(weft_job_trace_t *t, json_t *out, int64_t *origin_ns) {
+  int num_arrows = 0;
+  *origin_ns = t->num_events > 0 ? t->events[0].start_ns : 0;
+  for (size_t i = 0; i < t->num_events; i++) {
+    if (t->events[i].start_ns < *origin_ns) *origin_ns = t->events[i].start_ns;
+  }
+  put_processes(out, t);
+  WEFT_RETURN_IF_ERROR(make_tracks(t, out));
+  for (size_t i = 0; i < t->num_events; i++) {
+    const trace_event_t *e = &t->events[i];
+    switch (e->kind) {
+      case EVENT_SPAN: put_span(out, e, *origin_ns); break;
+      case EVENT_COUNTER: put_counter(out, e, *origin_ns); break;
+      case EVENT_ARROW: put_arrow(out, t, e, num_arrows++, *origin_ns); break;
+    }
+  }
+  return NULL;
+}
+
+weft_status_t *weft_job_trace_write(weft_job_trace_t *t, const char *option, const char *path) {
+  json_t *events = json_array();
+  int64_t origin_ns = 0;
+  weft_mutex_lock(&t->mu);
+  weft_status_t *s = make_events(t, events, &origin_ns);
+  weft_mutex_unlock(&t->mu);
+  json_t *all = json_pack("{s:o, s:s, s:{s:I}}", "traceEvents", events, "displayTimeUnit", "ms", "otherData",
+                          "begins_at_unix_us", (json_int_t)(origin_ns / 1000));
   int failed = all == NULL ? -1 : json_dump_file(all, path, JSON_COMPACT);
   json_decref(all);
+  if (s != NULL) return s;
   return failed == 0 ? NULL : WEFT_ERROR(UNKNOWN, "%s %s: the file cannot be written", option, path);
 }
