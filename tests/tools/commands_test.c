@@ -22,7 +22,7 @@ static int lines(const char *text) {
 }
 
 static void every_command_has_help_with_examples(void) {
-  static const char *const commands[] = {"server", "submit", "inspect", "ops", "bench"};
+  static const char *const commands[] = {"server", "submit", "trace", "profile", "inspect", "ops", "bench"};
   CU_ASSERT_EQUAL(RUN(&r, "--help"), 0);
   for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
     CU_ASSERT_TRUE(has(r.out, commands[i]));

@@ -14,7 +14,7 @@ import time
 import unittest
 
 WEFT = os.path.abspath("tools/weft")  # tests start in the root of the repository
-COMMANDS = ["server", "submit", "run", "inspect", "ops", "bench"]
+COMMANDS = ["server", "submit", "run", "trace", "profile", "inspect", "ops", "bench"]
 DEADLINE_S = 60
 LONGEST_HELP_S = 0.020
 
@@ -190,6 +190,11 @@ class WrongLines(Folder):
             (add + "--feed x=none.npy --feed y=1 --fetch sum", "none.npy: No such file"),
             (add + "--feed x=1 --feed y=2 --save-fetch sum=none/x.npy", "--save-fetch sum=none/x.npy"),
             (add + "--strategy miror:2 --fetch sum", "no strategy 'miror'; there are mirrored, "),
+            *((c, "which cluster? give --cluster") for c in ("trace", "profile")),
+            *((c + " --cluster ps", "'ps' is not job=host:port") for c in ("trace", "profile")),
+            *((c + " --cluster ps=127.0.0.1", "'127.0.0.1' (job 'ps', task 0) is not host:port") for c in ("trace", "profile")),
+            *((c + " --cluster a=nohost.invalid:1;b=127.0.0.1:1", "does not answer at ") for c in ("trace", "profile")),
+            ("trace --cluster ps=127.0.0.1:1 --out none/t.json", "--out none/t.json: the file cannot be written"),
             ("inspect add.pbtxt --strategy mirrored:2 --cluster ps", "'ps' is no part of a cluster: give JOB=TASKS"),
             *((c + " none.pb", "none.pb: No such file") for c in ("inspect", "ops --missing", "submit --fetch x", "run")),
             *((c + " bad.pb", "bad.pb is not a graph file") for c in ("inspect", "ops --missing", "submit --fetch x")),

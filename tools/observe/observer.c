@@ -4,7 +4,7 @@
  *   1. weft_observer_start   the first call to each task; when all are answered, the second (the mark)
  *   2. answered              each answer goes to the gather, and the next call is sent
  *   3. weft_observer_next    waits until the gather has a whole step, or a task has failed
- *   4. weft_observer_close   no more calls but the last, which ends the recording; waits for all
+ *   4. weft_observer_stop    no more calls but the last, which ends the recording; waits for all
  *
  * Locking: `mu` is a leaf: calls are sent, and statuses freed, without it. Waits are at a semaphore,
  * which handlers of signals may post, too.
@@ -31,10 +31,10 @@ typedef struct task_link {
   int index;
   int num_calls;        /* answered; guarded by mu like all below */
   bool is_open;         /* the task records */
-  bool is_asked;        /* a call is in flight */
   bool is_ending;       /* its last call was sent */
   int64_t asked_micros; /* when that was sent */
   int64_t offset, trip; /* of the clock, as of the shortest trip; trip 0: none yet */
+  bool is_measured;     /* or it is being measured */
   double peak_flops, peak_bytes;
   int64_t num_dropped;
   weft_status_t *lost; /* owned */
@@ -85,10 +85,8 @@ static void prepare_locked(weft_observer_t *o, task_link_t *l, weft_record_reque
   *out = (weft_record_request_t){
       .observer = weft_str_of(o->id.data, o->id.length),
       .is_first = is_first,
-      .measures_peaks = is_first && o->o.measures_peaks,
       .wait_ms = is_first || is_mark ? 0 : weft_step_gather_wait_ms(o->gather, l->index, o->o.poll_ms)};
   weft_step_gather_asked(o->gather, l->index);
-  l->is_asked = true;
   l->asked_micros = weft_clock_micros();
   o->num_in_flight++;
 }
@@ -139,14 +137,11 @@ static void answered(void *arg, weft_status_t *status, const weft_record_answer_
   bool goes_on = false, ends = false;
   if (status != NULL) status = weft_observed_tasks_explain(o->o.tasks, l->index, status, l->num_calls > 0);
   weft_mutex_lock(&o->mu);
-  l->is_asked = false;
+  const bool is_first = l->num_calls == 0;
   if (status == NULL && !l->is_ending) {
-    bool is_first = l->num_calls == 0;
     learn_clock_locked(l, a->clock_micros);
     l->num_calls++;
     l->is_open = true;
-    if (a->peak_flops > 0) l->peak_flops = a->peak_flops;
-    if (a->peak_bytes > 0) l->peak_bytes = a->peak_bytes;
     l->num_dropped = a->num_dropped;
     status = weft_step_gather_add(o->gather, l->index, a);
     goes_on = status == NULL && !o->is_closing && o->failure == NULL && !is_first;
@@ -215,7 +210,7 @@ weft_status_t *weft_observer_create(const weft_observer_options_t *options, weft
   return NULL;
 }
 
-/* Sends the next call to each task that is not lost, and waits until all are answered. */
+/* Sends the next call to each task that is not lost. */
 static weft_status_t *ask_all(weft_observer_t *o) {
   for (int i = 0; i < o->n; i++) {
     weft_record_request_t r;
@@ -231,7 +226,7 @@ static weft_status_t *ask_all(weft_observer_t *o) {
 
 static bool is_answered_locked(const weft_observer_t *o) WEFT_REQUIRES(o->mu) {
   for (int i = 0; i < o->n; i++) {
-    if (o->links[i].is_asked) return false;
+    if (o->links[i].num_calls == 0 && o->links[i].lost == NULL) return false;
   }
   return true;
 }
@@ -274,6 +269,10 @@ weft_status_t *weft_observer_next(weft_observer_t *o, int64_t deadline_ns, weft_
   }
 }
 
+weft_str_t weft_observer_task(const weft_observer_t *o, int i) {
+  return weft_observed_tasks_get(o->o.tasks, i).name;
+}
+
 weft_observed_state_t weft_observer_state(weft_observer_t *o, int i) {
   weft_mutex_lock(&o->mu);
   const task_link_t *l = &o->links[i];
@@ -305,8 +304,7 @@ static bool wait_for_calls(weft_observer_t *o, int64_t deadline_ns) {
   }
 }
 
-void weft_observer_close(weft_observer_t *o) {
-  if (o == NULL) return;
+void weft_observer_stop(weft_observer_t *o) {
   weft_mutex_lock(&o->mu);
   o->is_closing = true;
   weft_mutex_unlock(&o->mu);
@@ -322,5 +320,85 @@ void weft_observer_close(weft_observer_t *o) {
     weft_canceller_cancel(o->canceller); /* a task that hangs; its recording ends by itself */
     (void)wait_for_calls(o, INT64_MAX);
   }
+}
+
+/* ---- peaks ---- */
+
+static weft_str_t host_of(const weft_observer_t *o, int i) {
+  const weft_str_t address = weft_observed_tasks_get(o->o.tasks, i).address;
+  ptrdiff_t colon = weft_str_rfind(address, ':');
+  return weft_str_of(address.data, colon < 0 ? address.length : (size_t)colon);
+}
+
+/* Measured beside each other, tasks of one host would each find a part of its peaks. */
+static bool has_turn_locked(const weft_observer_t *o, const bool *is_busy, int i) WEFT_REQUIRES(o->mu) {
+  if (o->links[i].is_measured || o->links[i].lost != NULL) return false;
+  for (int k = 0; k < o->n; k++) {
+    if (is_busy[k] && weft_str_eq(host_of(o, k), host_of(o, i))) return false;
+  }
+  return true;
+}
+
+typedef struct peaks_question {
+  weft_observer_t *observer;
+  int index;
+  bool *is_busy; /* guarded by mu; of the task */
+} peaks_question_t;
+
+static void measured(void *arg, weft_status_t *status, const weft_record_answer_t *a) {
+  peaks_question_t *q = arg;
+  weft_observer_t *o = q->observer;
+  weft_status_free(status); /* they stay unknown */
+  weft_mutex_lock(&o->mu);
+  if (a != NULL) {
+    o->links[q->index].peak_flops = a->peak_flops;
+    o->links[q->index].peak_bytes = a->peak_bytes;
+  }
+  *q->is_busy = false;
+  o->num_in_flight--;
+  sem_post(&o->changed);
+  weft_mutex_unlock(&o->mu);
+}
+
+/* Asks the next task of each host that has none in work. False: none was left. */
+static bool ask_for_peaks(weft_observer_t *o, peaks_question_t *questions, bool *is_busy) {
+  bool has_asked = false;
+  for (int i = 0; i < o->n; i++) {
+    weft_mutex_lock(&o->mu);
+    bool asks = has_turn_locked(o, is_busy, i);
+    if (asks) {
+      o->links[i].is_measured = is_busy[i] = true;
+      o->num_in_flight++;
+    }
+    weft_mutex_unlock(&o->mu);
+    if (!asks) continue;
+    has_asked = true;
+    const weft_record_request_t r = {.observer = weft_str_of(o->id.data, o->id.length),
+                                     .measures_peaks = true};
+    weft_worker_client_t *w = weft_observed_tasks_get(o->o.tasks, i).worker;
+    questions[i] = (peaks_question_t){o, i, &is_busy[i]};
+    w->ops->record(w, &r, o->canceller, measured, &questions[i]);
+  }
+  return has_asked;
+}
+
+void weft_observer_measure(weft_observer_t *o) {
+  peaks_question_t *questions = weft_calloc((size_t)o->n + 1, sizeof *questions);
+  bool *is_busy = weft_calloc((size_t)o->n + 1, sizeof *is_busy);
+  bool is_idle = questions == NULL || is_busy == NULL;
+  while (!is_idle && !weft_observer_is_interrupted(o)) {
+    bool has_asked = ask_for_peaks(o, questions, is_busy);
+    is_idle = !has_asked && wait_for_calls(o, 0);
+    if (!is_idle) (void)wait_until(o, INT64_MAX);
+  }
+  if (weft_observer_is_interrupted(o)) weft_canceller_cancel(o->canceller);
+  (void)wait_for_calls(o, INT64_MAX);
+  weft_free(questions);
+  weft_free(is_busy);
+}
+
+void weft_observer_close(weft_observer_t *o) {
+  if (o == NULL) return;
+  weft_observer_stop(o);
   destroy(o);
 }

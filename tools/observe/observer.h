@@ -36,7 +36,6 @@ WEFT_MUST_CHECK weft_status_t *weft_observed_tasks_explain(const weft_observed_t
 
 typedef struct weft_observer_options {
   weft_observed_tasks_t *tasks; /* borrowed; must outlive the observer */
-  bool measures_peaks;          /* disturbs each task for some 0.2 s, the first time in its life */
   bool goes_on_without_lost;    /* a task that fails is left out; else the first failure ends all */
   /* How often idle tasks are asked, in ms; 0: 250. Steps are told this much later at most. */
   int64_t poll_ms;
@@ -60,6 +59,11 @@ WEFT_MUST_CHECK weft_status_t *weft_observer_next(weft_observer_t *o, int64_t de
 void weft_observer_interrupt(weft_observer_t *o);
 bool weft_observer_is_interrupted(const weft_observer_t *o);
 
+/* After the stop: measures the peaks of the machines of all tasks, which disturbs each for some 0.2 s, the
+ * first time in its life; tasks of one host take turns. Where that fails, or it is interrupted, they stay
+ * unknown. */
+void weft_observer_measure(weft_observer_t *o);
+
 /* Of task i: what to add to its times to have them on this process's clock, 0 while the difference may be the
  * network's doing; its machine's peaks, 0 if they were not measured; why it is left out, lent, or NULL. */
 typedef struct weft_observed_state {
@@ -68,6 +72,7 @@ typedef struct weft_observed_state {
   const weft_status_t *lost;
 } weft_observed_state_t;
 weft_observed_state_t weft_observer_state(weft_observer_t *o, int i);
+weft_str_t weft_observer_task(const weft_observer_t *o, int i); /* its name; lent */
 
 /* Steps that could not be told whole, and records that tasks have dropped. */
 typedef struct weft_observer_losses {
@@ -75,7 +80,9 @@ typedef struct weft_observer_losses {
 } weft_observer_losses_t;
 weft_observer_losses_t weft_observer_losses(weft_observer_t *o);
 
-/* Ends the recordings, within two seconds. NULL is fine. */
+/* Ends the recordings, within two seconds; states and losses can still be asked for. Again is fine. */
+void weft_observer_stop(weft_observer_t *o);
+/* Stops first. NULL is fine. */
 void weft_observer_close(weft_observer_t *o);
 
 #endif /* WEFT_TOOLS_OBSERVE_OBSERVER_H_ */
