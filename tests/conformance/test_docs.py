@@ -102,8 +102,12 @@ def cases():
 
 STANDING = {  # clusters that a text says stand: their servers are begun before
     "docs/from_tensorflow.md": "worker=10.0.0.1:2222,10.0.0.2:2222",
+    "docs/observing.md": "ps=10.0.0.1:2220;worker=10.0.0.2:2221,10.0.0.3:2221",
+    "weft profile": "ps=127.0.0.1:2220;worker=127.0.0.1:2221,127.0.0.1:2222",
     "weft submit": "worker=127.0.0.1:2221",
+    "weft trace": "ps=127.0.0.1:2220;worker=127.0.0.1:2221,127.0.0.1:2222",
 }
+RUNNING = {"docs/observing.md", "weft profile", "weft trace"}  # a job runs on that cluster meanwhile
 
 
 # ---- the play ----
@@ -131,6 +135,13 @@ def servers_of(cluster):
             yield f'weft server --cluster "{cluster}" --job {name} --task {task} --host {address.partition(":")[0]}'
 
 
+def job_on(cluster):
+    """A job that goes on as long as the play."""
+    master = re.search(r"worker=([^,;]+)", cluster)[1]
+    job = f"command weft submit graph.pb --master grpc://{master} --strategy parameter_server:mode=sync --init init --target train --fetch loss"
+    return job + " --feed images=images.npy --feed labels=labels.npy --batch 16 --steps 100000000 >job.log 2>&1 &"
+
+
 @pytest.fixture(scope="module")
 def weft(request):
     return os.path.abspath(request.config.getoption("--weft"))
@@ -150,7 +161,8 @@ def run_steps(weft, folder, text, steps):
     SCENES.get(text, digits)(folder)
     (folder / "bin").mkdir()
     (folder / "bin" / "weft").symlink_to(weft)
-    play = {"hosts": HOSTS, "weft": WEFT, "steps": [("sh", "\n".join(servers_of(STANDING.get(text, "")))), *steps]}
+    before = [*servers_of(STANDING.get(text, "")), *([job_on(STANDING[text])] if text in RUNNING else [])]
+    play = {"hosts": HOSTS, "weft": WEFT, "steps": [("sh", "\n".join(before)), *steps]}
     (folder / "play.json").write_text(json.dumps(play), encoding="utf-8")
     venv = os.path.dirname(sys.executable)
     env = {**os.environ, "PATH": f"{folder / 'bin'}:{venv}:{os.environ['PATH']}", "PYTHONPATH": os.path.join(REPO, "python"), "TERM": "dumb"}
