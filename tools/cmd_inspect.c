@@ -376,11 +376,15 @@ static weft_status_t *inspect_file(const inspect_args_t *a, weft_str_t def) {
 }
 
 /* What a step is, where the command line does not say: that of a training file; of a drawn SavedModel the
- * signature that serves. */
+ * signature that serves, or the first. */
 static void choose_default(const inspect_args_t *a, weft_model_t *model) {
   weft_model_choose_default(model);
   if (model->signature != NULL || model->meta == NULL || !is_drawn(a) || a->fetches.n > 0 || a->all) return;
-  model->signature = weft_meta_graph_signature(model->meta, WEFT_STR("serving_default"));
+  const weft_meta_graph_t *m = model->meta;
+  model->signature = weft_meta_graph_signature(m, WEFT_STR("serving_default"));
+  for (int i = 0; i < m->num_signatures && model->signature == NULL; i++) {
+    if (!weft_str_starts_with(m->signatures[i].key, "__")) model->signature = &m->signatures[i];
+  }
 }
 
 static weft_status_t *inspect_graph(const inspect_args_t *a) {

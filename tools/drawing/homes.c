@@ -49,6 +49,23 @@ static bool is_source(const weft_step_node_t *n) {
   return n->node->num_inputs == 0 && !has(n, WEFT_OP_CONST | WEFT_OP_VARIABLE | WEFT_OP_NOOP);
 }
 
+/* What leaves a loop comes behind all that is in it: the depth of what goes round to where it leaves. */
+static int depth_of_loop(const homes_t *h, const weft_node_t *exit) {
+  const weft_node_t *at = exit;
+  for (uint64_t flag = WEFT_OP_SWITCH;; flag = WEFT_OP_MERGE) {
+    if (at->num_inputs == 0 || at->inputs[0].node == NULL || (at->inputs[0].node->flags & flag) == 0)
+      return -1;
+    at = at->inputs[0].node;
+    if (flag == WEFT_OP_MERGE) break;
+  }
+  int depth = -1;
+  for (int k = 0; k < at->num_inputs; k++) {
+    const int from = index_of(h, at->inputs[k].node);
+    if (from >= 0 && h->s->nodes[from].depth > depth) depth = h->s->nodes[from].depth;
+  }
+  return depth;
+}
+
 static void look_at(homes_t *h, int i) {
   weft_step_node_t *n = &h->s->nodes[i];
   weft_str_t before, behind;
@@ -58,6 +75,10 @@ static void look_at(homes_t *h, int i) {
   if (n->kind != WEFT_DRAWN_USER) h->marks[i] |= ADDED;
   if (weft_drawn_is_gradient(n->name, &before, &behind)) h->marks[i] |= NAMED_GRADIENT | OF_GRADIENT;
   if (is_source(n)) n->depth = 0;
+  if (has(n, WEFT_OP_EXIT)) {
+    const int depth = depth_of_loop(h, n->node);
+    if (depth >= n->depth && depth >= 0) n->depth = depth + 1;
+  }
   for (int k = 0; k < n->node->num_inputs && !n->is_fed; k++) {
     int from = index_of(h, n->node->inputs[k].node);
     if (from < 0) continue;
@@ -140,9 +161,9 @@ static void find_roles(homes_t *h) {
   for (int round = 0; round < MOST_ROUNDS && is_new; round++) {
     is_new = false;
     for (int i = 0; i < s->num_nodes; i++) {
-      const bool was_known = s->nodes[i].depth >= 0;
+      const int was = s->nodes[i].depth;
       look_at(h, i);
-      is_new = is_new || (!was_known && s->nodes[i].depth >= 0 && has(&s->nodes[i], WEFT_OP_MERGE));
+      is_new = is_new || (s->nodes[i].depth != was && has(&s->nodes[i], WEFT_OP_MERGE | WEFT_OP_EXIT));
       h->learns = h->learns || (h->marks[i] & NAMED_GRADIENT) != 0;
     }
     is_new = is_new || round == 0;

@@ -113,9 +113,12 @@ static bool is_path_told(const weft_level_t *l, const weft_level_box_t *b, weft_
 
 static weft_status_t *put_box(html_t *h, const weft_level_t *l, const weft_level_box_t *b, int level) {
   const bool is_leaf = b->scope->leaf >= 0 && b->rest == 0;
-  weft_strbuf_printf(h->out, "{\"r\":[%d,%d,%d,%d],\"k\":%d,\"n\":[%d,%d,%d,%d],\"t\":", b->x, b->y, b->width,
-                     b->height, (int)b->kind, b->by_role[0], b->by_role[1], b->by_role[2], b->by_role[3]);
+  weft_strbuf_printf(h->out, "{\"r\":[%d,%d],\"n\":[", b->x, b->y);
+  for (int r = 0, n = 0; r < WEFT_DRAWN_ROLES && n < b->num_nodes; n += b->by_role[r++])
+    weft_strbuf_printf(h->out, "%s%d", r > 0 ? "," : "", b->by_role[r]); /* as many as there are */
+  put(h, "],\"t\":");
   weft_text_put_json(h->out, b->title);
+  if (b->kind != WEFT_DRAWN_USER) weft_strbuf_printf(h->out, ",\"k\":%d", (int)b->kind);
   if (b->num_variables > 0)
     weft_strbuf_printf(h->out, ",\"v\":%d,\"b\":%" PRId64, b->num_variables, b->variable_bytes);
   if (is_leaf) put_field(h, "l", b->left);
@@ -160,14 +163,14 @@ static void put_arrow(html_t *h, const weft_level_arrow_t *a, bool is_first) {
   weft_strbuf_printf(h->out, "%s{\"x\":[", is_first ? "" : ",");
   for (int i = 0; i < 2 * a->num_points; i++)
     weft_strbuf_printf(h->out, "%s%d", i > 0 ? "," : "", a->points[i]);
-  weft_strbuf_printf(h->out, "],\"c\":%d,\"f\":%d,\"g\":%d", (int)a->role, a->from, a->to);
+  weft_strbuf_printf(h->out, "],\"c\":%d", (int)a->role);
   if (a->is_curve) put(h, ",\"z\":1");
   if (a->label.length > 0) {
     weft_strbuf_printf(h->out, ",\"t\":[%d,%d,%d,", a->label_x, a->label_y, a->label_anchor);
     weft_text_put_json(h->out, a->label);
     put(h, "]");
   }
-  put_flow_text(h, &a->flow, a->of, a->output);
+  if (h->has_details || a->label.length == 0) put_flow_text(h, &a->flow, a->of, a->output);
   put(h, "}");
 }
 
@@ -233,8 +236,9 @@ static weft_status_t *put_level(html_t *h, int number) {
         weft_strbuf_printf(&name, " \xe2\x80\xa6 %.*s", WEFT_STR_ARGS(scope->last));
       if (scope->members > 1) weft_strbuf_printf(&name, " \xc3\x97%d", scope->members);
     }
-    weft_strbuf_printf(h->out, "%s{\"u\":%d,\"w\":%d,\"h\":%d", number > 0 ? ",\n" : "", h->parents[number],
-                       l.width, l.height);
+    weft_strbuf_printf(h->out, "%s{\"u\":%d,\"w\":%d,\"h\":%d,\"b\":[%d,%d]", number > 0 ? ",\n" : "",
+                       h->parents[number], l.width, l.height, l.num_boxes > 0 ? l.boxes[0].width : 0,
+                       l.num_boxes > 0 ? l.boxes[0].height : 0);
     put_field(h, "n", weft_str_of(name.data == NULL ? "" : name.data, name.length));
     put_field(h, "p", scope == NULL ? WEFT_STR("") : shown_path(scope->path));
     put(h, ",\n\"B\":[");

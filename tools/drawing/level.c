@@ -74,55 +74,72 @@ static weft_status_t *cut_at(weft_level_t *l, level_cut_t *c, int at, int group)
   return NULL;
 }
 
-/* What a scope has of what a picture is about: the model, where there is one. */
-static int weight_of(const weft_tree_scope_t *s, bool has_forward) {
-  return has_forward ? s->by_role[WEFT_DRAWN_FORWARD] : s->num_nodes;
+/* What a scope has of what a picture is about: the variables of the model, or its nodes. */
+typedef enum level_measure { BY_VARIABLES, BY_FORWARD, BY_NODES } level_measure_t;
+
+static int weight_of(const weft_tree_scope_t *s, level_measure_t by) {
+  return by == BY_VARIABLES ? s->num_homes : by == BY_FORWARD ? s->by_role[WEFT_DRAWN_FORWARD] : s->num_nodes;
 }
 
-/* What holds more than half of a frame, or where few boxes are shown, is opened while its parts fit. */
 /* Is it a model, or several layers folded, and not a layer? A layer has its variables in one of its scopes,
  * or its nodes outside of any. */
 static bool holds_layers(const weft_tree_scope_t *s) {
   int with_variables = 0, scopes = 0, direct = 0;
+  const weft_tree_scope_t *inner = NULL;
   for (int i = 0; i < s->num_children; i++) {
     const weft_tree_scope_t *c = s->children[i];
-    if (c->leaf >= 0) direct += c->by_role[WEFT_DRAWN_FORWARD];
-    if (c->leaf >= 0 || c->by_role[WEFT_DRAWN_FORWARD] == 0) continue;
+    const bool is_node = c->leaf >= 0 && !c->was_scope;
+    if (is_node) direct += c->by_role[WEFT_DRAWN_FORWARD];
+    if (is_node || c->by_role[WEFT_DRAWN_FORWARD] == 0) continue;
     scopes++;
     with_variables += c->num_homes > 0;
+    if (c->num_homes > 0) inner = c;
   }
-  if (s->num_homes > 0) return with_variables > 1 || (with_variables == 1 && scopes == 1 && direct == 0);
+  if (with_variables == 1 && inner->num_homes == s->num_homes) return holds_layers(inner);
+  if (s->num_homes > 0) return with_variables > 1;
   return scopes > 2 && 2 * direct < s->by_role[WEFT_DRAWN_FORWARD];
 }
 
-static weft_status_t *open_largest(weft_level_t *l, level_cut_t *c, int room) {
+static bool is_group(const weft_tree_scope_t *s) {
+  return s->path.length > 0 && s->path.data[0] == WEFT_DRAWN_GROUP;
+}
+
+/* What a frame has of it; what a strategy added can share a few boxes: *out_spare. */
+static int weight_of_all(const level_cut_t *c, level_measure_t by, int *out_spare) {
+  int sum = 0;
+  *out_spare = 0;
+  for (int i = 0; i < c->n; i++) {
+    sum += is_group(c->items[i]) ? 0 : weight_of(c->items[i], by);
+    *out_spare += is_group(c->items[i]) && i > 2;
+  }
+  return sum;
+}
+
+/* The scope that is opened next; -1: none. */
+static int find_largest(const weft_level_t *l, const level_cut_t *c, level_measure_t by) {
   enum { MOST_GROUPS = 8 };
-  int all = 0, forward = 0, spare = 0; /* what a strategy added can share a few boxes */
+  int best = -1;
   for (int i = 0; i < c->n; i++) {
     const weft_tree_scope_t *s = c->items[i];
-    if (s->path.length > 0 && s->path.data[0] == WEFT_DRAWN_GROUP) {
-      spare += i > 2;
-      continue;
-    }
-    all += s->num_nodes;
-    forward += s->by_role[WEFT_DRAWN_FORWARD];
+    if (s->leaf >= 0 || is_group(s) || !(holds_layers(s) || c->n < LEAST_SHOWN)) continue;
+    if (s->members > 1 && (l->num_groups >= MOST_GROUPS || c->groups[i] >= 0)) continue;
+    if (best < 0 || weight_of(s, by) > weight_of(c->items[best], by)) best = i;
   }
+  return best;
+}
+
+/* What holds more than half of a frame, or where few boxes are shown, is opened while its parts fit. */
+static weft_status_t *open_largest(weft_level_t *l, level_cut_t *c, int room) {
+  int spare, all = 0;
+  level_measure_t by = BY_VARIABLES;
+  while ((all = weight_of_all(c, by, &spare)) == 0 && by < BY_NODES) by++;
   for (;;) {
-    int best = -1;
-    for (int i = 0; i < c->n; i++) {
-      const weft_tree_scope_t *s = c->items[i];
-      if (s->leaf >= 0 || !(holds_layers(s) || c->n < LEAST_SHOWN) ||
-          (s->members > 1 && l->num_groups >= MOST_GROUPS))
-        continue;
-      if (s->path.length > 0 && s->path.data[0] == WEFT_DRAWN_GROUP) continue;
-      if (best < 0 || weight_of(s, forward > 0) > weight_of(c->items[best], forward > 0)) best = i;
-    }
+    const int best = find_largest(l, c, by);
     if (best < 0) return NULL;
     const weft_tree_scope_t *s = c->items[best];
-    const int weight = weight_of(s, forward > 0), of = forward > 0 ? forward : all;
-    const bool is_large = 2 * weight > of || (c->n <= LEAST_SHOWN && 4 * weight > of);
-    if (!is_large || c->n + s->num_children - 1 > room + spare || (s->members > 1 && c->groups[best] >= 0))
-      return NULL;
+    const int weight = weight_of(s, by);
+    if (2 * weight <= all && (c->n > LEAST_SHOWN || 4 * weight <= all)) return NULL;
+    if (c->n + s->num_children - 1 > room + spare) return NULL;
     WEFT_RETURN_IF_ERROR(cut_at(l, c, best, c->groups[best]));
   }
 }
@@ -140,10 +157,6 @@ static void fill_box(weft_level_box_t *b, const weft_tree_scope_t *s, weft_drawn
   for (int k = 1; k < WEFT_DRAWN_KINDS; k++) {
     if (s->kinds == 1u << k && b->rest == 0) b->kind = (weft_drawn_kind_t)k;
   }
-}
-
-static bool is_group(const weft_tree_scope_t *s) {
-  return s->path.length > 0 && s->path.data[0] == WEFT_DRAWN_GROUP;
 }
 
 /* Which scopes share a box with the one before them: as many as there are too many, the smallest neighbours

@@ -91,6 +91,7 @@ static weft_status_t *list_places(weft_step_nodes_t *s, const weft_rewrite_t *r)
   if (s->places == NULL) return no_memory();
   for (int i = 0; i < sum.num_places; i++) s->places[i] = sum.places[i].name;
   s->num_places = sum.num_places;
+  if (s->num_places == 0) s->places[s->num_places++] = WEFT_STR("any device"); /* an empty graph */
   return NULL;
 }
 

@@ -248,6 +248,27 @@ static weft_status_t *build(weft_tree_t *t) {
   return NULL;
 }
 
+/* A scope that has nothing in it but another one, or one node, stands for it under its own name: levels of
+ * one box say nothing. */
+static void collapse(weft_tree_scope_t *s) {
+  for (int i = 0; i < s->num_children; i++) collapse(s->children[i]);
+  const bool is_group = s->path.length > 0 && s->path.data[0] == WEFT_DRAWN_GROUP;
+  if (s->parent == NULL || s->num_children != 1 || (is_group && s->parent->parent == NULL)) return;
+  weft_tree_scope_t *only = s->children[0];
+  s->path = only->path;
+  s->leaf = only->leaf;
+  s->was_scope = only->leaf >= 0;
+  s->is_renamed = s->is_renamed || only->is_renamed;
+  weft_free(s->children);
+  s->children = only->children;
+  s->num_children = only->num_children;
+  s->capacity = only->capacity;
+  for (int i = 0; i < s->num_children; i++) s->children[i]->parent = s;
+  only->children = NULL;
+  only->num_children = only->capacity = 0;
+  only->merged_into = s;
+}
+
 /* "/job:worker" of a task, all before the last number of another name. */
 static weft_str_t job_of(weft_str_t place) {
   size_t n = place.length;
@@ -294,6 +315,7 @@ weft_status_t *weft_tree_build(const weft_step_nodes_t *step, bool folds, weft_t
   WEFT_RETURN_IF_ERROR(build(out));
   rename_elsewhere(out);
   WEFT_RETURN_IF_ERROR(find_orders(out));
+  for (int p = 0; p < step->num_places; p++) collapse(out->root_of[p]);
   WEFT_RETURN_IF_ERROR(unite_places(out));
   for (int p = 0; p < out->num_roots; p++) WEFT_RETURN_IF_ERROR(weft_tree_arrange(out, out->roots[p], folds));
   return NULL;

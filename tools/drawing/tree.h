@@ -34,6 +34,7 @@ struct weft_tree_scope {
   int num_ordered[WEFT_DRAWN_ROLES], num_seen;
   unsigned kinds;                   /* bits */
   bool is_renamed;                  /* after its variables */
+  bool was_scope;                   /* of a leaf: the only one of a scope, whose place it has */
   bool is_chunk;                    /* of children in order: no scope of the graph */
   int mark;                         /* scratch */
   int stamp, box[WEFT_DRAWN_ROLES]; /* of the level that is made now: boxes + 1 */

@@ -14,6 +14,9 @@ enum {
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the scopes of a drawing"); }
 
+/* Is it drawn for a scope, with one node or with more? */
+static bool is_scope(const weft_tree_scope_t *s) { return s->leaf < 0 || s->was_scope; }
+
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static bool has_letter(weft_str_t s) {
@@ -43,11 +46,11 @@ static void add_counts(weft_tree_scope_t *to, const weft_tree_scope_t *s) {
 static void rename_calls(weft_tree_scope_t *s) {
   bool any = false;
   for (int i = 0; i < s->num_children; i++)
-    any = any || (s->children[i]->is_renamed && s->children[i]->leaf < 0);
+    any = any || (s->children[i]->is_renamed && is_scope(s->children[i]));
   for (int i = 0; i < s->num_children && any; i++) {
     weft_tree_scope_t *c = s->children[i];
     size_t n = c->name.length;
-    if (c->is_renamed || c->leaf >= 0 || c->path.length == 0 || c->path.data[0] == WEFT_DRAWN_GROUP) continue;
+    if (c->is_renamed || !is_scope(c) || c->path.length == 0 || c->path.data[0] == WEFT_DRAWN_GROUP) continue;
     while (n > 0 && is_digit(c->name.data[n - 1])) n--;
     if (n == c->name.length || n < 2 || c->name.data[n - 1] != '_') continue;
     const weft_str_t shorter = weft_str_of(c->name.data, n - 1);
@@ -84,52 +87,71 @@ static weft_status_t *push(weft_tree_scope_t *to, weft_tree_scope_t *child) {
   return NULL;
 }
 
-/* Children with one prefix become a scope of their own, in the place of the first. */
-static weft_status_t *group(weft_tree_t *t, weft_tree_scope_t *s) {
-  weft_map_t groups = WEFT_MAP_INIT;
-  weft_status_t *status = NULL;
-  int kept = 0, num_scopes = 0;
-  for (int i = 0; i < s->num_children; i++) num_scopes += s->children[i]->leaf < 0;
-  if (num_scopes <= FEW) return NULL;
-  for (int pass = 0; pass < 2 && status == NULL; pass++) {
-    for (int i = 0; i < s->num_children && status == NULL; i++) {
-      weft_tree_scope_t *c = s->children[i], *g;
-      const size_t n = c->leaf >= 0 ? c->name.length : group_prefix(c->name);
-      const weft_str_t prefix = weft_str_of(c->name.data, n);
-      const bool is_one = n < c->name.length;
-      if (pass == 0) { /* the first child of a prefix stands for it, until there is a second */
-        g = is_one ? weft_map_get(&groups, prefix) : NULL;
-        if (is_one && g == NULL) status = weft_map_put(&groups, prefix, c, NULL);
-        if (g == NULL || g->leaf == -2) continue;
-        weft_tree_scope_t *made;
-        status = weft_tree_add(t, NULL, prefix,
-                               weft_str_of(c->path.data, c->path.length - c->name.length + n), &made);
-        if (status != NULL) break;
-        made->leaf = -2; /* until the end of this function */
-        status = weft_map_put(&groups, prefix, made, NULL);
-        continue;
-      }
-      g = is_one ? weft_map_get(&groups, prefix) : NULL;
-      if (g == NULL || g->leaf != -2) {
-        s->children[kept++] = c;
-        continue;
-      }
-      if (g->parent == NULL) {
-        g->parent = s;
-        s->children[kept++] = g;
-      }
-      c->name = c->last = weft_str_of(c->name.data + n + 1, c->name.length - n - 1);
-      add_counts(g, c);
-      status = push(g, c);
+/* The prefix of a child's name that is shorter than the name; data NULL: it has none. */
+static weft_str_t prefix_of(const weft_tree_scope_t *c) {
+  const size_t n = is_scope(c) ? group_prefix(c->name) : c->name.length;
+  return n < c->name.length ? weft_str_of(c->name.data, n) : (weft_str_t){NULL, 0};
+}
+
+/* "net/conv2" for the children of "net" that begin with "conv2". */
+static weft_status_t *path_below(weft_tree_t *t, weft_str_t scope, weft_str_t name, weft_str_t *out) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_append(&text, scope);
+  if (scope.length > 0) weft_strbuf_putc(&text, '/');
+  weft_strbuf_append(&text, name);
+  *out = weft_arena_str(&t->arena, weft_str_of(text.data, text.length));
+  const bool failed = text.failed || out->data == NULL;
+  weft_strbuf_deinit(&text);
+  return failed ? no_memory() : NULL;
+}
+
+/* Makes a scope, which is nowhere yet, for each prefix that several children have. */
+static weft_status_t *find_groups(weft_tree_t *t, const weft_tree_scope_t *s, weft_map_t *first,
+                                  weft_map_t *groups) {
+  for (int i = 0; i < s->num_children; i++) {
+    const weft_str_t prefix = prefix_of(s->children[i]);
+    if (prefix.data == NULL || weft_map_get(groups, prefix) != NULL) continue;
+    if (weft_map_get(first, prefix) == NULL) {
+      WEFT_RETURN_IF_ERROR(weft_map_put(first, prefix, s->children[i], NULL));
+      continue;
     }
-  }
-  weft_map_deinit(&groups);
-  if (status != NULL) return status;
-  s->num_children = kept;
-  for (int i = 0; i < kept; i++) {
-    if (s->children[i]->leaf == -2) s->children[i]->leaf = -1;
+    weft_tree_scope_t *made;
+    weft_str_t path;
+    WEFT_RETURN_IF_ERROR(path_below(t, s->path, prefix, &path));
+    WEFT_RETURN_IF_ERROR(weft_tree_add(t, NULL, prefix, path, &made));
+    WEFT_RETURN_IF_ERROR(weft_map_put(groups, prefix, made, NULL));
   }
   return NULL;
+}
+
+static weft_status_t *move_to_groups(weft_tree_scope_t *s, const weft_map_t *groups) {
+  int kept = 0;
+  for (int i = 0; i < s->num_children; i++) {
+    weft_tree_scope_t *c = s->children[i];
+    const weft_str_t prefix = prefix_of(c);
+    weft_tree_scope_t *g = prefix.data == NULL ? NULL : weft_map_get(groups, prefix);
+    if (g == NULL || g->parent == NULL) s->children[kept++] = g == NULL ? c : g;
+    if (g == NULL) continue;
+    g->parent = s;
+    c->name = c->last = weft_str_of(c->name.data + prefix.length + 1, c->name.length - prefix.length - 1);
+    add_counts(g, c);
+    WEFT_RETURN_IF_ERROR(push(g, c));
+  }
+  s->num_children = kept;
+  return NULL;
+}
+
+/* Children with one prefix become a scope of their own, in the place of the first. */
+static weft_status_t *group(weft_tree_t *t, weft_tree_scope_t *s) {
+  weft_map_t first = WEFT_MAP_INIT, groups = WEFT_MAP_INIT;
+  int num_scopes = 0;
+  for (int i = 0; i < s->num_children; i++) num_scopes += is_scope(s->children[i]);
+  if (num_scopes <= FEW) return NULL;
+  weft_status_t *status = find_groups(t, s, &first, &groups);
+  if (status == NULL) status = move_to_groups(s, &groups);
+  weft_map_deinit(&first);
+  weft_map_deinit(&groups);
+  return status;
 }
 
 /* ---- order ---- */
