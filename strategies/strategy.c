@@ -1,6 +1,8 @@
 /* strategies/strategy.c - the list of strategies, and how one is found and applied. */
 #include "strategies/strategy.h"
 
+#include <string.h>
+
 #include "strategies/trial.h"
 
 #define WEFT_STRATEGY(name) extern const weft_strategy_t weft_##name##_strategy;
@@ -34,7 +36,7 @@ weft_status_t *weft_strategy_find(weft_str_t text, const weft_strategy_t **out, 
   return s;
 }
 
-weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_t *r, weft_rewrite_t *out) {
+static weft_status_t *apply(weft_str_t text, const weft_strategy_request_t *r, weft_rewrite_t *out) {
   const weft_strategy_t *strategy = NULL;
   weft_strategy_request_t request = *r;
   WEFT_RETURN_IF_ERROR(weft_strategy_find(text, &strategy, &request.options));
@@ -44,6 +46,34 @@ weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_
   if (s != NULL) weft_rewrite_deinit(out);
   if (s == NULL) out->strategy = strategy;
   return s;
+}
+
+/* Of a graph that cannot be split over replicas: is there a strategy here whose workers take whole batches?
+ */
+static const char *find_unsplit(const weft_strategy_request_t *r) {
+  static const char *const texts[] = {"parameter_server:mode=async", "parameter_server:mode=async,workers=2"};
+  for (size_t i = 0; r->cluster != NULL && i < sizeof texts / sizeof texts[0]; i++) {
+    weft_rewrite_t trial;
+    weft_status_t *s = apply(weft_str(texts[i]), r, &trial);
+    if (s == NULL) {
+      weft_rewrite_deinit(&trial);
+      return texts[i];
+    }
+    weft_status_free(s);
+  }
+  return NULL;
+}
+
+weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_t *r, weft_rewrite_t *out) {
+  weft_status_t *s = apply(text, r, out);
+  const char *message = weft_status_message(s);
+  if (weft_status_code(s) != WEFT_INVALID_ARGUMENT || strstr(message, "cannot be split over") == NULL ||
+      strstr(message, "on one device") != NULL)
+    return s;
+  const char *unsplit = find_unsplit(r);
+  return weft_status_annotate(s, "train it on one device%s%s%s", unsplit == NULL ? "" : ", or under ",
+                              unsplit == NULL ? "" : unsplit,
+                              unsplit == NULL ? "" : ", whose workers take whole batches");
 }
 
 weft_status_t *weft_strategy_explain(const weft_rewrite_t *r, weft_strbuf_t *out) {

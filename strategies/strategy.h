@@ -39,7 +39,8 @@ extern const weft_strategy_t *const weft_strategies[];
 /* Splits "name:options"; NOT_FOUND listing what there is. `*options` views into text. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_find(weft_str_t text, const weft_strategy_t **out,
                                                   weft_str_t *options);
-/* Finds, rewrites, checks the result's shapes. The way for callers. *out is empty on failure. */
+/* Finds, rewrites, checks the result's shapes. The way for callers. *out is empty on failure. An error of a
+ * graph that cannot be split over replicas names a strategy that takes it, if there is one. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_t *r,
                                                    weft_rewrite_t *out);
 /* The details: a line for every collective, and for every value that is sent. */

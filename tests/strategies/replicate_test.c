@@ -301,6 +301,42 @@ static void what_is_fed_by_rows_is_the_batch(void) {
   }
 }
 
+/* Its batch has no dimension of rows: only workers that take whole batches can train it. */
+static void a_graph_that_cannot_be_split_is_told_where_it_trains(void) {
+  weft_graph_t *g = weft_test_graph(
+      "node{name:'v' op:'VariableV2' attr{key:'shape' value{shape{}}} attr{key:'dtype' "
+      "value{type:DT_FLOAT}}} "
+      "node{name:'x' op:'Placeholder' attr{key:'shape' value{shape{dim{size:4}}}} attr{key:'dtype' "
+      "value{type:DT_FLOAT}}} "
+      "node{name:'zero' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' "
+      "value{tensor{dtype:DT_INT32 tensor_shape{} int_val:0}}}} "
+      "node{name:'mean' op:'Mean' input:'x' input:'zero' attr{key:'T' value{type:DT_FLOAT}}} "
+      "node{name:'train' op:'AssignSub' input:'v' input:'mean' attr{key:'T' value{type:DT_FLOAT}}} ");
+  weft_task_devices_t task = {WEFT_STR("/job:localhost/replica:0/task:0"),
+                              WEFT_STR("localhost"),
+                              0,
+                              2,
+                              WEFT_STR(""),
+                              WEFT_STR(""),
+                              0};
+  weft_cluster_view_t cluster = {.tasks = &task, .num_tasks = 1};
+  weft_str_t feed = WEFT_STR("x"), target = WEFT_STR("train");
+  weft_strategy_request_t r = {.graph = g, .cluster = &cluster, .feeds = {&feed, 1}, .targets = {&target, 1}};
+  const char *const strategies[] = {"mirrored:2", "central_storage:2", "data_parallel:2"};
+  for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    weft_rewrite_t out;
+    weft_status_t *s = weft_strategy_apply(weft_str(strategies[i]), &r, &out);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(weft_status_message(s), "train it on one device, or under parameter_server:mode=async"));
+    weft_test_expect(s, WEFT_INVALID_ARGUMENT, "no input has a batch dimension");
+  }
+  weft_rewrite_t out; /* an option is no matter of the graph */
+  weft_status_t *s = weft_strategy_apply(WEFT_STR("mirrored:2,speed=3"), &r, &out);
+  CU_ASSERT_PTR_NULL(strstr(weft_status_message(s), "train it"));
+  weft_test_expect(s, WEFT_INVALID_ARGUMENT, "no option 'speed'");
+  weft_graph_destroy(g);
+}
+
 /* The device of a replica's variable, or a part of the error's message, under `strategy`. */
 static void expect_device(const weft_strategy_request_t *r, const char *strategy, const char *variable,
                           const char *device) {
@@ -409,6 +445,8 @@ static const CU_TestInfo tests[] = {
     {"probes tell what rewrites cost", probes_tell_what_rewrites_cost},
     {"what cannot be rewritten is refused", what_cannot_be_rewritten_is_refused},
     {"what is fed by rows is the batch", what_is_fed_by_rows_is_the_batch},
+    {"a graph that cannot be split is told where it trains",
+     a_graph_that_cannot_be_split_is_told_where_it_trains},
     {"accelerators come before CPUs", accelerators_come_before_cpus},
     {"clusters give their devices", clusters_give_their_devices},
     {"running out of memory is reported", running_out_of_memory_is_reported},
