@@ -31,6 +31,7 @@ ELSEWHERE = (
     ("cc sum.c", "tests/install/run", "sum.c"),
     ("bazel test", ".ci/run", "C tests"),
     ("tests/", ".ci/run", "conformance"),
+    ('weft top --cluster "worker', "tests/conformance/test_top.py", "Terminal("),
     ("weft bench", "tests/conformance/test_benchmarks.py", "server_start"),
     ("weft server --slurm", "tests/cluster/launchers.py", "srun"),
     ("srun", "tests/cluster/launchers.py", "srun"),
@@ -105,6 +106,7 @@ STANDING = {  # clusters that a text says stand: their servers are begun before
     "docs/observing.md": "ps=10.0.0.1:2220;worker=10.0.0.2:2221,10.0.0.3:2221",
     "weft profile": "ps=127.0.0.1:2220;worker=127.0.0.1:2221,127.0.0.1:2222",
     "weft submit": "worker=127.0.0.1:2221",
+    "weft top": "worker=127.0.0.1:2221",
     "weft trace": "ps=127.0.0.1:2220;worker=127.0.0.1:2221,127.0.0.1:2222",
 }
 RUNNING = {"docs/observing.md", "weft profile", "weft trace"}  # a job runs on that cluster meanwhile

@@ -14,7 +14,7 @@ import time
 import unittest
 
 WEFT = os.path.abspath("tools/weft")  # tests start in the root of the repository
-COMMANDS = ["server", "submit", "run", "trace", "profile", "inspect", "ops", "bench"]
+COMMANDS = ["server", "submit", "run", "trace", "profile", "top", "inspect", "ops", "bench"]
 DEADLINE_S = 60
 LONGEST_HELP_S = 0.020
 
@@ -161,7 +161,7 @@ class WrongLines(Folder):
         self.assertIn("'extra' is not an option", self.refused("server", "extra"))
         for command in ("submit", "run", "inspect", "ops", "bench"):
             self.assertIn("not 'one' and 'two'", self.refused(command, "one", "two"))
-        for command in ("submit", "run", "inspect"):
+        for command in ("submit", "run", "top", "inspect"):
             self.assertIn("which ", self.refused(command))
 
     def test_formats_of_help(self):
