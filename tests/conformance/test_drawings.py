@@ -116,15 +116,16 @@ def check_figures(p, told):
 @pytest.mark.parametrize("name", MODELS)
 def test_pictures_say_what_the_text_says(files, weft_command, name, strategy):
     options = STRATEGIES[strategy]
-    program_refuses = subprocess.run([weft_command.__closure__[0].cell_contents, "inspect", files(name), *options], capture_output=True, check=False).returncode
-    if program_refuses and options:
+    try:
+        told = json.loads(weft_command("inspect", files(name), *options, "--json")) if options else None
+    except AssertionError:
         pytest.skip("the strategy refuses this model")
     p = Picture(weft_command("inspect", files(name), *options, "--svg"))
     check_layout(p)
     nodes = int(re.search(r"a step runs (\d+) nodes", "\n".join(p.texts)).group(1))
     assert p.sum(p.boxes, "nodes") == nodes
     if options:
-        check_figures(p, json.loads(weft_command("inspect", files(name), *options, "--json")))
+        check_figures(p, told)
     else:
         assert len(p.frames) == 1 and not p.links
 
@@ -157,12 +158,12 @@ def test_a_picture_holds_the_nodes_of_a_step(files, weft_command, name):
 
 def test_layers_are_named_as_in_keras(files, weft_command):
     p = Picture(weft_command("inspect", files("convolution_with_state"), "--svg"))
-    titles = [b.findall(SVG + "text")[0].text for b in p.boxes]
+    titles = [re.sub(r"_\d+$", "", b.findall(SVG + "text")[0].text) for b in p.boxes]  # Keras numbers the layers of a process
     layers = ["conv2d", "batch_normalization", "max_pooling2d", "flatten", "dropout", "dense"]
     assert [t for t in titles if t in layers] == layers  # in reading order
     assert titles[0] == "inputs" and titles[-1] == "optimizer"
     for b in p.boxes:
-        if b.findall(SVG + "text")[0].text in ("conv2d", "dense"):  # with its gradient and its update, and the slots of Adam
+        if re.sub(r"_\d+$", "", b.findall(SVG + "text")[0].text) in ("conv2d", "dense"):  # with its gradient and its update, and the slots of Adam
             assert re.search(r"\d+ forward\n\d+ gradient\n\d+ update", b.find(SVG + "title").text)
             assert b.get("data-variables") == "6"
 
@@ -277,11 +278,11 @@ def test_every_level_of_a_page_opens(shown, name, options):
 def test_a_person_opens_searches_and_goes_back(shown):
     page = shown("convolution_with_state")
     top = titles(page)
-    assert "conv2d" in top
+    assert any(t.startswith("conv2d") for t in top)
     open_box(page, "conv2d")
     page.wait_for("every('nav button').length == 2")
     assert page.js("every('g.frame text.f').map(t => t.textContent)") == ["forward", "gradient", "update"]
-    assert page.js("every('nav button')[1].textContent") == "conv2d"
+    assert page.js("every('nav button')[1].textContent").startswith("conv2d")
     key(page, "Escape")
     page.wait_for("every('nav button').length == 1")
     assert titles(page) == top
@@ -437,9 +438,6 @@ def test_the_picture_of_the_demo_is_what_the_command_makes(weft_command, tmp_pat
         pytest.skip("make build makes the program of the demo")
     subprocess.run([make, str(tmp_path / "digits.pb")], check=True)
     text = open(os.path.join(REPO, "docs", "drawings.md"), encoding="utf-8").read()
-    commands = re.findall(r"^    weft (inspect digits\.pb .*?) >(\S+)$", text, re.MULTILINE)
-    assert len(commands) >= 4
-    for arguments, name in commands:
-        shown = weft_command(*arguments.split())
-        if name == "demo_graph.svg":
-            assert shown == open(os.path.join(REPO, "docs", "pictures", name), encoding="utf-8").read()
+    arguments = re.search(r"^ *weft (inspect digits\.pb .*?) >demo_graph\.svg$", text, re.MULTILINE).group(1)
+    shown = weft_command(*arguments.split())
+    assert shown == open(os.path.join(REPO, "docs", "pictures", "demo_graph.svg"), encoding="utf-8").read()

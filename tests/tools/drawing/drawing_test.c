@@ -136,34 +136,47 @@ static void flows_are_the_summarys(const weft_level_t *l, const weft_rewrite_t *
   weft_arena_deinit(&arena);
 }
 
+/* All of a rewrite, which is destroyed. */
+static void every_level_holds(weft_rewrite_t *r) {
+  weft_step_nodes_t step;
+  weft_tree_t tree;
+  weft_level_t l;
+  CU_ASSERT_TRUE_FATAL(works(weft_step_nodes_find(r, false, &step)));
+  CU_ASSERT_TRUE_FATAL(works(weft_tree_build(&step, true, &tree)));
+  CU_ASSERT_TRUE_FATAL(works(weft_level_of_step(&tree, r, &l)));
+  CU_ASSERT_TRUE_FATAL(works(weft_level_lay_out(&l, &step)));
+  int64_t bytes = 0;
+  int nodes = 0, levels = 0;
+  for (int p = 0; p < tree.num_roots; p++) {
+    bytes += tree.roots[p]->variable_bytes;
+    nodes += tree.roots[p]->num_nodes;
+  }
+  CU_ASSERT_EQUAL(nodes, step.num_nodes);
+  boxes_stand_apart(&l);
+  arrows_join_boxes(&l);
+  nodes_are_in_one_box(&l, step.num_nodes, bytes);
+  flows_are_the_summarys(&l, r);
+  weft_level_deinit(&l);
+  for (int p = 0; p < tree.num_roots; p++) levels += look_below(&tree, tree.roots[p], 0);
+  CU_ASSERT_TRUE(levels >= tree.num_roots);
+  weft_tree_deinit(&tree);
+  weft_step_nodes_deinit(&step);
+  weft_rewrite_deinit(r);
+}
+
 static void every_level_of_every_model_holds(void) {
   for (int i = 0; i < NUM_MODELS; i++) {
     weft_rewrite_t r;
-    weft_step_nodes_t step;
-    weft_tree_t tree;
-    weft_level_t l;
     CU_ASSERT_TRUE_FATAL(works(drawn_model_build(&models[i], &r)));
-    CU_ASSERT_TRUE_FATAL(works(weft_step_nodes_find(&r, false, &step)));
-    CU_ASSERT_TRUE_FATAL(works(weft_tree_build(&step, true, &tree)));
-    CU_ASSERT_TRUE_FATAL(works(weft_level_of_step(&tree, &r, &l)));
-    CU_ASSERT_TRUE_FATAL(works(weft_level_lay_out(&l, &step)));
-    int64_t bytes = 0;
-    int nodes = 0, levels = 0;
-    for (int p = 0; p < tree.num_roots; p++) {
-      bytes += tree.roots[p]->variable_bytes;
-      nodes += tree.roots[p]->num_nodes;
-    }
-    CU_ASSERT_EQUAL(nodes, step.num_nodes);
-    boxes_stand_apart(&l);
-    arrows_join_boxes(&l);
-    nodes_are_in_one_box(&l, step.num_nodes, bytes);
-    flows_are_the_summarys(&l, &r);
-    weft_level_deinit(&l);
-    for (int p = 0; p < tree.num_roots; p++) levels += look_below(&tree, tree.roots[p], 0);
-    CU_ASSERT_TRUE(levels >= tree.num_roots);
-    weft_tree_deinit(&tree);
-    weft_step_nodes_deinit(&step);
-    weft_rewrite_deinit(&r);
+    every_level_holds(&r);
+  }
+}
+
+static void every_level_of_random_graphs_holds(void) {
+  for (unsigned seed = 1; seed <= 60; seed++) {
+    weft_rewrite_t r;
+    CU_ASSERT_TRUE_FATAL(works(drawn_random_build(seed, (int)(seed * seed) % 900 + 1, &r)));
+    every_level_holds(&r);
   }
 }
 
@@ -345,6 +358,7 @@ static void running_out_of_memory_is_reported(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"every level of every model holds", every_level_of_every_model_holds},
+      {"every level of random graphs holds", every_level_of_random_graphs_holds},
       {"layers stand in reading order", layers_stand_in_reading_order},
       {"gradients and updates are with their layers", gradients_and_updates_are_with_their_layers},
       {"equal layers are folded and others are not", equal_layers_are_folded_and_others_are_not},

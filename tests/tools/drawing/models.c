@@ -2,6 +2,7 @@
 #include "tests/tools/drawing/models.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "strategies/emit.h"
 #include "strategies/traffic.h"
@@ -112,5 +113,119 @@ weft_status_t *drawn_model_build(const drawn_model_t *m, weft_rewrite_t *out) {
   weft_emit_noop(&b.e, b.updates, b.num_weights, "train");
   WEFT_RETURN_IF_ERROR(weft_emitter_end(&b.e));
   WEFT_RETURN_IF_ERROR(set_loop(m, out));
+  return weft_rewrite_measure(out, NULL, WEFT_ROWS_ANY);
+}
+
+/* ---- by lot ---- */
+
+typedef struct lot {
+  unsigned state;
+  weft_emitter_t e;
+  weft_output_t values[4096], handles[256];
+  int num_values, num_handles;
+} lot_t;
+
+static int pick(lot_t *l, int n) {
+  l->state = l->state * 1103515245u + 12345u;
+  return (int)(l->state >> 16) % n;
+}
+
+static void name_by_lot(lot_t *l, char *out, size_t size) {
+  static const char *const words[] = {"gradients",
+                                      "gradient_tape",
+                                      "weft",
+                                      "replica_1",
+                                      "layer_3",
+                                      "layer_3_1",
+                                      "conv2_block1_1_bn",
+                                      "conv2_block",
+                                      "a",
+                                      "b>c",
+                                      "1",
+                                      "adam",
+                                      "x_grad",
+                                      "parameter_server",
+                                      "bucket_0",
+                                      "train",
+                                      "loss",
+                                      "MatMul",
+                                      "worker_7",
+                                      "optimizer",
+                                      "conv2_block1_2_conv"};
+  size_t n = 0;
+  out[0] = '\0';
+  for (int depth = pick(l, 5); depth >= 0; depth--) {
+    const char *word = words[pick(l, sizeof words / sizeof words[0])];
+    n += (size_t)snprintf(out + n, size - n, "%s%s", n > 0 ? "/" : pick(l, 4) == 0 ? "train/" : "", word);
+  }
+}
+
+static void add_by_lot(lot_t *l) {
+  static const char *const devices[] = {"", "", "/job:a/replica:0/task:0/device:CPU:0",
+                                        "/job:a/replica:0/task:1/device:CPU:0",
+                                        "/job:b/replica:0/task:0/device:CPU:0"};
+  char name[512];
+  name_by_lot(l, name, sizeof name);
+  l->e.device = weft_str(devices[pick(l, 5)]);
+  const weft_output_t a = l->values[pick(l, l->num_values)], b = l->values[pick(l, l->num_values)];
+  const weft_named_attr_t dtype = {WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}};
+  weft_output_t made = {NULL, 0};
+  switch (pick(l, 9)) {
+    case 0: made = weft_emit2(&l->e, "AddV2", a, b, "%s", name); break;
+    case 1: made = weft_emit_number(&l->e, WEFT_F32, 1, "%s", name); break;
+    case 2: {
+      const weft_named_attr_t attrs[] = {dtype, weft_shape_attr("shape", &(weft_shape_t){0, {0}})};
+      if (l->num_handles < 256)
+        l->handles[l->num_handles++] = weft_emit(&l->e, "VarHandleOp", NULL, 0, attrs, 2, "%s", name);
+      break;
+    }
+    case 3:
+      if (l->num_handles > 0)
+        made = weft_emit(&l->e, "ReadVariableOp", &l->handles[pick(l, l->num_handles)], 1, &dtype, 1, "%s",
+                         name);
+      break;
+    case 4:
+      if (l->num_handles > 0) {
+        const weft_output_t both[] = {l->handles[pick(l, l->num_handles)], a};
+        weft_emit_control(&l->e, weft_emit(&l->e, "AssignSubVariableOp", both, 2, NULL, 0, "%s", name).node,
+                          NULL);
+      }
+      break;
+    case 5: {
+      const weft_output_t both[] = {a, b};
+      made = weft_emit(&l->e, "IdentityN", both, 2, NULL, 0, "%s", name);
+      made.index = pick(l, 2);
+      break;
+    }
+    case 6: weft_emit_noop(&l->e, (weft_node_t *[]){a.node, b.node}, 2, "%s", name); break;
+    default: made = weft_emit1(&l->e, pick(l, 2) == 0 ? "Relu" : "Neg", a, "%s", name);
+  }
+  if (made.node != NULL && l->num_values < 4096) l->values[l->num_values++] = made;
+}
+
+weft_status_t *drawn_random_build(unsigned seed, int num_nodes, weft_rewrite_t *out) {
+  static lot_t l; /* too large for a stack */
+  static weft_str_t targets[] = {{"all", 3}};
+  static weft_node_t *all[8192];
+  l = (lot_t){.state = seed};
+  *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
+  WEFT_RETURN_IF_ERROR(weft_graph_create(&out->graph));
+  l.e.g = out->graph;
+  const weft_named_attr_t attrs[] = {{WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}},
+                                     weft_shape_attr("shape", &(weft_shape_t){0, {0}})};
+  l.values[l.num_values++] = weft_emit(&l.e, "Placeholder", NULL, 0, attrs, 2, "x");
+  for (int i = 0; i < num_nodes; i++) add_by_lot(&l);
+  int n = 0;
+  for (int id = 0; id < out->graph->num_nodes && n < 8192; id++) {
+    if (pick(&l, 4) > 0) all[n++] = out->graph->nodes[id];
+  }
+  l.e.device = WEFT_STR("");
+  weft_emit_noop(&l.e, all, n, "all");
+  WEFT_RETURN_IF_ERROR(weft_emitter_end(&l.e));
+  out->loops = weft_arena_calloc(&out->arena, 1, sizeof *out->loops);
+  if (out->loops == NULL) return WEFT_NO_MEMORY("a worker loop");
+  out->num_loops = 1;
+  out->loops[0] = (weft_worker_loop_t){
+      .name = WEFT_STR("step"), .task = WEFT_STR(""), .leave = WEFT_STR(""), .targets = {targets, 1}};
   return weft_rewrite_measure(out, NULL, WEFT_ROWS_ANY);
 }

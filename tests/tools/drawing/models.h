@@ -16,4 +16,8 @@ typedef struct drawn_model {
 /* A measured rewrite with one worker loop. The caller deinits *out in any case. */
 WEFT_MUST_CHECK weft_status_t *drawn_model_build(const drawn_model_t *m, weft_rewrite_t *out);
 
+/* Nodes with names, ops and edges that are drawn by lot: scopes of scopes, numbers at the end, control edges,
+ * loops, gradients of nothing, updates of anything. */
+WEFT_MUST_CHECK weft_status_t *drawn_random_build(unsigned seed, int num_nodes, weft_rewrite_t *out);
+
 #endif /* WEFT_TESTS_TOOLS_DRAWING_MODELS_H_ */
