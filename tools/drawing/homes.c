@@ -530,18 +530,29 @@ static bool is_attached(const homes_t *h, int i) {
   return from >= 0 && has(&h->s->nodes[from], WEFT_OP_VARIABLE);
 }
 
-static void attach(homes_t *h) {
+/* The first node beside node i that takes its value, or else that waits for it; -1: there is none. */
+static int first_consumer(const homes_t *h, int i) {
   const weft_fanout_t *f = &h->s->fanout;
+  const weft_step_node_t *n = &h->s->nodes[i];
+  int best = -1;
+  bool takes_value = false;
+  for (int e = f->begin[n->node->id]; e < f->begin[n->node->id + 1]; e++) {
+    const int to = h->s->index_of[f->edges[e].to->id];
+    const bool is_value = f->edges[e].input >= 0;
+    if (to <= i || h->s->nodes[to].place != n->place) continue;
+    if ((h->s->nodes[to].role == WEFT_DRAWN_ADDED) != (n->role == WEFT_DRAWN_ADDED)) continue;
+    if (best >= 0 && (is_value < takes_value || (is_value == takes_value && to > best))) continue;
+    best = to;
+    takes_value = is_value;
+  }
+  return best;
+}
+
+static void attach(homes_t *h) {
   for (int i = h->s->num_nodes - 1; i >= 0; i--) {
     weft_step_node_t *n = &h->s->nodes[i];
-    int best = -1;
     if (!is_attached(h, i)) continue;
-    for (int e = f->begin[n->node->id]; e < f->begin[n->node->id + 1]; e++) {
-      int to = h->s->index_of[f->edges[e].to->id];
-      if (to <= i || h->s->nodes[to].place != n->place) continue;
-      if ((h->s->nodes[to].role == WEFT_DRAWN_ADDED) != (n->role == WEFT_DRAWN_ADDED)) continue;
-      if (best < 0 || to < best) best = to;
-    }
+    int best = first_consumer(h, i);
     if (best >= 0 && h->s->nodes[best].attached_to >= 0) best = h->s->nodes[best].attached_to;
     n->attached_to = best;
     if (best < 0) continue;
