@@ -52,6 +52,8 @@ weft() {
       local line out; out=$(mktemp -u) && mkfifo "$out"
       command weft "$@" >"$out" &
       read -r -t 60 line <"$out" ;;
+    " top "*" --once "*) command weft "$@" ;;
+    " top "*) command weft "$@" --once ;; # there is no terminal
     *) command weft "$@" ;;
   esac
 }
