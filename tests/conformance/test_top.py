@@ -236,6 +236,37 @@ def test_the_slowest_nodes_are_told(maker, own_cluster, graph):
         assert 0 < node["seconds"] <= told["step_seconds"] and node["share"] == pytest.approx(node["seconds"] / told["step_seconds"])
 
 
+def recordings(cluster):
+    """How many recordings of steps are open on each task."""
+    return [v for tasks in cluster.jobs.values() for a in tasks for n, _, v in samples(over_grpc(a)) if n == "weft_step_recordings"]
+
+
+def test_nothing_is_recorded_while_nodes_are_not_shown(maker, own_cluster, graph):
+    with tf.device(W1):
+        m = tf.random.normal([100, 100])
+        out = tf.reduce_sum(tf.matmul(m, m))
+    with v1.Session(own_cluster.master, graph=graph) as sess, running(sess.make_callable(out.op)), top(maker, own_cluster.spec) as t:
+        t.until("3 tasks: 3 up")
+        assert recordings(own_cluster) == [0, 0, 0]
+        t.type("n")
+        t.until("Slowest nodes of step ")
+        t.type("n")
+        t.until(lambda text: "Slowest nodes" not in text)
+        deadline = time.monotonic() + DEADLINE_S
+        while any(recordings(own_cluster)):
+            assert time.monotonic() < deadline
+        for _ in range(3):  # it looks again, and records nothing
+            first = t.text().splitlines()[0]
+            t.until(lambda text, first=first: text.splitlines()[0] != first)
+        assert recordings(own_cluster) == [0, 0, 0]
+        t.type("n")
+        t.until("Slowest nodes of step ")
+        t.type("q")
+        assert t.end() == 0
+    while any(recordings(own_cluster)):
+        assert time.monotonic() < deadline + DEADLINE_S
+
+
 def test_without_steps_there_are_no_nodes(maker, own_cluster):
     done = subprocess.run([maker.weft_binary, "top", "--cluster", own_cluster.spec, "--once", "--nodes"], capture_output=True, text=True, timeout=60, check=True)
     assert "Slowest nodes: no step ran" in done.stdout

@@ -92,6 +92,15 @@ static void only_peers_are_compared(void) {
   for (int i = 0; i < 5; i++) CU_ASSERT_EQUAL(v.tasks[i].lag, WEFT_TOP_NO_LAG);
 }
 
+/* The time for a view grows with the square of the tasks at most: the cube of so many would take hours. */
+static void a_large_cluster_is_judged(void) {
+  enum { MANY = 4000 };
+  static weft_top_task_t tasks[MANY];
+  for (int i = 0; i < MANY; i++) tasks[i] = worker(i == 77 ? 2 : 1 + 1e-5 * ((i * 7919) % MANY), 10);
+  const weft_top_view_t v = view_of(tasks, MANY);
+  for (int i = 0; i < MANY; i++) CU_ASSERT_EQUAL(v.tasks[i].lag, i == 77 ? WEFT_TOP_SLOW : WEFT_TOP_NO_LAG);
+}
+
 static void tasks_are_sorted(void) {
   weft_top_task_t tasks[] = {worker(1, 10), worker(3, 30), worker(2, 20), worker(0, 0)};
   tasks[3].has_figures = false;
@@ -277,6 +286,7 @@ int main(void) {
       {"a task with parts of other steps makes no straggler",
        a_task_with_parts_of_other_steps_makes_no_straggler},
       {"only peers are compared", only_peers_are_compared},
+      {"a large cluster is judged", a_large_cluster_is_judged},
       {"tasks are sorted", tasks_are_sorted},
       {"numbers are short", numbers_are_short},
       {"places are short", places_are_short},

@@ -45,14 +45,17 @@ static bool grow(weft_top_numbers_t *n, void **items, size_t size, int count, in
   return true;
 }
 
-/* The newest link is asked first: messages follow bytes in the same order. */
+/* Messages follow bytes, and losses follow states, in the same order: what follows the last one is asked
+ * first. */
 static void add_link(weft_top_numbers_t *n, const weft_metrics_sample_t *s, bool is_bytes) {
   const weft_str_t from = weft_metrics_sample_label(s, "from"), to = weft_metrics_sample_label(s, "to"),
                    kind = weft_metrics_sample_label(s, "class");
   for (int i = 0; !is_bytes && i < n->num_links; i++) {
-    weft_top_link_t *l = &n->links[i];
+    const int at = (n->next_link + i) % n->num_links;
+    weft_top_link_t *l = &n->links[at];
     if (weft_str_eq(l->from, from) && weft_str_eq(l->to, to) && weft_str_eq(l->kind, kind)) {
       l->messages += s->value;
+      n->next_link = at + 1;
       return;
     }
   }
@@ -66,8 +69,10 @@ static void add_link(weft_top_numbers_t *n, const weft_metrics_sample_t *s, bool
 static void add_member(weft_top_numbers_t *n, const weft_metrics_sample_t *s, bool is_up) {
   const weft_str_t task = weft_metrics_sample_label(s, "task");
   for (int i = 0; !is_up && i < n->num_members; i++) {
-    if (!weft_str_eq(n->members[i].task, task)) continue;
-    n->members[i].losses = s->value;
+    const int at = (n->next_member + i) % n->num_members;
+    if (!weft_str_eq(n->members[at].task, task)) continue;
+    n->members[at].losses = s->value;
+    n->next_member = at + 1;
     return;
   }
   void *items = n->members;

@@ -40,6 +40,7 @@ typedef struct weft_top_numbers {
   int num_links, room_links;
   weft_top_member_t *members;
   int num_members, room_members;
+  int next_link, next_member; /* while it is read: which of them the next sample is thought to be of */
   bool has_memory_failed;
 } weft_top_numbers_t;
 

@@ -156,19 +156,25 @@ static weft_str_t copy(weft_top_view_t *v, weft_str_t text, bool *ok) {
   return s;
 }
 
-/* How often any task has lost this one. */
-static double losses_of(const weft_top_poller_t *p, const char *full) {
-  double most = 0;
+/* How often any task has lost each: losses[i], which begin as 0. Tasks are told of in the same order by all.
+ */
+static void count_losses_locked(const weft_top_poller_t *p, double *losses) WEFT_REQUIRES(p->mu) {
   for (int i = 0; i < p->n; i++) {
     const weft_top_numbers_t *n = p->tasks[i].now;
+    int next = 0;
     for (int k = 0; n != NULL && k < n->num_members; k++) {
-      if (weft_str_is(n->members[k].task, full) && n->members[k].losses > most) most = n->members[k].losses;
+      for (int j = 0; n->members[k].losses > 0 && j < p->n; j++) {
+        const int at = (next + j) % p->n;
+        if (!weft_str_is(n->members[k].task, p->tasks[at].full)) continue;
+        if (n->members[k].losses > losses[at]) losses[at] = n->members[k].losses;
+        next = at + 1;
+        break;
+      }
     }
   }
-  return most;
 }
 
-static void look_at_task_locked(weft_top_poller_t *p, int i, weft_top_view_t *v, bool *ok)
+static void look_at_task_locked(weft_top_poller_t *p, int i, double losses, weft_top_view_t *v, bool *ok)
     WEFT_REQUIRES(p->mu) {
   const polled_task_t *from = &p->tasks[i];
   const weft_cluster_task_t *place = &p->cluster->tasks[i];
@@ -182,7 +188,7 @@ static void look_at_task_locked(weft_top_poller_t *p, int i, weft_top_view_t *v,
                         .state = from->state,
                         .since = (double)from->since_micros * 1e-6,
                         .why = copy(v, weft_str(from->why == NULL ? "" : weft_status_message(from->why)), ok),
-                        .losses = losses_of(p, from->full),
+                        .losses = losses,
                         .has_numbers = n != NULL};
   if (n == NULL) return;
   if (t->state == WEFT_TOP_UP && n->started > 0) t->since = n->started;
@@ -228,9 +234,11 @@ weft_status_t *weft_top_poller_look(weft_top_poller_t *p, weft_top_view_t *out) 
   bool ok = true;
   *out = (weft_top_view_t){.arena = WEFT_ARENA_INIT, .time = (double)weft_clock_micros() * 1e-6};
   out->tasks = weft_arena_calloc(&out->arena, (size_t)p->n + 1, sizeof *out->tasks);
-  if (out->tasks == NULL) return no_memory();
+  double *losses = weft_arena_calloc(&out->arena, (size_t)p->n + 1, sizeof *losses);
+  if (out->tasks == NULL || losses == NULL) return no_memory();
   weft_mutex_lock(&p->mu);
-  for (int i = 0; i < p->n; i++) look_at_task_locked(p, i, out, &ok);
+  count_losses_locked(p, losses);
+  for (int i = 0; i < p->n; i++) look_at_task_locked(p, i, losses[i], out, &ok);
   out->num_tasks = p->n;
   look_at_traffic_locked(p, out, &ok);
   weft_mutex_unlock(&p->mu);

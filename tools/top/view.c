@@ -78,12 +78,18 @@ static double most_steps(const weft_top_view_t *v, weft_str_t job) {
   return most;
 }
 
-static void judge(const weft_top_view_t *v, weft_top_task_t *t) {
+/* What the tasks of a job are compared with. */
+typedef struct medians {
+  weft_str_t job;
+  bool is_known;
+  double time, late, rate, most_steps;
+} medians_t;
+
+static void judge(weft_top_task_t *t, const medians_t *m, double factor) {
   const weft_top_figures_t *f = &t->figures;
-  const double time = median(v, t->job, time_of), late = median(v, t->job, late_of),
-               rate = median(v, t->job, rate_of), factor = v->straggler_factor;
+  const double time = m->time, late = m->late, rate = m->rate;
   const bool has_rate = rate > 0 && rate * f->seconds >= FEWEST_STEPS && f->steps_per_second * factor < rate;
-  if (f->steps == 0 && most_steps(v, t->job) >= FEWEST_STEPS) {
+  if (f->steps == 0 && m->most_steps >= FEWEST_STEPS) {
     t->lag = WEFT_TOP_RARE;
     t->lag_by = INFINITY;
   } else if (time > 0 && f->mean_seconds > time * factor && f->p99_seconds > late * factor) {
@@ -96,10 +102,20 @@ static void judge(const weft_top_view_t *v, weft_top_task_t *t) {
 }
 
 void weft_top_mark_stragglers(weft_top_view_t *v) {
+  medians_t m = {.is_known = false};
   for (int i = 0; i < v->num_tasks; i++) {
-    v->tasks[i].lag = WEFT_TOP_NO_LAG;
-    v->tasks[i].lag_by = 0;
-    if (is_compared(&v->tasks[i])) judge(v, &v->tasks[i]);
+    weft_top_task_t *t = &v->tasks[i];
+    t->lag = WEFT_TOP_NO_LAG;
+    t->lag_by = 0;
+    if (!is_compared(t)) continue;
+    if (!m.is_known || !weft_str_eq(m.job, t->job)) /* a cluster has the tasks of a job side by side */
+      m = (medians_t){.job = t->job,
+                      .is_known = true,
+                      .time = median(v, t->job, time_of),
+                      .late = median(v, t->job, late_of),
+                      .rate = median(v, t->job, rate_of),
+                      .most_steps = most_steps(v, t->job)};
+    judge(t, &m, v->straggler_factor);
   }
 }
 
