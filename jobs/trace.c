@@ -135,6 +135,17 @@ static weft_status_t *add_event_locked(weft_job_trace_t *t, trace_event_t e) {
 
 /* ---- reading ---- */
 
+/* A peer may send any number: moments and durations such that sums of two do not overflow, and bytes
+ * likewise. */
+static int64_t sane(uint64_t value, int64_t largest) {
+  return value <= (uint64_t)largest ? (int64_t)value : 0;
+}
+#define LARGEST_US INT64_C(4000000000000000)
+#define LARGEST_NS (1000 * LARGEST_US)
+
+/* Sums stay at the largest number instead of going beyond it. */
+static void add(int64_t *sum, int64_t more) { *sum = *sum > INT64_MAX - more ? INT64_MAX : *sum + more; }
+
 /* Bytes of NodeOutput: tensor_description (3), allocation_description (4), requested_bytes (1). */
 static int64_t output_bytes(weft_str_t output) {
   static const uint32_t path[] = {WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES), WEFT_WIRE_TAG(4, WEFT_WIRE_BYTES)};
@@ -150,7 +161,7 @@ static int64_t output_bytes(weft_str_t output) {
   int64_t bytes = 0;
   weft_wire_reader_t r = weft_wire_reader(at);
   while (weft_wire_next(&r, &f)) {
-    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_VARINT)) bytes = (int64_t)f.value;
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_VARINT)) bytes = sane(f.value, LARGEST_US);
   }
   return bytes;
 }
@@ -192,16 +203,16 @@ static bool read_span(weft_str_t bytes, node_span_t *out) {
   while (weft_wire_next(&r, &f)) {
     switch (f.tag) {
       case WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES): out->node = f.bytes; break;
-      case WEFT_WIRE_TAG(2, WEFT_WIRE_VARINT): start_us = (int64_t)f.value; break;
-      case WEFT_WIRE_TAG(5, WEFT_WIRE_VARINT): took_us = (int64_t)f.value; break;
-      case WEFT_WIRE_TAG(7, WEFT_WIRE_BYTES): out->bytes += output_bytes(f.bytes); break;
+      case WEFT_WIRE_TAG(2, WEFT_WIRE_VARINT): start_us = sane(f.value, LARGEST_US); break;
+      case WEFT_WIRE_TAG(5, WEFT_WIRE_VARINT): took_us = sane(f.value, LARGEST_US); break;
+      case WEFT_WIRE_TAG(7, WEFT_WIRE_BYTES): add(&out->bytes, output_bytes(f.bytes)); break;
       case WEFT_WIRE_TAG(8, WEFT_WIRE_BYTES): out->label = f.bytes; break;
       case WEFT_WIRE_TAG(10, WEFT_WIRE_VARINT): out->thread = f.value; break;
-      case WEFT_WIRE_TAG(13, WEFT_WIRE_VARINT): out->start_ns = (int64_t)f.value; break;
-      case WEFT_WIRE_TAG(16, WEFT_WIRE_VARINT): out->took_ns = (int64_t)f.value; break;
-      case WEFT_WIRE_TAG(17, WEFT_WIRE_VARINT): out->scheduled_ns = (int64_t)f.value; break;
-      case WEFT_WIRE_TAG(INPUT_BYTES, WEFT_WIRE_VARINT): out->input_bytes = (int64_t)f.value; break;
-      case WEFT_WIRE_TAG(FLOPS, WEFT_WIRE_VARINT): out->flops = (int64_t)f.value; break;
+      case WEFT_WIRE_TAG(13, WEFT_WIRE_VARINT): out->start_ns = sane(f.value, LARGEST_NS); break;
+      case WEFT_WIRE_TAG(16, WEFT_WIRE_VARINT): out->took_ns = sane(f.value, LARGEST_NS); break;
+      case WEFT_WIRE_TAG(17, WEFT_WIRE_VARINT): out->scheduled_ns = sane(f.value, LARGEST_NS); break;
+      case WEFT_WIRE_TAG(INPUT_BYTES, WEFT_WIRE_VARINT): out->input_bytes = sane(f.value, LARGEST_US); break;
+      case WEFT_WIRE_TAG(FLOPS, WEFT_WIRE_VARINT): out->flops = sane(f.value, LARGEST_NS); break;
       default: break;
     }
   }
@@ -251,7 +262,7 @@ static weft_status_t *add_transfer_locked(weft_job_trace_t *t, const node_span_t
   WEFT_RETURN_IF_ERROR(add_span_locked(t, from, TRACK_SENDS, "send", edge, s));
   WEFT_RETURN_IF_ERROR(add_span_locked(t, to, TRACK_RECEIVES, "receive", edge, s));
   t->counts.num_arrows++;
-  t->counts.moved_bytes += s->bytes;
+  add(&t->counts.moved_bytes, s->bytes);
   return add_event_locked(t, (trace_event_t){.kind = EVENT_ARROW,
                                              .start_ns = s->start_ns,
                                              .took_ns = s->took_ns,
@@ -356,13 +367,17 @@ weft_status_t *weft_job_trace_add(weft_job_trace_t *t, weft_str_t run_metadata) 
 weft_status_t *weft_job_trace_add_part(weft_job_trace_t *t, const weft_trace_part_t *p) {
   char name[32];
   snprintf(name, sizeof name, "step %" PRId64, p->number);
-  int64_t took_ns = (p->end_micros - p->start_micros) * 1000;
+  const int64_t start_us = sane((uint64_t)p->start_micros, LARGEST_US);
+  const int64_t took_ns = (sane((uint64_t)p->end_micros, LARGEST_US) - start_us) * 1000;
+  const int64_t most = LARGEST_US / 4, offset_us = p->offset_micros > most    ? most
+                                                   : p->offset_micros < -most ? -most
+                                                                              : p->offset_micros;
   json_t *args = json_pack("{s:I, s:o, s:o}", "step_id", (json_int_t)p->step_id, "session", text(p->session),
                            "graph", text(p->graph));
   if (p->failure.length > 0) json_object_set_new(args, "failure", text(p->failure));
   trace_event_t step = {.kind = EVENT_SPAN,
                         .track = TRACK_STEPS,
-                        .start_ns = (p->start_micros + p->offset_micros) * 1000,
+                        .start_ns = (start_us + offset_us) * 1000,
                         .took_ns = took_ns < 1 ? 1 : took_ns,
                         .category = "step",
                         .name = json_string(name),
@@ -376,7 +391,7 @@ weft_status_t *weft_job_trace_add_part(weft_job_trace_t *t, const weft_trace_par
     json_decref(step.args);
   }
   t->step = p->number;
-  if (s == NULL) s = add_stats_locked(t, p->step_stats, p->offset_micros * 1000);
+  if (s == NULL) s = add_stats_locked(t, p->step_stats, offset_us * 1000);
   t->step = 0;
   weft_mutex_unlock(&t->mu);
   return s;

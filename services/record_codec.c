@@ -32,6 +32,10 @@ static double rate_of(uint64_t bits) {
   return value > 0 && value < 1e30 ? value : 0;
 }
 
+/* A moment or a count of a peer, which may send any number: such that sums of some, in nanoseconds, do not
+ * overflow. */
+static int64_t sane(int64_t value) { return value >= 0 && value <= INT64_C(4000000000000000) ? value : 0; }
+
 /* The cast drops const: encoding only reads. */
 static weft_i64s_t steps_of(const int64_t *ids, int n) {
   return (weft_i64s_t){(int64_t *)(uintptr_t)ids, n, n};
@@ -70,8 +74,8 @@ static weft_status_t *record_from_bytes(weft_str_t bytes, weft_arena_t *arena, w
   WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_step_record_type, bytes, arena, &m));
   if (m.code < 0 || m.code > WEFT_UNAUTHENTICATED) m.code = WEFT_UNKNOWN;
   *out = (weft_step_record_t){.step_id = m.step_id,
-                              .start_micros = m.start_micros,
-                              .end_micros = m.end_micros,
+                              .start_micros = sane(m.start_micros),
+                              .end_micros = sane(m.end_micros),
                               .calls = m.calls,
                               .code = (weft_code_t)m.code,
                               .message = m.message,
@@ -96,8 +100,8 @@ weft_status_t *weft_record_answer_from_msg(const weft_record_response_msg_t *m, 
                                 .running_steps = m->running_step.items,
                                 .num_running_steps = m->running_step.n,
                                 .has_more = m->has_more,
-                                .num_dropped = m->num_dropped,
-                                .clock_micros = m->clock_micros,
+                                .num_dropped = sane(m->num_dropped),
+                                .clock_micros = sane(m->clock_micros),
                                 .peak_flops = rate_of(m->peak_flops),
                                 .peak_bytes = rate_of(m->peak_bytes)};
   return NULL;

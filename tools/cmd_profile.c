@@ -66,7 +66,7 @@ static weft_profile_rates_t rates_of(const weft_profile_row_t *row, weft_observe
 
 static int64_t total_ns(const weft_profile_row_t *const *rows, int n) {
   int64_t sum = 0;
-  for (int i = 0; i < n; i++) sum += rows[i]->time_ns;
+  for (int i = 0; i < n; i++) sum = sum > INT64_MAX - rows[i]->time_ns ? INT64_MAX : sum + rows[i]->time_ns;
   return sum;
 }
 
@@ -139,7 +139,7 @@ static void make_line(const weft_profile_row_t *r, const weft_profile_rates_t *r
     snprintf(out->what, CELL, "%.*s", WEFT_STR_ARGS(r->op));
   }
   short_device(r->device, out->device, CELL);
-  short_number((double)(r->input_bytes + r->output_bytes) * per_step, out->bytes, CELL);
+  short_number(((double)r->input_bytes + (double)r->output_bytes) * per_step, out->bytes, CELL);
   if (r->moves_bytes) {
     short_number(rates->bytes, out->bytes_rate, CELL);
   } else {

@@ -51,6 +51,12 @@ void weft_profile_destroy(weft_profile_t *p) {
 
 /* ---- reading ---- */
 
+/* Sums stay at the largest number instead of going beyond it. */
+static void add(int64_t *sum, int64_t more) { *sum = *sum > INT64_MAX - more ? INT64_MAX : *sum + more; }
+
+/* A peer may send any number. */
+static int64_t sane(uint64_t value) { return value <= (uint64_t)1 << 53 ? (int64_t)value : 0; }
+
 /* The last field of that tag; empty: there is none. */
 static weft_str_t bytes_of(weft_str_t message, uint32_t number) {
   weft_str_t found = WEFT_STR("");
@@ -65,7 +71,7 @@ static int64_t number_of(weft_str_t message, uint32_t number) {
   int64_t found = 0;
   weft_wire_field_t f;
   for (weft_wire_reader_t r = weft_wire_reader(message); weft_wire_next(&r, &f);) {
-    if (f.tag == WEFT_WIRE_TAG(number, WEFT_WIRE_VARINT)) found = (int64_t)f.value;
+    if (f.tag == WEFT_WIRE_TAG(number, WEFT_WIRE_VARINT)) found = sane(f.value);
   }
   return found;
 }
@@ -80,19 +86,19 @@ static bool read_node(weft_str_t bytes, node_cost_t *out) {
   while (weft_wire_next(&r, &f)) {
     switch (f.tag) {
       case WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES): out->node = f.bytes; break;
-      case WEFT_WIRE_TAG(5, WEFT_WIRE_VARINT): out->took_us = (int64_t)f.value; break;
-      case WEFT_WIRE_TAG(7, WEFT_WIRE_BYTES): out->output_bytes += bytes_of_output(f.bytes); break;
+      case WEFT_WIRE_TAG(5, WEFT_WIRE_VARINT): out->took_us = sane(f.value); break;
+      case WEFT_WIRE_TAG(7, WEFT_WIRE_BYTES): add(&out->output_bytes, bytes_of_output(f.bytes)); break;
       case WEFT_WIRE_TAG(8, WEFT_WIRE_BYTES): out->label = f.bytes; break;
-      case WEFT_WIRE_TAG(16, WEFT_WIRE_VARINT): out->took_ns = (int64_t)f.value; break;
+      case WEFT_WIRE_TAG(16, WEFT_WIRE_VARINT): out->took_ns = sane(f.value); break;
       case WEFT_WIRE_TAG(WEFT_NODE_STATS_INPUT_BYTES, WEFT_WIRE_VARINT):
-        out->input_bytes = (int64_t)f.value;
+        out->input_bytes = sane(f.value);
         break;
-      case WEFT_WIRE_TAG(WEFT_NODE_STATS_FLOPS, WEFT_WIRE_VARINT): out->flops = (int64_t)f.value; break;
+      case WEFT_WIRE_TAG(WEFT_NODE_STATS_FLOPS, WEFT_WIRE_VARINT): out->flops = sane(f.value); break;
       default: break;
     }
   }
   if (out->took_ns == 0) out->took_ns = out->took_us * 1000;
-  return !r.failed && out->took_ns >= 0;
+  return !r.failed;
 }
 
 /* "name = Op(inputs)": Op. */
@@ -170,12 +176,12 @@ static weft_status_t *add_node(weft_profile_t *p, weft_str_t device, const node_
   weft_profile_row_t *row = NULL;
   WEFT_RETURN_IF_ERROR(find_row(p, device, name, op, &row));
   row->count++;
-  row->time_ns += c->took_ns;
+  add(&row->time_ns, c->took_ns);
   if (c->took_ns > row->longest_ns) row->longest_ns = c->took_ns;
-  row->input_bytes += c->input_bytes;
-  row->output_bytes += c->output_bytes;
+  add(&row->input_bytes, c->input_bytes);
+  add(&row->output_bytes, c->output_bytes);
   if (c->flops >= 0) {
-    row->flops += c->flops;
+    add(&row->flops, c->flops);
     row->num_flops++;
   }
   return NULL;
@@ -215,7 +221,7 @@ weft_profile_rates_t weft_profile_row_rates(const weft_profile_row_t *r, double 
   weft_profile_rates_t rates = {.share_flops = -1, .share_bytes = -1};
   if (seconds <= 0) return rates;
   rates.flops = (double)r->flops / seconds;
-  rates.bytes = (double)(r->input_bytes + r->output_bytes) / seconds;
+  rates.bytes = ((double)r->input_bytes + (double)r->output_bytes) / seconds;
   if (peak_flops > 0 && r->num_flops > 0) rates.share_flops = rates.flops / peak_flops;
   if (peak_bytes > 0 && r->moves_bytes) rates.share_bytes = rates.bytes / peak_bytes;
   if (rates.share_flops >= small_share && rates.share_flops >= rates.share_bytes) {
