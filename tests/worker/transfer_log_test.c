@@ -55,6 +55,22 @@ static void only_open_steps_are_logged(void) {
   weft_transfer_log_destroy(l);
 }
 
+static void a_copy_leaves_the_log_as_it_is(void) {
+  weft_transfer_log_t *l = fresh();
+  weft_strbuf_t copy = WEFT_STRBUF_INIT, taken = WEFT_STRBUF_INIT;
+  weft_transfer_log_copy(l, 1, &copy);
+  CU_ASSERT_EQUAL(copy.length, 0);
+  weft_transfer_log_open(l, 1);
+  add(l, 1, 4, 2);
+  weft_transfer_log_copy(l, 1, &copy);
+  weft_transfer_log_take(l, 1, &taken);
+  CU_ASSERT_TRUE(has(&copy, ROUTE));
+  CU_ASSERT_TRUE(weft_str_eq(weft_str_of(copy.data, copy.length), weft_str_of(taken.data, taken.length)));
+  weft_strbuf_deinit(&copy);
+  weft_strbuf_deinit(&taken);
+  weft_transfer_log_destroy(l);
+}
+
 static void large_and_fast_transfers_are_told_in_large_units(void) {
   weft_transfer_log_t *l = fresh();
   weft_transfer_log_open(l, 7);
@@ -133,6 +149,7 @@ static void keys_that_are_none_are_left_out(void) {
 
 static const CU_TestInfo tests[] = {
     {"only open steps are logged", only_open_steps_are_logged},
+    {"a copy leaves the log as it is", a_copy_leaves_the_log_as_it_is},
     {"large and fast transfers are told in large units", large_and_fast_transfers_are_told_in_large_units},
     {"masters switch it on, read it and switch it off", masters_switch_it_on_read_it_and_switch_it_off},
     {"a log without readers stays small", a_log_without_readers_stays_small},

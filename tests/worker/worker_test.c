@@ -359,6 +359,142 @@ static void a_worker_that_stops_ends_what_runs(void) {
   finish(&f);
 }
 
+/* ---- observers ---- */
+
+typedef struct told {
+  weft_mutex_t mu;
+  weft_cond_t changed;
+  int answers; /* guarded by mu, like the rest */
+  weft_code_t code, last_code;
+  int num_records, num_ended, num_partial;
+  int64_t step, partial;
+  bool has_costs, names_node;
+  double peak_flops, peak_bytes;
+} told_t;
+
+static bool holds(weft_str_t text, const char *part) {
+  size_t n = strlen(part);
+  for (size_t i = 0; i + n <= text.length; i++) {
+    if (memcmp(text.data + i, part, n) == 0) return true;
+  }
+  return false;
+}
+
+static void on_told(void *arg, weft_status_t *status, const weft_record_answer_t *a) {
+  told_t *t = arg;
+  weft_mutex_lock(&t->mu);
+  t->code = weft_status_code(status);
+  weft_status_free(status);
+  for (int i = 0; a != NULL && i < a->num_records; i++) {
+    t->num_records++;
+    t->step = a->records[i].step_id;
+    t->last_code = a->records[i].code;
+    t->names_node = holds(a->records[i].step_stats, "n = Neg(r_in)");
+    t->has_costs = holds(a->records[i].step_stats, "\xc8\x3e\x04\xd0\x3e\x01"); /* 1001: 4 bytes; 1002: 1 */
+  }
+  if (a != NULL) {
+    t->num_ended += a->num_ended_steps;
+    t->num_partial += a->num_partial_steps;
+    if (a->num_partial_steps > 0) t->partial = a->partial_steps[0];
+    t->peak_flops = a->peak_flops;
+    t->peak_bytes = a->peak_bytes;
+  }
+  t->answers++;
+  weft_cond_broadcast(&t->changed);
+  weft_mutex_unlock(&t->mu);
+}
+
+static void observe(fixture_t *f, const weft_record_request_t *r, told_t *t) {
+  weft_mutex_lock(&t->mu);
+  int before = t->answers;
+  weft_mutex_unlock(&t->mu);
+  f->client->ops->record(f->client, r, NULL, on_told, t);
+  weft_mutex_lock(&t->mu);
+  while (t->answers == before)
+    weft_cond_wait(&t->changed, &t->mu); /* woken by on_told; the test's limit ends it */
+  weft_mutex_unlock(&t->mu);
+}
+
+static void told_begin(told_t *t) {
+  *t = (told_t){.answers = 0};
+  weft_mutex_init(&t->mu);
+  weft_cond_init(&t->changed);
+}
+static void told_end(told_t *t) {
+  weft_cond_deinit(&t->changed);
+  weft_mutex_deinit(&t->mu);
+}
+
+#define OBSERVER .observer = {"me", 2}
+
+static void runs_are_told_to_observers(void) {
+  fixture_t f;
+  told_t t;
+  weft_test_step_t k;
+  char graph[64];
+  const float two = 2;
+  begin(&f);
+  told_begin(&t);
+  make_session(&f, "s", "", 1);
+  ok(enter(&f, "s", through, graph));
+  /* One that began before, and is not cleaned up yet. */
+  start(&f, "s", graph, 6, &two, NULL, &k);
+  ok(weft_test_step_wait(&k));
+  weft_test_step_deinit(&k);
+  observe(&f, &(weft_record_request_t){OBSERVER, .is_first = true}, &t);
+  CU_ASSERT_EQUAL(t.num_partial, 1);
+  CU_ASSERT_EQUAL(t.partial, 6);
+  clean(&f, 6);
+  start(&f, "s", graph, 7, &two, NULL, &k);
+  ok(weft_test_step_wait(&k));
+  CU_ASSERT_EQUAL(*(const float *)k.fetches[0]->data, -2.0f);
+  weft_test_step_deinit(&k);
+  clean(&f, 7);
+  while (t.num_ended == 0) observe(&f, &(weft_record_request_t){OBSERVER, .wait_ms = 1000}, &t);
+  CU_ASSERT_EQUAL(t.num_records, 1);
+  CU_ASSERT_EQUAL(t.num_ended, 1);
+  CU_ASSERT_EQUAL(t.step, 7);
+  CU_ASSERT_EQUAL(t.last_code, WEFT_OK);
+  CU_ASSERT_TRUE(t.names_node);
+  CU_ASSERT_TRUE(t.has_costs);
+  /* One that fails. */
+  weft_canceller_t *c = weft_canceller_create(NULL);
+  weft_canceller_cancel(c);
+  start(&f, "s", graph, 8, NULL, c, &k);
+  weft_status_free(weft_test_step_wait(&k));
+  weft_test_step_deinit(&k);
+  weft_canceller_release(c);
+  while (t.num_records < 2 || t.num_ended < 2)
+    observe(&f, &(weft_record_request_t){OBSERVER, .wait_ms = 1000}, &t);
+  CU_ASSERT_EQUAL(t.step, 8);
+  CU_ASSERT_TRUE(t.last_code != WEFT_OK);
+  observe(&f, &(weft_record_request_t){OBSERVER, .is_last = true}, &t);
+  CU_ASSERT_EQUAL(t.code, WEFT_OK);
+  told_end(&t);
+  finish(&f);
+}
+
+static void the_machines_peaks_are_told(void) {
+  fixture_t f;
+  told_t t;
+  begin(&f);
+  told_begin(&t);
+  observe(&f, &(weft_record_request_t){OBSERVER, .measures_peaks = true}, &t);
+  CU_ASSERT_EQUAL(t.code, WEFT_OK);
+  CU_ASSERT_TRUE(t.peak_flops > 1e7);
+  CU_ASSERT_TRUE(t.peak_bytes > 1e6);
+  double flops = t.peak_flops, bytes = t.peak_bytes;
+  observe(&f, &(weft_record_request_t){OBSERVER, .measures_peaks = true}, &t); /* not again */
+  CU_ASSERT_EQUAL(t.peak_flops, flops);
+  CU_ASSERT_EQUAL(t.peak_bytes, bytes);
+  CU_ASSERT_EQUAL(weft_step_recordings_count(f.worker->recordings), 0);
+  weft_worker_stop(f.worker);
+  observe(&f, &(weft_record_request_t){OBSERVER, .measures_peaks = true}, &t);
+  CU_ASSERT_EQUAL(t.code, WEFT_UNAVAILABLE);
+  told_end(&t);
+  finish(&f);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"a_graph_runs_between_its_feeds_and_fetches", a_graph_runs_between_its_feeds_and_fetches},
@@ -374,6 +510,8 @@ int main(void) {
       {"a_session_that_is_deleted_while_it_runs_goes_on_to_the_end",
        a_session_that_is_deleted_while_it_runs_goes_on_to_the_end},
       {"a_worker_that_stops_ends_what_runs", a_worker_that_stops_ends_what_runs},
+      {"runs_are_told_to_observers", runs_are_told_to_observers},
+      {"the_machines_peaks_are_told", the_machines_peaks_are_told},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("worker", tests);
