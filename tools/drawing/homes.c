@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "tools/drawing/names.h"
 
-enum { MOST_ROUNDS = 5 };
+enum { MOST_ROUNDS = 5, MOST_NAME = 1024 };
 
 enum {
   NAMED_GRADIENT = 1, /* by its scope */
@@ -70,6 +70,8 @@ static void look_at(homes_t *h, int i) {
   weft_step_node_t *n = &h->s->nodes[i];
   weft_str_t before, behind;
   n->name = weft_drawn_plain_name(n->node->name);
+  if (n->name.length > MOST_NAME)
+    n->name.length = MOST_NAME; /* names from outside are as long as they like */
   n->kind = weft_drawn_kind_of(n->name, &behind);
   if (n->kind == WEFT_DRAWN_USER && has(n, WEFT_OP_SEND | WEFT_OP_RECV)) n->kind = WEFT_DRAWN_TRANSFER;
   if (n->kind != WEFT_DRAWN_USER) h->marks[i] |= ADDED;

@@ -16,31 +16,6 @@ void weft_level_deinit(weft_level_t *l) {
 
 bool weft_level_has_inside(const weft_level_box_t *b) { return b->rest == 0 && b->scope->leaf < 0; }
 
-/* ---- sizes ---- */
-
-bool weft_level_size_of(const weft_node_t *n, int output, int64_t *bytes, double *row_bytes) {
-  *bytes = 0;
-  *row_bytes = 0;
-  if (output < 0 || output >= n->num_outputs || n->output_shapes == NULL) return false;
-  const int dtype = weft_dtype_base(n->output_types[output]);
-  const size_t size = weft_dtype_size(dtype);
-  const weft_shape_t *shape = &n->output_shapes[output];
-  double count = 1;
-  if (size == 0 || shape->rank < 0) return false;
-  for (int i = 0; i < shape->rank; i++) {
-    if (shape->dims[i] < 0 && i > 0) return false;
-    count *= shape->dims[i] < 0 ? 1 : (double)shape->dims[i];
-  }
-  count *= (double)size;
-  if (count > 1e18) return false;
-  if (shape->rank > 0 && shape->dims[0] < 0) {
-    *row_bytes = count;
-  } else {
-    *bytes = (int64_t)count;
-  }
-  return true;
-}
-
 /* ---- which boxes ---- */
 
 typedef struct level_cut { /* the scopes that a frame shows, in order */
@@ -249,6 +224,36 @@ static void add_frame(weft_level_t *l, weft_tree_scope_t *root, weft_drawn_role_
   l->frames[l->num_frames++] = (weft_level_frame_t){.root = root, .role = role};
 }
 
+static int num_shown(const weft_tree_scope_t *s, weft_drawn_role_t role) {
+  int n = 0;
+  for (int i = 0; i < s->num_children; i++) n += count_of(s->children[i], role) > 0;
+  return n;
+}
+
+/* Children that were put together for a page are shown one by one where a frame has room for them. */
+static void open_chunks(level_cut_t *c, weft_drawn_role_t role, int room) {
+  for (;;) {
+    int best = -1, least = 0;
+    for (int i = 0; i < c->n; i++) {
+      const int n = c->items[i]->is_chunk ? num_shown(c->items[i], role) : 0;
+      if (n == 0 || (best >= 0 && n >= least)) continue;
+      best = i;
+      least = n;
+    }
+    if (best < 0 || c->n + least - 1 > room) return;
+    const weft_tree_scope_t *s = c->items[best];
+    const size_t behind = (size_t)(c->n - best - 1);
+    memmove(c->items + best + least, c->items + best + 1, behind * sizeof(*c->items));
+    memmove(c->groups + best + least, c->groups + best + 1, behind * sizeof *c->groups);
+    for (int i = 0, at = best; i < s->num_children; i++) {
+      if (count_of(s->children[i], role) == 0) continue;
+      c->groups[at] = -1;
+      c->items[at++] = s->children[i];
+    }
+    c->n += least - 1;
+  }
+}
+
 static weft_status_t *fill_frame(weft_tree_t *t, weft_level_t *l, int frame, int room) {
   weft_level_frame_t *f = &l->frames[frame];
   weft_tree_scope_t *root = f->root;
@@ -263,7 +268,11 @@ static weft_status_t *fill_frame(weft_tree_t *t, weft_level_t *l, int frame, int
     c.groups[c.n] = -1;
     c.items[c.n++] = root->children[i];
   }
-  if (f->role == WEFT_DRAWN_ROLES) WEFT_RETURN_IF_ERROR(open_largest(l, &c, room));
+  if (f->role == WEFT_DRAWN_ROLES) {
+    WEFT_RETURN_IF_ERROR(open_largest(l, &c, room));
+  } else {
+    open_chunks(&c, f->role, room);
+  }
   claim(t, &c);
   add_boxes(t, l, frame, &c, room);
   return NULL;

@@ -90,8 +90,4 @@ WEFT_MUST_CHECK weft_status_t *weft_level_find_arrows(const weft_tree_t *t, weft
 WEFT_MUST_CHECK weft_status_t *weft_level_find_links(const weft_tree_t *t, const weft_rewrite_t *r,
                                                      weft_level_t *l);
 
-/* Bytes of an output, a row of them if the first dimension is not known. False: of another kind, or unknown.
- */
-bool weft_level_size_of(const weft_node_t *n, int output, int64_t *bytes, double *row_bytes);
-
 #endif /* WEFT_TOOLS_DRAWING_LEVEL_H_ */

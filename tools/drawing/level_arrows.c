@@ -12,6 +12,31 @@ typedef struct level_arrows {
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the arrows of a drawing"); }
 
+/* Bytes of an output, a row of them if the first dimension is not known. False: of another kind, or unknown.
+ */
+static bool size_of(const weft_node_t *n, int output, int64_t *bytes, double *row_bytes) {
+  *bytes = 0;
+  *row_bytes = 0;
+  if (output < 0 || output >= n->num_outputs || n->output_shapes == NULL) return false;
+  const int dtype = weft_dtype_base(n->output_types[output]);
+  const size_t size = weft_dtype_size(dtype);
+  const weft_shape_t *shape = &n->output_shapes[output];
+  double count = 1;
+  if (size == 0 || shape->rank < 0) return false;
+  for (int i = 0; i < shape->rank; i++) {
+    if (shape->dims[i] < 0 && i > 0) return false;
+    count *= shape->dims[i] < 0 ? 1 : (double)shape->dims[i];
+  }
+  count *= (double)size;
+  if (count > 1e18) return false;
+  if (shape->rank > 0 && shape->dims[0] < 0) {
+    *row_bytes = count;
+  } else {
+    *bytes = (int64_t)count;
+  }
+  return true;
+}
+
 /* Room for one more of `size` bytes. */
 static bool grow(void *array, int n, int *capacity, size_t size) {
   void **items = array;
@@ -89,7 +114,7 @@ static weft_status_t *link_of(level_arrows_t *a, int from, int to, weft_level_li
 static void add_value(weft_flow_t *flow, const weft_node_t *n, int output) {
   int64_t bytes;
   double row_bytes;
-  flow->num_unknown += !weft_level_size_of(n, output, &bytes, &row_bytes);
+  flow->num_unknown += !size_of(n, output, &bytes, &row_bytes);
   flow->messages++;
   flow->bytes += bytes;
   flow->row_bytes += row_bytes;
@@ -99,8 +124,8 @@ static void add_value(weft_flow_t *flow, const weft_node_t *n, int output) {
 static void name_arrow(weft_level_arrow_t *arrow, const weft_step_node_t *from, int output) {
   int64_t bytes, most = -1;
   double row_bytes, most_rows = -1;
-  weft_level_size_of(from->node, output, &bytes, &row_bytes);
-  if (arrow->of != NULL) weft_level_size_of(arrow->of, arrow->output, &most, &most_rows);
+  size_of(from->node, output, &bytes, &row_bytes);
+  if (arrow->of != NULL) size_of(arrow->of, arrow->output, &most, &most_rows);
   if (row_bytes < most_rows || (row_bytes == most_rows && bytes <= most)) return;
   arrow->of = from->node;
   arrow->output = output;

@@ -64,11 +64,9 @@ void weft_tree_deinit(weft_tree_t *t);
 weft_tree_scope_t *weft_tree_resolve(weft_tree_scope_t *s);
 /* The scope of a path in any place, or the leaf of a node's name; NULL: there is none. */
 weft_tree_scope_t *weft_tree_find(const weft_tree_t *t, weft_str_t path);
-/* Below `s` itself or in it? Both resolved. */
-bool weft_tree_is_in(const weft_tree_scope_t *s, const weft_tree_scope_t *in);
 /* Where a scope stands among others, for nodes of one role, or (WEFT_DRAWN_ROLES) all. */
 double weft_tree_order(const weft_tree_scope_t *s, weft_drawn_role_t role);
-/* ---- parts of weft_tree_build (tree_fold.c) ---- */
+/* ---- parts of weft_tree_build (tree_fold.c, tree_scopes.c) ---- */
 WEFT_MUST_CHECK weft_status_t *weft_tree_arrange(weft_tree_t *t, weft_tree_scope_t *s, bool folds);
 WEFT_MUST_CHECK weft_status_t *weft_tree_unite(weft_tree_t *t, weft_tree_scope_t *a, weft_tree_scope_t *b);
 WEFT_MUST_CHECK weft_status_t *weft_tree_add(weft_tree_t *t, weft_tree_scope_t *parent, weft_str_t name,

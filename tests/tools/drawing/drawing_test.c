@@ -180,6 +180,13 @@ static void every_level_of_random_graphs_holds(void) {
   }
 }
 
+/* Work with the square of a name's length would not end. */
+static void scopes_may_be_very_deep(void) {
+  weft_rewrite_t r;
+  CU_ASSERT_TRUE_FATAL(works(drawn_deep_build(100000, &r)));
+  every_level_holds(&r);
+}
+
 /* ---- what a picture says ---- */
 
 typedef enum form { SVG, DOT, HTML } form_t;
@@ -359,6 +366,7 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"every level of every model holds", every_level_of_every_model_holds},
       {"every level of random graphs holds", every_level_of_random_graphs_holds},
+      {"scopes may be very deep", scopes_may_be_very_deep},
       {"layers stand in reading order", layers_stand_in_reading_order},
       {"gradients and updates are with their layers", gradients_and_updates_are_with_their_layers},
       {"equal layers are folded and others are not", equal_layers_are_folded_and_others_are_not},

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "strategies/emit.h"
 #include "strategies/traffic.h"
 
@@ -227,5 +228,24 @@ weft_status_t *drawn_random_build(unsigned seed, int num_nodes, weft_rewrite_t *
   out->num_loops = 1;
   out->loops[0] = (weft_worker_loop_t){
       .name = WEFT_STR("step"), .task = WEFT_STR(""), .leave = WEFT_STR(""), .targets = {targets, 1}};
+  return weft_rewrite_measure(out, NULL, WEFT_ROWS_ANY);
+}
+
+weft_status_t *drawn_deep_build(int depth, weft_rewrite_t *out) {
+  const drawn_model_t untrained = {.layers = 0};
+  weft_emitter_t e = {0};
+  *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
+  WEFT_RETURN_IF_ERROR(weft_graph_create(&out->graph));
+  e.g = out->graph;
+  char *scopes = weft_calloc((size_t)depth + 1, 2);
+  if (scopes == NULL) return WEFT_NO_MEMORY("a name");
+  for (int i = 0; i < depth; i++) memcpy(scopes + 2 * (size_t)i, "a/", 2);
+  const weft_named_attr_t dtype = {WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}};
+  weft_output_t x = weft_emit(&e, "Placeholder", NULL, 0, &dtype, 1, "x");
+  for (int i = 0; i < 5; i++) x = weft_emit1(&e, "Relu", x, "layer_%d/%sgradients/%sy", i, scopes, scopes);
+  weft_emit1(&e, "Identity", x, "loss");
+  weft_free(scopes);
+  WEFT_RETURN_IF_ERROR(weft_emitter_end(&e));
+  WEFT_RETURN_IF_ERROR(set_loop(&untrained, out));
   return weft_rewrite_measure(out, NULL, WEFT_ROWS_ANY);
 }

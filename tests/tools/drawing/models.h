@@ -20,4 +20,7 @@ WEFT_MUST_CHECK weft_status_t *drawn_model_build(const drawn_model_t *m, weft_re
  * loops, gradients of nothing, updates of anything. */
 WEFT_MUST_CHECK weft_status_t *drawn_random_build(unsigned seed, int num_nodes, weft_rewrite_t *out);
 
+/* A few nodes in scopes of so many parts. */
+WEFT_MUST_CHECK weft_status_t *drawn_deep_build(int depth, weft_rewrite_t *out);
+
 #endif /* WEFT_TESTS_TOOLS_DRAWING_MODELS_H_ */
