@@ -55,9 +55,10 @@ typedef struct weft_cost { /* of a run of every worker loop; of what has a size 
   double seconds;          /* communication of a step, predicted */
   int64_t bytes, messages; /* per step, over all links: between tasks, and between devices of a task */
   int64_t remote_bytes;    /* of these between tasks */
-  double row_bytes, remote_row_bytes; /* and so many more for each row of the batch */
-  int num_unknown;                    /* crossings of unknown size */
-  int64_t bytes_per_replica;          /* of variables kept on each replica's device */
+  double row_bytes, remote_row_bytes;         /* and so many more for each row of the batch */
+  int num_unknown;                            /* crossings of unknown size */
+  double link_seconds, link_bytes_per_second; /* what `seconds` takes a message to cost, and its bytes */
+  int64_t bytes_per_replica;                  /* of variables kept on each replica's device */
 } weft_cost_t;
 
 /* A worker loop: a step that one thread of the client runs repeatedly. Synchronous strategies have one; in

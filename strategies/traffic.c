@@ -584,6 +584,8 @@ static weft_status_t *find_cost(traffic_t *t) {
   for (int i = 0; i < r->num_collectives; i++) {
     if (r->collectives[i].size > 1) chain += 2.0 * (r->collectives[i].size - 1);
   }
+  cost->link_seconds = seconds;
+  cost->link_bytes_per_second = rate;
   if (r->num_crossings > 0) cost->seconds = busiest / rate + (chain + (has_values ? 2 : 0)) * seconds;
   return NULL;
 }

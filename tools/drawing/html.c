@@ -180,10 +180,10 @@ static void put_link(html_t *h, const weft_level_t *l, const weft_level_link_t *
                                               : WEFT_DRAWN_ROLES + 1;
   weft_strbuf_printf(h->out,
                      "%s{\"x\":[%d,%d,%d,%d,%d],\"c\":%d,\"f\":%d,\"g\":%d,\"bytes\":%" PRId64
-                     ",\"row_bytes\":%.10g,\"messages\":%" PRId64 ",\"unknown\":%d",
+                     ",\"row_bytes\":%.10g,\"messages\":%" PRId64 ",\"unknown\":%d,\"seconds\":%.6g",
                      is_first ? "" : ",", a->x1, l->frames[a->from].y, a->x2, l->frames[a->to].y, a->y,
                      colour, a->from, a->to, a->flow.bytes, a->flow.row_bytes, a->flow.messages,
-                     a->flow.num_unknown);
+                     a->flow.num_unknown, a->seconds);
   put_field(h, "t", a->label);
   put_flow_text(h, &a->flow, NULL, 0);
   put(h, "}");

@@ -162,6 +162,7 @@ static bool label_link(weft_level_t *l, weft_level_link_t *a, weft_strbuf_t *tex
   if (l->scope == NULL)
     weft_strbuf_printf(text, " in %lld message%s", (long long)a->flow.messages,
                        a->flow.messages == 1 ? "" : "s");
+  if (a->seconds > 0) weft_strbuf_printf(text, ", %.3g ms", a->seconds * 1e3);
   return keep(l, text, WEFT_TEXT, false, room, &a->label);
 }
 

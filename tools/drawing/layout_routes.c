@@ -3,7 +3,7 @@
  * Neighbours are joined by straight lines, the end of a column and the start of the next by an angle. What
  * skips boxes goes along the column in one of a few tracks, or behind boxes as a curve; where tracks are
  * taken, and where a gradient goes back along an arrow that is drawn, it is left out: the picture shows the
- * way through a model, and the data beside it has all arrows.
+ * way through a model. What goes between frames is always drawn.
  */
 #include "tools/drawing/layout.h"
 

@@ -60,6 +60,7 @@ typedef struct weft_level_link { /* all that goes from one frame to another */
   int from, to;
   weft_flow_t flow;
   int num_collectives; /* of its values: parts of collectives */
+  double seconds;      /* predicted, of what has a known size, sent at once; 0: not known */
   weft_str_t label;
   int x1, x2, y;
 } weft_level_link_t;

@@ -240,6 +240,20 @@ static bool are_one_place(const weft_tree_t *t, const weft_crossing_t *c) {
   return weft_str_eq(weft_traffic_task(c->from), weft_traffic_task(c->to));
 }
 
+static int num_places_of(const weft_tree_t *t, const weft_tree_scope_t *root) {
+  int n = 0;
+  for (int p = 0; p < t->step->num_places; p++) n += weft_tree_resolve(t->root_of[p]) == root;
+  return n;
+}
+
+/* Messages of one line start together, so that it takes their latency once. Where a frame stands for several
+ * places, they have links of their own, and the line has no time. */
+static double seconds_of(const weft_tree_t *t, const weft_cost_t *cost, const weft_level_t *l,
+                         const weft_level_link_t *a) {
+  if (num_places_of(t, l->frames[a->from].root) > 1 || num_places_of(t, l->frames[a->to].root) > 1) return 0;
+  return cost->link_seconds + (double)a->flow.bytes / cost->link_bytes_per_second;
+}
+
 weft_status_t *weft_level_find_links(const weft_tree_t *t, const weft_rewrite_t *r, weft_level_t *l) {
   level_arrows_t a = {t, l, WEFT_MAP_INIT, WEFT_MAP_INIT, WEFT_MAP_INIT};
   weft_status_t *s = NULL;
@@ -257,6 +271,8 @@ weft_status_t *weft_level_find_links(const weft_tree_t *t, const weft_rewrite_t 
     add_crossing(&link->flow, c);
     link->num_collectives += c->kind == WEFT_CROSSING_COLLECTIVE;
   }
+  for (int i = 0; i < l->num_links && s == NULL; i++)
+    l->links[i].seconds = seconds_of(t, &r->cost, l, &l->links[i]);
   weft_map_deinit(&a.links);
   return s;
 }

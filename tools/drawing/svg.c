@@ -158,8 +158,8 @@ static void put_link(weft_strbuf_t *out, const weft_level_t *l, const weft_level
   weft_text_put_xml(out, l->scope == NULL ? to->root->name : to->title);
   weft_strbuf_puts(out, "\"");
   put_flow(out, &a->flow);
-  weft_strbuf_printf(out, "><path class=\"a\" stroke=\"%s\" d=\"M%d %dV%dH%dV%d\"/>", colour, a->x1, from->y,
-                     a->y, a->x2, to->y);
+  weft_strbuf_printf(out, " data-seconds=\"%.6g\"><path class=\"a\" stroke=\"%s\" d=\"M%d %dV%dH%dV%d\"/>",
+                     a->seconds, colour, a->x1, from->y, a->y, a->x2, to->y);
   put_head(out, a->x2, a->y, a->x2, to->y, colour);
   weft_strbuf_puts(out, "</g>\n");
 }

@@ -129,6 +129,13 @@ static void flows_are_the_summarys(const weft_level_t *l, const weft_rewrite_t *
   CU_ASSERT_EQUAL(all.messages, sum.all.messages);
   CU_ASSERT_EQUAL(all.num_unknown, sum.all.num_unknown);
   CU_ASSERT_TRUE(fabs(all.row_bytes - sum.all.row_bytes) < 1e-6);
+  for (int i = 0; i < l->num_links;
+       i++) { /* its latency once, and its bytes; a frame of several places has none */
+    const weft_level_link_t *a = &l->links[i];
+    const double seconds = r->cost.link_seconds + (double)a->flow.bytes / r->cost.link_bytes_per_second;
+    CU_ASSERT_TRUE(a->seconds == 0 || fabs(a->seconds - seconds) < 1e-9);
+    CU_ASSERT_TRUE(a->seconds > 0 || l->num_frames < sum.num_places);
+  }
   for (int i = 0; i < l->num_links; i++) { /* one a direction */
     for (int k = 0; k < i; k++)
       CU_ASSERT_FALSE(l->links[k].from == l->links[i].from && l->links[k].to == l->links[i].to);
