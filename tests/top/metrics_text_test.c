@@ -65,6 +65,9 @@ static void what_is_written_is_read_back(void) {
 }
 
 static void other_lines_are_refused_with_their_number(void) {
+  static const char many_labels[] =
+      "a{a=\"\",b=\"\",c=\"\",d=\"\",e=\"\",f=\"\",g=\"\",h=\"\",i=\"\",j=\"\",k=\"\",l=\"\",m=\"\",n=\"\","
+      "o=\"\",p=\"\",q=\"\"} 1";
   static const char *const lines[] = {
       "a",
       "a{",
@@ -88,8 +91,7 @@ static void other_lines_are_refused_with_their_number(void) {
       "a 0000000000000000000000000000000000000000000000000000000000000000000000000",
       "a,b 1",
       "\xc3\xa9 1",
-      "a{a=\"\",b=\"\",c=\"\",d=\"\",e=\"\",f=\"\",g=\"\",h=\"\",i=\"\",j=\"\",k=\"\",l=\"\",m=\"\",n=\"\","
-      "o=\"\",p=\"\",q=\"\"} 1"};
+      many_labels};
   for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
     weft_strbuf_t out = WEFT_STRBUF_INIT, text = WEFT_STRBUF_INIT;
     weft_strbuf_printf(&text, "# a comment\nfirst 1\n%s\nlast 2\n", lines[i]);
