@@ -419,18 +419,6 @@ def test_graphs_that_read_their_data_log_how_long_they_waited(maker, tmp_path, s
     assert ("performance/examples_per_second" in found) == drops  # else the graph does not say how many there are
 
 
-def test_the_commands_of_the_documentation_run(maker, inputs, tmp_path):
-    with open(os.path.join(board.REPO, "docs", "tensorboard.md"), encoding="utf-8") as f:
-        lines = [line[4:] for line in f if line.startswith("    ")]
-    for name in ("graph.pb", "x.npy", "y.npy"):
-        os.symlink(inputs / name, tmp_path / name)
-    os.symlink(maker.weft_binary, tmp_path / "weft")
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    done = subprocess.run(["sh", "-ec", "".join(lines)], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
-    assert {p.name for p in (tmp_path / "logs").iterdir()} >= {"single", "mirrored"}
-
-
 # ---- TensorBoard ----
 
 
