@@ -413,10 +413,10 @@ def slurm_steps(bench, s, server):
 def slurm_batch(bench, s):
     """The script of docs/clusters.md, with this training in it."""
     with open(os.path.join(REPO, "docs", "clusters.md"), encoding="utf-8") as f:
-        lines = re.search(r"\n((?:    .*\n|\n)*    #SBATCH(?:.*\n)(?:    .*\n)*)", f.read())[1]
-    script = "".join(line[4:] for line in lines.splitlines(keepends=True)).lstrip("\n")
+        script = re.search(r"^```bash\n(.*?)^```$", f.read(), re.M | re.S)[1]
     options = bench.submit()
-    script = script.replace("weft submit model.pb", " ".join(options[:3])).replace(" ...", " " + " ".join(options[3:]))
+    script, n = re.subn(r"^weft submit model\.pb (--master \S+ --strategy \S+) .*$", rf"{' '.join(options[:3])} \1 {' '.join(options[3:])}", script, flags=re.M)
+    check(n == 1, script)
     script = script.replace("weft server", bench.weft + " server").replace("parameter_server:mode=sync", IN_STEP[1])
     path = os.path.join(s.folder, "job.sh")
     with open(path, "w", encoding="utf-8") as f:
