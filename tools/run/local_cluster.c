@@ -91,13 +91,13 @@ static weft_status_t *describe(weft_local_cluster_t *c) {
 /* ---- processes ---- */
 
 /* In the child, which may call little between fork and exec. */
-static void become_server(char *const *argv, int out, int log) {
+static void become_server(char *const *argv, pid_t parent, int out, int log) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == 1) _exit(127); /* the parent has ended meanwhile */
+  if (getppid() != parent) _exit(127); /* it has ended meanwhile; which process takes orphans is not known */
   dup2(out, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   execv("/proc/self/exe", argv);
@@ -117,8 +117,8 @@ static weft_status_t *launch(weft_local_cluster_t *c, local_server_t *v) {
     return failed("cannot start a server");
   }
   fflush(NULL);
-  const pid_t pid = fork();
-  if (pid == 0) become_server(argv, ends[1], log);
+  const pid_t parent = getpid(), pid = fork();
+  if (pid == 0) become_server(argv, parent, ends[1], log);
   close(log);
   close(ends[1]);
   if (pid < 0) {
