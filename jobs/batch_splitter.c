@@ -36,6 +36,7 @@ void weft_job_part_deinit(weft_job_part_t *p) {
 
 void weft_job_splitter_init(weft_job_splitter_t *d, weft_job_inputs_t *inputs) {
   d->inputs = inputs;
+  d->rows = 0;
   weft_mutex_init(&d->mu);
 }
 
@@ -48,8 +49,17 @@ void weft_job_splitter_deinit(weft_job_splitter_t *d) {
 weft_status_t *weft_job_splitter_next(weft_job_splitter_t *d, weft_job_part_t *part, bool *out_has_ended) {
   weft_mutex_lock(&d->mu);
   weft_status_t *s = weft_job_inputs_next(d->inputs, part->tensors, part->is_owned, out_has_ended);
+  if (s == NULL && !*out_has_ended) d->rows += weft_job_part_rows(part, d->inputs);
   weft_mutex_unlock(&d->mu);
   return s;
+}
+
+int64_t weft_job_splitter_rows(weft_job_splitter_t *d) {
+  if (d->inputs == NULL) return d->rows; /* the job is closed */
+  weft_mutex_lock(&d->mu);
+  const int64_t rows = d->rows;
+  weft_mutex_unlock(&d->mu);
+  return rows;
 }
 
 weft_job_position_t weft_job_splitter_position(weft_job_splitter_t *d, int64_t done) {

@@ -23,6 +23,7 @@ void weft_job_part_clear(weft_job_part_t *p);
 typedef struct weft_job_splitter { /* Thread-safe. */
   weft_job_inputs_t *inputs; /* borrowed; guarded by mu. Callbacks of the program are called with it: one
                                 batch is made at a time */
+  int64_t rows;              /* of all parts so far; guarded by mu */
   weft_mutex_t mu;
 } weft_job_splitter_t;
 
@@ -31,6 +32,8 @@ void weft_job_splitter_deinit(weft_job_splitter_t *d); /* also of one that is al
 /* Fills `part`, which is empty, with the next batch. Errors, *out_has_ended: weft_job_inputs_next. */
 WEFT_MUST_CHECK weft_status_t *weft_job_splitter_next(weft_job_splitter_t *d, weft_job_part_t *part,
                                                       bool *out_has_ended);
+/* The rows of all parts that it has filled; also once it is deinitialised. */
+int64_t weft_job_splitter_rows(weft_job_splitter_t *d);
 /* Where a job stands after step `done`. */
 weft_job_position_t weft_job_splitter_position(weft_job_splitter_t *d, int64_t done);
 

@@ -39,7 +39,6 @@ struct WEFT_Job {
   TF_Graph *rewritten; /* the graph as rewritten by the strategy, or NULL */
   weft_job_stale_t stale;
   weft_job_iterators_t iterators;
-  int64_t rows;    /* that were fed; guarded by callback_mu */
   int64_t run_ns;  /* the time that its steps took */
   int64_t run_end; /* the last step of this WEFT_JobRun; 0: the program asks for one at a time */
   TF_Session *session;

@@ -44,7 +44,9 @@ static weft_status_t *differing_rows(const weft_job_inputs_t *f, int at, const c
   weft_strbuf_t names = WEFT_STRBUF_INIT, hint = WEFT_STRBUF_INIT;
   for (int i = 0; i < at; i++) {
     const weft_job_input_t *other = &f->items[i];
-    if (!other->is_rows || other->data->shape.rank == 0 || other->data->shape.dims[0] != f->rows) continue;
+    if (other->data == NULL || !other->is_rows || other->data->shape.rank == 0 ||
+        other->data->shape.dims[0] != f->rows)
+      continue;
     weft_strbuf_printf(&names, "%s%s", names.length == 0 ? "" : "+",
                        TF_OperationName(f->names.outputs[i].oper));
   }
@@ -138,7 +140,12 @@ weft_status_t *weft_job_inputs_add_source(weft_job_inputs_t *f, const char *cons
   weft_job_source_t *more = weft_realloc(f->sources, (size_t)f->num_sources + 1, sizeof *more);
   if (more != NULL) f->sources = more;
   weft_status_t *s = f->status == NULL || more == NULL ? no_memory() : NULL;
-  for (int i = 0; s == NULL && i < n; i++) s = add_name(f, weft_str(names[i]));
+  for (int i = 0; s == NULL && i < n; i++) {
+    s = add_name(f, weft_str(names[i]));
+    if (s == NULL)
+      f->items[f->n - 1].is_rows =
+          TF_GraphGetTensorNumDims(f->graph, f->names.outputs[f->n - 1], f->status) != 0;
+  }
   if (s != NULL) {
     drop_from(f, first);
     return s;
@@ -148,9 +155,7 @@ weft_status_t *weft_job_inputs_add_source(weft_job_inputs_t *f, const char *cons
 }
 
 bool weft_job_input_is_batch(const weft_job_inputs_t *f, int i) {
-  if (f->items[i].data != NULL) return f->items[i].is_rows && f->batch > 0;
-  return TF_GraphGetTensorNumDims(f->graph, f->names.outputs[i], f->status) !=
-         0; /* a scalar is a rate, a schedule */
+  return f->items[i].is_rows && (f->items[i].data == NULL || f->batch > 0);
 }
 
 /* ---- rows ---- */

@@ -14,7 +14,8 @@
 
 typedef struct weft_job_input {
   weft_tensor_t *data; /* the array; owned; NULL: a callback gives the values */
-  bool is_rows;        /* rows of it are fed */
+  bool is_rows;        /* rows of it are fed; of a callback's values: it is not a scalar, which is a rate or a
+                          schedule */
   TF_Tensor *whole; /* all of it, for every step; owned; NULL for an input that is split, or not yet made */
 } weft_job_input_t;
 

@@ -474,7 +474,7 @@ int weft_job_workers(WEFT_Job *j, weft_job_worker_t *out, int num_out) {
   return n;
 }
 
-int64_t weft_job_rows_fed(const WEFT_Job *j) { return j->rows; }
+int64_t weft_job_rows_fed(WEFT_Job *j) { return weft_job_splitter_rows(&j->splitter); }
 
 int weft_job_waits(const WEFT_Job *j, weft_job_device_wait_t *out, int num_out) {
   for (int i = 0; i < j->num_waits && i < num_out; i++) {

@@ -40,10 +40,9 @@ typedef struct weft_job_worker {
 /* Fills out[i] for i < num_out; returns how many there are, 0 where one loop runs all steps. In the step
  * callback, and while the job does not run. */
 int weft_job_workers(WEFT_Job *job, weft_job_worker_t *out, int num_out);
-/* The rows that were fed, of all steps since the job began or was resumed; 0: nothing is fed by rows. There,
- * too.
- */
-int64_t weft_job_rows_fed(const WEFT_Job *job);
+/* The rows that were fed, of all steps since the job began or was resumed and of those in flight; 0: nothing
+ * is fed by rows. There, too. */
+int64_t weft_job_rows_fed(WEFT_Job *job);
 
 /* How the steps of the last WEFT_JobRun that went well waited for data from iterators in the graph. */
 typedef struct weft_job_device_wait {

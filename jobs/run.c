@@ -8,7 +8,6 @@
 static weft_status_t *ran(void *arg, const weft_job_ran_t *run, bool *out_stops) {
   WEFT_Job *j = arg;
   const int64_t done = run->done;
-  j->rows += run->rows;
   if (run->values != NULL) {
     weft_job_drop_values(j);
     for (int i = 0; i < j->fetches.n; i++) {

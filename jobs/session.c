@@ -386,7 +386,7 @@ weft_status_t *weft_job_open(WEFT_Job *j, bool resumes) {
   WEFT_RETURN_IF_ERROR(run_inits(j));
   WEFT_RETURN_IF_ERROR(tell_start(j));
   WEFT_RETURN_IF_ERROR(weft_job_iterators_begin(&j->iterators, j->session));
-  j->run_ns = j->rows = 0;
+  j->run_ns = 0;
   return make_loops(j);
 }
 
