@@ -1,0 +1,259 @@
+/* weft/device.h - the interface between Weft and a library that adds a type of device.
+ *
+ * A device library is a shared object that exports one function, WEFT_OpenDeviceLibrary. Weft looks for
+ * libweft_cuda.so beside the program (or the libtensorflow.so) that it is part of and in ../lib/weft from
+ * there, and for every library that WEFT_DEVICE_PATH names: files, or folders of files libweft_*.so, with
+ * colons between them. A library that cannot be used is reported and left out; the CPU goes on.
+ *
+ * A library brings three things:
+ *   a type of device   how many there are, what they are called, what they are (WEFT_DeviceType)
+ *   memory and queues  of each device: one memory, and three queues of work, each with a timeline
+ *   kernels            a row for each op and its types (WEFT_DeviceKernel)
+ *
+ * Weft brings the rest: graphs, placement, copies between memories, variables and their locks, control flow,
+ * send and receive, shapes, attributes, checkpoints (WEFT_DeviceHost). A library needs nothing but this
+ * header.
+ *
+ * Timelines. Each queue has a counter that only Weft moves: a *mark*. Work that the queue gets belongs in
+ * front of the next mark. The fence (queue, value) has passed when all work that the queue got before the
+ * mark `value` is done. Marking costs nothing: a library records nothing until it is asked for a fence. Work
+ * that fails poisons its timeline: no fence behind it passes, whoever waits for one gets the failure.
+ *
+ * Threads: every function may be called on any thread, several at once, unless it says otherwise. None may
+ * block on the device, but for close() and those that say so.
+ *
+ * Versions: a library works with a Weft of the same major version and of its own or a later minor version.
+ * Structs may get members at their end in a minor version; `size` says which ones are there.
+ *
+ * Source of the form: timeline semaphores of Vulkan and IREE; TensorFlow's PluggableDevice
+ * (tensorflow/c/experimental/stream_executor) for what a device has to say of itself.
+ */
+#ifndef WEFT_DEVICE_H_
+#define WEFT_DEVICE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WEFT_DEVICE_MAJOR = 1, WEFT_DEVICE_MINOR = 0 };
+
+/* A failure, with a code of TF_Code and a message; NULL: there is none. Whoever gets one owns it, and gives
+ * it back, hands it on or frees it. */
+typedef struct WEFT_Failure WEFT_Failure;
+typedef struct WEFT_KernelSetup WEFT_KernelSetup;     /* a node that is prepared; during prepare() */
+typedef struct WEFT_KernelContext WEFT_KernelContext; /* a run of a node; during compute() */
+typedef struct WEFT_HostKernel WEFT_HostKernel;       /* a node's kernel of the CPU */
+
+/* ---- devices ---- */
+
+/* What a session or server asks of devices (TensorFlow's GPUOptions). Lent. */
+typedef struct WEFT_DeviceOptions {
+  size_t size;
+  const char *visible;          /* "1,0": the physical devices, in this order; "": all */
+  double memory_fraction;       /* of each device's memory, 0: nearly all */
+  int allow_growth;             /* not 0: memory is taken when it is needed */
+  int num_split;                /* of the first physical devices, several logical ones are made: */
+  const int *num_logical;       /* num_split: how many */
+  const int64_t *logical_bytes; /* the limits of all of them, one after the other */
+} WEFT_DeviceOptions;
+
+/* Filled in by describe(). Texts live as long as the device. */
+typedef struct WEFT_DeviceDescription {
+  size_t size;
+  int64_t memory_limit;  /* bytes that tensors may take */
+  const char *physical;  /* "device: 0, name: NVIDIA H200, pci bus id: ..., compute capability: 9.0" */
+  int numa_node;         /* -1: not known */
+  const char *allocator; /* "GPU_0_bfc": its name in step statistics */
+} WEFT_DeviceDescription;
+
+typedef enum WEFT_QueueKind {
+  WEFT_QUEUE_COMPUTE,   /* kernels; copies within the device */
+  WEFT_QUEUE_COPIES_IN, /* from the host, or from another device of this type, to this one's memory */
+  WEFT_QUEUE_COPIES_OUT /* to the host */
+} WEFT_QueueKind;
+
+/* A place in the list of those that wait for a fence. The memory is the caller's, so that waiting cannot
+ * fail; it stays until `fn` is called, which is once, on any thread, with no lock held. `fn` owns `failure`:
+ * what poisoned the timeline, or NULL. */
+typedef struct WEFT_FenceWaiter {
+  struct WEFT_FenceWaiter *next; /* the library's, until fn is called */
+  uint64_t value;
+  void (*fn)(struct WEFT_FenceWaiter *w, WEFT_Failure *failure);
+} WEFT_FenceWaiter;
+
+typedef struct WEFT_DeviceType {
+  size_t size;
+  const char *type; /* "GPU": the device is /job:.../device:GPU:0 */
+  /* How many there are. Failures: UNAVAILABLE, and why (no driver, an old one): then there are none.
+   * INVALID_ARGUMENT for options that name devices which do not exist. */
+  WEFT_Failure *(*count)(const WEFT_DeviceOptions *options, int *out);
+  /* Logical device `ordinal` below count(). Failures: UNAVAILABLE, RESOURCE_EXHAUSTED. */
+  WEFT_Failure *(*open)(const WEFT_DeviceOptions *options, int ordinal, void **out_device);
+  void (*close)(void *device); /* waits for the queues' work, then frees it. Its queues go with it */
+  void (*describe)(void *device, WEFT_DeviceDescription *out);
+  /* The queue of that kind, before anything else is asked of the device, once for each. `marked` is its last
+   * mark, which lives as long as the device: read it with acquire order when work is enqueued. */
+  WEFT_Failure *(*queue)(void *device, WEFT_QueueKind kind, const volatile uint64_t *marked,
+                         void **out_queue);
+
+  /* Device memory, aligned to 256 bytes. NULL: there is none. *after: a mark of the compute queue before
+   * which the block must not be written, because work still uses it; 0: there is no such work. */
+  void *(*allocate)(void *device, size_t bytes, uint64_t *after);
+  /* Work that the compute queue got before the mark `used` may still use it; no other queue's does. */
+  void (*deallocate)(void *device, void *p, size_t bytes, uint64_t used);
+  /* Host memory that the device reads and writes fast (pinned). Both may be NULL. */
+  void *(*host_allocate)(void *device, size_t bytes);
+  void (*host_deallocate)(void *device, void *p, size_t bytes);
+
+  /* Later work of `queue` begins when the fence (other, value) has passed. `other` is a queue of any device
+   * of this type. */
+  void (*wait)(void *queue, void *other, uint64_t value);
+  int (*has_passed)(void *queue, uint64_t value); /* 0, too, where the timeline is poisoned before it */
+  void (*when)(void *queue,
+               WEFT_FenceWaiter *w); /* calls w->fn when w->value has passed; at once if it has */
+  /* Enqueues a copy. `from_device`, `to_device`: whose memory it is; NULL: the host's, pinned or not. The
+   * bytes stay until the copy is done. */
+  WEFT_Failure *(*copy)(void *queue, void *from_device, const void *from, void *to_device, void *to,
+                        size_t bytes);
+  /* May a queue of `to` read the memory of `from`? NULL: never; then bytes go by way of the host. */
+  int (*reaches)(void *from, void *to);
+} WEFT_DeviceType;
+
+/* ---- kernels ---- */
+
+/* A tensor as a kernel sees it. Lent: of an input until compute() returns, of an output until the node's
+ * consumers have run; `data` stays as long as work that the compute queue got meanwhile uses it. */
+typedef struct WEFT_TensorView {
+  int dtype; /* TF_DataType */
+  int rank;
+  const int64_t *dims; /* rank of them */
+  int64_t count;       /* of elements */
+  size_t bytes;
+  void *data;  /* in the device's memory or, of host inputs and outputs, in the host's; NULL if bytes is 0 */
+  int on_host; /* the host may read it now */
+} WEFT_TensorView;
+
+/* A set of types: bit DT for each. */
+#define WEFT_DEVICE_TYPE(dt) (UINT32_C(1) << (dt))
+
+/* A kernel. Of several rows for an op the first that fits is taken. */
+typedef struct WEFT_DeviceKernel {
+  const char *op;
+  const char *type_attr; /* "T": the attribute whose type must be in `types`; NULL: any */
+  uint32_t types;
+  const char *type_attr2; /* another one, or NULL */
+  uint32_t types2;
+  /* Once for a node of a plan: reads attributes, makes *out_state. May be NULL. Failures: those of the op. */
+  WEFT_Failure *(*prepare)(const WEFT_KernelSetup *setup, const void *param, void **out_state);
+  /* For each run: makes the outputs and enqueues the work. Several at once on one state. What is wrong with
+   * the arguments is said now; work that fails later is a fault of the device. */
+  WEFT_Failure *(*compute)(WEFT_KernelContext *c);
+  void (*destroy)(void *state); /* may be NULL */
+  const void *param;            /* what makes these functions serve a family of ops */
+  /* Bit i: input or output i lies in the host's memory; bit 31: all from 31 on. Strings, handles and variants
+   * always do. */
+  uint32_t host_inputs, host_outputs;
+  /* Not 0: the first inputs are variables, as references or handles, that it changes in place. Weft locks
+   * them, makes sure that nobody else holds their bytes and passes a reference on. input() gives bytes that
+   * may be written. */
+  int updates;
+} WEFT_DeviceKernel;
+
+/* What Weft gives to a library. Constant; lives as long as the process. */
+typedef struct WEFT_DeviceHost {
+  size_t size;
+  int major, minor;
+
+  /* ---- failures ---- */
+  /* A failure with a code of TF_Code; `format` as printf's. Never NULL: without memory it says that. */
+  WEFT_Failure *(*failure)(int code, const char *format, ...)
+#ifdef __GNUC__
+      __attribute__((format(printf, 2, 3)))
+#endif
+      ;
+  WEFT_Failure *(*failure_copy)(const WEFT_Failure *f); /* NULL of NULL */
+  int (*failure_code)(const WEFT_Failure *f);           /* 0 of NULL */
+  const char *(*failure_message)(const WEFT_Failure *f);
+  void (*failure_free)(WEFT_Failure *f);       /* NULL is fine */
+  void (*log)(int level, const char *message); /* 0: information, 1: a warning, 2: an error */
+
+  /* ---- in prepare() ---- */
+  const char *(*setup_op)(const WEFT_KernelSetup *s);
+  const char *(*setup_name)(const WEFT_KernelSetup *s); /* the node's */
+  void *(*setup_device)(const WEFT_KernelSetup *s);
+  int (*setup_input_type)(const WEFT_KernelSetup *s, int i); /* TF_DataType; -1: there is no such input */
+  int (*setup_output_type)(const WEFT_KernelSetup *s, int i);
+  /* Attributes, defaults filled in. 0: the node has none of that name and kind, and *out is as it was. */
+  int (*attr_int)(const WEFT_KernelSetup *s, const char *name, int64_t *out);
+  int (*attr_bool)(const WEFT_KernelSetup *s, const char *name, int *out);
+  int (*attr_float)(const WEFT_KernelSetup *s, const char *name, float *out);
+  int (*attr_type)(const WEFT_KernelSetup *s, const char *name, int *out);
+  /* A text, not ended by '\0'; it lives as long as the state. */
+  int (*attr_string)(const WEFT_KernelSetup *s, const char *name, const char **out, size_t *out_length);
+  /* At most `max` elements; returns how many there are, -1 if there is no such list. */
+  int (*attr_ints)(const WEFT_KernelSetup *s, const char *name, int64_t *out, int max);
+  /* The CPU's kernel for the node, for devices whose work the host can do. Failures: NOT_FOUND, the kernel's.
+   */
+  WEFT_Failure *(*host_kernel)(const WEFT_KernelSetup *s, WEFT_HostKernel **out);
+  void (*host_kernel_free)(WEFT_HostKernel *k); /* NULL is fine */
+  /* Runs it, on any thread, on bytes that the host can touch. Variables that an op changes are changed in
+   * place. Outputs have the sizes that they were allocated with. Failures: the kernel's. */
+  WEFT_Failure *(*host_kernel_run)(WEFT_HostKernel *k, const WEFT_TensorView *inputs, int num_inputs,
+                                   const WEFT_TensorView *outputs, int num_outputs);
+
+  /* ---- in compute() ---- */
+  void *(*state)(const WEFT_KernelContext *c); /* what prepare() made */
+  const void *(*param)(const WEFT_KernelContext *c);
+  void *(*device)(const WEFT_KernelContext *c);
+  void *(*queue)(const WEFT_KernelContext *c);           /* the compute queue */
+  const char *(*node_name)(const WEFT_KernelContext *c); /* lives as long as the state */
+  int64_t (*step)(const WEFT_KernelContext *c);          /* the step's number */
+  int (*num_inputs)(const WEFT_KernelContext *c);
+  int (*num_outputs)(const WEFT_KernelContext *c);
+  void (*input)(WEFT_KernelContext *c, int i, WEFT_TensorView *out);
+  /* A new output of the type that the node says. *out: its bytes, which work on the compute queue may write.
+   * Failures: RESOURCE_EXHAUSTED. */
+  WEFT_Failure *(*output)(WEFT_KernelContext *c, int i, int rank, const int64_t *dims, WEFT_TensorView *out);
+  /* The same, of the shape that the op's shape function works out from the inputs' shapes and from what lies
+   * in the host's memory. Failures: as well those of the shape function, in TensorFlow's words; INTERNAL
+   * where it depends on values in the device's memory. */
+  WEFT_Failure *(*output_inferred)(WEFT_KernelContext *c, int i, WEFT_TensorView *out);
+  /* The same, in the bytes of input `in` if nobody else needs them and the size fits (then data is equal). */
+  WEFT_Failure *(*output_forwarded)(WEFT_KernelContext *c, int in, int i, int rank, const int64_t *dims,
+                                    WEFT_TensorView *out);
+  /* Output i is input `in` under another shape of as many elements. */
+  WEFT_Failure *(*output_is_input)(WEFT_KernelContext *c, int in, int i, int rank, const int64_t *dims);
+  /* Device memory for work that compute() enqueues; it goes back when that is done. Failures:
+   * RESOURCE_EXHAUSTED.
+   */
+  WEFT_Failure *(*scratch)(WEFT_KernelContext *c, size_t bytes, void **out);
+} WEFT_DeviceHost;
+
+/* What a library is. Constant; lives as long as the process. */
+typedef struct WEFT_DeviceLibrary {
+  size_t size;
+  int major, minor;    /* WEFT_DEVICE_MAJOR and WEFT_DEVICE_MINOR, when it was compiled */
+  const char *name;    /* "weft_cuda" */
+  const char *version; /* its own, for messages */
+  const WEFT_DeviceType *device;
+  const WEFT_DeviceKernel *kernels; /* ended by a row without an op */
+} WEFT_DeviceLibrary;
+
+/* The only function that a library exports; called once, before any device is made. NULL, with *out_failure:
+ * it cannot be used here. A library says what it is also to a host of another version, which then leaves it
+ * out. */
+typedef const WEFT_DeviceLibrary *WEFT_OpenDeviceLibraryFn(const WEFT_DeviceHost *host,
+                                                           WEFT_Failure **out_failure);
+#ifdef WEFT_DEVICE_LIBRARY /* defined by the library's own sources */
+__attribute__((visibility("default"))) const WEFT_DeviceLibrary *WEFT_OpenDeviceLibrary(
+    const WEFT_DeviceHost *host, WEFT_Failure **out_failure);
+#endif
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* WEFT_DEVICE_H_ */
