@@ -17,7 +17,7 @@
  * Timelines. Each queue has a counter that only Weft moves: a *mark*. Work that the queue gets belongs in
  * front of the next mark. The fence (queue, value) has passed when all work that the queue got before the
  * mark `value` is done. Marking costs nothing: a library records nothing until it is asked for a fence. Work
- * that fails poisons its timeline: no fence behind it passes, whoever waits for one gets the failure.
+ * that fails poisons its timeline: no fence behind it passes, and what waits for one gets the failure.
  *
  * Threads: every function may be called on any thread, several at once, unless it says otherwise. None may
  * block on the device, but for close() and those that say so.
@@ -40,8 +40,8 @@ extern "C" {
 
 enum { WEFT_DEVICE_MAJOR = 1, WEFT_DEVICE_MINOR = 0 };
 
-/* A failure, with a code of TF_Code and a message; NULL: there is none. Whoever gets one owns it, and gives
- * it back, hands it on or frees it. */
+/* A failure, with a code of TF_Code and a message; NULL: there is none. The receiver owns it, and gives it
+ * back, hands it on or frees it. */
 typedef struct WEFT_Failure WEFT_Failure;
 typedef struct WEFT_KernelSetup WEFT_KernelSetup;     /* a node that is prepared; during prepare() */
 typedef struct WEFT_KernelContext WEFT_KernelContext; /* a run of a node; during compute() */
@@ -114,8 +114,8 @@ typedef struct WEFT_DeviceType {
   int (*has_passed)(void *queue, uint64_t value); /* 0, too, where the timeline is poisoned before it */
   void (*when)(void *queue,
                WEFT_FenceWaiter *w); /* calls w->fn when w->value has passed; at once if it has */
-  /* Enqueues a copy. `from_device`, `to_device`: whose memory it is; NULL: the host's, pinned or not. The
-   * bytes stay until the copy is done. */
+  /* Enqueues a copy. `from_device`, `to_device`: the devices that have the memory; NULL: the host, pinned or
+   * not. The bytes stay until the copy is done. */
   WEFT_Failure *(*copy)(void *queue, void *from_device, const void *from, void *to_device, void *to,
                         size_t bytes);
   /* May a queue of `to` read the memory of `from`? NULL: never; then bytes go by way of the host. */
@@ -157,7 +157,7 @@ typedef struct WEFT_DeviceKernel {
    * always do. */
   uint32_t host_inputs, host_outputs;
   /* Not 0: the first inputs are variables, as references or handles, that it changes in place. Weft locks
-   * them, makes sure that nobody else holds their bytes and passes a reference on. input() gives bytes that
+   * them, makes sure that nothing else holds their bytes and passes a reference on. input() gives bytes that
    * may be written. */
   int updates;
 } WEFT_DeviceKernel;
@@ -221,7 +221,8 @@ typedef struct WEFT_DeviceHost {
    * in the host's memory. Failures: as well those of the shape function, in TensorFlow's words; INTERNAL
    * where it depends on values in the device's memory. */
   WEFT_Failure *(*output_inferred)(WEFT_KernelContext *c, int i, WEFT_TensorView *out);
-  /* The same, in the bytes of input `in` if nobody else needs them and the size fits (then data is equal). */
+  /* The same, in the bytes of input `in` if nothing else needs them and the size fits (then data is equal).
+   */
   WEFT_Failure *(*output_forwarded)(WEFT_KernelContext *c, int in, int i, int rank, const int64_t *dims,
                                     WEFT_TensorView *out);
   /* Output i is input `in` under another shape of as many elements. */
