@@ -7,7 +7,7 @@
 
 /* What WEFT_OpenDeviceLibrary() answers; called once. `tables` is a list, ended by NULL, of tables of
  * kernels, each ended by a row without an op. These and `fatbins` live as long as the process. Errors:
- * FAILED_PRECONDITION for a host of another version, RESOURCE_EXHAUSTED. */
+ * RESOURCE_EXHAUSTED. */
 const WEFT_DeviceLibrary *weft_cuda_library_open(const WEFT_DeviceHost *host,
                                                  const WEFT_DeviceKernel *const *tables,
                                                  const weft_cuda_fatbin_t *fatbins,

@@ -1,0 +1,40 @@
+/* device/cuda/library.c - puts the device and the tables of kernels together. */
+#include "device/cuda/library.h"
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "device/cuda/device.h"
+#include "device/cuda/launch.h"
+
+/* All tables as one. NULL: no memory. */
+static WEFT_DeviceKernel *join(const WEFT_DeviceKernel *const *tables) {
+  size_t num = 0, at = 0;
+  for (int t = 0; tables[t] != NULL; t++) {
+    for (const WEFT_DeviceKernel *k = tables[t]; k->op != NULL; k++) num++;
+  }
+  WEFT_DeviceKernel *all = weft_calloc(num + 1, sizeof *all);
+  for (int t = 0; all != NULL && tables[t] != NULL; t++) {
+    for (const WEFT_DeviceKernel *k = tables[t]; k->op != NULL; k++) all[at++] = *k;
+  }
+  return all;
+}
+
+const WEFT_DeviceLibrary *weft_cuda_library_open(const WEFT_DeviceHost *host,
+                                                 const WEFT_DeviceKernel *const *tables,
+                                                 const weft_cuda_fatbin_t *fatbins,
+                                                 WEFT_Failure **out_failure) {
+  static WEFT_DeviceLibrary library = {
+      .size = sizeof library,
+      .major = WEFT_DEVICE_MAJOR,
+      .minor = WEFT_DEVICE_MINOR,
+      .name = "weft_cuda",
+      .version = "1.0",
+      .device = &weft_cuda_device_type,
+  };
+  weft_cuda_host = host;
+  weft_cuda_fatbins = fatbins;
+  library.kernels = join(tables); /* lives as long as the process */
+  if (library.kernels != NULL) return &library;
+  *out_failure = host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: the table of kernels");
+  return NULL;
+}

@@ -1,0 +1,33 @@
+/* device/cuda/physical.h - the cards of this machine, and the context that all uses of one share. */
+#ifndef WEFT_DEVICE_CUDA_PHYSICAL_H_
+#define WEFT_DEVICE_CUDA_PHYSICAL_H_
+
+#include <cuda.h>
+#include <stdbool.h>
+
+#include "device/cuda/module.h"
+
+/* A card that is in use. Constant. */
+typedef struct weft_cuda_physical {
+  int ordinal; /* the driver's number */
+  int slot;    /* below WEFT_CUDA_MAX_DEVICES, among those in use */
+  CUdevice handle;
+  CUcontext context; /* the primary one, as libraries of NVIDIA want it */
+  int capability_major, capability_minor;
+  int num_processors;
+  int numa_node; /* -1: not known */
+  char description[256];
+  weft_cuda_modules_t *modules;
+} weft_cuda_physical_t;
+
+/* How many there are, and which of the first `max` have a compute capability that kernels were compiled for.
+ * The driver is open. */
+WEFT_Failure *weft_cuda_physical_count(int max, bool *out_usable, int *out);
+/* Counted: the first use makes the context. Thread-safe. Errors: RESOURCE_EXHAUSTED, the driver's. */
+WEFT_Failure *weft_cuda_physical_retain(int ordinal, weft_cuda_physical_t **out);
+void weft_cuda_physical_release(weft_cuda_physical_t *p); /* the last one ends the context. NULL is fine */
+
+/* May work in the context of `to` read the memory of `from`? Lets it at the first call. Thread-safe. */
+bool weft_cuda_physical_reaches(const weft_cuda_physical_t *from, const weft_cuda_physical_t *to);
+
+#endif /* WEFT_DEVICE_CUDA_PHYSICAL_H_ */

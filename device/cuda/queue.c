@@ -1,0 +1,486 @@
+/* device/cuda/queue.c - recorded events, waiters, and a failure that is for good.
+ *
+ *   marked   Weft's counter: the last fence that there is
+ *   covered  the last fence that a recorded event is behind
+ *   passed   the last fence that is known to have passed
+ *
+ * Locking: `registry.mu`, then a queue's `mu`. Both are held over calls of the driver that do not wait. A
+ * waiter's function is called, and memory given back, without them.
+ */
+#include "device/cuda/queue.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/launch.h"
+
+enum {
+  NUM_NOTES = 32,   /* nodes that a failure names at most */
+  NOTE_BYTES = 96,  /* of a name */
+  MAX_RETIRED = 64, /* things that wait for work, before an event is recorded for them */
+};
+
+typedef struct cuda_record {
+  struct cuda_record *next;
+  CUevent event;
+  uint64_t covers; /* all fences up to this one are in front of it */
+  bool waited_for; /* by the queue's thread */
+  bool is_done;    /* it is no longer in the list; the thread gives it back */
+} cuda_record_t;
+
+typedef struct cuda_retired {
+  struct cuda_retired *next;
+  uint64_t value;
+  void (*give_back)(void *arg, void *p);
+  void *arg, *p;
+} cuda_retired_t;
+
+struct weft_cuda_queue {
+  CUcontext context;
+  CUstream stream;
+  const volatile uint64_t *marked;
+  int index; /* in the registry */
+  char name[64];
+  atomic_ullong passed;
+  atomic_ullong waits[WEFT_CUDA_MAX_QUEUES]; /* the last fence of each queue that this one waits for */
+  weft_mutex_t mu;
+  weft_cond_t changed;
+  /* guarded by mu: */
+  cuda_record_t *oldest, **newest; /* in the order of the stream */
+  cuda_record_t *spare;
+  uint64_t covered;
+  WEFT_FenceWaiter *waiters; /* by value */
+  cuda_retired_t *retired, **last_retired;
+  int num_retired;
+  WEFT_Failure *poison;
+  bool ends;
+  struct {
+    char name[NOTE_BYTES];
+    uint64_t behind; /* the fence that it comes behind */
+  } notes[NUM_NOTES];
+  uint64_t num_notes;
+  pthread_t thread;
+  bool has_thread;
+};
+
+static struct {
+  weft_mutex_t mu;
+  weft_cuda_queue_t *queues[WEFT_CUDA_MAX_QUEUES]; /* guarded by mu */
+} registry = {.mu = WEFT_MUTEX_INITIALIZER};
+
+static uint64_t marked_of(const weft_cuda_queue_t *q) {
+  return __atomic_load_n(q->marked, __ATOMIC_ACQUIRE); /* pairs with the addition of weft_queue_mark() */
+}
+
+uint64_t weft_cuda_queue_passed(const weft_cuda_queue_t *q) {
+  return atomic_load_explicit(&((weft_cuda_queue_t *)(uintptr_t)q)->passed, memory_order_acquire);
+}
+
+CUstream weft_cuda_queue_stream(const weft_cuda_queue_t *q) { return q->stream; }
+
+CUresult weft_cuda_queue_enter(weft_cuda_queue_t *q) { return weft_cuda_driver.cuCtxSetCurrent(q->context); }
+
+/* ---- records ---- */
+
+/* Records an event behind everything that the stream has got, if no event covers `value` yet. */
+static CUresult cover_locked(weft_cuda_queue_t *q, uint64_t value) {
+  if (q->covered >= value) return CUDA_SUCCESS;
+  CUresult r = weft_cuda_queue_enter(q);
+  if (r != CUDA_SUCCESS) return r;
+  cuda_record_t *e = q->spare;
+  if (e != NULL) {
+    q->spare = e->next;
+  } else {
+    e = weft_calloc(1, sizeof *e);
+    if (e == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+    r = weft_cuda_driver.cuEventCreate(&e->event, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+    if (r != CUDA_SUCCESS) {
+      weft_free(e);
+      return r;
+    }
+  }
+  const uint64_t covers = marked_of(q); /* first: what is marked now was enqueued before */
+  r = weft_cuda_driver.cuEventRecord(e->event, q->stream);
+  e->next = NULL;
+  if (r != CUDA_SUCCESS) {
+    e->next = q->spare;
+    q->spare = e;
+    return r;
+  }
+  e->covers = covers;
+  e->waited_for = e->is_done = false;
+  *q->newest = e;
+  q->newest = &e->next;
+  q->covered = covers;
+  return CUDA_SUCCESS;
+}
+
+static cuda_record_t *covering_locked(weft_cuda_queue_t *q, uint64_t value) {
+  cuda_record_t *e = q->oldest;
+  while (e != NULL && e->covers < value) e = e->next;
+  return e;
+}
+
+/* The oldest event has passed. */
+static void pop_locked(weft_cuda_queue_t *q) {
+  cuda_record_t *e = q->oldest;
+  q->oldest = e->next;
+  if (q->oldest == NULL) q->newest = &q->oldest;
+  if (weft_cuda_queue_passed(q) < e->covers) {
+    atomic_store_explicit(&q->passed, e->covers, memory_order_release);
+  }
+  e->is_done = true;
+  if (e->waited_for) return;
+  e->next = q->spare;
+  q->spare = e;
+}
+
+static CUresult poll_locked(weft_cuda_queue_t *q) {
+  while (q->oldest != NULL) {
+    const CUresult r = weft_cuda_driver.cuEventQuery(q->oldest->event);
+    if (r != CUDA_SUCCESS) return r;
+    pop_locked(q);
+  }
+  return CUDA_SUCCESS;
+}
+
+static cuda_retired_t *take_retired_locked(weft_cuda_queue_t *q, bool all) {
+  cuda_retired_t *taken = q->retired, **end = &taken;
+  const uint64_t passed = weft_cuda_queue_passed(q);
+  while (*end != NULL && (all || (*end)->value <= passed)) {
+    end = &(*end)->next;
+    q->num_retired--;
+  }
+  q->retired = *end;
+  *end = NULL;
+  if (q->retired == NULL) q->last_retired = &q->retired;
+  return taken;
+}
+
+static void give_back(cuda_retired_t *list) {
+  for (cuda_retired_t *next; list != NULL; list = next) {
+    next = list->next;
+    list->give_back(list->arg, list->p);
+    weft_free(list);
+  }
+}
+
+static WEFT_FenceWaiter *take_waiters_locked(weft_cuda_queue_t *q, bool all) {
+  WEFT_FenceWaiter *taken = q->waiters, **end = &taken;
+  const uint64_t passed = weft_cuda_queue_passed(q);
+  while (*end != NULL && (all || (*end)->value <= passed)) end = &(*end)->next;
+  q->waiters = *end;
+  *end = NULL;
+  return taken;
+}
+
+/* Calls them with copies of `failure`, which stays the caller's. */
+static void call_waiters(WEFT_FenceWaiter *list, const WEFT_Failure *failure) {
+  for (WEFT_FenceWaiter *next; list != NULL; list = next) {
+    next = list->next;
+    list->fn(list, failure == NULL ? NULL : weft_cuda_host->failure_copy(failure));
+  }
+}
+
+/* ---- failures ---- */
+
+/* The names of what may have failed, for a message. */
+static void suspects_locked(weft_cuda_queue_t *q, char *out, size_t max) {
+  const uint64_t passed = weft_cuda_queue_passed(q);
+  const uint64_t kept = q->num_notes < NUM_NOTES ? q->num_notes : NUM_NOTES;
+  size_t length = 0;
+  int num = 0;
+  for (uint64_t i = q->num_notes - kept; i < q->num_notes; i++) {
+    if (q->notes[i % NUM_NOTES].behind < passed) continue;
+    const int written =
+        snprintf(out + length, max - length, "%s'%s'", num++ == 0 ? "" : ", ", q->notes[i % NUM_NOTES].name);
+    if (written < 0 || (size_t)written >= max - length) break;
+    length += (size_t)written;
+  }
+  if (num == 0) snprintf(out, max, "none");
+}
+
+/* Takes over `failure`. What waited for the queue and for those that depend on it goes to *out. */
+static void poison_locked(weft_cuda_queue_t *q, WEFT_Failure *failure, WEFT_FenceWaiter **out)
+    WEFT_REQUIRES(registry.mu) {
+  weft_mutex_lock(&q->mu);
+  const bool is_new = q->poison == NULL;
+  if (is_new) {
+    q->poison = failure;
+    WEFT_FenceWaiter **end = out;
+    while (*end != NULL) end = &(*end)->next;
+    *end = take_waiters_locked(q, true);
+    weft_cond_signal(&q->changed);
+  }
+  const uint64_t passed = weft_cuda_queue_passed(q);
+  weft_mutex_unlock(&q->mu);
+  if (!is_new) {
+    weft_cuda_host->failure_free(failure);
+    return;
+  }
+  for (int i = 0; i < WEFT_CUDA_MAX_QUEUES; i++) {
+    weft_cuda_queue_t *other = registry.queues[i];
+    if (other != NULL && other != q && atomic_load(&other->waits[q->index]) > passed) {
+      poison_locked(other, weft_cuda_host->failure_copy(failure), out);
+    }
+  }
+}
+
+/* Takes over `failure`. */
+static void poison(weft_cuda_queue_t *q, WEFT_Failure *failure) {
+  WEFT_Failure *copy = weft_cuda_host->failure_copy(failure);
+  WEFT_FenceWaiter *waiters = NULL;
+  weft_mutex_lock(&registry.mu);
+  poison_locked(q, failure, &waiters);
+  weft_mutex_unlock(&registry.mu);
+  call_waiters(waiters, copy);
+  weft_cuda_host->failure_free(copy);
+}
+
+/* The stream has failed with r. */
+static void fail(weft_cuda_queue_t *q, CUresult r, const char *what) {
+  char names[NUM_NOTES * (NOTE_BYTES + 4)];
+  weft_mutex_lock(&q->mu);
+  suspects_locked(q, names, sizeof names);
+  weft_mutex_unlock(&q->mu);
+  poison(q,
+         weft_cuda_failure(r, "%s of %s failed; kernels since the last one that is known to be done: %.380s",
+                           what, q->name, names));
+}
+
+WEFT_Failure *weft_cuda_queue_check(weft_cuda_queue_t *q, CUresult r, const char *what) {
+  if (r == CUDA_SUCCESS) return NULL;
+  if (weft_cuda_is_fatal(r)) fail(q, r, what);
+  weft_mutex_lock(&q->mu);
+  WEFT_Failure *f = weft_cuda_host->failure_copy(q->poison);
+  weft_mutex_unlock(&q->mu);
+  return f != NULL ? f : weft_cuda_failure(r, "%s on %s", what, q->name);
+}
+
+void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name) {
+  const size_t length = strlen(name);
+  const char *from = length < NOTE_BYTES ? name : name + (length - (NOTE_BYTES - 1));
+  weft_mutex_lock(&q->mu);
+  const uint64_t i = q->num_notes++ % NUM_NOTES;
+  memcpy(q->notes[i].name, from, strlen(from) + 1);
+  q->notes[i].behind = marked_of(q);
+  weft_mutex_unlock(&q->mu);
+}
+
+/* ---- fences ---- */
+
+void weft_cuda_queue_wait(void *queue, void *other_queue, uint64_t value) {
+  weft_cuda_queue_t *q = queue, *other = other_queue;
+  if (q == other || weft_cuda_queue_passed(other) >= value) return;
+  /* Before the poison is looked at: what poisons `other` later finds it. */
+  if (atomic_load(&q->waits[other->index]) < value) atomic_store(&q->waits[other->index], value);
+  WEFT_Failure *poisoned = NULL;
+  CUresult recorded = CUDA_SUCCESS, waited = CUDA_SUCCESS;
+  weft_mutex_lock(&other->mu);
+  if (other->poison != NULL) {
+    if (weft_cuda_queue_passed(other) < value) poisoned = weft_cuda_host->failure_copy(other->poison);
+  } else {
+    recorded = cover_locked(other, value);
+    const cuda_record_t *e = recorded == CUDA_SUCCESS ? covering_locked(other, value) : NULL;
+    if (e != NULL) { /* NULL: it has passed meanwhile */
+      waited = weft_cuda_queue_enter(q);
+      if (waited == CUDA_SUCCESS) waited = weft_cuda_driver.cuStreamWaitEvent(q->stream, e->event, 0);
+    }
+  }
+  weft_mutex_unlock(&other->mu);
+  if (poisoned != NULL) poison(q, poisoned);
+  if (recorded != CUDA_SUCCESS) fail(other, recorded, "recording an event"); /* and q, which waits for it */
+  if (waited != CUDA_SUCCESS) fail(q, waited, "waiting for another queue");
+}
+
+int weft_cuda_queue_has_passed(void *queue, uint64_t value) {
+  weft_cuda_queue_t *q = queue;
+  if (weft_cuda_queue_passed(q) >= value) return 1;
+  CUresult r = CUDA_SUCCESS;
+  cuda_retired_t *retired = NULL;
+  weft_mutex_lock(&q->mu);
+  if (q->poison == NULL) {
+    r = cover_locked(q, value);
+    if (r == CUDA_SUCCESS) r = poll_locked(q);
+    retired = take_retired_locked(q, false);
+  }
+  weft_mutex_unlock(&q->mu);
+  give_back(retired);
+  if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY) fail(q, r, "the work");
+  return weft_cuda_queue_passed(q) >= value;
+}
+
+void weft_cuda_queue_when(void *queue, WEFT_FenceWaiter *w) {
+  weft_cuda_queue_t *q = queue;
+  CUresult r = CUDA_SUCCESS;
+  bool is_listed = false;
+  if (weft_cuda_queue_passed(q) < w->value) {
+    weft_mutex_lock(&q->mu);
+    if (q->poison == NULL && weft_cuda_queue_passed(q) < w->value) {
+      r = cover_locked(q, w->value);
+      if (r == CUDA_SUCCESS) {
+        WEFT_FenceWaiter **at = &q->waiters;
+        while (*at != NULL && (*at)->value <= w->value) at = &(*at)->next;
+        w->next = *at;
+        *at = w;
+        is_listed = true;
+        weft_cond_signal(&q->changed);
+      }
+    }
+    weft_mutex_unlock(&q->mu);
+  }
+  if (is_listed) return;
+  if (r != CUDA_SUCCESS) fail(q, r, "recording an event");
+  WEFT_Failure *f = NULL;
+  weft_mutex_lock(&q->mu);
+  if (weft_cuda_queue_passed(q) < w->value) f = weft_cuda_host->failure_copy(q->poison);
+  weft_mutex_unlock(&q->mu);
+  w->fn(w, f);
+}
+
+/* Sleeps until the smallest fence that is waited for has passed. */
+static CUresult sleep_locked(weft_cuda_queue_t *q) WEFT_REQUIRES(q->mu) {
+  cuda_record_t *e = covering_locked(q, q->waiters->value);
+  if (e == NULL) return CUDA_SUCCESS;
+  e->waited_for = true;
+  weft_mutex_unlock(&q->mu);
+  CUresult r = weft_cuda_queue_enter(q);
+  if (r == CUDA_SUCCESS) r = weft_cuda_driver.cuEventSynchronize(e->event);
+  weft_mutex_lock(&q->mu);
+  e->waited_for = false;
+  if (e->is_done) { /* has_passed() came before */
+    e->next = q->spare;
+    q->spare = e;
+  } else if (r == CUDA_SUCCESS) {
+    while (!e->is_done) pop_locked(q);
+  }
+  return r;
+}
+
+static void *serve(void *arg) {
+  weft_cuda_queue_t *q = arg;
+  weft_mutex_lock(&q->mu);
+  for (;;) {
+    while (q->waiters == NULL && !q->ends) weft_cond_wait(&q->changed, &q->mu);
+    if (q->waiters == NULL) break;
+    const CUresult r = sleep_locked(q);
+    WEFT_FenceWaiter *waiters = take_waiters_locked(q, false);
+    cuda_retired_t *retired = take_retired_locked(q, false);
+    weft_mutex_unlock(&q->mu);
+    call_waiters(waiters, NULL);
+    give_back(retired);
+    if (r != CUDA_SUCCESS) fail(q, r, "the work");
+    weft_mutex_lock(&q->mu);
+  }
+  weft_mutex_unlock(&q->mu);
+  return NULL;
+}
+
+void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*how)(void *arg, void *p), void *arg, void *p) {
+  cuda_retired_t *t = weft_calloc(1, sizeof *t);
+  if (t == NULL) {
+    if (weft_cuda_queue_enter(q) == CUDA_SUCCESS) (void)weft_cuda_driver.cuStreamSynchronize(q->stream);
+    how(arg, p);
+    return;
+  }
+  weft_mutex_lock(&q->mu);
+  *t = (cuda_retired_t){.value = marked_of(q) + 1, .give_back = how, .arg = arg, .p = p};
+  *q->last_retired = t;
+  q->last_retired = &t->next;
+  const bool are_many = ++q->num_retired >= MAX_RETIRED;
+  weft_mutex_unlock(&q->mu);
+  /* Up to the fence before the last ones: nothing else may ever ask. */
+  if (are_many) (void)weft_cuda_queue_has_passed(q, marked_of(q));
+}
+
+/* ---- life ---- */
+
+static bool enter_registry(weft_cuda_queue_t *q) {
+  q->index = -1;
+  weft_mutex_lock(&registry.mu);
+  for (int i = 0; i < WEFT_CUDA_MAX_QUEUES && q->index < 0; i++) {
+    if (registry.queues[i] == NULL) {
+      registry.queues[i] = q;
+      q->index = i;
+    }
+  }
+  for (int i = 0; q->index >= 0 && i < WEFT_CUDA_MAX_QUEUES; i++) {
+    if (registry.queues[i] != NULL) atomic_store(&registry.queues[i]->waits[q->index], 0);
+  }
+  weft_mutex_unlock(&registry.mu);
+  return q->index >= 0;
+}
+
+WEFT_Failure *weft_cuda_queue_create(CUcontext context, const char *name, const volatile uint64_t *marked,
+                                     weft_cuda_queue_t **out) {
+  weft_cuda_queue_t *q = weft_calloc(1, sizeof *q);
+  if (q == NULL)
+    return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: a queue of %s", name);
+  q->context = context;
+  q->marked = marked;
+  q->newest = &q->oldest;
+  q->last_retired = &q->retired;
+  snprintf(q->name, sizeof q->name, "%s", name);
+  atomic_store(&q->passed, marked_of(q));
+  q->covered = marked_of(q);
+  weft_mutex_init(&q->mu);
+  weft_cond_init(&q->changed);
+  WEFT_Failure *f = NULL;
+  if (!enter_registry(q)) {
+    f = weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "more than %d queues in a process",
+                                WEFT_CUDA_MAX_QUEUES);
+  }
+  if (f == NULL) f = weft_cuda_failure(weft_cuda_queue_enter(q), "making a stream for %s", name);
+  if (f == NULL) {
+    f = weft_cuda_failure(weft_cuda_driver.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING),
+                          "making a stream for %s", name);
+  }
+  if (f == NULL) {
+    q->has_thread = pthread_create(&q->thread, NULL, serve, q) == 0;
+    if (!q->has_thread)
+      f = weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "no thread for %s can be made", name);
+  }
+  if (f != NULL) {
+    weft_cuda_queue_destroy(q);
+    return f;
+  }
+  *out = q;
+  return NULL;
+}
+
+static void free_records(cuda_record_t *e) {
+  for (cuda_record_t *next; e != NULL; e = next) {
+    next = e->next;
+    (void)weft_cuda_driver.cuEventDestroy(e->event);
+    weft_free(e);
+  }
+}
+
+void weft_cuda_queue_destroy(weft_cuda_queue_t *q) {
+  if (q == NULL) return;
+  (void)weft_cuda_queue_enter(
+      q); /* a context that is lost refuses all that follows, and nothing is left of it */
+  if (q->stream != NULL) (void)weft_cuda_driver.cuStreamSynchronize(q->stream);
+  weft_mutex_lock(&q->mu);
+  q->ends = true;
+  weft_cond_signal(&q->changed);
+  weft_mutex_unlock(&q->mu);
+  if (q->has_thread) pthread_join(q->thread, NULL);
+  if (q->index >= 0) {
+    weft_mutex_lock(&registry.mu);
+    registry.queues[q->index] = NULL;
+    weft_mutex_unlock(&registry.mu);
+  }
+  give_back(take_retired_locked(q, true));
+  free_records(q->oldest);
+  free_records(q->spare);
+  if (q->stream != NULL) (void)weft_cuda_driver.cuStreamDestroy(q->stream);
+  weft_cuda_host->failure_free(q->poison);
+  weft_cond_deinit(&q->changed);
+  weft_mutex_deinit(&q->mu);
+  weft_free(q);
+}

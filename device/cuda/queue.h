@@ -1,0 +1,54 @@
+/* device/cuda/queue.h - a stream with a timeline.
+ *
+ * Events are recorded only when something asks for a fence, and one covers all fences before it. The queue
+ * keeps those that were recorded, oldest first.
+ *
+ * Waiters are served by a thread of the queue, which sleeps in cuEventSynchronize() for the event of the
+ * smallest fence that is waited for (CU_EVENT_BLOCKING_SYNC: no processor is spent). The other two ways that
+ * CUDA has are worse here: a host function (cuLaunchHostFunc) holds up the stream until it returns and is not
+ * called when the stream fails, and polling costs a processor or adds a delay.
+ *
+ * A failure of the stream is for good. It is kept with the names of the nodes that were launched since the
+ * last fence which is known to have passed, and goes on to the queues that wait for fences of this one.
+ */
+#ifndef WEFT_DEVICE_CUDA_QUEUE_H_
+#define WEFT_DEVICE_CUDA_QUEUE_H_
+
+#include <cuda.h>
+#include <stdbool.h>
+
+#include "weft/device.h"
+
+typedef struct weft_cuda_queue weft_cuda_queue_t; /* Thread-safe. */
+
+enum { WEFT_CUDA_MAX_QUEUES = 3 * 64 }; /* of a process */
+
+/* `context` and `marked` outlive the queue; `name` ("GPU:0, compute") is copied. Errors: RESOURCE_EXHAUSTED,
+ * and the driver's. */
+WEFT_Failure *weft_cuda_queue_create(CUcontext context, const char *name, const volatile uint64_t *marked,
+                                     weft_cuda_queue_t **out);
+/* Waits for its work; all waiters are called. NULL is fine. */
+void weft_cuda_queue_destroy(weft_cuda_queue_t *q);
+
+/* WEFT_DeviceType's. */
+void weft_cuda_queue_wait(void *queue, void *other, uint64_t value);
+int weft_cuda_queue_has_passed(void *queue, uint64_t value);
+void weft_cuda_queue_when(void *queue, WEFT_FenceWaiter *w);
+
+/* What has passed as far as is known, without asking the driver. */
+uint64_t weft_cuda_queue_passed(const weft_cuda_queue_t *q);
+CUstream weft_cuda_queue_stream(const weft_cuda_queue_t *q);
+
+/* Makes the queue's context the thread's. To be called before work is given to the stream. */
+CUresult weft_cuda_queue_enter(weft_cuda_queue_t *q);
+/* Notes that a node is about to enqueue a kernel. `name` is copied, the end of it if it is long. */
+void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name);
+/* A failure for r, which a call for this queue returned; one that ends the context poisons the queue. NULL if
+ * r is CUDA_SUCCESS. */
+WEFT_Failure *weft_cuda_queue_check(weft_cuda_queue_t *q, CUresult r, const char *what);
+
+/* Calls give_back(arg, p) when the work that the queue has got so far is done, or when the queue ends.
+ * Without memory to remember that it waits for the work. */
+void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*give_back)(void *arg, void *p), void *arg, void *p);
+
+#endif /* WEFT_DEVICE_CUDA_QUEUE_H_ */

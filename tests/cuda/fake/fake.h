@@ -1,0 +1,50 @@
+/* tests/cuda/fake/fake.h - NVIDIA's driver, played by the host, for tests: libcuda_fake.so.
+ *
+ * The library has the functions of device/cuda/driver.def, and device/cuda opens it where WEFT_CUDA_DRIVER
+ * names it. It is as hard on its caller as a device is:
+ *
+ *   memory    pointers into pages without access; the bytes lie elsewhere. What is freed is overwritten. A
+ *             pointer or a length that does not belong to one allocation is an illegal address
+ *   streams   threads that begin each piece of work after a random delay, so that what no event orders
+ * happens in another order events    exactly: cuStreamWaitEvent waits for the last record before the call,
+ * and for no later one kernels   the library's own source, compiled for the host (tests/cuda/emulator), and
+ * some for tests below failures  at the n-th call of a function, or when a test says so. One that ends the
+ * context stays: all later calls give it, work that was not begun is dropped, host functions are not called
+ *
+ * The variable WEFT_FAKE_CUDA is read at cuInit: "devices=2,memory=1g,late_us=200,seed=7,version=13000,
+ * capability=90,peers=1,fail=cuMemAlloc_v2@5:2". A failure has a function, the number of its call, from 1,
+ * and a CUresult; several have '+' between them. "@*" is each call.
+ */
+#ifndef WEFT_TESTS_CUDA_FAKE_FAKE_H_
+#define WEFT_TESTS_CUDA_FAKE_FAKE_H_
+
+#include <stddef.h>
+
+/* What the caller has now, and what it has done wrong. */
+typedef struct weft_fake_cuda_live {
+  int contexts, modules, streams, events, allocations, pinned;
+  size_t allocated_bytes;
+  long calls;      /* of all functions, since cuInit */
+  long faults;     /* uses that harm a device */
+  char fault[160]; /* the first of them */
+} weft_fake_cuda_live_t;
+
+/* Functions of the library beside the driver's own; a test finds them with dlsym(). */
+typedef void weft_fake_cuda_live_fn(weft_fake_cuda_live_t *out);
+typedef void weft_fake_cuda_hold_fn(int hold);                /* streams begin no work until hold(0) */
+typedef void weft_fake_cuda_break_fn(int device, int result); /* its context fails */
+typedef long weft_fake_cuda_calls_fn(const char *function);
+/* Bytes of device memory, for a test to look at: NULL if it is no such address. */
+typedef void *weft_fake_cuda_bytes_fn(void *device_pointer);
+#define WEFT_FAKE_CUDA_LIVE "weft_fake_cuda_live"
+#define WEFT_FAKE_CUDA_HOLD "weft_fake_cuda_hold"
+#define WEFT_FAKE_CUDA_BREAK "weft_fake_cuda_break"
+#define WEFT_FAKE_CUDA_CALLS "weft_fake_cuda_calls"
+#define WEFT_FAKE_CUDA_BYTES "weft_fake_cuda_bytes"
+
+/* Kernels for tests:
+ *   weft_fake_add(int *x, int64_t n, int v)           x[i] += v
+ *   weft_fake_copy(int *to, const int *from, int64_t n)
+ *   weft_fake_fault(int *x)                           an illegal address */
+
+#endif /* WEFT_TESTS_CUDA_FAKE_FAKE_H_ */

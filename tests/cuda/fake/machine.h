@@ -1,0 +1,137 @@
+/* tests/cuda/fake/machine.h - the parts of the fake driver: options, devices with memory, streams. */
+#ifndef WEFT_TESTS_CUDA_FAKE_MACHINE_H_
+#define WEFT_TESTS_CUDA_FAKE_MACHINE_H_
+
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#pragma GCC visibility pop
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/cuda/fake/fake.h"
+
+enum { FAKE_MAX_DEVICES = 8, FAKE_PINNED_MAX = 4096 };
+
+/* A kernel of the host. */
+typedef struct fake_kernel {
+  const char *name;
+  /* The arguments' values; pointers go through to_host. NULL: no memory. */
+  void *(*capture)(void **args, void *(*to_host)(void *));
+  /* Runs a launch and frees the closure. */
+  void (*run)(const struct fake_kernel *k, void *closure, const unsigned grid[3], const unsigned block[3],
+              size_t shared);
+  const void *data;
+} fake_kernel_t;
+
+/* An allocation of device memory. */
+typedef struct fake_allocation {
+  struct fake_allocation *next; /* by address */
+  char *at;                     /* in the front */
+  size_t bytes;
+} fake_allocation_t;
+
+struct CUctx_st {
+  int device, users;
+  CUresult broken; /* CUDA_SUCCESS: it is not */
+  bool peers[FAKE_MAX_DEVICES];
+};
+
+typedef struct fake_device {
+  char *front, *back; /* two mappings of `bytes` */
+  size_t bytes, allocated;
+  fake_allocation_t *allocations;
+  struct CUctx_st context;
+} fake_device_t;
+
+struct CUevent_st {
+  CUcontext context;
+  uint64_t recorded, done; /* numbers of records */
+  int users;               /* the handle and work of streams */
+};
+
+typedef enum fake_kind { FAKE_KERNEL, FAKE_COPY, FAKE_FILL, FAKE_HOST, FAKE_RECORD, FAKE_WAIT } fake_kind_t;
+
+typedef struct fake_work {
+  struct fake_work *next;
+  fake_kind_t kind;
+  const fake_kernel_t *kernel;
+  void *closure;
+  unsigned grid[3], block[3];
+  size_t shared;
+  CUresult fault; /* of a kernel's arguments: what it ends with */
+  char *to;
+  const char *from;
+  size_t bytes;
+  int byte;
+  CUhostFn host;
+  void *arg;
+  CUevent event;
+  uint64_t number;
+} fake_work_t;
+
+struct CUstream_st {
+  CUcontext context;
+  struct CUstream_st *next;
+  pthread_t thread;
+  fake_work_t *first, **last;
+  bool busy, ends;
+  uint64_t random;
+};
+
+struct CUfunc_st {
+  struct CUfunc_st *next;
+  fake_kernel_t kernel;
+  int max_shared;
+};
+
+struct CUmod_st {
+  CUcontext context;
+};
+
+typedef struct fake_machine {
+  pthread_mutex_t mu;
+  pthread_cond_t changed;
+  /* guarded by mu: */
+  bool initialised, hold;
+  int num_devices, late_us, version, capability, peers;
+  uint64_t seed;
+  char fail[1024];
+  fake_device_t devices[FAKE_MAX_DEVICES];
+  struct CUstream_st *streams;
+  struct CUfunc_st *functions;
+  struct {
+    char *at;
+    size_t bytes;
+  } pinned[FAKE_PINNED_MAX];
+  weft_fake_cuda_live_t live;
+} fake_machine_t;
+extern fake_machine_t fake;
+
+/* Notes a use that would harm a device. Locked. */
+void fake_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* memory.c; all locked */
+bool fake_memory_create(fake_device_t *d, size_t bytes);
+void *fake_memory_allocate(fake_device_t *d, size_t bytes);
+bool fake_memory_free(fake_device_t *d, void *p);
+fake_device_t *fake_memory_owner(const void *p); /* NULL: it is the host's */
+/* Do the bytes lie in one allocation? Host addresses always do. */
+bool fake_memory_is_valid(const void *p, size_t bytes);
+bool fake_memory_is_pinned(const void *p, size_t bytes);
+void *fake_memory_bytes(const void *p); /* in the back; host addresses stay */
+
+/* streams.c */
+CUstream fake_stream_create(CUcontext c);         /* locked */
+void fake_stream_destroy(CUstream s);             /* not locked; after its work */
+void fake_stream_add(CUstream s, fake_work_t *w); /* locked */
+bool fake_stream_is_idle(CUstream s);             /* locked */
+void fake_context_break(CUcontext c, CUresult r); /* locked */
+void fake_event_release(CUevent e);               /* locked */
+
+/* kernels.c: those for tests. False: there is none of that name. */
+bool fake_find_kernel(const char *name, fake_kernel_t *out);
+/* emulated.c: those of kernels/cuda. Absent from a library without them. */
+bool fake_find_emulated(const char *name, fake_kernel_t *out) __attribute__((weak));
+
+#endif /* WEFT_TESTS_CUDA_FAKE_MACHINE_H_ */
