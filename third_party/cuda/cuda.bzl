@@ -44,7 +44,7 @@ def weft_cuda_fatbin(name, src, hdrs = [], **kwargs):
         srcs = [src] + hdrs,
         outs = [name + "_fatbin.o"],
         cmd = " && ".join([
-            "%s -std=c++17 -O3 -I. -fatbin -Werror all-warnings -diag-suppress 177 %s -o $@.fatbin $(location %s)" % (
+            "%s -std=c++17 -O3 -I. -fatbin --compress-mode=size -Werror all-warnings -diag-suppress 177 %s -o $@.fatbin $(location %s)" % (
                 _NVCC,
                 " ".join(_ARCHITECTURES),
                 src,

@@ -1,0 +1,50 @@
+/* kernels/cuda/args.h - structs that kernels take as arguments: of the C that launches them and the C++ of
+ * their source. */
+#ifndef WEFT_KERNELS_CUDA_ARGS_H_
+#define WEFT_KERNELS_CUDA_ARGS_H_
+
+#include <stdint.h>
+
+enum {
+  WEFT_CUDA_BLOCK = 256, /* threads of a block, at most */
+  WEFT_CUDA_DIMS = 16,   /* of a tensor: Weft's limit */
+  WEFT_CUDA_LIST = 8     /* tensors that one launch adds up */
+};
+
+/* n elements in row-major order of `dims`, read from up to three tensors and written to one. Element i lies
+ * at the sum of index times step; a step of 0 repeats. */
+typedef struct weft_cuda_walk {
+  int64_t n;
+  int32_t rank;
+  int32_t is_flat; /* every step of every tensor is the one of a dense tensor */
+  int64_t dims[WEFT_CUDA_DIMS];
+  int64_t steps[4][WEFT_CUDA_DIMS]; /* in elements */
+} weft_cuda_walk_t;
+
+/* A reduction: outputs are numbered by the kept dimensions, what each is made of by the reduced ones. */
+typedef struct weft_cuda_reduction {
+  int64_t num_kept, num_reduced;
+  int64_t num_parts, part; /* the reduced elements are cut in num_parts of `part` elements */
+  int32_t kept_rank, reduced_rank;
+  int64_t kept_dims[WEFT_CUDA_DIMS], kept_steps[WEFT_CUDA_DIMS];
+  int64_t reduced_dims[WEFT_CUDA_DIMS], reduced_steps[WEFT_CUDA_DIMS];
+} weft_cuda_reduction_t;
+
+typedef struct weft_cuda_list {
+  const void *at[WEFT_CUDA_LIST];
+  int32_t n;
+} weft_cuda_list_t;
+
+#ifdef __cplusplus
+/* Calls f(pointer by reference) for each pointer to device memory in a struct: for the emulator. */
+template <class F>
+void weft_visit_pointers(weft_cuda_walk_t &, F) {}
+template <class F>
+void weft_visit_pointers(weft_cuda_reduction_t &, F) {}
+template <class F>
+void weft_visit_pointers(weft_cuda_list_t &list, F f) {
+  for (int i = 0; i < list.n; i++) f(list.at[i]);
+}
+#endif
+
+#endif /* WEFT_KERNELS_CUDA_ARGS_H_ */

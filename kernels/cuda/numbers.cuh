@@ -1,0 +1,147 @@
+/* kernels/cuda/numbers.cuh - element types, what is computed in, and arithmetic that wraps.
+ *
+ * half and bfloat16 are stored as 16 bits and computed in float. Integers compute in themselves; what may
+ * wrap goes by way of unsigned numbers.
+ */
+#ifndef WEFT_KERNELS_CUDA_NUMBERS_CUH_
+#define WEFT_KERNELS_CUDA_NUMBERS_CUH_
+
+#include <math.h>
+
+#include "kernels/cuda/kernel.cuh"
+#ifndef WEFT_CUDA_ON_HOST
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+namespace weft {
+
+struct f16 {
+  uint16_t bits;
+};
+struct bf16 {
+  uint16_t bits;
+};
+struct boolean { /* one byte, 0 or 1 */
+  uint8_t bits;
+};
+typedef float f32;
+typedef double f64;
+typedef int8_t i8;
+typedef int16_t i16;
+typedef int32_t i32;
+typedef int64_t i64;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+#ifdef WEFT_CUDA_ON_HOST
+WEFT_FN float load(f16 v) { return emulated_half_to_float(v.bits); }
+WEFT_FN float load(bf16 v) { return emulated_bfloat16_to_float(v.bits); }
+WEFT_FN void store(f16 *to, float v) { to->bits = emulated_float_to_half(v); }
+WEFT_FN void store(bf16 *to, float v) { to->bits = emulated_float_to_bfloat16(v); }
+WEFT_FN uint32_t bits_of(float v) { return emulated_bits_of(v); }
+WEFT_FN float float_of(uint32_t bits) { return emulated_float_of(bits); }
+#else
+WEFT_FN float load(f16 v) { return __half2float(__ushort_as_half(v.bits)); }
+WEFT_FN float load(bf16 v) { return __uint_as_float((uint32_t)v.bits << 16); }
+WEFT_FN void store(f16 *to, float v) { to->bits = __half_as_ushort(__float2half_rn(v)); }
+WEFT_FN void store(bf16 *to, float v) { to->bits = __bfloat16_as_ushort(__float2bfloat16_rn(v)); }
+WEFT_FN uint32_t bits_of(float v) { return __float_as_uint(v); }
+WEFT_FN float float_of(uint32_t bits) { return __uint_as_float(bits); }
+#endif
+WEFT_FN bool load(boolean v) { return v.bits != 0; }
+WEFT_FN void store(boolean *to, bool v) { to->bits = v; }
+template <class T>
+WEFT_FN T load(T v) {
+  return v;
+}
+template <class T>
+WEFT_FN void store(T *to, T v) {
+  *to = v;
+}
+
+/* What T computes in, and what it is counted as when it wraps. */
+template <class T>
+struct number {
+  typedef T comp;
+  static const bool is_float = false;
+};
+template <>
+struct number<f16> {
+  typedef float comp;
+  static const bool is_float = true;
+};
+template <>
+struct number<bf16> {
+  typedef float comp;
+  static const bool is_float = true;
+};
+template <>
+struct number<float> {
+  typedef float comp;
+  static const bool is_float = true;
+};
+template <>
+struct number<double> {
+  typedef double comp;
+  static const bool is_float = true;
+};
+template <>
+struct number<boolean> {
+  typedef bool comp;
+  static const bool is_float = false;
+};
+template <class T>
+using comp_t = typename number<T>::comp;
+
+/* v as it is after a round trip through memory: rounded to T. */
+template <class T>
+WEFT_FN comp_t<T> rounded(comp_t<T> v) {
+  T t;
+  store(&t, v);
+  return load(t);
+}
+
+template <class C>
+struct is_signed {
+  static const bool value = (C)-1 < (C)0;
+};
+template <class C>
+WEFT_FN bool is_negative(C v) {
+  if constexpr (is_signed<C>::value) {
+    return v < 0;
+  } else {
+    return false;
+  }
+}
+
+template <class C>
+WEFT_FN C wrap_add(C a, C b) {
+  if constexpr (number<C>::is_float) {
+    return a + b;
+  } else {
+    return (C)((uint64_t)a + (uint64_t)b);
+  }
+}
+template <class C>
+WEFT_FN C wrap_sub(C a, C b) {
+  if constexpr (number<C>::is_float) {
+    return a - b;
+  } else {
+    return (C)((uint64_t)a - (uint64_t)b);
+  }
+}
+template <class C>
+WEFT_FN C wrap_mul(C a, C b) {
+  if constexpr (number<C>::is_float) {
+    return a * b;
+  } else {
+    return (C)((uint64_t)a * (uint64_t)b);
+  }
+}
+
+}  // namespace weft
+
+#endif /* WEFT_KERNELS_CUDA_NUMBERS_CUH_ */
