@@ -21,10 +21,15 @@ typedef struct weft_cuda_walk {
   int64_t steps[4][WEFT_CUDA_DIMS]; /* in elements */
 } weft_cuda_walk_t;
 
-/* A reduction: outputs are numbered by the kept dimensions, what each is made of by the reduced ones. */
+/* A reduction: outputs are numbered by the kept dimensions, what each is made of by the reduced ones.
+ *
+ * `sharers` threads of a block, a power of two, share an output; the block has WEFT_CUDA_BLOCK / sharers
+ * outputs at a time. by_column: neighbours among the threads have neighbouring outputs, else neighbouring
+ * elements of one. */
 typedef struct weft_cuda_reduction {
   int64_t num_kept, num_reduced;
-  int64_t num_parts, part; /* the reduced elements are cut in num_parts of `part` elements */
+  int64_t part; /* block y takes the reduced elements from y times part on, part of them */
+  int32_t sharers, by_column;
   int32_t kept_rank, reduced_rank;
   int64_t kept_dims[WEFT_CUDA_DIMS], kept_steps[WEFT_CUDA_DIMS];
   int64_t reduced_dims[WEFT_CUDA_DIMS], reduced_steps[WEFT_CUDA_DIMS];
