@@ -5,18 +5,23 @@
 /* What TensorFlow's CPU device reports. */
 static const int64_t CPU_MEMORY_LIMIT = 256 << 20;
 
-static int count(void) { return 1; }
+static int count(const weft_device_driver_t *self) {
+  (void)self;
+  return 1;
+}
 
 static void destroy(weft_device_t *d) {
   weft_device_deinit(d);
   weft_free(d);
 }
 
-static weft_status_t *create(const weft_device_spec_t *spec, int ordinal, weft_device_t **out) {
+static weft_status_t *create(const weft_device_driver_t *self, const weft_device_spec_t *spec, int ordinal,
+                             weft_device_t **out) {
   weft_device_t *d = weft_calloc(1, sizeof *d);
   if (d == NULL) return WEFT_NO_MEMORY("creating device '%.*s'", WEFT_STR_ARGS(spec->name));
-  d->driver = &weft_cpu_driver;
+  d->driver = self;
   d->ordinal = ordinal;
+  d->numa_node = -1;
   d->memory_limit = CPU_MEMORY_LIMIT;
   d->allocator = d->host_allocator = weft_cpu_allocator();
   weft_status_t *s = weft_device_init(d, spec);
@@ -35,5 +40,5 @@ weft_status_t *weft_cpu_device_create(weft_str_t name, uint64_t incarnation, wef
                                       weft_resource_manager_t *resources, weft_device_t **out) {
   const weft_device_spec_t spec = {
       .name = name, .incarnation = incarnation, .pool = pool, .resources = resources};
-  return create(&spec, 0, out);
+  return create(&weft_cpu_driver, &spec, 0, out);
 }

@@ -14,6 +14,7 @@ weft_status_t *weft_device_init(weft_device_t *d, const weft_device_spec_t *spec
   }
   d->name = weft_str_of(name, spec->name.length);
   d->type = d->driver->type;
+  if (d->physical == NULL) d->physical = "";
   d->incarnation = spec->incarnation;
   d->memory = memory;
   d->pool = spec->pool;

@@ -27,16 +27,20 @@ typedef struct weft_device_spec {
   weft_resource_manager_t *resources; /* likewise; may be NULL */
 } weft_device_spec_t;
 
-typedef struct weft_device_driver {
-  const char *type;   /* "CPU", "GPU" */
-  int (*count)(void); /* how many a task has, unless it is told */
+/* A driver's own struct may begin with one: that of a device library does (device/loaded/loaded.h). */
+typedef struct weft_device_driver weft_device_driver_t;
+struct weft_device_driver {
+  const char *type;                               /* "CPU", "GPU" */
+  int (*count)(const weft_device_driver_t *self); /* how many a task has, unless it is told */
   /* Device number `ordinal` of this machine. Errors: UNAVAILABLE, RESOURCE_EXHAUSTED. */
-  weft_status_t *(*create)(const weft_device_spec_t *spec, int ordinal, weft_device_t **out);
+  weft_status_t *(*create)(const weft_device_driver_t *self, const weft_device_spec_t *spec, int ordinal,
+                           weft_device_t **out);
   void (*destroy)(weft_device_t *d); /* ends its queues' work and frees it */
   /* May a copy queue of `to` read the memory of `from`, both the driver's? NULL: never. Where it may not,
    * bytes go by way of the host. */
   bool (*reaches)(const weft_device_t *from, const weft_device_t *to);
-} weft_device_driver_t;
+};
+static inline int weft_device_count(const weft_device_driver_t *driver) { return driver->count(driver); }
 
 extern const weft_device_driver_t weft_cpu_driver;
 
@@ -68,6 +72,8 @@ struct weft_device {
   int ordinal;
   uint64_t incarnation;                 /* random, new at each start of the process */
   int64_t memory_limit;                 /* bytes */
+  const char *physical;                 /* what it is, as TensorFlow's physical_device_desc; "": not said */
+  int numa_node;                        /* that it is close to; -1: not known */
   const weft_memory_space_t *space;     /* where its kernels read and write; NULL: the host's memory */
   weft_allocator_t *allocator;          /* of that memory */
   weft_memory_accounts_t *memory;       /* the same by what it is for: kernels allocate through these */

@@ -9,7 +9,7 @@ const weft_device_driver_t *const *weft_device_drivers(void) { return drivers; }
 const weft_device_driver_t *weft_device_accelerator(void) {
   const weft_device_driver_t *last = NULL;
   for (int i = 1; drivers[i] != NULL; i++) {
-    if (drivers[i]->count() > 0) last = drivers[i];
+    if (weft_device_count(drivers[i]) > 0) last = drivers[i];
   }
   return last;
 }

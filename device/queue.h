@@ -22,6 +22,7 @@
 
 #include "base/status.h"
 #include "tensor/tensor.h"
+#include "weft/device.h"
 
 typedef struct weft_queue weft_queue_t;
 
@@ -31,8 +32,7 @@ typedef void weft_fence_fn(void *arg, weft_status_t *status);
 /* A place in the list of those that wait for a fence. The caller's memory, so that waiting cannot fail; it
  * must stay until `fn` is called. */
 typedef struct weft_fence_waiter {
-  struct weft_fence_waiter *next;
-  uint64_t value;
+  WEFT_FenceWaiter link; /* first; the driver's, with the fence's value */
   weft_fence_fn *fn;
   void *arg;
 } weft_fence_waiter_t;
@@ -44,7 +44,7 @@ typedef struct weft_queue_ops {
   bool (*has_passed)(weft_queue_t *q,
                      uint64_t value); /* false, too, if the timeline is poisoned before `value` */
   void (*then)(weft_queue_t *q,
-               weft_fence_waiter_t *w); /* calls back when w->value has passed, at once if it has */
+               weft_fence_waiter_t *w); /* calls back when w->link.value has passed, at once if it has */
   /* Enqueues a copy of from's bytes to `to`, of the same size. One of them lies in the memory of the queue's
    * device, the other in the host's or, for `from`, in that of a device which the driver's reaches(). Both
    * must stay, and keep their bytes, until it is done. */
@@ -72,7 +72,7 @@ static inline bool weft_fence_has_passed(weft_fence_t f) {
 }
 /* Calls fn(arg, status) when `f` has passed; for {NULL, 0} at once. */
 static inline void weft_fence_then(weft_fence_t f, weft_fence_waiter_t *w, weft_fence_fn *fn, void *arg) {
-  *w = (weft_fence_waiter_t){.value = f.value, .fn = fn, .arg = arg};
+  *w = (weft_fence_waiter_t){.link.value = f.value, .fn = fn, .arg = arg};
   if (f.queue == NULL) {
     fn(arg, NULL);
   } else {

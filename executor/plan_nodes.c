@@ -155,9 +155,10 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   out->first_slot = f->first_slot + f->num_slots;
   place_in_frame(b, n, out, f);
   if (out->kind == NODE_CONST) {
+    const bool is_host = k != NULL && weft_kernel_is_host(k->host_outputs, 0);
     out->extra = p->num_consts;
-    WEFT_RETURN_IF_ERROR(
-        weft_tensor_at_sync(weft_node_attr(n, "value")->tensor, d->space, &p->consts[p->num_consts]));
+    WEFT_RETURN_IF_ERROR(weft_tensor_at_sync(weft_node_attr(n, "value")->tensor, is_host ? NULL : d->space,
+                                             &p->consts[p->num_consts]));
     p->num_consts++;
   }
   bool is_merge = out->kind == NODE_MERGE;

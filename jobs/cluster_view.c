@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "device/device.h"
 #include "device/device_name.h"
+#include "kernels/loaded/library.h"
 #include "server/cluster.h"
 
 enum { MAX_TASKS = 1 << 16 };
@@ -127,10 +128,11 @@ weft_status_t *weft_job_view_parse(weft_job_view_t *v, weft_str_t text, int num_
 weft_status_t *weft_job_view_local(weft_job_view_t *v, int num_cpus) {
   weft_task_devices_t *task;
   WEFT_RETURN_IF_ERROR(find_task(v, WEFT_STR("localhost"), 0, WEFT_STR(""), &task));
+  weft_device_libraries_load();
   const weft_device_driver_t *driver = weft_device_accelerator();
   task->num_cpus = 1;
   if (driver != NULL) task->accelerator = weft_str(driver->type);
-  if (driver != NULL) task->num_accelerators = driver->count();
+  if (driver != NULL) task->num_accelerators = weft_device_count(driver);
   v->cluster.num_local_cpus = num_cpus;
   finish(v);
   return NULL;

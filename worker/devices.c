@@ -6,6 +6,7 @@
 #include "device/device_name.h"
 #include "device/holds.h"
 #include "kernels/kernel.h"
+#include "kernels/loaded/library.h"
 #include "resources/resource.h"
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a task's devices"); }
@@ -56,7 +57,7 @@ static weft_status_t *add(weft_devices_t *d, int i, weft_str_t task, const weft_
                                    .incarnation = weft_random_id(),
                                    .pool = pool,
                                    .resources = d->resources[i]};
-  weft_status_t *s = name.failed ? no_memory() : driver->create(&spec, ordinal, &d->all[i]);
+  weft_status_t *s = name.failed ? no_memory() : driver->create(driver, &spec, ordinal, &d->all[i]);
   weft_strbuf_deinit(&name);
   return s;
 }
@@ -76,7 +77,7 @@ static weft_status_t *add_alias(weft_devices_t *d, int i, weft_str_t task, const
 
 /* How many devices of that type a task has, of which `num_cpus` are the host's. */
 static int count_of(const weft_device_driver_t *driver, int num_cpus) {
-  return driver == &weft_cpu_driver ? num_cpus : driver->count();
+  return driver == &weft_cpu_driver ? num_cpus : weft_device_count(driver);
 }
 
 static void introduce(const weft_devices_t *d) {
@@ -91,6 +92,7 @@ weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_po
   weft_devices_t d = {NULL, 0, NULL};
   const weft_device_driver_t *const *drivers = weft_device_drivers();
   int n = 0, at = 0;
+  weft_device_libraries_load();
   if (num_cpus > WEFT_MAX_CPUS)
     return WEFT_ERROR(INVALID_ARGUMENT, "a task of %d CPU devices; at most %d", num_cpus, WEFT_MAX_CPUS);
   for (int k = 0; drivers[k] != NULL; k++) n += count_of(drivers[k], num_cpus);

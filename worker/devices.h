@@ -18,6 +18,7 @@ typedef struct weft_devices { /* Immutable once filled. */
 } weft_devices_t;
 
 /* "<task>/device:CPU:0" .. "CPU:<num_cpus-1>", then all devices of the other drivers, on `pool` (borrowed).
+ * Device libraries are loaded first (kernels/loaded/library.h).
  * On failure *out is empty. Errors: INVALID_ARGUMENT for a bad name and for num_cpus over WEFT_MAX_CPUS,
  * RESOURCE_EXHAUSTED, what a driver says. */
 WEFT_MUST_CHECK weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool,

@@ -4,6 +4,7 @@
 #include "client/status.h"
 #include "device/device.h"
 #include "graph/graph_proto.h"
+#include "kernels/loaded/library.h"
 #include "strategies/strategy.h"
 #include "weft/strategy.h"
 
@@ -48,9 +49,10 @@ static weft_status_t *view_cluster(weft_arena_t *arena, const WEFT_Cluster *clus
   if (from == NULL) {
     out->num_local_cpus = MAX_CPUS;
     WEFT_RETURN_IF_ERROR(add_task(arena, WEFT_STR("localhost"), 0, 1, &tasks[0]));
+    weft_device_libraries_load();
     const weft_device_driver_t *driver = weft_device_accelerator();
     if (driver != NULL) tasks[0].accelerator = weft_str(driver->type);
-    if (driver != NULL) tasks[0].num_accelerators = driver->count();
+    if (driver != NULL) tasks[0].num_accelerators = weft_device_count(driver);
     return NULL;
   }
   if (cpus < 1 || cpus > MAX_CPUS) return WEFT_ERROR(INVALID_ARGUMENT, "%d CPU devices per task", cpus);

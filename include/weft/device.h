@@ -23,7 +23,8 @@
  * block on the device, but for close() and those that say so.
  *
  * Versions: a library works with a Weft of the same major version and of its own or a later minor version.
- * Structs may get members at their end in a minor version; `size` says which ones are there.
+ * Structs with a `size` may get members at their end in a minor version; `size` says which ones are there.
+ * The others stay as they are.
  *
  * Source of the form: timeline semaphores of Vulkan and IREE; TensorFlow's PluggableDevice
  * (tensorflow/c/experimental/stream_executor) for what a device has to say of itself.
@@ -60,7 +61,7 @@ typedef struct WEFT_DeviceOptions {
   const int64_t *logical_bytes; /* the limits of all of them, one after the other */
 } WEFT_DeviceOptions;
 
-/* Filled in by describe(). Texts live as long as the device. */
+/* Filled in by describe(), but `size`. Texts live as long as the device. */
 typedef struct WEFT_DeviceDescription {
   size_t size;
   int64_t memory_limit;  /* bytes that tensors may take */
@@ -87,8 +88,8 @@ typedef struct WEFT_FenceWaiter {
 typedef struct WEFT_DeviceType {
   size_t size;
   const char *type; /* "GPU": the device is /job:.../device:GPU:0 */
-  /* How many there are. Failures: UNAVAILABLE, and why (no driver, an old one): then there are none.
-   * INVALID_ARGUMENT for options that name devices which do not exist. */
+  /* How many there are; asked several times. Failures: UNAVAILABLE, and why (no driver, an old one): then
+   * there are none. INVALID_ARGUMENT for options that name devices which do not exist. */
   WEFT_Failure *(*count)(const WEFT_DeviceOptions *options, int *out);
   /* Logical device `ordinal` below count(). Failures: UNAVAILABLE, RESOURCE_EXHAUSTED. */
   WEFT_Failure *(*open)(const WEFT_DeviceOptions *options, int ordinal, void **out_device);
@@ -99,8 +100,9 @@ typedef struct WEFT_DeviceType {
   WEFT_Failure *(*queue)(void *device, WEFT_QueueKind kind, const volatile uint64_t *marked,
                          void **out_queue);
 
-  /* Device memory, aligned to 256 bytes. NULL: there is none. *after: a mark of the compute queue before
-   * which the block must not be written, because work still uses it; 0: there is no such work. */
+  /* Device memory, aligned to 256 bytes. NULL: there is none. *after: a mark of the compute queue, which it
+   * has had already, before which the block must not be written, because work still uses it; 0: there is no
+   * such work. */
   void *(*allocate)(void *device, size_t bytes, uint64_t *after);
   /* Work that the compute queue got before the mark `used` may still use it; no other queue's does. */
   void (*deallocate)(void *device, void *p, size_t bytes, uint64_t used);
@@ -125,7 +127,8 @@ typedef struct WEFT_DeviceType {
 /* ---- kernels ---- */
 
 /* A tensor as a kernel sees it. Lent: of an input until compute() returns, of an output until the node's
- * consumers have run; `data` stays as long as work that the compute queue got meanwhile uses it. */
+ * consumers have run; `data` in the device's memory stays as long as work that the compute queue got
+ * meanwhile uses it. What lies in the host's memory is read and written before compute() returns. */
 typedef struct WEFT_TensorView {
   int dtype; /* TF_DataType */
   int rank;
@@ -157,8 +160,8 @@ typedef struct WEFT_DeviceKernel {
    * always do. */
   uint32_t host_inputs, host_outputs;
   /* Not 0: the first inputs are variables, as references or handles, that it changes in place. Weft locks
-   * them, makes sure that nothing else holds their bytes and passes a reference on. input() gives bytes that
-   * may be written. */
+   * them, makes sure that nothing else holds their bytes, lets the op's shape function check the shapes and
+   * passes a reference on. input() gives bytes that may be written. */
   int updates;
 } WEFT_DeviceKernel;
 
@@ -221,8 +224,8 @@ typedef struct WEFT_DeviceHost {
    * in the host's memory. Failures: as well those of the shape function, in TensorFlow's words; INTERNAL
    * where it depends on values in the device's memory. */
   WEFT_Failure *(*output_inferred)(WEFT_KernelContext *c, int i, WEFT_TensorView *out);
-  /* The same, in the bytes of input `in` if nothing else needs them and the size fits (then data is equal).
-   */
+  /* The same, in the bytes of input `in` if nothing else needs them and type and size fit (then data is
+   * equal). Afterwards input(in) gives nothing, and a view of it that was got before has no dims. */
   WEFT_Failure *(*output_forwarded)(WEFT_KernelContext *c, int in, int i, int rank, const int64_t *dims,
                                     WEFT_TensorView *out);
   /* Output i is input `in` under another shape of as many elements. */
@@ -241,6 +244,10 @@ typedef struct WEFT_DeviceLibrary {
   const char *version; /* its own, for messages */
   const WEFT_DeviceType *device;
   const WEFT_DeviceKernel *kernels; /* ended by a row without an op */
+  /* 0: tensors of int32, which mostly are shapes, sizes and counters, lie in the host's memory where Weft
+   * brings the kernel, as on TensorFlow's GPU; then arithmetic of int32 is the CPU's, too. Not 0: they are
+   * like any other type. Rows of the library go before Weft's in either case. */
+  int int32_on_device;
 } WEFT_DeviceLibrary;
 
 /* The only function that a library exports; called once, before any device is made. NULL, with *out_failure:

@@ -3,17 +3,29 @@
 
 #include "device/queue.h"
 #include "device/transfer.h"
+#include "kernels/loaded/library.h"
+#include "kernels/loaded/loaded_kernels.h"
 #include "tests/device/late/late.h"
 #include "tests/runner.h"
 
 #define NAME "/job:a/replica:0/task:0/device:X:0"
 
+/* Of LATE devices; one for the process. */
+static const weft_device_driver_t *late_driver(void) {
+  static weft_loaded_driver_t *driver;
+  WEFT_Failure *failure = NULL;
+  if (driver == NULL)
+    CU_ASSERT_PTR_NULL_FATAL(
+        weft_loaded_driver_create(weft_late_open(&weft_device_host, &failure)->device, &driver));
+  return weft_loaded_driver_base(driver);
+}
+
 static void each(void (*test)(weft_device_t *d)) {
-  static const weft_device_driver_t *const drivers[] = {&weft_cpu_driver, &weft_late_driver};
+  const weft_device_driver_t *const drivers[] = {&weft_cpu_driver, late_driver()};
   const weft_device_spec_t spec = {.name = WEFT_STR(NAME), .incarnation = 7};
   for (size_t i = 0; i < sizeof drivers / sizeof drivers[0]; i++) {
     weft_device_t *d = NULL;
-    CU_ASSERT_PTR_NULL_FATAL(drivers[i]->create(&spec, 0, &d));
+    CU_ASSERT_PTR_NULL_FATAL(drivers[i]->create(drivers[i], &spec, 0, &d));
     test(d);
     weft_device_destroy(d);
   }
@@ -116,19 +128,23 @@ static void an_alias_shares_memory_and_queues(void) { each(aliased); }
 static weft_device_t *late_device(void) {
   const weft_device_spec_t spec = {.name = WEFT_STR(NAME), .incarnation = 7};
   weft_device_t *d = NULL;
-  CU_ASSERT_PTR_NULL_FATAL(weft_late_driver.create(&spec, 0, &d));
+  CU_ASSERT_PTR_NULL_FATAL(late_driver()->create(late_driver(), &spec, 0, &d));
   return d;
 }
 
-static weft_status_t *append(void *arg, const weft_status_t *poison) {
+static weft_status_t *enqueue(weft_queue_t *q, weft_late_work_fn *fn, void *arg) {
+  return weft_status_of_failure(weft_late_enqueue(weft_loaded_queue(q), fn, arg));
+}
+
+static WEFT_Failure *append(void *arg, const WEFT_Failure *poison) {
   char *text = arg;
   if (poison == NULL) strcat(text, "a");
   return NULL;
 }
 
-static weft_status_t *fail(void *arg, const weft_status_t *poison) {
+static WEFT_Failure *fail(void *arg, const WEFT_Failure *poison) {
   (void)arg;
-  return poison == NULL ? WEFT_ERROR(DATA_LOSS, "{{node n}} broke") : NULL;
+  return poison == NULL ? weft_device_host.failure(WEFT_DATA_LOSS, "{{node n}} broke") : NULL;
 }
 
 typedef struct ended {
@@ -168,9 +184,9 @@ static void a_fence_passes_when_the_work_before_it_is_done(void) {
   weft_device_t *d = late_device();
   char text[16] = "";
   CU_ASSERT_EQUAL(code_at((weft_fence_t){NULL, 0}), WEFT_OK);
-  CU_ASSERT_PTR_NULL_FATAL(weft_late_enqueue(d->compute, append, text));
+  CU_ASSERT_PTR_NULL_FATAL(enqueue(d->compute, append, text));
   weft_fence_t one = weft_queue_mark(d->compute);
-  CU_ASSERT_PTR_NULL_FATAL(weft_late_enqueue(d->compute, append, text));
+  CU_ASSERT_PTR_NULL_FATAL(enqueue(d->compute, append, text));
   weft_fence_t two = weft_queue_mark(d->compute);
   CU_ASSERT_TRUE(two.value > one.value);
   CU_ASSERT_EQUAL(code_at(two), WEFT_OK);
@@ -183,14 +199,14 @@ static void a_fence_passes_when_the_work_before_it_is_done(void) {
 static void a_failure_poisons_what_is_behind_it(void) {
   weft_device_t *d = late_device();
   char text[16] = "";
-  CU_ASSERT_PTR_NULL_FATAL(weft_late_enqueue(d->compute, append, text));
+  CU_ASSERT_PTR_NULL_FATAL(enqueue(d->compute, append, text));
   weft_fence_t before = weft_queue_mark(d->compute);
-  CU_ASSERT_PTR_NULL_FATAL(weft_late_enqueue(d->compute, fail, NULL));
+  CU_ASSERT_PTR_NULL_FATAL(enqueue(d->compute, fail, NULL));
   weft_fence_t at = weft_queue_mark(d->compute);
-  CU_ASSERT_PTR_NULL_FATAL(weft_late_enqueue(d->compute, append, text));
+  CU_ASSERT_PTR_NULL_FATAL(enqueue(d->compute, append, text));
   weft_fence_t behind = weft_queue_mark(d->compute);
   weft_queue_wait(d->copies_out, behind);
-  CU_ASSERT_PTR_NULL_FATAL(weft_late_enqueue(d->copies_out, append, text));
+  CU_ASSERT_PTR_NULL_FATAL(enqueue(d->copies_out, append, text));
   weft_fence_t elsewhere = weft_queue_mark(d->copies_out);
   CU_ASSERT_EQUAL(code_at(before), WEFT_OK);
   CU_ASSERT_EQUAL(code_at(at), WEFT_DATA_LOSS);
@@ -207,9 +223,9 @@ static void drivers_are_listed_by_type(void) {
   CU_ASSERT_PTR_EQUAL(weft_device_drivers()[0], &weft_cpu_driver);
   CU_ASSERT_EQUAL(weft_device_driver_index(WEFT_STR("CPU")), 0);
   CU_ASSERT_EQUAL(weft_device_driver_index(WEFT_STR("LATE")), -1);
-  CU_ASSERT_PTR_NULL(weft_device_register(&weft_late_driver));
+  CU_ASSERT_PTR_NULL(weft_device_register(late_driver()));
   CU_ASSERT_EQUAL(weft_device_driver_index(WEFT_STR("LATE")), 1);
-  weft_status_t *s = weft_device_register(&weft_late_driver);
+  weft_status_t *s = weft_device_register(late_driver());
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ALREADY_EXISTS);
   weft_status_free(s);
 }
@@ -217,7 +233,7 @@ static void drivers_are_listed_by_type(void) {
 static weft_status_t *create_and_destroy(const weft_device_driver_t *driver) {
   const weft_device_spec_t spec = {.name = WEFT_STR(NAME), .incarnation = 7};
   weft_device_t *d = NULL;
-  WEFT_RETURN_IF_ERROR(driver->create(&spec, 0, &d));
+  WEFT_RETURN_IF_ERROR(driver->create(driver, &spec, 0, &d));
   weft_device_destroy(d);
   return NULL;
 }
@@ -226,7 +242,7 @@ static void every_failing_allocation_is_reported(void) {
   long n = 0;
   WEFT_FAIL_EACH_ALLOCATION(n, s, create_and_destroy(&weft_cpu_driver));
   CU_ASSERT_EQUAL(n, 3);
-  WEFT_FAIL_EACH_ALLOCATION(n, s, create_and_destroy(&weft_late_driver));
+  WEFT_FAIL_EACH_ALLOCATION(n, s, create_and_destroy(late_driver()));
   weft_device_destroy(NULL);
 }
 

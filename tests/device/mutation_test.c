@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "device/loaded/loaded.h"
 #include "device/transfer.h"
 #include "executor/executor.h"
 #include "tests/device/late/late.h"
@@ -156,12 +157,14 @@ static void copies_between_devices_wait_for_computations(void) {
 
 /* ---- the end of a step ---- */
 
-static weft_status_t *broken(void *arg, const weft_status_t *poison) {
+static WEFT_Failure *broken(void *arg, const WEFT_Failure *poison) {
   (void)arg;
-  return poison == NULL ? WEFT_ERROR(DATA_LOSS, "{{node broken}} broke") : NULL;
+  return poison == NULL ? weft_late_host->failure(WEFT_DATA_LOSS, "{{node broken}} broke") : NULL;
 }
 
-static weft_status_t *break_late(weft_kernel_ctx_t *c) { return weft_late_enqueue(c->queue, broken, NULL); }
+static weft_status_t *break_late(weft_kernel_ctx_t *c) {
+  return weft_status_of_failure(weft_late_enqueue(weft_loaded_queue(c->queue), broken, NULL));
+}
 
 static const weft_kernel_t breaking[] = {{.op = "Print", .compute = break_late}, {0}};
 

@@ -10,7 +10,7 @@ static void add(test_devices_t *d, const weft_device_driver_t *driver, int ordin
   snprintf(name, sizeof name, "/job:localhost/replica:0/task:0/device:%s:%d", driver->type, ordinal);
   const weft_device_spec_t spec = {
       .name = weft_str(name), .incarnation = 1, .pool = pool, .resources = resources};
-  weft_status_t *s = driver->create(&spec, ordinal, &d->all[d->n]);
+  weft_status_t *s = driver->create(driver, &spec, ordinal, &d->all[d->n]);
   if (s == NULL) {
     d->n++;
     return;
@@ -23,7 +23,7 @@ void test_devices_init(test_devices_t *d, weft_thread_pool_t *pool, weft_resourc
   const weft_device_driver_t *const *drivers = weft_device_drivers();
   d->n = 0;
   for (int k = 0; drivers[k] != NULL; k++) {
-    for (int i = 0; i < drivers[k]->count() && d->n < TEST_MAX_DEVICES; i++)
+    for (int i = 0; i < weft_device_count(drivers[k]) && d->n < TEST_MAX_DEVICES; i++)
       add(d, drivers[k], i, pool, resources);
   }
 }

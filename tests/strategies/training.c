@@ -50,7 +50,7 @@ weft_status_t *rewrite_for(const weft_graph_t *g, const use_t *u, weft_rewrite_t
       .task = WEFT_STR("/job:localhost/replica:0/task:0"), .job = WEFT_STR("localhost"), .num_cpus = 1};
   const weft_device_driver_t *driver = weft_device_accelerator();
   if (driver != NULL) task.accelerator = weft_str(driver->type);
-  if (driver != NULL) task.num_accelerators = driver->count();
+  if (driver != NULL) task.num_accelerators = weft_device_count(driver);
   weft_cluster_view_t cluster = {.tasks = &task, .num_tasks = 1, .num_local_cpus = 2};
   weft_strategy_request_t r = {.graph = g,
                                .cluster = &cluster,

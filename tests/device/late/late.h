@@ -1,22 +1,25 @@
 /* tests/device/late/late.h - a device whose work is done late, and whose memory the host cannot touch.
  *
- * A second device type, "LATE", for tests: what a CUDA device demands of the runtime, on any machine.
+ * A device library (include/weft/device.h) of the type "LATE", for tests: what a CUDA device demands of the
+ * runtime, on any machine. It uses nothing of Weft but that header, and is loaded as libweft_late.so or
+ * linked into a test.
  *
  *   memory   pointers into pages without access, so that the host faults on them; the bytes lie elsewhere,
- *            where only the queues' work finds them (late_memory.c). Blocks are given out again at once,
- *            last freed first, and are overwritten when they are freed, in the order of the compute queue
+ *            where only the queues' work finds them (late_memory.c). Blocks are given out again as soon as
+ *            they may be, last freed first, and are overwritten when they are freed, in the order of the
+ *            compute queue
  *   queues   three threads (compute, copies in, copies out) that begin each piece of work after a random
  *            delay (late_queue.c), so that what is not ordered by a fence happens out of order
- *   kernels  some 40 ops, computed by the CPU's loops on the bytes behind the pointers (late_kernels.c)
+ *   kernels  some 40 ops, computed by the CPU's kernels on the bytes behind the pointers (late_kernels.c)
  *
  * A mutation leaves out one of the waits that the runtime asks for. Tests show that each of them is needed.
  */
 #ifndef WEFT_TESTS_DEVICE_LATE_LATE_H_
 #define WEFT_TESTS_DEVICE_LATE_LATE_H_
 
-#include "device/device.h"
-#include "device/queue.h"
-#include "kernels/kernel.h"
+#include <stdbool.h>
+
+#include "weft/device.h"
 
 typedef enum weft_late_mutation {
   WEFT_LATE_NOTHING,
@@ -32,7 +35,7 @@ typedef enum weft_late_mutation {
 } weft_late_mutation_t;
 
 typedef struct weft_late_options {
-  int num_devices;  /* of each task */
+  int num_devices;  /* of each task; the environment variable WEFT_LATE_DEVICES says another number */
   int max_delay_us; /* before a piece of work; 0: none */
   uint64_t seed;
   bool by_host; /* no device reads the memory of another */
@@ -42,36 +45,54 @@ typedef struct weft_late_options {
 void weft_late_configure(const weft_late_options_t *o);
 const weft_late_options_t *weft_late_options(void);
 
-extern const weft_device_driver_t weft_late_driver;
-const weft_kernel_table_t *weft_late_kernels(void);
+/* The library's entry, as WEFT_OpenDeviceLibrary. */
+WEFT_OpenDeviceLibraryFn weft_late_open;
 
 /* ---- for late_kernels.c and for kernels of tests ---- */
 
+typedef struct weft_late_device weft_late_device_t;
+typedef struct weft_late_queue weft_late_queue_t;
+
 /* Work: runs on the queue's thread. `poison` NULL: do it, and return what failed; else only free `arg`,
  * return NULL. */
-typedef weft_status_t *weft_late_work_fn(void *arg, const weft_status_t *poison);
-/* Errors: RESOURCE_EXHAUSTED, with `arg` still the caller's. */
-WEFT_MUST_CHECK weft_status_t *weft_late_enqueue(weft_queue_t *q, weft_late_work_fn *fn, void *arg);
-/* The same for what cannot fail, as freeing memory cannot; false without memory. */
-bool weft_late_enqueue_always(weft_queue_t *q, weft_late_work_fn *fn, void *arg);
+typedef WEFT_Failure *weft_late_work_fn(void *arg, const WEFT_Failure *poison);
+/* Failures: RESOURCE_EXHAUSTED, with `arg` still the caller's. */
+WEFT_Failure *weft_late_enqueue(weft_late_queue_t *q, weft_late_work_fn *fn, void *arg);
 /* The bytes behind a pointer of the device's memory; for work on a queue only. Host pointers stay as they
  * are. */
-void *weft_late_bytes(const weft_device_t *d, void *p);
-
-/* A device of the host, on which the CPU's kernels compute for `d`. */
-weft_device_t *weft_late_host(const weft_device_t *d);
+void *weft_late_bytes(const weft_late_device_t *d, void *p);
 
 /* ---- inside ---- */
 
+enum { WEFT_LATE_RESOURCE_EXHAUSTED = 8, WEFT_LATE_UNIMPLEMENTED = 12 }; /* of TF_Code */
+
+extern const WEFT_DeviceHost *weft_late_host;       /* set by weft_late_open() */
+extern const WEFT_DeviceKernel weft_late_kernels[]; /* late_kernels.c */
+extern const WEFT_DeviceType weft_late_type;        /* late_device.c */
+
 typedef struct weft_late_memory weft_late_memory_t;
-WEFT_MUST_CHECK weft_status_t *weft_late_memory_create(weft_device_t *d, weft_late_memory_t **out);
+weft_late_memory_t *weft_late_memory_create(void); /* NULL: no memory */
 void weft_late_memory_destroy(weft_late_memory_t *m);
-weft_allocator_t *weft_late_memory_allocator(weft_late_memory_t *m);
+/* `compute`: the queue in whose order blocks are given back. */
+void *weft_late_memory_allocate(weft_late_memory_t *m, weft_late_queue_t *compute, size_t bytes,
+                                uint64_t *after);
+void weft_late_memory_deallocate(weft_late_memory_t *m, weft_late_queue_t *compute, void *p, size_t bytes);
 void *weft_late_memory_bytes(const weft_late_memory_t *m, void *p);
-WEFT_MUST_CHECK weft_status_t *weft_late_queue_create(weft_device_t *d, const char *name, uint64_t seed,
-                                                      weft_queue_t **out);
-void weft_late_queue_stop(
-    weft_queue_t *base); /* after all its work; its fences can still be asked for. NULL is fine */
-void weft_late_queue_destroy(weft_queue_t *base); /* of a stopped one. NULL is fine */
+
+/* NULL: no thread or no memory. */
+weft_late_queue_t *weft_late_queue_create(weft_late_device_t *d, WEFT_QueueKind kind, uint64_t seed,
+                                          const volatile uint64_t *marked);
+/* After all its work; its fences can still be asked for. NULL is fine. */
+void weft_late_queue_stop(weft_late_queue_t *q);
+void weft_late_queue_destroy(weft_late_queue_t *q); /* of a stopped one. NULL is fine */
+uint64_t weft_late_queue_marked(const weft_late_queue_t *q);
+/* Enqueues what cannot fail, as freeing memory cannot; returns the work's place in the timeline. */
+uint64_t weft_late_enqueue_always(weft_late_queue_t *q, weft_late_work_fn *fn, void *arg);
+/* The members of WEFT_DeviceType. */
+void weft_late_queue_wait(void *queue, void *other, uint64_t value);
+int weft_late_queue_has_passed(void *queue, uint64_t value);
+void weft_late_queue_when(void *queue, WEFT_FenceWaiter *w);
+WEFT_Failure *weft_late_queue_copy(void *queue, void *from_device, const void *from, void *to_device,
+                                   void *to, size_t bytes);
 
 #endif /* WEFT_TESTS_DEVICE_LATE_LATE_H_ */

@@ -5,12 +5,11 @@
  * is not done.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/mutex.h"
 #include "tests/device/late/late.h"
 
 typedef struct work {
@@ -20,30 +19,36 @@ typedef struct work {
   void *arg;
 } work_t;
 
-typedef struct late_queue {
-  weft_queue_t base; /* first */
-  weft_mutex_t mu;
-  weft_cond_t changed;
-  work_t *first, **last;        /* guarded by mu, as the rest; the first stays until it is done */
-  weft_fence_waiter_t *waiters; /* any order */
-  weft_status_t *poison;
+struct weft_late_queue {
+  weft_late_device_t *device;
+  WEFT_QueueKind kind;
+  const volatile uint64_t *marked;
+  pthread_mutex_t mu;
+  pthread_cond_t changed;
+  work_t *first, **last;     /* guarded by mu, as the rest; the first stays until it is done */
+  WEFT_FenceWaiter *waiters; /* any order */
+  WEFT_Failure *poison;
   uint64_t poisoned_at; /* fences of larger values are */
   bool is_stopping;
   atomic_bool is_between; /* the last copy that was enqueued comes from another device; for a mutation */
   uint64_t random;        /* the thread's */
   pthread_t thread;
-} late_queue_t;
+};
 
-static uint64_t done_below_locked(const late_queue_t *q) WEFT_REQUIRES(q->mu) {
+uint64_t weft_late_queue_marked(const weft_late_queue_t *q) {
+  return __atomic_load_n(q->marked, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t done_below_locked(const weft_late_queue_t *q) {
   return q->first == NULL ? UINT64_MAX : q->first->value;
 }
 
 /* Takes the waiters whose fences have passed or will not. */
-static weft_fence_waiter_t *take_waiters_locked(late_queue_t *q) WEFT_REQUIRES(q->mu) {
-  weft_fence_waiter_t *taken = NULL, **at = &q->waiters;
+static WEFT_FenceWaiter *take_waiters_locked(weft_late_queue_t *q) {
+  WEFT_FenceWaiter *taken = NULL, **at = &q->waiters;
   const uint64_t below = done_below_locked(q);
   while (*at != NULL) {
-    weft_fence_waiter_t *w = *at;
+    WEFT_FenceWaiter *w = *at;
     if (w->value > below && !(q->poison != NULL && w->value > q->poisoned_at)) {
       at = &w->next;
       continue;
@@ -55,17 +60,18 @@ static weft_fence_waiter_t *take_waiters_locked(late_queue_t *q) WEFT_REQUIRES(q
   return taken;
 }
 
-static void tell(late_queue_t *q, weft_fence_waiter_t *w) {
-  for (weft_fence_waiter_t *next; w != NULL; w = next) {
+static void tell(weft_late_queue_t *q, WEFT_FenceWaiter *w) {
+  for (WEFT_FenceWaiter *next; w != NULL; w = next) {
     next = w->next;
-    weft_mutex_lock(&q->mu);
-    weft_status_t *s = q->poison != NULL && w->value > q->poisoned_at ? weft_status_clone(q->poison) : NULL;
-    weft_mutex_unlock(&q->mu);
-    w->fn(w->arg, s);
+    pthread_mutex_lock(&q->mu);
+    const bool is_poisoned = q->poison != NULL && w->value > q->poisoned_at;
+    WEFT_Failure *f = is_poisoned ? weft_late_host->failure_copy(q->poison) : NULL;
+    pthread_mutex_unlock(&q->mu);
+    w->fn(w, f);
   }
 }
 
-static void be_late(late_queue_t *q) {
+static void be_late(weft_late_queue_t *q) {
   const int most = weft_late_options()->max_delay_us;
   if (most == 0) return;
   q->random = q->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -76,154 +82,157 @@ static void be_late(late_queue_t *q) {
 }
 
 static void *run(void *arg) {
-  late_queue_t *q = arg;
-  weft_mutex_lock(&q->mu);
+  weft_late_queue_t *q = arg;
+  pthread_mutex_lock(&q->mu);
   for (;;) {
     while (q->first == NULL && !q->is_stopping)
-      weft_cond_wait(&q->changed, &q->mu); /* woken by enqueue and destroy */
+      pthread_cond_wait(&q->changed, &q->mu); /* woken by append and stop */
     if (q->first == NULL) break;
     work_t *w = q->first;
-    weft_status_t *poison = weft_status_clone(q->poison);
-    weft_mutex_unlock(&q->mu);
+    WEFT_Failure *poison = weft_late_host->failure_copy(q->poison);
+    pthread_mutex_unlock(&q->mu);
     be_late(q);
-    weft_status_t *failed = w->fn(w->arg, poison);
-    weft_status_free(poison);
-    weft_mutex_lock(&q->mu);
+    WEFT_Failure *failed = w->fn(w->arg, poison);
+    weft_late_host->failure_free(poison);
+    pthread_mutex_lock(&q->mu);
     q->first = w->next;
     if (q->first == NULL) q->last = &q->first;
     if (failed != NULL) {
       q->poison = failed;
       q->poisoned_at = w->value;
     }
-    weft_fence_waiter_t *passed = take_waiters_locked(q);
-    weft_mutex_unlock(&q->mu);
-    weft_free(w);
+    WEFT_FenceWaiter *passed = take_waiters_locked(q);
+    pthread_mutex_unlock(&q->mu);
+    free(w);
     tell(q, passed);
-    weft_mutex_lock(&q->mu);
+    pthread_mutex_lock(&q->mu);
   }
-  weft_mutex_unlock(&q->mu);
+  pthread_mutex_unlock(&q->mu);
   return NULL;
 }
 
-static void append(late_queue_t *q, work_t *w) {
-  weft_mutex_lock(&q->mu);
-  w->value = atomic_load_explicit(&q->base.last, memory_order_acquire);
+static uint64_t append(weft_late_queue_t *q, work_t *w) {
+  pthread_mutex_lock(&q->mu);
+  const uint64_t value = w->value = weft_late_queue_marked(q);
   *q->last = w;
   q->last = &w->next;
-  weft_cond_signal(&q->changed);
-  weft_mutex_unlock(&q->mu);
+  pthread_cond_signal(&q->changed);
+  pthread_mutex_unlock(&q->mu);
+  return value;
 }
 
-bool weft_late_enqueue_always(weft_queue_t *base, weft_late_work_fn *fn, void *arg) {
-  work_t *w = calloc(1, sizeof *w); /* none of the allocations that tests let fail */
-  if (w == NULL) return false;
+uint64_t weft_late_enqueue_always(weft_late_queue_t *q, weft_late_work_fn *fn, void *arg) {
+  work_t *w = calloc(1, sizeof *w);
+  if (w == NULL) abort();
   *w = (work_t){.fn = fn, .arg = arg};
-  append((late_queue_t *)(void *)base, w);
-  return true;
+  return append(q, w);
 }
 
-weft_status_t *weft_late_enqueue(weft_queue_t *base, weft_late_work_fn *fn, void *arg) {
-  work_t *w = weft_calloc(1, sizeof *w);
-  if (w == NULL) return WEFT_NO_MEMORY("work on the queue '%s'", base->name);
+WEFT_Failure *weft_late_enqueue(weft_late_queue_t *q, weft_late_work_fn *fn, void *arg) {
+  work_t *w = calloc(1, sizeof *w);
+  if (w == NULL) return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "no memory for work");
   *w = (work_t){.fn = fn, .arg = arg};
-  append((late_queue_t *)(void *)base, w);
+  append(q, w);
   return NULL;
 }
 
 /* ---- the interface ---- */
 
-static bool has_passed(weft_queue_t *base, uint64_t value) {
-  late_queue_t *q = (late_queue_t *)(void *)base;
-  weft_mutex_lock(&q->mu);
+int weft_late_queue_has_passed(void *queue, uint64_t value) {
+  weft_late_queue_t *q = queue;
+  pthread_mutex_lock(&q->mu);
   const bool passed = value <= done_below_locked(q) && !(q->poison != NULL && value > q->poisoned_at);
-  weft_mutex_unlock(&q->mu);
+  pthread_mutex_unlock(&q->mu);
   return passed;
 }
 
-static bool is_named(const weft_queue_t *q, const char *name) { return strcmp(q->name, name) == 0; }
-
-static bool lacks_callback(const weft_queue_t *q) {
+static bool lacks_callback(weft_late_queue_t *q) {
   switch (weft_late_options()->mutation) {
-    case WEFT_LATE_HOST_BEFORE_COPY_OUT: return is_named(q, "copies out");
-    case WEFT_LATE_HOST_BEFORE_COPY_IN: return is_named(q, "copies in");
-    case WEFT_LATE_HOST_BEFORE_PEER_COPY:
-      return atomic_load(&((const late_queue_t *)(const void *)q)->is_between);
-    case WEFT_LATE_HOST_BEFORE_COMPUTE: return is_named(q, "compute");
+    case WEFT_LATE_HOST_BEFORE_COPY_OUT: return q->kind == WEFT_QUEUE_COPIES_OUT;
+    case WEFT_LATE_HOST_BEFORE_COPY_IN: return q->kind == WEFT_QUEUE_COPIES_IN;
+    case WEFT_LATE_HOST_BEFORE_PEER_COPY: return atomic_load(&q->is_between);
+    case WEFT_LATE_HOST_BEFORE_COMPUTE: return q->kind == WEFT_QUEUE_COMPUTE;
     default: return false;
   }
 }
 
-static void then(weft_queue_t *base, weft_fence_waiter_t *w) {
-  late_queue_t *q = (late_queue_t *)(void *)base;
-  if (lacks_callback(base)) {
-    w->fn(w->arg, NULL);
-    return;
-  }
-  weft_mutex_lock(&q->mu);
+static void when(weft_late_queue_t *q, WEFT_FenceWaiter *w) {
+  pthread_mutex_lock(&q->mu);
   w->next = q->waiters;
   q->waiters = w;
-  weft_fence_waiter_t *passed = take_waiters_locked(q);
-  weft_mutex_unlock(&q->mu);
+  WEFT_FenceWaiter *passed = take_waiters_locked(q);
+  pthread_mutex_unlock(&q->mu);
   tell(q, passed);
+}
+
+void weft_late_queue_when(void *queue, WEFT_FenceWaiter *w) {
+  if (lacks_callback(queue)) {
+    w->fn(w, NULL);
+  } else {
+    when(queue, w);
+  }
 }
 
 /* A queue that waits for another's fence. */
 typedef struct gate {
-  work_t work; /* first: freed with it */
-  weft_fence_t fence;
-  weft_fence_waiter_t waiter;
-  weft_mutex_t mu;
-  weft_cond_t opened;
+  WEFT_FenceWaiter waiter; /* first */
+  weft_late_queue_t *other;
+  pthread_mutex_t mu;
+  pthread_cond_t opened;
   bool is_open;          /* guarded by mu */
-  weft_status_t *status; /* guarded by mu */
+  WEFT_Failure *failure; /* guarded by mu */
 } gate_t;
 
-static void open_gate(void *arg, weft_status_t *status) {
-  gate_t *g = arg;
-  weft_mutex_lock(&g->mu);
+static void open_gate(WEFT_FenceWaiter *w, WEFT_Failure *failure) {
+  gate_t *g = (gate_t *)(void *)w;
+  pthread_mutex_lock(&g->mu);
   g->is_open = true;
-  g->status = status;
-  weft_cond_signal(&g->opened);
-  weft_mutex_unlock(&g->mu);
+  g->failure = failure;
+  pthread_cond_signal(&g->opened);
+  pthread_mutex_unlock(&g->mu);
 }
 
-static weft_status_t *pass_gate(void *arg, const weft_status_t *poison) {
+static WEFT_Failure *pass_gate(void *arg, const WEFT_Failure *poison) {
   gate_t *g = arg;
   if (poison == NULL) {
-    then(g->fence.queue, &g->waiter);
-    weft_mutex_lock(&g->mu);
+    weft_late_queue_when(g->other, &g->waiter);
+    pthread_mutex_lock(&g->mu);
     while (!g->is_open)
-      weft_cond_wait(&g->opened, &g->mu); /* woken by open_gate(): the work that it waits for is enqueued */
-    weft_mutex_unlock(&g->mu);
+      pthread_cond_wait(&g->opened,
+                        &g->mu); /* woken by open_gate(): the work that it waits for is enqueued */
+    pthread_mutex_unlock(&g->mu);
   }
-  weft_status_t *s = g->status;
-  weft_cond_deinit(&g->opened);
-  weft_mutex_deinit(&g->mu);
-  return s;
+  WEFT_Failure *f = g->failure;
+  pthread_cond_destroy(&g->opened);
+  pthread_mutex_destroy(&g->mu);
+  free(g);
+  return f;
 }
 
-static bool lacks_wait(const weft_queue_t *q, const weft_queue_t *other) {
+static bool lacks_wait(const weft_late_queue_t *q, const weft_late_queue_t *other) {
+  const bool is_copy_in = q->kind == WEFT_QUEUE_COPIES_IN;
   switch (weft_late_options()->mutation) {
-    case WEFT_LATE_COMPUTE_BEFORE_COPY_IN: return is_named(q, "compute") && is_named(other, "copies in");
-    case WEFT_LATE_COPY_OUT_BEFORE_COMPUTE: return is_named(q, "copies out") && is_named(other, "compute");
-    case WEFT_LATE_COPY_IN_BEFORE_COMPUTE: return is_named(q, "copies in") && other == q->device->compute;
-    case WEFT_LATE_COPY_IN_BEFORE_PEER: return is_named(q, "copies in") && other->device != q->device;
+    case WEFT_LATE_COMPUTE_BEFORE_COPY_IN:
+      return q->kind == WEFT_QUEUE_COMPUTE && other->kind == WEFT_QUEUE_COPIES_IN;
+    case WEFT_LATE_COPY_OUT_BEFORE_COMPUTE:
+      return q->kind == WEFT_QUEUE_COPIES_OUT && other->kind == WEFT_QUEUE_COMPUTE;
+    case WEFT_LATE_COPY_IN_BEFORE_COMPUTE:
+      return is_copy_in && other->kind == WEFT_QUEUE_COMPUTE && other->device == q->device;
+    case WEFT_LATE_COPY_IN_BEFORE_PEER: return is_copy_in && other->device != q->device;
     default: return false;
   }
 }
 
-static void wait_for(weft_queue_t *base, weft_fence_t f) {
-  if (lacks_wait(base, f.queue) || has_passed(f.queue, f.value)) return;
-  gate_t *g =
-      calloc(1, sizeof *g); /* waiting cannot fail, so this is none of the allocations that tests let fail */
+void weft_late_queue_wait(void *queue, void *other_queue, uint64_t value) {
+  weft_late_queue_t *q = queue, *other = other_queue;
+  if (lacks_wait(q, other) || weft_late_queue_has_passed(other, value)) return;
+  gate_t *g = calloc(1, sizeof *g); /* waiting cannot fail */
   if (g == NULL) abort();
-  weft_mutex_init(&g->mu);
-  weft_cond_init(&g->opened);
-  g->fence = f;
-  g->waiter = (weft_fence_waiter_t){.value = f.value, .fn = open_gate, .arg = g};
-  g->work.fn = pass_gate;
-  g->work.arg = g;
-  append((late_queue_t *)(void *)base, &g->work);
+  pthread_mutex_init(&g->mu, NULL);
+  pthread_cond_init(&g->opened, NULL);
+  g->other = other;
+  g->waiter = (WEFT_FenceWaiter){.value = value, .fn = open_gate};
+  weft_late_enqueue_always(q, pass_gate, g);
 }
 
 typedef struct copying {
@@ -232,65 +241,63 @@ typedef struct copying {
   size_t bytes;
 } copying_t;
 
-static weft_status_t *do_copy(void *arg, const weft_status_t *poison) {
+static WEFT_Failure *do_copy(void *arg, const WEFT_Failure *poison) {
   const copying_t *c = arg;
   if (poison == NULL && c->bytes > 0) memcpy(c->to, c->from, c->bytes);
-  weft_free(arg);
+  free(arg);
   return NULL;
 }
 
-static void *bytes_of(const weft_tensor_t *t) {
-  return t->space == NULL ? t->data : weft_late_bytes(t->space->device, t->data);
+static void *bytes_of(const weft_late_device_t *d, const void *p) {
+  void *at = (void *)(uintptr_t)p;
+  return d == NULL ? at : weft_late_bytes(d, at);
 }
 
-static weft_status_t *copy(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to) {
-  copying_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_NO_MEMORY("a copy");
-  *c = (copying_t){bytes_of(from), bytes_of(to), from->bytes};
-  const bool is_between = from->space != NULL && to->space != NULL;
-  weft_status_t *s = weft_late_enqueue(q, do_copy, c);
-  if (s != NULL) weft_free(c);
-  if (s == NULL) atomic_store(&((late_queue_t *)(void *)q)->is_between, is_between);
-  return s;
+WEFT_Failure *weft_late_queue_copy(void *queue, void *from_device, const void *from, void *to_device,
+                                   void *to, size_t bytes) {
+  weft_late_queue_t *q = queue;
+  copying_t *c = calloc(1, sizeof *c);
+  if (c == NULL) return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "no memory for a copy");
+  *c = (copying_t){bytes_of(from_device, from), bytes_of(to_device, to), bytes};
+  WEFT_Failure *f = weft_late_enqueue(q, do_copy, c);
+  if (f != NULL) free(c);
+  if (f == NULL) atomic_store(&q->is_between, from_device != NULL && to_device != NULL);
+  return f;
 }
 
-weft_status_t *weft_late_queue_create(weft_device_t *d, const char *name, uint64_t seed, weft_queue_t **out) {
-  static const weft_queue_ops_t ops = {
-      .wait = wait_for, .has_passed = has_passed, .then = then, .copy = copy};
-  late_queue_t *q = weft_calloc(1, sizeof *q);
-  if (q == NULL) return WEFT_NO_MEMORY("a queue");
-  q->base.ops = &ops;
-  q->base.device = d;
-  q->base.name = name;
+/* ---- life ---- */
+
+weft_late_queue_t *weft_late_queue_create(weft_late_device_t *d, WEFT_QueueKind kind, uint64_t seed,
+                                          const volatile uint64_t *marked) {
+  weft_late_queue_t *q = calloc(1, sizeof *q);
+  if (q == NULL) return NULL;
+  q->device = d;
+  q->kind = kind;
+  q->marked = marked;
   q->last = &q->first;
   q->random = seed;
-  weft_mutex_init(&q->mu);
-  weft_cond_init(&q->changed);
-  if (pthread_create(&q->thread, NULL, run, q) != 0) {
-    weft_cond_deinit(&q->changed);
-    weft_mutex_deinit(&q->mu);
-    weft_free(q);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no thread for a queue");
-  }
-  *out = &q->base;
+  pthread_mutex_init(&q->mu, NULL);
+  pthread_cond_init(&q->changed, NULL);
+  if (pthread_create(&q->thread, NULL, run, q) == 0) return q;
+  pthread_cond_destroy(&q->changed);
+  pthread_mutex_destroy(&q->mu);
+  free(q);
   return NULL;
 }
 
-void weft_late_queue_stop(weft_queue_t *base) {
-  late_queue_t *q = (late_queue_t *)(void *)base;
+void weft_late_queue_stop(weft_late_queue_t *q) {
   if (q == NULL) return;
-  weft_mutex_lock(&q->mu);
+  pthread_mutex_lock(&q->mu);
   q->is_stopping = true;
-  weft_cond_signal(&q->changed);
-  weft_mutex_unlock(&q->mu);
+  pthread_cond_signal(&q->changed);
+  pthread_mutex_unlock(&q->mu);
   pthread_join(q->thread, NULL);
 }
 
-void weft_late_queue_destroy(weft_queue_t *base) {
-  late_queue_t *q = (late_queue_t *)(void *)base;
+void weft_late_queue_destroy(weft_late_queue_t *q) {
   if (q == NULL) return;
-  weft_status_free(q->poison);
-  weft_cond_deinit(&q->changed);
-  weft_mutex_deinit(&q->mu);
-  weft_free(q);
+  weft_late_host->failure_free(q->poison);
+  pthread_cond_destroy(&q->changed);
+  pthread_mutex_destroy(&q->mu);
+  free(q);
 }

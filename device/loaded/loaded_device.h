@@ -1,0 +1,44 @@
+/* device/loaded/loaded_device.h - inside device/loaded/: what a loaded device is made of. */
+#ifndef WEFT_DEVICE_LOADED_LOADED_DEVICE_H_
+#define WEFT_DEVICE_LOADED_LOADED_DEVICE_H_
+
+#include "device/loaded/loaded.h"
+
+typedef struct weft_loaded_device weft_loaded_device_t;
+
+struct weft_loaded_driver {
+  weft_device_driver_t base; /* first */
+  WEFT_DeviceType type;      /* zero behind what the library has */
+};
+
+typedef struct weft_loaded_queue {
+  weft_queue_t base; /* first */
+  const WEFT_DeviceType *type;
+  void *handle;
+} weft_loaded_queue_t;
+
+typedef struct weft_loaded_allocator {
+  weft_allocator_t base; /* first */
+  weft_loaded_device_t *device;
+} weft_loaded_allocator_t;
+
+/* Host memory that the library gave may outlive the device, as the result of a step that a client keeps: then
+ * the library's device is closed with the last block. */
+struct weft_loaded_device {
+  weft_device_t base; /* first */
+  const WEFT_DeviceType *type;
+  void *handle;
+  weft_memory_space_t space;
+  weft_loaded_allocator_t memory, pinned;
+  weft_loaded_queue_t queues[3]; /* by WEFT_QueueKind */
+  weft_device_t *host;           /* owned */
+  atomic_llong holders;          /* the device, and each block of pinned memory */
+};
+
+/* Fills the queue of that kind. Errors: the library's. */
+WEFT_MUST_CHECK weft_status_t *weft_loaded_queue_init(weft_loaded_device_t *d, WEFT_QueueKind kind);
+void weft_loaded_memory_init(weft_loaded_device_t *d, const char *name);
+/* Gives up one hold; the last closes the library's device and frees `d`. */
+void weft_loaded_device_let_go(weft_loaded_device_t *d);
+
+#endif /* WEFT_DEVICE_LOADED_LOADED_DEVICE_H_ */

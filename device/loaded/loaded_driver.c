@@ -1,0 +1,152 @@
+/* device/loaded/loaded_driver.c - a library's type of device as a driver. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/loaded/loaded_device.h"
+
+/* TensorFlow's name for it. */
+#define ALLOW_GROWTH "TF_FORCE_GPU_ALLOW_GROWTH"
+
+static WEFT_DeviceOptions options(void) {
+  const char *growth = getenv(ALLOW_GROWTH);
+  return (WEFT_DeviceOptions){.size = sizeof(WEFT_DeviceOptions),
+                              .visible = "",
+                              .allow_growth = growth != NULL && strcmp(growth, "true") == 0};
+}
+
+static const weft_loaded_driver_t *driver_of(const weft_device_driver_t *base) {
+  return (const weft_loaded_driver_t *)(const void *)base;
+}
+
+static const weft_loaded_device_t *of(const weft_device_t *d) {
+  return (const weft_loaded_device_t *)(const void *)(d->alias_of != NULL ? d->alias_of : d);
+}
+
+void *weft_loaded_device(const weft_device_t *d) { return of(d)->handle; }
+weft_device_t *weft_loaded_host(const weft_device_t *d) { return of(d)->host; }
+
+/* ---- devices ---- */
+
+void weft_loaded_device_let_go(weft_loaded_device_t *d) {
+  if (atomic_fetch_sub_explicit(&d->holders, 1, memory_order_acq_rel) != 1) return;
+  if (d->handle != NULL) d->type->close(d->handle);
+  weft_free(d);
+}
+
+static void destroy(weft_device_t *base) {
+  weft_loaded_device_t *d = (weft_loaded_device_t *)(void *)base;
+  if (base->memory != NULL) weft_device_deinit(base);
+  weft_device_destroy(d->host);
+  weft_loaded_device_let_go(d);
+}
+
+static weft_status_t *fill(weft_loaded_device_t *d, const weft_device_spec_t *spec, int ordinal) {
+  weft_device_t *base = &d->base;
+  const WEFT_DeviceOptions o = options();
+  WEFT_DeviceDescription is = {.size = sizeof is, .numa_node = -1};
+  const weft_device_spec_t host = {.name = WEFT_STR("host"), .incarnation = 1};
+  WEFT_RETURN_IF_ERROR(weft_cpu_driver.create(&weft_cpu_driver, &host, 0, &d->host));
+  WEFT_RETURN_IF_ERROR(weft_status_of_failure(d->type->open(&o, ordinal, &d->handle)));
+  d->type->describe(d->handle, &is);
+  base->memory_limit = is.memory_limit;
+  base->physical = is.physical;
+  base->numa_node = is.numa_node;
+  weft_loaded_memory_init(d, is.allocator != NULL ? is.allocator : base->driver->type);
+  for (int kind = WEFT_QUEUE_COMPUTE; kind <= WEFT_QUEUE_COPIES_OUT; kind++)
+    WEFT_RETURN_IF_ERROR(weft_loaded_queue_init(d, (WEFT_QueueKind)kind));
+  base->compute = &d->queues[WEFT_QUEUE_COMPUTE].base;
+  base->copies_in = &d->queues[WEFT_QUEUE_COPIES_IN].base;
+  base->copies_out = &d->queues[WEFT_QUEUE_COPIES_OUT].base;
+  return weft_device_init(base, spec);
+}
+
+static weft_status_t *create(const weft_device_driver_t *self, const weft_device_spec_t *spec, int ordinal,
+                             weft_device_t **out) {
+  weft_loaded_device_t *d = weft_calloc(1, sizeof *d);
+  if (d == NULL) return WEFT_NO_MEMORY("creating device '%.*s'", WEFT_STR_ARGS(spec->name));
+  atomic_init(&d->holders, 1);
+  d->base.driver = self;
+  d->base.ordinal = ordinal;
+  d->type = &driver_of(self)->type;
+  weft_status_t *s = fill(d, spec, ordinal);
+  if (s != NULL) {
+    destroy(&d->base);
+    return weft_status_annotate(s, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
+  }
+  *out = &d->base;
+  return NULL;
+}
+
+static bool reaches(const weft_device_t *from, const weft_device_t *to) {
+  const WEFT_DeviceType *type = of(from)->type;
+  return type->reaches != NULL && type->reaches(of(from)->handle, of(to)->handle) != 0;
+}
+
+/* ---- the driver ---- */
+
+weft_status_t *weft_loaded_driver_count(const weft_loaded_driver_t *d, int *out) {
+  const WEFT_DeviceOptions o = options();
+  int n = 0;
+  WEFT_RETURN_IF_ERROR(weft_status_of_failure(d->type.count(&o, &n)));
+  *out = n < 0 ? 0 : n;
+  return NULL;
+}
+
+static int count(const weft_device_driver_t *self) {
+  int n = 0;
+  weft_status_free(weft_loaded_driver_count(driver_of(self), &n)); /* `weft devices` shows it */
+  return n;
+}
+
+/* The function that a type lacks, or NULL. */
+static const char *missing(const WEFT_DeviceType *t) {
+#define NEEDS(name) \
+  if (t->name == NULL) return #name;
+  NEEDS(count)
+  NEEDS(open)
+  NEEDS(close)
+  NEEDS(describe)
+  NEEDS(queue)
+  NEEDS(allocate)
+  NEEDS(deallocate)
+  NEEDS(wait)
+  NEEDS(has_passed)
+  NEEDS(when)
+  NEEDS(copy)
+#undef NEEDS
+  if ((t->host_allocate == NULL) != (t->host_deallocate == NULL))
+    return t->host_allocate == NULL ? "host_allocate" : "host_deallocate";
+  return NULL;
+}
+
+/* As in "/device:GPU:0". */
+static bool is_type_name(const char *name) {
+  size_t n = name == NULL ? 0 : strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+  return n > 0 && name[n] == '\0' && name[0] >= 'A' && name[0] <= 'Z';
+}
+
+weft_status_t *weft_loaded_driver_create(const WEFT_DeviceType *type, weft_loaded_driver_t **out) {
+  WEFT_DeviceType known = {0};
+  if (type->size < offsetof(WEFT_DeviceType, type) + sizeof known.type)
+    return WEFT_ERROR(INVALID_ARGUMENT, "its WEFT_DeviceType has a size of %zu bytes", type->size);
+  memcpy(&known, type, type->size < sizeof known ? type->size : sizeof known);
+  if (!is_type_name(known.type)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "its type of device is called '%s'; a name such as GPU is needed",
+                      known.type == NULL ? "" : known.type);
+  }
+  const char *lacks = missing(&known);
+  if (lacks != NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "its type of device %s lacks the function '%s'", known.type, lacks);
+  weft_loaded_driver_t *d = weft_calloc(1, sizeof *d);
+  if (d == NULL) return WEFT_NO_MEMORY("a driver of devices of type %s", known.type);
+  d->type = known;
+  d->base = (weft_device_driver_t){
+      .type = known.type, .count = count, .create = create, .destroy = destroy, .reaches = reaches};
+  *out = d;
+  return NULL;
+}
+
+void weft_loaded_driver_destroy(weft_loaded_driver_t *d) { weft_free(d); }
+
+const weft_device_driver_t *weft_loaded_driver_base(const weft_loaded_driver_t *d) { return &d->base; }

@@ -1,0 +1,160 @@
+/* kernels/loaded/table.c - makes the table of a loaded type of device.
+ *
+ * All rows stand in one array, because the registry orders rows of one op by where they are: those of the
+ * library first.
+ */
+#include "base/alloc.h"
+#include "kernels/host/host_kernels.h"
+#include "kernels/loaded/context.h"
+#include "kernels/loaded/loaded_kernels.h"
+
+/* ---- the library's rows ---- */
+
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
+  const WEFT_DeviceKernel *row = setup->node.param;
+  weft_loaded_state_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
+  *s = (weft_loaded_state_t){.row = row, .attrs = setup->attrs, .num_attrs = setup->num_attrs};
+  WEFT_Failure *f = row->prepare == NULL ? NULL
+                                         : row->prepare((const WEFT_KernelSetup *)(const void *)setup,
+                                                        row->param, &s->own);
+  if (f != NULL) {
+    weft_free(s);
+    return weft_status_of_failure(f);
+  }
+  *out = s;
+  return NULL;
+}
+
+static void destroy(void *state) {
+  weft_loaded_state_t *s = state;
+  if (s->row->destroy != NULL) s->row->destroy(s->own);
+  weft_free(s);
+}
+
+static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
+  WEFT_KernelContext c = {.ctx = ctx, .state = ctx->state};
+  weft_status_t *s = weft_status_of_failure(c.state->row->compute(&c));
+  weft_loaded_context_deinit(&c);
+  return s;
+}
+
+static weft_kernel_t row_of(const WEFT_DeviceKernel *k) {
+  return (weft_kernel_t){.op = k->op,
+                         .type_attr = k->type_attr,
+                         .types = k->types,
+                         .type_attr2 = k->type_attr2,
+                         .types2 = k->types2,
+                         .prepare = prepare,
+                         .compute = k->updates != 0 ? weft_loaded_update : compute,
+                         .destroy = destroy,
+                         .param = k,
+                         .host_inputs = k->host_inputs,
+                         .host_outputs = k->host_outputs};
+}
+
+/* ---- the CPU's ---- */
+
+typedef struct generic_row {
+  const char *op, *attr;
+  weft_dtype_set_t types;
+  uint32_t host_inputs, host_outputs;
+} generic_row_t;
+
+enum { NONE = 0, FIRST = 1, SECOND = 2 };
+#define ALL UINT32_MAX
+#define ANY WEFT_SET_ALL
+#define I32 WEFT_DTYPE_BIT(WEFT_I32)
+#define DEVICE ((WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL)) & ~I32) /* I32 too, if it is on the device */
+static const generic_row_t generic[] = {
+#define WEFT_GENERIC(op, attr, types, host_inputs, host_outputs) {op, attr, types, host_inputs, host_outputs},
+#include "kernels/loaded/generic.def"
+#undef WEFT_GENERIC
+};
+enum { NUM_GENERIC = sizeof generic / sizeof generic[0] };
+
+/* Leaves the row those types; false: it has none of them. */
+static bool restrict_types(weft_kernel_t *k, const char *attr, weft_dtype_set_t types) {
+  if (attr == NULL) return true;
+  if (k->type_attr == NULL) {
+    k->type_attr = attr;
+    k->types = types;
+    return true;
+  }
+  if (strcmp(k->type_attr, attr) == 0) return (k->types &= types) != 0;
+  if (k->type_attr2 == NULL) {
+    k->type_attr2 = attr;
+    k->types2 = types;
+    return true;
+  }
+  return strcmp(k->type_attr2, attr) == 0 && (k->types2 &= types) != 0;
+}
+
+/* Writes what `g` makes of the CPU's rows to `out` (NULL: only counts); returns how many. */
+static int copy_generic(const generic_row_t *g, bool int32_on_device, weft_kernel_t *out) {
+  const weft_kernel_table_t *cpu = weft_kernel_table_at(0);
+  const weft_dtype_set_t types = g->types == DEVICE && int32_on_device ? DEVICE | I32 : g->types;
+  int n = 0;
+  if (g->types == I32 && int32_on_device) return 0;
+  for (int f = 0; cpu->families[f] != NULL; f++) {
+    for (const weft_kernel_t *k = cpu->families[f]; k->op != NULL; k++) {
+      weft_kernel_t row = *k;
+      if (strcmp(k->op, g->op) != 0 || !restrict_types(&row, g->attr, types)) continue;
+      row.host_inputs = g->host_inputs;
+      row.host_outputs = g->host_outputs;
+      if (out != NULL) out[n] = row;
+      n++;
+    }
+  }
+  return n;
+}
+
+/* ---- the table ---- */
+
+static const weft_kernel_t *const families[] = {
+    weft_control_flow_kernels, weft_graph_kernels,       weft_sendrecv_kernels,
+    weft_args_kernels,         weft_memory_copy_kernels, NULL,
+};
+
+typedef struct loaded_table {
+  weft_kernel_table_t base; /* first */
+  const weft_kernel_t *families[2];
+  weft_kernel_t rows[];
+} loaded_table_t;
+
+static weft_status_t *check(const WEFT_DeviceKernel *rows, int *out_n) {
+  int n = 0;
+  for (; rows != NULL && rows[n].op != NULL; n++) {
+    if (rows[n].compute == NULL)
+      return WEFT_ERROR(INVALID_ARGUMENT, "its kernel for %s has no function", rows[n].op);
+  }
+  *out_n = n;
+  return NULL;
+}
+
+weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceKernel *rows,
+                                          bool int32_on_device, weft_kernel_table_t **out) {
+  int num_own = 0, n = 0;
+  WEFT_RETURN_IF_ERROR(check(rows, &num_own));
+  n = num_own + 1;
+  for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, NULL);
+  for (int f = 0; families[f] != NULL; f++) {
+    for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) n++;
+  }
+  loaded_table_t *t = weft_calloc(1, sizeof *t + ((size_t)n + 1) * sizeof t->rows[0]);
+  if (t == NULL) return WEFT_NO_MEMORY("the kernels of devices of type %s", type);
+  n = 0;
+  for (; n < num_own; n++) t->rows[n] = row_of(&rows[n]);
+  t->rows[n] = weft_loaded_assign_kernel;
+  t->rows[n++].types = int32_on_device ? DEVICE | I32 : DEVICE;
+  for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, &t->rows[n]);
+  for (int f = 0; families[f] != NULL; f++) {
+    for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) t->rows[n++] = *k;
+  }
+  t->families[0] = t->rows;
+  t->base = (weft_kernel_table_t){.device_type = type, .families = t->families};
+  *out = &t->base;
+  return NULL;
+}
+
+void weft_loaded_kernels_destroy(weft_kernel_table_t *t) { weft_free(t); }
