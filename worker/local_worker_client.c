@@ -24,8 +24,9 @@ static void get_status(weft_worker_client_t *c, weft_canceller_t *canceller, wef
     const weft_device_t *d = devices->all[i];
     weft_device_attributes_t attributes = {.name = d->name,
                                            .type = weft_str(d->type),
-                                           .description = WEFT_STR(""),
+                                           .description = weft_str(d->physical),
                                            .memory_limit = d->memory_limit,
+                                           .numa_node = d->numa_node < 0 ? 0 : d->numa_node,
                                            .incarnation = d->incarnation};
     s = weft_device_list_add(&list, &attributes);
   }

@@ -18,6 +18,7 @@
 typedef struct weft_device_attributes {
   weft_str_t name, type, description; /* owned by the owner of the array */
   int64_t memory_limit;
+  int numa_node; /* that it is close to; 0 also where that is not known, as in TensorFlow's DeviceLocality */
   uint64_t incarnation;
 } weft_device_attributes_t;
 typedef struct weft_device_list { /* deep copy, owned; free with weft_device_list_deinit */

@@ -35,8 +35,8 @@ static void *device_of(const weft_tensor_t *t) {
 }
 
 static weft_status_t *copy(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to) {
-  return weft_status_of_failure(of(q)->type->copy(of(q)->handle, device_of(from), from->data, device_of(to),
-                                                  to->data, from->bytes));
+  return weft_status_of_failure(
+      of(q)->type->copy(of(q)->handle, device_of(from), from->data, device_of(to), to->data, from->bytes));
 }
 
 weft_status_t *weft_loaded_copy(const weft_device_t *d, const weft_tensor_t *from, weft_tensor_t *to) {

@@ -23,8 +23,8 @@ typedef struct weft_loaded_scratch weft_loaded_scratch_t;
 struct WEFT_KernelContext {
   weft_kernel_ctx_t *ctx;
   const weft_loaded_state_t *state;
-  int num_variables;    /* the first inputs: variables' values, which compute() writes */
-  weft_shape_t *shapes; /* of the outputs, by the op's shape function; NULL: not asked yet. Owned */
+  int num_variables;              /* the first inputs: variables' values, which compute() writes */
+  weft_shape_t *shapes;           /* of the outputs, by the op's shape function; NULL: not asked yet. Owned */
   weft_loaded_scratch_t *scratch; /* owned, until the work is enqueued */
 };
 

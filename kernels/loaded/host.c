@@ -19,8 +19,8 @@ static WEFT_Failure *failure(int code, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return weft_failure_of_status(weft_status_from_wire(code == WEFT_OK ? WEFT_UNKNOWN : code, text,
-                                                      strlen(text)));
+  return weft_failure_of_status(
+      weft_status_from_wire(code == WEFT_OK ? WEFT_UNKNOWN : code, text, strlen(text)));
 }
 
 static WEFT_Failure *failure_copy(const WEFT_Failure *f) {

@@ -102,8 +102,8 @@ static weft_status_t *register_type(const WEFT_DeviceLibrary *l, weft_loaded_dri
 /* ---- adding ---- */
 
 static weft_status_t *refuse(const char *file, weft_status_t *why) {
-  weft_status_t *s = WEFT_ERROR(FAILED_PRECONDITION, "device library %s cannot be used: %s", file,
-                                weft_status_message(why));
+  weft_status_t *s =
+      WEFT_ERROR(FAILED_PRECONDITION, "device library %s cannot be used: %s", file, weft_status_message(why));
   weft_status_free(why);
   return s;
 }
@@ -128,9 +128,8 @@ weft_status_t *weft_device_library_add(const char *file, WEFT_OpenDeviceLibraryF
   weft_status_t *s = add(open, &l, &driver);
   keep(file, &l, driver, s);
   if (s != NULL) return refuse(file, s);
-  weft_log(WEFT_LOG_DEBUG, "device library %s: %s %s, devices of type %s", file,
-           l.name == NULL ? "" : l.name, l.version == NULL ? "" : l.version,
-           weft_loaded_driver_base(driver)->type);
+  weft_log(WEFT_LOG_DEBUG, "device library %s: %s %s, devices of type %s", file, l.name == NULL ? "" : l.name,
+           l.version == NULL ? "" : l.version, weft_loaded_driver_base(driver)->type);
   return NULL;
 }
 

@@ -10,12 +10,12 @@
 
 /* What came of a library. Constant; lives as long as the process. */
 typedef struct weft_device_library {
-  const char *file;           /* as it was named */
-  const char *name, *version; /* what it says of itself; "" where it did not come to that */
-  const char *type;           /* of its devices; NULL: it cannot be used, and `trouble` says why */
-  const char *trouble;        /* NULL: none */
+  const char *file;                   /* as it was named */
+  const char *name, *version;         /* what it says of itself; "" where it did not come to that */
+  const char *type;                   /* of its devices; NULL: it cannot be used, and `trouble` says why */
+  const char *trouble;                /* NULL: none */
   const weft_loaded_driver_t *driver; /* NULL: as `type` */
-  struct weft_device_library *next; /* NULL behind the last */
+  struct weft_device_library *next;   /* NULL behind the last */
 } weft_device_library_t;
 
 /* Loads libweft_cuda.so from the folder of the program, or of the shared object that this function is in, or

@@ -15,9 +15,9 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
   weft_loaded_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   *s = (weft_loaded_state_t){.row = row, .attrs = setup->attrs, .num_attrs = setup->num_attrs};
-  WEFT_Failure *f = row->prepare == NULL ? NULL
-                                         : row->prepare((const WEFT_KernelSetup *)(const void *)setup,
-                                                        row->param, &s->own);
+  WEFT_Failure *f = row->prepare == NULL
+                        ? NULL
+                        : row->prepare((const WEFT_KernelSetup *)(const void *)setup, row->param, &s->own);
   if (f != NULL) {
     weft_free(s);
     return weft_status_of_failure(f);

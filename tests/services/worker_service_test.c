@@ -51,6 +51,7 @@ static void get_status(weft_worker_client_t *w, weft_canceller_t *c, weft_device
                                 .type = WEFT_STR("CPU"),
                                 .description = WEFT_STR("a cpu"),
                                 .memory_limit = 1 << 28,
+                                .numa_node = 3,
                                 .incarnation = 0xf2ac6e813e9f4e6du};
   weft_status_t *s = weft_device_list_add(&devices, &d);
   if (s == NULL) s = verdict(w);
@@ -351,9 +352,9 @@ static void on_devices(void *arg, weft_status_t *status, const weft_device_list_
   weft_mutex_lock(&f->mu);
   for (int i = 0; devices != NULL && i < devices->n; i++) {
     const weft_device_attributes_t *d = &devices->devices[i];
-    weft_strbuf_printf(&f->text, "%.*s %.*s %.*s %lld %llx", WEFT_STR_ARGS(d->name), WEFT_STR_ARGS(d->type),
-                       WEFT_STR_ARGS(d->description), (long long)d->memory_limit,
-                       (unsigned long long)d->incarnation);
+    weft_strbuf_printf(&f->text, "%.*s %.*s %.*s %lld %d %llx", WEFT_STR_ARGS(d->name),
+                       WEFT_STR_ARGS(d->type), WEFT_STR_ARGS(d->description), (long long)d->memory_limit,
+                       d->numa_node, (unsigned long long)d->incarnation);
   }
   answered_locked(f, status);
   weft_mutex_unlock(&f->mu);
@@ -395,7 +396,7 @@ static void devices_come_through(void) {
   setup(&f);
   f.remote->ops->get_status(f.remote, NULL, on_devices, &f);
   CU_ASSERT_PTR_NULL(wait_answer(&f));
-  CU_ASSERT_STRING_EQUAL(f.text.data, TASK "/device:CPU:0 CPU a cpu 268435456 f2ac6e813e9f4e6d");
+  CU_ASSERT_STRING_EQUAL(f.text.data, TASK "/device:CPU:0 CPU a cpu 268435456 3 f2ac6e813e9f4e6d");
   teardown(&f);
 }
 

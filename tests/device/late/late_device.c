@@ -39,7 +39,7 @@ static WEFT_Failure *open_device(const WEFT_DeviceOptions *o, int ordinal, void 
   if (d != NULL) d->bytes = weft_late_memory_create();
   if (d == NULL || d->bytes == NULL) {
     free(d);
-    return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "no memory for a late device");
+    return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "out of memory: a late device");
   }
   d->ordinal = ordinal;
   *out = d;

@@ -48,7 +48,7 @@ static WEFT_Failure *run(void *arg, const WEFT_Failure *poison) {
 /* ---- while the node runs ---- */
 
 static WEFT_Failure *no_memory(void) {
-  return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "no memory for a late kernel");
+  return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "out of memory: a late kernel");
 }
 
 static void *copy_of(const void *from, size_t bytes) {

@@ -130,7 +130,7 @@ uint64_t weft_late_enqueue_always(weft_late_queue_t *q, weft_late_work_fn *fn, v
 
 WEFT_Failure *weft_late_enqueue(weft_late_queue_t *q, weft_late_work_fn *fn, void *arg) {
   work_t *w = calloc(1, sizeof *w);
-  if (w == NULL) return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "no memory for work");
+  if (w == NULL) return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "out of memory: work");
   *w = (work_t){.fn = fn, .arg = arg};
   append(q, w);
   return NULL;
@@ -257,7 +257,7 @@ WEFT_Failure *weft_late_queue_copy(void *queue, void *from_device, const void *f
                                    void *to, size_t bytes) {
   weft_late_queue_t *q = queue;
   copying_t *c = calloc(1, sizeof *c);
-  if (c == NULL) return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "no memory for a copy");
+  if (c == NULL) return weft_late_host->failure(WEFT_LATE_RESOURCE_EXHAUSTED, "out of memory: a copy");
   *c = (copying_t){bytes_of(from_device, from), bytes_of(to_device, to), bytes};
   WEFT_Failure *f = weft_late_enqueue(q, do_copy, c);
   if (f != NULL) free(c);
