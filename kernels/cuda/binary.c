@@ -6,19 +6,27 @@
 #include "kernels/cuda/binary.def"
 #undef WEFT_CUDA_BINARY
 
-static WEFT_Failure *launch(WEFT_KernelContext *c, const WEFT_TensorView *x, const WEFT_TensorView *y,
-                            WEFT_TensorView *z) {
+typedef struct cuda_operands {
+  int dtype;
+  const void *x, *y; /* stay valid when the output takes one of them over */
+  weft_cuda_shape_t x_shape, y_shape;
+} cuda_operands_t;
+
+static cuda_operands_t read_operands(const WEFT_TensorView *x, const WEFT_TensorView *y) {
+  return (cuda_operands_t){x->dtype, x->data, y->data, weft_cuda_shape_of(x), weft_cuda_shape_of(y)};
+}
+
+static WEFT_Failure *launch(WEFT_KernelContext *c, cuda_operands_t *o, WEFT_TensorView *z) {
   weft_cuda_walk_t w;
   weft_cuda_walk_init(&w, z->rank, z->dims);
   if (z->count == 0) return NULL;
-  if (!weft_cuda_walk_broadcast(&w, 0, x->rank, x->dims) ||
-      !weft_cuda_walk_broadcast(&w, 1, y->rank, y->dims))
-    return WEFT_CUDA_INVALID("Incompatible shapes: %s vs. %s", WEFT_CUDA_SHAPE(x), WEFT_CUDA_SHAPE(y));
+  if (!weft_cuda_walk_broadcast(&w, 0, o->x_shape.rank, o->x_shape.dims) ||
+      !weft_cuda_walk_broadcast(&w, 1, o->y_shape.rank, o->y_shape.dims))
+    return weft_cuda_host->failure(WEFT_CUDA_INTERNAL, "%s: shapes", weft_cuda_host->node_name(c));
   weft_cuda_walk_collapse(&w, 2);
-  const void *from_x = x->data, *from_y = y->data;
-  void *args[] = {&from_x, &from_y, &z->data, &w};
-  const int64_t per_thread = w.is_flat ? (int64_t)(16 / weft_cuda_size(x->dtype)) : 1;
-  return weft_cuda_launch_over(c, weft_cuda_pick(weft_cuda_host->param(c), x->dtype), w.n, per_thread, args);
+  void *args[] = {&o->x, &o->y, &z->data, &w};
+  const int64_t per_thread = w.is_flat ? (int64_t)(16 / weft_cuda_size(o->dtype)) : 1;
+  return weft_cuda_launch_over(c, weft_cuda_pick(weft_cuda_host->param(c), o->dtype), w.n, per_thread, args);
 }
 
 /* An operand that has the result's shape is read exactly where the result is written. */
@@ -26,6 +34,7 @@ static WEFT_Failure *broadcast(WEFT_KernelContext *c, bool is_truth) {
   WEFT_TensorView x, y, z;
   weft_cuda_host->input(c, 0, &x);
   weft_cuda_host->input(c, 1, &y);
+  cuda_operands_t o = read_operands(&x, &y);
   if (!is_truth && (weft_cuda_same_shape(&x, &y) || y.rank == 0)) {
     WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &z));
   } else if (!is_truth && x.rank == 0) {
@@ -33,7 +42,7 @@ static WEFT_Failure *broadcast(WEFT_KernelContext *c, bool is_truth) {
   } else {
     WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &z));
   }
-  return launch(c, &x, &y, &z);
+  return launch(c, &o, &z);
 }
 
 static WEFT_Failure *compute_SAME_BROADCAST(WEFT_KernelContext *c) { return broadcast(c, false); }
@@ -44,8 +53,9 @@ static WEFT_Failure *compute_SAME_EQUAL(WEFT_KernelContext *c) {
   weft_cuda_host->input(c, 0, &x);
   weft_cuda_host->input(c, 1, &y);
   if (!weft_cuda_same_shape(&x, &y)) return weft_cuda_shapes_differ(c, 1);
+  cuda_operands_t o = read_operands(&x, &y);
   WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &z));
-  return launch(c, &x, &y, &z);
+  return launch(c, &o, &z);
 }
 
 /* ---- Equal, NotEqual: where shapes need not fit and do not, no element equals another ---- */
@@ -73,6 +83,38 @@ static WEFT_Failure *equal_compute(WEFT_KernelContext *c) {
   return weft_cuda_fill(c, z.data, weft_cuda_host->param(c) == &NotEqual_instances, 1);
 }
 
+/* ---- BiasAdd: the bias repeats but along the channels ---- */
+
+static WEFT_Failure *bias_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
+  static const char channels_first = 1;
+  const char *format = NULL;
+  size_t length = 0;
+  (void)param;
+  const bool is_nchw = weft_cuda_host->attr_string(s, "data_format", &format, &length) != 0 && length > 1 &&
+                       memcmp(format, "NC", 2) == 0;
+  *out = is_nchw ? (void *)(uintptr_t)&channels_first : NULL;
+  return NULL;
+}
+
+static WEFT_Failure *bias_compute(WEFT_KernelContext *c) {
+  WEFT_TensorView x, bias, y;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &bias);
+  if (x.rank < 2) return WEFT_CUDA_INVALID("Input tensor must be at least 2D: %s", WEFT_CUDA_SHAPE(&x));
+  if (bias.rank != 1) return WEFT_CUDA_INVALID("Biases must be 1D: %s", WEFT_CUDA_SHAPE(&bias));
+  const int at = weft_cuda_host->state(c) != NULL ? 1 : x.rank - 1;
+  if (bias.dims[0] != x.dims[at]) {
+    return WEFT_CUDA_INVALID(
+        "Must provide as many biases as the last dimension of the input tensor: %s vs. %s",
+        WEFT_CUDA_SHAPE(&bias), WEFT_CUDA_SHAPE(&x));
+  }
+  cuda_operands_t o = read_operands(&x, &bias);
+  o.y_shape.rank = x.rank - at; /* [channels, 1, 1] */
+  for (int d = 1; d < o.y_shape.rank; d++) o.y_shape.dims[d] = 1;
+  WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &y));
+  return launch(c, &o, &y);
+}
+
 /* An op of bools has no attribute for its type. */
 #define TYPE_ATTR_BOOL NULL
 #define TYPE_ATTR_FLOAT "T"
@@ -98,6 +140,17 @@ const WEFT_DeviceKernel weft_cuda_binary_kernels[] = {
 #define WEFT_CUDA_BINARY(op, set, result, shapes) ROW(#op, op, set, result, shapes),
 #include "kernels/cuda/binary.def"
 #undef WEFT_CUDA_BINARY
+    {.op = "BiasAdd",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(REAL),
+     .prepare = bias_prepare,
+     .compute = bias_compute,
+     .param = &AddV2_instances},
+    {.op = "BiasAddV1",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(REAL),
+     .compute = bias_compute,
+     .param = &AddV2_instances},
     {.op = "Add",
      .type_attr = "T",
      .types = ADD_TYPES,

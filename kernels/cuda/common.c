@@ -10,6 +10,10 @@ weft_cuda_function_t *weft_cuda_pick(const weft_cuda_instances_t *instances, int
   return &instances->functions[__builtin_popcount(instances->types & (bit - 1))];
 }
 
+weft_cuda_function_t *weft_cuda_pick_size(weft_cuda_function_t *functions, int dtype) {
+  return &functions[__builtin_ctz((unsigned)weft_cuda_size(dtype))];
+}
+
 size_t weft_cuda_size(int dtype) {
   switch (dtype) {
     case WEFT_CUDA_u8:
@@ -44,6 +48,12 @@ bool weft_cuda_same_shape(const WEFT_TensorView *a, const WEFT_TensorView *b) {
          (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
 }
 
+weft_cuda_shape_t weft_cuda_shape_of(const WEFT_TensorView *v) {
+  weft_cuda_shape_t s = {.rank = v->rank};
+  for (int d = 0; d < v->rank; d++) s.dims[d] = v->dims[d];
+  return s;
+}
+
 int64_t weft_cuda_product(const int64_t *dims, int begin, int end) {
   int64_t n = 1;
   for (int d = begin; d < end; d++) n *= dims[d];
@@ -55,9 +65,7 @@ int64_t weft_cuda_int_at(const WEFT_TensorView *v, int64_t i) {
 }
 
 WEFT_Failure *weft_cuda_shapes_differ(WEFT_KernelContext *c, int other) {
-  WEFT_TensorView a, b, out;
-  WEFT_Failure *f = weft_cuda_host->output_inferred(c, 0, &out);
-  if (f != NULL) return f;
+  WEFT_TensorView a, b;
   weft_cuda_host->input(c, 0, &a);
   weft_cuda_host->input(c, other, &b);
   return WEFT_CUDA_INVALID(
@@ -68,7 +76,8 @@ WEFT_Failure *weft_cuda_shapes_differ(WEFT_KernelContext *c, int other) {
 WEFT_Failure *weft_cuda_output_like(WEFT_KernelContext *c, int in, int i, WEFT_TensorView *out) {
   WEFT_TensorView v;
   weft_cuda_host->input(c, in, &v);
-  return weft_cuda_host->output_forwarded(c, in, i, v.rank, v.dims, out);
+  const weft_cuda_shape_t s = weft_cuda_shape_of(&v);
+  return weft_cuda_host->output_forwarded(c, in, i, s.rank, s.dims, out);
 }
 
 /* ---- launches ---- */
@@ -110,6 +119,14 @@ bool weft_cuda_walk_broadcast(weft_cuda_walk_t *w, int k, int rank, const int64_
     step *= dims[d];
   }
   return true;
+}
+
+void weft_cuda_dense_steps(int rank, const int64_t *dims, int64_t *steps) {
+  int64_t step = 1;
+  for (int d = rank - 1; d >= 0; d--) {
+    steps[d] = step;
+    step *= dims[d];
+  }
 }
 
 static bool joins(const weft_cuda_walk_t *w, int outer, int inner, int num_tensors) {

@@ -3,6 +3,7 @@
 #define WEFT_KERNELS_CUDA_COMMON_H_
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/launch.h"
@@ -10,7 +11,12 @@
 #include "kernels/cuda/types.h"
 
 /* Codes of TF_Code. */
-enum { WEFT_CUDA_INVALID_ARGUMENT = 3, WEFT_CUDA_UNIMPLEMENTED = 12, WEFT_CUDA_INTERNAL = 13 };
+enum {
+  WEFT_CUDA_INVALID_ARGUMENT = 3,
+  WEFT_CUDA_EXHAUSTED = 8,
+  WEFT_CUDA_UNIMPLEMENTED = 12,
+  WEFT_CUDA_INTERNAL = 13
+};
 
 #define WEFT_CUDA_TRY(call)                \
   do {                                     \
@@ -33,12 +39,18 @@ typedef struct weft_cuda_instances {
   static weft_cuda_function_t name##_functions[] = {WEFT_CUDA_##set(WEFT_CUDA_INSTANCE_, stem)}; \
   static const weft_cuda_instances_t name = {WEFT_CUDA_SET(set), name##_functions};
 
+/* Defines `name`, the instances weft_<stem>_<bytes> for the sizes of elements. */
+#define WEFT_CUDA_SIZES(name, stem) \
+  static weft_cuda_function_t name[] = {WEFT_CUDA_SIZED(WEFT_CUDA_INSTANCE_, stem)};
+/* The one of those for elements of a plain type. */
+weft_cuda_function_t *weft_cuda_pick_size(weft_cuda_function_t *functions, int dtype);
 /* The instance for `dtype`, or NULL. */
 weft_cuda_function_t *weft_cuda_pick(const weft_cuda_instances_t *instances, int dtype);
 size_t weft_cuda_size(int dtype); /* bytes of an element of a plain type */
 /* Types whose elements are plain bytes, as bits. */
-#define WEFT_CUDA_PLAIN \
-  (WEFT_CUDA_SET(REAL_BOOL) | UINT32_C(1) << WEFT_CUDA_c64 | UINT32_C(1) << WEFT_CUDA_c128)
+#define WEFT_CUDA_PLAIN (WEFT_CUDA_SET(EVERY) | UINT32_C(1) << WEFT_CUDA_c64 | UINT32_C(1) << WEFT_CUDA_c128)
+/* The same without int32, for ops that Weft runs in the host's memory for it. */
+#define WEFT_CUDA_PLAIN_BUT_I32 (WEFT_CUDA_PLAIN & ~(UINT32_C(1) << WEFT_CUDA_i32))
 
 /* ---- tensors ---- */
 
@@ -54,6 +66,13 @@ bool weft_cuda_same_shape(const WEFT_TensorView *a, const WEFT_TensorView *b);
 int64_t weft_cuda_product(const int64_t *dims, int begin, int end);
 /* Element i of an int32 or int64 tensor in the host's memory. */
 int64_t weft_cuda_int_at(const WEFT_TensorView *v, int64_t i);
+/* A copy of a view with dimensions of its own, for those that are needed when an output has taken over the
+ * input. */
+typedef struct weft_cuda_shape {
+  int rank;
+  int64_t dims[WEFT_CUDA_DIMS];
+} weft_cuda_shape_t;
+weft_cuda_shape_t weft_cuda_shape_of(const WEFT_TensorView *v);
 /* The failure of inputs 0 and `other` whose shapes should be the same, in TensorFlow's words. */
 WEFT_Failure *weft_cuda_shapes_differ(WEFT_KernelContext *c, int other);
 /* Output i in the shape and, if possible, in the bytes of input `in`. */
@@ -74,6 +93,8 @@ void weft_cuda_walk_init(weft_cuda_walk_t *w, int rank, const int64_t *dims);
 /* Gives tensor k dense steps for the dims [rank] it has, lined up at the right; where it has 1, it repeats.
  * False: it does not fit. */
 bool weft_cuda_walk_broadcast(weft_cuda_walk_t *w, int k, int rank, const int64_t *dims);
+/* Dense steps of a tensor of these dimensions. */
+void weft_cuda_dense_steps(int rank, const int64_t *dims, int64_t *steps);
 /* Joins dimensions that all of the first num_tensors tensors cross as one, and drops those of 1. */
 void weft_cuda_walk_collapse(weft_cuda_walk_t *w, int num_tensors);
 

@@ -36,6 +36,15 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
+/* Elements that are only moved, by their size in bytes. */
+typedef uint8_t sized_1;
+typedef uint16_t sized_2;
+typedef uint32_t sized_4;
+typedef uint64_t sized_8;
+struct alignas(16) sized_16 {
+  uint64_t halves[2];
+};
+
 #ifdef WEFT_CUDA_ON_HOST
 WEFT_FN float load(f16 v) { return emulated_half_to_float(v.bits); }
 WEFT_FN float load(bf16 v) { return emulated_bfloat16_to_float(v.bits); }
@@ -43,6 +52,8 @@ WEFT_FN void store(f16 *to, float v) { to->bits = emulated_float_to_half(v); }
 WEFT_FN void store(bf16 *to, float v) { to->bits = emulated_float_to_bfloat16(v); }
 WEFT_FN uint32_t bits_of(float v) { return emulated_bits_of(v); }
 WEFT_FN float float_of(uint32_t bits) { return emulated_float_of(bits); }
+WEFT_FN uint64_t bits_of(double v) { return emulated_bits_of_double(v); }
+WEFT_FN double double_of(uint64_t bits) { return emulated_double_of(bits); }
 #else
 WEFT_FN float load(f16 v) { return __half2float(__ushort_as_half(v.bits)); }
 WEFT_FN float load(bf16 v) { return __uint_as_float((uint32_t)v.bits << 16); }
@@ -50,6 +61,8 @@ WEFT_FN void store(f16 *to, float v) { to->bits = __half_as_ushort(__float2half_
 WEFT_FN void store(bf16 *to, float v) { to->bits = __bfloat16_as_ushort(__float2bfloat16_rn(v)); }
 WEFT_FN uint32_t bits_of(float v) { return __float_as_uint(v); }
 WEFT_FN float float_of(uint32_t bits) { return __uint_as_float(bits); }
+WEFT_FN uint64_t bits_of(double v) { return (uint64_t)__double_as_longlong(v); }
+WEFT_FN double double_of(uint64_t bits) { return __longlong_as_double((long long)bits); }
 #endif
 WEFT_FN bool load(boolean v) { return v.bits != 0; }
 WEFT_FN void store(boolean *to, bool v) { to->bits = v; }

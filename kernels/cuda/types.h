@@ -26,19 +26,25 @@ enum {
 };
 
 #define WEFT_CUDA_FLOAT(m, f) m(f, f32) m(f, f64) m(f, bf16) m(f, f16)
-#define WEFT_CUDA_FLOAT_SIGNED(m, f) \
-  m(f, f32) m(f, f64) m(f, i32) m(f, i16) m(f, i8) m(f, i64) m(f, bf16) m(f, f16)
-#define WEFT_CUDA_REAL(m, f)                                                                         \
-  m(f, f32) m(f, f64) m(f, i32) m(f, u8) m(f, i16) m(f, i8) m(f, i64) m(f, bf16) m(f, u16) m(f, f16) \
-      m(f, u32) m(f, u64)
+/* Without int32: tensors of that type lie in the host's memory wherever TensorFlow has them there, and the
+ * rows are Weft's (kernels/loaded/generic.def). */
+#define WEFT_CUDA_FLOAT_SIGNED(m, f) m(f, f32) m(f, f64) m(f, i16) m(f, i8) m(f, i64) m(f, bf16) m(f, f16)
+#define WEFT_CUDA_REAL(m, f) \
+  m(f, f32) m(f, f64) m(f, u8) m(f, i16) m(f, i8) m(f, i64) m(f, bf16) m(f, u16) m(f, f16) m(f, u32) m(f, u64)
 #define WEFT_CUDA_REAL_BOOL(m, f)                                                                        \
-  m(f, f32) m(f, f64) m(f, i32) m(f, u8) m(f, i16) m(f, i8) m(f, i64) m(f, boolean) m(f, bf16) m(f, u16) \
-      m(f, f16) m(f, u32) m(f, u64)
+  m(f, f32) m(f, f64) m(f, u8) m(f, i16) m(f, i8) m(f, i64) m(f, boolean) m(f, bf16) m(f, u16) m(f, f16) \
+      m(f, u32) m(f, u64)
 #define WEFT_CUDA_FLOAT_I64(m, f) m(f, f32) m(f, f64) m(f, i64) m(f, bf16) m(f, f16)
+/* With int32. */
 #define WEFT_CUDA_FLOAT_INDEX(m, f) m(f, f32) m(f, f64) m(f, i32) m(f, i64) m(f, bf16) m(f, f16)
 #define WEFT_CUDA_INT(m, f) m(f, i32) m(f, u8) m(f, i16) m(f, i8) m(f, i64) m(f, u16) m(f, u32) m(f, u64)
+#define WEFT_CUDA_EVERY(m, f)                                                                            \
+  m(f, f32) m(f, f64) m(f, i32) m(f, u8) m(f, i16) m(f, i8) m(f, i64) m(f, boolean) m(f, bf16) m(f, u16) \
+      m(f, f16) m(f, u32) m(f, u64)
 #define WEFT_CUDA_BOOL(m, f) m(f, boolean)
 #define WEFT_CUDA_INDEX(m, f) m(f, i32) m(f, i64)
+/* Elements by their size in bytes, for kernels that only move them. */
+#define WEFT_CUDA_SIZED(m, f) m(f, 1) m(f, 2) m(f, 4) m(f, 8) m(f, 16)
 
 #define WEFT_CUDA_BIT_(f, type) | (UINT32_C(1) << WEFT_CUDA_##type)
 /* The set as bits, for a row of a kernel: WEFT_CUDA_SET(FLOAT). */

@@ -54,6 +54,16 @@ static inline uint16_t emulated_float_to_half(float v) { return weft_f32_to_f16(
 static inline uint16_t emulated_float_to_bfloat16(float v) { return weft_f32_to_bf16(v); }
 static inline uint32_t emulated_bits_of(float v) { return weft_float_to_bits(v); }
 static inline float emulated_float_of(uint32_t v) { return weft_bits_to_float(v); }
+static inline uint64_t emulated_bits_of_double(double v) {
+  uint64_t bits;
+  memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+static inline double emulated_double_of(uint64_t bits) {
+  double v;
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
 
 struct emulated_visitor {
   void *(*to_host)(void *);

@@ -71,6 +71,18 @@ static void compare(weft_row_case_t *c) {
   weft_row_attr(c, "incompatible_shape_error=%s", c->round == 6 ? "true" : "false");
 }
 
+static void bias_at(weft_row_case_t *c, int at) {
+  const weft_shape_t x = weft_row_shape(c, 2, 5);
+  const weft_shape_t b = weft_shape_vector(c->round == 7 ? 9 : x.dims[at < 0 ? x.rank - 1 : at]);
+  weft_row_add(c, c->dtype, &x, WEFT_ROW_ANY);
+  weft_row_add(c, c->dtype, &b, WEFT_ROW_ANY);
+}
+static void bias(weft_row_case_t *c) {
+  bias_at(c, c->round % 2 == 0 ? -1 : 1);
+  weft_row_attr(c, "data_format=%s", c->round % 2 == 0 ? "NHWC" : "NCHW");
+}
+static void bias_v1(weft_row_case_t *c) { bias_at(c, -1); }
+
 #define make_SAME_EQUAL equal
 #define make_SAME_BROADCAST two
 #define make_TRUTH_BROADCAST two
@@ -97,6 +109,8 @@ static weft_row_op_t binary[] = {
 #include "kernels/cuda/binary.def"
 #undef WEFT_CUDA_BINARY
     {"Add", WEFT_CUDA_SET(FLOAT_SIGNED) | UINT32_C(1) << WEFT_CUDA_u8, two},
+    {"BiasAdd", WEFT_CUDA_SET(REAL), bias},
+    {"BiasAddV1", WEFT_CUDA_SET(REAL), bias_v1},
     {"InvGrad", WEFT_CUDA_SET(FLOAT), equal},
     {"Mod", WEFT_CUDA_SET(FLOAT_INDEX), two},
     {"RealDiv", WEFT_CUDA_SET(REAL), two},

@@ -67,14 +67,14 @@ static const weft_row_op_t ops[] = {
     {"Any", WEFT_CUDA_SET(BOOL), any},
     {"ArgMax", WEFT_CUDA_SET(FLOAT_INDEX), where},
     {"ArgMin", WEFT_CUDA_SET(FLOAT_INDEX), where},
-    {"BiasAddGrad", WEFT_CUDA_SET(FLOAT_INDEX), bias, .tolerance = 10},
+    {"BiasAddGrad", WEFT_CUDA_SET(FLOAT_I64), bias, .tolerance = 10},
     {"EuclideanNorm", WEFT_CUDA_SET(FLOAT), small, .tolerance = 10},
     {"L2Loss", WEFT_CUDA_SET(FLOAT), all_of_it, .tolerance = 10},
-    {"Max", WEFT_CUDA_SET(FLOAT_INDEX), any},
+    {"Max", WEFT_CUDA_SET(FLOAT_I64), any},
     {"Mean", WEFT_CUDA_SET(FLOAT), small, .tolerance = 10},
-    {"Min", WEFT_CUDA_SET(FLOAT_INDEX), any},
-    {"Prod", WEFT_CUDA_SET(FLOAT_INDEX), near_one, .tolerance = 100},
-    {"Sum", WEFT_CUDA_SET(FLOAT_INDEX), small, .tolerance = 10},
+    {"Min", WEFT_CUDA_SET(FLOAT_I64), any},
+    {"Prod", WEFT_CUDA_SET(FLOAT_I64), near_one, .tolerance = 100},
+    {"Sum", WEFT_CUDA_SET(FLOAT_I64), small, .tolerance = 10},
 };
 enum { NUM = sizeof ops / sizeof ops[0] };
 

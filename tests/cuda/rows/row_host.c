@@ -29,7 +29,7 @@ typedef struct arg {
   weft_shape_t shape;
   void *data; /* marked, or in the host's memory */
   size_t bytes;
-  bool on_host;
+  bool on_host, is_taken;
 } arg_t;
 
 struct WEFT_KernelContext {
@@ -154,7 +154,10 @@ static void view_of(const arg_t *a, WEFT_TensorView *out) {
                            .data = a->data,
                            .on_host = a->on_host};
 }
-static void input(WEFT_KernelContext *c, int i, WEFT_TensorView *out) { view_of(&c->inputs[i], out); }
+static void input(WEFT_KernelContext *c, int i, WEFT_TensorView *out) {
+  if (c->inputs[i].is_taken) fail("asks for an input that an output has taken over");
+  view_of(&c->inputs[i], out);
+}
 
 static void new_output(WEFT_KernelContext *c, int i, const weft_shape_t *shape, WEFT_TensorView *out) {
   arg_t *a = &c->outputs[i];
@@ -225,10 +228,12 @@ static WEFT_Failure *output_inferred(WEFT_KernelContext *c, int i, WEFT_TensorVi
 static WEFT_Failure *output_forwarded(WEFT_KernelContext *c, int in, int i, int rank, const int64_t *dims,
                                       WEFT_TensorView *out) {
   const weft_shape_t s = shape_of(rank, dims);
-  const arg_t *a = &c->inputs[in];
+  arg_t *a = &c->inputs[in];
   new_output(c, i, &s, out);
   if (!c->run->may_forward || a->dtype != c->outputs[i].dtype || a->bytes != c->outputs[i].bytes) return NULL;
   c->outputs[i].data = a->data;
+  a->is_taken = true;
+  memset(&a->shape, GARBAGE, sizeof a->shape); /* that the row's view points to */
   view_of(&c->outputs[i], out);
   return NULL;
 }
