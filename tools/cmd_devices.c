@@ -99,17 +99,17 @@ static void print_json(const device_rows_t *r) {
   json_t *devices = json_array(), *libraries = json_array();
   for (int i = 0; i < r->n; i++) {
     const device_row_t *d = &r->rows[i];
-    json_array_append_new(
-        devices, json_pack("{s:s, s:s, s:I, s:o, s:i, s:o, s:o}", "name", d->name, "type", d->type, "memory",
-                           (json_int_t)d->memory, "description", text_or_null(d->physical), "numa_node",
-                           d->numa_node, "library", text_or_null(d->library == NULL ? NULL : d->library->file),
-                           "trouble", text_or_null(d->trouble)));
+    json_array_append_new(devices, json_pack("{s:s, s:s, s:I, s:o, s:i, s:o, s:o}", "name", d->name, "type",
+                                             d->type, "memory", (json_int_t)d->memory, "description",
+                                             text_or_null(d->physical), "numa_node", d->numa_node, "library",
+                                             text_or_null(d->library == NULL ? NULL : d->library->file),
+                                             "trouble", text_or_null(d->trouble)));
   }
   for (const weft_device_library_t *l = weft_device_libraries(); l != NULL; l = l->next) {
     char *trouble = trouble_of(l);
-    json_array_append_new(libraries, json_pack("{s:s, s:s, s:s, s:o, s:o}", "file", l->file, "name", l->name,
-                                               "version", l->version, "type", text_or_null(l->type),
-                                               "trouble", text_or_null(trouble)));
+    json_array_append_new(
+        libraries, json_pack("{s:s, s:s, s:s, s:o, s:o}", "file", l->file, "name", l->name, "version",
+                             l->version, "type", text_or_null(l->type), "trouble", text_or_null(trouble)));
     weft_free(trouble);
   }
   json_t *root = json_pack("{s:o, s:o}", "devices", devices, "libraries", libraries);
@@ -132,8 +132,7 @@ static void print_memory(int64_t bytes, char *to, size_t max) {
 static void print_device(const device_row_t *d) {
   char memory[32] = "-", library[128] = "built in";
   if (d->trouble == NULL) print_memory(d->memory, memory, sizeof memory);
-  if (d->library != NULL)
-    snprintf(library, sizeof library, "%s %s", d->library->name, d->library->version);
+  if (d->library != NULL) snprintf(library, sizeof library, "%s %s", d->library->name, d->library->version);
   printf("%-10s %-6s %10s  %-20s %s%s\n", d->name, d->type, memory, library,
          d->trouble != NULL ? "cannot be opened: " : "", d->trouble != NULL ? d->trouble : d->physical);
 }
@@ -158,13 +157,15 @@ int weft_command_devices(int argc, char **argv) {
        .flag = &json},
   };
   static const weft_help_item_t environment[] = {
-      {"WEFT_DEVICE_PATH", "More device libraries: files, or folders of files libweft_*.so, with colons "
-                           "between them"},
+      {"WEFT_DEVICE_PATH",
+       "More device libraries: files, or folders of files libweft_*.so, with colons "
+       "between them"},
   };
   const weft_command_line_t line = {
       .command = "weft devices",
-      .about = "Lists this machine's devices: those that a task of a cluster or a local session has. Says of "
-               "each device library that brings none why that is.",
+      .about =
+          "Lists this machine's devices: those that a task of a cluster or a local session has. Says of "
+          "each device library that brings none why that is.",
       .examples = "  weft devices\n  weft devices --json\n",
       .options = options,
       .num_options = sizeof options / sizeof options[0],

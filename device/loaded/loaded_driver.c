@@ -19,20 +19,7 @@ static const weft_loaded_driver_t *driver_of(const weft_device_driver_t *base) {
   return (const weft_loaded_driver_t *)(const void *)base;
 }
 
-static const weft_loaded_device_t *of(const weft_device_t *d) {
-  return (const weft_loaded_device_t *)(const void *)(d->alias_of != NULL ? d->alias_of : d);
-}
-
-void *weft_loaded_device(const weft_device_t *d) { return of(d)->handle; }
-weft_device_t *weft_loaded_host(const weft_device_t *d) { return of(d)->host; }
-
 /* ---- devices ---- */
-
-void weft_loaded_device_let_go(weft_loaded_device_t *d) {
-  if (atomic_fetch_sub_explicit(&d->holders, 1, memory_order_acq_rel) != 1) return;
-  if (d->handle != NULL) d->type->close(d->handle);
-  weft_free(d);
-}
 
 static void destroy(weft_device_t *base) {
   weft_loaded_device_t *d = (weft_loaded_device_t *)(void *)base;
@@ -79,8 +66,8 @@ static weft_status_t *create(const weft_device_driver_t *self, const weft_device
 }
 
 static bool reaches(const weft_device_t *from, const weft_device_t *to) {
-  const WEFT_DeviceType *type = of(from)->type;
-  return type->reaches != NULL && type->reaches(of(from)->handle, of(to)->handle) != 0;
+  const WEFT_DeviceType *type = &driver_of(from->driver)->type;
+  return type->reaches != NULL && type->reaches(weft_loaded_device(from), weft_loaded_device(to)) != 0;
 }
 
 /* ---- the driver ---- */

@@ -2,6 +2,7 @@
  *
  * First beside the program, then where WEFT_DEVICE_PATH says. A file that was found twice is loaded once.
  */
+#define _GNU_SOURCE /* dladdr */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

@@ -57,7 +57,9 @@ static void ends_as(weft_status_t *s, const char *file, const char *why) {
   CU_ASSERT_PTR_NULL(l->driver);
 }
 
-static void refused(const char *why) { ends_as(weft_device_library_add("given.so", open_given), "given.so", why); }
+static void refused(const char *why) {
+  ends_as(weft_device_library_add("given.so", open_given), "given.so", why);
+}
 
 static void other_versions_are_refused(void) {
   give("A");
@@ -132,7 +134,8 @@ static void files_that_are_no_library_are_refused(void) {
 /* What `weft devices` says with that path. */
 static void devices_with(const char *path, char *out, size_t max) {
   char command[1024];
-  snprintf(command, sizeof command, "WEFT_DEVICE_PATH='%s' WEFT_LATE_DEVICES=2 tools/weft devices 2>&1", path);
+  snprintf(command, sizeof command, "WEFT_DEVICE_PATH='%s' WEFT_LATE_DEVICES=2 tools/weft devices 2>&1",
+           path);
   FILE *p = popen(command, "r");
   CU_ASSERT_PTR_NOT_NULL_FATAL(p);
   const size_t n = fread(out, 1, max - 1, p);
@@ -155,7 +158,8 @@ static void the_path_names_files_and_folders(void) {
   CU_ASSERT_EQUAL(count_of(text, "\nTOY:0 "), 1);
   CU_ASSERT_EQUAL(count_of(text, "a toy that computes at once"), 1);
   CU_ASSERT_EQUAL(count_of(text, "\nLATE:0 ") + count_of(text, "\nLATE:1 "), 2);
-  devices_with("::tests/device/toy::" TOY_FILE ":", text, sizeof text); /* once, and nothing for what is empty */
+  devices_with("::tests/device/toy::" TOY_FILE ":", text,
+               sizeof text); /* once, and nothing for what is empty */
   CU_ASSERT_EQUAL(count_of(text, "\nTOY:"), 1);
   CU_ASSERT_EQUAL(count_of(text, "cannot be used"), 0);
   devices_with("/none.so:" TOY_FILE, text, sizeof text);
@@ -182,8 +186,9 @@ static WEFT_Failure *read_attributes(const WEFT_KernelSetup *s, const void *para
   const int has_text = host->attr_string(s, "padding", &text, &length);
   const int has_int = host->attr_int(s, "depth_radius", &i), has_float = host->attr_float(s, "bias", &f);
   const int has_bool = host->attr_bool(s, "use_cudnn_on_gpu", &b), has_type = host->attr_type(s, "T", &t);
-  snprintf(seen, sizeof seen, "%s %s %d/%d ints %d:%lld,%lld text %d:%.*s int %d:%lld float %d:%g bool %d:%d "
-                              "type %d:%d wrong %d",
+  snprintf(seen, sizeof seen,
+           "%s %s %d/%d ints %d:%lld,%lld text %d:%.*s int %d:%lld float %d:%g bool %d:%d "
+           "type %d:%d wrong %d",
            host->setup_op(s), host->setup_name(s), host->setup_input_type(s, 0), host->setup_input_type(s, 9),
            n, (long long)list[0], (long long)list[1], has_text, (int)length, text, has_int, (long long)i,
            has_float, (double)f, has_bool, b, has_type, t, host->attr_int(s, "T", &i));
@@ -279,8 +284,12 @@ static weft_node_t *add(world_t *w, const char *op, weft_node_t *a, weft_node_t 
   const weft_node_spec_t spec = {.name = weft_str(op),
                                  .op = weft_str(op),
                                  .inputs = in,
-                                 .num_inputs = a == NULL ? 0 : b == NULL ? 1 : 2,
-                                 .attrs = is_border ? arg : is_conv ? conv : NULL,
+                                 .num_inputs = a == NULL   ? 0
+                                               : b == NULL ? 1
+                                                           : 2,
+                                 .attrs = is_border ? arg
+                                          : is_conv ? conv
+                                                    : NULL,
                                  .num_attrs = is_border || is_conv ? 2 : 0};
   CU_ASSERT_PTR_NULL_FATAL(weft_graph_add(w->g, &spec, &n));
   return n;
@@ -326,13 +335,14 @@ static void attributes_are_read_by_kind(void) {
   weft_node_t *x = begin(&w);
   add(&w, "Conv2D", x, x);
   CU_ASSERT_PTR_NULL(compile(&w));
-  CU_ASSERT_STRING_EQUAL(seen,
-                         "Conv2D Conv2D 1/-1 ints 4:1,2 text 1:SAME int 0:-7 float 0:-7 bool 1:1 type 1:1 wrong 0");
+  CU_ASSERT_STRING_EQUAL(
+      seen, "Conv2D Conv2D 1/-1 ints 4:1,2 text 1:SAME int 0:-7 float 0:-7 bool 1:1 type 1:1 wrong 0");
   end(&w);
   w = (world_t){.plan = NULL};
   add(&w, "LRN", begin(&w), NULL);
   CU_ASSERT_PTR_NULL(compile(&w));
-  CU_ASSERT_STRING_EQUAL(seen, "LRN LRN 1/-1 ints -1:0,0 text 0: int 1:5 float 1:1 bool 0:-7 type 1:1 wrong 0");
+  CU_ASSERT_STRING_EQUAL(seen,
+                         "LRN LRN 1/-1 ints -1:0,0 text 0: int 1:5 float 1:1 bool 0:-7 type 1:1 wrong 0");
   end(&w);
 }
 

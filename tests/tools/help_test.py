@@ -14,7 +14,7 @@ import time
 import unittest
 
 WEFT = os.path.abspath("tools/weft")  # tests start in the root of the repository
-COMMANDS = ["server", "submit", "run", "trace", "profile", "top", "inspect", "ops", "bench"]
+COMMANDS = ["server", "submit", "run", "trace", "profile", "top", "inspect", "ops", "bench", "devices"]
 DEADLINE_S = 60
 LONGEST_HELP_S = 0.020
 

@@ -1,0 +1,18 @@
+/* device/loaded/loaded_device.c - what a loaded device is looked up by, and its end. */
+#include "device/loaded/loaded_device.h"
+
+#include "base/alloc.h"
+
+static const weft_loaded_device_t *of(const weft_device_t *d) {
+  while (d->alias_of != NULL) d = d->alias_of;
+  return (const weft_loaded_device_t *)(const void *)d;
+}
+
+void *weft_loaded_device(const weft_device_t *d) { return of(d)->handle; }
+weft_device_t *weft_loaded_host(const weft_device_t *d) { return of(d)->host; }
+
+void weft_loaded_device_let_go(weft_loaded_device_t *d) {
+  if (atomic_fetch_sub_explicit(&d->holders, 1, memory_order_acq_rel) != 1) return;
+  if (d->handle != NULL) d->type->close(d->handle);
+  weft_free(d);
+}
