@@ -82,6 +82,9 @@ static WEFT_Failure *describe(weft_cuda_physical_t *p) {
 static void destroy(weft_cuda_physical_t *p) {
   if (p->context != NULL) {
     (void)weft_cuda_driver.cuCtxSetCurrent(p->context);
+    for (int i = 0; i < WEFT_CUDA_NUM_LIBRARIES; i++) {
+      if (p->attachments[i].value != NULL) p->attachments[i].destroy(p->attachments[i].value);
+    }
     weft_cuda_modules_destroy(p->modules);
     if (p->slot >= 0) weft_cuda_pinned_release();
     (void)weft_cuda_driver.cuCtxSetCurrent(NULL);
@@ -171,4 +174,24 @@ bool weft_cuda_physical_reaches(const weft_cuda_physical_t *from, const weft_cud
   const bool reaches = *reach == REACHES;
   weft_mutex_unlock(&state.mu);
   return reaches;
+}
+
+WEFT_Failure *weft_cuda_physical_attachment(weft_cuda_physical_t *p, weft_cuda_library_t which,
+                                            WEFT_Failure *(*make)(void **out),
+                                            void (*destroy_it)(void *value), void **out) {
+  struct weft_cuda_attachment *a = &p->attachments[which];
+  void *value = __atomic_load_n(&a->value, __ATOMIC_ACQUIRE);
+  WEFT_Failure *f = NULL;
+  if (value == NULL) {
+    weft_mutex_lock(&state.mu); /* so that there is one */
+    value = __atomic_load_n(&a->value, __ATOMIC_ACQUIRE);
+    if (value == NULL) f = make(&value);
+    if (f == NULL) {
+      a->destroy = destroy_it;
+      __atomic_store_n(&a->value, value, __ATOMIC_RELEASE);
+    }
+    weft_mutex_unlock(&state.mu);
+  }
+  if (f == NULL) *out = value;
+  return f;
 }

@@ -7,7 +7,10 @@
 
 #include "device/cuda/module.h"
 
-/* A card that is in use. Constant. */
+/* What a library of NVIDIA's keeps for a card. */
+typedef enum weft_cuda_library { WEFT_CUDA_BLAS, WEFT_CUDA_NUM_LIBRARIES } weft_cuda_library_t;
+
+/* A card that is in use. Constant, but for the attachments. */
 typedef struct weft_cuda_physical {
   int ordinal; /* the driver's number */
   int slot;    /* below WEFT_CUDA_MAX_DEVICES, among those in use */
@@ -18,6 +21,10 @@ typedef struct weft_cuda_physical {
   int numa_node; /* -1: not known */
   char description[256];
   weft_cuda_modules_t *modules;
+  struct weft_cuda_attachment { /* physical.c's */
+    void *value;                /* atomic */
+    void (*destroy)(void *value);
+  } attachments[WEFT_CUDA_NUM_LIBRARIES];
 } weft_cuda_physical_t;
 
 /* How many there are, and which of the first `max` have a compute capability that kernels were compiled for.
@@ -29,5 +36,11 @@ void weft_cuda_physical_release(weft_cuda_physical_t *p); /* the last one ends t
 
 /* May work in the context of `to` read the memory of `from`? Lets it at the first call. Thread-safe. */
 bool weft_cuda_physical_reaches(const weft_cuda_physical_t *from, const weft_cuda_physical_t *to);
+
+/* What `which` keeps for the card, made at the first call. It ends by destroy(), with the context. The card's
+ * context is current. Thread-safe. Errors: make()'s. */
+WEFT_Failure *weft_cuda_physical_attachment(weft_cuda_physical_t *p, weft_cuda_library_t which,
+                                            WEFT_Failure *(*make)(void **out), void (*destroy)(void *value),
+                                            void **out);
 
 #endif /* WEFT_DEVICE_CUDA_PHYSICAL_H_ */

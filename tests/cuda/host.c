@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "device/cuda/device.h"
 
 static char logged[1024];
 
@@ -29,6 +30,13 @@ static void note(int level, const char *text) { snprintf(logged, sizeof logged, 
 static void *device(const WEFT_KernelContext *c) { return c->device; }
 static const char *node_name(const WEFT_KernelContext *c) { return c->node; }
 
+/* Of the device; what is not given back ends with it. */
+static WEFT_Failure *scratch(WEFT_KernelContext *c, size_t bytes, void **out) {
+  uint64_t after;
+  *out = weft_cuda_device_type.allocate(c->device, bytes, &after);
+  return *out == NULL ? failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: %zu bytes", bytes) : NULL;
+}
+
 const char *weft_test_host_logged(void) { return logged; }
 
 const WEFT_DeviceHost weft_test_host = {
@@ -43,4 +51,5 @@ const WEFT_DeviceHost weft_test_host = {
     .log = note,
     .device = device,
     .node_name = node_name,
+    .scratch = scratch,
 };

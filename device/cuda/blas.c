@@ -1,0 +1,383 @@
+/* device/cuda/blas.c - cuBLASLt, and what it chose for each product.
+ *
+ * cuBLASLt has columns where Weft has rows: it computes outᵀ [n, m] = bᵀ · aᵀ, of which each operand lies in
+ * memory as it is.
+ *
+ * A plan is constant once it is in the table, and lives as long as the context of its device.
+ */
+#include "device/cuda/blas.h"
+
+#include <cublasLt.h>
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "device/cuda/device.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/launch.h"
+
+enum {
+  NUM_CHAINS = 256,
+  MAX_PLANS = 8192, /* of a device; beyond, the table begins anew with the context */
+  TYPE_FLOAT = 1,
+  TYPE_DOUBLE = 2,
+  TYPE_BFLOAT16 = 14,
+  TYPE_HALF = 19, /* TF_DataType */
+};
+/* NVIDIA's advice: 32 MiB for Hopper and later, 4 MiB before. cuBLAS documentation, "cublasSetWorkspace". */
+static const size_t WORKSPACE_HOPPER = (size_t)32 << 20, WORKSPACE = (size_t)4 << 20;
+
+/* ---- the library ---- */
+
+static struct {
+#define WEFT_CUDA_BLAS_CALL(name) __typeof__(name) *name;
+#include "device/cuda/blas.def"
+#undef WEFT_CUDA_BLAS_CALL
+} blas;
+
+static struct {
+  weft_mutex_t mu;
+  bool tried;            /* guarded by mu */
+  WEFT_Failure *failure; /* guarded by mu */
+} state = {.mu = WEFT_MUTEX_INITIALIZER};
+
+static WEFT_Failure *failure_of(cublasStatus_t r, const char *what) {
+  if (r == CUBLAS_STATUS_SUCCESS) return NULL;
+  return weft_cuda_host->failure(r == CUBLAS_STATUS_ALLOC_FAILED ? WEFT_RESOURCE_EXHAUSTED : WEFT_INTERNAL,
+                                 "cuBLASLt: %s: %s", what, blas.cublasLtGetStatusName(r));
+}
+
+static WEFT_Failure *bind(void *library, const char *path) {
+  static const struct cublas_call {
+    const char *name;
+    size_t offset;
+  } calls[] = {
+#define WEFT_CUDA_BLAS_CALL(name) {#name, (size_t)((char *)&blas.name - (char *)&blas)},
+#include "device/cuda/blas.def"
+#undef WEFT_CUDA_BLAS_CALL
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    void *function = dlsym(library, calls[i].name);
+    if (function == NULL) {
+      return weft_cuda_host->failure(WEFT_UNAVAILABLE, "%s has no %s: cuBLASLt 12 or later is needed", path,
+                                     calls[i].name);
+    }
+    memcpy((char *)&blas + calls[i].offset, &function, sizeof function);
+  }
+  return NULL;
+}
+
+static WEFT_Failure *load(void) {
+  static const char *const places[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                       "/usr/local/cuda/lib64/libcublasLt.so.13",
+                                       "/usr/local/cuda/lib64/libcublasLt.so.12"};
+  const char *named = getenv("WEFT_CUBLASLT"), *path = named;
+  void *library = NULL;
+  char why[512] = "";
+  if (named != NULL && *named != '\0') {
+    library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) snprintf(why, sizeof why, "%s", dlerror());
+  } else {
+    for (size_t i = 0; i < sizeof places / sizeof *places && library == NULL; i++) {
+      path = places[i];
+      library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+      if (library == NULL && i == 0) snprintf(why, sizeof why, "%s", dlerror());
+    }
+  }
+  if (library != NULL) return bind(library, path);
+  return weft_cuda_host->failure(
+      WEFT_UNAVAILABLE,
+      "products of matrices need cuBLASLt, which was not found: %s; install the CUDA "
+      "toolkit's libcublas, or name the library in WEFT_CUBLASLT",
+      why);
+}
+
+static WEFT_Failure *open_library(void) {
+  weft_mutex_lock(&state.mu);
+  if (!state.tried) {
+    state.tried = true;
+    state.failure = load();
+  }
+  WEFT_Failure *f = weft_cuda_host->failure_copy(state.failure);
+  weft_mutex_unlock(&state.mu);
+  return f;
+}
+
+/* ---- plans ---- */
+
+typedef struct cublas_key {
+  int64_t m, n, k, batch;
+  int dtype;
+  unsigned a_alignment, b_alignment, out_alignment; /* of the addresses, at most 256 */
+  bool transpose_a, transpose_b, same_a, same_b, in_tf32;
+} cublas_key_t;
+
+typedef struct cublas_plan {
+  struct cublas_plan *next; /* of the chain */
+  cublas_key_t key;
+  cublasLtMatmulDesc_t product;
+  cublasLtMatrixLayout_t a, b, out; /* Weft's a and b */
+  cublasLtMatmulAlgo_t algorithm;
+  size_t workspace;
+} cublas_plan_t;
+
+typedef struct cublas_device {
+  cublasLtHandle_t handle;
+  weft_mutex_t mu;
+  cublas_plan_t *chains[NUM_CHAINS]; /* guarded by mu */
+  int num_plans;                     /* guarded by mu */
+} cublas_device_t;
+
+static void destroy_plan(cublas_plan_t *p) {
+  if (p == NULL) return;
+  if (p->product != NULL) (void)blas.cublasLtMatmulDescDestroy(p->product);
+  if (p->a != NULL) (void)blas.cublasLtMatrixLayoutDestroy(p->a);
+  if (p->b != NULL) (void)blas.cublasLtMatrixLayoutDestroy(p->b);
+  if (p->out != NULL) (void)blas.cublasLtMatrixLayoutDestroy(p->out);
+  weft_free(p);
+}
+
+static void destroy_device(void *value) {
+  cublas_device_t *d = value;
+  for (int i = 0; i < NUM_CHAINS; i++) {
+    for (cublas_plan_t *p = d->chains[i], *next; p != NULL; p = next) {
+      next = p->next;
+      destroy_plan(p);
+    }
+  }
+  if (d->handle != NULL) (void)blas.cublasLtDestroy(d->handle);
+  weft_mutex_deinit(&d->mu);
+  weft_free(d);
+}
+
+static WEFT_Failure *make_device(void **out) {
+  WEFT_Failure *f = open_library();
+  if (f != NULL) return f;
+  cublas_device_t *d = weft_calloc(1, sizeof *d);
+  if (d == NULL) return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: cuBLASLt");
+  weft_mutex_init(&d->mu);
+  f = failure_of(blas.cublasLtCreate(&d->handle), "making a handle");
+  if (f != NULL) {
+    d->handle = NULL;
+    destroy_device(d);
+    return f;
+  }
+  *out = d;
+  return NULL;
+}
+
+typedef struct cublas_types {
+  cudaDataType_t data, scale;
+  cublasComputeType_t compute;
+} cublas_types_t;
+
+static bool types_of(const cublas_key_t *key, cublas_types_t *out) {
+  switch (key->dtype) {
+    case TYPE_FLOAT:
+      *out = (cublas_types_t){CUDA_R_32F, CUDA_R_32F,
+                              key->in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+      return true;
+    case TYPE_DOUBLE: *out = (cublas_types_t){CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F}; return true;
+    case TYPE_HALF: *out = (cublas_types_t){CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F}; return true;
+    case TYPE_BFLOAT16: *out = (cublas_types_t){CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F}; return true;
+    default: return false;
+  }
+}
+
+/* A matrix whose columns are the rows [num, length] of one of ours. */
+static cublasStatus_t make_layout(cudaDataType_t type, int64_t num, int64_t length, int64_t batch,
+                                  bool is_same, cublasLtMatrixLayout_t *out) {
+  cublasStatus_t r = blas.cublasLtMatrixLayoutCreate(out, type, (uint64_t)length, (uint64_t)num, length);
+  const int32_t count = (int32_t)batch;
+  const int64_t step = is_same ? 0 : num * length;
+  if (r == CUBLAS_STATUS_SUCCESS && batch > 1) {
+    r = blas.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    if (r == CUBLAS_STATUS_SUCCESS) {
+      r = blas.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                                                sizeof step);
+    }
+  }
+  return r;
+}
+
+static cublasStatus_t describe(cublas_plan_t *p, const cublas_types_t *t) {
+  const cublas_key_t *k = &p->key;
+  const cublasOperation_t a = k->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          b = k->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasStatus_t r = blas.cublasLtMatmulDescCreate(&p->product, t->compute, t->scale);
+  if (r == CUBLAS_STATUS_SUCCESS) { /* its first operand is b */
+    r = blas.cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b);
+  }
+  if (r == CUBLAS_STATUS_SUCCESS) {
+    r = blas.cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a);
+  }
+  if (r == CUBLAS_STATUS_SUCCESS) {
+    r = make_layout(t->data, k->transpose_a ? k->k : k->m, k->transpose_a ? k->m : k->k, k->batch, k->same_a,
+                    &p->a);
+  }
+  if (r == CUBLAS_STATUS_SUCCESS) {
+    r = make_layout(t->data, k->transpose_b ? k->n : k->k, k->transpose_b ? k->k : k->n, k->batch, k->same_b,
+                    &p->b);
+  }
+  if (r == CUBLAS_STATUS_SUCCESS) r = make_layout(t->data, k->m, k->n, k->batch, false, &p->out);
+  return r;
+}
+
+static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, const cublas_key_t *k, size_t workspace) {
+  const struct {
+    cublasLtMatmulPreferenceAttributes_t attribute;
+    const void *value;
+    size_t size;
+  } wishes[] = {
+      {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->b_alignment, sizeof(uint32_t)},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->a_alignment, sizeof(uint32_t)},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->out_alignment, sizeof(uint32_t)},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->out_alignment, sizeof(uint32_t)},
+  };
+  cublasStatus_t r = CUBLAS_STATUS_SUCCESS;
+  for (size_t i = 0; i < sizeof wishes / sizeof *wishes && r == CUBLAS_STATUS_SUCCESS; i++) {
+    r = blas.cublasLtMatmulPreferenceSetAttribute(preference, wishes[i].attribute, wishes[i].value,
+                                                  wishes[i].size);
+  }
+  return r;
+}
+
+static cublasStatus_t choose(cublas_device_t *d, cublas_plan_t *p, size_t workspace) {
+  cublasLtMatmulPreference_t preference = NULL;
+  cublasLtMatmulHeuristicResult_t best;
+  int num = 0;
+  cublasStatus_t r = blas.cublasLtMatmulPreferenceCreate(&preference);
+  if (r != CUBLAS_STATUS_SUCCESS) return r;
+  r = prefer(preference, &p->key, workspace);
+  if (r == CUBLAS_STATUS_SUCCESS) {
+    r = blas.cublasLtMatmulAlgoGetHeuristic(d->handle, p->product, p->b, p->a, p->out, p->out, preference, 1,
+                                            &best, &num);
+  }
+  (void)blas.cublasLtMatmulPreferenceDestroy(preference);
+  if (r != CUBLAS_STATUS_SUCCESS) return r;
+  if (num == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  p->algorithm = best.algo;
+  p->workspace = best.workspaceSize;
+  return best.state;
+}
+
+static WEFT_Failure *make_plan(cublas_device_t *d, const cublas_key_t *key, size_t workspace,
+                               cublas_plan_t **out) {
+  cublas_types_t types;
+  if (!types_of(key, &types))
+    return weft_cuda_host->failure(WEFT_UNIMPLEMENTED, "a product of type %d", key->dtype);
+  cublas_plan_t *p = weft_calloc(1, sizeof *p);
+  if (p == NULL) return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: cuBLASLt");
+  p->key = *key;
+  cublasStatus_t r = describe(p, &types);
+  if (r == CUBLAS_STATUS_SUCCESS) r = choose(d, p, workspace);
+  if (r != CUBLAS_STATUS_SUCCESS) {
+    char what[160];
+    snprintf(what, sizeof what, "choosing for a product of %lld x %lld x %lld, %lld times", (long long)key->m,
+             (long long)key->k, (long long)key->n, (long long)key->batch);
+    destroy_plan(p);
+    return failure_of(r, what);
+  }
+  *out = p;
+  return NULL;
+}
+
+static unsigned chain_of(const cublas_key_t *k) {
+  uint64_t h = (uint64_t)k->m;
+  h = h * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)k->n;
+  h = h * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)k->k;
+  h = h * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)k->batch * 64 + (uint64_t)k->dtype;
+  return (unsigned)(h * UINT64_C(0x9e3779b97f4a7c15) >> 56); /* NUM_CHAINS */
+}
+
+/* *out_owned: the table is full, and the caller destroys the plan. */
+static WEFT_Failure *find_plan(cublas_device_t *d, const cublas_key_t *key, size_t workspace,
+                               cublas_plan_t **out, bool *out_owned) {
+  cublas_plan_t **chain = &d->chains[chain_of(key)];
+  WEFT_Failure *f = NULL;
+  *out_owned = false;
+  weft_mutex_lock(&d->mu);
+  cublas_plan_t *p = *chain;
+  while (p != NULL && memcmp(&p->key, key, sizeof *key) != 0) p = p->next;
+  if (p == NULL) {
+    f = make_plan(d, key, workspace, &p);
+    if (f == NULL && d->num_plans < MAX_PLANS) {
+      p->next = *chain;
+      *chain = p;
+      d->num_plans++;
+    } else if (f == NULL) {
+      *out_owned = true;
+    }
+  }
+  weft_mutex_unlock(&d->mu);
+  if (f == NULL) *out = p;
+  return f;
+}
+
+/* ---- products ---- */
+
+static unsigned alignment(const void *p) {
+  const uintptr_t bits = (uintptr_t)p | 256;
+  return (unsigned)(bits & -bits);
+}
+
+static bool is_off(const char *variable) {
+  const char *value = getenv(variable);
+  return value != NULL && strcmp(value, "0") == 0;
+}
+
+/* TF_DataType's kept sizes. */
+static size_t size_of(int dtype) { return dtype == TYPE_DOUBLE ? 8 : dtype == TYPE_FLOAT ? 4 : 2; }
+
+static WEFT_Failure *run_plan(WEFT_KernelContext *c, cublas_device_t *d, const cublas_plan_t *p,
+                              const void *a, const void *b, void *out) {
+  const weft_cuda_device_t *device = weft_cuda_host->device(c);
+  weft_cuda_queue_t *q = device->queues[WEFT_QUEUE_COMPUTE];
+  static const double one_f64 = 1, zero_f64 = 0;
+  static const float one = 1, zero = 0;
+  const bool is_f64 = p->key.dtype == TYPE_DOUBLE;
+  void *workspace = NULL;
+  if (p->workspace > 0) {
+    WEFT_Failure *f = weft_cuda_host->scratch(c, p->workspace, &workspace);
+    if (f != NULL) return f;
+  }
+  weft_cuda_queue_note(q, weft_cuda_host->node_name(c));
+  return failure_of(
+      blas.cublasLtMatmul(d->handle, p->product, is_f64 ? (const void *)&one_f64 : &one, b, p->b, a, p->a,
+                          is_f64 ? (const void *)&zero_f64 : &zero, out, p->out, out, p->out, &p->algorithm,
+                          workspace, p->workspace, (cudaStream_t)weft_cuda_queue_stream(q)),
+      "enqueuing a product");
+}
+
+WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_t *p, const void *a,
+                                 const void *b, void *out) {
+  if (p->m == 0 || p->n == 0 || p->batch == 0) return NULL;
+  if (p->k == 0) return weft_cuda_fill(c, out, 0, (size_t)(p->batch * p->m * p->n) * size_of(p->dtype));
+  const weft_cuda_device_t *device = weft_cuda_host->device(c);
+  weft_cuda_queue_t *q = device->queues[WEFT_QUEUE_COMPUTE];
+  WEFT_Failure *f = weft_cuda_queue_check(q, weft_cuda_queue_enter(q), "a product");
+  void *kept = NULL;
+  if (f == NULL)
+    f = weft_cuda_physical_attachment(device->physical, WEFT_CUDA_BLAS, make_device, destroy_device, &kept);
+  if (f != NULL) return f;
+  cublas_key_t key;
+  memset(&key, 0, sizeof key); /* compared as bytes */
+  key.m = p->m, key.n = p->n, key.k = p->k, key.batch = p->batch, key.dtype = p->dtype;
+  key.transpose_a = p->transpose_a, key.transpose_b = p->transpose_b;
+  key.same_a = p->same_a && p->batch > 1, key.same_b = p->same_b && p->batch > 1;
+  key.a_alignment = alignment(a), key.b_alignment = alignment(b), key.out_alignment = alignment(out);
+  key.in_tf32 = p->dtype == TYPE_FLOAT && !is_off("NVIDIA_TF32_OVERRIDE") && !is_off("WEFT_TF32");
+  const size_t workspace = device->physical->capability_major >= 9 ? WORKSPACE_HOPPER : WORKSPACE;
+  cublas_plan_t *plan = NULL;
+  bool is_owned = false;
+  f = find_plan(kept, &key, workspace, &plan, &is_owned);
+  if (f == NULL) f = run_plan(c, kept, plan, a, b, out);
+  if (is_owned) destroy_plan(plan);
+  return f;
+}

@@ -1,0 +1,31 @@
+/* device/cuda/blas.h - products of matrices, by cuBLASLt.
+ *
+ * The library is opened at the first product: WEFT_CUBLASLT names it, else it is libcublasLt.so.13 or .12, of
+ * the loader's path or of /usr/local/cuda. What it chooses for a product of given sizes is kept for each
+ * device.
+ */
+#ifndef WEFT_DEVICE_CUDA_BLAS_H_
+#define WEFT_DEVICE_CUDA_BLAS_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft/device.h"
+
+/* out [m, n] = a [m, k] · b [k, n], `batch` times. Rows are dense, matrices lie one behind the other. */
+typedef struct weft_cuda_product {
+  int dtype; /* TF_HALF, TF_BFLOAT16, TF_FLOAT or TF_DOUBLE; the first two are summed in float */
+  int64_t m, n, k;
+  bool transpose_a, transpose_b; /* a lies as [k, m], b as [n, k] */
+  int64_t batch;
+  bool same_a, same_b; /* all products have the first a, or b */
+} weft_cuda_product_t;
+
+/* Enqueues it on the context's compute queue. m, n, k and batch may be 0. float is multiplied in TF32, as
+ * TensorFlow does, unless the variable NVIDIA_TF32_OVERRIDE or WEFT_TF32 is 0. Errors: UNAVAILABLE where
+ * there is no cuBLASLt; UNIMPLEMENTED for another type; RESOURCE_EXHAUSTED; INTERNAL, the library's.
+ * Thread-safe. */
+WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_t *p, const void *a,
+                                 const void *b, void *out);
+
+#endif /* WEFT_DEVICE_CUDA_BLAS_H_ */

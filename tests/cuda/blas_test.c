@@ -1,0 +1,213 @@
+/* tests/cuda/blas_test.c - products by cuBLASLt, of each type and each way that matrices lie, against plain
+ * loops. */
+#include "device/cuda/blas.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "tests/cuda/rig.h"
+#include "tests/runner.h"
+
+enum { FLOAT = 1, DOUBLE = 2, INT32 = 3, BFLOAT16 = 14, HALF = 19, MOST = 4096 };
+static const WEFT_DeviceType *const type = &weft_cuda_device_type;
+static const char FAKE[] = "tests/cuda/fake/libcublasLt_fake.so";
+
+static size_t size_of(int dtype) { return dtype == DOUBLE ? 8 : dtype == FLOAT ? 4 : 2; }
+
+/* Small whole numbers and halves are exact in every type. */
+static void put(int dtype, void *to, int64_t i, double value) {
+  const float f = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  if (dtype == DOUBLE) {
+    ((double *)to)[i] = value;
+  } else if (dtype == FLOAT) {
+    ((float *)to)[i] = f;
+  } else if (dtype == BFLOAT16) {
+    ((uint16_t *)to)[i] = (uint16_t)(bits >> 16);
+  } else {
+    const int exponent = (int)(bits >> 23 & 255) - 112;
+    ((uint16_t *)to)[i] =
+        (uint16_t)(value == 0 ? 0 : (bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
+  }
+}
+
+static double get(int dtype, const void *from, int64_t i) {
+  if (dtype == DOUBLE) return ((const double *)from)[i];
+  if (dtype == FLOAT) return ((const float *)from)[i];
+  const uint16_t h = ((const uint16_t *)from)[i];
+  if (dtype == HALF) {
+    const double fraction = (h & 1023) / 1024.0;
+    const int exponent = h >> 10 & 31;
+    return ((h & 0x8000) != 0 ? -1 : 1) *
+           (exponent == 0 ? ldexp(fraction, -14) : ldexp(1 + fraction, exponent - 15));
+  }
+  const uint32_t bits = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+/* How much a rounded sum may differ: an error of half a unit in the last place. */
+static double epsilon(int dtype) {
+  return dtype == DOUBLE ? 1e-15 : dtype == FLOAT ? 1e-6 : dtype == HALF ? 1.0 / 2048 : 1.0 / 256;
+}
+
+static void *send(weft_rig_t *r, const void *bytes, size_t size) {
+  uint64_t after;
+  void *x = type->allocate(r->device, size, &after);
+  TRIAL(x != NULL);
+  TRIAL_OK(type->copy(r->queues[WEFT_QUEUE_COPIES_IN], NULL, bytes, r->device, x, size));
+  type->wait(r->queues[WEFT_QUEUE_COMPUTE], r->queues[WEFT_QUEUE_COPIES_IN],
+             weft_rig_mark(r, WEFT_QUEUE_COPIES_IN));
+  return x;
+}
+
+static double element(const weft_cuda_product_t *p, const void *a, const void *b, int64_t n, int64_t row,
+                      int64_t col) {
+  double sum = 0;
+  const int64_t a_at = p->same_a ? 0 : n * p->m * p->k, b_at = p->same_b ? 0 : n * p->k * p->n;
+  for (int64_t i = 0; i < p->k; i++) {
+    sum += get(p->dtype, a, a_at + (p->transpose_a ? i * p->m + row : row * p->k + i)) *
+           get(p->dtype, b, b_at + (p->transpose_b ? col * p->k + i : i * p->n + col));
+  }
+  return sum;
+}
+
+static void multiply(weft_rig_t *r, const weft_cuda_product_t *p) {
+  static double a[MOST], b[MOST], out[MOST]; /* room for the largest type */
+  const int64_t num_a = (p->same_a ? 1 : p->batch) * p->m * p->k,
+                num_b = (p->same_b ? 1 : p->batch) * p->k * p->n;
+  const int64_t num = p->batch * p->m * p->n;
+  const size_t size = size_of(p->dtype);
+  TRIAL(num_a <= MOST && num_b <= MOST && num <= MOST);
+  for (int64_t i = 0; i < num_a; i++) put(p->dtype, a, i, (double)(i * 7 % 11) - 5);
+  for (int64_t i = 0; i < num_b; i++) put(p->dtype, b, i, ((double)(i * 5 % 13) - 6) / 2);
+  void *x = send(r, a, (size_t)num_a * size + 1), *y = send(r, b, (size_t)num_b * size + 1);
+  memset(out, 0xff, sizeof out);
+  void *z = send(r, out, (size_t)num * size + 1);
+  WEFT_KernelContext c = {r->device, "product"};
+  TRIAL_OK(weft_cuda_multiply(&c, p, x, y, z));
+  type->wait(r->queues[WEFT_QUEUE_COPIES_OUT], r->queues[WEFT_QUEUE_COMPUTE],
+             weft_rig_mark(r, WEFT_QUEUE_COMPUTE));
+  TRIAL_OK(type->copy(r->queues[WEFT_QUEUE_COPIES_OUT], r->device, z, NULL, out, (size_t)num * size));
+  TRIAL_OK(weft_rig_await(r, WEFT_QUEUE_COPIES_OUT, weft_rig_mark(r, WEFT_QUEUE_COPIES_OUT)));
+  for (int64_t i = 0; i < num; i++) {
+    const double expected = element(p, a, b, i / (p->m * p->n), i / p->n % p->m, i % p->n);
+    TRIAL(fabs(get(p->dtype, out, i) - expected) <= epsilon(p->dtype) * fabs(expected));
+  }
+  const uint64_t used = weft_rig_mark(r, WEFT_QUEUE_COMPUTE);
+  type->deallocate(r->device, x, (size_t)num_a * size + 1, used);
+  type->deallocate(r->device, y, (size_t)num_b * size + 1, used);
+  type->deallocate(r->device, z, (size_t)num * size + 1, used);
+}
+
+static void trial_products(void *arg) {
+  (void)arg;
+  setenv("WEFT_CUBLASLT", FAKE, 1);
+  weft_rig_library();
+  weft_rig_t r;
+  TRIAL_OK(weft_rig_open(&r, NULL, 0));
+  static const int dtypes[] = {FLOAT, DOUBLE, HALF, BFLOAT16};
+  static const int64_t sizes[][4] = {{1, 1, 1, 1}, {3, 5, 7, 1}, {1, 9, 4, 1}, {8, 1, 16, 1}, {4, 6, 3, 5},
+                                     {2, 3, 0, 2}, {0, 3, 2, 1}, {2, 0, 2, 1}, {2, 3, 2, 0}};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+      for (int flags = 0; flags < 16; flags++) {
+        multiply(&r, &(weft_cuda_product_t){.dtype = dtypes[d],
+                                            .m = sizes[s][0],
+                                            .n = sizes[s][1],
+                                            .k = sizes[s][2],
+                                            .batch = sizes[s][3],
+                                            .transpose_a = (flags & 1) != 0,
+                                            .transpose_b = (flags & 2) != 0,
+                                            .same_a = (flags & 4) != 0,
+                                            .same_b = (flags & 8) != 0});
+      }
+    }
+  }
+  WEFT_KernelContext c = {r.device, "product"};
+  TRIAL_FAILURE(
+      weft_cuda_multiply(&c, &(weft_cuda_product_t){.dtype = INT32, .m = 1, .n = 1, .k = 1, .batch = 1}, NULL,
+                         NULL, NULL),
+      WEFT_UNIMPLEMENTED, "a product of type 3");
+  static int host[4];
+  TRIAL_FAILURE(
+      weft_cuda_multiply(&c, &(weft_cuda_product_t){.dtype = FLOAT, .m = 1, .n = 1, .k = 1, .batch = 1}, host,
+                         host, host),
+      WEFT_INTERNAL, "cuBLASLt: enqueuing a product: CUBLAS_STATUS_INVALID_VALUE");
+  weft_rig_close(&r);
+  weft_rig_is_clean();
+}
+
+static void products_are_those_of_plain_loops(void) {
+  const char *wrong = weft_trial(trial_products, NULL, "late_us=20", NULL);
+  if (wrong != NULL) fprintf(stderr, "%s\n", wrong);
+  CU_ASSERT_PTR_NULL(wrong);
+}
+
+static void trial_missing(void *arg) {
+  setenv("WEFT_CUBLASLT", arg, 1);
+  weft_rig_library();
+  weft_rig_t r;
+  TRIAL_OK(weft_rig_open(&r, NULL, 0));
+  WEFT_KernelContext c = {r.device, "product"};
+  const char *text = strcmp(arg, "libm.so.6") == 0 ? "has no cublasLtCreate: cuBLASLt 12 or later is needed"
+                                                   : "name the library in WEFT_CUBLASLT";
+  for (int i = 0; i < 2; i++) {
+    TRIAL_FAILURE(
+        weft_cuda_multiply(&c, &(weft_cuda_product_t){.dtype = FLOAT, .m = 1, .n = 1, .k = 1, .batch = 1},
+                           NULL, NULL, NULL),
+        WEFT_UNAVAILABLE, text);
+  }
+  weft_rig_close(&r);
+  weft_rig_is_clean();
+}
+
+static void without_the_library_a_product_says_what_to_do(void) {
+  static char nowhere[] = "/nowhere/libcublasLt.so", other[] = "libm.so.6";
+  CU_ASSERT_PTR_NULL(weft_trial(trial_missing, nowhere, "", NULL));
+  CU_ASSERT_PTR_NULL(weft_trial(trial_missing, other, "", NULL));
+}
+
+static void trial_memory(void *arg) {
+  (void)arg;
+  setenv("WEFT_CUBLASLT", FAKE, 1);
+  weft_rig_library();
+  static char zeros[256];
+  for (long n = 0;; n++) {
+    weft_rig_t r;
+    TRIAL_OK(weft_rig_open(&r, NULL, 0));
+    void *x = send(&r, zeros, sizeof zeros);
+    WEFT_KernelContext c = {r.device, "product"};
+    weft_fault_arm(n);
+    WEFT_Failure *f =
+        weft_cuda_multiply(&c, &(weft_cuda_product_t){.dtype = FLOAT, .m = 2, .n = 2, .k = 2, .batch = 1}, x,
+                           x, (char *)x + 128);
+    const bool fired = weft_fault_fired();
+    weft_fault_arm(-1);
+    if (f != NULL) TRIAL_FAILURE(f, WEFT_RESOURCE_EXHAUSTED, "");
+    weft_rig_close(&r);
+    weft_rig_is_clean();
+    if (!fired) break;
+  }
+}
+
+static void without_memory_nothing_is_left(void) {
+  const char *wrong = weft_trial(trial_memory, NULL, "", NULL);
+  if (wrong != NULL) fprintf(stderr, "%s\n", wrong);
+  CU_ASSERT_PTR_NULL(wrong);
+}
+
+static const CU_TestInfo tests[] = {
+    {"products are those of plain loops", products_are_those_of_plain_loops},
+    {"without the library a product says what to do", without_the_library_a_product_says_what_to_do},
+    {"without memory nothing is left", without_memory_nothing_is_left},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("cuBLASLt", tests); }

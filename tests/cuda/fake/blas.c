@@ -1,0 +1,338 @@
+/* tests/cuda/fake/blas.c - cuBLASLt, played by the host: libcublasLt_fake.so.
+ *
+ * Products are plain loops, in double or float, in the order of the fake driver's streams (a host function).
+ * What a real library refuses is refused: sizes that do not fit together, addresses that are no device memory
+ * or not aligned as was said, a workspace that is smaller than was asked for. It asks for a workspace
+ * whenever it may, and writes over it.
+ */
+#pragma GCC visibility push(default)
+#include <cuda.h>
+
+#include <cublasLt.h>
+#pragma GCC visibility pop
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/fake/fake.h"
+
+#define EXPORT __attribute__((visibility("default")))
+enum { WANTED_WORKSPACE = 1024 };
+
+/* What the handles point to. */
+typedef struct blas_layout {
+  cudaDataType type;
+  uint64_t rows, cols;
+  int64_t ld, step;
+  int32_t batch;
+} blas_layout_t;
+
+typedef struct blas_product {
+  cublasComputeType_t compute;
+  cudaDataType scale;
+  cublasOperation_t a, b;
+} blas_product_t;
+
+typedef struct blas_preference {
+  uint64_t workspace;
+  uint32_t a, b, out; /* alignments */
+} blas_preference_t;
+
+typedef struct blas_algorithm {
+  uint64_t magic, workspace;
+  uint32_t a, b, out;
+} blas_algorithm_t;
+static const uint64_t MAGIC = UINT64_C(0x5745465442415355);
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtCreate(cublasLtHandle_t *out) {
+  *out = calloc(1, 1);
+  return *out == NULL ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtDestroy(cublasLtHandle_t h) {
+  free(h);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT const char *CUBLASWINAPI cublasLtGetStatusName(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_INVALID_VALUE   ? "CUBLAS_STATUS_INVALID_VALUE"
+         : status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                                                 : "CUBLAS_STATUS_OTHER";
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out,
+                                                            cublasComputeType_t compute,
+                                                            cudaDataType_t scale) {
+  blas_product_t *p = calloc(1, sizeof *p);
+  if (p == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
+  *p = (blas_product_t){compute, scale, CUBLAS_OP_N, CUBLAS_OP_N};
+  *out = (cublasLtMatmulDesc_t)(void *)p;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t p) {
+  free(p);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                                                  cublasLtMatmulDescAttributes_t which,
+                                                                  const void *value, size_t bytes) {
+  blas_product_t *p = (blas_product_t *)(void *)desc;
+  if (bytes != sizeof p->a) return CUBLAS_STATUS_INVALID_VALUE;
+  if (which == CUBLASLT_MATMUL_DESC_TRANSA) {
+    memcpy(&p->a, value, bytes);
+  } else if (which == CUBLASLT_MATMUL_DESC_TRANSB) {
+    memcpy(&p->b, value, bytes);
+  } else {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
+                                                              uint64_t rows, uint64_t cols, int64_t ld) {
+  if (rows == 0 || cols == 0 || ld < (int64_t)rows) return CUBLAS_STATUS_INVALID_VALUE;
+  blas_layout_t *l = calloc(1, sizeof *l);
+  if (l == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
+  *l = (blas_layout_t){.type = type, .rows = rows, .cols = cols, .ld = ld, .batch = 1};
+  *out = (cublasLtMatrixLayout_t)(void *)l;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) {
+  free(l);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                                    cublasLtMatrixLayoutAttribute_t which,
+                                                                    const void *value, size_t bytes) {
+  blas_layout_t *l = (blas_layout_t *)(void *)layout;
+  if (which == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && bytes == sizeof l->batch) {
+    memcpy(&l->batch, value, bytes);
+  } else if (which == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET && bytes == sizeof l->step) {
+    memcpy(&l->step, value, bytes);
+  } else {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
+  blas_preference_t *p = calloc(1, sizeof *p);
+  if (p == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
+  *p = (blas_preference_t){0, 256, 256, 256};
+  *out = (cublasLtMatmulPreference_t)(void *)p;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) {
+  free(p);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t which, const void *value,
+    size_t bytes) {
+  blas_preference_t *p = (blas_preference_t *)(void *)preference;
+  void *to = which == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES     ? (void *)&p->workspace
+             : which == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES ? (void *)&p->a
+             : which == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ? (void *)&p->b
+                                                                   : (void *)&p->out;
+  if (bytes != (to == (void *)&p->workspace ? sizeof p->workspace : sizeof p->a))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/* The sizes of op(x): rows and columns. */
+static uint64_t rows_of(const blas_layout_t *l, cublasOperation_t op) {
+  return op == CUBLAS_OP_N ? l->rows : l->cols;
+}
+static uint64_t cols_of(const blas_layout_t *l, cublasOperation_t op) {
+  return op == CUBLAS_OP_N ? l->cols : l->rows;
+}
+
+static bool fits(const blas_product_t *p, const blas_layout_t *a, const blas_layout_t *b,
+                 const blas_layout_t *out) {
+  const bool is_f64 = a->type == CUDA_R_64F;
+  return cols_of(a, p->a) == rows_of(b, p->b) && rows_of(a, p->a) == out->rows &&
+         cols_of(b, p->b) == out->cols && a->type == b->type && a->type == out->type &&
+         a->batch == out->batch && b->batch == out->batch && p->scale == (is_f64 ? CUDA_R_64F : CUDA_R_32F) &&
+         (p->compute == CUBLAS_COMPUTE_64F) == is_f64 &&
+         (p->compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a->type == CUDA_R_32F);
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+    cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int max,
+    cublasLtMatmulHeuristicResult_t results[], int *out_num) {
+  (void)handle;
+  const blas_preference_t *p = (const blas_preference_t *)(const void *)preference;
+  if (c != d || max < 1 ||
+      !fits((const blas_product_t *)(void *)desc, (blas_layout_t *)(void *)a, (blas_layout_t *)(void *)b,
+            (blas_layout_t *)(void *)d)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const blas_algorithm_t algorithm = {MAGIC, p->workspace < WANTED_WORKSPACE ? 0 : WANTED_WORKSPACE, p->a,
+                                      p->b, p->out};
+  memset(results, 0, sizeof *results);
+  memcpy(&results->algo, &algorithm, sizeof algorithm);
+  results->workspaceSize = algorithm.workspace;
+  *out_num = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- the product ---- */
+
+typedef struct blas_run {
+  blas_product_t product;
+  blas_layout_t a, b, out;
+  const char *a_bytes, *b_bytes;
+  char *out_bytes, *workspace;
+  size_t workspace_bytes;
+} blas_run_t;
+
+static float from_half(uint16_t h) {
+  const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
+  float f;
+  uint32_t bits =
+      exponent == 31 ? sign | 0x7f800000 | fraction << 13 : sign | (exponent + 112) << 23 | fraction << 13;
+  if (exponent == 0) return (sign != 0 ? -1.0f : 1.0f) * (float)fraction / 16777216.0f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+/* To the nearest, ties to even. */
+static uint16_t to_half(float f) {
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+  const uint32_t rest = bits & 0x7fffffff;
+  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+  if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and more are infinite */
+  if (rest < 0x38800000) {                                  /* subnormal: whole multiples of 2^-24 */
+    float magnitude;
+    memcpy(&magnitude, &rest, sizeof magnitude);
+    const float scaled = magnitude * 16777216.0f;
+    uint32_t whole = (uint32_t)scaled;
+    const float left = scaled - (float)whole;
+    if (left > 0.5f || (left == 0.5f && (whole & 1) != 0)) whole++;
+    return (uint16_t)(sign | whole);
+  }
+  const uint32_t rounded = rest + 0xfff + (rest >> 13 & 1);
+  return (uint16_t)(sign | (rounded - 0x38000000) >> 13);
+}
+
+static double load(cudaDataType type, const char *p, int64_t i) {
+  if (type == CUDA_R_64F) return ((const double *)(const void *)p)[i];
+  if (type == CUDA_R_32F) return ((const float *)(const void *)p)[i];
+  const uint16_t h = ((const uint16_t *)(const void *)p)[i];
+  if (type == CUDA_R_16F) return from_half(h);
+  const uint32_t bits = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+static void store(cudaDataType type, char *p, int64_t i, double value) {
+  if (type == CUDA_R_64F) {
+    ((double *)(void *)p)[i] = value;
+  } else if (type == CUDA_R_32F) {
+    ((float *)(void *)p)[i] = (float)value;
+  } else if (type == CUDA_R_16F) {
+    ((uint16_t *)(void *)p)[i] = to_half((float)value);
+  } else {
+    const float f = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    bits = (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
+    ((uint16_t *)(void *)p)[i] = (uint16_t)(bits >> 16);
+  }
+}
+
+/* Element (row, col) of op(x) of product `n`. */
+static int64_t index_of(const blas_layout_t *l, cublasOperation_t op, uint64_t row, uint64_t col, int n) {
+  return n * l->step +
+         (op == CUBLAS_OP_N ? (int64_t)col * l->ld + (int64_t)row : (int64_t)row * l->ld + (int64_t)col);
+}
+
+static void run(void *arg) {
+  blas_run_t *r = arg;
+  const cudaDataType type = r->out.type;
+  const uint64_t k = cols_of(&r->a, r->product.a);
+  if (r->workspace != NULL) memset(r->workspace, 0x77, r->workspace_bytes);
+  for (int n = 0; n < r->out.batch; n++) {
+    for (uint64_t col = 0; col < r->out.cols; col++) {
+      for (uint64_t row = 0; row < r->out.rows; row++) {
+        double sum = 0;
+        for (uint64_t i = 0; i < k; i++) {
+          sum += load(type, r->a_bytes, index_of(&r->a, r->product.a, row, i, n)) *
+                 load(type, r->b_bytes, index_of(&r->b, r->product.b, i, col, n));
+        }
+        store(type, r->out_bytes, index_of(&r->out, CUBLAS_OP_N, row, col, n), sum);
+      }
+    }
+  }
+  free(r);
+}
+
+typedef CUresult launch_host_fn(CUstream stream, CUhostFn fn, void *arg);
+
+/* A function of the fake driver, which is there already. */
+static void *driver_function(const char *name) {
+  const char *path = getenv("WEFT_CUDA_DRIVER");
+  void *driver = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+  return driver == NULL ? NULL : dlsym(driver, name);
+}
+
+static char *bytes_of(const void *p, const blas_layout_t *l, uint32_t alignment) {
+  weft_fake_cuda_bytes_fn *bytes;
+  *(void **)&bytes = driver_function(WEFT_FAKE_CUDA_BYTES);
+  if (bytes == NULL || (uintptr_t)p % alignment != 0) return NULL;
+  const size_t size = l->type == CUDA_R_64F ? 8 : l->type == CUDA_R_32F ? 4 : 2;
+  const int64_t last = (l->batch - 1) * l->step + (int64_t)(l->cols - 1) * l->ld + (int64_t)l->rows - 1;
+  char *at = (char *)(uintptr_t)p;
+  return bytes(at + (size_t)last * size) == NULL ? NULL : bytes(at);
+}
+
+EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmul(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
+    cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
+    const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+    const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream) {
+  (void)handle;
+  blas_algorithm_t algorithm;
+  memcpy(&algorithm, algo, sizeof algorithm);
+  blas_run_t *r = calloc(1, sizeof *r);
+  if (r == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
+  *r = (blas_run_t){.product = *(blas_product_t *)(void *)desc,
+                    .a = *(blas_layout_t *)(void *)a_layout,
+                    .b = *(blas_layout_t *)(void *)b_layout,
+                    .out = *(blas_layout_t *)(void *)d_layout};
+  const bool is_f64 = r->out.type == CUDA_R_64F;
+  const double scale = is_f64 ? *(const double *)alpha : *(const float *)alpha;
+  const double added = is_f64 ? *(const double *)beta : *(const float *)beta;
+  r->a_bytes = bytes_of(a, &r->a, algorithm.a);
+  r->b_bytes = bytes_of(b, &r->b, algorithm.b);
+  r->out_bytes = bytes_of(d, &r->out, algorithm.out);
+  const blas_layout_t room = {
+      .type = CUDA_R_16F, .rows = workspace_bytes / 2, .cols = 1, .ld = 1, .batch = 1};
+  if (workspace_bytes > 0) r->workspace = bytes_of(workspace, &room, 16);
+  r->workspace_bytes = workspace_bytes;
+  launch_host_fn *launch;
+  *(void **)&launch = driver_function("cuLaunchHostFunc");
+  if (algorithm.magic != MAGIC || algorithm.workspace > workspace_bytes || scale != 1 || added != 0 ||
+      c != d || c_layout != d_layout || !fits(&r->product, &r->a, &r->b, &r->out) || r->a_bytes == NULL ||
+      r->b_bytes == NULL || r->out_bytes == NULL || (workspace_bytes > 0 && r->workspace == NULL) ||
+      launch == NULL) {
+    free(r);
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (launch((CUstream)stream, run, r) == CUDA_SUCCESS) return CUBLAS_STATUS_SUCCESS;
+  free(r);
+  return CUBLAS_STATUS_EXECUTION_FAILED;
+}
