@@ -361,7 +361,7 @@ WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_
   if (p->k == 0) return weft_cuda_fill(c, out, 0, (size_t)(p->batch * p->m * p->n) * size_of(p->dtype));
   const weft_cuda_device_t *device = weft_cuda_host->device(c);
   weft_cuda_queue_t *q = device->queues[WEFT_QUEUE_COMPUTE];
-  WEFT_Failure *f = weft_cuda_queue_check(q, weft_cuda_queue_enter(q), "a product");
+  WEFT_Failure *f = weft_cuda_queue_begin(q, "a product");
   void *kept = NULL;
   if (f == NULL)
     f = weft_cuda_physical_attachment(device->physical, WEFT_CUDA_BLAS, make_device, destroy_device, &kept);

@@ -12,6 +12,9 @@ enum {
   PIECE = 4 << 20, /* of more: small beside a GPU's memory, large beside the cost of a host function */
 };
 
+static const char TO_DEVICE[] = "a copy to the device", TO_HOST[] = "a copy to the host",
+                  ACROSS[] = "a copy between devices";
+
 /* A copy in pieces. Lives until its work is done. */
 typedef struct cuda_staged {
   void *buffer; /* pinned, of one piece */
@@ -93,57 +96,50 @@ static CUresult copy_pageable(weft_cuda_queue_t *q, char *host, CUdeviceptr devi
 
 WEFT_Failure *weft_cuda_copy_in_now(weft_cuda_queue_t *q, const void *from, void *to, size_t bytes) {
   if (bytes == 0) return NULL;
-  CUresult r = weft_cuda_queue_enter(q);
-  if (r == CUDA_SUCCESS) {
-    void *buffer = weft_cuda_pinned_allocate(bytes);
-    if (buffer == NULL) {
-      r = CUDA_ERROR_OUT_OF_MEMORY;
-    } else {
-      memcpy(buffer, from, bytes);
-      r = weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(buffer), bytes,
-                                         weft_cuda_queue_stream(q));
-      weft_cuda_queue_retire(q, weft_cuda_pinned_free, NULL, buffer);
-    }
-  }
-  return weft_cuda_queue_check(q, r, "a copy to the device");
+  WEFT_Failure *f = weft_cuda_queue_begin(q, TO_DEVICE);
+  if (f != NULL) return f;
+  void *buffer = weft_cuda_pinned_allocate(bytes);
+  if (buffer == NULL) return weft_cuda_queue_check(q, CUDA_ERROR_OUT_OF_MEMORY, TO_DEVICE);
+  memcpy(buffer, from, bytes);
+  const CUresult r = weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(buffer), bytes,
+                                                    weft_cuda_queue_stream(q));
+  weft_cuda_queue_retire(q, weft_cuda_pinned_free, NULL, buffer);
+  return weft_cuda_queue_check(q, r, TO_DEVICE);
 }
 
 WEFT_Failure *weft_cuda_copy_in(weft_cuda_queue_t *q, const void *from, void *to, size_t bytes) {
   if (bytes == 0) return NULL;
   const bool is_pinned = weft_cuda_is_pinned(from);
   if (!is_pinned && bytes <= MOVED_AT_ONCE) return weft_cuda_copy_in_now(q, from, to, bytes);
-  CUresult r = weft_cuda_queue_enter(q);
-  if (r == CUDA_SUCCESS && is_pinned) {
-    r = weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(from), bytes,
-                                       weft_cuda_queue_stream(q));
-  } else if (r == CUDA_SUCCESS) {
-    r = copy_pageable(q, (char *)(uintptr_t)from, device_address(to), bytes, false);
-  }
-  return weft_cuda_queue_check(q, r, "a copy to the device");
+  WEFT_Failure *f = weft_cuda_queue_begin(q, TO_DEVICE);
+  if (f != NULL) return f;
+  const CUresult r = is_pinned ? weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(from),
+                                                                bytes, weft_cuda_queue_stream(q))
+                               : copy_pageable(q, (char *)(uintptr_t)from, device_address(to), bytes, false);
+  return weft_cuda_queue_check(q, r, TO_DEVICE);
 }
 
 WEFT_Failure *weft_cuda_copy_out(weft_cuda_queue_t *q, const void *from, void *to, size_t bytes) {
   if (bytes == 0) return NULL;
-  CUresult r = weft_cuda_queue_enter(q);
-  if (r == CUDA_SUCCESS && weft_cuda_is_pinned(to)) {
-    r = weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(from), bytes,
-                                       weft_cuda_queue_stream(q));
-  } else if (r == CUDA_SUCCESS) {
-    r = copy_pageable(q, to, device_address(from), bytes, true);
-  }
-  return weft_cuda_queue_check(q, r, "a copy to the host");
+  WEFT_Failure *f = weft_cuda_queue_begin(q, TO_HOST);
+  if (f != NULL) return f;
+  const CUresult r = weft_cuda_is_pinned(to)
+                         ? weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(from), bytes,
+                                                          weft_cuda_queue_stream(q))
+                         : copy_pageable(q, to, device_address(from), bytes, true);
+  return weft_cuda_queue_check(q, r, TO_HOST);
 }
 
 WEFT_Failure *weft_cuda_copy_across(weft_cuda_queue_t *q, CUcontext from_context, const void *from,
                                     CUcontext to_context, void *to, size_t bytes) {
   if (bytes == 0) return NULL;
-  CUresult r = weft_cuda_queue_enter(q);
+  WEFT_Failure *f = weft_cuda_queue_begin(q, ACROSS);
+  if (f != NULL) return f;
   const CUstream stream = weft_cuda_queue_stream(q);
-  if (r == CUDA_SUCCESS && from_context == to_context) {
-    r = weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(from), bytes, stream);
-  } else if (r == CUDA_SUCCESS) {
-    r = weft_cuda_driver.cuMemcpyPeerAsync(device_address(to), to_context, device_address(from), from_context,
-                                           bytes, stream);
-  }
-  return weft_cuda_queue_check(q, r, "a copy between devices");
+  const CUresult r =
+      from_context == to_context
+          ? weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(from), bytes, stream)
+          : weft_cuda_driver.cuMemcpyPeerAsync(device_address(to), to_context, device_address(from),
+                                               from_context, bytes, stream);
+  return weft_cuda_queue_check(q, r, ACROSS);
 }

@@ -13,7 +13,7 @@ WEFT_Failure *weft_cuda_launch(WEFT_KernelContext *c, weft_cuda_function_t *f, c
                                void **args) {
   const weft_cuda_device_t *d = device_of(c);
   weft_cuda_queue_t *q = d->queues[WEFT_QUEUE_COMPUTE];
-  WEFT_Failure *failure = weft_cuda_queue_check(q, weft_cuda_queue_enter(q), "a kernel");
+  WEFT_Failure *failure = weft_cuda_queue_begin(q, f->name);
   if (failure != NULL) return failure;
   CUfunction function;
   failure = weft_cuda_modules_find(d->physical->modules, f, &function);
@@ -35,11 +35,10 @@ WEFT_Failure *weft_cuda_launch(WEFT_KernelContext *c, weft_cuda_function_t *f, c
 WEFT_Failure *weft_cuda_fill(WEFT_KernelContext *c, void *to, int byte, size_t bytes) {
   if (bytes == 0) return NULL;
   weft_cuda_queue_t *q = device_of(c)->queues[WEFT_QUEUE_COMPUTE];
-  CUresult r = weft_cuda_queue_enter(q);
-  if (r == CUDA_SUCCESS) {
-    r = weft_cuda_driver.cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, (unsigned char)byte, bytes,
-                                         weft_cuda_queue_stream(q));
-  }
+  WEFT_Failure *failure = weft_cuda_queue_begin(q, "a fill");
+  if (failure != NULL) return failure;
+  const CUresult r = weft_cuda_driver.cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, (unsigned char)byte, bytes,
+                                                      weft_cuda_queue_stream(q));
   return weft_cuda_queue_check(q, r, "a fill");
 }
 

@@ -46,6 +46,7 @@ struct weft_cuda_queue {
   int index; /* in the registry */
   char name[64];
   atomic_ullong passed;
+  atomic_bool is_poisoned;                   /* poison is not NULL */
   atomic_ullong waits[WEFT_CUDA_MAX_QUEUES]; /* the last fence of each queue that this one waits for */
   weft_mutex_t mu;
   weft_cond_t changed;
@@ -82,14 +83,14 @@ uint64_t weft_cuda_queue_passed(const weft_cuda_queue_t *q) {
 
 CUstream weft_cuda_queue_stream(const weft_cuda_queue_t *q) { return q->stream; }
 
-CUresult weft_cuda_queue_enter(weft_cuda_queue_t *q) { return weft_cuda_driver.cuCtxSetCurrent(q->context); }
+static CUresult enter(weft_cuda_queue_t *q) { return weft_cuda_driver.cuCtxSetCurrent(q->context); }
 
 /* ---- records ---- */
 
 /* Records an event behind everything that the stream has got, if no event covers `value` yet. */
 static CUresult cover_locked(weft_cuda_queue_t *q, uint64_t value) {
   if (q->covered >= value) return CUDA_SUCCESS;
-  CUresult r = weft_cuda_queue_enter(q);
+  CUresult r = enter(q);
   if (r != CUDA_SUCCESS) return r;
   cuda_record_t *e = q->spare;
   if (e != NULL) {
@@ -211,6 +212,7 @@ static void poison_locked(weft_cuda_queue_t *q, WEFT_Failure *failure, WEFT_Fenc
   const bool is_new = q->poison == NULL;
   if (is_new) {
     q->poison = failure;
+    atomic_store_explicit(&q->is_poisoned, true, memory_order_release);
     WEFT_FenceWaiter **end = out;
     while (*end != NULL) end = &(*end)->next;
     *end = take_waiters_locked(q, true);
@@ -261,6 +263,15 @@ WEFT_Failure *weft_cuda_queue_check(weft_cuda_queue_t *q, CUresult r, const char
   return f != NULL ? f : weft_cuda_failure(r, "%s on %s", what, q->name);
 }
 
+WEFT_Failure *weft_cuda_queue_begin(weft_cuda_queue_t *q, const char *what) {
+  if (!atomic_load_explicit(&q->is_poisoned, memory_order_acquire))
+    return weft_cuda_queue_check(q, enter(q), what);
+  weft_mutex_lock(&q->mu);
+  WEFT_Failure *f = weft_cuda_host->failure_copy(q->poison);
+  weft_mutex_unlock(&q->mu);
+  return f;
+}
+
 void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name) {
   const size_t length = strlen(name);
   const char *from = length < NOTE_BYTES ? name : name + (length - (NOTE_BYTES - 1));
@@ -287,7 +298,7 @@ void weft_cuda_queue_wait(void *queue, void *other_queue, uint64_t value) {
     recorded = cover_locked(other, value);
     const cuda_record_t *e = recorded == CUDA_SUCCESS ? covering_locked(other, value) : NULL;
     if (e != NULL) { /* NULL: it has passed meanwhile */
-      waited = weft_cuda_queue_enter(q);
+      waited = enter(q);
       if (waited == CUDA_SUCCESS) waited = weft_cuda_driver.cuStreamWaitEvent(q->stream, e->event, 0);
     }
   }
@@ -348,7 +359,7 @@ static CUresult sleep_locked(weft_cuda_queue_t *q) WEFT_REQUIRES(q->mu) {
   if (e == NULL) return CUDA_SUCCESS;
   e->waited_for = true;
   weft_mutex_unlock(&q->mu);
-  CUresult r = weft_cuda_queue_enter(q);
+  CUresult r = enter(q);
   if (r == CUDA_SUCCESS) r = weft_cuda_driver.cuEventSynchronize(e->event);
   weft_mutex_lock(&q->mu);
   e->waited_for = false;
@@ -383,7 +394,7 @@ static void *serve(void *arg) {
 void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*how)(void *arg, void *p), void *arg, void *p) {
   cuda_retired_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) {
-    if (weft_cuda_queue_enter(q) == CUDA_SUCCESS) (void)weft_cuda_driver.cuStreamSynchronize(q->stream);
+    if (enter(q) == CUDA_SUCCESS) (void)weft_cuda_driver.cuStreamSynchronize(q->stream);
     how(arg, p);
     return;
   }
@@ -434,7 +445,7 @@ WEFT_Failure *weft_cuda_queue_create(CUcontext context, const char *name, const 
     f = weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "more than %d queues in a process",
                                 WEFT_CUDA_MAX_QUEUES);
   }
-  if (f == NULL) f = weft_cuda_failure(weft_cuda_queue_enter(q), "making a stream for %s", name);
+  if (f == NULL) f = weft_cuda_failure(enter(q), "making a stream for %s", name);
   if (f == NULL) {
     f = weft_cuda_failure(weft_cuda_driver.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING),
                           "making a stream for %s", name);
@@ -462,8 +473,7 @@ static void free_records(cuda_record_t *e) {
 
 void weft_cuda_queue_destroy(weft_cuda_queue_t *q) {
   if (q == NULL) return;
-  (void)weft_cuda_queue_enter(
-      q); /* a context that is lost refuses all that follows, and nothing is left of it */
+  (void)enter(q); /* a context that is lost refuses all that follows, and nothing is left of it */
   if (q->stream != NULL) (void)weft_cuda_driver.cuStreamSynchronize(q->stream);
   weft_mutex_lock(&q->mu);
   q->ends = true;

@@ -39,8 +39,9 @@ void weft_cuda_queue_when(void *queue, WEFT_FenceWaiter *w);
 uint64_t weft_cuda_queue_passed(const weft_cuda_queue_t *q);
 CUstream weft_cuda_queue_stream(const weft_cuda_queue_t *q);
 
-/* Makes the queue's context the thread's. To be called before work is given to the stream. */
-CUresult weft_cuda_queue_enter(weft_cuda_queue_t *q);
+/* Makes the queue's context the thread's, for work that is given to the stream. A poisoned queue takes none:
+ * what the work should have waited for may not have happened. `what` is the work, for messages. */
+WEFT_Failure *weft_cuda_queue_begin(weft_cuda_queue_t *q, const char *what);
 /* Notes that a node is about to enqueue a kernel. `name` is copied, the end of it if it is long. */
 void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name);
 /* A failure for r, which a call for this queue returned; one that ends the context poisons the queue. NULL if

