@@ -8,7 +8,9 @@
 enum {
   WEFT_CUDA_BLOCK = 256, /* threads of a block, at most */
   WEFT_CUDA_DIMS = 16,   /* of a tensor: Weft's limit */
-  WEFT_CUDA_LIST = 8     /* tensors that one launch adds up */
+  WEFT_CUDA_LIST = 8,    /* tensors that one launch adds up */
+  WEFT_CUDA_VARS = 4,    /* variables and scalars of an optimizer, at most */
+  WEFT_CUDA_SCALARS = 6
 };
 
 /* n elements in row-major order of `dims`, read from up to three tensors and written to one. Element i lies
@@ -40,6 +42,16 @@ typedef struct weft_cuda_list {
   int32_t n;
 } weft_cuda_list_t;
 
+/* A step of an optimizer on n elements. */
+typedef struct weft_cuda_update {
+  void *vars[WEFT_CUDA_VARS];
+  const void *scalars[WEFT_CUDA_SCALARS]; /* in the device's memory */
+  const void *gradient;
+  int64_t n;
+  int32_t num_vars, num_scalars;
+  int32_t use_nesterov, update_slots, multiply_linear_by_lr;
+} weft_cuda_update_t;
+
 #ifdef __cplusplus
 /* Calls f(pointer by reference) for each pointer to device memory in a struct: for the emulator. */
 template <class F>
@@ -49,6 +61,12 @@ void weft_visit_pointers(weft_cuda_reduction_t &, F) {}
 template <class F>
 void weft_visit_pointers(weft_cuda_list_t &list, F f) {
   for (int i = 0; i < list.n; i++) f(list.at[i]);
+}
+template <class F>
+void weft_visit_pointers(weft_cuda_update_t &u, F f) {
+  for (int i = 0; i < u.num_vars; i++) f(u.vars[i]);
+  for (int i = 0; i < u.num_scalars; i++) f(u.scalars[i]);
+  f(u.gradient);
 }
 #endif
 

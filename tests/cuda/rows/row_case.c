@@ -172,27 +172,43 @@ static void input_types(const weft_row_case_t *c, bool by_handle, int *out) {
   }
 }
 
+static weft_status_t *make_variable(weft_bench_t *b, const weft_tensor_t *t, bool by_handle,
+                                    weft_value_t *out, weft_variable_t **v) {
+  WEFT_RETURN_IF_ERROR(weft_variable_create(WEFT_STR("v"), t->dtype, &t->shape, v));
+  WEFT_RETURN_IF_ERROR(weft_tensor_copy(t, &(*v)->value));
+  if (!by_handle) {
+    out->ref = (weft_variable_t *)weft_object_retain(&(*v)->object);
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(WEFT_RESOURCE, &WEFT_SCALAR, NULL, &out->tensor));
+  ((weft_handle_t **)out->tensor->data)[0] =
+      weft_handle_create(b->device->name, WEFT_STR("localhost"), WEFT_STR("v"),
+                         weft_str(weft_variable_type.name), 1, &(*v)->object);
+  return NULL;
+}
+
 /* Runs the CPU's kernel; *updated are the values of variables afterwards. */
-static weft_status_t *run_cpu(weft_harness_t *h, const weft_row_case_t *c, weft_tensor_t **outputs,
-                              weft_tensor_t **updated) {
+static weft_status_t *run_cpu(weft_bench_t *b, weft_harness_t *h, const weft_row_case_t *c, bool by_handle,
+                              weft_tensor_t **outputs, weft_tensor_t **updated) {
   weft_value_t values[WEFT_ROW_MAX_ARGS] = {{0}}, results[WEFT_ROW_MAX_ARGS] = {{0}};
+  weft_variable_t *variables[WEFT_ROW_MAX_ARGS] = {NULL};
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < c->num_inputs; i++) {
-    const weft_tensor_t *t = c->inputs[i];
-    if (!c->is_variable[i]) {
+    if (c->is_variable[i]) {
+      s = make_variable(b, c->inputs[i], by_handle, &values[i], &variables[i]);
+    } else {
       values[i].tensor = c->inputs[i];
-      continue;
     }
-    s = weft_variable_create(WEFT_STR("v"), t->dtype, &t->shape, &values[i].ref);
-    if (s == NULL) s = weft_tensor_copy(t, &values[i].ref->value);
   }
   if (s == NULL) s = weft_harness_run_values(h, values, results);
   for (int i = 0; i < WEFT_ROW_MAX_ARGS; i++) {
     outputs[i] = results[i].tensor;
     if (results[i].ref != NULL) weft_object_release(&results[i].ref->object);
-    if (values[i].ref == NULL) continue;
-    updated[i] = weft_tensor_retain(values[i].ref->value);
-    weft_object_release(&values[i].ref->object);
+    if (variables[i] == NULL) continue;
+    updated[i] = weft_tensor_retain(variables[i]->value);
+    weft_object_release(&variables[i]->object);
+    if (values[i].ref != NULL) weft_object_release(&values[i].ref->object);
+    weft_tensor_release(values[i].tensor);
   }
   return s;
 }
@@ -241,30 +257,33 @@ static void run_row(const WEFT_DeviceKernel *rows, const weft_row_op_t *op, weft
   }
 }
 
+static bool is_by_handle(const char *op) {
+  const size_t length = strlen(op), tail = strlen("VariableOp");
+  return strncmp(op, "Resource", strlen("Resource")) == 0 ||
+         (length > tail && strcmp(op + length - tail, "VariableOp") == 0);
+}
+
 static void check_one(weft_bench_t *b, const WEFT_DeviceKernel *rows, const weft_row_op_t *op,
                       weft_row_case_t *c) {
-  weft_harness_t *h = NULL, *own = NULL;
+  weft_harness_t *h = NULL;
   int types[WEFT_ROW_MAX_ARGS];
   weft_tensor_t *outputs[WEFT_ROW_MAX_ARGS] = {NULL}, *updated[WEFT_ROW_MAX_ARGS] = {NULL};
-  c->cpu_op = op->cpu_op != NULL ? op->cpu_op : op->op;
+  const bool by_handle = is_by_handle(op->op);
   op->make(c);
-  input_types(c, false, types);
-  weft_status_t *s = weft_harness_create(b, c->cpu_op, c->attrs, types, c->num_inputs, &h);
-  if (s == NULL && op->cpu_op != NULL) {
-    input_types(c, true, types);
-    s = weft_harness_create(b, op->op, c->attrs, types, c->num_inputs, &own);
-  }
+  input_types(c, by_handle, types);
+  if (by_handle && c->is_variable[0] && strstr(op->op, "VariableOp") != NULL)
+    weft_row_attr(c, "dtype=%s", weft_dtype_name(c->dtype));
+  weft_status_t *s = weft_harness_create(b, op->op, c->attrs, types, c->num_inputs, &h);
   if (s != NULL) {
     report(op, c, weft_status_message(s));
   } else {
-    s = run_cpu(h, c, outputs, updated);
-    run_row(rows, op, c, weft_harness_setup(own != NULL ? own : h), outputs, updated, s);
+    s = run_cpu(b, h, c, by_handle, outputs, updated);
+    run_row(rows, op, c, weft_harness_setup(h), outputs, updated, s);
   }
   weft_status_free(s);
   release_all(outputs);
   release_all(updated);
   weft_harness_destroy(h);
-  weft_harness_destroy(own);
 }
 
 void weft_row_check(const WEFT_DeviceKernel *rows, const weft_row_op_t *ops, int num_ops) {

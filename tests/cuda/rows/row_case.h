@@ -14,19 +14,17 @@ typedef struct weft_row_case {
   weft_dtype_t dtype; /* that is tested */
   int round;          /* 0, 1, ...: the first ones are the plainest */
   uint64_t random;    /* the state of the numbers */
-  const char *cpu_op; /* the op that the CPU runs instead, on variables by reference; NULL: the same */
   char attrs[512];    /* as tests/kernels/harness.h has them */
   int num_inputs;
   weft_tensor_t *inputs[WEFT_ROW_MAX_ARGS]; /* owned */
-  bool is_variable[WEFT_ROW_MAX_ARGS];
+  bool is_variable[WEFT_ROW_MAX_ARGS]; /* by handle in ops Resource... and ...VariableOp, else by reference */
 } weft_row_case_t;
 
 typedef struct weft_row_op {
   const char *op;
   uint32_t types; /* that are tested: bits */
   void (*make)(weft_row_case_t *c);
-  double tolerance;   /* times the type's; 0: 1 */
-  const char *cpu_op; /* as above */
+  double tolerance; /* times the type's; 0: 1 */
 } weft_row_op_t;
 
 /* Runs all of the table; CUnit counts the differences. */

@@ -1,0 +1,184 @@
+/* kernels/cuda/optimizer.cu - the rules of optimizer.def. The formulas, and where they are from, are those of
+ * kernels/cpu/optimizer. Scalars are read on the device, so that none of them is waited for. */
+#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/types.h"
+
+namespace weft {
+
+/* What a rule sees of one element: the variables' values, which it changes; the gradient; the scalars. */
+template <class C>
+struct optimizer_element {
+  C var[WEFT_CUDA_VARS], g;
+};
+template <class C>
+struct numbers_of {
+  C s[WEFT_CUDA_SCALARS];
+  bool use_nesterov, update_slots, multiply_linear_by_lr;
+};
+
+#define WEFT_RULE(name)                                                 \
+  struct name {                                                         \
+    template <class C>                                                  \
+    WEFT_FN void step(optimizer_element<C> &e, const numbers_of<C> &n); \
+  };                                                                    \
+  template <class C>                                                    \
+  __device__ __forceinline__ void name::step(optimizer_element<C> &e, const numbers_of<C> &n)
+
+template <class C>
+WEFT_FN C sign_of(C x) {
+  return x != x ? x : (C)((x > 0) - (x < 0));
+}
+
+WEFT_RULE(GradientDescent) { e.var[0] -= n.s[0] * e.g; }
+
+WEFT_RULE(Momentum) {
+  const C lr = n.s[0], momentum = n.s[1], a = e.var[1] * momentum + e.g;
+  e.var[1] = a;
+  e.var[0] -= n.use_nesterov ? e.g * lr + a * momentum * lr : a * lr;
+}
+
+WEFT_RULE(KerasMomentum) {
+  const C lr = n.s[0], momentum = n.s[1], a = e.var[1] * momentum - e.g * lr;
+  e.var[1] = a;
+  e.var[0] += n.use_nesterov ? a * momentum - e.g * lr : a;
+}
+
+WEFT_RULE(Adagrad) {
+  const C a = n.update_slots ? e.var[1] + e.g * e.g : e.var[1];
+  e.var[1] = a;
+  e.var[0] -= n.s[0] * e.g * (1 / sqrt(a));
+}
+
+WEFT_RULE(AdagradV2) {
+  const C a = n.update_slots ? e.var[1] + e.g * e.g : e.var[1];
+  e.var[1] = a;
+  e.var[0] -= n.s[0] * e.g / (sqrt(a) + n.s[1]);
+}
+
+WEFT_RULE(Adadelta) {
+  const C lr = n.s[0], rho = n.s[1], epsilon = n.s[2], u = e.var[2];
+  const C a = e.var[1] * rho + e.g * e.g * (1 - rho);
+  const C by = sqrt(u + epsilon) * (1 / sqrt(a + epsilon)) * e.g;
+  e.var[1] = a;
+  e.var[0] -= by * lr;
+  e.var[2] = u * rho + by * by * (1 - rho);
+}
+
+template <class C>
+WEFT_FN C adam_rate(const numbers_of<C> &n) {
+  return n.s[2] * sqrt(1 - n.s[1]) / (1 - n.s[0]);
+}
+
+WEFT_RULE(Adam) {
+  const C beta1 = n.s[3], beta2 = n.s[4], epsilon = n.s[5];
+  const C m = e.var[1] + (e.g - e.var[1]) * (1 - beta1), v = e.var[2] + (e.g * e.g - e.var[2]) * (1 - beta2);
+  const C direction = n.use_nesterov ? e.g * (1 - beta1) + beta1 * m : m;
+  e.var[1] = m;
+  e.var[2] = v;
+  e.var[0] -= direction * adam_rate(n) / (sqrt(v) + epsilon);
+}
+
+WEFT_RULE(AdamWithAmsgrad) {
+  const C beta1 = n.s[3], beta2 = n.s[4], epsilon = n.s[5];
+  const C m = e.var[1] + (e.g - e.var[1]) * (1 - beta1), v = e.var[2] + (e.g * e.g - e.var[2]) * (1 - beta2);
+  const C hat = v > e.var[3] ? v : e.var[3];
+  e.var[1] = m;
+  e.var[2] = v;
+  e.var[3] = hat;
+  e.var[0] -= m * adam_rate(n) / (sqrt(hat) + epsilon);
+}
+
+WEFT_RULE(AdaMax) {
+  const C beta1 = n.s[2], beta2 = n.s[3], epsilon = n.s[4];
+  const C m = e.var[1] + (e.g - e.var[1]) * (1 - beta1), decayed = e.var[2] * beta2, size = fabs(e.g);
+  const C v = decayed > size ? decayed : size;
+  e.var[1] = m;
+  e.var[2] = v;
+  e.var[0] -= n.s[1] / (1 - n.s[0]) * (m / (v + epsilon));
+}
+
+WEFT_RULE(RMSProp) {
+  const C lr = n.s[0], rho = n.s[1], momentum = n.s[2], epsilon = n.s[3];
+  const C s = e.var[1] + (e.g * e.g - e.var[1]) * (1 - rho);
+  const C m = e.var[2] * momentum + lr * e.g / sqrt(s + epsilon);
+  e.var[1] = s;
+  e.var[2] = m;
+  e.var[0] -= m;
+}
+
+WEFT_RULE(CenteredRMSProp) {
+  const C lr = n.s[0], rho = n.s[1], momentum = n.s[2], epsilon = n.s[3];
+  const C mean = e.var[1] + (e.g - e.var[1]) * (1 - rho), s = e.var[2] + (e.g * e.g - e.var[2]) * (1 - rho);
+  const C m = e.var[3] * momentum + lr * e.g / sqrt(s - mean * mean + epsilon);
+  e.var[1] = mean;
+  e.var[2] = s;
+  e.var[3] = m;
+  e.var[0] -= m;
+}
+
+template <class C>
+WEFT_FN void ftrl(optimizer_element<C> &e, const numbers_of<C> &n, C shrinkage, C lr_power) {
+  const bool in_linear = n.multiply_linear_by_lr, is_root = lr_power == (C)-0.5;
+  const C lr = n.s[0], l1 = in_linear ? n.s[1] * lr : n.s[1], l2 = in_linear ? n.s[2] * lr : n.s[2];
+  const C x = e.var[0], a0 = e.var[1], a = a0 + e.g * e.g, shrunk = e.g + 2 * shrinkage * x;
+  const C power = is_root ? sqrt(a) : pow(a, -lr_power), power0 = is_root ? sqrt(a0) : pow(a0, -lr_power);
+  const C l =
+      e.var[2] + (in_linear ? shrunk * lr - (power - power0) * x : shrunk - (power - power0) / lr * x);
+  const C quadratic = (in_linear ? power : power / lr) + 2 * l2;
+  e.var[1] = a;
+  e.var[2] = l;
+  e.var[0] = fabs(l) > l1 ? (sign_of(l) * l1 - l) / quadratic : 0;
+}
+WEFT_RULE(Ftrl) { ftrl(e, n, (C)0, n.s[3]); }
+WEFT_RULE(FtrlV2) { ftrl(e, n, n.s[3], n.s[4]); }
+
+WEFT_RULE(AddSign) {
+  const C lr = n.s[0], alpha = n.s[1], decay = n.s[2], beta = n.s[3], m = e.var[1] * beta + e.g * (1 - beta);
+  e.var[1] = m;
+  e.var[0] -= lr * (alpha + decay * (sign_of(e.g) * sign_of(m))) * e.g;
+}
+WEFT_RULE(PowerSign) {
+  const C lr = n.s[0], logbase = n.s[1], decay = n.s[2], beta = n.s[3],
+          m = e.var[1] * beta + e.g * (1 - beta);
+  e.var[1] = m;
+  e.var[0] -= lr * exp(logbase * decay * (sign_of(e.g) * sign_of(m))) * e.g;
+}
+
+/* VARS variables, SCALARS scalars: constants, so that all of it lies in registers. */
+template <class F, class T, int VARS, int SCALARS>
+WEFT_FN void optimize(const weft_cuda_update_t &u) {
+  typedef comp_t<T> C;
+  numbers_of<C> numbers = {{}, u.use_nesterov != 0, u.update_slots != 0, u.multiply_linear_by_lr != 0};
+  WEFT_UNROLL
+  for (int k = 0; k < SCALARS; k++) numbers.s[k] = load(*(const T *)u.scalars[k]);
+  for (int64_t i = first_index(); i < u.n; i += index_step()) {
+    optimizer_element<C> e;
+    e.g = load(((const T *)u.gradient)[i]);
+    WEFT_UNROLL
+    for (int k = 0; k < VARS; k++) e.var[k] = load(((T *)u.vars[k])[i]);
+    F::step(e, numbers);
+    WEFT_UNROLL
+    for (int k = 0; k < VARS; k++) store(&((T *)u.vars[k])[i], e.var[k]);
+  }
+}
+
+constexpr int count(const char *inputs, char kind) {
+  return *inputs == '\0' ? 0 : (*inputs == kind) + count(inputs + 1, kind);
+}
+
+}  // namespace weft
+
+using namespace weft;
+
+#define INSTANCE(name, type)                                       \
+  WEFT_CUDA_KERNEL(weft_##name##_##type, (weft_cuda_update_t u)) { \
+    optimize<name, type, vars_##name, scalars_##name>(u);          \
+  }
+#define WEFT_CUDA_OPTIMIZER(name, inputs)                   \
+  static constexpr int vars_##name = count(inputs, 'v');    \
+  static constexpr int scalars_##name = count(inputs, 's'); \
+  WEFT_CUDA_FLOAT(INSTANCE, name)
+#define WEFT_CUDA_RESOURCE_OPTIMIZER(name, inputs) WEFT_CUDA_OPTIMIZER(name, inputs)
+#include "kernels/cuda/optimizer.def"
+#undef WEFT_CUDA_OPTIMIZER
+#undef WEFT_CUDA_RESOURCE_OPTIMIZER
