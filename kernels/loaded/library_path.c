@@ -42,10 +42,25 @@ static bool is_new(loaded_files_t *l, const char *file) {
   return true;
 }
 
-static void load(loaded_files_t *l, const char *file) {
+/* The library that was seen last. */
+static const weft_device_library_t *last_seen(void) {
+  const weft_device_library_t *seen = weft_device_libraries();
+  while (seen != NULL && seen->next != NULL) seen = seen->next;
+  return seen;
+}
+
+/* `is_asked_for`: the user has named it, and wants to know, too, if there is no driver for it. One that only
+ * lies beside the program may have none: then this machine has no such device. */
+static void load(loaded_files_t *l, const char *file, bool is_asked_for) {
+  int n = 0;
   if (!is_new(l, file)) return;
   weft_status_t *s = weft_device_library_open(file);
   if (s != NULL) weft_log(WEFT_LOG_WARNING, "%s", weft_status_message(s));
+  if (s == NULL && is_asked_for && last_seen() != NULL && last_seen()->driver != NULL) {
+    s = weft_loaded_driver_count(last_seen()->driver, &n);
+    if (s != NULL)
+      weft_log(WEFT_LOG_WARNING, "device library %s brings no device: %s", file, weft_status_message(s));
+  }
   weft_status_free(s);
 }
 
@@ -76,7 +91,7 @@ static void load_beside(loaded_files_t *l) {
   for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
     weft_strbuf_t file = WEFT_STRBUF_INIT;
     weft_strbuf_printf(&file, "%s%s" BESIDE, own, folders[i]);
-    if (!file.failed && access(file.data, F_OK) == 0) load(l, file.data);
+    if (!file.failed && access(file.data, F_OK) == 0) load(l, file.data, false);
     weft_strbuf_deinit(&file);
   }
 }
@@ -97,7 +112,7 @@ static void load_folder(loaded_files_t *l, const char *folder) {
   for (int i = 0; i < n; i++) {
     weft_strbuf_t file = WEFT_STRBUF_INIT;
     weft_strbuf_printf(&file, "%s/%s", folder, found[i]->d_name);
-    if (!file.failed) load(l, file.data);
+    if (!file.failed) load(l, file.data, true);
     weft_strbuf_deinit(&file);
     free(found[i]);
   }
@@ -112,7 +127,7 @@ static void load_path(loaded_files_t *l, const char *path) {
     if (entry != NULL && stat(entry, &st) == 0 && S_ISDIR(st.st_mode)) {
       load_folder(l, entry);
     } else if (entry != NULL) {
-      load(l, entry);
+      load(l, entry, true);
     }
     weft_free(entry);
     path += n + (path[n] == ':');

@@ -428,6 +428,25 @@ static void failures_have_code_and_message(void) {
   host->failure_free(NULL);
 }
 
+static WEFT_Failure *count_nothing(const WEFT_DeviceOptions *o, int *out) {
+  (void)o;
+  (void)out;
+  return host->failure(WEFT_UNAVAILABLE, "there is no driver");
+}
+
+static void a_library_without_a_driver_has_no_devices(void) {
+  int n = 0;
+  give("IDLE");
+  given_type.count = count_nothing;
+  CU_ASSERT_PTR_NULL(weft_device_library_add("idle.so", open_given));
+  weft_status_t *s = weft_loaded_driver_count(last_seen()->driver, &n);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
+  CU_ASSERT_STRING_EQUAL(weft_status_message(s), "there is no driver");
+  weft_status_free(s);
+  CU_ASSERT_EQUAL(weft_device_count(weft_loaded_driver_base(last_seen()->driver)), 0);
+  CU_ASSERT_PTR_EQUAL(weft_device_accelerator(), NULL);
+}
+
 /* An older library: its type has no member `reaches` yet, and the library not the last one. */
 static void a_smaller_library_is_used(void) {
   give("PROBE");
@@ -479,6 +498,7 @@ static const CU_TestInfo tests[] = {
     {"files that are no library are refused", files_that_are_no_library_are_refused},
     {"the path names files and folders", the_path_names_files_and_folders},
     {"failures have code and message", failures_have_code_and_message},
+    {"a library without a driver has no devices", a_library_without_a_driver_has_no_devices},
     {"a smaller library is used", a_smaller_library_is_used},
     {"attributes are read by kind", attributes_are_read_by_kind},
     {"outputs are made in each way", outputs_are_made_in_each_way},
