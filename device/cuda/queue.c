@@ -485,10 +485,11 @@ void weft_cuda_queue_destroy(weft_cuda_queue_t *q) {
     registry.queues[q->index] = NULL;
     weft_mutex_unlock(&registry.mu);
   }
-  give_back(take_retired_locked(q, true));
   free_records(q->oldest);
   free_records(q->spare);
   if (q->stream != NULL) (void)weft_cuda_driver.cuStreamDestroy(q->stream);
+  give_back(take_retired_locked(
+      q, true)); /* last: when waiting has failed, the stream may have used it until now */
   weft_cuda_host->failure_free(q->poison);
   weft_cond_deinit(&q->changed);
   weft_mutex_deinit(&q->mu);

@@ -171,7 +171,11 @@ static void the_device_is_listed_as_tensorflow_does(void) {
   }
   CU_ASSERT_FATAL(found >= 0);
   CU_ASSERT_STRING_EQUAL(TF_DeviceListName(list, found, w.s), "/job:localhost/replica:0/task:0/device:GPU:0");
-  CU_ASSERT_EQUAL(TF_DeviceListMemoryBytes(list, found, w.s), (INT64_C(1) << 30) - (INT64_C(225) << 20));
+  const int64_t bytes = TF_DeviceListMemoryBytes(list, found, w.s);
+  if (strstr(getenv("WEFT_CUDA_DRIVER"), "emulated") != NULL) { /* not a real one's */
+    CU_ASSERT_EQUAL(bytes, (INT64_C(1) << 30) - (INT64_C(225) << 20));
+  }
+  CU_ASSERT(bytes > 0);
   TF_DeleteDeviceList(list);
   TF_CloseSession(s, w.s);
   TF_DeleteSession(s, w.s);
@@ -221,6 +225,7 @@ int main(void) {
   setenv("WEFT_DEVICE_PATH", "tests/cuda/fake/libweft_cuda_emulated.so", 0);
   setenv("WEFT_CUDA_DRIVER", "tests/cuda/fake/libcuda_emulated.so", 0);
   setenv("WEFT_CUBLASLT", "tests/cuda/fake/libcublasLt_fake.so", 0);
+  setenv("WEFT_TF32", "0", 0); /* as exact as the CPU */
   setenv("WEFT_FAKE_CUDA", "late_us=100,seed=5", 0);
   return weft_run_tests("CUDA sessions", tests);
 }
