@@ -189,20 +189,18 @@ static void call_waiters(WEFT_FenceWaiter *list, const WEFT_Failure *failure) {
 
 /* ---- failures ---- */
 
-/* The names of what may have failed, for a message. */
+/* Adds the names of what may have failed to the text. */
 static void suspects_locked(weft_cuda_queue_t *q, char *out, size_t max) {
   const uint64_t passed = weft_cuda_queue_passed(q);
   const uint64_t kept = q->num_notes < NUM_NOTES ? q->num_notes : NUM_NOTES;
-  size_t length = 0;
-  int num = 0;
+  size_t length = strlen(out);
   for (uint64_t i = q->num_notes - kept; i < q->num_notes; i++) {
     if (q->notes[i % NUM_NOTES].behind < passed) continue;
     const int written =
-        snprintf(out + length, max - length, "%s'%s'", num++ == 0 ? "" : ", ", q->notes[i % NUM_NOTES].name);
+        snprintf(out + length, max - length, "%s'%s'", length == 0 ? "" : ", ", q->notes[i % NUM_NOTES].name);
     if (written < 0 || (size_t)written >= max - length) break;
     length += (size_t)written;
   }
-  if (num == 0) snprintf(out, max, "none");
 }
 
 /* Takes over `failure`. What waited for the queue and for those that depend on it goes to *out. */
@@ -232,12 +230,17 @@ static void poison_locked(weft_cuda_queue_t *q, WEFT_Failure *failure, WEFT_Fenc
   }
 }
 
-/* Takes over `failure`. */
-static void poison(weft_cuda_queue_t *q, WEFT_Failure *failure) {
+/* Takes over `failure`. is_fatal: the context is lost, and all of its queues with it. */
+static void poison(weft_cuda_queue_t *q, WEFT_Failure *failure, bool is_fatal) {
   WEFT_Failure *copy = weft_cuda_host->failure_copy(failure);
   WEFT_FenceWaiter *waiters = NULL;
   weft_mutex_lock(&registry.mu);
   poison_locked(q, failure, &waiters);
+  for (int i = 0; is_fatal && i < WEFT_CUDA_MAX_QUEUES; i++) {
+    weft_cuda_queue_t *other = registry.queues[i];
+    if (other == NULL || other == q || other->context != q->context) continue;
+    poison_locked(other, weft_cuda_host->failure_copy(copy), &waiters);
+  }
   weft_mutex_unlock(&registry.mu);
   call_waiters(waiters, copy);
   weft_cuda_host->failure_free(copy);
@@ -245,13 +248,20 @@ static void poison(weft_cuda_queue_t *q, WEFT_Failure *failure) {
 
 /* The stream has failed with r. */
 static void fail(weft_cuda_queue_t *q, CUresult r, const char *what) {
-  char names[NUM_NOTES * (NOTE_BYTES + 4)];
-  weft_mutex_lock(&q->mu);
-  suspects_locked(q, names, sizeof names);
-  weft_mutex_unlock(&q->mu);
+  char names[NUM_NOTES * (NOTE_BYTES + 4)] = "";
+  weft_mutex_lock(&registry.mu);
+  for (int i = 0; i < WEFT_CUDA_MAX_QUEUES; i++) { /* whichever queue of the context finds it */
+    weft_cuda_queue_t *other = registry.queues[i];
+    if (other == NULL || other->context != q->context) continue;
+    weft_mutex_lock(&other->mu);
+    suspects_locked(other, names, sizeof names);
+    weft_mutex_unlock(&other->mu);
+  }
+  weft_mutex_unlock(&registry.mu);
   poison(q,
          weft_cuda_failure(r, "%s of %s failed; kernels since the last one that is known to be done: %.380s",
-                           what, q->name, names));
+                           what, q->name, names[0] == '\0' ? "none" : names),
+         weft_cuda_is_fatal(r));
 }
 
 WEFT_Failure *weft_cuda_queue_check(weft_cuda_queue_t *q, CUresult r, const char *what) {
@@ -303,7 +313,7 @@ void weft_cuda_queue_wait(void *queue, void *other_queue, uint64_t value) {
     }
   }
   weft_mutex_unlock(&other->mu);
-  if (poisoned != NULL) poison(q, poisoned);
+  if (poisoned != NULL) poison(q, poisoned, false);
   if (recorded != CUDA_SUCCESS) fail(other, recorded, "recording an event"); /* and q, which waits for it */
   if (waited != CUDA_SUCCESS) fail(q, waited, "waiting for another queue");
 }
