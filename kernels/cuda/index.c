@@ -1,0 +1,246 @@
+/* kernels/cuda/index.c - rows of Gather, GatherV2, OneHot, ScatterNd, UnsortedSegmentSum, and of scatters
+ * into variables. */
+#include "kernels/cuda/index_args.h"
+
+#include "kernels/cuda/common.h"
+#include "kernels/cuda/kernels.h"
+
+WEFT_CUDA_SIZES(gather_functions, gather)
+WEFT_CUDA_SIZES(one_hot_functions, one_hot)
+WEFT_CUDA_SIZES(put_functions, scatter_put)
+WEFT_CUDA_INSTANCES(add_instances, scatter_add, FLOAT_INDEX)
+
+/* ---- Gather, GatherV2 ---- */
+
+/* A wider element where pieces are whole numbers of them. */
+static size_t widen(size_t size, int64_t *inner, const void *x, const void *y) {
+  size_t wide = 16;
+  for (; wide > size; wide /= 2) {
+    const int64_t by = (int64_t)(wide / size);
+    if (*inner % by != 0 || (uintptr_t)x % wide != 0 || (uintptr_t)y % wide != 0) continue;
+    *inner /= by;
+    break;
+  }
+  return wide;
+}
+
+static WEFT_Failure *gather_along(WEFT_KernelContext *c, int axis, int batch_dims) {
+  WEFT_TensorView x, indices, y;
+  int64_t dims[WEFT_CUDA_DIMS];
+  int rank = 0;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &indices);
+  if (x.rank - 1 + indices.rank - batch_dims > WEFT_CUDA_DIMS)
+    return WEFT_CUDA_INVALID("gather: the result has too many dimensions");
+  for (int d = 0; d < axis; d++) dims[rank++] = x.dims[d];
+  for (int d = batch_dims; d < indices.rank; d++) dims[rank++] = indices.dims[d];
+  for (int d = axis + 1; d < x.rank; d++) dims[rank++] = x.dims[d];
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank, dims, &y));
+  if (y.count == 0) return NULL;
+  int64_t outer = weft_cuda_product(x.dims, batch_dims, axis), size = x.dims[axis];
+  int64_t n = weft_cuda_product(indices.dims, batch_dims, indices.rank);
+  int64_t inner = weft_cuda_product(x.dims, axis + 1, x.rank);
+  int32_t index_bytes = (int32_t)weft_cuda_size(indices.dtype);
+  const int64_t pieces = y.count / inner;
+  const size_t wide = widen(weft_cuda_size(x.dtype), &inner, x.data, y.data);
+  int64_t count = pieces * inner;
+  void *args[] = {&x.data, &indices.data, &index_bytes, &y.data, &outer, &n, &size, &inner, &count};
+  return weft_cuda_launch_over(c, &gather_functions[__builtin_ctz((unsigned)wide)], count, 1, args);
+}
+
+static WEFT_Failure *gather(WEFT_KernelContext *c) {
+  WEFT_TensorView x;
+  weft_cuda_host->input(c, 0, &x);
+  if (x.rank < 1) return WEFT_CUDA_INVALID("params must be at least 1 dimensional");
+  return gather_along(c, 0, 0);
+}
+
+static WEFT_Failure *batch_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
+  int64_t batch_dims = 0;
+  (void)param;
+  weft_cuda_host->attr_int(s, "batch_dims", &batch_dims);
+  *out = (void *)(intptr_t)batch_dims;
+  return NULL;
+}
+
+static WEFT_Failure *gather_v2(WEFT_KernelContext *c) {
+  WEFT_TensorView x, indices, axis;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &indices);
+  weft_cuda_host->input(c, 2, &axis);
+  int64_t batch = (intptr_t)weft_cuda_host->state(c);
+  if (x.rank < 1) return WEFT_CUDA_INVALID("params must be at least 1 dimensional");
+  if (axis.count != 1) return WEFT_CUDA_INVALID("axis must be scalar");
+  const int64_t given = weft_cuda_int_at(&axis, 0), at = given < 0 ? given + x.rank : given;
+  if (at < 0 || at >= x.rank) {
+    return WEFT_CUDA_INVALID("Shape must be at least rank %lld but is rank %d",
+                             (long long)(given < 0 ? -given : given + 1), x.rank);
+  }
+  if (batch < -indices.rank || batch > indices.rank) {
+    return WEFT_CUDA_INVALID("Expected batch_dims in the range [%d, %d], but got %lld", -indices.rank,
+                             indices.rank, (long long)batch);
+  }
+  if (batch < 0) batch += indices.rank;
+  if (batch >= x.rank) {
+    return WEFT_CUDA_INVALID("batch_dims (%lld) must be less than rank(params) (%d).", (long long)batch,
+                             x.rank);
+  }
+  if (at < batch) {
+    return WEFT_CUDA_INVALID("batch_dims (%lld) must be less than or equal to axis (%lld).", (long long)batch,
+                             (long long)at);
+  }
+  for (int d = 0; d < (int)batch; d++) {
+    if (x.dims[d] == indices.dims[d]) continue;
+    return WEFT_CUDA_INVALID("params.shape[%d]: %lld should be equal to indices.shape[%d]: %lld", d,
+                             (long long)x.dims[d], d, (long long)indices.dims[d]);
+  }
+  return gather_along(c, (int)at, (int)batch);
+}
+
+/* ---- OneHot ---- */
+
+static WEFT_Failure *axis_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
+  int64_t axis = -1;
+  (void)param;
+  weft_cuda_host->attr_int(s, "axis", &axis);
+  *out = (void *)(intptr_t)axis;
+  return NULL;
+}
+
+static WEFT_Failure *one_hot(WEFT_KernelContext *c) {
+  WEFT_TensorView indices, on, off, y;
+  weft_cuda_host->input(c, 0, &indices);
+  weft_cuda_host->input(c, 2, &on);
+  weft_cuda_host->input(c, 3, &off);
+  if (on.rank != 0) return WEFT_CUDA_INVALID("on_value must be a scalar, but got: %s", WEFT_CUDA_SHAPE(&on));
+  if (off.rank != 0)
+    return WEFT_CUDA_INVALID("off_value must be a scalar, but got: %s", WEFT_CUDA_SHAPE(&off));
+  WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
+  if (y.count == 0) return NULL;
+  const int64_t axis = (intptr_t)weft_cuda_host->state(c);
+  const int at = axis < 0 ? indices.rank : (int)axis;
+  int64_t depth = y.dims[at], inner = weft_cuda_product(y.dims, at + 1, y.rank), count = y.count;
+  int32_t index_bytes = (int32_t)weft_cuda_size(indices.dtype);
+  void *args[] = {&indices.data, &index_bytes, &on.data, &off.data, &y.data, &depth, &inner, &count};
+  return weft_cuda_launch_over(c, weft_cuda_pick_size(one_hot_functions, y.dtype), count, 1, args);
+}
+
+/* ---- scatters ---- */
+
+static WEFT_Failure *launch_add(WEFT_KernelContext *c, int dtype, const void *updates, void *y,
+                                weft_cuda_scatter_t *s) {
+  void *args[] = {&updates, &y, s};
+  return weft_cuda_launch_over(c, weft_cuda_pick(&add_instances, dtype), s->num * s->inner, 1, args);
+}
+
+static WEFT_Failure *scatter_nd(WEFT_KernelContext *c) {
+  WEFT_TensorView indices, updates, y;
+  weft_cuda_host->input(c, 0, &indices);
+  weft_cuda_host->input(c, 1, &updates);
+  WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
+  if (y.count == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
+  const int64_t depth = indices.rank < 1 ? 1 : indices.dims[indices.rank - 1];
+  if (depth > y.rank) {
+    return WEFT_CUDA_INVALID("The inner %lld dimensions of output.shape=%s must match", (long long)depth,
+                             WEFT_CUDA_SHAPE(&y));
+  }
+  weft_cuda_scatter_t s = {.indices = indices.data,
+                           .num = weft_cuda_product(indices.dims, 0, indices.rank - 1),
+                           .inner = weft_cuda_product(y.dims, (int)depth, y.rank),
+                           .depth = (int32_t)depth,
+                           .index_bytes = (int32_t)weft_cuda_size(indices.dtype)};
+  for (int d = 0; d < depth; d++) s.dims[d] = y.dims[d];
+  if (updates.count != s.num * s.inner)
+    return WEFT_CUDA_INVALID("Dimensions of updates %s do not match", WEFT_CUDA_SHAPE(&updates));
+  return launch_add(c, y.dtype, updates.data, y.data, &s);
+}
+
+static WEFT_Failure *segment_sum(WEFT_KernelContext *c) {
+  WEFT_TensorView data, ids, y;
+  weft_cuda_host->input(c, 0, &data);
+  weft_cuda_host->input(c, 1, &ids);
+  bool fits = ids.rank <= data.rank;
+  for (int d = 0; fits && d < ids.rank; d++) fits = ids.dims[d] == data.dims[d];
+  if (!fits) {
+    return WEFT_CUDA_INVALID("data.shape = %s does not start with segment_ids.shape = %s",
+                             WEFT_CUDA_SHAPE(&data), WEFT_CUDA_SHAPE(&ids));
+  }
+  WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
+  if (y.count == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
+  weft_cuda_scatter_t s = {.indices = ids.data,
+                           .num = ids.count,
+                           .inner = weft_cuda_product(data.dims, ids.rank, data.rank),
+                           .dims = {y.dims[0]},
+                           .depth = 1,
+                           .index_bytes = (int32_t)weft_cuda_size(ids.dtype)};
+  return launch_add(c, y.dtype, data.data, y.data, &s);
+}
+
+/* What a row does to the variable's rows. */
+typedef enum scatter_kind { SCATTER_ADD, SCATTER_SUB, SCATTER_PUT } scatter_kind_t;
+static const scatter_kind_t is_add = SCATTER_ADD, is_sub = SCATTER_SUB, is_put = SCATTER_PUT;
+
+static WEFT_Failure *scatter_variable(WEFT_KernelContext *c) {
+  const scatter_kind_t kind = *(const scatter_kind_t *)weft_cuda_host->param(c);
+  WEFT_TensorView var, indices, updates;
+  weft_cuda_host->input(c, 0, &var);
+  weft_cuda_host->input(c, 1, &indices);
+  weft_cuda_host->input(c, 2, &updates);
+  if (var.rank < 1)
+    return WEFT_CUDA_INVALID("params must be at least 1-D, got shape %s", WEFT_CUDA_SHAPE(&var));
+  weft_cuda_scatter_t s = {.indices = indices.data,
+                           .num = indices.count,
+                           .inner = weft_cuda_product(var.dims, 1, var.rank),
+                           .dims = {var.dims[0]},
+                           .depth = 1,
+                           .index_bytes = (int32_t)weft_cuda_size(indices.dtype),
+                           .is_subtract = kind == SCATTER_SUB,
+                           .is_scalar = updates.rank == 0};
+  if (s.is_scalar == 0 && updates.count != s.num * s.inner) {
+    return WEFT_CUDA_INVALID(
+        "Must have updates.shape = indices.shape + params.shape[1:], got updates.shape "
+        "%s, indices.shape %s, params.shape %s",
+        WEFT_CUDA_SHAPE(&updates), WEFT_CUDA_SHAPE(&indices), WEFT_CUDA_SHAPE(&var));
+  }
+  if (kind != SCATTER_PUT) return launch_add(c, var.dtype, updates.data, var.data, &s);
+  void *args[] = {&updates.data, &var.data, &s};
+  return weft_cuda_launch_over(c, weft_cuda_pick_size(put_functions, var.dtype), s.num * s.inner, 1, args);
+}
+
+enum { SECOND = 2, THIRD = 4 };
+#define SCATTER(op_, attr, types_, kind) \
+  { .op = op_, .type_attr = attr, .types = types_, .compute = scatter_variable, .param = &kind, .updates = 1 }
+const WEFT_DeviceKernel weft_cuda_index_kernels[] = {
+    {.op = "Gather", .type_attr = "Tparams", .types = WEFT_CUDA_PLAIN, .compute = gather},
+    {.op = "GatherV2",
+     .type_attr = "Tparams",
+     .types = WEFT_CUDA_PLAIN,
+     .prepare = batch_prepare,
+     .compute = gather_v2,
+     .host_inputs = THIRD},
+    {.op = "OneHot",
+     .type_attr = "T",
+     .types = WEFT_CUDA_PLAIN,
+     .prepare = axis_prepare,
+     .compute = one_hot,
+     .host_inputs = SECOND},
+    SCATTER("ResourceScatterAdd", "dtype", WEFT_CUDA_SET(FLOAT_INDEX), is_add),
+    SCATTER("ResourceScatterSub", "dtype", WEFT_CUDA_SET(FLOAT_INDEX), is_sub),
+    SCATTER("ResourceScatterUpdate", "dtype", WEFT_CUDA_PLAIN, is_put),
+    SCATTER("ScatterAdd", "T", WEFT_CUDA_SET(FLOAT_INDEX), is_add),
+    {.op = "ScatterNd",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(FLOAT_INDEX),
+     .compute = scatter_nd,
+     .host_inputs = THIRD},
+    SCATTER("ScatterSub", "T", WEFT_CUDA_SET(FLOAT_INDEX), is_sub),
+    SCATTER("ScatterUpdate", "T", WEFT_CUDA_PLAIN, is_put),
+    {.op = "UnsortedSegmentSum",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(FLOAT_INDEX),
+     .compute = segment_sum,
+     .host_inputs = THIRD},
+    {0},
+};

@@ -1,0 +1,120 @@
+/* kernels/cuda/index.cu - elements by index: gathers, scatters, sums of segments, one-hot rows.
+ *
+ * An index that is out of range, which the CPU's kernels refuse, gives zeros where it reads and is left out
+ * where it writes, as in TensorFlow's kernels of a GPU. Sums of pieces that meet in one place are added by
+ * atomic operations, so the last bits of floats depend on the order in which they come.
+ */
+#include "kernels/cuda/index_args.h"
+#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/types.h"
+
+namespace weft {
+
+WEFT_FN int64_t index_at(const void *indices, int bytes, int64_t i) {
+  return bytes == 8   ? ((const int64_t *)indices)[i]
+         : bytes == 4 ? ((const int32_t *)indices)[i]
+                      : (int64_t)((const uint8_t *)indices)[i];
+}
+
+/* y[b, o, i, :] = x[b, o, indices[b, i], :] */
+template <class T>
+WEFT_FN void gather(const T *x, const void *indices, int index_bytes, T *y, int64_t outer, int64_t n,
+                    int64_t size, int64_t inner, int64_t count) {
+  for (int64_t i = first_index(); i < count; i += index_step()) {
+    const int64_t piece = i / inner, k = i - piece * inner, rest = piece / n, batch = rest / outer;
+    const int64_t index = index_at(indices, index_bytes, batch * n + (piece - rest * n));
+    T v = {};
+    if (index >= 0 && index < size) v = x[(rest * size + index) * inner + k];
+    y[i] = v;
+  }
+}
+
+/* y: [outer, depth, inner]; indices: [outer, inner] */
+template <class T>
+WEFT_FN void one_hot(const void *indices, int index_bytes, const T *on, const T *off, T *y, int64_t depth,
+                     int64_t inner, int64_t count) {
+  const T yes = *on, no = *off;
+  for (int64_t i = first_index(); i < count; i += index_step()) {
+    const int64_t row = i / inner, k = i - row * inner, outer = row / depth, at = row - outer * depth;
+    y[i] = index_at(indices, index_bytes, outer * inner + k) == at ? yes : no;
+  }
+}
+
+WEFT_FN void add_atomically(float *to, float v) { atomicAdd(to, v); }
+WEFT_FN void add_atomically(double *to, double v) { atomicAdd(to, v); }
+WEFT_FN void add_atomically(int32_t *to, int32_t v) { atomicAdd((unsigned *)to, (unsigned)v); }
+WEFT_FN void add_atomically(int64_t *to, int64_t v) {
+  atomicAdd((unsigned long long *)to, (unsigned long long)v);
+}
+template <class T>
+WEFT_FN void add_atomically(T *to, float v) { /* of 16 bits */
+  unsigned short *bits = (unsigned short *)to, seen = *bits, wanted;
+  do {
+    wanted = seen;
+    T sum = {wanted};
+    store(&sum, load(sum) + v);
+    seen = atomicCAS(bits, wanted, sum.bits);
+  } while (seen != wanted);
+}
+
+/* The element of y where element k of piece i goes; -1: nowhere. */
+WEFT_FN int64_t place(const weft_cuda_scatter_t &s, int64_t i, int64_t k) {
+  int64_t at = 0;
+  for (int d = 0; d < s.depth; d++) {
+    const int64_t index = index_at(s.indices, s.index_bytes, i * s.depth + d);
+    if (index < 0 || index >= s.dims[d]) return -1;
+    at = at * s.dims[d] + index;
+  }
+  return at * s.inner + k;
+}
+
+template <class T>
+WEFT_FN void scatter_add(const T *updates, T *y, const weft_cuda_scatter_t &s) {
+  for (int64_t i = first_index(); i < s.num * s.inner; i += index_step()) {
+    const int64_t piece = i / s.inner, at = place(s, piece, i - piece * s.inner);
+    if (at < 0) continue;
+    const comp_t<T> v = load(updates[s.is_scalar != 0 ? 0 : i]);
+    add_atomically(&y[at], s.is_subtract != 0 ? wrap_sub((comp_t<T>)0, v) : v);
+  }
+}
+
+template <class T>
+WEFT_FN void scatter_put(const T *updates, T *y, const weft_cuda_scatter_t &s) {
+  for (int64_t i = first_index(); i < s.num * s.inner; i += index_step()) {
+    const int64_t piece = i / s.inner, at = place(s, piece, i - piece * s.inner);
+    if (at >= 0) y[at] = updates[s.is_scalar != 0 ? 0 : i];
+  }
+}
+
+}  // namespace weft
+
+using namespace weft;
+
+#define GATHER(f, bytes)                                                                                \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes,                                                                  \
+                   (const sized_##bytes *x, const void *indices, int32_t index_bytes, sized_##bytes *y, \
+                    int64_t outer, int64_t n, int64_t size, int64_t inner, int64_t count)) {            \
+    gather(x, indices, index_bytes, y, outer, n, size, inner, count);                                   \
+  }
+WEFT_CUDA_SIZED(GATHER, gather)
+
+#define ONE_HOT(f, bytes)                                                                                  \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const void *indices, int32_t index_bytes, const sized_##bytes *on, \
+                                        const sized_##bytes *off, sized_##bytes *y, int64_t depth,         \
+                                        int64_t inner, int64_t count)) {                                   \
+    one_hot(indices, index_bytes, on, off, y, depth, inner, count);                                        \
+  }
+WEFT_CUDA_SIZED(ONE_HOT, one_hot)
+
+#define SCATTER_ADD(f, type)                                                                   \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *updates, type *y, weft_cuda_scatter_t s)) { \
+    scatter_add(updates, y, s);                                                                \
+  }
+WEFT_CUDA_FLOAT_INDEX(SCATTER_ADD, scatter_add)
+
+#define SCATTER_PUT(f, bytes)                                                                 \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes,                                                        \
+                   (const sized_##bytes *updates, sized_##bytes *y, weft_cuda_scatter_t s)) { \
+    scatter_put(updates, y, s);                                                               \
+  }
+WEFT_CUDA_SIZED(SCATTER_PUT, scatter_put)
