@@ -1,0 +1,153 @@
+/* kernels/cuda/random.cu - random numbers by Philox4x32-10: those of the CPU's kernels (kernels/cpu/random).
+ *
+ * A thread makes a group at a time: what one block of four words gives, four elements of up to 32 bits or two
+ * of 64. A group of a truncated normal begins at a block of its own.
+ */
+#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/types.h"
+
+namespace weft {
+
+enum { WEFT_CUDA_UNIFORM, WEFT_CUDA_NORMAL, WEFT_CUDA_TRUNCATED }; /* as in random.c */
+
+struct philox_at {
+  uint32_t counter[4], key[2];
+};
+
+WEFT_FN void skip(philox_at &p, uint64_t n) {
+  const uint32_t low = (uint32_t)n;
+  uint32_t high = (uint32_t)(n >> 32);
+  p.counter[0] += low;
+  if (p.counter[0] < low) high++;
+  p.counter[1] += high;
+  if (p.counter[1] < high && ++p.counter[2] == 0) ++p.counter[3];
+}
+
+WEFT_FN void next_block(philox_at &p, uint32_t (&out)[4]) {
+  uint32_t c0 = p.counter[0], c1 = p.counter[1], c2 = p.counter[2], c3 = p.counter[3];
+  uint32_t k0 = p.key[0], k1 = p.key[1];
+  WEFT_UNROLL
+  for (int round = 0; round < 10; round++) {
+    const uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
+    c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+    c1 = (uint32_t)b;
+    c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+    c3 = (uint32_t)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  out[0] = c0;
+  out[1] = c1;
+  out[2] = c2;
+  out[3] = c3;
+  skip(p, 1);
+}
+
+WEFT_FN philox_at generator(uint64_t key, uint64_t low, uint64_t high) {
+  return philox_at{{(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)},
+                   {(uint32_t)key, (uint32_t)(key >> 32)}};
+}
+
+WEFT_FN float uniform_float(uint32_t word) { return float_of(127u << 23 | (word & 0x7fffffu)) - 1.0f; }
+WEFT_FN double uniform_double(uint32_t high, uint32_t low) {
+  return double_of((uint64_t)1023 << 52 | (uint64_t)(high & 0xfffffu) << 32 | low) - 1.0;
+}
+
+/* As many numbers of [0, 1) as a block gives; half and bfloat16 take as many low bits as they have mantissa.
+ */
+WEFT_FN void uniform(const uint32_t (&x)[4], f32 *to) {
+  for (int i = 0; i < 4; i++) to[i] = uniform_float(x[i]);
+}
+WEFT_FN void uniform(const uint32_t (&x)[4], f16 *to) {
+  for (int i = 0; i < 4; i++) store(&to[i], (float)(x[i] & 0x3ffu) / 1024.0f);
+}
+WEFT_FN void uniform(const uint32_t (&x)[4], bf16 *to) {
+  for (int i = 0; i < 4; i++) store(&to[i], (float)(x[i] & 0x7fu) / 128.0f);
+}
+WEFT_FN void uniform(const uint32_t (&x)[4], f64 *to) {
+  for (int i = 0; i < 2; i++) to[i] = uniform_double(x[2 * i], x[2 * i + 1]);
+}
+
+/* Normally distributed numbers (Box and Muller 1958), in what T computes in. */
+#define TWO_PI (2.0 * 3.14159265358979323846)
+WEFT_FN void normal(const uint32_t (&x)[4], float (&to)[4]) {
+  for (int i = 0; i < 4; i += 2) {
+    const float u = uniform_float(x[i]), radius = sqrtf(-2.0f * logf(u < 1.0e-7f ? 1.0e-7f : u));
+    const float angle = (float)(TWO_PI * (double)uniform_float(x[i + 1]));
+    to[i] = sinf(angle) * radius;
+    to[i + 1] = cosf(angle) * radius;
+  }
+}
+WEFT_FN void normal(const uint32_t (&x)[4], double (&to)[2]) {
+  const double u = uniform_double(x[0], x[1]), radius = sqrt(-2.0 * log(u < 1.0e-7 ? 1.0e-7 : u));
+  const double angle = TWO_PI * uniform_double(x[2], x[3]);
+  to[0] = sin(angle) * radius;
+  to[1] = cos(angle) * radius;
+}
+
+template <class T>
+WEFT_FN void random_floats(T *y, int64_t count, const philox_at &start, int distribution) {
+  const int N = sizeof(T) == 8 ? 2 : 4;
+  for (int64_t g = first_index(); g * N < count; g += index_step()) {
+    uint32_t x[4];
+    T numbers[N];
+    comp_t<T> drawn[N];
+    philox_at p = start;
+    if (distribution == WEFT_CUDA_TRUNCATED) {
+      skip(p, (uint64_t)g * N * 64); /* 256 words for each element */
+      for (int done = 0; done < N;) {
+        next_block(p, x);
+        normal(x, drawn);
+        for (int i = 0; i < N && done < N; i++) {
+          if (fabs(drawn[i]) < 2) store(&numbers[done++], drawn[i]);
+        }
+      }
+    } else {
+      skip(p, (uint64_t)g);
+      next_block(p, x);
+      if (distribution == WEFT_CUDA_UNIFORM) {
+        uniform(x, numbers);
+      } else {
+        normal(x, drawn);
+        for (int i = 0; i < N; i++) store(&numbers[i], drawn[i]);
+      }
+    }
+    for (int i = 0; i < N && g * N + i < count; i++) y[g * N + i] = numbers[i];
+  }
+}
+
+/* range 0: any number of the type. */
+template <class U>
+WEFT_FN void random_ints(U *y, int64_t count, const philox_at &start, U low, U range) {
+  const int N = sizeof(U) == 8 ? 2 : 4;
+  for (int64_t g = first_index(); g * N < count; g += index_step()) {
+    uint32_t x[4];
+    philox_at p = start;
+    skip(p, (uint64_t)g);
+    next_block(p, x);
+    for (int i = 0; i < N && g * N + i < count; i++) {
+      const U word = N == 4 ? (U)x[i] : (U)((uint64_t)x[(2 * i + 1) % 4] << 32 | x[2 * i % 4]);
+      y[g * N + i] = range == 0 ? word : low + word % range;
+    }
+  }
+}
+
+}  // namespace weft
+
+using namespace weft;
+
+#define FLOATS(f, type)                                                                             \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (type * y, int64_t count, uint64_t key, uint64_t low_counter, \
+                                       uint64_t high_counter, int32_t distribution)) {              \
+    random_floats(y, count, generator(key, low_counter, high_counter), distribution);               \
+  }
+WEFT_CUDA_FLOAT(FLOATS, random)
+
+#define INTS(f, type)                                                                                  \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (u##type * y, int64_t count, uint64_t key, uint64_t low_counter, \
+                                       uint64_t high_counter, uint64_t low, uint64_t range)) {         \
+    random_ints(y, count, generator(key, low_counter, high_counter), (u##type)low, (u##type)range);    \
+  }
+#define ui32 u32
+#define ui64 u64
+WEFT_CUDA_INDEX(INTS, random)
