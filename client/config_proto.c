@@ -15,6 +15,7 @@ enum {
   FIELD_DEVICE_FILTERS = 4,
   FIELD_INTER_OP_THREADS = 5,
   FIELD_USE_PER_SESSION_THREADS = 9,
+  FIELD_GPU_OPTIONS = 6,
   FIELD_OPERATION_TIMEOUT = 11,
   FIELD_SESSION_THREAD_POOL = 12,
   FIELD_CLUSTER_DEF = 14,
@@ -64,6 +65,10 @@ static void read_device_count(weft_str_t entry, weft_client_config_t *out) {
     if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_VARINT)) count = weft_wire_i32(f.value);
   }
   if (weft_str_is(type, WEFT_HOST_DEVICE_TYPE)) out->num_cpus = count;
+  if (weft_str_is(type, "GPU")) {
+    out->accelerators.is_limited = true;
+    out->accelerators.max_devices = count < 0 ? 0 : count;
+  }
 }
 
 static void read_experimental(weft_str_t bytes, weft_client_config_t *out) {
@@ -84,6 +89,7 @@ weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *o
   int64_t threads = 0;
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
+  weft_str_t gpu_options = WEFT_STR("");
   for (const uint8_t *begin = r.p; weft_wire_next(&r, &f); begin = r.p) {
     uint32_t field = weft_wire_number(&f);
     bool is_varint = weft_wire_type(&f) == WEFT_WIRE_VARINT;
@@ -91,6 +97,7 @@ weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *o
     if (is_varint && is_threads && weft_wire_i64(f.value) > threads) threads = weft_wire_i64(f.value);
     if (is_varint && field == FIELD_OPERATION_TIMEOUT) out->timeout_ms = weft_wire_i64(f.value);
     if (f.tag == WEFT_WIRE_TAG(FIELD_DEVICE_COUNT, WEFT_WIRE_BYTES)) read_device_count(f.bytes, out);
+    if (f.tag == WEFT_WIRE_TAG(FIELD_GPU_OPTIONS, WEFT_WIRE_BYTES)) gpu_options = f.bytes;
     if (f.tag == WEFT_WIRE_TAG(FIELD_EXPERIMENTAL, WEFT_WIRE_BYTES)) read_experimental(f.bytes, out);
     if (local != NULL && !is_for_servers(field)) {
       weft_strbuf_append(local, weft_str_of((const char *)begin, (size_t)(r.p - begin)));
@@ -99,7 +106,7 @@ weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *o
   if (r.failed) return WEFT_ERROR(INVALID_ARGUMENT, "Unparseable ConfigProto");
   if (local != NULL && local->failed) return WEFT_NO_MEMORY("a ConfigProto");
   out->num_threads = threads > MAX_THREADS ? MAX_THREADS : (int)threads;
-  return NULL;
+  return weft_gpu_options_read(gpu_options, &out->accelerators);
 }
 
 static void read_run_experimental(weft_str_t bytes, weft_step_options_t *out) {

@@ -145,7 +145,8 @@ static weft_status_t *connect_to(weft_connection_t *c, bool fails_fast) {
   if (target.length == 0) {
     c->is_local = true;
     WEFT_RETURN_IF_ERROR(weft_client_config_check(&c->options));
-    return weft_local_master_create(c->options.num_threads, c->options.num_cpus, &c->master);
+    return weft_local_master_create(c->options.num_threads, c->options.num_cpus, &c->options.accelerators,
+                                    &c->master);
   }
   if (!weft_str_starts_with(target, scheme)) return unknown_target(c->target);
   weft_str_t address = weft_str_of(target.data + sizeof scheme - 1, target.length - (sizeof scheme - 1));

@@ -57,6 +57,7 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) 
                                            .port = -1,
                                            .num_threads = config.num_threads,
                                            .num_cpus = config.num_cpus,
+                                           .accelerators = &config.accelerators,
                                            .collective_leader = config.collective_leader};
     s = weft_server_create(&options, &server->server);
     if (s == NULL) s = foretell_target(server, &cluster, job, task);

@@ -79,7 +79,9 @@ static const weft_master_client_ops_t ops = {
     .destroy = destroy,
 };
 
-weft_status_t *weft_local_master_create(int num_threads, int num_cpus, weft_master_client_t **out) {
+weft_status_t *weft_local_master_create(int num_threads, int num_cpus,
+                                        const weft_accelerator_options_t *accelerators,
+                                        weft_master_client_t **out) {
   local_master_t *m = weft_calloc(1, sizeof *m);
   if (m == NULL) return WEFT_NO_MEMORY("a local session");
   m->base.ops = &ops;
@@ -89,8 +91,10 @@ weft_status_t *weft_local_master_create(int num_threads, int num_cpus, weft_mast
   weft_worker_cache_t *cache = NULL;
   weft_status_t *s = weft_worker_cache_create_local(name, &cache);
   if (s == NULL)
-    s = weft_task_init(name, (weft_task_options_t){.num_threads = num_threads, .num_cpus = num_cpus}, true,
-                       cache, NULL, &m->task);
+    s = weft_task_init(
+        name,
+        (weft_task_options_t){.num_threads = num_threads, .num_cpus = num_cpus, .accelerators = accelerators},
+        true, cache, NULL, &m->task);
   if (s != NULL) {
     weft_free(m);
     return s;

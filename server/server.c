@@ -110,7 +110,8 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
     /* The job's name that the cluster has lives as long as the server. */
     weft_server_clusters_init(&s->clusters, weft_cluster_find(&s->cluster, o->job, o->task)->job, o->task,
                               s->rpc_client);
-    const weft_task_options_t task = {o->num_threads, o->num_cpus, o->collective_leader,
+    const weft_task_options_t task = {o->num_threads,          o->num_cpus,
+                                      o->accelerators,         o->collective_leader,
                                       o->collectives_only_rpc, o->client_grace_ms};
     status = weft_task_init(name, task, false, cache, &s->clusters, &s->task);
   }

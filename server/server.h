@@ -2,6 +2,7 @@
 #ifndef WEFT_SERVER_SERVER_H_
 #define WEFT_SERVER_SERVER_H_
 
+#include "device/device_options.h"
 #include "master/master_client.h"
 #include "server/cluster.h"
 
@@ -16,7 +17,8 @@ typedef struct weft_server_options {
   int num_threads;              /* 0: as many as processors */
   weft_str_t collective_leader; /* a task of the cluster; empty: see weft_worker_options_t */
   int num_cpus;                 /* devices CPU:0 .. CPU:n-1; 0: one */
-  bool collectives_only_rpc;    /* no links between tasks of one host */
+  const weft_accelerator_options_t *accelerators; /* borrowed by weft_server_create; NULL: all */
+  bool collectives_only_rpc;                      /* no links between tasks of one host */
   int64_t
       client_grace_ms; /* how long the sessions of a lost client are kept; 0: a minute; below 0: for ever */
   int heartbeat_ms;    /* how often it tells that it lives; 0: every second; -1: never */
@@ -46,6 +48,7 @@ struct weft_link_counters *weft_server_counters(weft_server_t *s);
 /* A session without servers: a worker and a master in this process, no gRPC. The client owns both. Numbers as
  * above. */
 WEFT_MUST_CHECK weft_status_t *weft_local_master_create(int num_threads, int num_cpus,
+                                                        const weft_accelerator_options_t *accelerators,
                                                         weft_master_client_t **out);
 
 #endif /* WEFT_SERVER_SERVER_H_ */

@@ -12,6 +12,7 @@ static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_dire
   weft_worker_options_t worker = {.task = name,
                                   .num_threads = o.num_threads,
                                   .num_cpus = o.num_cpus,
+                                  .accelerators = o.accelerators,
                                   .collective_leader = o.collective_leader,
                                   .collectives_only_rpc = o.collectives_only_rpc,
                                   .cache = t->cache,

@@ -18,6 +18,7 @@ typedef struct weft_task {
 /* See weft_worker_options_t, also for fields that are 0. */
 typedef struct weft_task_size {
   int num_threads, num_cpus;
+  const weft_accelerator_options_t *accelerators; /* borrowed by weft_task_init */
   weft_str_t collective_leader;
   bool collectives_only_rpc;
   int64_t client_grace_ms; /* see weft_master_options_t */

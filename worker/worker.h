@@ -5,15 +5,17 @@
 #ifndef WEFT_WORKER_WORKER_H_
 #define WEFT_WORKER_WORKER_H_
 
+#include "device/device_options.h"
 #include "worker/devices.h"
 #include "worker/session_cluster.h"
 
 typedef struct weft_worker weft_worker_t; /* Thread-safe. */
 
 typedef struct weft_worker_options {
-  weft_str_t task;            /* "/job:worker/replica:0/task:0"; copied */
-  int num_threads;            /* of the compute pool; 0: as many as processors */
-  int num_cpus;               /* devices CPU:0 .. CPU:n-1, all on that pool; 0: one */
+  weft_str_t task;                                /* "/job:worker/replica:0/task:0"; copied */
+  int num_threads;                                /* of the compute pool; 0: as many as processors */
+  int num_cpus;                                   /* devices CPU:0 .. CPU:n-1, all on that pool; 0: one */
+  const weft_accelerator_options_t *accelerators; /* borrowed by weft_worker_create; NULL: all */
   weft_worker_cache_t *cache; /* how to reach other tasks; borrowed; NULL: there are none (a local session) */
   weft_str_t collective_leader;   /* the task that keeps the book of groups; empty: chief's or worker's first,
                                      else the first */

@@ -420,7 +420,7 @@ static const CU_TestInfo tests[] = {
 };
 
 int main(void) {
-  weft_status_t *s = weft_local_master_create(2, MEMBERS, &master);
+  weft_status_t *s = weft_local_master_create(2, MEMBERS, NULL, &master);
   if (s != NULL) {
     fprintf(stderr, "%s\n", weft_status_message(s));
     weft_status_free(s);
