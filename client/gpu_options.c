@@ -23,10 +23,11 @@ static weft_status_t *too_many(void) {
 static weft_status_t *add_parts(const virtual_devices_t *v, weft_accelerator_options_t *out) {
   if (out->num_split == WEFT_MAX_SPLIT_DEVICES) return too_many();
   if (v->n_priority > 0 && v->n_priority != v->n_memory_limit_mb) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Number of virtual device priorities specified doesn't match with number of "
-                      "memory_limit_mb specified for GPU# %d memory_limit_mb size: %zu and priority size: %zu",
-                      out->num_split, v->n_memory_limit_mb, v->n_priority);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Number of virtual device priorities specified doesn't match with number of "
+        "memory_limit_mb specified for GPU# %d memory_limit_mb size: %zu and priority size: %zu",
+        out->num_split, v->n_memory_limit_mb, v->n_priority);
   }
   for (size_t i = 0; i < v->n_memory_limit_mb; i++) {
     const double bytes = (double)v->memory_limit_mb[i] * BYTES_PER_MB;
@@ -40,23 +41,14 @@ static weft_status_t *add_parts(const virtual_devices_t *v, weft_accelerator_opt
   return NULL;
 }
 
-/* num_virtual_devices_per_gpu: equal parts of every device. */
-static weft_status_t *split_all(int32_t parts, weft_accelerator_options_t *out) {
-  if (parts < 0)
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_virtual_devices_per_gpu is %d", parts);
-  while (out->num_split < WEFT_MAX_SPLIT_DEVICES && out->num_limits + parts <= WEFT_MAX_LOGICAL_DEVICES) {
-    out->num_logical[out->num_split++] = parts;
-    out->num_limits += parts; /* each an equal part */
-  }
-  return out->num_split > 0 ? NULL : too_many();
-}
-
 static weft_status_t *read_experimental(const Tensorflow__GPUOptions__Experimental *e, double fraction,
                                         weft_accelerator_options_t *out) {
   if (e->n_virtual_devices > 0 && e->num_virtual_devices_per_gpu > 0)
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "It's invalid to set virtual_devices and num_virtual_devices_per_gpu at the same time");
-  if (e->num_virtual_devices_per_gpu != 0) return split_all(e->num_virtual_devices_per_gpu, out);
+  if (e->num_virtual_devices_per_gpu < 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_virtual_devices_per_gpu is %d", e->num_virtual_devices_per_gpu);
+  out->num_per_device = e->num_virtual_devices_per_gpu;
   if (e->n_virtual_devices > 0 && fraction > 0)
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.");

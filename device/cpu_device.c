@@ -5,9 +5,12 @@
 /* What TensorFlow's CPU device reports. */
 static const int64_t CPU_MEMORY_LIMIT = 256 << 20;
 
-static int count(const weft_device_driver_t *self) {
+static weft_status_t *count(const weft_device_driver_t *self, const weft_accelerator_options_t *options,
+                            int *out) {
   (void)self;
-  return 1;
+  (void)options;
+  *out = 1;
+  return NULL;
 }
 
 static void destroy(weft_device_t *d) {

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "base/thread_pool.h"
+#include "device/device_options.h"
 #include "tensor/memory_accounts.h"
 #include "tensor/tensor.h"
 
@@ -23,15 +24,19 @@ typedef struct weft_resource_manager weft_resource_manager_t; /* resources/resou
 typedef struct weft_device_spec {
   weft_str_t name; /* "/job:worker/replica:0/task:0/device:CPU:0"; copied */
   uint64_t incarnation;
-  weft_thread_pool_t *pool;           /* borrowed; must outlive the device */
-  weft_resource_manager_t *resources; /* likewise; may be NULL */
+  weft_thread_pool_t *pool;                       /* borrowed; must outlive the device */
+  weft_resource_manager_t *resources;             /* likewise; may be NULL */
+  const weft_accelerator_options_t *accelerators; /* what its number counts in; borrowed; NULL: all zero */
 } weft_device_spec_t;
 
 /* A driver's own struct may begin with one: that of a device library does (device/loaded/loaded.h). */
 typedef struct weft_device_driver weft_device_driver_t;
 struct weft_device_driver {
-  const char *type;                               /* "CPU", "GPU" */
-  int (*count)(const weft_device_driver_t *self); /* how many a task has, unless it is told */
+  const char *type; /* "CPU", "GPU" */
+  /* How many a task has that asks for these (NULL: all zero). Errors: INVALID_ARGUMENT for options that name
+   * devices which do not exist; else there are none, and why: UNAVAILABLE. */
+  weft_status_t *(*count)(const weft_device_driver_t *self, const weft_accelerator_options_t *options,
+                          int *out);
   /* Device number `ordinal` of this machine. Errors: UNAVAILABLE, RESOURCE_EXHAUSTED. */
   weft_status_t *(*create)(const weft_device_driver_t *self, const weft_device_spec_t *spec, int ordinal,
                            weft_device_t **out);
@@ -40,7 +45,8 @@ struct weft_device_driver {
    * bytes go by way of the host. */
   bool (*reaches)(const weft_device_t *from, const weft_device_t *to);
 };
-static inline int weft_device_count(const weft_device_driver_t *driver) { return driver->count(driver); }
+/* How many a task has, unless it is told; 0 where the driver cannot say. */
+int weft_device_count(const weft_device_driver_t *driver);
 
 extern const weft_device_driver_t weft_cpu_driver;
 

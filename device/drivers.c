@@ -6,6 +6,13 @@ static const weft_device_driver_t *drivers[WEFT_MAX_DRIVERS + 1] = {&weft_cpu_dr
 
 const weft_device_driver_t *const *weft_device_drivers(void) { return drivers; }
 
+int weft_device_count(const weft_device_driver_t *driver) {
+  int n = 0;
+  weft_status_t *s = driver->count(driver, NULL, &n);
+  weft_status_free(s);
+  return s == NULL ? n : 0;
+}
+
 const weft_device_driver_t *weft_device_accelerator(void) {
   const weft_device_driver_t *last = NULL;
   for (int i = 1; drivers[i] != NULL; i++) {

@@ -50,13 +50,15 @@ static weft_status_t *allocate(weft_str_t task, int n, bool has_resources, weft_
 
 /* Device number `ordinal` of a driver as number `i`. */
 static weft_status_t *add(weft_devices_t *d, int i, weft_str_t task, const weft_device_driver_t *driver,
-                          int ordinal, weft_thread_pool_t *pool) {
+                          int ordinal, const weft_accelerator_options_t *accelerators,
+                          weft_thread_pool_t *pool) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "%.*s/device:%s:%d", WEFT_STR_ARGS(task), driver->type, ordinal);
   const weft_device_spec_t spec = {.name = weft_str_of(name.data, name.length),
                                    .incarnation = weft_random_id(),
                                    .pool = pool,
-                                   .resources = d->resources[i]};
+                                   .resources = d->resources[i],
+                                   .accelerators = accelerators};
   weft_status_t *s = name.failed ? no_memory() : driver->create(driver, &spec, ordinal, &d->all[i]);
   weft_strbuf_deinit(&name);
   return s;
@@ -75,9 +77,20 @@ static weft_status_t *add_alias(weft_devices_t *d, int i, weft_str_t task, const
   return s;
 }
 
-/* How many devices of that type a task has, of which `num_cpus` are the host's. */
-static int count_of(const weft_device_driver_t *driver, int num_cpus) {
-  return driver == &weft_cpu_driver ? num_cpus : weft_device_count(driver);
+/* How many devices of that type a task has. */
+static weft_status_t *count(const weft_device_driver_t *driver, int num_cpus,
+                            const weft_accelerator_options_t *o, int *out) {
+  const bool is_limited = o != NULL && o->is_limited && strcmp(driver->type, "GPU") == 0;
+  *out = driver == &weft_cpu_driver ? num_cpus : weft_device_count(driver);
+  if (driver == &weft_cpu_driver || o == NULL || *out == 0) return NULL;
+  if (is_limited && o->max_devices == 0) {
+    *out = 0;
+    return NULL;
+  }
+  if (o->wrong[0] != '\0') return WEFT_ERROR(INVALID_ARGUMENT, "%s", o->wrong);
+  WEFT_RETURN_IF_ERROR(driver->count(driver, o, out));
+  if (is_limited && *out > o->max_devices) *out = o->max_devices;
+  return NULL;
 }
 
 static void introduce(const weft_devices_t *d) {
@@ -87,19 +100,23 @@ static void introduce(const weft_devices_t *d) {
   }
 }
 
-weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool,
+weft_status_t *weft_devices_create(weft_str_t task, int num_cpus,
+                                   const weft_accelerator_options_t *accelerators, weft_thread_pool_t *pool,
                                    weft_devices_t *out) {
   weft_devices_t d = {NULL, 0, NULL};
   const weft_device_driver_t *const *drivers = weft_device_drivers();
-  int n = 0, at = 0;
+  int counts[WEFT_MAX_DRIVERS], n = 0, at = 0;
   weft_device_libraries_load();
   if (num_cpus > WEFT_MAX_CPUS)
     return WEFT_ERROR(INVALID_ARGUMENT, "a task of %d CPU devices; at most %d", num_cpus, WEFT_MAX_CPUS);
-  for (int k = 0; drivers[k] != NULL; k++) n += count_of(drivers[k], num_cpus);
+  for (int k = 0; drivers[k] != NULL; k++) {
+    WEFT_RETURN_IF_ERROR(count(drivers[k], num_cpus, accelerators, &counts[k]));
+    n += counts[k];
+  }
   weft_status_t *s = allocate(task, n, true, &d);
   for (int k = 0; s == NULL && drivers[k] != NULL; k++) {
-    for (int i = 0; s == NULL && at < n && i < count_of(drivers[k], num_cpus); i++)
-      s = add(&d, at++, task, drivers[k], i, pool);
+    for (int i = 0; s == NULL && i < counts[k]; i++)
+      s = add(&d, at++, task, drivers[k], i, accelerators, pool);
   }
   if (s != NULL) {
     weft_devices_deinit(&d);

@@ -17,12 +17,14 @@ typedef struct weft_devices { /* Immutable once filled. */
   weft_resource_manager_t **resources; /* n; owned; NULL: the devices use those of others */
 } weft_devices_t;
 
-/* "<task>/device:CPU:0" .. "CPU:<num_cpus-1>", then all devices of the other drivers, on `pool` (borrowed).
- * Device libraries are loaded first (kernels/loaded/library.h).
- * On failure *out is empty. Errors: INVALID_ARGUMENT for a bad name and for num_cpus over WEFT_MAX_CPUS,
- * RESOURCE_EXHAUSTED, what a driver says. */
-WEFT_MUST_CHECK weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool,
-                                                   weft_devices_t *out);
+/* "<task>/device:CPU:0" .. "CPU:<num_cpus-1>", then of the other drivers' devices those that `accelerators`
+ * ask for (NULL: all), on `pool` (borrowed). On failure *out is empty. Device libraries are loaded by the
+ * first call in a process. Errors: INVALID_ARGUMENT for a bad name, for num_cpus over WEFT_MAX_CPUS, and for
+ * wrong options where there are accelerators; RESOURCE_EXHAUSTED; what a driver says of a device. A driver
+ * that cannot say how many it has, has none. */
+WEFT_MUST_CHECK weft_status_t *weft_devices_create(weft_str_t task, int num_cpus,
+                                                   const weft_accelerator_options_t *accelerators,
+                                                   weft_thread_pool_t *pool, weft_devices_t *out);
 /* The same devices under `task`'s name, with their incarnations; with resources of their own if `isolate`,
  * else with those of `of`, which must then outlive them. */
 WEFT_MUST_CHECK weft_status_t *weft_devices_rename(const weft_devices_t *of, weft_str_t task, bool isolate,

@@ -34,7 +34,8 @@ static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t
   if (num_threads <= 0) num_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
   if (num_threads < 1) num_threads = 1;
   WEFT_RETURN_IF_ERROR(weft_thread_pool_create("weft-compute", num_threads, &w->pool));
-  WEFT_RETURN_IF_ERROR(weft_devices_create(w->task, num_cpus < 1 ? 1 : num_cpus, w->pool, &w->devices));
+  WEFT_RETURN_IF_ERROR(
+      weft_devices_create(w->task, num_cpus < 1 ? 1 : num_cpus, o->accelerators, w->pool, &w->devices));
   WEFT_RETURN_IF_ERROR(weft_transfer_log_create(&w->transfers));
   WEFT_RETURN_IF_ERROR(weft_step_sequence_create(&w->sequence));
   const weft_recording_options_t recordings = {.running_steps = list_running_steps, .arg = w};

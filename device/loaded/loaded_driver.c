@@ -8,11 +8,25 @@
 /* TensorFlow's name for it. */
 #define ALLOW_GROWTH "TF_FORCE_GPU_ALLOW_GROWTH"
 
-static WEFT_DeviceOptions options(void) {
+/* TensorFlow's variable, where it is set, has the last word. */
+static int grows(const weft_accelerator_options_t *o) {
   const char *growth = getenv(ALLOW_GROWTH);
-  return (WEFT_DeviceOptions){.size = sizeof(WEFT_DeviceOptions),
-                              .visible = "",
-                              .allow_growth = growth != NULL && strcmp(growth, "true") == 0};
+  if (growth != NULL && strcmp(growth, "true") == 0) return 1;
+  if (growth != NULL && strcmp(growth, "false") == 0) return 0;
+  return o != NULL && o->allow_growth;
+}
+
+/* `o` as libraries see it; lent by it. */
+static WEFT_DeviceOptions options_of(const weft_accelerator_options_t *o) {
+  WEFT_DeviceOptions is = {.size = sizeof is, .visible = "", .allow_growth = grows(o)};
+  if (o == NULL) return is;
+  is.visible = o->visible;
+  is.memory_fraction = o->memory_fraction;
+  is.num_per_device = o->num_per_device;
+  is.num_split = o->num_split;
+  is.num_logical = o->num_logical;
+  is.logical_bytes = o->logical_bytes;
+  return is;
 }
 
 static const weft_loaded_driver_t *driver_of(const weft_device_driver_t *base) {
@@ -30,7 +44,7 @@ static void destroy(weft_device_t *base) {
 
 static weft_status_t *fill(weft_loaded_device_t *d, const weft_device_spec_t *spec, int ordinal) {
   weft_device_t *base = &d->base;
-  const WEFT_DeviceOptions o = options();
+  const WEFT_DeviceOptions o = options_of(spec->accelerators);
   WEFT_DeviceDescription is = {.size = sizeof is, .numa_node = -1};
   const weft_device_spec_t host = {.name = WEFT_STR("host"), .incarnation = 1};
   WEFT_RETURN_IF_ERROR(weft_cpu_driver.create(&weft_cpu_driver, &host, 0, &d->host));
@@ -72,18 +86,17 @@ static bool reaches(const weft_device_t *from, const weft_device_t *to) {
 
 /* ---- the driver ---- */
 
-weft_status_t *weft_loaded_driver_count(const weft_loaded_driver_t *d, int *out) {
-  const WEFT_DeviceOptions o = options();
+static weft_status_t *count(const weft_device_driver_t *self, const weft_accelerator_options_t *options,
+                            int *out) {
+  const WEFT_DeviceOptions o = options_of(options);
   int n = 0;
-  WEFT_RETURN_IF_ERROR(weft_status_of_failure(d->type.count(&o, &n)));
+  WEFT_RETURN_IF_ERROR(weft_status_of_failure(driver_of(self)->type.count(&o, &n)));
   *out = n < 0 ? 0 : n;
   return NULL;
 }
 
-static int count(const weft_device_driver_t *self) {
-  int n = 0;
-  weft_status_free(weft_loaded_driver_count(driver_of(self), &n)); /* `weft devices` shows it */
-  return n;
+weft_status_t *weft_loaded_driver_count(const weft_loaded_driver_t *d, int *out) {
+  return count(&d->base, NULL, out);
 }
 
 /* The function that a type lacks, or NULL. */

@@ -53,12 +53,17 @@ typedef struct WEFT_HostKernel WEFT_HostKernel;       /* a node's kernel of the 
 /* What a session or server asks of devices (TensorFlow's GPUOptions). Lent. */
 typedef struct WEFT_DeviceOptions {
   size_t size;
-  const char *visible;          /* "1,0": the physical devices, in this order; "": all */
-  double memory_fraction;       /* of each device's memory, 0: nearly all */
-  int allow_growth;             /* not 0: memory is taken when it is needed */
-  int num_split;                /* of the first physical devices, several logical ones are made: */
-  const int *num_logical;       /* num_split: how many */
-  const int64_t *logical_bytes; /* the limits of all of them, one after the other */
+  const char *visible;    /* "1,0": the physical devices, in this order; "": all */
+  double memory_fraction; /* of each device's memory, 0: nearly all */
+  int allow_growth;       /* not 0: memory is taken when it is needed */
+  /* Several logical devices of one physical device. Not 0: every device is that many, of equal parts. */
+  int num_per_device;
+  /* Else of the first num_split devices, which must exist: num_logical[i] of device i, 0: one of all its
+   * memory. logical_bytes: the limits of all of them, one after the other; 0: an equal part of what the
+   * others leave. */
+  int num_split;
+  const int *num_logical;
+  const int64_t *logical_bytes;
 } WEFT_DeviceOptions;
 
 /* Filled in by describe(), but `size`. Texts live as long as the device. */

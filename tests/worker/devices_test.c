@@ -8,7 +8,7 @@
 
 static weft_devices_t made(int n) {
   weft_devices_t d = {NULL, 0, NULL};
-  CU_ASSERT_PTR_NULL_FATAL(weft_devices_create(WEFT_STR(TASK), n, NULL, &d));
+  CU_ASSERT_PTR_NULL_FATAL(weft_devices_create(WEFT_STR(TASK), n, NULL, NULL, &d));
   return d;
 }
 
@@ -52,10 +52,10 @@ static void devices_are_found_by_what_follows_the_task(void) {
 
 static void too_many_devices_and_bad_names_are_refused(void) {
   weft_devices_t d = {NULL, 0, NULL};
-  weft_status_t *s = weft_devices_create(WEFT_STR(TASK), WEFT_MAX_CPUS + 1, NULL, &d);
+  weft_status_t *s = weft_devices_create(WEFT_STR(TASK), WEFT_MAX_CPUS + 1, NULL, NULL, &d);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
   weft_status_free(s);
-  s = weft_devices_create(WEFT_STR("/job:"), 1, NULL, &d);
+  s = weft_devices_create(WEFT_STR("/job:"), 1, NULL, NULL, &d);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
   weft_status_free(s);
   CU_ASSERT_PTR_NULL(d.all);
@@ -63,7 +63,7 @@ static void too_many_devices_and_bad_names_are_refused(void) {
 
 static weft_status_t *make_both(void) {
   weft_devices_t d = {NULL, 0, NULL}, own = {NULL, 0, NULL};
-  WEFT_RETURN_IF_ERROR(weft_devices_create(WEFT_STR(TASK), 2, NULL, &d));
+  WEFT_RETURN_IF_ERROR(weft_devices_create(WEFT_STR(TASK), 2, NULL, NULL, &d));
   weft_status_t *s = weft_devices_rename(&d, WEFT_STR("/job:x/replica:0/task:0"), true, &own);
   weft_devices_deinit(&own);
   weft_devices_deinit(&d);
