@@ -1,4 +1,5 @@
-/* tests/client/gpu_options_test.c - which accelerators a session of this process takes, as its ConfigProto says. */
+/* tests/client/gpu_options_test.c - which accelerators a session of this process takes, as its ConfigProto
+ * says. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 /* ---- three GPUs that compute on the host ---- */
 
 enum { NUM_GPUS = 3 };
-static bool are_there; /* else the driver cannot say how many it has */
+static bool are_there;                         /* else the driver cannot say how many it has */
 static weft_accelerator_options_t asked, made; /* of the last count() and create() with options */
 
 static weft_status_t *count(const weft_device_driver_t *self, const weft_accelerator_options_t *o, int *out) {

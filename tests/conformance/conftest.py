@@ -9,11 +9,17 @@ import hashlib
 import math
 import os
 import re
+import signal
 import subprocess
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # the oracle shall compute as written, not with a fused library
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+# A shell without job control lets what it starts in the background ignore SIGINT, and so would what the tests start: a
+# signal that comes before a program has its own handler would be lost. What has a handler here is SIG_DFL there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
