@@ -19,7 +19,7 @@ typedef struct weft_accelerator_options {
                          next */
   /* Of the first num_split visible devices, several logical ones are made (experimental.virtual_devices):
    * of device i num_logical[i], 0: one of all its memory. The limits of all of them stand one after the
-   * other; 0: an equal part of what the others leave. */
+   * other; 0: an equal part of it. */
   int num_split, num_limits;
   int num_logical[WEFT_MAX_SPLIT_DEVICES];
   int64_t logical_bytes[WEFT_MAX_LOGICAL_DEVICES];

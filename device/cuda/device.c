@@ -109,14 +109,18 @@ static void close_device(void *device) {
   weft_free(d);
 }
 
-static WEFT_Failure *set_limit(weft_cuda_device_t *d, const WEFT_DeviceOptions *o, int64_t wanted) {
+static WEFT_Failure *set_limit(weft_cuda_device_t *d, const WEFT_DeviceOptions *o,
+                               const weft_cuda_choice_t *choice) {
   size_t free_bytes = 0, total = 0;
   CUresult r = weft_cuda_driver.cuCtxSetCurrent(d->physical->context);
   if (r == CUDA_SUCCESS) r = weft_cuda_driver.cuMemGetInfo(&free_bytes, &total);
   if (r != CUDA_SUCCESS)
     return weft_cuda_failure(r, "asking for the free memory of device %d", d->physical->ordinal);
-  d->memory_limit =
-      wanted > 0 ? wanted : weft_cuda_memory_limit(o, free_bytes, total, d->physical->capability_major);
+  /* An equal part is one of all memory: what the other parts have taken already is not free. */
+  const size_t left = choice->parts > 1 ? total : free_bytes;
+  d->memory_limit = choice->limit_bytes;
+  if (d->memory_limit <= 0)
+    d->memory_limit = weft_cuda_memory_limit(o, left, total, d->physical->capability_major) / choice->parts;
   const weft_cuda_arena_source_t source = {get_region, give_region_back, passed, d};
   d->arena = weft_cuda_arena_create(&source, (size_t)d->memory_limit, weft_cuda_allows_growth(o));
   return d->arena != NULL
@@ -137,7 +141,7 @@ static WEFT_Failure *open_device(const WEFT_DeviceOptions *o, int ordinal, void 
   d->ordinal = ordinal;
   snprintf(d->allocator, sizeof d->allocator, "GPU_%d_bfc", ordinal);
   f = weft_cuda_physical_retain(choices[ordinal].physical, &d->physical);
-  if (f == NULL) f = set_limit(d, o, choices[ordinal].limit_bytes);
+  if (f == NULL) f = set_limit(d, o, &choices[ordinal]);
   if (f != NULL) {
     close_device(d);
     return f;

@@ -101,18 +101,19 @@ WEFT_Failure *weft_cuda_choose(const WEFT_DeviceOptions *o, int num_physical, co
   for (int i = 0; i < num_listed; i++) {
     if (usable[order[i]]) order[num++] = order[i];
   }
-  if (o->num_split > 0) f = check_split(o, num_listed, num);
+  if (o->num_per_device <= 0 && o->num_split > 0) f = check_split(o, num_listed, num);
   if (f != NULL) return f;
   *out_num = 0;
   int limit = 0;
   for (int i = 0; i < num; i++) {
-    const int parts = i < o->num_split && o->num_logical[i] > 0 ? o->num_logical[i] : 0;
-    for (int k = 0; k < (parts > 0 ? parts : 1); k++) {
+    const bool has_limits = o->num_per_device <= 0 && i < o->num_split && o->num_logical[i] > 0;
+    const int parts = o->num_per_device > 0 ? o->num_per_device : has_limits ? o->num_logical[i] : 1;
+    for (int k = 0; k < parts; k++) {
       if (*out_num == WEFT_CUDA_MAX_LOGICAL) {
         return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "more than %d logical devices",
                                        WEFT_CUDA_MAX_LOGICAL);
       }
-      out[(*out_num)++] = (weft_cuda_choice_t){order[i], parts > 0 ? o->logical_bytes[limit++] : 0};
+      out[(*out_num)++] = (weft_cuda_choice_t){order[i], has_limits ? o->logical_bytes[limit++] : 0, parts};
     }
   }
   return NULL;

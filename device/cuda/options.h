@@ -14,7 +14,8 @@ enum { WEFT_CUDA_MAX_LOGICAL = 64 };
 /* A logical device. */
 typedef struct weft_cuda_choice {
   int physical;        /* the driver's number */
-  int64_t limit_bytes; /* 0: what weft_cuda_memory_limit() says */
+  int64_t limit_bytes; /* 0: what weft_cuda_memory_limit() says, */
+  int parts;           /* of which it gets one of so many */
 } weft_cuda_choice_t;
 
 /* The logical devices that `o` asks for, in the order of their numbers, of `num_physical` that there are;

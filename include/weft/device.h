@@ -59,8 +59,7 @@ typedef struct WEFT_DeviceOptions {
   /* Several logical devices of one physical device. Not 0: every device is that many, of equal parts. */
   int num_per_device;
   /* Else of the first num_split devices, which must exist: num_logical[i] of device i, 0: one of all its
-   * memory. logical_bytes: the limits of all of them, one after the other; 0: an equal part of what the
-   * others leave. */
+   * memory. logical_bytes: the limits of all of them, one after the other; 0: an equal part. */
   int num_split;
   const int *num_logical;
   const int64_t *logical_bytes;

@@ -86,10 +86,10 @@ static void options_are_checked_in_tensorflows_words(void) {
   static const struct {
     WEFT_DeviceOptions o;
     int code;
-    const char *text; /* of the failure, or "physical:limit ..." of the devices */
+    const char *text; /* of the failure, or "physical:limit/parts ..." of the devices */
   } cases[] = {
-      {{.visible = ""}, 0, "0:0 1:0 2:0 "},
-      {{.visible = "2,0"}, 0, "2:0 0:0 "},
+      {{.visible = ""}, 0, "0:0/1 1:0/1 2:0/1 "},
+      {{.visible = "2,0"}, 0, "2:0/1 0:0/1 "},
       {{.visible = "0,abc"},
        WEFT_INVALID_ARGUMENT,
        "Could not parse entry in 'visible_device_list': 'abc'. visible_device_list = 0,abc"},
@@ -101,8 +101,14 @@ static void options_are_checked_in_tensorflows_words(void) {
       {{.visible = "-1"}, WEFT_INVALID_ARGUMENT, "listed an invalid Device id '-1'"},
       {{.visible = "0,0"}, WEFT_INVALID_ARGUMENT, "visible_device_list contained a duplicate entry: 0,0"},
       {{.memory_fraction = 1.5}, WEFT_INVALID_ARGUMENT, "per_process_gpu_memory_fraction is 1.5"},
-      {{.num_split = 1, .num_logical = three, .logical_bytes = bytes}, 0, "0:100 0:200 0:300 1:0 2:0 "},
-      {{.visible = "2,1", .num_split = 2, .num_logical = two, .logical_bytes = bytes}, 0, "2:100 2:200 1:0 "},
+      {{.num_split = 1, .num_logical = three, .logical_bytes = bytes},
+       0,
+       "0:100/3 0:200/3 0:300/3 1:0/1 2:0/1 "},
+      {{.num_per_device = 2}, 0, "0:0/2 0:0/2 1:0/2 1:0/2 2:0/2 2:0/2 "},
+      {{.visible = "1", .num_per_device = 3}, 0, "1:0/3 1:0/3 1:0/3 "},
+      {{.visible = "2,1", .num_split = 2, .num_logical = two, .logical_bytes = bytes},
+       0,
+       "2:100/2 2:200/2 1:0/1 "},
       {{.memory_fraction = 0.1, .num_split = 1, .num_logical = three, .logical_bytes = bytes},
        WEFT_INVALID_ARGUMENT,
        "It's invalid to set per_process_gpu_memory_fraction"},
@@ -123,7 +129,7 @@ static void options_are_checked_in_tensorflows_words(void) {
     CU_ASSERT_EQUAL(weft_test_host.failure_code(f), cases[i].code);
     for (int k = 0; f == NULL && k < num; k++) {
       const size_t at = strlen(text);
-      snprintf(text + at, sizeof text - at, "%d:%d ", c[k].physical, (int)c[k].limit_bytes);
+      snprintf(text + at, sizeof text - at, "%d:%d/%d ", c[k].physical, (int)c[k].limit_bytes, c[k].parts);
     }
     CU_ASSERT_PTR_NOT_NULL(strstr(f == NULL ? text : weft_test_host.failure_message(f), cases[i].text));
     weft_test_host.failure_free(f);
