@@ -7,6 +7,7 @@
 #   make recommender   a recommender with its tables on two parameter servers
 #   make test          all C tests; ends with "N passed, N failed"
 #   make build         only builds: bazel-bin/tools/weft
+#   make cuda          builds the CUDA device, bazel-bin/kernels/cuda/libweft_cuda.so, with the CUDA toolkit (docs/gpu.md)
 #   make install       installs the command, libraries, headers, manual pages and completion under PREFIX (/usr/local), which
 #                      must be one that you may write to; DESTDIR, LIBDIR, ... as usual (docs/install.md)
 #   make uninstall     removes them
@@ -22,12 +23,15 @@ STRATEGY ?=
 TRIALS ?= 40
 HOSTS ?=
 
-.PHONY: help build demo recommender mirrored job test bench conformance faults install uninstall deb clean
+.PHONY: help build cuda demo recommender mirrored job test bench conformance faults install uninstall deb clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
 build: .setup
 	@tools/quietly build bazel build //tools:weft //client:tensorflow //jobs:libweft.so //include:weft_ops //examples/... //benchmarks/...
+
+cuda: build
+	@tools/quietly cuda bazel build //kernels/cuda:libweft_cuda.so
 
 demo: build
 	@STRATEGY='$(STRATEGY)' examples/digits/demo

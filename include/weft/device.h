@@ -1,9 +1,10 @@
 /* weft/device.h - the interface between Weft and a library that adds a type of device.
  *
  * A device library is a shared object that exports one function, WEFT_OpenDeviceLibrary. Weft looks for
- * libweft_cuda.so beside the program (or the libtensorflow.so) that it is part of and in ../lib/weft from
- * there, and for every library that WEFT_DEVICE_PATH names: files, or folders of files libweft_*.so, with
- * colons between them. A library that cannot be used is reported and left out; the CPU goes on.
+ * libweft_cuda.so beside the program (or the libtensorflow.so) that it is part of and in weft, ../weft and
+ * ../lib/weft from there, and for every library that WEFT_DEVICE_PATH names: files, or folders of files
+ * libweft_*.so, with colons between them. A library that cannot be used is reported and left out; the CPU
+ * goes on.
  *
  * A library brings three things:
  *   a type of device   how many there are, what they are called, what they are (WEFT_DeviceType)

@@ -19,8 +19,9 @@ typedef struct weft_device_library {
 } weft_device_library_t;
 
 /* Loads libweft_cuda.so from the folder of the program, or of the shared object that this function is in, or
- * from ../lib/weft from there; then what WEFT_DEVICE_PATH names. Does so once in a process: call it before
- * drivers are counted or devices made. Thread-safe; may take as long as the libraries take to load. */
+ * from weft, ../weft or ../lib/weft from there; then what WEFT_DEVICE_PATH names. Does so once in a process:
+ * call it before drivers are counted or devices made. Thread-safe; may take as long as the libraries take to
+ * load. */
 void weft_device_libraries_load(void);
 /* Those that were seen, in that order; NULL: none. Thread-safe. */
 const weft_device_library_t *weft_device_libraries(void);

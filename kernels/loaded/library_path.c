@@ -82,7 +82,7 @@ static void find_own_file(char *out, size_t max) {
 }
 
 static void load_beside(loaded_files_t *l) {
-  static const char *const folders[] = {"", "../lib/weft/"};
+  static const char *const folders[] = {"", "weft/", "../weft/", "../lib/weft/"};
   char own[4096];
   find_own_file(own, sizeof own);
   char *end = strrchr(own, '/');

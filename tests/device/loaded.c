@@ -1,5 +1,5 @@
-/* tests/device/late/everywhere.c - each task of the program has LATE devices, as many as WEFT_LATE_DEVICES
- * says, as has each process that it starts: WEFT_DEVICE_PATH names the library.
+/* tests/device/loaded.c - each task of the program has the devices of a device library, as has each process
+ * that it starts: WEFT_DEVICE_PATH names the library.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 #define PATH "WEFT_DEVICE_PATH"
 
 static void fail(const char *why) {
-  fprintf(stderr, "loading LATE devices: %s\n", why);
+  fprintf(stderr, "loading devices: %s\n", why);
   exit(2);
 }
 
 /* Before main(). */
-__attribute__((constructor)) static void load_late_devices(void) {
+__attribute__((constructor)) static void load_devices(void) {
   const char *path = getenv(PATH);
   char *file = path == NULL ? NULL : realpath(path, NULL); /* processes are started in other folders */
   if (file == NULL || setenv(PATH, file, 1) != 0) fail("no such file: " PATH);
