@@ -651,9 +651,11 @@ static void partition_graphs_and_statistics_come_with_the_step(void) {
   weft_test_step_t k;
   weft_test_start(&s, &run, &k);
   weft_test_expect(weft_test_step_wait(&k), WEFT_OK, "");
-  static const char *const names[] = {"/job:ps/replica:0/task:0/device:CPU:0",
-                                      "/job:worker/replica:0/task:1/device:CPU:0", "z = AddV2(",
-                                      "\x04late" /* the allocator of outputs there */};
+  const weft_device_driver_t *there = weft_device_accelerator();
+  const bool is_gpu = there != NULL && weft_str_is(weft_str("GPU"), there->type);
+  const char *const names[] = {"/job:ps/replica:0/task:0/device:CPU:0",
+                               "/job:worker/replica:0/task:1/device:CPU:0", "z = AddV2(",
+                               is_gpu ? "\x09GPU_0_bfc" : "\x04late" /* the allocator of outputs there */};
   weft_str_t metadata = weft_str_of(k.metadata, k.metadata_length);
   for (int i = 0; i < (weft_device_drivers()[1] == NULL ? 3 : 4); i++) {
     bool found = false;
