@@ -297,6 +297,14 @@ static unsigned chain_of(const cublas_key_t *k) {
 }
 
 /* *out_owned: the table is full, and the caller destroys the plan. */
+static bool is_same(const cublas_key_t *x, const cublas_key_t *y) {
+  return x->m == y->m && x->n == y->n && x->k == y->k && x->batch == y->batch && x->dtype == y->dtype &&
+         x->a_alignment == y->a_alignment && x->b_alignment == y->b_alignment &&
+         x->out_alignment == y->out_alignment && x->transpose_a == y->transpose_a &&
+         x->transpose_b == y->transpose_b && x->same_a == y->same_a && x->same_b == y->same_b &&
+         x->in_tf32 == y->in_tf32;
+}
+
 static WEFT_Failure *find_plan(cublas_device_t *d, const cublas_key_t *key, size_t workspace,
                                cublas_plan_t **out, bool *out_owned) {
   cublas_plan_t **chain = &d->chains[chain_of(key)];
@@ -304,7 +312,7 @@ static WEFT_Failure *find_plan(cublas_device_t *d, const cublas_key_t *key, size
   *out_owned = false;
   weft_mutex_lock(&d->mu);
   cublas_plan_t *p = *chain;
-  while (p != NULL && memcmp(&p->key, key, sizeof *key) != 0) p = p->next;
+  while (p != NULL && !is_same(&p->key, key)) p = p->next;
   if (p == NULL) {
     f = make_plan(d, key, workspace, &p);
     if (f == NULL && d->num_plans < MAX_PLANS) {

@@ -63,7 +63,7 @@ static cuda_staged_t *new_staged(char *host, size_t bytes, bool is_out) {
 }
 
 static CUresult enqueue_staged(weft_cuda_queue_t *q, cuda_staged_t *c, CUdeviceptr device) {
-  const CUstream stream = weft_cuda_queue_stream(q);
+  CUstream stream = weft_cuda_queue_stream(q);
   CUresult r = CUDA_SUCCESS;
   for (size_t i = 0; i < c->num_pieces && r == CUDA_SUCCESS; i++) {
     const size_t at = c->pieces[i].at, bytes = c->bytes - at < c->piece ? c->bytes - at : c->piece;
@@ -135,7 +135,7 @@ WEFT_Failure *weft_cuda_copy_across(weft_cuda_queue_t *q, CUcontext from_context
   if (bytes == 0) return NULL;
   WEFT_Failure *f = weft_cuda_queue_begin(q, ACROSS);
   if (f != NULL) return f;
-  const CUstream stream = weft_cuda_queue_stream(q);
+  CUstream stream = weft_cuda_queue_stream(q);
   const CUresult r =
       from_context == to_context
           ? weft_cuda_driver.cuMemcpyAsync(device_address(to), device_address(from), bytes, stream)

@@ -2,7 +2,9 @@
 #include "device/cuda/physical.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/mutex.h"
@@ -54,11 +56,12 @@ static int numa_node(const char *bus_id) {
   snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", bus_id);
   for (char *c = path; *c != '\0'; c++) *c = (char)tolower((unsigned char)*c);
   FILE *file = fopen(path, "re");
-  int node = -1;
   if (file == NULL) return -1;
-  if (fgets(text, sizeof text, file) == NULL || sscanf(text, "%d", &node) != 1) node = -1;
+  if (fgets(text, sizeof text, file) == NULL || text[0] == '-') text[0] = '\0';
   fclose(file);
-  return node;
+  char *end = text;
+  const long node = strtol(text, &end, 10); /* the system says -1 where it does not know */
+  return end == text || node > INT_MAX ? -1 : (int)node;
 }
 
 static WEFT_Failure *describe(weft_cuda_physical_t *p) {

@@ -48,8 +48,8 @@ void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name);
  * r is CUDA_SUCCESS. */
 WEFT_Failure *weft_cuda_queue_check(weft_cuda_queue_t *q, CUresult r, const char *what);
 
-/* Calls give_back(arg, p) when the work that the queue has got so far is done, or when the queue ends.
+/* Calls how(arg, p) when the work that the queue has got so far is done, or when the queue ends.
  * Without memory to remember that it waits for the work. */
-void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*give_back)(void *arg, void *p), void *arg, void *p);
+void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*how)(void *arg, void *p), void *arg, void *p);
 
 #endif /* WEFT_DEVICE_CUDA_QUEUE_H_ */
