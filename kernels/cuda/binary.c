@@ -85,17 +85,6 @@ static WEFT_Failure *equal_compute(WEFT_KernelContext *c) {
 
 /* ---- BiasAdd: the bias repeats but along the channels ---- */
 
-static WEFT_Failure *bias_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
-  static const char channels_first = 1;
-  const char *format = NULL;
-  size_t length = 0;
-  (void)param;
-  const bool is_nchw = weft_cuda_host->attr_string(s, "data_format", &format, &length) != 0 && length > 1 &&
-                       memcmp(format, "NC", 2) == 0;
-  *out = is_nchw ? (void *)(uintptr_t)&channels_first : NULL;
-  return NULL;
-}
-
 static WEFT_Failure *bias_compute(WEFT_KernelContext *c) {
   WEFT_TensorView x, bias, y;
   weft_cuda_host->input(c, 0, &x);
@@ -143,7 +132,7 @@ const WEFT_DeviceKernel weft_cuda_binary_kernels[] = {
     {.op = "BiasAdd",
      .type_attr = "T",
      .types = WEFT_CUDA_SET(REAL),
-     .prepare = bias_prepare,
+     .prepare = weft_cuda_prepare_channels,
      .compute = bias_compute,
      .param = &AddV2_instances},
     {.op = "BiasAddV1",

@@ -2,6 +2,7 @@
 #include "kernels/cuda/common.h"
 
 #include <stdio.h>
+#include <string.h>
 
 weft_cuda_function_t *weft_cuda_pick(const weft_cuda_instances_t *instances, int dtype) {
   if (dtype < 0 || dtype > 31) return NULL;
@@ -151,4 +152,15 @@ void weft_cuda_walk_collapse(weft_cuda_walk_t *w, int num_tensors) {
     w->is_flat = 1;
     for (int k = 0; k < num_tensors; k++) w->is_flat = w->is_flat && w->steps[k][0] == 1;
   }
+}
+
+WEFT_Failure *weft_cuda_prepare_channels(const WEFT_KernelSetup *s, const void *param, void **out) {
+  static const char channels_first = 1;
+  const char *format = NULL;
+  size_t length = 0;
+  (void)param;
+  const bool is_nchw = weft_cuda_host->attr_string(s, "data_format", &format, &length) != 0 && length > 1 &&
+                       memcmp(format, "NC", 2) == 0;
+  *out = is_nchw ? (void *)(uintptr_t)&channels_first : NULL;
+  return NULL;
 }

@@ -98,4 +98,8 @@ void weft_cuda_dense_steps(int rank, const int64_t *dims, int64_t *steps);
 /* Joins dimensions that all of the first num_tensors tensors cross as one, and drops those of 1. */
 void weft_cuda_walk_collapse(weft_cuda_walk_t *w, int num_tensors);
 
+/* A prepare(): the state is not NULL where the attribute data_format puts the channels behind the batch
+ * ("NCHW"), NULL where they come last. There is nothing to destroy. */
+WEFT_Failure *weft_cuda_prepare_channels(const WEFT_KernelSetup *s, const void *param, void **out_state);
+
 #endif /* WEFT_KERNELS_CUDA_COMMON_H_ */

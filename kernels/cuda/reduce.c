@@ -156,17 +156,6 @@ static WEFT_Failure *l2_loss_compute(WEFT_KernelContext *c) {
 
 /* ---- BiasAddGrad: over all dimensions but the channels ---- */
 
-static WEFT_Failure *bias_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
-  static const char channels_first = 1;
-  const char *format = NULL;
-  size_t length = 0;
-  (void)param;
-  const bool is_nchw = weft_cuda_host->attr_string(s, "data_format", &format, &length) != 0 && length > 1 &&
-                       memcmp(format, "NC", 2) == 0;
-  *out = is_nchw ? (void *)(uintptr_t)&channels_first : NULL;
-  return NULL;
-}
-
 static WEFT_Failure *bias_grad_compute(WEFT_KernelContext *c) {
   WEFT_TensorView dy, db;
   bool is_reduced[WEFT_CUDA_DIMS];
@@ -234,7 +223,7 @@ const WEFT_DeviceKernel weft_cuda_reduce_kernels[] = {
     {.op = "BiasAddGrad",
      .type_attr = "T",
      .types = WEFT_CUDA_SET(FLOAT_I64),
-     .prepare = bias_prepare,
+     .prepare = weft_cuda_prepare_channels,
      .compute = bias_grad_compute},
     ROW(EuclideanNorm, "T", FLOAT, norm_compute),
     {.op = "L2Loss", .type_attr = "T", .types = WEFT_CUDA_SET(FLOAT), .compute = l2_loss_compute},
