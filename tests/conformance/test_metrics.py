@@ -200,7 +200,8 @@ def test_metrics_come_while_steps_wait(server):
             sess.run(closed)
             waiting.join()
             assert ends == [tf.errors.OutOfRangeError]
-            assert server.value("weft_graph_runs_in_progress") == 0
+            while server.value("weft_graph_runs_in_progress") != 0:  # a run is answered before it is taken down
+                pass
 
 
 BAD_REQUESTS = {

@@ -273,7 +273,7 @@ static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write, const vo
   weft_status_t *s = write(c, attrs, v, fn);
   weft_mutex_unlock(&v->mu);
   weft_object_release(&v->object);
-  if (s == NULL && c->inputs[0].ref != NULL) {
+  if (s == NULL && c->inputs[0].ref != NULL && c->node->num_outputs > 0) {
     c->outputs[0].ref = (weft_variable_t *)weft_object_retain(&c->inputs[0].ref->object);
   }
   return s;

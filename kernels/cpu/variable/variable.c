@@ -274,7 +274,9 @@ static weft_status_t *worth_keeping(weft_tensor_t *t, weft_tensor_t **out) {
   return NULL;
 }
 
+/* An op on a handle has no such output, also where a device made up a reference for the run. */
 static void pass_reference(weft_kernel_ctx_t *c) {
+  if (c->inputs[0].ref == NULL || c->node->num_outputs == 0) return;
   c->outputs[0].ref = (weft_variable_t *)weft_object_retain(&c->inputs[0].ref->object);
 }
 
@@ -380,7 +382,7 @@ static weft_status_t *update(weft_kernel_ctx_t *c, weft_update_t what) {
   if (s == NULL) weft_update_parallel(c->device->pool, fn, v->value, value);
   weft_mutex_unlock(&v->mu);
   weft_object_release(&v->object);
-  if (s == NULL && c->inputs[0].ref != NULL) pass_reference(c);
+  if (s == NULL) pass_reference(c);
   return s;
 }
 
