@@ -34,10 +34,10 @@ bool weft_plan_spans_memories(const weft_plan_options_t *o) {
 
 static bool is_reference(int dtype) { return weft_dtype_is_ref(dtype); }
 
-/* Where flat argument `i` lies; `host_args`: the kernel's bits. */
-static const weft_memory_space_t *space_of(const weft_device_t *d, int dtype, uint32_t host_args, int i) {
+/* Where an argument lies; is_host: as the kernel's row says. */
+static const weft_memory_space_t *space_of(const weft_device_t *d, int dtype, bool is_host) {
   if (d->space == NULL || !weft_dtype_is_plain(weft_dtype_base(dtype))) return NULL;
-  return weft_kernel_is_host(host_args, i) ? NULL : d->space;
+  return is_host ? NULL : d->space;
 }
 
 static weft_status_t *space_of_output(copier_t *c, const weft_node_t *n, int i,
@@ -45,7 +45,7 @@ static weft_status_t *space_of_output(copier_t *c, const weft_node_t *n, int i,
   weft_device_t *d = NULL;
   WEFT_RETURN_IF_ERROR(weft_plan_find_device(c->o, n, &d));
   const weft_kernel_t *k = d->space == NULL ? NULL : weft_plan_find_kernel(c->o, n, d);
-  *out = space_of(d, n->output_types[i], k == NULL ? 0 : k->host_outputs, i);
+  *out = space_of(d, n->output_types[i], k != NULL && weft_kernel_is_host(k->host_outputs, i));
   return NULL;
 }
 
@@ -97,8 +97,8 @@ static weft_status_t *join_memories(copier_t *c, weft_node_t *n) {
   WEFT_RETURN_IF_ERROR(weft_plan_find_device(c->o, n, &d));
   const weft_kernel_t *k = d->space == NULL ? NULL : weft_plan_find_kernel(c->o, n, d);
   for (int i = 0; i < n->num_inputs; i++) {
-    const weft_memory_space_t *from = NULL,
-                              *to = space_of(d, n->input_types[i], k == NULL ? 0 : k->host_inputs, i);
+    const bool is_host = k != NULL && weft_kernel_input_is_host(k, i, n->num_inputs);
+    const weft_memory_space_t *from = NULL, *to = space_of(d, n->input_types[i], is_host);
     if (is_reference(n->input_types[i])) continue;
     WEFT_RETURN_IF_ERROR(space_of_output(c, n->inputs[i].node, n->inputs[i].index, &from));
     if (from == to) continue;

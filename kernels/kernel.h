@@ -130,12 +130,17 @@ typedef struct weft_kernel {
       *param; /* what makes these functions serve a family of ops: node->param in prepare and compute */
   uint32_t host_inputs, host_outputs; /* bit i: flat arg i lies in the host's memory, on every
                                         device; bit 31: all args from 31 on */
+  bool last_input_on_host;            /* so does the last input, of ops with any number of them */
   const weft_attr_struct_t *reads;    /* of compute functions that are declared by WEFT_ATTRS; else NULL */
   bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
 
 /* Does flat arg i lie in the host's memory, as `bits` of a row say? */
 static inline bool weft_kernel_is_host(uint32_t bits, int i) { return (bits >> (i < 31 ? i : 31) & 1) != 0; }
+
+static inline bool weft_kernel_input_is_host(const weft_kernel_t *k, int i, int num_inputs) {
+  return weft_kernel_is_host(k->host_inputs, i) || (k->last_input_on_host && i == num_inputs - 1);
+}
 
 /* Usual dtype sets. */
 #define WEFT_SET_FLOATS \

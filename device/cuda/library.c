@@ -30,6 +30,7 @@ const WEFT_DeviceLibrary *weft_cuda_library_open(const WEFT_DeviceHost *host,
       .name = "weft_cuda",
       .version = "1.0",
       .device = &weft_cuda_device_type,
+      .kernel_size = sizeof(WEFT_DeviceKernel),
   };
   weft_cuda_host = host;
   weft_cuda_fatbins = fatbins;

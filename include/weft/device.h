@@ -25,7 +25,8 @@
  *
  * Versions: a library works with a Weft of the same major version and of its own or a later minor version.
  * Structs with a `size` may get members at their end in a minor version; `size` says which ones are there.
- * The others stay as they are.
+ * Of WEFT_DeviceKernel, of which there are many, the library's kernel_size says it. The others stay as they
+ * are.
  *
  * Source of the form: timeline semaphores of Vulkan and IREE; TensorFlow's PluggableDevice
  * (tensorflow/c/experimental/stream_executor) for what a device has to say of itself.
@@ -40,7 +41,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEVICE_MAJOR = 1, WEFT_DEVICE_MINOR = 0 };
+enum { WEFT_DEVICE_MAJOR = 1, WEFT_DEVICE_MINOR = 1 };
 
 /* A failure, with a code of TF_Code and a message; NULL: there is none. The receiver owns it, and gives it
  * back, hands it on or frees it. */
@@ -147,7 +148,8 @@ typedef struct WEFT_TensorView {
 /* A set of types: bit DT for each. */
 #define WEFT_DEVICE_TYPE(dt) (UINT32_C(1) << (dt))
 
-/* A kernel. Of several rows for an op the first that fits is taken. */
+/* A kernel. Of several rows for an op the first that fits is taken. Members may be added at the end: see
+ * WEFT_DeviceLibrary's kernel_size. */
 typedef struct WEFT_DeviceKernel {
   const char *op;
   const char *type_attr; /* "T": the attribute whose type must be in `types`; NULL: any */
@@ -168,6 +170,9 @@ typedef struct WEFT_DeviceKernel {
    * them, makes sure that nothing else holds their bytes, lets the op's shape function check the shapes and
    * passes a reference on. input() gives bytes that may be written. */
   int updates;
+  /* Since 1.1. Not 0: the last input, too, lies in the host's memory, of ops with a number of inputs that
+   * only the node says: ConcatV2's axis. */
+  int last_input_on_host;
 } WEFT_DeviceKernel;
 
 /* What Weft gives to a library. Constant; lives as long as the process. */
@@ -253,6 +258,9 @@ typedef struct WEFT_DeviceLibrary {
    * brings the kernel, as on TensorFlow's GPU; then arithmetic of int32 is the CPU's, too. Not 0: they are
    * like any other type. Rows of the library go before Weft's in either case. */
   int int32_on_device;
+  /* Since 1.1. sizeof(WEFT_DeviceKernel) of the library's header: how far apart rows are, and which members
+   * they have. 0: they are those of 1.0, which end with `updates`. */
+  size_t kernel_size;
 } WEFT_DeviceLibrary;
 
 /* The only function that a library exports; called once, before any device is made. NULL, with *out_failure:

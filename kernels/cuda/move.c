@@ -398,6 +398,11 @@ static WEFT_Failure *concat(WEFT_KernelContext *c) {
   return concat_inputs(c, 1, weft_cuda_host->num_inputs(c) - 1, 0);
 }
 
+static WEFT_Failure *concat_v2(WEFT_KernelContext *c) {
+  const int n = weft_cuda_host->num_inputs(c) - 1;
+  return concat_inputs(c, 0, n, n);
+}
+
 static WEFT_Failure *axis_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
   int64_t axis = 0;
   (void)param;
@@ -463,6 +468,11 @@ enum { FIRST = 1, SECOND = 2, THIRD = 4, FOURTH = 8 };
 const WEFT_DeviceKernel weft_cuda_move_kernels[] = {
     ROW("BroadcastTo", WEFT_CUDA_PLAIN, broadcast_to, SECOND),
     ROW("Concat", WEFT_CUDA_PLAIN_BUT_I32, concat, FIRST),
+    {.op = "ConcatV2",
+     .type_attr = "T",
+     .types = WEFT_CUDA_PLAIN_BUT_I32,
+     .compute = concat_v2,
+     .last_input_on_host = 1},
     STATE_ROW("Pack", WEFT_CUDA_PLAIN_BUT_I32, pack, axis_prepare, NULL, 0),
     ROW("Pad", WEFT_CUDA_PLAIN_BUT_I32, pad, SECOND),
     ROW("PadV2", WEFT_CUDA_PLAIN, pad, SECOND),

@@ -90,7 +90,7 @@ static weft_status_t *register_type(const WEFT_DeviceLibrary *l, weft_loaded_dri
   const weft_device_driver_t *base = weft_loaded_driver_base(driver);
   if (weft_device_driver_index(weft_str(base->type)) >= 0)
     return WEFT_ERROR(ALREADY_EXISTS, "there is a type of device %s already", base->type);
-  WEFT_RETURN_IF_ERROR(weft_loaded_kernels_create(base->type, l->kernels, l->int32_on_device != 0, &table));
+  WEFT_RETURN_IF_ERROR(weft_loaded_kernels_create(base->type, l, &table));
   weft_status_t *s = weft_kernel_table_register(table);
   if (s != NULL) {
     weft_loaded_kernels_destroy(table);

@@ -3,6 +3,9 @@
  * All rows stand in one array, because the registry orders rows of one op by where they are: those of the
  * library first.
  */
+#include <stddef.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "kernels/host/host_kernels.h"
 #include "kernels/loaded/context.h"
@@ -50,7 +53,8 @@ static weft_kernel_t row_of(const WEFT_DeviceKernel *k) {
                          .destroy = destroy,
                          .param = k,
                          .host_inputs = k->host_inputs,
-                         .host_outputs = k->host_outputs};
+                         .host_outputs = k->host_outputs,
+                         .last_input_on_host = k->last_input_on_host != 0};
 }
 
 /* ---- the CPU's ---- */
@@ -119,32 +123,60 @@ static const weft_kernel_t *const families[] = {
 typedef struct loaded_table {
   weft_kernel_table_t base; /* first */
   const weft_kernel_t *families[2];
+  WEFT_DeviceKernel *own; /* owned: the library's rows, in this version's form */
   weft_kernel_t rows[];
 } loaded_table_t;
 
-static weft_status_t *check(const WEFT_DeviceKernel *rows, int *out_n) {
+/* Rows of 1.0 end with `updates`; their distance is what a compiler makes of that. */
+enum {
+  SIZE_1_0 = offsetof(WEFT_DeviceKernel, updates) + sizeof(int),
+  STEP_1_0 = (SIZE_1_0 + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *)
+};
+
+/* Row i of the library; members that it has not are zero. */
+static WEFT_DeviceKernel own_row(const WEFT_DeviceLibrary *l, int i) {
+  const size_t step = l->kernel_size == 0 ? STEP_1_0 : l->kernel_size;
+  const size_t size = l->kernel_size == 0 ? SIZE_1_0 : l->kernel_size;
+  WEFT_DeviceKernel k = {.op = NULL};
+  memcpy(&k, (const char *)l->kernels + (size_t)i * step, size < sizeof k ? size : sizeof k);
+  return k;
+}
+
+static weft_status_t *check(const WEFT_DeviceLibrary *l, int *out_n) {
   int n = 0;
-  for (; rows != NULL && rows[n].op != NULL; n++) {
-    if (rows[n].compute == NULL)
-      return WEFT_ERROR(INVALID_ARGUMENT, "its kernel for %s has no function", rows[n].op);
+  if (l->kernel_size != 0 && l->kernel_size < SIZE_1_0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "its WEFT_DeviceKernel has a size of %zu bytes", l->kernel_size);
+  while (l->kernels != NULL) {
+    const WEFT_DeviceKernel k = own_row(l, n);
+    if (k.op == NULL) break;
+    if (k.compute == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "its kernel for %s has no function", k.op);
+    n++;
   }
   *out_n = n;
   return NULL;
 }
 
-weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceKernel *rows,
-                                          bool int32_on_device, weft_kernel_table_t **out) {
+weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceLibrary *library,
+                                          weft_kernel_table_t **out) {
+  const bool int32_on_device = library->int32_on_device != 0;
   int num_own = 0, n = 0;
-  WEFT_RETURN_IF_ERROR(check(rows, &num_own));
+  WEFT_RETURN_IF_ERROR(check(library, &num_own));
   n = num_own + 1;
   for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, NULL);
   for (int f = 0; families[f] != NULL; f++) {
     for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) n++;
   }
   loaded_table_t *t = weft_calloc(1, sizeof *t + ((size_t)n + 1) * sizeof t->rows[0]);
-  if (t == NULL) return WEFT_NO_MEMORY("the kernels of devices of type %s", type);
+  if (t != NULL) t->own = weft_calloc((size_t)num_own + 1, sizeof *t->own);
+  if (t == NULL || t->own == NULL) {
+    weft_free(t);
+    return WEFT_NO_MEMORY("the kernels of devices of type %s", type);
+  }
   n = 0;
-  for (; n < num_own; n++) t->rows[n] = row_of(&rows[n]);
+  for (; n < num_own; n++) {
+    t->own[n] = own_row(library, n);
+    t->rows[n] = row_of(&t->own[n]);
+  }
   t->rows[n] = weft_loaded_assign_kernel;
   t->rows[n++].types = int32_on_device ? DEVICE | I32 : DEVICE;
   for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, &t->rows[n]);
@@ -157,4 +189,9 @@ weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceKer
   return NULL;
 }
 
-void weft_loaded_kernels_destroy(weft_kernel_table_t *t) { weft_free(t); }
+void weft_loaded_kernels_destroy(weft_kernel_table_t *table) {
+  loaded_table_t *t = (loaded_table_t *)(void *)table;
+  if (t == NULL) return;
+  weft_free(t->own);
+  weft_free(t);
+}

@@ -64,10 +64,10 @@ static void refused(const char *why) {
 static void other_versions_are_refused(void) {
   give("A");
   given.major = WEFT_DEVICE_MAJOR + 1;
-  refused("made for version 2.0 of weft/device.h, and this Weft has 1.0");
+  refused("made for version 2.0 of weft/device.h, and this Weft has 1.1");
   give("A");
   given.minor = WEFT_DEVICE_MINOR + 1;
-  refused("made for version 1.1");
+  refused("made for version 1.2");
 }
 
 static void what_lacks_something_is_refused(void) {
@@ -92,6 +92,9 @@ static void what_lacks_something_is_refused(void) {
   give("A");
   given.kernels = empty;
   refused("its kernel for Exp has no function");
+  give("A");
+  given.kernel_size = 8;
+  refused("its WEFT_DeviceKernel has a size of 8 bytes");
 }
 
 static void types_are_brought_once(void) {
@@ -461,6 +464,37 @@ static void a_smaller_library_is_used(void) {
   refused("there is a type of device PROBE already");
 }
 
+static bool last_input_is_host(const char *type, const char *op) {
+  const weft_kernel_t *k = weft_kernel_find(type, weft_str(op), NULL, 0);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(k);
+  CU_ASSERT_FALSE(weft_kernel_input_is_host(k, 0, 3));
+  return weft_kernel_input_is_host(k, 2, 3);
+}
+
+/* Rows of a library that was compiled with another header have another size. */
+static void rows_have_the_size_that_the_library_says(void) {
+  static struct {
+    WEFT_DeviceKernel row;
+    void *later; /* a member that this Weft does not know */
+  } rows[] = {{.row = {.op = "ConcatV2", .compute = twice, .last_input_on_host = 1}},
+              {.row = {.op = "Exp", .compute = twice}},
+              {.row = {.op = NULL}}};
+  static const WEFT_DeviceKernel old[] = {{.op = "ConcatV2", .compute = twice, .last_input_on_host = 1},
+                                          {.op = NULL}};
+  give("LONGER");
+  given.kernels = &rows[0].row;
+  given.kernel_size = sizeof rows[0];
+  CU_ASSERT_PTR_NULL(weft_device_library_add("longer.so", open_given));
+  CU_ASSERT_TRUE(last_input_is_host("LONGER", "ConcatV2"));
+  CU_ASSERT_FALSE(last_input_is_host("LONGER", "Exp"));
+  give("OLDER"); /* 1.0: what lies behind `updates` is no member */
+  given.minor = 0;
+  given.size = offsetof(WEFT_DeviceLibrary, kernel_size);
+  given.kernels = old;
+  CU_ASSERT_PTR_NULL(weft_device_library_add("older.so", open_given));
+  CU_ASSERT_FALSE(last_input_is_host("OLDER", "ConcatV2"));
+}
+
 /* ---- Weft's own rows ---- */
 
 static void int32_lies_in_the_hosts_memory(void) {
@@ -501,6 +535,7 @@ static const CU_TestInfo tests[] = {
     {"a library without a driver has no devices", a_library_without_a_driver_has_no_devices},
     {"a smaller library is used", a_smaller_library_is_used},
     {"attributes are read by kind", attributes_are_read_by_kind},
+    {"rows have the size that the library says", rows_have_the_size_that_the_library_says},
     {"outputs are made in each way", outputs_are_made_in_each_way},
     {"failures name their node", failures_name_their_node},
     {"every failing allocation is reported", every_failing_allocation_is_reported},

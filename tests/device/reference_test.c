@@ -212,6 +212,37 @@ static void what_is_saved_on_one_device_is_restored_on_another(void) {
   weft_tensor_release(file);
 }
 
+/* ---- an input that lies in the host's memory by its place ---- */
+
+/* The axis, the last of as many inputs as the node has, is computed on the device. */
+#define JOINED(D)                                                                                    \
+  VERSION DIMS FLOAT("one", "1") FLOAT("two", "2") PLACEHOLDER("x", "DT_INT32") INT32("nought", "0") \
+      NODE("a", "Fill", IN("dims") IN("one"), D, T) NODE("b", "Fill", IN("dims") IN("two"), D, T)    \
+          NODE("axis", "Sub", IN("x") IN("x"), D, TYPE("T", "DT_INT32"))                             \
+              NODE("ab", "ConcatV2", IN("a") IN("b") IN("b") IN("axis"), D, T INT("N", "3"))         \
+                  NODE("ba", "ConcatV2", IN("b") IN("a") IN("b") IN("axis"), D, T INT("N", "3"))     \
+                      NODE("difference", "Sub", IN("ab") IN("ba"), D, T)                             \
+                          NODE("square", "Square", IN("difference"), D, T)                           \
+                              NODE("sum", "Sum", IN("square") IN("nought"), D, T)
+
+static void the_last_input_lies_in_the_hosts_memory(void) {
+  weft_tensor_t *x = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_I32, &WEFT_SCALAR, NULL, &x));
+  *(int32_t *)x->data = 5;
+  const weft_test_run_t run = {.feeds = {"x:0"}, .tensors = {x}, .fetches = {"sum:0"}};
+  late_devices(1);
+  weft_test_cluster_t *c = weft_test_cluster_usual();
+  weft_test_session_t s = weft_test_opened(weft_test_cluster_master(c, 1), JOINED(LATE));
+  for (int i = 0; i < 20; i++) {
+    double sum = 0;
+    weft_test_expect(weft_test_run(&s, &run, &sum), WEFT_OK, "");
+    CU_ASSERT_EQUAL(sum, 2000);
+  }
+  weft_test_expect(weft_test_close(&s), WEFT_OK, "");
+  weft_test_cluster_destroy(c);
+  weft_tensor_release(x);
+}
+
 static const CU_TestInfo tests[] = {
     {"updates give the numbers of the CPU", updates_give_the_numbers_of_the_cpu},
     {"wrong shapes are refused and the device goes on", wrong_shapes_are_refused_and_the_device_goes_on},
@@ -219,6 +250,7 @@ static const CU_TestInfo tests[] = {
     {"a reference goes round in a loop", a_reference_goes_round_in_a_loop},
     {"what is saved on one device is restored on another",
      what_is_saved_on_one_device_is_restored_on_another},
+    {"the last input lies in the host's memory", the_last_input_lies_in_the_hosts_memory},
     CU_TEST_INFO_NULL,
 };
 

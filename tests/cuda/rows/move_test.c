@@ -150,17 +150,20 @@ static void pad_v2(weft_row_case_t *c) {
   weft_row_add(c, c->dtype, &scalar, WEFT_ROW_SMALL);
 }
 
-static void concat(weft_row_case_t *c) {
+static void join(weft_row_case_t *c, bool is_v2) {
   weft_shape_t s = weft_row_shape(c, 1, 4);
   const int64_t at = weft_row_int(c, 0, s.rank - 1), axis = c->round % 2 == 0 ? at : at - s.rank;
   const int n = (int)weft_row_int(c, 2, 5);
-  weft_row_add_ints(c, WEFT_I32, -1, &axis);
+  if (!is_v2) weft_row_add_ints(c, WEFT_I32, -1, &axis);
   for (int i = 0; i < n; i++) {
     s.dims[at] = weft_row_int(c, 0, 6);
     if (c->round == 4) s.dims[at] = 16;
     weft_row_add(c, c->dtype, &s, WEFT_ROW_ANY);
   }
+  if (is_v2) weft_row_add_ints(c, index_type(c), -1, &axis);
 }
+static void concat(weft_row_case_t *c) { join(c, false); }
+static void concat_v2(weft_row_case_t *c) { join(c, true); }
 
 static void pack(weft_row_case_t *c) {
   const weft_shape_t s = weft_row_shape(c, 0, 4);
@@ -204,6 +207,7 @@ static void split_v(weft_row_case_t *c) {
 static const weft_row_op_t ops[] = {
     {"BroadcastTo", PLAIN, broadcast_to},
     {"Concat", PLAIN_BUT_I32, concat},
+    {"ConcatV2", PLAIN_BUT_I32, concat_v2},
     {"Pack", PLAIN_BUT_I32, pack},
     {"Pad", PLAIN_BUT_I32, pad},
     {"PadV2", PLAIN, pad_v2},

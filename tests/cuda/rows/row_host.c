@@ -342,7 +342,9 @@ static void make_input(WEFT_KernelContext *c, int i) {
   *a = (arg_t){.dtype = t->dtype, .shape = t->shape, .bytes = t->bytes};
   const bool is_variable = c->run->row->updates != 0 && (c->run->setup->node.input_types[i] > WEFT_REF ||
                                                          c->run->setup->node.input_types[i] == WEFT_RESOURCE);
-  a->on_host = weft_kernel_is_host(c->run->row->host_inputs, i) && !is_variable;
+  a->on_host = (weft_kernel_is_host(c->run->row->host_inputs, i) ||
+                (c->run->row->last_input_on_host != 0 && i == c->run->num_inputs - 1)) &&
+               !is_variable;
   a->data = new_block(c, t->bytes);
   if (t->bytes > 0) memcpy(a->data, t->data, t->bytes);
   if (!a->on_host && a->data != NULL) a->data = marked(a->data);

@@ -107,6 +107,7 @@ const WEFT_DeviceLibrary *weft_late_open(const WEFT_DeviceHost *host, WEFT_Failu
       .device = &weft_late_type,
       .kernels = weft_late_kernels,
       .int32_on_device = 1, /* tests of the executor compute with int32 */
+      .kernel_size = sizeof(WEFT_DeviceKernel),
   };
   (void)out_failure;
   weft_late_host = host;

@@ -142,6 +142,7 @@ const WEFT_DeviceKernel weft_late_kernels[] = {
     {.op = "AssignSubVariableOp", VALUE, UPDATE, .host_inputs = FIRST},
     {.op = "BiasAdd", FLOAT, LATE},
     {.op = "BiasAddGrad", FLOAT, LATE},
+    {.op = "ConcatV2", FLOAT, LATE, .last_input_on_host = 1},
     {.op = "Exp", FLOAT, ELEMENTWISE},
     {.op = "Fill", FLOAT, LATE, .host_inputs = ALL},
     {.op = "LogSoftmax", FLOAT, LATE},
