@@ -64,7 +64,7 @@ static void refused(const char *why) {
 static void other_versions_are_refused(void) {
   give("A");
   given.major = WEFT_DEVICE_MAJOR + 1;
-  refused("made for version 2.0 of weft/device.h, and this Weft has 1.1");
+  refused("made for version 2.1 of weft/device.h, and this Weft has 1.1");
   give("A");
   given.minor = WEFT_DEVICE_MINOR + 1;
   refused("made for version 1.2");
