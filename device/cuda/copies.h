@@ -1,8 +1,10 @@
 /* device/cuda/copies.h - copies between memories, on a queue.
  *
  * The driver copies between a device and pinned host memory by itself. With pageable memory it may wait for
- * the stream, which no thread of Weft does: such bytes go by way of a pinned buffer. A few go into it at
- * once, many in pieces, moved by host functions in the order of the stream.
+ * the stream, which no thread of Weft does: such bytes go by way of pinned buffers. A few go into one at
+ * once. Many go in pieces through two buffers in turn: the device copies one piece while the host moves the
+ * next. The host's halves are host functions on a stream of their own, so a thread of the driver moves the
+ * bytes, and events order the two streams. No thread of Weft takes part.
  */
 #ifndef WEFT_DEVICE_CUDA_COPIES_H_
 #define WEFT_DEVICE_CUDA_COPIES_H_

@@ -5,7 +5,8 @@
  *   passed   the last fence that is known to have passed
  *
  * Locking: `registry.mu`, then a queue's `mu`. Both are held over calls of the driver that do not wait. A
- * waiter's function is called, and memory given back, without them.
+ * waiter's function is called, and memory given back, without them. `moving` is a leaf, which host functions
+ * hold while they touch host memory: when a queue has been poisoned none does any more.
  */
 #include "device/cuda/queue.h"
 
@@ -19,10 +20,19 @@
 #include "device/cuda/launch.h"
 
 enum {
-  NUM_NOTES = 32,   /* nodes that a failure names at most */
-  NOTE_BYTES = 96,  /* of a name */
+  NUM_NOTES = 32,  /* nodes that a failure names at most */
+  NOTE_WORDS = 12, /* of a name */
+  NOTE_BYTES = 8 * NOTE_WORDS,
   MAX_RETIRED = 64, /* things that wait for work, before an event is recorded for them */
 };
+
+/* A node that was launched. Written without a lock, by the thread that has made `turn` odd. Note n (from 0)
+ * is whole when turn is 2n + 2. */
+typedef struct cuda_note {
+  atomic_ullong turn;
+  atomic_ullong behind; /* the fence that the node comes behind */
+  atomic_ullong name[NOTE_WORDS];
+} cuda_note_t;
 
 typedef struct cuda_record {
   struct cuda_record *next;
@@ -48,6 +58,10 @@ struct weft_cuda_queue {
   atomic_ullong passed;
   atomic_bool is_poisoned;                   /* poison is not NULL */
   atomic_ullong waits[WEFT_CUDA_MAX_QUEUES]; /* the last fence of each queue that this one waits for */
+  cuda_note_t notes[NUM_NOTES];
+  atomic_ullong num_notes;
+  weft_mutex_t moving;
+  weft_cuda_side_t side; /* its stream is NULL until it is made, under side.mu */
   weft_mutex_t mu;
   weft_cond_t changed;
   /* guarded by mu: */
@@ -59,11 +73,6 @@ struct weft_cuda_queue {
   int num_retired;
   WEFT_Failure *poison;
   bool ends;
-  struct {
-    char name[NOTE_BYTES];
-    uint64_t behind; /* the fence that it comes behind */
-  } notes[NUM_NOTES];
-  uint64_t num_notes;
   pthread_t thread;
   bool has_thread;
 };
@@ -189,15 +198,26 @@ static void call_waiters(WEFT_FenceWaiter *list, const WEFT_Failure *failure) {
 
 /* ---- failures ---- */
 
+/* Copies the name of note n, if it may have failed: it is whole, and not known to be done. */
+static bool read_note(weft_cuda_queue_t *q, uint64_t n, char out[NOTE_BYTES]) {
+  cuda_note_t *x = &q->notes[n % NUM_NOTES];
+  uint64_t words[NOTE_WORDS];
+  if (atomic_load_explicit(&x->turn, memory_order_acquire) != 2 * n + 2) return false;
+  const uint64_t behind = atomic_load_explicit(&x->behind, memory_order_acquire);
+  for (int i = 0; i < NOTE_WORDS; i++) words[i] = atomic_load_explicit(&x->name[i], memory_order_acquire);
+  memcpy(out, words, NOTE_BYTES);
+  return atomic_load_explicit(&x->turn, memory_order_relaxed) == 2 * n + 2 &&
+         behind >= weft_cuda_queue_passed(q);
+}
+
 /* Adds the names of what may have failed to the text. */
-static void suspects_locked(weft_cuda_queue_t *q, char *out, size_t max) {
-  const uint64_t passed = weft_cuda_queue_passed(q);
-  const uint64_t kept = q->num_notes < NUM_NOTES ? q->num_notes : NUM_NOTES;
+static void add_suspects(weft_cuda_queue_t *q, char *out, size_t max) {
+  const uint64_t end = atomic_load_explicit(&q->num_notes, memory_order_acquire);
   size_t length = strlen(out);
-  for (uint64_t i = q->num_notes - kept; i < q->num_notes; i++) {
-    if (q->notes[i % NUM_NOTES].behind < passed) continue;
-    const int written =
-        snprintf(out + length, max - length, "%s'%s'", length == 0 ? "" : ", ", q->notes[i % NUM_NOTES].name);
+  for (uint64_t n = end < NUM_NOTES ? 0 : end - NUM_NOTES; n < end; n++) {
+    char name[NOTE_BYTES];
+    if (!read_note(q, n, name)) continue;
+    const int written = snprintf(out + length, max - length, "%s'%s'", length == 0 ? "" : ", ", name);
     if (written < 0 || (size_t)written >= max - length) break;
     length += (size_t)written;
   }
@@ -222,6 +242,8 @@ static void poison_locked(weft_cuda_queue_t *q, WEFT_Failure *failure, WEFT_Fenc
     weft_cuda_host->failure_free(failure);
     return;
   }
+  weft_mutex_lock(&q->moving); /* a host function that has begun ends first: waiters free what it touches */
+  weft_mutex_unlock(&q->moving);
   for (int i = 0; i < WEFT_CUDA_MAX_QUEUES; i++) {
     weft_cuda_queue_t *other = registry.queues[i];
     if (other != NULL && other != q && atomic_load(&other->waits[q->index]) > passed) {
@@ -252,10 +274,7 @@ static void fail(weft_cuda_queue_t *q, CUresult r, const char *what) {
   weft_mutex_lock(&registry.mu);
   for (int i = 0; i < WEFT_CUDA_MAX_QUEUES; i++) { /* whichever queue of the context finds it */
     weft_cuda_queue_t *other = registry.queues[i];
-    if (other == NULL || other->context != q->context) continue;
-    weft_mutex_lock(&other->mu);
-    suspects_locked(other, names, sizeof names);
-    weft_mutex_unlock(&other->mu);
+    if (other != NULL && other->context == q->context) add_suspects(other, names, sizeof names);
   }
   weft_mutex_unlock(&registry.mu);
   poison(q,
@@ -283,13 +302,23 @@ WEFT_Failure *weft_cuda_queue_begin(weft_cuda_queue_t *q, const char *what) {
 }
 
 void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name) {
+  const uint64_t n = atomic_fetch_add_explicit(&q->num_notes, 1, memory_order_relaxed);
+  cuda_note_t *x = &q->notes[n % NUM_NOTES];
+  unsigned long long turn = atomic_load_explicit(&x->turn, memory_order_relaxed);
+  /* Another thread is still writing here, or has written a later one: this note is left out. */
+  if (turn % 2 != 0 || turn > 2 * n ||
+      !atomic_compare_exchange_strong_explicit(&x->turn, &turn, 2 * n + 1, memory_order_acq_rel,
+                                               memory_order_relaxed)) {
+    return;
+  }
   const size_t length = strlen(name);
   const char *from = length < NOTE_BYTES ? name : name + (length - (NOTE_BYTES - 1));
-  weft_mutex_lock(&q->mu);
-  const uint64_t i = q->num_notes++ % NUM_NOTES;
-  memcpy(q->notes[i].name, from, strlen(from) + 1);
-  q->notes[i].behind = marked_of(q);
-  weft_mutex_unlock(&q->mu);
+  uint64_t words[NOTE_WORDS] = {0};
+  memcpy(words, from, strlen(from));
+  /* Release: a reader that finds one of these finds the odd turn, too. */
+  atomic_store_explicit(&x->behind, marked_of(q), memory_order_release);
+  for (int i = 0; i < NOTE_WORDS; i++) atomic_store_explicit(&x->name[i], words[i], memory_order_release);
+  atomic_store_explicit(&x->turn, 2 * n + 2, memory_order_release);
 }
 
 /* ---- fences ---- */
@@ -418,6 +447,49 @@ void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*how)(void *arg, void *p
   if (are_many) (void)weft_cuda_queue_has_passed(q, marked_of(q));
 }
 
+/* ---- the side ---- */
+
+static void destroy_side(weft_cuda_side_t *side) {
+  for (int i = 0; i < 2; i++) {
+    if (side->filled[i] != NULL) (void)weft_cuda_driver.cuEventDestroy(side->filled[i]);
+    if (side->emptied[i] != NULL) (void)weft_cuda_driver.cuEventDestroy(side->emptied[i]);
+    side->filled[i] = side->emptied[i] = NULL;
+  }
+  if (side->stream != NULL) (void)weft_cuda_driver.cuStreamDestroy(side->stream);
+  side->stream = NULL;
+}
+
+CUresult weft_cuda_queue_side_lock(weft_cuda_queue_t *q, weft_cuda_side_t **out) {
+  weft_cuda_side_t *side = &q->side;
+  CUresult r = CUDA_SUCCESS;
+  weft_mutex_lock(&side->mu);
+  if (side->stream == NULL) {
+    for (int i = 0; i < 2 && r == CUDA_SUCCESS; i++) {
+      r = weft_cuda_driver.cuEventCreate(&side->filled[i], CU_EVENT_DISABLE_TIMING);
+      if (r == CUDA_SUCCESS) r = weft_cuda_driver.cuEventCreate(&side->emptied[i], CU_EVENT_DISABLE_TIMING);
+    }
+    if (r == CUDA_SUCCESS) r = weft_cuda_driver.cuStreamCreate(&side->stream, CU_STREAM_NON_BLOCKING);
+    if (r != CUDA_SUCCESS) destroy_side(side);
+  }
+  if (r == CUDA_SUCCESS) {
+    *out = side;
+  } else {
+    weft_mutex_unlock(&side->mu);
+  }
+  return r;
+}
+
+void weft_cuda_queue_side_unlock(weft_cuda_side_t *side) { weft_mutex_unlock(&side->mu); }
+
+bool weft_cuda_queue_move_begin(weft_cuda_queue_t *q) {
+  weft_mutex_lock(&q->moving);
+  if (!atomic_load_explicit(&q->is_poisoned, memory_order_acquire)) return true;
+  weft_mutex_unlock(&q->moving);
+  return false;
+}
+
+void weft_cuda_queue_move_end(weft_cuda_queue_t *q) { weft_mutex_unlock(&q->moving); }
+
 /* ---- life ---- */
 
 static bool enter_registry(weft_cuda_queue_t *q) {
@@ -449,6 +521,8 @@ WEFT_Failure *weft_cuda_queue_create(CUcontext context, const char *name, const 
   atomic_store(&q->passed, marked_of(q));
   q->covered = marked_of(q);
   weft_mutex_init(&q->mu);
+  weft_mutex_init(&q->moving);
+  weft_mutex_init(&q->side.mu);
   weft_cond_init(&q->changed);
   WEFT_Failure *f = NULL;
   if (!enter_registry(q)) {
@@ -485,6 +559,7 @@ void weft_cuda_queue_destroy(weft_cuda_queue_t *q) {
   if (q == NULL) return;
   (void)enter(q); /* a context that is lost refuses all that follows, and nothing is left of it */
   if (q->stream != NULL) (void)weft_cuda_driver.cuStreamSynchronize(q->stream);
+  if (q->side.stream != NULL) (void)weft_cuda_driver.cuStreamSynchronize(q->side.stream);
   weft_mutex_lock(&q->mu);
   q->ends = true;
   weft_cond_signal(&q->changed);
@@ -497,11 +572,14 @@ void weft_cuda_queue_destroy(weft_cuda_queue_t *q) {
   }
   free_records(q->oldest);
   free_records(q->spare);
+  destroy_side(&q->side);
   if (q->stream != NULL) (void)weft_cuda_driver.cuStreamDestroy(q->stream);
   give_back(take_retired_locked(
       q, true)); /* last: when waiting has failed, the stream may have used it until now */
   weft_cuda_host->failure_free(q->poison);
   weft_cond_deinit(&q->changed);
+  weft_mutex_deinit(&q->side.mu);
+  weft_mutex_deinit(&q->moving);
   weft_mutex_deinit(&q->mu);
   weft_free(q);
 }

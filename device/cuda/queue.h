@@ -17,6 +17,7 @@
 #include <cuda.h>
 #include <stdbool.h>
 
+#include "base/mutex.h"
 #include "weft/device.h"
 
 typedef struct weft_cuda_queue weft_cuda_queue_t; /* Thread-safe. */
@@ -42,7 +43,8 @@ CUstream weft_cuda_queue_stream(const weft_cuda_queue_t *q);
 /* Makes the queue's context the thread's, for work that is given to the stream. A poisoned queue takes none:
  * what the work should have waited for may not have happened. `what` is the work, for messages. */
 WEFT_Failure *weft_cuda_queue_begin(weft_cuda_queue_t *q, const char *what);
-/* Notes that a node is about to enqueue a kernel. `name` is copied, the end of it if it is long. */
+/* Notes that a node is about to enqueue a kernel, without a lock. `name` is copied, the end of it if it is
+ * long. */
 void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name);
 /* A failure for r, which a call for this queue returned; one that ends the context poisons the queue. NULL if
  * r is CUDA_SUCCESS. */
@@ -51,5 +53,23 @@ WEFT_Failure *weft_cuda_queue_check(weft_cuda_queue_t *q, CUresult r, const char
 /* Calls how(arg, p) when the work that the queue has got so far is done, or when the queue ends.
  * Without memory to remember that it waits for the work. */
 void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*how)(void *arg, void *p), void *arg, void *p);
+
+/* A second stream beside the queue's, for host functions: its own so that they run while the queue's stream
+ * copies. Two buffers in turn are filled and emptied; the events say when. */
+typedef struct weft_cuda_side {
+  weft_mutex_t mu; /* held from lock to unlock: what one copy enqueues on both streams is not mixed */
+  CUstream stream;
+  CUevent filled[2], emptied[2];
+} weft_cuda_side_t;
+
+/* Locks the side, which is made at the first call. The queue's context is current. Errors: the driver's, and
+ * then nothing is locked. */
+CUresult weft_cuda_queue_side_lock(weft_cuda_queue_t *q, weft_cuda_side_t **out);
+void weft_cuda_queue_side_unlock(weft_cuda_side_t *side);
+
+/* A host function of the queue is about to touch memory that it does not own. False: the queue is poisoned,
+ * and the memory may be gone. Between begin (true) and end waiters do not learn of a failure. */
+bool weft_cuda_queue_move_begin(weft_cuda_queue_t *q);
+void weft_cuda_queue_move_end(weft_cuda_queue_t *q);
 
 #endif /* WEFT_DEVICE_CUDA_QUEUE_H_ */

@@ -1,4 +1,6 @@
 /* tests/cuda/device_test.c - devices, memory, copies and failures of the CUDA device, on the fake driver. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,6 +234,64 @@ static void bytes_come_back_from_pageable_and_pinned_memory(void) {
   RUNS(trial_copies, "late_us=300,seed=3");
 }
 
+/* The pieces of a copy of 5 MiB, of the halves `kind`, in order; the trial fails if they are not 5 of 1 MiB
+ * on one stream. */
+static void halves(const weft_fake_cuda_done_t *done, int n, char kind, weft_fake_cuda_done_t out[5]) {
+  int num = 0;
+  for (int i = 0; i < n; i++) {
+    if (done[i].kind != kind) continue;
+    TRIAL(num < 5 && (num == 0 || done[i].stream == out[0].stream));
+    TRIAL(kind == 'h' || done[i].bytes == 1 << 20);
+    out[num++] = done[i];
+  }
+  TRIAL(num == 5);
+}
+
+/* arg: which way. While the one kind of halves is held up, the other fills two buffers; and no buffer is
+ * filled again before it is empty. */
+static void trial_overlap(void *arg) {
+  const bool is_out = arg != NULL;
+  const WEFT_QueueKind kind = is_out ? WEFT_QUEUE_COPIES_OUT : WEFT_QUEUE_COPIES_IN;
+  enum { BYTES = 5 << 20 };
+  weft_rig_library();
+  weft_rig_t b;
+  TRIAL_OK(weft_rig_open(&b, NULL, 0));
+  uint64_t after;
+  char *host = weft_calloc(1, BYTES), *x = type->allocate(b.device, BYTES, &after);
+  const char fills = is_out ? 'c' : 'h', empties = is_out ? 'h' : 'c';
+  weft_rig_hold(is_out ? WEFT_FAKE_HOLD_HOST : WEFT_FAKE_HOLD_COPIES);
+  TRIAL_OK(type->copy(b.queues[kind], is_out ? b.device : NULL, is_out ? x : host, is_out ? NULL : b.device,
+                      is_out ? host : x, BYTES)); /* returns, though nothing can be done */
+  const uint64_t copied = weft_rig_mark(&b, kind);
+  weft_rig_await_done(fills, 2);
+  TRIAL(!type->has_passed(b.queues[kind], copied));
+  weft_rig_hold(0);
+  TRIAL_OK(weft_rig_await(&b, kind, copied));
+  static weft_fake_cuda_done_t done[64];
+  weft_fake_cuda_done_t filled[5], emptied[5];
+  const int n = weft_rig_trace(done, 64);
+  halves(done, n, fills, filled);
+  halves(done, n, empties, emptied);
+  TRIAL(filled[0].stream != emptied[0].stream);
+  TRIAL(filled[1].end < emptied[0].begin); /* the second buffer was filled before the first was emptied */
+  for (int i = 0; i < 5; i++) {
+    TRIAL(filled[i].end < emptied[i].begin);
+    TRIAL(i < 2 || emptied[i - 2].end < filled[i].begin);
+  }
+  type->deallocate(b.device, x, BYTES, 0);
+  weft_free(host);
+  weft_rig_close(&b);
+  weft_rig_is_clean();
+}
+
+static void the_halves_of_a_pageable_copy_overlap(void) {
+  static char out;
+  const char *wrong = weft_trial(trial_overlap, NULL, "late_us=20", NULL);
+  if (wrong == NULL) wrong = weft_trial(trial_overlap, &out, "late_us=20", NULL);
+  if (wrong != NULL) fprintf(stderr, "%s\n", wrong);
+  CU_ASSERT_PTR_NULL(wrong);
+}
+
 static void trial_peers(void *arg) {
   (void)arg;
   weft_rig_library();
@@ -333,6 +393,49 @@ static void trial_illegal(void *arg) {
 }
 
 static void a_kernel_that_fails_names_the_nodes(void) { RUNS(trial_illegal, ""); }
+
+/* Names of one letter each, of different lengths. */
+static void *launch_many(void *arg) {
+  weft_rig_t *b = arg;
+  static atomic_int num;
+  const int letter = atomic_fetch_add(&num, 1);
+  char name[128];
+  for (int i = 0; i < 300; i++) {
+    const int length = 1 + (i * 7 + letter * 13) % 120;
+    memset(name, 'a' + letter, (size_t)length);
+    name[length] = '\0';
+    TRIAL_OK(weft_rig_add(b, name, NULL, 0, 0));
+  }
+  return NULL;
+}
+
+static void trial_notes(void *arg) {
+  (void)arg;
+  weft_rig_library();
+  weft_rig_t b;
+  pthread_t threads[4];
+  TRIAL_OK(weft_rig_open(&b, NULL, 0));
+  weft_rig_hold(WEFT_FAKE_HOLD_ALL);
+  for (int i = 0; i < 4; i++) TRIAL(pthread_create(&threads[i], NULL, launch_many, &b) == 0);
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  TRIAL_OK(weft_rig_fault(&b, "zzz"));
+  weft_rig_hold(0);
+  WEFT_Failure *f = weft_rig_await(&b, WEFT_QUEUE_COMPUTE, weft_rig_mark(&b, WEFT_QUEUE_COMPUTE));
+  TRIAL(f != NULL);
+  const char *at = strchr(weft_test_host.failure_message(f), '\'');
+  int num = 0;
+  for (; at != NULL && at[1] >= 'a' && at[1] <= 'z'; num++) {
+    const size_t length = strspn(at + 1, (char[]){at[1], '\0'});
+    TRIAL_SAYS(length <= 95 && (at[1 + length] == '\'' || at[1 + length] == ':'), at);
+    at = strstr(at + 1 + length, ", '");
+    at = at == NULL ? NULL : at + 2;
+  }
+  TRIAL(num > 2);
+  weft_test_host.failure_free(f);
+  weft_rig_close(&b);
+}
+
+static void names_of_nodes_on_many_threads_stay_whole(void) { RUNS(trial_notes, ""); }
 
 static void trial_lost(void *arg) {
   (void)arg;
@@ -585,9 +688,11 @@ static const CU_TestInfo tests[] = {
     {"options are checked in TensorFlow's words", options_are_checked_in_tensorflows_words},
     {"logical devices share a context", logical_devices_share_a_context},
     {"bytes come back from pageable and pinned memory", bytes_come_back_from_pageable_and_pinned_memory},
+    {"the halves of a pageable copy overlap", the_halves_of_a_pageable_copy_overlap},
     {"devices copy from each other", devices_copy_from_each_other},
     {"few bytes of the host are copied at once", few_bytes_of_the_host_are_copied_at_once},
     {"a kernel that fails names the nodes", a_kernel_that_fails_names_the_nodes},
+    {"names of nodes on many threads stay whole", names_of_nodes_on_many_threads_stay_whole},
     {"a lost device is unavailable and others go on", a_lost_device_is_unavailable_and_others_go_on},
     {"used up memory says what is in use", used_up_memory_says_what_is_in_use},
     {"launches are checked and record nothing", launches_are_checked_and_record_nothing},

@@ -89,10 +89,22 @@ weft_fake_cuda_live_t weft_rig_live(void) {
   return live;
 }
 
-void weft_rig_hold(int hold) {
+void weft_rig_hold(int kinds) {
   weft_fake_cuda_hold_fn *fn;
   *(void **)&fn = function(WEFT_FAKE_CUDA_HOLD);
-  fn(hold);
+  fn(kinds);
+}
+
+int weft_rig_trace(weft_fake_cuda_done_t *out, int max) {
+  weft_fake_cuda_trace_fn *fn;
+  *(void **)&fn = function(WEFT_FAKE_CUDA_TRACE);
+  return fn(out, max);
+}
+
+void weft_rig_await_done(char kind, long n) {
+  weft_fake_cuda_await_fn *fn;
+  *(void **)&fn = function(WEFT_FAKE_CUDA_AWAIT);
+  fn(kind, n);
 }
 
 void weft_rig_break(int device, int result) {

@@ -552,6 +552,8 @@ EXPORT weft_fake_cuda_hold_fn weft_fake_cuda_hold;
 EXPORT weft_fake_cuda_break_fn weft_fake_cuda_break;
 EXPORT weft_fake_cuda_calls_fn weft_fake_cuda_calls;
 EXPORT weft_fake_cuda_bytes_fn weft_fake_cuda_bytes;
+EXPORT weft_fake_cuda_trace_fn weft_fake_cuda_trace;
+EXPORT weft_fake_cuda_await_fn weft_fake_cuda_await;
 
 void weft_fake_cuda_live(weft_fake_cuda_live_t *out) {
   pthread_mutex_lock(&fake.mu);
@@ -559,9 +561,9 @@ void weft_fake_cuda_live(weft_fake_cuda_live_t *out) {
   pthread_mutex_unlock(&fake.mu);
 }
 
-void weft_fake_cuda_hold(int hold) {
+void weft_fake_cuda_hold(int kinds) {
   pthread_mutex_lock(&fake.mu);
-  fake.hold = hold != 0;
+  fake.hold = kinds;
   pthread_cond_broadcast(&fake.changed);
   pthread_mutex_unlock(&fake.mu);
 }
@@ -587,4 +589,23 @@ void *weft_fake_cuda_bytes(void *p) {
   void *bytes = fake_memory_owner(p) == NULL ? NULL : fake_memory_bytes(p);
   pthread_mutex_unlock(&fake.mu);
   return bytes;
+}
+
+int weft_fake_cuda_trace(weft_fake_cuda_done_t *out, int max) {
+  pthread_mutex_lock(&fake.mu);
+  const int n = fake.num_done;
+  for (int i = 0; i < n && i < max; i++) out[i] = fake.trace[i];
+  pthread_mutex_unlock(&fake.mu);
+  return n;
+}
+
+void weft_fake_cuda_await(char kind, long n) {
+  pthread_mutex_lock(&fake.mu);
+  for (;;) {
+    long done = 0;
+    for (int i = 0; i < fake.num_done; i++) done += fake.trace[i].kind == kind;
+    if (done >= n) break;
+    pthread_cond_wait(&fake.changed, &fake.mu);
+  }
+  pthread_mutex_unlock(&fake.mu);
 }

@@ -31,11 +31,26 @@ typedef struct weft_fake_cuda_live {
 
 /* Functions of the library beside the driver's own; a test finds them with dlsym(). */
 typedef void weft_fake_cuda_live_fn(weft_fake_cuda_live_t *out);
-typedef void weft_fake_cuda_hold_fn(int hold);                /* streams begin no work until hold(0) */
+/* Streams begin no work of these kinds until another call: WEFT_FAKE_HOLD_... or 0. */
+typedef void weft_fake_cuda_hold_fn(int kinds);
+enum { WEFT_FAKE_HOLD_ALL = 1, WEFT_FAKE_HOLD_COPIES = 2, WEFT_FAKE_HOLD_HOST = 4 };
 typedef void weft_fake_cuda_break_fn(int device, int result); /* its context fails */
 typedef long weft_fake_cuda_calls_fn(const char *function);
 /* Bytes of device memory, for a test to look at: NULL if it is no such address. */
 typedef void *weft_fake_cuda_bytes_fn(void *device_pointer);
+/* A piece of work that a stream has done. `begin` and `end` are places in one order of all of them. */
+typedef struct weft_fake_cuda_done {
+  char kind;  /* 'k'ernel, 'c'opy, 'f'ill, 'h'ost function */
+  int stream; /* in the order of their creation, from 1 */
+  size_t bytes;
+  long begin, end;
+} weft_fake_cuda_done_t;
+/* The first `max` of those done so far, in the order of their ends; returns how many there are. */
+typedef int weft_fake_cuda_trace_fn(weft_fake_cuda_done_t *out, int max);
+/* Waits until `n` pieces of work of a kind are done, since cuInit. */
+typedef void weft_fake_cuda_await_fn(char kind, long n);
+#define WEFT_FAKE_CUDA_TRACE "weft_fake_cuda_trace"
+#define WEFT_FAKE_CUDA_AWAIT "weft_fake_cuda_await"
 #define WEFT_FAKE_CUDA_LIVE "weft_fake_cuda_live"
 #define WEFT_FAKE_CUDA_HOLD "weft_fake_cuda_hold"
 #define WEFT_FAKE_CUDA_BREAK "weft_fake_cuda_break"

@@ -11,7 +11,7 @@
 
 #include "tests/cuda/fake/fake.h"
 
-enum { FAKE_MAX_DEVICES = 8, FAKE_PINNED_MAX = 4096 };
+enum { FAKE_MAX_DEVICES = 8, FAKE_PINNED_MAX = 4096, FAKE_TRACE_MAX = 4096 };
 
 /* A kernel of the host. */
 typedef struct fake_kernel {
@@ -76,6 +76,7 @@ struct CUstream_st {
   pthread_t thread;
   fake_work_t *first, **last;
   bool busy, ends;
+  int number;
   uint64_t random;
 };
 
@@ -93,7 +94,11 @@ typedef struct fake_machine {
   pthread_mutex_t mu;
   pthread_cond_t changed;
   /* guarded by mu: */
-  bool initialised, hold;
+  bool initialised;
+  int hold, num_streams;
+  weft_fake_cuda_done_t trace[FAKE_TRACE_MAX];
+  int num_done;
+  long order;
   int num_devices, late_us, version, capability, peers;
   uint64_t seed;
   char fail[1024];

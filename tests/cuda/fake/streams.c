@@ -24,7 +24,11 @@ static void delay(CUstream s) {
 /* Is it all right to begin `w`? Locked. */
 static bool begins(CUstream s, const fake_work_t *w) {
   if (s->context->broken != CUDA_SUCCESS) return true; /* to be dropped */
-  if (fake.hold) return false;
+  if ((fake.hold & WEFT_FAKE_HOLD_ALL) != 0 ||
+      (w->kind == FAKE_COPY && (fake.hold & WEFT_FAKE_HOLD_COPIES)) ||
+      (w->kind == FAKE_HOST && (fake.hold & WEFT_FAKE_HOLD_HOST))) {
+    return false;
+  }
   return w->kind != FAKE_WAIT || w->event->done >= w->number || w->event->context->broken != CUDA_SUCCESS;
 }
 
@@ -47,12 +51,21 @@ static void perform(fake_work_t *w, char *to, const char *from) {
   }
 }
 
+static void note_done(CUstream s, const fake_work_t *w, long begin) {
+  static const char kinds[] = {[FAKE_KERNEL] = 'k', [FAKE_COPY] = 'c', [FAKE_FILL] = 'f',
+                               [FAKE_HOST] = 'h',   [FAKE_RECORD] = 0, [FAKE_WAIT] = 0};
+  if (kinds[w->kind] == 0 || fake.num_done == FAKE_TRACE_MAX) return;
+  fake.trace[fake.num_done++] = (weft_fake_cuda_done_t){
+      .kind = kinds[w->kind], .stream = s->number, .bytes = w->bytes, .begin = begin, .end = ++fake.order};
+}
+
 static void run_one_locked(CUstream s, fake_work_t *w) {
   if (s->context->broken == CUDA_SUCCESS && !is_sound(w)) {
     fake_fault("work of a stream uses memory that is not allocated");
     fake_context_break(s->context, w->kind == FAKE_KERNEL ? w->fault : CUDA_ERROR_ILLEGAL_ADDRESS);
   }
   const bool drop = s->context->broken != CUDA_SUCCESS;
+  const long begin = ++fake.order;
   char *to = w->to == NULL ? NULL : fake_memory_bytes(w->to);
   const char *from = w->from == NULL ? NULL : fake_memory_bytes(w->from);
   pthread_mutex_unlock(&fake.mu);
@@ -63,6 +76,7 @@ static void run_one_locked(CUstream s, fake_work_t *w) {
     free(w->closure);
   }
   pthread_mutex_lock(&fake.mu);
+  if (!drop) note_done(s, w, begin);
   if (w->kind == FAKE_RECORD && w->event->done < w->number) w->event->done = w->number;
   if (w->event != NULL) fake_event_release(w->event);
 }
@@ -106,6 +120,7 @@ CUstream fake_stream_create(CUcontext c) {
     free(s);
     return NULL;
   }
+  s->number = ++fake.num_streams;
   s->next = fake.streams;
   fake.streams = s;
   fake.live.streams++;
