@@ -101,10 +101,10 @@ int weft_rig_trace(weft_fake_cuda_done_t *out, int max) {
   return fn(out, max);
 }
 
-void weft_rig_await_done(char kind, long n) {
-  weft_fake_cuda_await_fn *fn;
-  *(void **)&fn = function(WEFT_FAKE_CUDA_AWAIT);
-  fn(kind, n);
+void weft_rig_settle(void) {
+  weft_fake_cuda_settle_fn *fn;
+  *(void **)&fn = function(WEFT_FAKE_CUDA_SETTLE);
+  fn();
 }
 
 void weft_rig_break(int device, int result) {

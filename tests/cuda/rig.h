@@ -49,7 +49,7 @@ WEFT_Failure *weft_rig_fault(weft_rig_t *b, const char *node);
 weft_fake_cuda_live_t weft_rig_live(void);
 void weft_rig_hold(int kinds);
 int weft_rig_trace(weft_fake_cuda_done_t *out, int max);
-void weft_rig_await_done(char kind, long n);
+void weft_rig_settle(void);
 void weft_rig_break(int device, int result);
 long weft_rig_calls(const char *function);
 /* The trial fails if anything is left, or if a device would have been harmed. */

@@ -553,7 +553,7 @@ EXPORT weft_fake_cuda_break_fn weft_fake_cuda_break;
 EXPORT weft_fake_cuda_calls_fn weft_fake_cuda_calls;
 EXPORT weft_fake_cuda_bytes_fn weft_fake_cuda_bytes;
 EXPORT weft_fake_cuda_trace_fn weft_fake_cuda_trace;
-EXPORT weft_fake_cuda_await_fn weft_fake_cuda_await;
+EXPORT weft_fake_cuda_settle_fn weft_fake_cuda_settle;
 
 void weft_fake_cuda_live(weft_fake_cuda_live_t *out) {
   pthread_mutex_lock(&fake.mu);
@@ -599,13 +599,15 @@ int weft_fake_cuda_trace(weft_fake_cuda_done_t *out, int max) {
   return n;
 }
 
-void weft_fake_cuda_await(char kind, long n) {
+void weft_fake_cuda_settle(void) {
   pthread_mutex_lock(&fake.mu);
-  for (;;) {
-    long done = 0;
-    for (int i = 0; i < fake.num_done; i++) done += fake.trace[i].kind == kind;
-    if (done >= n) break;
+  for (CUstream s = fake.streams; s != NULL;) {
+    if (fake_stream_is_stuck(s)) {
+      s = s->next;
+      continue;
+    }
     pthread_cond_wait(&fake.changed, &fake.mu);
+    s = fake.streams; /* what one has done may let another go on */
   }
   pthread_mutex_unlock(&fake.mu);
 }

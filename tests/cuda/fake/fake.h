@@ -47,10 +47,10 @@ typedef struct weft_fake_cuda_done {
 } weft_fake_cuda_done_t;
 /* The first `max` of those done so far, in the order of their ends; returns how many there are. */
 typedef int weft_fake_cuda_trace_fn(weft_fake_cuda_done_t *out, int max);
-/* Waits until `n` pieces of work of a kind are done, since cuInit. */
-typedef void weft_fake_cuda_await_fn(char kind, long n);
+/* Waits until no stream can go on: each has nothing to do, is held, or waits for an event. */
+typedef void weft_fake_cuda_settle_fn(void);
 #define WEFT_FAKE_CUDA_TRACE "weft_fake_cuda_trace"
-#define WEFT_FAKE_CUDA_AWAIT "weft_fake_cuda_await"
+#define WEFT_FAKE_CUDA_SETTLE "weft_fake_cuda_settle"
 #define WEFT_FAKE_CUDA_LIVE "weft_fake_cuda_live"
 #define WEFT_FAKE_CUDA_HOLD "weft_fake_cuda_hold"
 #define WEFT_FAKE_CUDA_BREAK "weft_fake_cuda_break"

@@ -131,6 +131,7 @@ CUstream fake_stream_create(CUcontext c);         /* locked */
 void fake_stream_destroy(CUstream s);             /* not locked; after its work */
 void fake_stream_add(CUstream s, fake_work_t *w); /* locked */
 bool fake_stream_is_idle(CUstream s);             /* locked */
+bool fake_stream_is_stuck(CUstream s);            /* locked; it has nothing that it may begin now */
 void fake_context_break(CUcontext c, CUresult r); /* locked */
 void fake_event_release(CUevent e);               /* locked */
 

@@ -104,6 +104,8 @@ static void *run(void *arg) {
 
 bool fake_stream_is_idle(CUstream s) { return s->first == NULL && !s->busy; }
 
+bool fake_stream_is_stuck(CUstream s) { return !s->busy && (s->first == NULL || !begins(s, s->first)); }
+
 void fake_stream_add(CUstream s, fake_work_t *w) {
   *s->last = w;
   s->last = &w->next;
