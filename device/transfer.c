@@ -14,12 +14,14 @@
 #include "base/alloc.h"
 #include "base/mutex.h"
 #include "device/queue.h"
+#include "tensor/memory_holders.h"
 
 typedef struct device_transfer {
   weft_fence_waiter_t waiter;
   weft_tensor_t *from, *to; /* retained; `to` NULL while only `from`'s fence is waited for */
   const weft_memory_space_t *space;
-  weft_transfer_fn *fn; /* NULL: was called already */
+  weft_memory_holder_t holder; /* what the caller allocates for */
+  weft_transfer_fn *fn;        /* NULL: was called already */
   void *arg;
 } device_transfer_t;
 
@@ -65,7 +67,10 @@ static void copy_out(device_transfer_t *x) {
 static void copy_in(device_transfer_t *x) {
   weft_device_t *d = x->space->device;
   weft_tensor_t *to = NULL;
-  weft_status_t *s = weft_tensor_new(x->from->dtype, &x->from->shape, d->allocator, &to);
+  const weft_memory_holder_t before = weft_memory_hold_for(x->holder);
+  weft_status_t *s = weft_tensor_new(x->from->dtype, &x->from->shape,
+                                     weft_memory_account(d->memory, WEFT_MEMORY_ACTIVATION), &to);
+  (void)weft_memory_hold_for(before);
   if (s != NULL) {
     end(x, s);
     return;
@@ -124,8 +129,11 @@ void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_tra
     fn(arg, no_memory(t), NULL);
     return;
   }
-  *x = (device_transfer_t){
-      .from = weft_tensor_retain(t), .space = is_there ? NULL : space, .fn = fn, .arg = arg};
+  *x = (device_transfer_t){.from = weft_tensor_retain(t),
+                           .space = is_there ? NULL : space,
+                           .holder = weft_memory_held_for(),
+                           .fn = fn,
+                           .arg = arg};
   if (t->space == NULL) {
     weft_fence_then(t->fence, &x->waiter, on_readable, x);
   } else if (space == NULL) {

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "device/queue.h"
 #include "executor/step.h"
+#include "tensor/memory_holders.h"
 
 static void release_all(weft_value_t *v, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
@@ -130,6 +131,10 @@ static inline const node_begin_t *begin_of(const runner_t *r, uint32_t node, con
   return storage;
 }
 
+static weft_memory_holder_t as_holder(const weft_kernel_ctx_t *c) {
+  return (weft_memory_holder_t){WEFT_HELD_BY_NODE, c->node->name};
+}
+
 static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
   const plan_node_t *n = &r->plan->nodes[node];
   async_op_t *op = (async_op_t *)(void *)(it->async + (size_t)n->extra * ASYNC_UNIT);
@@ -140,7 +145,14 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
   (void)begin_of(r, node, in, &op->begin);
   op->status = NULL;
   atomic_fetch_add_explicit(&r->run->tasks, 1, memory_order_relaxed);
-  r->plan->instances[node].kernel->compute_async(&op->ctx);
+  const weft_kernel_t *kernel = r->plan->instances[node].kernel;
+  if (op->ctx.device->space == NULL) {
+    kernel->compute_async(&op->ctx);
+    return;
+  }
+  const weft_memory_holder_t before = weft_memory_hold_for(as_holder(&op->ctx));
+  kernel->compute_async(&op->ctx); /* `op` may be gone afterwards */
+  (void)weft_memory_hold_for(before);
 }
 
 /* A kernel has ended: its inputs go, its outputs are checked and handed on. `begin` is NULL if nothing is
@@ -205,7 +217,9 @@ static void run_queue(runner_t *r, iteration_t *it, uint32_t node, weft_value_t 
   weft_kernel_ctx_t c;
   fill_ctx(&c, r, it, node, in, out, is_dead);
   wait_for_inputs(&c, n->num_inputs);
+  const weft_memory_holder_t before = weft_memory_hold_for(as_holder(&c));
   weft_status_t *s = r->plan->instances[node].kernel->compute(&c);
+  (void)weft_memory_hold_for(before);
   set_fences(&c, n->num_outputs);
   complete(r, it, node, in, out, begin, s);
 }

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "tensor/memory_accounts.h"
+#include "tensor/memory_holders.h"
 
 enum { MAX_LOCKED = 8 };
 
@@ -60,6 +61,7 @@ weft_tensor_t *weft_variable_read(weft_variable_t *v) {
 void weft_variable_write(weft_variable_t *v, weft_tensor_t *value) {
   weft_tensor_retain(value);
   if (value != NULL) weft_memory_becomes_variable(value);
+  weft_memory_belongs_to(value, (weft_memory_holder_t){WEFT_HELD_BY_VARIABLE, v->name});
   weft_mutex_lock(&v->mu);
   weft_tensor_t *old = v->value;
   v->value = value;

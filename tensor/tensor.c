@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "tensor/memory_accounts.h"
+#include "tensor/memory_holders.h"
 
 enum { INLINE_MAX = 256 };
 
@@ -51,6 +52,20 @@ static weft_status_t *no_memory(weft_dtype_t dtype, const weft_shape_t *shape) {
                     WEFT_SHAPE_TEXT(shape), weft_dtype_name(dtype));
 }
 
+/* The allocator has none, and says who has it, if it is a device's. */
+static weft_status_t *used_up(weft_dtype_t dtype, const weft_shape_t *shape,
+                              const weft_allocator_t *allocator) {
+  weft_strbuf_t held = WEFT_STRBUF_INIT;
+  weft_memory_explain(allocator, &held);
+  weft_status_t *s =
+      held.failed || held.length == 0
+          ? no_memory(dtype, shape)
+          : WEFT_ERROR(RESOURCE_EXHAUSTED, "OOM when allocating tensor with shape%s and type %s%s",
+                       WEFT_SHAPE_TEXT(shape), weft_dtype_name(dtype), held.data);
+  weft_strbuf_deinit(&held);
+  return s;
+}
+
 weft_status_t *weft_tensor_new(weft_dtype_t dtype, const weft_shape_t *shape, weft_allocator_t *allocator,
                                weft_tensor_t **out) {
   int64_t count = 0;
@@ -69,7 +84,7 @@ weft_status_t *weft_tensor_new(weft_dtype_t dtype, const weft_shape_t *shape, we
     t->space = allocator->space;
     if (t->data == NULL) {
       weft_free(t);
-      return no_memory(dtype, shape);
+      return used_up(dtype, shape, allocator);
     }
   }
   if (!weft_dtype_is_plain(dtype) && bytes > 0) memset(t->data, 0, bytes);

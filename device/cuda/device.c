@@ -74,6 +74,15 @@ static void report_exhausted(weft_cuda_device_t *d, size_t bytes) {
   weft_cuda_host->log(1, text);
 }
 
+static void memory(void *device, WEFT_DeviceMemory *out) {
+  weft_cuda_arena_statistics_t s;
+  weft_cuda_arena_statistics(((const weft_cuda_device_t *)device)->arena, &s);
+  out->reserved = (int64_t)s.reserved;
+  out->in_use = (int64_t)s.in_use;
+  out->peak = (int64_t)s.peak;
+  out->largest_free = (int64_t)s.largest_free;
+}
+
 static void *allocate(void *device, size_t bytes, uint64_t *after) {
   weft_cuda_device_t *d = device;
   void *p = weft_cuda_arena_allocate(d->arena, bytes, after);
@@ -200,4 +209,5 @@ const WEFT_DeviceType weft_cuda_device_type = {
     .when = weft_cuda_queue_when,
     .copy = copy,
     .reaches = reaches,
+    .memory = memory,
 };

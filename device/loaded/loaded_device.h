@@ -3,6 +3,7 @@
 #define WEFT_DEVICE_LOADED_LOADED_DEVICE_H_
 
 #include "device/loaded/loaded.h"
+#include "tensor/memory_holders.h"
 
 typedef struct weft_loaded_device weft_loaded_device_t;
 
@@ -30,6 +31,7 @@ struct weft_loaded_device {
   void *handle;
   weft_memory_space_t space;
   weft_loaded_allocator_t memory, pinned;
+  weft_memory_holders_t *held;   /* of its memory; owned; NULL while the device is made */
   weft_loaded_queue_t queues[3]; /* by WEFT_QueueKind */
   weft_device_t *host;           /* owned */
   atomic_llong holders;          /* the device, and each block of pinned memory */
@@ -38,6 +40,8 @@ struct weft_loaded_device {
 /* Fills the queue of that kind. Errors: the library's. */
 WEFT_MUST_CHECK weft_status_t *weft_loaded_queue_init(weft_loaded_device_t *d, WEFT_QueueKind kind);
 void weft_loaded_memory_init(weft_loaded_device_t *d, const char *name);
+/* What the library says of its memory: d->holders'. */
+void weft_loaded_memory_state(void *device, weft_memory_state_t *out);
 /* Gives up one hold; the last closes the library's device and frees `d`. */
 void weft_loaded_device_let_go(weft_loaded_device_t *d);
 

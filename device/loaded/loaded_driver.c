@@ -39,6 +39,8 @@ static void destroy(weft_device_t *base) {
   weft_loaded_device_t *d = (weft_loaded_device_t *)(void *)base;
   if (base->memory != NULL) weft_device_deinit(base);
   weft_device_destroy(d->host);
+  weft_memory_holders_destroy(d->held);
+  d->held = NULL;
   weft_loaded_device_let_go(d);
 }
 
@@ -59,7 +61,9 @@ static weft_status_t *fill(weft_loaded_device_t *d, const weft_device_spec_t *sp
   base->compute = &d->queues[WEFT_QUEUE_COMPUTE].base;
   base->copies_in = &d->queues[WEFT_QUEUE_COPIES_IN].base;
   base->copies_out = &d->queues[WEFT_QUEUE_COPIES_OUT].base;
-  return weft_device_init(base, spec);
+  WEFT_RETURN_IF_ERROR(weft_device_init(base, spec));
+  d->held = weft_memory_holders_create(&d->space, base->name, weft_loaded_memory_state, d);
+  return d->held != NULL ? NULL : WEFT_NO_MEMORY("the records of its memory");
 }
 
 static weft_status_t *create(const weft_device_driver_t *self, const weft_device_spec_t *spec, int ordinal,

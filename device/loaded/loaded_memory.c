@@ -13,13 +13,27 @@ static void *allocate(weft_allocator_t *self, size_t bytes, weft_fence_t *after)
   weft_loaded_device_t *d = device_of(self);
   uint64_t value = 0;
   void *p = d->type->allocate(d->handle, bytes, &value);
-  if (p != NULL && value != 0) *after = (weft_fence_t){d->base.compute, value};
+  if (p == NULL) return NULL;
+  if (!weft_memory_holders_add(d->held, p, bytes)) {
+    d->type->deallocate(d->handle, p, bytes, value);
+    return NULL;
+  }
+  if (value != 0) *after = (weft_fence_t){d->base.compute, value};
   return p;
 }
 
 static void deallocate(weft_allocator_t *self, void *p, size_t bytes) {
   weft_loaded_device_t *d = device_of(self);
-  if (p != NULL) d->type->deallocate(d->handle, p, bytes, weft_queue_mark(d->base.compute).value);
+  if (p == NULL) return;
+  weft_memory_holders_remove(d->held, p);
+  d->type->deallocate(d->handle, p, bytes, weft_queue_mark(d->base.compute).value);
+}
+
+void weft_loaded_memory_state(void *device, weft_memory_state_t *out) {
+  const weft_loaded_device_t *d = device;
+  WEFT_DeviceMemory m = {.size = sizeof m, .largest_free = -1};
+  if (d->type->memory != NULL) d->type->memory(d->handle, &m);
+  *out = (weft_memory_state_t){.limit = d->base.memory_limit, .largest_free = m.largest_free};
 }
 
 static void *host_allocate(weft_allocator_t *self, size_t bytes, weft_fence_t *after) {

@@ -76,6 +76,14 @@ typedef struct WEFT_DeviceDescription {
   const char *allocator; /* "GPU_0_bfc": its name in step statistics */
 } WEFT_DeviceDescription;
 
+/* Filled in by memory(), but `size`. -1: not known. */
+typedef struct WEFT_DeviceMemory {
+  size_t size;
+  int64_t reserved;     /* bytes that the device has taken for its tensors */
+  int64_t in_use, peak; /* bytes of blocks, with what rounding adds */
+  int64_t largest_free; /* the largest block that can be had without more being taken */
+} WEFT_DeviceMemory;
+
 typedef enum WEFT_QueueKind {
   WEFT_QUEUE_COMPUTE,   /* kernels; copies within the device */
   WEFT_QUEUE_COPIES_IN, /* from the host, or from another device of this type, to this one's memory */
@@ -128,6 +136,8 @@ typedef struct WEFT_DeviceType {
                         size_t bytes);
   /* May a queue of `to` read the memory of `from`? NULL: never; then bytes go by way of the host. */
   int (*reaches)(void *from, void *to);
+  /* Since 1.1. For messages about memory that is used up. May be NULL. */
+  void (*memory)(void *device, WEFT_DeviceMemory *out);
 } WEFT_DeviceType;
 
 /* ---- kernels ---- */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "device/queue.h"
 #include "ops/shape_inference.h"
+#include "tensor/memory_holders.h"
 
 struct weft_loaded_scratch {
   weft_loaded_scratch_t *next;
@@ -211,7 +212,10 @@ static weft_status_t *scratch(WEFT_KernelContext *c, size_t bytes, void **out) {
   const weft_shape_t shape = weft_shape_vector((int64_t)bytes);
   weft_loaded_scratch_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_NO_MEMORY("memory for a kernel");
+  const weft_memory_holder_t before =
+      weft_memory_hold_for((weft_memory_holder_t){WEFT_HELD_BY_SCRATCH, c->ctx->node->name});
   weft_status_t *status = weft_tensor_new(WEFT_U8, &shape, weft_out_allocator(c->ctx, false), &s->bytes);
+  (void)weft_memory_hold_for(before);
   if (status != NULL) {
     weft_free(s);
     return status;

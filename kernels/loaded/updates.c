@@ -9,12 +9,27 @@
 #include "kernels/attrs.h"
 #include "kernels/loaded/context.h"
 #include "kernels/state.h"
+#include "tensor/memory_holders.h"
 
 enum { MAX_VARIABLES = 8 }; /* what weft_variables_lock() takes */
 
 static weft_status_t *enqueue_copy(weft_kernel_ctx_t *c, const weft_tensor_t *from, weft_tensor_t *to) {
   weft_queue_wait(c->queue, to->fence);
   return weft_loaded_copy(c->device, from, to);
+}
+
+/* Memory for a value of `v`. */
+static weft_status_t *new_value(const weft_kernel_ctx_t *c, const weft_variable_t *v, weft_dtype_t dtype,
+                                const weft_shape_t *shape, weft_tensor_t **out) {
+  const weft_tensor_t *old = v->value != NULL && v->value->owner != NULL ? v->value->owner : v->value;
+  weft_allocator_t *account =
+      old == NULL ? NULL : weft_memory_account_of(old); /* an optimizer's state stays one */
+  if (account == NULL) account = weft_memory_account(c->device->memory, WEFT_MEMORY_PARAM);
+  const weft_memory_holder_t before =
+      weft_memory_hold_for((weft_memory_holder_t){WEFT_HELD_BY_VARIABLE, v->name});
+  weft_status_t *s = weft_tensor_new(dtype, shape, account, out);
+  (void)weft_memory_hold_for(before);
+  return s;
 }
 
 static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t *v) WEFT_REQUIRES(v->mu) {
@@ -26,7 +41,7 @@ static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t
   }
   weft_queue_wait(c->queue, old->fence);
   if (v->is_shared || weft_tensor_is_exclusive(old)) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(old->dtype, &old->shape, c->device->allocator, &t));
+  WEFT_RETURN_IF_ERROR(new_value(c, v, old->dtype, &old->shape, &t));
   weft_status_t *s = enqueue_copy(c, old, t);
   if (s != NULL) {
     weft_tensor_release(t);
@@ -114,8 +129,7 @@ static weft_status_t *assign_locked(weft_kernel_ctx_t *c, weft_variable_t *v, co
     WEFT_RETURN_IF_ERROR(weft_tensor_view(old, value->dtype, &value->shape, &to));
     to->fence = old->fence;
   } else {
-    WEFT_RETURN_IF_ERROR(weft_tensor_new(value->dtype, &value->shape, c->device->allocator, &to));
-    weft_memory_becomes_variable(to);
+    WEFT_RETURN_IF_ERROR(new_value(c, v, value->dtype, &value->shape, &to));
   }
   weft_status_t *s = enqueue_copy(c, value, to);
   if (s == NULL) {

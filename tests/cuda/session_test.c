@@ -211,12 +211,77 @@ static void many_steps_give_their_own_results(void) {
   world_close(&w);
 }
 
+/* ---- memory ---- */
+
+static TF_Output filled(world_t *w, const char *name, int32_t count, TF_Operation *after) {
+  const int64_t one[] = {1};
+  char dims[32], value[32];
+  snprintf(dims, sizeof dims, "%s/dims", name);
+  snprintf(value, sizeof value, "%s/value", name);
+  TF_OperationDescription *d = TF_NewOperation(w->g, "Fill", name);
+  TF_AddInput(d, constant(w, w->g, dims, new_ints(1, one, &count)));
+  TF_AddInput(d, constant(w, w->g, value, new_float(1)));
+  if (after != NULL) TF_AddControlInput(d, after);
+  TF_SetDevice(d, "/device:GPU:0");
+  TF_Operation *op = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  return (TF_Output){op, 0};
+}
+
+/* Of a variable of 16 MiB that is assigned. */
+static TF_Output assigned(world_t *w) {
+  const int64_t dims[] = {4 << 20};
+  TF_OperationDescription *d = TF_NewOperation(w->g, "VariableV2", "w");
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetAttrShape(d, "shape", dims, 1);
+  TF_SetDevice(d, "/device:GPU:0");
+  TF_Operation *variable = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  return add(w, "/device:GPU:0",
+             &(node_t){"Assign", "assign", {{variable, 0}, filled(w, "init", 4 << 20, NULL)}, NULL});
+}
+
+static void used_up_memory_names_what_holds_it(void) {
+  /* gpu_options.per_process_gpu_memory_fraction = 0.046875: 48 MiB of a GiB */
+  static const unsigned char config[] = {0x32, 9, 0x09, 0, 0, 0, 0, 0, 0, 0xa8, 0x3f};
+  world_t w;
+  world_open(&w);
+  TF_SessionOptions *o = TF_NewSessionOptions();
+  TF_SetConfig(o, config, sizeof config, w.s);
+  ASSERT_OK(&w);
+  const int64_t one[] = {1};
+  const int32_t zero = 0;
+  const TF_Output variable = assigned(&w), small = filled(&w, "small", 2 << 20, NULL),
+                  big = filled(&w, "big", 16 << 20, small.oper),
+                  axes = constant(&w, w.g, "axes", new_ints(1, one, &zero));
+  const TF_Output sum = add(&w, "/device:GPU:0", &(node_t){"Sum", "sum", {big, axes}, NULL});
+  const TF_Output both = add(&w, "/device:GPU:0", &(node_t){"AddV2", "both", {sum, small}, NULL});
+  w.session = TF_NewSession(w.g, o, w.s);
+  ASSERT_OK(&w);
+  run_target(&w, variable.oper);
+  ASSERT_OK(&w);
+  CU_ASSERT_PTR_NULL(run1(&w, none, NULL, both));
+  ASSERT_FAILS(&w, TF_RESOURCE_EXHAUSTED,
+               "OOM when allocating tensor with shape[16777216] and type float on "
+               "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: 25165");
+  ASSERT_FAILS(&w, TF_RESOURCE_EXHAUSTED, " of 50331648 bytes are in use, 335544");
+  ASSERT_FAILS(&w, TF_RESOURCE_EXHAUSTED,
+               ", the largest free block has 16777216; held by variable 'w' (16777216 "
+               "bytes), node 'small' (8388608 bytes)");
+  ASSERT_FAILS(&w, TF_RESOURCE_EXHAUSTED, "{{node big}}");
+  CU_ASSERT_PTR_NOT_NULL(run1(&w, none, NULL, small)); /* the session goes on */
+  ASSERT_OK(&w);
+  TF_DeleteSessionOptions(o);
+  world_close(&w);
+}
+
 static const CU_TestInfo tests[] = {
     {"the device is listed as TensorFlow does", the_device_is_listed_as_tensorflow_does},
     {"graphs give what the CPU gives", graphs_give_what_the_cpu_gives},
     {"batches broadcast as on the CPU", batches_broadcast_as_on_the_cpu},
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused},
     {"many steps give their own results", many_steps_give_their_own_results},
+    {"used up memory names what holds it", used_up_memory_names_what_holds_it},
     CU_TEST_INFO_NULL,
 };
 
