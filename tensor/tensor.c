@@ -52,7 +52,7 @@ static weft_status_t *no_memory(weft_dtype_t dtype, const weft_shape_t *shape) {
                     WEFT_SHAPE_TEXT(shape), weft_dtype_name(dtype));
 }
 
-/* The allocator has none, and says who has it, if it is a device's. */
+/* The allocator has none. Of a device's the failure says what holds it. */
 static weft_status_t *used_up(weft_dtype_t dtype, const weft_shape_t *shape,
                               const weft_allocator_t *allocator) {
   weft_strbuf_t held = WEFT_STRBUF_INIT;
