@@ -13,6 +13,7 @@ struct weft_collectives {
   weft_timer_t *timer;
   weft_group_cache_t *groups;
   weft_group_losses_t *losses;
+  weft_meetings_t *meetings;
   weft_mutex_t mu;
   weft_cond_t idle;      /* num_runs became 0 */
   weft_coll_run_t *runs; /* guarded by mu, as all below */
@@ -31,6 +32,7 @@ weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool
   weft_status_t *s = weft_timer_create(&c->timer);
   if (s == NULL) s = weft_group_cache_create(&c->groups);
   if (s == NULL) s = weft_group_losses_create(&c->losses);
+  if (s == NULL) s = weft_meetings_create(weft_coll_run_left, &c->meetings);
   c->task = s == NULL ? weft_strndup(task.data == NULL ? "" : task.data, task.length) : NULL;
   if (s == NULL && c->task == NULL) s = WEFT_NO_MEMORY("collectives of %.*s", WEFT_STR_ARGS(task));
   if (s != NULL) {
@@ -81,6 +83,7 @@ void weft_collectives_destroy(weft_collectives_t *c) {
   weft_timer_destroy(c->timer);
   weft_group_cache_destroy(c->groups);
   weft_group_losses_destroy(c->losses);
+  weft_meetings_destroy(c->meetings);
   weft_cond_deinit(&c->idle);
   weft_mutex_deinit(&c->mu);
   weft_free(c->task);
@@ -95,6 +98,7 @@ static weft_status_t *exchange_counts(weft_coll_run_t *r) {
 }
 
 static weft_status_t *move_data(weft_coll_run_t *r) {
+  if (r->is_together) return NULL;
   WEFT_RETURN_IF_ERROR(weft_coll_run_make_buffers(r));
   if (!weft_collective_has_counts(&r->call)) weft_coll_run_keep_plan(r);
   return weft_coll_run_start_actions(r);
@@ -112,8 +116,11 @@ static void on_ended(weft_coll_run_t *r) {
   weft_coll_run_release(r);
 }
 
-static weft_coll_stage_fn *const stages[] = {weft_coll_run_join_group, weft_coll_run_agree, exchange_counts,
-                                             move_data};
+static weft_coll_stage_fn *const stages[] = {
+    weft_coll_run_join_group,    weft_coll_run_agree,       exchange_counts,
+    weft_coll_run_together,      weft_coll_run_bring_input, move_data,
+    weft_coll_run_return_output,
+};
 static const weft_coll_run_ops_t run_ops = {.stages = stages,
                                             .num_stages = sizeof stages / sizeof stages[0],
                                             .explain = weft_coll_run_explain,
@@ -124,6 +131,11 @@ static const weft_coll_run_ops_t run_ops = {.stages = stages,
 static bool copy_call(weft_coll_run_t *r, const weft_collective_t *call) {
   r->call = *call;
   r->call.input = weft_tensor_retain(call->input);
+  if (call->place != NULL) { /* a copy in the host's memory is the run's own */
+    r->placed_input = weft_tensor_retain(call->input);
+    r->takes_placed_input = call->takes_input;
+    r->call.takes_input = call->input != NULL;
+  }
   r->call.name = weft_arena_str(&r->arena, call->name);
   r->call.device = weft_arena_str(&r->arena, call->device);
   const size_t n = call->group_size > 0 ? (size_t)call->group_size : 0;
@@ -161,6 +173,7 @@ static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *ca
   r->owner = c;
   r->ops = &run_ops;
   r->groups = c->groups;
+  r->meetings = c->meetings;
   r->transport = c->transport;
   r->pool = c->pool;
   r->timer = c->timer;
@@ -229,6 +242,7 @@ void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const wef
     aborted = weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id));
   fail_runs(c, is_of_step, &step_id, why == NULL ? aborted : why);
   c->transport->ops->end_step(c->transport, step_id, why);
+  weft_meetings_forget_step(c->meetings, step_id);
   weft_group_losses_forget_step(c->losses, step_id);
   weft_status_free(aborted);
 }
@@ -237,6 +251,7 @@ int64_t weft_collectives_losses(const weft_collectives_t *c) { return weft_group
 
 weft_status_t *weft_collectives_begin_step(weft_collectives_t *c, int64_t step_id, int64_t losses) {
   if (c->transport->ops->begin_step != NULL) c->transport->ops->begin_step(c->transport, step_id);
+  weft_meetings_forget_step(c->meetings, step_id);
   return weft_group_losses_note_step(c->losses, step_id, losses);
 }
 

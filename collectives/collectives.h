@@ -55,6 +55,41 @@ typedef enum weft_collective_algorithm {
 bool weft_collective_algorithm_parse(weft_str_t text, weft_collective_algorithm_t *out);
 const char *weft_collective_algorithm_name(weft_collective_algorithm_t a);
 
+/* Where a member's tensors lie, if that is not the host's memory. The caller's own struct begins with one; it
+ * lives until the call is done. */
+typedef struct weft_collective_place weft_collective_place_t;
+
+/* Called once, on any thread. Owns both; `tensor` is NULL on failure. */
+typedef void weft_collective_moved_fn(void *arg, weft_status_t *status, weft_tensor_t *tensor);
+
+/* What all members of one task do at once. */
+typedef struct weft_collective_together {
+  const struct weft_collective *call; /* of one of them; rank, device, input and place are its own */
+  int source;                         /* of a broadcast */
+  const int64_t *bounds; /* all-gather, reduce-scatter: rank i's elements are those from bounds[i] on */
+  int n;
+  weft_collective_place_t *const *places; /* by rank, as the next two */
+  weft_tensor_t *const *inputs;           /* NULL: the rank only receives */
+  weft_tensor_t *const *outputs; /* by new_output, or the rank's input or another tensor of its bytes */
+} weft_collective_together_t;
+
+typedef struct weft_collective_place_ops {
+  /* A new tensor there. Errors: RESOURCE_EXHAUSTED. */
+  weft_status_t *(*new_output)(weft_collective_place_t *p, weft_dtype_t dtype, const weft_shape_t *shape,
+                               weft_tensor_t **out);
+  /* A tensor's value in the host's memory, to be read at once; a tensor of the host's at the place. Never
+   * block. */
+  void (*to_host)(weft_collective_place_t *p, weft_tensor_t *t, weft_collective_moved_fn *fn, void *arg);
+  void (*from_host)(weft_collective_place_t *p, weft_tensor_t *t, weft_collective_moved_fn *fn, void *arg);
+  /* Begins all-reduce, reduce-scatter, all-gather, broadcast or all-to-all of equal blocks, where all members
+   * are of one task. Does not wait for it: the outputs have fences. Errors: UNIMPLEMENTED, and nothing has
+   * begun: then bytes go by way of the host. NULL: always so. */
+  weft_status_t *(*run_together)(const weft_collective_together_t *t);
+} weft_collective_place_ops_t;
+struct weft_collective_place {
+  const weft_collective_place_ops_t *ops;
+};
+
 /* One member's part in one collective. Copied by weft_collectives_run, `input` retained; texts too. */
 typedef struct weft_collective {
   weft_collective_kind_t kind;
@@ -67,14 +102,15 @@ typedef struct weft_collective {
   int group_size;
   int rank; /* wanted rank; -1: by the order of device names. All members say the same way */
   weft_reduction_t reduction;
-  bool is_mean;   /* divides the sum by group_size */
+  bool is_mean;   /* divides what was reduced by group_size */
   int root;       /* rank; -1: the rank that has is_source */
   bool is_source; /* of a broadcast without known root */
   weft_dtype_t dtype;
-  weft_shape_t shape;    /* of the input; of the output for a receiver of broadcast or scatter */
-  weft_tensor_t *input;  /* NULL for a rank that only receives */
-  const int64_t *splits; /* of all-to-all: group_size row counts; NULL: equal blocks */
-  const int *targets;    /* of permute: group_size ranks */
+  weft_shape_t shape;             /* of the input; of the output for a receiver of broadcast or scatter */
+  weft_tensor_t *input;           /* NULL for a rank that only receives */
+  weft_collective_place_t *place; /* of input and output; NULL: the host's memory */
+  const int64_t *splits;          /* of all-to-all: group_size row counts; NULL: equal blocks */
+  const int *targets;             /* of permute: group_size ranks */
   bool is_uniform;  /* of gather, all-gather: all ranks' shapes are the same (then checked), no row counts
                        travel */
   bool takes_input; /* the input's memory may be overwritten: the caller holds no other reference */

@@ -23,6 +23,7 @@ void weft_coll_run_release(weft_coll_run_t *r) {
   weft_group_release(r->group);
   weft_collective_plan_release(r->plan);
   weft_tensor_release(r->call.input);
+  weft_tensor_release(r->placed_input);
   weft_tensor_release(r->output);
   weft_free(r->transfers);
   weft_free(r->extra);
@@ -51,10 +52,8 @@ void weft_coll_run_fail(weft_coll_run_t *r, weft_status_t *s, bool tells_peers) 
   /* For the other members, the cancellation of this run is an echo of a failure that is reported elsewhere.
    */
   if (weft_status_code(why) == WEFT_CANCELLED) why = weft_status_mark_derived(why);
-  if (has_run) {
-    r->transport->ops->fail(r->transport, r->call.step_id, weft_str_of(r->run_text, r->run_length),
-                            tells_peers ? r->group : NULL, why);
-  }
+  if (has_run)
+    weft_coll_run_tell(r, weft_str_of(r->run_text, r->run_length), tells_peers ? r->group : NULL, why);
   weft_canceller_cancel(r->canceller);
   weft_status_free(why);
 }
@@ -95,7 +94,8 @@ static void finish(weft_coll_run_t *r) {
   weft_tensor_release(r->output); /* of a failure: nothing of the run is left when its caller learns of it */
   r->output = NULL;
   weft_tensor_release(r->call.input);
-  r->call.input = NULL;
+  weft_tensor_release(r->placed_input);
+  r->call.input = r->placed_input = NULL;
   free_scratch(r);
   done(arg, s, output);
   weft_cached_group_release(r->cached);

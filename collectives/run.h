@@ -6,6 +6,9 @@
  *   join group --> agree on instance --> exchange counts --> move data --> ended
  *        \_______________\___________________\__________________\--> failed --explain--> ended
  *
+ * Of a call with a place, "move data" is: all members at once, where they are of one task and the place can
+ * do that; else bring the input to the host, move data, bring the output back.
+ *
  *   begin    before work starts that ends by callback: weft_coll_run_begin
  *   end      in that callback, as its last act: weft_coll_run_end; with a status: failed
  *   advance  the next stage, or the end: weft_coll_run_advance, called by end
@@ -16,8 +19,8 @@
  * reference until its callback has returned.
  *
  * Files, each using only those named before it: run_transfer.c (keys, offers, fetches), run.c (the states),
- * run_watchdog.c (timeouts), then the stages: run_join.c, run_agreement.c, run_counts.c, run_buffers.c and
- * run_actions.c.
+ * run_watchdog.c (timeouts), then the stages: run_join.c, run_agreement.c, run_counts.c, run_buffers.c,
+ * run_together.c, run_places.c and run_actions.c.
  *
  * Locking: `mu` is a leaf.
  */
@@ -27,6 +30,7 @@
 #include "base/mutex.h"
 #include "base/timer.h"
 #include "collectives/group_cache.h"
+#include "collectives/meetings.h"
 #include "collectives/plan.h"
 #include "collectives/reduce.h"
 #include "collectives/transport.h"
@@ -73,6 +77,7 @@ struct weft_coll_run {
   weft_thread_pool_t *pool;
   weft_timer_t *timer;
   weft_group_cache_t *groups;
+  weft_meetings_t *meetings;
   weft_collective_t call; /* texts and arrays in `arena` */
   weft_arena_t arena;
   weft_collective_done_fn *done;
@@ -107,6 +112,10 @@ struct weft_coll_run {
   int64_t *counts_out, *counts_in; /* per rank: rows; in `arena` */
   weft_coll_plan_t *plan;
   weft_tensor_t *output;
+  weft_tensor_t *placed_input; /* of a call with a place: its input there; call.input is a copy in the host's
+                                  memory, once there is one */
+  bool takes_placed_input;     /* as the call said; call.takes_input is of that copy */
+  bool is_together;            /* all members are done at once, at their places */
   void *scratch;
   char *base[WEFT_PLAN_BUFFERS];
   weft_coll_transfer_t *transfers; /* one per action */
@@ -116,6 +125,12 @@ struct weft_coll_run {
   size_t element;
   weft_canceller_t *probe_canceller;
 };
+
+/* run_transfer.c */
+
+/* A run of a group's members has failed: `run` is its name, or begins it. group NULL: told here alone. */
+void weft_coll_run_tell(const weft_coll_run_t *r, weft_str_t run, const weft_group_t *group,
+                        const weft_status_t *why);
 
 /* run.c */
 
@@ -164,7 +179,21 @@ void weft_coll_run_explain(weft_coll_run_t *r);
 void weft_coll_run_keep_plan(weft_coll_run_t *r);
 /* run_counts.c: how many rows each rank has. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_exchange_counts(weft_coll_run_t *r);
-/* run_buffers.c: output, plan if there is none yet, scratch. */
+/* run_together.c: of a call with a place, all members at once if they can. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_together(weft_coll_run_t *r);
+void weft_coll_run_left(void *run, weft_status_t *why); /* a weft_meeting_left_fn */
+/* run_places.c: of a call with a place, the input in the host's memory, and the output back. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_bring_input(weft_coll_run_t *r);
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_return_output(weft_coll_run_t *r);
+/* run_buffers.c: sizes and shapes; then output, plan if there is none yet, scratch. */
+typedef struct weft_coll_layout {
+  weft_shape_t out_shape;
+  bool has_output;
+  size_t *out_bounds, *in_bounds; /* owned; n+1: byte offsets of the ranks' blocks. NULL without rows */
+  size_t bytes;                   /* of what is moved or reduced, for the choice */
+} weft_coll_layout_t;
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_lay_out(weft_coll_run_t *r, weft_coll_layout_t *out);
+void weft_coll_layout_deinit(weft_coll_layout_t *l);
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r);
 /* run_actions.c: lets the actions of r->plan begin. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_start_actions(weft_coll_run_t *r);

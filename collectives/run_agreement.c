@@ -91,7 +91,7 @@ static void leave_agreement(weft_coll_run_t *r, const weft_coll_signature_t *old
                  "else than was agreed",
                  WEFT_STR_ARGS(r->call.name), (long long)r->call.group_key, (long long)r->call.instance_key,
                  r->rank, WEFT_STR_ARGS(r->call.device));
-  r->transport->ops->fail(r->transport, r->call.step_id, weft_str_of(text, n), r->group, why);
+  weft_coll_run_tell(r, weft_str_of(text, n), r->group, why);
   weft_status_free(why);
 }
 

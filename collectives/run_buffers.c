@@ -3,14 +3,6 @@
 #include "collectives/algorithm_table.h"
 #include "collectives/run.h"
 
-/* Everything about sizes. Bounds are byte offsets of the ranks' blocks. */
-typedef struct coll_layout {
-  weft_shape_t out_shape;
-  bool has_output;
-  size_t *out_bounds, *in_bounds; /* owned; n+1 */
-  size_t bytes;                   /* of what is moved or reduced, for the choice */
-} coll_layout_t;
-
 /* Rows by rank -> byte bounds and the sum of rows. */
 static weft_status_t *bounds_of(const weft_coll_run_t *r, const int64_t *rows, size_t row_bytes,
                                 size_t *bounds, int64_t *out_total) {
@@ -31,7 +23,7 @@ static weft_status_t *bounds_of(const weft_coll_run_t *r, const int64_t *rows, s
   return NULL;
 }
 
-static weft_status_t *lay_out(weft_coll_run_t *r, coll_layout_t *l) {
+static weft_status_t *lay_out(weft_coll_run_t *r, weft_coll_layout_t *l) {
   const weft_collective_t *call = &r->call;
   const int n = r->group->size;
   weft_status_t *s = NULL;
@@ -83,7 +75,7 @@ done:
   return s;
 }
 
-static weft_status_t *make_plan(weft_coll_run_t *r, const coll_layout_t *l, bool input_is_output) {
+static weft_status_t *make_plan(weft_coll_run_t *r, const weft_coll_layout_t *l, bool input_is_output) {
   const weft_collective_t *call = &r->call;
   const int n = r->group->size;
   weft_status_t *s = NULL;
@@ -130,8 +122,14 @@ static bool output_is_input(const weft_coll_run_t *r) {
   return r->group->size == 1 && call->kind != WEFT_BARRIER && call->kind != WEFT_PERMUTE;
 }
 
-weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r) {
+void weft_coll_layout_deinit(weft_coll_layout_t *l) {
+  weft_free(l->out_bounds);
+  weft_free(l->in_bounds);
+}
+
+weft_status_t *weft_coll_run_lay_out(weft_coll_run_t *r, weft_coll_layout_t *out) {
   const weft_collective_t *call = &r->call;
+  *out = (weft_coll_layout_t){.has_output = false};
   r->element = call->kind == WEFT_BARRIER ? 1 : weft_dtype_size(call->dtype);
   r->reduce = weft_reduce_kernel(call->reduction, call->dtype);
   r->divide = weft_divide_kernel(call->dtype);
@@ -145,8 +143,13 @@ weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: its root, rank %d, has no input",
                       WEFT_STR_ARGS(call->name), r->rank);
   }
-  coll_layout_t l = {.has_output = false};
-  weft_status_t *s = lay_out(r, &l);
+  return lay_out(r, out);
+}
+
+weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r) {
+  const weft_collective_t *call = &r->call;
+  weft_coll_layout_t l;
+  weft_status_t *s = weft_coll_run_lay_out(r, &l);
   if (s != NULL) goto done;
   const bool is_same = output_is_input(r);
   if (l.has_output && is_same) r->output = weft_tensor_retain(call->input);
@@ -165,7 +168,6 @@ weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r) {
   if (r->output != NULL) r->base[WEFT_PLAN_OUTPUT] = r->output->data;
   r->base[WEFT_PLAN_SCRATCH] = r->scratch;
 done:
-  weft_free(l.out_bounds);
-  weft_free(l.in_bounds);
+  weft_coll_layout_deinit(&l);
   return s;
 }

@@ -33,6 +33,12 @@ weft_str_t weft_coll_run_presence_key(const weft_coll_run_t *r, char *text, int 
   return weft_str_of(text, (size_t)n);
 }
 
+void weft_coll_run_tell(const weft_coll_run_t *r, weft_str_t run, const weft_group_t *group,
+                        const weft_status_t *why) {
+  r->transport->ops->fail(r->transport, r->call.step_id, run, group, why);
+  weft_meetings_fail(r->meetings, r->call.step_id, run, why);
+}
+
 void weft_coll_run_withdraw_presence(weft_coll_run_t *r) {
   char text[WEFT_KEY_TEXT];
   weft_status_t *why = WEFT_ERROR(ABORTED, "the collective has ended here");

@@ -29,6 +29,14 @@ typedef struct weft_device_spec {
   const weft_accelerator_options_t *accelerators; /* what its number counts in; borrowed; NULL: all zero */
 } weft_device_spec_t;
 
+/* A rank's part in a collective between devices of one driver, by rank. */
+typedef struct weft_device_part {
+  weft_device_t *device;
+  const weft_tensor_t *input; /* NULL: it only receives */
+  weft_tensor_t *output;      /* new, or of the input's bytes; gets its fence */
+} weft_device_part_t;
+typedef struct WEFT_Collective WEFT_Collective; /* weft/device.h */
+
 /* A driver's own struct may begin with one: that of a device library does (device/loaded/loaded.h). */
 typedef struct weft_device_driver weft_device_driver_t;
 struct weft_device_driver {
@@ -44,6 +52,10 @@ struct weft_device_driver {
   /* May a copy queue of `to` read the memory of `from`, both the driver's? NULL: never. Where it may not,
    * bytes go by way of the host. */
   bool (*reaches)(const weft_device_t *from, const weft_device_t *to);
+  /* Enqueues a collective on the compute queues of n devices. What they get later finds the outputs made and
+   * the inputs not used any more. NULL: never. Errors: UNIMPLEMENTED, not between these or not of this type,
+   * and nothing has happened; the devices'. */
+  weft_status_t *(*collective)(const WEFT_Collective *what, const weft_device_part_t *parts, int n);
 };
 /* How many a task has, unless it is told; 0 where the driver cannot say. */
 int weft_device_count(const weft_device_driver_t *driver);

@@ -13,6 +13,9 @@ weft_device_t *weft_loaded_host(const weft_device_t *d) { return of(d)->host; }
 
 void weft_loaded_device_let_go(weft_loaded_device_t *d) {
   if (atomic_fetch_sub_explicit(&d->holders, 1, memory_order_acq_rel) != 1) return;
-  if (d->handle != NULL) d->type->close(d->handle);
+  if (d->handle != NULL) {
+    weft_loaded_collectives_forget(d->handle);
+    d->type->close(d->handle);
+  }
   weft_free(d);
 }

@@ -45,4 +45,10 @@ void weft_loaded_memory_state(void *device, weft_memory_state_t *out);
 /* Gives up one hold; the last closes the library's device and frees `d`. */
 void weft_loaded_device_let_go(weft_loaded_device_t *d);
 
+/* The driver's: collectives of `type`, and the end of those of a device that is about to be closed, which
+ * waits for their work. */
+WEFT_MUST_CHECK weft_status_t *weft_loaded_collective(const WEFT_Collective *what,
+                                                      const weft_device_part_t *parts, int n);
+void weft_loaded_collectives_forget(const void *handle);
+
 #endif /* WEFT_DEVICE_LOADED_LOADED_DEVICE_H_ */

@@ -121,6 +121,10 @@ static const char *missing(const WEFT_DeviceType *t) {
 #undef NEEDS
   if ((t->host_allocate == NULL) != (t->host_deallocate == NULL))
     return t->host_allocate == NULL ? "host_allocate" : "host_deallocate";
+  const WEFT_DeviceCollectives *c = t->collectives;
+  if (c != NULL && (c->size < offsetof(WEFT_DeviceCollectives, abort) + sizeof c->abort || c->join == NULL ||
+                    c->leave == NULL || c->enqueue == NULL))
+    return "collectives";
   return NULL;
 }
 
@@ -147,6 +151,7 @@ weft_status_t *weft_loaded_driver_create(const WEFT_DeviceType *type, weft_loade
   d->type = known;
   d->base = (weft_device_driver_t){
       .type = known.type, .count = count, .create = create, .destroy = destroy, .reaches = reaches};
+  if (known.collectives != NULL) d->base.collective = weft_loaded_collective;
   *out = d;
   return NULL;
 }

@@ -99,6 +99,68 @@ typedef struct WEFT_FenceWaiter {
   void (*fn)(struct WEFT_FenceWaiter *w, WEFT_Failure *failure);
 } WEFT_FenceWaiter;
 
+/* ---- collectives (since 1.1) ---- */
+
+typedef enum WEFT_CollectiveKind {
+  WEFT_COLLECTIVE_REDUCE,         /* the reduction of all inputs -> each output */
+  WEFT_COLLECTIVE_REDUCE_SCATTER, /* its elements from bounds[i] to bounds[i + 1] -> rank i's output */
+  WEFT_COLLECTIVE_GATHER,         /* rank i's input -> those elements of each output */
+  WEFT_COLLECTIVE_BROADCAST,      /* the root's input -> each output */
+  WEFT_COLLECTIVE_ALL_TO_ALL      /* block j of rank i's input -> block i of rank j's output */
+} WEFT_CollectiveKind;
+
+typedef enum WEFT_CollectiveReduction {
+  WEFT_COLLECTIVE_SUM,
+  WEFT_COLLECTIVE_PROD,
+  WEFT_COLLECTIVE_MIN,
+  WEFT_COLLECTIVE_MAX
+} WEFT_CollectiveReduction;
+
+/* What all ranks do. Lent. Numbers are of elements. */
+typedef struct WEFT_Collective {
+  size_t size;
+  WEFT_CollectiveKind kind;
+  int dtype;                          /* TF_DataType */
+  WEFT_CollectiveReduction reduction; /* of the first two kinds */
+  int is_divided;                     /* not 0: by the number of ranks, when it is reduced */
+  int root;                           /* of a broadcast */
+  int64_t count;         /* of an input to reduce, of what is broadcast, of a block of an all-to-all */
+  const int64_t *bounds; /* of the kinds that are cut by them: one more than there are ranks, from 0 on */
+} WEFT_Collective;
+
+/* Device memory. An output may be the rank's input where something is reduced, and is it at the root of a
+ * broadcast; else they have no byte in common. A rank that only receives has no input. NULL where there are
+ * no elements. */
+typedef struct WEFT_CollectiveRank {
+  const void *input;
+  void *output;
+} WEFT_CollectiveRank;
+
+/* Collectives between devices of one process. A result depends on the inputs and the number of ranks alone,
+ * and is the same at all ranks; the host's algorithms add the elements of chunk c, of n nearly equal ones, in
+ * the order c, c+1, ..., c-1, and round to the type at each step. */
+typedef struct WEFT_DeviceCollectives {
+  size_t size;
+  /* A communicator of n devices of this type, by rank; it is used again and again. May take long.
+   *out_by_first: not 0 where all work goes to the compute queue of rank 0; then Weft lets that wait for the
+   * others' queues, and those for it. Else each rank's part goes to its own queue, and meets the others'
+   *there. Failures: UNIMPLEMENTED, not between these: their collectives go by way of the host. So they do,
+   *with a warning, after any other failure. */
+  WEFT_Failure *(*join)(void *const *devices, int n, int *out_by_first, void **out_communicator);
+  /* Before one of its devices is closed. Work that was enqueued by it may not be done yet. */
+  void (*leave)(void *communicator);
+  /* Enqueues a collective; the memory stays as long as work that the ranks' compute queues get meanwhile uses
+   * it. Failures: UNIMPLEMENTED, of this kind or type: nothing was enqueued, and it goes by way of the host.
+   * Any other ends it at all ranks. */
+  WEFT_Failure *(*enqueue)(void *communicator, const WEFT_Collective *what, const WEFT_CollectiveRank *ranks);
+  /* The queue of a rank has failed, or enqueue() has: what waits on the device for that rank ends, and the
+   * timelines of all ranks are poisoned with `why`, which is lent. Nothing but leave() follows. NULL: work
+   * goes to the first rank's queue, and waits for nothing. */
+  void (*abort)(void *communicator, const WEFT_Failure *why);
+} WEFT_DeviceCollectives;
+
+/* ---- a type of device ---- */
+
 typedef struct WEFT_DeviceType {
   size_t size;
   const char *type; /* "GPU": the device is /job:.../device:GPU:0 */
@@ -138,6 +200,8 @@ typedef struct WEFT_DeviceType {
   int (*reaches)(void *from, void *to);
   /* Since 1.1. For messages about memory that is used up. May be NULL. */
   void (*memory)(void *device, WEFT_DeviceMemory *out);
+  /* Since 1.1. NULL: collectives go by way of the host. */
+  const WEFT_DeviceCollectives *collectives;
 } WEFT_DeviceType;
 
 /* ---- kernels ---- */

@@ -67,6 +67,7 @@ typedef struct generic_row {
 
 enum { NONE = 0, FIRST = 1, SECOND = 2 };
 #define ALL UINT32_MAX
+#define REST (UINT32_MAX - FIRST) /* all but the first */
 #define ANY WEFT_SET_ALL
 #define I32 WEFT_DTYPE_BIT(WEFT_I32)
 #define DEVICE ((WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL)) & ~I32) /* I32 too, if it is on the device */

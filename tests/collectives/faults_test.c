@@ -724,7 +724,7 @@ static void bad_calls_are_refused(void) {
   bad[4].shape = weft_shape_vector(5);
   bad[5].kind = (weft_collective_kind_t)99;
   bad[6].is_mean = true;
-  bad[6].reduction = WEFT_REDUCE_MAX;
+  bad[6].kind = WEFT_BROADCAST;
   bad[7].kind = bad[8].kind = bad[9].kind = WEFT_PERMUTE;
   bad[7].targets = same;
   bad[8].targets = far;

@@ -86,6 +86,10 @@ static void what_lacks_something_is_refused(void) {
   give("A");
   given_type.size = offsetof(WEFT_DeviceType, when);
   refused("lacks the function 'when'");
+  static const WEFT_DeviceCollectives nothing = {.size = sizeof nothing};
+  give("A");
+  given_type.collectives = &nothing;
+  refused("lacks the function 'collectives'");
   give("a:0");
   refused("its type of device is called 'a:0'");
   static const WEFT_DeviceKernel empty[] = {{.op = "Exp"}, {.op = NULL}};
@@ -455,6 +459,7 @@ static void a_smaller_library_is_used(void) {
   give("PROBE");
   given_type.size = offsetof(WEFT_DeviceType, reaches);
   given_type.reaches = (int (*)(void *, void *))(uintptr_t)1; /* must not be looked at */
+  given_type.collectives = (const WEFT_DeviceCollectives *)(const void *)&given;
   given.size = offsetof(WEFT_DeviceLibrary, int32_on_device);
   given.kernels = probes;
   CU_ASSERT_PTR_NULL(weft_device_library_add("probe.so", open_given));

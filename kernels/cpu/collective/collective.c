@@ -196,47 +196,6 @@ static weft_status_t *needs_rows(const weft_kernel_ctx_t *c, const weft_tensor_t
 
 /* ---- results ---- */
 
-static void divide_f32(const float *from, float *to, int64_t count, int n) {
-  for (int64_t i = 0; i < count; i++) to[i] = from[i] / (float)n;
-}
-static void divide_f64(const double *from, double *to, int64_t count, int n) {
-  for (int64_t i = 0; i < count; i++) to[i] = from[i] / n;
-}
-static void divide_i32(const int32_t *from, int32_t *to, int64_t count, int n) {
-  for (int64_t i = 0; i < count; i++) to[i] = from[i] / n;
-}
-static void divide_i64(const int64_t *from, int64_t *to, int64_t count, int n) {
-  for (int64_t i = 0; i < count; i++) to[i] = from[i] / n;
-}
-static void divide_half(const weft_tensor_t *in, weft_tensor_t *out, int n) {
-  const uint16_t *from = (const uint16_t *)in->data;
-  uint16_t *to = (uint16_t *)out->data;
-  bool is_bf16 = in->dtype == WEFT_BF16;
-  for (int64_t i = 0; i < in->count; i++) {
-    float x = (is_bf16 ? weft_bf16_to_f32(from[i]) : weft_f16_to_f32(from[i])) / (float)n;
-    to[i] = is_bf16 ? weft_f32_to_bf16(x) : weft_f32_to_f16(x);
-  }
-}
-
-/* A product, least or greatest that TensorFlow divides like a sum. */
-static weft_status_t *divided(weft_collective_run_t *r, weft_tensor_t *in) {
-  weft_kernel_ctx_t *c = r->ctx;
-  int n = r->call.group_size;
-  weft_tensor_t *out = NULL;
-  weft_status_t *s = weft_out_new(c, 0, in->dtype, &in->shape, &out);
-  if (s == NULL) {
-    switch (in->dtype) {
-      case WEFT_F32: divide_f32((const float *)in->data, (float *)out->data, in->count, n); break;
-      case WEFT_F64: divide_f64((const double *)in->data, (double *)out->data, in->count, n); break;
-      case WEFT_I32: divide_i32((const int32_t *)in->data, (int32_t *)out->data, in->count, n); break;
-      case WEFT_I64: divide_i64((const int64_t *)in->data, (int64_t *)out->data, in->count, n); break;
-      default: divide_half(in, out, n); break;
-    }
-  }
-  weft_tensor_release(in);
-  return s;
-}
-
 /* The rank has none: zeros like the input. */
 static weft_status_t *zeros_or(weft_collective_run_t *r, weft_tensor_t *output) {
   weft_kernel_ctx_t *c = r->ctx;
@@ -386,10 +345,6 @@ static weft_status_t *specialize(weft_collective_run_t *r, const node_state_t *s
   weft_collective_t *call = &r->call;
   switch (st->form->special) {
     case PLAIN:
-      if (call->is_mean && call->reduction != WEFT_REDUCE_SUM) {
-        call->is_mean = false;
-        r->finish = divided;
-      }
       if (call->kind == WEFT_ALL_REDUCE || call->kind == WEFT_BROADCAST) return NULL;
       return needs_rows(c, weft_in(c, 0));
     case ROWS_ALIKE: call->is_uniform = true; return needs_rows(c, weft_in(c, 0));

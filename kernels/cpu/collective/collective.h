@@ -7,6 +7,7 @@
 #define WEFT_KERNELS_CPU_COLLECTIVE_COLLECTIVE_H_
 
 #include "collectives/collectives.h"
+#include "kernels/cpu/collective/collective_place.h"
 #include "kernels/kernel.h"
 
 /* One execution of a node. Freed when the node ends. */
@@ -16,6 +17,7 @@ typedef weft_status_t *weft_collective_finish_fn(weft_collective_run_t *r, weft_
 struct weft_collective_run {
   weft_kernel_ctx_t *ctx;
   weft_collective_t call;            /* texts borrowed from the node */
+  weft_device_place_t place;         /* the call's, if output 0 lies in the device's memory */
   weft_collective_finish_fn *finish; /* NULL: output 0 is what came */
   void *extra;                       /* borrowed by the call; freed with the run */
 };

@@ -40,6 +40,10 @@ weft_status_t *weft_collective_run_new(weft_kernel_ctx_t *c, weft_collective_kin
       .dtype = WEFT_DTYPE_INVALID,
       .shape = WEFT_SCALAR,
   };
+  if (c->queue != NULL && c->node->num_outputs > 0 && !weft_kernel_is_host(c->node->host_outputs, 0)) {
+    weft_device_place_init(&r->place, c->device, weft_out_allocator(c, false));
+    r->call.place = &r->place.base;
+  }
   if (has_input) {
     weft_tensor_t *in = weft_in(c, 0);
     r->call.input = in;

@@ -11,6 +11,7 @@
  *   queues   three threads (compute, copies in, copies out) that begin each piece of work after a random
  *            delay (late_queue.c), so that what is not ordered by a fence happens out of order
  *   kernels  some 40 ops, computed by the CPU's kernels on the bytes behind the pointers (late_kernels.c)
+ *   collectives  of some types, on the first rank's queue (late_collectives.c)
  *
  * A mutation leaves out one of the waits that the runtime asks for. Tests show that each of them is needed.
  */
@@ -32,13 +33,15 @@ typedef enum weft_late_mutation {
                                        read */
   WEFT_LATE_HOST_BEFORE_PEER_COPY,  /* likewise, of copies between devices */
   WEFT_LATE_HOST_BEFORE_COMPUTE,    /* likewise, at the end of a step */
+  WEFT_LATE_FIRST_BEFORE_OTHERS,    /* a collective does not wait for the computations of the other ranks */
+  WEFT_LATE_OTHERS_BEFORE_FIRST,    /* nor they for the collective */
 } weft_late_mutation_t;
 
 typedef struct weft_late_options {
   int num_devices;  /* of each task; the environment variable WEFT_LATE_DEVICES says another number */
   int max_delay_us; /* before a piece of work; 0: none */
   uint64_t seed;
-  bool by_host; /* no device reads the memory of another */
+  bool by_host; /* no device reads the memory of another, and there are no collectives */
   weft_late_mutation_t mutation;
 } weft_late_options_t;
 /* For devices made from now on. Not thread-safe. */
@@ -66,9 +69,12 @@ void *weft_late_bytes(const weft_late_device_t *d, void *p);
 
 enum { WEFT_LATE_RESOURCE_EXHAUSTED = 8, WEFT_LATE_UNIMPLEMENTED = 12 }; /* of TF_Code */
 
-extern const WEFT_DeviceHost *weft_late_host;       /* set by weft_late_open() */
-extern const WEFT_DeviceKernel weft_late_kernels[]; /* late_kernels.c */
-extern const WEFT_DeviceType weft_late_type;        /* late_device.c */
+extern const WEFT_DeviceHost *weft_late_host;              /* set by weft_late_open() */
+extern const WEFT_DeviceKernel weft_late_kernels[];        /* late_kernels.c */
+extern const WEFT_DeviceType weft_late_type;               /* late_device.c */
+extern const WEFT_DeviceCollectives weft_late_collectives; /* late_collectives.c */
+weft_late_queue_t *weft_late_compute(const weft_late_device_t *d);
+int weft_late_ordinal(const weft_late_device_t *d);
 
 typedef struct weft_late_memory weft_late_memory_t;
 weft_late_memory_t *weft_late_memory_create(void); /* NULL: no memory */

@@ -19,6 +19,9 @@ const weft_late_options_t *weft_late_options(void) { return &options; }
 
 void *weft_late_bytes(const weft_late_device_t *d, void *p) { return weft_late_memory_bytes(d->bytes, p); }
 
+weft_late_queue_t *weft_late_compute(const weft_late_device_t *d) { return d->queues[WEFT_QUEUE_COMPUTE]; }
+int weft_late_ordinal(const weft_late_device_t *d) { return d->ordinal; }
+
 static WEFT_Failure *count(const WEFT_DeviceOptions *o, int *out) {
   (void)o;
   *out = options.num_devices;
@@ -95,6 +98,7 @@ const WEFT_DeviceType weft_late_type = {
     .when = weft_late_queue_when,
     .copy = weft_late_queue_copy,
     .reaches = reaches,
+    .collectives = &weft_late_collectives,
 };
 
 const WEFT_DeviceLibrary *weft_late_open(const WEFT_DeviceHost *host, WEFT_Failure **out_failure) {

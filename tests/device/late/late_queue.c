@@ -211,6 +211,8 @@ static WEFT_Failure *pass_gate(void *arg, const WEFT_Failure *poison) {
 
 static bool lacks_wait(const weft_late_queue_t *q, const weft_late_queue_t *other) {
   const bool is_copy_in = q->kind == WEFT_QUEUE_COPIES_IN;
+  const bool are_peers =
+      q->kind == WEFT_QUEUE_COMPUTE && other->kind == WEFT_QUEUE_COMPUTE && other->device != q->device;
   switch (weft_late_options()->mutation) {
     case WEFT_LATE_COMPUTE_BEFORE_COPY_IN:
       return q->kind == WEFT_QUEUE_COMPUTE && other->kind == WEFT_QUEUE_COPIES_IN;
@@ -219,6 +221,8 @@ static bool lacks_wait(const weft_late_queue_t *q, const weft_late_queue_t *othe
     case WEFT_LATE_COPY_IN_BEFORE_COMPUTE:
       return is_copy_in && other->kind == WEFT_QUEUE_COMPUTE && other->device == q->device;
     case WEFT_LATE_COPY_IN_BEFORE_PEER: return is_copy_in && other->device != q->device;
+    case WEFT_LATE_FIRST_BEFORE_OTHERS: return are_peers && weft_late_ordinal(q->device) == 0;
+    case WEFT_LATE_OTHERS_BEFORE_FIRST: return are_peers && weft_late_ordinal(q->device) != 0;
     default: return false;
   }
 }
