@@ -4,10 +4,14 @@
  * host's, and for strings, handles and variants, which always lie there. An output that is wanted in another
  * memory is copied once for all its consumers there. References are not copied: their ends are on one device.
  *
+ * What a _Send sends to another task is not copied: it is copied when that task asks for it, and in parts if
+ * they can be sent one by one.
+ *
  * A Merge knows its loop by the Enter and the NextIteration that it gets its values from, so those move to
  * its device, and the copy stands before them.
  */
 #include "base/alloc.h"
+#include "device/device_name.h"
 #include "executor/plan.h"
 
 /* Copies of one output. */
@@ -92,6 +96,14 @@ static weft_status_t *gather_loop(copier_t *c, const weft_node_t *merge) {
   return NULL;
 }
 
+static bool leaves_task(const weft_node_t *n) {
+  const weft_attr_t *from = weft_node_attr(n, "send_device"), *to = weft_node_attr(n, "recv_device"),
+                    *to_client = weft_node_attr(n, "client_terminated");
+  if (!weft_str_is(n->op->name, "_Send") || from == NULL || to == NULL || to_client == NULL || to_client->b)
+    return false;
+  return !weft_str_eq(weft_device_task_part(from->s), weft_device_task_part(to->s));
+}
+
 static weft_status_t *join_memories(copier_t *c, weft_node_t *n) {
   weft_device_t *d = NULL;
   WEFT_RETURN_IF_ERROR(weft_plan_find_device(c->o, n, &d));
@@ -99,7 +111,7 @@ static weft_status_t *join_memories(copier_t *c, weft_node_t *n) {
   for (int i = 0; i < n->num_inputs; i++) {
     const bool is_host = k != NULL && weft_kernel_input_is_host(k, i, n->num_inputs);
     const weft_memory_space_t *from = NULL, *to = space_of(d, n->input_types[i], is_host);
-    if (is_reference(n->input_types[i])) continue;
+    if (is_reference(n->input_types[i]) || (i == 0 && leaves_task(n))) continue;
     WEFT_RETURN_IF_ERROR(space_of_output(c, n->inputs[i].node, n->inputs[i].index, &from));
     if (from == to) continue;
     weft_node_t *copy = NULL;

@@ -36,6 +36,13 @@ weft_str_t weft_local_sender_name(const weft_local_sender_t *s);
 bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
                             const void *data, size_t bytes, void (*release)(void *arg), void *arg);
 
+/* The same for bytes that come while they are sent. arrive(arg, at), on the link's thread, waits until more
+ * than the first `at` bytes are there and returns how many are, from the first on; 0: they will never be, and
+ * then the link breaks. */
+bool weft_local_sender_stream(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
+                              const void *data, size_t bytes, size_t (*arrive)(void *arg, size_t at),
+                              void (*release)(void *arg), void *arg);
+
 /* ---- the receiving end: one link ---- */
 
 typedef struct weft_local_receiver weft_local_receiver_t; /* Thread-safe. */

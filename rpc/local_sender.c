@@ -23,7 +23,8 @@ typedef struct local_payload {
   struct local_payload *next;
   weft_local_frame_t frame; /* followed by the header: one write */
   char header[WEFT_LOCAL_LINK_MAX_HEADER];
-  const void *data;
+  const char *data;
+  size_t (*arrive)(void *arg, size_t at); /* NULL: all is there */
   void (*release)(void *arg);
   void *arg;
 } local_payload_t;
@@ -76,6 +77,20 @@ static void break_link_locked(weft_local_sender_t *s, sender_link_t *l) WEFT_REQ
   weft_cond_signal(&l->changed);
 }
 
+/* Writes the payload, each part as soon as it is there. */
+static bool write_payload(const sender_link_t *l, local_payload_t *p) {
+  const size_t head = sizeof p->frame + p->frame.header_bytes, bytes = p->frame.payload_bytes;
+  bool ok = true;
+  size_t at = 0;
+  do {
+    const size_t there = p->arrive == NULL || bytes == 0 ? bytes : p->arrive(p->arg, at);
+    ok = there > at || bytes == 0;
+    if (ok) ok = weft_local_socket_write(l->fd, &p->frame, at == 0 ? head : 0, p->data + at, there - at);
+    at = there;
+  } while (ok && at < bytes);
+  return ok;
+}
+
 static void *serve_link(void *arg) {
   sender_link_t *l = arg;
   weft_local_sender_t *s = l->sender;
@@ -86,8 +101,7 @@ static void *serve_link(void *arg) {
   if (ok) l->id = hello.link;
   weft_mutex_unlock(&s->mu);
   for (local_payload_t *p; ok && (p = next_payload(l)) != NULL; payload_free(p)) {
-    ok = weft_local_socket_write(l->fd, &p->frame, sizeof p->frame + p->frame.header_bytes, p->data,
-                                 p->frame.payload_bytes);
+    ok = write_payload(l, p);
   }
   weft_mutex_lock(&s->mu);
   break_link_locked(s, l);
@@ -204,6 +218,12 @@ weft_str_t weft_local_sender_name(const weft_local_sender_t *s) { return weft_st
 
 bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
                             const void *data, size_t bytes, void (*release)(void *arg), void *arg) {
+  return weft_local_sender_stream(s, link, transfer, header, data, bytes, NULL, release, arg);
+}
+
+bool weft_local_sender_stream(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
+                              const void *data, size_t bytes, size_t (*arrive)(void *arg, size_t at),
+                              void (*release)(void *arg), void *arg) {
   if (link == 0 || header.length > WEFT_LOCAL_LINK_MAX_HEADER) return false;
   local_payload_t *p = weft_malloc(sizeof *p);
   if (p == NULL) return false;
@@ -211,6 +231,7 @@ bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t tran
   p->frame = (weft_local_frame_t){transfer, header.length, bytes};
   memcpy(p->header, header.data, header.length);
   p->data = data;
+  p->arrive = arrive;
   p->release = release;
   p->arg = arg;
   bool taken = false;

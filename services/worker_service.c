@@ -11,6 +11,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "device/tensor_stream.h"
+#include "device/transfer.h"
 #include "graph/graph_proto.h"
 #include "rpc/local_link.h"
 #include "rpc/recent_ids.h"
@@ -196,6 +198,30 @@ static weft_local_sender_t *sender_of(weft_worker_service_t *service) {
 }
 
 static void release_tensor(void *arg) { weft_tensor_release(arg); }
+static void release_stream(void *arg) { weft_tensor_stream_release(arg); }
+static size_t arrive(void *stream, size_t at) { return weft_tensor_stream_await(stream, at); }
+
+/* Gives the bytes to the link. Those of a device's memory go as they come from there, in parts. False: there
+ * is no such link, or no memory. */
+static bool put_on_link(weft_local_sender_t *sender, uint64_t link, uint64_t id, weft_str_t header,
+                        weft_tensor_t *tensor) {
+  bool taken = false;
+  if (tensor->space == NULL) {
+    weft_tensor_retain(tensor);
+    taken =
+        weft_local_sender_send(sender, link, id, header, tensor->data, tensor->bytes, release_tensor, tensor);
+    if (!taken) weft_tensor_release(tensor);
+    return taken;
+  }
+  weft_tensor_stream_t *stream = NULL;
+  weft_status_t *s = link == 0 ? NULL : weft_tensor_stream_begin(tensor, &stream);
+  weft_status_free(s); /* it goes with the answer then, or fails there */
+  if (stream == NULL) return false;
+  taken = weft_local_sender_stream(sender, link, id, header, weft_tensor_stream_data(stream), tensor->bytes,
+                                   arrive, release_stream, stream);
+  if (!taken) weft_tensor_stream_release(stream);
+  return taken;
+}
 
 /* A large tensor for a peer on this host: over the link, or an offer to make one. True if it is on its way.
  */
@@ -209,36 +235,63 @@ static bool send_locally(weft_served_t *s, weft_tensor_t *tensor, weft_strbuf_t 
   if (sender == NULL) return false;
   weft_strbuf_t header = WEFT_STRBUF_INIT;
   weft_tensor_proto_header(tensor, &header);
-  weft_tensor_retain(tensor);
-  answer.is_on_link =
-      !header.failed && weft_local_sender_send(sender, peer.link, (uint64_t)m->request_id,
-                                               weft_str_of(header.data, header.length), tensor->data,
-                                               tensor->bytes, release_tensor, tensor);
-  if (!answer.is_on_link) weft_tensor_release(tensor);
+  answer.is_on_link = !header.failed && put_on_link(sender, peer.link, (uint64_t)m->request_id,
+                                                    weft_str_of(header.data, header.length), tensor);
   if (!answer.is_on_link && peer.link == 0) answer.name = weft_local_sender_name(sender);
   weft_strbuf_deinit(&header);
   weft_local_transport_to_any(&answer, options);
   return answer.is_on_link;
 }
 
-static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
-  weft_served_t *s = arg;
-  weft_strbuf_t options = WEFT_STRBUF_INIT;
-  if (status == NULL && tensor == NULL) status = dead_tensor(&tensor);
-  bool is_on_link = status == NULL && send_locally(s, tensor, &options);
-  if (status == NULL && options.failed) status = WEFT_NO_MEMORY("a RecvTensor");
+/* Answers with `tensor`, which lies in the host's memory; NULL: it is on the link. Consumes `status` and
+ * `tensor`. */
+static void answer_with(weft_served_t *s, weft_status_t *status, weft_tensor_t *tensor, bool is_dead,
+                        weft_str_t options) {
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
-    weft_recv_tensor_response_msg_t response = {
-        .tensor = is_on_link ? NULL : tensor,
-        .transport_options = weft_str_of(options.data, options.length),
-        .is_dead = is_dead,
-        .send_start_micros = weft_clock_micros()};
+    weft_recv_tensor_response_msg_t response = {.tensor = tensor,
+                                                .transport_options = options,
+                                                .is_dead = is_dead,
+                                                .send_start_micros = weft_clock_micros()};
     weft_served_reply(s, &weft_recv_tensor_response_type, &response);
   }
-  weft_strbuf_deinit(&options);
   weft_tensor_release(tensor);
+}
+
+/* gRPC's message holds the whole tensor, so all of it is copied before any of it is sent. */
+static void on_host(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
+  weft_served_t *s = arg;
+  weft_strbuf_t options = WEFT_STRBUF_INIT;
+  const bool is_on_link = status == NULL && send_locally(s, tensor, &options);
+  if (status == NULL && options.failed) status = WEFT_NO_MEMORY("a RecvTensor");
+  if (is_on_link || status != NULL) {
+    weft_tensor_release(tensor);
+    tensor = NULL;
+  }
+  answer_with(s, status, tensor, false, weft_str_of(options.data, options.length));
+  weft_strbuf_deinit(&options);
+}
+
+static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
+  weft_served_t *s = arg;
+  if (status == NULL && tensor == NULL) status = dead_tensor(&tensor);
+  if (status != NULL || is_dead) {
+    answer_with(s, status, tensor, is_dead, WEFT_STR(""));
+    return;
+  }
+  weft_strbuf_t options = WEFT_STRBUF_INIT;
+  if (tensor->space == NULL) {
+    on_host(s, NULL, tensor);
+  } else if (send_locally(s, tensor, &options)) {
+    weft_tensor_release(tensor);
+    answer_with(s, options.failed ? WEFT_NO_MEMORY("a RecvTensor") : NULL, NULL, false,
+                weft_str_of(options.data, options.length));
+  } else {
+    weft_tensor_at(tensor, NULL, on_host, s);
+    weft_tensor_release(tensor);
+  }
+  weft_strbuf_deinit(&options);
 }
 
 static void recv_tensor(weft_served_t *s) {

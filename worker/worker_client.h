@@ -88,6 +88,7 @@ typedef struct weft_worker_client_ops {
   void (*cleanup_graph)(weft_worker_client_t *w, int64_t step_id, weft_done_fn *fn, void *arg);
   void (*cleanup_all)(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn,
                       void *arg);
+  /* `fn` may get a tensor in a device's memory, with its fence, from a worker of this process. */
   void (*recv_tensor)(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *canceller,
                       weft_recv_fn *fn, void *arg);
   /* Logging and Tracing: `request` and the answer are serialized messages. */

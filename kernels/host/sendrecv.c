@@ -5,6 +5,7 @@
  * only the end of the key differs; it is printed for each execution.
  */
 #include "base/alloc.h"
+#include "device/transfer.h"
 #include "kernels/host/host_kernels.h"
 
 typedef struct channel {
@@ -67,6 +68,12 @@ static weft_status_t *send(weft_kernel_ctx_t *c) {
   return s;
 }
 
+static void on_host(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
+  weft_kernel_ctx_t *c = arg;
+  weft_out_set(c, 0, tensor);
+  c->done(c, status);
+}
+
 static void received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
   weft_kernel_ctx_t *c = arg;
   weft_dtype_t want = weft_dtype_base(c->node->output_types[0]);
@@ -77,6 +84,10 @@ static void received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bo
                         "Output 0 of type %s does not match declared output type %s for node {{node %.*s}}",
                         weft_dtype_name(tensor->dtype), weft_dtype_name(want), WEFT_STR_ARGS(c->node->name));
     weft_tensor_release(tensor);
+  } else if (tensor->space != NULL) { /* of another task in this process */
+    weft_tensor_at(tensor, NULL, on_host, c);
+    weft_tensor_release(tensor);
+    return;
   } else {
     weft_out_set(c, 0, tensor);
   }
@@ -94,7 +105,8 @@ static void recv(weft_kernel_ctx_t *c) {
   if (s != NULL) c->done(c, s);
 }
 
-/* Between tasks bytes travel from and to the host's memory. */
+/* Between tasks bytes travel from and to the host's memory. What another task will ask for stays in the
+ * device's memory until then (executor/memory_copies.c): it gets the tensor with its fence. */
 #define SEND                                                                                             \
   .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = send, .destroy = channel_free, \
   .host_inputs = 1

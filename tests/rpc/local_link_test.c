@@ -176,7 +176,75 @@ static void a_place_is_free_again_after_its_link(void) {
   weft_local_sender_destroy(s);
 }
 
+/* A payload of which a test says how much is there. */
+typedef struct slow {
+  got_t *got;
+  size_t there; /* guarded by got->mu */
+  bool is_over; /* guarded by got->mu: no more will come */
+  int asked;    /* guarded by got->mu */
+} slow_t;
+
+static size_t arrive(void *arg, size_t at) {
+  slow_t *s = arg;
+  add(s->got, &s->asked);
+  weft_mutex_lock(&s->got->mu);
+  while (s->there <= at && !s->is_over) weft_cond_wait(&s->got->changed, &s->got->mu);
+  const size_t there = s->there > at ? s->there : 0;
+  weft_mutex_unlock(&s->got->mu);
+  return there;
+}
+
+static void slow_released(void *arg) { released(((slow_t *)arg)->got); }
+
+static void come(slow_t *s, size_t there, bool is_over) {
+  weft_mutex_lock(&s->got->mu);
+  s->there = there;
+  s->is_over = is_over;
+  weft_cond_broadcast(&s->got->changed);
+  weft_mutex_unlock(&s->got->mu);
+}
+
+/* The sender asks for more only when it has written what was there, and a socket holds less than a megabyte:
+ * so the receiver has read the first half by then. */
+static void parts_are_sent_as_they_come(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_sender_t *s = NULL;
+  weft_local_receiver_t *r = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_receiver_create(weft_local_sender_name(s), &ops, &g, &r));
+  size_t n = 8000001;
+  char *data = weft_calloc(1, n);
+  slow_t first = {.got = &g}, second = {.got = &g}, empty = {.got = &g};
+  CU_ASSERT_TRUE(send_soon(s, weft_local_receiver_link(r), 1, data, 0, &g)); /* the link is known */
+  CU_ASSERT_TRUE(weft_local_sender_stream(s, weft_local_receiver_link(r), 2, WEFT_STR("h"), data, 0, arrive,
+                                          slow_released, &empty));
+  CU_ASSERT_TRUE(weft_local_sender_stream(s, weft_local_receiver_link(r), 3, WEFT_STR("h"), data, n, arrive,
+                                          slow_released, &first));
+  CU_ASSERT_TRUE(weft_local_sender_stream(s, weft_local_receiver_link(r), 4, WEFT_STR("h"), data, n, arrive,
+                                          slow_released, &second));
+  CU_ASSERT_TRUE(wait_for(&g, &first.asked, 1));
+  memset(data, 1, n / 2); /* what comes is written before it is there */
+  come(&first, n / 2, false);
+  CU_ASSERT_TRUE(wait_for(&g, &first.asked, 2));
+  CU_ASSERT_EQUAL(g.whole, 2); /* both empty ones */
+  memset(data + n / 2, 1, n - n / 2);
+  come(&first, n, false);
+  CU_ASSERT_TRUE(wait_for(&g, &g.whole, 3));
+  CU_ASSERT_EQUAL(g.sum, n);
+  CU_ASSERT_EQUAL(empty.asked, 0);
+  come(&second, 5, true); /* and no more: the link breaks */
+  CU_ASSERT_TRUE(wait_for(&g, &g.broken, 1));
+  CU_ASSERT_TRUE(wait_for(&g, &g.closed, 1));
+  CU_ASSERT_TRUE(wait_for(&g, &g.released, 4));
+  weft_local_receiver_close(r);
+  weft_local_sender_destroy(s);
+  weft_free(data);
+  got_deinit(&g);
+}
+
 static const CU_TestInfo tests[] = {
+    {"parts are sent as they come", parts_are_sent_as_they_come},
     {"payloads arrive in order and whole", payloads_arrive_in_order_and_whole},
     {"an unknown link takes nothing", an_unknown_link_takes_nothing},
     {"no listener is unavailable", no_listener_is_unavailable},

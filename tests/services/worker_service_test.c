@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "device/device.h"
+#include "device/queue.h"
 #include "rpc/channel.h"
 #include "services/messages.h"
 #include "services/record_codec.h"
@@ -557,6 +559,56 @@ static void a_large_tensor_is_received_whole(void) {
   teardown(&f);
 }
 
+/* A queue of a device that copies at once. */
+static atomic_int num_copies;
+static void queue_wait(weft_queue_t *q, weft_fence_t f) { (void)q, (void)f; }
+static bool queue_has_passed(weft_queue_t *q, uint64_t value) {
+  (void)q, (void)value;
+  return true;
+}
+static void queue_then(weft_queue_t *q, weft_fence_waiter_t *w) {
+  (void)q;
+  w->fn(w->arg, NULL);
+}
+static weft_status_t *queue_copy(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to) {
+  (void)q;
+  memcpy(to->data, from->data, from->bytes);
+  atomic_fetch_add(&num_copies, 1);
+  return NULL;
+}
+
+/* As a whole with an answer, then, when the link is there, in parts on that. */
+static void a_device_s_tensor_is_received_in_parts(void) {
+  static const weft_queue_ops_t ops = {queue_wait, queue_has_passed, queue_then, queue_copy};
+  weft_queue_t queue = {.ops = &ops};
+  weft_device_t device = {.copies_out = &queue, .host_allocator = weft_cpu_allocator()};
+  const weft_memory_space_t space = {&device};
+  fixture_t f;
+  setup(&f);
+  weft_tensor_release(f.fake.tensor);
+  weft_shape_t shape = weft_shape_vector((4 << 20) + 1);
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &f.fake.tensor));
+  char *bytes = f.fake.tensor->data;
+  for (size_t i = 0; i < f.fake.tensor->bytes; i++) bytes[i] = (char)(i * 2654435761u >> 11);
+  f.fake.tensor->space = &space;
+  publish(&f);
+  int copies = 0;
+  for (int round = 0; round < 1000 && copies <= 1; round++) {
+    atomic_store(&num_copies, 0);
+    f.remote->ops->recv_tensor(f.remote, 8, weft_key(WEFT_STR("key")), NULL, on_recv, &f);
+    CU_ASSERT_PTR_NULL(wait_answer(&f));
+    CU_ASSERT_EQUAL_FATAL(f.num_tensors, 1);
+    CU_ASSERT_PTR_NULL(f.tensors[0]->space);
+    CU_ASSERT_EQUAL(memcmp(f.tensors[0]->data, bytes, f.fake.tensor->bytes), 0);
+    forget(&f);
+    copies = atomic_load(&num_copies);
+    CU_ASSERT_TRUE(round > 0 || copies == 1);
+  }
+  CU_ASSERT_EQUAL(copies, 17);
+  f.fake.tensor->space = NULL;
+  teardown(&f);
+}
+
 static void a_receive_is_cancelled_on_both_ends(void) {
   fixture_t f;
   setup(&f);
@@ -912,6 +964,7 @@ static const CU_TestInfo tests[] = {
     {"a failed run keeps its whole text", a_failed_run_keeps_its_whole_text},
     {"tensors dead and alive are received", tensors_dead_and_alive_are_received},
     {"a large tensor is received whole", a_large_tensor_is_received_whole},
+    {"a device's tensor is received in parts", a_device_s_tensor_is_received_in_parts},
     {"a receive is cancelled on both ends", a_receive_is_cancelled_on_both_ends},
     {"a dead peer is named", a_dead_peer_is_named},
     {"bytes of another encoder are understood", bytes_of_another_encoder_are_understood},
