@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "device/cuda/capture.h"
 #include "device/cuda/copies.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/options.h"
@@ -210,4 +211,8 @@ const WEFT_DeviceType weft_cuda_device_type = {
     .copy = copy,
     .reaches = reaches,
     .memory = memory,
+    .capture_begin = weft_cuda_capture_begin,
+    .capture_end = weft_cuda_capture_end,
+    .replay = weft_cuda_graph_replay,
+    .graph_destroy = weft_cuda_graph_destroy,
 };

@@ -22,7 +22,7 @@
 enum {
   NUM_NOTES = 32,  /* nodes that a failure names at most */
   NOTE_WORDS = 12, /* of a name */
-  NOTE_BYTES = 8 * NOTE_WORDS,
+  NOTE_BYTES = WEFT_CUDA_NOTE_BYTES,
   MAX_RETIRED = 64, /* things that wait for work, before an event is recorded for them */
 };
 
@@ -77,6 +77,14 @@ struct weft_cuda_queue {
   bool has_thread;
 };
 
+_Static_assert(NOTE_BYTES == 8 * NOTE_WORDS, "a name is whole words");
+
+/* Of the calling thread: its work for `queue` goes to `to`. */
+static _Thread_local struct {
+  weft_cuda_queue_t *queue;
+  weft_cuda_recording_t *to;
+} recording;
+
 static struct {
   weft_mutex_t mu;
   weft_cuda_queue_t *queues[WEFT_CUDA_MAX_QUEUES]; /* guarded by mu */
@@ -90,7 +98,9 @@ uint64_t weft_cuda_queue_passed(const weft_cuda_queue_t *q) {
   return atomic_load_explicit(&((weft_cuda_queue_t *)(uintptr_t)q)->passed, memory_order_acquire);
 }
 
-CUstream weft_cuda_queue_stream(const weft_cuda_queue_t *q) { return q->stream; }
+CUstream weft_cuda_queue_stream(const weft_cuda_queue_t *q) {
+  return recording.queue == q ? recording.to->stream : q->stream;
+}
 
 static CUresult enter(weft_cuda_queue_t *q) { return weft_cuda_driver.cuCtxSetCurrent(q->context); }
 
@@ -302,6 +312,12 @@ WEFT_Failure *weft_cuda_queue_begin(weft_cuda_queue_t *q, const char *what) {
 }
 
 void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name) {
+  if (recording.queue == q) {
+    char *to = recording.to->first[0] == '\0' ? recording.to->first : recording.to->last;
+    const size_t all = strlen(name);
+    snprintf(to, NOTE_BYTES, "%s", all < NOTE_BYTES ? name : name + (all - (NOTE_BYTES - 1)));
+    return;
+  }
   const uint64_t n = atomic_fetch_add_explicit(&q->num_notes, 1, memory_order_relaxed);
   cuda_note_t *x = &q->notes[n % NUM_NOTES];
   unsigned long long turn = atomic_load_explicit(&x->turn, memory_order_relaxed);
@@ -326,6 +342,10 @@ void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name) {
 void weft_cuda_queue_wait(void *queue, void *other_queue, uint64_t value) {
   weft_cuda_queue_t *q = queue, *other = other_queue;
   if (q == other || weft_cuda_queue_passed(other) >= value) return;
+  if (recording.queue == q) {
+    recording.to->refused = "a wait for another queue";
+    return;
+  }
   /* Before the poison is looked at: what poisons `other` later finds it. */
   if (atomic_load(&q->waits[other->index]) < value) atomic_store(&q->waits[other->index], value);
   WEFT_Failure *poisoned = NULL;
@@ -350,6 +370,7 @@ void weft_cuda_queue_wait(void *queue, void *other_queue, uint64_t value) {
 int weft_cuda_queue_has_passed(void *queue, uint64_t value) {
   weft_cuda_queue_t *q = queue;
   if (weft_cuda_queue_passed(q) >= value) return 1;
+  if (recording.queue != NULL) return 0; /* asking the driver for an event would spoil the capture */
   CUresult r = CUDA_SUCCESS;
   cuda_retired_t *retired = NULL;
   weft_mutex_lock(&q->mu);
@@ -432,6 +453,16 @@ static void *serve(void *arg) {
 
 void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*how)(void *arg, void *p), void *arg, void *p) {
   cuda_retired_t *t = weft_calloc(1, sizeof *t);
+  if (recording.queue == q) {
+    if (t == NULL) { /* what was recorded never runs then */
+      recording.to->refused = "something to give back without memory";
+      how(arg, p);
+      return;
+    }
+    *t = (cuda_retired_t){.next = recording.to->kept, .give_back = how, .arg = arg, .p = p};
+    recording.to->kept = t;
+    return;
+  }
   if (t == NULL) {
     if (enter(q) == CUDA_SUCCESS) (void)weft_cuda_driver.cuStreamSynchronize(q->stream);
     how(arg, p);
@@ -445,6 +476,30 @@ void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*how)(void *arg, void *p
   weft_mutex_unlock(&q->mu);
   /* Up to the fence before the last ones: nothing else may ever ask. */
   if (are_many) (void)weft_cuda_queue_has_passed(q, marked_of(q));
+}
+
+/* ---- recordings ---- */
+
+bool weft_cuda_queue_record(weft_cuda_queue_t *q, weft_cuda_recording_t *r) {
+  if (recording.queue != NULL) return false;
+  recording.queue = q;
+  recording.to = r;
+  return true;
+}
+
+weft_cuda_recording_t *weft_cuda_queue_stop_recording(weft_cuda_queue_t *q) {
+  if (recording.queue != q) return NULL;
+  weft_cuda_recording_t *r = recording.to;
+  recording.queue = NULL;
+  recording.to = NULL;
+  return r;
+}
+
+void weft_cuda_recording_deinit(weft_cuda_recording_t *r) {
+  if (r->stream != NULL) (void)weft_cuda_driver.cuStreamDestroy(r->stream);
+  r->stream = NULL;
+  give_back(r->kept);
+  r->kept = NULL;
 }
 
 /* ---- the side ---- */
@@ -462,6 +517,7 @@ static void destroy_side(weft_cuda_side_t *side) {
 CUresult weft_cuda_queue_side_lock(weft_cuda_queue_t *q, weft_cuda_side_t **out) {
   weft_cuda_side_t *side = &q->side;
   CUresult r = CUDA_SUCCESS;
+  if (recording.queue == q) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* a second stream */
   weft_mutex_lock(&side->mu);
   if (side->stream == NULL) {
     for (int i = 0; i < 2 && r == CUDA_SUCCESS; i++) {

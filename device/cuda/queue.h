@@ -72,4 +72,22 @@ void weft_cuda_queue_side_unlock(weft_cuda_side_t *side);
 bool weft_cuda_queue_move_begin(weft_cuda_queue_t *q);
 void weft_cuda_queue_move_end(weft_cuda_queue_t *q);
 
+enum { WEFT_CUDA_NOTE_BYTES = 96 }; /* of a node's name */
+
+/* What a thread gives to a queue while it captures (device/cuda/capture.h). */
+typedef struct weft_cuda_recording {
+  CUstream stream;                                              /* where it goes */
+  const char *refused;                                          /* what it may not have had; NULL: nothing */
+  char first[WEFT_CUDA_NOTE_BYTES], last[WEFT_CUDA_NOTE_BYTES]; /* nodes that were noted; "": none */
+  struct cuda_retired *kept; /* what was retired: the recorded work uses it */
+} weft_cuda_recording_t;
+
+/* What the calling thread gives to `q` goes to `r`, of which only the stream is set, and what it retires
+ * stays. False: the thread records already. */
+bool weft_cuda_queue_record(weft_cuda_queue_t *q, weft_cuda_recording_t *r);
+/* No more. NULL: the thread does not record for `q`. */
+weft_cuda_recording_t *weft_cuda_queue_stop_recording(weft_cuda_queue_t *q);
+/* Destroys the stream, if it is there, and gives back what was kept. */
+void weft_cuda_recording_deinit(weft_cuda_recording_t *r);
+
 #endif /* WEFT_DEVICE_CUDA_QUEUE_H_ */

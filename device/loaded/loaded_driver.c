@@ -125,6 +125,13 @@ static const char *missing(const WEFT_DeviceType *t) {
   if (c != NULL && (c->size < offsetof(WEFT_DeviceCollectives, abort) + sizeof c->abort || c->join == NULL ||
                     c->leave == NULL || c->enqueue == NULL))
     return "collectives";
+  if (t->capture_begin != NULL || t->capture_end != NULL || t->replay != NULL || t->graph_destroy != NULL) {
+    return t->capture_begin == NULL   ? "capture_begin"
+           : t->capture_end == NULL   ? "capture_end"
+           : t->replay == NULL        ? "replay"
+           : t->graph_destroy == NULL ? "graph_destroy"
+                                      : NULL;
+  }
   return NULL;
 }
 

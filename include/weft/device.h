@@ -202,6 +202,16 @@ typedef struct WEFT_DeviceType {
   void (*memory)(void *device, WEFT_DeviceMemory *out);
   /* Since 1.1. NULL: collectives go by way of the host. */
   const WEFT_DeviceCollectives *collectives;
+  /* Since 1.1; all four or none. What the calling thread enqueues on `queue` from begin to end, which it
+   * calls too, is recorded and does not run. It may be kernels, fills and copies within the device, in memory
+   * that was allocated before or meanwhile; no wait for another queue. Failures: RESOURCE_EXHAUSTED; of end,
+   * whatever was refused meanwhile: then nothing was recorded. */
+  WEFT_Failure *(*capture_begin)(void *queue);
+  WEFT_Failure *(*capture_end)(void *queue, void **out_graph);
+  /* Enqueues all that was recorded as one piece of work, on the same addresses. Any number of times. */
+  WEFT_Failure *(*replay)(void *queue, void *graph);
+  void (*graph_destroy)(
+      void *graph); /* before its device is closed; replays may be under way. NULL is fine */
 } WEFT_DeviceType;
 
 /* ---- kernels ---- */

@@ -123,9 +123,10 @@ void weft_rig_is_clean(void) {
   const weft_fake_cuda_live_t l = weft_rig_live();
   char text[512];
   snprintf(text, sizeof text,
-           "contexts %d modules %d streams %d events %d allocations %d pinned %d faults %ld: %s", l.contexts,
-           l.modules, l.streams, l.events, l.allocations, l.pinned, l.faults, l.fault);
-  TRIAL_SAYS(l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned == 0 && l.faults == 0,
+           "contexts %d modules %d streams %d events %d allocations %d pinned %d graphs %d faults %ld: %s",
+           l.contexts, l.modules, l.streams, l.events, l.allocations, l.pinned, l.graphs, l.faults, l.fault);
+  TRIAL_SAYS(l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned + l.graphs == 0 &&
+                 l.faults == 0,
              text);
 }
 

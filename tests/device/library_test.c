@@ -70,6 +70,11 @@ static void other_versions_are_refused(void) {
   refused("made for version 1.2");
 }
 
+static WEFT_Failure *no_replay(void *queue, void *graph) {
+  (void)queue, (void)graph;
+  return NULL;
+}
+
 static void what_lacks_something_is_refused(void) {
   give("A");
   given.size = 4;
@@ -90,6 +95,9 @@ static void what_lacks_something_is_refused(void) {
   give("A");
   given_type.collectives = &nothing;
   refused("lacks the function 'collectives'");
+  give("A");
+  given_type.replay = no_replay; /* one of four */
+  refused("lacks the function 'capture_begin'");
   give("a:0");
   refused("its type of device is called 'a:0'");
   static const WEFT_DeviceKernel empty[] = {{.op = "Exp"}, {.op = NULL}};

@@ -42,8 +42,7 @@ static weft_status_t *copy(weft_queue_t *q, const weft_tensor_t *from, weft_tens
   h->copies[h->num_copies++].bytes = from->bytes;
   return NULL;
 }
-static const weft_queue_ops_t ops = {
-    .wait = wait_for, .has_passed = has_passed, .then = then, .copy = copy};
+static const weft_queue_ops_t ops = {.wait = wait_for, .has_passed = has_passed, .then = then, .copy = copy};
 
 /* Part i has been copied, or failed. */
 static void pass(hand_t *h, int i, weft_status_t *status) {

@@ -6,7 +6,7 @@
 
 #include "tests/cuda/fake/machine.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT FAKE_EXPORT
 
 fake_machine_t fake = {.mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -42,8 +42,9 @@ static CUresult on_demand(const char *name, long n) {
   return CUDA_SUCCESS;
 }
 
-/* Locks, and counts the call; on failure unlocks. */
-static CUresult begin(const char *name, bool needs_context) {
+CUcontext fake_current(void) { return current; }
+
+CUresult fake_begin(const char *name, bool needs_context) {
   pthread_mutex_lock(&fake.mu);
   CUresult r = CUDA_SUCCESS;
   for (int i = 0; i < NUM_FUNCTIONS; i++) {
@@ -66,16 +67,21 @@ static CUresult begin(const char *name, bool needs_context) {
   if (r != CUDA_SUCCESS) pthread_mutex_unlock(&fake.mu);
   return r;
 }
-#define BEGIN(name, needs_context)                              \
-  do {                                                          \
-    const CUresult begun = begin(AS_TEXT(name), needs_context); \
-    if (begun != CUDA_SUCCESS) return begun;                    \
-  } while (0)
+#define BEGIN FAKE_BEGIN
 
-static CUresult end(CUresult r) {
+CUresult fake_end(CUresult r) {
   pthread_mutex_unlock(&fake.mu);
   return r;
 }
+#define end fake_end
+
+/* The same for what a capturing thread must not call. */
+#define BEGIN_UNSAFE(name, needs_context)                \
+  do {                                                   \
+    BEGIN(name, needs_context);                          \
+    const CUresult unsafe = fake_capture_unsafe();       \
+    if (unsafe != CUDA_SUCCESS) return fake_end(unsafe); \
+  } while (0)
 
 void fake_fault(const char *format, ...) {
   if (fake.live.faults++ > 0) return;
@@ -283,7 +289,7 @@ EXPORT CUresult CUDAAPI cuMemGetInfo(size_t *out_free, size_t *out_total) {
 }
 
 EXPORT CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t bytes) {
-  BEGIN(cuMemAlloc, true);
+  BEGIN_UNSAFE(cuMemAlloc, true);
   if (bytes == 0) return end(CUDA_ERROR_INVALID_VALUE);
   void *p = fake_memory_allocate(&fake.devices[current->device], bytes);
   if (p == NULL) return end(CUDA_ERROR_OUT_OF_MEMORY);
@@ -292,7 +298,7 @@ EXPORT CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t bytes) {
 }
 
 EXPORT CUresult CUDAAPI cuMemFree(CUdeviceptr p) {
-  BEGIN(cuMemFree, true);
+  BEGIN_UNSAFE(cuMemFree, true);
   for (CUstream s = fake.streams; s != NULL; s = s->next) { /* it waits for the context's work */
     while (s->context == current && !fake_stream_is_idle(s)) pthread_cond_wait(&fake.changed, &fake.mu);
   }
@@ -304,7 +310,7 @@ EXPORT CUresult CUDAAPI cuMemFree(CUdeviceptr p) {
 }
 
 EXPORT CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
-  BEGIN(cuMemHostAlloc, true);
+  BEGIN_UNSAFE(cuMemHostAlloc, true);
   (void)flags;
   for (int i = 0; i < FAKE_PINNED_MAX; i++) {
     if (fake.pinned[i].at != NULL) continue;
@@ -321,7 +327,7 @@ EXPORT CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 
 /* Works in a broken context, too: what a process has pinned can always be given back. */
 EXPORT CUresult CUDAAPI cuMemFreeHost(void *p) {
-  BEGIN(cuMemFreeHost, false);
+  BEGIN_UNSAFE(cuMemFreeHost, false);
   for (int i = 0; i < FAKE_PINNED_MAX; i++) {
     if (fake.pinned[i].at != p) continue;
     fake.pinned[i].at = NULL;
@@ -336,6 +342,7 @@ EXPORT CUresult CUDAAPI cuMemFreeHost(void *p) {
 /* ---- streams ---- */
 
 static CUresult add(CUstream s, const fake_work_t *w) {
+  if (s->capture != FAKE_NO_CAPTURE) return end(fake_capture_add(s, w));
   fake_work_t *copy = s->ends ? NULL : malloc(sizeof *copy);
   if (copy == NULL) return end(CUDA_ERROR_OUT_OF_MEMORY);
   *copy = *w;
@@ -352,6 +359,8 @@ EXPORT CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned flags) {
 
 EXPORT CUresult CUDAAPI cuStreamDestroy(CUstream s) {
   BEGIN(cuStreamDestroy, false);
+  if (s->capture != FAKE_NO_CAPTURE) fake_fault("a stream is destroyed that captures");
+  fake_capture_drop(s);
   end(CUDA_SUCCESS);
   fake_stream_destroy(s);
   return CUDA_SUCCESS;
@@ -359,6 +368,7 @@ EXPORT CUresult CUDAAPI cuStreamDestroy(CUstream s) {
 
 EXPORT CUresult CUDAAPI cuStreamSynchronize(CUstream s) {
   BEGIN(cuStreamSynchronize, true);
+  if (s->capture != FAKE_NO_CAPTURE) return end(fake_capture_spoil(s, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
   while (!fake_stream_is_idle(s)) pthread_cond_wait(&fake.changed, &fake.mu);
   return end(s->context->broken);
 }
@@ -366,6 +376,10 @@ EXPORT CUresult CUDAAPI cuStreamSynchronize(CUstream s) {
 EXPORT CUresult CUDAAPI cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
   BEGIN(cuStreamWaitEvent, true);
   (void)flags;
+  if (e->captured != NULL && e->captured != s) {
+    fake_fault("a stream waits for an event of a capture");
+    return end(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  }
   e->users++;
   return add(s, &(fake_work_t){.kind = FAKE_WAIT, .event = e, .number = e->recorded});
 }
@@ -443,17 +457,21 @@ EXPORT CUresult CUDAAPI cuEventRecord(CUevent e, CUstream s) {
     return end(CUDA_ERROR_INVALID_HANDLE);
   }
   e->users++;
-  return add(s, &(fake_work_t){.kind = FAKE_RECORD, .event = e, .number = ++e->recorded});
+  e->captured = NULL;
+  if (s->capture == FAKE_NO_CAPTURE) ++e->recorded;
+  return add(s, &(fake_work_t){.kind = FAKE_RECORD, .event = e, .number = e->recorded});
 }
 
 EXPORT CUresult CUDAAPI cuEventQuery(CUevent e) {
-  BEGIN(cuEventQuery, false);
+  BEGIN_UNSAFE(cuEventQuery, false);
+  if (e->captured != NULL) return end(CUDA_ERROR_CAPTURED_EVENT);
   if (e->context->broken != CUDA_SUCCESS) return end(e->context->broken);
   return end(e->done >= e->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
 EXPORT CUresult CUDAAPI cuEventSynchronize(CUevent e) {
-  BEGIN(cuEventSynchronize, false);
+  BEGIN_UNSAFE(cuEventSynchronize, false);
+  if (e->captured != NULL) return end(CUDA_ERROR_CAPTURED_EVENT);
   const uint64_t wanted = e->recorded;
   while (e->done < wanted && e->context->broken == CUDA_SUCCESS) pthread_cond_wait(&fake.changed, &fake.mu);
   return end(e->context->broken);
@@ -462,7 +480,7 @@ EXPORT CUresult CUDAAPI cuEventSynchronize(CUevent e) {
 /* ---- modules and kernels ---- */
 
 EXPORT CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
-  BEGIN(cuModuleLoadData, true);
+  BEGIN_UNSAFE(cuModuleLoadData, true);
   if (image == NULL) return end(CUDA_ERROR_INVALID_IMAGE);
   CUmodule m = calloc(1, sizeof *m);
   if (m == NULL) return end(CUDA_ERROR_OUT_OF_MEMORY);
@@ -473,7 +491,7 @@ EXPORT CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
 }
 
 EXPORT CUresult CUDAAPI cuModuleUnload(CUmodule m) {
-  BEGIN(cuModuleUnload, false);
+  BEGIN_UNSAFE(cuModuleUnload, false);
   fake.live.modules--;
   free(m);
   return end(CUDA_SUCCESS);
@@ -528,7 +546,7 @@ EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, u
   const bool fits = gx > 0 && gy > 0 && gz > 0 && gx <= INT32_MAX && gy <= 65535 && gz <= 65535 && bx > 0 &&
                     by > 0 && bz > 0 && bx <= 1024 && by <= 1024 && bz <= 64 &&
                     (uint64_t)bx * by * bz <= 1024 && shared <= (unsigned)f->max_shared;
-  if (!fits || s->context != current) {
+  if (!fits || s == NULL || s->context != current) {
     fake_fault("a launch of %s with (%u,%u,%u) blocks of (%u,%u,%u) threads and %u bytes", f->kernel.name, gx,
                gy, gz, bx, by, bz, shared);
     return end(CUDA_ERROR_INVALID_VALUE);

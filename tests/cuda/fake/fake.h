@@ -3,13 +3,21 @@
  * The library has the functions of device/cuda/driver.def, and device/cuda opens it where WEFT_CUDA_DRIVER
  * names it. It is as hard on its caller as a device is:
  *
- *   memory    pointers into pages without access; the bytes lie elsewhere. What is freed is overwritten. A
- *             pointer or a length that does not belong to one allocation is an illegal address
- *   streams   threads that begin each piece of work after a random delay, so that what no event orders
- * happens in another order events    exactly: cuStreamWaitEvent waits for the last record before the call,
- * and for no later one kernels   the library's own source, compiled for the host (tests/cuda/emulator), and
- * some for tests below failures  at the n-th call of a function, or when a test says so. One that ends the
- * context stays: all later calls give it, work that was not begun is dropped, host functions are not called
+ * Memory: pointers into pages without access; the bytes lie elsewhere. What is freed is overwritten. A
+ * pointer or a length that does not belong to one allocation is an illegal address.
+ *
+ * Streams: threads that begin each piece of work after a random delay, so that what no event orders happens
+ * in another order.
+ *
+ * Events: exactly. cuStreamWaitEvent waits for the last record before the call, and for no later one.
+ *
+ * Kernels: the library's own source, compiled for the host (tests/cuda/emulator), and some for tests below.
+ *
+ * Captures: kept, and launched as often as wanted. What CUDA forbids meanwhile spoils them. Only the kernels
+ * below can be captured.
+ *
+ * Failures: at the n-th call of a function, or when a test says so. One that ends the context stays: all
+ * later calls give it, work that was not begun is dropped, host functions are not called.
  *
  * The variable WEFT_FAKE_CUDA is read at cuInit: "devices=2,memory=1g,late_us=200,seed=7,version=13000,
  * capability=90,peers=1,fail=cuMemAlloc_v2@5:2". A failure has a function, the number of its call, from 1,
@@ -22,7 +30,7 @@
 
 /* What the caller has now, and what it has done wrong. */
 typedef struct weft_fake_cuda_live {
-  int contexts, modules, streams, events, allocations, pinned;
+  int contexts, modules, streams, events, allocations, pinned, graphs;
   size_t allocated_bytes;
   long calls;      /* of all functions, since cuInit */
   long faults;     /* uses that harm a device */

@@ -25,6 +25,12 @@ static void run_add(const fake_kernel_t *k, void *closure, const unsigned grid[3
   free(closure);
 }
 
+static void *copy_add(const void *closure) {
+  add_args_t *a = malloc(sizeof *a);
+  if (a != NULL) *a = *(const add_args_t *)closure;
+  return a;
+}
+
 typedef struct copy_args {
   int *to;
   const int *from;
@@ -46,6 +52,12 @@ static void run_copy(const fake_kernel_t *k, void *closure, const unsigned grid[
   free(closure);
 }
 
+static void *copy_copy(const void *closure) {
+  copy_args_t *a = malloc(sizeof *a);
+  if (a != NULL) *a = *(const copy_args_t *)closure;
+  return a;
+}
+
 static void *capture_fault(void **args, void *(*to_host)(void *)) {
   (void)args;
   (void)to_host((void *)1); /* no address of any device */
@@ -58,10 +70,15 @@ static void run_fault(const fake_kernel_t *k, void *closure, const unsigned grid
   free(closure);
 }
 
+static void *copy_fault(const void *closure) {
+  (void)closure;
+  return calloc(1, 1);
+}
+
 static const fake_kernel_t kernels[] = {
-    {"weft_fake_add", capture_add, run_add, NULL},
-    {"weft_fake_copy", capture_copy, run_copy, NULL},
-    {"weft_fake_fault", capture_fault, run_fault, NULL},
+    {"weft_fake_add", capture_add, run_add, copy_add, NULL},
+    {"weft_fake_copy", capture_copy, run_copy, copy_copy, NULL},
+    {"weft_fake_fault", capture_fault, run_fault, copy_fault, NULL},
 };
 
 bool fake_find_kernel(const char *name, fake_kernel_t *out) {

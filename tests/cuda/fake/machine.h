@@ -21,6 +21,7 @@ typedef struct fake_kernel {
   /* Runs a launch and frees the closure. */
   void (*run)(const struct fake_kernel *k, void *closure, const unsigned grid[3], const unsigned block[3],
               size_t shared);
+  void *(*copy)(const void *closure); /* NULL: launches cannot be captured */
   const void *data;
 } fake_kernel_t;
 
@@ -48,6 +49,7 @@ struct CUevent_st {
   CUcontext context;
   uint64_t recorded, done; /* numbers of records */
   int users;               /* the handle and work of streams */
+  CUstream captured;       /* its last record is part of this stream's capture */
 };
 
 typedef enum fake_kind { FAKE_KERNEL, FAKE_COPY, FAKE_FILL, FAKE_HOST, FAKE_RECORD, FAKE_WAIT } fake_kind_t;
@@ -70,6 +72,8 @@ typedef struct fake_work {
   uint64_t number;
 } fake_work_t;
 
+typedef enum fake_capture { FAKE_NO_CAPTURE, FAKE_CAPTURES, FAKE_SPOILT } fake_capture_t;
+
 struct CUstream_st {
   CUcontext context;
   struct CUstream_st *next;
@@ -78,6 +82,9 @@ struct CUstream_st {
   bool busy, ends;
   int number;
   uint64_t random;
+  fake_capture_t capture;
+  pthread_t captor;
+  fake_work_t *captured;
 };
 
 struct CUfunc_st {
@@ -115,6 +122,25 @@ extern fake_machine_t fake;
 
 /* Notes a use that would harm a device. Locked. */
 void fake_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* api.c: locks, and counts the call; on failure unlocks. And the other end of a call. */
+CUresult fake_begin(const char *name, bool needs_context);
+CUresult fake_end(CUresult r);
+CUcontext fake_current(void);
+#define FAKE_TEXT(x) #x
+#define FAKE_BEGIN(name, needs_context)                                \
+  do {                                                                 \
+    const CUresult begun = fake_begin(FAKE_TEXT(name), needs_context); \
+    if (begun != CUDA_SUCCESS) return begun;                           \
+  } while (0)
+#define FAKE_EXPORT __attribute__((visibility("default")))
+
+/* graphs.c; all locked */
+CUresult fake_capture_spoil(CUstream s, CUresult r); /* returns r */
+/* The calling thread does what a capture of its own forbids: spoils that, or CUDA_SUCCESS if it has none. */
+CUresult fake_capture_unsafe(void);
+CUresult fake_capture_add(CUstream s, const fake_work_t *w); /* work for a stream that captures */
+void fake_capture_drop(CUstream s);
 
 /* memory.c; all locked */
 bool fake_memory_create(fake_device_t *d, size_t bytes);
