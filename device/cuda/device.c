@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "device/cuda/capture.h"
+#include "device/cuda/collectives.h"
 #include "device/cuda/copies.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/options.h"
@@ -210,6 +211,7 @@ const WEFT_DeviceType weft_cuda_device_type = {
     .when = weft_cuda_queue_when,
     .copy = copy,
     .reaches = reaches,
+    .collectives = &weft_cuda_collectives,
     .memory = memory,
     .capture_begin = weft_cuda_capture_begin,
     .capture_end = weft_cuda_capture_end,

@@ -9,16 +9,15 @@ enum { SHARED_WITHOUT_LEAVE = 48 << 10 }; /* bytes; CUDA C++ Programming Guide, 
 
 static weft_cuda_device_t *device_of(WEFT_KernelContext *c) { return weft_cuda_host->device(c); }
 
-WEFT_Failure *weft_cuda_launch(WEFT_KernelContext *c, weft_cuda_function_t *f, const weft_cuda_geometry_t *g,
-                               void **args) {
-  const weft_cuda_device_t *d = device_of(c);
+WEFT_Failure *weft_cuda_launch_on(weft_cuda_device_t *d, const char *what, weft_cuda_function_t *f,
+                                  const weft_cuda_geometry_t *g, void **args) {
   weft_cuda_queue_t *q = d->queues[WEFT_QUEUE_COMPUTE];
   WEFT_Failure *failure = weft_cuda_queue_begin(q, f->name);
   if (failure != NULL) return failure;
   CUfunction function;
   failure = weft_cuda_modules_find(d->physical->modules, f, &function);
   if (failure != NULL) return failure;
-  weft_cuda_queue_note(q, weft_cuda_host->node_name(c));
+  weft_cuda_queue_note(q, what);
   CUresult r = CUDA_SUCCESS;
   if (g->shared_bytes > SHARED_WITHOUT_LEAVE) {
     r = weft_cuda_driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -30,6 +29,11 @@ WEFT_Failure *weft_cuda_launch(WEFT_KernelContext *c, weft_cuda_function_t *f, c
                                         args, NULL);
   }
   return weft_cuda_queue_check(q, r, f->name);
+}
+
+WEFT_Failure *weft_cuda_launch(WEFT_KernelContext *c, weft_cuda_function_t *f, const weft_cuda_geometry_t *g,
+                               void **args) {
+  return weft_cuda_launch_on(device_of(c), weft_cuda_host->node_name(c), f, g, args);
 }
 
 WEFT_Failure *weft_cuda_fill(WEFT_KernelContext *c, void *to, int byte, size_t bytes) {

@@ -278,6 +278,8 @@ static void poison(weft_cuda_queue_t *q, WEFT_Failure *failure, bool is_fatal) {
   weft_cuda_host->failure_free(copy);
 }
 
+void weft_cuda_queue_poison(weft_cuda_queue_t *q, WEFT_Failure *failure) { poison(q, failure, false); }
+
 /* The stream has failed with r. */
 static void fail(weft_cuda_queue_t *q, CUresult r, const char *what) {
   char names[NUM_NOTES * (NOTE_BYTES + 4)] = "";

@@ -50,6 +50,9 @@ void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name);
  * r is CUDA_SUCCESS. */
 WEFT_Failure *weft_cuda_queue_check(weft_cuda_queue_t *q, CUresult r, const char *what);
 
+/* What waits for the queue, and what comes later, fails with `failure`, which is taken over. */
+void weft_cuda_queue_poison(weft_cuda_queue_t *q, WEFT_Failure *failure);
+
 /* Calls how(arg, p) when the work that the queue has got so far is done, or when the queue ends.
  * Without memory to remember that it waits for the work. */
 void weft_cuda_queue_retire(weft_cuda_queue_t *q, void (*how)(void *arg, void *p), void *arg, void *p);

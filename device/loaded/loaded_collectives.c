@@ -43,6 +43,16 @@ static loaded_group_t *find_locked(const weft_device_part_t *parts, int n) WEFT_
   return NULL;
 }
 
+/* Once: what is missing is missing for all. */
+static void warn_locked(const weft_device_part_t *parts, int n, const weft_status_t *why) WEFT_REQUIRES(mu) {
+  static bool has_warned; /* guarded by mu */
+  if (!has_warned) {
+    weft_log(WEFT_LOG_WARNING, "collectives of %d devices of type %s go by way of the host: %s", n,
+             parts[0].device->type, weft_status_message(why));
+  }
+  has_warned = true;
+}
+
 static weft_status_t *make_locked(const WEFT_DeviceCollectives *of, const weft_device_part_t *parts, int n,
                                   loaded_group_t **out) WEFT_REQUIRES(mu) {
   loaded_group_t *g = weft_calloc(1, sizeof *g + (size_t)n * sizeof g->handles[0]);
@@ -58,10 +68,7 @@ static weft_status_t *make_locked(const WEFT_DeviceCollectives *of, const weft_d
     s = WEFT_ERROR(INVALID_ARGUMENT, "the library cannot end them");
   }
   if (s != NULL) g->communicator = NULL;
-  if (s != NULL && weft_status_code(s) != WEFT_UNIMPLEMENTED) {
-    weft_log(WEFT_LOG_WARNING, "collectives of %d devices of type %s go by way of the host: %s", n,
-             parts[0].device->type, weft_status_message(s));
-  }
+  if (s != NULL && weft_status_code(s) != WEFT_UNIMPLEMENTED) warn_locked(parts, n, s);
   weft_status_free(s);
   g->by_first = by_first != 0;
   g->next = groups;

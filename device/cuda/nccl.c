@@ -1,0 +1,290 @@
+/* device/cuda/nccl.c - NCCL, opened at run time.
+ *
+ * Collectives of several communicators on the same cards must come to all their streams in the same order, or
+ * they wait for each other for ever (NCCL's guide, "Using multiple NCCL communicators concurrently"). One
+ * thread at a time enqueues, and the parts of all ranks as one group.
+ *
+ * Locking: `state.mu` is a leaf: only NCCL is called under it, and the driver.
+ */
+#include "device/cuda/nccl.h"
+
+#include <dlfcn.h>
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "device/cuda/collectives.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/launch.h"
+
+enum {
+  F32 = 1,
+  F64 = 2,
+  I32 = 3,
+  U8 = 4,
+  I8 = 6,
+  I64 = 9,
+  BF16 = 14,
+  F16 = 19,
+  U32 = 22,
+  U64 = 23
+}; /* TF_DataType */
+
+static struct {
+#define WEFT_CUDA_NCCL_CALL(name) __typeof__(name) *name;
+#include "device/cuda/nccl.def"
+#undef WEFT_CUDA_NCCL_CALL
+} nccl;
+
+static struct {
+  weft_mutex_t mu;
+  bool tried;            /* guarded by mu */
+  WEFT_Failure *failure; /* guarded by mu */
+} state = {.mu = WEFT_MUTEX_INITIALIZER};
+
+struct weft_cuda_nccl {
+  int n;
+  atomic_bool is_aborted;
+  ncclComm_t *comms; /* by rank */
+  weft_cuda_device_t *devices[];
+};
+
+/* ---- the library ---- */
+
+static WEFT_Failure *bind(void *library, const char *path) {
+  static const struct nccl_call {
+    const char *name;
+    size_t offset;
+  } calls[] = {
+#define WEFT_CUDA_NCCL_CALL(name) {#name, (size_t)((char *)&nccl.name - (char *)&nccl)},
+#include "device/cuda/nccl.def"
+#undef WEFT_CUDA_NCCL_CALL
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    void *function = dlsym(library, calls[i].name);
+    if (function == NULL) {
+      return weft_cuda_host->failure(WEFT_UNAVAILABLE, "%s has no %s: NCCL 2.10 or later is needed", path,
+                                     calls[i].name);
+    }
+    memcpy((char *)&nccl + calls[i].offset, &function, sizeof function);
+  }
+  return NULL;
+}
+
+static WEFT_Failure *load(void) {
+  static const char *const places[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};
+  const char *named = getenv("WEFT_NCCL"), *path = named;
+  if (named != NULL && strcmp(named, "0") == 0)
+    return weft_cuda_host->failure(WEFT_UNIMPLEMENTED, "WEFT_NCCL is 0");
+  const bool is_named = named != NULL && *named != '\0';
+  void *library = is_named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
+  for (size_t i = 0; i < sizeof places / sizeof *places && library == NULL && !is_named; i++) {
+    path = places[i];
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library != NULL) return bind(library, path);
+  const char *why = dlerror();
+  return weft_cuda_host->failure(
+      WEFT_UNAVAILABLE,
+      "NCCL was not found: %s; install libnccl2, name it in WEFT_NCCL, or do without it: "
+      "WEFT_NCCL=0",
+      why == NULL ? "" : why);
+}
+
+static WEFT_Failure *open_library(void) {
+  weft_mutex_lock(&state.mu);
+  if (!state.tried) {
+    state.tried = true;
+    state.failure = load();
+  }
+  WEFT_Failure *f = weft_cuda_host->failure_copy(state.failure);
+  weft_mutex_unlock(&state.mu);
+  return f;
+}
+
+static WEFT_Failure *failure_of(ncclResult_t r, const char *what) {
+  if (r == ncclSuccess) return NULL;
+  return weft_cuda_host->failure(WEFT_INTERNAL, "NCCL: %s: %s", what, nccl.ncclGetErrorString(r));
+}
+
+/* ---- communicators ---- */
+
+void weft_cuda_nccl_destroy(weft_cuda_nccl_t *c) {
+  if (c == NULL) return;
+  if (!atomic_load(&c->is_aborted)) {
+    for (int i = 0; i < c->n; i++) {
+      if (c->comms[i] != NULL)
+        (void)nccl.ncclCommDestroy(c->comms[i]); /* its work is done: nothing is lost */
+    }
+  }
+  weft_free(c->comms);
+  weft_free(c);
+}
+
+WEFT_Failure *weft_cuda_nccl_create(weft_cuda_device_t *const *devices, int n, weft_cuda_nccl_t **out) {
+  WEFT_Failure *f = open_library();
+  if (f != NULL) return f;
+  weft_cuda_nccl_t *c = weft_calloc(1, sizeof *c + (size_t)n * sizeof c->devices[0]);
+  int *ordinals = weft_calloc((size_t)n, sizeof *ordinals);
+  if (c != NULL) c->comms = weft_calloc((size_t)n, sizeof *c->comms);
+  if (c == NULL || c->comms == NULL || ordinals == NULL) {
+    f = weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: a communicator of %d GPUs", n);
+  } else {
+    for (int i = 0; i < n; i++) {
+      c->devices[i] = devices[i];
+      ordinals[i] = devices[i]->physical->ordinal;
+    }
+    weft_mutex_lock(&state.mu);
+    f = failure_of(nccl.ncclCommInitAll(c->comms, n, ordinals), "making a communicator");
+    weft_mutex_unlock(&state.mu);
+  }
+  weft_free(ordinals);
+  if (f == NULL) {
+    c->n = n;
+    *out = c;
+    return NULL;
+  }
+  if (c != NULL) weft_free(c->comms);
+  weft_free(c);
+  return f;
+}
+
+void weft_cuda_nccl_abort(weft_cuda_nccl_t *c, const WEFT_Failure *why) {
+  if (atomic_exchange(&c->is_aborted, true)) return;
+  /* First, so that no fence behind work that is broken off passes. */
+  for (int i = 0; i < c->n; i++)
+    weft_cuda_queue_poison(c->devices[i]->queues[WEFT_QUEUE_COMPUTE], weft_cuda_host->failure_copy(why));
+  for (int i = 0; i < c->n; i++) (void)nccl.ncclCommAbort(c->comms[i]); /* the failure is told already */
+}
+
+/* ---- collectives ---- */
+
+/* What a type is called; false: NCCL does not reduce it. */
+static bool type_of(int dtype, ncclDataType_t *out) {
+  switch (dtype) {
+    case F32: *out = ncclFloat32; return true;
+    case F64: *out = ncclFloat64; return true;
+    case F16: *out = ncclFloat16; return true;
+    case BF16: *out = ncclBfloat16; return true;
+    case I8: *out = ncclInt8; return true;
+    case U8: *out = ncclUint8; return true;
+    case I32: *out = ncclInt32; return true;
+    case U32: *out = ncclUint32; return true;
+    case I64: *out = ncclInt64; return true;
+    case U64: *out = ncclUint64; return true;
+    default: return false;
+  }
+}
+
+/* A mean is TensorFlow's for real numbers alone: integers are divided as the host does it. */
+static bool operation_of(const WEFT_Collective *what, ncclRedOp_t *out) {
+  static const ncclRedOp_t plain[] = {ncclSum, ncclProd, ncclMin, ncclMax};
+  const bool is_real = what->dtype == F32 || what->dtype == F64 || what->dtype == F16 || what->dtype == BF16;
+  *out = what->is_divided ? ncclAvg : plain[what->reduction];
+  return !what->is_divided || (is_real && what->reduction == WEFT_COLLECTIVE_SUM);
+}
+
+static bool is_even(const WEFT_Collective *what, int n) {
+  for (int i = 0; i < n; i++) {
+    if (what->bounds[i] != what->bounds[1] * i) return false;
+  }
+  return what->bounds[n] == what->bounds[1] * n;
+}
+
+static bool reduces(const WEFT_Collective *what) {
+  return what->kind == WEFT_COLLECTIVE_REDUCE || what->kind == WEFT_COLLECTIVE_REDUCE_SCATTER;
+}
+
+typedef struct nccl_part {
+  const WEFT_Collective *what;
+  const WEFT_CollectiveRank *rank;
+  int n;
+  ncclDataType_t type;
+  ncclRedOp_t operation;
+  size_t element;
+  ncclComm_t comm;
+  cudaStream_t stream;
+} nccl_part_t;
+
+/* Rows of different numbers: each rank's are broadcast. */
+static ncclResult_t gather_uneven(const nccl_part_t *p) {
+  ncclResult_t r = ncclSuccess;
+  for (int root = 0; root < p->n && r == ncclSuccess; root++) {
+    const int64_t begin = p->what->bounds[root], count = p->what->bounds[root + 1] - begin;
+    char *to = (char *)p->rank->output + (size_t)begin * p->element;
+    if (count > 0)
+      r = nccl.ncclBroadcast(p->rank->input, to, (size_t)count * p->element, ncclUint8, root, p->comm,
+                             p->stream);
+  }
+  return r;
+}
+
+static ncclResult_t exchange(const nccl_part_t *p) {
+  const size_t bytes = (size_t)p->what->count * p->element;
+  ncclResult_t r = ncclSuccess;
+  for (int peer = 0; peer < p->n && r == ncclSuccess; peer++) {
+    const size_t at = (size_t)peer * bytes;
+    r = nccl.ncclSend((const char *)p->rank->input + at, bytes, ncclUint8, peer, p->comm, p->stream);
+    if (r == ncclSuccess)
+      r = nccl.ncclRecv((char *)p->rank->output + at, bytes, ncclUint8, peer, p->comm, p->stream);
+  }
+  return r;
+}
+
+static ncclResult_t enqueue_part(const nccl_part_t *p) {
+  const WEFT_Collective *what = p->what;
+  const size_t count = (size_t)what->count;
+  const void *in = p->rank->input;
+  void *out = p->rank->output;
+  switch (what->kind) {
+    case WEFT_COLLECTIVE_REDUCE:
+      return nccl.ncclAllReduce(in, out, count, p->type, p->operation, p->comm, p->stream);
+    case WEFT_COLLECTIVE_REDUCE_SCATTER:
+      return nccl.ncclReduceScatter(in, out, (size_t)what->bounds[1], p->type, p->operation, p->comm,
+                                    p->stream);
+    case WEFT_COLLECTIVE_GATHER:
+      if (!is_even(what, p->n)) return gather_uneven(p);
+      return nccl.ncclAllGather(in, out, (size_t)what->bounds[1] * p->element, ncclUint8, p->comm, p->stream);
+    case WEFT_COLLECTIVE_BROADCAST:
+      return nccl.ncclBroadcast(in, out, count * p->element, ncclUint8, what->root, p->comm, p->stream);
+    case WEFT_COLLECTIVE_ALL_TO_ALL: return exchange(p);
+  }
+  return ncclInvalidArgument;
+}
+
+static ncclResult_t enqueue_locked(const weft_cuda_nccl_t *c, nccl_part_t p, const WEFT_CollectiveRank *ranks)
+    WEFT_REQUIRES(state.mu) {
+  ncclResult_t r = nccl.ncclGroupStart();
+  if (r != ncclSuccess) return r;
+  for (int i = 0; i < c->n && r == ncclSuccess; i++) {
+    p.rank = &ranks[i];
+    p.comm = c->comms[i];
+    p.stream = (cudaStream_t)weft_cuda_queue_stream(c->devices[i]->queues[WEFT_QUEUE_COMPUTE]);
+    r = enqueue_part(&p);
+  }
+  const ncclResult_t ended = nccl.ncclGroupEnd();
+  return r != ncclSuccess ? r : ended;
+}
+
+WEFT_Failure *weft_cuda_nccl_enqueue(weft_cuda_nccl_t *c, const WEFT_Collective *what,
+                                     const WEFT_CollectiveRank *ranks) {
+  nccl_part_t p = {
+      .what = what, .n = c->n, .type = ncclUint8, .element = weft_cuda_element_bytes(what->dtype)};
+  const bool is_known = !reduces(what) || (type_of(what->dtype, &p.type) && operation_of(what, &p.operation));
+  if (!is_known || p.element == 0 || (what->kind == WEFT_COLLECTIVE_REDUCE_SCATTER && !is_even(what, c->n)))
+    return weft_cuda_host->failure(WEFT_UNIMPLEMENTED, "NCCL has no such collective");
+  for (int i = 0; i < c->n; i++) { /* a queue that has failed takes no part: the others would wait for it */
+    WEFT_Failure *f = weft_cuda_queue_begin(c->devices[i]->queues[WEFT_QUEUE_COMPUTE], "a collective");
+    if (f != NULL) return f;
+  }
+  weft_mutex_lock(&state.mu);
+  const ncclResult_t r = enqueue_locked(c, p, ranks);
+  weft_mutex_unlock(&state.mu);
+  return failure_of(r, "a collective");
+}
