@@ -257,6 +257,9 @@ typedef struct WEFT_DeviceKernel {
   /* Since 1.1. Not 0: the last input, too, lies in the host's memory, of ops with a number of inputs that
    * only the node says: ConcatV2's axis. */
   int last_input_on_host;
+  /* Since 1.1. Not 0: the first input is a variable by handle that it reads. Weft locks it while compute()
+   * runs, so that no copy is needed; input() gives its value. */
+  int reads_variable;
 } WEFT_DeviceKernel;
 
 /* What Weft gives to a library. Constant; lives as long as the process. */
@@ -328,6 +331,12 @@ typedef struct WEFT_DeviceHost {
    * RESOURCE_EXHAUSTED.
    */
   WEFT_Failure *(*scratch)(WEFT_KernelContext *c, size_t bytes, void **out);
+  /* Since 1.1. Of a node with attributes `seed` and `seed2`: takes so many blocks of four words out of its
+   * stream of random numbers, which goes on from run to run and is kept by checkpoints. They are those of
+   * Philox4x32-10 with that key, from that counter (its lower half first) on. Failures: FAILED_PRECONDITION
+   * without such attributes. */
+  WEFT_Failure *(*random_take)(WEFT_KernelContext *c, uint64_t blocks, uint64_t *out_key,
+                               uint64_t out_counter[2]);
 } WEFT_DeviceHost;
 
 /* What a library is. Constant; lives as long as the process. */

@@ -16,6 +16,7 @@ def weft_cpu_family(name, deps = [], **kwargs):
         textual_hdrs = native.glob(["*.tmpl.h", "*.bin"], allow_empty = True),
         visibility = [
             "//kernels/cpu:__subpackages__",
+            "//kernels/loaded:__pkg__",  # streams of random numbers
             "//tests:__subpackages__",
         ],
         deps = [

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "device/queue.h"
+#include "kernels/cpu/random/philox.h"
 #include "ops/shape_inference.h"
 #include "tensor/memory_holders.h"
 
@@ -203,6 +204,21 @@ static weft_status_t *output_is_input(WEFT_KernelContext *c, int in, int i, int 
 WEFT_Failure *weft_loaded_output_is_input(WEFT_KernelContext *c, int in, int i, int rank,
                                           const int64_t *dims) {
   return weft_failure_of_status(output_is_input(c, in, i, rank, dims));
+}
+
+/* ---- random numbers ---- */
+
+WEFT_Failure *weft_loaded_random_take(WEFT_KernelContext *c, uint64_t blocks, uint64_t *out_key,
+                                      uint64_t out_counter[2]) {
+  if (c->state->stream == NULL) {
+    return weft_failure_of_status(
+        WEFT_ERROR(FAILED_PRECONDITION, "%s has no seeds", c->ctx->node->name.data));
+  }
+  const weft_philox_t p = weft_random_stream_take(c->state->stream, blocks);
+  *out_key = (uint64_t)p.key[1] << 32 | p.key[0];
+  out_counter[0] = (uint64_t)p.counter[1] << 32 | p.counter[0];
+  out_counter[1] = (uint64_t)p.counter[3] << 32 | p.counter[2];
+  return NULL;
 }
 
 /* ---- scratch memory ---- */

@@ -12,7 +12,8 @@
 /* Of a node: the state of its kernel. */
 typedef struct weft_loaded_state {
   const WEFT_DeviceKernel *row;
-  void *own;                      /* what the library's prepare() made */
+  void *own;    /* what the library's prepare() made */
+  void *stream; /* of a node that has seeds: its random numbers (kernels/cpu/random/philox.h). Owned */
   const weft_named_attr_t *attrs; /* the plan's */
   int num_attrs;
 } weft_loaded_state_t;
@@ -38,8 +39,9 @@ void weft_loaded_context_deinit(WEFT_KernelContext *c);
  * known then; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_loaded_infer(WEFT_KernelContext *c);
 
-/* compute of rows that update variables. */
+/* compute of rows that update variables, and of rows that read one. */
 WEFT_MUST_CHECK weft_status_t *weft_loaded_update(weft_kernel_ctx_t *ctx);
+WEFT_MUST_CHECK weft_status_t *weft_loaded_read(weft_kernel_ctx_t *ctx);
 /* The row of Assign, but for its types. */
 extern const weft_kernel_t weft_loaded_assign_kernel;
 
@@ -52,6 +54,8 @@ WEFT_Failure *weft_loaded_output_forwarded(WEFT_KernelContext *c, int in, int i,
                                            const int64_t *dims, WEFT_TensorView *out);
 WEFT_Failure *weft_loaded_output_is_input(WEFT_KernelContext *c, int in, int i, int rank,
                                           const int64_t *dims);
+WEFT_Failure *weft_loaded_random_take(WEFT_KernelContext *c, uint64_t blocks, uint64_t *out_key,
+                                      uint64_t out_counter[2]);
 WEFT_Failure *weft_loaded_scratch(WEFT_KernelContext *c, size_t bytes, void **out);
 WEFT_Failure *weft_loaded_host_kernel(const WEFT_KernelSetup *s, WEFT_HostKernel **out);
 void weft_loaded_host_kernel_free(WEFT_HostKernel *k);

@@ -7,21 +7,47 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/random/philox.h"
 #include "kernels/host/host_kernels.h"
 #include "kernels/loaded/context.h"
 #include "kernels/loaded/loaded_kernels.h"
 
 /* ---- the library's rows ---- */
 
+/* Ops with a stream of random numbers have two seeds. */
+static bool has_seeds(const weft_op_def_t *op) {
+  for (int i = 0; op != NULL && i < op->num_attrs; i++) {
+    if (weft_str_is(op->attrs[i].name, "seed2")) return true;
+  }
+  return false;
+}
+
+static void save_stream(void *state, weft_strbuf_t *out) {
+  weft_random_stream_keeping.save(((weft_loaded_state_t *)state)->stream, out);
+}
+static weft_status_t *load_stream(void *state, weft_str_t from) {
+  return weft_random_stream_keeping.load(((weft_loaded_state_t *)state)->stream, from);
+}
+/* The same bytes as those of the CPU's rows, so that a checkpoint fits a node on either. */
+static const weft_kernel_keeping_t stream_keeping = {.save = save_stream, .load = load_stream};
+
 static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
   const WEFT_DeviceKernel *row = setup->node.param;
   weft_loaded_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
   *s = (weft_loaded_state_t){.row = row, .attrs = setup->attrs, .num_attrs = setup->num_attrs};
+  if (has_seeds(setup->node.op)) {
+    weft_status_t *status = weft_random_stream_prepare(setup, &s->stream);
+    if (status != NULL) {
+      weft_free(s);
+      return status;
+    }
+  }
   WEFT_Failure *f = row->prepare == NULL
                         ? NULL
                         : row->prepare((const WEFT_KernelSetup *)(const void *)setup, row->param, &s->own);
   if (f != NULL) {
+    weft_random_stream_destroy(s->stream);
     weft_free(s);
     return weft_status_of_failure(f);
   }
@@ -32,6 +58,7 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
 static void destroy(void *state) {
   weft_loaded_state_t *s = state;
   if (s->row->destroy != NULL) s->row->destroy(s->own);
+  weft_random_stream_destroy(s->stream);
   weft_free(s);
 }
 
@@ -49,7 +76,10 @@ static weft_kernel_t row_of(const WEFT_DeviceKernel *k) {
                          .type_attr2 = k->type_attr2,
                          .types2 = k->types2,
                          .prepare = prepare,
-                         .compute = k->updates != 0 ? weft_loaded_update : compute,
+                         .compute = k->updates != 0          ? weft_loaded_update
+                                    : k->reads_variable != 0 ? weft_loaded_read
+                                                             : compute,
+                         .keeping = has_seeds(weft_op_find(weft_str(k->op))) ? &stream_keeping : NULL,
                          .destroy = destroy,
                          .param = k,
                          .host_inputs = k->host_inputs,

@@ -114,6 +114,35 @@ weft_status_t *weft_loaded_update(weft_kernel_ctx_t *c) {
   return s;
 }
 
+/* ---- reads ---- */
+
+static weft_status_t *read_locked(weft_kernel_ctx_t *c, weft_variable_t *v) WEFT_REQUIRES(v->mu) {
+  if (v->value == NULL) return weft_variable_uninitialized(v);
+  const weft_dtype_t dtype = weft_dtype_base(c->node->output_types[0]);
+  if (v->value->dtype != dtype) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Trying to read variable with wrong dtype. Expected %s got %s",
+                      weft_dtype_name(dtype), weft_dtype_name(v->value->dtype));
+  }
+  if (v->value->space != c->device->space && v->value->bytes > 0) {
+    return WEFT_ERROR(INTERNAL, "the value of variable %.*s is not in the memory of %.*s",
+                      WEFT_STR_ARGS(v->name), WEFT_STR_ARGS(c->device->name));
+  }
+  weft_queue_wait(c->queue, v->value->fence);
+  return compute_on(c, &v->value, 1);
+}
+
+/* The value is not held longer than the lock: later updates of it are later on the queue, and need no copy.
+ */
+weft_status_t *weft_loaded_read(weft_kernel_ctx_t *c) {
+  weft_variable_t *v = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
+  weft_mutex_lock(&v->mu);
+  weft_status_t *s = read_locked(c, v);
+  weft_mutex_unlock(&v->mu);
+  weft_object_release(&v->object);
+  return s;
+}
+
 /* ---- Assign ---- */
 
 static weft_status_t *assign_locked(weft_kernel_ctx_t *c, weft_variable_t *v, const weft_tensor_t *value,
