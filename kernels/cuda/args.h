@@ -42,7 +42,8 @@ typedef struct weft_cuda_list {
   int32_t n;
 } weft_cuda_list_t;
 
-/* A step of an optimizer on n elements. */
+/* A step of an optimizer on n elements; of a sparse one: rows of the gradient, each for the row of the
+ * variables that its index names. */
 typedef struct weft_cuda_update {
   void *vars[WEFT_CUDA_VARS];
   const void *scalars[WEFT_CUDA_SCALARS]; /* in the device's memory */
@@ -50,6 +51,13 @@ typedef struct weft_cuda_update {
   int64_t n;
   int32_t num_vars, num_scalars;
   int32_t use_nesterov, update_slots, multiply_linear_by_lr;
+  /* Sparse: */
+  const void *indices; /* NULL: it is dense */
+  /* Of each row of the variables the first row of the gradient that is for it; of each row of the gradient
+   * the next one for the same, or -1. */
+  const int32_t *first, *next;
+  int64_t row, num_rows; /* elements of a row; rows of the variables */
+  int32_t index_bytes;
 } weft_cuda_update_t;
 
 #ifdef __cplusplus
@@ -67,6 +75,9 @@ void weft_visit_pointers(weft_cuda_update_t &u, F f) {
   for (int i = 0; i < u.num_vars; i++) f(u.vars[i]);
   for (int i = 0; i < u.num_scalars; i++) f(u.scalars[i]);
   f(u.gradient);
+  f(u.indices);
+  f(u.first);
+  f(u.next);
 }
 #endif
 

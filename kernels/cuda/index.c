@@ -1,11 +1,12 @@
-/* kernels/cuda/index.c - rows of Gather, GatherV2, OneHot, ScatterNd, UnsortedSegmentSum, and of scatters
- * into variables. */
+/* kernels/cuda/index.c - rows of Gather, GatherV2, GatherNd, OneHot, ScatterNd, TensorScatter, of gathers out
+ * of variables and scatters into them, and of UnsortedSegmentSum. */
 #include "kernels/cuda/index_args.h"
 
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
 WEFT_CUDA_SIZES(gather_functions, gather)
+WEFT_CUDA_SIZES(gather_nd_functions, gather_nd)
 WEFT_CUDA_SIZES(one_hot_functions, one_hot)
 WEFT_CUDA_SIZES(put_functions, scatter_put)
 WEFT_CUDA_INSTANCES(add_instances, scatter_add, FLOAT_INDEX)
@@ -97,6 +98,68 @@ static WEFT_Failure *gather_v2(WEFT_KernelContext *c) {
   return gather_along(c, (int)at, (int)batch);
 }
 
+/* Of a variable. Its rank and the indices' are known to fit only here. */
+static WEFT_Failure *resource_gather(WEFT_KernelContext *c) {
+  WEFT_TensorView x, indices;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &indices);
+  int64_t batch = (intptr_t)weft_cuda_host->state(c);
+  if (batch < 0) batch += indices.rank;
+  if (x.rank < 1) return WEFT_CUDA_INVALID("params must be at least 1 dimensional");
+  if (batch < 0 || batch > indices.rank || batch >= x.rank) {
+    return WEFT_CUDA_INVALID("batch_dims %lld is not in the range of indices %s and params %s",
+                             (long long)batch, WEFT_CUDA_SHAPE(&indices), WEFT_CUDA_SHAPE(&x));
+  }
+  for (int d = 0; d < (int)batch; d++) {
+    if (x.dims[d] == indices.dims[d]) continue;
+    return WEFT_CUDA_INVALID("params.shape[%d] should be equal to indices.shape[%d]: %s and %s", d, d,
+                             WEFT_CUDA_SHAPE(&indices), WEFT_CUDA_SHAPE(&x));
+  }
+  return gather_along(c, (int)batch, (int)batch);
+}
+
+/* ---- GatherNd ---- */
+
+/* Pieces of x, of `inner` elements, at the places that rows of the indices name. */
+static WEFT_Failure *read_places(const WEFT_TensorView *x, const WEFT_TensorView *indices,
+                                 weft_cuda_scatter_t *s) {
+  if (x->rank < 1) return WEFT_CUDA_INVALID("params must be at least a vector");
+  if (indices->rank < 1) return WEFT_CUDA_INVALID("indices must be at least a vector");
+  const int64_t depth = indices->dims[indices->rank - 1];
+  if (depth > x->rank) {
+    return WEFT_CUDA_INVALID("index innermost dimension length must be <= params rank; saw: %lld vs. %d",
+                             (long long)depth, x->rank);
+  }
+  *s = (weft_cuda_scatter_t){.indices = indices->data,
+                             .num = weft_cuda_product(indices->dims, 0, indices->rank - 1),
+                             .inner = weft_cuda_product(x->dims, (int)depth, x->rank),
+                             .depth = (int32_t)depth,
+                             .index_bytes = (int32_t)weft_cuda_size(indices->dtype)};
+  for (int d = 0; d < depth; d++) s->dims[d] = x->dims[d];
+  return NULL;
+}
+
+static WEFT_Failure *gather_nd(WEFT_KernelContext *c) {
+  WEFT_TensorView x, indices, y;
+  weft_cuda_scatter_t s;
+  int64_t dims[WEFT_CUDA_DIMS];
+  int rank = 0;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &indices);
+  WEFT_CUDA_TRY(read_places(&x, &indices, &s));
+  if (indices.rank - 1 + x.rank - s.depth > WEFT_CUDA_DIMS)
+    return WEFT_CUDA_INVALID("GatherNd: the result has too many dimensions");
+  for (int d = 0; d < indices.rank - 1; d++) dims[rank++] = indices.dims[d];
+  for (int d = s.depth; d < x.rank; d++) dims[rank++] = x.dims[d];
+  if (s.num > 0 && x.count == 0) {
+    return WEFT_CUDA_INVALID("Requested more than 0 entries, but params is empty.  Params shape: %s",
+                             WEFT_CUDA_SHAPE(&x));
+  }
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank, dims, &y));
+  void *args[] = {&x.data, &y.data, &s};
+  return weft_cuda_launch_over(c, weft_cuda_pick_size(gather_nd_functions, x.dtype), y.count, 1, args);
+}
+
 /* ---- OneHot ---- */
 
 static WEFT_Failure *axis_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
@@ -178,9 +241,30 @@ static WEFT_Failure *segment_sum(WEFT_KernelContext *c) {
   return launch_add(c, y.dtype, data.data, y.data, &s);
 }
 
-/* What a row does to the variable's rows. */
+/* What a row does to rows of a tensor. */
 typedef enum scatter_kind { SCATTER_ADD, SCATTER_SUB, SCATTER_PUT } scatter_kind_t;
 static const scatter_kind_t is_add = SCATTER_ADD, is_sub = SCATTER_SUB, is_put = SCATTER_PUT;
+
+/* TensorScatterAdd, -Sub and -Update: in the bytes of the tensor if nothing else needs them. */
+static WEFT_Failure *scatter_tensor(WEFT_KernelContext *c) {
+  const scatter_kind_t kind = *(const scatter_kind_t *)weft_cuda_host->param(c);
+  WEFT_TensorView x, indices, updates, y;
+  weft_cuda_scatter_t s;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &indices);
+  weft_cuda_host->input(c, 2, &updates);
+  const void *from = x.data;
+  const int dtype = x.dtype;
+  WEFT_CUDA_TRY(read_places(&x, &indices, &s));
+  if (updates.count != s.num * s.inner)
+    return WEFT_CUDA_INVALID("Dimensions of updates %s do not match", WEFT_CUDA_SHAPE(&updates));
+  s.is_subtract = kind == SCATTER_SUB;
+  WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &y));
+  if (y.data != from) WEFT_CUDA_TRY(weft_cuda_copy(c, y.data, from, y.bytes));
+  if (kind != SCATTER_PUT) return launch_add(c, dtype, updates.data, y.data, &s);
+  void *args[] = {&updates.data, &y.data, &s};
+  return weft_cuda_launch_over(c, weft_cuda_pick_size(put_functions, dtype), s.num * s.inner, 1, args);
+}
 
 static WEFT_Failure *scatter_variable(WEFT_KernelContext *c) {
   const scatter_kind_t kind = *(const scatter_kind_t *)weft_cuda_host->param(c);
@@ -212,6 +296,8 @@ static WEFT_Failure *scatter_variable(WEFT_KernelContext *c) {
 enum { SECOND = 2, THIRD = 4 };
 #define SCATTER(op_, attr, types_, kind) \
   { .op = op_, .type_attr = attr, .types = types_, .compute = scatter_variable, .param = &kind, .updates = 1 }
+#define TENSOR(op_, types_, kind) \
+  { .op = op_, .type_attr = "T", .types = types_, .compute = scatter_tensor, .param = &kind }
 const WEFT_DeviceKernel weft_cuda_index_kernels[] = {
     {.op = "Gather", .type_attr = "Tparams", .types = WEFT_CUDA_PLAIN, .compute = gather},
     {.op = "GatherV2",
@@ -220,12 +306,24 @@ const WEFT_DeviceKernel weft_cuda_index_kernels[] = {
      .prepare = batch_prepare,
      .compute = gather_v2,
      .host_inputs = THIRD},
+    {.op = "GatherNd", .type_attr = "Tparams", .types = WEFT_CUDA_PLAIN, .compute = gather_nd},
     {.op = "OneHot",
      .type_attr = "T",
      .types = WEFT_CUDA_PLAIN,
      .prepare = axis_prepare,
      .compute = one_hot,
      .host_inputs = SECOND},
+    {.op = "ResourceGather",
+     .type_attr = "dtype",
+     .types = WEFT_CUDA_PLAIN,
+     .prepare = batch_prepare,
+     .compute = resource_gather,
+     .reads_variable = 1},
+    {.op = "ResourceGatherNd",
+     .type_attr = "dtype",
+     .types = WEFT_CUDA_PLAIN,
+     .compute = gather_nd,
+     .reads_variable = 1},
     SCATTER("ResourceScatterAdd", "dtype", WEFT_CUDA_SET(FLOAT_INDEX), is_add),
     SCATTER("ResourceScatterSub", "dtype", WEFT_CUDA_SET(FLOAT_INDEX), is_sub),
     SCATTER("ResourceScatterUpdate", "dtype", WEFT_CUDA_PLAIN, is_put),
@@ -237,6 +335,9 @@ const WEFT_DeviceKernel weft_cuda_index_kernels[] = {
      .host_inputs = THIRD},
     SCATTER("ScatterSub", "T", WEFT_CUDA_SET(FLOAT_INDEX), is_sub),
     SCATTER("ScatterUpdate", "T", WEFT_CUDA_PLAIN, is_put),
+    TENSOR("TensorScatterAdd", WEFT_CUDA_SET(FLOAT_INDEX), is_add),
+    TENSOR("TensorScatterSub", WEFT_CUDA_SET(FLOAT_INDEX), is_sub),
+    TENSOR("TensorScatterUpdate", WEFT_CUDA_PLAIN, is_put),
     {.op = "UnsortedSegmentSum",
      .type_attr = "T",
      .types = WEFT_CUDA_SET(FLOAT_INDEX),

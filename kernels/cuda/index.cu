@@ -4,16 +4,22 @@
  * where it writes, as in TensorFlow's kernels of a GPU. Sums of pieces that meet in one place are added by
  * atomic operations, so the last bits of floats depend on the order in which they come.
  */
+#include "kernels/cuda/index.cuh"
 #include "kernels/cuda/index_args.h"
 #include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/types.h"
 
 namespace weft {
 
-WEFT_FN int64_t index_at(const void *indices, int bytes, int64_t i) {
-  return bytes == 8   ? ((const int64_t *)indices)[i]
-         : bytes == 4 ? ((const int32_t *)indices)[i]
-                      : (int64_t)((const uint8_t *)indices)[i];
+/* The element of the tensor where element k of piece i lies; -1: nowhere. */
+WEFT_FN int64_t place(const weft_cuda_scatter_t &s, int64_t i, int64_t k) {
+  int64_t at = 0;
+  for (int d = 0; d < s.depth; d++) {
+    const int64_t index = index_at(s.indices, s.index_bytes, i * s.depth + d);
+    if (index < 0 || index >= s.dims[d]) return -1;
+    at = at * s.dims[d] + index;
+  }
+  return at * s.inner + k;
 }
 
 /* y[b, o, i, :] = x[b, o, indices[b, i], :] */
@@ -25,6 +31,17 @@ WEFT_FN void gather(const T *x, const void *indices, int index_bytes, T *y, int6
     const int64_t index = index_at(indices, index_bytes, batch * n + (piece - rest * n));
     T v = {};
     if (index >= 0 && index < size) v = x[(rest * size + index) * inner + k];
+    y[i] = v;
+  }
+}
+
+/* y[i, :] = x[the place that i's indices name, :] */
+template <class T>
+WEFT_FN void gather_nd(const T *x, T *y, const weft_cuda_scatter_t &s) {
+  for (int64_t i = first_index(); i < s.num * s.inner; i += index_step()) {
+    const int64_t piece = i / s.inner, at = place(s, piece, i - piece * s.inner);
+    T v = {};
+    if (at >= 0) v = x[at];
     y[i] = v;
   }
 }
@@ -57,17 +74,6 @@ WEFT_FN void add_atomically(T *to, float v) { /* of 16 bits */
   } while (seen != wanted);
 }
 
-/* The element of y where element k of piece i goes; -1: nowhere. */
-WEFT_FN int64_t place(const weft_cuda_scatter_t &s, int64_t i, int64_t k) {
-  int64_t at = 0;
-  for (int d = 0; d < s.depth; d++) {
-    const int64_t index = index_at(s.indices, s.index_bytes, i * s.depth + d);
-    if (index < 0 || index >= s.dims[d]) return -1;
-    at = at * s.dims[d] + index;
-  }
-  return at * s.inner + k;
-}
-
 template <class T>
 WEFT_FN void scatter_add(const T *updates, T *y, const weft_cuda_scatter_t &s) {
   for (int64_t i = first_index(); i < s.num * s.inner; i += index_step()) {
@@ -97,6 +103,12 @@ using namespace weft;
     gather(x, indices, index_bytes, y, outer, n, size, inner, count);                                   \
   }
 WEFT_CUDA_SIZED(GATHER, gather)
+
+#define GATHER_ND(f, bytes)                                                                                 \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const sized_##bytes *x, sized_##bytes *y, weft_cuda_scatter_t s)) { \
+    gather_nd(x, y, s);                                                                                     \
+  }
+WEFT_CUDA_SIZED(GATHER_ND, gather_nd)
 
 #define ONE_HOT(f, bytes)                                                                                  \
   WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const void *indices, int32_t index_bytes, const sized_##bytes *on, \

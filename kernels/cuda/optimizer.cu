@@ -1,5 +1,6 @@
 /* kernels/cuda/optimizer.cu - the rules of optimizer.def. The formulas, and where they are from, are those of
  * kernels/cpu/optimizer. Scalars are read on the device, so that none of them is waited for. */
+#include "kernels/cuda/index.cuh"
 #include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/types.h"
 
@@ -144,6 +145,29 @@ WEFT_RULE(PowerSign) {
   e.var[0] -= lr * exp(logbase * decay * (sign_of(e.g) * sign_of(m))) * e.g;
 }
 
+/* A row that several indices name moves as often, in their order, as on the CPU: whichever thread has the
+ * first of them does it. */
+template <class F, class T, int VARS>
+WEFT_FN void optimize_rows(const weft_cuda_update_t &u, const numbers_of<comp_t<T>> &numbers) {
+  for (int64_t i = first_index(); i < u.n; i += index_step()) {
+    const int64_t piece = i / u.row, k = i - piece * u.row;
+    const int64_t index = index_at(u.indices, u.index_bytes, piece);
+    if (index < 0 || index >= u.num_rows || u.first[index] != piece) continue;
+    const int64_t at = index * u.row + k;
+    optimizer_element<comp_t<T>> e;
+    WEFT_UNROLL
+    for (int v = 0; v < VARS; v++) e.var[v] = load(((T *)u.vars[v])[at]);
+    for (int64_t r = piece; r >= 0; r = u.next[r]) {
+      e.g = load(((const T *)u.gradient)[r * u.row + k]);
+      F::step(e, numbers);
+      WEFT_UNROLL
+      for (int v = 0; v < VARS; v++) e.var[v] = rounded<T>(e.var[v]);
+    }
+    WEFT_UNROLL
+    for (int v = 0; v < VARS; v++) store(&((T *)u.vars[v])[at], e.var[v]);
+  }
+}
+
 /* VARS variables, SCALARS scalars: constants, so that all of it lies in registers. */
 template <class F, class T, int VARS, int SCALARS>
 WEFT_FN void optimize(const weft_cuda_update_t &u) {
@@ -151,6 +175,10 @@ WEFT_FN void optimize(const weft_cuda_update_t &u) {
   numbers_of<C> numbers = {{}, u.use_nesterov != 0, u.update_slots != 0, u.multiply_linear_by_lr != 0};
   WEFT_UNROLL
   for (int k = 0; k < SCALARS; k++) numbers.s[k] = load(*(const T *)u.scalars[k]);
+  if (u.indices != nullptr) {
+    optimize_rows<F, T, VARS>(u, numbers);
+    return;
+  }
   for (int64_t i = first_index(); i < u.n; i += index_step()) {
     optimizer_element<C> e;
     e.g = load(((const T *)u.gradient)[i]);
@@ -170,6 +198,30 @@ constexpr int count(const char *inputs, char kind) {
 
 using namespace weft;
 
+/* first and last are filled with 0x7f and 0xff. */
+WEFT_CUDA_KERNEL(weft_sparse_rows, (const void *indices, int32_t index_bytes, int64_t num, int64_t num_rows,
+                                    int32_t *first, int32_t *last)) {
+  for (int64_t i = first_index(); i < num; i += index_step()) {
+    const int64_t index = index_at(indices, index_bytes, i);
+    if (index < 0 || index >= num_rows) continue;
+    atomicMin(&first[index], (int32_t)i);
+    atomicMax(&last[index], (int32_t)i);
+  }
+}
+/* Only indices that come again are looked for. */
+WEFT_CUDA_KERNEL(weft_sparse_next, (const void *indices, int32_t index_bytes, int64_t num, int64_t num_rows,
+                                    const int32_t *last, int32_t *next)) {
+  for (int64_t i = first_index(); i < num; i += index_step()) {
+    const int64_t index = index_at(indices, index_bytes, i);
+    int64_t at = -1;
+    if (index >= 0 && index < num_rows && last[index] != i) {
+      at = i + 1;
+      while (index_at(indices, index_bytes, at) != index) at++;
+    }
+    next[i] = (int32_t)at;
+  }
+}
+
 #define INSTANCE(name, type)                                       \
   WEFT_CUDA_KERNEL(weft_##name##_##type, (weft_cuda_update_t u)) { \
     optimize<name, type, vars_##name, scalars_##name>(u);          \
@@ -179,6 +231,10 @@ using namespace weft;
   static constexpr int scalars_##name = count(inputs, 's'); \
   WEFT_CUDA_FLOAT(INSTANCE, name)
 #define WEFT_CUDA_RESOURCE_OPTIMIZER(name, inputs) WEFT_CUDA_OPTIMIZER(name, inputs)
+#define WEFT_CUDA_SPARSE_OPTIMIZER(name)
+#define WEFT_CUDA_RESOURCE_SPARSE_OPTIMIZER(name)
 #include "kernels/cuda/optimizer.def"
+#undef WEFT_CUDA_SPARSE_OPTIMIZER
+#undef WEFT_CUDA_RESOURCE_SPARSE_OPTIMIZER
 #undef WEFT_CUDA_OPTIMIZER
 #undef WEFT_CUDA_RESOURCE_OPTIMIZER

@@ -1,14 +1,21 @@
-/* kernels/cuda/random.c - rows of the Stateless ops: random numbers that depend on a seed, or on a key and a
- * counter, alone. Both lie in the host's memory. */
+/* kernels/cuda/random.c - rows of random numbers: of ops with a stream that goes on from run to run, and of
+ * the Stateless ops, whose numbers depend on a seed, or on a key and a counter, alone. These lie in the
+ * host's memory. */
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
 WEFT_CUDA_INSTANCES(float_instances, random, FLOAT)
 WEFT_CUDA_INSTANCES(int_instances, random, INDEX)
 
-typedef enum cuda_drawn { UNIFORM, NORMAL, TRUNCATED, UNIFORM_INT } cuda_drawn_t; /* as in random.cu */
+typedef enum cuda_drawn {
+  UNIFORM,
+  NORMAL,
+  TRUNCATED,
+  UNIFORM_INT,
+  FULL_INT
+} cuda_drawn_t; /* as in random.cu */
 static const cuda_drawn_t uniform = UNIFORM, normal = NORMAL, truncated = TRUNCATED,
-                          uniform_int = UNIFORM_INT;
+                          uniform_int = UNIFORM_INT, full_int = FULL_INT;
 
 typedef struct cuda_generator {
   uint64_t key, low, high; /* counter: low and high */
@@ -30,33 +37,47 @@ static cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
   return (cuda_generator_t){(uint64_t)c[1] << 32 | c[0], 0, (uint64_t)c[3] << 32 | c[2]};
 }
 
-static WEFT_Failure *draw(WEFT_KernelContext *c, cuda_generator_t g, int bounds) {
-  const cuda_drawn_t drawn = *(const cuda_drawn_t *)weft_cuda_host->param(c);
-  WEFT_TensorView y, limits[2];
-  uint64_t low = 0, range = 0;
-  WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
-  int64_t n = y.count,
-          groups = (n + (weft_cuda_size(y.dtype) == 8 ? 1 : 3)) / (weft_cuda_size(y.dtype) == 8 ? 2 : 4);
-  if (n == 0) return NULL;
-  if (drawn != UNIFORM_INT) {
-    int32_t distribution = (int32_t)drawn;
-    void *args[] = {&y.data, &n, &g.key, &g.low, &g.high, &distribution};
-    return weft_cuda_launch_over(c, weft_cuda_pick(&float_instances, y.dtype), groups, 1, args);
-  }
+static WEFT_Failure *read_bounds(WEFT_KernelContext *c, int at, uint64_t *low, uint64_t *range) {
+  WEFT_TensorView limits[2];
   for (int i = 0; i < 2; i++) {
-    weft_cuda_host->input(c, bounds + i, &limits[i]);
+    weft_cuda_host->input(c, at + i, &limits[i]);
     if (limits[i].rank == 0) continue;
     return WEFT_CUDA_INVALID("%s must be 0-D, got shape %s", i == 0 ? "minval" : "maxval",
                              WEFT_CUDA_SHAPE(&limits[i]));
   }
   const int64_t min = weft_cuda_int_at(&limits[0], 0), max = weft_cuda_int_at(&limits[1], 0);
-  if (min >= max) {
+  if (min >= max)
     return WEFT_CUDA_INVALID("Need minval < maxval, got %lld >= %lld", (long long)min, (long long)max);
+  *low = (uint64_t)min;
+  *range = (uint64_t)max - (uint64_t)min;
+  return NULL;
+}
+
+/* is_stream: the generator is taken out of the node's stream, once nothing can be wrong any more. */
+static WEFT_Failure *draw(WEFT_KernelContext *c, cuda_generator_t g, int bounds, bool is_stream) {
+  enum { BLOCKS_PER_ELEMENT = 256 }; /* whatever is used, because TensorFlow does */
+  const cuda_drawn_t drawn = *(const cuda_drawn_t *)weft_cuda_host->param(c);
+  WEFT_TensorView y;
+  uint64_t low = 0, range = 0;
+  WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
+  int64_t n = y.count,
+          groups = (n + (weft_cuda_size(y.dtype) == 8 ? 1 : 3)) / (weft_cuda_size(y.dtype) == 8 ? 2 : 4);
+  if (n == 0) return NULL;
+  if (drawn == UNIFORM_INT) WEFT_CUDA_TRY(read_bounds(c, bounds, &low, &range));
+  if (is_stream) {
+    uint64_t counter[2];
+    WEFT_CUDA_TRY(weft_cuda_host->random_take(c, (uint64_t)n * BLOCKS_PER_ELEMENT, &g.key, counter));
+    g.low = counter[0];
+    g.high = counter[1];
   }
-  low = (uint64_t)min;
-  range = (uint64_t)max - (uint64_t)min;
+  if (drawn != UNIFORM_INT && drawn != FULL_INT) {
+    int32_t distribution = (int32_t)drawn;
+    void *args[] = {&y.data, &n, &g.key, &g.low, &g.high, &distribution};
+    return weft_cuda_launch_over(c, weft_cuda_pick(&float_instances, y.dtype), groups, 1, args);
+  }
   void *args[] = {&y.data, &n, &g.key, &g.low, &g.high, &low, &range};
-  return weft_cuda_launch_over(c, weft_cuda_pick(&int_instances, y.dtype), groups, 1, args);
+  const int signed_type = weft_cuda_size(y.dtype) == 8 ? WEFT_CUDA_i64 : WEFT_CUDA_i32;
+  return weft_cuda_launch_over(c, weft_cuda_pick(&int_instances, signed_type), groups, 1, args);
 }
 
 static WEFT_Failure *from_seed(WEFT_KernelContext *c) {
@@ -64,7 +85,8 @@ static WEFT_Failure *from_seed(WEFT_KernelContext *c) {
   weft_cuda_host->input(c, 1, &seed);
   if (seed.rank != 1 || seed.count != 2)
     return WEFT_CUDA_INVALID("seed must have shape [2], not %s", WEFT_CUDA_SHAPE(&seed));
-  return draw(c, scrambled((uint64_t)weft_cuda_int_at(&seed, 0), (uint64_t)weft_cuda_int_at(&seed, 1)), 2);
+  return draw(c, scrambled((uint64_t)weft_cuda_int_at(&seed, 0), (uint64_t)weft_cuda_int_at(&seed, 1)), 2,
+              false);
 }
 
 static WEFT_Failure *from_key(WEFT_KernelContext *c) {
@@ -90,23 +112,30 @@ static WEFT_Failure *from_key(WEFT_KernelContext *c) {
   if (id != PHILOX && id != AUTO) return WEFT_CUDA_INVALID("Unsupported algorithm id: %d", (int)id);
   const uint64_t *words = counter.data;
   const cuda_generator_t g = {*(const uint64_t *)key.data, words[0], counter.count > 1 ? words[1] : 0};
-  return draw(c, g, 4);
+  return draw(c, g, 4, false);
 }
 
+static WEFT_Failure *from_stream(WEFT_KernelContext *c) { return draw(c, (cuda_generator_t){0}, 1, true); }
+
 #define ALL UINT32_MAX
-#define ROW(op_, set, fn, drawn)                                                                  \
-  {                                                                                               \
-    .op = op_, .type_attr = "dtype", .types = WEFT_CUDA_SET(set), .compute = fn, .param = &drawn, \
-    .host_inputs = ALL                                                                            \
-  }
+#define FULL_INTS (WEFT_CUDA_SET(INDEX) | UINT32_C(1) << WEFT_CUDA_u32 | UINT32_C(1) << WEFT_CUDA_u64)
+#define ROW_OF(op_, attr, types_, fn, drawn) \
+  { .op = op_, .type_attr = attr, .types = types_, .compute = fn, .param = &drawn, .host_inputs = ALL }
+#define ROW(op_, set, fn, drawn) ROW_OF(op_, "dtype", WEFT_CUDA_SET(set), fn, drawn)
 const WEFT_DeviceKernel weft_cuda_random_kernels[] = {
+    ROW("RandomStandardNormal", FLOAT, from_stream, normal),
+    ROW("RandomUniform", FLOAT, from_stream, uniform),
+    ROW_OF("RandomUniformInt", "Tout", WEFT_CUDA_SET(INDEX), from_stream, uniform_int),
     ROW("StatelessRandomNormal", FLOAT, from_seed, normal),
     ROW("StatelessRandomNormalV2", FLOAT, from_key, normal),
     ROW("StatelessRandomUniform", FLOAT, from_seed, uniform),
+    ROW_OF("StatelessRandomUniformFullInt", "dtype", FULL_INTS, from_seed, full_int),
+    ROW_OF("StatelessRandomUniformFullIntV2", "dtype", FULL_INTS, from_key, full_int),
     ROW("StatelessRandomUniformInt", INDEX, from_seed, uniform_int),
     ROW("StatelessRandomUniformIntV2", INDEX, from_key, uniform_int),
     ROW("StatelessRandomUniformV2", FLOAT, from_key, uniform),
     ROW("StatelessTruncatedNormal", FLOAT, from_seed, truncated),
     ROW("StatelessTruncatedNormalV2", FLOAT, from_key, truncated),
+    ROW("TruncatedNormal", FLOAT, from_stream, truncated),
     {0},
 };

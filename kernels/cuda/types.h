@@ -26,6 +26,7 @@ enum {
 };
 
 #define WEFT_CUDA_FLOAT(m, f) m(f, f32) m(f, f64) m(f, bf16) m(f, f16)
+#define WEFT_CUDA_F32_HALFS(m, f) m(f, f32) m(f, bf16) m(f, f16)
 /* Without int32: tensors of that type lie in the host's memory wherever TensorFlow has them there, and the
  * rows are Weft's (kernels/loaded/generic.def). */
 #define WEFT_CUDA_FLOAT_SIGNED(m, f) m(f, f32) m(f, f64) m(f, i16) m(f, i8) m(f, i64) m(f, bf16) m(f, f16)

@@ -7,25 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/client/client_testing.h"
-
-static const TF_Output none = {NULL, 0};
-
-/* Values that differ from each other, in [-1, 1]. */
-static TF_Tensor *values(TF_DataType type, int rank, const int64_t *dims, int seed) {
-  size_t count = 1;
-  for (int d = 0; d < rank; d++) count *= (size_t)dims[d];
-  TF_Tensor *t = TF_AllocateTensor(type, dims, rank, count * TF_DataTypeSize(type));
-  for (size_t i = 0; i < count; i++) {
-    const double v = (double)((i * 37 + (size_t)seed * 11) % 101) / 50 - 1;
-    if (type == TF_DOUBLE) {
-      ((double *)TF_TensorData(t))[i] = v;
-    } else {
-      ((float *)TF_TensorData(t))[i] = (float)v;
-    }
-  }
-  return t;
-}
+#include "tests/cuda/both.h"
 
 typedef struct node {
   const char *op, *name;
@@ -43,43 +25,13 @@ static TF_Output add(world_t *w, const char *device, const node_t *n) {
   return (TF_Output){op, 0};
 }
 
-/* Fetches the graph that `build` makes, on the device or the CPU. */
-typedef TF_Output build_fn(world_t *w, const char *device);
-static TF_Tensor *result(build_fn *build, const char *device) {
-  world_t w;
-  world_open(&w);
-  const TF_Output y = build(&w, device);
-  TF_Tensor *out = run1(&w, none, NULL, y);
-  ASSERT_OK(&w);
-  world_close(&w);
-  return out;
-}
-
-static void is_the_same_on_both(build_fn *build, double tolerance) {
-  TF_Tensor *here = result(build, "/device:GPU:0"), *there = result(build, "/device:CPU:0");
-  CU_ASSERT_EQUAL_FATAL(TF_TensorByteSize(here), TF_TensorByteSize(there));
-  CU_ASSERT_EQUAL(TF_NumDims(here), TF_NumDims(there));
-  const bool is_f64 = TF_TensorType(here) == TF_DOUBLE;
-  const int64_t count = TF_TensorElementCount(here);
-  CU_ASSERT(count > 0);
-  int wrong = 0;
-  for (int64_t i = 0; i < count; i++) {
-    const double a = is_f64 ? ((double *)TF_TensorData(here))[i] : float_at(here, (int)i);
-    const double b = is_f64 ? ((double *)TF_TensorData(there))[i] : float_at(there, (int)i);
-    wrong += !(fabs(a - b) <= tolerance * (1 + fabs(b)));
-  }
-  CU_ASSERT_EQUAL(wrong, 0);
-  TF_DeleteTensor(here);
-  TF_DeleteTensor(there);
-}
-
 /* ---- graphs ---- */
 
 static TF_Output dense(world_t *w, const char *device) {
   const int64_t in[] = {7, 12}, weights[] = {12, 5}, bias[] = {5};
-  const TF_Output x = constant(w, w->g, "x", values(TF_FLOAT, 2, in, 1)),
-                  k = constant(w, w->g, "k", values(TF_FLOAT, 2, weights, 2)),
-                  b = constant(w, w->g, "b", values(TF_FLOAT, 1, bias, 3));
+  const TF_Output x = constant(w, w->g, "x", weft_both_values(TF_FLOAT, 2, in, 1)),
+                  k = constant(w, w->g, "k", weft_both_values(TF_FLOAT, 2, weights, 2)),
+                  b = constant(w, w->g, "b", weft_both_values(TF_FLOAT, 1, bias, 3));
   const TF_Output product = add(w, device, &(node_t){"MatMul", "product", {x, k}, NULL});
   const TF_Output sum = add(w, device, &(node_t){"AddV2", "sum", {product, b}, NULL});
   return add(w, device, &(node_t){"Relu", "relu", {sum}, NULL});
@@ -87,8 +39,8 @@ static TF_Output dense(world_t *w, const char *device) {
 
 static TF_Output transposed(world_t *w, const char *device) {
   const int64_t a[] = {9, 4}, b[] = {9, 6};
-  const TF_Output x = constant(w, w->g, "x", values(TF_DOUBLE, 2, a, 1)),
-                  y = constant(w, w->g, "y", values(TF_DOUBLE, 2, b, 2));
+  const TF_Output x = constant(w, w->g, "x", weft_both_values(TF_DOUBLE, 2, a, 1)),
+                  y = constant(w, w->g, "y", weft_both_values(TF_DOUBLE, 2, b, 2));
   const TF_Output product = add(w, device, &(node_t){"MatMul", "product", {x, y}, "transpose_a"});
   const TF_Output twice = add(w, device, &(node_t){"MatMul", "twice", {product, product}, "transpose_b"});
   return add(w, device, &(node_t){"Tanh", "tanh", {twice}, NULL});
@@ -108,8 +60,8 @@ static TF_Output batches(world_t *w, const char *device) {
   memcpy(b, batch_dims[batch_case][1], sizeof b);
   if (batch_flags == 1) a[3] = 5, a[4] = 4;
   if (batch_flags == 2) b[3] = 6, b[4] = 5;
-  const TF_Output x = constant(w, w->g, "x", values(TF_FLOAT, 5, a, 1)),
-                  y = constant(w, w->g, "y", values(TF_FLOAT, 5, b, 2));
+  const TF_Output x = constant(w, w->g, "x", weft_both_values(TF_FLOAT, 5, a, 1)),
+                  y = constant(w, w->g, "y", weft_both_values(TF_FLOAT, 5, b, 2));
   return add(w, device,
              &(node_t){"BatchMatMulV2",
                        "product",
@@ -122,7 +74,7 @@ static TF_Output batches(world_t *w, const char *device) {
 static TF_Output reduced(world_t *w, const char *device) {
   const int64_t in[] = {33, 65}, one[] = {1};
   const int32_t axis[] = {1};
-  const TF_Output x = constant(w, w->g, "x", values(TF_FLOAT, 2, in, 5)),
+  const TF_Output x = constant(w, w->g, "x", weft_both_values(TF_FLOAT, 2, in, 5)),
                   axes = constant(w, w->g, "axes", new_ints(1, one, axis));
   const TF_Output e = add(w, device, &(node_t){"Exp", "exp", {x}, NULL});
   const TF_Output sum = add(w, device, &(node_t){"Sum", "sum", {e, axes}, "keep_dims"});
@@ -130,14 +82,14 @@ static TF_Output reduced(world_t *w, const char *device) {
 }
 
 static void graphs_give_what_the_cpu_gives(void) {
-  is_the_same_on_both(dense, 1e-5);
-  is_the_same_on_both(transposed, 1e-12);
-  is_the_same_on_both(reduced, 1e-5);
+  weft_both_agree(dense, 1e-5);
+  weft_both_agree(transposed, 1e-12);
+  weft_both_agree(reduced, 1e-5);
 }
 
 static void batches_broadcast_as_on_the_cpu(void) {
   for (batch_case = 0; batch_case < (int)(sizeof batch_dims / sizeof *batch_dims); batch_case++) {
-    for (batch_flags = 0; batch_flags < 3; batch_flags++) is_the_same_on_both(batches, 1e-5);
+    for (batch_flags = 0; batch_flags < 3; batch_flags++) weft_both_agree(batches, 1e-5);
   }
 }
 
@@ -146,12 +98,110 @@ static void shapes_that_do_not_fit_are_refused(void) {
   world_open(&w);
   const int64_t a[] = {2, 3}, b[] = {4, 5};
   const TF_Output x = placeholder(&w, w.g, "x", TF_FLOAT),
-                  y = constant(&w, w.g, "y", values(TF_FLOAT, 2, b, 2));
+                  y = constant(&w, w.g, "y", weft_both_values(TF_FLOAT, 2, b, 2));
   const TF_Output product = add(&w, "/device:GPU:0", &(node_t){"MatMul", "product", {x, y}, NULL});
-  TF_Tensor *in = values(TF_FLOAT, 2, a, 1);
+  TF_Tensor *in = weft_both_values(TF_FLOAT, 2, a, 1);
   CU_ASSERT_PTR_NULL(run1(&w, x, in, product));
   ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: [2,3], In[1]: [4,5]");
   TF_DeleteTensor(in);
+  world_close(&w);
+}
+
+/* ---- state ---- */
+
+static const TF_Output none = {NULL, 0};
+
+static TF_Output random_numbers(world_t *w, const char *device, const char *op) {
+  const int64_t rank[] = {2};
+  const int32_t shape[] = {5, 7};
+  TF_OperationDescription *d = TF_NewOperation(w->g, op, op);
+  TF_AddInput(d, constant(w, w->g, "shape", new_ints(1, rank, shape)));
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetAttrInt(d, "seed", 11);
+  TF_SetAttrInt(d, "seed2", -4);
+  TF_SetDevice(d, device);
+  TF_Operation *o = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  return (TF_Output){o, 0};
+}
+
+/* Each step has numbers of its own, which are those that the CPU draws in that step. */
+static void streams_of_random_numbers_go_on_as_on_the_cpu(void) {
+  world_t here, there;
+  TF_Tensor *last = NULL;
+  world_open(&here);
+  world_open(&there);
+  const TF_Output x = random_numbers(&here, "/device:GPU:0", "RandomUniform"),
+                  y = random_numbers(&there, "/device:CPU:0", "RandomUniform");
+  for (int step = 0; step < 4; step++) {
+    TF_Tensor *a = run1(&here, none, NULL, x), *b = run1(&there, none, NULL, y);
+    ASSERT_OK(&here);
+    ASSERT_OK(&there);
+    CU_ASSERT_EQUAL_FATAL(TF_TensorByteSize(a), TF_TensorByteSize(b));
+    CU_ASSERT_EQUAL(memcmp(TF_TensorData(a), TF_TensorData(b), TF_TensorByteSize(a)), 0);
+    CU_ASSERT(last == NULL || memcmp(TF_TensorData(a), TF_TensorData(last), TF_TensorByteSize(a)) != 0);
+    if (last != NULL) TF_DeleteTensor(last);
+    last = a;
+    TF_DeleteTensor(b);
+  }
+  TF_DeleteTensor(last);
+  world_close(&here);
+  world_close(&there);
+}
+
+/* An op on the variable `handle`, behind `after`. */
+static TF_Output on_variable(world_t *w, const char *op, const char *name, TF_Output handle, TF_Output second,
+                             TF_Output third, TF_Operation *after) {
+  TF_OperationDescription *d = TF_NewOperation(w->g, op, name);
+  TF_AddInput(d, handle);
+  TF_AddInput(d, second);
+  if (third.oper != NULL) TF_AddInput(d, third);
+  if (after != NULL) TF_AddControlInput(d, after);
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetDevice(d, "/device:GPU:0");
+  TF_Operation *o = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  return (TF_Output){o, 0};
+}
+
+/* Rows of a table are gathered, changed where it lies, and gathered again; the rows from before stay. */
+static void rows_of_a_variable_are_read_and_changed(void) {
+  world_t w;
+  world_open(&w);
+  const int64_t shape[] = {6, 3}, few[] = {4}, updates[] = {4, 3};
+  const int32_t at[] = {5, 0, 5, 2};
+  TF_OperationDescription *d = TF_NewOperation(w.g, "VarHandleOp", "table");
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetAttrShape(d, "shape", shape, 2);
+  TF_SetDevice(d, "/device:GPU:0");
+  const TF_Output table = {TF_FinishOperation(d, w.s), 0};
+  ASSERT_OK(&w);
+  const TF_Output value = constant(&w, w.g, "value", weft_both_values(TF_FLOAT, 2, shape, 1)),
+                  indices = constant(&w, w.g, "indices", new_ints(1, few, at)),
+                  added = constant(&w, w.g, "added", weft_both_values(TF_FLOAT, 2, updates, 2));
+  const TF_Output set = on_variable(&w, "AssignVariableOp", "set", table, value, none, NULL);
+  const TF_Output before = on_variable(&w, "ResourceGather", "before", table, indices, none, NULL);
+  const TF_Output add = on_variable(&w, "ResourceScatterAdd", "add", table, indices, added, before.oper);
+  const TF_Output after = on_variable(&w, "ResourceGather", "after", table, indices, none, add.oper);
+  TF_Tensor *out[2] = {NULL}, *v = weft_both_values(TF_FLOAT, 2, shape, 1),
+            *u = weft_both_values(TF_FLOAT, 2, updates, 2);
+  run(&w, NULL, NULL, 0, &before, out, 1);
+  ASSERT_FAILS(&w, TF_NOT_FOUND, "table");
+  run_target(&w, set.oper);
+  ASSERT_OK(&w);
+  run(&w, NULL, NULL, 0, (const TF_Output[]){before, after}, out, 2);
+  ASSERT_OK(&w);
+  int wrong = 0;
+  for (int i = 0; i < 12; i++) {
+    const float old = float_at(v, at[i / 3] * 3 + i % 3);
+    float sum = old;
+    for (int r = 0; r < 4; r++) sum += at[r] == at[i / 3] ? float_at(u, r * 3 + i % 3) : 0;
+    wrong += float_at(out[0], i) != old || fabsf(float_at(out[1], i) - sum) > 1e-6f;
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+  for (int i = 0; i < 2; i++) TF_DeleteTensor(out[i]);
+  TF_DeleteTensor(v);
+  TF_DeleteTensor(u);
   world_close(&w);
 }
 
@@ -189,7 +239,7 @@ static void many_steps_give_their_own_results(void) {
   world_open(&w);
   const int64_t dims[] = {64, 64};
   const TF_Output x = placeholder(&w, w.g, "x", TF_FLOAT),
-                  k = constant(&w, w.g, "k", values(TF_FLOAT, 2, dims, 2));
+                  k = constant(&w, w.g, "k", weft_both_values(TF_FLOAT, 2, dims, 2));
   TF_Output y = x;
   for (int i = 0; i < 4; i++) {
     char name[16];
@@ -197,8 +247,8 @@ static void many_steps_give_their_own_results(void) {
     y = add(&w, NULL, &(node_t){"AddV2", name, {y, k}, NULL}); /* where Weft places it */
   }
   for (int step = 0; step < 50; step++) {
-    TF_Tensor *in = values(TF_FLOAT, 2, dims, step), *out = run1(&w, x, in, y),
-              *added = values(TF_FLOAT, 2, dims, 2);
+    TF_Tensor *in = weft_both_values(TF_FLOAT, 2, dims, step), *out = run1(&w, x, in, y),
+              *added = weft_both_values(TF_FLOAT, 2, dims, 2);
     ASSERT_OK(&w);
     int wrong = 0;
     for (int i = 0; i < 64 * 64; i++)
@@ -282,15 +332,12 @@ static const CU_TestInfo tests[] = {
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused},
     {"many steps give their own results", many_steps_give_their_own_results},
     {"used up memory names what holds it", used_up_memory_names_what_holds_it},
+    {"streams of random numbers go on as on the CPU", streams_of_random_numbers_go_on_as_on_the_cpu},
+    {"rows of a variable are read and changed", rows_of_a_variable_are_read_and_changed},
     CU_TEST_INFO_NULL,
 };
 
 int main(void) {
-  /* Before the first session; what is set already, as by tests/cuda/run, stays. */
-  setenv("WEFT_DEVICE_PATH", "tests/cuda/fake/libweft_cuda_emulated.so", 0);
-  setenv("WEFT_CUDA_DRIVER", "tests/cuda/fake/libcuda_emulated.so", 0);
-  setenv("WEFT_CUBLASLT", "tests/cuda/fake/libcublasLt_fake.so", 0);
-  setenv("WEFT_TF32", "0", 0); /* as exact as the CPU */
-  setenv("WEFT_FAKE_CUDA", "late_us=100,seed=5", 0);
+  weft_both_emulate();
   return weft_run_tests("CUDA sessions", tests);
 }

@@ -150,6 +150,18 @@ static inline T atomicCAS(T *to, T wanted, T value) {
   if (old == wanted) *to = value;
   return old;
 }
+template <class T>
+static inline T atomicMin(T *to, T value) {
+  const T old = *to;
+  if (value < old) *to = value;
+  return old;
+}
+template <class T>
+static inline T atomicMax(T *to, T value) {
+  const T old = *to;
+  if (value > old) *to = value;
+  return old;
+}
 static inline float rsqrt(float x) { return 1 / sqrtf(x); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
 static inline uint32_t __umulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "tests/cuda/fake/fake.h"
+#include "tests/cuda/fake/numbers.h"
 
 #define EXPORT __attribute__((visibility("default")))
 enum { WANTED_WORKSPACE = 1024 };
@@ -196,62 +197,11 @@ typedef struct blas_run {
   size_t workspace_bytes;
 } blas_run_t;
 
-static float from_half(uint16_t h) {
-  const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
-  float f;
-  uint32_t bits =
-      exponent == 31 ? sign | 0x7f800000 | fraction << 13 : sign | (exponent + 112) << 23 | fraction << 13;
-  if (exponent == 0) return (sign != 0 ? -1.0f : 1.0f) * (float)fraction / 16777216.0f;
-  memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-/* To the nearest, ties to even. */
-static uint16_t to_half(float f) {
-  uint32_t bits;
-  memcpy(&bits, &f, sizeof bits);
-  const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-  const uint32_t rest = bits & 0x7fffffff;
-  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-  if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and more are infinite */
-  if (rest < 0x38800000) {                                  /* subnormal: whole multiples of 2^-24 */
-    float magnitude;
-    memcpy(&magnitude, &rest, sizeof magnitude);
-    const float scaled = magnitude * 16777216.0f;
-    uint32_t whole = (uint32_t)scaled;
-    const float left = scaled - (float)whole;
-    if (left > 0.5f || (left == 0.5f && (whole & 1) != 0)) whole++;
-    return (uint16_t)(sign | whole);
-  }
-  const uint32_t rounded = rest + 0xfff + (rest >> 13 & 1);
-  return (uint16_t)(sign | (rounded - 0x38000000) >> 13);
-}
-
-static double load(cudaDataType type, const char *p, int64_t i) {
-  if (type == CUDA_R_64F) return ((const double *)(const void *)p)[i];
-  if (type == CUDA_R_32F) return ((const float *)(const void *)p)[i];
-  const uint16_t h = ((const uint16_t *)(const void *)p)[i];
-  if (type == CUDA_R_16F) return from_half(h);
-  const uint32_t bits = (uint32_t)h << 16;
-  float f;
-  memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-static void store(cudaDataType type, char *p, int64_t i, double value) {
-  if (type == CUDA_R_64F) {
-    ((double *)(void *)p)[i] = value;
-  } else if (type == CUDA_R_32F) {
-    ((float *)(void *)p)[i] = (float)value;
-  } else if (type == CUDA_R_16F) {
-    ((uint16_t *)(void *)p)[i] = to_half((float)value);
-  } else {
-    const float f = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    bits = (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
-    ((uint16_t *)(void *)p)[i] = (uint16_t)(bits >> 16);
-  }
+static fake_number_t number_of(cudaDataType type) {
+  return type == CUDA_R_64F   ? FAKE_F64
+         : type == CUDA_R_32F ? FAKE_F32
+         : type == CUDA_R_16F ? FAKE_F16
+                              : FAKE_BF16;
 }
 
 /* Element (row, col) of op(x) of product `n`. */
@@ -262,7 +212,7 @@ static int64_t index_of(const blas_layout_t *l, cublasOperation_t op, uint64_t r
 
 static void run(void *arg) {
   blas_run_t *r = arg;
-  const cudaDataType type = r->out.type;
+  const fake_number_t type = number_of(r->out.type);
   const uint64_t k = cols_of(&r->a, r->product.a);
   if (r->workspace != NULL) memset(r->workspace, 0x77, r->workspace_bytes);
   for (int n = 0; n < r->out.batch; n++) {
@@ -270,10 +220,10 @@ static void run(void *arg) {
       for (uint64_t row = 0; row < r->out.rows; row++) {
         double sum = 0;
         for (uint64_t i = 0; i < k; i++) {
-          sum += load(type, r->a_bytes, index_of(&r->a, r->product.a, row, i, n)) *
-                 load(type, r->b_bytes, index_of(&r->b, r->product.b, i, col, n));
+          sum += fake_load(type, r->a_bytes, index_of(&r->a, r->product.a, row, i, n)) *
+                 fake_load(type, r->b_bytes, index_of(&r->b, r->product.b, i, col, n));
         }
-        store(type, r->out_bytes, index_of(&r->out, CUBLAS_OP_N, row, col, n), sum);
+        fake_store(type, r->out_bytes, index_of(&r->out, CUBLAS_OP_N, row, col, n), sum);
       }
     }
   }
@@ -293,7 +243,7 @@ static char *bytes_of(const void *p, const blas_layout_t *l, uint32_t alignment)
   weft_fake_cuda_bytes_fn *bytes;
   *(void **)&bytes = driver_function(WEFT_FAKE_CUDA_BYTES);
   if (bytes == NULL || (uintptr_t)p % alignment != 0) return NULL;
-  const size_t size = l->type == CUDA_R_64F ? 8 : l->type == CUDA_R_32F ? 4 : 2;
+  const size_t size = fake_size(number_of(l->type));
   const int64_t last = (l->batch - 1) * l->step + (int64_t)(l->cols - 1) * l->ld + (int64_t)l->rows - 1;
   char *at = (char *)(uintptr_t)p;
   return bytes(at + (size_t)last * size) == NULL ? NULL : bytes(at);

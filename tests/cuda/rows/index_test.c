@@ -39,6 +39,53 @@ static void gather_v2(weft_row_case_t *c) {
   weft_row_attr(c, "batch_dims=%d", is_batched ? 1 : 0);
 }
 
+/* Places in a tensor of these dimensions. */
+static void add_places(weft_row_case_t *c, const weft_shape_t *x, int n, int depth) {
+  const weft_shape_t s = weft_shape_matrix(n, depth);
+  weft_tensor_t *t = weft_row_add(c, index_type(c), &s, WEFT_ROW_SMALL);
+  for (int64_t i = 0; i < t->count; i++) {
+    const int64_t v = weft_row_int(c, 0, x->dims[i % depth] - 1);
+    if (t->dtype == WEFT_I32) ((int32_t *)t->data)[i] = (int32_t)v;
+    if (t->dtype == WEFT_I64) ((int64_t *)t->data)[i] = v;
+  }
+}
+static weft_shape_t full_shape(weft_row_case_t *c) {
+  weft_shape_t x = weft_row_shape(c, 1, 4);
+  for (int d = 0; d < x.rank; d++) x.dims[d] += x.dims[d] == 0;
+  return x;
+}
+static void gather_nd(weft_row_case_t *c) {
+  const weft_shape_t x = full_shape(c);
+  weft_row_add(c, c->dtype, &x, WEFT_ROW_ANY);
+  add_places(c, &x, (int)weft_row_int(c, 0, 9), (int)weft_row_int(c, 1, x.rank));
+}
+static void resource_gather_nd(weft_row_case_t *c) {
+  const weft_shape_t x = full_shape(c);
+  weft_row_add_variable(c, &x, WEFT_ROW_ANY);
+  add_places(c, &x, (int)weft_row_int(c, 0, 9), (int)weft_row_int(c, 1, x.rank));
+  weft_row_attr(c, "dtype=%s", weft_dtype_name(c->dtype));
+}
+static void resource_gather(weft_row_case_t *c) {
+  weft_shape_t x = full_shape(c), s = weft_row_shape(c, 0, 2);
+  const int batch = c->round % 3 == 1 && x.rank > 1 ? 1 : 0;
+  if (batch == 1) s = weft_shape_matrix(x.dims[0] + (c->round == 7), 3);
+  weft_row_add_variable(c, &x, WEFT_ROW_ANY);
+  add_indices(c, &s, 0, x.dims[batch]);
+  weft_row_attr(c, "dtype=%s batch_dims=%d", weft_dtype_name(c->dtype), batch);
+}
+/* With `is_put` one place alone, so that it is known which value stays. */
+static void tensor_places(weft_row_case_t *c, bool is_put) {
+  const weft_shape_t x = full_shape(c);
+  const int depth = (int)weft_row_int(c, 1, x.rank), n = (int)weft_row_int(c, 0, is_put ? 1 : 9);
+  weft_shape_t updates = {.rank = 1 + x.rank - depth, .dims = {n + (c->round == 7)}};
+  for (int d = depth; d < x.rank; d++) updates.dims[1 + d - depth] = x.dims[d];
+  weft_row_add(c, c->dtype, &x, WEFT_ROW_SMALL);
+  add_places(c, &x, n, depth);
+  weft_row_add(c, c->dtype, &updates, WEFT_ROW_SMALL);
+}
+static void tensor_scatter(weft_row_case_t *c) { tensor_places(c, false); }
+static void tensor_put(weft_row_case_t *c) { tensor_places(c, true); }
+
 static void one_hot(weft_row_case_t *c) {
   const weft_shape_t s = weft_row_shape(c, 0, 3), scalar = WEFT_SCALAR;
   const int64_t depth = weft_row_int(c, 0, 6);
@@ -106,7 +153,10 @@ static void put_handle(weft_row_case_t *c) {
 static const weft_row_op_t ops[] = {
     {"Gather", PLAIN, gather},
     {"GatherV2", PLAIN, gather_v2},
+    {"GatherNd", PLAIN, gather_nd},
     {"OneHot", PLAIN, one_hot},
+    {"ResourceGather", PLAIN, resource_gather},
+    {"ResourceGatherNd", PLAIN, resource_gather_nd},
     {"ResourceScatterAdd", WEFT_CUDA_SET(FLOAT_INDEX), scatter_handle, .tolerance = 10},
     {"ResourceScatterSub", WEFT_CUDA_SET(FLOAT_INDEX), scatter_handle, .tolerance = 10},
     {"ResourceScatterUpdate", PLAIN, put_handle},
@@ -114,6 +164,9 @@ static const weft_row_op_t ops[] = {
     {"ScatterNd", WEFT_CUDA_SET(FLOAT_INDEX), scatter_nd, .tolerance = 10},
     {"ScatterSub", WEFT_CUDA_SET(FLOAT_INDEX), scatter, .tolerance = 10},
     {"ScatterUpdate", PLAIN, put},
+    {"TensorScatterAdd", WEFT_CUDA_SET(FLOAT_INDEX), tensor_scatter, .tolerance = 10},
+    {"TensorScatterSub", WEFT_CUDA_SET(FLOAT_INDEX), tensor_scatter, .tolerance = 10},
+    {"TensorScatterUpdate", PLAIN, tensor_put},
     {"UnsortedSegmentSum", WEFT_CUDA_SET(FLOAT_INDEX), segment_sum, .tolerance = 10},
 };
 enum { NUM = sizeof ops / sizeof ops[0] };

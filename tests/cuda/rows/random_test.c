@@ -39,13 +39,34 @@ static void key_int(weft_row_case_t *c) {
   add_bounds(c);
 }
 
+static void stream(weft_row_case_t *c) {
+  add_shape(c);
+  weft_row_attr(c, "seed=%d seed2=%d", (int)weft_row_int(c, 1, 1000000), (int)weft_row_int(c, -9, 9));
+}
+static void stream_float(weft_row_case_t *c) {
+  stream(c);
+  weft_row_attr(c, "dtype=%s", weft_dtype_name(c->dtype));
+}
+static void stream_int(weft_row_case_t *c) {
+  stream(c);
+  add_bounds(c);
+}
+
+#define FULL_INTS (WEFT_CUDA_SET(INDEX) | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
+/* Uniform ones are the same bit for bit; sines and logarithms are each library's own. */
 static const weft_row_op_t ops[] = {
+    {"RandomStandardNormal", WEFT_CUDA_SET(FLOAT), stream_float},
+    {"RandomUniform", WEFT_CUDA_SET(FLOAT), stream_float, .tolerance = -1},
+    {"RandomUniformInt", WEFT_CUDA_SET(INDEX), stream_int},
+    {"StatelessRandomUniformFullInt", FULL_INTS, seed},
+    {"StatelessRandomUniformFullIntV2", FULL_INTS, key},
+    {"TruncatedNormal", WEFT_CUDA_SET(FLOAT), stream_float},
     {"StatelessRandomNormal", WEFT_CUDA_SET(FLOAT), seed},
     {"StatelessRandomNormalV2", WEFT_CUDA_SET(FLOAT), key},
-    {"StatelessRandomUniform", WEFT_CUDA_SET(FLOAT), seed},
+    {"StatelessRandomUniform", WEFT_CUDA_SET(FLOAT), seed, .tolerance = -1},
     {"StatelessRandomUniformInt", WEFT_CUDA_SET(INDEX), seed_int},
     {"StatelessRandomUniformIntV2", WEFT_CUDA_SET(INDEX), key_int},
-    {"StatelessRandomUniformV2", WEFT_CUDA_SET(FLOAT), key},
+    {"StatelessRandomUniformV2", WEFT_CUDA_SET(FLOAT), key, .tolerance = -1},
     {"StatelessTruncatedNormal", WEFT_CUDA_SET(FLOAT), seed},
     {"StatelessTruncatedNormalV2", WEFT_CUDA_SET(FLOAT), key},
 };

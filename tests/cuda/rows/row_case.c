@@ -218,7 +218,8 @@ static void compare(const weft_row_op_t *op, const weft_row_case_t *c, weft_tens
   for (int i = 0; i < WEFT_ROW_MAX_ARGS; i++) {
     if (want[i] == NULL || got[i] == NULL) continue;
     weft_strbuf_t why = {0};
-    const double tolerance = tolerance_of(want[i]->dtype) * (op->tolerance > 0 ? op->tolerance : 1);
+    const double times = op->tolerance == 0 ? 1 : op->tolerance < 0 ? 0 : op->tolerance;
+    const double tolerance = tolerance_of(want[i]->dtype) * times;
     weft_strbuf_printf(&why, "%d: ", i);
     if (!weft_tensor_close(got[i], want[i], tolerance, &why)) report(op, c, why.data);
     weft_strbuf_deinit(&why);

@@ -252,6 +252,19 @@ static WEFT_Failure *scratch(WEFT_KernelContext *c, size_t bytes, void **out) {
   return NULL;
 }
 
+/* The first run of the node's stream. */
+static WEFT_Failure *random_take(WEFT_KernelContext *c, uint64_t blocks, uint64_t *out_key,
+                                 uint64_t out_counter[2]) {
+  const WEFT_KernelSetup s = {c->run->setup};
+  int64_t seed = 0, seed2 = 0;
+  (void)blocks;
+  if (!attr_int(&s, "seed", &seed) || !attr_int(&s, "seed2", &seed2)) fail("a node without seeds");
+  *out_key = (uint64_t)seed;
+  out_counter[0] = 0;
+  out_counter[1] = (uint64_t)seed2;
+  return NULL;
+}
+
 static const WEFT_DeviceHost host = {.size = sizeof host,
                                      .major = WEFT_DEVICE_MAJOR,
                                      .minor = WEFT_DEVICE_MINOR,
@@ -277,7 +290,8 @@ static const WEFT_DeviceHost host = {.size = sizeof host,
                                      .output_inferred = output_inferred,
                                      .output_forwarded = output_forwarded,
                                      .output_is_input = output_is_input,
-                                     .scratch = scratch};
+                                     .scratch = scratch,
+                                     .random_take = random_take};
 
 const WEFT_DeviceHost *weft_cuda_host;
 void weft_row_host_init(void) { weft_cuda_host = &host; }
@@ -340,8 +354,9 @@ static void make_input(WEFT_KernelContext *c, int i) {
   const weft_tensor_t *t = c->run->inputs[i];
   arg_t *a = &c->inputs[i];
   *a = (arg_t){.dtype = t->dtype, .shape = t->shape, .bytes = t->bytes};
-  const bool is_variable = c->run->row->updates != 0 && (c->run->setup->node.input_types[i] > WEFT_REF ||
-                                                         c->run->setup->node.input_types[i] == WEFT_RESOURCE);
+  const bool may_be = c->run->row->updates != 0 || (c->run->row->reads_variable != 0 && i == 0);
+  const bool is_variable = may_be && (c->run->setup->node.input_types[i] > WEFT_REF ||
+                                      c->run->setup->node.input_types[i] == WEFT_RESOURCE);
   a->on_host = (weft_kernel_is_host(c->run->row->host_inputs, i) ||
                 (c->run->row->last_input_on_host != 0 && i == c->run->num_inputs - 1)) &&
                !is_variable;

@@ -1,0 +1,171 @@
+/* kernels/cuda/scan.cu - along one dimension: running sums and products, the largest elements, and whether an
+ * element is among them. */
+#include "kernels/cuda/index.cuh"
+#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/types.h"
+
+namespace weft {
+
+template <class C>
+WEFT_FN C fold(C a, C b, bool is_product) {
+  return is_product ? wrap_mul(a, b) : wrap_add(a, b);
+}
+
+/* x: [outer, n, inner]. A thread takes lines as they are, in order. */
+template <class T>
+WEFT_FN void scan_lines(const T *x, T *y, int64_t lines, int64_t n, int64_t inner, bool is_product,
+                        bool is_exclusive, bool is_reverse) {
+  typedef comp_t<T> C;
+  for (int64_t line = first_index(); line < lines; line += index_step()) {
+    const int64_t base = line / inner * n * inner + line % inner;
+    C sum = is_product ? (C)1 : (C)0;
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t at = base + (is_reverse ? n - 1 - i : i) * inner;
+      const C v = load(x[at]), after = fold(sum, v, is_product);
+      store(&y[at], is_exclusive ? sum : after);
+      sum = after;
+    }
+  }
+}
+
+/* A block has a line, WEFT_CUDA_BLOCK elements at a time (Hillis and Steele, "Data Parallel Algorithms",
+ * 1986). */
+template <class T>
+WEFT_FN void scan_blocks(const T *x, T *y, int64_t lines, int64_t n, int64_t inner, bool is_product,
+                         bool is_exclusive, bool is_reverse) {
+  typedef comp_t<T> C;
+  WEFT_CUDA_SHARED(C, all, 2 * WEFT_CUDA_BLOCK);
+  const C one = is_product ? (C)1 : (C)0;
+  const int own = (int)threadIdx.x;
+  for (int64_t line = blockIdx.x; line < lines; line += gridDim.x) {
+    const int64_t base = line / inner * n * inner + line % inner;
+    C before = one;
+    for (int64_t from = 0; from < n; from += WEFT_CUDA_BLOCK) {
+      const int64_t i = from + own, at = base + (is_reverse ? n - 1 - i : i) * inner;
+      const C v = i < n ? load(x[at]) : one;
+      int half = 0;
+      all[own] = v;
+      __syncthreads();
+      for (int step = 1; step < WEFT_CUDA_BLOCK; step *= 2) {
+        C *to = all + (half ^ 1) * WEFT_CUDA_BLOCK;
+        const C *seen = all + half * WEFT_CUDA_BLOCK;
+        to[own] = own >= step ? fold(seen[own - step], seen[own], is_product) : seen[own];
+        half ^= 1;
+        __syncthreads();
+      }
+      const C *sums = all + half * WEFT_CUDA_BLOCK;
+      const C exclusive = own > 0 ? sums[own - 1] : one;
+      if (i < n) store(&y[at], fold(before, is_exclusive ? exclusive : sums[own], is_product));
+      before = fold(before, sums[WEFT_CUDA_BLOCK - 1], is_product);
+      __syncthreads();
+    }
+  }
+}
+
+/* ---- the k largest of a row ---- */
+
+template <class C>
+struct ranked {
+  C value;
+  int32_t at; /* -1: none */
+};
+template <class C>
+WEFT_FN bool is_before(const ranked<C> &a, const ranked<C> &b) {
+  return a.at >= 0 && (b.at < 0 || a.value > b.value || (!(b.value > a.value) && a.at < b.at));
+}
+
+/* x: [rows, n]. The next one each time is the first of those behind the last one, larger ones first, the
+ * lower index first among equals. NaN comes as the smallest. */
+template <class T>
+WEFT_FN void top_k(const T *x, T *values, void *indices, int index_bytes, int64_t rows, int64_t n,
+                   int64_t k) {
+  typedef comp_t<T> C;
+  WEFT_CUDA_SHARED(ranked<C>, all, WEFT_CUDA_BLOCK);
+  const int own = (int)threadIdx.x;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    ranked<C> last = {0, -1};
+    bool nans = false; /* numbers are used up */
+    for (int64_t done = 0; done < k; done++) {
+      ranked<C> best = {0, -1};
+      for (int64_t i = own; i < n; i += WEFT_CUDA_BLOCK) {
+        const C v = load(x[r * n + i]);
+        if ((v != v) != nans) continue;
+        const ranked<C> one = {nans ? (C)0 : v, (int32_t)i};
+        if ((last.at < 0 || is_before(last, one)) && is_before(one, best)) best = one;
+      }
+      all[own] = best;
+      __syncthreads();
+      for (int step = WEFT_CUDA_BLOCK / 2; step > 0; step /= 2) {
+        if (own < step && is_before(all[own + step], all[own])) all[own] = all[own + step];
+        __syncthreads();
+      }
+      last = all[0];
+      __syncthreads();
+      if (last.at < 0) { /* the rest of the row is NaN: once more */
+        nans = true;
+        done--;
+        continue;
+      }
+      if (own != 0) continue;
+      values[r * k + done] = x[r * n + last.at];
+      if (index_bytes == 8) {
+        ((int64_t *)indices)[r * k + done] = last.at;
+      } else if (index_bytes == 2) {
+        ((int16_t *)indices)[r * k + done] = (int16_t)last.at;
+      } else {
+        ((int32_t *)indices)[r * k + done] = last.at;
+      }
+    }
+  }
+}
+
+WEFT_FN bool is_finite(float v) { return (bits_of(v) & 0x7f800000u) != 0x7f800000u; }
+
+}  // namespace weft
+
+using namespace weft;
+
+#define SCAN(f, type)                                                                                    \
+  WEFT_CUDA_KERNEL(weft_##f##_lines_##type,                                                              \
+                   (const type *x, type *y, int64_t lines, int64_t n, int64_t inner, int32_t is_product, \
+                    int32_t is_exclusive, int32_t is_reverse)) {                                         \
+    scan_lines(x, y, lines, n, inner, is_product != 0, is_exclusive != 0, is_reverse != 0);              \
+  }                                                                                                      \
+  WEFT_CUDA_BLOCK_KERNEL(weft_##f##_blocks_##type,                                                       \
+                         (const type *x, type *y, int64_t lines, int64_t n, int64_t inner,               \
+                          int32_t is_product, int32_t is_exclusive, int32_t is_reverse)) {               \
+    scan_blocks(x, y, lines, n, inner, is_product != 0, is_exclusive != 0, is_reverse != 0);             \
+  }
+WEFT_CUDA_FLOAT_I64(SCAN, scan)
+
+#define TOP_K(f, type)                                                                                   \
+  WEFT_CUDA_BLOCK_KERNEL(weft_##f##_##type, (const type *x, type *values, void *indices,                 \
+                                             int32_t index_bytes, int64_t rows, int64_t n, int64_t k)) { \
+    top_k(x, values, indices, index_bytes, rows, n, k);                                                  \
+  }
+WEFT_CUDA_FLOAT_I64(TOP_K, top_k)
+
+/* Are fewer than k predictions larger than the target's? Not if any of them is no finite number. */
+WEFT_CUDA_BLOCK_KERNEL(weft_in_top_k, (const float *x, const void *targets, int32_t index_bytes, uint8_t *y,
+                                       int64_t rows, int64_t n, int64_t k)) {
+  WEFT_CUDA_SHARED(int64_t, all, WEFT_CUDA_BLOCK);
+  const int own = (int)threadIdx.x;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const int64_t target = index_at(targets, index_bytes, r);
+    const bool is_there = target >= 0 && target < n;
+    const float wanted = is_there ? x[r * n + target] : 0;
+    int64_t larger = 0;
+    for (int64_t i = own; i < n; i += WEFT_CUDA_BLOCK) {
+      const float v = x[r * n + i];
+      larger += !is_finite(v) ? n + 1 : v > wanted; /* n + 1: it cannot be said */
+    }
+    all[own] = larger;
+    __syncthreads();
+    for (int step = WEFT_CUDA_BLOCK / 2; step > 0; step /= 2) {
+      if (own < step) all[own] += all[own + step];
+      __syncthreads();
+    }
+    if (own == 0) y[r] = is_there && all[0] <= n && all[0] < k;
+    __syncthreads();
+  }
+}
