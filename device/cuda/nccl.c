@@ -286,5 +286,7 @@ WEFT_Failure *weft_cuda_nccl_enqueue(weft_cuda_nccl_t *c, const WEFT_Collective 
   weft_mutex_lock(&state.mu);
   const ncclResult_t r = enqueue_locked(c, p, ranks);
   weft_mutex_unlock(&state.mu);
-  return failure_of(r, "a collective");
+  WEFT_Failure *f = failure_of(r, "a collective");
+  if (f != NULL) weft_cuda_nccl_abort(c, f); /* parts of it may be enqueued, and wait for the others */
+  return f;
 }

@@ -15,7 +15,8 @@ typedef struct weft_cuda_nccl weft_cuda_nccl_t; /* Thread-safe. A communicator o
 WEFT_Failure *weft_cuda_nccl_create(weft_cuda_device_t *const *devices, int n, weft_cuda_nccl_t **out);
 void weft_cuda_nccl_destroy(weft_cuda_nccl_t *c); /* its work is done, or it was aborted. NULL is fine */
 /* Enqueues each rank's part on its compute queue. All queues get the collectives of all communicators in one
- * order. Errors: UNIMPLEMENTED, with nothing enqueued; INTERNAL, the library's. */
+ * order. Errors: UNIMPLEMENTED, with nothing enqueued; a queue's; INTERNAL, the library's, after which the
+ * communicator is aborted. */
 WEFT_Failure *weft_cuda_nccl_enqueue(weft_cuda_nccl_t *c, const WEFT_Collective *what,
                                      const WEFT_CollectiveRank *ranks);
 /* Poisons the queues with copies of `why`, then ends the work that waits on the devices. */

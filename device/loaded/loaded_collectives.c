@@ -203,7 +203,6 @@ static weft_status_t *run_by_all(loaded_group_t *g, const WEFT_Collective *what,
   weft_status_t *s = enqueue(g, what, parts);
   if (s != NULL) {
     free_watches(watches, g->n);
-    if (weft_status_code(s) != WEFT_UNIMPLEMENTED) break_group(g, s);
     return s;
   }
   weft_mutex_lock(&mu);

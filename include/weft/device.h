@@ -151,11 +151,11 @@ typedef struct WEFT_DeviceCollectives {
   void (*leave)(void *communicator);
   /* Enqueues a collective; the memory stays as long as work that the ranks' compute queues get meanwhile uses
    * it. Failures: UNIMPLEMENTED, of this kind or type: nothing was enqueued, and it goes by way of the host.
-   * Any other ends it at all ranks. */
+   * Any other ends it at all ranks; the library sees to it that no part of it waits on the device. */
   WEFT_Failure *(*enqueue)(void *communicator, const WEFT_Collective *what, const WEFT_CollectiveRank *ranks);
-  /* The queue of a rank has failed, or enqueue() has: what waits on the device for that rank ends, and the
-   * timelines of all ranks are poisoned with `why`, which is lent. Nothing but leave() follows. NULL: work
-   * goes to the first rank's queue, and waits for nothing. */
+  /* The queue of a rank has failed: what waits on the device for that rank ends, and the timelines of all
+   * ranks are poisoned with `why`, which is lent. NULL: work goes to the first rank's queue, and waits for
+   * nothing. */
   void (*abort)(void *communicator, const WEFT_Failure *why);
 } WEFT_DeviceCollectives;
 

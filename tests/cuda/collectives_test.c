@@ -280,6 +280,20 @@ static void a_card_that_fails_ends_all_ranks(void) {
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INTERNAL);
     CU_ASSERT_PTR_NOT_NULL(s == NULL ? NULL : strstr(weft_status_message(s), "CUDA_ERROR_ILLEGAL_ADDRESS"));
     weft_status_free(s);
+  }
+  /* The next one is refused: the failure is told at once, to all ranks. */
+  ranks_answer_t later[3];
+  for (int r = 0; r < 3; r++) {
+    weft_collective_t c = ranks_call(&t, r, WEFT_ALL_REDUCE, WEFT_F32, weft_shape_vector(1000), false);
+    c.step_id += 2;
+    c.input = a[r].output;
+    later[r] = (ranks_answer_t){.task = &t};
+    weft_collectives_run(t.collectives, &c, NULL, ranks_on_done, &later[r]);
+  }
+  for (int r = 0; r < 3; r++) {
+    ranks_await(&later[r]);
+    CU_ASSERT_EQUAL(weft_status_code(later[r].status), WEFT_INTERNAL);
+    ranks_end_answer(&later[r]);
     ranks_end_answer(&a[r]);
   }
   ranks_close(&t);
