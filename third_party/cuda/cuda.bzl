@@ -36,13 +36,21 @@ def weft_cuda_fatbin(name, src, hdrs = [], **kwargs):
     \"\"\"The kernels of <src>.cu for devices of compute capability 8.0 and later, in an object file.
 
     A cc_library that defines `const unsigned char weft_cuda_fatbin_<name>[]` and, behind it,
-    `weft_cuda_fatbin_<name>_end`.
+    `weft_cuda_fatbin_<name>_end`. As a tool of its copy the object belongs to no configuration: nvcc runs once, whatever
+    compiler or sanitizer builds the rest.
     \"\"\"
     symbol = "weft_cuda_fatbin_" + name
     native.genrule(
+        name = name + "_copy",
+        outs = [name + "_fatbin.o"],
+        tools = [name + "_object.o"],
+        cmd = "cp $(execpath " + name + "_object.o) $@",
+        target_compatible_with = CUDA,
+    )
+    native.genrule(
         name = name + "_object",
         srcs = [src] + hdrs,
-        outs = [name + "_fatbin.o"],
+        outs = [name + "_object.o"],
         cmd = " && ".join([
             "%s -std=c++17 -O3 -I. -fatbin --compress-mode=size -Werror all-warnings -diag-suppress 177 %s -o $@.fatbin $(location %s)" % (
                 _NVCC,
