@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "executor/step.h"
+#include "graph/passes.h"
 
 /* Where the parts of an iteration's block lie. */
 static bool lay_out(const weft_exec_plan_t *p, plan_frame_t *f) {
@@ -105,7 +106,8 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
   if (!weft_plan_spans_memories(options)) return create(g, options, out);
   weft_graph_t *with_copies = NULL;
   WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &with_copies));
-  weft_status_t *s = weft_plan_insert_copies(options, with_copies);
+  weft_status_t *s = weft_pass_fuse_chains(with_copies, weft_plan_may_link, (void *)(uintptr_t)options);
+  if (s == NULL) s = weft_plan_insert_copies(options, with_copies);
   if (s == NULL) s = create(with_copies, options, out);
   weft_graph_destroy(with_copies);
   return s;

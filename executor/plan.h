@@ -140,6 +140,8 @@ WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *
 const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n,
                                            const weft_device_t *d);
 const weft_node_t *weft_plan_origin(const weft_node_t *n);
+/* May `n` be a link of a chain on its device? `options`: the plan's. */
+bool weft_plan_may_link(void *options, const weft_node_t *n);
 /* memory_copies.c: is there a device with a memory of its own? Then copies between memories are to be put
  * into the graph. */
 bool weft_plan_spans_memories(const weft_plan_options_t *o);

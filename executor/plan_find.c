@@ -23,6 +23,19 @@ const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const w
   return k != NULL ? k : weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs);
 }
 
+bool weft_plan_may_link(void *options, const weft_node_t *n) {
+  const weft_plan_options_t *o = options;
+  weft_device_t *d = NULL;
+  weft_status_t *s = weft_plan_find_device(o, n, &d);
+  if (s != NULL) {
+    weft_status_free(s); /* adding the node will say it */
+    return false;
+  }
+  return d->space != NULL && weft_plan_find_kernel(o, n, d) != NULL &&
+         weft_kernel_may_link(d->type, n->op->name.data, n->input_types[n->num_inputs - 1],
+                              n->output_types[0]);
+}
+
 const weft_node_t *weft_plan_origin(const weft_node_t *n) {
   const uint64_t memory_copy = WEFT_OP_COPY | WEFT_OP_INTERNAL;
   return (n->flags & memory_copy) == memory_copy ? n->inputs[0].node : n;

@@ -40,6 +40,12 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int fi
  * consumers, and one that cannot be lowered is an error. Functions for which the library has a gradient stay
  * calls. What node x becomes is named "scope/x/...". */
 WEFT_MUST_CHECK weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which, weft_str_t scope);
+/* Puts a _WeftChain (ops/chain.h), named as its last node, in the place of elementwise nodes on one device
+ * that feed only each other. `may_link` says which nodes may be links; nodes whose output others must see by
+ * name need a consumer that is none. On failure the graph is unusable: destroy it. */
+typedef bool weft_may_link_fn(void *arg, const weft_node_t *n);
+WEFT_MUST_CHECK weft_status_t *weft_pass_fuse_chains(weft_graph_t *g, weft_may_link_fn *may_link, void *arg);
+
 /* Gives every node its control-flow frame: frames[id] (index; 0 is the root), parents[frame], names[frame].
  * An Enter is in the frame that it enters; an Exit is in the frame that it leaves, its value in the parent.
  * Arrays are in `arena`. Errors: INVALID_ARGUMENT for a node with inputs from two frames. */

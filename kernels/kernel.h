@@ -163,6 +163,9 @@ static inline bool weft_kernel_input_is_host(const weft_kernel_t *k, int i, int 
 typedef struct weft_kernel_table {
   const char *device_type;
   const weft_kernel_t *const *families; /* NULL-ended */
+  /* May a node of that op, with inputs of `operand` and a result of `result`, be a link of a _WeftChain, for
+   * which the table then has a kernel? NULL: no op may. */
+  int (*may_link)(const char *op, int operand, int result);
 } weft_kernel_table_t;
 
 /* Makes `table`, which must live as long as the process, the kernels of its device type. The tables that
@@ -177,7 +180,9 @@ const weft_kernel_table_t *weft_kernel_table_at(int i);
 /* The kernel for a node, or NULL. Logarithmic in the table, linear in the op's kernels. Thread-safe. */
 const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, const weft_named_attr_t *attrs,
                                       int num_attrs);
-/* The same in one table; linear in the table. For tables that are not a device's own. */
+/* May a node of `op` be a link of a _WeftChain on devices of that type (weft_kernel_table_t)? Thread-safe. */
+bool weft_kernel_may_link(const char *device_type, const char *op, int operand, int result);
+/* weft_kernel_find in one table; linear in the table. For tables that are not a device's own. */
 const weft_kernel_t *weft_kernel_table_find(const weft_kernel_table_t *table, weft_str_t op,
                                             const weft_named_attr_t *attrs, int num_attrs);
 /* Any kernel for the op at all? Then *out_types is the union of what type_attr may be (0: any). */

@@ -175,6 +175,11 @@ const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, co
   return NULL;
 }
 
+bool weft_kernel_may_link(const char *device_type, const char *op, int operand, int result) {
+  const registry_entry_t *e = entry_of(device_type);
+  return e != NULL && e->table->may_link != NULL && e->table->may_link(op, operand, result) != 0;
+}
+
 static void note(const weft_kernel_t *k, weft_dtype_set_t *types, bool *found, bool *any) {
   *found = true;
   *types |= k->types;

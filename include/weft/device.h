@@ -262,6 +262,15 @@ typedef struct WEFT_DeviceKernel {
   int reads_variable;
 } WEFT_DeviceKernel;
 
+/* An elementwise op within a _WeftChain, with the attributes that the op has by default. Values are numbered:
+ * the chain's inputs first, then the results of its links in their order. Lent by the state. */
+typedef struct WEFT_ChainLink {
+  const char *op;
+  int type; /* TF_DataType of the result */
+  int num_operands;
+  const int64_t *operands; /* num_operands numbers of values */
+} WEFT_ChainLink;
+
 /* What Weft gives to a library. Constant; lives as long as the process. */
 typedef struct WEFT_DeviceHost {
   size_t size;
@@ -337,6 +346,8 @@ typedef struct WEFT_DeviceHost {
    * without such attributes. */
   WEFT_Failure *(*random_take)(WEFT_KernelContext *c, uint64_t blocks, uint64_t *out_key,
                                uint64_t out_counter[2]);
+  /* Since 1.1. In prepare() of a _WeftChain: link i of it. 0: there are no more. */
+  int (*setup_link)(const WEFT_KernelSetup *s, int i, WEFT_ChainLink *out);
 } WEFT_DeviceHost;
 
 /* What a library is. Constant; lives as long as the process. */
@@ -354,6 +365,10 @@ typedef struct WEFT_DeviceLibrary {
   /* Since 1.1. sizeof(WEFT_DeviceKernel) of the library's header: how far apart rows are, and which members
    * they have. 0: they are those of 1.0, which end with `updates`. */
   size_t kernel_size;
+  /* May an elementwise op with inputs of the type `operand` (of a choice: those that it chooses from) and a
+   * result of the type `result` be a link of a _WeftChain? Then the library has a row for _WeftChain, which
+   * computes elementwise nodes that feed only each other at once. NULL: no op may. */
+  int (*may_link)(const char *op, int operand, int result);
 } WEFT_DeviceLibrary;
 
 /* The only function that a library exports; called once, before any device is made. NULL, with *out_failure:

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "kernels/loaded/context.h"
 #include "kernels/loaded/loaded_kernels.h"
+#include "ops/chain.h"
 
 /* ---- failures ---- */
 
@@ -56,6 +57,19 @@ static int setup_output_type(const WEFT_KernelSetup *s, int i) {
 static const weft_attr_t *find(const WEFT_KernelSetup *s, const char *name, weft_attr_kind_t kind) {
   const weft_attr_t *a = weft_knode_attr(weft_loaded_setup(s), name);
   return a != NULL && !a->is_list && a->kind == kind ? a : NULL;
+}
+
+static int setup_link(const WEFT_KernelSetup *s, int i, WEFT_ChainLink *out) {
+  const weft_kernel_setup_t *setup = weft_loaded_setup(s);
+  weft_chain_t c;
+  weft_status_t *status = weft_chain_read(setup->attrs, setup->num_attrs, &c);
+  if (status != NULL || i < 0 || i >= c.num_links) {
+    weft_status_free(status);
+    return 0;
+  }
+  *out = (WEFT_ChainLink){c.links[i].op->name.data, c.links[i].type, c.links[i].num_operands,
+                          c.links[i].operands};
+  return 1;
 }
 
 static int attr_int(const WEFT_KernelSetup *s, const char *name, int64_t *out) {
@@ -130,6 +144,7 @@ const WEFT_DeviceHost weft_device_host = {
     .attr_type = attr_type,
     .attr_string = attr_string,
     .attr_ints = attr_ints,
+    .setup_link = setup_link,
     .host_kernel = weft_loaded_host_kernel,
     .host_kernel_free = weft_loaded_host_kernel_free,
     .host_kernel_run = weft_loaded_host_kernel_run,

@@ -215,7 +215,8 @@ weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceLib
     for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) t->rows[n++] = *k;
   }
   t->families[0] = t->rows;
-  t->base = (weft_kernel_table_t){.device_type = type, .families = t->families};
+  t->base =
+      (weft_kernel_table_t){.device_type = type, .families = t->families, .may_link = library->may_link};
   *out = &t->base;
   return NULL;
 }

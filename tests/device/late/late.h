@@ -69,10 +69,11 @@ void *weft_late_bytes(const weft_late_device_t *d, void *p);
 
 enum { WEFT_LATE_RESOURCE_EXHAUSTED = 8, WEFT_LATE_UNIMPLEMENTED = 12 }; /* of TF_Code */
 
-extern const WEFT_DeviceHost *weft_late_host;              /* set by weft_late_open() */
-extern const WEFT_DeviceKernel weft_late_kernels[];        /* late_kernels.c */
-extern const WEFT_DeviceType weft_late_type;               /* late_device.c */
-extern const WEFT_DeviceCollectives weft_late_collectives; /* late_collectives.c */
+extern const WEFT_DeviceHost *weft_late_host;                    /* set by weft_late_open() */
+extern const WEFT_DeviceKernel weft_late_kernels[];              /* late_kernels.c */
+int weft_late_may_link(const char *op, int operand, int result); /* likewise */
+extern const WEFT_DeviceType weft_late_type;                     /* late_device.c */
+extern const WEFT_DeviceCollectives weft_late_collectives;       /* late_collectives.c */
 weft_late_queue_t *weft_late_compute(const weft_late_device_t *d);
 int weft_late_ordinal(const weft_late_device_t *d);
 

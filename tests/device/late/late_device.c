@@ -110,6 +110,7 @@ const WEFT_DeviceLibrary *weft_late_open(const WEFT_DeviceHost *host, WEFT_Failu
       .version = "1",
       .device = &weft_late_type,
       .kernels = weft_late_kernels,
+      .may_link = weft_late_may_link,
       .int32_on_device = 1, /* tests of the executor compute with int32 */
       .kernel_size = sizeof(WEFT_DeviceKernel),
   };

@@ -129,6 +129,14 @@ static WEFT_Failure *update(WEFT_KernelContext *c) { return enqueue(c, 0); }
 #define VALUE .type_attr = "dtype", .types = BIT(F32)
 enum { FIRST = 1, SECOND = 2, THIRD = 4, FIFTH = 16, FOURTH_TO_NINTH = 0x1f8, ALL = ~0 };
 
+/* The rows whose result has the shape and type of its operands. */
+int weft_late_may_link(const char *op, int operand, int result) {
+  for (const WEFT_DeviceKernel *k = weft_late_kernels; k->op != NULL; k++) {
+    if (strcmp(k->op, op) == 0) return k->param != NULL && operand == F32 && result == F32;
+  }
+  return 0;
+}
+
 const WEFT_DeviceKernel weft_late_kernels[] = {
     {.op = "Add", NUMBER, ELEMENTWISE},
     {.op = "AddN", NUMBER, LATE},
@@ -170,5 +178,6 @@ const WEFT_DeviceKernel weft_late_kernels[] = {
     {.op = "Tile", FLOAT, LATE, .host_inputs = SECOND},
     {.op = "Transpose", FLOAT, LATE, .host_inputs = SECOND},
     {.op = "ZerosLike", NUMBER, LATE},
+    {.op = "_WeftChain", LATE},
     {0},
 };

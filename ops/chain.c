@@ -1,0 +1,164 @@
+/* ops/chain.c - the description of a chain as attributes, and its shape. */
+#include "ops/chain.h"
+
+#include "ops/infer.h"
+
+/* ---- attributes ---- */
+
+static weft_status_t *no_chain(const char *why) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "the attributes of a _WeftChain describe none: %s", why);
+}
+
+static const weft_attr_t *list(const weft_named_attr_t *attrs, int num_attrs, const char *name,
+                               weft_attr_kind_t kind) {
+  static const weft_attr_t empty = {.kind = WEFT_ATTR_NONE, .is_list = true};
+  const weft_attr_t *a = weft_attr_find(attrs, num_attrs, name);
+  return a != NULL && a->is_list && a->kind == kind ? a : &empty;
+}
+
+static bool may_take(const weft_chain_t *c, int link, int64_t operand) {
+  return operand >= 0 && operand < c->num_inputs + link;
+}
+
+weft_status_t *weft_chain_read(const weft_named_attr_t *attrs, int num_attrs, weft_chain_t *out) {
+  const weft_attr_t *types = list(attrs, num_attrs, "T", WEFT_ATTR_TYPE),
+                    *ops = list(attrs, num_attrs, "ops", WEFT_ATTR_STRING),
+                    *nodes = list(attrs, num_attrs, "nodes", WEFT_ATTR_STRING),
+                    *results = list(attrs, num_attrs, "types", WEFT_ATTR_TYPE),
+                    *arities = list(attrs, num_attrs, "arities", WEFT_ATTR_INT),
+                    *operands = list(attrs, num_attrs, "operands", WEFT_ATTR_INT);
+  int at = 0;
+  if (types->n < 1 || types->n > WEFT_CHAIN_MAX_INPUTS) return no_chain("the number of inputs");
+  if (ops->n < 1 || ops->n > WEFT_CHAIN_MAX_LINKS) return no_chain("the number of links");
+  if (nodes->n != ops->n || results->n != ops->n || arities->n != ops->n)
+    return no_chain("lists of different lengths");
+  *out = (weft_chain_t){.num_inputs = types->n, .num_links = ops->n, .input_types = types->list.types};
+  for (int i = 0; i < ops->n; i++) {
+    weft_chain_link_t *l = &out->links[i];
+    const int64_t arity = arities->list.ints[i];
+    *l = (weft_chain_link_t){.op = weft_op_find(ops->list.strings[i]),
+                             .node = nodes->list.strings[i],
+                             .type = results->list.types[i]};
+    if (l->op == NULL || !weft_op_is_elementwise(l->op)) return no_chain("an op that is not elementwise");
+    if (arity < 1 || arity > operands->n - at) return no_chain("too few operands");
+    l->num_operands = (int)arity;
+    l->operands = operands->list.ints + at;
+    at += l->num_operands;
+    for (int k = 0; k < l->num_operands; k++) {
+      if (!may_take(out, i, l->operands[k])) return no_chain("an operand that is not there yet");
+    }
+  }
+  return at == operands->n ? NULL : no_chain("too many operands");
+}
+
+static weft_named_attr_t list_attr(const char *name, weft_attr_kind_t kind, int n) {
+  return (weft_named_attr_t){weft_str(name), {.kind = kind, .is_list = true, .n = n}};
+}
+
+weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c, weft_named_attr_t *out) {
+  const size_t n = (size_t)c->num_links;
+  size_t num_operands = 0;
+  for (int i = 0; i < c->num_links; i++) num_operands += (size_t)c->links[i].num_operands;
+  weft_str_t *ops = weft_arena_calloc(arena, n, sizeof *ops),
+             *nodes = weft_arena_calloc(arena, n, sizeof *nodes);
+  int *types = weft_arena_calloc(arena, n, sizeof *types);
+  int64_t *arities = weft_arena_calloc(arena, n, sizeof *arities),
+          *operands = weft_arena_calloc(arena, num_operands, sizeof *operands);
+  if (ops == NULL || nodes == NULL || types == NULL || arities == NULL || operands == NULL)
+    return WEFT_NO_MEMORY("describing a chain of %d links", c->num_links);
+  num_operands = 0;
+  for (int i = 0; i < c->num_links; i++) {
+    const weft_chain_link_t *l = &c->links[i];
+    ops[i] = l->op->name;
+    nodes[i] = l->node;
+    types[i] = l->type;
+    arities[i] = l->num_operands;
+    for (int k = 0; k < l->num_operands; k++) operands[num_operands++] = l->operands[k];
+  }
+  out[0] = list_attr("T", WEFT_ATTR_TYPE, c->num_inputs);
+  out[0].value.list.types = c->input_types;
+  out[1] = weft_type_attr("Tout", types[c->num_links - 1]);
+  out[2] = list_attr("ops", WEFT_ATTR_STRING, c->num_links);
+  out[2].value.list.strings = ops;
+  out[3] = list_attr("nodes", WEFT_ATTR_STRING, c->num_links);
+  out[3].value.list.strings = nodes;
+  out[4] = list_attr("types", WEFT_ATTR_TYPE, c->num_links);
+  out[4].value.list.types = types;
+  out[5] = list_attr("arities", WEFT_ATTR_INT, c->num_links);
+  out[5].value.list.ints = arities;
+  out[6] = list_attr("operands", WEFT_ATTR_INT, (int)num_operands);
+  out[6].value.list.ints = operands;
+  return NULL;
+}
+
+/* ---- its shape ---- */
+
+/* What the kernels of the ops say, while a step runs, of shapes that do not fit. */
+static weft_status_t *in_kernels_words(const weft_chain_link_t *l, const weft_shape_t *operands,
+                                       weft_status_t *s) {
+  if (s == NULL || l->num_operands != 2) return s;
+  weft_status_free(s);
+  if (l->op->infer_shapes == weft_infer_broadcast) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&operands[0]),
+                      WEFT_SHAPE_TEXT(&operands[1]));
+  }
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Inputs to operation %.*s of type %.*s must have the same size and shape.  Input 0: %s != "
+      "input 1: %s",
+      WEFT_STR_ARGS(l->node), WEFT_STR_ARGS(l->op->name), WEFT_SHAPE_TEXT(&operands[0]),
+      WEFT_SHAPE_TEXT(&operands[1]));
+}
+
+static weft_status_t *infer_link(const weft_chain_t *c, int i, weft_shape_t *values) {
+  const weft_chain_link_t *l = &c->links[i];
+  weft_shape_t operands[WEFT_CHAIN_MAX_VALUES];
+  int input_types[WEFT_CHAIN_MAX_VALUES];
+  weft_named_attr_t attrs[8];
+  int num_attrs = 0;
+  for (int k = 0; k < l->num_operands; k++) {
+    operands[k] = values[l->operands[k]];
+    input_types[k] = (int)weft_chain_type(c, l->operands[k]);
+  }
+  for (int a = 0; a < l->op->num_attrs && num_attrs < 8; a++) {
+    if (l->op->attrs[a].has_default)
+      attrs[num_attrs++] = (weft_named_attr_t){l->op->attrs[a].name, l->op->attrs[a].default_value};
+  }
+  weft_shape_ctx_t x = {.op = l->op,
+                        .node_name = l->node,
+                        .attrs = attrs,
+                        .num_attrs = num_attrs,
+                        .num_inputs = l->num_operands,
+                        .num_outputs = 1,
+                        .input_types = input_types,
+                        .output_types = &l->type,
+                        .inputs = operands,
+                        .outputs = &values[c->num_inputs + i]};
+  values[c->num_inputs + i] = WEFT_UNKNOWN_SHAPE;
+  return in_kernels_words(l, operands, l->op->infer_shapes == NULL ? NULL : l->op->infer_shapes(&x));
+}
+
+weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_shape_t *values) {
+  for (int i = 0; i < c->num_links; i++) {
+    weft_status_t *s = infer_link(c, i, values);
+    if (s == NULL) continue;
+    if (i == c->num_links - 1) return s; /* the node has its name */
+    weft_status_t *named =
+        weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s\n\t [[{{node %.*s}}]]",
+                        weft_status_message(s), WEFT_STR_ARGS(c->links[i].node));
+    weft_status_free(s);
+    return named;
+  }
+  return NULL;
+}
+
+weft_status_t *weft_infer_chain(weft_shape_ctx_t *c) {
+  weft_chain_t chain;
+  weft_shape_t values[WEFT_CHAIN_MAX_VALUES];
+  WEFT_RETURN_IF_ERROR(weft_chain_read(c->attrs, c->num_attrs, &chain));
+  if (chain.num_inputs != c->num_inputs) return no_chain("the number of inputs");
+  for (int i = 0; i < chain.num_inputs; i++) values[i] = c->inputs[i];
+  WEFT_RETURN_IF_ERROR(weft_chain_infer(&chain, values));
+  c->outputs[0] = values[chain.num_inputs + chain.num_links - 1];
+  return NULL;
+}
