@@ -22,6 +22,7 @@ static WEFT_DeviceKernel *join(const WEFT_DeviceKernel *const *tables) {
 const WEFT_DeviceLibrary *weft_cuda_library_open(const WEFT_DeviceHost *host,
                                                  const WEFT_DeviceKernel *const *tables,
                                                  const weft_cuda_fatbin_t *fatbins,
+                                                 int (*may_link)(const char *op, int operand, int result),
                                                  WEFT_Failure **out_failure) {
   static WEFT_DeviceLibrary library = {
       .size = sizeof library,
@@ -34,6 +35,7 @@ const WEFT_DeviceLibrary *weft_cuda_library_open(const WEFT_DeviceHost *host,
   };
   weft_cuda_host = host;
   weft_cuda_fatbins = fatbins;
+  library.may_link = may_link;
   library.kernels = join(tables); /* lives as long as the process */
   if (library.kernels != NULL) return &library;
   *out_failure = host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: the table of kernels");

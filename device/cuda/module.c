@@ -11,6 +11,12 @@
 
 const weft_cuda_fatbin_t *weft_cuda_fatbins;
 
+/* A module that was compiled at run time. */
+typedef struct cuda_added {
+  struct cuda_added *next;
+  CUmodule module;
+} cuda_added_t;
+
 typedef struct cuda_found {
   struct cuda_found *next;
   weft_cuda_function_t *function;
@@ -22,6 +28,7 @@ struct weft_cuda_modules {
   /* guarded by mu: */
   int num, num_loaded;
   CUmodule *modules;
+  cuda_added_t *added;
   cuda_found_t *found;
 };
 
@@ -47,6 +54,11 @@ void weft_cuda_modules_destroy(weft_cuda_modules_t *m) {
     weft_free(f);
   }
   for (int i = 0; i < m->num_loaded; i++) (void)weft_cuda_driver.cuModuleUnload(m->modules[i]);
+  for (cuda_added_t *a = m->added, *next; a != NULL; a = next) {
+    next = a->next;
+    (void)weft_cuda_driver.cuModuleUnload(a->module);
+    weft_free(a);
+  }
   weft_free(m->modules);
   weft_mutex_deinit(&m->mu);
   weft_free(m);
@@ -63,6 +75,8 @@ static WEFT_Failure *find_locked(weft_cuda_modules_t *m, weft_cuda_function_t *f
   for (int i = 0; i < m->num && r == CUDA_ERROR_NOT_FOUND; i++) {
     r = weft_cuda_driver.cuModuleGetFunction(out, m->modules[i], f->name);
   }
+  for (const cuda_added_t *a = m->added; a != NULL && r == CUDA_ERROR_NOT_FOUND; a = a->next)
+    r = weft_cuda_driver.cuModuleGetFunction(out, a->module, f->name);
   if (r == CUDA_ERROR_NOT_FOUND)
     return weft_cuda_host->failure(WEFT_NOT_FOUND, "the library has no kernel %s", f->name);
   if (r != CUDA_SUCCESS) return weft_cuda_failure(r, "looking up the kernel %s", f->name);
@@ -82,4 +96,19 @@ WEFT_Failure *weft_cuda_modules_find(weft_cuda_modules_t *m, weft_cuda_function_
   WEFT_Failure *failure = *out == NULL ? find_locked(m, f, out) : NULL;
   weft_mutex_unlock(&m->mu);
   return failure;
+}
+
+WEFT_Failure *weft_cuda_modules_add(weft_cuda_modules_t *m, const char *what, const void *image) {
+  cuda_added_t *a = weft_calloc(1, sizeof *a);
+  if (a == NULL) return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: loading %s", what);
+  const CUresult r = weft_cuda_driver.cuModuleLoadData(&a->module, image);
+  if (r != CUDA_SUCCESS) {
+    weft_free(a);
+    return weft_cuda_failure(r, "loading %s", what);
+  }
+  weft_mutex_lock(&m->mu);
+  a->next = m->added;
+  m->added = a;
+  weft_mutex_unlock(&m->mu);
+  return NULL;
 }

@@ -26,4 +26,8 @@ void weft_cuda_modules_destroy(weft_cuda_modules_t *m);
  * driver's. */
 WEFT_Failure *weft_cuda_modules_find(weft_cuda_modules_t *m, weft_cuda_function_t *f, CUfunction *out);
 
+/* Loads the kernels of `image`, a cubin or PTX, which may go afterwards, into the current context; `what` is
+ * for messages. Errors: RESOURCE_EXHAUSTED, the driver's. */
+WEFT_Failure *weft_cuda_modules_add(weft_cuda_modules_t *m, const char *what, const void *image);
+
 #endif /* WEFT_DEVICE_CUDA_MODULE_H_ */

@@ -3,14 +3,15 @@
 #ifndef WEFT_KERNELS_CUDA_ARGS_H_
 #define WEFT_KERNELS_CUDA_ARGS_H_
 
-#include <stdint.h>
+#include "kernels/cuda/integers.h"
 
 enum {
   WEFT_CUDA_BLOCK = 256, /* threads of a block, at most */
   WEFT_CUDA_DIMS = 16,   /* of a tensor: Weft's limit */
   WEFT_CUDA_LIST = 8,    /* tensors that one launch adds up */
   WEFT_CUDA_VARS = 4,    /* variables and scalars of an optimizer, at most */
-  WEFT_CUDA_SCALARS = 6
+  WEFT_CUDA_SCALARS = 6,
+  WEFT_CUDA_CHAIN_INPUTS = 12 /* of a chain: Weft's limit */
 };
 
 /* n elements in row-major order of `dims`, read from up to three tensors and written to one. Element i lies
@@ -60,7 +61,18 @@ typedef struct weft_cuda_update {
   int32_t index_bytes;
 } weft_cuda_update_t;
 
-#ifdef __cplusplus
+/* A chain of elementwise ops: n elements in row-major order of `dims`. Element i of input k lies at the sum
+ * of index times step. */
+typedef struct weft_cuda_chain {
+  int64_t n;
+  int32_t rank, num_inputs;
+  void *out;
+  const void *inputs[WEFT_CUDA_CHAIN_INPUTS];
+  int64_t dims[WEFT_CUDA_DIMS];
+  int64_t steps[WEFT_CUDA_CHAIN_INPUTS][WEFT_CUDA_DIMS]; /* in elements */
+} weft_cuda_chain_t;
+
+#ifdef WEFT_CUDA_ON_HOST
 /* Calls f(pointer by reference) for each pointer to device memory in a struct: for the emulator. */
 template <class F>
 void weft_visit_pointers(weft_cuda_walk_t &, F) {}
@@ -69,6 +81,11 @@ void weft_visit_pointers(weft_cuda_reduction_t &, F) {}
 template <class F>
 void weft_visit_pointers(weft_cuda_list_t &list, F f) {
   for (int i = 0; i < list.n; i++) f(list.at[i]);
+}
+template <class F>
+void weft_visit_pointers(weft_cuda_chain_t &c, F f) {
+  f(c.out);
+  for (int i = 0; i < c.num_inputs; i++) f(c.inputs[i]);
 }
 template <class F>
 void weft_visit_pointers(weft_cuda_update_t &u, F f) {

@@ -8,15 +8,6 @@
 
 namespace weft {
 
-template <class T, class C>
-WEFT_FN void convert(T *to, C v) {
-  store(to, (comp_t<T>)v);
-}
-template <class C>
-WEFT_FN void convert(boolean *to, C v) {
-  store(to, v != 0);
-}
-
 /* `cut`: so many of the lowest bits of a float's mantissa become 0 first. */
 template <class T>
 WEFT_FN T shortened(T v, int cut) {

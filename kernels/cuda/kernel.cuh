@@ -14,8 +14,6 @@
 #ifndef WEFT_KERNELS_CUDA_KERNEL_CUH_
 #define WEFT_KERNELS_CUDA_KERNEL_CUH_
 
-#include <stdint.h>
-
 #include "kernels/cuda/args.h"
 
 #ifndef WEFT_CUDA_ON_HOST

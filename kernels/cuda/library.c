@@ -1,5 +1,6 @@
 /* kernels/cuda/library.c - libweft_cuda.so: the CUDA device with the kernels of all families. */
 #include "device/cuda/library.h"
+#include "kernels/cuda/chain.h"
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 #define WEFT_CUDA_ROWS(family) extern const WEFT_DeviceKernel weft_cuda_##family##_kernels[];
@@ -30,5 +31,5 @@ static const weft_cuda_fatbin_t fatbins[] = {
 WEFT_OpenDeviceLibraryFn WEFT_OpenDeviceLibrary;
 __attribute__((visibility("default"))) const WEFT_DeviceLibrary *WEFT_OpenDeviceLibrary(
     const WEFT_DeviceHost *host, WEFT_Failure **out_failure) {
-  return weft_cuda_library_open(host, tables, fatbins, out_failure);
+  return weft_cuda_library_open(host, tables, fatbins, weft_cuda_may_link, out_failure);
 }

@@ -6,13 +6,11 @@
 #ifndef WEFT_KERNELS_CUDA_NUMBERS_CUH_
 #define WEFT_KERNELS_CUDA_NUMBERS_CUH_
 
+#ifndef __CUDACC_RTC__ /* NVRTC has these functions built in */
 #include <math.h>
+#endif
 
 #include "kernels/cuda/kernel.cuh"
-#ifndef WEFT_CUDA_ON_HOST
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#endif
 
 namespace weft {
 
@@ -55,10 +53,15 @@ WEFT_FN float float_of(uint32_t bits) { return emulated_float_of(bits); }
 WEFT_FN uint64_t bits_of(double v) { return emulated_bits_of_double(v); }
 WEFT_FN double double_of(uint64_t bits) { return emulated_double_of(bits); }
 #else
-WEFT_FN float load(f16 v) { return __half2float(__ushort_as_half(v.bits)); }
+/* The instructions of compute capability 8.0 and later; no header of the toolkit is needed. */
+WEFT_FN float load(f16 v) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v.bits));
+  return f;
+}
+WEFT_FN void store(f16 *to, float v) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to->bits) : "f"(v)); }
 WEFT_FN float load(bf16 v) { return __uint_as_float((uint32_t)v.bits << 16); }
-WEFT_FN void store(f16 *to, float v) { to->bits = __half_as_ushort(__float2half_rn(v)); }
-WEFT_FN void store(bf16 *to, float v) { to->bits = __bfloat16_as_ushort(__float2bfloat16_rn(v)); }
+WEFT_FN void store(bf16 *to, float v) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(v)); }
 WEFT_FN uint32_t bits_of(float v) { return __float_as_uint(v); }
 WEFT_FN float float_of(uint32_t bits) { return __uint_as_float(bits); }
 WEFT_FN uint64_t bits_of(double v) { return (uint64_t)__double_as_longlong(v); }
@@ -154,6 +157,20 @@ WEFT_FN C wrap_mul(C a, C b) {
     return (C)((uint64_t)a * (uint64_t)b);
   }
 }
+
+/* v as an element of another type. A number that an integer type does not have becomes the nearest one that it
+ * has, and NaN 0, as the device's instructions do it; the CPU's kernel gives what its processor gives. */
+template <class T, class C>
+WEFT_FN void convert(T *to, C v) {
+  store(to, (comp_t<T>)v);
+}
+template <class C>
+WEFT_FN void convert(boolean *to, C v) {
+  store(to, v != 0);
+}
+
+const double selu_scale = 1.0507009873554805;
+const double selu_scale_alpha = 1.7580993408473768; /* scale times alpha, 1.6732632423543772 */
 
 }  // namespace weft
 

@@ -139,7 +139,7 @@ void weft_rig_library(void) {
   static const weft_cuda_fatbin_t fatbins[] = {{"first", image}, {"second", image}, {NULL, NULL}};
   static const WEFT_DeviceLibrary *library; /* found by the leak checker */
   WEFT_Failure *f = NULL;
-  library = weft_cuda_library_open(&weft_test_host, tables, fatbins, &f);
+  library = weft_cuda_library_open(&weft_test_host, tables, fatbins, NULL, &f);
   TRIAL_OK(f);
   TRIAL(library != NULL && library->device == &weft_cuda_device_type);
 }

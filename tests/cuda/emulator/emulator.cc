@@ -67,11 +67,13 @@ static __thread launch *current;
 
 /* ---- the list ---- */
 
-static const weft_emulated_kernel_t *list; /* complete before main() */
+static const weft_emulated_kernel_t *list; /* atomic: modules that are compiled at run time add to it */
 
 void emulated_register(weft_emulated_kernel_t *kernel) {
-  kernel->next_in_list = list;
-  list = kernel;
+  kernel->next_in_list = __atomic_load_n(&list, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&list, &kernel->next_in_list, kernel, false, __ATOMIC_RELEASE,
+                                      __ATOMIC_RELAXED)) {
+  }
 }
 
 /* ---- what a thread calls ---- */
@@ -220,7 +222,7 @@ static void run_block(launch *l) {
 using namespace weft;
 
 const weft_emulated_kernel_t *weft_emulated_kernel(const char *name) {
-  for (const weft_emulated_kernel_t *k = list; k != nullptr; k = k->next_in_list) {
+  for (const weft_emulated_kernel_t *k = __atomic_load_n(&list, __ATOMIC_ACQUIRE); k != nullptr; k = k->next_in_list) {
     if (strcmp(k->name, name) == 0) return k;
   }
   return nullptr;
@@ -228,7 +230,7 @@ const weft_emulated_kernel_t *weft_emulated_kernel(const char *name) {
 
 int weft_emulated_count(void) {
   int n = 0;
-  for (const weft_emulated_kernel_t *k = list; k != nullptr; k = k->next_in_list) n++;
+  for (const weft_emulated_kernel_t *k = __atomic_load_n(&list, __ATOMIC_ACQUIRE); k != nullptr; k = k->next_in_list) n++;
   return n;
 }
 

@@ -481,7 +481,7 @@ EXPORT CUresult CUDAAPI cuEventSynchronize(CUevent e) {
 
 EXPORT CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
   BEGIN_UNSAFE(cuModuleLoadData, true);
-  if (image == NULL) return end(CUDA_ERROR_INVALID_IMAGE);
+  if (image == NULL || !fake_image_load(image)) return end(CUDA_ERROR_INVALID_IMAGE);
   CUmodule m = calloc(1, sizeof *m);
   if (m == NULL) return end(CUDA_ERROR_OUT_OF_MEMORY);
   m->context = current;

@@ -161,6 +161,9 @@ bool fake_stream_is_stuck(CUstream s);            /* locked; it has nothing that
 void fake_context_break(CUcontext c, CUresult r); /* locked */
 void fake_event_release(CUevent e);               /* locked */
 
+/* images.c: a module that libnvrtc_fake.so compiled is loaded. False: it cannot be. */
+bool fake_image_load(const void *image);
+
 /* kernels.c: those for tests. False: there is none of that name. */
 bool fake_find_kernel(const char *name, fake_kernel_t *out);
 /* emulated.c: those of kernels/cuda. Absent from a library without them. */
