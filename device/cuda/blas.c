@@ -8,7 +8,6 @@
 #include "device/cuda/blas.h"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/shared_library.h"
 
 enum {
   NUM_CHAINS = 256,
@@ -40,73 +40,30 @@ static struct {
 #undef WEFT_CUDA_BLAS_CALL
 } blas;
 
-static struct {
-  weft_mutex_t mu;
-  bool tried;            /* guarded by mu */
-  WEFT_Failure *failure; /* guarded by mu */
-} state = {.mu = WEFT_MUTEX_INITIALIZER};
-
 static WEFT_Failure *failure_of(cublasStatus_t r, const char *what) {
   if (r == CUBLAS_STATUS_SUCCESS) return NULL;
   return weft_cuda_host->failure(r == CUBLAS_STATUS_ALLOC_FAILED ? WEFT_RESOURCE_EXHAUSTED : WEFT_INTERNAL,
                                  "cuBLASLt: %s: %s", what, blas.cublasLtGetStatusName(r));
 }
 
-static WEFT_Failure *bind(void *library, const char *path) {
-  static const struct cublas_call {
-    const char *name;
-    size_t offset;
-  } calls[] = {
-#define WEFT_CUDA_BLAS_CALL(name) {#name, (size_t)((char *)&blas.name - (char *)&blas)},
+static const weft_cuda_symbol_t symbols[] = {
+#define WEFT_CUDA_BLAS_CALL(name) WEFT_CUDA_SYMBOL(blas, name)
 #include "device/cuda/blas.def"
 #undef WEFT_CUDA_BLAS_CALL
-  };
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    void *function = dlsym(library, calls[i].name);
-    if (function == NULL) {
-      return weft_cuda_host->failure(WEFT_UNAVAILABLE, "%s has no %s: cuBLASLt 12 or later is needed", path,
-                                     calls[i].name);
-    }
-    memcpy((char *)&blas + calls[i].offset, &function, sizeof function);
-  }
-  return NULL;
-}
+};
 
-static WEFT_Failure *load(void) {
-  static const char *const places[] = {"libcublasLt.so.13", "libcublasLt.so.12",
-                                       "/usr/local/cuda/lib64/libcublasLt.so.13",
-                                       "/usr/local/cuda/lib64/libcublasLt.so.12"};
-  const char *named = getenv("WEFT_CUBLASLT"), *path = named;
-  void *library = NULL;
-  char why[512] = "";
-  if (named != NULL && *named != '\0') {
-    library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) snprintf(why, sizeof why, "%s", dlerror());
-  } else {
-    for (size_t i = 0; i < sizeof places / sizeof *places && library == NULL; i++) {
-      path = places[i];
-      library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-      if (library == NULL && i == 0) snprintf(why, sizeof why, "%s", dlerror());
-    }
-  }
-  if (library != NULL) return bind(library, path);
-  return weft_cuda_host->failure(
-      WEFT_UNAVAILABLE,
-      "products of matrices need cuBLASLt, which was not found: %s; install the CUDA "
-      "toolkit's libcublas, or name the library in WEFT_CUBLASLT",
-      why);
-}
-
-static WEFT_Failure *open_library(void) {
-  weft_mutex_lock(&state.mu);
-  if (!state.tried) {
-    state.tried = true;
-    state.failure = load();
-  }
-  WEFT_Failure *f = weft_cuda_host->failure_copy(state.failure);
-  weft_mutex_unlock(&state.mu);
-  return f;
-}
+static const char *const places[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                     "/usr/local/cuda/lib64/libcublasLt.so.13",
+                                     "/usr/local/cuda/lib64/libcublasLt.so.12", NULL};
+static weft_cuda_shared_library_t library = {.what = "products of matrices need cuBLASLt",
+                                             .version = "cuBLASLt 12 or later",
+                                             .hint = "install the CUDA toolkit's libcublas",
+                                             .variable = "WEFT_CUBLASLT",
+                                             .places = places,
+                                             .symbols = symbols,
+                                             .num_symbols = sizeof symbols / sizeof *symbols,
+                                             .table = &blas,
+                                             .mu = WEFT_MUTEX_INITIALIZER};
 
 /* ---- plans ---- */
 
@@ -156,7 +113,7 @@ static void destroy_device(void *value) {
 }
 
 static WEFT_Failure *make_device(void **out) {
-  WEFT_Failure *f = open_library();
+  WEFT_Failure *f = weft_cuda_shared_library_open(&library);
   if (f != NULL) return f;
   cublas_device_t *d = weft_calloc(1, sizeof *d);
   if (d == NULL) return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: cuBLASLt");

@@ -23,7 +23,7 @@ static struct {
 } nvrtc;
 
 static const weft_cuda_symbol_t symbols[] = {
-#define WEFT_CUDA_NVRTC_CALL(name) {#name, (size_t)((char *)&nvrtc.name - (char *)&nvrtc)},
+#define WEFT_CUDA_NVRTC_CALL(name) WEFT_CUDA_SYMBOL(nvrtc, name)
 #include "device/cuda/nvrtc.def"
 #undef WEFT_CUDA_NVRTC_CALL
 };
@@ -32,6 +32,7 @@ static const char *const places[] = {"libnvrtc.so.13", "libnvrtc.so.12",
                                      "/usr/local/cuda/lib64/libnvrtc.so.13",
                                      "/usr/local/cuda/lib64/libnvrtc.so.12", NULL};
 static weft_cuda_shared_library_t library = {.what = "chains of elementwise ops are compiled by NVRTC",
+                                             .version = "NVRTC 12 or later",
                                              .hint = "install the CUDA toolkit's libnvrtc",
                                              .variable = "WEFT_NVRTC",
                                              .places = places,

@@ -6,7 +6,6 @@
 #include "device/cuda/dnn.h"
 
 #include <cudnn.h>
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/shared_library.h"
 
 enum {
   NUM_CHAINS = 256,
@@ -39,12 +39,6 @@ static struct {
 #undef WEFT_CUDA_DNN_CALL
 } dnn;
 
-static struct {
-  weft_mutex_t mu;
-  bool tried;            /* guarded by mu */
-  WEFT_Failure *failure; /* guarded by mu */
-} state = {.mu = WEFT_MUTEX_INITIALIZER};
-
 static WEFT_Failure *no_memory(void) {
   return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: cuDNN");
 }
@@ -57,58 +51,22 @@ static WEFT_Failure *failure_of(cudnnStatus_t r, const char *what) {
                                  dnn.cudnnGetErrorString(r));
 }
 
-static WEFT_Failure *bind(void *library, const char *path) {
-  static const struct cudnn_call {
-    const char *name;
-    size_t offset;
-  } calls[] = {
-#define WEFT_CUDA_DNN_CALL(name) {#name, (size_t)((char *)&dnn.name - (char *)&dnn)},
+static const weft_cuda_symbol_t symbols[] = {
+#define WEFT_CUDA_DNN_CALL(name) WEFT_CUDA_SYMBOL(dnn, name)
 #include "device/cuda/dnn.def"
 #undef WEFT_CUDA_DNN_CALL
-  };
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    void *function = dlsym(library, calls[i].name);
-    if (function == NULL) {
-      return weft_cuda_host->failure(WEFT_UNAVAILABLE, "%s has no %s: cuDNN 9 is needed", path,
-                                     calls[i].name);
-    }
-    memcpy((char *)&dnn + calls[i].offset, &function, sizeof function);
-  }
-  return NULL;
-}
+};
 
-static WEFT_Failure *load(void) {
-  static const char *const places[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"};
-  const char *named = getenv("WEFT_CUDNN"), *path = named;
-  void *library = NULL;
-  char why[512] = "";
-  if (named != NULL && *named != '\0') {
-    library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) snprintf(why, sizeof why, "%s", dlerror());
-  } else {
-    for (size_t i = 0; i < sizeof places / sizeof *places && library == NULL; i++) {
-      path = places[i];
-      library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-      if (library == NULL && i == 0) snprintf(why, sizeof why, "%s", dlerror());
-    }
-  }
-  if (library != NULL) return bind(library, path);
-  return weft_cuda_host->failure(WEFT_UNAVAILABLE,
-                                 "convolutions need cuDNN 9, which was not found: %s; install libcudnn9, or "
-                                 "name the library in WEFT_CUDNN",
-                                 why);
-}
-
-static WEFT_Failure *open_library(void) {
-  weft_mutex_lock(&state.mu);
-  if (!state.tried) {
-    state.tried = true;
-    state.failure = load();
-  }
-  WEFT_Failure *f = weft_cuda_host->failure_copy(state.failure);
-  weft_mutex_unlock(&state.mu);
-  return f;
-}
+static const char *const places[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9", NULL};
+static weft_cuda_shared_library_t library = {.what = "convolutions need cuDNN 9",
+                                             .version = "cuDNN 9",
+                                             .hint = "install libcudnn9",
+                                             .variable = "WEFT_CUDNN",
+                                             .places = places,
+                                             .symbols = symbols,
+                                             .num_symbols = sizeof symbols / sizeof *symbols,
+                                             .table = &dnn,
+                                             .mu = WEFT_MUTEX_INITIALIZER};
 
 /* ---- plans ---- */
 
@@ -161,7 +119,7 @@ static void destroy_device(void *value) {
 }
 
 static WEFT_Failure *make_device(void **out) {
-  WEFT_Failure *f = open_library();
+  WEFT_Failure *f = weft_cuda_shared_library_open(&library);
   if (f != NULL) return f;
   cudnn_device_t *d = weft_calloc(1, sizeof *d);
   if (d == NULL) return no_memory();

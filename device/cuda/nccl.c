@@ -8,7 +8,6 @@
  */
 #include "device/cuda/nccl.h"
 
-#include <dlfcn.h>
 #include <nccl.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -22,6 +21,7 @@
 #include "device/cuda/collectives.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/shared_library.h"
 
 enum {
   F32 = 1,
@@ -42,11 +42,7 @@ static struct {
 #undef WEFT_CUDA_NCCL_CALL
 } nccl;
 
-static struct {
-  weft_mutex_t mu;
-  bool tried;            /* guarded by mu */
-  WEFT_Failure *failure; /* guarded by mu */
-} state = {.mu = WEFT_MUTEX_INITIALIZER};
+static weft_mutex_t calls = WEFT_MUTEX_INITIALIZER; /* groups of calls do not mix */
 
 struct weft_cuda_nccl {
   int n;
@@ -57,55 +53,28 @@ struct weft_cuda_nccl {
 
 /* ---- the library ---- */
 
-static WEFT_Failure *bind(void *library, const char *path) {
-  static const struct nccl_call {
-    const char *name;
-    size_t offset;
-  } calls[] = {
-#define WEFT_CUDA_NCCL_CALL(name) {#name, (size_t)((char *)&nccl.name - (char *)&nccl)},
+static const weft_cuda_symbol_t symbols[] = {
+#define WEFT_CUDA_NCCL_CALL(name) WEFT_CUDA_SYMBOL(nccl, name)
 #include "device/cuda/nccl.def"
 #undef WEFT_CUDA_NCCL_CALL
-  };
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    void *function = dlsym(library, calls[i].name);
-    if (function == NULL) {
-      return weft_cuda_host->failure(WEFT_UNAVAILABLE, "%s has no %s: NCCL 2.10 or later is needed", path,
-                                     calls[i].name);
-    }
-    memcpy((char *)&nccl + calls[i].offset, &function, sizeof function);
-  }
-  return NULL;
-}
+};
 
-static WEFT_Failure *load(void) {
-  static const char *const places[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};
-  const char *named = getenv("WEFT_NCCL"), *path = named;
-  if (named != NULL && strcmp(named, "0") == 0)
-    return weft_cuda_host->failure(WEFT_UNIMPLEMENTED, "WEFT_NCCL is 0");
-  const bool is_named = named != NULL && *named != '\0';
-  void *library = is_named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
-  for (size_t i = 0; i < sizeof places / sizeof *places && library == NULL && !is_named; i++) {
-    path = places[i];
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library != NULL) return bind(library, path);
-  const char *why = dlerror();
-  return weft_cuda_host->failure(
-      WEFT_UNAVAILABLE,
-      "NCCL was not found: %s; install libnccl2, name it in WEFT_NCCL, or do without it: "
-      "WEFT_NCCL=0",
-      why == NULL ? "" : why);
-}
+static const char *const places[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2", NULL};
+static weft_cuda_shared_library_t library = {.what = "collectives between cards need NCCL",
+                                             .version = "NCCL 2.10 or later",
+                                             .hint = "install libnccl2, do without it (WEFT_NCCL=0)",
+                                             .variable = "WEFT_NCCL",
+                                             .places = places,
+                                             .symbols = symbols,
+                                             .num_symbols = sizeof symbols / sizeof *symbols,
+                                             .table = &nccl,
+                                             .mu = WEFT_MUTEX_INITIALIZER};
 
 static WEFT_Failure *open_library(void) {
-  weft_mutex_lock(&state.mu);
-  if (!state.tried) {
-    state.tried = true;
-    state.failure = load();
-  }
-  WEFT_Failure *f = weft_cuda_host->failure_copy(state.failure);
-  weft_mutex_unlock(&state.mu);
-  return f;
+  const char *named = getenv("WEFT_NCCL");
+  if (named != NULL && strcmp(named, "0") == 0)
+    return weft_cuda_host->failure(WEFT_UNIMPLEMENTED, "WEFT_NCCL is 0");
+  return weft_cuda_shared_library_open(&library);
 }
 
 static WEFT_Failure *failure_of(ncclResult_t r, const char *what) {
@@ -140,9 +109,9 @@ WEFT_Failure *weft_cuda_nccl_create(weft_cuda_device_t *const *devices, int n, w
       c->devices[i] = devices[i];
       ordinals[i] = devices[i]->physical->ordinal;
     }
-    weft_mutex_lock(&state.mu);
+    weft_mutex_lock(&calls);
     f = failure_of(nccl.ncclCommInitAll(c->comms, n, ordinals), "making a communicator");
-    weft_mutex_unlock(&state.mu);
+    weft_mutex_unlock(&calls);
   }
   weft_free(ordinals);
   if (f == NULL) {
@@ -283,9 +252,9 @@ WEFT_Failure *weft_cuda_nccl_enqueue(weft_cuda_nccl_t *c, const WEFT_Collective 
     WEFT_Failure *f = weft_cuda_queue_begin(c->devices[i]->queues[WEFT_QUEUE_COMPUTE], "a collective");
     if (f != NULL) return f;
   }
-  weft_mutex_lock(&state.mu);
+  weft_mutex_lock(&calls);
   const ncclResult_t r = enqueue_locked(c, p, ranks);
-  weft_mutex_unlock(&state.mu);
+  weft_mutex_unlock(&calls);
   WEFT_Failure *f = failure_of(r, "a collective");
   if (f != NULL) weft_cuda_nccl_abort(c, f); /* parts of it may be enqueued, and wait for the others */
   return f;

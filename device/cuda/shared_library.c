@@ -12,10 +12,10 @@
 static WEFT_Failure *bind(const weft_cuda_shared_library_t *l, void *library, const char *path) {
   for (int i = 0; i < l->num_symbols; i++) {
     void *function = dlsym(library, l->symbols[i].name);
-    if (function == NULL)
-      return weft_cuda_host->failure(WEFT_UNAVAILABLE,
-                                     "%s, and %s has no %s: it is too old or another library", l->what, path,
-                                     l->symbols[i].name);
+    if (function == NULL) {
+      return weft_cuda_host->failure(WEFT_UNAVAILABLE, "%s has no %s: %s is needed", path, l->symbols[i].name,
+                                     l->version);
+    }
     memcpy((char *)l->table + l->symbols[i].offset, &function, sizeof function);
   }
   return NULL;

@@ -13,9 +13,12 @@ typedef struct weft_cuda_symbol {
   size_t offset;
 } weft_cuda_symbol_t;
 
+#define WEFT_CUDA_SYMBOL(table, name) {#name, (size_t)((char *)&(table).name - (char *)&(table))},
+
 /* A library; static, zero but for the first members. */
 typedef struct weft_cuda_shared_library {
   const char *what;          /* "products of matrices need cuBLASLt": for messages */
+  const char *version;       /* "cuBLASLt 12 or later" */
   const char *hint;          /* "install the CUDA toolkit's libcublas": what to do where it is missing */
   const char *variable;      /* the environment's: a file to open instead */
   const char *const *places; /* files to try, ended by NULL */
