@@ -363,7 +363,7 @@ typedef struct WEFT_DeviceLibrary {
    * like any other type. Rows of the library go before Weft's in either case. */
   int int32_on_device;
   /* Since 1.1. sizeof(WEFT_DeviceKernel) of the library's header: how far apart rows are, and which members
-   * they have. 0: they are those of 1.0, which end with `updates`. */
+   * they have. A library of 1.0 has rows that end with `updates`. */
   size_t kernel_size;
   /* May an elementwise op with inputs of the type `operand` (of a choice: those that it chooses from) and a
    * result of the type `result` be a link of a _WeftChain? Then the library has a row for _WeftChain, which

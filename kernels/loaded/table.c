@@ -175,6 +175,8 @@ static WEFT_DeviceKernel own_row(const WEFT_DeviceLibrary *l, int i) {
 
 static weft_status_t *check(const WEFT_DeviceLibrary *l, int *out_n) {
   int n = 0;
+  if (l->kernel_size == 0 && l->kernels != NULL && l->minor > 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "its kernel_size, the size of its rows, is 0");
   if (l->kernel_size != 0 && l->kernel_size < SIZE_1_0)
     return WEFT_ERROR(INVALID_ARGUMENT, "its WEFT_DeviceKernel has a size of %zu bytes", l->kernel_size);
   while (l->kernels != NULL) {

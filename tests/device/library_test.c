@@ -107,6 +107,9 @@ static void what_lacks_something_is_refused(void) {
   give("A");
   given.kernel_size = 8;
   refused("its WEFT_DeviceKernel has a size of 8 bytes");
+  give("A");
+  given.kernel_size = 0;
+  refused("its kernel_size, the size of its rows, is 0");
 }
 
 static void types_are_brought_once(void) {
@@ -482,6 +485,7 @@ static void a_smaller_library_is_used(void) {
   given_type.reaches = (int (*)(void *, void *))(uintptr_t)1; /* must not be looked at */
   given_type.collectives = (const WEFT_DeviceCollectives *)(const void *)&given;
   given.size = offsetof(WEFT_DeviceLibrary, int32_on_device);
+  given.minor = 0;
   given.kernels = rows_of_1_0(probes);
   CU_ASSERT_PTR_NULL(weft_device_library_add("probe.so", open_given));
   CU_ASSERT_PTR_NULL(last_seen()->trouble);

@@ -4,9 +4,11 @@
 #include "tests/cuda/rows/row_case.h"
 
 static void scan(weft_row_case_t *c) {
-  const weft_shape_t s = weft_row_shape(c, 1, 4);
-  const int64_t at = weft_row_int(c, 0, s.rank - 1), axis = c->round % 2 == 0 ? at : at - s.rank,
-                wrong = s.rank;
+  weft_shape_t s = weft_row_shape(c, 1, 4);
+  if (c->round == 1) s = weft_shape_matrix(2, 700);
+  if (c->round == 4) s = (weft_shape_t){.rank = 3, .dims = {2, 300, 3}};
+  const int64_t at = c->round == 1 || c->round == 4 ? 1 : weft_row_int(c, 0, s.rank - 1),
+                axis = c->round % 2 == 0 ? at : at - s.rank, wrong = s.rank;
   weft_row_add(c, c->dtype, &s, WEFT_ROW_SMALL);
   weft_row_add_ints(c, c->round % 3 == 0 ? WEFT_I32 : WEFT_I64, -1, c->round == 7 ? &wrong : &axis);
   weft_row_attr(c, "exclusive=%s reverse=%s", weft_row_int(c, 0, 1) == 0 ? "true" : "false",
@@ -27,9 +29,10 @@ static void product(weft_row_case_t *c) {
 
 /* Integers, so that there are equals. */
 static weft_shape_t add_row(weft_row_case_t *c) {
-  weft_shape_t s = weft_row_shape(c, 1, 3);
-  if (c->round == 3) s.dims[s.rank - 1] = 40;
-  if (c->round == 1) s = weft_shape_matrix(3, 600);
+  weft_shape_t s =
+      weft_shape_matrix(weft_row_int(c, 0, 3), weft_row_int(c, 1, 40)); /* few: blocks wait often */
+  if (c->round == 1) s = weft_shape_matrix(2, 600);
+  if (c->round == 3) s = weft_shape_vector(5);
   weft_tensor_t *t = weft_row_add(c, c->dtype, &s, WEFT_ROW_SMALL);
   for (int64_t i = 0; i < t->count; i++) {
     const int64_t v = weft_row_int(c, -50, 50);
