@@ -19,8 +19,14 @@ typedef struct weft_rendezvous weft_rendezvous_t; /* Thread-safe. Refcounted. */
 typedef struct weft_key {
   weft_str_t text; /* borrowed */
   uint64_t hash;   /* weft_str_hash(text) */
+  /* Where the receiver wants the tensor, as a hint; NULL: in the host's memory. Its device outlives the
+   * receive. */
+  const weft_memory_space_t *space;
 } weft_key_t;
-static inline weft_key_t weft_key(weft_str_t text) { return (weft_key_t){text, weft_str_hash(text)}; }
+static inline weft_key_t weft_key(weft_str_t text) { return (weft_key_t){text, weft_str_hash(text), NULL}; }
+
+/* A bool attribute of a _Recv, set when a plan is made: the tensor is wanted in its device's memory. */
+#define WEFT_RECV_TO_DEVICE "_weft_to_device"
 
 /* Called exactly once per receive, on the sender's, the receiver's, the canceller's or the aborter's thread,
  * with none of our locks held. The callee owns `status` (NULL: received) and one reference to `tensor`

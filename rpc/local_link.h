@@ -51,6 +51,8 @@ typedef struct weft_local_receiver weft_local_receiver_t; /* Thread-safe. */
 typedef struct weft_local_receiver_ops {
   /* Where the payload is to go, `bytes` long; NULL: it is not wanted and is skipped. */
   void *(*begin)(void *arg, uint64_t transfer, weft_str_t header, size_t bytes);
+  /* The first `there` bytes of it have come; each time that some have. May be NULL. */
+  void (*arrive)(void *arg, uint64_t transfer, size_t there);
   /* The payload is there, or will never be. Only after a begin that gave a place. */
   void (*end)(void *arg, uint64_t transfer, bool is_whole);
   /* The link is over; the last call of all. */

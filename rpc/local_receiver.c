@@ -12,6 +12,8 @@
 #include "rpc/local_link.h"
 #include "rpc/local_socket.h"
 
+enum { TOLD_EVERY = 1 << 20 }; /* bytes of a payload */
+
 struct weft_local_receiver {
   atomic_int refs;
   int fd;
@@ -36,6 +38,18 @@ static bool skip(int fd, uint64_t bytes) {
   return true;
 }
 
+static bool read_payload(weft_local_receiver_t *r, uint64_t transfer, char *to, size_t bytes) {
+  const size_t most = r->ops->arrive == NULL ? bytes : TOLD_EVERY;
+  bool ok = true;
+  for (size_t at = 0; ok && at < bytes;) {
+    const size_t part = bytes - at < most ? bytes - at : most;
+    ok = weft_local_socket_read(r->fd, to + at, part);
+    at += part;
+    if (ok && r->ops->arrive != NULL) r->ops->arrive(r->arg, transfer, at);
+  }
+  return ok;
+}
+
 /* One payload. False: the link is over. */
 static bool receive(weft_local_receiver_t *r) {
   weft_local_frame_t frame;
@@ -47,7 +61,7 @@ static bool receive(weft_local_receiver_t *r) {
   void *to =
       r->ops->begin(r->arg, frame.transfer, weft_str_of(header, frame.header_bytes), frame.payload_bytes);
   if (to == NULL) return skip(r->fd, frame.payload_bytes);
-  bool ok = weft_local_socket_read(r->fd, to, frame.payload_bytes);
+  bool ok = read_payload(r, frame.transfer, to, frame.payload_bytes);
   r->ops->end(r->arg, frame.transfer, ok);
   return ok;
 }

@@ -4,7 +4,12 @@
  * mu, ends it: forget, await, the link's thread, or the canceller. The tensor being filled is also held by
  * the link's thread, so that a receive may be forgotten in the middle of a payload.
  *
- * Locking: `mu` is a leaf. Callbacks and the canceller are called outside it.
+ * A tensor for a device's memory is copied there as it comes (device/tensor_intake.h). The receive owns that
+ * copy, because the device stays as long as the receive; the link's thread holds the host memory that it
+ * fills. The thread calls the device without `mu`, because a device that fails calls back whatever waits for
+ * it. Meanwhile the receive is busy: its end is left to the thread.
+ *
+ * Locking: `mu` is a leaf. Callbacks, the canceller and the device are called outside it.
  */
 #include "services/local_transfer.h"
 
@@ -12,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/mutex.h"
+#include "device/tensor_intake.h"
 #include "rpc/local_link.h"
 #include "services/local_transport.h"
 #include "services/messages.h"
@@ -20,10 +26,14 @@
 typedef struct expected {
   weft_local_transfers_t *owner;
   int64_t id;
-  weft_tensor_t *tensor; /* whole, once is_here; guarded by mu like all below */
+  const weft_memory_space_t *space; /* constant */
+  weft_tensor_intake_t *intake;     /* on its way to `space`; guarded by mu like all below */
+  weft_tensor_t *tensor;            /* whole, once is_here; guarded by mu like all below */
   bool is_here,
       is_lost; /* lost: the peer sent something that is no tensor, or the link broke in the middle */
   bool is_cancelled;
+  bool is_busy;     /* the link's thread uses `intake` */
+  bool ends_later;  /* and is to end the receive, which has been taken out of the map */
   weft_recv_fn *fn; /* set by await */
   void *arg;
   weft_canceller_t *canceller; /* retained; may be NULL */
@@ -34,21 +44,27 @@ struct weft_local_transfers {
   atomic_int refs; /* the owner, and the link's thread */
   weft_str_t task;
   weft_mutex_t mu;
+  weft_cond_t rested;          /* a receive is not busy any more */
   weft_map_t expected;         /* id -> expected_t */
   weft_local_receiver_t *link; /* NULL: none */
   bool is_tried;               /* a link was offered, and either is there or could not be made */
   weft_tensor_t *filling;      /* link thread's own */
 };
 
+/* Frees one that was taken out of the map. */
+static void expected_free(expected_t *x) {
+  weft_tensor_t *none = NULL;
+  if (x->intake != NULL) weft_status_free(weft_tensor_intake_end(x->intake, false, &none));
+  weft_tensor_release(x->tensor);
+  weft_free(x);
+}
+
 static void unref(weft_local_transfers_t *t) {
   if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
   weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(&t->expected, &at, &e);) {
-    expected_t *x = e.value;
-    weft_tensor_release(x->tensor);
-    weft_free(x);
-  }
+  for (size_t at = 0; weft_map_next(&t->expected, &at, &e);) expected_free(e.value);
   weft_map_deinit(&t->expected);
+  weft_cond_deinit(&t->rested);
   weft_mutex_deinit(&t->mu);
   weft_free(t);
 }
@@ -59,6 +75,7 @@ weft_status_t *weft_local_transfers_create(weft_str_t task, weft_local_transfers
   atomic_init(&t->refs, 1);
   t->task = task;
   weft_mutex_init(&t->mu);
+  weft_cond_init(&t->rested);
   *out = t;
   return NULL;
 }
@@ -87,18 +104,26 @@ static void finish(expected_t *x, bool is_in_cancel) {
                    WEFT_STR_ARGS(x->owner->task));
   }
   weft_tensor_t *tensor = s == NULL ? x->tensor : NULL;
-  if (s != NULL) weft_tensor_release(x->tensor);
+  if (s == NULL) x->tensor = NULL;
   weft_recv_fn *fn = x->fn;
   void *arg = x->arg;
-  weft_free(x);
+  expected_free(x);
   fn(arg, s, tensor, false);
+}
+
+/* May the caller end `x`, which it has taken out of the map? Else the link's thread will. */
+static bool may_end_locked(weft_local_transfers_t *t, expected_t *x) WEFT_REQUIRES(t->mu) {
+  (void)t;
+  x->ends_later = x->is_busy;
+  return !x->is_busy;
 }
 
 static expected_t *take_locked(weft_local_transfers_t *t, int64_t id) WEFT_REQUIRES(t->mu) {
   return weft_map_remove_u64(&t->expected, (uint64_t)id);
 }
 
-weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id, weft_strbuf_t *options) {
+weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id,
+                                           const weft_memory_space_t *space, weft_strbuf_t *options) {
   weft_local_transport_msg_t m = {.host = weft_local_link_host()};
   if (m.host.length == 0) return NULL;
   expected_t *x = NULL;
@@ -113,6 +138,7 @@ weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id
     if (x == NULL) return WEFT_NO_MEMORY("a receive");
     x->owner = t;
     x->id = id;
+    x->space = space;
     weft_mutex_lock(&t->mu);
     s = weft_map_put_u64(&t->expected, (uint64_t)id, x, NULL);
     weft_mutex_unlock(&t->mu);
@@ -128,10 +154,9 @@ weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id
 void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id) {
   weft_mutex_lock(&t->mu);
   expected_t *x = take_locked(t, id);
+  while (x != NULL && x->is_busy) weft_cond_wait(&t->rested, &t->mu); /* woken by rest(); soon */
   weft_mutex_unlock(&t->mu);
-  if (x == NULL) return;
-  weft_tensor_release(x->tensor);
-  weft_free(x);
+  if (x != NULL) expected_free(x);
 }
 
 static void cancel(void *arg) {
@@ -141,6 +166,7 @@ static void cancel(void *arg) {
   x->is_cancelled = true;
   bool is_ours = x->fn != NULL && weft_map_get_u64(&t->expected, (uint64_t)x->id) == x;
   if (is_ours) (void)take_locked(t, x->id);
+  is_ours = is_ours && may_end_locked(t, x);
   weft_mutex_unlock(&t->mu);
   if (is_ours) finish(x, true);
 }
@@ -166,11 +192,61 @@ void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canc
   if (!is_registered) x->is_cancelled = true;
   bool is_over = x->is_here || x->is_lost || x->is_cancelled || t->link == NULL;
   if (is_over) (void)take_locked(t, id);
+  is_over = is_over && may_end_locked(t, x);
   weft_mutex_unlock(&t->mu);
   if (is_over) finish(x, false);
 }
 
 /* ---- the link's thread ---- */
+
+/* The receive, if it has a copy that fills what the link's thread fills; busy from now on. */
+static expected_t *work_on(weft_local_transfers_t *t, uint64_t transfer) {
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, transfer);
+  if (x == NULL || x->intake == NULL || weft_tensor_intake_host(x->intake) != t->filling) x = NULL;
+  if (x != NULL) x->is_busy = true;
+  weft_mutex_unlock(&t->mu);
+  return x;
+}
+
+/* True: the receive was taken out of the map meanwhile, and is the caller's to end. */
+static bool rest_locked(weft_local_transfers_t *t, expected_t *x) WEFT_REQUIRES(t->mu) {
+  x->is_busy = false;
+  weft_cond_broadcast(&t->rested);
+  return x->ends_later;
+}
+
+/* What is to be filled for the receive. */
+static weft_status_t *make_place(weft_local_transfers_t *t, uint64_t transfer,
+                                 const weft_tensor_head_t *head) {
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, transfer);
+  const bool is_for_device = x != NULL && x->space != NULL && x->intake == NULL && !x->is_here &&
+                             !x->is_lost && weft_dtype_is_plain(head->dtype);
+  if (is_for_device) x->is_busy = true;
+  weft_mutex_unlock(&t->mu);
+  if (!is_for_device) return weft_tensor_new(head->dtype, &head->shape, NULL, &t->filling);
+  weft_tensor_intake_t *intake = NULL;
+  weft_status_t *s = weft_tensor_intake_begin(head->dtype, &head->shape, x->space, &intake);
+  if (s == NULL) t->filling = weft_tensor_retain(weft_tensor_intake_host(intake));
+  weft_mutex_lock(&t->mu);
+  x->intake = intake;
+  const bool is_mine = rest_locked(t, x);
+  weft_mutex_unlock(&t->mu);
+  if (is_mine) finish(x, false);
+  return s;
+}
+
+static void arrive(void *arg, uint64_t transfer, size_t there) {
+  weft_local_transfers_t *t = arg;
+  expected_t *x = work_on(t, transfer);
+  if (x == NULL) return;
+  weft_tensor_intake_arrive(x->intake, there);
+  weft_mutex_lock(&t->mu);
+  const bool is_mine = rest_locked(t, x);
+  weft_mutex_unlock(&t->mu);
+  if (is_mine) finish(x, false);
+}
 
 static void *begin(void *arg, uint64_t transfer, weft_str_t header, size_t bytes) {
   weft_local_transfers_t *t = arg;
@@ -181,7 +257,7 @@ static void *begin(void *arg, uint64_t transfer, weft_str_t header, size_t bytes
   weft_mutex_unlock(&t->mu);
   bool ok = is_wanted && weft_add_size(header.length, bytes, &total) &&
             weft_tensor_proto_peek(header, total, &head, &payload_at) && payload_at == header.length;
-  weft_status_t *s = ok ? weft_tensor_new(head.dtype, &head.shape, NULL, &t->filling) : NULL;
+  weft_status_t *s = ok ? make_place(t, transfer, &head) : NULL;
   ok = ok && s == NULL && t->filling->bytes == bytes;
   weft_status_free(s); /* the receive is lost; its own failure says so */
   if (ok) return t->filling->data;
@@ -198,13 +274,35 @@ static void *begin(void *arg, uint64_t transfer, weft_str_t header, size_t bytes
   return NULL;
 }
 
+/* The device's tensor, once all is copied or will be. */
+static void end_intake(weft_local_transfers_t *t, expected_t *x, bool is_whole) {
+  weft_tensor_t *tensor = NULL;
+  weft_status_t *s = weft_tensor_intake_end(x->intake, is_whole, &tensor);
+  weft_status_free(s); /* the receive is lost; its own failure says so */
+  weft_mutex_lock(&t->mu);
+  x->intake = NULL;
+  x->tensor = tensor;
+  x->is_here = tensor != NULL;
+  x->is_lost = tensor == NULL;
+  bool is_mine = rest_locked(t, x);
+  if (!is_mine && x->fn != NULL && take_locked(t, x->id) == x) is_mine = true;
+  weft_mutex_unlock(&t->mu);
+  if (is_mine) finish(x, false);
+}
+
 static void end(void *arg, uint64_t transfer, bool is_whole) {
   weft_local_transfers_t *t = arg;
+  expected_t *at_device = work_on(t, transfer);
   weft_tensor_t *tensor = t->filling;
   t->filling = NULL;
+  if (at_device != NULL) {
+    end_intake(t, at_device, is_whole);
+    weft_tensor_release(tensor);
+    return;
+  }
   weft_mutex_lock(&t->mu);
   expected_t *x = weft_map_get_u64(&t->expected, transfer);
-  bool is_first = x != NULL && !x->is_here;
+  bool is_first = x != NULL && !x->is_here && x->intake == NULL;
   if (is_first) {
     x->is_here = is_whole;
     x->is_lost = !is_whole;
@@ -246,7 +344,8 @@ static void closed(void *arg) {
 }
 
 void weft_local_transfers_offer(weft_local_transfers_t *t, weft_str_t name) {
-  static const weft_local_receiver_ops_t ops = {.begin = begin, .end = end, .closed = closed};
+  static const weft_local_receiver_ops_t ops = {
+      .begin = begin, .arrive = arrive, .end = end, .closed = closed};
   weft_mutex_lock(&t->mu);
   bool is_first = !t->is_tried;
   t->is_tried = true;

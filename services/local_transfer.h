@@ -20,14 +20,17 @@ WEFT_MUST_CHECK weft_status_t *weft_local_transfers_create(weft_str_t task, weft
 /* Breaks the link; no receive may be awaited any more. NULL is fine. */
 void weft_local_transfers_destroy(weft_local_transfers_t *t);
 
-/* Announces a receive under `id`, and appends what goes into the request's transport_options; nothing if this
- * cannot work here. Errors: RESOURCE_EXHAUSTED. */
+/* Announces a receive under `id` of a tensor that is wanted in `space` (NULL: the host's memory; its device
+ * stays until the receive is done), and appends what goes into the request's transport_options; nothing if
+ * this cannot work here. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id,
+                                                           const weft_memory_space_t *space,
                                                            weft_strbuf_t *options);
 /* The answer is there, and it is another: a failure, or the tensor itself. */
 void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id);
 /* The answer is there, and says that the tensor is on the link. fn is called once, perhaps before this
- * returns, with the tensor; CANCELLED; UNAVAILABLE if the link breaks. */
+ * returns, with the tensor, in the memory where it is wanted and with its fence; CANCELLED; UNAVAILABLE if
+ * the link breaks. */
 void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canceller_t *canceller,
                                 weft_recv_fn *fn, void *arg);
 /* The peer listens at `name`: connects, if there is no link yet. */

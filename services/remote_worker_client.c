@@ -393,7 +393,7 @@ static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key
   p->request_id = (int64_t)weft_random_id();
   begin_log(p, step_id, key.text);
   weft_strbuf_t options = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_local_transfers_expect(p->worker->transfers, p->request_id, &options);
+  weft_status_t *s = weft_local_transfers_expect(p->worker->transfers, p->request_id, key.space, &options);
   if (s == NULL && options.failed) s = no_memory(p->path);
   weft_recv_tensor_request_msg_t request = {.step_id = step_id,
                                             .request_id = p->request_id,

@@ -7,11 +7,13 @@
 #include "base/alloc.h"
 #include "device/transfer.h"
 #include "kernels/host/host_kernels.h"
+#include "tensor/memory_holders.h"
 
 typedef struct channel {
   char *text;     /* owned; "src;incarnation;dst;name;0:0" */
   weft_key_t top; /* of the whole text */
   size_t prefix;  /* bytes of the text up to and with the last ';' */
+  bool to_device; /* the output lies in the device's memory: executor/memory_copies.c says so */
 } channel_t;
 
 static void channel_free(void *state) {
@@ -36,6 +38,7 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state
   }
   ch->top = weft_key(weft_str_of(ch->text, length));
   ch->prefix = length - strlen("0:0");
+  ch->to_device = weft_knode_bool_or(setup, WEFT_RECV_TO_DEVICE, false);
   *out_state = ch;
   return NULL;
 }
@@ -68,7 +71,12 @@ static weft_status_t *send(weft_kernel_ctx_t *c) {
   return s;
 }
 
-static void on_host(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
+/* The memory that the output is to lie in. */
+static const weft_memory_space_t *wanted_space(const weft_kernel_ctx_t *c) {
+  return ((const channel_t *)c->state)->to_device ? c->device->space : NULL;
+}
+
+static void on_there(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
   weft_kernel_ctx_t *c = arg;
   weft_out_set(c, 0, tensor);
   c->done(c, status);
@@ -84,8 +92,11 @@ static void received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bo
                         "Output 0 of type %s does not match declared output type %s for node {{node %.*s}}",
                         weft_dtype_name(tensor->dtype), weft_dtype_name(want), WEFT_STR_ARGS(c->node->name));
     weft_tensor_release(tensor);
-  } else if (tensor->space != NULL) { /* of another task in this process */
-    weft_tensor_at(tensor, NULL, on_host, c);
+  } else if (tensor->space != wanted_space(c)) {
+    const weft_memory_holder_t before =
+        weft_memory_hold_for((weft_memory_holder_t){WEFT_HELD_BY_NODE, c->node->name});
+    weft_tensor_at(tensor, wanted_space(c), on_there, c);
+    (void)weft_memory_hold_for(before);
     weft_tensor_release(tensor);
     return;
   } else {
@@ -99,14 +110,15 @@ static void recv(weft_kernel_ctx_t *c) {
   weft_key_t key;
   weft_status_t *s = key_of(c, &buffer, &key);
   if (s == NULL) {
+    key.space = wanted_space(c);
     weft_rendezvous_recv_async(c->step->rendezvous, key, c->step->canceller, received, c);
   }
   weft_strbuf_deinit(&buffer);
   if (s != NULL) c->done(c, s);
 }
 
-/* Between tasks bytes travel from and to the host's memory. What another task will ask for stays in the
- * device's memory until then (executor/memory_copies.c): it gets the tensor with its fence. */
+/* Arguments lie in the host's memory, but where executor/memory_copies.c has them in the device's: what is
+ * sent to another task, and what is received for the device alone. */
 #define SEND                                                                                             \
   .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = send, .destroy = channel_free, \
   .host_inputs = 1

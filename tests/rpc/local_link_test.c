@@ -67,7 +67,7 @@ static void end(void *arg, uint64_t transfer, bool is_whole) {
   add(g, is_whole ? &g->whole : &g->broken);
 }
 static void closed(void *arg) { add(arg, &((got_t *)arg)->closed); }
-static const weft_local_receiver_ops_t ops = {begin, end, closed};
+static const weft_local_receiver_ops_t ops = {.begin = begin, .end = end, .closed = closed};
 
 static void released(void *arg) { add(arg, &((got_t *)arg)->released); }
 

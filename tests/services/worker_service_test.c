@@ -577,6 +577,51 @@ static weft_status_t *queue_copy(weft_queue_t *q, const weft_tensor_t *from, wef
   return NULL;
 }
 
+/* A device's memory that is the host's, but nothing here knows. */
+static void *allocate(weft_allocator_t *self, size_t bytes, weft_fence_t *after) {
+  (void)self;
+  return weft_cpu_allocator()->allocate(weft_cpu_allocator(), bytes, after);
+}
+static void deallocate(weft_allocator_t *self, void *p, size_t bytes) {
+  (void)self;
+  weft_cpu_allocator()->deallocate(weft_cpu_allocator(), p, bytes);
+}
+
+/* The same for a receiver that wants the tensor in its own device's memory. */
+static void a_tensor_is_received_into_a_device(void) {
+  static const weft_queue_ops_t ops = {queue_wait, queue_has_passed, queue_then, queue_copy};
+  weft_queue_t queue = {.ops = &ops};
+  weft_device_t device = {.copies_in = &queue, .host_allocator = weft_cpu_allocator()};
+  const weft_memory_space_t space = {&device};
+  weft_allocator_t memory = {.space = &space, .allocate = allocate, .deallocate = deallocate};
+  device.memory = weft_memory_accounts_create(&memory);
+  fixture_t f;
+  setup(&f);
+  weft_tensor_release(f.fake.tensor);
+  weft_shape_t shape = weft_shape_vector((4 << 20) + 1);
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &f.fake.tensor));
+  char *bytes = f.fake.tensor->data;
+  for (size_t i = 0; i < f.fake.tensor->bytes; i++) bytes[i] = (char)(i * 2654435761u >> 11);
+  publish(&f);
+  weft_key_t key = weft_key(WEFT_STR("key"));
+  key.space = &space;
+  bool came = false;
+  for (int round = 0; round < 1000 && !came; round++) {
+    atomic_store(&num_copies, 0);
+    f.remote->ops->recv_tensor(f.remote, 8, key, NULL, on_recv, &f);
+    CU_ASSERT_PTR_NULL(wait_answer(&f));
+    CU_ASSERT_EQUAL_FATAL(f.num_tensors, 1);
+    CU_ASSERT_EQUAL(memcmp(f.tensors[0]->data, bytes, f.fake.tensor->bytes), 0);
+    came = f.tensors[0]->space == &space; /* else it came with an answer: the hint is one */
+    CU_ASSERT_PTR_EQUAL(f.tensors[0]->fence.queue, came ? &queue : NULL);
+    CU_ASSERT_EQUAL(atomic_load(&num_copies), came ? 17 : 0);
+    forget(&f);
+  }
+  CU_ASSERT_TRUE(came);
+  teardown(&f);
+  weft_memory_accounts_release(device.memory);
+}
+
 /* As a whole with an answer, then, when the link is there, in parts on that. */
 static void a_device_s_tensor_is_received_in_parts(void) {
   static const weft_queue_ops_t ops = {queue_wait, queue_has_passed, queue_then, queue_copy};
@@ -965,6 +1010,7 @@ static const CU_TestInfo tests[] = {
     {"tensors dead and alive are received", tensors_dead_and_alive_are_received},
     {"a large tensor is received whole", a_large_tensor_is_received_whole},
     {"a device's tensor is received in parts", a_device_s_tensor_is_received_in_parts},
+    {"a tensor is received into a device", a_tensor_is_received_into_a_device},
     {"a receive is cancelled on both ends", a_receive_is_cancelled_on_both_ends},
     {"a dead peer is named", a_dead_peer_is_named},
     {"bytes of another encoder are understood", bytes_of_another_encoder_are_understood},
