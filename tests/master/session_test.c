@@ -653,8 +653,11 @@ static void partition_graphs_and_statistics_come_with_the_step(void) {
   weft_test_expect(weft_test_step_wait(&k), WEFT_OK, "");
   const weft_device_driver_t *there = weft_device_accelerator();
   const bool is_gpu = there != NULL && weft_str_is(weft_str("GPU"), there->type);
-  const char *const names[] = {"/job:ps/replica:0/task:0/device:CPU:0",
-                               "/job:worker/replica:0/task:1/device:CPU:0", "z = AddV2(",
+  char ps[64], worker[64]; /* where all nodes run */
+  snprintf(ps, sizeof ps, "/job:ps/replica:0/task:0/device:%s:0", there == NULL ? "CPU" : there->type);
+  snprintf(worker, sizeof worker, "/job:worker/replica:0/task:1/device:%s:0",
+           there == NULL ? "CPU" : there->type);
+  const char *const names[] = {ps, worker, "z = AddV2(",
                                is_gpu ? "\x09GPU_0_bfc" : "\x04late" /* the allocator of outputs there */};
   weft_str_t metadata = weft_str_of(k.metadata, k.metadata_length);
   for (int i = 0; i < (weft_device_drivers()[1] == NULL ? 3 : 4); i++) {
