@@ -261,7 +261,9 @@ int weft_table_check(const weft_kernel_table_t *table, weft_device_t *device, we
   }
   for (int i = 0; i < c->num_optionals; i++) {
     const optional_t *o = &c->optionals[i];
-    if (!o->is_found) fault(c, o->op, "no op of its family has an attribute that prepare reads:", o->name);
+    const bool is_any_nodes = o->name[0] == '_'; /* such attributes are in no record */
+    if (!o->is_found && !is_any_nodes)
+      fault(c, o->op, "no op of its family has an attribute that prepare reads:", o->name);
   }
   int n = c->num_faults;
   weft_free(c);
