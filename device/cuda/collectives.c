@@ -14,12 +14,6 @@ typedef struct cuda_communicator {
   weft_cuda_device_t *devices[];
 } cuda_communicator_t;
 
-size_t weft_cuda_element_bytes(int dtype) {
-  static const unsigned char bytes[] = {0, 4, 8, 4, 1, 2, 1,  0, 8, 8, 1, 0,
-                                        0, 0, 2, 0, 0, 2, 16, 2, 0, 0, 4, 8}; /* by TF_DataType */
-  return (unsigned)dtype < sizeof bytes ? bytes[dtype] : 0;
-}
-
 static bool are_of_one_card(weft_cuda_device_t *const *devices, int n) {
   for (int i = 1; i < n; i++) {
     if (devices[i]->physical != devices[0]->physical) return false;

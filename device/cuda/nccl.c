@@ -228,7 +228,7 @@ static ncclResult_t enqueue_part(const nccl_part_t *p) {
 }
 
 static ncclResult_t enqueue_locked(const weft_cuda_nccl_t *c, nccl_part_t p, const WEFT_CollectiveRank *ranks)
-    WEFT_REQUIRES(state.mu) {
+    WEFT_REQUIRES(calls) {
   ncclResult_t r = nccl.ncclGroupStart();
   if (r != ncclSuccess) return r;
   for (int i = 0; i < c->n && r == ncclSuccess; i++) {

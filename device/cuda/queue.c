@@ -506,6 +506,9 @@ void weft_cuda_recording_deinit(weft_cuda_recording_t *r) {
 
 /* ---- the side ---- */
 
+/* Of a function that returns with a lock taken, or gives one back. */
+#define KEEPS_LOCK WEFT_TSA(no_thread_safety_analysis)
+
 static void destroy_side(weft_cuda_side_t *side) {
   for (int i = 0; i < 2; i++) {
     if (side->filled[i] != NULL) (void)weft_cuda_driver.cuEventDestroy(side->filled[i]);
@@ -516,7 +519,7 @@ static void destroy_side(weft_cuda_side_t *side) {
   side->stream = NULL;
 }
 
-CUresult weft_cuda_queue_side_lock(weft_cuda_queue_t *q, weft_cuda_side_t **out) {
+KEEPS_LOCK CUresult weft_cuda_queue_side_lock(weft_cuda_queue_t *q, weft_cuda_side_t **out) {
   weft_cuda_side_t *side = &q->side;
   CUresult r = CUDA_SUCCESS;
   if (recording.queue == q) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* a second stream */
@@ -537,16 +540,16 @@ CUresult weft_cuda_queue_side_lock(weft_cuda_queue_t *q, weft_cuda_side_t **out)
   return r;
 }
 
-void weft_cuda_queue_side_unlock(weft_cuda_side_t *side) { weft_mutex_unlock(&side->mu); }
+KEEPS_LOCK void weft_cuda_queue_side_unlock(weft_cuda_side_t *side) { weft_mutex_unlock(&side->mu); }
 
-bool weft_cuda_queue_move_begin(weft_cuda_queue_t *q) {
+KEEPS_LOCK bool weft_cuda_queue_move_begin(weft_cuda_queue_t *q) {
   weft_mutex_lock(&q->moving);
   if (!atomic_load_explicit(&q->is_poisoned, memory_order_acquire)) return true;
   weft_mutex_unlock(&q->moving);
   return false;
 }
 
-void weft_cuda_queue_move_end(weft_cuda_queue_t *q) { weft_mutex_unlock(&q->moving); }
+KEEPS_LOCK void weft_cuda_queue_move_end(weft_cuda_queue_t *q) { weft_mutex_unlock(&q->moving); }
 
 /* ---- life ---- */
 

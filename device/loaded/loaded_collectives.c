@@ -3,11 +3,11 @@
  * A library's communicator is made for a list of devices when they first have a collective together, and
  * stays until one of them is closed. That the library has none for a list is kept as well.
  *
- *   by the first rank's queue   that waits for the other queues, and they for it: these are all the waits
- * that are needed, and each is for work that was enqueued before, so that collectives of several threads
- * cannot wait for each other each on its own queue       where the parts wait for each other on the device;
- * the library sees to it that all queues get them in the same order. Each fence is watched: when a queue
- *                               fails, the others would wait for ever
+ * Where the first rank's queue does the work, it waits for the other queues, and they for it. These are all
+ * the waits that are needed, and each is for work that was enqueued before, so that collectives of several
+ * threads cannot wait for each other. Where each queue does its own part, the parts wait for each other on
+ * the device, and the library sees to it that all queues get them in the same order. Each fence is watched
+ * then: when a queue fails, the others would wait for ever.
  *
  * Locking: `mu` guards the list, and is held while a library makes a communicator, which calls nothing back.
  * A group stays as long as its devices, and those stay as long as a collective is enqueued on them.
@@ -16,6 +16,10 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "device/loaded/loaded_device.h"
+
+static void *handle_of(const weft_device_t *d) {
+  return ((const weft_loaded_device_t *)(const void *)d)->handle;
+}
 
 typedef struct loaded_group {
   struct loaded_group *next; /* of the list; guarded by mu */
@@ -37,7 +41,7 @@ static loaded_group_t *groups; /* guarded by mu */
 static loaded_group_t *find_locked(const weft_device_part_t *parts, int n) WEFT_REQUIRES(mu) {
   for (loaded_group_t *g = groups; g != NULL; g = g->next) {
     bool is_it = g->n == n && !g->is_broken;
-    for (int i = 0; is_it && i < n; i++) is_it = g->handles[i] == weft_loaded_device(parts[i].device);
+    for (int i = 0; is_it && i < n; i++) is_it = g->handles[i] == handle_of(parts[i].device);
     if (is_it) return g;
   }
   return NULL;
@@ -60,7 +64,7 @@ static weft_status_t *make_locked(const WEFT_DeviceCollectives *of, const weft_d
   g->of = of;
   g->n = n;
   weft_cond_init(&g->idle);
-  for (int i = 0; i < n; i++) g->handles[i] = weft_loaded_device(parts[i].device);
+  for (int i = 0; i < n; i++) g->handles[i] = handle_of(parts[i].device);
   int by_first = 0;
   weft_status_t *s = weft_status_of_failure(of->join(g->handles, n, &by_first, &g->communicator));
   if (s == NULL && by_first == 0 && of->abort == NULL) {

@@ -56,7 +56,7 @@ static void holders_are_summed_up_by_size(void) {
 
 static void the_rest_is_counted(void) {
   weft_memory_holders_t *h = fresh();
-  char name[8];
+  char name[16];
   for (int i = 0; i < 10; i++) {
     snprintf(name, sizeof name, "n%d", i);
     add(h, i, (size_t)(100 - i), WEFT_HELD_BY_NODE, name);

@@ -64,6 +64,7 @@ def weft_cuda_fatbin(name, src, hdrs = [], **kwargs):
             "rm $@.fatbin $@.s",
         ]),
         message = "Compiling CUDA kernels",
+        tags = ["manual"],  # in no configuration but the tools'
         target_compatible_with = CUDA,
     )
     native.cc_library(

@@ -18,8 +18,7 @@ enum { MACHINE = EM_AARCH64 };
 /* Its sections end the file. 0: it is none for this machine. */
 static size_t size_of(const void *image) {
   Elf64_Ehdr h;
-  memcpy(&h, image, sizeof h.e_ident);
-  if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0) return 0;
+  if (memcmp(image, ELFMAG, SELFMAG) != 0) return 0;
   memcpy(&h, image, sizeof h);
   return h.e_machine == MACHINE ? (size_t)h.e_shoff + (size_t)h.e_shnum * h.e_shentsize : 0;
 }
