@@ -135,7 +135,7 @@ void weft_rig_is_clean(void) {
 void weft_rig_library(void) {
   static const WEFT_DeviceKernel none[] = {{0}};
   static const WEFT_DeviceKernel *const tables[] = {none, NULL};
-  static const unsigned char image[] = {0};
+  static const unsigned char image[8] = {0}; /* not looked into */
   static const weft_cuda_fatbin_t fatbins[] = {{"first", image}, {"second", image}, {NULL, NULL}};
   static const WEFT_DeviceLibrary *library; /* found by the leak checker */
   WEFT_Failure *f = NULL;
