@@ -184,23 +184,20 @@ static bool is_known(const dnn_tensor_t *x) {
   } while (0)
 
 EXPORT cudnnStatus_t CUDNNWINAPI cudnnGetConvolutionForwardAlgorithm_v7(
-    cudnnHandle_t h, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t f,
-    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t y, const int max, int *out_n,
-    cudnnConvolutionFwdAlgoPerf_t *found) {
+    cudnnHandle_t h, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t f, cudnnConvolutionDescriptor_t c,
+    cudnnTensorDescriptor_t y, const int max, int *out_n, cudnnConvolutionFwdAlgoPerf_t *found) {
   (void)h;
   PROPOSE(cudnnConvolutionFwdAlgo_t, x, filter_of(f), y, c);
 }
 EXPORT cudnnStatus_t CUDNNWINAPI cudnnGetConvolutionBackwardDataAlgorithm_v7(
-    cudnnHandle_t h, const cudnnFilterDescriptor_t f, const cudnnTensorDescriptor_t y,
-    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t x, const int max, int *out_n,
-    cudnnConvolutionBwdDataAlgoPerf_t *found) {
+    cudnnHandle_t h, cudnnFilterDescriptor_t f, cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t c,
+    cudnnTensorDescriptor_t x, const int max, int *out_n, cudnnConvolutionBwdDataAlgoPerf_t *found) {
   (void)h;
   PROPOSE(cudnnConvolutionBwdDataAlgo_t, x, filter_of(f), y, c);
 }
 EXPORT cudnnStatus_t CUDNNWINAPI cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-    cudnnHandle_t h, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t y,
-    const cudnnConvolutionDescriptor_t c, const cudnnFilterDescriptor_t f, const int max, int *out_n,
-    cudnnConvolutionBwdFilterAlgoPerf_t *found) {
+    cudnnHandle_t h, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t c,
+    cudnnFilterDescriptor_t f, const int max, int *out_n, cudnnConvolutionBwdFilterAlgoPerf_t *found) {
   (void)h;
   PROPOSE(cudnnConvolutionBwdFilterAlgo_t, x, filter_of(f), y, c);
 }
@@ -356,28 +353,30 @@ static cudnnStatus_t enqueue(cudnnHandle_t h, dnn_kind_t kind, const void *alpha
 }
 
 EXPORT cudnnStatus_t CUDNNWINAPI cudnnConvolutionForward(cudnnHandle_t h, const void *alpha,
-                                                         const cudnnTensorDescriptor_t x_desc, const void *x,
-                                                         const cudnnFilterDescriptor_t f_desc, const void *f,
-                                                         const cudnnConvolutionDescriptor_t c,
+                                                         cudnnTensorDescriptor_t x_desc, const void *x,
+                                                         cudnnFilterDescriptor_t f_desc, const void *f,
+                                                         cudnnConvolutionDescriptor_t c,
                                                          cudnnConvolutionFwdAlgo_t algorithm, void *workspace,
                                                          size_t bytes, const void *beta,
-                                                         const cudnnTensorDescriptor_t y_desc, void *y) {
+                                                         cudnnTensorDescriptor_t y_desc, void *y) {
   return enqueue(h, FORWARD, alpha, beta, x_desc, x, filter_of(f_desc), f, y_desc, y, c, (int)algorithm,
                  workspace, bytes);
 }
-EXPORT cudnnStatus_t CUDNNWINAPI cudnnConvolutionBackwardData(
-    cudnnHandle_t h, const void *alpha, const cudnnFilterDescriptor_t f_desc, const void *f,
-    const cudnnTensorDescriptor_t y_desc, const void *dy, const cudnnConvolutionDescriptor_t c,
-    cudnnConvolutionBwdDataAlgo_t algorithm, void *workspace, size_t bytes, const void *beta,
-    const cudnnTensorDescriptor_t x_desc, void *dx) {
+EXPORT cudnnStatus_t CUDNNWINAPI cudnnConvolutionBackwardData(cudnnHandle_t h, const void *alpha,
+                                                              cudnnFilterDescriptor_t f_desc, const void *f,
+                                                              cudnnTensorDescriptor_t y_desc, const void *dy,
+                                                              cudnnConvolutionDescriptor_t c,
+                                                              cudnnConvolutionBwdDataAlgo_t algorithm,
+                                                              void *workspace, size_t bytes, const void *beta,
+                                                              cudnnTensorDescriptor_t x_desc, void *dx) {
   return enqueue(h, OF_INPUT, alpha, beta, x_desc, dx, filter_of(f_desc), f, y_desc, dy, c, (int)algorithm,
                  workspace, bytes);
 }
 EXPORT cudnnStatus_t CUDNNWINAPI cudnnConvolutionBackwardFilter(
-    cudnnHandle_t h, const void *alpha, const cudnnTensorDescriptor_t x_desc, const void *x,
-    const cudnnTensorDescriptor_t y_desc, const void *dy, const cudnnConvolutionDescriptor_t c,
+    cudnnHandle_t h, const void *alpha, cudnnTensorDescriptor_t x_desc, const void *x,
+    cudnnTensorDescriptor_t y_desc, const void *dy, cudnnConvolutionDescriptor_t c,
     cudnnConvolutionBwdFilterAlgo_t algorithm, void *workspace, size_t bytes, const void *beta,
-    const cudnnFilterDescriptor_t f_desc, void *df) {
+    cudnnFilterDescriptor_t f_desc, void *df) {
   return enqueue(h, OF_FILTER, alpha, beta, x_desc, x, filter_of(f_desc), df, y_desc, dy, c, (int)algorithm,
                  workspace, bytes);
 }

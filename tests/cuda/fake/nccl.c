@@ -282,8 +282,10 @@ static ncclResult_t launch_all(void) {
   return result;
 }
 
-EXPORT ncclResult_t ncclGroupStart(void); /* nccl.h has no parameter lists for these */
+/* NOLINTBEGIN(readability-redundant-declaration): nccl.h leaves (void) out */
+EXPORT ncclResult_t ncclGroupStart(void);
 EXPORT ncclResult_t ncclGroupEnd(void);
+/* NOLINTEND(readability-redundant-declaration) */
 
 EXPORT ncclResult_t ncclGroupStart(void) {
   group.depth++;
