@@ -5,7 +5,10 @@
 #include "kernels/loaded/library.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -135,7 +138,31 @@ weft_status_t *weft_device_library_add(const char *file, WEFT_OpenDeviceLibraryF
 
 /* ---- loading ---- */
 
+/* Does the file end before its segments do? The loader maps and touches them, so that a file that was cut, as
+ * by a copy that broke off, would end the process. What is no ELF file the loader refuses. */
+static bool is_cut(const char *file) {
+  Elf64_Ehdr h;
+  Elf64_Phdr segment;
+  FILE *f = fopen(file, "rb");
+  if (f == NULL) return false; /* the loader looks in its own path, or says why */
+  bool cut = false;
+  const bool is_elf = fread(&h, sizeof h, 1, f) == 1 && memcmp(h.e_ident, ELFMAG, SELFMAG) == 0 &&
+                      h.e_ident[EI_CLASS] == ELFCLASS64;
+  (void)fseek(f, 0, SEEK_END);
+  const long end = ftell(f);
+  for (int i = 0; is_elf && !cut && i < h.e_phnum; i++) {
+    const uint64_t at = h.e_phoff + (uint64_t)i * h.e_phentsize;
+    cut =
+        at > (uint64_t)end || fseek(f, (long)at, SEEK_SET) != 0 || fread(&segment, sizeof segment, 1, f) != 1;
+    cut = cut || (segment.p_type == PT_LOAD &&
+                  (segment.p_offset > (uint64_t)end || segment.p_filesz > (uint64_t)end - segment.p_offset));
+  }
+  (void)fclose(f);
+  return cut;
+}
+
 static weft_status_t *load(const char *file, WEFT_OpenDeviceLibraryFn **out) {
+  if (is_cut(file)) return WEFT_ERROR(INVALID_ARGUMENT, "the file is cut: it ends before its segments do");
   void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     const char *why = dlerror();

@@ -554,11 +554,31 @@ static void each_generic_op_is_there(void) {
   }
 }
 
+/* As a copy that broke off leaves it. */
+static void a_file_that_was_cut_is_refused(void) {
+  static char all[4 << 20];
+  FILE *f = fopen(LATE_FILE, "rb");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+  const size_t n = fread(all, 1, sizeof all, f);
+  fclose(f);
+  CU_ASSERT_FATAL(n > 8192 && n < sizeof all);
+  const size_t lengths[] = {0, 10, 64, 100, 1000, 4000, 8192, n / 4};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    char file[] = "/tmp/weft_cut_XXXXXX";
+    const int fd = mkstemp(file);
+    CU_ASSERT_EQUAL_FATAL(write(fd, all, lengths[i]), (ssize_t)lengths[i]);
+    close(fd);
+    ends_as(weft_device_library_open(file), file, lengths[i] < 64 ? "file too short" : "the file is cut");
+    unlink(file);
+  }
+}
+
 static const CU_TestInfo tests[] = {
     {"other versions are refused", other_versions_are_refused},
     {"what lacks something is refused", what_lacks_something_is_refused},
     {"types are brought once", types_are_brought_once},
     {"an entry may fail", an_entry_may_fail},
+    {"a file that was cut is refused", a_file_that_was_cut_is_refused},
     {"files that are no library are refused", files_that_are_no_library_are_refused},
     {"the path names files and folders", the_path_names_files_and_folders},
     {"failures have code and message", failures_have_code_and_message},
