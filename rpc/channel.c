@@ -315,25 +315,38 @@ static bool is_from_server(const call_t *call) {
   return false;
 }
 
+/* The part of `text` behind `words`; with NULL for its data if they are not in it. */
+static weft_str_t behind(weft_str_t text, const char *words) {
+  const char *at = memmem(text.data, text.length, words, strlen(words));
+  if (at == NULL) return (weft_str_t){NULL, 0};
+  at += strlen(words);
+  return weft_str_of(at, text.length - (size_t)(at - text.data));
+}
+
+/* Why there is no connection, if that is what gRPC says: nobody listens, or whoever listened went away before it
+ * spoke HTTP/2. Else empty. */
+static weft_str_t why_not_connected(weft_str_t text, const char *target) {
+  weft_str_t why = behind(text, "Failed to connect to remote host: ");
+  if (why.length > 0) return why;
+  why = behind(text, "failed to connect to all addresses; last error: ");
+  weft_str_t of_address = behind(why, target); /* "UNAVAILABLE: ipv4:ADDRESS: recvmsg:Connection reset by peer" */
+  if (of_address.length > 2) return weft_str_of(of_address.data + 2, of_address.length - 2);
+  return why;
+}
+
 /* gRPC's text alone, "Socket closed", does not say whose connection it is. */
 static weft_status_t *lost_connection(call_t *call, weft_str_t text) {
-  static const char refused[] = "Failed to connect to remote host: ";
   const weft_rpc_channel_t *c = call->channel;
   const char *peer = atomic_load(&c->peer);
   if (peer == NULL) peer = "the server";
-  bool is_silent =
-      memmem(text.data, text.length, "keepalive watchdog timeout", 26) != NULL; /* gRPC's words */
-  if (is_silent) {
+  if (behind(text, "keepalive watchdog timeout").data != NULL) {
     atomic_store(&call->channel->is_silent, true);
     return WEFT_ERROR(UNAVAILABLE, "%s at %s does not answer; is it stopped, or its host overloaded?", peer,
                       c->target);
   }
-  const char *why = memmem(text.data, text.length, refused, sizeof refused - 1);
-  if (why != NULL) {
-    text =
-        weft_str_of(why + sizeof refused - 1, text.length - (size_t)(why - text.data) - (sizeof refused - 1));
-    return WEFT_ERROR(UNAVAILABLE, "cannot connect to %s at %s: %.*s", peer, c->target, WEFT_STR_ARGS(text));
-  }
+  const weft_str_t why = why_not_connected(text, c->target);
+  if (why.length > 0)
+    return WEFT_ERROR(UNAVAILABLE, "cannot connect to %s at %s: %.*s", peer, c->target, WEFT_STR_ARGS(why));
   return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s at %s: %.*s", peer, c->target,
                     WEFT_STR_ARGS(text));
 }

@@ -31,6 +31,9 @@ WEFT_MUST_CHECK weft_status_t *weft_local_sender_create(weft_local_sender_t **ou
 /* Breaks all links, releases what is still queued, joins the threads. NULL is fine. */
 void weft_local_sender_destroy(weft_local_sender_t *s);
 weft_str_t weft_local_sender_name(const weft_local_sender_t *s);
+/* Is the link there? A receiver may ask for a tensor over its link before the link's thread has heard of it,
+ * and any link may break at any time. */
+bool weft_local_sender_has(weft_local_sender_t *s, uint64_t link);
 /* Queues a payload; never blocks. `header` is copied. True: release(arg) will be called once, on any thread,
  * when the bytes are no longer needed. False: there is no such link, or no memory, and nothing was taken. */
 bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,

@@ -216,6 +216,21 @@ void weft_local_sender_destroy(weft_local_sender_t *s) {
 
 weft_str_t weft_local_sender_name(const weft_local_sender_t *s) { return weft_str(s->name); }
 
+/* NULL if it is not there. */
+static sender_link_t *find_locked(weft_local_sender_t *s, uint64_t link) WEFT_REQUIRES(s->mu) {
+  for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) {
+    if (s->links[i].state == OPEN && s->links[i].id == link) return &s->links[i];
+  }
+  return NULL;
+}
+
+bool weft_local_sender_has(weft_local_sender_t *s, uint64_t link) {
+  weft_mutex_lock(&s->mu);
+  const bool found = link != 0 && find_locked(s, link) != NULL;
+  weft_mutex_unlock(&s->mu);
+  return found;
+}
+
 bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
                             const void *data, size_t bytes, void (*release)(void *arg), void *arg) {
   return weft_local_sender_stream(s, link, transfer, header, data, bytes, NULL, release, arg);
@@ -234,19 +249,16 @@ bool weft_local_sender_stream(weft_local_sender_t *s, uint64_t link, uint64_t tr
   p->arrive = arrive;
   p->release = release;
   p->arg = arg;
-  bool taken = false;
   weft_mutex_lock(&s->mu);
-  for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS && !taken; i++) {
-    sender_link_t *l = &s->links[i];
-    if (l->state != OPEN || l->id != link) continue;
+  sender_link_t *l = find_locked(s, link);
+  if (l != NULL) {
     *l->last = p;
     l->last = &p->next;
     weft_cond_signal(&l->changed);
-    taken = true;
   }
   weft_mutex_unlock(&s->mu);
-  if (!taken) weft_free(p);
-  return taken;
+  if (l == NULL) weft_free(p);
+  return l != NULL;
 }
 
 weft_str_t weft_local_link_host(void) {

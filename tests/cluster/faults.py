@@ -194,6 +194,7 @@ class Job:
         command = [cluster.weft, "submit", GRAPH, "--master", cluster.master, "--init", "init", "--target", "train", "--fetch", "loss", "--batch", "8"]
         command += ["--steps", str(steps), "--json", "--feed", os.path.join("x=" + cluster.folder, "x.npy"), "--feed", os.path.join("y=" + cluster.folder, "y.npy")]
         command += ["--strategy", strategy] if strategy else []
+        command += ["--wait", f"{DEADLINE_S // 2}s"]  # for a master that is gone before the job has seen it: half of a trial's time
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.lines, self.steps, self.last = queue.Queue(), 0, time.monotonic()
         self.reader = threading.Thread(target=self.read, daemon=True)

@@ -113,6 +113,8 @@ static void an_unknown_link_takes_nothing(void) {
   got_init(&g);
   weft_local_sender_t *s = NULL;
   CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  CU_ASSERT_FALSE(weft_local_sender_has(s, 4711));
+  CU_ASSERT_FALSE(weft_local_sender_has(s, 0));
   CU_ASSERT_FALSE(weft_local_sender_send(s, 4711, 1, WEFT_STR(""), "x", 1, released, &g));
   CU_ASSERT_FALSE(
       weft_local_sender_send(s, 0, 1, WEFT_STR(""), "x", 1, released, &g)); /* links without hello */

@@ -1,7 +1,10 @@
 /* A server and its clients in one process, over real sockets. */
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -316,6 +319,56 @@ static void no_server_is_unavailable(void) {
   teardown(&f);
 }
 
+/* How one that listens goes away before it has spoken HTTP/2. */
+typedef enum { RESET, CLOSE, GARBAGE, NUM_WAYS } way_t;
+
+typedef struct leaver {
+  int fd;
+  way_t way;
+} leaver_t;
+
+static void *leave(void *arg) {
+  const leaver_t *l = arg;
+  for (int fd; (fd = accept(l->fd, NULL, NULL)) >= 0; close(fd)) {
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0}; /* close() resets the connection */
+    if (l->way == RESET) setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    if (l->way == GARBAGE && write(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28) != 28) break;
+  }
+  return NULL;
+}
+
+static void one_that_leaves_before_it_speaks_cannot_be_connected_to(void) {
+  fixture_t f;
+  setup(&f);
+  for (way_t way = 0; way < NUM_WAYS; way++) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    leaver_t leaver = {.fd = socket(AF_INET, SOCK_STREAM, 0), .way = way};
+    CU_ASSERT_EQUAL_FATAL(bind(leaver.fd, (struct sockaddr *)&address, length), 0);
+    CU_ASSERT_EQUAL_FATAL(listen(leaver.fd, 8), 0);
+    CU_ASSERT_EQUAL_FATAL(getsockname(leaver.fd, (struct sockaddr *)&address, &length), 0);
+    pthread_t thread;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, leave, &leaver), 0);
+    char target[64], begin[100];
+    snprintf(target, sizeof target, "127.0.0.1:%d", ntohs(address.sin_port));
+    snprintf(begin, sizeof begin, "cannot connect to the server at %s: ", target);
+    weft_rpc_channel_t *channel = NULL;
+    CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(f.client, weft_str(target), &channel));
+    weft_message_t *m = NULL;
+    weft_status_t *s = weft_rpc_call_sync(channel, ECHO, text_message(WEFT_STR("x")), NULL, &m);
+    CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
+    CU_ASSERT_TRUE(strncmp(weft_status_message(s), begin, strlen(begin)) == 0);
+    CU_ASSERT_PTR_NULL(strstr(weft_status_message(s) + strlen(begin), target)); /* says it once */
+    if (strncmp(weft_status_message(s), begin, strlen(begin)) != 0) fprintf(stderr, "%s\n", weft_status_message(s));
+    weft_status_free(s);
+    weft_rpc_channel_release(channel);
+    shutdown(leaver.fd, SHUT_RDWR); /* accept fails */
+    pthread_join(thread, NULL);
+    close(leaver.fd);
+  }
+  teardown(&f);
+}
+
 typedef struct answers {
   latch_t latch;
   atomic_int codes[17];
@@ -429,6 +482,8 @@ static const CU_TestInfo tests[] = {
     {"a canceller ends the call on both ends", a_canceller_ends_the_call_on_both_ends},
     {"a quiet call ends as others do", a_quiet_call_ends_as_others_do},
     {"no server is unavailable", no_server_is_unavailable},
+    {"one that leaves before it speaks cannot be connected to",
+     one_that_leaves_before_it_speaks_cannot_be_connected_to},
     {"many calls at once are all answered", many_calls_at_once_are_all_answered},
     {"waiting calls of many threads do not mix", waiting_calls_of_many_threads_do_not_mix},
     {"stop cancels calls in flight", stop_cancels_calls_in_flight},

@@ -7,6 +7,8 @@
 #include "device/device.h"
 #include "device/queue.h"
 #include "rpc/channel.h"
+#include "rpc/local_link.h"
+#include "services/local_transport.h"
 #include "services/messages.h"
 #include "services/record_codec.h"
 #include "services/remote_worker.h"
@@ -654,6 +656,49 @@ static void a_device_s_tensor_is_received_in_parts(void) {
   teardown(&f);
 }
 
+static weft_status_t *call_bytes(fixture_t *f, const char *path, weft_str_t bytes, weft_message_t **out) {
+  weft_message_t *m = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_message_create(&m));
+  CU_ASSERT_PTR_NULL_FATAL(weft_message_append(m, bytes));
+  *out = NULL;
+  return weft_rpc_call_sync(f->channel, path, m, NULL, out);
+}
+
+/* As when the request is quicker than the link's own thread. */
+static void a_device_s_tensor_is_copied_once_if_the_link_is_not_there(void) {
+  static const weft_queue_ops_t ops = {queue_wait, queue_has_passed, queue_then, queue_copy};
+  weft_queue_t queue = {.ops = &ops};
+  weft_device_t device = {.copies_out = &queue, .host_allocator = weft_cpu_allocator()};
+  const weft_memory_space_t space = {&device};
+  fixture_t f;
+  setup(&f);
+  weft_tensor_release(f.fake.tensor);
+  weft_shape_t shape = weft_shape_vector(4 << 20);
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &f.fake.tensor));
+  memset(f.fake.tensor->data, 1, f.fake.tensor->bytes);
+  f.fake.tensor->space = &space;
+  publish(&f);
+  const weft_local_transport_msg_t link = {.host = weft_local_link_host(), .link = 4711};
+  weft_strbuf_t options = WEFT_STRBUF_INIT, request = WEFT_STRBUF_INIT;
+  weft_local_transport_to_any(&link, &options);
+  const weft_recv_tensor_request_msg_t m = {.step_id = 8,
+                                            .request_id = 9,
+                                            .rendezvous_key = WEFT_STR("key"),
+                                            .transport_options = weft_str_of(options.data, options.length)};
+  weft_fields_encode_bytes(&weft_recv_tensor_request_type, &m, &request);
+  atomic_store(&num_copies, 0);
+  weft_message_t *answer = NULL;
+  CU_ASSERT_PTR_NULL(call_bytes(&f, "/tensorflow.WorkerService/RecvTensor",
+                                weft_str_of(request.data, request.length), &answer));
+  CU_ASSERT_TRUE(answer != NULL && weft_message_bytes(answer) > f.fake.tensor->bytes);
+  CU_ASSERT_EQUAL(atomic_load(&num_copies), 1);
+  weft_message_destroy(answer);
+  weft_strbuf_deinit(&options);
+  weft_strbuf_deinit(&request);
+  f.fake.tensor->space = NULL;
+  teardown(&f);
+}
+
 static void a_receive_is_cancelled_on_both_ends(void) {
   fixture_t f;
   setup(&f);
@@ -677,14 +722,6 @@ static void a_dead_peer_is_named(void) {
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), TASK));
   teardown(&f);
-}
-
-static weft_status_t *call_bytes(fixture_t *f, const char *path, weft_str_t bytes, weft_message_t **out) {
-  weft_message_t *m = NULL;
-  CU_ASSERT_PTR_NULL_FATAL(weft_message_create(&m));
-  CU_ASSERT_PTR_NULL_FATAL(weft_message_append(m, bytes));
-  *out = NULL;
-  return weft_rpc_call_sync(f->channel, path, m, NULL, out);
 }
 
 static void bytes_of_another_encoder_are_understood(void) {
@@ -1010,6 +1047,8 @@ static const CU_TestInfo tests[] = {
     {"tensors dead and alive are received", tensors_dead_and_alive_are_received},
     {"a large tensor is received whole", a_large_tensor_is_received_whole},
     {"a device's tensor is received in parts", a_device_s_tensor_is_received_in_parts},
+    {"a device's tensor is copied once if the link is not there",
+     a_device_s_tensor_is_copied_once_if_the_link_is_not_there},
     {"a tensor is received into a device", a_tensor_is_received_into_a_device},
     {"a receive is cancelled on both ends", a_receive_is_cancelled_on_both_ends},
     {"a dead peer is named", a_dead_peer_is_named},

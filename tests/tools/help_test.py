@@ -16,7 +16,6 @@ import unittest
 WEFT = os.path.abspath("tools/weft")  # tests start in the root of the repository
 COMMANDS = ["server", "submit", "run", "trace", "profile", "top", "inspect", "ops", "bench", "devices"]
 DEADLINE_S = 60
-LONGEST_HELP_S = 0.020
 
 # sum = x + y
 ADD = """node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
@@ -70,15 +69,6 @@ class Folder(unittest.TestCase):
 
 
 class Help(Folder):
-    def test_it_comes_at_once(self):
-        for command in COMMANDS:
-            times = []
-            while len(times) < 200 and min(times, default=1) >= LONGEST_HELP_S:  # a busy machine is not slow each time
-                began = time.monotonic()
-                weft(command, "--help")
-                times.append(time.monotonic() - began)
-            self.assertLess(min(times), LONGEST_HELP_S, command)
-
     def test_every_example_is_a_command_line_that_is_read_to_its_end(self):
         for command in [[]] + [[c] for c in COMMANDS]:
             lines = examples(*command)
