@@ -57,20 +57,26 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "weft_only: states something that stock servers do not do")
+    config.addinivalue_line("markers", "slow: a case takes seconds, so a sample runs fewer of them")
 
 
-FEW = 12  # so many cases of a function a sample runs at least
+FEW, FEW_SLOW = 8, 3  # so many cases of a function a sample runs at least
 
 
 def sampled(items, fraction, seed):
-    """The part of `items` that the seed chooses: of each test function that fraction of its cases, and at least a few."""
+    """The part of `items` that the seed chooses: of each test function that fraction of its cases, and at least a few.
+
+    Of functions that are marked as slow it is half of that: a case of them takes seconds.
+    """
     functions = {}
     for item in items:
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = set()
     for cases in functions.values():
         cases.sort(key=lambda item: hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest())
-        kept.update(item.nodeid for item in cases[: max(FEW, math.ceil(len(cases) * fraction))])
+        slow = cases[0].get_closest_marker("slow") is not None
+        part, least = (fraction / 2, FEW_SLOW) if slow and fraction < 1 else (fraction, FEW)
+        kept.update(item.nodeid for item in cases[: max(least, math.ceil(len(cases) * part))])
     return [item for item in items if item.nodeid in kept]
 
 

@@ -13,6 +13,8 @@ import tensorflow as tf
 from support import PS, W1, fails, is_in_time, session, v1
 from test_queues import Background
 
+pytestmark = pytest.mark.slow
+
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
 Deadline = tf.errors.DeadlineExceededError
 NOTICED_S = 8  # of heartbeats every second, four of them missed, and what follows

@@ -15,6 +15,8 @@ from cluster import Cluster
 from conftest import LIVE
 from support import finish_client, is_in_time, spawn_client
 
+pytestmark = pytest.mark.slow
+
 ROWS, BATCH = 96, 12  # as the client has them
 
 

@@ -12,6 +12,8 @@ from tensorflow.python.eager import context
 from lifted import Lifted, Variables
 from support import local_session, session
 
+pytestmark = pytest.mark.slow
+
 STEPS = 20
 ROWS = 4
 L = keras.layers

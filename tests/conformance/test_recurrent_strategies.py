@@ -12,6 +12,8 @@ import pytest
 
 import recurrent_models
 
+pytestmark = pytest.mark.slow
+
 v1 = recurrent_models.v1
 STEPS, BATCH = 12, 10
 STRATEGIES = [

@@ -17,7 +17,7 @@ from support import is_in_time, spawn_client
 from test_in_step import BATCH, ROWS, OneDevice, servers
 
 STEPS, PAUSE_S = 14, 0.1  # a kill has come before the save that is some steps ahead
-pytestmark = pytest.mark.weft_only  # stock workers that have lost one refuse collectives until they are started again, too
+pytestmark = [pytest.mark.slow, pytest.mark.weft_only]  # stock workers that have lost one refuse collectives until they are started again, too
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,7 @@ SERVERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", sorted(SERVERS))
 def test_a_file_is_trained_on_servers_of_its_own(run, trained, servers):
     m, data, args, wanted = trained
@@ -128,6 +129,7 @@ TIMED = {
 LATE = {"async", "ssp", "backup"}  # a checkpoint may be of a later step than the one that was asked for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", sorted(TIMED))
 @pytest.mark.parametrize("every", ["0.000001s", "1000h"])  # a save is due after each step; never
 def test_it_is_evaluated_beside_saves_by_time(run, trained, tmp_path, strategy, every):

@@ -78,6 +78,7 @@ def test_model(name, tmp_path, weft, oracle):
         oracle.close(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["v1_several_tags", "v1_vocabulary_main_op", "module_two_signatures_with_state", "module_plain", "keras_lstm"])
 def test_model_on_a_cluster(name, tmp_path, weft, oracle, own_cluster):
     """The session is one of a cluster's master, whose workers read the model's files."""

@@ -15,6 +15,8 @@ from cluster import Cluster, Maker
 from conftest import LIVE
 from support import HERE
 
+pytestmark = pytest.mark.slow
+
 STRATEGIES = [
     "ps", "central", "central_2", "central_named", "central_ps", "one_device", "one_device_1", "one_device_ps",
     "mirrored", "mirrored_2", "mirrored_3", "mirrored_copy", "mirrored_named", "mirrored_tasks",

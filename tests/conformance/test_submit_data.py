@@ -431,6 +431,7 @@ DRAWING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["initialised", "one_shot"])
 @pytest.mark.parametrize("what", DRAWING)
 def test_random_numbers_of_a_pipeline_go_on(maker, tmp_path, what, kind):

@@ -282,6 +282,7 @@ def test_every_element_of_files_is_read_once(maker, workers, tmp_path, unique, s
             assert owners == [w for w, size in enumerate(sizes_of_step) for _ in range(size)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["initialised", "one_shot"])
 @pytest.mark.parametrize("batch", [5, 6, 8])
 def test_batches_whose_size_is_not_known_are_cut_by_turns(maker, workers, tmp_path, unique, batch, kind):
@@ -320,6 +321,7 @@ def test_files_that_are_demanded_must_be_enough(maker, cluster, tmp_path, unique
 # ---- going on ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["initialised", "one_shot"])
 @pytest.mark.parametrize("how", ["rows", "files"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -377,6 +379,7 @@ def test_a_place_in_the_data_that_all_tasks_share_is_saved_once(maker, cluster, 
     assert len(saved) == how_often
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Policy.DATA, Policy.FILE])
 @pytest.mark.parametrize("end", [6, 7, 8, 13])
 def test_a_round_that_was_broken_is_repeated_on_every_task(maker, workers, tmp_path, unique, end, policy):
