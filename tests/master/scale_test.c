@@ -117,13 +117,15 @@ static double seconds_of(const shape_t *shape, int n) {
   return best;
 }
 
+/* Eight times as many nodes take eight times as long, or twelve where the caches end; as the square it would be
+ * 64. A busy machine makes a measurement twice as long. */
 static void a_step_costs_time_linear_in_its_graph(void) {
-  const int n = WEFT_TEST_IS_SANITIZED ? 10000 : 100000;
+  const int n = WEFT_TEST_IS_SANITIZED ? 2500 : 25000;
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-    const double half = seconds_of(&shapes[i], n), whole = seconds_of(&shapes[i], 2 * n);
-    printf("\n    %-26s %d nodes: %.3f s, %d: %.3f s ", shapes[i].name, n, half, 2 * n, whole);
+    const double some = seconds_of(&shapes[i], n), all = seconds_of(&shapes[i], 8 * n);
+    printf("\n    %-26s %d nodes: %.3f s, %d: %.3f s ", shapes[i].name, n, some, 8 * n, all);
     fflush(stdout);
-    CU_ASSERT(WEFT_TEST_IS_SANITIZED || whole < 3.5 * half + 0.1);
+    CU_ASSERT(WEFT_TEST_IS_SANITIZED || all < 24 * some + 0.1);
   }
 }
 
