@@ -49,6 +49,14 @@ typedef struct weft_queue_ops {
    * device, the other in the host's or, for `from`, in that of a device which the driver's reaches(). Both
    * must stay, and keep their bytes, until it is done. */
   weft_status_t *(*copy)(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to);
+  /* Recordings; NULL, all four, where the device has none. From begin to end the calling thread's work is
+   * recorded instead of run; what a recording may not have makes its end fail, and nothing of it has run.
+   * replay() enqueues all of it as one piece of work, on the same addresses; destroy() may be called while
+   * replays are under way. Source: include/weft/device.h, capture_begin and those behind it. */
+  weft_status_t *(*record_begin)(weft_queue_t *q);
+  weft_status_t *(*record_end)(weft_queue_t *q, void **out_recording);
+  weft_status_t *(*replay)(weft_queue_t *q, void *recording);
+  void (*recording_destroy)(weft_queue_t *q, void *recording);
 } weft_queue_ops_t;
 
 /* Thread-safe. Lives as long as its device; a driver's own queue begins with one. */

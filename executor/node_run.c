@@ -1,7 +1,7 @@
 /* executor/node_run.c - runs one node: inputs, kernel, checks of what it made. */
 #include "base/clock.h"
 #include "device/queue.h"
-#include "executor/step.h"
+#include "executor/commands.h"
 #include "tensor/memory_holders.h"
 
 static void release_all(weft_value_t *v, uint32_t n) {
@@ -112,13 +112,12 @@ static void wait_for_inputs(const weft_kernel_ctx_t *c, uint32_t num_inputs) {
   }
 }
 
-/* Outputs that the kernel has just allocated may be read when all is done that it has enqueued. */
-static void set_fences(const weft_kernel_ctx_t *c, uint32_t num_outputs) {
+void weft_node_set_fences(weft_queue_t *q, const weft_value_t *outputs, uint32_t num_outputs) {
   weft_fence_t f = {NULL, 0};
   for (uint32_t i = 0; i < num_outputs; i++) {
-    weft_tensor_t *t = c->outputs[i].tensor;
+    weft_tensor_t *t = outputs[i].tensor;
     if (t == NULL || t->fence.value != WEFT_FENCE_PENDING) continue;
-    if (f.queue == NULL) f = weft_queue_mark(c->queue);
+    if (f.queue == NULL) f = weft_queue_mark(q);
     t->fence = f;
   }
 }
@@ -127,7 +126,7 @@ static void set_fences(const weft_kernel_ctx_t *c, uint32_t num_outputs) {
 static inline const node_begin_t *begin_of(const runner_t *r, uint32_t node, const weft_value_t *in,
                                            node_begin_t *storage) {
   if (r->run->recorder == NULL) return NULL;
-  weft_step_record_begin(r->run, node, in, storage);
+  weft_step_record_begin(&r->plan->setups[node], in, storage);
   return storage;
 }
 
@@ -162,7 +161,7 @@ static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
   const plan_node_t *n = &r->plan->nodes[node];
   release_all(in, n->num_inputs);
   if (s == NULL) s = check_outputs(r->plan, node, out);
-  if (begin != NULL) weft_step_record(r->run, node, begin, out);
+  if (begin != NULL) weft_step_record(r->run->recorder, &r->plan->setups[node], begin, out);
   if (s != NULL || weft_run_dropped(r->run)) {
     release_all(out, n->num_outputs);
     if (s != NULL) fail(r, node, s);
@@ -172,7 +171,8 @@ static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
 }
 
 void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) {
-  if (op->ctx.queue != NULL) set_fences(&op->ctx, r->plan->nodes[op->node].num_outputs);
+  if (op->ctx.queue != NULL)
+    weft_node_set_fences(op->ctx.queue, op->outputs, r->plan->nodes[op->node].num_outputs);
   complete(r, op->it, op->node, op->ctx.inputs, op->outputs, r->run->recorder != NULL ? &op->begin : NULL,
            status);
 }
@@ -220,8 +220,29 @@ static void run_queue(runner_t *r, iteration_t *it, uint32_t node, weft_value_t 
   const weft_memory_holder_t before = weft_memory_hold_for(as_holder(&c));
   weft_status_t *s = r->plan->instances[node].kernel->compute(&c);
   (void)weft_memory_hold_for(before);
-  set_fences(&c, n->num_outputs);
+  weft_node_set_fences(c.queue, out, n->num_outputs);
   complete(r, it, node, in, out, begin, s);
+}
+
+static void run_commands(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  const weft_commands_t *c = &r->plan->commands[n->extra];
+  weft_value_t *scratch = in + c->num_values, *out = scratch + c->most_inputs;
+  commands_run_t x = {.step = &r->run->step,
+                      .recorder = r->run->recorder,
+                      .frame_id = it->frame->id,
+                      .iteration = it->number,
+                      .values = in,
+                      .scratch = scratch,
+                      .outputs = out};
+  weft_status_t *s = weft_commands_run(c, &x);
+  if (s != NULL) {
+    weft_run_fail(r->run, s, x.failed != NULL ? x.failed : &r->plan->setups[node].node, false);
+  } else if (weft_run_dropped(r->run)) {
+    release_all(out, n->num_outputs);
+  } else {
+    hand_on(r, it, node, out, false);
+  }
 }
 
 static weft_status_t *merge(const plan_node_t *n, weft_value_t *in, weft_value_t *out) {
@@ -251,9 +272,10 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
     case NODE_NOOP:
     case NODE_SYNC:
     case NODE_QUEUE:
+    case NODE_COMMANDS:
     case NODE_ASYNC: break;
   }
-  if (begin != NULL) weft_step_record(r->run, node, begin, out);
+  if (begin != NULL) weft_step_record(r->run->recorder, &r->plan->setups[node], begin, out);
   if (s != NULL) {
     release_all(in, n->num_inputs);
     fail(r, node, s);
@@ -282,6 +304,7 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
   switch ((node_kind_t)n->kind) {
     case NODE_SYNC: run_sync(r, it, node, in, is_dead); break;
     case NODE_QUEUE: run_queue(r, it, node, in, is_dead); break;
+    case NODE_COMMANDS: run_commands(r, it, node, in); break;
     case NODE_ASYNC: start_async(r, it, node, in, is_dead); break;
     case NODE_NOOP:
     case NODE_CONST:

@@ -2,7 +2,7 @@
 #include "executor/plan.h"
 
 #include "base/alloc.h"
-#include "executor/step.h"
+#include "executor/commands.h"
 #include "graph/passes.h"
 
 /* Where the parts of an iteration's block lie. */
@@ -75,8 +75,8 @@ static weft_status_t *find_functions(plan_builder_t *b) {
   return NULL;
 }
 
-static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *options,
-                             weft_exec_plan_t **out) {
+static weft_status_t *create(const weft_graph_t *g, const weft_command_buffers_t *buffers,
+                             const weft_plan_options_t *options, weft_exec_plan_t **out) {
   weft_exec_plan_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return WEFT_NO_MEMORY("compiling a plan");
   atomic_init(&p->refs, 1);
@@ -85,7 +85,7 @@ static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *o
   p->segment = weft_op_segment_retain(options->segment);
   weft_plan_options_t copy = *options;
   copy.session = weft_arena_str(&p->arena, options->session);
-  plan_builder_t b = {.plan = p, .options = &copy, .graph = g};
+  plan_builder_t b = {.plan = p, .options = &copy, .graph = g, .buffers = buffers};
   weft_status_t *s = copy.session.data == NULL ? WEFT_NO_MEMORY("compiling a plan") : find_functions(&b);
   if (s == NULL) s = compile(&b);
   weft_free(b.order);
@@ -103,12 +103,15 @@ static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *o
 
 weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
                                 weft_exec_plan_t **out) {
-  if (!weft_plan_spans_memories(options)) return create(g, options, out);
+  if (!weft_plan_spans_memories(options)) return create(g, NULL, options, out);
   weft_graph_t *with_copies = NULL;
+  weft_command_buffers_t buffers = {.num_buffers = 0};
   WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &with_copies));
   weft_status_t *s = weft_pass_fuse_chains(with_copies, weft_plan_may_link, (void *)(uintptr_t)options);
   if (s == NULL) s = weft_plan_insert_copies(options, with_copies);
-  if (s == NULL) s = create(with_copies, options, out);
+  if (s == NULL) s = weft_plan_find_commands(options, with_copies, &buffers);
+  if (s == NULL) s = create(with_copies, &buffers, options, out);
+  weft_command_buffers_deinit(&buffers);
   weft_graph_destroy(with_copies);
   return s;
 }
@@ -139,6 +142,7 @@ void weft_plan_release(weft_exec_plan_t *p) {
     if (!one->is_shared && one->state != NULL && one->kernel->destroy != NULL)
       one->kernel->destroy(one->state);
   }
+  for (uint32_t i = 0; i < p->num_commands; i++) weft_commands_deinit(&p->commands[i]);
   for (uint32_t i = 0; p->setups != NULL && i < p->num_nodes; i++) weft_kernel_setup_release(&p->setups[i]);
   for (uint32_t i = 0; i < p->num_consts; i++) weft_tensor_release(p->consts[i]);
   weft_functions_release(p->functions); /* behind the states, which may point to them */
@@ -150,6 +154,7 @@ void weft_plan_release(weft_exec_plan_t *p) {
   weft_free(p->setups);
   weft_free(p->instances);
   weft_free(p->consts);
+  weft_free(p->commands);
   weft_free(p->costs);
   weft_free(p->roots);
   weft_free(p->frames);

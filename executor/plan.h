@@ -16,16 +16,19 @@
 #include "executor/functions.h"
 
 typedef struct weft_run run_t;
+typedef struct weft_commands weft_commands_t;               /* commands.h */
+typedef struct weft_command_buffers weft_command_buffers_t; /* likewise */
 typedef struct frame frame_t;
 
 typedef enum node_kind {
-  NODE_NOOP,    /* nothing to do, no data */
-  NODE_CONST,   /* hands out plan->consts[extra] */
-  NODE_FORWARD, /* output 0 is input 0 */
-  NODE_MERGE,   /* extra: its side word */
-  NODE_SYNC,    /* extra: its task, if NODE_COSTLY; aux: its cost */
-  NODE_QUEUE,   /* of a device with queues: its kernel enqueues */
-  NODE_ASYNC,   /* extra: where its async_op_t lies, in units of 16 bytes */
+  NODE_NOOP,     /* nothing to do, no data */
+  NODE_CONST,    /* hands out plan->consts[extra] */
+  NODE_FORWARD,  /* output 0 is input 0 */
+  NODE_MERGE,    /* extra: its side word */
+  NODE_SYNC,     /* extra: its task, if NODE_COSTLY; aux: its cost */
+  NODE_QUEUE,    /* of a device with queues: its kernel enqueues */
+  NODE_COMMANDS, /* extra: which of plan->commands; its slots are inputs, other values, outputs */
+  NODE_ASYNC,    /* extra: where its async_op_t lies, in units of 16 bytes */
 } node_kind_t;
 
 enum {
@@ -98,11 +101,12 @@ struct weft_exec_plan {
   uint32_t *words; /* initial state words */
   weft_kernel_setup_t *setups;
   op_instance_t *instances;
-  weft_tensor_t **consts; /* num_consts; retained */
-  atomic_uint *costs;     /* num_costs; see step.h */
-  uint32_t *roots;        /* num_roots nodes that wait for nothing */
+  weft_tensor_t **consts;    /* num_consts; retained */
+  weft_commands_t *commands; /* num_commands */
+  atomic_uint *costs;        /* num_costs; see step.h */
+  uint32_t *roots;           /* num_roots nodes that wait for nothing */
   plan_frame_t *frames;
-  uint32_t num_consts, num_costs, num_roots;
+  uint32_t num_consts, num_costs, num_roots, num_commands;
   int num_frames;
   bool has_frames, has_async;
   weft_device_t *device; /* borrowed; its pool runs the plan */
@@ -120,6 +124,7 @@ typedef struct plan_builder {
   weft_exec_plan_t *plan;
   const weft_plan_options_t *options;
   const weft_graph_t *graph;
+  const weft_command_buffers_t *buffers; /* NULL: none */
   function_source_t functions;
   weft_node_t **order; /* owned; by new number once frames are known */
   uint32_t *number;    /* owned; new number by graph id */
@@ -133,6 +138,9 @@ typedef struct plan_builder {
 WEFT_MUST_CHECK weft_status_t *weft_plan_assign_frames(plan_builder_t *b);
 /* plan_nodes.c: kernels, kinds, slots, edges. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_add_nodes(plan_builder_t *b);
+/* What its kernel is told of `n`, but for what prepare alone may read. `k` may be NULL. */
+void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_device_t *d,
+                        const weft_kernel_t *k, weft_kernel_setup_t *out);
 /* plan_find.c: the device and the kernel (NULL: none) of a node; of a copy what it copies, else `n`, for
  * messages. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n,

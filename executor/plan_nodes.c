@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "device/transfer.h"
-#include "executor/step.h"
+#include "executor/commands.h"
 
 static weft_status_t *no_memory(const weft_node_t *n) {
   return WEFT_NO_MEMORY("compiling node %s", n->name.data);
@@ -45,6 +45,7 @@ static uint16_t flags_of(const weft_node_t *n) {
 }
 
 static node_kind_t kind_of(const weft_node_t *n, const weft_device_t *d, const weft_kernel_t *k) {
+  if (weft_str_is(n->op->name, "_WeftCommands")) return NODE_COMMANDS;
   if (n->flags & (WEFT_OP_NOOP | WEFT_OP_CONTROL_TRIGGER)) return NODE_NOOP;
   if ((n->flags & WEFT_OP_MERGE) && n->num_outputs == 2) return NODE_MERGE;
   if ((n->flags & WEFT_OP_CONST) && n->num_inputs == 0 && n->num_outputs == 1) {
@@ -67,6 +68,7 @@ static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t 
     out->flags |= NODE_BIG_OUTPUTS;
     f->num_slots += out->num_outputs;
   }
+  if (out->kind == NODE_COMMANDS) f->num_slots += weft_commands_extra_slots(&p->commands[out->extra]);
   if (out->kind == NODE_MERGE) out->extra = f->num_merges++;
   if (out->kind == NODE_ASYNC) {
     p->has_async = true;
@@ -82,10 +84,9 @@ static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t 
   if (out->flags & NODE_NEXT_ITERATION) out->extra = f->num_next++;
 }
 
-static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, uint32_t number,
-                                     const weft_kernel_t *k) {
-  weft_exec_plan_t *p = b->plan;
-  weft_kernel_setup_t seen = {
+void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_device_t *d,
+                        const weft_kernel_t *k, weft_kernel_setup_t *out) {
+  *out = (weft_kernel_setup_t){
       .node = {.name = weft_plan_origin(n)->name,
                .op_name = n->op->name,
                .op = n->op,
@@ -93,8 +94,8 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
                .num_outputs = n->num_outputs,
                .input_types = n->input_types,
                .output_types = n->output_types,
-               .device = p->setups[number].node.device,
-               .allocator = account_of(b, n, p->setups[number].node.device),
+               .device = d,
+               .allocator = account_of(b, n, d),
                .param = k == NULL ? NULL : k->param,
                .host_outputs = k == NULL ? 0 : k->host_outputs,
                .session = b->options->session},
@@ -103,6 +104,13 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
       .reads = k == NULL ? NULL : k->reads,
       .functions = &b->functions.base,
   };
+}
+
+static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, uint32_t number,
+                                     const weft_kernel_t *k) {
+  weft_exec_plan_t *p = b->plan;
+  weft_kernel_setup_t seen;
+  weft_plan_describe(b, n, p->setups[number].node.device, k, &seen);
   plan_node_t *node = &p->nodes[number];
   const bool has_kernel = node->kind == NODE_SYNC || node->kind == NODE_QUEUE || node->kind == NODE_ASYNC;
   if (!has_kernel) seen.num_attrs = 0; /* what the executor does itself reads no attribute */
@@ -121,13 +129,24 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
   return weft_status_attach_node(s, n->name);
 }
 
+/* What the node gathers, or NULL. */
+static const found_commands_t *commands_of(const plan_builder_t *b, const weft_node_t *n) {
+  for (int i = 0; b->buffers != NULL && i < b->buffers->num_buffers; i++) {
+    if (b->buffers->buffers[i].node == n) return &b->buffers->buffers[i];
+  }
+  return NULL;
+}
+
 static weft_status_t *find_gradients(plan_builder_t *b) {
   b->feeds_update = weft_calloc((size_t)b->graph->num_nodes + 1, sizeof *b->feeds_update);
   if (b->feeds_update == NULL) return WEFT_NO_MEMORY("compiling a plan of %u nodes", b->plan->num_nodes);
   for (uint32_t i = 0; i < b->plan->num_nodes; i++) {
     const weft_node_t *n = b->order[i];
     int gradient = (n->flags & WEFT_OP_UPDATE) != 0 ? n->op->update_grad_input : -1;
-    if (gradient >= 0 && gradient < n->num_inputs) b->feeds_update[n->inputs[gradient].node->id] = true;
+    if (gradient < 0 || gradient >= n->num_inputs) continue;
+    const weft_output_t from = n->inputs[gradient];
+    const found_commands_t *in = commands_of(b, from.node);
+    b->feeds_update[in == NULL ? from.node->id : in->outputs[from.index].node->id] = true;
   }
   return NULL;
 }
@@ -150,7 +169,11 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   out->kind = (uint8_t)kind_of(n, d, k);
   if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_QUEUE))
     return weft_kernel_missing(n->op, n->name, n->attrs, n->num_attrs);
-  if (out->kind == NODE_QUEUE) add_queue(p, d->compute);
+  if (out->kind == NODE_COMMANDS) {
+    out->extra = p->num_commands;
+    WEFT_RETURN_IF_ERROR(weft_commands_compile(b, commands_of(b, n), &p->commands[p->num_commands++]));
+  }
+  if (out->kind == NODE_QUEUE || out->kind == NODE_COMMANDS) add_queue(p, d->compute);
   out->flags = flags_of(n);
   out->first_slot = f->first_slot + f->num_slots;
   place_in_frame(b, n, out, f);
@@ -263,9 +286,10 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   p->setups = weft_calloc(p->num_nodes, sizeof *p->setups);
   p->instances = weft_calloc(p->num_nodes, sizeof *p->instances);
   p->consts = weft_calloc(p->num_nodes, sizeof(*p->consts));
+  p->commands = weft_calloc(b->buffers == NULL ? 0 : (size_t)b->buffers->num_buffers, sizeof *p->commands);
   p->queues = weft_arena_calloc(&p->arena, (size_t)b->options->num_devices + 1, sizeof *p->queues);
   if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->setups == NULL ||
-      p->instances == NULL || p->consts == NULL) {
+      p->instances == NULL || p->consts == NULL || p->commands == NULL) {
     return WEFT_NO_MEMORY("compiling a plan of %u nodes", p->num_nodes);
   }
   WEFT_RETURN_IF_ERROR(find_gradients(b));

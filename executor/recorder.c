@@ -35,37 +35,36 @@ static bool grow_locked(weft_step_recorder_t *r) WEFT_REQUIRES(r->mu) {
   return true;
 }
 
-void weft_step_record_begin(const run_t *run, uint32_t node, const weft_value_t *inputs, node_begin_t *out) {
-  const weft_kernel_setup_t *setup = &run->plan->setups[node];
-  const uint32_t n = run->plan->nodes[node].num_inputs;
+void weft_step_record_begin(const weft_kernel_setup_t *node, const weft_value_t *inputs, node_begin_t *out) {
+  const int n = node->node.num_inputs;
   const weft_shape_t *shapes[WEFT_COST_MAX_SHAPES] = {NULL};
   size_t bytes = 0;
-  for (uint32_t i = 0; i < n; i++) {
+  for (int i = 0; i < n; i++) {
     const weft_tensor_t *t = inputs[i].tensor;
     if (t == NULL) continue;
     bytes += t->bytes;
     if (i < WEFT_COST_MAX_SHAPES) shapes[i] = &t->shape;
   }
-  const weft_cost_inputs_t in = {.attrs = setup->attrs,
-                                 .num_attrs = setup->num_attrs,
+  const weft_cost_inputs_t in = {.attrs = node->attrs,
+                                 .num_attrs = node->num_attrs,
                                  .shapes = shapes,
-                                 .num_shapes = n < WEFT_COST_MAX_SHAPES ? (int)n : WEFT_COST_MAX_SHAPES,
-                                 .num_inputs = (int)n};
+                                 .num_shapes = n < WEFT_COST_MAX_SHAPES ? n : WEFT_COST_MAX_SHAPES,
+                                 .num_inputs = n};
   out->input_bytes = bytes;
-  out->cost = weft_op_cost_begin(setup->node.op, &in);
+  out->cost = weft_op_cost_begin(node->node.op, &in);
   out->start_ns = weft_clock_ns();
 }
 
-void weft_step_record(run_t *run, uint32_t node, const node_begin_t *begin, const weft_value_t *outputs) {
-  weft_step_recorder_t *r = run->recorder;
+void weft_step_record(weft_step_recorder_t *r, const weft_kernel_setup_t *node, const node_begin_t *begin,
+                      const weft_value_t *outputs) {
   weft_node_stats_t s = {
-      .node = &run->plan->setups[node].node,
+      .node = &node->node,
       .scheduled_ns = begin->start_ns,
       .start_ns = begin->start_ns,
       .input_bytes = begin->input_bytes,
       .end_ns = weft_clock_ns(),
       .thread = thread_number(),
-      .num_outputs = (int)run->plan->nodes[node].num_outputs,
+      .num_outputs = node->node.num_outputs,
   };
   const weft_tensor_t *first = s.num_outputs > 0 ? outputs[0].tensor : NULL;
   s.flops = weft_op_cost_end(&begin->cost, first == NULL ? NULL : &first->shape);

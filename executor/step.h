@@ -161,6 +161,9 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead);
 /* What follows an asynchronous kernel's end. Consumes `status`. */
 void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status);
 
+/* Outputs that a kernel has just allocated may be read when all is done that it has enqueued. */
+void weft_node_set_fences(weft_queue_t *q, const weft_value_t *outputs, uint32_t num_outputs);
+
 /* propagate.c: delivers outputs along the edges in iteration `it`; takes the values out of `outputs`. Returns
  * how many nodes got ready. */
 uint32_t weft_deliver(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead);
@@ -203,8 +206,9 @@ static inline bool weft_run_dropped(run_t *run) {
 void weft_run_finish(run_t *run); /* no node is running any more */
 
 /* recorder.c: for runs that have a recorder. A node begins, with these inputs; and has ended. */
-void weft_step_record_begin(const run_t *run, uint32_t node, const weft_value_t *inputs, node_begin_t *out);
-void weft_step_record(run_t *run, uint32_t node, const node_begin_t *begin, const weft_value_t *outputs);
+void weft_step_record_begin(const weft_kernel_setup_t *node, const weft_value_t *inputs, node_begin_t *out);
+void weft_step_record(weft_step_recorder_t *r, const weft_kernel_setup_t *node, const node_begin_t *begin,
+                      const weft_value_t *outputs);
 
 static inline void value_release(weft_value_t *v) {
   weft_tensor_release(v->tensor);

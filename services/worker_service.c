@@ -214,8 +214,7 @@ static bool put_on_link(weft_local_sender_t *sender, uint64_t link, uint64_t id,
     return taken;
   }
   weft_tensor_stream_t *stream = NULL; /* not begun without a link: its copies would be made twice */
-  weft_status_t *s =
-      weft_local_sender_has(sender, link) ? weft_tensor_stream_begin(tensor, &stream) : NULL;
+  weft_status_t *s = weft_local_sender_has(sender, link) ? weft_tensor_stream_begin(tensor, &stream) : NULL;
   weft_status_free(s); /* it goes with the answer then, or fails there */
   if (stream == NULL) return false;
   taken = weft_local_sender_stream(sender, link, id, header, weft_tensor_stream_data(stream), tensor->bytes,

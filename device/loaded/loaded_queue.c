@@ -43,16 +43,40 @@ weft_status_t *weft_loaded_copy(const weft_device_t *d, const weft_tensor_t *fro
   return from->bytes == 0 ? NULL : copy(d->compute, from, to);
 }
 
+static weft_status_t *record_begin(weft_queue_t *q) {
+  return weft_status_of_failure(of(q)->type->capture_begin(of(q)->handle));
+}
+
+static weft_status_t *record_end(weft_queue_t *q, void **out_recording) {
+  return weft_status_of_failure(of(q)->type->capture_end(of(q)->handle, out_recording));
+}
+
+static weft_status_t *replay(weft_queue_t *q, void *recording) {
+  return weft_status_of_failure(of(q)->type->replay(of(q)->handle, recording));
+}
+
+static void recording_destroy(weft_queue_t *q, void *recording) { of(q)->type->graph_destroy(recording); }
+
 weft_status_t *weft_loaded_queue_init(weft_loaded_device_t *d, WEFT_QueueKind kind) {
-  static const weft_queue_ops_t ops = {
+  static const weft_queue_ops_t plain = {
       .wait = wait_for, .has_passed = has_passed, .then = then, .copy = copy};
+  static const weft_queue_ops_t with_recordings = {.wait = wait_for,
+                                                   .has_passed = has_passed,
+                                                   .then = then,
+                                                   .copy = copy,
+                                                   .record_begin = record_begin,
+                                                   .record_end = record_end,
+                                                   .replay = replay,
+                                                   .recording_destroy = recording_destroy};
   static const char *const names[] = {
       [WEFT_QUEUE_COMPUTE] = "compute",
       [WEFT_QUEUE_COPIES_IN] = "copies in",
       [WEFT_QUEUE_COPIES_OUT] = "copies out",
   };
   weft_loaded_queue_t *q = &d->queues[kind];
-  q->base = (weft_queue_t){.ops = &ops, .device = &d->base, .name = names[kind]};
+  const bool records = kind == WEFT_QUEUE_COMPUTE && d->type->capture_begin != NULL;
+  q->base =
+      (weft_queue_t){.ops = records ? &with_recordings : &plain, .device = &d->base, .name = names[kind]};
   q->type = d->type;
   const volatile uint64_t *marked = (const volatile uint64_t *)(const volatile void *)&q->base.last;
   return weft_status_of_failure(d->type->queue(d->handle, kind, marked, &q->handle));

@@ -359,7 +359,8 @@ static void one_that_leaves_before_it_speaks_cannot_be_connected_to(void) {
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
     CU_ASSERT_TRUE(strncmp(weft_status_message(s), begin, strlen(begin)) == 0);
     CU_ASSERT_PTR_NULL(strstr(weft_status_message(s) + strlen(begin), target)); /* says it once */
-    if (strncmp(weft_status_message(s), begin, strlen(begin)) != 0) fprintf(stderr, "%s\n", weft_status_message(s));
+    if (strncmp(weft_status_message(s), begin, strlen(begin)) != 0)
+      fprintf(stderr, "%s\n", weft_status_message(s));
     weft_status_free(s);
     weft_rpc_channel_release(channel);
     shutdown(leaver.fd, SHUT_RDWR); /* accept fails */

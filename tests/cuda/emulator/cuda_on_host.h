@@ -99,11 +99,16 @@ struct emulated<F> {
     std::apply([&](A &...a) { (visit(a, to_host), ...); }, *c);
     return c;
   }
+  static void *copy_closure(const void *closure) {
+    void *memory = malloc(sizeof(closure_t));
+    return memory == nullptr ? nullptr : new (memory) closure_t(*(const closure_t *)closure);
+  }
   static void run(void *closure) { std::apply(F, *(closure_t *)closure); }
 
   struct entry {
     weft_emulated_kernel_t kernel;
-    entry(const char *name, bool waits) : kernel{name, (int)sizeof...(A), waits, capture, run, nullptr} {
+    entry(const char *name, bool waits)
+        : kernel{name, (int)sizeof...(A), waits, capture, copy_closure, run, nullptr} {
       emulated_register(&kernel);
     }
   };

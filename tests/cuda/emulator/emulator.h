@@ -25,6 +25,7 @@ struct weft_emulated_kernel {
   /* A closure of the arguments' values, which are copied. Each pointer to device memory among them goes
    * through to_host, which gives the address where the host finds those bytes. NULL without memory. */
   void *(*capture)(void **args, void *(*to_host)(void *device_pointer));
+  void *(*copy)(const void *closure);         /* of a closure, for another launch. NULL without memory */
   void (*run)(void *closure);                 /* one thread of it */
   const weft_emulated_kernel_t *next_in_list; /* the emulator's */
 };

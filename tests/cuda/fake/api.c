@@ -563,6 +563,42 @@ EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, u
                                .fault = captured});
 }
 
+/* ---- for the libraries beside the driver ---- */
+
+typedef struct library_call {
+  size_t bytes; /* of all this */
+  void (*run)(const void *args);
+  _Alignas(16) char args[];
+} library_call_t;
+
+static void run_call(const fake_kernel_t *k, void *closure, const unsigned grid[3], const unsigned block[3],
+                     size_t shared) {
+  (void)k, (void)grid, (void)block, (void)shared;
+  const library_call_t *c = closure;
+  c->run(c->args);
+  free(closure);
+}
+
+static void *copy_call(const void *closure) {
+  const library_call_t *c = closure;
+  void *copy = malloc(c->bytes);
+  if (copy != NULL) memcpy(copy, c, c->bytes);
+  return copy;
+}
+
+EXPORT weft_fake_cuda_call_fn weft_fake_cuda_call;
+int weft_fake_cuda_call(void *stream, void (*run)(const void *args), const void *args, size_t bytes) {
+  static const fake_kernel_t kernel = {.name = "a library's call", .run = run_call, .copy = copy_call};
+  CUstream s = stream;
+  BEGIN(cuLaunchKernel, true);
+  library_call_t *c = malloc(sizeof *c + bytes);
+  if (c == NULL) return end(CUDA_ERROR_OUT_OF_MEMORY);
+  c->bytes = sizeof *c + bytes;
+  c->run = run;
+  memcpy(c->args, args, bytes);
+  return (int)add(s, &(fake_work_t){.kind = FAKE_KERNEL, .kernel = &kernel, .closure = c});
+}
+
 /* ---- for tests ---- */
 
 EXPORT weft_fake_cuda_live_fn weft_fake_cuda_live;

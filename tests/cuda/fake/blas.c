@@ -210,8 +210,8 @@ static int64_t index_of(const blas_layout_t *l, cublasOperation_t op, uint64_t r
          (op == CUBLAS_OP_N ? (int64_t)col * l->ld + (int64_t)row : (int64_t)row * l->ld + (int64_t)col);
 }
 
-static void run(void *arg) {
-  blas_run_t *r = arg;
+static void run(const void *arg) {
+  const blas_run_t *r = arg;
   const fake_number_t type = number_of(r->out.type);
   const uint64_t k = cols_of(&r->a, r->product.a);
   if (r->workspace != NULL) memset(r->workspace, 0x77, r->workspace_bytes);
@@ -227,10 +227,7 @@ static void run(void *arg) {
       }
     }
   }
-  free(r);
 }
-
-typedef CUresult launch_host_fn(CUstream stream, CUhostFn fn, void *arg);
 
 /* A function of the fake driver, which is there already. */
 static void *driver_function(const char *name) {
@@ -257,32 +254,28 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmul(
   (void)handle;
   blas_algorithm_t algorithm;
   memcpy(&algorithm, algo, sizeof algorithm);
-  blas_run_t *r = calloc(1, sizeof *r);
-  if (r == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
-  *r = (blas_run_t){.product = *(blas_product_t *)(void *)desc,
-                    .a = *(blas_layout_t *)(void *)a_layout,
-                    .b = *(blas_layout_t *)(void *)b_layout,
-                    .out = *(blas_layout_t *)(void *)d_layout};
-  const bool is_f64 = r->out.type == CUDA_R_64F;
+  blas_run_t r = {.product = *(blas_product_t *)(void *)desc,
+                  .a = *(blas_layout_t *)(void *)a_layout,
+                  .b = *(blas_layout_t *)(void *)b_layout,
+                  .out = *(blas_layout_t *)(void *)d_layout};
+  const bool is_f64 = r.out.type == CUDA_R_64F;
   const double scale = is_f64 ? *(const double *)alpha : *(const float *)alpha;
   const double added = is_f64 ? *(const double *)beta : *(const float *)beta;
-  r->a_bytes = bytes_of(a, &r->a, algorithm.a);
-  r->b_bytes = bytes_of(b, &r->b, algorithm.b);
-  r->out_bytes = bytes_of(d, &r->out, algorithm.out);
+  r.a_bytes = bytes_of(a, &r.a, algorithm.a);
+  r.b_bytes = bytes_of(b, &r.b, algorithm.b);
+  r.out_bytes = bytes_of(d, &r.out, algorithm.out);
   const blas_layout_t room = {
       .type = CUDA_R_16F, .rows = workspace_bytes / 2, .cols = 1, .ld = 1, .batch = 1};
-  if (workspace_bytes > 0) r->workspace = bytes_of(workspace, &room, 16);
-  r->workspace_bytes = workspace_bytes;
-  launch_host_fn *launch;
-  *(void **)&launch = driver_function("cuLaunchHostFunc");
+  if (workspace_bytes > 0) r.workspace = bytes_of(workspace, &room, 16);
+  r.workspace_bytes = workspace_bytes;
+  weft_fake_cuda_call_fn *call;
+  *(void **)&call = driver_function(WEFT_FAKE_CUDA_CALL);
   if (algorithm.magic != MAGIC || algorithm.workspace > workspace_bytes || scale != 1 || added != 0 ||
-      c != d || c_layout != d_layout || !fits(&r->product, &r->a, &r->b, &r->out) || r->a_bytes == NULL ||
-      r->b_bytes == NULL || r->out_bytes == NULL || (workspace_bytes > 0 && r->workspace == NULL) ||
-      launch == NULL) {
-    free(r);
+      c != d || c_layout != d_layout || !fits(&r.product, &r.a, &r.b, &r.out) || r.a_bytes == NULL ||
+      r.b_bytes == NULL || r.out_bytes == NULL || (workspace_bytes > 0 && r.workspace == NULL) ||
+      call == NULL) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (launch((CUstream)stream, run, r) == CUDA_SUCCESS) return CUBLAS_STATUS_SUCCESS;
-  free(r);
-  return CUBLAS_STATUS_EXECUTION_FAILED;
+  return call(stream, run, &r, sizeof r) == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS
+                                                         : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -285,8 +285,8 @@ static void add_products(const dnn_run_t *r, double *sums) {
 
 static int64_t count_of(const dnn_tensor_t *t) { return space_count(t) * t->dims[0] * t->dims[1]; }
 
-static void run(void *arg) {
-  dnn_run_t *r = arg;
+static void run(const void *arg) {
+  const dnn_run_t *r = arg;
   const dnn_tensor_t *out = r->kind == FORWARD ? &r->y : r->kind == OF_INPUT ? &r->x : &r->f;
   char *to = r->kind == FORWARD ? r->y_bytes : r->kind == OF_INPUT ? r->x_bytes : r->f_bytes;
   double *sums = calloc((size_t)count_of(out), sizeof *sums);
@@ -295,10 +295,7 @@ static void run(void *arg) {
   add_products(r, sums);
   for (int64_t i = 0; i < count_of(out); i++) fake_store(number_of(out->type), to, i, sums[i]);
   free(sums);
-  free(r);
 }
-
-typedef CUresult launch_host_fn(CUstream stream, CUhostFn fn, void *arg);
 
 /* A function of the fake driver, which is there already. */
 static void *driver_function(const char *name) {
@@ -326,30 +323,26 @@ static cudnnStatus_t enqueue(cudnnHandle_t h, dnn_kind_t kind, const void *alpha
   const bool is_f64 = x_desc->type == CUDNN_DATA_DOUBLE;
   const double scale = is_f64 ? *(const double *)alpha : *(const float *)alpha;
   const double added = is_f64 ? *(const double *)beta : *(const float *)beta;
-  launch_host_fn *launch;
-  *(void **)&launch = driver_function("cuLaunchHostFunc");
-  dnn_run_t *r = calloc(1, sizeof *r);
-  if (r == NULL) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
-  *r = (dnn_run_t){.kind = kind,
-                   .x = *x_desc,
-                   .f = *f_desc,
-                   .y = *y_desc,
-                   .c = *c,
-                   .x_bytes = bytes_of(x, x_desc),
-                   .f_bytes = bytes_of(f, f_desc),
-                   .y_bytes = bytes_of(y, y_desc)};
+  weft_fake_cuda_call_fn *call;
+  *(void **)&call = driver_function(WEFT_FAKE_CUDA_CALL);
+  dnn_run_t r = {.kind = kind,
+                 .x = *x_desc,
+                 .f = *f_desc,
+                 .y = *y_desc,
+                 .c = *c,
+                 .x_bytes = bytes_of(x, x_desc),
+                 .f_bytes = bytes_of(f, f_desc),
+                 .y_bytes = bytes_of(y, y_desc)};
   if (algorithm == WITH_WORKSPACE && workspace_bytes >= WANTED_WORKSPACE)
-    r->workspace = bytes_at(workspace, workspace_bytes);
-  r->workspace_bytes = workspace_bytes;
+    r.workspace = bytes_at(workspace, workspace_bytes);
+  r.workspace_bytes = workspace_bytes;
   if (!fits(x_desc, f_desc, y_desc, c) || !is_known(x_desc) || c->math != math_for(x_desc, c) || scale != 1 ||
-      added != 0 || r->x_bytes == NULL || r->f_bytes == NULL || r->y_bytes == NULL || launch == NULL ||
-      (algorithm == WITH_WORKSPACE && r->workspace == NULL)) {
-    free(r);
+      added != 0 || r.x_bytes == NULL || r.f_bytes == NULL || r.y_bytes == NULL || call == NULL ||
+      (algorithm == WITH_WORKSPACE && r.workspace == NULL)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  if (launch((CUstream)h->stream, run, r) == CUDA_SUCCESS) return CUDNN_STATUS_SUCCESS;
-  free(r);
-  return CUDNN_STATUS_EXECUTION_FAILED;
+  return call(h->stream, run, &r, sizeof r) == CUDA_SUCCESS ? CUDNN_STATUS_SUCCESS
+                                                            : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 EXPORT cudnnStatus_t CUDNNWINAPI cudnnConvolutionForward(cudnnHandle_t h, const void *alpha,

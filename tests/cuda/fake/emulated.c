@@ -10,6 +10,6 @@ static void run(const fake_kernel_t *k, void *closure, const unsigned grid[3], c
 bool fake_find_emulated(const char *name, fake_kernel_t *out) {
   const weft_emulated_kernel_t *k = weft_emulated_kernel(name);
   if (k == NULL) return false;
-  *out = (fake_kernel_t){.name = k->name, .capture = k->capture, .run = run, .data = k};
+  *out = (fake_kernel_t){.name = k->name, .capture = k->capture, .run = run, .copy = k->copy, .data = k};
   return true;
 }

@@ -13,8 +13,7 @@
  *
  * Kernels: the library's own source, compiled for the host (tests/cuda/emulator), and some for tests below.
  *
- * Captures: kept, and launched as often as wanted. What CUDA forbids meanwhile spoils them. Only the kernels
- * below can be captured.
+ * Captures: kept, and launched as often as wanted. What CUDA forbids meanwhile spoils them.
  *
  * Failures: at the n-th call of a function, or when a test says so. One that ends the context stays: all
  * later calls give it, work that was not begun is dropped, host functions are not called.
@@ -57,6 +56,11 @@ typedef struct weft_fake_cuda_done {
 typedef int weft_fake_cuda_trace_fn(weft_fake_cuda_done_t *out, int max);
 /* Waits until no stream can go on: each has nothing to do, is held, or waits for an event. */
 typedef void weft_fake_cuda_settle_fn(void);
+/* Gives a stream work of a library that is played by the host: run(args), with a copy of `bytes` of them.
+ * Returns a CUresult. */
+typedef int weft_fake_cuda_call_fn(void *stream, void (*run)(const void *args), const void *args,
+                                   size_t bytes);
+#define WEFT_FAKE_CUDA_CALL "weft_fake_cuda_call"
 #define WEFT_FAKE_CUDA_TRACE "weft_fake_cuda_trace"
 #define WEFT_FAKE_CUDA_SETTLE "weft_fake_cuda_settle"
 #define WEFT_FAKE_CUDA_LIVE "weft_fake_cuda_live"

@@ -113,7 +113,13 @@ FAKE_EXPORT CUresult CUDAAPI cuStreamBeginCapture(CUstream s, CUstreamCaptureMod
 
 FAKE_EXPORT CUresult CUDAAPI cuStreamEndCapture(CUstream s, CUgraph *out) {
   *out = NULL;
-  FAKE_BEGIN(cuStreamEndCapture, true);
+  const CUresult begun = fake_begin("cuStreamEndCapture", true);
+  if (begun != CUDA_SUCCESS) { /* a capture that fails at its end has ended, too */
+    pthread_mutex_lock(&fake.mu);
+    fake_capture_drop(s);
+    pthread_mutex_unlock(&fake.mu);
+    return begun;
+  }
   if (s->capture == FAKE_NO_CAPTURE) return fake_end(CUDA_ERROR_ILLEGAL_STATE);
   if (!pthread_equal(s->captor, pthread_self())) {
     return fake_end(fake_capture_spoil(s, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD));
