@@ -34,8 +34,7 @@ static weft_status_t *number_values(commands_builder_t *c) {
   weft_commands_t *out = c->out;
   const weft_node_t *node = c->found->node;
   for (int i = 0; i < node->num_inputs; i++)
-    WEFT_RETURN_IF_ERROR(
-        number_value(c, node->inputs[i].node, node->inputs[i].index, (uint32_t)i));
+    WEFT_RETURN_IF_ERROR(number_value(c, node->inputs[i].node, node->inputs[i].index, (uint32_t)i));
   out->num_values = out->num_inputs = (uint32_t)node->num_inputs;
   for (int m = 0; m < c->found->num_members; m++) {
     const weft_node_t *n = c->found->members[m];
@@ -78,7 +77,7 @@ static weft_status_t *add_operands(commands_builder_t *c) {
   return NULL;
 }
 
-static weft_status_t *add_command(commands_builder_t *c, const weft_node_t *n, command_t *out) {
+static weft_status_t *add_command(commands_builder_t *c, const weft_node_t *n, buffer_command_t *out) {
   weft_kernel_setup_t seen;
   const weft_kernel_t *k = weft_plan_find_kernel(c->b->options, n, c->out->device);
   weft_plan_describe(c->b, n, c->out->device, k, &seen);
@@ -91,8 +90,7 @@ static weft_status_t *add_command(commands_builder_t *c, const weft_node_t *n, c
 
 static weft_status_t *compile(commands_builder_t *c) {
   weft_commands_t *out = c->out;
-  out->commands =
-      weft_arena_calloc(&c->b->plan->arena, (size_t)c->found->num_members, sizeof *out->commands);
+  out->commands = weft_arena_calloc(&c->b->plan->arena, (size_t)c->found->num_members, sizeof *out->commands);
   if (out->commands == NULL) return no_memory(c->found);
   WEFT_RETURN_IF_ERROR(number_values(c));
   WEFT_RETURN_IF_ERROR(add_operands(c));
@@ -128,7 +126,7 @@ static void release_all(weft_value_t *v, uint32_t n) {
   }
 }
 
-static void take_operands(const weft_commands_t *c, const command_t *m, commands_run_t *x) {
+static void take_operands(const weft_commands_t *c, const buffer_command_t *m, commands_run_t *x) {
   for (int i = 0; i < m->setup.node.num_inputs; i++) {
     const command_operand_t o = c->operands[m->first_operand + (uint32_t)i];
     weft_value_t *v = &x->values[o.value];
@@ -141,7 +139,7 @@ static void take_operands(const weft_commands_t *c, const command_t *m, commands
   }
 }
 
-static weft_status_t *call_kernel(const weft_commands_t *c, const command_t *m, commands_run_t *x,
+static weft_status_t *call_kernel(const weft_commands_t *c, const buffer_command_t *m, commands_run_t *x,
                                   weft_value_t *out) {
   weft_kernel_node_t node = m->setup.node;
   if (x->memory != NULL) node.allocator = x->memory;
@@ -163,7 +161,8 @@ static weft_status_t *call_kernel(const weft_commands_t *c, const command_t *m, 
 }
 
 /* Every output that something needs is there, and has the type that the node declares. */
-static weft_status_t *check_outputs(const weft_commands_t *c, const command_t *m, const weft_value_t *out) {
+static weft_status_t *check_outputs(const weft_commands_t *c, const buffer_command_t *m,
+                                    const weft_value_t *out) {
   for (int i = 0; i < m->setup.node.num_outputs; i++) {
     const int want = m->setup.node.output_types[i];
     if (out[i].tensor == NULL) {
@@ -171,15 +170,14 @@ static weft_status_t *check_outputs(const weft_commands_t *c, const command_t *m
       return WEFT_ERROR(INTERNAL, "Missing %d-th output from {{node %s}}", i, m->setup.node.name.data);
     }
     if ((int)out[i].tensor->dtype == want) continue;
-    return WEFT_ERROR(INTERNAL,
-                      "Output %d of type %s does not match declared output type %s for node {{node %s}}", i,
-                      weft_dtype_name((int)out[i].tensor->dtype), weft_dtype_name(want),
-                      m->setup.node.name.data);
+    return WEFT_ERROR(
+        INTERNAL, "Output %d of type %s does not match declared output type %s for node {{node %s}}", i,
+        weft_dtype_name((int)out[i].tensor->dtype), weft_dtype_name(want), m->setup.node.name.data);
   }
   return NULL;
 }
 
-static weft_status_t *run_command(const weft_commands_t *c, const command_t *m, commands_run_t *x) {
+static weft_status_t *run_command(const weft_commands_t *c, const buffer_command_t *m, commands_run_t *x) {
   weft_value_t *out = &x->values[m->first_value];
   const uint32_t num_outputs = (uint32_t)m->setup.node.num_outputs;
   node_begin_t begin;

@@ -21,9 +21,9 @@
 
 /* The nodes that a _WeftCommands stands for. Its inputs are the values that they take from outside. */
 typedef struct found_commands {
-  weft_node_t *node;     /* the _WeftCommands */
-  weft_node_t **members; /* num_members, removed from the graph; producers first. They keep their attributes
-                          * until the buffers go */
+  weft_node_t *node;      /* the _WeftCommands */
+  weft_node_t **members;  /* num_members, removed from the graph; producers first. They keep their attributes
+                           * until the buffers go */
   weft_output_t *outputs; /* num_outputs of its own: which member's */
   int num_members, num_outputs;
   int num_removed; /* of the members; all, but after a failure */
@@ -63,19 +63,19 @@ typedef struct command_operand {
   bool is_last; /* nothing needs the value any more */
 } command_operand_t;
 
-typedef struct command {
+typedef struct buffer_command {
   weft_kernel_setup_t setup;
   op_instance_t instance;
   bool forwards;          /* its output is its input */
   uint32_t first_operand; /* of its inputs */
   uint32_t first_value;   /* of its outputs */
-} command_t;
+} buffer_command_t;
 
 typedef struct commands_recordings commands_recordings_t; /* commands_replay.c */
 
 struct weft_commands {
   weft_device_t *device;
-  command_t *commands; /* num_commands; in the plan's arena, as all below */
+  buffer_command_t *commands; /* num_commands; in the plan's arena, as all below */
   command_operand_t *operands;
   bool *is_unused;   /* by value: neither a command nor the buffer's outputs need it */
   uint32_t *outputs; /* num_outputs: values */
@@ -91,10 +91,10 @@ typedef struct commands_run {
   weft_step_recorder_t *recorder; /* NULL: none */
   uint64_t frame_id;
   int64_t iteration;
-  weft_value_t *values;          /* num_values; the inputs are set, and taken out */
-  weft_value_t *scratch;         /* most_inputs */
-  weft_value_t *outputs;         /* num_outputs; all zero */
-  weft_allocator_t *memory;      /* where nodes allocate; NULL: each from its own account */
+  weft_value_t *values;             /* num_values; the inputs are set, and taken out */
+  weft_value_t *scratch;            /* most_inputs */
+  weft_value_t *outputs;            /* num_outputs; all zero */
+  weft_allocator_t *memory;         /* where nodes allocate; NULL: each from its own account */
   const weft_kernel_node_t *failed; /* the node that failed */
 } commands_run_t;
 

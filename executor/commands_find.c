@@ -61,9 +61,9 @@ typedef struct command_finder {
   weft_map_t group_of;      /* key -> command_group_t */
   command_group_t *slots[MAX_GROUPS];
   int num_slots;
-  uint32_t *depends;     /* by node id, and slot: the last buffer that it depends on */
-  uint32_t *buffer_of;   /* by node id; 0: none */
-  uint32_t num_buffers;  /* the last number */
+  uint32_t *depends;    /* by node id, and slot: the last buffer that it depends on */
+  uint32_t *buffer_of;  /* by node id; 0: none */
+  uint32_t num_buffers; /* the last number */
 } command_finder_t;
 
 static weft_status_t *no_memory(const command_finder_t *f) {
@@ -198,8 +198,8 @@ static bool may_join(const command_finder_t *f, const weft_node_t *n, weft_devic
   const uint64_t never = WEFT_OP_STATEFUL | WEFT_OP_BLOCKING | WEFT_OP_UPDATE | WEFT_OP_EFFECT |
                          WEFT_OP_SEND | WEFT_OP_RECV | WEFT_OP_ARG | WEFT_OP_RETVAL | WEFT_OP_SWITCH |
                          WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION |
-                         WEFT_OP_LOOP_COND | WEFT_OP_CONTROL_TRIGGER | WEFT_OP_COMMUNICATION |
-                         WEFT_OP_COPY | WEFT_OP_NOOP | WEFT_OP_FUNCTIONAL | WEFT_OP_CALL | WEFT_OP_CONST;
+                         WEFT_OP_LOOP_COND | WEFT_OP_CONTROL_TRIGGER | WEFT_OP_COMMUNICATION | WEFT_OP_COPY |
+                         WEFT_OP_NOOP | WEFT_OP_FUNCTIONAL | WEFT_OP_CALL | WEFT_OP_CONST;
   if ((n->flags & never) != 0 || n->function != NULL || n->num_outputs == 0 ||
       !are_plain(n->input_types, n->num_inputs) || !are_plain(n->output_types, n->num_outputs)) {
     return false;
@@ -228,8 +228,8 @@ static weft_status_t *find_group(command_finder_t *f, const weft_node_t *n) {
     char *kept = weft_arena_calloc(&f->arena, 1, sizeof key);
     if (group == NULL || kept == NULL) return no_memory(f);
     memcpy(kept, &key, sizeof key);
-    *group = (command_group_t){
-        .device = d, .frame = (int)key.frame, .sources = (uint32_t)key.sources, .slot = -1};
+    *group =
+        (command_group_t){.device = d, .frame = (int)key.frame, .sources = (uint32_t)key.sources, .slot = -1};
     WEFT_RETURN_IF_ERROR(weft_map_put(&f->group_of, weft_str_of(kept, sizeof key), group, NULL));
   }
   group->num_nodes++;
@@ -315,7 +315,9 @@ typedef struct buffer_inputs {
   int n;
 } buffer_inputs_t;
 
-static uint64_t output_key(weft_output_t of) { return (uint64_t)(uint32_t)of.node->id << 32 | (uint32_t)of.index; }
+static uint64_t output_key(weft_output_t of) {
+  return (uint64_t)(uint32_t)of.node->id << 32 | (uint32_t)of.index;
+}
 
 static weft_status_t *add_input(buffer_inputs_t *in, weft_output_t of) {
   if (weft_map_get_u64(&in->numbers, output_key(of)) != NULL) return NULL;

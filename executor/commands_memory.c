@@ -53,7 +53,7 @@ static memory_block_t *add_locked(weft_commands_memory_t *m, size_t bytes) WEFT_
   weft_tensor_t *t = NULL;
   weft_status_t *s = weft_tensor_new(WEFT_U8, &shape, m->from, &t);
   if (s != NULL) {
-    weft_status_free(s); /* who asked says it better */
+    weft_status_free(s); /* the failure of the allocation says it */
     return NULL;
   }
   m->blocks[m->num_blocks] = (memory_block_t){.bytes = t};

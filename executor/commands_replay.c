@@ -46,8 +46,8 @@ typedef struct recorded_output {
 enum { NO_INPUT = UINT32_MAX };
 
 typedef struct recording {
-  struct recording *next;   /* guarded by mu; the last used first */
-  recording_state_t state;  /* guarded by mu, like all below; while it is busy its user's */
+  struct recording *next;  /* guarded by mu; the last used first */
+  recording_state_t state; /* guarded by mu, like all below; while it is busy its user's */
   bool is_busy;
   int num_refusals;
   weft_commands_memory_t *memory;

@@ -1,6 +1,9 @@
 /* device/cuda/library.c - puts the device and the tables of kernels together. */
 #include "device/cuda/library.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/status.h"
 #include "device/cuda/device.h"
@@ -19,6 +22,19 @@ static WEFT_DeviceKernel *join(const WEFT_DeviceKernel *const *tables) {
   return all;
 }
 
+/* The type of device, which records unless WEFT_CUDA_GRAPHS is 0. */
+static const WEFT_DeviceType *device_type(void) {
+  static WEFT_DeviceType type;
+  const char *graphs = getenv("WEFT_CUDA_GRAPHS");
+  if (graphs == NULL || strcmp(graphs, "0") != 0) return &weft_cuda_device_type;
+  type = weft_cuda_device_type;
+  type.capture_begin = NULL;
+  type.capture_end = NULL;
+  type.replay = NULL;
+  type.graph_destroy = NULL;
+  return &type;
+}
+
 const WEFT_DeviceLibrary *weft_cuda_library_open(const WEFT_DeviceHost *host,
                                                  const WEFT_DeviceKernel *const *tables,
                                                  const weft_cuda_fatbin_t *fatbins,
@@ -30,11 +46,11 @@ const WEFT_DeviceLibrary *weft_cuda_library_open(const WEFT_DeviceHost *host,
       .minor = WEFT_DEVICE_MINOR,
       .name = "weft_cuda",
       .version = "1.0",
-      .device = &weft_cuda_device_type,
       .kernel_size = sizeof(WEFT_DeviceKernel),
   };
   weft_cuda_host = host;
   weft_cuda_fatbins = fatbins;
+  library.device = device_type();
   library.may_link = may_link;
   library.kernels = join(tables); /* lives as long as the process */
   if (library.kernels != NULL) return &library;

@@ -318,8 +318,8 @@ static void build_loop(side_t *s, const char *device) {
   ASSERT_OK(w);
   world_t cond = {.g = params.cond_graph, .s = w->s}, body = {.g = params.body_graph, .s = w->s};
   params.cond_output = binary(&cond, cond.g, "Less", "less", params.cond_inputs[0], params.cond_inputs[2]);
-  params.body_outputs[0] =
-      binary(&body, body.g, "AddV2", "next", params.body_inputs[0], constant(&body, body.g, "one", new_int(1)));
+  params.body_outputs[0] = binary(&body, body.g, "AddV2", "next", params.body_inputs[0],
+                                  constant(&body, body.g, "one", new_int(1)));
   params.body_outputs[1] = layers(&body, device, "a", params.body_inputs[1], 1);
   params.body_outputs[2] = params.body_inputs[2];
   params.name = "loop";
@@ -389,13 +389,14 @@ static void steps_at_once_do_not_mix(void) {
 }
 
 /* In a process of its own, because the driver reads its options once. `works`: recordings are replayed. */
-static void child(const char *options, bool works) {
+static void child(const char *options, const char *graphs, bool works) {
   fflush(stdout);
   const pid_t pid = fork();
   if (pid == 0) {
     pair_t p;
     const unsigned failures = CU_get_number_of_failures();
     setenv("WEFT_FAKE_CUDA", options, 1);
+    setenv("WEFT_CUDA_GRAPHS", graphs, 1);
     open_pair(&p, build_plain);
     for (int i = 0; i < 8; i++) step(&p, (TF_Tensor *[]){rows(5, i)});
     const bool has_launched = launches() > 0;
@@ -413,12 +414,13 @@ static void child(const char *options, bool works) {
 }
 
 static void what_cannot_be_recorded_runs_node_by_node(void) {
-  child("late_us=20", true);
-  child("late_us=20,fail=cuStreamBeginCapture_v2@*:801", false);
-  child("late_us=20,fail=cuStreamBeginCapture_v2@1:801", true); /* of two buffers */
-  child("late_us=20,fail=cuStreamEndCapture@*:901", false);
-  child("late_us=20,fail=cuGraphInstantiateWithFlags@*:2", false);
-  child("late_us=20,fail=cuGraphInstantiateWithFlags@2:801", true);
+  child("late_us=20", "1", true);
+  child("late_us=20", "0", false);
+  child("late_us=20,fail=cuStreamBeginCapture_v2@*:801", "1", false);
+  child("late_us=20,fail=cuStreamBeginCapture_v2@1:801", "1", true); /* of two buffers */
+  child("late_us=20,fail=cuStreamEndCapture@*:901", "1", false);
+  child("late_us=20,fail=cuGraphInstantiateWithFlags@*:2", "1", false);
+  child("late_us=20,fail=cuGraphInstantiateWithFlags@2:801", "1", true);
 }
 
 static const CU_TestInfo tests[] = {
