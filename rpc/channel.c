@@ -323,8 +323,8 @@ static weft_str_t behind(weft_str_t text, const char *words) {
   return weft_str_of(at, text.length - (size_t)(at - text.data));
 }
 
-/* Why there is no connection, if that is what gRPC says: nobody listens, or whoever listened went away before
- * it spoke HTTP/2. Else empty. */
+/* Why there is no connection, if that is what gRPC says: nothing listens, or the listener went away before it
+ * spoke HTTP/2. Else empty. */
 static weft_str_t why_not_connected(weft_str_t text, const char *target) {
   weft_str_t why = behind(text, "Failed to connect to remote host: ");
   if (why.length > 0) return why;
