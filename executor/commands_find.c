@@ -363,7 +363,7 @@ static weft_status_t *find_inputs(const command_finder_t *f, const found_command
 static weft_status_t *types_of(weft_arena_t *arena, const weft_output_t *outputs, int n, weft_attr_t *out) {
   int *types = weft_arena_calloc(arena, (size_t)n, sizeof *types);
   if (types == NULL) return WEFT_NO_MEMORY("the types of a command buffer");
-  for (int i = 0; i < n; i++) types[i] = outputs[i].node->output_types[outputs[i].index];
+  for (int i = 0; i < n; i++) types[i] = weft_dtype_base(outputs[i].node->output_types[outputs[i].index]);
   *out = (weft_attr_t){.kind = WEFT_ATTR_TYPE, .is_list = true, .n = n, .list.types = types};
   return NULL;
 }

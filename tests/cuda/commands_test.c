@@ -284,6 +284,32 @@ static void a_variable_is_read_and_changed(void) {
   close_pair(&p);
 }
 
+/* A variable of TensorFlow 1: a buffer takes its value by reference. */
+static void build_reference(side_t *s, const char *device) {
+  world_t *w = &s->w;
+  const int64_t dims[] = {WIDTH, WIDTH};
+  const TF_Output x = feed(s, "x", TF_FLOAT);
+  TF_OperationDescription *d = TF_NewOperation(w->g, "VariableV2", "v");
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetAttrShape(d, "shape", dims, 2);
+  TF_SetDevice(d, device);
+  const TF_Output v = {TF_FinishOperation(d, w->s), 0};
+  ASSERT_OK(w);
+  const TF_Output y = layers(w, device, "a", node(w, device, "MatMul", "y", x, v), 1);
+  s->init = node(w, device, "Assign", "init", v, weights(w, "first", 9)).oper;
+  s->update = node(w, device, "AssignAdd", "update", v, weights(w, "more", 4)).oper;
+  fetch(s, y);
+}
+
+static void a_reference_gives_the_value_of_now(void) {
+  pair_t p;
+  open_pair(&p, build_reference);
+  const long before = launches();
+  for (int i = 0; i < 10; i++) step(&p, (TF_Tensor *[]){rows(7, i)});
+  CU_ASSERT(launches() - before >= 7);
+  close_pair(&p);
+}
+
 /* A variable keeps the output of the last step, which the next one reads. */
 static void build_kept(side_t *s, const char *device) {
   world_t *w = &s->w;
@@ -430,6 +456,7 @@ static const CU_TestInfo tests[] = {
     {"numbers in the host's memory are compared", numbers_in_the_hosts_memory_are_compared},
     {"sides of a predicate stay apart", sides_of_a_predicate_stay_apart},
     {"a variable is read and changed", a_variable_is_read_and_changed},
+    {"a reference gives the value of now", a_reference_gives_the_value_of_now},
     {"an output that is kept stays as it is", an_output_that_is_kept_stays_as_it_is},
     {"iterations of a loop are replayed", iterations_of_a_loop_are_replayed},
     {"steps at once do not mix", steps_at_once_do_not_mix},

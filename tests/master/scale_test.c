@@ -117,7 +117,8 @@ static double seconds_of(const shape_t *shape, int n) {
   return best;
 }
 
-/* Eight times as many nodes take eight times as long, or twelve where the caches end; as the square it would be
+/* Eight times as many nodes take eight times as long, or twelve where the caches end; as the square it would
+ * be
  * 64. A busy machine makes a measurement twice as long. */
 static void a_step_costs_time_linear_in_its_graph(void) {
   const int n = WEFT_TEST_IS_SANITIZED ? 2500 : 25000;
