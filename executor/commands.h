@@ -118,7 +118,7 @@ WEFT_MUST_CHECK weft_status_t *weft_commands_run(const weft_commands_t *c, comma
 WEFT_MUST_CHECK weft_status_t *weft_commands_recordings_create(const weft_commands_t *c,
                                                                commands_recordings_t **out);
 /* Before the device goes; outputs may still be in use. NULL is fine. */
-void weft_commands_recordings_destroy(commands_recordings_t *r);
+void weft_commands_recordings_destroy(commands_recordings_t *all);
 /* Replays a recording, or runs the nodes so that they can be recorded later. False: neither, and nothing has
  * happened; true: *out_status says how it went. The inputs stay. */
 bool weft_commands_replay(const weft_commands_t *c, commands_run_t *x, weft_status_t **out_status);
