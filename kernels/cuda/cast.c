@@ -1,5 +1,6 @@
 /* kernels/cuda/cast.c - rows of Cast, ZerosLike, OnesLike and Fill. */
-#include "kernels/cuda/common.h"
+#include "kernels/cuda/cast.h"
+
 #include "kernels/cuda/kernels.h"
 
 WEFT_CUDA_INSTANCES(cast_instances, cast, EVERY)
@@ -37,6 +38,13 @@ static WEFT_Failure *cast(WEFT_KernelContext *c) {
   if (to == x.dtype) return weft_cuda_copy(c, y.data, x.data, x.bytes);
   void *args[] = {&x.data, &y.data, &to, &cut, &n};
   return weft_cuda_launch_over(c, weft_cuda_pick(&cast_instances, x.dtype), n, 4, args);
+}
+
+WEFT_Failure *weft_cuda_convert(WEFT_KernelContext *c, int from_dtype, const void *from, int to_dtype,
+                                void *to, int64_t n) {
+  int32_t type = to_dtype, cut = 0;
+  void *args[] = {&from, &to, &type, &cut, &n};
+  return weft_cuda_launch_over(c, weft_cuda_pick(&cast_instances, from_dtype), n, 4, args);
 }
 
 /* ---- one value ---- */

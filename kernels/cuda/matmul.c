@@ -1,6 +1,7 @@
 /* kernels/cuda/matmul.c - rows of MatMul and BatchMatMul, by cuBLASLt. */
 #include "base/alloc.h"
 #include "device/cuda/blas.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/common.h"
 
 enum { MAX_RANK = 254 }; /* as TensorFlow's shapes */
@@ -17,6 +18,7 @@ static const product_t batch_broadcast = {"adj_x", "adj_y", true, true};
 
 typedef struct cuda_product_state {
   bool transpose_a, transpose_b;
+  int type; /* of the result; operands of BatchMatMulV3 that are of another one are converted */
 } product_state_t;
 
 static WEFT_Failure *prepare(const WEFT_KernelSetup *setup, const void *param, void **out_state) {
@@ -24,9 +26,12 @@ static WEFT_Failure *prepare(const WEFT_KernelSetup *setup, const void *param, v
   int a = 0, b = 0;
   (void)weft_cuda_host->attr_bool(setup, p->flip_a, &a);
   (void)weft_cuda_host->attr_bool(setup, p->flip_b, &b);
+  const int type = weft_cuda_host->setup_output_type(setup, 0);
+  if ((WEFT_CUDA_SET(FLOAT) >> type & 1) == 0)
+    return weft_cuda_host->failure(WEFT_CUDA_UNIMPLEMENTED, "a product of floats as type %d", type);
   product_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return weft_cuda_host->failure(WEFT_CUDA_EXHAUSTED, "out of memory: a product");
-  *s = (product_state_t){a != 0, b != 0};
+  *s = (product_state_t){a != 0, b != 0, type};
   *out_state = s;
   return NULL;
 }
@@ -134,6 +139,16 @@ static WEFT_Failure *run_all(WEFT_KernelContext *c, const batches_t *b, weft_cud
   return NULL;
 }
 
+/* An operand in the type of the result. */
+static WEFT_Failure *take(WEFT_KernelContext *c, int type, const WEFT_TensorView *v, const void **out) {
+  void *made = NULL;
+  *out = v->data;
+  if (v->dtype == type || v->count == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)v->count * weft_cuda_size(type), &made));
+  *out = made;
+  return weft_cuda_convert(c, v->dtype, v->data, type, made, v->count);
+}
+
 static WEFT_Failure *compute(WEFT_KernelContext *c) {
   const product_state_t *s = weft_cuda_host->state(c);
   WEFT_TensorView a, b, out;
@@ -141,7 +156,7 @@ static WEFT_Failure *compute(WEFT_KernelContext *c) {
   weft_cuda_host->input(c, 1, &b);
   WEFT_CUDA_TRY(check_ranks(weft_cuda_host->param(c), &a, &b));
   const int64_t *ad = &a.dims[a.rank - 2], *bd = &b.dims[b.rank - 2];
-  weft_cuda_product_t p = {.dtype = a.dtype,
+  weft_cuda_product_t p = {.dtype = s->type,
                            .m = ad[s->transpose_a],
                            .k = ad[!s->transpose_a],
                            .n = bd[!s->transpose_b],
@@ -159,7 +174,11 @@ static WEFT_Failure *compute(WEFT_KernelContext *c) {
   batches.dims[batches.rank] = p.m;
   batches.dims[batches.rank + 1] = p.n;
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, batches.rank + 2, batches.dims, &out));
-  return out.count == 0 ? NULL : run_all(c, &batches, &p, a.data, b.data, out.data);
+  if (out.count == 0) return NULL;
+  const void *x = NULL, *y = NULL;
+  WEFT_CUDA_TRY(take(c, s->type, &a, &x));
+  WEFT_CUDA_TRY(take(c, s->type, &b, &y));
+  return run_all(c, &batches, &p, x, y, out.data);
 }
 
 #define PRODUCT(name, attr, product)                                                                      \
@@ -171,6 +190,15 @@ extern const WEFT_DeviceKernel weft_cuda_matmul_kernels[];
 const WEFT_DeviceKernel weft_cuda_matmul_kernels[] = {
     PRODUCT("BatchMatMul", "T", &batch),
     PRODUCT("BatchMatMulV2", "T", &batch_broadcast),
+    {.op = "BatchMatMulV3",
+     .type_attr = "Ta",
+     .types = WEFT_CUDA_SET(FLOAT),
+     .type_attr2 = "Tb",
+     .types2 = WEFT_CUDA_SET(FLOAT),
+     .prepare = prepare,
+     .compute = compute,
+     .destroy = weft_free,
+     .param = &batch_broadcast},
     PRODUCT("MatMul", "T", &plain),
     {0},
 };

@@ -71,6 +71,21 @@ static TF_Output batches(world_t *w, const char *device) {
                                           : NULL});
 }
 
+/* The types of the operands and of the product. */
+static TF_DataType mixed_types[3];
+
+static TF_Output mixed(world_t *w, const char *device) {
+  const int64_t a[] = {2, 3, 4, 5}, b[] = {3, 5, 6};
+  TF_OperationDescription *d = TF_NewOperation(w->g, "BatchMatMulV3", "product");
+  TF_AddInput(d, constant(w, w->g, "x", weft_both_values(mixed_types[0], 4, a, 1)));
+  TF_AddInput(d, constant(w, w->g, "y", weft_both_values(mixed_types[1], 3, b, 2)));
+  TF_SetAttrType(d, "Tout", mixed_types[2]);
+  TF_SetDevice(d, device);
+  TF_Operation *op = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  return (TF_Output){op, 0};
+}
+
 static TF_Output reduced(world_t *w, const char *device) {
   const int64_t in[] = {33, 65}, one[] = {1};
   const int32_t axis[] = {1};
@@ -90,6 +105,15 @@ static void graphs_give_what_the_cpu_gives(void) {
 static void batches_broadcast_as_on_the_cpu(void) {
   for (batch_case = 0; batch_case < (int)(sizeof batch_dims / sizeof *batch_dims); batch_case++) {
     for (batch_flags = 0; batch_flags < 3; batch_flags++) weft_both_agree(batches, 1e-5);
+  }
+}
+
+static void operands_may_be_of_several_types(void) {
+  static const TF_DataType types[][3] = {
+      {TF_FLOAT, TF_FLOAT, TF_FLOAT}, {TF_FLOAT, TF_DOUBLE, TF_DOUBLE}, {TF_DOUBLE, TF_FLOAT, TF_FLOAT}};
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    memcpy(mixed_types, types[i], sizeof mixed_types);
+    weft_both_agree(mixed, types[i][2] == TF_DOUBLE ? 1e-12 : 1e-5);
   }
 }
 
@@ -329,6 +353,7 @@ static const CU_TestInfo tests[] = {
     {"the device is listed as TensorFlow does", the_device_is_listed_as_tensorflow_does},
     {"graphs give what the CPU gives", graphs_give_what_the_cpu_gives},
     {"batches broadcast as on the CPU", batches_broadcast_as_on_the_cpu},
+    {"operands may be of several types", operands_may_be_of_several_types},
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused},
     {"many steps give their own results", many_steps_give_their_own_results},
     {"used up memory names what holds it", used_up_memory_names_what_holds_it},
