@@ -4,9 +4,9 @@
  * where it writes, as in TensorFlow's kernels of a GPU. Sums of pieces that meet in one place are added by
  * atomic operations, so the last bits of floats depend on the order in which they come.
  */
+#include "kernels/cuda/atomics.cuh"
 #include "kernels/cuda/index.cuh"
 #include "kernels/cuda/index_args.h"
-#include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/types.h"
 
 namespace weft {
@@ -55,23 +55,6 @@ WEFT_FN void one_hot(const void *indices, int index_bytes, const T *on, const T 
     const int64_t row = i / inner, k = i - row * inner, outer = row / depth, at = row - outer * depth;
     y[i] = index_at(indices, index_bytes, outer * inner + k) == at ? yes : no;
   }
-}
-
-WEFT_FN void add_atomically(float *to, float v) { atomicAdd(to, v); }
-WEFT_FN void add_atomically(double *to, double v) { atomicAdd(to, v); }
-WEFT_FN void add_atomically(int32_t *to, int32_t v) { atomicAdd((unsigned *)to, (unsigned)v); }
-WEFT_FN void add_atomically(int64_t *to, int64_t v) {
-  atomicAdd((unsigned long long *)to, (unsigned long long)v);
-}
-template <class T>
-WEFT_FN void add_atomically(T *to, float v) { /* of 16 bits */
-  unsigned short *bits = (unsigned short *)to, seen = *bits, wanted;
-  do {
-    wanted = seen;
-    T sum = {wanted};
-    store(&sum, load(sum) + v);
-    seen = atomicCAS(bits, wanted, sum.bits);
-  } while (seen != wanted);
 }
 
 template <class T>

@@ -1,10 +1,13 @@
-/* kernels/cuda/pool.c - rows of MaxPool, MaxPoolV2, AvgPool and their gradients. */
+/* kernels/cuda/pool.c - rows of MaxPool, MaxPoolV2, MaxPoolWithArgmax, AvgPool and their gradients. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/window.h"
 
 WEFT_CUDA_INSTANCES(max_instances, max_pool, FLOAT)
 WEFT_CUDA_INSTANCES(where_instances, where_pool, FLOAT)
 WEFT_CUDA_INSTANCES(max_grad_instances, max_grad_pool, FLOAT)
+WEFT_CUDA_INSTANCES(number_instances, max_number_pool, FLOAT)
+WEFT_CUDA_INSTANCES(number_grad_instances, number_grad_pool, FLOAT)
+WEFT_CUDA_INSTANCES(second_instances, second_pool, FLOAT)
 WEFT_CUDA_INSTANCES(avg_instances, avg_pool, FLOAT)
 WEFT_CUDA_INSTANCES(avg_grad_instances, avg_grad_pool, FLOAT)
 
@@ -99,6 +102,21 @@ static WEFT_Failure *max_pool_v2(WEFT_KernelContext *c) {
   return max_of(c, &a);
 }
 
+static WEFT_Failure *max_with_argmax(WEFT_KernelContext *c) {
+  const weft_cuda_windows_t *a = weft_cuda_host->state(c);
+  weft_cuda_images_t m;
+  WEFT_TensorView x, y, number;
+  weft_cuda_host->input(c, 0, &x);
+  WEFT_CUDA_TRY(plan(a, x.rank, x.dims, &m));
+  if (a->ksize_channel != 1) return UNIMPLEMENTED("pooling across depth has no argmax");
+  if (x.count == 0) return WEFT_CUDA_INVALID("tensor_in must not be empty");
+  WEFT_CUDA_TRY(make_output(c, a, &m, &x, &y));
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 1, y.rank, y.dims, &number));
+  int32_t bytes = (int32_t)weft_cuda_size(number.dtype), of_batch = a->batch_in_index;
+  void *args[] = {&x.data, &y.data, &number.data, &bytes, &of_batch, &m, &y.count};
+  return weft_cuda_launch_over(c, weft_cuda_pick(&number_instances, x.dtype), y.count, 1, args);
+}
+
 static WEFT_Failure *avg_pool(WEFT_KernelContext *c) {
   const weft_cuda_windows_t *a = weft_cuda_host->state(c);
   weft_cuda_images_t m;
@@ -149,6 +167,55 @@ static WEFT_Failure *max_grad_v2(WEFT_KernelContext *c) {
   return max_grad_of(c, &a);
 }
 
+/* The gradient of the gradient: of what each maximum was taken from. */
+static WEFT_Failure *max_second_of(WEFT_KernelContext *c, const weft_cuda_windows_t *a) {
+  weft_cuda_images_t m;
+  WEFT_TensorView x, y, grad, out;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &y);
+  weft_cuda_host->input(c, 2, &grad);
+  WEFT_CUDA_TRY(plan(a, x.rank, x.dims, &m));
+  WEFT_CUDA_TRY(check_shape(a, &m, "orig_output", &y));
+  if (!weft_cuda_same_shape(&x, &grad)) {
+    return WEFT_CUDA_INVALID("Expected grad shape to be %s, but got %s", WEFT_CUDA_SHAPE(&x),
+                             WEFT_CUDA_SHAPE(&grad));
+  }
+  if (a->ksize_channel != 1)
+    return UNIMPLEMENTED("MaxPoolingGrad is not yet supported on the depth dimension.");
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, y.rank, y.dims, &out));
+  void *args[] = {&x.data, &grad.data, &out.data, &m, &out.count};
+  return weft_cuda_launch_over(c, weft_cuda_pick(&second_instances, x.dtype), out.count, 1, args);
+}
+
+static WEFT_Failure *max_second(WEFT_KernelContext *c) { return max_second_of(c, weft_cuda_host->state(c)); }
+static WEFT_Failure *max_second_v2(WEFT_KernelContext *c) {
+  weft_cuda_windows_t a = *(const weft_cuda_windows_t *)weft_cuda_host->state(c);
+  WEFT_CUDA_TRY(window_inputs(c, 3, &a));
+  return max_second_of(c, &a);
+}
+
+static WEFT_Failure *grad_with_argmax(WEFT_KernelContext *c) {
+  const weft_cuda_windows_t *a = weft_cuda_host->state(c);
+  weft_cuda_images_t m;
+  WEFT_TensorView x, dy, number, dx;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &dy);
+  weft_cuda_host->input(c, 2, &number);
+  if (x.rank != 4 || dy.rank != 4 || !weft_cuda_same_shape(&dy, &number)) {
+    return WEFT_CUDA_INVALID("Expected argmax shape to be %s, but got %s", WEFT_CUDA_SHAPE(&dy),
+                             WEFT_CUDA_SHAPE(&number));
+  }
+  WEFT_CUDA_TRY(plan(a, x.rank, x.dims, &m));
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, x.rank, x.dims, &dx));
+  if (dx.bytes > 0) WEFT_CUDA_TRY(weft_cuda_fill(c, dx.data, 0, dx.bytes));
+  if (dy.dims[0] != x.dims[0]) return WEFT_CUDA_INVALID("input and grad must have the same batch size");
+  if (dx.count == 0 || dy.count == 0) return NULL;
+  int64_t image_in = a->batch_in_index ? 0 : x.count / x.dims[0], image_out = dy.count / x.dims[0];
+  int32_t bytes = (int32_t)weft_cuda_size(number.dtype);
+  void *args[] = {&dy.data, &number.data, &bytes, &dx.data, &image_in, &image_out, &dx.count, &dy.count};
+  return weft_cuda_launch_over(c, weft_cuda_pick(&number_grad_instances, x.dtype), dy.count, 1, args);
+}
+
 static WEFT_Failure *avg_grad(WEFT_KernelContext *c) {
   const weft_cuda_windows_t *a = weft_cuda_host->state(c);
   weft_cuda_images_t m;
@@ -188,7 +255,11 @@ const WEFT_DeviceKernel weft_cuda_pool_kernels[] = {
     ROW("AvgPoolGrad", avg_grad, FIRST),
     ROW("MaxPool", max_pool, 0),
     ROW("MaxPoolGrad", max_grad, 0),
+    ROW("MaxPoolGradGrad", max_second, 0),
+    ROW("MaxPoolGradGradV2", max_second_v2, FOURTH_AND_FIFTH),
     ROW("MaxPoolGradV2", max_grad_v2, FOURTH_AND_FIFTH),
+    ROW("MaxPoolGradWithArgmax", grad_with_argmax, 0),
     ROW("MaxPoolV2", max_pool_v2, SECOND_AND_THIRD),
+    ROW("MaxPoolWithArgmax", max_with_argmax, 0),
     {0},
 };

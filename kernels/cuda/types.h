@@ -26,6 +26,7 @@ enum {
 };
 
 #define WEFT_CUDA_FLOAT(m, f) m(f, f32) m(f, f64) m(f, bf16) m(f, f16)
+#define WEFT_CUDA_F32_BF16(m, f) m(f, f32) m(f, bf16)
 #define WEFT_CUDA_F32_HALFS(m, f) m(f, f32) m(f, bf16) m(f, f16)
 /* Without int32: tensors of that type lie in the host's memory wherever TensorFlow has them there, and the
  * rows are Weft's (kernels/loaded/generic.def). */

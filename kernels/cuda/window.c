@@ -114,6 +114,9 @@ WEFT_Failure *weft_cuda_windows_read(const WEFT_KernelSetup *s, weft_cuda_window
                                .ksize_channel = 1,
                                .stride_channel = 1};
   int64_t stride_batch = 1, other_batch = 1, dilation_channel = 1;
+  int batch_in_index = 0;
+  (void)weft_cuda_host->attr_bool(s, "include_batch_in_index", &batch_in_index);
+  out->batch_in_index = batch_in_index != 0;
   WEFT_CUDA_TRY(read_format(s, out));
   WEFT_CUDA_TRY(read_values(s, "strides", out, out->stride, &out->stride_channel, &stride_batch));
   if (op == WEFT_CUDA_POOL) {

@@ -23,7 +23,8 @@ typedef struct weft_cuda_windows {
   int64_t ksize[WEFT_CUDA_SPACE], stride[WEFT_CUDA_SPACE], dilation[WEFT_CUDA_SPACE];
   int64_t pads[WEFT_CUDA_SPACE][2];
   int64_t ksize_channel, stride_channel; /* of pooling; else 1 */
-  bool is_centred;                       /* SAME: what a stride leaves over is parted, too */
+  bool batch_in_index; /* of maxima whose places are an output: it counts the images before, too */
+  bool is_centred;     /* SAME: what a stride leaves over is parted, too */
 } weft_cuda_windows_t;
 
 /* Errors: INVALID_ARGUMENT, UNIMPLEMENTED, in TensorFlow's words. */

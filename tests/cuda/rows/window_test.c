@@ -118,14 +118,135 @@ static void avg_pool_grad(weft_row_case_t *c) {
   add_image(c, &f, true, f.c, WEFT_ROW_SMALL);
 }
 
+static void max_pool_second(weft_row_case_t *c) {
+  frame_t f = pool_frame(c, false);
+  add_image(c, &f, false, f.c, WEFT_ROW_ANY);
+  if (c->round == 7) f.oh++;
+  add_image(c, &f, true, f.c, WEFT_ROW_SMALL);
+  add_image(c, &f, false, f.c + (c->round == 6), WEFT_ROW_SMALL);
+}
+static void max_pool_second_v2(weft_row_case_t *c) {
+  const frame_t f = frame(c, false, false);
+  add_image(c, &f, false, f.c, WEFT_ROW_ANY);
+  add_image(c, &f, true, f.c, WEFT_ROW_SMALL);
+  add_image(c, &f, false, f.c, WEFT_ROW_SMALL);
+  add_inputs(c, &f);
+}
+
+/* Ops that name maxima know no data format. */
+static frame_t argmax_frame(weft_row_case_t *c) {
+  frame_t f = frame(c, false, false);
+  f.channels_first = false;
+  c->attrs[0] = '\0';
+  const bool is_same = weft_row_int(c, 0, 1) != 0;
+  f.oh = out_of(f.h, f.kh, f.sh, 1, is_same ? 0 : 1, 0);
+  f.ow = out_of(f.w, f.kw, f.sw, 1, is_same ? 0 : 1, 0);
+  weft_row_attr(c, "padding=%s", is_same ? "SAME" : "VALID");
+  weft_row_attr(c, "include_batch_in_index=%s", c->round % 2 == 1 ? "true" : "false");
+  add_pair(c, &f, "ksize", f.kh, f.kw);
+  add_pair(c, &f, "strides", f.sh, f.sw);
+  return f;
+}
+static void max_argmax(weft_row_case_t *c) {
+  frame_t f = argmax_frame(c);
+  if (c->round == 6) f.n = 0;
+  weft_row_attr(c, "Targmax=%s", c->round % 4 < 2 ? "int32" : "int64");
+  add_image(c, &f, false, f.c, WEFT_ROW_ANY);
+}
+static void max_argmax_grad(weft_row_case_t *c) {
+  const frame_t f = argmax_frame(c);
+  const weft_dtype_t type = c->round % 4 < 2 ? WEFT_I32 : WEFT_I64;
+  const weft_shape_t s = image(&f, true, f.c + (c->round == 7));
+  const int64_t size = f.h * f.w * f.c * (c->round % 2 == 1 ? f.n : 1);
+  add_image(c, &f, false, f.c, WEFT_ROW_SMALL);
+  add_image(c, &f, true, f.c, WEFT_ROW_SMALL);
+  weft_tensor_t *t = weft_row_add(c, type, &s, WEFT_ROW_SMALL);
+  for (int64_t i = 0; i < t->count; i++) {
+    const int64_t v = weft_row_int(c, 0, size - 1);
+    if (type == WEFT_I32) ((int32_t *)t->data)[i] = (int32_t)v;
+    if (type == WEFT_I64) ((int64_t *)t->data)[i] = v;
+  }
+}
+
 static const weft_row_op_t pools[] = {
     {"AvgPool", WEFT_CUDA_SET(FLOAT), avg_pool, .tolerance = 10},
     {"AvgPoolGrad", WEFT_CUDA_SET(FLOAT), avg_pool_grad, .tolerance = 10},
     {"MaxPool", WEFT_CUDA_SET(FLOAT), max_pool},
     {"MaxPool", WEFT_CUDA_SET(FLOAT), max_depth},
     {"MaxPoolGrad", WEFT_CUDA_SET(FLOAT), max_pool_grad, .tolerance = 10},
+    {"MaxPoolGradGrad", WEFT_CUDA_SET(FLOAT), max_pool_second, .tolerance = -1},
+    {"MaxPoolGradGradV2", WEFT_CUDA_SET(FLOAT), max_pool_second_v2, .tolerance = -1},
     {"MaxPoolGradV2", WEFT_CUDA_SET(FLOAT), max_pool_grad_v2, .tolerance = 10},
+    {"MaxPoolGradWithArgmax", WEFT_CUDA_SET(FLOAT), max_argmax_grad, .tolerance = 10},
     {"MaxPoolV2", WEFT_CUDA_SET(FLOAT), max_pool_v2},
+    {"MaxPoolWithArgmax", WEFT_CUDA_SET(FLOAT), max_argmax, .tolerance = -1},
+};
+
+/* ---- pools of volumes ---- */
+
+/* Volumes before and behind a pool; attributes are set. */
+typedef struct volumes {
+  weft_shape_t in, out;
+} volumes_t;
+
+static volumes_t volumes(weft_row_case_t *c) {
+  volumes_t v = {.in = {.rank = 5, .dims = {c->round == 6 ? 0 : weft_row_int(c, 1, 2)}}};
+  const bool is_same = weft_row_int(c, 0, 1) != 0;
+  int k[3], stride[3];
+  v.in.dims[4] = weft_row_int(c, 1, 4);
+  v.out = v.in;
+  for (int d = 0; d < 3; d++) {
+    v.in.dims[d + 1] = weft_row_int(c, 3, 6);
+    /* A window may be larger than the input. */
+    k[d] = (int)weft_row_int(c, 1, is_same && c->round > 3 ? 8 : 3);
+    stride[d] = (int)weft_row_int(c, 1, 3);
+    v.out.dims[d + 1] = out_of(v.in.dims[d + 1], k[d], stride[d], 1, is_same ? 0 : 1, 0);
+  }
+  weft_row_attr(c, "padding=%s ksize=[1,%d,%d,%d,1] strides=[1,%d,%d,%d,1]", is_same ? "SAME" : "VALID", k[0],
+                k[1], k[2], stride[0], stride[1], stride[2]);
+  return v;
+}
+static void volume(weft_row_case_t *c) {
+  volumes_t v = volumes(c);
+  if (c->round == 7) v.in.rank = 4;
+  weft_row_add(c, c->dtype, &v.in, WEFT_ROW_ANY);
+}
+/* Maxima that are some cells' values, so that gradients go somewhere. */
+static void add_maxima(weft_row_case_t *c, const volumes_t *v) {
+  weft_tensor_t *x = weft_row_add(c, c->dtype, &v->in, WEFT_ROW_SMALL);
+  weft_tensor_t *y = weft_row_add(c, c->dtype, &v->out, WEFT_ROW_SMALL);
+  const size_t size = weft_dtype_size(c->dtype);
+  for (size_t i = 0; i < x->bytes; i += size * 3) memset((char *)x->data + i, 0, size);
+  for (size_t i = 0; i < y->bytes; i += size * 2) memset((char *)y->data + i, 0, size);
+}
+static void max_volume_grad(weft_row_case_t *c) {
+  volumes_t v = volumes(c);
+  weft_row_attr(c, "TInput=%s", weft_dtype_name(c->dtype));
+  add_maxima(c, &v);
+  if (c->round == 7) v.out.dims[2]++;
+  weft_row_add(c, c->dtype, &v.out, WEFT_ROW_SMALL);
+}
+static void max_volume_second(weft_row_case_t *c) {
+  volumes_t v = volumes(c);
+  add_maxima(c, &v);
+  if (c->round == 7) v.in.dims[2]++;
+  weft_row_add(c, c->dtype, &v.in, WEFT_ROW_SMALL);
+}
+static void avg_volume_grad(weft_row_case_t *c) {
+  volumes_t v = volumes(c);
+  weft_row_add_ints(c, WEFT_I32, 5, v.in.dims);
+  if (c->round == 7) v.out.dims[3] += 9;
+  if (c->round == 3) v.out.dims[4]++;
+  if (c->round == 5 && v.out.dims[1] > 1) v.out.dims[1]--;
+  weft_row_add(c, c->dtype, &v.out, WEFT_ROW_SMALL);
+}
+
+static const weft_row_op_t volume_pools[] = {
+    {"AvgPool3D", WEFT_CUDA_SET(F32_BF16), volume},
+    {"AvgPool3DGrad", WEFT_CUDA_SET(F32_BF16), avg_volume_grad},
+    {"MaxPool3D", WEFT_CUDA_SET(F32_BF16), volume, .tolerance = -1},
+    {"MaxPool3DGrad", WEFT_CUDA_SET(F32_BF16), max_volume_grad},
+    {"MaxPool3DGradGrad", WEFT_CUDA_SET(F32_BF16), max_volume_second, .tolerance = -1},
 };
 
 /* ---- depthwise convolution ---- */
@@ -227,11 +348,13 @@ static const weft_row_op_t norms[] = {
 #define NUM(table) ((int)(sizeof(table) / sizeof(table)[0]))
 static void as_the_cpu(void) {
   weft_row_check(weft_cuda_pool_kernels, pools, NUM(pools));
+  weft_row_check(weft_cuda_pool3d_kernels, volume_pools, NUM(volume_pools));
   weft_row_check(weft_cuda_depthwise_kernels, depths, NUM(depths));
   weft_row_check(weft_cuda_norm_kernels, norms, NUM(norms));
 }
 static void all_are_tested(void) {
   weft_row_check_covered(weft_cuda_pool_kernels, pools, NUM(pools));
+  weft_row_check_covered(weft_cuda_pool3d_kernels, volume_pools, NUM(volume_pools));
   weft_row_check_covered(weft_cuda_depthwise_kernels, depths, NUM(depths));
   weft_row_check_covered(weft_cuda_norm_kernels, norms, NUM(norms));
 }
