@@ -1,5 +1,5 @@
 /* kernels/cuda/index.c - rows of Gather, GatherV2, GatherNd, OneHot, ScatterNd, TensorScatter, of gathers out
- * of variables and scatters into them, and of UnsortedSegmentSum. */
+ * of variables and scatters into them, and of UnsortedSegment. */
 #include "kernels/cuda/index_args.h"
 
 #include "kernels/cuda/common.h"
@@ -10,6 +10,8 @@ WEFT_CUDA_SIZES(gather_nd_functions, gather_nd)
 WEFT_CUDA_SIZES(one_hot_functions, one_hot)
 WEFT_CUDA_SIZES(put_functions, scatter_put)
 WEFT_CUDA_INSTANCES(add_instances, scatter_add, FLOAT_INDEX)
+WEFT_CUDA_INSTANCES(fold_instances, scatter_fold, FLOAT_INDEX)
+WEFT_CUDA_INSTANCES(start_instances, fold_start, FLOAT_INDEX)
 
 /* ---- Gather, GatherV2 ---- */
 
@@ -190,36 +192,77 @@ static WEFT_Failure *one_hot(WEFT_KernelContext *c) {
 
 /* ---- scatters ---- */
 
-static WEFT_Failure *launch_add(WEFT_KernelContext *c, int dtype, const void *updates, void *y,
-                                weft_cuda_scatter_t *s) {
+enum { PUT = -1 }; /* beside WEFT_CUDA_FOLD_...: the last value stays */
+static const int is_add = WEFT_CUDA_FOLD_ADD, is_sub = WEFT_CUDA_FOLD_SUB, is_mul = WEFT_CUDA_FOLD_MUL,
+                 is_div = WEFT_CUDA_FOLD_DIV, is_min = WEFT_CUDA_FOLD_MIN, is_max = WEFT_CUDA_FOLD_MAX,
+                 is_put = PUT;
+static int kind_of(const WEFT_KernelContext *c) { return *(const int *)weft_cuda_host->param(c); }
+
+static WEFT_Failure *launch_scatter(WEFT_KernelContext *c, int kind, int dtype, const void *updates, void *y,
+                                    weft_cuda_scatter_t *s) {
   void *args[] = {&updates, &y, s};
-  return weft_cuda_launch_over(c, weft_cuda_pick(&add_instances, dtype), s->num * s->inner, 1, args);
+  weft_cuda_function_t *f = kind == PUT ? weft_cuda_pick_size(put_functions, dtype)
+                            : kind == WEFT_CUDA_FOLD_ADD || kind == WEFT_CUDA_FOLD_SUB
+                                ? weft_cuda_pick(&add_instances, dtype)
+                                : weft_cuda_pick(&fold_instances, dtype);
+  s->how = kind;
+  return weft_cuda_launch_over(c, f, s->num * s->inner, 1, args);
+}
+
+/* Where updates of a tensor go. The last dimension of the indices names a place; a vector of them names a row
+ * each. The texts are those of the CPU's kernels. */
+static WEFT_Failure *update_places(const WEFT_TensorView *x, const WEFT_TensorView *indices,
+                                   const WEFT_TensorView *updates, weft_cuda_scatter_t *s) {
+  if (indices->rank < 1) {
+    return WEFT_CUDA_INVALID("Indices shape must have rank at least one. Found:%s", WEFT_CUDA_SHAPE(indices));
+  }
+  if (updates->rank < 1) {
+    return WEFT_CUDA_INVALID("Updates shape must have rank at least one. Found:%s", WEFT_CUDA_SHAPE(updates));
+  }
+  const int outer = indices->rank > 1 ? indices->rank - 1 : 1;
+  const int64_t depth = indices->rank > 1 ? indices->dims[outer] : 1;
+  bool fits = updates->rank >= outer;
+  for (int d = 0; fits && d < outer; d++) fits = indices->dims[d] == updates->dims[d];
+  if (!fits) {
+    return WEFT_CUDA_INVALID(
+        "Dimensions [0,%d) of indices[shape=%s] must match dimensions [0,%d) of updates[shape=%s]", outer,
+        WEFT_CUDA_SHAPE(indices), outer, WEFT_CUDA_SHAPE(updates));
+  }
+  fits = depth <= x->rank && updates->rank - outer == x->rank - (int)depth;
+  for (int d = 0; fits && d < updates->rank - outer; d++)
+    fits = updates->dims[outer + d] == x->dims[(int)depth + d];
+  if (!fits) {
+    return WEFT_CUDA_INVALID(
+        "Dimensions [%lld,%d) of input[shape=%s] must match dimensions [%d,%d) of updates[shape=%s]",
+        (long long)depth, x->rank, WEFT_CUDA_SHAPE(x), outer, updates->rank, WEFT_CUDA_SHAPE(updates));
+  }
+  *s = (weft_cuda_scatter_t){.indices = indices->data,
+                             .num = weft_cuda_product(indices->dims, 0, outer),
+                             .inner = weft_cuda_product(x->dims, (int)depth, x->rank),
+                             .depth = (int32_t)depth,
+                             .index_bytes = (int32_t)weft_cuda_size(indices->dtype)};
+  for (int d = 0; d < depth; d++) s->dims[d] = x->dims[d];
+  return NULL;
 }
 
 static WEFT_Failure *scatter_nd(WEFT_KernelContext *c) {
   WEFT_TensorView indices, updates, y;
+  weft_cuda_scatter_t s;
   weft_cuda_host->input(c, 0, &indices);
   weft_cuda_host->input(c, 1, &updates);
   WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
+  if (y.count == 0 && updates.count > 0) {
+    return WEFT_CUDA_INVALID("Indices and updates specified for empty output.  indices shape: %s",
+                             WEFT_CUDA_SHAPE(&indices));
+  }
+  WEFT_CUDA_TRY(update_places(&y, &indices, &updates, &s));
   if (y.count == 0) return NULL;
   WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
-  const int64_t depth = indices.rank < 1 ? 1 : indices.dims[indices.rank - 1];
-  if (depth > y.rank) {
-    return WEFT_CUDA_INVALID("The inner %lld dimensions of output.shape=%s must match", (long long)depth,
-                             WEFT_CUDA_SHAPE(&y));
-  }
-  weft_cuda_scatter_t s = {.indices = indices.data,
-                           .num = weft_cuda_product(indices.dims, 0, indices.rank - 1),
-                           .inner = weft_cuda_product(y.dims, (int)depth, y.rank),
-                           .depth = (int32_t)depth,
-                           .index_bytes = (int32_t)weft_cuda_size(indices.dtype)};
-  for (int d = 0; d < depth; d++) s.dims[d] = y.dims[d];
-  if (updates.count != s.num * s.inner)
-    return WEFT_CUDA_INVALID("Dimensions of updates %s do not match", WEFT_CUDA_SHAPE(&updates));
-  return launch_add(c, y.dtype, updates.data, y.data, &s);
+  return launch_scatter(c, WEFT_CUDA_FOLD_ADD, y.dtype, updates.data, y.data, &s);
 }
 
-static WEFT_Failure *segment_sum(WEFT_KernelContext *c) {
+static WEFT_Failure *segment(WEFT_KernelContext *c) {
+  const int kind = kind_of(c);
   WEFT_TensorView data, ids, y;
   weft_cuda_host->input(c, 0, &data);
   weft_cuda_host->input(c, 1, &ids);
@@ -231,23 +274,24 @@ static WEFT_Failure *segment_sum(WEFT_KernelContext *c) {
   }
   WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
   if (y.count == 0) return NULL;
-  WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
+  if (kind == WEFT_CUDA_FOLD_ADD) {
+    WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
+  } else {
+    int32_t how = kind;
+    void *args[] = {&y.data, &how, &y.count};
+    WEFT_CUDA_TRY(weft_cuda_launch_over(c, weft_cuda_pick(&start_instances, y.dtype), y.count, 4, args));
+  }
   weft_cuda_scatter_t s = {.indices = ids.data,
                            .num = ids.count,
                            .inner = weft_cuda_product(data.dims, ids.rank, data.rank),
                            .dims = {y.dims[0]},
                            .depth = 1,
                            .index_bytes = (int32_t)weft_cuda_size(ids.dtype)};
-  return launch_add(c, y.dtype, data.data, y.data, &s);
+  return launch_scatter(c, kind, y.dtype, data.data, y.data, &s);
 }
 
-/* What a row does to rows of a tensor. */
-typedef enum scatter_kind { SCATTER_ADD, SCATTER_SUB, SCATTER_PUT } scatter_kind_t;
-static const scatter_kind_t is_add = SCATTER_ADD, is_sub = SCATTER_SUB, is_put = SCATTER_PUT;
-
-/* TensorScatterAdd, -Sub and -Update: in the bytes of the tensor if nothing else needs them. */
+/* TensorScatter: in the bytes of the tensor if nothing else needs them. */
 static WEFT_Failure *scatter_tensor(WEFT_KernelContext *c) {
-  const scatter_kind_t kind = *(const scatter_kind_t *)weft_cuda_host->param(c);
   WEFT_TensorView x, indices, updates, y;
   weft_cuda_scatter_t s;
   weft_cuda_host->input(c, 0, &x);
@@ -255,19 +299,17 @@ static WEFT_Failure *scatter_tensor(WEFT_KernelContext *c) {
   weft_cuda_host->input(c, 2, &updates);
   const void *from = x.data;
   const int dtype = x.dtype;
-  WEFT_CUDA_TRY(read_places(&x, &indices, &s));
-  if (updates.count != s.num * s.inner)
-    return WEFT_CUDA_INVALID("Dimensions of updates %s do not match", WEFT_CUDA_SHAPE(&updates));
-  s.is_subtract = kind == SCATTER_SUB;
+  if (x.count == 0 && updates.count > 0)
+    return WEFT_CUDA_INVALID("Indices and updates specified for empty output");
+  if (x.rank < 1) return WEFT_CUDA_INVALID("Output must be at least 1-D, got shape: %s", WEFT_CUDA_SHAPE(&x));
+  WEFT_CUDA_TRY(update_places(&x, &indices, &updates, &s));
   WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &y));
+  if (y.count == 0) return NULL;
   if (y.data != from) WEFT_CUDA_TRY(weft_cuda_copy(c, y.data, from, y.bytes));
-  if (kind != SCATTER_PUT) return launch_add(c, dtype, updates.data, y.data, &s);
-  void *args[] = {&updates.data, &y.data, &s};
-  return weft_cuda_launch_over(c, weft_cuda_pick_size(put_functions, dtype), s.num * s.inner, 1, args);
+  return launch_scatter(c, kind_of(c), dtype, updates.data, y.data, &s);
 }
 
 static WEFT_Failure *scatter_variable(WEFT_KernelContext *c) {
-  const scatter_kind_t kind = *(const scatter_kind_t *)weft_cuda_host->param(c);
   WEFT_TensorView var, indices, updates;
   weft_cuda_host->input(c, 0, &var);
   weft_cuda_host->input(c, 1, &indices);
@@ -280,7 +322,6 @@ static WEFT_Failure *scatter_variable(WEFT_KernelContext *c) {
                            .dims = {var.dims[0]},
                            .depth = 1,
                            .index_bytes = (int32_t)weft_cuda_size(indices.dtype),
-                           .is_subtract = kind == SCATTER_SUB,
                            .is_scalar = updates.rank == 0};
   if (s.is_scalar == 0 && updates.count != s.num * s.inner) {
     return WEFT_CUDA_INVALID(
@@ -288,14 +329,46 @@ static WEFT_Failure *scatter_variable(WEFT_KernelContext *c) {
         "%s, indices.shape %s, params.shape %s",
         WEFT_CUDA_SHAPE(&updates), WEFT_CUDA_SHAPE(&indices), WEFT_CUDA_SHAPE(&var));
   }
-  if (kind != SCATTER_PUT) return launch_add(c, var.dtype, updates.data, var.data, &s);
-  void *args[] = {&updates.data, &var.data, &s};
-  return weft_cuda_launch_over(c, weft_cuda_pick_size(put_functions, var.dtype), s.num * s.inner, 1, args);
+  return launch_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
+}
+
+static WEFT_Failure *scatter_nd_variable(WEFT_KernelContext *c) {
+  enum { MOST = 7 }; /* dimensions that a place names, as in TensorFlow */
+  WEFT_TensorView var, indices, updates;
+  weft_cuda_scatter_t s;
+  weft_cuda_host->input(c, 0, &var);
+  weft_cuda_host->input(c, 1, &indices);
+  weft_cuda_host->input(c, 2, &updates);
+  const bool is_nothing = indices.count == 0 && updates.count == 0;
+  if (indices.rank > 0 && !is_nothing && (var.count == 0 || indices.count == 0 || updates.count == 0)) {
+    return WEFT_CUDA_INVALID("Indices and updates specified for empty output.  indices shape: %s",
+                             WEFT_CUDA_SHAPE(&indices));
+  }
+  WEFT_CUDA_TRY(update_places(&var, &indices, &updates, &s));
+  if (var.count == 0) return NULL;
+  if (s.depth < 1 || s.depth > MOST) {
+    return WEFT_CUDA_INVALID(
+        "Only indices.shape[-1] values between 1 and 5 are currently supported.  Requested rank: %d",
+        (int)s.depth);
+  }
+  return launch_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
 }
 
 enum { SECOND = 2, THIRD = 4 };
 #define SCATTER(op_, attr, types_, kind) \
   { .op = op_, .type_attr = attr, .types = types_, .compute = scatter_variable, .param = &kind, .updates = 1 }
+#define BOTH(word, types_, kind) \
+  SCATTER("ResourceScatter" word, "dtype", types_, kind), SCATTER("Scatter" word, "T", types_, kind)
+#define ND(op_, types_, kind)                                                                     \
+  {                                                                                               \
+    .op = op_, .type_attr = "T", .types = types_, .compute = scatter_nd_variable, .param = &kind, \
+    .updates = 1                                                                                  \
+  }
+#define BOTH_ND(word, types_, kind) \
+  ND("ResourceScatterNd" word, types_, kind), ND("ScatterNd" word, types_, kind)
+#define SEGMENT(op_, kind) \
+  { .op = op_, .type_attr = "T", .types = FOLDED, .compute = segment, .param = &kind, .host_inputs = THIRD }
+#define FOLDED WEFT_CUDA_SET(FLOAT_INDEX)
 #define TENSOR(op_, types_, kind) \
   { .op = op_, .type_attr = "T", .types = types_, .compute = scatter_tensor, .param = &kind }
 const WEFT_DeviceKernel weft_cuda_index_kernels[] = {
@@ -324,24 +397,28 @@ const WEFT_DeviceKernel weft_cuda_index_kernels[] = {
      .types = WEFT_CUDA_PLAIN,
      .compute = gather_nd,
      .reads_variable = 1},
-    SCATTER("ResourceScatterAdd", "dtype", WEFT_CUDA_SET(FLOAT_INDEX), is_add),
-    SCATTER("ResourceScatterSub", "dtype", WEFT_CUDA_SET(FLOAT_INDEX), is_sub),
-    SCATTER("ResourceScatterUpdate", "dtype", WEFT_CUDA_PLAIN, is_put),
-    SCATTER("ScatterAdd", "T", WEFT_CUDA_SET(FLOAT_INDEX), is_add),
-    {.op = "ScatterNd",
-     .type_attr = "T",
-     .types = WEFT_CUDA_SET(FLOAT_INDEX),
-     .compute = scatter_nd,
-     .host_inputs = THIRD},
-    SCATTER("ScatterSub", "T", WEFT_CUDA_SET(FLOAT_INDEX), is_sub),
-    SCATTER("ScatterUpdate", "T", WEFT_CUDA_PLAIN, is_put),
-    TENSOR("TensorScatterAdd", WEFT_CUDA_SET(FLOAT_INDEX), is_add),
-    TENSOR("TensorScatterSub", WEFT_CUDA_SET(FLOAT_INDEX), is_sub),
+    BOTH("Add", FOLDED, is_add),
+    BOTH("Div", FOLDED, is_div),
+    BOTH("Max", FOLDED, is_max),
+    BOTH("Min", FOLDED, is_min),
+    BOTH("Mul", FOLDED, is_mul),
+    BOTH("Sub", FOLDED, is_sub),
+    BOTH("Update", WEFT_CUDA_PLAIN, is_put),
+    BOTH_ND("Add", FOLDED, is_add),
+    BOTH_ND("Max", FOLDED, is_max),
+    BOTH_ND("Min", FOLDED, is_min),
+    BOTH_ND("Sub", FOLDED, is_sub),
+    BOTH_ND("Update", WEFT_CUDA_PLAIN, is_put),
+    {.op = "ScatterNd", .type_attr = "T", .types = FOLDED, .compute = scatter_nd, .host_inputs = THIRD},
+    TENSOR("ScatterNdNonAliasingAdd", FOLDED, is_add),
+    TENSOR("TensorScatterAdd", FOLDED, is_add),
+    TENSOR("TensorScatterMax", FOLDED, is_max),
+    TENSOR("TensorScatterMin", FOLDED, is_min),
+    TENSOR("TensorScatterSub", FOLDED, is_sub),
     TENSOR("TensorScatterUpdate", WEFT_CUDA_PLAIN, is_put),
-    {.op = "UnsortedSegmentSum",
-     .type_attr = "T",
-     .types = WEFT_CUDA_SET(FLOAT_INDEX),
-     .compute = segment_sum,
-     .host_inputs = THIRD},
+    SEGMENT("UnsortedSegmentMax", is_max),
+    SEGMENT("UnsortedSegmentMin", is_min),
+    SEGMENT("UnsortedSegmentProd", is_mul),
+    SEGMENT("UnsortedSegmentSum", is_add),
     {0},
 };

@@ -1,7 +1,7 @@
-/* kernels/cuda/index.cu - elements by index: gathers, scatters, sums of segments, one-hot rows.
+/* kernels/cuda/index.cu - elements by index: gathers, scatters, folds of unsorted segments, one-hot rows.
  *
  * An index that is out of range, which the CPU's kernels refuse, gives zeros where it reads and is left out
- * where it writes, as in TensorFlow's kernels of a GPU. Sums of pieces that meet in one place are added by
+ * where it writes, as in TensorFlow's kernels of a GPU. Pieces that meet in one place are folded by
  * atomic operations, so the last bits of floats depend on the order in which they come.
  */
 #include "kernels/cuda/atomics.cuh"
@@ -63,8 +63,27 @@ WEFT_FN void scatter_add(const T *updates, T *y, const weft_cuda_scatter_t &s) {
     const int64_t piece = i / s.inner, at = place(s, piece, i - piece * s.inner);
     if (at < 0) continue;
     const comp_t<T> v = load(updates[s.is_scalar != 0 ? 0 : i]);
-    add_atomically(&y[at], s.is_subtract != 0 ? wrap_sub((comp_t<T>)0, v) : v);
+    add_atomically(&y[at], s.how == WEFT_CUDA_FOLD_SUB ? wrap_sub((comp_t<T>)0, v) : v);
   }
+}
+
+template <class T>
+WEFT_FN void scatter_fold(const T *updates, T *y, const weft_cuda_scatter_t &s) {
+  for (int64_t i = first_index(); i < s.num * s.inner; i += index_step()) {
+    const int64_t piece = i / s.inner, at = place(s, piece, i - piece * s.inner);
+    if (at >= 0) fold_atomically(&y[at], s.how, load(updates[s.is_scalar != 0 ? 0 : i]));
+  }
+}
+
+/* What a fold starts from: 0, 1, the highest or the lowest finite number. */
+template <class T>
+WEFT_FN void fold_start(T *y, int how, int64_t n) {
+  T start;
+  store(&start, how == WEFT_CUDA_FOLD_MUL   ? (comp_t<T>)1
+                : how == WEFT_CUDA_FOLD_MIN ? highest_of<T>()
+                : how == WEFT_CUDA_FOLD_MAX ? lowest_of<T>()
+                                            : (comp_t<T>)0);
+  for (int64_t i = first_index(); i < n; i += index_step()) y[i] = start;
 }
 
 template <class T>
@@ -106,6 +125,16 @@ WEFT_CUDA_SIZED(ONE_HOT, one_hot)
     scatter_add(updates, y, s);                                                                \
   }
 WEFT_CUDA_FLOAT_INDEX(SCATTER_ADD, scatter_add)
+
+#define SCATTER_FOLD(f, type)                                                                  \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *updates, type *y, weft_cuda_scatter_t s)) { \
+    scatter_fold(updates, y, s);                                                               \
+  }
+WEFT_CUDA_FLOAT_INDEX(SCATTER_FOLD, scatter_fold)
+
+#define FOLD_START(f, type) \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (type * y, int32_t how, int64_t n)) { fold_start(y, how, n); }
+WEFT_CUDA_FLOAT_INDEX(FOLD_START, fold_start)
 
 #define SCATTER_PUT(f, bytes)                                                                 \
   WEFT_CUDA_KERNEL(weft_##f##_##bytes,                                                        \

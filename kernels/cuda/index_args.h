@@ -4,14 +4,24 @@
 
 #include "kernels/cuda/args.h"
 
-/* Piece i of `num` is added to, or put at, the place that `depth` indices name in dims; a piece has `inner`
- * elements. A place that is none is left out. */
+/* What values that meet in one place become. */
+enum {
+  WEFT_CUDA_FOLD_ADD,
+  WEFT_CUDA_FOLD_SUB,
+  WEFT_CUDA_FOLD_MUL,
+  WEFT_CUDA_FOLD_DIV,
+  WEFT_CUDA_FOLD_MIN,
+  WEFT_CUDA_FOLD_MAX
+};
+
+/* Piece i of `num` is folded into, or put at, the place that `depth` indices name in dims; a piece has
+ * `inner` elements. A place that is none is left out. */
 typedef struct weft_cuda_scatter {
   const void *indices;
   int64_t num, inner;
   int64_t dims[WEFT_CUDA_DIMS];
   int32_t depth, index_bytes;
-  int32_t is_subtract;
+  int32_t how;       /* WEFT_CUDA_FOLD_... */
   int32_t is_scalar; /* one value is all of the pieces */
 } weft_cuda_scatter_t;
 

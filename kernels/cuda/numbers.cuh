@@ -169,6 +169,39 @@ WEFT_FN void convert(boolean *to, C v) {
   store(to, v != 0);
 }
 
+template <class T>
+struct is_half {
+  static const bool value = false;
+};
+template <>
+struct is_half<f16> {
+  static const bool value = true;
+};
+
+/* The least finite number, and the largest. */
+template <class T>
+WEFT_FN comp_t<T> lowest_of() {
+  if constexpr (!number<T>::is_float) {
+    return is_signed<T>::value ? (T)((uint64_t)1 << (sizeof(T) * 8 - 1)) : (T)0;
+  } else if constexpr (sizeof(T) == 8) {
+    return double_of(0xffefffffffffffffu);
+  } else if constexpr (sizeof(T) == 4) {
+    return float_of(0xff7fffffu);
+  } else if constexpr (is_half<T>::value) {
+    return -65504.0f;
+  } else {
+    return float_of(0xff7f0000u);
+  }
+}
+template <class T>
+WEFT_FN comp_t<T> highest_of() {
+  if constexpr (!number<T>::is_float) {
+    return (T)~lowest_of<T>();
+  } else {
+    return -lowest_of<T>();
+  }
+}
+
 const double selu_scale = 1.0507009873554805;
 const double selu_scale_alpha = 1.7580993408473768; /* scale times alpha, 1.6732632423543772 */
 

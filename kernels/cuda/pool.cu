@@ -14,25 +14,6 @@
 namespace weft {
 
 template <class T>
-WEFT_FN comp_t<T> lowest_of();
-template <>
-__device__ __forceinline__ float lowest_of<f16>() {
-  return -65504.0f;
-}
-template <>
-__device__ __forceinline__ float lowest_of<bf16>() {
-  return float_of(0xff7f0000u);
-}
-template <>
-__device__ __forceinline__ float lowest_of<f32>() {
-  return float_of(0xff7fffffu);
-}
-template <>
-__device__ __forceinline__ double lowest_of<f64>() {
-  return double_of(0xffefffffffffffffu);
-}
-
-template <class T>
 WEFT_FN void max_pool(const T *x, T *y, const weft_cuda_images_t &m, int64_t count) {
   for (int64_t i = first_index(); i < count; i += index_step()) {
     const image_place o = image_locate(i, m.channels, m.out[1], m.out[2], m.channels_first);

@@ -11,8 +11,7 @@ WEFT_CUDA_INSTANCES(avg_grad_instances, avg_grad_volume, F32_BF16)
 enum { RANK = WEFT_CUDA_SPACE + 2 };
 
 static WEFT_Failure *check_attributes(const WEFT_KernelSetup *s, const weft_cuda_windows_t *a) {
-  if (a->channels_first)
-    return WEFT_CUDA_INVALID("%s only supports NDHWC", weft_cuda_host->setup_op(s));
+  if (a->channels_first) return WEFT_CUDA_INVALID("%s only supports NDHWC", weft_cuda_host->setup_op(s));
   if (a->ksize_channel == 1 && a->stride_channel == 1) return NULL;
   return weft_cuda_host->failure(WEFT_CUDA_UNIMPLEMENTED,
                                  "Pooling is not yet supported on the depth dimension.");
@@ -108,8 +107,7 @@ static WEFT_Failure *avg_grad(WEFT_KernelContext *c) {
   if (dy.rank != RANK) return WEFT_CUDA_INVALID("out_backprop must be 5-dimensional");
   for (int d = 0; d < RANK; d++) {
     dims[d] = weft_cuda_int_at(&sizes, d);
-    if (dims[d] < 0)
-      return WEFT_CUDA_INVALID("orig_input_shape has a dimension of %lld", (long long)dims[d]);
+    if (dims[d] < 0) return WEFT_CUDA_INVALID("orig_input_shape has a dimension of %lld", (long long)dims[d]);
   }
   WEFT_CUDA_TRY(plan(a, RANK, dims, &m));
   for (int i = 0; i < 2; i++) {
@@ -132,10 +130,10 @@ enum { FIRST = 1 };
     .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(F32_BF16), .prepare = prepare, .compute = fn, \
     .destroy = free, .param = instances, .host_inputs = host                                          \
   }
-#define GRAD_ROW(type)                                                                                   \
-  {                                                                                                      \
-    .op = "MaxPool3DGrad", .type_attr = "T", .types = UINT32_C(1) << type, .type_attr2 = "TInput",       \
-    .types2 = UINT32_C(1) << type, .prepare = prepare, .compute = max_grad, .destroy = free, \
+#define GRAD_ROW(type)                                                                             \
+  {                                                                                                \
+    .op = "MaxPool3DGrad", .type_attr = "T", .types = UINT32_C(1) << type, .type_attr2 = "TInput", \
+    .types2 = UINT32_C(1) << type, .prepare = prepare, .compute = max_grad, .destroy = free,       \
   }
 const WEFT_DeviceKernel weft_cuda_pool3d_kernels[] = {
     ROW("AvgPool3D", forward, &avg_instances, 0),

@@ -74,17 +74,26 @@ static void resource_gather(weft_row_case_t *c) {
   weft_row_attr(c, "dtype=%s batch_dims=%d", weft_dtype_name(c->dtype), batch);
 }
 /* With `is_put` one place alone, so that it is known which value stays. */
-static void tensor_places(weft_row_case_t *c, bool is_put) {
+/* Of a tensor, or (`is_variable`) of a variable. */
+static void places_into(weft_row_case_t *c, bool is_put, bool is_variable) {
   const weft_shape_t x = full_shape(c);
   const int depth = (int)weft_row_int(c, 1, x.rank), n = (int)weft_row_int(c, 0, is_put ? 1 : 9);
   weft_shape_t updates = {.rank = 1 + x.rank - depth, .dims = {n + (c->round == 7)}};
   for (int d = depth; d < x.rank; d++) updates.dims[1 + d - depth] = x.dims[d];
-  weft_row_add(c, c->dtype, &x, WEFT_ROW_SMALL);
-  add_places(c, &x, n, depth);
+  if (is_variable) weft_row_add_variable(c, &x, WEFT_ROW_SMALL);
+  if (!is_variable) weft_row_add(c, c->dtype, &x, WEFT_ROW_SMALL);
+  if (depth == 1 && c->round % 2 == 1) { /* a row each */
+    const weft_shape_t s = weft_shape_vector(n);
+    add_indices(c, &s, 0, x.dims[0]);
+  } else {
+    add_places(c, &x, n, depth);
+  }
   weft_row_add(c, c->dtype, &updates, WEFT_ROW_SMALL);
 }
-static void tensor_scatter(weft_row_case_t *c) { tensor_places(c, false); }
-static void tensor_put(weft_row_case_t *c) { tensor_places(c, true); }
+static void tensor_scatter(weft_row_case_t *c) { places_into(c, false, false); }
+static void tensor_put(weft_row_case_t *c) { places_into(c, true, false); }
+static void places_of_variable(weft_row_case_t *c) { places_into(c, false, true); }
+static void put_places(weft_row_case_t *c) { places_into(c, true, true); }
 
 static void one_hot(weft_row_case_t *c) {
   const weft_shape_t s = weft_row_shape(c, 0, 3), scalar = WEFT_SCALAR;
@@ -114,7 +123,7 @@ static void scatter_nd(weft_row_case_t *c) {
   weft_row_add_ints(c, index_type(c), y.rank, y.dims);
 }
 
-static void segment_sum(weft_row_case_t *c) {
+static void segments(weft_row_case_t *c) {
   weft_shape_t x = weft_row_shape(c, 1, 4);
   /* The order of a long sum shows in 16 bits. */
   if (c->round == 1 && (c->dtype == WEFT_F16 || c->dtype == WEFT_BF16)) x = weft_shape_matrix(7, 300);
@@ -127,7 +136,7 @@ static void segment_sum(weft_row_case_t *c) {
 }
 
 /* With `is_put` no place is named twice: which value would stay is not said. */
-static void scatter_rows(weft_row_case_t *c, bool is_put) {
+static void scatter_values(weft_row_case_t *c, bool is_put, weft_row_values_t values) {
   weft_shape_t v = weft_row_shape(c, 1, 3);
   if (v.dims[0] == 0) v.dims[0] = 1;
   const int n = (int)weft_row_int(c, 0, is_put ? 1 : 6);
@@ -137,12 +146,18 @@ static void scatter_rows(weft_row_case_t *c, bool is_put) {
   if (c->round == 5) updates = WEFT_SCALAR;
   weft_row_add_variable(c, &v, WEFT_ROW_SMALL);
   add_indices(c, &s, 0, v.dims[0]);
-  weft_row_add(c, c->dtype, &updates, WEFT_ROW_SMALL);
+  weft_row_add(c, c->dtype, &updates, values);
 }
+static void scatter_rows(weft_row_case_t *c, bool is_put) { scatter_values(c, is_put, WEFT_ROW_SMALL); }
 static void scatter(weft_row_case_t *c) { scatter_rows(c, false); }
 static void put(weft_row_case_t *c) { scatter_rows(c, true); }
 static void scatter_handle(weft_row_case_t *c) {
   scatter_rows(c, false);
+  weft_row_attr(c, "dtype=%s", weft_dtype_name(c->dtype));
+}
+static void divide(weft_row_case_t *c) { scatter_values(c, false, WEFT_ROW_NONZERO); }
+static void divide_handle(weft_row_case_t *c) {
+  divide(c);
   weft_row_attr(c, "dtype=%s", weft_dtype_name(c->dtype));
 }
 static void put_handle(weft_row_case_t *c) {
@@ -150,6 +165,7 @@ static void put_handle(weft_row_case_t *c) {
   weft_row_attr(c, "dtype=%s", weft_dtype_name(c->dtype));
 }
 
+#define FOLDED WEFT_CUDA_SET(FLOAT_INDEX)
 static const weft_row_op_t ops[] = {
     {"Gather", PLAIN, gather},
     {"GatherV2", PLAIN, gather_v2},
@@ -157,17 +173,41 @@ static const weft_row_op_t ops[] = {
     {"OneHot", PLAIN, one_hot},
     {"ResourceGather", PLAIN, resource_gather},
     {"ResourceGatherNd", PLAIN, resource_gather_nd},
-    {"ResourceScatterAdd", WEFT_CUDA_SET(FLOAT_INDEX), scatter_handle, .tolerance = 10},
-    {"ResourceScatterSub", WEFT_CUDA_SET(FLOAT_INDEX), scatter_handle, .tolerance = 10},
+    {"ResourceScatterAdd", FOLDED, scatter_handle, .tolerance = 10},
+    {"ResourceScatterDiv", FOLDED, divide_handle, .tolerance = 10},
+    {"ResourceScatterMax", FOLDED, scatter_handle, .tolerance = 10},
+    {"ResourceScatterMin", FOLDED, scatter_handle, .tolerance = 10},
+    {"ResourceScatterMul", FOLDED, scatter_handle, .tolerance = 10},
+    {"ResourceScatterSub", FOLDED, scatter_handle, .tolerance = 10},
+    {"ResourceScatterNdAdd", FOLDED, places_of_variable, .tolerance = 10},
+    {"ResourceScatterNdMax", FOLDED, places_of_variable, .tolerance = 10},
+    {"ResourceScatterNdMin", FOLDED, places_of_variable, .tolerance = 10},
+    {"ResourceScatterNdSub", FOLDED, places_of_variable, .tolerance = 10},
+    {"ResourceScatterNdUpdate", PLAIN, put_places},
     {"ResourceScatterUpdate", PLAIN, put_handle},
-    {"ScatterAdd", WEFT_CUDA_SET(FLOAT_INDEX), scatter, .tolerance = 10},
-    {"ScatterNd", WEFT_CUDA_SET(FLOAT_INDEX), scatter_nd, .tolerance = 10},
-    {"ScatterSub", WEFT_CUDA_SET(FLOAT_INDEX), scatter, .tolerance = 10},
+    {"ScatterAdd", FOLDED, scatter, .tolerance = 10},
+    {"ScatterDiv", FOLDED, divide, .tolerance = 10},
+    {"ScatterMax", FOLDED, scatter, .tolerance = 10},
+    {"ScatterMin", FOLDED, scatter, .tolerance = 10},
+    {"ScatterMul", FOLDED, scatter, .tolerance = 10},
+    {"ScatterNd", FOLDED, scatter_nd, .tolerance = 10},
+    {"ScatterNdAdd", FOLDED, places_of_variable, .tolerance = 10},
+    {"ScatterNdMax", FOLDED, places_of_variable, .tolerance = 10},
+    {"ScatterNdMin", FOLDED, places_of_variable, .tolerance = 10},
+    {"ScatterNdNonAliasingAdd", FOLDED, tensor_scatter, .tolerance = 10},
+    {"ScatterNdSub", FOLDED, places_of_variable, .tolerance = 10},
+    {"ScatterNdUpdate", PLAIN, put_places},
+    {"ScatterSub", FOLDED, scatter, .tolerance = 10},
     {"ScatterUpdate", PLAIN, put},
-    {"TensorScatterAdd", WEFT_CUDA_SET(FLOAT_INDEX), tensor_scatter, .tolerance = 10},
-    {"TensorScatterSub", WEFT_CUDA_SET(FLOAT_INDEX), tensor_scatter, .tolerance = 10},
+    {"TensorScatterAdd", FOLDED, tensor_scatter, .tolerance = 10},
+    {"TensorScatterMax", FOLDED, tensor_scatter, .tolerance = 10},
+    {"TensorScatterMin", FOLDED, tensor_scatter, .tolerance = 10},
+    {"TensorScatterSub", FOLDED, tensor_scatter, .tolerance = 10},
     {"TensorScatterUpdate", PLAIN, tensor_put},
-    {"UnsortedSegmentSum", WEFT_CUDA_SET(FLOAT_INDEX), segment_sum, .tolerance = 10},
+    {"UnsortedSegmentMax", FOLDED, segments, .tolerance = 10},
+    {"UnsortedSegmentMin", FOLDED, segments, .tolerance = 10},
+    {"UnsortedSegmentProd", FOLDED, segments, .tolerance = 10},
+    {"UnsortedSegmentSum", FOLDED, segments, .tolerance = 10},
 };
 enum { NUM = sizeof ops / sizeof ops[0] };
 
