@@ -52,8 +52,9 @@ typedef struct weft_kernel_setup {
   weft_kernel_node_t node;
   const weft_named_attr_t *attrs; /* defaults filled in */
   int num_attrs;
-  const weft_attr_struct_t *reads;         /* of its kernel's row */
-  const weft_attr_watch_t *watch;          /* NULL but when tables are checked */
+  bool first_half_on_host;         /* so does the first half of the inputs, of ops with two equal lists */
+  const weft_attr_struct_t *reads; /* of its kernel's row */
+  const weft_attr_watch_t *watch;  /* NULL but when tables are checked */
   const weft_graph_functions_t *functions; /* of its graph; NULL: there are none. Only during prepare */
 } weft_kernel_setup_t;
 
@@ -131,6 +132,7 @@ typedef struct weft_kernel {
   uint32_t host_inputs, host_outputs; /* bit i: flat arg i lies in the host's memory, on every
                                         device; bit 31: all args from 31 on */
   bool last_input_on_host;            /* so does the last input, of ops with any number of them */
+  bool first_half_on_host;            /* so does the first half of the inputs, of ops with two equal lists */
   const weft_attr_struct_t *reads;    /* of compute functions that are declared by WEFT_ATTRS; else NULL */
   bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
@@ -139,7 +141,8 @@ typedef struct weft_kernel {
 static inline bool weft_kernel_is_host(uint32_t bits, int i) { return (bits >> (i < 31 ? i : 31) & 1) != 0; }
 
 static inline bool weft_kernel_input_is_host(const weft_kernel_t *k, int i, int num_inputs) {
-  return weft_kernel_is_host(k->host_inputs, i) || (k->last_input_on_host && i == num_inputs - 1);
+  return weft_kernel_is_host(k->host_inputs, i) || (k->last_input_on_host && i == num_inputs - 1) ||
+         (k->first_half_on_host && i < num_inputs / 2);
 }
 
 /* Usual dtype sets. */

@@ -260,6 +260,9 @@ typedef struct WEFT_DeviceKernel {
   /* Since 1.1. Not 0: the first input is a variable by handle that it reads. Weft locks it while compute()
    * runs, so that no copy is needed; input() gives its value. */
   int reads_variable;
+  /* Since 1.1. Not 0: the first half of the inputs, too, lies in the host's memory, of ops with two lists of
+   * as many tensors: DynamicStitch's indices. */
+  int first_half_on_host;
 } WEFT_DeviceKernel;
 
 /* An elementwise op within a _WeftChain, with the attributes that the op has by default. Values are numbered:

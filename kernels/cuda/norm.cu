@@ -134,6 +134,50 @@ WEFT_FN void norm_grad(const T *x, const T *dy, const norm_slopes *slopes, T *dx
   }
 }
 
+/* ---- LRN: N = bias + alpha times the sum of the neighbours' squares ---- */
+
+WEFT_FN int64_t lrn_begin(const weft_cuda_lrn_t &j, int64_t c) { return c > j.radius ? c - j.radius : 0; }
+WEFT_FN int64_t lrn_end(const weft_cuda_lrn_t &j, int64_t c) {
+  return c + j.radius < j.depth ? c + j.radius + 1 : j.depth;
+}
+
+/* N of channel c; x: the pixel's channels. */
+template <class T>
+WEFT_FN float lrn_norm(const weft_cuda_lrn_t &j, const T *x, int64_t c) {
+  float sum = 0;
+  for (int64_t k = lrn_begin(j, c); k < lrn_end(j, c); k++) sum += load(x[k]) * load(x[k]);
+  return j.bias + j.alpha * sum;
+}
+
+/* N^-beta, by the logarithm but for the usual exponents, as on the CPU. */
+WEFT_FN float lrn_shrink(const weft_cuda_lrn_t &j, float norm) {
+  if (j.beta == 1) return 1 / norm;
+  if (j.beta == 0.5f) return 1 / sqrtf(norm);
+  return expf(-j.beta * logf(norm));
+}
+
+template <class T>
+WEFT_FN void lrn(const T *x, T *y, const weft_cuda_lrn_t &j, int64_t count) {
+  for (int64_t i = first_index(); i < count; i += index_step()) {
+    const int64_t c = i % j.depth;
+    store(&y[i], load(x[i]) * lrn_shrink(j, lrn_norm(j, x + (i - c), c)));
+  }
+}
+
+template <class T>
+WEFT_FN void lrn_grad(const T *dy, const T *x, const T *y, T *dx, const weft_cuda_lrn_t &j, int64_t count) {
+  for (int64_t i = first_index(); i < count; i += index_step()) {
+    const int64_t c = i % j.depth, pixel = i - c;
+    float sum = 0;
+    for (int64_t k = lrn_begin(j, c); k < lrn_end(j, c); k++) {
+      const float norm = lrn_norm(j, x + pixel, k), slope = load(dy[pixel + k]);
+      sum += -2 * j.alpha * j.beta * slope * load(y[pixel + k]) / norm * load(x[i]);
+      if (k == c) sum += slope * powf(norm, -j.beta);
+    }
+    store(&dx[i], sum);
+  }
+}
+
 }  // namespace weft
 
 using namespace weft;
@@ -206,3 +250,13 @@ WEFT_CUDA_KERNEL(weft_norm_grad_finish,
     norm_grad(x, dy, (const norm_slopes *)slopes, dx, j);                                               \
   }
 WEFT_CUDA_F32_HALFS(NORM, norm)
+
+#define LRN(f, type)                                                                                         \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *x, type *y, weft_cuda_lrn_t j, int64_t n)) {              \
+    lrn(x, y, j, n);                                                                                         \
+  }                                                                                                          \
+  WEFT_CUDA_KERNEL(weft_##f##_grad_##type,                                                                   \
+                   (const type *dy, const type *x, const type *y, type *dx, weft_cuda_lrn_t j, int64_t n)) { \
+    lrn_grad(dy, x, y, dx, j, n);                                                                            \
+  }
+WEFT_CUDA_F32_HALFS(LRN, lrn)

@@ -1,4 +1,5 @@
-/* kernels/cuda/window_args.h - what kernels know of windows that slide over images, and of batch norms. */
+/* kernels/cuda/window_args.h - what kernels know of windows that slide over images, of batch norms and of
+ * response norms. */
 #ifndef WEFT_KERNELS_CUDA_WINDOW_ARGS_H_
 #define WEFT_KERNELS_CUDA_WINDOW_ARGS_H_
 
@@ -24,7 +25,15 @@ typedef struct weft_cuda_norm {
   float epsilon, factor; /* factor: how much of the moving averages is the batch's */
 } weft_cuda_norm_t;
 
+/* A response normalisation over neighbours among `depth` channels, which come last. */
+typedef struct weft_cuda_lrn {
+  int64_t depth, radius;
+  float bias, alpha, beta;
+} weft_cuda_lrn_t;
+
 #ifdef __cplusplus
+template <class F>
+void weft_visit_pointers(weft_cuda_lrn_t &, F) {}
 template <class F>
 void weft_visit_pointers(weft_cuda_images_t &, F) {}
 template <class F>

@@ -84,7 +84,8 @@ static weft_kernel_t row_of(const WEFT_DeviceKernel *k) {
                          .param = k,
                          .host_inputs = k->host_inputs,
                          .host_outputs = k->host_outputs,
-                         .last_input_on_host = k->last_input_on_host != 0};
+                         .last_input_on_host = k->last_input_on_host != 0,
+                         .first_half_on_host = k->first_half_on_host != 0};
 }
 
 /* ---- the CPU's ---- */

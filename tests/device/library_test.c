@@ -507,6 +507,7 @@ static void rows_have_the_size_that_the_library_says(void) {
     WEFT_DeviceKernel row;
     void *later; /* a member that this Weft does not know */
   } rows[] = {{.row = {.op = "ConcatV2", .compute = twice, .last_input_on_host = 1}},
+              {.row = {.op = "DynamicStitch", .compute = twice, .first_half_on_host = 1}},
               {.row = {.op = "Exp", .compute = twice}},
               {.row = {.op = NULL}}};
   static const WEFT_DeviceKernel old[] = {{.op = "ConcatV2", .compute = twice, .last_input_on_host = 1},
@@ -517,6 +518,10 @@ static void rows_have_the_size_that_the_library_says(void) {
   CU_ASSERT_PTR_NULL(weft_device_library_add("longer.so", open_given));
   CU_ASSERT_TRUE(last_input_is_host("LONGER", "ConcatV2"));
   CU_ASSERT_FALSE(last_input_is_host("LONGER", "Exp"));
+  const weft_kernel_t *k = weft_kernel_find("LONGER", WEFT_STR("DynamicStitch"), NULL, 0);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(k);
+  CU_ASSERT_TRUE(weft_kernel_input_is_host(k, 0, 4) && weft_kernel_input_is_host(k, 1, 4));
+  CU_ASSERT_FALSE(weft_kernel_input_is_host(k, 2, 4) || weft_kernel_input_is_host(k, 3, 4));
   give("OLDER"); /* 1.0: what lies behind `updates` is no member */
   given.minor = 0;
   given.size = offsetof(WEFT_DeviceLibrary, kernel_size);

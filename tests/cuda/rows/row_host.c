@@ -358,7 +358,8 @@ static void make_input(WEFT_KernelContext *c, int i) {
   const bool is_variable = may_be && (c->run->setup->node.input_types[i] > WEFT_REF ||
                                       c->run->setup->node.input_types[i] == WEFT_RESOURCE);
   a->on_host = (weft_kernel_is_host(c->run->row->host_inputs, i) ||
-                (c->run->row->last_input_on_host != 0 && i == c->run->num_inputs - 1)) &&
+                (c->run->row->last_input_on_host != 0 && i == c->run->num_inputs - 1) ||
+                (c->run->row->first_half_on_host != 0 && i < c->run->num_inputs / 2)) &&
                !is_variable;
   a->data = new_block(c, t->bytes);
   if (t->bytes > 0) memcpy(a->data, t->data, t->bytes);
