@@ -1,4 +1,4 @@
-/* kernels/cuda/cast.cu - conversions between element types, and tensors full of one value.
+/* kernels/cuda/cast.cu - conversions between element types, and tensors of one value or of a sequence.
  *
  * A number that an integer type does not have becomes the nearest one that it has, and NaN 0, as the device's
  * instructions do it; the CPU's kernel gives what its processor gives.
@@ -54,3 +54,12 @@ WEFT_CUDA_SIZED(FILL, fill)
     for (int64_t i = first_index(); i < n; i += index_step()) store(&y[i], (comp_t<type>)1); \
   }
 WEFT_CUDA_REAL_BOOL(ONES, ones)
+
+/* y[i] = start + i * step; the last one is `last`, if it is given. */
+#define SEQUENCE(f, type)                                                                       \
+  WEFT_CUDA_KERNEL(weft_##f##_##type,                                                           \
+                   (type * y, type start, type step, type last, int32_t has_last, int64_t n)) { \
+    for (int64_t i = first_index(); i < n; i += index_step())                                   \
+      y[i] = has_last != 0 && i == n - 1 ? last : wrap_add(start, wrap_mul((type)i, step));     \
+  }
+WEFT_CUDA_F32_F64_I64(SEQUENCE, sequence)

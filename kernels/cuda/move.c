@@ -173,6 +173,24 @@ static WEFT_Failure *reverse_v2(WEFT_KernelContext *c) {
   return reverse(c, axes);
 }
 
+/* The older op: a truth value for each dimension. */
+static WEFT_Failure *reverse_v1(WEFT_KernelContext *c) {
+  WEFT_TensorView x, list;
+  bool axes[WEFT_CUDA_DIMS] = {false};
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &list);
+  if (x.rank > 0 && x.dims[0] == 0) return WEFT_CUDA_INVALID("Invalid input first dimension. Found 0.");
+  if (list.rank == 1 && x.rank == 0) return weft_cuda_host->output_is_input(c, 0, 0, x.rank, x.dims);
+  if (list.rank != 1 || list.count != x.rank) {
+    return WEFT_CUDA_INVALID(
+        "'dims' must have the same number of values as 'input' has dimensions. 'input' has %d'dims' has %lld "
+        "values",
+        x.rank, (long long)list.count);
+  }
+  for (int d = 0; d < x.rank; d++) axes[d] = ((const uint8_t *)list.data)[d] != 0;
+  return reverse(c, axes);
+}
+
 /* ---- Slice, StridedSlice ---- */
 
 static WEFT_Failure *slice(WEFT_KernelContext *c) {
@@ -476,6 +494,7 @@ const WEFT_DeviceKernel weft_cuda_move_kernels[] = {
     STATE_ROW("Pack", WEFT_CUDA_PLAIN_BUT_I32, pack, axis_prepare, NULL, 0),
     ROW("Pad", WEFT_CUDA_PLAIN_BUT_I32, pad, SECOND),
     ROW("PadV2", WEFT_CUDA_PLAIN, pad, SECOND),
+    ROW("Reverse", WEFT_CUDA_PLAIN_BUT_I32, reverse_v1, SECOND),
     ROW("ReverseV2", WEFT_CUDA_PLAIN_BUT_I32, reverse_v2, SECOND),
     ROW("Slice", WEFT_CUDA_PLAIN_BUT_I32, slice, SECOND | THIRD),
     ROW("Split", WEFT_CUDA_PLAIN_BUT_I32, split, FIRST),

@@ -136,10 +136,8 @@ static WEFT_Failure *nearest_grad(WEFT_KernelContext *c) {
   if (dy.rank != 4)
     return WEFT_CUDA_INVALID("input must be 4-dimensional, got shape %s", WEFT_CUDA_SHAPE(&dy));
   WEFT_CUDA_TRY(read_size(c, 1, size));
-  weft_cuda_resize_t r = {.batch = dy.dims[0],
-                          .channels = dy.dims[3],
-                          .in = {size[0], size[1]},
-                          .out = {dy.dims[1], dy.dims[2]}};
+  weft_cuda_resize_t r = {
+      .batch = dy.dims[0], .channels = dy.dims[3], .in = {size[0], size[1]}, .out = {dy.dims[1], dy.dims[2]}};
   set_scales(weft_cuda_host->state(c), &r);
   WEFT_CUDA_TRY(output(c, &r, r.in, &dx));
   if (dx.count == 0) return NULL;
@@ -149,10 +147,10 @@ static WEFT_Failure *nearest_grad(WEFT_KernelContext *c) {
 }
 
 enum { SECOND = 2 };
-#define ROW(op_, set, fn, host)                                                                       \
-  {                                                                                                   \
-    .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(set), .prepare = prepare, .compute = fn,      \
-    .destroy = free, .host_inputs = host                                                              \
+#define ROW(op_, set, fn, host)                                                                  \
+  {                                                                                              \
+    .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(set), .prepare = prepare, .compute = fn, \
+    .destroy = free, .host_inputs = host                                                         \
   }
 const WEFT_DeviceKernel weft_cuda_resize_kernels[] = {
     ROW("ResizeBilinear", PIXELS, bilinear, SECOND),

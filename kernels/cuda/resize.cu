@@ -1,8 +1,8 @@
 /* kernels/cuda/resize.cu - images of another size, and gradients.
  *
- * Positions are computed in single precision with each step rounded, as on the CPU (kernels/cpu/image/resize.h):
- * which pixels a result is made of depends on it. Gradients are gathered: each pixel adds up what the pixels of
- * the result give that it is part of, in their order.
+ * Positions are computed in single precision with each step rounded, as on the CPU
+ * (kernels/cpu/image/resize.h): which pixels a result is made of depends on it. Gradients are gathered: each
+ * pixel adds up what the pixels of the result give that it is part of, in their order.
  */
 #include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/resize_args.h"
@@ -33,14 +33,15 @@ WEFT_FN int64_t bounded(float at, int64_t size) {
   return i < 0 ? 0 : i < size ? i : size - 1;
 }
 
-/* Pixel i of dimension d of the result lies between two of the original: `part` of the way to the upper one. */
+/* Pixel i of dimension d of the result lies between two of the original: `part` of the way to the upper one.
+ */
 struct between_pixels {
   int64_t lower, upper;
   float part;
 };
 WEFT_FN between_pixels between_of(const weft_cuda_resize_t &r, int d, int64_t i) {
-  const float at = r.half_pixels != 0 ? multiplied((float)i + 0.5f, r.scale[d]) - 0.5f
-                                      : multiplied((float)i, r.scale[d]);
+  const float at =
+      r.half_pixels != 0 ? multiplied((float)i + 0.5f, r.scale[d]) - 0.5f : multiplied((float)i, r.scale[d]);
   const float below = floorf(at);
   return between_pixels{bounded(below, r.in[d]), bounded(ceilf(at), r.in[d]), at - below};
 }
@@ -132,9 +133,9 @@ WEFT_FN void nearest_grad(const T *dy, T *dx, const weft_cuda_resize_t &r, int64
 
 using namespace weft;
 
-#define BILINEAR(f, type)                                                                             \
-  WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *x, float *y, weft_cuda_resize_t r, int64_t n)) {   \
-    bilinear(x, y, r, n);                                                                             \
+#define BILINEAR(f, type)                                                                           \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *x, float *y, weft_cuda_resize_t r, int64_t n)) { \
+    bilinear(x, y, r, n);                                                                           \
   }
 WEFT_CUDA_PIXELS(BILINEAR, bilinear)
 
@@ -144,15 +145,15 @@ WEFT_CUDA_PIXELS(BILINEAR, bilinear)
   }
 WEFT_CUDA_FLOAT(BILINEAR_GRAD, bilinear_grad)
 
-#define NEAREST(f, bytes)                                                                             \
-  WEFT_CUDA_KERNEL(weft_##f##_##bytes,                                                                \
-                   (const sized_##bytes *x, sized_##bytes *y, weft_cuda_resize_t r, int64_t n)) {     \
-    nearest(x, y, r, n);                                                                              \
+#define NEAREST(f, bytes)                                                                         \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes,                                                            \
+                   (const sized_##bytes *x, sized_##bytes *y, weft_cuda_resize_t r, int64_t n)) { \
+    nearest(x, y, r, n);                                                                          \
   }
 WEFT_CUDA_SIZED(NEAREST, nearest)
 
-#define NEAREST_GRAD(f, type)                                                                         \
-  WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *dy, type *dx, weft_cuda_resize_t r, int64_t n)) {  \
-    nearest_grad(dy, dx, r, n);                                                                       \
+#define NEAREST_GRAD(f, type)                                                                        \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *dy, type *dx, weft_cuda_resize_t r, int64_t n)) { \
+    nearest_grad(dy, dx, r, n);                                                                      \
   }
 WEFT_CUDA_PIXEL_GRADS(NEAREST_GRAD, nearest_grad)

@@ -1,9 +1,9 @@
 /* kernels/cuda/segment.c - rows of SegmentSum and its kin, of SparseSegmentSum and its kin, and of their
  * gradients.
  *
- * Ids and indices are read in the host's memory: the last id is the size of the result, and what is wrong with
- * them is said before anything runs. What each row of the result is made of is put together there, too, so
- * that the device adds up in a fixed order.
+ * Ids and indices are read in the host's memory: the last id is the size of the result, and what is wrong
+ * with them is said before anything runs. What each row of the result is made of is put together there, too,
+ * so that the device adds up in a fixed order.
  */
 #include "kernels/cuda/segment_args.h"
 
@@ -300,15 +300,15 @@ static WEFT_Failure *sparse_grad(WEFT_KernelContext *c) {
 }
 
 enum { SECOND = 2, THIRD = 4, FOURTH = 8 };
-#define SEGMENT(op_, set, fn, how, divide, host)                                                        \
-  {                                                                                                     \
+#define SEGMENT(op_, set, fn, how, divide, host)                                                             \
+  {                                                                                                          \
     .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(set), .compute = fn, .host_inputs = SECOND | (host), \
-    .param = &(const segment_op_t) {                                                                    \
-      WEFT_CUDA_FOLD_##how, WEFT_CUDA_##divide                                                          \
-    }                                                                                                   \
+    .param = &(const segment_op_t) {                                                                         \
+      WEFT_CUDA_FOLD_##how, WEFT_CUDA_##divide                                                               \
+    }                                                                                                        \
   }
-#define SPARSE(op_, set, divide)                                      \
-  SEGMENT("SparseSegment" op_, set, sparse, ADD, divide, THIRD),      \
+#define SPARSE(op_, set, divide)                                                              \
+  SEGMENT("SparseSegment" op_, set, sparse, ADD, divide, THIRD),                              \
       SEGMENT("SparseSegment" op_ "Grad", FLOAT, sparse_grad, ADD, divide, THIRD | FOURTH),   \
       SEGMENT("SparseSegment" op_ "GradV2", FLOAT, sparse_grad, ADD, divide, THIRD | FOURTH), \
       SEGMENT("SparseSegment" op_ "WithNumSegments", set, sparse_sized, ADD, divide, THIRD | FOURTH)

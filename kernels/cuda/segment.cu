@@ -1,5 +1,5 @@
-/* kernels/cuda/segment.cu - rows folded by segment, in the order of the CPU's kernels where a thread folds them
- * alone. A row of no entries is 0, but 1 for a product. */
+/* kernels/cuda/segment.cu - rows folded by segment, in the order of the CPU's kernels where a thread folds
+ * them alone. A row of no entries is 0, but 1 for a product. */
 #include "kernels/cuda/atomics.cuh"
 #include "kernels/cuda/segment_args.h"
 #include "kernels/cuda/types.h"
@@ -53,8 +53,7 @@ WEFT_FN void segment_blocks(const T *x, T *y, const weft_cuda_segments_t &s) {
     const int64_t n = end - begin < threads ? end - begin : threads; /* threads that have an entry */
     if (t < n) {
       comp_t<T> v = entry_at(x, s, begin + t, k);
-      for (int64_t e = begin + t + threads; e < end; e += threads)
-        v = folded(s.how, v, entry_at(x, s, e, k));
+      for (int64_t e = begin + t + threads; e < end; e += threads) v = folded(s.how, v, entry_at(x, s, e, k));
       parts[t] = v;
     }
     for (int width = threads / 2; width > 0; width /= 2) {
@@ -70,11 +69,11 @@ WEFT_FN void segment_blocks(const T *x, T *y, const weft_cuda_segments_t &s) {
 
 using namespace weft;
 
-#define SEGMENTS(f, type)                                                                           \
-  WEFT_CUDA_KERNEL(weft_##f##_lines_##type, (const type *x, type *y, weft_cuda_segments_t s)) {     \
-    segment_lines(x, y, s);                                                                         \
-  }                                                                                                 \
+#define SEGMENTS(f, type)                                                                              \
+  WEFT_CUDA_KERNEL(weft_##f##_lines_##type, (const type *x, type *y, weft_cuda_segments_t s)) {        \
+    segment_lines(x, y, s);                                                                            \
+  }                                                                                                    \
   WEFT_CUDA_BLOCK_KERNEL(weft_##f##_blocks_##type, (const type *x, type *y, weft_cuda_segments_t s)) { \
-    segment_blocks(x, y, s);                                                                        \
+    segment_blocks(x, y, s);                                                                           \
   }
 WEFT_CUDA_FLOAT_INDEX(SEGMENTS, segment)

@@ -1,5 +1,5 @@
-/* kernels/cuda/stitch.c - rows of DynamicStitch and ParallelDynamicStitch: rows of several tensors, each to the
- * place that its index names. The indices lie in the host's memory, as on TensorFlow's GPU. */
+/* kernels/cuda/stitch.c - rows of DynamicStitch and ParallelDynamicStitch: rows of several tensors, each to
+ * the place that its index names. The indices lie in the host's memory, as on TensorFlow's GPU. */
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/index_args.h"
 #include "kernels/cuda/kernels.h"
@@ -85,8 +85,8 @@ static WEFT_Failure *put_all(WEFT_KernelContext *c, int n, const int32_t *to, in
     const void *from = data.data;
     void *whole = y->data;
     void *args[] = {&from, &whole, &s};
-    WEFT_CUDA_TRY(weft_cuda_launch_over(c, weft_cuda_pick_size(put_functions, y->dtype), s.num * s.inner, 1,
-                                        args));
+    WEFT_CUDA_TRY(
+        weft_cuda_launch_over(c, weft_cuda_pick_size(put_functions, y->dtype), s.num * s.inner, 1, args));
     e += ids.count;
   }
   return NULL;
@@ -116,10 +116,10 @@ static WEFT_Failure *stitch(WEFT_KernelContext *c) {
 }
 
 /* int32, which mostly is a shape, stays where the CPU's kernel is. */
-#define ROW(op_)                                                                            \
-  {                                                                                         \
-    .op = op_, .type_attr = "T", .types = WEFT_CUDA_PLAIN_BUT_I32, .compute = stitch,       \
-    .first_half_on_host = 1                                                                 \
+#define ROW(op_)                                                                      \
+  {                                                                                   \
+    .op = op_, .type_attr = "T", .types = WEFT_CUDA_PLAIN_BUT_I32, .compute = stitch, \
+    .first_half_on_host = 1                                                           \
   }
 const WEFT_DeviceKernel weft_cuda_stitch_kernels[] = {
     ROW("DynamicStitch"),

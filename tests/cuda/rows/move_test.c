@@ -1,4 +1,4 @@
-/* Ops that move elements, against the CPU's kernels. */
+/* Ops that move elements and that count, against the CPU's kernels. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/types.h"
 #include "tests/cuda/rows/row_case.h"
@@ -45,6 +45,12 @@ static void tile(weft_row_case_t *c) {
   for (int d = 0; d < s.rank; d++) times[d] = weft_row_int(c, c->round == 6 ? 0 : 1, 3);
   weft_row_add(c, c->dtype, &s, WEFT_ROW_ANY);
   weft_row_add_ints(c, index_type(c), s.rank, times);
+}
+
+static void reverse_v1(weft_row_case_t *c) {
+  weft_shape_t s = weft_row_shape(c, 0, 5), flags = weft_shape_vector(s.rank + (c->round == 7));
+  weft_row_add(c, c->dtype, &s, WEFT_ROW_ANY);
+  weft_row_add(c, WEFT_BOOL, &flags, WEFT_ROW_ANY);
 }
 
 static void reverse(weft_row_case_t *c) {
@@ -211,6 +217,7 @@ static const weft_row_op_t ops[] = {
     {"Pack", PLAIN_BUT_I32, pack},
     {"Pad", PLAIN_BUT_I32, pad},
     {"PadV2", PLAIN, pad_v2},
+    {"Reverse", PLAIN_BUT_I32, reverse_v1},
     {"ReverseV2", PLAIN_BUT_I32, reverse},
     {"Slice", PLAIN_BUT_I32, slice},
     {"Split", PLAIN_BUT_I32, split},
@@ -222,10 +229,45 @@ static const weft_row_op_t ops[] = {
     {"Transpose", PLAIN, transpose},
     {"Unpack", PLAIN_BUT_I32, unpack},
 };
+/* Three scalars; in round 7 no step leads from the first to the second. */
+static void add_number(weft_row_case_t *c, double v) {
+  const weft_shape_t scalar = WEFT_SCALAR;
+  weft_tensor_t *t = weft_row_add(c, c->dtype, &scalar, WEFT_ROW_SMALL);
+  if (t->dtype == WEFT_F32) *(float *)t->data = (float)v;
+  if (t->dtype == WEFT_F64) *(double *)t->data = v;
+  if (t->dtype == WEFT_I64) *(int64_t *)t->data = (int64_t)v;
+}
+static void range(weft_row_case_t *c) {
+  const double start = (double)weft_row_int(c, -20, 20), way = (double)weft_row_int(c, 0, 40);
+  const double step =
+      c->dtype == WEFT_I64 ? (double)weft_row_int(c, 1, 5) : (double)weft_row_int(c, 1, 9) / 8;
+  const bool falls = c->round % 2 == 1;
+  add_number(c, start);
+  add_number(c, falls ? start - way - 1 : start + way + 1);
+  add_number(c, c->round == 6 ? 0 : falls != (c->round == 7) ? -step : step);
+}
+static void lin_space(weft_row_case_t *c) {
+  const int64_t n = c->round == 7 ? 0 : weft_row_int(c, 1, 30);
+  add_number(c, (double)weft_row_int(c, -20, 20));
+  add_number(c, (double)weft_row_int(c, -20, 20) / 3);
+  weft_row_add_ints(c, index_type(c), -1, &n);
+}
+static const weft_row_op_t sequences[] = {
+    {"LinSpace", WEFT_CUDA_SET(F32_F64), lin_space, .tolerance = 10},
+    {"Range", WEFT_CUDA_SET(F32_F64_I64), range, .tolerance = 10},
+};
+enum { NUM_SEQUENCES = sizeof sequences / sizeof sequences[0] };
+
 enum { NUM = sizeof ops / sizeof ops[0] };
 
-static void as_the_cpu(void) { weft_row_check(weft_cuda_move_kernels, ops, NUM); }
-static void all_are_tested(void) { weft_row_check_covered(weft_cuda_move_kernels, ops, NUM); }
+static void as_the_cpu(void) {
+  weft_row_check(weft_cuda_move_kernels, ops, NUM);
+  weft_row_check(weft_cuda_sequence_kernels, sequences, NUM_SEQUENCES);
+}
+static void all_are_tested(void) {
+  weft_row_check_covered(weft_cuda_move_kernels, ops, NUM);
+  weft_row_check_covered(weft_cuda_sequence_kernels, sequences, NUM_SEQUENCES);
+}
 
 int main(void) {
   static const CU_TestInfo tests[] = {

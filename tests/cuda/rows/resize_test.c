@@ -16,7 +16,8 @@ static void choose(weft_row_case_t *c, int64_t from[2], int64_t to[2]) {
   }
   if (c->round == 1) from[0] = 130, to[0] = 37;
   if (c->round == 4) from[1] = 41, to[1] = 123;
-  weft_row_attr(c, "align_corners=%s half_pixel_centers=%s", c->round % 3 == 1 || c->round == 6 ? "true" : "false",
+  weft_row_attr(c, "align_corners=%s half_pixel_centers=%s",
+                c->round % 3 == 1 || c->round == 6 ? "true" : "false",
                 c->round % 3 == 2 || c->round == 6 ? "true" : "false");
 }
 

@@ -100,11 +100,10 @@ static void stitch(weft_row_case_t *c) {
 
 #define REAL WEFT_CUDA_SET(FLOAT_INDEX)
 #define FLOAT WEFT_CUDA_SET(FLOAT)
-#define SPARSE(op, types)                                                    \
-  {"SparseSegment" op, types, sparse, .tolerance = 20},                      \
-      {"SparseSegment" op "Grad", FLOAT, sparse_grad, .tolerance = 10},      \
-      {"SparseSegment" op "GradV2", FLOAT, sparse_grad, .tolerance = 10},    \
-  {                                                                          \
+#define SPARSE(op, types)                                                      \
+  {"SparseSegment" op, types, sparse, .tolerance = 20},                        \
+      {"SparseSegment" op "Grad", FLOAT, sparse_grad, .tolerance = 10},        \
+      {"SparseSegment" op "GradV2", FLOAT, sparse_grad, .tolerance = 10}, {    \
     "SparseSegment" op "WithNumSegments", types, sparse_sized, .tolerance = 20 \
   }
 static const weft_row_op_t segments[] = {
@@ -118,7 +117,7 @@ static const weft_row_op_t segments[] = {
     SPARSE("Sum", REAL),
 };
 
-#define PLAIN                                                                                     \
+#define PLAIN \
   ((WEFT_CUDA_SET(EVERY) | WEFT_DTYPE_BIT(WEFT_C64) | WEFT_DTYPE_BIT(WEFT_C128)) & ~WEFT_DTYPE_BIT(WEFT_I32))
 static const weft_row_op_t stitches[] = {
     {"DynamicStitch", PLAIN, stitch, .tolerance = -1},
