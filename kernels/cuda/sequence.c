@@ -48,14 +48,14 @@ static WEFT_Failure *scalars(WEFT_KernelContext *c, const char *const *names, WE
 static WEFT_Failure *int_range(WEFT_KernelContext *c, int64_t start, int64_t limit, int64_t delta) {
   if (delta == 0) return WEFT_CUDA_INVALID("Requires delta != 0: 0");
   if (delta > 0 ? start > limit : start < limit) {
-    return WEFT_CUDA_INVALID("Requires start %s limit when delta %s 0: %lld/%lld", delta > 0 ? "<=" : ">=",
-                             delta > 0 ? ">" : "<", (long long)start, (long long)limit);
+    return WEFT_CUDA_INVALID("Requires start %s limit when delta %s 0: %lld/%lld",
+                             delta > 0 ? "<=" : ">=", delta > 0 ? ">" : "<", (long long)start,
+                             (long long)limit);
   }
   const uint64_t way = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
   const uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
   const uint64_t n = way / step + (way % step != 0);
-  if (n > (uint64_t)INT64_MAX)
-    return WEFT_CUDA_INVALID("Requires ((limit - start) / delta) <= 2^63 - 1");
+  if (n > (uint64_t)INT64_MAX) return WEFT_CUDA_INVALID("Requires ((limit - start) / delta) <= 2^63 - 1");
   return fill(c, (number_t){.i64 = start}, (number_t){.i64 = delta}, NULL, (int64_t)n);
 }
 
@@ -69,12 +69,11 @@ static WEFT_Failure *range(WEFT_KernelContext *c) {
   const double start = float_at(&v[0]), limit = float_at(&v[1]), delta = float_at(&v[2]);
   if (delta == 0) return WEFT_CUDA_INVALID("Requires delta != 0: %g", delta);
   if (delta > 0 ? !(start <= limit) : !(start >= limit)) {
-    return WEFT_CUDA_INVALID("Requires start %s limit when delta %s 0: %g/%g", delta > 0 ? "<=" : ">=",
-                             delta > 0 ? ">" : "<", start, limit);
+    return WEFT_CUDA_INVALID("Requires start %s limit when delta %s 0: %g/%g",
+                             delta > 0 ? "<=" : ">=", delta > 0 ? ">" : "<", start, limit);
   }
-  const double n = ceil(dtype == WEFT_CUDA_f64
-                            ? fabs((limit - start) / delta)
-                            : (double)fabsf(((float)limit - (float)start) / (float)delta));
+  const double n = ceil(dtype == WEFT_CUDA_f64 ? fabs((limit - start) / delta)
+                                               : (double)fabsf(((float)limit - (float)start) / (float)delta));
   if (!(n < 9e18)) return WEFT_CUDA_INVALID("Requires ((limit - start) / delta) <= 9223372036854775807");
   return fill(c, number_of(dtype, start), number_of(dtype, delta), NULL, (int64_t)n);
 }

@@ -96,7 +96,28 @@ static TF_Output reduced(world_t *w, const char *device) {
   return add(w, device, &(node_t){"RealDiv", "softmax", {e, sum}, NULL});
 }
 
+/* Indices in the host's memory, of two lists, one of which the device computes. */
+static TF_Output stitched(world_t *w, const char *device) {
+  const int64_t two[] = {2}, three[] = {3}, a[] = {2, 3}, b[] = {3, 3}, many[] = {5};
+  const int32_t first[] = {4, 1}, second[] = {0, 1, 2}, ids[] = {0, 0, 2, 2, 2};
+  TF_Output lists[2][2] = {
+      {constant(w, w->g, "i", new_ints(1, two, first)), constant(w, w->g, "j", new_ints(1, three, second))},
+      {constant(w, w->g, "x", weft_both_values(TF_FLOAT, 2, a, 1)),
+       constant(w, w->g, "y", weft_both_values(TF_FLOAT, 2, b, 2))}};
+  lists[1][1] = add(w, device, &(node_t){"Exp", "exp", {lists[1][1]}, NULL});
+  TF_OperationDescription *d = TF_NewOperation(w->g, "DynamicStitch", "stitched");
+  for (int i = 0; i < 2; i++) TF_AddInputList(d, lists[i], 2);
+  TF_SetDevice(d, device);
+  TF_Operation *op = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  const TF_Output stitch = {op, 0};
+  return add(
+      w, device,
+      &(node_t){"SegmentMean", "means", {stitch, constant(w, w->g, "ids", new_ints(1, many, ids))}, NULL});
+}
+
 static void graphs_give_what_the_cpu_gives(void) {
+  weft_both_agree(stitched, 1e-5);
   weft_both_agree(dense, 1e-5);
   weft_both_agree(transposed, 1e-12);
   weft_both_agree(reduced, 1e-5);
