@@ -22,7 +22,20 @@ WEFT_FN T shortened(T v, int cut) {
 
 template <class T, class U>
 WEFT_FN void cast_to(const T *x, U *y, int cut, int64_t n) {
-  for (int64_t i = first_index(); i < n; i += index_step())
+  const int N = 16 / (sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U));
+  int64_t begin = 0;
+  if (cut == 0 && is_aligned(x) && is_aligned(y)) {
+    const int64_t packs = n / N;
+    for (int64_t i = first_index(); i < packs; i += index_step()) {
+      const pack<T, N> a = ((const pack<T, N> *)x)[i];
+      pack<U, N> b;
+      WEFT_UNROLL
+      for (int k = 0; k < N; k++) convert(&b.at[k], load(a.at[k]));
+      ((pack<U, N> *)y)[i] = b;
+    }
+    begin = packs * N;
+  }
+  for (int64_t i = begin + first_index(); i < n; i += index_step())
     convert(&y[i], load(cut > 0 ? shortened(x[i], cut) : x[i]));
 }
 

@@ -153,7 +153,7 @@ static WEFT_Failure *forward(WEFT_KernelContext *c) {
                     &out[2].data, &out[3].data, &out[4].data, &factors,    &j};
   WEFT_CUDA_TRY(weft_cuda_launch_over(c, &finish_function, j.channels, 1, finish));
   void *apply[] = {&in[0].data, &factors, &out[0].data, &j};
-  return weft_cuda_launch_over(c, weft_cuda_pick(&apply_instances, in[0].dtype), in[0].count, 1, apply);
+  return weft_cuda_launch_over(c, weft_cuda_pick(&apply_instances, in[0].dtype), in[0].count, 4, apply);
 }
 
 /* ---- gradient ---- */
@@ -196,7 +196,7 @@ static WEFT_Failure *gradient(WEFT_KernelContext *c) {
   void *finish[] = {&parts, &in[2].data, &in[3].data, &in[4].data, &out[1].data, &out[2].data, &slopes, &j};
   WEFT_CUDA_TRY(weft_cuda_launch_over(c, &grad_finish_function, j.channels, 1, finish));
   void *apply[] = {&in[1].data, &in[0].data, &slopes, &out[0].data, &j};
-  return weft_cuda_launch_over(c, weft_cuda_pick(&grad_instances, in[1].dtype), in[1].count, 1, apply);
+  return weft_cuda_launch_over(c, weft_cuda_pick(&grad_instances, in[1].dtype), in[1].count, 4, apply);
 }
 
 #define F32 (UINT32_C(1) << WEFT_CUDA_f32)

@@ -77,13 +77,34 @@ struct norm_factors {
   float center, factor, shift;
 };
 
+/* May a thread take the neighbours that 16 bytes hold? They are of one channel, or of channels in a row. */
+template <class T>
+WEFT_FN bool norm_in_packs(const weft_cuda_norm_t &j) {
+  return (j.inner == 1 ? j.channels : j.inner) % (int64_t)(16 / sizeof(T)) == 0;
+}
+WEFT_FN int64_t norm_channel(const weft_cuda_norm_t &j, int64_t i) {
+  return j.inner == 1 ? i % j.channels : i / j.inner % j.channels;
+}
+
+WEFT_FN float norm_applied(const norm_factors &f, float v) { return (v - f.center) * f.factor + f.shift; }
+
 template <class T>
 WEFT_FN void norm_apply(const T *x, const norm_factors *factors, T *y, const weft_cuda_norm_t &j) {
+  const int N = 16 / sizeof(T);
   const int64_t count = j.n * j.channels;
-  for (int64_t i = first_index(); i < count; i += index_step()) {
-    const norm_factors f = factors[j.inner == 1 ? i % j.channels : i / j.inner % j.channels];
-    store(&y[i], (load(x[i]) - f.center) * f.factor + f.shift);
+  if (norm_in_packs<T>(j) && is_aligned(x) && is_aligned(y)) {
+    for (int64_t i = first_index(); i < count / N; i += index_step()) {
+      const norm_factors *f = factors + norm_channel(j, i * N);
+      const pack<T, N> a = ((const pack<T, N> *)x)[i];
+      pack<T, N> b;
+      WEFT_UNROLL
+      for (int k = 0; k < N; k++) store(&b.at[k], norm_applied(f[j.inner == 1 ? k : 0], load(a.at[k])));
+      ((pack<T, N> *)y)[i] = b;
+    }
+    return;
   }
+  for (int64_t i = first_index(); i < count; i += index_step())
+    store(&y[i], norm_applied(factors[norm_channel(j, i)], load(x[i])));
 }
 
 /* ---- gradient ---- */
@@ -125,13 +146,28 @@ struct norm_slopes {
   float center, factor, shift, slope;
 };
 
+WEFT_FN float norm_sloped(const norm_slopes &f, float x, float dy) {
+  return f.factor * (dy - f.shift - (x - f.center) * f.slope);
+}
+
 template <class T>
 WEFT_FN void norm_grad(const T *x, const T *dy, const norm_slopes *slopes, T *dx, const weft_cuda_norm_t &j) {
+  const int N = 16 / sizeof(T);
   const int64_t count = j.n * j.channels;
-  for (int64_t i = first_index(); i < count; i += index_step()) {
-    const norm_slopes f = slopes[j.inner == 1 ? i % j.channels : i / j.inner % j.channels];
-    store(&dx[i], f.factor * (load(dy[i]) - f.shift - (load(x[i]) - f.center) * f.slope));
+  if (norm_in_packs<T>(j) && is_aligned(x) && is_aligned(dy) && is_aligned(dx)) {
+    for (int64_t i = first_index(); i < count / N; i += index_step()) {
+      const norm_slopes *f = slopes + norm_channel(j, i * N);
+      const pack<T, N> a = ((const pack<T, N> *)x)[i], g = ((const pack<T, N> *)dy)[i];
+      pack<T, N> b;
+      WEFT_UNROLL
+      for (int k = 0; k < N; k++)
+        store(&b.at[k], norm_sloped(f[j.inner == 1 ? k : 0], load(a.at[k]), load(g.at[k])));
+      ((pack<T, N> *)dx)[i] = b;
+    }
+    return;
   }
+  for (int64_t i = first_index(); i < count; i += index_step())
+    store(&dx[i], norm_sloped(slopes[norm_channel(j, i)], load(x[i]), load(dy[i])));
 }
 
 /* ---- LRN: N = bias + alpha times the sum of the neighbours' squares ---- */

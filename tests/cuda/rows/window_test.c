@@ -290,7 +290,7 @@ static const weft_row_op_t depths[] = {
 /* ---- batch normalisation ---- */
 
 static weft_shape_t norm_image(weft_row_case_t *c, bool *out_first) {
-  weft_shape_t s = {.rank = 4, .dims = {weft_row_int(c, 1, 4), 5, 6, c->round == 4 ? 70 : 3}};
+  weft_shape_t s = {.rank = 4, .dims = {weft_row_int(c, 1, 4), 5, 6, c->round == 4 ? 72 : 3}};
   *out_first = c->round % 2 == 1;
   if (c->round == 1) s = (weft_shape_t){.rank = 4, .dims = {4, 3, 40, 50}};
   if (c->round == 2) s = (weft_shape_t){.rank = 4, .dims = {9, 30, 20, 3}};
