@@ -1,5 +1,5 @@
-/* kernels/cuda/space.c - rows of Roll, and of the ops that move blocks of space to the batch or the depth, and
- * back. Each is a few copies between layouts. */
+/* kernels/cuda/space.c - rows of Roll, and of the ops that move blocks of space to the batch or the depth,
+ * and back. Each is a few copies between layouts. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/move.h"
 
@@ -109,10 +109,11 @@ static WEFT_Failure *depth(WEFT_KernelContext *c) {
   weft_cuda_dense_steps(4, to_depth ? x.dims : dims, wide);
   weft_cuda_dense_steps(4, deep_dims, deep);
   const int64_t all[RANK] = {dims[0], deep_dims[space], deep_dims[space + 1], b, b, few};
-  const int64_t of_wide[RANK] = {wide[0],     wide[space] * b, wide[space + 1] * b, wide[space],
-                                 wide[space + 1], wide[channel]},
-                of_deep[RANK] = {deep[0],          deep[space], deep[space + 1], deep[channel] * b * few,
-                                 deep[channel] * few, deep[channel]};
+  const int64_t of_wide[RANK] = {wide[0],     wide[space] * b, wide[space + 1] * b,
+                                 wide[space], wide[space + 1], wide[channel]},
+                of_deep[RANK] = {
+                    deep[0],      deep[space], deep[space + 1], deep[channel] * b * few, deep[channel] * few,
+                    deep[channel]};
   weft_cuda_walk_t walk;
   weft_cuda_walk_init(&walk, RANK, all);
   for (int d = 0; d < RANK; d++) {
@@ -186,7 +187,8 @@ static WEFT_Failure *read_blocks(WEFT_KernelContext *c, bool to_batch, const WEF
     }
     if (!to_batch && in > INT64_MAX / b) return WEFT_CUDA_INVALID("block_shape is too large");
     if (!to_batch && in * b < around) {
-      return WEFT_CUDA_INVALID("cropped_shape[%d]=%lld must be non-negative", d, (long long)(in * b - around));
+      return WEFT_CUDA_INVALID("cropped_shape[%d]=%lld must be non-negative", d,
+                               (long long)(in * b - around));
     }
     p->big[d] = to_batch ? in : in * b - around;
     p->small[d] = to_batch ? (in + around) / b : in;
@@ -194,9 +196,8 @@ static WEFT_Failure *read_blocks(WEFT_KernelContext *c, bool to_batch, const WEF
   }
   if (to_batch && x->dims[0] > INT64_MAX / blocks) return WEFT_CUDA_INVALID("block_shape is too large");
   if (!to_batch && x->dims[0] % blocks != 0) {
-    return WEFT_CUDA_INVALID(
-        "Input batch dimension (%lld) is not divisible by product of block sizes (%lld)",
-        (long long)x->dims[0], (long long)blocks);
+    return WEFT_CUDA_INVALID("Input batch dimension (%lld) is not divisible by product of block sizes (%lld)",
+                             (long long)x->dims[0], (long long)blocks);
   }
   p->batch = to_batch ? x->dims[0] : x->dims[0] / blocks;
   dims[0] = to_batch ? x->dims[0] * blocks : p->batch;
@@ -255,16 +256,20 @@ static WEFT_Failure *batch(WEFT_KernelContext *c) {
 }
 
 enum { SECOND = 2, THIRD = 4 };
-#define SPACE(op_, fn, prepare_, destroy_, to, host)                                                        \
-  {                                                                                                         \
-    .op = op_, .type_attr = "T", .types = WEFT_CUDA_PLAIN, .prepare = prepare_, .compute = fn,              \
-    .destroy = destroy_, .param = &to, .host_inputs = host                                                  \
+#define SPACE(op_, fn, prepare_, destroy_, to, host)                                           \
+  {                                                                                            \
+    .op = op_, .type_attr = "T", .types = WEFT_CUDA_PLAIN, .prepare = prepare_, .compute = fn, \
+    .destroy = destroy_, .param = &to, .host_inputs = host                                     \
   }
 const WEFT_DeviceKernel weft_cuda_space_kernels[] = {
     SPACE("BatchToSpace", batch, prepare, free, no, SECOND),
     SPACE("BatchToSpaceND", batch, NULL, NULL, no, SECOND | THIRD),
     SPACE("DepthToSpace", depth, prepare, free, no, 0),
-    {.op = "Roll", .type_attr = "T", .types = WEFT_CUDA_PLAIN, .compute = roll, .host_inputs = SECOND | THIRD},
+    {.op = "Roll",
+     .type_attr = "T",
+     .types = WEFT_CUDA_PLAIN,
+     .compute = roll,
+     .host_inputs = SECOND | THIRD},
     SPACE("SpaceToBatch", batch, prepare, free, yes, SECOND),
     SPACE("SpaceToBatchND", batch, NULL, NULL, yes, SECOND | THIRD),
     SPACE("SpaceToDepth", depth, prepare, free, yes, 0),

@@ -203,6 +203,30 @@ static void numbers_in_the_hosts_memory_are_compared(void) {
   close_pair(&p);
 }
 
+/* The rows of a segment are read on the host, and go to the device as bytes of the recording. */
+static void build_segments(side_t *s, const char *device) {
+  static const int32_t rows_of[] = {0, 0, 1, 3, 3, 3};
+  const int64_t six[] = {6};
+  world_t *w = &s->w;
+  const TF_Output x = feed(s, "x", TF_FLOAT), ids = feed(s, "ids", TF_INT32);
+  const TF_Output y = layers(w, device, "a", x, 1),
+                  sums = node(w, device, "SegmentSum", "sums", y,
+                              constant(w, w->g, "rows", new_ints(1, six, rows_of))),
+                  more = node(w, device, "SegmentSum", "more", layers(w, device, "b", sums, 1), ids);
+  fetch(s, layers(w, device, "c", more, 1));
+}
+
+static void numbers_that_go_to_the_device_stay_with_the_recording(void) {
+  static const int32_t of[][4] = {{0, 1, 2, 3}, {0, 0, 0, 1}, {0, 0, 2, 2}};
+  const int64_t four[] = {4};
+  pair_t p;
+  open_pair(&p, build_segments);
+  for (int i = 0; i < 40; i++)
+    step(&p, (TF_Tensor *[]){rows(6, i), new_ints(1, four, of[i < 8 ? 0 : i % 3])});
+  close_pair(&p);
+  CU_ASSERT_EQUAL(live().graphs, 0);
+}
+
 /* Both sides of a predicate; one of them is dead. */
 static void build_switched(side_t *s, const char *device) {
   const TF_Output x = feed(s, "x", TF_FLOAT), which = feed(s, "which", TF_BOOL);
@@ -454,6 +478,8 @@ static const CU_TestInfo tests[] = {
     {"other values give their own results", other_values_give_their_own_results},
     {"other shapes give their own results", other_shapes_give_their_own_results},
     {"numbers in the host's memory are compared", numbers_in_the_hosts_memory_are_compared},
+    {"numbers that go to the device stay with the recording",
+     numbers_that_go_to_the_device_stay_with_the_recording},
     {"sides of a predicate stay apart", sides_of_a_predicate_stay_apart},
     {"a variable is read and changed", a_variable_is_read_and_changed},
     {"a reference gives the value of now", a_reference_gives_the_value_of_now},
