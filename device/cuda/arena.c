@@ -34,6 +34,7 @@ typedef struct cuda_region {
   struct cuda_region *next;
   char *at;
   size_t bytes;
+  bool is_kept;
 } cuda_region_t;
 
 struct weft_cuda_arena {
@@ -151,7 +152,7 @@ static bool shrink_locked(weft_cuda_arena_t *a) {
     for (cuda_block_t *b = a->classes[c], *next; b != NULL; b = next) {
       next = b->next;
       cuda_region_t *r = b->region;
-      if (b->bytes != r->bytes || b->after > passed) continue;
+      if (b->bytes != r->bytes || b->after > passed || r->is_kept) continue;
       unlist_locked(a, b);
       spare_block_locked(a, b);
       for (cuda_region_t **at = &a->regions; *at != NULL; at = &(*at)->next) {
@@ -280,15 +281,31 @@ void weft_cuda_arena_free(weft_cuda_arena_t *a, void *p, uint64_t used) {
   weft_mutex_unlock(&a->mu);
 }
 
+/* NULL: the address is of no region. */
+static cuda_region_t *region_of_locked(weft_cuda_arena_t *a, const void *p) {
+  cuda_region_t *r = a->regions;
+  while (r != NULL && ((uintptr_t)p < (uintptr_t)r->at || (uintptr_t)p - (uintptr_t)r->at >= r->bytes))
+    r = r->next;
+  return r;
+}
+
 bool weft_cuda_arena_has(weft_cuda_arena_t *a, const void *p) {
-  const char *at = p;
-  bool has = false;
   weft_mutex_lock(&a->mu);
-  for (const cuda_region_t *r = a->regions; r != NULL && !has; r = r->next) {
-    has = (uintptr_t)at >= (uintptr_t)r->at && (uintptr_t)at - (uintptr_t)r->at < r->bytes;
-  }
+  const bool has = region_of_locked(a, p) != NULL;
   weft_mutex_unlock(&a->mu);
   return has;
+}
+
+bool weft_cuda_arena_keep_region(weft_cuda_arena_t *a, const void *p, void **out_at, size_t *out_bytes) {
+  weft_mutex_lock(&a->mu);
+  cuda_region_t *r = region_of_locked(a, p);
+  if (r != NULL) {
+    r->is_kept = true;
+    *out_at = r->at;
+    *out_bytes = r->bytes;
+  }
+  weft_mutex_unlock(&a->mu);
+  return r != NULL;
 }
 
 void weft_cuda_arena_statistics(weft_cuda_arena_t *a, weft_cuda_arena_statistics_t *out) {

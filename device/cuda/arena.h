@@ -45,6 +45,9 @@ void weft_cuda_arena_destroy(weft_cuda_arena_t *a); /* gives back all regions. N
 void *weft_cuda_arena_allocate(weft_cuda_arena_t *a, size_t bytes, uint64_t *after);
 /* A block that allocate() gave. `used`: as for WEFT_DeviceType.deallocate. Never fails. */
 void weft_cuda_arena_free(weft_cuda_arena_t *a, void *p, uint64_t used);
+/* The region that the address lies in. It is not given back any more before the arena ends. False: there is
+ * none. */
+bool weft_cuda_arena_keep_region(weft_cuda_arena_t *a, const void *p, void **out_at, size_t *out_bytes);
 bool weft_cuda_arena_has(weft_cuda_arena_t *a, const void *p); /* is it an address in one of the regions? */
 void weft_cuda_arena_statistics(weft_cuda_arena_t *a, weft_cuda_arena_statistics_t *out);
 

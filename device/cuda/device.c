@@ -11,6 +11,7 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/options.h"
 #include "device/cuda/pinned.h"
+#include "device/cuda/sharing.h"
 
 enum { MAX_PHYSICAL = 64 };
 static const int64_t REPORT_EVERY_NS = INT64_C(10) * 1000 * 1000 * 1000;
@@ -212,6 +213,7 @@ const WEFT_DeviceType weft_cuda_device_type = {
     .copy = copy,
     .reaches = reaches,
     .collectives = &weft_cuda_collectives,
+    .sharing = &weft_cuda_sharing,
     .memory = memory,
     .capture_begin = weft_cuda_capture_begin,
     .capture_end = weft_cuda_capture_end,

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/mutex.h"
@@ -76,6 +77,7 @@ static WEFT_Failure *describe(weft_cuda_physical_t *p) {
   if (f == NULL) f = attribute(p->handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &p->capability_minor);
   if (f == NULL) f = attribute(p->handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &p->num_processors);
   p->numa_node = numa_node(bus_id);
+  p->has_uuid = f == NULL && weft_cuda_driver.cuDeviceGetUuid(&p->uuid, p->handle) == CUDA_SUCCESS;
   snprintf(p->description, sizeof p->description,
            "device: %d, name: %s, pci bus id: %s, compute capability: %d.%d", p->ordinal, name, bus_id,
            p->capability_major, p->capability_minor);
@@ -177,6 +179,23 @@ bool weft_cuda_physical_reaches(const weft_cuda_physical_t *from, const weft_cud
   const bool reaches = *reach == REACHES;
   weft_mutex_unlock(&state.mu);
   return reaches;
+}
+
+static bool is_same_card(const CUuuid *a, const CUuuid *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+bool weft_cuda_physical_may_be_read_by(const weft_cuda_physical_t *from, const CUuuid *reader) {
+  int num = 0, can = 0;
+  if (from->has_uuid && is_same_card(&from->uuid, reader)) return true;
+  if (weft_cuda_driver.cuDeviceGetCount(&num) != CUDA_SUCCESS) return false;
+  for (int i = 0; i < num; i++) {
+    CUdevice other;
+    CUuuid uuid;
+    if (weft_cuda_driver.cuDeviceGet(&other, i) != CUDA_SUCCESS ||
+        weft_cuda_driver.cuDeviceGetUuid(&uuid, other) != CUDA_SUCCESS || !is_same_card(&uuid, reader))
+      continue;
+    return weft_cuda_driver.cuDeviceCanAccessPeer(&can, other, from->handle) == CUDA_SUCCESS && can;
+  }
+  return true; /* hidden from this process, as by CUDA_VISIBLE_DEVICES */
 }
 
 WEFT_Failure *weft_cuda_physical_attachment(weft_cuda_physical_t *p, weft_cuda_library_t which,

@@ -20,6 +20,8 @@ typedef struct weft_cuda_physical {
   int num_processors;
   int numa_node; /* -1: not known */
   char description[256];
+  bool has_uuid;
+  CUuuid uuid;
   weft_cuda_modules_t *modules;
   struct weft_cuda_attachment { /* physical.c's */
     void *value;                /* atomic */
@@ -36,6 +38,10 @@ void weft_cuda_physical_release(weft_cuda_physical_t *p); /* the last one ends t
 
 /* May work in the context of `to` read the memory of `from`? Lets it at the first call. Thread-safe. */
 bool weft_cuda_physical_reaches(const weft_cuda_physical_t *from, const weft_cuda_physical_t *to);
+
+/* May work of the card with that UUID, which need not be in use here or visible, read the memory of `from`?
+ * True, too, where only the attempt can tell. */
+bool weft_cuda_physical_may_be_read_by(const weft_cuda_physical_t *from, const CUuuid *reader);
 
 /* What `which` keeps for the card, made at the first call. It ends by destroy(), with the context. The card's
  * context is current. Thread-safe. Errors: make()'s. */

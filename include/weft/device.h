@@ -159,6 +159,37 @@ typedef struct WEFT_DeviceCollectives {
   void (*abort)(void *communicator, const WEFT_Failure *why);
 } WEFT_DeviceCollectives;
 
+/* ---- memory of another process (since 1.1) ---- */
+
+enum { WEFT_DEVICE_ID_BYTES = 16, WEFT_MEMORY_HANDLE_BYTES = 64 };
+
+/* How another process of this host finds a block of device memory. */
+typedef struct WEFT_SharedMemory {
+  size_t size;
+  unsigned char handle[WEFT_MEMORY_HANDLE_BYTES]; /* of the memory that the block is a part of */
+  uint64_t offset;                                /* of the block in it */
+} WEFT_SharedMemory;
+
+/* A device's memory that devices of other processes read without the host. Weft sees to the order: memory is
+ * read there when the work that fills it is done, and used for something else when the reader is done. */
+typedef struct WEFT_DeviceSharing {
+  size_t size;
+  /* What the device is on this host: the same bytes in each process that has it, and in no other place.
+   * Failures: UNIMPLEMENTED, its memory is not shared. */
+  WEFT_Failure *(*identify)(void *device, unsigned char out[WEFT_DEVICE_ID_BYTES]);
+  /* Fills *out, but `size`, for the block at p. What other processes have imported stays until the device is
+   * closed. `reader`: what identify() gave there. Failures: UNIMPLEMENTED, that device cannot read it. */
+  WEFT_Failure *(*export_memory)(void *device, const void *p, const unsigned char *reader,
+                                 WEFT_SharedMemory *out);
+  /* Memory of another process: *out_at is its first byte, and *out_bytes says how much there is. copy() reads
+   * it as memory of `device`, on the queue for copies in. `handle` came from another process, and may be any
+   * bytes. May take long. Each import is forgotten once, also where several gave one address. Failures: it
+   * cannot be read, or is not there any more; bytes go by way of the host then. */
+  WEFT_Failure *(*import_memory)(void *device, const unsigned char *handle, const void **out_at,
+                                 size_t *out_bytes);
+  void (*forget_memory)(void *device, const void *at); /* no work uses it any more */
+} WEFT_DeviceSharing;
+
 /* ---- a type of device ---- */
 
 typedef struct WEFT_DeviceType {
@@ -212,6 +243,8 @@ typedef struct WEFT_DeviceType {
   WEFT_Failure *(*replay)(void *queue, void *graph);
   void (*graph_destroy)(
       void *graph); /* before its device is closed; replays may be under way. NULL is fine */
+  /* Since 1.1. NULL: memory is not shared between processes, and bytes go by way of the host. */
+  const WEFT_DeviceSharing *sharing;
 } WEFT_DeviceType;
 
 /* ---- kernels ---- */

@@ -668,7 +668,7 @@ static void trial_faulty(void *arg) {
   type->graph_destroy(graph);
   weft_rig_close(&b);
   const weft_fake_cuda_live_t l = weft_rig_live();
-  TRIAL(l.contexts + l.streams + l.events + l.modules + l.allocations + l.pinned + l.graphs == 0);
+  TRIAL(l.contexts + l.streams + l.events + l.modules + l.allocations + l.pinned + l.graphs + l.imports == 0);
 }
 
 static void a_graph_that_fails_names_its_ends(void) { RUNS(trial_faulty, ""); }
@@ -681,6 +681,31 @@ static void keep(WEFT_Failure *f, int *num) {
   TRIAL(weft_test_host.failure_code(f) != 0 && weft_test_host.failure_message(f)[0] != '\0');
   weft_test_host.failure_free(f);
   ++*num;
+}
+
+/* What lies at x of `from` is read by `to` as if it were another process's (own=1). */
+static void share(weft_rig_t *from, weft_rig_t *to, void *x, int *failures) {
+  const WEFT_DeviceSharing *sharing = weft_cuda_device_type.sharing;
+  unsigned char reader[WEFT_DEVICE_ID_BYTES];
+  WEFT_SharedMemory memory = {.size = sizeof memory};
+  const void *at = NULL;
+  size_t bytes = 0;
+  uint64_t after = 0;
+  if (to->device == NULL) return;
+  WEFT_Failure *f = sharing->identify(to->device, reader);
+  if (f == NULL) f = sharing->export_memory(from->device, x, reader, &memory);
+  if (f == NULL) f = sharing->import_memory(to->device, memory.handle, &at, &bytes);
+  keep(f, failures);
+  if (at == NULL) return;
+  void *y = weft_cuda_device_type.allocate(to->device, 64, &after);
+  if (y != NULL) {
+    keep(weft_cuda_device_type.copy(to->queues[WEFT_QUEUE_COPIES_IN], to->device,
+                                    (const char *)at + memory.offset, to->device, y, 64),
+         failures);
+    keep(weft_rig_await(to, WEFT_QUEUE_COPIES_IN, weft_rig_mark(to, WEFT_QUEUE_COPIES_IN)), failures);
+    weft_cuda_device_type.deallocate(to->device, y, 64, 0);
+  }
+  sharing->forget_memory(to->device, at);
 }
 
 static int use_everything(void) {
@@ -732,6 +757,7 @@ static int use_everything(void) {
         keep(weft_rig_await(&b, WEFT_QUEUE_COPIES_IN, weft_rig_mark(&b, WEFT_QUEUE_COPIES_IN)), &failures);
         type->deallocate(b.device, y, 64, 0);
       }
+      share(&a, &b, x, &failures);
       type->deallocate(a.device, x, sizeof in, computed);
     }
     type->host_deallocate(a.device, pinned, 4096);
@@ -766,7 +792,7 @@ static void trial_count(void *arg) {
 /* Functions that give something back: when they fail, what is left is the driver's. */
 static const char GIVES_BACK[] =
     "cuDevicePrimaryCtxRelease_v2 cuMemFree_v2 cuMemFreeHost cuStreamDestroy_v2 "
-    "cuEventDestroy_v2 cuModuleUnload cuGraphDestroy cuGraphExecDestroy";
+    "cuEventDestroy_v2 cuModuleUnload cuGraphDestroy cuGraphExecDestroy cuIpcCloseMemHandle";
 
 static void trial_failing(void *arg) {
   const bool may_leave = arg != NULL;
@@ -775,10 +801,12 @@ static void trial_failing(void *arg) {
   const weft_fake_cuda_live_t l = weft_rig_live();
   char text[300];
   snprintf(text, sizeof text,
-           "contexts %d modules %d streams %d events %d allocations %d pinned %d graphs %d", l.contexts,
-           l.modules, l.streams, l.events, l.allocations, l.pinned, l.graphs);
+           "contexts %d modules %d streams %d events %d allocations %d pinned %d graphs %d imports %d",
+           l.contexts, l.modules, l.streams, l.events, l.allocations, l.pinned, l.graphs, l.imports);
   if (may_leave) _exit(0); /* without the leak checker: what is left is the fake's */
-  TRIAL_SAYS(l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned + l.graphs == 0, text);
+  TRIAL_SAYS(
+      l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned + l.graphs + l.imports == 0,
+      text);
 }
 
 static void each_failing_call_ends_and_leaves_nothing(void) {
@@ -789,7 +817,7 @@ static void each_failing_call_ends_and_leaves_nothing(void) {
   };
   enum { NUM = sizeof names / sizeof *names, MOST = 12 };
   static const int codes[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_UNKNOWN};
-  const char *text = weft_trial(trial_count, NULL, "devices=2", NULL);
+  const char *text = weft_trial(trial_count, NULL, "devices=2,own=1", NULL);
   CU_ASSERT_PTR_NOT_NULL_FATAL(text);
   text = strstr(text, "counts");
   CU_ASSERT_PTR_NOT_NULL_FATAL(text);
@@ -803,7 +831,7 @@ static void each_failing_call_ends_and_leaves_nothing(void) {
     for (long n = 1; n <= calls[i] && n <= MOST; n++) {
       for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
         char options[160];
-        snprintf(options, sizeof options, "devices=2,fail=%s@%ld:%d", names[i], n, codes[k]);
+        snprintf(options, sizeof options, "devices=2,own=1,fail=%s@%ld:%d", names[i], n, codes[k]);
         const bool may_leave =
             strstr(GIVES_BACK, names[i]) != NULL || strcmp(names[i], "cuCtxSetCurrent") == 0;
         const char *failed = weft_trial(trial_failing, may_leave ? (void *)options : NULL, options, NULL);
@@ -825,13 +853,16 @@ static void trial_allocations(void *arg) {
     const bool fired = weft_fault_fired();
     weft_fault_arm(-1);
     const weft_fake_cuda_live_t l = weft_rig_live();
-    TRIAL(l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned + l.graphs == 0);
+    TRIAL(l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned + l.graphs + l.imports ==
+          0);
     if (!fired) break;
     TRIAL(n < 2000);
   }
 }
 
-static void each_failing_allocation_ends_and_leaves_nothing(void) { RUNS(trial_allocations, "devices=2"); }
+static void each_failing_allocation_ends_and_leaves_nothing(void) {
+  RUNS(trial_allocations, "devices=2,own=1");
+}
 
 static const CU_TestInfo tests[] = {
     {"devices are described as TensorFlow does", devices_are_described_as_tensorflow_does},

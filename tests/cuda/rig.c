@@ -122,12 +122,16 @@ long weft_rig_calls(const char *name) {
 void weft_rig_is_clean(void) {
   const weft_fake_cuda_live_t l = weft_rig_live();
   char text[512];
-  snprintf(text, sizeof text,
-           "contexts %d modules %d streams %d events %d allocations %d pinned %d graphs %d faults %ld: %s",
-           l.contexts, l.modules, l.streams, l.events, l.allocations, l.pinned, l.graphs, l.faults, l.fault);
-  TRIAL_SAYS(l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned + l.graphs == 0 &&
-                 l.faults == 0,
-             text);
+  snprintf(
+      text, sizeof text,
+      "contexts %d modules %d streams %d events %d allocations %d pinned %d graphs %d imports %d faults %ld: "
+      "%s",
+      l.contexts, l.modules, l.streams, l.events, l.allocations, l.pinned, l.graphs, l.imports, l.faults,
+      l.fault);
+  TRIAL_SAYS(
+      l.contexts + l.modules + l.streams + l.events + l.allocations + l.pinned + l.graphs + l.imports == 0 &&
+          l.faults == 0,
+      text);
 }
 
 /* ---- devices ---- */

@@ -125,6 +125,7 @@ static void configure_locked(void) {
   fake.version = int_option("version", CUDA_VERSION);
   fake.capability = int_option("capability", 90);
   fake.peers = int_option("peers", 1);
+  fake.own = int_option("own", 0);
   fake.seed = (uint64_t)int_option("seed", 1);
   const char *memory = option("memory"), *fail = option("fail");
   const size_t bytes = memory == NULL ? (size_t)1 << 30 : size_option(memory);
@@ -225,6 +226,14 @@ EXPORT CUresult CUDAAPI cuDeviceGetAttribute(int *out, CUdevice_attribute which,
   return end(CUDA_SUCCESS);
 }
 
+/* The same in all processes: they are on one machine. */
+EXPORT CUresult CUDAAPI cuDeviceGetUuid(CUuuid *out, CUdevice device) {
+  BEGIN(cuDeviceGetUuid, false);
+  memset(out, 0, sizeof *out);
+  snprintf(out->bytes, sizeof out->bytes, "fake card %d", device);
+  return end(CUDA_SUCCESS);
+}
+
 EXPORT CUresult CUDAAPI cuDeviceCanAccessPeer(int *out, CUdevice device, CUdevice peer) {
   BEGIN(cuDeviceCanAccessPeer, false);
   *out = device != peer && fake.peers != 0;
@@ -259,6 +268,7 @@ EXPORT CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
       (void)fake_memory_free(d, d->allocations->at);
     }
     if (d->allocations != NULL) fake_fault("memory is left in a context that ends");
+    fake_imports_end(device, d->context.broken != CUDA_SUCCESS);
   }
   return end(CUDA_SUCCESS);
 }

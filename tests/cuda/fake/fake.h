@@ -13,14 +13,19 @@
  *
  * Kernels: the library's own source, compiled for the host (tests/cuda/emulator), and some for tests below.
  *
+ * Other processes: what one allocates another may open, if it lives; the bytes are those of a file without a
+ * name. Memory that is freed while another process has it open is a fault, and so is memory that is not
+ * closed.
+ *
  * Captures: kept, and launched as often as wanted. What CUDA forbids meanwhile spoils them.
  *
  * Failures: at the n-th call of a function, or when a test says so. One that ends the context stays: all
  * later calls give it, work that was not begun is dropped, host functions are not called.
  *
  * The variable WEFT_FAKE_CUDA is read at cuInit: "devices=2,memory=1g,late_us=200,seed=7,version=13000,
- * capability=90,peers=1,fail=cuMemAlloc_v2@5:2". A failure has a function, the number of its call, from 1,
- * and a CUresult; several have '+' between them. "@*" is each call.
+ * capability=90,peers=1,own=0,fail=cuMemAlloc_v2@5:2". A failure has a function, the number of its call, from
+ * 1, and a CUresult; several have '+' between them. "@*" is each call. own=1: a process may open its own
+ * memory, as if it were another's, which CUDA refuses.
  */
 #ifndef WEFT_TESTS_CUDA_FAKE_FAKE_H_
 #define WEFT_TESTS_CUDA_FAKE_FAKE_H_
@@ -30,10 +35,12 @@
 /* What the caller has now, and what it has done wrong. */
 typedef struct weft_fake_cuda_live {
   int contexts, modules, streams, events, allocations, pinned, graphs;
+  int imports; /* of other processes' memory */
   size_t allocated_bytes;
-  long calls;      /* of all functions, since cuInit */
-  long faults;     /* uses that harm a device */
-  char fault[160]; /* the first of them */
+  long calls;                        /* of all functions, since cuInit */
+  size_t host_bytes, imported_bytes; /* that copies took from or to the host's memory, and from imports */
+  long faults;                       /* uses that harm a device */
+  char fault[160];                   /* the first of them */
 } weft_fake_cuda_live_t;
 
 /* Functions of the library beside the driver's own; a test finds them with dlsym(). */

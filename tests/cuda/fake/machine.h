@@ -11,7 +11,13 @@
 
 #include "tests/cuda/fake/fake.h"
 
-enum { FAKE_MAX_DEVICES = 8, FAKE_PINNED_MAX = 4096, FAKE_TRACE_MAX = 4096 };
+enum {
+  FAKE_MAX_DEVICES = 8,
+  FAKE_PINNED_MAX = 4096,
+  FAKE_TRACE_MAX = 4096,
+  FAKE_MAX_READERS = 8,
+  FAKE_MAX_OPENED = 512
+};
 
 /* A kernel of the host. */
 typedef struct fake_kernel {
@@ -30,7 +36,24 @@ typedef struct fake_allocation {
   struct fake_allocation *next; /* by address */
   char *at;                     /* in the front */
   size_t bytes;
+  uint64_t serial; /* of the device's allocations, from 1 */
 } fake_allocation_t;
+
+/* Which processes have an allocation open. Shared between processes. */
+typedef struct fake_opened {
+  uint64_t serial;
+  int pids[FAKE_MAX_READERS]; /* 0: none */
+} fake_opened_t;
+
+/* Memory of another process that is open here. */
+typedef struct fake_import {
+  struct fake_import *next;
+  int device, users;
+  char *front, *back; /* of `bytes` */
+  size_t bytes;
+  fake_opened_t *opened; /* the other process's */
+  CUipcMemHandle handle;
+} fake_import_t;
 
 struct CUctx_st {
   int device, users;
@@ -42,6 +65,9 @@ typedef struct fake_device {
   char *front, *back; /* two mappings of `bytes` */
   size_t bytes, allocated;
   fake_allocation_t *allocations;
+  uint64_t num_allocations; /* so far */
+  int file;                 /* that the back is a mapping of */
+  fake_opened_t *opened;    /* FAKE_MAX_OPENED of them, behind the bytes of the file */
   struct CUctx_st context;
 } fake_device_t;
 
@@ -106,7 +132,8 @@ typedef struct fake_machine {
   weft_fake_cuda_done_t trace[FAKE_TRACE_MAX];
   int num_done;
   long order;
-  int num_devices, late_us, version, capability, peers;
+  int num_devices, late_us, version, capability, peers, own;
+  fake_import_t *imports;
   uint64_t seed;
   char fail[1024];
   fake_device_t devices[FAKE_MAX_DEVICES];
@@ -151,6 +178,11 @@ fake_device_t *fake_memory_owner(const void *p); /* NULL: it is the host's */
 bool fake_memory_is_valid(const void *p, size_t bytes);
 bool fake_memory_is_pinned(const void *p, size_t bytes);
 void *fake_memory_bytes(const void *p); /* in the back; host addresses stay */
+
+/* sharing.c; all locked */
+fake_import_t *fake_import_of(const void *p);                         /* NULL: it is of no import */
+bool fake_is_open_elsewhere(const fake_device_t *d, uint64_t serial); /* in a process that lives */
+void fake_imports_end(int device, bool is_broken); /* what its context has opened goes with it */
 
 /* streams.c */
 CUstream fake_stream_create(CUcontext c);         /* locked */

@@ -59,6 +59,12 @@ static void note_done(CUstream s, const fake_work_t *w, long begin) {
       .kind = kinds[w->kind], .stream = s->number, .bytes = w->bytes, .begin = begin, .end = ++fake.order};
 }
 
+static void count_bytes(const fake_work_t *w) {
+  if (fake_memory_owner(w->from) == NULL || fake_memory_owner(w->to) == NULL)
+    fake.live.host_bytes += w->bytes;
+  if (fake_import_of(w->from) != NULL) fake.live.imported_bytes += w->bytes;
+}
+
 static void run_one_locked(CUstream s, fake_work_t *w) {
   if (s->context->broken == CUDA_SUCCESS && !is_sound(w)) {
     fake_fault("work of a stream uses memory that is not allocated");
@@ -77,6 +83,7 @@ static void run_one_locked(CUstream s, fake_work_t *w) {
   }
   pthread_mutex_lock(&fake.mu);
   if (!drop) note_done(s, w, begin);
+  if (!drop && w->kind == FAKE_COPY) count_bytes(w);
   if (w->kind == FAKE_RECORD && w->event->done < w->number) w->event->done = w->number;
   if (w->event != NULL) fake_event_release(w->event);
 }
