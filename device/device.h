@@ -35,7 +35,8 @@ typedef struct weft_device_part {
   const weft_tensor_t *input; /* NULL: it only receives */
   weft_tensor_t *output;      /* new, or of the input's bytes; gets its fence */
 } weft_device_part_t;
-typedef struct WEFT_Collective WEFT_Collective; /* weft/device.h */
+typedef struct WEFT_Collective WEFT_Collective;           /* weft/device.h */
+typedef struct weft_device_sharing weft_device_sharing_t; /* device/peer_memory.h */
 
 /* A driver's own struct may begin with one: that of a device library does (device/loaded/loaded.h). */
 typedef struct weft_device_driver weft_device_driver_t;
@@ -56,6 +57,7 @@ struct weft_device_driver {
    * the inputs not used any more. NULL: never. Errors: UNIMPLEMENTED, not between these or not of this type,
    * and nothing has happened; the devices'. */
   weft_status_t *(*collective)(const WEFT_Collective *what, const weft_device_part_t *parts, int n);
+  const weft_device_sharing_t *sharing; /* device/peer_memory.h; NULL: memory is the process's own */
 };
 /* How many a task has, unless it is told; 0 where the driver cannot say. */
 int weft_device_count(const weft_device_driver_t *driver);

@@ -8,8 +8,12 @@
  * chose and expects. Whatever goes wrong here, gRPC still works: a link that
  * cannot be made is no error.
  *
+ * What the receiver can read where it lies, the sender lends: it hears over the link when the receiver is
+ * done with it, and a link that breaks gives back all that was lent over it.
+ *
  * Wire: the receiver says (magic, link id) once; then per payload the sender says
- * (transfer, header bytes, payload bytes) in three little-endian words, the header, the payload.
+ * (transfer, header bytes, payload bytes) in three little-endian words, the header, the payload. Per loan the
+ * receiver says (transfer, what became of it) in two.
  */
 #ifndef WEFT_RPC_LOCAL_LINK_H_
 #define WEFT_RPC_LOCAL_LINK_H_
@@ -46,6 +50,21 @@ bool weft_local_sender_stream(weft_local_sender_t *s, uint64_t link, uint64_t tr
                               const void *data, size_t bytes, size_t (*arrive)(void *arg, size_t at),
                               void (*release)(void *arg), void *arg);
 
+typedef enum weft_local_end {
+  WEFT_LOCAL_DONE,     /* the receiver does not need it any more */
+  WEFT_LOCAL_UNUSABLE, /* the receiver cannot read it, and waits for the bytes on the link */
+  WEFT_LOCAL_BROKEN    /* the link has broken */
+} weft_local_end_t;
+/* Called once, on any thread, under no lock. False: the receiver waits for what will not come, and the link
+ * breaks. */
+typedef bool weft_local_loan_fn(void *arg, weft_local_end_t how);
+
+/* Lends something to the receiving end, which hears of it by other means, later, under the number `transfer`.
+ * True: fn(arg, ...) will be called. False: there is no such link, the receiver has given it back already, or
+ * no memory. */
+bool weft_local_sender_lend(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_local_loan_fn *fn,
+                            void *arg);
+
 /* ---- the receiving end: one link ---- */
 
 typedef struct weft_local_receiver weft_local_receiver_t; /* Thread-safe. */
@@ -68,6 +87,12 @@ WEFT_MUST_CHECK weft_status_t *weft_local_receiver_create(weft_str_t name,
                                                           const weft_local_receiver_ops_t *ops, void *arg,
                                                           weft_local_receiver_t **out);
 uint64_t weft_local_receiver_link(const weft_local_receiver_t *r); /* what the sender knows it by; never 0 */
+/* Gives back a loan, which need not have been made yet. False: the link is over, and what was lent over it
+ * may be gone since any time. Never blocks. */
+bool weft_local_receiver_give_back(weft_local_receiver_t *r, uint64_t transfer, weft_local_end_t how);
+/* Another holder, with a release of its own; the link may be over meanwhile. */
+weft_local_receiver_t *weft_local_receiver_retain(weft_local_receiver_t *r);
+void weft_local_receiver_release(weft_local_receiver_t *r); /* NULL is fine */
 /* Breaks the link. Its thread frees it after `closed`. May be called from the callbacks. NULL is fine. */
 void weft_local_receiver_close(weft_local_receiver_t *r);
 

@@ -1,13 +1,14 @@
 /* rpc/local_receiver.c - the receiving end of a local link: one thread that reads.
  *
- * The object has two holders: its creator, until close, and the thread, until it ends. The last one frees it,
- * so close never waits and may be called from a callback.
+ * The object has two holders: its creator, until close, and the thread, until it ends; and those that have
+ * retained it. The last one frees it, so close never waits and may be called from a callback.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "rpc/local_link.h"
 #include "rpc/local_socket.h"
@@ -20,11 +21,13 @@ struct weft_local_receiver {
   uint64_t link;
   const weft_local_receiver_ops_t *ops; /* constant */
   void *arg;
+  weft_mutex_t giving; /* held while two words are written, which does not wait */
 };
 
 static void unref(weft_local_receiver_t *r) {
   if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
   weft_local_socket_close(r->fd);
+  weft_mutex_deinit(&r->giving);
   weft_free(r);
 }
 
@@ -83,11 +86,13 @@ weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_rece
   r->link = weft_random_id();
   r->ops = ops;
   r->arg = arg;
+  weft_mutex_init(&r->giving);
   r->fd = weft_local_socket_connect(name);
   weft_local_hello_t hello = {WEFT_LOCAL_MAGIC, r->link};
   pthread_t thread;
   if (r->fd < 0 || !weft_local_socket_write(r->fd, &hello, sizeof hello, NULL, 0)) {
     weft_local_socket_close(r->fd);
+    weft_mutex_deinit(&r->giving);
     weft_free(r);
     return WEFT_ERROR(UNAVAILABLE, "cannot connect to the Unix socket @%.*s", WEFT_STR_ARGS(name));
   }
@@ -95,6 +100,7 @@ weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_rece
   if (pthread_create(&thread, NULL, run, r) != 0) {
     *out = NULL;
     weft_local_socket_close(r->fd);
+    weft_mutex_deinit(&r->giving);
     weft_free(r);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot start a thread for a local link");
   }
@@ -104,6 +110,26 @@ weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_rece
 }
 
 uint64_t weft_local_receiver_link(const weft_local_receiver_t *r) { return r->link; }
+
+weft_local_receiver_t *weft_local_receiver_retain(weft_local_receiver_t *r) {
+  atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+  return r;
+}
+
+void weft_local_receiver_release(weft_local_receiver_t *r) {
+  if (r != NULL) unref(r);
+}
+
+/* The sender breaks its end before it lets go of what it has lent: while that is not over, all is there. */
+bool weft_local_receiver_give_back(weft_local_receiver_t *r, uint64_t transfer, weft_local_end_t how) {
+  const weft_local_returned_t returned = {transfer, (uint64_t)how};
+  weft_mutex_lock(&r->giving);
+  const bool ok =
+      !weft_local_socket_is_over(r->fd) && weft_local_socket_write_now(r->fd, &returned, sizeof returned);
+  if (!ok) weft_local_socket_break(r->fd); /* half of it may be written */
+  weft_mutex_unlock(&r->giving);
+  return ok;
+}
 
 void weft_local_receiver_close(weft_local_receiver_t *r) {
   if (r == NULL) return;

@@ -1,10 +1,13 @@
-/* rpc/local_sender.c - the sending end of local links: a thread that accepts, and one for each link.
+/* rpc/local_sender.c - the sending end of local links: a thread that accepts, and one or two for each link.
  *
- * A link's thread reads the hello, then writes what is queued. Only it touches
- * the socket, except for breaking it. A link whose peer went away is noticed when
- * something is sent, or when its place is needed.
+ * A link's thread reads the hello, then writes what is queued. With the first loan it gets a second one,
+ * which reads what the receiver gives back. Only they touch the socket, except for breaking it. A link whose
+ * peer went away is noticed when something is sent or lent, or when its place is needed.
  *
- * Locking: `mu` guards the table and all queues. Payloads are released outside it.
+ * A receiver may give back what is not lent yet: its call has failed while the answer was under way. Numbers
+ * that were given back and are no loans are kept, the last ones, and are not lent any more.
+ *
+ * Locking: `mu` guards the table, all queues and all loans. Payloads are released, and loans end, outside it.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include <fcntl.h>
@@ -29,6 +32,15 @@ typedef struct local_payload {
   void *arg;
 } local_payload_t;
 
+typedef struct local_loan {
+  struct local_loan *next;
+  uint64_t transfer;
+  weft_local_loan_fn *fn;
+  void *arg;
+} local_loan_t;
+
+enum { RETURNED_EARLY = 256 };
+
 typedef enum link_state { FREE, OPEN, CLOSED } link_state_t; /* CLOSED: its thread has ended or will soon */
 
 typedef struct sender_link {
@@ -38,6 +50,11 @@ typedef struct sender_link {
   int fd;                         /* changes under mu */
   uint64_t id;                    /* guarded by mu; 0 until the hello */
   local_payload_t *first, **last; /* guarded by mu */
+  pthread_t reader;
+  bool has_reader; /* guarded by mu, as the rest */
+  local_loan_t *loans;
+  uint64_t early[RETURNED_EARLY]; /* transfers that were given back before they were lent; 0: none */
+  int num_early;                  /* since the link is there */
   weft_cond_t changed;
 } sender_link_t;
 
@@ -91,6 +108,60 @@ static bool write_payload(const sender_link_t *l, local_payload_t *p) {
   return ok;
 }
 
+/* ---- loans ---- */
+
+static void break_link(sender_link_t *l) {
+  weft_mutex_lock(&l->sender->mu);
+  break_link_locked(l->sender, l);
+  weft_mutex_unlock(&l->sender->mu);
+}
+
+static local_loan_t *take_loan_locked(sender_link_t *l, uint64_t transfer) {
+  for (local_loan_t **at = &l->loans; *at != NULL; at = &(*at)->next) {
+    local_loan_t *loan = *at;
+    if (loan->transfer != transfer) continue;
+    *at = loan->next;
+    return loan;
+  }
+  l->early[l->num_early++ % RETURNED_EARLY] = transfer;
+  return NULL;
+}
+
+static bool end_loan(local_loan_t *loan, weft_local_end_t how) {
+  const bool ok = loan->fn(loan->arg, how);
+  weft_free(loan);
+  return ok;
+}
+
+static void *read_returned(void *arg) {
+  sender_link_t *l = arg;
+  weft_local_returned_t r;
+  bool ok = true;
+  while (ok && weft_local_socket_read(l->fd, &r, sizeof r) &&
+         (r.how == WEFT_LOCAL_DONE || r.how == WEFT_LOCAL_UNUSABLE)) {
+    weft_mutex_lock(&l->sender->mu);
+    local_loan_t *loan = take_loan_locked(l, r.transfer);
+    weft_mutex_unlock(&l->sender->mu);
+    if (loan != NULL) ok = end_loan(loan, (weft_local_end_t)r.how);
+  }
+  break_link(l);
+  return NULL;
+}
+
+/* The link is broken, so that nothing is lent over it any more. */
+static void end_loans(sender_link_t *l) {
+  if (l->has_reader) pthread_join(l->reader, NULL); /* its socket is shut */
+  local_loan_t *loans = l->loans;
+  l->loans = NULL;
+  l->has_reader = false;
+  for (local_loan_t *next; loans != NULL; loans = next) {
+    next = loans->next;
+    (void)end_loan(loans, WEFT_LOCAL_BROKEN);
+  }
+}
+
+/* ---- links ---- */
+
 static void *serve_link(void *arg) {
   sender_link_t *l = arg;
   weft_local_sender_t *s = l->sender;
@@ -114,6 +185,7 @@ static void *serve_link(void *arg) {
     payload_free(rest);
     rest = next;
   }
+  end_loans(l);
   return NULL;
 }
 
@@ -131,6 +203,8 @@ static sender_link_t *take_place(weft_local_sender_t *s) {
     was_used = found->state == CLOSED;
     found->state = FREE; /* no race: only the accepter's thread searches for places */
     found->id = 0;
+    found->num_early = 0;
+    memset(found->early, 0, sizeof found->early);
   }
   weft_mutex_unlock(&s->mu);
   if (!was_used) return found;
@@ -259,6 +333,38 @@ bool weft_local_sender_stream(weft_local_sender_t *s, uint64_t link, uint64_t tr
   weft_mutex_unlock(&s->mu);
   if (l == NULL) weft_free(p);
   return l != NULL;
+}
+
+static bool was_given_back_locked(const sender_link_t *l, uint64_t transfer) {
+  for (int i = 0; i < RETURNED_EARLY && i < l->num_early; i++) {
+    if (l->early[i] == transfer) return true;
+  }
+  return false;
+}
+
+static bool has_reader_locked(sender_link_t *l) {
+  if (!l->has_reader && pthread_create(&l->reader, NULL, read_returned, l) == 0) {
+    l->has_reader = true;
+    pthread_setname_np(l->reader, "weft-link-back");
+  }
+  return l->has_reader;
+}
+
+bool weft_local_sender_lend(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_local_loan_fn *fn,
+                            void *arg) {
+  local_loan_t *loan = link == 0 ? NULL : weft_malloc(sizeof *loan);
+  if (loan == NULL) return false;
+  *loan = (local_loan_t){.transfer = transfer, .fn = fn, .arg = arg};
+  weft_mutex_lock(&s->mu);
+  sender_link_t *l = find_locked(s, link);
+  const bool is_lent = l != NULL && !was_given_back_locked(l, transfer) && has_reader_locked(l);
+  if (is_lent) {
+    loan->next = l->loans;
+    l->loans = loan;
+  }
+  weft_mutex_unlock(&s->mu);
+  if (!is_lent) weft_free(loan);
+  return is_lent;
 }
 
 weft_str_t weft_local_link_host(void) {

@@ -105,6 +105,14 @@ bool weft_local_socket_write(int fd, const void *a, size_t num_a, const void *b,
   return true;
 }
 
+bool weft_local_socket_write_now(int fd, const void *a, size_t n) {
+  ssize_t sent;
+  do {
+    sent = send(fd, a, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  return sent == (ssize_t)n;
+}
+
 bool weft_local_socket_is_over(int fd) {
   struct pollfd p = {.fd = fd, .events = POLLRDHUP};
   return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;

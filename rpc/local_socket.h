@@ -12,6 +12,9 @@ typedef struct weft_local_hello {
 typedef struct weft_local_frame { /* both ends are on one machine: its own byte order */
   uint64_t transfer, header_bytes, payload_bytes;
 } weft_local_frame_t;
+typedef struct weft_local_returned {
+  uint64_t transfer, how; /* a weft_local_end_t */
+} weft_local_returned_t;
 
 /* All return -1 or false on failure, and none raises SIGPIPE. */
 int weft_local_socket_listen(weft_str_t name);
@@ -20,8 +23,9 @@ int weft_local_socket_connect(weft_str_t name);
 bool weft_local_socket_read(int fd, void *to, size_t n);
 /* Two pieces with one call where it can be. */
 bool weft_local_socket_write(int fd, const void *a, size_t num_a, const void *b, size_t num_b);
-bool weft_local_socket_is_over(int fd); /* has the peer gone? Does not wait */
-void weft_local_socket_break(int fd);   /* ends pending reads, writes and accepts; does not close */
-void weft_local_socket_close(int fd);   /* -1 is fine */
+bool weft_local_socket_write_now(int fd, const void *a, size_t n); /* all of it, without waiting */
+bool weft_local_socket_is_over(int fd);                            /* has the peer gone? Does not wait */
+void weft_local_socket_break(int fd); /* ends pending reads, writes and accepts; does not close */
+void weft_local_socket_close(int fd); /* -1 is fine */
 
 #endif /* WEFT_RPC_LOCAL_SOCKET_H_ */

@@ -9,6 +9,10 @@
  * fills. The thread calls the device without `mu`, because a device that fails calls back whatever waits for
  * it. Meanwhile the receive is busy: its end is left to the thread.
  *
+ * A tensor that is imported is handed out when it has been copied and the link is still there: a sender
+ * breaks the link before it lets go of what it has lent, so its bytes were whole then. Until then an import
+ * holds the link, also when the receive has ended.
+ *
  * Locking: `mu` is a leaf. Callbacks, the canceller and the device are called outside it.
  */
 #include "services/local_transfer.h"
@@ -17,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/mutex.h"
+#include "device/peer_memory.h"
 #include "device/tensor_intake.h"
 #include "rpc/local_link.h"
 #include "services/local_transport.h"
@@ -32,9 +37,11 @@ typedef struct expected {
   bool is_here,
       is_lost; /* lost: the peer sent something that is no tensor, or the link broke in the middle */
   bool is_cancelled;
-  bool is_busy;     /* the link's thread uses `intake` */
-  bool ends_later;  /* and is to end the receive, which has been taken out of the map */
-  weft_recv_fn *fn; /* set by await */
+  weft_local_receiver_t *offered; /* retained: the peer may lend the tensor over it; NULL: not */
+  weft_status_t *failure;         /* owned: of an import's copy */
+  bool is_busy;                   /* the link's thread uses `intake` */
+  bool ends_later;                /* and is to end the receive, which has been taken out of the map */
+  weft_recv_fn *fn;               /* set by await */
   void *arg;
   weft_canceller_t *canceller; /* retained; may be NULL */
   uint64_t token;
@@ -48,6 +55,9 @@ struct weft_local_transfers {
   weft_map_t expected;         /* id -> expected_t */
   weft_local_receiver_t *link; /* NULL: none */
   bool is_tried;               /* a link was offered, and either is there or could not be made */
+  bool cannot_import;          /* the peer's memory */
+  int num_imports;             /* that are copied now */
+  bool closes_later;           /* the last of them closes the link */
   weft_tensor_t *filling;      /* link thread's own */
 };
 
@@ -56,6 +66,8 @@ static void expected_free(expected_t *x) {
   weft_tensor_t *none = NULL;
   if (x->intake != NULL) weft_status_free(weft_tensor_intake_end(x->intake, false, &none));
   weft_tensor_release(x->tensor);
+  weft_local_receiver_release(x->offered);
+  weft_status_free(x->failure);
   weft_free(x);
 }
 
@@ -83,8 +95,9 @@ weft_status_t *weft_local_transfers_create(weft_str_t task, weft_local_transfers
 void weft_local_transfers_destroy(weft_local_transfers_t *t) {
   if (t == NULL) return;
   weft_mutex_lock(&t->mu);
-  weft_local_receiver_t *link = t->link;
-  t->link = NULL;
+  weft_local_receiver_t *link = t->num_imports == 0 ? t->link : NULL;
+  if (link != NULL) t->link = NULL;
+  t->closes_later = link == NULL;
   t->is_tried = true;
   weft_mutex_unlock(&t->mu);
   weft_local_receiver_close(link);
@@ -99,6 +112,9 @@ static void finish(expected_t *x, bool is_in_cancel) {
   weft_status_t *s = NULL;
   if (x->is_cancelled && !x->is_here) {
     s = WEFT_ERROR(CANCELLED, "RecvAsync is cancelled.");
+  } else if (!x->is_here && x->failure != NULL) {
+    s = x->failure;
+    x->failure = NULL;
   } else if (!x->is_here) {
     s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s while receiving a tensor",
                    WEFT_STR_ARGS(x->owner->task));
@@ -122,28 +138,44 @@ static expected_t *take_locked(weft_local_transfers_t *t, int64_t id) WEFT_REQUI
   return weft_map_remove_u64(&t->expected, (uint64_t)id);
 }
 
+/* Offers to read the peer's memory, if the device that wants the tensor can read any. */
+static void offer_import(expected_t *x, weft_local_receiver_t *link, uint8_t id[WEFT_DEVICE_ID_BYTES],
+                         weft_local_transport_msg_t *m) {
+  if (x->space == NULL || !weft_peer_memory_identify(x->space, id)) return;
+  m->device_type = weft_str(x->space->device->type);
+  m->device = weft_str_of((const char *)id, WEFT_DEVICE_ID_BYTES);
+  x->offered = weft_local_receiver_retain(link);
+}
+
 weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id,
                                            const weft_memory_space_t *space, weft_strbuf_t *options) {
   weft_local_transport_msg_t m = {.host = weft_local_link_host()};
   if (m.host.length == 0) return NULL;
-  expected_t *x = NULL;
+  uint8_t device[WEFT_DEVICE_ID_BYTES];
   weft_status_t *s = NULL;
   weft_mutex_lock(&t->mu);
   bool is_hopeless = t->is_tried && t->link == NULL;
-  if (t->link != NULL) m.link = weft_local_receiver_link(t->link);
+  const bool may_import = !t->cannot_import;
+  weft_local_receiver_t *link = t->link == NULL ? NULL : weft_local_receiver_retain(t->link);
   weft_mutex_unlock(&t->mu);
   if (is_hopeless) return NULL;
-  if (m.link != 0) {
-    x = weft_calloc(1, sizeof *x);
-    if (x == NULL) return WEFT_NO_MEMORY("a receive");
+  if (link != NULL) {
+    m.link = weft_local_receiver_link(link);
+    expected_t *x = weft_calloc(1, sizeof *x);
+    if (x == NULL) {
+      weft_local_receiver_release(link);
+      return WEFT_NO_MEMORY("a receive");
+    }
     x->owner = t;
     x->id = id;
     x->space = space;
+    if (may_import) offer_import(x, link, device, &m);
+    weft_local_receiver_release(link);
     weft_mutex_lock(&t->mu);
     s = weft_map_put_u64(&t->expected, (uint64_t)id, x, NULL);
     weft_mutex_unlock(&t->mu);
     if (s != NULL) {
-      weft_free(x);
+      expected_free(x);
       return s;
     }
   }
@@ -151,12 +183,15 @@ weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id
   return NULL;
 }
 
-void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id) {
+void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id, bool has_failed) {
   weft_mutex_lock(&t->mu);
   expected_t *x = take_locked(t, id);
   while (x != NULL && x->is_busy) weft_cond_wait(&t->rested, &t->mu); /* woken by rest(); soon */
   weft_mutex_unlock(&t->mu);
-  if (x != NULL) expected_free(x);
+  if (x == NULL) return;
+  if (has_failed && x->offered != NULL)
+    (void)weft_local_receiver_give_back(x->offered, (uint64_t)id, WEFT_LOCAL_DONE);
+  expected_free(x);
 }
 
 static void cancel(void *arg) {
@@ -195,6 +230,129 @@ void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canc
   is_over = is_over && may_end_locked(t, x);
   weft_mutex_unlock(&t->mu);
   if (is_over) finish(x, false);
+}
+
+/* ---- imports ---- */
+
+typedef struct import {
+  weft_local_transfers_t *owner; /* retained */
+  weft_local_receiver_t *link;   /* retained; the tensor is lent over it */
+  int64_t id;
+} import_t;
+
+/* An import reads nothing any more. */
+static void import_end(import_t *i) {
+  weft_local_transfers_t *t = i->owner;
+  weft_local_receiver_t *closes = NULL;
+  weft_mutex_lock(&t->mu);
+  if (--t->num_imports == 0 && t->closes_later) {
+    closes = t->link;
+    t->link = NULL;
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_local_receiver_close(closes);
+  weft_local_receiver_release(i->link);
+  weft_free(i);
+  unref(t);
+}
+
+/* Gives it back. False: the link is over. */
+static bool give_back(const import_t *i, weft_local_end_t how) {
+  const bool is_there = weft_local_receiver_give_back(i->link, (uint64_t)i->id, how);
+  if (!is_there) weft_peer_memory_forget(weft_local_receiver_link(i->link));
+  return is_there;
+}
+
+/* The receive is lost, or fails with `status`, which is consumed. Unless it has ended, or ends otherwise. */
+static void import_fails(weft_local_transfers_t *t, int64_t id, weft_status_t *status) {
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)id);
+  bool is_mine = x != NULL && !x->is_here && x->intake == NULL && !x->is_busy;
+  if (is_mine) {
+    x->is_lost = true;
+    if (x->failure == NULL) {
+      x->failure = status;
+      status = NULL;
+    }
+    is_mine = x->fn != NULL;
+  }
+  if (is_mine) (void)take_locked(t, id);
+  weft_mutex_unlock(&t->mu);
+  weft_status_free(status);
+  if (is_mine) finish(x, false);
+}
+
+static void on_imported(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
+  import_t *i = arg;
+  weft_local_transfers_t *t = i->owner;
+  const bool is_whole = give_back(i, WEFT_LOCAL_DONE) && status == NULL;
+  if (!is_whole) {
+    weft_tensor_release(tensor);
+    import_fails(t, i->id, status);
+    import_end(i);
+    return;
+  }
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)i->id);
+  bool is_first = x != NULL && !x->is_here && !x->is_lost && x->intake == NULL && !x->is_busy;
+  if (is_first) {
+    x->is_here = true;
+    x->tensor = tensor;
+  }
+  const bool is_awaited = is_first && x->fn != NULL;
+  if (is_awaited) (void)take_locked(t, i->id);
+  weft_mutex_unlock(&t->mu);
+  if (!is_first) weft_tensor_release(tensor);
+  if (is_awaited) finish(x, false);
+  import_end(i);
+}
+
+/* What the peer says of the tensor. False: it is no tensor of plain bytes. */
+static bool read_place(const weft_local_transport_msg_t *m, weft_peer_tensor_t *out) {
+  weft_tensor_head_t head;
+  size_t payload_at = 0, total = 0;
+  if (m->memory.length != WEFT_MEMORY_HANDLE_BYTES || m->offset < 0 || m->bytes < 0) return false;
+  if (!weft_add_size(m->head.length, (size_t)m->bytes, &total)) return false;
+  if (!weft_tensor_proto_peek(m->head, total, &head, &payload_at) || payload_at != m->head.length)
+    return false;
+  *out = (weft_peer_tensor_t){.dtype = head.dtype,
+                              .shape = head.shape,
+                              .handle = (const uint8_t *)m->memory.data,
+                              .offset = (uint64_t)m->offset};
+  return true;
+}
+
+void weft_local_transfers_import(weft_local_transfers_t *t, int64_t id, const weft_local_transport_msg_t *m) {
+  weft_peer_tensor_t place;
+  import_t *i = weft_calloc(1, sizeof *i);
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)id); /* stays until it is awaited */
+  const bool is_offered = x != NULL && x->offered != NULL;
+  if (i != NULL && is_offered) t->num_imports++;
+  weft_mutex_unlock(&t->mu);
+  if (i == NULL || !is_offered) {
+    weft_free(i);
+    if (x != NULL) import_fails(t, id, is_offered ? WEFT_NO_MEMORY("receiving a tensor") : NULL);
+    if (is_offered) (void)weft_local_receiver_give_back(x->offered, (uint64_t)id, WEFT_LOCAL_DONE);
+    return;
+  }
+  atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+  *i = (import_t){.owner = t, .link = weft_local_receiver_retain(x->offered), .id = id};
+  if (!read_place(m, &place)) {
+    (void)give_back(i, WEFT_LOCAL_DONE);
+    import_fails(t, id, NULL);
+    import_end(i);
+    return;
+  }
+  weft_status_t *s =
+      weft_peer_memory_copy(weft_local_receiver_link(i->link), &place, x->space, on_imported, i);
+  if (s == NULL) return;
+  weft_status_free(s); /* the bytes come over the link, as they always did */
+  weft_mutex_lock(&t->mu);
+  t->cannot_import = true;
+  weft_mutex_unlock(&t->mu);
+  if (!give_back(i, WEFT_LOCAL_UNUSABLE)) import_fails(t, id, NULL);
+  import_end(i);
 }
 
 /* ---- the link's thread ---- */
@@ -329,9 +487,16 @@ static void closed(void *arg) {
   weft_local_transfers_t *t = arg;
   weft_mutex_lock(&t->mu);
   weft_local_receiver_t *link = t->link;
-  t->link = NULL;      /* a receive that begins to wait now is lost */
-  t->is_tried = false; /* a peer that was restarted offers a new one */
+  t->link = NULL;                /* a receive that begins to wait now is lost */
+  t->is_tried = t->closes_later; /* a peer that was restarted offers a new one */
+  t->cannot_import = false;      /* and may have other devices */
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&t->expected, &at, &e);) {
+    expected_t *x = e.value;
+    if (!x->is_here) x->is_lost = true; /* also for one that begins to wait when there is a new link */
+  }
   weft_mutex_unlock(&t->mu);
+  if (link != NULL) weft_peer_memory_forget(weft_local_receiver_link(link));
   weft_local_receiver_close(link);
   for (;;) {
     weft_mutex_lock(&t->mu);

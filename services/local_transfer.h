@@ -4,10 +4,16 @@
  * local link (rpc/local_link.h), under the request's id. Link and answer come on
  * two threads, in any order; a receive is done when both are there. Where there
  * is no link, the answer holds the tensor, as always.
+ *
+ * A tensor in a device's memory for the memory of another device that can read it does not move at all until
+ * the receiver copies it (device/peer_memory.h): the answer says where it lies, and the link is how the
+ * receiver gives it back. A receiver that cannot read it asks for its bytes on the link, and does not offer
+ * to read the peer's memory again.
  */
 #ifndef WEFT_SERVICES_LOCAL_TRANSFER_H_
 #define WEFT_SERVICES_LOCAL_TRANSFER_H_
 
+#include "services/local_transport.h"
 #include "worker/worker_client.h"
 
 /* Tensors smaller than this go with the answer: two more threads cost more than a copy. */
@@ -26,11 +32,14 @@ void weft_local_transfers_destroy(weft_local_transfers_t *t);
 WEFT_MUST_CHECK weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id,
                                                            const weft_memory_space_t *space,
                                                            weft_strbuf_t *options);
-/* The answer is there, and it is another: a failure, or the tensor itself. */
-void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id);
-/* The answer is there, and says that the tensor is on the link. fn is called once, perhaps before this
- * returns, with the tensor, in the memory where it is wanted and with its fence; CANCELLED; UNAVAILABLE if
- * the link breaks. */
+/* The answer is there, and it is another: the tensor itself, or a failure. After that the peer may still lend
+ * the tensor: it is given back. */
+void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id, bool has_failed);
+/* The answer is there, and says where the tensor lies in the peer's memory. Await comes next. */
+void weft_local_transfers_import(weft_local_transfers_t *t, int64_t id, const weft_local_transport_msg_t *m);
+/* The answer is there, and says that the tensor is on the link, or it is imported. fn is called once, perhaps
+ * before this returns, with the tensor, in the memory where it is wanted and with its fence; CANCELLED;
+ * UNAVAILABLE if the link breaks. */
 void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canceller_t *canceller,
                                 weft_recv_fn *fn, void *arg);
 /* The peer listens at `name`: connects, if there is no link yet. */

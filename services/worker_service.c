@@ -11,6 +11,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "device/peer_memory.h"
+#include "device/queue.h"
 #include "device/tensor_stream.h"
 #include "device/transfer.h"
 #include "graph/graph_proto.h"
@@ -223,22 +225,35 @@ static bool put_on_link(weft_local_sender_t *sender, uint64_t link, uint64_t id,
   return taken;
 }
 
+/* Is the request of a large tensor one of a peer on this host? Fills *out with what that says of itself. */
+static bool is_for_local_peer(weft_served_t *s, const weft_tensor_t *tensor,
+                              weft_local_transport_msg_t *out) {
+  const weft_recv_tensor_request_msg_t *m = s->request;
+  return tensor->bytes >= WEFT_LOCAL_TRANSFER_MIN_BYTES && weft_dtype_is_plain(tensor->dtype) &&
+         weft_local_transport_from_any(m->transport_options, &s->arena, out) && out->host.length > 0 &&
+         weft_str_eq(out->host, weft_local_link_host());
+}
+
+/* False: there is no such link, or no memory. */
+static bool put_with_header(weft_local_sender_t *sender, uint64_t link, uint64_t id, weft_tensor_t *tensor) {
+  weft_strbuf_t header = WEFT_STRBUF_INIT;
+  weft_tensor_proto_header(tensor, &header);
+  const bool taken =
+      !header.failed && put_on_link(sender, link, id, weft_str_of(header.data, header.length), tensor);
+  weft_strbuf_deinit(&header);
+  return taken;
+}
+
 /* A large tensor for a peer on this host: over the link, or an offer to make one. True if it is on its way.
  */
 static bool send_locally(weft_served_t *s, weft_tensor_t *tensor, weft_strbuf_t *options) {
   const weft_recv_tensor_request_msg_t *m = s->request;
   weft_local_transport_msg_t peer = {.link = 0}, answer = {.link = 0};
-  if (tensor->bytes < WEFT_LOCAL_TRANSFER_MIN_BYTES || !weft_dtype_is_plain(tensor->dtype)) return false;
-  if (!weft_local_transport_from_any(m->transport_options, &s->arena, &peer)) return false;
-  if (peer.host.length == 0 || !weft_str_eq(peer.host, weft_local_link_host())) return false;
+  if (!is_for_local_peer(s, tensor, &peer)) return false;
   weft_local_sender_t *sender = sender_of(s->service);
   if (sender == NULL) return false;
-  weft_strbuf_t header = WEFT_STRBUF_INIT;
-  weft_tensor_proto_header(tensor, &header);
-  answer.is_on_link = !header.failed && put_on_link(sender, peer.link, (uint64_t)m->request_id,
-                                                    weft_str_of(header.data, header.length), tensor);
+  answer.is_on_link = put_with_header(sender, peer.link, (uint64_t)m->request_id, tensor);
   if (!answer.is_on_link && peer.link == 0) answer.name = weft_local_sender_name(sender);
-  weft_strbuf_deinit(&header);
   weft_local_transport_to_any(&answer, options);
   return answer.is_on_link;
 }
@@ -273,25 +288,109 @@ static void on_host(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
   weft_strbuf_deinit(&options);
 }
 
+/* Answers with a tensor of a device's memory, by one of the ways that all peers know. Consumes `tensor`. */
+static void answer_by_host(weft_served_t *s, weft_tensor_t *tensor) {
+  weft_strbuf_t options = WEFT_STRBUF_INIT;
+  if (send_locally(s, tensor, &options)) {
+    answer_with(s, options.failed ? WEFT_NO_MEMORY("a RecvTensor") : NULL, NULL, false,
+                weft_str_of(options.data, options.length));
+  } else {
+    weft_tensor_at(tensor, NULL, on_host, s);
+  }
+  weft_tensor_release(tensor);
+  weft_strbuf_deinit(&options);
+}
+
+/* ---- tensors that the peer's device reads where they lie ---- */
+
+/* From the request until the receiver gives the tensor back. */
+typedef struct loan {
+  weft_fence_waiter_t waiter;
+  weft_served_t *call;   /* until it is answered */
+  weft_tensor_t *tensor; /* retained */
+  weft_local_sender_t *sender;
+  uint64_t link, id;
+  weft_local_transport_msg_t peer; /* lent by the call */
+} loan_t;
+
+static bool on_given_back(void *arg, weft_local_end_t how) {
+  loan_t *l = arg;
+  const bool ok = how != WEFT_LOCAL_UNUSABLE || put_with_header(l->sender, l->link, l->id, l->tensor);
+  weft_tensor_release(l->tensor);
+  weft_free(l);
+  return ok;
+}
+
+/* Lends the tensor and fills in where it lies. False: the receiver cannot read it, or its link is over. */
+static bool lend(loan_t *l, weft_strbuf_t *options) {
+  WEFT_SharedMemory memory;
+  weft_strbuf_t head = WEFT_STRBUF_INIT;
+  bool ok = weft_peer_memory_export(l->tensor, l->peer.device_type, l->peer.device, &memory) &&
+            memory.offset <= INT64_MAX;
+  if (ok) weft_tensor_proto_header(l->tensor, &head);
+  ok = ok && !head.failed;
+  if (ok) {
+    const weft_local_transport_msg_t answer = {
+        .memory = weft_str_of((const char *)memory.handle, sizeof memory.handle),
+        .offset = (int64_t)memory.offset,
+        .head = weft_str_of(head.data, head.length),
+        .bytes = (int64_t)l->tensor->bytes};
+    weft_local_transport_to_any(&answer, options);
+    ok = !options->failed && weft_local_sender_lend(l->sender, l->link, l->id, on_given_back, l);
+  }
+  weft_strbuf_deinit(&head);
+  return ok;
+}
+
+static void on_made(void *arg, weft_status_t *status) {
+  loan_t *l = arg;
+  weft_served_t *call = l->call;
+  weft_tensor_t *tensor = l->tensor;
+  weft_strbuf_t options = WEFT_STRBUF_INIT;
+  if (status == NULL && lend(l, &options)) { /* `l` may be gone */
+    answer_with(call, NULL, NULL, false, weft_str_of(options.data, options.length));
+  } else {
+    weft_free(l);
+    if (status == NULL) {
+      answer_by_host(call, tensor);
+    } else {
+      weft_tensor_release(tensor);
+      answer_with(call, status, NULL, false, WEFT_STR(""));
+    }
+  }
+  weft_strbuf_deinit(&options);
+}
+
+/* Answers when the tensor is made, if the peer has a device that may read it. False: it has none, and nothing
+ * was taken. Else `tensor` is consumed. */
+static bool answer_by_loan(weft_served_t *s, weft_tensor_t *tensor) {
+  const weft_recv_tensor_request_msg_t *m = s->request;
+  weft_local_transport_msg_t peer = {.link = 0};
+  if (!is_for_local_peer(s, tensor, &peer) || peer.device.length == 0) return false;
+  weft_local_sender_t *sender = sender_of(s->service);
+  if (sender == NULL || !weft_local_sender_has(sender, peer.link)) return false;
+  loan_t *l = weft_calloc(1, sizeof *l);
+  if (l == NULL) return false;
+  l->call = s;
+  l->tensor = tensor;
+  l->sender = sender;
+  l->link = peer.link;
+  l->id = (uint64_t)m->request_id;
+  l->peer = peer;
+  weft_fence_then(tensor->fence, &l->waiter, on_made, l);
+  return true;
+}
+
 static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
   weft_served_t *s = arg;
   if (status == NULL && tensor == NULL) status = dead_tensor(&tensor);
   if (status != NULL || is_dead) {
     answer_with(s, status, tensor, is_dead, WEFT_STR(""));
-    return;
-  }
-  weft_strbuf_t options = WEFT_STRBUF_INIT;
-  if (tensor->space == NULL) {
+  } else if (tensor->space == NULL) {
     on_host(s, NULL, tensor);
-  } else if (send_locally(s, tensor, &options)) {
-    weft_tensor_release(tensor);
-    answer_with(s, options.failed ? WEFT_NO_MEMORY("a RecvTensor") : NULL, NULL, false,
-                weft_str_of(options.data, options.length));
-  } else {
-    weft_tensor_at(tensor, NULL, on_host, s);
-    weft_tensor_release(tensor);
+  } else if (!answer_by_loan(s, tensor)) {
+    answer_by_host(s, tensor);
   }
-  weft_strbuf_deinit(&options);
 }
 
 static void recv_tensor(weft_served_t *s) {

@@ -3,6 +3,7 @@
 #define WEFT_DEVICE_LOADED_LOADED_DEVICE_H_
 
 #include "device/loaded/loaded.h"
+#include "device/peer_memory.h"
 #include "tensor/memory_holders.h"
 
 typedef struct weft_loaded_device weft_loaded_device_t;
@@ -50,5 +51,8 @@ void weft_loaded_device_let_go(weft_loaded_device_t *d);
 WEFT_MUST_CHECK weft_status_t *weft_loaded_collective(const WEFT_Collective *what,
                                                       const weft_device_part_t *parts, int n);
 void weft_loaded_collectives_forget(const void *handle);
+
+/* The driver's, of a type that shares memory. */
+extern const weft_device_sharing_t weft_loaded_sharing;
 
 #endif /* WEFT_DEVICE_LOADED_LOADED_DEVICE_H_ */

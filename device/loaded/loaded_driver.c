@@ -37,6 +37,7 @@ static const weft_loaded_driver_t *driver_of(const weft_device_driver_t *base) {
 
 static void destroy(weft_device_t *base) {
   weft_loaded_device_t *d = (weft_loaded_device_t *)(void *)base;
+  weft_peer_memory_end(base);
   if (base->memory != NULL) weft_device_deinit(base);
   weft_device_destroy(d->host);
   weft_memory_holders_destroy(d->held);
@@ -125,6 +126,12 @@ static const char *missing(const WEFT_DeviceType *t) {
   if (c != NULL && (c->size < offsetof(WEFT_DeviceCollectives, abort) + sizeof c->abort || c->join == NULL ||
                     c->leave == NULL || c->enqueue == NULL))
     return "collectives";
+  const WEFT_DeviceSharing *shares = t->sharing;
+  if (shares != NULL &&
+      (shares->size < offsetof(WEFT_DeviceSharing, forget_memory) + sizeof shares->forget_memory ||
+       shares->identify == NULL || shares->export_memory == NULL || shares->import_memory == NULL ||
+       shares->forget_memory == NULL))
+    return "sharing";
   if (t->capture_begin != NULL || t->capture_end != NULL || t->replay != NULL || t->graph_destroy != NULL) {
     return t->capture_begin == NULL   ? "capture_begin"
            : t->capture_end == NULL   ? "capture_end"
@@ -159,6 +166,7 @@ weft_status_t *weft_loaded_driver_create(const WEFT_DeviceType *type, weft_loade
   d->base = (weft_device_driver_t){
       .type = known.type, .count = count, .create = create, .destroy = destroy, .reaches = reaches};
   if (known.collectives != NULL) d->base.collective = weft_loaded_collective;
+  if (known.sharing != NULL) d->base.sharing = &weft_loaded_sharing;
   *out = d;
   return NULL;
 }

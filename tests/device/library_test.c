@@ -95,6 +95,10 @@ static void what_lacks_something_is_refused(void) {
   give("A");
   given_type.collectives = &nothing;
   refused("lacks the function 'collectives'");
+  static const WEFT_DeviceSharing closed = {.size = sizeof closed};
+  give("A");
+  given_type.sharing = &closed;
+  refused("lacks the function 'sharing'");
   give("A");
   given_type.replay = no_replay; /* one of four */
   refused("lacks the function 'capture_begin'");
@@ -484,6 +488,7 @@ static void a_smaller_library_is_used(void) {
   given_type.size = offsetof(WEFT_DeviceType, reaches);
   given_type.reaches = (int (*)(void *, void *))(uintptr_t)1; /* must not be looked at */
   given_type.collectives = (const WEFT_DeviceCollectives *)(const void *)&given;
+  given_type.sharing = (const WEFT_DeviceSharing *)(const void *)&given;
   given.size = offsetof(WEFT_DeviceLibrary, int32_on_device);
   given.minor = 0;
   given.kernels = rows_of_1_0(probes);
