@@ -1,11 +1,11 @@
 /* device/peer_memory.c - what was opened of other processes' memory, and copies from it.
  *
- * A list of all, for all devices: there are few, one for each region of each peer's device. What is not used is
- * kept for the next tensor; what is forgotten is closed by its last copy.
+ * A list of all, for all devices: there are few, one for each region of each peer's device. What is not used
+ * is kept for the next tensor; what is forgotten is closed by its last copy.
  *
- * Locking: `closing`, then `mu`, a leaf. Drivers are called without `mu`, so two threads may open the same memory
- * at once: each has its own then. `closing` is held while memory that is forgotten is closed, so that a device
- * does not end meanwhile.
+ * Locking: `closing`, then `mu`, a leaf. Drivers are called without `mu`, so two threads may open the same
+ * memory at once: each has its own then. `closing` is held while memory that is forgotten is closed, so that
+ * a device does not end meanwhile.
  */
 #include "device/peer_memory.h"
 
@@ -74,7 +74,8 @@ static opened_memory_t *find_locked(const weft_device_t *d, uint64_t peer, const
 }
 
 /* Opens it if it is not open; used from now on. */
-static weft_status_t *use(const weft_device_t *d, uint64_t peer, const uint8_t *handle, opened_memory_t **out) {
+static weft_status_t *use(const weft_device_t *d, uint64_t peer, const uint8_t *handle,
+                          opened_memory_t **out) {
   weft_mutex_lock(&mu);
   opened_memory_t *m = find_locked(d, peer, handle);
   if (m != NULL) m->users++;

@@ -2,8 +2,8 @@
  *
  * The owner exports a tensor when the work that makes it is done, and keeps it until the reader is done. The
  * reader opens the memory that the tensor lies in, which is slow and happens once, and copies from there with
- * its own device's queue for copies in. Bytes never pass through the host. Owner and reader hear of each other
- * by other means (services/): nothing here waits for another process.
+ * its own device's queue for copies in. Bytes never pass through the host. Owner and reader hear of each
+ * other by other means (services/): nothing here waits for another process.
  */
 #ifndef WEFT_DEVICE_PEER_MEMORY_H_
 #define WEFT_DEVICE_PEER_MEMORY_H_

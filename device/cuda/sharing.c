@@ -56,7 +56,8 @@ static WEFT_Failure *import_memory(void *device, const unsigned char *handle, co
   WEFT_Failure *f = enter(d);
   if (f != NULL) return f;
   CUresult r = weft_cuda_driver.cuIpcOpenMemHandle(&at, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-  if (r != CUDA_SUCCESS) return weft_cuda_failure(r, "opening memory of another process on GPU:%d", d->ordinal);
+  if (r != CUDA_SUCCESS)
+    return weft_cuda_failure(r, "opening memory of another process on GPU:%d", d->ordinal);
   r = weft_cuda_driver.cuMemGetAddressRange(&first, &bytes, at);
   if (r == CUDA_SUCCESS && first != at) r = CUDA_ERROR_INVALID_VALUE;
   if (r != CUDA_SUCCESS) {

@@ -1,8 +1,8 @@
-/* tests/cuda/sharing_test.c - two processes with a GPU each, or one of both, on the fake driver: what one has the
- * other receives by RecvTensor, without a copy by way of the host.
+/* tests/cuda/sharing_test.c - two processes with a GPU each, or one of both, on the fake driver: what one has
+ * the other receives by RecvTensor, without a copy by way of the host.
  *
- * A trial is the reader. It begins an owner in a process of its own, which says by a pipe where it listens and
- * when a tensor was released, and ends when a byte comes by another pipe.
+ * A trial is the reader. It begins an owner in a process of its own, which says by a pipe where it listens
+ * and when a tensor was released, and ends when a byte comes by another pipe.
  */
 #include <sched.h>
 #include <signal.h>
@@ -31,9 +31,9 @@ static const struct {
   int rank;
   int64_t dims[4];
 } cases[] = {
-    {WEFT_F32, 1, {65536}},       {WEFT_F32, 4, {3, 5, 7, 1001}}, {WEFT_F64, 2, {300, 301}},
+    {WEFT_F32, 1, {65536}},        {WEFT_F32, 4, {3, 5, 7, 1001}}, {WEFT_F64, 2, {300, 301}},
     {WEFT_F16, 3, {2, 1, 140001}}, {WEFT_I8, 1, {262145}},         {WEFT_BOOL, 2, {600, 601}},
-    {WEFT_I64, 1, {40000}},       {WEFT_C64, 2, {33, 1025}},      {WEFT_F32, 2, {1025, 1024}},
+    {WEFT_I64, 1, {40000}},        {WEFT_C64, 2, {33, 1025}},      {WEFT_F32, 2, {1025, 1024}},
 };
 enum { NUM_CASES = sizeof cases / sizeof *cases, SMALL = NUM_CASES };
 
@@ -47,7 +47,8 @@ static weft_tensor_t *host_tensor(int which) {
   }
   TRIAL(weft_tensor_new(which < NUM_CASES ? cases[which].dtype : WEFT_F32, &shape, NULL, &t) == NULL);
   uint8_t *bytes = t->data;
-  for (size_t i = 0; i < t->bytes; i++) bytes[i] = (uint8_t)((i + (size_t)which * 31) * 2654435761u >> 13) & 1;
+  for (size_t i = 0; i < t->bytes; i++)
+    bytes[i] = (uint8_t)((i + (size_t)which * 31) * 2654435761u >> 13) & 1;
   return t;
 }
 
@@ -414,7 +415,8 @@ static void on_copied(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
   atomic_fetch_add(&num_copied, 1);
 }
 
-static void is_refused(const weft_memory_space_t *space, const uint8_t *handle, uint64_t offset, int64_t count) {
+static void is_refused(const weft_memory_space_t *space, const uint8_t *handle, uint64_t offset,
+                       int64_t count) {
   const weft_peer_tensor_t from = {
       .dtype = WEFT_F32, .shape = weft_shape_vector(count), .handle = handle, .offset = offset};
   weft_status_t *s = weft_peer_memory_copy(7, &from, space, on_copied, NULL);
@@ -530,7 +532,8 @@ static void run_reader(void *arg) {
 
 static void passes(trial_t t, const char *file, int line) {
   const char *failed = weft_trial(run_reader, &t, "", NULL);
-  if (failed != NULL) fprintf(stderr, "%s:%d: owner '%s', reader '%s': %s\n", file, line, t.owner, t.reader, failed);
+  if (failed != NULL)
+    fprintf(stderr, "%s:%d: owner '%s', reader '%s': %s\n", file, line, t.owner, t.reader, failed);
   CU_ASSERT_PTR_NULL(failed);
 }
 #define PASSES(...) passes((trial_t){__VA_ARGS__}, __FILE__, __LINE__)
@@ -562,7 +565,8 @@ static void what_fails_goes_by_way_of_the_host(void) {
 
 static void cards_out_of_reach_go_by_way_of_the_host(void) {
   PASSES(twenty, TWO ",peers=0", TWO ",peers=0", .ordinal = 1);
-  PASSES(the_first_cannot_be_opened, ONE, TWO ",peers=0", .ordinal = 1); /* the owner does not see that card */
+  PASSES(the_first_cannot_be_opened, ONE, TWO ",peers=0",
+         .ordinal = 1); /* the owner does not see that card */
 }
 
 static void a_killed_owner_is_named(void) { PASSES(the_owner_is_killed, ONE, ONE); }

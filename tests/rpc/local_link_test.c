@@ -245,6 +245,89 @@ static void parts_are_sent_as_they_come(void) {
   got_deinit(&g);
 }
 
+/* ---- loans ---- */
+
+typedef struct loan {
+  got_t *got;
+  weft_local_end_t how; /* guarded by got->mu, as the rest */
+  int ended;
+  bool breaks;
+} loan_t;
+
+static bool ended(void *arg, weft_local_end_t how) {
+  loan_t *l = arg;
+  weft_mutex_lock(&l->got->mu);
+  l->how = how;
+  weft_mutex_unlock(&l->got->mu);
+  add(l->got, &l->ended);
+  return !l->breaks;
+}
+
+static void what_is_lent_is_given_back(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_sender_t *s = NULL;
+  weft_local_receiver_t *r = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_receiver_create(weft_local_sender_name(s), &ops, &g, &r));
+  const uint64_t link = weft_local_receiver_link(r);
+  CU_ASSERT_TRUE(send_soon(s, link, 1, "", 0, &g)); /* the link is known */
+  loan_t a = {.got = &g}, b = {.got = &g}, early = {.got = &g}, c = {.got = &g},
+         d = {.got = &g, .breaks = true};
+  CU_ASSERT_FALSE(weft_local_sender_lend(s, link + 1, 2, ended, &a));
+  CU_ASSERT_FALSE(weft_local_sender_lend(s, 0, 2, ended, &a));
+  CU_ASSERT_TRUE(weft_local_sender_lend(s, link, 2, ended, &a));
+  CU_ASSERT_TRUE(weft_local_sender_lend(s, link, 3, ended, &b));
+  CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 4, WEFT_LOCAL_DONE)); /* not lent yet */
+  CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 3, WEFT_LOCAL_UNUSABLE));
+  CU_ASSERT_TRUE(wait_for(&g, &b.ended, 1));
+  CU_ASSERT_EQUAL(b.how, WEFT_LOCAL_UNUSABLE);
+  CU_ASSERT_FALSE(weft_local_sender_lend(s, link, 4, ended, &early));
+  CU_ASSERT_EQUAL(a.ended, 0);
+  CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 2, WEFT_LOCAL_DONE));
+  CU_ASSERT_TRUE(wait_for(&g, &a.ended, 1));
+  CU_ASSERT_EQUAL(a.how, WEFT_LOCAL_DONE);
+  /* One that lets the link break gives back the others. */
+  CU_ASSERT_TRUE(weft_local_sender_lend(s, link, 5, ended, &c));
+  CU_ASSERT_TRUE(weft_local_sender_lend(s, link, 6, ended, &d));
+  CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 6, WEFT_LOCAL_UNUSABLE));
+  CU_ASSERT_TRUE(wait_for(&g, &c.ended, 1));
+  CU_ASSERT_EQUAL(c.how, WEFT_LOCAL_BROKEN);
+  CU_ASSERT_TRUE(wait_for(&g, &g.closed, 1));
+  CU_ASSERT_FALSE(weft_local_receiver_give_back(r, 5, WEFT_LOCAL_DONE));
+  CU_ASSERT_FALSE(weft_local_sender_lend(s, link, 7, ended, &d));
+  weft_local_receiver_close(r);
+  weft_local_sender_destroy(s);
+  CU_ASSERT_TRUE(a.ended == 1 && b.ended == 1 && c.ended == 1 && d.ended == 1 && early.ended == 0);
+  got_deinit(&g);
+}
+
+/* Nothing is sent meanwhile: the loan alone has to find out. */
+static void a_receiver_that_is_gone_gives_back_all(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_sender_t *s = NULL;
+  weft_local_receiver_t *r = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  loan_t loans[3] = {{.got = &g}, {.got = &g}, {.got = &g}};
+  for (int i = 0; i < 3; i++) {
+    CU_ASSERT_PTR_NULL_FATAL(weft_local_receiver_create(weft_local_sender_name(s), &ops, &g, &r));
+    CU_ASSERT_TRUE(send_soon(s, weft_local_receiver_link(r), 1, "", 0, &g));
+    CU_ASSERT_TRUE(weft_local_sender_lend(s, weft_local_receiver_link(r), 2, ended, &loans[i]));
+    if (i == 2) break;
+    weft_local_receiver_close(r);
+    CU_ASSERT_TRUE(wait_for(&g, &loans[i].ended, 1));
+    CU_ASSERT_EQUAL(loans[i].how, WEFT_LOCAL_BROKEN);
+    CU_ASSERT_TRUE(wait_for(&g, &g.closed, i + 1));
+  }
+  weft_local_sender_destroy(s);
+  CU_ASSERT_TRUE(loans[2].ended == 1 && loans[2].how == WEFT_LOCAL_BROKEN);
+  CU_ASSERT_TRUE(wait_for(&g, &g.closed, 3));
+  CU_ASSERT_FALSE(weft_local_receiver_give_back(r, 2, WEFT_LOCAL_DONE));
+  weft_local_receiver_close(r);
+  got_deinit(&g);
+}
+
 static const CU_TestInfo tests[] = {
     {"parts are sent as they come", parts_are_sent_as_they_come},
     {"payloads arrive in order and whole", payloads_arrive_in_order_and_whole},
@@ -252,6 +335,8 @@ static const CU_TestInfo tests[] = {
     {"no listener is unavailable", no_listener_is_unavailable},
     {"the sender's end closes links and releases what is queued",
      the_senders_end_closes_links_and_releases_what_is_queued},
+    {"what is lent is given back", what_is_lent_is_given_back},
+    {"a receiver that is gone gives back all", a_receiver_that_is_gone_gives_back_all},
     {"a place is free again after its link", a_place_is_free_again_after_its_link},
     CU_TEST_INFO_NULL,
 };

@@ -1,9 +1,9 @@
 /* tests/cuda/fake/sharing.c - device memory that other processes open: cuIpc...
  *
- * The memory of a device is a file without a name. A handle says which process, which of its files, and where the
- * allocation lies in it; the file is opened through /proc, which works as long as the process lives. What is
- * mapped stays when the process has ended, as on a GPU. Behind the bytes of the file stands which processes have
- * which allocation open.
+ * The memory of a device is a file without a name. A handle says which process, which of its files, and where
+ * the allocation lies in it; the file is opened through /proc, which works as long as the process lives. What
+ * is mapped stays when the process has ended, as on a GPU. Behind the bytes of the file stands which
+ * processes have which allocation open.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,9 @@ fake_import_t *fake_import_of(const void *p) {
   return NULL;
 }
 
-static fake_opened_t *opened_of(fake_opened_t *all, uint64_t serial) { return &all[serial % FAKE_MAX_OPENED]; }
+static fake_opened_t *opened_of(fake_opened_t *all, uint64_t serial) {
+  return &all[serial % FAKE_MAX_OPENED];
+}
 
 bool fake_is_open_elsewhere(const fake_device_t *d, uint64_t serial) {
   fake_opened_t *o = opened_of(d->opened, serial);
@@ -112,8 +114,7 @@ static fake_import_t *map(const handle_words_t *w, int file) {
   char *all = mmap(NULL, opened, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)w->memory_bytes);
   char *back = mmap(NULL, w->bytes + before, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file,
                     (off_t)(w->offset - before));
-  char *front =
-      mmap(NULL, w->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char *front = mmap(NULL, w->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED || back == MAP_FAILED || front == MAP_FAILED ||
       !note_reader(opened_of((fake_opened_t *)(void *)all, w->serial), w->serial)) {
     free(i); /* mappings stay: this is a test */
@@ -130,7 +131,8 @@ FAKE_EXPORT CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle
   FAKE_BEGIN(cuIpcOpenMemHandle, true);
   handle_words_t w;
   memcpy(&w, &handle, sizeof w);
-  if (w.magic != MAGIC || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return fake_end(CUDA_ERROR_INVALID_VALUE);
+  if (w.magic != MAGIC || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+    return fake_end(CUDA_ERROR_INVALID_VALUE);
   if (w.pid == (int)getpid() && fake.own == 0) return fake_end(CUDA_ERROR_INVALID_CONTEXT);
   const int device = fake_current()->device;
   if (w.device != device && fake.peers == 0) return fake_end(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
