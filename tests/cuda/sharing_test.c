@@ -20,6 +20,7 @@
 #include "rpc/channel.h"
 #include "services/remote_worker.h"
 #include "tests/cuda/rig.h"
+#include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
 #define TASK "/job:worker/replica:0/task:3"
@@ -244,7 +245,9 @@ static void on_recv(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
 static void ask(reader_t *r, const char *name, const weft_memory_space_t *space, weft_canceller_t *c) {
   weft_key_t key = weft_key(weft_str(name));
   key.space = space;
+  weft_mutex_lock(&r->mu);
   r->has_answer = false;
+  weft_mutex_unlock(&r->mu);
   r->remote->ops->recv_tensor(r->remote, 8, key, c, on_recv, r);
 }
 

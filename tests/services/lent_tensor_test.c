@@ -1,5 +1,6 @@
-/* tests/services/lent_tensor_test.c - tensors that a peer's device reads where they lie: both ends in one process,
- * with a device that takes its own memory for that of another process, and an owner that says what a test wants.
+/* tests/services/lent_tensor_test.c - tensors that a peer's device reads where they lie: both ends in one
+ * process, with a device that takes its own memory for that of another process, and an owner that says what a
+ * test wants.
  *
  * tests/cuda/sharing_test.c has two processes.
  */
@@ -17,6 +18,7 @@
 #include "services/messages.h"
 #include "services/remote_worker.h"
 #include "tensor/tensor_proto.h"
+#include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
 #define TASK "/job:worker/replica:0/task:3"
@@ -25,8 +27,8 @@ enum { COUNT = 100000, BYTES = 4 * COUNT };
 /* ---- a device that shares its memory, which is the host's ---- */
 
 static atomic_int num_copies, num_open, num_imported, num_exported;
-static bool cannot_import;
-static size_t says_bytes = SIZE_MAX / 2; /* that memory has */
+static atomic_bool cannot_import;
+static atomic_size_t says_bytes; /* that memory has */
 
 static void queue_wait(weft_queue_t *q, weft_fence_t f) { (void)q, (void)f; }
 static bool queue_has_passed(weft_queue_t *q, uint64_t value) {
@@ -103,7 +105,7 @@ typedef struct ends {
   weft_rpc_client_t *rpc;
   weft_rpc_server_t *server;
   weft_worker_service_t *service;
-  weft_local_sender_t *sender; /* of the owner that says what a test wants */
+  weft_local_sender_t *sender;     /* of the owner that says what a test wants */
   weft_local_transport_msg_t says; /* lent */
   weft_rpc_channel_t *channel;
   weft_worker_client_t *remote;
@@ -120,6 +122,8 @@ static void owner_recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key
                               weft_recv_fn *fn, void *arg) {
   ends_t *e = (ends_t *)(void *)w;
   (void)step_id, (void)key, (void)c;
+  weft_mutex_lock(&e->mu);
+  weft_mutex_unlock(&e->mu);
   fn(arg, NULL, weft_tensor_retain(e->tensor), false);
 }
 static void destroy(weft_worker_client_t *w) { (void)w; }
@@ -140,10 +144,13 @@ static void say(weft_served_t *s) {
   const weft_recv_tensor_request_msg_t *m = s->request;
   weft_local_transport_msg_t peer = {.link = 0}, answer = {.name = weft_local_sender_name(e->sender)};
   weft_strbuf_t options = WEFT_STRBUF_INIT;
+  weft_mutex_lock(&e->mu);
   weft_tensor_t *t = e->tensor;
+  const weft_local_transport_msg_t says = e->says;
+  weft_mutex_unlock(&e->mu);
   if (weft_local_transport_from_any(m->transport_options, &s->arena, &peer) &&
       weft_local_sender_lend(e->sender, peer.link, (uint64_t)m->request_id, on_given_back, e)) {
-    answer = e->says;
+    answer = says;
     t = NULL;
   }
   weft_local_transport_to_any(&answer, &options);
@@ -228,8 +235,10 @@ static void on_recv(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
 static weft_status_t *receive(ends_t *e) {
   weft_key_t key = weft_key(WEFT_STR("key"));
   key.space = &e->space;
+  weft_mutex_lock(&e->mu); /* the owner's threads see what the test has changed: they take it, too */
   e->has_answer = false;
   e->got = NULL;
+  weft_mutex_unlock(&e->mu);
   e->remote->ops->recv_tensor(e->remote, 8, key, NULL, on_recv, e);
   weft_mutex_lock(&e->mu);
   while (!e->has_answer) weft_cond_wait(&e->changed, &e->mu);
@@ -305,7 +314,12 @@ static void places_that_are_none_lose_the_receive(void) {
   wrong[7].head = WEFT_STR("\xff\xff\xff");
   e.says = right;
   int received = 0, given_back = 0;
-  for (; received < 10000 && e.num_given_back == 0; received++) CU_ASSERT_PTR_NULL(receive(&e));
+  for (; received < 10000 && given_back == 0; received++) {
+    CU_ASSERT_PTR_NULL(receive(&e));
+    weft_mutex_lock(&e.mu);
+    given_back = e.num_given_back;
+    weft_mutex_unlock(&e.mu);
+  }
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     weft_mutex_lock(&e.mu);
     given_back = e.num_given_back;
