@@ -69,10 +69,24 @@ static WEFT_Failure *import_memory(void *device, const unsigned char *handle, co
   return NULL;
 }
 
-static void forget_memory(void *device, const void *at) {
-  WEFT_Failure *f = enter(device);
+static void close_memory(void *arg, void *at) {
+  WEFT_Failure *f = enter(arg);
   if (f == NULL) (void)weft_cuda_driver.cuIpcCloseMemHandle((CUdeviceptr)(uintptr_t)at);
   weft_cuda_host->failure_free(f); /* a lost context has opened nothing any more */
+}
+
+/* A queue that has failed says so while its stream may still copy: then it is closed with the queue. */
+static void forget_memory(void *device, const void *at) {
+  weft_cuda_device_t *d = device;
+  weft_cuda_queue_t *q = d->queues[WEFT_QUEUE_COPIES_IN];
+  void *opened = (void *)(uintptr_t)at; /* the cast drops const: it is not written */
+  WEFT_Failure *failed = weft_cuda_queue_begin(q, "closing another process's memory");
+  if (failed == NULL) {
+    close_memory(d, opened);
+  } else {
+    weft_cuda_queue_retire(q, close_memory, d, opened);
+  }
+  weft_cuda_host->failure_free(failed);
 }
 
 const WEFT_DeviceSharing weft_cuda_sharing = {
