@@ -1,5 +1,5 @@
-/* tests/strategies/demo_graphs_test.c - the digits demo and training graphs of TensorFlow, some steps under several
- * strategies, against the same steps on the CPU alone.
+/* tests/strategies/demo_graphs_test.c - the digits demo and training graphs of TensorFlow, some steps under
+ * several strategies, against the same steps on the CPU alone.
  *
  * In demo_graphs_test_cuda the strategies' devices are emulated GPUs, and the reference is pinned to the CPU.
  */
