@@ -1,4 +1,7 @@
 /* tests/cuda/fake/memory.c - device memory: first fit among allocations by address. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
