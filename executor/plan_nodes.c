@@ -84,10 +84,25 @@ static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t 
   if (out->flags & NODE_NEXT_ITERATION) out->extra = f->num_next++;
 }
 
+/* What the node gathers, or NULL. */
+static const found_commands_t *commands_of(const plan_builder_t *b, const weft_node_t *n) {
+  for (int i = 0; b->buffers != NULL && i < b->buffers->num_buffers; i++) {
+    if (b->buffers->buffers[i].node == n) return &b->buffers->buffers[i];
+  }
+  return NULL;
+}
+
+/* The node that `n` stands for, in messages: of a copy what it copies, also out of a command buffer. */
+static const weft_node_t *origin_of(const plan_builder_t *b, const weft_node_t *n) {
+  const weft_node_t *origin = weft_plan_origin(n);
+  const found_commands_t *in = origin == n ? NULL : commands_of(b, origin);
+  return in == NULL ? origin : in->outputs[n->inputs[0].index].node;
+}
+
 void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_device_t *d,
                         const weft_kernel_t *k, weft_kernel_setup_t *out) {
   *out = (weft_kernel_setup_t){
-      .node = {.name = weft_plan_origin(n)->name,
+      .node = {.name = origin_of(b, n)->name,
                .op_name = n->op->name,
                .op = n->op,
                .num_inputs = n->num_inputs,
@@ -127,14 +142,6 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
     s = k->prepare(&p->setups[number], &p->instances[number].state);
   }
   return weft_status_attach_node(s, n->name);
-}
-
-/* What the node gathers, or NULL. */
-static const found_commands_t *commands_of(const plan_builder_t *b, const weft_node_t *n) {
-  for (int i = 0; b->buffers != NULL && i < b->buffers->num_buffers; i++) {
-    if (b->buffers->buffers[i].node == n) return &b->buffers->buffers[i];
-  }
-  return NULL;
 }
 
 static weft_status_t *find_gradients(plan_builder_t *b) {
