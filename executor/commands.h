@@ -6,7 +6,8 @@
  * host values replay the recording.
  *
  *   commands_find.c    which nodes may be together; puts a _WeftCommands in their place
- *   commands.c         compiles a buffer and runs its nodes one by one
+ *   commands_compile.c makes a part of the plan of a buffer
+ *   commands.c         runs a buffer's nodes one by one
  *   commands_memory.c  the memory of a recording: its nodes use the same addresses at each replay
  *   commands_replay.c  recordings: when they are made, when they may be replayed
  *
@@ -40,6 +41,8 @@ struct weft_command_buffers {
 WEFT_MUST_CHECK weft_status_t *weft_plan_find_commands(const weft_plan_options_t *o, weft_graph_t *g,
                                                        weft_command_buffers_t *out);
 void weft_command_buffers_deinit(weft_command_buffers_t *b);
+/* What the node stands for, or NULL. `b` may be NULL. */
+const found_commands_t *weft_command_buffers_find(const weft_command_buffers_t *b, const weft_node_t *n);
 
 /* ---- commands_memory.c ---- */
 
@@ -56,7 +59,7 @@ bool weft_commands_memory_is_in_use(weft_commands_memory_t *m); /* by any tensor
 /* From now on it has only the blocks that it has got. */
 void weft_commands_memory_close(weft_commands_memory_t *m);
 
-/* ---- commands.c ---- */
+/* ---- commands_compile.c ---- */
 
 typedef struct command_operand {
   uint32_t value;
@@ -85,6 +88,17 @@ struct weft_commands {
   commands_recordings_t *recordings;
 };
 
+/* Compiles `found` into the plan's arena. */
+WEFT_MUST_CHECK weft_status_t *weft_commands_compile(plan_builder_t *b, const found_commands_t *found,
+                                                     weft_commands_t *out);
+void weft_commands_deinit(weft_commands_t *c); /* all zero is fine */
+/* How many values a run's block needs behind the inputs. */
+static inline uint32_t weft_commands_extra_slots(const weft_commands_t *c) {
+  return c->num_values - c->num_inputs + c->most_inputs + c->num_outputs;
+}
+
+/* ---- commands.c ---- */
+
 /* A run of a buffer. */
 typedef struct commands_run {
   const weft_step_t *step;
@@ -98,20 +112,9 @@ typedef struct commands_run {
   const weft_kernel_node_t *failed; /* the node that failed */
 } commands_run_t;
 
-/* Compiles `found` into the plan's arena. */
-WEFT_MUST_CHECK weft_status_t *weft_commands_compile(plan_builder_t *b, const found_commands_t *found,
-                                                     weft_commands_t *out);
-void weft_commands_deinit(weft_commands_t *c); /* all zero is fine */
-/* How many values a run's block needs behind the inputs. */
-static inline uint32_t weft_commands_extra_slots(const weft_commands_t *c) {
-  return c->num_values - c->num_inputs + c->most_inputs + c->num_outputs;
-}
 /* Enqueues the nodes' work, one by one. The queue waits for the inputs already. On failure x->failed is set,
  * and nothing is left in the arrays. */
 WEFT_MUST_CHECK weft_status_t *weft_commands_enqueue(const weft_commands_t *c, commands_run_t *x);
-/* Runs the buffer in whatever way is best. The inputs are consumed. Errors: x->failed's; NULL there: of the
- * buffer as a whole. */
-WEFT_MUST_CHECK weft_status_t *weft_commands_run(const weft_commands_t *c, commands_run_t *x);
 
 /* ---- commands_replay.c ---- */
 
@@ -119,8 +122,8 @@ WEFT_MUST_CHECK weft_status_t *weft_commands_recordings_create(const weft_comman
                                                                commands_recordings_t **out);
 /* Before the device goes; outputs may still be in use. NULL is fine. */
 void weft_commands_recordings_destroy(commands_recordings_t *all);
-/* Replays a recording, or runs the nodes so that they can be recorded later. False: neither, and nothing has
- * happened; true: *out_status says how it went. The inputs stay. */
-bool weft_commands_replay(const weft_commands_t *c, commands_run_t *x, weft_status_t **out_status);
+/* Runs the buffer in whatever way is best. The inputs are consumed. Errors: x->failed's; NULL there: of the
+ * buffer as a whole. */
+WEFT_MUST_CHECK weft_status_t *weft_commands_run(const weft_commands_t *c, commands_run_t *x);
 
 #endif /* WEFT_EXECUTOR_COMMANDS_H_ */

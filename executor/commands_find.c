@@ -531,3 +531,10 @@ void weft_command_buffers_deinit(weft_command_buffers_t *b) {
   }
   weft_arena_deinit(&b->arena);
 }
+
+const found_commands_t *weft_command_buffers_find(const weft_command_buffers_t *b, const weft_node_t *n) {
+  for (int i = 0; b != NULL && i < b->num_buffers; i++) {
+    if (b->buffers[i].node == n) return &b->buffers[i];
+  }
+  return NULL;
+}

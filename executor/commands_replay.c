@@ -394,10 +394,24 @@ static bool use(const weft_commands_t *c, recording_t *r, commands_run_t *x, wef
   return true;
 }
 
-bool weft_commands_replay(const weft_commands_t *c, commands_run_t *x, weft_status_t **out_status) {
+/* Replays a recording, or runs the nodes so that they can be recorded later. False: neither, and nothing has
+ * happened; true: *out_status says how it went. The inputs stay. */
+static bool run_recorded(const weft_commands_t *c, commands_run_t *x, weft_status_t **out_status) {
   recording_t *r = take(c, x->values);
   if (r == NULL) return false;
   const bool used = use(c, r, x, out_status);
   give_back(c, r);
   return used;
+}
+
+weft_status_t *weft_commands_run(const weft_commands_t *c, commands_run_t *x) {
+  weft_status_t *s = NULL;
+  for (uint32_t i = 0; i < c->num_inputs; i++) {
+    if (x->values[i].tensor != NULL) weft_queue_wait(c->device->compute, x->values[i].tensor->fence);
+  }
+  if (x->recorder == NULL && run_recorded(c, x, &s)) {
+    for (uint32_t i = 0; i < c->num_inputs; i++) value_release(&x->values[i]);
+    return s;
+  }
+  return weft_commands_enqueue(c, x);
 }

@@ -1,5 +1,45 @@
 /* executor/kernel_node.c - what kernels see of a node, copied out of the graph. */
-#include "executor/plan.h"
+#include "executor/commands.h"
+
+/* What a node's outputs are for, by its own word or by its op and its consumers. */
+static weft_allocator_t *account_of(const plan_builder_t *b, const weft_node_t *n, const weft_device_t *d) {
+  weft_memory_tag_t tag = WEFT_MEMORY_ACTIVATION;
+  if (d->memory == NULL) return NULL;
+  if ((n->flags & (WEFT_OP_COMMUNICATION | WEFT_OP_RECV)) != 0) tag = WEFT_MEMORY_COMM;
+  if (b->feeds_update[n->id]) tag = WEFT_MEMORY_GRAD;
+  const weft_attr_t *said = weft_node_attr(n, "_weft_memory");
+  if (said != NULL && said->kind == WEFT_ATTR_STRING && !said->is_list) weft_memory_tag_parse(said->s, &tag);
+  return weft_memory_account(d->memory, tag);
+}
+
+/* The node that `n` stands for, in messages: of a copy what it copies, also out of a command buffer. */
+static const weft_node_t *origin_of(const plan_builder_t *b, const weft_node_t *n) {
+  const weft_node_t *origin = weft_plan_origin(n);
+  const found_commands_t *in = origin == n ? NULL : weft_command_buffers_find(b->buffers, origin);
+  return in == NULL ? origin : in->outputs[n->inputs[0].index].node;
+}
+
+void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_device_t *d,
+                        const weft_kernel_t *k, weft_kernel_setup_t *out) {
+  *out = (weft_kernel_setup_t){
+      .node = {.name = origin_of(b, n)->name,
+               .op_name = n->op->name,
+               .op = n->op,
+               .num_inputs = n->num_inputs,
+               .num_outputs = n->num_outputs,
+               .input_types = n->input_types,
+               .output_types = n->output_types,
+               .device = d,
+               .allocator = account_of(b, n, d),
+               .param = k == NULL ? NULL : k->param,
+               .host_outputs = k == NULL ? 0 : k->host_outputs,
+               .session = b->options->session},
+      .attrs = n->attrs,
+      .num_attrs = n->num_attrs,
+      .reads = k == NULL ? NULL : k->reads,
+      .functions = &b->functions.base,
+  };
+}
 
 static weft_status_t *no_memory(const weft_kernel_setup_t *n) {
   return WEFT_NO_MEMORY("compiling node %.*s", WEFT_STR_ARGS(n->node.name));

@@ -112,16 +112,6 @@ static void wait_for_inputs(const weft_kernel_ctx_t *c, uint32_t num_inputs) {
   }
 }
 
-void weft_node_set_fences(weft_queue_t *q, const weft_value_t *outputs, uint32_t num_outputs) {
-  weft_fence_t f = {NULL, 0};
-  for (uint32_t i = 0; i < num_outputs; i++) {
-    weft_tensor_t *t = outputs[i].tensor;
-    if (t == NULL || t->fence.value != WEFT_FENCE_PENDING) continue;
-    if (f.queue == NULL) f = weft_queue_mark(q);
-    t->fence = f;
-  }
-}
-
 /* What the run's recorder has to know of a node that begins, in *storage; NULL: nothing is recorded. */
 static inline const node_begin_t *begin_of(const runner_t *r, uint32_t node, const weft_value_t *in,
                                            node_begin_t *storage) {

@@ -138,7 +138,7 @@ typedef struct plan_builder {
 WEFT_MUST_CHECK weft_status_t *weft_plan_assign_frames(plan_builder_t *b);
 /* plan_nodes.c: kernels, kinds, slots, edges. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_add_nodes(plan_builder_t *b);
-/* What its kernel is told of `n`, but for what prepare alone may read. `k` may be NULL. */
+/* kernel_node.c: what the kernel `k`, which may be NULL, is told of `n`. Lends what the graph has. */
 void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_device_t *d,
                         const weft_kernel_t *k, weft_kernel_setup_t *out);
 /* plan_find.c: the device and the kernel (NULL: none) of a node; of a copy what it copies, else `n`, for

@@ -15,17 +15,6 @@ static weft_status_t *no_memory(const weft_node_t *n) {
   return WEFT_NO_MEMORY("compiling node %s", n->name.data);
 }
 
-/* What a node's outputs are for, by its own word or by its op and its consumers. */
-static weft_allocator_t *account_of(const plan_builder_t *b, const weft_node_t *n, const weft_device_t *d) {
-  weft_memory_tag_t tag = WEFT_MEMORY_ACTIVATION;
-  if (d->memory == NULL) return NULL;
-  if ((n->flags & (WEFT_OP_COMMUNICATION | WEFT_OP_RECV)) != 0) tag = WEFT_MEMORY_COMM;
-  if (b->feeds_update[n->id]) tag = WEFT_MEMORY_GRAD;
-  const weft_attr_t *said = weft_node_attr(n, "_weft_memory");
-  if (said != NULL && said->kind == WEFT_ATTR_STRING && !said->is_list) weft_memory_tag_parse(said->s, &tag);
-  return weft_memory_account(d->memory, tag);
-}
-
 static uint16_t flags_of(const weft_node_t *n) {
   uint16_t f = 0;
   if (n->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) f |= NODE_RUNS_DEAD;
@@ -45,7 +34,6 @@ static uint16_t flags_of(const weft_node_t *n) {
 }
 
 static node_kind_t kind_of(const weft_node_t *n, const weft_device_t *d, const weft_kernel_t *k) {
-  if (weft_str_is(n->op->name, "_WeftCommands")) return NODE_COMMANDS;
   if (n->flags & (WEFT_OP_NOOP | WEFT_OP_CONTROL_TRIGGER)) return NODE_NOOP;
   if ((n->flags & WEFT_OP_MERGE) && n->num_outputs == 2) return NODE_MERGE;
   if ((n->flags & WEFT_OP_CONST) && n->num_inputs == 0 && n->num_outputs == 1) {
@@ -84,43 +72,6 @@ static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t 
   if (out->flags & NODE_NEXT_ITERATION) out->extra = f->num_next++;
 }
 
-/* What the node gathers, or NULL. */
-static const found_commands_t *commands_of(const plan_builder_t *b, const weft_node_t *n) {
-  for (int i = 0; b->buffers != NULL && i < b->buffers->num_buffers; i++) {
-    if (b->buffers->buffers[i].node == n) return &b->buffers->buffers[i];
-  }
-  return NULL;
-}
-
-/* The node that `n` stands for, in messages: of a copy what it copies, also out of a command buffer. */
-static const weft_node_t *origin_of(const plan_builder_t *b, const weft_node_t *n) {
-  const weft_node_t *origin = weft_plan_origin(n);
-  const found_commands_t *in = origin == n ? NULL : commands_of(b, origin);
-  return in == NULL ? origin : in->outputs[n->inputs[0].index].node;
-}
-
-void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_device_t *d,
-                        const weft_kernel_t *k, weft_kernel_setup_t *out) {
-  *out = (weft_kernel_setup_t){
-      .node = {.name = origin_of(b, n)->name,
-               .op_name = n->op->name,
-               .op = n->op,
-               .num_inputs = n->num_inputs,
-               .num_outputs = n->num_outputs,
-               .input_types = n->input_types,
-               .output_types = n->output_types,
-               .device = d,
-               .allocator = account_of(b, n, d),
-               .param = k == NULL ? NULL : k->param,
-               .host_outputs = k == NULL ? 0 : k->host_outputs,
-               .session = b->options->session},
-      .attrs = n->attrs,
-      .num_attrs = n->num_attrs,
-      .reads = k == NULL ? NULL : k->reads,
-      .functions = &b->functions.base,
-  };
-}
-
 static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, uint32_t number,
                                      const weft_kernel_t *k) {
   weft_exec_plan_t *p = b->plan;
@@ -152,7 +103,7 @@ static weft_status_t *find_gradients(plan_builder_t *b) {
     int gradient = (n->flags & WEFT_OP_UPDATE) != 0 ? n->op->update_grad_input : -1;
     if (gradient < 0 || gradient >= n->num_inputs) continue;
     const weft_output_t from = n->inputs[gradient];
-    const found_commands_t *in = commands_of(b, from.node);
+    const found_commands_t *in = weft_command_buffers_find(b->buffers, from.node);
     b->feeds_update[in == NULL ? from.node->id : in->outputs[from.index].node->id] = true;
   }
   return NULL;
@@ -173,12 +124,14 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   p->setups[number].node.device = d;
   const weft_kernel_t *k = weft_plan_find_kernel(b->options, n, d);
   plan_node_t *out = &p->nodes[number];
-  out->kind = (uint8_t)kind_of(n, d, k);
+  const found_commands_t *commands =
+      weft_command_buffers_find(b->buffers, n); /* a _WeftCommands of anyone else's has no kernel */
+  out->kind = (uint8_t)(commands != NULL ? NODE_COMMANDS : kind_of(n, d, k));
   if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_QUEUE))
     return weft_kernel_missing(n->op, n->name, n->attrs, n->num_attrs);
   if (out->kind == NODE_COMMANDS) {
     out->extra = p->num_commands;
-    WEFT_RETURN_IF_ERROR(weft_commands_compile(b, commands_of(b, n), &p->commands[p->num_commands++]));
+    WEFT_RETURN_IF_ERROR(weft_commands_compile(b, commands, &p->commands[p->num_commands++]));
   }
   if (out->kind == NODE_QUEUE || out->kind == NODE_COMMANDS) add_queue(p, d->compute);
   out->flags = flags_of(n);

@@ -161,9 +161,6 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead);
 /* What follows an asynchronous kernel's end. Consumes `status`. */
 void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status);
 
-/* Outputs that a kernel has just allocated may be read when all is done that it has enqueued. */
-void weft_node_set_fences(weft_queue_t *q, const weft_value_t *outputs, uint32_t num_outputs);
-
 /* propagate.c: delivers outputs along the edges in iteration `it`; takes the values out of `outputs`. Returns
  * how many nodes got ready. */
 uint32_t weft_deliver(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead);
@@ -220,6 +217,17 @@ static inline weft_value_t value_retain(weft_value_t v) {
   if (v.ref != NULL) weft_object_retain(&v.ref->object);
   return v;
 }
+/* Outputs that a kernel has just allocated may be read when all is done that it has enqueued. */
+static inline void weft_node_set_fences(weft_queue_t *q, const weft_value_t *outputs, uint32_t num_outputs) {
+  weft_fence_t f = {NULL, 0};
+  for (uint32_t i = 0; i < num_outputs; i++) {
+    weft_tensor_t *t = outputs[i].tensor;
+    if (t == NULL || t->fence.value != WEFT_FENCE_PENDING) continue;
+    if (f.queue == NULL) f = weft_queue_mark(q);
+    t->fence = f;
+  }
+}
+
 static inline bool value_is_none(const weft_value_t *v) { return v->tensor == NULL && v->ref == NULL; }
 
 static inline weft_value_t *slot_of(const iteration_t *it, uint32_t slot) {

@@ -473,6 +473,24 @@ static void what_cannot_be_recorded_runs_node_by_node(void) {
   child("late_us=20,fail=cuGraphInstantiateWithFlags@2:801", "1", true);
 }
 
+/* What only the executor makes is no op of a client's graph. */
+static void a_command_buffer_of_a_client_is_refused(void) {
+  const char *const devices[] = {GPU, CPU};
+  for (int i = 0; i < 2; i++) {
+    world_t w;
+    world_open(&w);
+    const TF_Output x = constant(&w, w.g, "x", new_float(1));
+    TF_OperationDescription *d = TF_NewOperation(w.g, "_WeftCommands", "y");
+    TF_AddInputList(d, &x, 1);
+    TF_SetAttrTypeList(d, "Tout", (TF_DataType[]){TF_FLOAT}, 1);
+    TF_SetDevice(d, devices[i]);
+    const TF_Output y = {TF_FinishOperation(d, w.s), 0};
+    if (TF_GetCode(w.s) == TF_OK) CU_ASSERT_PTR_NULL(run1(&w, none, NULL, y));
+    ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "_WeftCommands");
+    world_close(&w);
+  }
+}
+
 static const CU_TestInfo tests[] = {
     {"what cannot be recorded runs node by node", what_cannot_be_recorded_runs_node_by_node},
     {"other values give their own results", other_values_give_their_own_results},
@@ -486,6 +504,7 @@ static const CU_TestInfo tests[] = {
     {"an output that is kept stays as it is", an_output_that_is_kept_stays_as_it_is},
     {"iterations of a loop are replayed", iterations_of_a_loop_are_replayed},
     {"steps at once do not mix", steps_at_once_do_not_mix},
+    {"a command buffer of a client is refused", a_command_buffer_of_a_client_is_refused},
     CU_TEST_INFO_NULL,
 };
 
