@@ -1,4 +1,5 @@
-/* executor/commands_compile.c - a command buffer as part of a plan: its nodes' kernels, and where their values go. */
+/* executor/commands_compile.c - a command buffer as part of a plan: its nodes' kernels, and where their
+ * values go. */
 #include "base/alloc.h"
 #include "executor/commands.h"
 

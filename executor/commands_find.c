@@ -22,8 +22,8 @@ enum {
   LEAST_MEMBERS = 4, /* fewer are not worth a recording */
   MAX_SOURCES = 32,  /* of a node; with more it joins nothing */
   MAX_GROUPS = 16,
-  TOO_MANY = UINT32_MAX, /* for the set of sources */
 };
+static const uint32_t TOO_MANY = UINT32_MAX; /* for the number of a set of sources */
 
 typedef enum source_kind { A_NODE, A_FRAME_S_MERGES, A_FRAME_S_EXITS, A_PREDICATE } source_kind_t;
 

@@ -43,7 +43,7 @@ typedef struct recorded_output {
   weft_tensor_t *tensor; /* owned */
   uint32_t input;        /* it has the bytes of this input; NO_INPUT: its own */
 } recorded_output_t;
-enum { NO_INPUT = UINT32_MAX };
+static const uint32_t NO_INPUT = UINT32_MAX;
 
 typedef struct recording {
   struct recording *next;  /* guarded by mu; the last used first */

@@ -33,20 +33,26 @@ static bool is_connected(int fd, const struct addrinfo *a, int64_t deadline_ns) 
 }
 
 /* A client's greeting is a fixed text and a SETTINGS frame; the first that a server sends is a SETTINGS
- * frame. *is_silent: nothing came. */
-static bool is_http2(int fd, int64_t deadline_ns, bool *is_silent) {
+ * frame. *is_silent: nothing came. *is_gone: the connection was closed before anything came. */
+static bool is_http2(int fd, int64_t deadline_ns, bool *is_silent, bool *is_gone) {
   static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
   unsigned char frame[FRAME_HEADER_BYTES];
   size_t got = 0;
-  if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
-    return false; /* its '\0' is the frame's last byte */
+  if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) !=
+      (ssize_t)sizeof hello) { /* its '\0' is the frame's last */
+    *is_gone = true;
+    return false;
+  }
   while (got < sizeof frame) {
     if (!is_ready(fd, POLLIN, deadline_ns)) {
       *is_silent = got == 0;
       return false;
     }
     ssize_t n = recv(fd, frame + got, sizeof frame - got, 0);
-    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return false;
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
+      *is_gone = got == 0;
+      return false;
+    }
     got += n > 0 ? (size_t)n : 0;
   }
   return frame[FRAME_TYPE_AT] == FRAME_SETTINGS;
@@ -76,7 +82,7 @@ static weft_status_t *resolve(const char *option, const char *master, struct add
 }
 
 typedef struct look {
-  bool is_there, is_master, is_silent;
+  bool is_there, is_master, is_silent, is_gone;
 } look_t;
 
 static weft_status_t *look(const char *option, const char *master, bool says_hello, look_t *out) {
@@ -89,7 +95,7 @@ static weft_status_t *look(const char *option, const char *master, bool says_hel
     if (fd < 0) continue;
     bool is_there = is_connected(fd, a, deadline_ns);
     out->is_there = out->is_there || is_there;
-    out->is_master = is_there && says_hello && is_http2(fd, deadline_ns, &out->is_silent);
+    out->is_master = is_there && says_hello && is_http2(fd, deadline_ns, &out->is_silent, &out->is_gone);
     close(fd);
   }
   freeaddrinfo(found);
@@ -99,10 +105,14 @@ static weft_status_t *look(const char *option, const char *master, bool says_hel
 weft_status_t *weft_job_probe_master(const char *option, const char *master, bool *out_may_come) {
   look_t seen;
   weft_status_t *s = look(option, master, true, &seen);
-  *out_may_come = s == NULL ? seen.is_silent || !seen.is_there : weft_status_code(s) == WEFT_UNAVAILABLE;
+  *out_may_come =
+      s == NULL ? seen.is_silent || seen.is_gone || !seen.is_there : weft_status_code(s) == WEFT_UNAVAILABLE;
   if (s != NULL || seen.is_master) return s;
   if (seen.is_silent)
     return WEFT_ERROR(UNAVAILABLE, "the master at %s does not answer; is it stopped, or its host overloaded?",
+                      master);
+  if (seen.is_gone)
+    return WEFT_ERROR(UNAVAILABLE, "the server at %s closed the connection at once; is it being stopped?",
                       master);
   if (seen.is_there)
     return WEFT_ERROR(UNAVAILABLE, "%s answers, but is no master; give the address of a `weft server`",

@@ -28,6 +28,7 @@ typedef struct hold {
 
 typedef struct client {
   char id[MAX_ID], peer[MAX_PEER]; /* peer: as of the last hold; "" before */
+  uint64_t life;
   int num_sessions;
   hold_t *hold; /* owned; NULL: away */
   int64_t away_since_ns,
@@ -40,10 +41,11 @@ struct weft_clients {
   weft_client_gone_fn *fn;
   void *arg;
   weft_mutex_t mu;
-  weft_map_t by_id;  /* guarded by mu: id -> client_t, owned */
-  bool has_timer;    /* guarded by mu: check() will run */
-  uint64_t timer_id; /* guarded by mu: of the last check; 0: there was none */
-  bool stopped;      /* guarded by mu */
+  weft_map_t by_id;   /* guarded by mu: id -> client_t, owned */
+  uint64_t num_lives; /* guarded by mu: of all clients so far */
+  bool has_timer;     /* guarded by mu: check() will run */
+  uint64_t timer_id;  /* guarded by mu: of the last check; 0: there was none */
+  bool stopped;       /* guarded by mu */
 };
 
 static weft_status_t *check_id(weft_str_t id) {
@@ -71,6 +73,7 @@ static weft_status_t *find_or_add_locked(weft_clients_t *c, client_t **fresh, cl
   if (*out != NULL) return NULL;
   WEFT_RETURN_IF_ERROR(weft_map_put(&c->by_id, weft_str((*fresh)->id), *fresh, NULL));
   *out = *fresh;
+  (*out)->life = ++c->num_lives;
   *fresh = NULL;
   return NULL;
 }
@@ -144,7 +147,7 @@ static void check(void *arg) {
     describe(one, client, sizeof client);
     weft_clock_print(one->away_since_micros, since);
     snprintf(why, sizeof why, "its client, %s, is gone since %s", client, since);
-    c->fn(c->arg, weft_str(one->id), why);
+    c->fn(c->arg, one->life, why);
     weft_free(one);
   }
   add_timer(c);
@@ -248,27 +251,31 @@ void weft_clients_hold(weft_clients_t *c, const weft_hold_client_t *r, weft_canc
 
 /* ---- sessions ---- */
 
-weft_status_t *weft_clients_enter(weft_clients_t *c, weft_str_t client) {
+weft_status_t *weft_clients_enter(weft_clients_t *c, weft_str_t client, uint64_t *out_life) {
   client_t *fresh = NULL, *one = NULL;
+  *out_life = 0;
   if (client.length == 0) return NULL;
   WEFT_RETURN_IF_ERROR(make_client(client, &fresh));
   weft_mutex_lock(&c->mu);
   weft_status_t *s = find_or_add_locked(c, &fresh, &one);
-  if (s == NULL) one->num_sessions++;
+  if (s == NULL) {
+    one->num_sessions++;
+    *out_life = one->life;
+  }
   weft_mutex_unlock(&c->mu);
   weft_free(fresh);
   if (s == NULL) add_timer(c);
   return s;
 }
 
-void weft_clients_leave(weft_clients_t *c, weft_str_t client) {
+void weft_clients_leave(weft_clients_t *c, weft_str_t client, uint64_t life) {
   char id[MAX_ID];
   client_t *forgotten = NULL;
   if (client.length == 0) return;
   copy_printable(client, id, sizeof id);
   weft_mutex_lock(&c->mu);
   client_t *one = find_locked(c, id);
-  if (one != NULL && --one->num_sessions == 0 && one->hold == NULL)
+  if (one != NULL && one->life == life && --one->num_sessions == 0 && one->hold == NULL)
     forgotten = weft_map_remove(&c->by_id, weft_str(one->id));
   weft_mutex_unlock(&c->mu);
   weft_free(forgotten);

@@ -19,9 +19,9 @@
 
 typedef struct weft_clients weft_clients_t; /* Thread-safe. */
 
-/* The client is gone: all its sessions are to be closed. On the timer's thread, with no lock held. `why`:
- * "its client, ..., is gone since ..."; both lent. */
-typedef void weft_client_gone_fn(void *arg, weft_str_t client, const char *why);
+/* The client is gone: the sessions that began in that life of it are to be closed. On the timer's thread,
+ * with no lock held. `why`: "its client, ..., is gone since ..."; lent. */
+typedef void weft_client_gone_fn(void *arg, uint64_t life, const char *why);
 
 /* `grace_ms` below 0: no client is ever gone. */
 WEFT_MUST_CHECK weft_status_t *weft_clients_create(weft_timer_t *timer, int64_t grace_ms,
@@ -31,10 +31,12 @@ WEFT_MUST_CHECK weft_status_t *weft_clients_create(weft_timer_t *timer, int64_t 
 void weft_clients_stop(weft_clients_t *c);
 void weft_clients_destroy(weft_clients_t *c); /* stops; before the timer. NULL is fine */
 
-/* A session of `client` begins, or ended otherwise than by weft_client_gone_fn. An empty id is no client's.
- * Errors: INVALID_ARGUMENT for an id that cannot be printed or is too long; RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_clients_enter(weft_clients_t *c, weft_str_t client);
-void weft_clients_leave(weft_clients_t *c, weft_str_t client);
+/* A session of `client` begins in *out_life, which is its own for as long as the client is known; a client
+ * that was gone and is back has another. An empty id is no client's, and has life 0. Errors: INVALID_ARGUMENT
+ * for an id that cannot be printed or is too long; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_clients_enter(weft_clients_t *c, weft_str_t client, uint64_t *out_life);
+/* It ended otherwise than by weft_client_gone_fn. */
+void weft_clients_leave(weft_clients_t *c, weft_str_t client, uint64_t life);
 /* The call that holds the client, as its weft_hold_client_t says: fn when it breaks, or another takes its
  * place. */
 void weft_clients_hold(weft_clients_t *c, const weft_hold_client_t *r, weft_canceller_t *call,

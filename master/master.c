@@ -57,13 +57,13 @@ typedef struct pending_creation {
 } pending_creation_t;
 
 static weft_status_t *add_session(weft_master_t *m, weft_master_session_t *s) {
-  WEFT_RETURN_IF_ERROR(weft_clients_enter(m->holders, s->client));
+  WEFT_RETURN_IF_ERROR(weft_clients_enter(m->holders, s->client, &s->life));
   weft_status_t *status = weft_session_table_add(m->sessions, s);
   if (status == NULL) {
     weft_log(WEFT_LOG_DEBUG, "session %.*s has begun%s%.*s", WEFT_STR_ARGS(s->handle),
              s->client.length > 0 ? ": it is of " : "", WEFT_STR_ARGS(s->client));
   } else {
-    weft_clients_leave(m->holders, s->client);
+    weft_clients_leave(m->holders, s->client, s->life);
   }
   return status;
 }
@@ -337,7 +337,7 @@ static void close_session(weft_master_client_t *client, weft_str_t handle, weft_
     fn(arg, weft_session_table_unknown(m->sessions, WEFT_ABORTED, handle, MAYBE_RESTARTED));
     return;
   }
-  weft_clients_leave(m->holders, s->client);
+  weft_clients_leave(m->holders, s->client, s->life);
   weft_master_session_close(s, NULL, fn, arg);
   weft_master_session_release(s);
 }
@@ -348,10 +348,10 @@ static void closed(void *arg, weft_status_t *status) {
   weft_session_table_end(m->sessions);
 }
 
-static void client_gone(void *arg, weft_str_t client, const char *why) {
+static void client_gone(void *arg, uint64_t life, const char *why) {
   weft_master_t *m = arg;
   weft_status_t *cause = WEFT_ERROR(CANCELLED, "Step was cancelled: %s", why);
-  for (weft_master_session_t *s; (s = weft_session_table_take_one(m->sessions, client, why)) != NULL;) {
+  for (weft_master_session_t *s; (s = weft_session_table_take_one(m->sessions, life, why)) != NULL;) {
     weft_log(WEFT_LOG_WARNING, "closing session %.*s: %s", WEFT_STR_ARGS(s->handle), why);
     weft_master_session_close(s, cause, closed, m);
     weft_master_session_release(s);
@@ -552,10 +552,9 @@ static void reset(weft_master_client_t *client, const weft_str_t *containers, in
   const char *what = text.failed ? "a client reset the cluster" : text.data;
   weft_status_t *why = WEFT_ERROR(
       CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`. The cause: %s", what);
-  for (weft_master_session_t *s;
-       (s = weft_session_table_take_one(m->sessions, WEFT_STR(""), what)) != NULL;) {
+  for (weft_master_session_t *s; (s = weft_session_table_take_one(m->sessions, 0, what)) != NULL;) {
     weft_session_table_end(m->sessions); /* the reset itself is under way */
-    weft_clients_leave(m->holders, s->client);
+    weft_clients_leave(m->holders, s->client, s->life);
     atomic_fetch_add(&r->left, 1);
     weft_master_session_close(s, why, reset_one_done, r);
     weft_master_session_release(s);
@@ -634,9 +633,8 @@ void weft_master_stop(weft_master_t *m) {
            WEFT_STR_ARGS(m->task));
   weft_status_t *why =
       WEFT_ERROR(ABORTED, "%s", what); /* not UNAVAILABLE: a retry with that session cannot succeed */
-  for (weft_master_session_t *s;
-       (s = weft_session_table_take_one(m->sessions, WEFT_STR(""), what)) != NULL;) {
-    weft_clients_leave(m->holders, s->client);
+  for (weft_master_session_t *s; (s = weft_session_table_take_one(m->sessions, 0, what)) != NULL;) {
+    weft_clients_leave(m->holders, s->client, s->life);
     weft_master_session_close(s, why, closed, m);
     weft_master_session_release(s);
   }

@@ -21,6 +21,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   atomic_int refs;
   weft_str_t handle;  /* owned */
   weft_str_t client;  /* in the arena: the client that it ends with; empty: it outlives its client */
+  uint64_t life;      /* of that client (master/clients.h); 0: none */
   weft_arena_t arena; /* of the configuration */
   weft_session_config_t config;
   weft_session_cluster_t cluster; /* empty: the master's own */

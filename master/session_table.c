@@ -133,22 +133,21 @@ weft_master_session_t *weft_session_table_take(weft_session_table_t *t, weft_str
   return s;
 }
 
-static weft_master_session_t *find_one(weft_session_table_t *t, weft_str_t client) {
+static weft_master_session_t *find_one(weft_session_table_t *t, uint64_t life) {
   weft_master_session_t *found = NULL;
   weft_map_entry_t e;
   weft_mutex_lock(&t->mu);
   for (size_t at = 0; found == NULL && weft_map_next(&t->sessions, &at, &e);) {
     weft_master_session_t *s = e.value;
-    if (client.length == 0 || weft_str_eq(s->client, client)) found = weft_master_session_retain(s);
+    if (life == 0 || s->life == life) found = weft_master_session_retain(s);
   }
   weft_mutex_unlock(&t->mu);
   return found;
 }
 
-weft_master_session_t *weft_session_table_take_one(weft_session_table_t *t, weft_str_t client,
-                                                   const char *why) {
+weft_master_session_t *weft_session_table_take_one(weft_session_table_t *t, uint64_t life, const char *why) {
   weft_master_session_t *found, *s = NULL;
-  while (s == NULL && (found = find_one(t, client)) != NULL) {
+  while (s == NULL && (found = find_one(t, life)) != NULL) {
     s = take(t, found->handle, why, true); /* NULL: another thread has taken it */
     weft_master_session_release(found);
   }

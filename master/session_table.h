@@ -35,9 +35,8 @@ WEFT_MUST_CHECK weft_status_t *weft_session_table_unknown(weft_session_table_t *
 /* Out of the table: the caller owns the reference. `why` is what later calls with the handle are told. NULL:
  * there is none. */
 weft_master_session_t *weft_session_table_take(weft_session_table_t *t, weft_str_t handle, const char *why);
-/* The same for one of the client's sessions, or of all if `client` is empty, whose closing is one more thing
- * that is under way. */
-weft_master_session_t *weft_session_table_take_one(weft_session_table_t *t, weft_str_t client,
-                                                   const char *why);
+/* The same for one of the sessions of a client's life, or of all if `life` is 0, whose closing is one more
+ * thing that is under way. */
+weft_master_session_t *weft_session_table_take_one(weft_session_table_t *t, uint64_t life, const char *why);
 
 #endif /* WEFT_MASTER_SESSION_TABLE_H_ */

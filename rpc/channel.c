@@ -317,7 +317,7 @@ static bool is_from_server(const call_t *call) {
 
 /* The part of `text` behind `words`; with NULL for its data if they are not in it. */
 static weft_str_t behind(weft_str_t text, const char *words) {
-  const char *at = memmem(text.data, text.length, words, strlen(words));
+  const char *at = text.length == 0 ? NULL : memmem(text.data, text.length, words, strlen(words));
   if (at == NULL) return (weft_str_t){NULL, 0};
   at += strlen(words);
   return weft_str_of(at, text.length - (size_t)(at - text.data));

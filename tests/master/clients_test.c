@@ -1,6 +1,7 @@
 /* Sessions that end with their client: clients that hold them, break off, come back, stay away, or are not
  * looked after. */
 #include "master/clients.h"
+#include <sched.h>
 
 #include <stdio.h>
 
@@ -107,6 +108,29 @@ static void a_client_that_comes_back_keeps_its_session(void) {
   weft_test_cluster_destroy(c);
 }
 
+/* It is back while the sessions that it had are closed, one after the other. */
+static void a_client_that_is_back_keeps_its_new_session(void) {
+  enum { SESSIONS = 6, TASKS = 3 };
+  weft_test_cluster_t *c = weft_test_cluster_with_grace(20);
+  weft_master_client_t *m = weft_test_cluster_master(c, 1);
+  for (int round = 0; round < 5; round++) {
+    holding_t h, again;
+    weft_test_session_t old[SESSIONS];
+    hold(m, "a", &h);
+    for (int i = 0; i < SESSIONS; i++) old[i] = opened_by(m, "a");
+    break_off(&h);
+    while (weft_test_cluster_sessions(c) == SESSIONS * TASKS) sched_yield(); /* until the first is closed */
+    hold(m, "a", &again);
+    weft_test_session_t new = opened_by(m, "a");
+    weft_test_cluster_await_sessions(c, TASKS);
+    for (int i = 0; i < SESSIONS; i++)
+      weft_test_expect(weft_test_close(&old[i]), WEFT_ABORTED, "is gone since 20");
+    weft_test_expect(weft_test_close(&new), WEFT_OK, "");
+    break_off(&again);
+  }
+  weft_test_cluster_destroy(c);
+}
+
 static void a_call_takes_the_place_of_an_older_one(void) {
   weft_test_cluster_t *c = weft_test_cluster_with_grace(20);
   weft_master_client_t *m = weft_test_cluster_master(c, 1);
@@ -186,20 +210,21 @@ static void a_session_whose_creator_is_gone_before_the_answer_is_not_kept(void) 
   weft_test_cluster_destroy(c);
 }
 
-static void fell(void *arg, weft_str_t client, const char *why) {
+static void fell(void *arg, uint64_t life, const char *why) {
   (void)arg;
-  (void)client;
+  (void)life;
   (void)why;
 }
 static void keep_status(void *arg, weft_status_t *status) { *(weft_status_t **)arg = status; }
 
 static weft_status_t *enter_and_hold(weft_clients_t *clients, weft_canceller_t *call) {
   weft_status_t *end = NULL;
-  WEFT_RETURN_IF_ERROR(weft_clients_enter(clients, WEFT_STR("a")));
+  uint64_t life = 0;
+  WEFT_RETURN_IF_ERROR(weft_clients_enter(clients, WEFT_STR("a"), &life));
   const weft_hold_client_t r = {.client = WEFT_STR("a"), .peer = WEFT_STR("p")};
   weft_clients_hold(clients, &r, call, keep_status, &end);
   if (end == NULL) weft_clients_stop(clients);
-  weft_clients_leave(clients, WEFT_STR("a"));
+  weft_clients_leave(clients, WEFT_STR("a"), life);
   bool was_held = weft_status_code(end) == WEFT_UNAVAILABLE;
   if (was_held) weft_status_free(end);
   return was_held ? NULL : end;
@@ -231,6 +256,7 @@ int main(void) {
       {"a session ends when its client is gone", a_session_ends_when_its_client_is_gone},
       {"a session whose client never holds it ends", a_session_whose_client_never_holds_it_ends},
       {"a client that comes back keeps its session", a_client_that_comes_back_keeps_its_session},
+      {"a client that is back keeps its new session", a_client_that_is_back_keeps_its_new_session},
       {"a call takes the place of an older one", a_call_takes_the_place_of_an_older_one},
       {"sessions without a client live on", sessions_without_a_client_live_on},
       {"no client is gone without an end of the grace", no_client_is_gone_without_an_end_of_the_grace},
