@@ -3,12 +3,6 @@
 
 #include "tensor/memory_holders.h"
 
-static void release_all(weft_value_t *v, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) {
-    if (!value_is_none(&v[i])) value_release(&v[i]);
-  }
-}
-
 static void take_operands(const weft_commands_t *c, const buffer_command_t *m, commands_run_t *x) {
   for (int i = 0; i < m->setup.node.num_inputs; i++) {
     const command_operand_t o = c->operands[m->first_operand + (uint32_t)i];
@@ -43,19 +37,11 @@ static weft_status_t *call_kernel(const weft_commands_t *c, const buffer_command
   return s;
 }
 
-/* Every output that something needs is there, and has the type that the node declares. */
 static weft_status_t *check_outputs(const weft_commands_t *c, const buffer_command_t *m,
                                     const weft_value_t *out) {
   for (int i = 0; i < m->setup.node.num_outputs; i++) {
-    const int want = m->setup.node.output_types[i];
-    if (out[i].tensor == NULL) {
-      if (c->is_unused[m->first_value + (uint32_t)i]) continue;
-      return WEFT_ERROR(INTERNAL, "Missing %d-th output from {{node %s}}", i, m->setup.node.name.data);
-    }
-    if ((int)out[i].tensor->dtype == want) continue;
-    return WEFT_ERROR(
-        INTERNAL, "Output %d of type %s does not match declared output type %s for node {{node %s}}", i,
-        weft_dtype_name((int)out[i].tensor->dtype), weft_dtype_name(want), m->setup.node.name.data);
+    const bool is_needed = !c->is_unused[m->first_value + (uint32_t)i];
+    WEFT_RETURN_IF_ERROR(weft_kernel_node_check(&m->setup.node, i, out[i].tensor, is_needed));
   }
   return NULL;
 }
@@ -73,7 +59,7 @@ static weft_status_t *run_command(const weft_commands_t *c, const buffer_command
   } else {
     s = call_kernel(c, m, x, out);
   }
-  release_all(x->scratch, (uint32_t)m->setup.node.num_inputs);
+  values_release(x->scratch, (uint32_t)m->setup.node.num_inputs);
   if (s == NULL) s = check_outputs(c, m, out);
   if (x->recorder != NULL) weft_step_record(x->recorder, &m->setup, &begin, out);
   for (uint32_t i = 0; i < num_outputs; i++) {
@@ -88,6 +74,6 @@ weft_status_t *weft_commands_enqueue(const weft_commands_t *c, commands_run_t *x
   for (uint32_t i = 0; i < c->num_commands && s == NULL; i++) s = run_command(c, &c->commands[i], x);
   for (uint32_t i = 0; i < c->num_outputs && s == NULL; i++)
     x->outputs[i] = value_retain(x->values[c->outputs[i]]);
-  release_all(x->values, c->num_values);
+  values_release(x->values, c->num_values);
   return s;
 }

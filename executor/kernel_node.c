@@ -84,6 +84,17 @@ void weft_kernel_setup_release(weft_kernel_setup_t *n) {
   n->num_attrs = 0;
 }
 
+weft_status_t *weft_kernel_node_check(const weft_kernel_node_t *n, int output, const weft_tensor_t *t,
+                                      bool is_needed) {
+  const int want = n->output_types[output];
+  if (t == NULL && is_needed)
+    return WEFT_ERROR(INTERNAL, "Missing %d-th output from {{node %s}}", output, n->name.data);
+  if (t == NULL || (int)t->dtype == want) return NULL;
+  return WEFT_ERROR(INTERNAL,
+                    "Output %d of type %s does not match declared output type %s for node {{node %s}}",
+                    output, weft_dtype_name((int)t->dtype), weft_dtype_name(want), n->name.data);
+}
+
 weft_status_t *weft_status_attach_node(weft_status_t *s, weft_str_t node) {
   if (s == NULL) return NULL;
   weft_status_t *named = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s\n\t [[{{node %.*s}}]]",

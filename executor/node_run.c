@@ -4,12 +4,6 @@
 #include "executor/commands.h"
 #include "tensor/memory_holders.h"
 
-static void release_all(weft_value_t *v, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) {
-    if (!value_is_none(&v[i])) value_release(&v[i]);
-  }
-}
-
 /* Hands `outputs` on and gives up the node's hold on its iteration. Afterwards `outputs` are all zero. */
 static void hand_on(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead) {
   const plan_node_t *n = &r->plan->nodes[node];
@@ -18,7 +12,7 @@ static void hand_on(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *o
     return;
   }
   uint32_t num_ready = weft_deliver(r, it, node, outputs, is_dead);
-  if (!is_dead) release_all(outputs, n->num_outputs); /* those without a consumer */
+  if (!is_dead) values_release(outputs, n->num_outputs); /* those without a consumer */
   if (it->frame->parent == NULL || num_ready == 1) return;
   if (num_ready == 0) {
     weft_iteration_release(r, it, 1);
@@ -72,16 +66,13 @@ static weft_status_t *check_outputs(const weft_exec_plan_t *p, uint32_t node, co
       return WEFT_ERROR(INTERNAL, "Output %u of {{node %s}} is a reference, but its declared type is %s", i,
                         seen->name.data, weft_dtype_name(want));
     }
-    if (out[i].tensor == NULL) {
-      if (n->flags & NODE_MAY_LACK_OUTPUT) continue;
+    bool is_needed = false;
+    if (out[i].tensor == NULL && !(n->flags & NODE_MAY_LACK_OUTPUT)) {
       const plan_edge_t *e = p->edges + n->first_edge, *end = p->edges + n[1].first_edge;
       while (e < end && e->output != i) e++;
-      if (e < end) return WEFT_ERROR(INTERNAL, "Missing %u-th output from {{node %s}}", i, seen->name.data);
-    } else if ((int)out[i].tensor->dtype != want) {
-      return WEFT_ERROR(INTERNAL,
-                        "Output %u of type %s does not match declared output type %s for node {{node %s}}", i,
-                        weft_dtype_name((int)out[i].tensor->dtype), weft_dtype_name(want), seen->name.data);
+      is_needed = e < end;
     }
+    WEFT_RETURN_IF_ERROR(weft_kernel_node_check(seen, (int)i, out[i].tensor, is_needed));
   }
   return NULL;
 }
@@ -149,11 +140,11 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
 static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, weft_value_t *out,
                      const node_begin_t *begin, weft_status_t *s) {
   const plan_node_t *n = &r->plan->nodes[node];
-  release_all(in, n->num_inputs);
+  values_release(in, n->num_inputs);
   if (s == NULL) s = check_outputs(r->plan, node, out);
   if (begin != NULL) weft_step_record(r->run->recorder, &r->plan->setups[node], begin, out);
   if (s != NULL || weft_run_dropped(r->run)) {
-    release_all(out, n->num_outputs);
+    values_release(out, n->num_outputs);
     if (s != NULL) fail(r, node, s);
     return;
   }
@@ -229,7 +220,7 @@ static void run_commands(runner_t *r, iteration_t *it, uint32_t node, weft_value
   if (s != NULL) {
     weft_run_fail(r->run, s, x.failed != NULL ? x.failed : &r->plan->setups[node].node, false);
   } else if (weft_run_dropped(r->run)) {
-    release_all(out, n->num_outputs);
+    values_release(out, n->num_outputs);
   } else {
     hand_on(r, it, node, out, false);
   }
@@ -267,7 +258,7 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
   }
   if (begin != NULL) weft_step_record(r->run->recorder, &r->plan->setups[node], begin, out);
   if (s != NULL) {
-    release_all(in, n->num_inputs);
+    values_release(in, n->num_inputs);
     fail(r, node, s);
     return;
   }
@@ -279,14 +270,14 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
   if (n->flags & NODE_TRIGGER) is_dead = false;
   weft_value_t *in = it->slots + (n->first_slot - it->first_slot);
   if (is_dead && !(n->flags & NODE_RUNS_DEAD)) {
-    release_all(in, n->num_inputs);
+    values_release(in, n->num_inputs);
     hand_on(r, it, node, r->scratch, true);
     return;
   }
   if (n->flags & NODE_REF_INPUT) {
     weft_status_t *s = read_references(r->plan, node, in);
     if (s != NULL) {
-      release_all(in, n->num_inputs);
+      values_release(in, n->num_inputs);
       fail(r, node, s);
       return;
     }

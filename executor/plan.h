@@ -162,6 +162,10 @@ WEFT_MUST_CHECK weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, co
 WEFT_MUST_CHECK weft_status_t *weft_kernel_setup_copy(weft_arena_t *arena, const weft_kernel_setup_t *from,
                                                       weft_kernel_setup_t *out);
 void weft_kernel_setup_release(weft_kernel_setup_t *n);
+/* kernel_node.c: what a kernel has made of an output, NULL: nothing. Errors, in TensorFlow's words: INTERNAL
+ * if that is needed, or of another type than the node declares. */
+WEFT_MUST_CHECK weft_status_t *weft_kernel_node_check(const weft_kernel_node_t *n, int output,
+                                                      const weft_tensor_t *t, bool is_needed);
 /* kernel_node.c: consumes `s` and returns it with "\n\t [[{{node NAME}}]]" behind its message, as TensorFlow
  * does. */
 WEFT_MUST_CHECK weft_status_t *weft_status_attach_node(weft_status_t *s, weft_str_t node);

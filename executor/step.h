@@ -230,6 +230,12 @@ static inline void weft_node_set_fences(weft_queue_t *q, const weft_value_t *out
 
 static inline bool value_is_none(const weft_value_t *v) { return v->tensor == NULL && v->ref == NULL; }
 
+static inline void values_release(weft_value_t *v, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (!value_is_none(&v[i])) value_release(&v[i]);
+  }
+}
+
 static inline weft_value_t *slot_of(const iteration_t *it, uint32_t slot) {
   return &it->slots[slot - it->first_slot];
 }

@@ -28,6 +28,15 @@ void weft_trial_ok(WEFT_Failure *f, const char *file, int line);
 #define TRIAL_FAILURE(f, code, text) weft_trial_failure(f, code, text, __FILE__, __LINE__)
 void weft_trial_failure(WEFT_Failure *f, int code, const char *text, const char *file, int line);
 
+/* Runs a trial as a test: what it says is printed. */
+#define RUNS(fn, options) RUNS_ON(fn, options, NULL)
+#define RUNS_ON(fn, options, driver)                           \
+  do {                                                         \
+    const char *wrong = weft_trial(fn, NULL, options, driver); \
+    if (wrong != NULL) fprintf(stderr, "%s\n", wrong);         \
+    CU_ASSERT_PTR_NULL(wrong);                                 \
+  } while (0)
+
 /* A device with its three queues and their marks. */
 typedef struct weft_rig {
   weft_cuda_device_t *device;

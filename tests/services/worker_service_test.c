@@ -4,11 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "device/device.h"
-#include "device/queue.h"
 #include "rpc/channel.h"
-#include "rpc/local_link.h"
-#include "services/local_transport.h"
 #include "services/messages.h"
 #include "services/record_codec.h"
 #include "services/remote_worker.h"
@@ -561,144 +557,6 @@ static void a_large_tensor_is_received_whole(void) {
   teardown(&f);
 }
 
-/* A queue of a device that copies at once. */
-static atomic_int num_copies;
-static void queue_wait(weft_queue_t *q, weft_fence_t f) { (void)q, (void)f; }
-static bool queue_has_passed(weft_queue_t *q, uint64_t value) {
-  (void)q, (void)value;
-  return true;
-}
-static void queue_then(weft_queue_t *q, weft_fence_waiter_t *w) {
-  (void)q;
-  w->fn(w->arg, NULL);
-}
-static weft_status_t *queue_copy(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to) {
-  (void)q;
-  memcpy(to->data, from->data, from->bytes);
-  atomic_fetch_add(&num_copies, 1);
-  return NULL;
-}
-
-/* A device's memory that is the host's, but nothing here knows. */
-static void *allocate(weft_allocator_t *self, size_t bytes, weft_fence_t *after) {
-  (void)self;
-  return weft_cpu_allocator()->allocate(weft_cpu_allocator(), bytes, after);
-}
-static void deallocate(weft_allocator_t *self, void *p, size_t bytes) {
-  (void)self;
-  weft_cpu_allocator()->deallocate(weft_cpu_allocator(), p, bytes);
-}
-
-/* The same for a receiver that wants the tensor in its own device's memory. */
-static void a_tensor_is_received_into_a_device(void) {
-  static const weft_queue_ops_t ops = {queue_wait, queue_has_passed, queue_then, queue_copy};
-  weft_queue_t queue = {.ops = &ops};
-  weft_device_t device = {.copies_in = &queue, .host_allocator = weft_cpu_allocator()};
-  const weft_memory_space_t space = {&device};
-  weft_allocator_t memory = {.space = &space, .allocate = allocate, .deallocate = deallocate};
-  device.memory = weft_memory_accounts_create(&memory);
-  fixture_t f;
-  setup(&f);
-  weft_tensor_release(f.fake.tensor);
-  weft_shape_t shape = weft_shape_vector((4 << 20) + 1);
-  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &f.fake.tensor));
-  char *bytes = f.fake.tensor->data;
-  for (size_t i = 0; i < f.fake.tensor->bytes; i++) bytes[i] = (char)(i * 2654435761u >> 11);
-  publish(&f);
-  weft_key_t key = weft_key(WEFT_STR("key"));
-  key.space = &space;
-  bool came = false;
-  for (int round = 0; round < 1000 && !came; round++) {
-    atomic_store(&num_copies, 0);
-    f.remote->ops->recv_tensor(f.remote, 8, key, NULL, on_recv, &f);
-    CU_ASSERT_PTR_NULL(wait_answer(&f));
-    CU_ASSERT_EQUAL_FATAL(f.num_tensors, 1);
-    CU_ASSERT_EQUAL(memcmp(f.tensors[0]->data, bytes, f.fake.tensor->bytes), 0);
-    came = f.tensors[0]->space == &space; /* else it came with an answer: the hint is one */
-    CU_ASSERT_PTR_EQUAL(f.tensors[0]->fence.queue, came ? &queue : NULL);
-    CU_ASSERT_EQUAL(atomic_load(&num_copies), came ? 17 : 0);
-    forget(&f);
-  }
-  CU_ASSERT_TRUE(came);
-  teardown(&f);
-  weft_memory_accounts_release(device.memory);
-}
-
-/* As a whole with an answer, then, when the link is there, in parts on that. */
-static void a_device_s_tensor_is_received_in_parts(void) {
-  static const weft_queue_ops_t ops = {queue_wait, queue_has_passed, queue_then, queue_copy};
-  weft_queue_t queue = {.ops = &ops};
-  weft_device_t device = {.copies_out = &queue, .host_allocator = weft_cpu_allocator()};
-  const weft_memory_space_t space = {&device};
-  fixture_t f;
-  setup(&f);
-  weft_tensor_release(f.fake.tensor);
-  weft_shape_t shape = weft_shape_vector((4 << 20) + 1);
-  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &f.fake.tensor));
-  char *bytes = f.fake.tensor->data;
-  for (size_t i = 0; i < f.fake.tensor->bytes; i++) bytes[i] = (char)(i * 2654435761u >> 11);
-  f.fake.tensor->space = &space;
-  publish(&f);
-  int copies = 0;
-  for (int round = 0; round < 1000 && copies <= 1; round++) {
-    atomic_store(&num_copies, 0);
-    f.remote->ops->recv_tensor(f.remote, 8, weft_key(WEFT_STR("key")), NULL, on_recv, &f);
-    CU_ASSERT_PTR_NULL(wait_answer(&f));
-    CU_ASSERT_EQUAL_FATAL(f.num_tensors, 1);
-    CU_ASSERT_PTR_NULL(f.tensors[0]->space);
-    CU_ASSERT_EQUAL(memcmp(f.tensors[0]->data, bytes, f.fake.tensor->bytes), 0);
-    forget(&f);
-    copies = atomic_load(&num_copies);
-    CU_ASSERT_TRUE(round > 0 || copies == 1);
-  }
-  CU_ASSERT_EQUAL(copies, 17);
-  f.fake.tensor->space = NULL;
-  teardown(&f);
-}
-
-static weft_status_t *call_bytes(fixture_t *f, const char *path, weft_str_t bytes, weft_message_t **out) {
-  weft_message_t *m = NULL;
-  CU_ASSERT_PTR_NULL_FATAL(weft_message_create(&m));
-  CU_ASSERT_PTR_NULL_FATAL(weft_message_append(m, bytes));
-  *out = NULL;
-  return weft_rpc_call_sync(f->channel, path, m, NULL, out);
-}
-
-/* As when the request is quicker than the link's own thread. */
-static void a_device_s_tensor_is_copied_once_if_the_link_is_not_there(void) {
-  static const weft_queue_ops_t ops = {queue_wait, queue_has_passed, queue_then, queue_copy};
-  weft_queue_t queue = {.ops = &ops};
-  weft_device_t device = {.copies_out = &queue, .host_allocator = weft_cpu_allocator()};
-  const weft_memory_space_t space = {&device};
-  fixture_t f;
-  setup(&f);
-  weft_tensor_release(f.fake.tensor);
-  weft_shape_t shape = weft_shape_vector(4 << 20);
-  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &f.fake.tensor));
-  memset(f.fake.tensor->data, 1, f.fake.tensor->bytes);
-  f.fake.tensor->space = &space;
-  publish(&f);
-  const weft_local_transport_msg_t link = {.host = weft_local_link_host(), .link = 4711};
-  weft_strbuf_t options = WEFT_STRBUF_INIT, request = WEFT_STRBUF_INIT;
-  weft_local_transport_to_any(&link, &options);
-  const weft_recv_tensor_request_msg_t m = {.step_id = 8,
-                                            .request_id = 9,
-                                            .rendezvous_key = WEFT_STR("key"),
-                                            .transport_options = weft_str_of(options.data, options.length)};
-  weft_fields_encode_bytes(&weft_recv_tensor_request_type, &m, &request);
-  atomic_store(&num_copies, 0);
-  weft_message_t *answer = NULL;
-  CU_ASSERT_PTR_NULL(call_bytes(&f, "/tensorflow.WorkerService/RecvTensor",
-                                weft_str_of(request.data, request.length), &answer));
-  CU_ASSERT_TRUE(answer != NULL && weft_message_bytes(answer) > f.fake.tensor->bytes);
-  CU_ASSERT_EQUAL(atomic_load(&num_copies), 1);
-  weft_message_destroy(answer);
-  weft_strbuf_deinit(&options);
-  weft_strbuf_deinit(&request);
-  f.fake.tensor->space = NULL;
-  teardown(&f);
-}
-
 static void a_receive_is_cancelled_on_both_ends(void) {
   fixture_t f;
   setup(&f);
@@ -722,6 +580,14 @@ static void a_dead_peer_is_named(void) {
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), TASK));
   teardown(&f);
+}
+
+static weft_status_t *call_bytes(fixture_t *f, const char *path, weft_str_t bytes, weft_message_t **out) {
+  weft_message_t *m = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_message_create(&m));
+  CU_ASSERT_PTR_NULL_FATAL(weft_message_append(m, bytes));
+  *out = NULL;
+  return weft_rpc_call_sync(f->channel, path, m, NULL, out);
 }
 
 static void bytes_of_another_encoder_are_understood(void) {
@@ -1046,10 +912,6 @@ static const CU_TestInfo tests[] = {
     {"a failed run keeps its whole text", a_failed_run_keeps_its_whole_text},
     {"tensors dead and alive are received", tensors_dead_and_alive_are_received},
     {"a large tensor is received whole", a_large_tensor_is_received_whole},
-    {"a device's tensor is received in parts", a_device_s_tensor_is_received_in_parts},
-    {"a device's tensor is copied once if the link is not there",
-     a_device_s_tensor_is_copied_once_if_the_link_is_not_there},
-    {"a tensor is received into a device", a_tensor_is_received_into_a_device},
     {"a receive is cancelled on both ends", a_receive_is_cancelled_on_both_ends},
     {"a dead peer is named", a_dead_peer_is_named},
     {"bytes of another encoder are understood", bytes_of_another_encoder_are_understood},

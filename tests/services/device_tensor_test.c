@@ -1,4 +1,5 @@
-/* tests/services/lent_tensor_test.c - tensors that a peer's device reads where they lie: both ends in one
+/* tests/services/device_tensor_test.c - tensors between the memories of devices of two processes of a host:
+ * received into one, sent in parts, and read by the peer's device where they lie. Both ends are in one
  * process, with a device that takes its own memory for that of another process, and an owner that says what a
  * test wants.
  *
@@ -22,9 +23,14 @@
 #include "tests/runner.h"
 
 #define TASK "/job:worker/replica:0/task:3"
-enum { COUNT = 100000, BYTES = 4 * COUNT };
+enum {
+  COUNT = 100000,
+  BYTES = 4 * COUNT,
+  IN_PARTS = (4 << 20) + 1, /* floats: 16 parts of a MiB, and 4 bytes */
+  NUM_PARTS = 17,
+};
 
-/* ---- a device that shares its memory, which is the host's ---- */
+/* ---- devices whose memory is the host's; one of them shares it ---- */
 
 static atomic_int num_copies, num_open, num_imported, num_exported;
 static atomic_bool cannot_import;
@@ -82,7 +88,8 @@ static const weft_device_sharing_t sharing = {.identify = identify,
                                               .export_memory = export_memory,
                                               .import_memory = import_memory,
                                               .forget_memory = forget_memory};
-static const weft_device_driver_t driver = {.type = "TEST", .sharing = &sharing};
+static const weft_device_driver_t sharing_driver = {.type = "TEST", .sharing = &sharing},
+                                  plain_driver = {.type = "TEST"};
 
 static void *allocate(weft_allocator_t *self, size_t bytes, weft_fence_t *after) {
   (void)self;
@@ -163,7 +170,8 @@ static void say(weft_served_t *s) {
 static const weft_service_method_t saying[] = {
     {WEFT_METHOD_OF("/tensorflow.WorkerService/RecvTensor", recv_tensor_request, say)}};
 
-static void setup(ends_t *e, bool says) {
+/* The owner's tensor of `count` floats lies in the memory of the device if `on_device`. */
+static void setup_with(ends_t *e, const weft_device_driver_t *driver, bool says, int count, bool on_device) {
   static const weft_worker_client_ops_t ops = {.recv_tensor = owner_recv_tensor, .destroy = destroy};
   memset(e, 0, sizeof *e);
   e->worker.ops = &ops;
@@ -171,8 +179,8 @@ static void setup(ends_t *e, bool says) {
   weft_mutex_init(&e->mu);
   weft_cond_init(&e->changed);
   e->queue.ops = &queue_ops;
-  e->device.driver = &driver;
-  e->device.type = driver.type;
+  e->device.driver = driver;
+  e->device.type = driver->type;
   e->device.copies_in = e->device.copies_out = &e->queue;
   e->device.host_allocator = weft_cpu_allocator();
   e->space.device = &e->device;
@@ -183,9 +191,9 @@ static void setup(ends_t *e, bool says) {
   atomic_store(&num_exported, 0);
   cannot_import = false;
   says_bytes = SIZE_MAX / 2;
-  weft_shape_t shape = weft_shape_vector(COUNT);
+  weft_shape_t shape = weft_shape_vector(count);
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &e->tensor));
-  for (int i = 0; i < COUNT; i++) ((float *)e->tensor->data)[i] = (float)i;
+  for (int i = 0; i < count; i++) ((float *)e->tensor->data)[i] = (float)i;
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(2, &e->rpc));
   weft_rpc_server_options_t o = {.host = "127.0.0.1", .client = e->rpc};
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_create(&o, &e->server));
@@ -193,7 +201,7 @@ static void setup(ends_t *e, bool says) {
     CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&e->sender));
     CU_ASSERT_PTR_NULL_FATAL(weft_service_register(e->server, saying, 1, e));
   } else {
-    e->tensor->space = &e->space;
+    if (on_device) e->tensor->space = &e->space;
     CU_ASSERT_PTR_NULL_FATAL(weft_worker_service_create(&e->worker, e->server, &e->service));
   }
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_start(e->server));
@@ -202,6 +210,9 @@ static void setup(ends_t *e, bool says) {
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(e->rpc, weft_str(target), &e->channel));
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_worker_client_create(e->channel, WEFT_STR(TASK), &e->remote));
 }
+
+/* Of tests of what is lent. */
+static void setup(ends_t *e, bool says) { setup_with(e, &sharing_driver, says, COUNT, true); }
 
 static void teardown(ends_t *e) {
   weft_worker_client_release(e->remote);
@@ -231,10 +242,12 @@ static void on_recv(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
   weft_mutex_unlock(&e->mu);
 }
 
-/* The status is owned; the tensor is compared and released. */
-static weft_status_t *receive(ends_t *e) {
+/* Receives into `space`. The status is owned; the tensor is compared and released. *out_space: where it lay.
+ */
+static weft_status_t *receive_into(ends_t *e, const weft_memory_space_t *space,
+                                   const weft_memory_space_t **out_space) {
   weft_key_t key = weft_key(WEFT_STR("key"));
-  key.space = &e->space;
+  key.space = space;
   weft_mutex_lock(&e->mu); /* the owner's threads see what the test has changed: they take it, too */
   e->has_answer = false;
   e->got = NULL;
@@ -244,11 +257,18 @@ static weft_status_t *receive(ends_t *e) {
   while (!e->has_answer) weft_cond_wait(&e->changed, &e->mu);
   weft_mutex_unlock(&e->mu);
   if (e->got != NULL) {
-    CU_ASSERT_EQUAL(e->got->bytes, BYTES);
-    CU_ASSERT_EQUAL(memcmp(e->got->data, e->tensor->data, BYTES), 0);
+    *out_space = e->got->space;
+    CU_ASSERT_EQUAL(e->got->bytes, e->tensor->bytes);
+    CU_ASSERT_EQUAL(memcmp(e->got->data, e->tensor->data, e->tensor->bytes), 0);
+    CU_ASSERT_PTR_EQUAL(e->got->fence.queue, e->got->space == NULL ? NULL : &e->queue);
     weft_tensor_release(e->got);
   }
   return e->status;
+}
+
+static weft_status_t *receive(ends_t *e) {
+  const weft_memory_space_t *space = NULL;
+  return receive_into(e, &e->space, &space);
 }
 
 /* Receives by other ways until the first tensor is exported: the link has to be there. */
@@ -257,7 +277,67 @@ static void receive_until_exported(ends_t *e) {
   CU_ASSERT_EQUAL(atomic_load(&num_exported), 1);
 }
 
-/* ---- tests ---- */
+/* ---- tests of parts ---- */
+
+/* With an answer at first; then, when the link is there, each part goes to the device as it comes. */
+static void a_tensor_is_received_into_a_device(void) {
+  ends_t e;
+  setup_with(&e, &plain_driver, false, IN_PARTS, false);
+  bool came = false;
+  for (int round = 0; round < 1000 && !came; round++) {
+    const weft_memory_space_t *space = NULL;
+    atomic_store(&num_copies, 0);
+    CU_ASSERT_PTR_NULL(receive_into(&e, &e.space, &space));
+    came = space == &e.space; /* else it came with an answer: the hint is one */
+    CU_ASSERT_EQUAL(atomic_load(&num_copies), came ? NUM_PARTS : 0);
+  }
+  CU_ASSERT_TRUE(came);
+  teardown(&e);
+}
+
+/* As a whole with an answer, then, when the link is there, in parts on that. */
+static void a_device_s_tensor_is_received_in_parts(void) {
+  ends_t e;
+  setup_with(&e, &plain_driver, false, IN_PARTS, true);
+  int copies = 0;
+  for (int round = 0; round < 1000 && copies <= 1; round++) {
+    const weft_memory_space_t *space = NULL;
+    atomic_store(&num_copies, 0);
+    CU_ASSERT_PTR_NULL(receive_into(&e, NULL, &space));
+    CU_ASSERT_PTR_NULL(space);
+    copies = atomic_load(&num_copies);
+    CU_ASSERT_TRUE(round > 0 || copies == 1);
+  }
+  CU_ASSERT_EQUAL(copies, NUM_PARTS);
+  teardown(&e);
+}
+
+/* As when the request is quicker than the link's own thread. */
+static void a_device_s_tensor_is_copied_once_if_the_link_is_not_there(void) {
+  ends_t e;
+  setup_with(&e, &plain_driver, false, IN_PARTS, true);
+  const weft_local_transport_msg_t link = {.host = weft_local_link_host(), .link = 4711};
+  weft_strbuf_t options = WEFT_STRBUF_INIT, request = WEFT_STRBUF_INIT;
+  weft_local_transport_to_any(&link, &options);
+  const weft_recv_tensor_request_msg_t m = {.step_id = 8,
+                                            .request_id = 9,
+                                            .rendezvous_key = WEFT_STR("key"),
+                                            .transport_options = weft_str_of(options.data, options.length)};
+  weft_fields_encode_bytes(&weft_recv_tensor_request_type, &m, &request);
+  weft_message_t *question = NULL, *answer = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_message_create(&question));
+  CU_ASSERT_PTR_NULL_FATAL(weft_message_append(question, weft_str_of(request.data, request.length)));
+  CU_ASSERT_PTR_NULL(
+      weft_rpc_call_sync(e.channel, "/tensorflow.WorkerService/RecvTensor", question, NULL, &answer));
+  CU_ASSERT_TRUE(answer != NULL && weft_message_bytes(answer) > e.tensor->bytes);
+  CU_ASSERT_EQUAL(atomic_load(&num_copies), 1);
+  weft_message_destroy(answer);
+  weft_strbuf_deinit(&options);
+  weft_strbuf_deinit(&request);
+  teardown(&e);
+}
+
+/* ---- tests of loans ---- */
 
 static void memory_is_opened_once_and_closed_with_the_link(void) {
   ends_t e;
@@ -345,6 +425,10 @@ static void places_that_are_none_lose_the_receive(void) {
 }
 
 static const CU_TestInfo tests[] = {
+    {"a tensor is received into a device", a_tensor_is_received_into_a_device},
+    {"a device's tensor is received in parts", a_device_s_tensor_is_received_in_parts},
+    {"a device's tensor is copied once if the link is not there",
+     a_device_s_tensor_is_copied_once_if_the_link_is_not_there},
     {"memory is opened once and closed with the link", memory_is_opened_once_and_closed_with_the_link},
     {"what cannot be opened comes on the link", what_cannot_be_opened_comes_on_the_link},
     {"what lies beyond the memory comes on the link", what_lies_beyond_the_memory_comes_on_the_link},
@@ -352,4 +436,4 @@ static const CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
-int main(void) { return weft_run_tests("services/lent_tensor", tests); }
+int main(void) { return weft_run_tests("services/device_tensor", tests); }
