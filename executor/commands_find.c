@@ -1,7 +1,7 @@
 /* executor/commands_find.c - which nodes become a command buffer.
  *
- * A buffer is a node of the plan: it waits for all that its members wait for. So members must not wait for
- * each other by way of anything outside.
+ * A buffer is a node of the plan: it waits for all that its members wait for, and is dead as a whole. So
+ * members must not wait for each other by way of anything outside, and must be dead together.
  *
  * What the graph shows: nodes are taken in topological order, and a node joins the open buffer of its group
  * unless it depends on that through another node; then the next buffer is opened. A buffer is closed for good
@@ -9,8 +9,12 @@
  *
  * What the graph does not show: something received may come of what was sent, an iteration of a loop of the
  * one before, the element of a queue of what another node put there. Where such a dependence begins is a
- * source. The members of a group have the same sources: a source that depended on a member would depend on
- * itself. Switches are sources, too: then all members are dead or none is.
+ * source. The members of a group wait for the same sources: a source that depended on a member would depend
+ * on itself.
+ *
+ * What is dead: a node is if any of its inputs is. That begins at a side of a predicate, at a receive, and at
+ * a Merge or an Exit, which end what was before them. The members of a group have the same beginnings. These
+ * are another set: behind a Merge a node waits for what both sides wait for, but is on neither.
  *
  * A buffer ends behind a node whose output is to be sent, copied or reduced, so that this begins early.
  */
@@ -25,6 +29,7 @@ enum {
 };
 static const uint32_t TOO_MANY = UINT32_MAX; /* for the number of a set of sources */
 
+/* What a wait, or being dead, begins at. */
 typedef enum source_kind { A_NODE, A_FRAME_S_MERGES, A_FRAME_S_EXITS, A_PREDICATE } source_kind_t;
 
 /* Sets of sources have numbers; 0 is the empty one. */
@@ -35,9 +40,6 @@ typedef struct source_set {
 
 /* Nodes that may be together. */
 typedef struct command_group {
-  const weft_device_t *device;
-  int frame;
-  uint32_t sources; /* a set's number */
   int num_nodes;
   int slot;      /* among those that are large enough; -1: none of them */
   uint32_t open; /* the number of its open buffer; 0: none */
@@ -56,9 +58,9 @@ typedef struct command_finder {
   weft_map_t source_numbers; /* what is a source -> its number + 1 */
   source_set_t **sets;
   uint32_t num_sets, sets_capacity, num_sources;
-  uint32_t *sources_of;     /* by node id: the number of a set */
-  command_group_t **groups; /* by node id; NULL: the node joins nothing */
-  weft_map_t group_of;      /* key -> command_group_t */
+  uint32_t *waits_of, *dead_of; /* by node id: the number of a set */
+  command_group_t **groups;     /* by node id; NULL: the node joins nothing */
+  weft_map_t group_of;          /* key -> command_group_t */
   command_group_t *slots[MAX_GROUPS];
   int num_slots;
   uint32_t *depends;    /* by node id, and slot: the last buffer that it depends on */
@@ -152,35 +154,49 @@ static bool is_of_loop(const weft_node_t *merge) {
   return false;
 }
 
-/* The source that a node is itself. */
-static weft_status_t *add_own_source(command_finder_t *f, const weft_node_t *n, uint32_t *set) {
-  const uint64_t waits = WEFT_OP_BLOCKING | WEFT_OP_RECV | WEFT_OP_COMMUNICATION | WEFT_OP_FUNCTIONAL |
-                         WEFT_OP_CALL | WEFT_OP_CONTROL_TRIGGER;
+/* What the node's outputs wait for. */
+static weft_status_t *find_waits(command_finder_t *f, const weft_node_t *n) {
+  const uint64_t waits =
+      WEFT_OP_BLOCKING | WEFT_OP_RECV | WEFT_OP_COMMUNICATION | WEFT_OP_FUNCTIONAL | WEFT_OP_CALL;
   const int frame = f->frames.frame_of[n->id];
-  const bool is_copy = (n->flags & WEFT_OP_COPY) != 0;
+  uint32_t *set = &f->waits_of[n->id];
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_node_t *from = n->inputs[i].node;
+    if ((from->flags & WEFT_OP_NEXT_ITERATION) != 0) continue; /* of the iteration before */
+    WEFT_RETURN_IF_ERROR(unite(f, set, f->waits_of[from->id]));
+  }
+  for (int i = 0; i < n->num_controls; i++)
+    WEFT_RETURN_IF_ERROR(unite(f, set, f->waits_of[n->controls[i]->id]));
   if ((n->flags & WEFT_OP_EXIT) != 0) return add_source(f, set, A_FRAME_S_EXITS, frame, 0, 0);
   if ((n->flags & WEFT_OP_MERGE) != 0 && is_of_loop(n))
     return add_source(f, set, A_FRAME_S_MERGES, frame, 0, 0);
-  if ((n->flags & WEFT_OP_MERGE) != 0) return add_source(f, set, A_NODE, n->id, 0, 0);
+  const bool is_copy = (n->flags & WEFT_OP_COPY) != 0;
   if (((n->flags & waits) == 0 && n->function == NULL) || is_copy || is_feed(n)) return NULL;
   return add_source(f, set, A_NODE, n->id, 0, 0);
 }
 
-/* The sources of a node's outputs. Of a Switch it is an output's consumers that have its side. */
-static weft_status_t *find_sources(command_finder_t *f, const weft_node_t *n) {
-  uint32_t set = 0;
+/* Where it begins that the node's outputs are dead. Of a Switch it is an output's consumers that have its
+ * side. */
+static weft_status_t *find_dead(command_finder_t *f, const weft_node_t *n) {
+  const int frame = f->frames.frame_of[n->id];
+  uint32_t *set = &f->dead_of[n->id];
+  if ((n->flags & WEFT_OP_CONTROL_TRIGGER) != 0) return NULL; /* never */
+  if ((n->flags & WEFT_OP_EXIT) != 0) return add_source(f, set, A_FRAME_S_EXITS, frame, 0, 0);
+  if ((n->flags & WEFT_OP_MERGE) != 0) {
+    const bool is_loop = is_of_loop(n);
+    return add_source(f, set, is_loop ? A_FRAME_S_MERGES : A_NODE, is_loop ? frame : n->id, 0, 0);
+  }
+  if ((n->flags & WEFT_OP_RECV) != 0 && !is_feed(n))
+    WEFT_RETURN_IF_ERROR(add_source(f, set, A_NODE, n->id, 0, 0));
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_node_t *from = n->inputs[i].node;
-    if ((from->flags & WEFT_OP_NEXT_ITERATION) != 0) continue; /* of the iteration before */
-    WEFT_RETURN_IF_ERROR(unite(f, &set, f->sources_of[from->id]));
+    WEFT_RETURN_IF_ERROR(unite(f, set, f->dead_of[from->id]));
     if ((from->flags & WEFT_OP_SWITCH) == 0) continue;
     const weft_output_t by = from->inputs[from->num_inputs - 1]; /* whatever else is switched by it */
-    WEFT_RETURN_IF_ERROR(add_source(f, &set, A_PREDICATE, by.node->id, by.index, n->inputs[i].index));
+    WEFT_RETURN_IF_ERROR(add_source(f, set, A_PREDICATE, by.node->id, by.index, n->inputs[i].index));
   }
   for (int i = 0; i < n->num_controls; i++)
-    WEFT_RETURN_IF_ERROR(unite(f, &set, f->sources_of[n->controls[i]->id]));
-  WEFT_RETURN_IF_ERROR(add_own_source(f, n, &set));
-  f->sources_of[n->id] = set;
+    WEFT_RETURN_IF_ERROR(unite(f, set, f->dead_of[n->controls[i]->id]));
   return NULL;
 }
 
@@ -217,19 +233,19 @@ static bool may_join(const command_finder_t *f, const weft_node_t *n, weft_devic
 
 static weft_status_t *find_group(command_finder_t *f, const weft_node_t *n) {
   weft_device_t *d = NULL;
-  if (f->sources_of[n->id] == TOO_MANY || !may_join(f, n, &d)) return NULL;
+  const uint32_t waits = f->waits_of[n->id], dead = f->dead_of[n->id];
+  if (waits == TOO_MANY || dead == TOO_MANY || !may_join(f, n, &d)) return NULL;
   const struct {
     const weft_device_t *device;
-    int64_t frame, sources;
-  } key = {d, f->frames.frame_of[n->id], f->sources_of[n->id]};
+    int64_t frame, waits, dead;
+  } key = {d, f->frames.frame_of[n->id], waits, dead};
   command_group_t *group = weft_map_get(&f->group_of, weft_str_of((const char *)&key, sizeof key));
   if (group == NULL) {
     group = weft_arena_calloc(&f->arena, 1, sizeof *group);
     char *kept = weft_arena_calloc(&f->arena, 1, sizeof key);
     if (group == NULL || kept == NULL) return no_memory(f);
     memcpy(kept, &key, sizeof key);
-    *group =
-        (command_group_t){.device = d, .frame = (int)key.frame, .sources = (uint32_t)key.sources, .slot = -1};
+    group->slot = -1;
     WEFT_RETURN_IF_ERROR(weft_map_put(&f->group_of, weft_str_of(kept, sizeof key), group, NULL));
   }
   group->num_nodes++;
@@ -473,15 +489,18 @@ static weft_status_t *make_buffers(command_finder_t *f) {
 static weft_status_t *find(command_finder_t *f) {
   const size_t ids = (size_t)f->num_nodes + 1;
   uint32_t none = 0;
-  f->sources_of = weft_arena_calloc(&f->arena, ids, sizeof *f->sources_of);
+  f->waits_of = weft_arena_calloc(&f->arena, ids, sizeof *f->waits_of);
+  f->dead_of = weft_arena_calloc(&f->arena, ids, sizeof *f->dead_of);
   f->groups = weft_arena_calloc(&f->arena, ids, sizeof(command_group_t *));
   f->buffer_of = weft_arena_calloc(&f->arena, ids, sizeof *f->buffer_of);
-  if (f->sources_of == NULL || f->groups == NULL || f->buffer_of == NULL) return no_memory(f);
+  if (f->waits_of == NULL || f->dead_of == NULL || f->groups == NULL || f->buffer_of == NULL)
+    return no_memory(f);
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(f->g, &f->order));
   WEFT_RETURN_IF_ERROR(weft_pass_find_frames(f->g, &f->arena, &f->frames));
   WEFT_RETURN_IF_ERROR(intern_set(f, NULL, 0, &none));
   for (int i = 0; i < f->num_live; i++) {
-    WEFT_RETURN_IF_ERROR(find_sources(f, f->order[i]));
+    WEFT_RETURN_IF_ERROR(find_waits(f, f->order[i]));
+    WEFT_RETURN_IF_ERROR(find_dead(f, f->order[i]));
     WEFT_RETURN_IF_ERROR(find_group(f, f->order[i]));
   }
   choose_groups(f);

@@ -227,19 +227,30 @@ static void numbers_that_go_to_the_device_stay_with_the_recording(void) {
   CU_ASSERT_EQUAL(live().graphs, 0);
 }
 
-/* Both sides of a predicate; one of them is dead. */
-static void build_switched(side_t *s, const char *device) {
-  const TF_Output x = feed(s, "x", TF_FLOAT), which = feed(s, "which", TF_BOOL);
-  const TF_Output before = layers(&s->w, device, "a", x, 1);
-  TF_Operation *o = node(&s->w, device, "Switch", "switch", before, which).oper;
-  const TF_Output no = layers(&s->w, device, "no", (TF_Output){o, 0}, 1),
-                  yes = layers(&s->w, device, "yes", (TF_Output){o, 1}, 2);
-  TF_OperationDescription *d = TF_NewOperation(s->w.g, "Merge", "merge");
+/* Layers on both sides of a predicate; one of them is dead. */
+static TF_Output conditional(side_t *s, const char *device, const char *prefix, TF_Output x,
+                             TF_Output which) {
+  char name[3][16];
+  static const char *const parts[] = {"switch", "no", "yes"};
+  for (int i = 0; i < 3; i++) snprintf(name[i], sizeof name[i], "%s%s", prefix, parts[i]);
+  TF_Operation *o = node(&s->w, device, "Switch", name[0], x, which).oper;
+  const TF_Output no = layers(&s->w, device, name[1], (TF_Output){o, 0}, 1),
+                  yes = layers(&s->w, device, name[2], (TF_Output){o, 1}, 2);
+  snprintf(name[0], sizeof name[0], "%smerge", prefix);
+  TF_OperationDescription *d = TF_NewOperation(s->w.g, "Merge", name[0]);
   TF_AddInputList(d, (TF_Output[]){no, yes}, 2);
   TF_SetDevice(d, device);
   o = TF_FinishOperation(d, s->w.s);
   ASSERT_OK(&s->w);
-  fetch(s, layers(&s->w, device, "c", (TF_Output){o, 0}, 1));
+  return (TF_Output){o, 0};
+}
+
+/* The second one is asked behind the first one's end, as in its gradient. */
+static void build_switched(side_t *s, const char *device) {
+  const TF_Output x = feed(s, "x", TF_FLOAT), which = feed(s, "which", TF_BOOL);
+  const TF_Output first = conditional(s, device, "f", layers(&s->w, device, "a", x, 1), which);
+  const TF_Output second = conditional(s, device, "s", layers(&s->w, device, "b", first, 1), which);
+  fetch(s, layers(&s->w, device, "c", second, 1));
 }
 
 static void sides_of_a_predicate_stay_apart(void) {

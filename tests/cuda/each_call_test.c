@@ -1,5 +1,5 @@
-/* tests/cuda/each_call_test.c - each function of the driver fails at each of its calls, and each allocation: all ends,
- * and nothing is left. */
+/* tests/cuda/each_call_test.c - each function of the driver fails at each of its calls, and each allocation:
+ * all ends, and nothing is left. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

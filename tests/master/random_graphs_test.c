@@ -9,7 +9,15 @@
 #include "tests/master/local_cluster.h"
 #include "tests/runner.h"
 
-enum { GRAPHS = 1000, MAX_NODES = 200, MAX_TASKS = 5, FETCHES = 4, MAX_EDGES = 4 * MAX_NODES };
+enum {
+  GRAPHS = 1000,
+  MAX_NODES = 200,
+  MAX_BRANCH = 6,                             /* nodes on a side of a condition */
+  ALL_NODES = MAX_NODES + 2 * MAX_BRANCH + 4, /* with the last condition, and the client */
+  MAX_TASKS = 5,
+  FETCHES = 4,
+  MAX_EDGES = 4 * ALL_NODES
+};
 
 static const char *const tasks[MAX_TASKS] = {"/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1",
                                              "/job:worker/replica:0/task:2", "/job:worker/replica:0/task:3",
@@ -21,8 +29,9 @@ typedef struct edge {
 
 typedef struct random_graph {
   uint64_t state;
-  int num_nodes, num_edges, num_values, num_tasks;
-  int task_of[MAX_NODES + 9], values[MAX_NODES + 9]; /* values: nodes that others may use */
+  int num_nodes, num_edges, num_values, num_tasks, num_predicates;
+  int predicates[ALL_NODES];
+  int task_of[ALL_NODES], values[ALL_NODES]; /* values: nodes that others may use */
   edge_t edges[MAX_EDGES + FETCHES];
   bool on_one; /* the same graph, all on task 0 */
   weft_strbuf_t text;
@@ -78,27 +87,44 @@ static void add_math(random_graph_t *g) {
   value(g);
 }
 
-/* Less -> Switch -> Neg or Identity -> Merge. */
-static void add_condition(random_graph_t *g) {
+/* A Less, or one that was asked before: what it switches then is dead with what it switched there. */
+static int any_predicate(random_graph_t *g) {
+  if (g->num_predicates > 0 && draw(g, 2) == 0) return g->predicates[draw(g, g->num_predicates)];
   begin_node(g, "Less");
   input(g, any_value(g), 0);
   input(g, any_value(g), 0);
   end_node(g, FLOAT, false);
-  int less = g->num_nodes - 1;
+  return g->predicates[g->num_predicates++] = g->num_nodes - 1;
+}
+
+/* Nodes on a side of a condition; returns the last. */
+static int add_branch(random_graph_t *g, int fork, int side) {
+  static const char *const ops[] = {"Neg", "Identity", "AddV2", "Minimum"};
+  int last = fork, output = side;
+  for (int i = 1 + draw(g, MAX_BRANCH); i > 0; i--) {
+    int op = draw(g, 4);
+    begin_node(g, ops[op]);
+    input(g, last, output);
+    if (op > 1) input(g, any_value(g), 0);
+    end_node(g, FLOAT, false);
+    last = g->num_nodes - 1;
+    output = 0;
+  }
+  return last;
+}
+
+/* Less -> Switch -> a few nodes on each side -> Merge. */
+static void add_condition(random_graph_t *g) {
+  const int less = any_predicate(g);
   begin_node(g, "Switch");
   input(g, any_value(g), 0);
   input(g, less, 0);
   end_node(g, FLOAT, false);
-  int fork = g->num_nodes - 1;
-  begin_node(g, "Neg");
-  input(g, fork, 0);
-  end_node(g, FLOAT, false);
-  begin_node(g, "Identity");
-  input(g, fork, 1);
-  end_node(g, FLOAT, false);
+  const int fork = g->num_nodes - 1;
+  const int no = add_branch(g, fork, 0), yes = add_branch(g, fork, 1);
   begin_node(g, "Merge");
-  input(g, fork + 1, 0);
-  input(g, fork + 2, 0);
+  input(g, no, 0);
+  input(g, yes, 0);
   end_node(g, FLOAT " attr{key:\"N\" value{i:2}}", false);
   value(g);
 }
@@ -133,7 +159,7 @@ static weft_test_run_t fetch_last(const random_graph_t *g, char names[FETCHES][1
 
 /* Distinct (tensor, destination task) pairs of what the fetches need; fetches go to the master's task. */
 static int transfers(random_graph_t *g) {
-  static bool needed[MAX_NODES + 9];
+  static bool needed[ALL_NODES];
   int n = 0, client = g->num_nodes;
   memset(needed, 0, sizeof needed);
   needed[client] = true;
