@@ -454,8 +454,8 @@ static void end(void *arg, uint64_t transfer, bool is_whole) {
   weft_tensor_t *tensor = t->filling;
   t->filling = NULL;
   if (at_device != NULL) {
+    weft_tensor_release(tensor); /* the intake's; behind the receive's end its device may go */
     end_intake(t, at_device, is_whole);
-    weft_tensor_release(tensor);
     return;
   }
   weft_mutex_lock(&t->mu);

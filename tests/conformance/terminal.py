@@ -15,12 +15,42 @@ import pyte
 DEADLINE_S = 60
 
 
+class Screen(pyte.Screen):
+    """With the sequences of xterm that ncurses uses and pyte lacks (ECMA-48: REP, SU and SD)."""
+
+    written = " "
+
+    def draw(self, data):
+        super().draw(data)
+        self.written = data[-1:] or self.written
+
+    def repeat(self, times=1):
+        self.draw(self.written * (times or 1))
+
+    def scroll_up(self, lines=1):
+        self._scroll(lines, self.margins.bottom if self.margins else self.lines - 1, self.index)
+
+    def scroll_down(self, lines=1):
+        self._scroll(lines, self.margins.top if self.margins else 0, self.reverse_index)
+
+    def _scroll(self, lines, from_row, step):
+        row, self.cursor.y = self.cursor.y, from_row
+        for _ in range(lines or 1):
+            step()
+        self.cursor.y = row
+
+
+class Stream(pyte.ByteStream):
+    csi = {**pyte.ByteStream.csi, "b": "repeat", "S": "scroll_up", "T": "scroll_down"}
+    events = pyte.ByteStream.events | {"repeat", "scroll_up", "scroll_down"}
+
+
 class Terminal:
     """A process whose terminal this is. What it writes is read when one waits for something."""
 
     def __init__(self, command, columns=80, rows=24, cwd=None, **environment):
-        self.screen = pyte.Screen(columns, rows)
-        self.stream = pyte.ByteStream(self.screen)
+        self.screen = Screen(columns, rows)
+        self.stream = Stream(self.screen)
         self.raw, self.is_open, self.code = b"", True, None
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
