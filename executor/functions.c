@@ -18,6 +18,9 @@ struct weft_functions {
   weft_map_t callees; /* guarded by mu; device, function and attributes as text -> callee_t */
 };
 
+/* Does the function draw random numbers from a stream with a given seed? Found out at the first question. */
+typedef enum draws { UNKNOWN, NO, YES } draws_t;
+
 typedef struct callee {
   weft_callee_t base;
   weft_functions_t *of;
@@ -29,6 +32,7 @@ typedef struct callee {
   weft_mutex_t mu;
   weft_exec_plan_t *plan; /* guarded by mu while NULL: not compiled; constant from then on, as what follows */
   int num_args, num_results;
+  atomic_int draws; /* draws_t */
 } callee_t;
 
 /* ---- the table ---- */
@@ -71,6 +75,7 @@ static void run(weft_callee_t *callee, const weft_function_call_t *call);
 static weft_status_t *num_results(weft_callee_t *callee, int *out);
 static bool holds(weft_callee_t *callee, uint64_t flag);
 static weft_status_t *on(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out);
+static weft_status_t *apart(weft_callee_t *callee, weft_callee_t **out);
 static weft_status_t *save(weft_callee_t *callee, weft_strbuf_t *out);
 static weft_status_t *load(weft_callee_t *callee, weft_str_t from);
 static weft_status_t *write(weft_callee_t *callee, weft_map_t *written, weft_strbuf_t *out);
@@ -83,6 +88,7 @@ static weft_status_t *callee_new(const function_source_t *from, const weft_attr_
                                         .num_results = num_results,
                                         .holds = holds,
                                         .on = on,
+                                        .apart = apart,
                                         .save = save,
                                         .load = load,
                                         .write = write};
@@ -197,8 +203,15 @@ static weft_status_t *num_results(weft_callee_t *callee, int *out) {
 
 enum { MAX_HOLD_DEPTH = 16 }; /* of functions that name functions */
 
-static bool function_holds(weft_function_library_t *library, const weft_func_attr_t *func, uint64_t flag,
-                           int depth) {
+typedef bool node_test_fn(const weft_node_t *n, uint64_t flag);
+static bool has_flag(const weft_node_t *n, uint64_t flag) { return (n->flags & flag) != 0; }
+static bool draws(const weft_node_t *n, uint64_t flag) {
+  (void)flag;
+  return weft_node_draws_in_order(n);
+}
+
+static bool function_holds(weft_function_library_t *library, const weft_func_attr_t *func, node_test_fn *test,
+                           uint64_t flag, int depth) {
   weft_graph_t *g = NULL;
   bool found = false;
   weft_status_t *s = weft_function_graph(library, func, &g);
@@ -209,10 +222,14 @@ static bool function_holds(weft_function_library_t *library, const weft_func_att
   for (int i = 0; !found && i < g->num_nodes; i++) {
     const weft_node_t *n = g->nodes[i];
     if (n == NULL) continue;
-    found = (n->flags & flag) != 0;
+    found = test(n, flag);
     for (int k = 0; !found && depth < MAX_HOLD_DEPTH && k < n->num_attrs; k++) {
       const weft_attr_t *a = &n->attrs[k].value;
-      if (a->kind == WEFT_ATTR_FUNC && !a->is_list) found = function_holds(library, a->func, flag, depth + 1);
+      const int num = a->kind != WEFT_ATTR_FUNC ? 0 : a->is_list ? a->n : 1;
+      for (int j = 0; !found && j < num; j++) {
+        const weft_func_attr_t *named = a->is_list ? a->list.funcs[j] : a->func;
+        found = function_holds(library, named, test, flag, depth + 1);
+      }
     }
   }
   weft_graph_destroy(g);
@@ -226,7 +243,27 @@ static weft_status_t *write(weft_callee_t *callee, weft_map_t *written, weft_str
 
 static bool holds(weft_callee_t *callee, uint64_t flag) {
   const callee_t *c = (const callee_t *)callee;
-  return function_holds(c->library, c->func.func, flag, 0);
+  return function_holds(c->library, c->func.func, has_flag, flag, 0);
+}
+
+static weft_status_t *apart(weft_callee_t *callee, weft_callee_t **out) {
+  callee_t *c = (callee_t *)callee;
+  int known = atomic_load_explicit(&c->draws, memory_order_relaxed);
+  if (known == UNKNOWN) {
+    known = function_holds(c->library, c->func.func, draws, 0, 0) ? YES : NO;
+    atomic_store_explicit(&c->draws, known, memory_order_relaxed);
+  }
+  if (known == NO) {
+    *out = weft_callee_retain(callee);
+    return NULL;
+  }
+  weft_functions_t *table = NULL;
+  WEFT_RETURN_IF_ERROR(weft_functions_create(&table));
+  function_source_t source;
+  weft_function_source_init(&source, table, c->library, &c->options);
+  weft_status_t *s = find(&source.base, c->func.func, c->options.device, out);
+  if (s != NULL) weft_functions_release(table); /* else it is the caller's hold of *out */
+  return s;
 }
 
 /* ---- what its nodes keep ---- */

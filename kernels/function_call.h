@@ -8,7 +8,8 @@
  *                 `-> call.done(arg, status, results, n)    once, on any thread
  *
  * There is one callee for each function, its attributes and a device, in all of a session; so what the
- * function's nodes keep between calls, such as the state of a random generator, goes on from call to call.
+ * function's nodes keep between calls, such as the state of a random generator, goes on from call to call. A
+ * pass through a data set has callees of its own (weft_callee_apart).
  * The executor implements this (executor/functions.c).
  */
 #ifndef WEFT_KERNELS_FUNCTION_CALL_H_
@@ -45,6 +46,7 @@ typedef struct weft_callee_ops {
   weft_status_t *(*num_results)(weft_callee_t *callee, int *out);
   bool (*holds)(weft_callee_t *callee, uint64_t flag);
   weft_status_t *(*on)(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out);
+  weft_status_t *(*apart)(weft_callee_t *callee, weft_callee_t **out);
   weft_status_t *(*save)(weft_callee_t *callee, weft_strbuf_t *out);
   weft_status_t *(*load)(weft_callee_t *callee, weft_str_t from);
   weft_status_t *(*write)(weft_callee_t *callee, weft_map_t *written, weft_strbuf_t *out);
@@ -84,6 +86,12 @@ static inline bool weft_callee_holds(weft_callee_t *callee, uint64_t flag) {
 WEFT_MUST_CHECK static inline weft_status_t *weft_callee_on(weft_callee_t *callee, weft_device_t *device,
                                                             weft_callee_t **out) {
   return callee->ops->on(callee, device, out);
+}
+
+/* The same function with random numbers that begin anew, its own and those of the functions that it calls.
+ * *out: owned by the caller; `callee` itself if it draws none. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK static inline weft_status_t *weft_callee_apart(weft_callee_t *callee, weft_callee_t **out) {
+  return callee->ops->apart(callee, out);
 }
 
 /* Appends what the function's nodes keep between calls (weft_kernel_keeping_t), or nothing; and sets it. No

@@ -30,24 +30,33 @@ WEFT_FN void max_pool(const T *x, T *y, const weft_cuda_images_t &m, int64_t cou
   }
 }
 
+/* The first maximum under a window of `x`: its place, and its value; row -1: there is none. */
+template <class T>
+struct image_maximum {
+  int64_t row, column;
+  comp_t<T> value;
+};
+template <class T>
+WEFT_FN image_maximum<T> first_maximum(const T *x, const image_plane &p, const image_span &h,
+                                       const image_span &w) {
+  image_maximum<T> best = {-1, 0, 0};
+  for (int64_t r = h.begin; r < h.end; r++) {
+    for (int64_t c = w.begin; c < w.end; c++) {
+      const comp_t<T> v = load(x[p.at + r * p.row + c * p.column]);
+      if (best.row < 0 || v > best.value) best = image_maximum<T>{r, c, v};
+    }
+  }
+  return best;
+}
+
 /* where[i]: the cell h * width + w of the first maximum under window i; -1: there is none. */
 template <class T>
 WEFT_FN void max_pool_where(const T *x, int32_t *where, const weft_cuda_images_t &m, int64_t count) {
   for (int64_t i = first_index(); i < count; i += index_step()) {
     const image_place o = image_locate(i, m.channels, m.out[1], m.out[2], m.channels_first);
     const image_plane p = plane_of(o.n, o.c, m.channels, m.in[1], m.in[2], m.channels_first);
-    const image_span h = span_under(m, 1, o.h), w = span_under(m, 2, o.w);
-    comp_t<T> best = 0;
-    int32_t at = -1;
-    for (int64_t r = h.begin; r < h.end; r++) {
-      for (int64_t c = w.begin; c < w.end; c++) {
-        const comp_t<T> v = load(x[p.at + r * p.row + c * p.column]);
-        if (at >= 0 && !(v > best)) continue;
-        best = v;
-        at = (int32_t)(r * m.in[2] + c);
-      }
-    }
-    where[i] = at;
+    const image_maximum<T> best = first_maximum(x, p, span_under(m, 1, o.h), span_under(m, 2, o.w));
+    where[i] = best.row < 0 ? -1 : (int32_t)(best.row * m.in[2] + best.column);
   }
 }
 
@@ -112,20 +121,10 @@ WEFT_FN void max_pool_number(const T *x, T *y, void *number, int number_bytes, b
   for (int64_t i = first_index(); i < count; i += index_step()) {
     const image_place o = image_locate(i, m.channels, m.out[1], m.out[2], false);
     const image_plane p = plane_of(o.n, o.c, m.channels, m.in[1], m.in[2], false);
-    const image_span h = span_under(m, 1, o.h), w = span_under(m, 2, o.w);
-    comp_t<T> best = 0;
-    int64_t at = -1;
-    for (int64_t r = h.begin; r < h.end; r++) {
-      for (int64_t c = w.begin; c < w.end; c++) {
-        const int64_t cell = r * p.row + c * p.column;
-        const comp_t<T> v = load(x[p.at + cell]);
-        if (at >= 0 && !(v > best)) continue;
-        best = v;
-        at = cell + o.c;
-      }
-    }
+    const image_maximum<T> best = first_maximum(x, p, span_under(m, 1, o.h), span_under(m, 2, o.w));
+    int64_t at = best.row < 0 ? -1 : best.row * p.row + best.column * p.column + o.c;
     if (of_batch) at += o.n * m.in[1] * m.in[2] * m.channels;
-    store(&y[i], best);
+    store(&y[i], best.value);
     if (number_bytes == 4) {
       ((int32_t *)number)[i] = (int32_t)at;
     } else {
@@ -151,20 +150,9 @@ WEFT_FN void second_pool(const T *x, const T *grad, T *y, const weft_cuda_images
   for (int64_t i = first_index(); i < count; i += index_step()) {
     const image_place o = image_locate(i, m.channels, m.out[1], m.out[2], m.channels_first);
     const image_plane p = plane_of(o.n, o.c, m.channels, m.in[1], m.in[2], m.channels_first);
-    const image_span h = span_under(m, 1, o.h), w = span_under(m, 2, o.w);
-    comp_t<T> best = 0;
-    int64_t at = -1;
-    for (int64_t r = h.begin; r < h.end; r++) {
-      for (int64_t c = w.begin; c < w.end; c++) {
-        const int64_t cell = p.at + r * p.row + c * p.column;
-        const comp_t<T> v = load(x[cell]);
-        if (at >= 0 && !(v > best)) continue;
-        best = v;
-        at = cell;
-      }
-    }
-    const bool is_there = at >= 0 && best >= lowest_of<T>();
-    store(&y[i], is_there ? load(grad[at]) : (comp_t<T>)0);
+    const image_maximum<T> best = first_maximum(x, p, span_under(m, 1, o.h), span_under(m, 2, o.w));
+    const bool is_there = best.row >= 0 && best.value >= lowest_of<T>();
+    store(&y[i], is_there ? load(grad[p.at + best.row * p.row + best.column * p.column]) : (comp_t<T>)0);
   }
 }
 

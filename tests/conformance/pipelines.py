@@ -477,6 +477,46 @@ def random_ops_in_a_map():
     return D.range(8).map(lambda x: tf.random.stateless_uniform([2], seed=[x, 3]))
 
 
+def draw(*_):
+    return tf.random.uniform([], seed=4)
+
+
+def used_twice(join):
+    def make():
+        data = D.range(4).map(draw)
+        return join(data)
+
+    return make
+
+
+# Numbers with a seed begin anew with each pass, and go on within it.
+DRAWS = {
+    "map": lambda: D.range(4).map(draw),
+    "parallel map": lambda: D.range(4).map(draw, num_parallel_calls=1),
+    "filter": lambda: D.range(12).filter(lambda x: draw() > 0.5),
+    "flat_map": lambda: D.range(3).flat_map(lambda x: D.range(2).map(draw)),
+    "interleave": lambda: D.range(3).interleave(lambda x: D.range(2).map(draw), cycle_length=2),
+    "scan": lambda: D.range(4).scan(0.0, lambda s, x: (s + draw(), s)),
+    "take_while": lambda: D.range(9).take_while(lambda x: draw() < 0.9),
+    "group_by_window": lambda: D.range(8).group_by_window(lambda x: tf.cast(draw() * 2, tf.int64), lambda k, d: d.batch(2), window_size=2),
+    "repeat": lambda: D.range(3).map(draw).repeat(3),
+    "cache": lambda: D.range(3).map(draw).cache().repeat(2),
+    "concatenate": lambda: D.range(3).map(draw).concatenate(D.range(3).map(draw)).repeat(2),
+    "reduce": lambda: D.from_tensors(0).map(lambda _: D.range(4).map(draw).reduce(0.0, lambda a, b: a + b * draw())).repeat(2),
+    "two inputs that are one": used_twice(lambda d: D.zip((d, d.skip(1)))),
+    "one behind itself": used_twice(lambda d: d.concatenate(d.map(lambda x: -x)).repeat(2)),
+    "elements used twice": lambda: D.range(2).flat_map(lambda x: used_twice(lambda d: D.zip((d, d)))()),
+    "a function": lambda: D.range(3).map(tf.function(draw)),
+    "while": lambda: D.range(3).map(lambda x: tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + draw()), [0, 0.0])[1]),
+    "case": lambda: D.range(6).map(lambda x: tf.switch_case(tf.cast(x % 2, tf.int32), [draw, lambda: -draw()])),
+    "shuffle": lambda: D.range(4).map(lambda x: tf.random.shuffle(tf.range(5), seed=3)),
+    "gamma": lambda: D.range(3).map(lambda x: tf.random.gamma([2], 1.5, seed=3)),
+    "distorted box": lambda: D.range(3).map(lambda x: tf.image.sample_distorted_bounding_box([9, 9, 3], [[[0.0, 0.0, 1.0, 1.0]]], seed=2)),
+}
+for where, make in DRAWS.items():
+    pipeline(make, name=f"numbers drawn in {where}")
+
+
 # ---- errors and checks ----
 
 

@@ -167,6 +167,22 @@ def test_random_pipelines_go_on_from_their_state(cluster, graph, random_case, ta
         same(rest(sess, second), want, " > ".join(stages))
 
 
+def test_each_iterator_draws_numbers_of_its_own(cluster):
+    def drawn(make_session):
+        with tf.Graph().as_default() as graph:
+            data = tf.data.Dataset.range(4).map(lambda x: tf.random.uniform([], seed=4))
+            a, b = v1.data.make_initializable_iterator(data), v1.data.make_initializable_iterator(data)
+            either = v1.data.Iterator.from_structure(tf.float32, [])
+            other = either.make_initializer(data.map(lambda x: -x)), either.make_initializer(data)
+            ask_a, ask_b, ask = a.get_next(), b.get_next(), either.get_next()
+            with make_session(graph) as sess:
+                steps = (a.initializer, ask_a, ask_a, b.initializer, ask_b, ask_a, a.initializer, ask_a, ask_b,
+                         other[0], ask, ask, other[1], ask, ask_b, other[0], ask)  # fmt: skip
+                return [sess.run(s) for s in steps]
+
+    assert drawn(lambda graph: session(cluster.master, graph)) == drawn(local_session)
+
+
 def elements(sess, element):
     """What an iterator gives until it ends."""
     seen = []

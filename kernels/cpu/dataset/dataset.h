@@ -19,10 +19,11 @@
 
 #include "kernels/function_call.h"
 
-typedef struct weft_dataset weft_dataset_t;     /* Immutable, Thread-safe. A variant in front. */
-typedef struct weft_iterator weft_iterator_t;   /* Thread-compatible */
-typedef struct weft_traversal weft_traversal_t; /* traversal.h */
-typedef struct weft_saved weft_saved_t;         /* saved.h */
+typedef struct weft_dataset weft_dataset_t;                 /* Immutable, Thread-safe. A variant in front. */
+typedef struct weft_iterator weft_iterator_t;               /* Thread-compatible */
+typedef struct weft_traversal weft_traversal_t;             /* traversal.h */
+typedef struct weft_traversal_place weft_traversal_place_t; /* traversal.h */
+typedef struct weft_saved weft_saved_t;                     /* saved.h */
 
 enum { WEFT_CARDINALITY_INFINITE = -1, WEFT_CARDINALITY_UNKNOWN = -2, WEFT_MAX_FUNCTIONS = 4 };
 
@@ -158,6 +159,8 @@ WEFT_MUST_CHECK weft_status_t *weft_dataset_of(const weft_tensor_t *t, weft_data
 struct weft_iterator {
   const weft_dataset_t *of;    /* retained */
   weft_traversal_t *traversal; /* that it is part of, and that outlives it */
+  const weft_traversal_place_t
+      *place;                  /* lent by the traversal; NULL: its functions draw no numbers of their own */
   weft_canceller_t *canceller; /* ends its waits; the parent's, but see weft_ahead_create */
   const weft_iterator_t *parent;
   weft_iterator_t *input; /* owned; with opens_inputs, or as the class likes. NULL: none is open */

@@ -7,15 +7,17 @@
 #include "kernels/cpu/dataset/saved.h"
 #include "kernels/cpu/dataset/traversal.h"
 
-static weft_status_t *open(const weft_dataset_t *d, weft_traversal_t *traversal, weft_canceller_t *canceller,
-                           const weft_iterator_t *parent, weft_iterator_t **out) {
+/* `input`: which of the parent's inputs it is; -1: none of them. */
+static weft_status_t *open(const weft_dataset_t *d, weft_traversal_t *traversal,
+                           const weft_iterator_t *parent, int input, weft_iterator_t **out) {
   weft_iterator_t *it = weft_calloc(1, d->class->iterator_size);
   if (it == NULL) return WEFT_NO_MEMORY("an iterator");
   it->of = weft_dataset_retain(d);
   it->traversal = traversal;
-  it->canceller = canceller;
+  it->canceller = parent != NULL ? parent->canceller : traversal->canceller;
   it->parent = parent;
-  weft_status_t *s = d->class->opens_inputs ? weft_iterator_open_input(it, 0, &it->input) : NULL;
+  weft_status_t *s = weft_traversal_place(traversal, input >= 0 ? parent->place : NULL, input, d, &it->place);
+  if (s == NULL && d->class->opens_inputs) s = weft_iterator_open_input(it, 0, &it->input);
   if (s == NULL && d->class->begin != NULL) s = d->class->begin(it);
   if (s != NULL) {
     weft_iterator_close(it);
@@ -27,13 +29,13 @@ static weft_status_t *open(const weft_dataset_t *d, weft_traversal_t *traversal,
 
 weft_status_t *weft_iterator_open(const weft_dataset_t *d, weft_traversal_t *traversal,
                                   const weft_iterator_t *parent, weft_iterator_t **out) {
-  return open(d, traversal, parent != NULL ? parent->canceller : traversal->canceller, parent, out);
+  return open(d, traversal, parent, -1, out);
 }
 
 weft_status_t *weft_iterator_open_input(weft_iterator_t *it, int i, weft_iterator_t **slot) {
   weft_iterator_close(*slot);
   *slot = NULL;
-  return weft_iterator_open(it->of->inputs[i], it->traversal, it, slot);
+  return open(it->of->inputs[i], it->traversal, it, i, slot);
 }
 
 void weft_iterator_close(weft_iterator_t *it) {
@@ -95,7 +97,7 @@ weft_status_t *weft_iterator_blame(const weft_iterator_t *it, int64_t index, wef
 static weft_status_t *save_functions(const weft_iterator_t *it, weft_saved_t *to) {
   for (int i = 0; i < WEFT_MAX_FUNCTIONS && it->of->fns[i] != NULL; i++) {
     weft_strbuf_t state = WEFT_STRBUF_INIT;
-    weft_status_t *s = weft_callee_save(it->of->fns[i]->callee, &state);
+    weft_status_t *s = weft_callee_save(it->place->callees[i], &state);
     if (s == NULL) weft_saved_put_string(to, weft_str_of(state.data, state.length));
     weft_strbuf_deinit(&state);
     if (s != NULL) return s;
@@ -107,7 +109,7 @@ static weft_status_t *load_functions(const weft_iterator_t *it, weft_saved_t *fr
   for (int i = 0; i < WEFT_MAX_FUNCTIONS && it->of->fns[i] != NULL; i++) {
     weft_str_t state;
     WEFT_RETURN_IF_ERROR(weft_saved_get_string(from, &state));
-    if (state.length > 0) WEFT_RETURN_IF_ERROR(weft_callee_load(it->of->fns[i]->callee, state));
+    if (state.length > 0) WEFT_RETURN_IF_ERROR(weft_callee_load(it->place->callees[i], state));
   }
   return NULL;
 }

@@ -2,7 +2,7 @@
  * one that waits for the result, or many at once. */
 #include "base/alloc.h"
 #include "base/mutex.h"
-#include "kernels/cpu/dataset/dataset.h"
+#include "kernels/cpu/dataset/traversal.h"
 
 /* A call under way. Its arguments are retained. */
 typedef struct fn_call {
@@ -19,13 +19,25 @@ static void ended(void *arg, weft_status_t *status, weft_tensor_t **results) {
   weft_free(c);
 }
 
+/* One of its data set's functions, or another's that the pass is made for. */
+static weft_status_t *callee_of(weft_iterator_t *it, const weft_dataset_fn_t *fn, weft_callee_t **out) {
+  for (int i = 0; i < WEFT_MAX_FUNCTIONS && it->of->fns[i] != NULL; i++) {
+    if (it->of->fns[i] != fn) continue;
+    *out = it->place->callees[i];
+    return NULL;
+  }
+  return weft_traversal_callee(it->traversal, fn->callee, out);
+}
+
 static void start(weft_iterator_t *it, const weft_dataset_fn_t *fn, weft_tensor_t *const *args, int num_args,
                   int num_results, void (*done)(void *arg, weft_status_t *status, weft_tensor_t **results),
                   void *arg) {
   const int n = num_args + fn->num_captured;
-  fn_call_t *c = weft_malloc(sizeof *c + (size_t)n * sizeof(weft_tensor_t *));
+  weft_callee_t *callee = NULL;
+  weft_status_t *s = callee_of(it, fn, &callee);
+  fn_call_t *c = s == NULL ? weft_malloc(sizeof *c + (size_t)n * sizeof(weft_tensor_t *)) : NULL;
   if (c == NULL) {
-    done(arg, WEFT_NO_MEMORY("calling a data set's function"), NULL);
+    done(arg, s != NULL ? s : WEFT_NO_MEMORY("calling a data set's function"), NULL);
     return;
   }
   *c = (fn_call_t){.done = done, .arg = arg, .num_args = n};
@@ -38,7 +50,7 @@ static void start(weft_iterator_t *it, const weft_dataset_fn_t *fn, weft_tensor_
                                      .runs_here = true,
                                      .done = ended,
                                      .arg = c};
-  weft_callee_run(fn->callee, &call);
+  weft_callee_run(callee, &call);
 }
 
 void weft_iterator_call_async(weft_iterator_t *it, const weft_dataset_fn_t *fn, weft_tensor_t *const *args,

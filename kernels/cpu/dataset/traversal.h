@@ -43,6 +43,26 @@ typedef struct weft_waits {
 /* Adds the pass's waits to *to, and sets the others. */
 void weft_traversal_add_waits(const weft_traversal_t *n, weft_waits_t *to);
 
+/* Where a pass goes through a data set. Random numbers that its functions draw begin anew with each pass and
+ * at each place, and go on where the pass comes again: below the root a place is a way down the inputs, as
+ * TensorFlow's rewrite of a data set gives each use a node of its own; of data sets that are elements, or
+ * inputs of those, it is the node that has made them. */
+struct weft_traversal_place {
+  const weft_traversal_place_t *parent; /* NULL: it has none */
+  const void *key;                      /* among the places with that parent */
+  bool is_below_root;
+  int num_callees;
+  weft_callee_t *callees[WEFT_MAX_FUNCTIONS]; /* owned */
+};
+/* Of input i (below the root), or of a data set (parent NULL) that is the root or an element. NULL for one
+ * without functions that is not below the root. Lent by the traversal. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_traversal_place(weft_traversal_t *n, const weft_traversal_place_t *parent,
+                                                    int i, const weft_dataset_t *d,
+                                                    const weft_traversal_place_t **out);
+/* The same for one function beside the data sets. */
+WEFT_MUST_CHECK weft_status_t *weft_traversal_callee(weft_traversal_t *n, weft_callee_t *callee,
+                                                     weft_callee_t **out);
+
 /* So many bytes more have been made ahead; fewer if negative. */
 void weft_traversal_buffer(weft_traversal_t *n, int64_t bytes);
 
