@@ -102,6 +102,8 @@ static int train(run_args_t *a, const weft_command_line_t *line) {
     return weft_options_complain(line, "--evaluate-feed and --evaluate-data need --evaluate-every N");
   if (j->data.n + j->evaluate_data.n > 0 && j->options.batch == 0)
     return weft_options_complain(line, "--data needs --batch N: how many records make a step");
+  if (j->columns.n > 0 && j->data.n + j->evaluate_data.n == 0)
+    return weft_options_complain(line, "--columns needs --data or --evaluate-data, whose fields it names");
   if ((j->data.n > 0 && j->feeds.n > 0) || (j->evaluate_data.n > 0 && j->evaluate_feeds.n > 0))
     return weft_options_complain(line, "inputs are fed or read from --data, not both");
   if (j->steps < 0 && j->epochs == 0 && j->feeds.n > 0 && j->options.batch > 0) j->epochs = 1;

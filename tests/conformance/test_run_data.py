@@ -171,6 +171,16 @@ def test_columns_side_by_side_and_used_twice(run, tmp_path):  # noqa: F811
     assert got["y"] == list(range(ROWS))
 
 
+def test_features_of_other_names_feed_the_inputs_that_name_them(run, tmp_path):  # noqa: F811
+    """The order of the features' names is not that of the inputs."""
+    write_records(tmp_path / "records", [{"zz": np.float32(i), "cc": np.float32([i, i + 0.5, -i]), "m": 100 + i} for i in range(ROWS)])
+    probe(tmp_path / "p.pb", a=(tf.float32, [None]), b=(tf.float32, [None, 3]), c=(tf.int64, [None, 1]), d=(tf.float64, [None]))
+    columns = [f for c in ["a=zz", "b=cc", "c=m", "d=zz"] for f in ("--columns", c)]
+    got, _ = seen(run("p.pb", "--data", "records", *columns, "--batch", "6", "--json"))
+    assert got["a"] == list(range(ROWS)) and got["d"] == got["a"]
+    assert got["b"] == [[i, i + 0.5, -i] for i in range(ROWS)] and got["c"] == [[100 + i] for i in range(ROWS)]
+
+
 # ---- what is refused ----
 
 
@@ -204,6 +214,11 @@ MISTAKES = [
     (dict(x=(tf.float32, [None, 3])), ["--data", "t.csv", "--columns", "x=a+b"], "which 2 columns cannot fill"),
     (dict(x=(tf.float32, [None, 2, 2])), ["--data", "t.csv", "--columns", "x=a+b"], "cannot fill"),
     (dict(x=(tf.int64, [None])), ["--data", "records", "--columns", "x=n+n"], "is one feature, not 2"),
+    (dict(a=(tf.float32, [None])), ["--data", "t.csv", "--columns", "z=b"], "--columns z=b: there is no input 'z'; the inputs of 'train' are a"),
+    (dict(n=(tf.int64, [None])), ["--data", "records", "--columns", "z=n"], "--columns z=n: there is no input 'z'"),
+    (dict(a=(tf.float32, [None])), ["--data", "t.csv", "--columns", "a"], "--columns a: give INPUT=NAME"),
+    (dict(a=(tf.float32, [None])), ["--data", "t.csv", "--columns", "a=a", "--columns", "a=b"], "input 'a' is named twice"),
+    (dict(x=(tf.int64, [None]), y=(tf.int64, [None, 1])), ["--data", "records", "--columns", "x=n", "--columns", "y=n"], "differ in type or shape"),
     (dict(n=(tf.int64, [None, 2])), ["--data", "records"], "n"),  # a step finds one value instead of two
     (dict(b=(tf.int64, [None])), ["--data", "bad.csv"], "x"),  # a step reads a text instead of a number
     (dict(n=(tf.int64, [None])), ["--data", "records", "--feed", "n=1"], "inputs are fed or read from --data, not both"),

@@ -21,6 +21,7 @@ typedef struct fed_input {
   TF_DataType read_as;         /* cast to the input's type */
   int64_t dims[WEFT_MAX_DIMS]; /* of one row */
   int rank;
+  int parsed; /* of Examples: which of the parsed features it is */
 } fed_input_t;
 
 typedef struct pipeline {
@@ -327,8 +328,33 @@ static TF_Output batch(pipeline_t *p, TF_Output from, const element_kind_t *k) {
   return finish(p, d);
 }
 
-static TF_Output parse(pipeline_t *p, TF_Output from, const element_kind_t *k) {
-  const int n = p->num_inputs;
+/* The features that are parsed, each once: for each an input that it feeds. In the order of their names, as
+ * the files' fields are: a parsed element has its dense features so, whatever the order of dense_keys. */
+static weft_status_t *select_features(pipeline_t *p, const fed_input_t **features, int *out_n) {
+  int n = 0;
+  for (int c = 0; c < p->d->num_fields; c++) {
+    const fed_input_t *first = NULL;
+    for (int i = 0; i < p->num_inputs; i++) {
+      fed_input_t *f = &p->inputs[i];
+      if (f->fields[0] != c) continue;
+      if (first == NULL) features[n++] = first = f;
+      f->parsed = n - 1;
+      const size_t bytes = (size_t)f->rank * sizeof *f->dims;
+      if (f->read_as == first->read_as && f->rank == first->rank && memcmp(f->dims, first->dims, bytes) == 0)
+        continue;
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "%s: inputs '%.*s' and '%.*s' are the feature '%.*s', but differ in type or shape",
+                        p->o->option, WEFT_STR_ARGS(first->input->key), WEFT_STR_ARGS(f->input->key),
+                        WEFT_STR_ARGS(p->d->fields[c].name));
+    }
+  }
+  *out_n = n;
+  return NULL;
+}
+
+static TF_Output parse(pipeline_t *p, TF_Output from, const fed_input_t *const *features,
+                       const element_kind_t *k) {
+  const int n = k->n;
   const TF_Output calls = number(p, AUTOTUNE, "parallel");
   const void **keys = weft_arena_calloc(&p->arena, (size_t)n, sizeof *keys);
   size_t *lengths = weft_arena_calloc(&p->arena, (size_t)n, sizeof *lengths);
@@ -340,7 +366,7 @@ static TF_Output parse(pipeline_t *p, TF_Output from, const element_kind_t *k) {
     return from;
   }
   for (int i = 0; i < n; i++) {
-    const fed_input_t *f = &p->inputs[i];
+    const fed_input_t *f = features[i];
     const weft_str_t name = p->d->fields[f->fields[0]].name;
     keys[i] = name.data;
     lengths[i] = name.length;
@@ -450,22 +476,26 @@ static void name_input(pipeline_t *p, const fed_input_t *f, TF_Output from, int 
 
 static weft_status_t *build_examples(pipeline_t *p, const char **out_init) {
   element_kind_t record, parsed;
+  int n = 0;
+  const fed_input_t **features = weft_arena_calloc(&p->arena, (size_t)p->num_inputs, sizeof *features);
+  if (features == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(select_features(p, features, &n));
   WEFT_RETURN_IF_ERROR(kind_create(p, 1, &record));
-  WEFT_RETURN_IF_ERROR(kind_create(p, p->num_inputs, &parsed));
+  WEFT_RETURN_IF_ERROR(kind_create(p, n, &parsed));
   record.types[0] = TF_STRING;
-  for (int i = 0; i < p->num_inputs; i++) {
-    parsed.types[i] = p->inputs[i].read_as;
-    parsed.ranks[i] = p->inputs[i].rank;
-    memcpy(parsed.storage[i], p->inputs[i].dims, (size_t)p->inputs[i].rank * sizeof(int64_t));
+  for (int i = 0; i < n; i++) {
+    parsed.types[i] = features[i]->read_as;
+    parsed.ranks[i] = features[i]->rank;
+    memcpy(parsed.storage[i], features[i]->dims, (size_t)features[i]->rank * sizeof(int64_t));
   }
   add_rows(&parsed);
   TF_Output data = shuffle(p, read_records(p), &record);
   add_rows(&record);
-  data = parse(p, batch(p, data, &record), &parsed);
+  data = parse(p, batch(p, data, &record), features, &parsed);
   data = prefetch(p, repeat(p, data, &parsed), &parsed);
   TF_Operation *next = iterate(p, data, &parsed, out_init);
   for (int i = 0; i < p->num_inputs && !has_failed(p); i++)
-    name_input(p, &p->inputs[i], (TF_Output){next, i}, i);
+    name_input(p, &p->inputs[i], (TF_Output){next, p->inputs[i].parsed}, i);
   return NULL;
 }
 

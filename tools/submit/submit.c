@@ -206,6 +206,48 @@ static void choose_default(submit_t *m) {
   if (!knows_all(&m->model, &spec->fetches) || !knows_all(&m->model, &spec->saves)) m->model.signature = NULL;
 }
 
+/* Has the entry an input of this name? Those that are trained and those that are evaluated share --columns.
+ */
+static bool has_input(const submit_t *m, weft_str_t entry, weft_str_t name) {
+  const weft_signature_def_t *signature =
+      m->model.meta == NULL ? NULL : weft_meta_graph_signature(m->model.meta, entry);
+  for (int i = 0; signature != NULL && i < signature->num_inputs; i++) {
+    if (weft_str_eq(signature->inputs[i].key, name)) return true;
+  }
+  return false;
+}
+
+static weft_status_t *no_column_input(const submit_t *m, const char *text, weft_str_t name) {
+  const weft_signature_def_t *signature = m->model.signature;
+  weft_strbuf_t names = WEFT_STRBUF_INIT;
+  weft_model_print_names(signature->inputs, signature->num_inputs, &names);
+  weft_status_t *s = WEFT_ERROR(
+      INVALID_ARGUMENT, "--columns %s: there is no input '%.*s'; the inputs of '%.*s' are %s", text,
+      WEFT_STR_ARGS(name), WEFT_STR_ARGS(signature->key), names.data == NULL ? "none" : names.data);
+  weft_strbuf_deinit(&names);
+  return s;
+}
+
+/* Each names an input, and each input is named once. */
+static weft_status_t *check_columns(const submit_t *m) {
+  const weft_option_texts_t *columns = &m->spec->columns;
+  weft_str_t name, other, rest;
+  for (int i = 0; i < columns->n; i++) {
+    const char *text = columns->items[i];
+    if (!weft_str_split(weft_str(text), '=', &name, &rest) || name.length == 0 || rest.length == 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "--columns %s: give INPUT=NAME or INPUT=NAME+NAME", text);
+    if (weft_model_input(&m->model, name) == NULL && !has_input(m, WEFT_STR("train"), name) &&
+        !has_input(m, WEFT_STR("evaluate"), name))
+      return no_column_input(m, text, name);
+    for (int k = 0; k < i; k++) {
+      if (weft_str_split(weft_str(columns->items[k]), '=', &other, &rest) && weft_str_eq(name, other))
+        return WEFT_ERROR(INVALID_ARGUMENT, "--columns %s: input '%.*s' is named twice", text,
+                          WEFT_STR_ARGS(name));
+    }
+  }
+  return NULL;
+}
+
 /* Files take the place of the signature's inputs. */
 static weft_status_t *attach_data(submit_t *m, weft_str_t *graph_def) {
   const weft_submit_spec_t *spec = m->spec;
@@ -219,6 +261,7 @@ static weft_status_t *attach_data(submit_t *m, weft_str_t *graph_def) {
   if (m->model.signature == NULL)
     return WEFT_ERROR(INVALID_ARGUMENT, "--data: %s does not say what its inputs are; a training file does",
                       spec->graph_path);
+  WEFT_RETURN_IF_ERROR(check_columns(m));
   weft_status_t *s = weft_data_files_open(&spec->data, &files);
   if (s == NULL)
     s = weft_data_graph_attach(&files, m->model.signature, &o, *graph_def, &m->graph, &m->model.arena,
