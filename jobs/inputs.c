@@ -85,6 +85,33 @@ static weft_status_t *check_rows(weft_job_inputs_t *f, int i, const char *text) 
   return NULL;
 }
 
+/* The shape that the graph declares for an input; the unknown shape if it declares none. */
+static weft_status_t *declared_shape(const weft_job_inputs_t *f, int i, weft_shape_t *out) {
+  int64_t dims[WEFT_MAX_DIMS];
+  *out = WEFT_UNKNOWN_SHAPE;
+  TF_Status *status = TF_NewStatus();
+  if (status == NULL) return no_memory();
+  const int rank = TF_GraphGetTensorNumDims(f->graph, f->names.outputs[i], status);
+  const bool is_known = TF_GetCode(status) == TF_OK && rank >= 0 && rank <= WEFT_MAX_DIMS;
+  if (is_known) TF_GraphGetTensorShape(f->graph, f->names.outputs[i], dims, rank, status);
+  TF_DeleteStatus(status);
+  return is_known ? weft_client_shape(dims, rank, out) : NULL;
+}
+
+/* An array as TensorFlow's session takes a fed value: of the declared shape. As many rows as a batch has are
+ * fed of it. */
+static weft_status_t *check_array(const weft_job_inputs_t *f, int i, const char *text) {
+  const weft_tensor_t *data = f->items[i].data;
+  weft_shape_t declared, fed = data->shape;
+  WEFT_RETURN_IF_ERROR(declared_shape(f, i, &declared));
+  if (f->items[i].is_rows && f->batch > 0 && fed.rank > 0) fed.dims[0] = WEFT_UNKNOWN_DIM;
+  if (weft_shape_compatible(&declared, &fed)) return NULL;
+  return WEFT_ERROR(
+      INVALID_ARGUMENT, "%s %s: cannot feed %s of shape %s for tensor %s:%d, which has shape %s",
+      f->words->input, name_of(f, i), text, WEFT_SHAPE_TEXT(&data->shape),
+      TF_OperationName(f->names.outputs[i].oper), f->names.outputs[i].index, WEFT_SHAPE_TEXT(&declared));
+}
+
 /* Finds the name and makes room; the new input has the index f->n - 1. */
 static weft_status_t *add_name(weft_job_inputs_t *f, weft_str_t name) {
   TF_Output output;
@@ -125,6 +152,7 @@ weft_status_t *weft_job_inputs_add(weft_job_inputs_t *f, weft_str_t name, weft_t
                    f->words->input, name_of(f, at), text, weft_dtype_name(data->dtype),
                    weft_dtype_name(dtype));
   }
+  if (s == NULL) s = check_array(f, at, text);
   if (s == NULL) s = check_rows(f, at, text);
   if (s != NULL) drop_from(f, at);
   return s;
@@ -255,15 +283,12 @@ static weft_status_t *wrong(const weft_job_inputs_t *f, int i, const char *what)
 }
 
 static weft_status_t *check_shape(const weft_job_inputs_t *f, int i, const TF_Tensor *value) {
-  int64_t dims[WEFT_MAX_DIMS], wanted_dims[WEFT_MAX_DIMS];
+  int64_t dims[WEFT_MAX_DIMS];
   weft_shape_t shape, wanted;
-  int rank = TF_GraphGetTensorNumDims(f->graph, f->names.outputs[i], f->status);
-  if (rank < 0 || rank > WEFT_MAX_DIMS || TF_GetCode(f->status) != TF_OK) return NULL; /* unknown */
-  TF_GraphGetTensorShape(f->graph, f->names.outputs[i], wanted_dims, rank, f->status);
+  WEFT_RETURN_IF_ERROR(declared_shape(f, i, &wanted));
   int given = TF_NumDims(value);
   for (int d = 0; d < given && d < WEFT_MAX_DIMS; d++) dims[d] = TF_Dim(value, d);
   WEFT_RETURN_IF_ERROR(weft_shape_make(dims, given, &shape));
-  WEFT_RETURN_IF_ERROR(weft_client_shape(wanted_dims, rank, &wanted));
   if (weft_shape_compatible(&wanted, &shape)) return NULL;
   return WEFT_ERROR(
       INVALID_ARGUMENT, "%s %s: the source's batch %" PRId64 " has the shape %s, but the graph expects %s",

@@ -211,6 +211,21 @@ def test_mistakes_are_told_in_a_line(run, trained, args, code, said):
     assert said in err and len(err.strip().splitlines()) == 1, err
 
 
+@pytest.mark.parametrize("shape,shown", [((ROWS,), f"[{ROWS}]"), ((ROWS, 5), f"[{ROWS},5]")])
+@pytest.mark.parametrize("option", ["--feed", "--evaluate-feed"])
+def test_an_array_of_another_shape_is_refused(run, tmp_path, option, shape, shown):
+    """As TensorFlow's session does: with both shapes, before a step that would broadcast it."""
+    m, data = fresh(MODELS["regression"])
+    weft_export.export(m, tmp_path / "model.pb", data=data)
+    args = [*feeds(tmp_path, by_name(m, data)), "--batch", str(BATCH)]
+    np.save(tmp_path / "other.npy", np.zeros(shape, "float32"))
+    wrong = ["y=other.npy" if a.startswith("y=") else a.replace("--feed", option) for a in args[:4]]
+    more = wrong + args[4:] if option == "--feed" else [*args, *wrong, "--evaluate-every", "2", "--save", "saved"]
+    err = run("model.pb", *more, code=1)
+    assert f"{option} " in err and f"cannot feed other.npy of shape {shown} for tensor " in err and "which has shape [?,1]" in err and "input 'y'" in err, err
+    assert len(err.strip().splitlines()) == 1, err
+
+
 def test_what_is_no_training_file_is_run_once(run, tmp_path):
     class Half(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])

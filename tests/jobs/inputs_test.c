@@ -244,6 +244,24 @@ static void what_cannot_be_fed_is_named_and_changes_nothing(void) {
   end();
 }
 
+/* As TensorFlow's session refuses it. The rows of a batch are not those of the array. */
+static void an_array_of_another_shape_is_refused(void) {
+  begin(4, false, 1);
+  add_placeholder("narrow", (int64_t[]){-1, 1}, 2);
+  add_placeholder("four", (int64_t[]){4, 2}, 2);
+  add_placeholder("deep", (int64_t[]){-1, 2, -1}, 3);
+  expect(add("narrow", ROWS, true), WEFT_INVALID_ARGUMENT,
+         "input narrow: cannot feed an array of shape [10,2] for tensor narrow:0, which has shape [?,1]");
+  expect(add("deep", ROWS, true), WEFT_INVALID_ARGUMENT, "which has shape [?,2,?]");
+  expect(add("rate", ROWS, false), WEFT_INVALID_ARGUMENT, "of shape [10,2] for tensor rate:0");
+  expect(add("four", ROWS, false), WEFT_INVALID_ARGUMENT, "of shape [10,2] for tensor four:0");
+  CU_ASSERT_EQUAL(f.n, 0);
+  CU_ASSERT_PTR_NULL(add("four", ROWS, true));
+  CU_ASSERT_PTR_NULL(add("pair", ROWS, true));
+  CU_ASSERT_PTR_NULL(add("a", ROWS, true));
+  end();
+}
+
 /* ---- sources ---- */
 
 typedef struct given {         /* what a source gives of its values, by batch */
@@ -399,6 +417,7 @@ int main(void) {
       {"inputs go to where they stood", inputs_go_to_where_they_stood},
       {"what is whole is the same at each step", what_is_whole_is_the_same_at_each_step},
       {"loops that ask at once take batches of their own", loops_that_ask_at_once_take_batches_of_their_own},
+      {"an array of another shape is refused", an_array_of_another_shape_is_refused},
       {"what cannot be fed is named and changes nothing", what_cannot_be_fed_is_named_and_changes_nothing},
       {"sources give batches until they end", sources_give_batches_until_they_end},
       {"what a source must not give is named", what_a_source_must_not_give_is_named},

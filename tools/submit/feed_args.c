@@ -75,7 +75,11 @@ static weft_status_t *add_feed(WEFT_Job *job, const weft_model_t *model, const c
   const weft_signature_tensor_t *input = weft_model_input(model, name);
   WEFT_RETURN_IF_ERROR(tell_inputs(read_value(job, option, name, input, value, &data), model));
   bool is_rows = batch > 0 && is_file(value) && (batch_names == NULL || is_named(batch_names, name));
-  return weft_job_add_input(job, input == NULL ? name : input->tensor, data, is_rows, value);
+  if (input == NULL) return weft_job_add_input(job, name, data, is_rows, value);
+  weft_status_t *s = weft_job_add_input(job, input->tensor, data, is_rows, value);
+  if (s == NULL || weft_str_eq(name, without_zero(input->tensor))) return s;
+  return weft_status_annotate(s, "it is input '%.*s' of signature '%.*s'", WEFT_STR_ARGS(name),
+                              WEFT_STR_ARGS(model->signature->key));
 }
 
 /* All that are named to be batches are arrays that are fed. */

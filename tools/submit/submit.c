@@ -34,6 +34,7 @@ static const weft_job_words_t words = {.input = "--feed",
 
 typedef struct submit {
   const weft_submit_spec_t *spec;
+  weft_job_words_t words; /* with the spec's own word for a feed */
   weft_submit_signals_t signals;
   weft_model_t model;
   weft_signature_def_t fed;    /* the signature without its inputs, where these are read from files */
@@ -278,6 +279,8 @@ static weft_status_t *attach_data(submit_t *m, weft_str_t *graph_def) {
 static weft_status_t *read_graph(submit_t *m) {
   weft_str_t graph_def;
   WEFT_JobOptions options = m->spec->options;
+  m->words = words;
+  if (m->spec->feed_option != NULL) m->words.input = m->spec->feed_option;
   WEFT_RETURN_IF_ERROR(
       weft_model_open(m->spec->graph_path, m->spec->tags, &m->model)); /* which names the file */
   if (m->spec->signature == NULL) choose_default(m);
@@ -287,7 +290,7 @@ static weft_status_t *read_graph(submit_t *m) {
     WEFT_RETURN_IF_ERROR(attach_data(m, &graph_def));
     options.batch = options.shuffle = 0; /* the graph does both */
   }
-  weft_status_t *s = weft_job_new(graph_def, m->spec->master, &options, &words, &m->job);
+  weft_status_t *s = weft_job_new(graph_def, m->spec->master, &options, &m->words, &m->job);
   if (s == NULL && m->spec->is_isolated) weft_job_isolate(m->job);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", m->spec->graph_path);
 }
@@ -413,9 +416,8 @@ static weft_status_t *describe(submit_t *m) {
   WEFT_RETURN_IF_ERROR(add_start(m));
   WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddInitialiser, &spec->inits));
   WEFT_RETURN_IF_ERROR(add_saves(m));
-  WEFT_RETURN_IF_ERROR(
-      weft_submit_feeds(m->job, &m->model, spec->feed_option != NULL ? spec->feed_option : words.input,
-                        &spec->feeds, spec->data.n > 0 ? 0 : spec->options.batch, spec->batch_names));
+  WEFT_RETURN_IF_ERROR(weft_submit_feeds(m->job, &m->model, m->words.input, &spec->feeds,
+                                         spec->data.n > 0 ? 0 : spec->options.batch, spec->batch_names));
   if (spec->save != NULL) {
     WEFT_JobSaveEvery(m->job, spec->save, spec->save_steps, spec->save_seconds, m->status);
     WEFT_RETURN_IF_ERROR(weft_job_c_api_status(m->status));
