@@ -196,6 +196,22 @@ static bool is_unlinked(int fd) {
   return fstat(fd, &info) == 0 && info.st_nlink == 0;
 }
 
+weft_status_t *weft_file_check_writable(const char *path) {
+  struct stat info;
+  const char *on_disk = weft_file_on_disk(path);
+  WEFT_RETURN_IF_ERROR(check_scheme(path));
+  if (stat(on_disk, &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return weft_file_error(path, EISDIR);
+    return access(on_disk, W_OK) == 0 ? NULL : weft_file_error(path, errno);
+  }
+  if (errno != ENOENT) return weft_file_error(path, errno);
+  const int fd = open(on_disk, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return weft_file_error(path, errno);
+  close(fd);
+  unlink(on_disk);
+  return NULL;
+}
+
 weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out) {
   WEFT_RETURN_IF_ERROR(check_scheme(path));
   weft_file_writer_t *w = weft_malloc(sizeof *w);

@@ -35,6 +35,9 @@ WEFT_MUST_CHECK weft_status_t *weft_file_read_at(const weft_file_reader_t *r, ui
 WEFT_MUST_CHECK weft_status_t *weft_file_read_all(const char *path, char **out, size_t *out_length);
 
 /* ---- writing; Confined ---- */
+/* Could a file be written there? Makes none, and changes none that is there. Errors: NOT_FOUND without the
+ * directory, PERMISSION_DENIED, FAILED_PRECONDITION (a directory itself), ... */
+WEFT_MUST_CHECK weft_status_t *weft_file_check_writable(const char *path);
 typedef struct weft_file_writer weft_file_writer_t;
 /* Writes under a temporary name beside `path`, which weft_file_writer_finish renames. Buffered. */
 WEFT_MUST_CHECK weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out);

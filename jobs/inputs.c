@@ -2,10 +2,12 @@
 #include "jobs/inputs.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "client/tensor.h"
 #include "jobs/c_api.h"
+#include "protos/wire.h"
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("inputs"); }
 
@@ -85,6 +87,28 @@ static weft_status_t *check_rows(weft_job_inputs_t *f, int i, const char *text) 
   return NULL;
 }
 
+/* VersionDef: producer = 1. */
+static int64_t producer_of(TF_Graph *graph, TF_Status *status) {
+  int64_t producer = 0;
+  weft_wire_field_t field;
+  TF_Buffer *versions = TF_NewBuffer();
+  if (versions == NULL) return 0;
+  TF_GraphVersions(graph, versions, status);
+  weft_wire_reader_t r = weft_wire_reader(weft_str_of(versions->data, versions->length));
+  while (weft_wire_next(&r, &field)) {
+    if (field.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_VARINT)) producer = (int64_t)field.value;
+  }
+  TF_DeleteBuffer(versions);
+  return producer;
+}
+
+/* Graphs of TensorFlow 1.0 and before say a scalar also where they do not know the shape. */
+static bool may_be_unknown(const weft_job_inputs_t *f, TF_Output output, TF_Status *status) {
+  enum { LAST_AMBIGUOUS = 21 };
+  return strcmp(TF_OperationOpType(output.oper), "Placeholder") == 0 &&
+         producer_of(f->graph, status) <= LAST_AMBIGUOUS;
+}
+
 /* The shape that the graph declares for an input; the unknown shape if it declares none. */
 static weft_status_t *declared_shape(const weft_job_inputs_t *f, int i, weft_shape_t *out) {
   int64_t dims[WEFT_MAX_DIMS];
@@ -92,7 +116,8 @@ static weft_status_t *declared_shape(const weft_job_inputs_t *f, int i, weft_sha
   TF_Status *status = TF_NewStatus();
   if (status == NULL) return no_memory();
   const int rank = TF_GraphGetTensorNumDims(f->graph, f->names.outputs[i], status);
-  const bool is_known = TF_GetCode(status) == TF_OK && rank >= 0 && rank <= WEFT_MAX_DIMS;
+  const bool is_known = TF_GetCode(status) == TF_OK && rank >= 0 && rank <= WEFT_MAX_DIMS &&
+                        (rank > 0 || !may_be_unknown(f, f->names.outputs[i], status));
   if (is_known) TF_GraphGetTensorShape(f->graph, f->names.outputs[i], dims, rank, status);
   TF_DeleteStatus(status);
   return is_known ? weft_client_shape(dims, rank, out) : NULL;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "client/status.h"
 #include "client/tensor.h"
+#include "io/file.h"
 #include "io/npy.h"
 #include "jobs/c_api.h"
 #include "jobs/container.h"
@@ -84,6 +85,16 @@ static weft_status_t *import(WEFT_Job *j, TF_Graph *graph) {
   return weft_job_c_api_import(weft_str_of(j->graph_def.data, j->graph_def.length), graph);
 }
 
+/* Before the steps: the last one is traced, and its file is written behind it. */
+static weft_status_t *check_trace(const WEFT_Job *j) {
+  weft_status_t *s = j->trace_path == NULL ? NULL : weft_file_check_writable(j->trace_path);
+  if (s == NULL) return NULL;
+  weft_status_t *told = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s %s", j->words->trace,
+                                        weft_status_message(s));
+  weft_status_free(s);
+  return told;
+}
+
 static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master, const WEFT_JobOptions *o) {
   if (o->struct_size != sizeof *o)
     return WEFT_ERROR(INVALID_ARGUMENT, "the options of a job were not initialised by WEFT_InitJobOptions");
@@ -96,6 +107,7 @@ static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master
   WEFT_RETURN_IF_ERROR(copy_text(j, o->strategy, &j->strategy));
   WEFT_RETURN_IF_ERROR(copy_text(j, o->container, &j->container));
   WEFT_RETURN_IF_ERROR(copy_text(j, o->trace, &j->trace_path));
+  WEFT_RETURN_IF_ERROR(check_trace(j));
   const weft_job_batching_t how = {.batch = o->batch, .is_shuffled = o->shuffle != 0, .seed = o->seed};
   j->saving_spec =
       (weft_job_saving_spec_t){.words = j->words, .keep = o->keep, .is_partial = o->restore_partly != 0};

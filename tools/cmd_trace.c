@@ -3,8 +3,8 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "io/file.h"
 #include "jobs/trace.h"
 #include "tools/command.h"
 #include "tools/observe/watch.h"
@@ -90,12 +90,12 @@ static int write_trace(void *arg, weft_observed_tasks_t *tasks, weft_observer_t 
 
 /* Before the steps run: afterwards they would be lost. */
 static weft_status_t *check_out(const char *path) {
-  bool was_there = access(path, F_OK) == 0;
-  FILE *f = fopen(path, "ae");
-  if (f == NULL) return WEFT_ERROR(UNKNOWN, "--out %s: the file cannot be written", path);
-  fclose(f);
-  if (!was_there) (void)unlink(path);
-  return NULL;
+  weft_status_t *s = weft_file_check_writable(path);
+  if (s == NULL) return NULL;
+  weft_status_t *told =
+      weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--out %s", weft_status_message(s));
+  weft_status_free(s);
+  return told;
 }
 
 int weft_command_trace(int argc, char **argv) {

@@ -63,6 +63,7 @@ weft_status_t *weft_model_open(const char *path, const char *tags, weft_model_t 
   *out = (weft_model_t){.arena = WEFT_ARENA_INIT,
                         .file = WEFT_STRBUF_INIT,
                         .bound = WEFT_STRBUF_INIT,
+                        .no_output = WEFT_STR(""),
                         .own = {.arena = WEFT_ARENA_INIT},
                         .start = {.restore_op = WEFT_STR(""), .init_op = WEFT_STR("")}};
   bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);

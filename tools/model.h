@@ -18,6 +18,7 @@ typedef struct weft_model { /* Immutable once open. */
   weft_str_t graph_def;                  /* as it is stored */
   weft_model_start_t start;              /* what runs before it is used; ops "" if there is none */
   const weft_signature_def_t *signature; /* NULL: names are the graph's */
+  weft_str_t no_output; /* which is fetched, and therefore no signature was chosen; empty: none is */
 } weft_model_t;
 
 /* `tags`: "serve,gpu"; NULL: the folder's only meta graph, or the one with the tag serve. The caller closes

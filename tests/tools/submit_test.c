@@ -79,6 +79,24 @@ static void values_that_own_memory_are_fetched(void) {
   CU_ASSERT_STRING_EQUAL(r.err, "");
 }
 
+/* Before version 22 a placeholder that says a scalar may be of any shape. */
+static void a_scalar_of_an_old_graph_takes_any_shape(void) {
+  static const char node[] =
+      "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } }"
+      " attr { key: 'shape' value { shape { } } } }"
+      "node { name: 'y' op: 'Identity' input: 'x' attr { key: 'T' value { type: DT_FLOAT } } }"
+      "versions { producer: %d }";
+  char text[400];
+  for (int producer = 21; producer <= 22; producer++) {
+    snprintf(text, sizeof text, node, producer);
+    const char *path = write_text("scalar.pbtxt", text);
+    CU_ASSERT_EQUAL(RUN(&r, "submit", path, "--feed", "x=[1,2]", "--fetch", "y"), producer == 21 ? 0 : 1);
+    if (producer == 22)
+      CU_ASSERT_TRUE(
+          has(r.err, "--feed x: cannot feed [1,2] of shape [2] for tensor x:0, which has shape []"));
+  }
+}
+
 static void what_is_wrong_is_said_on_one_line(void) {
   const char *good =
       write_text("good.pbtxt", ECHO("y", "DT_FLOAT") ECHO("n", "DT_INT32") NODE("go", "NoOp", ""));
@@ -118,7 +136,11 @@ static void what_is_wrong_is_said_on_one_line(void) {
       {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--save-fetch=y"}, 1, {"NAME=FILE.npy"}},
       {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--save-fetch=y=/no/dir/y.npy"},
        1,
-       {"/no/dir/y.npy"}},
+       {"--save-fetch y=/no/dir/y.npy", "No such file or directory", "NOT_FOUND"}},
+      {{"submit", good, "--fetch", "y", "--trace", "/no/dir/trace.json"},
+       1,
+       {"--trace /no/dir/trace.json", "No such file or directory", "NOT_FOUND"}},
+      {{"submit", good, "--fetch", "y", "--trace", "/tmp"}, 1, {"--trace /tmp", "directory"}},
       {{"submit", good, "--fetch", "y", "--container", "_a"}, 1, {"--container '_a'"}},
       {{"submit", good, "--fetch", "y", "--container="}, 1, {"--container ''"}},
       {{"submit", good, "--fetch", "y", "--master", "127.0.0.1:1"}, 1, {"grpc://HOST:PORT"}},
@@ -282,6 +304,7 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"scalars of every dtype are fed and shown", scalars_of_every_dtype_are_fed_and_shown},
       {"values that own memory are fetched", values_that_own_memory_are_fetched},
+      {"a scalar of an old graph takes any shape", a_scalar_of_an_old_graph_takes_any_shape},
       {"what is wrong is said on one line", what_is_wrong_is_said_on_one_line},
       {"an unknown op fails only the step that needs it", an_unknown_op_fails_only_the_step_that_needs_it},
       {"variables live on between jobs on a server", variables_live_on_between_jobs_on_a_server},

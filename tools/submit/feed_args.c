@@ -33,12 +33,9 @@ static bool is_named(const char *names, weft_str_t name) {
 static bool is_file(const char *value) { return weft_str_ends_with(weft_str(value), ".npy"); }
 
 /* `input`: what the signature says of it; NULL: nothing. */
-static weft_status_t *read_value(WEFT_Job *job, const char *option, weft_str_t name,
-                                 const weft_signature_tensor_t *input, const char *value,
-                                 weft_tensor_t **out) {
-  int dtype = 0;
+static weft_status_t *read_value(const char *option, weft_str_t name, const weft_signature_tensor_t *input,
+                                 int dtype, const char *value, weft_tensor_t **out) {
   bool is_array = is_file(value);
-  WEFT_RETURN_IF_ERROR(weft_job_input_dtype(job, input == NULL ? name : input->tensor, &dtype));
   weft_status_t *s =
       is_array ? weft_npy_read(value, out)
                : weft_value_parse(weft_str(value), dtype, input == NULL ? NULL : &input->shape, out);
@@ -55,7 +52,14 @@ static weft_status_t *read_value(WEFT_Job *job, const char *option, weft_str_t n
 /* What a name that is neither of the signature nor of the graph could have been. */
 static weft_status_t *tell_inputs(weft_status_t *s, const weft_model_t *model) {
   const weft_signature_def_t *signature = model->signature;
-  if (s == NULL || signature == NULL || weft_status_code(s) != WEFT_NOT_FOUND) return s;
+  if (s == NULL || weft_status_code(s) != WEFT_NOT_FOUND) return s;
+  if (model->no_output.length > 0)
+    return weft_status_annotate(
+        s,
+        "'%.*s', which is fetched, is no output of 'train', so that names are those of "
+        "nodes; with --signature train they are the entry's, too",
+        WEFT_STR_ARGS(model->no_output));
+  if (signature == NULL) return s;
   weft_strbuf_t names = WEFT_STRBUF_INIT;
   weft_model_print_names(signature->inputs, signature->num_inputs, &names);
   s = weft_status_annotate(s, "the inputs of signature '%.*s' are %s", WEFT_STR_ARGS(signature->key),
@@ -73,11 +77,13 @@ static weft_status_t *add_feed(WEFT_Job *job, const weft_model_t *model, const c
   }
   const char *value = rest.data; /* up to the end of the argument */
   const weft_signature_tensor_t *input = weft_model_input(model, name);
-  WEFT_RETURN_IF_ERROR(tell_inputs(read_value(job, option, name, input, value, &data), model));
+  const weft_str_t tensor = input == NULL ? name : input->tensor;
+  int dtype = 0;
+  WEFT_RETURN_IF_ERROR(tell_inputs(weft_job_input_dtype(job, tensor, &dtype), model));
+  WEFT_RETURN_IF_ERROR(read_value(option, name, input, dtype, value, &data));
   bool is_rows = batch > 0 && is_file(value) && (batch_names == NULL || is_named(batch_names, name));
-  if (input == NULL) return weft_job_add_input(job, name, data, is_rows, value);
-  weft_status_t *s = weft_job_add_input(job, input->tensor, data, is_rows, value);
-  if (s == NULL || weft_str_eq(name, without_zero(input->tensor))) return s;
+  weft_status_t *s = weft_job_add_input(job, tensor, data, is_rows, value);
+  if (s == NULL || input == NULL || weft_str_eq(name, without_zero(input->tensor))) return s;
   return weft_status_annotate(s, "it is input '%.*s' of signature '%.*s'", WEFT_STR_ARGS(name),
                               WEFT_STR_ARGS(model->signature->key));
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "io/file.h"
 #include "io/npy.h"
 #include "jobs/c_api.h"
 #include "tools/command.h"
@@ -189,22 +190,26 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
 
 /* ---- what is run ---- */
 
-/* Are all that are asked for outputs of the signature? */
-static bool knows_all(const weft_model_t *model, const weft_option_texts_t *names) {
+/* The first of those that are asked for that is no output of the signature; empty: all are. */
+static weft_str_t first_unknown(const weft_model_t *model, const weft_option_texts_t *names) {
   weft_str_t name, rest;
   for (int i = 0; i < names->n; i++) {
     if (!weft_str_split(weft_str(names->items[i]), '=', &name, &rest)) name = weft_str(names->items[i]);
-    if (weft_model_output(model, name) == NULL) return false;
+    if (weft_model_output(model, name) == NULL) return name;
   }
-  return true;
+  return WEFT_STR("");
 }
 
 /* A training file's own step, unless nodes of the graph are named. */
 static void choose_default(submit_t *m) {
   const weft_submit_spec_t *spec = m->spec;
   if (spec->targets.n + spec->inits.n > 0) return;
-  weft_model_choose_default(&m->model);
-  if (!knows_all(&m->model, &spec->fetches) || !knows_all(&m->model, &spec->saves)) m->model.signature = NULL;
+  weft_model_t *model = &m->model;
+  weft_model_choose_default(model);
+  if (model->signature == NULL) return;
+  model->no_output = first_unknown(model, &spec->fetches);
+  if (model->no_output.length == 0) model->no_output = first_unknown(model, &spec->saves);
+  if (model->no_output.length > 0) model->signature = NULL;
 }
 
 /* Has the entry an input of this name? Those that are trained and those that are evaluated share --columns.
@@ -337,6 +342,16 @@ static weft_status_t *add_fetches(submit_t *m) {
   return NULL;
 }
 
+/* Before the steps: the file is written behind them. */
+static weft_status_t *check_save(weft_str_t name, const char *path) {
+  weft_status_t *s = weft_file_check_writable(path);
+  if (s == NULL) return NULL;
+  weft_status_t *told = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--save-fetch %.*s=%s",
+                                        WEFT_STR_ARGS(name), weft_status_message(s));
+  weft_status_free(s);
+  return told;
+}
+
 /* What is saved is fetched, also without --fetch. */
 static weft_status_t *add_saves(submit_t *m) {
   for (int i = 0; i < m->spec->saves.n; i++) {
@@ -346,6 +361,7 @@ static weft_status_t *add_saves(submit_t *m) {
       return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: give NAME=FILE.npy", m->spec->saves.items[i]);
     }
     WEFT_RETURN_IF_ERROR(add_fetch(m, "--save-fetch", name, &m->saved_fetch[i]));
+    WEFT_RETURN_IF_ERROR(check_save(name, path.data));
   }
   return NULL;
 }
@@ -505,11 +521,17 @@ static void release(submit_t *m) {
 
 /* ---- evaluation ---- */
 
-/* The entry "evaluate", on the variables of the newest checkpoint, in this process. */
-static weft_status_t *evaluate_in(submit_t *e, submit_t *m) {
+static weft_status_t *prepare(submit_t *e) {
   WEFT_RETURN_IF_ERROR(read_graph(e));
   WEFT_RETURN_IF_ERROR(describe(e));
-  WEFT_RETURN_IF_ERROR(choose_steps(e));
+  return choose_steps(e);
+}
+
+/* The entry "evaluate", on the variables of the newest checkpoint, in this process; without `m` all is made
+ * for it, and nothing runs. */
+static weft_status_t *evaluate_in(submit_t *e, submit_t *m) {
+  WEFT_RETURN_IF_ERROR(prepare(e));
+  if (m == NULL) return NULL;
   weft_submit_signals_job(&m->signals, e->job); /* a signal stops it */
   WEFT_JobRun(e->job, e->steps, e->status);
   weft_submit_signals_job(&m->signals, m->job);
@@ -519,12 +541,7 @@ static weft_status_t *evaluate_in(submit_t *e, submit_t *m) {
   return NULL;
 }
 
-static weft_status_t *evaluate(submit_t *m) {
-  const weft_submit_spec_t *of = m->spec;
-  const char *last = WEFT_JobLastCheckpoint(m->job), *slash = strrchr(of->save, '/');
-  weft_strbuf_t path = WEFT_STRBUF_INIT;
-  if (slash != NULL) weft_strbuf_append(&path, weft_str_of(of->save, (size_t)(slash - of->save) + 1));
-  weft_strbuf_puts(&path, last == NULL ? "" : last);
+static weft_status_t *evaluate_on(const weft_submit_spec_t *of, const char *checkpoint, submit_t *m) {
   weft_submit_spec_t spec = {.graph_path = of->graph_path,
                              .tags = of->tags,
                              .signature = "evaluate",
@@ -534,7 +551,7 @@ static weft_status_t *evaluate(submit_t *m) {
                              .columns = of->columns,
                              .batch_names = of->batch_names,
                              .options = {.struct_size = of->options.struct_size, .batch = of->options.batch},
-                             .restore = path.data,
+                             .restore = checkpoint,
                              .is_isolated = true,
                              .epochs = of->evaluate_feeds.n > 0 && of->options.batch > 0 ? 1 : 0,
                              .steps = -1,
@@ -543,12 +560,26 @@ static weft_status_t *evaluate(submit_t *m) {
                 .status = TF_NewStatus(),
                 .has_begun = true,
                 .progress = {.style = WEFT_PROGRESS_VALUES}};
-  weft_status_t *s = path.failed || e.status == NULL ? no_memory() : NULL;
-  if (s == NULL) s = evaluate_in(&e, m);
+  weft_status_t *s = e.status == NULL ? no_memory() : evaluate_in(&e, m);
   if (s != NULL) s = weft_status_annotate(s, "while evaluating");
   release(&e);
+  return s;
+}
+
+static weft_status_t *evaluate(submit_t *m) {
+  const weft_submit_spec_t *of = m->spec;
+  const char *last = WEFT_JobLastCheckpoint(m->job), *slash = strrchr(of->save, '/');
+  weft_strbuf_t path = WEFT_STRBUF_INIT;
+  if (slash != NULL) weft_strbuf_append(&path, weft_str_of(of->save, (size_t)(slash - of->save) + 1));
+  weft_strbuf_puts(&path, last == NULL ? "" : last);
+  weft_status_t *s = path.failed ? no_memory() : evaluate_on(of, path.data, m);
   weft_strbuf_deinit(&path);
   return s;
+}
+
+/* Before the first step: inputs that are missing or of another shape, files that are not there. */
+static weft_status_t *check_evaluation(const submit_t *m) {
+  return m->spec->evaluate_every == 0 ? NULL : evaluate_on(m->spec, NULL, NULL);
 }
 
 /* The job saves after every N steps, and at other times if asked to: the first checkpoint after each N steps
@@ -601,9 +632,8 @@ static weft_status_t *run_job(submit_t *m) {
 static void run(void *arg) {
   submit_t *m = arg;
   m->status = TF_NewStatus();
-  weft_status_t *s = m->status == NULL ? no_memory() : read_graph(m);
-  if (s == NULL) s = describe(m);
-  if (s == NULL) s = choose_steps(m);
+  weft_status_t *s = m->status == NULL ? no_memory() : prepare(m);
+  if (s == NULL) s = check_evaluation(m);
   if (s == NULL) {
     weft_submit_signals_job(&m->signals, m->job);
     s = run_job(m);
