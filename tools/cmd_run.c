@@ -1,6 +1,7 @@
 /* tools/cmd_run.c - `weft run`: a training file is trained on servers that are started for it, or on a
  * cluster that stands; a signature of a SavedModel is run once. */
 #include <stdio.h>
+#include <string.h>
 
 #include "server/cluster.h"
 #include "tools/command.h"
@@ -11,7 +12,7 @@ enum { MAX_SERVERS = 256 };
 
 typedef struct run_args {
   weft_job_line_t job;
-  int64_t workers, ps, cpus;
+  int64_t workers, ps, cpus; /* of the servers that are started, or of `cluster` */
   const char *cluster;
   char master[300]; /* of `cluster` */
 } run_args_t;
@@ -22,8 +23,10 @@ static const char more[] =
     "this\n"
     "host that --workers and --ps start and that end with the job, on those of --cluster or --master, or in "
     "this\n"
-    "process. Without --strategy, several workers are replicas in step (multi_worker_mirrored), and with\n"
-    "--ps the variables are on servers (parameter_server:mode=sync). --evaluate-every saves, and runs the "
+    "process. Without --strategy, several workers are replicas in step (multi_worker_mirrored), those of\n"
+    "--cluster too, and with --ps, or tasks `ps` in --cluster, the variables are on servers\n"
+    "(parameter_server:mode=sync); --master alone does not say which tasks there are, and its own task\n"
+    "trains. --evaluate-every saves, and runs the "
     "entry\n"
     "`evaluate` on what was saved.\n"
     "Anything else is run once: a signature of a SavedModel. It is restored first: its variables, its "
@@ -49,8 +52,10 @@ static const char examples[] =
 
 /* ---- where it runs ---- */
 
-/* The master of a cluster is its chief's, else that of its first worker. */
-static weft_status_t *find_master(run_args_t *a) {
+/* The master of a cluster is its chief's, else that of its first worker. Workers are counted, and the chief
+ * is one.
+ */
+static weft_status_t *look_at_cluster(run_args_t *a) {
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
   weft_status_t *s = weft_cluster_parse(weft_str(a->cluster), &cluster);
   const weft_cluster_task_t *t = s == NULL ? weft_cluster_find(&cluster, WEFT_STR("chief"), 0) : NULL;
@@ -61,10 +66,18 @@ static weft_status_t *find_master(run_args_t *a) {
         "--cluster %s has neither a chief nor a worker 0, whose master could run it; give --master",
         a->cluster);
   if (s == NULL) snprintf(a->master, sizeof a->master, "grpc://%.*s", WEFT_STR_ARGS(t->address));
+  for (int i = 0; s == NULL && i < cluster.num_tasks; i++) {
+    const weft_str_t job = cluster.tasks[i].job;
+    a->ps += weft_str_eq(job, WEFT_STR("ps"));
+    a->workers += weft_str_eq(job, WEFT_STR("worker")) || weft_str_eq(job, WEFT_STR("chief"));
+  }
   weft_cluster_deinit(&cluster);
   a->job.spec.master = a->master;
   return s;
 }
+
+/* Of a graph file, as `weft submit` takes it. */
+static bool names_nodes(const run_args_t *a) { return a->job.spec.inits.n + a->job.spec.targets.n > 0; }
 
 static void choose_strategy(run_args_t *a) {
   const char **strategy = &a->job.spec.options.strategy;
@@ -88,37 +101,60 @@ static int train_on_servers(run_args_t *a) {
   return code;
 }
 
-static int train(run_args_t *a, const weft_command_line_t *line) {
+/* What a cluster names: its master, and how many train. */
+static int choose_cluster(run_args_t *a, const weft_command_line_t *line) {
   weft_submit_spec_t *j = &a->job.spec;
-  const bool starts = a->workers + a->ps > 0;
-  if (starts && (a->cluster != NULL || j->master != NULL))
+  if (a->workers + a->ps > 0 && (a->cluster != NULL || j->master != NULL))
     return weft_options_complain(line,
                                  "--workers and --ps start servers here; --cluster and --master name others");
   if (a->cluster != NULL && j->master != NULL)
     return weft_options_complain(line, "give --cluster or --master, not both");
+  return a->cluster == NULL ? 0 : weft_command_fail(look_at_cluster(a));
+}
+
+/* What options of training need each other; NULL: all is well. */
+static const char *options_trouble(const weft_submit_spec_t *j) {
   if (j->evaluate_every > 0 && j->save == NULL)
-    return weft_options_complain(line, "--evaluate-every needs --save PREFIX: what was saved is evaluated");
+    return "--evaluate-every needs --save PREFIX: what was saved is evaluated";
   if (j->evaluate_feeds.n + j->evaluate_data.n > 0 && j->evaluate_every == 0)
-    return weft_options_complain(line, "--evaluate-feed and --evaluate-data need --evaluate-every N");
+    return "--evaluate-feed and --evaluate-data need --evaluate-every N";
   if (j->data.n + j->evaluate_data.n > 0 && j->options.batch == 0)
-    return weft_options_complain(line, "--data needs --batch N: how many records make a step");
+    return "--data needs --batch N: how many records make a step";
   if (j->columns.n > 0 && j->data.n + j->evaluate_data.n == 0)
-    return weft_options_complain(line, "--columns needs --data or --evaluate-data, whose fields it names");
+    return "--columns needs --data or --evaluate-data, whose fields it names";
   if ((j->data.n > 0 && j->feeds.n > 0) || (j->evaluate_data.n > 0 && j->evaluate_feeds.n > 0))
-    return weft_options_complain(line, "inputs are fed or read from --data, not both");
+    return "inputs are fed or read from --data, not both";
+  if (j->steps >= 0 && j->epochs > 0 && j->data.n == 0)
+    return "--steps and --epochs both say when the job ends; give one";
+  return NULL;
+}
+
+/* The entry is named even if other nodes are fetched beside its outputs. */
+static void choose_entry(run_args_t *a) {
+  weft_submit_spec_t *j = &a->job.spec;
+  if (j->signature == NULL && !names_nodes(a) && weft_job_line_is_training(&a->job, true))
+    j->signature = "train";
+}
+
+static int train(run_args_t *a, const weft_command_line_t *line) {
+  weft_submit_spec_t *j = &a->job.spec;
+  const bool starts = a->workers + a->ps > 0;
+  const int code = choose_cluster(a, line);
+  const char *trouble = code == 0 ? options_trouble(j) : NULL;
+  if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
+  if (code != 0) return code;
   if (j->steps < 0 && j->epochs == 0 && j->feeds.n > 0 && j->options.batch > 0) j->epochs = 1;
+  choose_entry(a);
   choose_strategy(a);
-  if (a->cluster != NULL) {
-    weft_status_t *s = find_master(a);
-    if (s != NULL) return weft_command_fail(s);
-  }
   return starts ? train_on_servers(a) : weft_job_line_run(&a->job);
 }
 
 /* ---- once ---- */
 
-static int run_once(run_args_t *a) {
+static int run_once(run_args_t *a, const weft_command_line_t *line) {
   weft_submit_spec_t *j = &a->job.spec;
+  const int code = choose_cluster(a, line);
+  if (code != 0) return code;
   if (j->signature == NULL) j->signature = "serving_default";
   if (j->steps < 0) j->steps = 1;
   j->is_isolated = true;
@@ -126,20 +162,36 @@ static int run_once(run_args_t *a) {
   return weft_job_line_run(&a->job);
 }
 
+/* ---- which of both ---- */
+
+static bool is_once(const run_args_t *a, bool is_wanted) {
+  const char *signature = a->job.spec.signature;
+  if (signature != NULL)
+    return !is_wanted || strcmp(signature, "train") != 0 || !weft_job_line_is_training(&a->job, true);
+  return !names_nodes(a) && !weft_job_line_is_training(&a->job, is_wanted);
+}
+
+static int complain_of_training(const run_args_t *a, const weft_command_line_t *line) {
+  const weft_submit_spec_t *j = &a->job.spec;
+  if (weft_job_line_is_training(&a->job, true))
+    return weft_options_complain(line,
+                                 "--signature %s is run once; --workers, --ps, --epochs and --evaluate-every "
+                                 "are for the entry 'train' of %s",
+                                 j->signature, j->graph_path);
+  return weft_options_complain(
+      line, "%s is no training file, which --workers, --ps, --epochs and --evaluate-every are for",
+      j->graph_path);
+}
+
 static int run(run_args_t *a, const weft_command_line_t *line) {
   weft_submit_spec_t *j = &a->job.spec;
   const bool is_wanted = a->workers + a->ps + j->epochs + j->evaluate_every > 0;
-  const bool names_nodes = j->inits.n + j->targets.n > 0; /* of a graph file, as `weft submit` takes it */
-  const bool is_once =
-      j->signature != NULL || (!names_nodes && !weft_job_line_is_training(&a->job, is_wanted));
-  if (is_once && is_wanted)
-    return weft_options_complain(
-        line, "%s is no training file, which --workers, --ps, --epochs and --evaluate-every are for",
-        j->graph_path);
-  if (is_once && j->signature == NULL) j->signature = "serving_default";
+  const bool runs_once = is_once(a, is_wanted);
+  if (runs_once && is_wanted) return complain_of_training(a, line);
+  if (runs_once && j->signature == NULL) j->signature = "serving_default";
   const int code = weft_job_line_check(&a->job, line);
   if (code != 0) return code;
-  return is_once ? run_once(a) : train(a, line);
+  return runs_once ? run_once(a, line) : train(a, line);
 }
 
 int weft_command_run(int argc, char **argv) {

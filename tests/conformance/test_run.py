@@ -115,6 +115,19 @@ def test_it_is_evaluated_and_resumed(run, trained, tmp_path, servers):
     assert len(resumed) == STEPS - 4
 
 
+@pytest.mark.parametrize("jobs", [["worker"], ["ps", "worker"]], ids="+".join)
+def test_all_workers_of_a_standing_cluster_take_part(run, cluster, unique, tmp_path, jobs):
+    """Without --strategy, as those that --workers and --ps start: the last step's trace shows nodes of both."""
+    m, data = fresh(MODELS["regression"])
+    weft_export.export(m, tmp_path / "model.pb", data=data)
+    spec = ";".join(part for part in cluster.spec.split(";") if part.split("=")[0] in jobs)
+    args = [*feeds(tmp_path, by_name(m, data)), "--batch", str(BATCH), "--epochs", "1", "--json", "--trace", "trace.json", "--container", unique]
+    out = run("model.pb", "--cluster", spec, *args)
+    same(steps_of(out), trained_by_keras(m, data), 2e-4, spec)
+    said = (tmp_path / "trace.json").read_text()
+    assert all(f"/job:worker/replica:0/task:{i}/" in said for i in range(2)) and ("/job:ps/" in said) == ("ps" in jobs)
+
+
 TIMED = {
     "none": [],
     "mirrored": ["--workers", "1", "--cpus", "2", "--strategy", "mirrored:2"],
@@ -202,13 +215,35 @@ MISTAKES = [
     (["--workers", "0x"], 2, "--workers"),
     (["--workers", "100000"], 2, "--workers"),
     (["--epochs", "0"], 2, "--epochs"),
+    (["--epochs", "2", "--steps", "3"], 2, "--steps and --epochs both say when the job ends"),
+    (["--signature", "predict", "--workers", "2"], 2, "--signature predict is run once"),
+    (["--trace", "nowhere/t.json"], 1, "--trace nowhere/t.json; No such file or directory"),
+    (["--save-fetch", "loss=nowhere/l.npy"], 1, "--save-fetch loss=nowhere/l.npy; No such file or directory"),
+    (["--save-fetch", "loss=."], 1, "--save-fetch loss=.; Is a directory"),
+    (["--evaluate-every", "2", "--save", "saved"], 1, "of signature 'evaluate' is not fed; give --evaluate-feed x="),
+    (["--evaluate-every", "2", "--save", "saved", "--evaluate-data", "none.csv"], 1, "none.csv: there is no such file"),
+    (["--fetch", "train/nothing"], 1, "--fetch train/nothing: the graph has no such node; `weft inspect` lists inputs and outputs; the outputs of signature 'train' are accuracy, loss"),
 ]
 
 
 @pytest.mark.parametrize("args,code,said", MISTAKES, ids=[" ".join(m[0]) for m in MISTAKES])
 def test_mistakes_are_told_in_a_line(run, trained, args, code, said):
-    err = run("model.pb", *trained[2], *args, code=code)
-    assert said in err and len(err.strip().splitlines()) == 1, err
+    process = run.start("model.pb", *trained[2], *args)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == code and said in err and len(err.strip().splitlines()) == 1, err
+    assert out == "" and not list(run.directory.glob("saved-*"))  # no step was made
+
+
+def test_a_node_is_fetched_beside_the_step(run, tmp_path):
+    """Its name is the graph's; those of the inputs stay the entry's."""
+    m, data = fresh(MODELS["regression"])
+    weft_export.export(m, tmp_path / "model.pb", data=data)
+    args = ["model.pb", *feeds(tmp_path, by_name(m, data)), "--batch", str(BATCH), "--json"]
+    meta = tf.compat.v1.MetaGraphDef.FromString((tmp_path / "model.pb").read_bytes())
+    node = next(n.name for n in meta.graph_def.node if n.op == "MatMul" and n.name.startswith("train/"))
+    steps = steps_of(run(*args, "--fetch", "loss", "--fetch", node))
+    same(steps, [{"loss": s["loss"]} for s in trained_by_keras(m, data)], 2e-4, "losses")
+    assert all(len(s[node]) == BATCH for s in steps)
 
 
 @pytest.mark.parametrize("shape,shown", [((ROWS,), f"[{ROWS}]"), ((ROWS, 5), f"[{ROWS},5]")])
@@ -263,4 +298,6 @@ def test_a_saved_model_that_serves_is_run_once_and_trained_on_request(run, tmp_p
     for how in (["--workers", "2"], ["--workers", "1", "--ps", "1"], ["--epochs", "1"]):
         lines = run(folder, "--feed", "x=x.npy", "--batch", "2", "--json", *how).splitlines()
         assert json.loads(lines[-1])["fetches"] == {"loss": 6.0}, how
-    assert "no training file" in run(folder, "--signature", "serving_default", "--workers", "2", "--feed", "x=[[1]]", code=2)
+    lines = run(folder, "--feed", "x=x.npy", "--batch", "2", "--json", "--workers", "2", "--signature", "train").splitlines()
+    assert json.loads(lines[-1])["fetches"] == {"loss": 6.0}
+    assert "--signature serving_default is run once" in run(folder, "--signature", "serving_default", "--workers", "2", "--feed", "x=[[1]]", code=2)
