@@ -30,11 +30,18 @@ int weft_command_fail(weft_status_t *s) {
   return WEFT_EXIT_FAILED;
 }
 
+/* The reason of an earlier failure is not kept: a line's end is written to see it again. */
+static const char *why_lost(void) {
+  errno = 0;
+  clearerr(stdout);
+  const bool takes_more = putchar('\n') != EOF && fflush(stdout) == 0;
+  return takes_more ? "a part of it was lost" : errno != 0 ? strerror(errno) : "it was closed";
+}
+
 int weft_command_flush(int code) {
   errno = 0;
   bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
   if (!failed || code != 0) return code;
-  fprintf(stderr, "weft: cannot write to standard output: %s\n",
-          errno != 0 ? strerror(errno) : "it was closed");
+  fprintf(stderr, "weft: cannot write to standard output: %s\n", errno != 0 ? strerror(errno) : why_lost());
   return WEFT_EXIT_FAILED;
 }

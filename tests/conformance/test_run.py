@@ -234,6 +234,13 @@ def test_mistakes_are_told_in_a_line(run, trained, args, code, said):
     assert out == "" and not list(run.directory.glob("saved-*"))  # no step was made
 
 
+def test_a_full_device_is_named(run, trained):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([run.program, "run", "model.pb", *trained[2], "--steps", "2"], cwd=run.directory, stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=False)  # fmt: skip
+    assert done.returncode == 1 and done.stderr == "weft: cannot write to standard output: No space left on device\n", done.stderr
+
+
 def test_a_node_is_fetched_beside_the_step(run, tmp_path):
     """Its name is the graph's; those of the inputs stay the entry's."""
     m, data = fresh(MODELS["regression"])

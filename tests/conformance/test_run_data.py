@@ -162,6 +162,16 @@ def test_columns_by_name(run, tmp_path, name, delimiter):  # noqa: F811
     assert got == {"half": [r[1] for r in rows], "said": [r[2] for r in rows], "id": [r[0] for r in rows], "far": [[r[4]] for r in rows], "minus": [r[3] for r in rows]}
 
 
+def test_files_of_excel_and_files_without_rows(run, tmp_path):  # noqa: F811
+    """A mark of UTF-8 stands before the first name; one of several files may be empty below its first line."""
+    (tmp_path / "data").mkdir()
+    for name, rows in (("a.csv", ""), ("b.csv", "1,2\r\n3,4\r\n")):
+        (tmp_path / "data" / name).write_bytes(f"\ufeffage,income\r\n{rows}".encode())
+    probe(tmp_path / "p.pb", age=(tf.float32, [None]), income=(tf.int64, [None]))
+    got, _ = seen(run("p.pb", "--data", "data", "--batch", "1", "--json"))
+    assert got == {"age": [1, 3], "income": [2, 4]}
+
+
 def test_columns_side_by_side_and_used_twice(run, tmp_path):  # noqa: F811
     write_csv(tmp_path / "t.csv", ["age", "income", "height"], [[i, 2 * i, 3 * i] for i in range(ROWS)])
     probe(tmp_path / "p.pb", x=(tf.float32, [None, 3]), y=(tf.int64, [None]), z=(tf.float16, [None, 2]))
@@ -190,6 +200,11 @@ def small(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "none.tfrecord").write_bytes(b"")
     (tmp_path / "none.csv").write_text("")
+    (tmp_path / "head.csv").write_text("a,b\r\n\r\n")
+    (tmp_path / "marked.csv").write_text('\ufeff"a",b\n1,2\n')
+    (tmp_path / "heads").mkdir()
+    for i in range(2):
+        (tmp_path / "heads" / f"{i}.csv").write_text("a,b\n")
     (tmp_path / "bad.tfrecord").write_bytes(b"no record at all, but text")
     (tmp_path / "bad.csv").write_text("a,b\n1,x\n")
     with tf.io.TFRecordWriter(str(tmp_path / "text.tfrecord")) as w:
@@ -204,6 +219,9 @@ MISTAKES = [
     (dict(n=(tf.int64, [None])), ["--data", "text.tfrecord"], "is no Example with features"),
     (dict(n=(tf.int64, [None])), ["--data", "bad.tfrecord"], "bad.tfrecord"),
     (dict(n=(tf.int64, [None])), ["--data", "none.csv"], "has no first line with the names of its columns"),
+    (dict(a=(tf.int64, [None])), ["--data", "head.csv"], "head.csv has no rows below its first line"),
+    (dict(a=(tf.int64, [None])), ["--data", "marked.csv"], "marked.csv has a byte order mark before a name in quotes"),
+    (dict(a=(tf.int64, [None])), ["--data", "heads"], "0.csv has no rows below its first line, and the other files have none"),
     (dict(m=(tf.int64, [None])), ["--data", "records"], "input 'm' needs the feature 'm', but"),
     (dict(m=(tf.int64, [None])), ["--data", "records"], "has f, n, t; --columns m=NAME says another"),
     (dict(c=(tf.int64, [None])), ["--data", "t.csv"], "input 'c' needs the column 'c', but"),

@@ -97,10 +97,10 @@ static weft_status_t *find_kind(weft_data_files_t *d) {
   return NULL;
 }
 
-static weft_status_t *open_first(const weft_data_files_t *d, weft_byte_stream_t **out) {
+static weft_status_t *open_file(const weft_data_files_t *d, size_t file, weft_byte_stream_t **out) {
   weft_compression_t compression = WEFT_COMPRESSION_NONE;
   (void)weft_compression_find(weft_str(d->compression), &compression);
-  return weft_byte_stream_open(d->files.paths[0], compression, out);
+  return weft_byte_stream_open(d->files.paths[file], compression, out);
 }
 
 static weft_status_t *add_field(weft_data_files_t *d, int *capacity, weft_str_t name, int dtype) {
@@ -184,15 +184,28 @@ static weft_str_t unquoted(weft_str_t s) {
   return s;
 }
 
+/* Without the mark of UTF-8 that Excel begins files with. */
+static weft_str_t without_mark(weft_str_t line) {
+  static const char mark[] = "\xef\xbb\xbf";
+  if (!weft_str_starts_with(line, mark)) return line;
+  return weft_str_of(line.data + sizeof mark - 1, line.length - (sizeof mark - 1));
+}
+
 static weft_status_t *read_header(weft_data_files_t *d, weft_byte_stream_t *stream) {
   weft_strbuf_t line = WEFT_STRBUF_INIT;
   bool is_end = false;
   int capacity = 0;
   weft_status_t *s = weft_byte_stream_line(stream, &line, &is_end);
+  const bool is_marked_quote = weft_str_starts_with(weft_str_of(line.data, line.length), "\xef\xbb\xbf\"");
+  if (s == NULL && is_marked_quote)
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "--data: %s has a byte order mark before a name in quotes; save it as UTF-8 "
+                   "without the mark",
+                   d->files.paths[0]);
   if (s == NULL && (is_end || line.length == 0))
     s = WEFT_ERROR(INVALID_ARGUMENT, "--data: %s has no first line with the names of its columns",
                    d->files.paths[0]);
-  weft_str_t rest = weft_str_of(line.data, line.length), name, tail;
+  weft_str_t rest = without_mark(weft_str_of(line.data, line.length)), name, tail;
   for (bool more = s == NULL; s == NULL && more;) {
     more = weft_str_split(rest, d->delimiter, &name, &tail);
     s = add_field(d, &capacity, unquoted(more ? name : rest), 0);
@@ -200,6 +213,39 @@ static weft_status_t *read_header(weft_data_files_t *d, weft_byte_stream_t *stre
   }
   weft_strbuf_deinit(&line);
   return s;
+}
+
+/* Is there a line that is not empty? */
+static weft_status_t *has_row(weft_byte_stream_t *stream, bool *out) {
+  weft_strbuf_t line = WEFT_STRBUF_INIT;
+  weft_status_t *s = NULL;
+  *out = false;
+  for (bool is_end = false; s == NULL && !is_end && !*out;) {
+    s = weft_byte_stream_line(stream, &line, &is_end);
+    *out = s == NULL && !is_end && line.length > 0;
+  }
+  weft_strbuf_deinit(&line);
+  return s;
+}
+
+/* Below the first line, in one of the files. `first` is behind that line of the first one. */
+static weft_status_t *check_rows(const weft_data_files_t *d, weft_byte_stream_t *first) {
+  bool is_there = false;
+  WEFT_RETURN_IF_ERROR(has_row(first, &is_there));
+  for (size_t i = 1; i < d->files.n && !is_there; i++) {
+    weft_byte_stream_t *stream = NULL;
+    weft_strbuf_t header = WEFT_STRBUF_INIT;
+    bool is_end = false;
+    WEFT_RETURN_IF_ERROR(open_file(d, i, &stream));
+    weft_status_t *s = weft_byte_stream_line(stream, &header, &is_end);
+    if (s == NULL && !is_end) s = has_row(stream, &is_there);
+    weft_strbuf_deinit(&header);
+    weft_byte_stream_close(stream);
+    WEFT_RETURN_IF_ERROR(s);
+  }
+  if (is_there) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "--data: %s has no rows below its first line%s", d->files.paths[0],
+                    d->files.n > 1 ? ", and the other files have none" : "");
 }
 
 /* ---- all ---- */
@@ -210,8 +256,9 @@ weft_status_t *weft_data_files_open(const weft_option_texts_t *paths, weft_data_
   WEFT_RETURN_IF_ERROR(make_whole(&out->files));
   WEFT_RETURN_IF_ERROR(find_kind(out));
   weft_byte_stream_t *stream = NULL;
-  WEFT_RETURN_IF_ERROR(open_first(out, &stream));
+  WEFT_RETURN_IF_ERROR(open_file(out, 0, &stream));
   weft_status_t *s = out->is_csv ? read_header(out, stream) : read_records(out, stream);
+  if (s == NULL && out->is_csv) s = check_rows(out, stream);
   weft_byte_stream_close(stream);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", out->files.paths[0]);
 }
