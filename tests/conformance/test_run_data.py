@@ -162,6 +162,14 @@ def test_columns_by_name(run, tmp_path, name, delimiter):  # noqa: F811
     assert got == {"half": [r[1] for r in rows], "said": [r[2] for r in rows], "id": [r[0] for r in rows], "far": [[r[4]] for r in rows], "minus": [r[3] for r in rows]}
 
 
+def test_a_column_of_two_types_keeps_its_integers(run, tmp_path):  # noqa: F811
+    rows = [2**24 + 1, 2**40 + 3]
+    write_csv(tmp_path / "t.csv", ["id"], [[n] for n in rows])
+    probe(tmp_path / "p.pb", x=(tf.float32, [None]), y=(tf.int64, [None]))
+    got, _ = seen(run("p.pb", "--data", "t.csv", "--columns", "x=id", "--columns", "y=id", "--batch", "2", "--json"))
+    assert got["y"] == rows and np.float32(got["x"]).tolist() == np.float32(rows).tolist()
+
+
 def test_files_of_excel_and_files_without_rows(run, tmp_path):  # noqa: F811
     """A mark of UTF-8 stands before the first name; one of several files may be empty below its first line."""
     (tmp_path / "data").mkdir()

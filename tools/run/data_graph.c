@@ -275,7 +275,7 @@ static int select_columns(const pipeline_t *p, int64_t *columns, TF_DataType *ty
       for (int k = 0; k < p->inputs[i].num_fields; k++) {
         if (p->inputs[i].fields[k] != c) continue;
         if (!is_read) types[n] = p->inputs[i].read_as;
-        if (types[n] != p->inputs[i].read_as) types[n] = TF_FLOAT;
+        if (types[n] != p->inputs[i].read_as) types[n] = TF_DOUBLE; /* holds integers that a float does not */
         is_read = true;
       }
     }
