@@ -42,7 +42,16 @@ static weft_str_t make_name(weft_emitter_t *e, const char *format, va_list args)
   return name;
 }
 
-/* `spec` lacks a name and a device. */
+void weft_forget_colocation(weft_node_t *n) {
+  for (int i = 0; i < n->num_attrs; i++) {
+    if (!weft_str_is(n->attrs[i].name, "_class")) continue;
+    memmove(&n->attrs[i], &n->attrs[i + 1], (size_t)(n->num_attrs - i - 1) * sizeof n->attrs[0]);
+    n->num_attrs--;
+    return;
+  }
+}
+
+/* `spec` lacks a name and a device. Attributes may be those of another node, which lies elsewhere. */
 WEFT_PRINTF(3, 0)
 static weft_node_t *add(weft_emitter_t *e, weft_node_spec_t *spec, const char *format, va_list args) {
   if (e->s != NULL) return NULL;
@@ -55,7 +64,9 @@ static weft_node_t *add(weft_emitter_t *e, weft_node_spec_t *spec, const char *f
     no_memory(e);
     return NULL;
   }
-  return weft_emitter_fail(e, weft_graph_add(e->g, spec, &n)) ? NULL : n;
+  if (weft_emitter_fail(e, weft_graph_add(e->g, spec, &n))) return NULL;
+  weft_forget_colocation(n);
+  return n;
 }
 
 #define WITH_NAME(result, spec)                     \

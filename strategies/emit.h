@@ -22,9 +22,12 @@ WEFT_MUST_CHECK weft_status_t *weft_emitter_end(weft_emitter_t *e);
 /* Records a failure of the caller, if it is the first. Consumes s. Returns true if the emitter has failed. */
 bool weft_emitter_fail(weft_emitter_t *e, weft_status_t *s);
 
+/* Removes what places n beside other nodes ("_class"): strategies give each node a device. */
+void weft_forget_colocation(weft_node_t *n);
+
 /* Adds a node called as the format says, or that with a number behind it where the name is taken. An empty
- * name means that its allocation failed: RESOURCE_EXHAUSTED. Type attributes come from the inputs. Result:
- * its output 0. */
+ * name means that its allocation failed: RESOURCE_EXHAUSTED. Type attributes come from the inputs. Attributes
+ * of another node may be given: the new one is not colocated with anything. Result: its output 0. */
 weft_output_t weft_emit(weft_emitter_t *e, const char *op, const weft_output_t *inputs, int num_inputs,
                         const weft_named_attr_t *attrs, int num_attrs, const char *name, ...)
     WEFT_PRINTF(7, 8);

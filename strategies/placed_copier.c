@@ -29,16 +29,6 @@ weft_status_t *weft_placed_share_variables(weft_placed_copier_t *c, const weft_p
   return NULL;
 }
 
-/* Devices are assigned node by node, so colocation attributes are dropped. */
-static void forget_colocation(weft_node_t *n) {
-  for (int i = 0; i < n->num_attrs; i++) {
-    if (!weft_str_is(n->attrs[i].name, "_class")) continue;
-    memmove(&n->attrs[i], &n->attrs[i + 1], (size_t)(n->num_attrs - i - 1) * sizeof n->attrs[0]);
-    n->num_attrs--;
-    return;
-  }
-}
-
 static weft_str_t device_of(const weft_placed_copier_t *c, const weft_node_t *n) {
   int server = c->l->server_of[n->id];
   if (server >= 0) return c->places->servers[server];
@@ -115,7 +105,7 @@ weft_status_t *weft_placed_copy(weft_placed_copier_t *c, const weft_node_t *n, w
   WEFT_RETURN_IF_ERROR(weft_copier_copy(&c->copier, n, &copy));
   copy->requested_device = weft_graph_intern(c->copier.to, device_of(c, n));
   if (copy->requested_device.data == NULL) return no_memory();
-  forget_colocation(copy);
+  weft_forget_colocation(copy); /* devices are assigned node by node */
   *out = copy;
   WEFT_RETURN_IF_ERROR(draw_own_numbers(c, n, copy));
   WEFT_RETURN_IF_ERROR(wait_at_gate(c, n, copy));

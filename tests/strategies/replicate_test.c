@@ -410,6 +410,46 @@ static void clusters_give_their_devices(void) {
   weft_graph_destroy(g);
 }
 
+/* Each node is given a device: what placed it beside others in the source ("_class") names nodes that may be
+ * elsewhere now. */
+static void nothing_stays_beside_what_may_have_moved(void) {
+  static const char *const graphs[] = {"mlp_sgd", "mlp_adam", "embedding_sgd", "embedding_adam"};
+  static const char *const strategies[] = {"mirrored:2",
+                                           "data_parallel:2",
+                                           "central_storage:2",
+                                           "parameter_server:mode=sync,ps=2,workers=2",
+                                           "parameter_server:mode=sync,ps=3,workers=2,shards=fixed:2",
+                                           "parameter_server:mode=sync,ps=2,workers=3,backup=1",
+                                           "parameter_server:mode=async,ps=2,workers=2,shards=fixed:3",
+                                           "parameter_server:mode=ssp,ps=2,workers=2"};
+  for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+    weft_graph_t *g = read_graph(graphs[i]);
+    weft_str_t beside = WEFT_STR("loc:@global_step");
+    weft_attr_t colocated = {.kind = WEFT_ATTR_STRING, .is_list = true, .n = 1, .list = {.strings = &beside}};
+    for (int id = 0; id < g->num_nodes; id++)
+      if (g->nodes[id] != NULL)
+        CU_ASSERT_PTR_NULL_FATAL(weft_graph_set_attr(g, g->nodes[id], "_class", &colocated));
+    for (size_t k = 0; k < sizeof strategies / sizeof *strategies; k++) {
+      weft_rewrite_t r = {.arena = WEFT_ARENA_INIT};
+      use_t u = use_of(graphs[i], strategies[k]);
+      weft_status_t *s = rewrite_for(g, &u, &r);
+      if (s != NULL) fprintf(stderr, "%s under %s: %s\n", graphs[i], strategies[k], weft_status_message(s));
+      CU_ASSERT_PTR_NULL_FATAL(s);
+      int num_beside = 0;
+      for (int id = 0; id < r.graph->num_nodes; id++) {
+        const weft_node_t *n = r.graph->nodes[id];
+        const weft_attr_t *a = n == NULL ? NULL : weft_node_attr(n, "_class");
+        if (a == NULL || a->n == 0) continue;
+        if (num_beside++ == 0)
+          fprintf(stderr, "%s under %s: '%s' is colocated\n", graphs[i], strategies[k], n->name.data);
+      }
+      CU_ASSERT_EQUAL(num_beside, 0);
+      weft_rewrite_deinit(&r);
+    }
+    weft_graph_destroy(g);
+  }
+}
+
 /* One in so many: there are thousands of them. */
 static void running_out_of_memory_is_reported(void) {
   weft_graph_t *g = read_graph("linear");
@@ -449,6 +489,7 @@ static const CU_TestInfo tests[] = {
      a_graph_that_cannot_be_split_is_told_where_it_trains},
     {"accelerators come before CPUs", accelerators_come_before_cpus},
     {"clusters give their devices", clusters_give_their_devices},
+    {"nothing stays beside what may have moved", nothing_stays_beside_what_may_have_moved},
     {"running out of memory is reported", running_out_of_memory_is_reported},
     CU_TEST_INFO_NULL,
 };
