@@ -171,6 +171,7 @@ static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request
   WEFT_RETURN_IF_ERROR(weft_replication_finish_input(r));
   WEFT_RETURN_IF_ERROR(weft_replication_gate_updates(r));
   WEFT_RETURN_IF_ERROR(weft_replication_finish_roots(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_follow_skipped(r));
   if (weft_replication_is_between(r)) WEFT_RETURN_IF_ERROR(weft_replication_agree(r));
   WEFT_RETURN_IF_ERROR(weft_replication_tie_collectives(r));
   WEFT_RETURN_IF_ERROR(note_all(r));

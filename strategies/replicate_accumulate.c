@@ -174,6 +174,8 @@ void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_outp
   }
 }
 
+weft_output_t weft_replication_is_last(const weft_replication_t *r) { return r->accumulation->is_last; }
+
 weft_status_t *weft_replication_gate_updates(weft_replication_t *r) {
   if (r->accumulation == NULL) return NULL;
   size_t num = (size_t)r->source.graph->num_nodes + 1;

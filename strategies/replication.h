@@ -12,6 +12,7 @@
  *   replicate_values.c    a value in the sharding that a consumer requires
  *   replicate_reductions.c      reductions over replicas: buckets and collectives
  *   replicate_accumulate.c  gradients added up over several steps
+ *   replicate_skips.c     what is computed in steps that skip the update
  *   replicate_between.c   one client per worker: values exchanged by collectives
  *   replicate_roots.c     names of the request
  *   replicate_ties.c      a step runs a collective on all replicas or on none
@@ -305,5 +306,10 @@ void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const 
 void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_output_t *values, int degree);
 /* Other updates of the step wait for the step that applies. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_gate_updates(weft_replication_t *r);
+/* bool, on replica 0: does this step apply? Only with accumulation. */
+weft_output_t weft_replication_is_last(const weft_replication_t *r);
+/* On the new graph: what only comes after updates is computed in steps that skip them, too. Errors:
+ * INVALID_ARGUMENT naming a fetch that would be missing there. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_follow_skipped(weft_replication_t *r);
 
 #endif /* WEFT_STRATEGIES_REPLICATION_H_ */

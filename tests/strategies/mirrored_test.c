@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "strategies/emit.h"
 #include "tests/strategies/training.h"
 
 /* Every fourth batch has 62 rows instead of 64: uneven for all numbers of replicas but 2. */
@@ -202,21 +203,41 @@ static void values_inside_the_graph_can_be_fed(void) {
   for (int i = 0; i < 3; i++) CU_ASSERT(fabs(losses[0][i] - losses[1][i]) <= 1e-5 * losses[0][i]);
 }
 
+/* "returned": the loss, after all that the step does, as a function returns it. "seen": the same, after a
+ * variable was read behind the updates. */
+static void return_the_loss(weft_graph_t *g) {
+  weft_emitter_t e = {.g = g};
+  weft_node_t *train = weft_graph_find(g, WEFT_STR("train")), *loss = weft_graph_find(g, WEFT_STR("loss"));
+  CU_ASSERT_FATAL(train != NULL && loss != NULL);
+  weft_node_t *all = weft_emit_noop(&e, &train, 1, "all");
+  weft_output_t returned = weft_emit1(&e, "Identity", (weft_output_t){loss, 0}, "returned");
+  weft_emit_control(&e, all, returned.node);
+  const weft_named_attr_t type = weft_type_attr("dtype", WEFT_I64);
+  weft_output_t step = {weft_graph_find(g, WEFT_STR("global_step")), 0};
+  weft_output_t now = weft_emit(&e, "ReadVariableOp", &step, 1, &type, 1, "now");
+  weft_emit_control(&e, train, now.node);
+  weft_output_t seen = weft_emit1(&e, "Identity", (weft_output_t){loss, 0}, "seen");
+  weft_emit_control(&e, now.node, seen.node);
+  CU_ASSERT_PTR_NULL_FATAL(weft_emitter_end(&e));
+}
+
 /* T-DDP-6, T-HVD-8: k steps are one with a batch of all their rows. */
-static void accumulate_four(const char *strategy) {
+static void accumulate_four(const char *strategy, const char *fetch) {
   static const int rows[4] = {16, 14, 3, 1};
   use_t alone = use_of("mlp64_adam", NULL), together = use_of("mlp64_adam", strategy);
   alone.inits[1] = together.inits[1] = NULL;
+  alone.edit = together.edit = return_the_loss;
+  alone.fetches[0] = together.fetches[0] = fetch;
   job_t *one = job_start(&alone), *many = job_start(&together);
   CU_ASSERT_EQUAL(count_nodes(many->rewrite.graph, "CollectiveReduceV2"), 2);
   uint64_t state = 5;
   for (int i = 0; i < 12; i++) {
-    step_t whole = {.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {"train"}};
+    step_t whole = {.feeds = {"x", "y"}, .fetches = {fetch}, .targets = {"train"}};
     whole.values[0] = random_floats(&state, TF_DOUBLE, 34, 32);
     whole.values[1] = random_ints(&state, 34, 10);
     double sum = 0;
     for (int k = 0, at = 0; k < 4; at += rows[k++]) {
-      step_t part = {.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {"train"}};
+      step_t part = {.feeds = {"x", "y"}, .fetches = {fetch}, .targets = {"train"}};
       int64_t dims[2] = {rows[k], 32};
       part.values[0] = TF_AllocateTensor(TF_DOUBLE, dims, 2, (size_t)rows[k] * 32 * 8);
       part.values[1] = TF_AllocateTensor(TF_INT32, dims, 1, (size_t)rows[k] * 4);
@@ -242,8 +263,13 @@ static void accumulate_four(const char *strategy) {
 }
 
 static void accumulated_steps_are_one_large_step(void) {
-  accumulate_four("mirrored:2,accumulate=4");
-  accumulate_four("mirrored:2,accumulate=4,fusion=horovod");
+  accumulate_four("mirrored:2,accumulate=4", "loss:0");
+  accumulate_four("mirrored:2,accumulate=4,fusion=horovod", "loss:0");
+}
+
+static void accumulated_steps_give_what_follows_the_update(void) {
+  accumulate_four("mirrored:2,accumulate=4", "returned:0");
+  accumulate_four("mirrored:2,accumulate=4,order=static", "seen:0");
 }
 
 static void with_file(job_t *j, const char *path, const char *target) {
@@ -319,6 +345,7 @@ static const CU_TestInfo tests[] = {
     {"batches of different lengths fail the step", batches_of_different_lengths_fail_the_step},
     {"values inside the graph can be fed", values_inside_the_graph_can_be_fed},
     {"accumulated steps are one large step", accumulated_steps_are_one_large_step},
+    {"accumulated steps give what follows the update", accumulated_steps_give_what_follows_the_update},
     {"checkpoints go from four replicas to one and on to three",
      checkpoints_go_from_four_replicas_to_one_and_on_to_three},
     CU_TEST_INFO_NULL,

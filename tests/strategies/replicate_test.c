@@ -246,6 +246,8 @@ static void what_cannot_be_rewritten_is_refused(void) {
       {"mirrored:2,ready=1+2", "loss:0", "x", "2 times, but 6 values", WEFT_INVALID_ARGUMENT},
       {"mirrored:2,ready=1+x", "loss:0", "x", "'x'", WEFT_INVALID_ARGUMENT},
       {"mirrored:2,accumulate=2,reduce=one", "loss:0", "x", "accumulate", WEFT_INVALID_ARGUMENT},
+      {"mirrored:2,accumulate=2", "train/update_w0/ApplyGradientDescent:0", "x", "most steps skip",
+       WEFT_INVALID_ARGUMENT},
   };
   weft_graph_t *g = read_graph("mlp_sgd");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

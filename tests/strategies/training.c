@@ -91,6 +91,7 @@ job_t *job_start(const use_t *u) {
   job_t *j = weft_calloc(1, sizeof *j);
   CU_ASSERT_PTR_NOT_NULL_FATAL(j);
   j->source = read_graph(u->graph);
+  if (u->edit != NULL) u->edit(j->source);
   j->rewrite.arena = (weft_arena_t)WEFT_ARENA_INIT;
   if (u->strategy != NULL) need(rewrite_for(j->source, u, &j->rewrite));
   job_open(j, u->strategy != NULL ? j->rewrite.graph : j->source, j->rewrite.num_local_cpus);

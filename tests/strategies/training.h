@@ -14,6 +14,7 @@ typedef struct use {
   const char *graph;    /* file of testdata without ".pb" */
   const char *strategy; /* NULL: as it is, on one device */
   const char *feeds[MAX_NAMES], *fetches[MAX_NAMES], *targets[MAX_NAMES], *inits[MAX_NAMES];
+  void (*edit)(weft_graph_t *g); /* of job_start: changes the graph first; NULL: nothing */
 } use_t;
 
 typedef struct job {    /* Confined. */
