@@ -33,8 +33,9 @@ typedef struct weft_ps { /* Confined. */
   weft_data_plan_t data; /* of sync; graph NULL: not analysed */
   weft_graph_t *source;  /* owned: lowered, variables sharded, shapes inferred */
   weft_placed_graph_t placed; /* of source */
-  bool *begins_data;          /* by node id of source: what the step's iterators read begins with it; arena */
-  weft_rewrite_t *out;        /* out->graph is being built */
+  bool *begins; /* by node id of source: sets up what each worker has its own of, before the steps; arena */
+  bool *begins_data;   /* by node id of source: the same, and what that needs; arena */
+  weft_rewrite_t *out; /* out->graph is being built */
 } weft_ps_t;
 
 /* Arrays and texts are in `arena`, or views of `text`. Errors: INVALID_ARGUMENT naming the option. */
@@ -53,9 +54,11 @@ WEFT_MUST_CHECK weft_status_t *weft_ps_replicate(weft_ps_t *p);
 WEFT_MUST_CHECK weft_status_t *weft_ps_build_async(weft_ps_t *p); /* async and ssp */
 WEFT_MUST_CHECK weft_status_t *weft_ps_build_sync(weft_ps_t *p);
 
-/* parameter_server_data.c: fills begins_data. Then for each worker loop: what a copier must not copy again of
- * it; and, after it has copied the rest, the worker's part of the data (`base` is whose initialisers run). */
+/* parameter_server_data.c: fills begins and begins_data. Then for each worker loop: what a copier must not
+ * copy again of them; what it copies, of them and of the step; and, after it has, the worker's part of the
+ * data (`base` is whose initialisers run). */
 WEFT_MUST_CHECK weft_status_t *weft_ps_find_data(weft_ps_t *p);
+bool weft_ps_is_copied(const weft_ps_t *p, const weft_copier_t *c, const weft_node_t *n);
 WEFT_MUST_CHECK weft_status_t *weft_ps_share_data(const weft_ps_t *p, weft_placed_copier_t *c,
                                                   const weft_placed_copier_t *base);
 WEFT_MUST_CHECK weft_status_t *weft_ps_shard_data(const weft_ps_t *p, const weft_placed_copier_t *c,

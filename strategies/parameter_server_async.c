@@ -22,7 +22,7 @@ static weft_status_t *copy_nodes(weft_ps_t *p, weft_placed_copier_t *c, bool onl
   for (int k = 0; k < l->num_nodes; k++) {
     const weft_node_t *n = l->order[k];
     weft_node_t *copy = NULL;
-    bool is_wanted = l->in_step[n->id] || (p->begins_data[n->id] && c->copier.nodes[n->id] == NULL);
+    bool is_wanted = weft_ps_is_copied(p, &c->copier, n);
     if (only_step && (!is_wanted || (n->flags & WEFT_OP_VARIABLE) != 0)) continue;
     WEFT_RETURN_IF_ERROR(weft_placed_copy(c, n, &copy));
     if (l->in_step[n->id] && weft_placed_is_update(n))

@@ -1,10 +1,11 @@
 /* strategies/parameter_server_data.c - worker loops with batches of their own: each reads its part of the
  * data.
  *
- * A worker loop has iterators of its own. What initialises one in the graph initialises those of all workers:
- * the data set and its MakeIterator are copied to each worker, and before the copy comes an AutoShardDataset:
- * as the data set's options say: by files where there are any, else by elements. A one-shot iterator makes
- * its data set itself: its copy is told which part of that is the worker's.
+ * A worker loop has iterators of its own, and tables. What initialises one in the graph initialises those of
+ * all workers: the data set and its MakeIterator are copied to each worker, and before the copy comes an
+ * AutoShardDataset: as the data set's options say: by files where there are any, else by elements. A one-shot
+ * iterator makes its data set itself: its copy is told which part of that is the worker's. What fills a table
+ * is copied as it is.
  */
 #include "strategies/emit.h"
 #include "strategies/parameter_server.h"
@@ -12,22 +13,65 @@
 enum { DATASET, ITERATOR };      /* inputs of MakeIterator */
 enum { POLICY_OF_OPTIONS = -2 }; /* of AutoShardDataset: Weft's own */
 
-static bool begins(const weft_placed_graph_t *l, const weft_node_t *n) {
-  return weft_str_is(n->op->name, "MakeIterator") && l->in_step[n->inputs[ITERATOR].node->id];
+static bool makes_iterator(const weft_node_t *n) { return weft_str_is(n->op->name, "MakeIterator"); }
+
+/* Does n set up, before the steps, what each worker has its own of: an iterator, a table? */
+static bool begins(const weft_ps_t *p, const bool *in_inits, const weft_node_t *n) {
+  const weft_placed_graph_t *l = &p->placed;
+  if (n->num_outputs > 0 || l->in_step[n->id] || (!in_inits[n->id] && !makes_iterator(n))) return false;
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_node_t *of = n->inputs[i].node;
+    bool is_handle = weft_dtype_is_ref(n->input_types[i]) || n->input_types[i] == WEFT_RESOURCE;
+    bool is_own = l->server_of[of->id] < 0 && (l->in_step[of->id] || p->begins_data[of->id]);
+    if (is_handle && is_own) return true;
+  }
+  return false;
+}
+
+static weft_status_t *find_inits(const weft_ps_t *p, bool *in_inits) {
+  const weft_placed_graph_t *l = &p->placed;
+  for (int i = 0; i < p->request->inits.n; i++) {
+    weft_output_t of;
+    WEFT_RETURN_IF_ERROR(weft_placed_find(l->g, p->request->inits.items[i], "initial target", &of));
+    in_inits[of.node->id] = true;
+  }
+  for (int k = l->num_nodes - 1; k >= 0; k--) {
+    const weft_node_t *n = l->order[k];
+    for (int i = 0; i < n->num_inputs && in_inits[n->id]; i++) in_inits[n->inputs[i].node->id] = true;
+    for (int i = 0; i < n->num_controls && in_inits[n->id]; i++) in_inits[n->controls[i]->id] = true;
+  }
+  return NULL;
 }
 
 weft_status_t *weft_ps_find_data(weft_ps_t *p) {
   const weft_placed_graph_t *l = &p->placed;
-  p->begins_data = weft_arena_calloc(&p->out->arena, (size_t)l->g->num_nodes + 1, sizeof *p->begins_data);
-  if (p->begins_data == NULL) return WEFT_NO_MEMORY("the data of workers");
-  for (int k = l->num_nodes - 1; k >= 0; k--) {
-    const weft_node_t *n = l->order[k];
-    if (!p->begins_data[n->id] && !begins(l, n)) continue;
-    p->begins_data[n->id] = true;
-    for (int i = 0; i < n->num_inputs; i++) p->begins_data[n->inputs[i].node->id] = true;
-    for (int i = 0; i < n->num_controls; i++) p->begins_data[n->controls[i]->id] = true;
+  size_t num = (size_t)l->g->num_nodes + 1;
+  bool *in_inits = weft_arena_calloc(&p->out->arena, num, sizeof *in_inits);
+  p->begins_data = weft_arena_calloc(&p->out->arena, num, sizeof *p->begins_data);
+  p->begins = weft_arena_calloc(&p->out->arena, num, sizeof *p->begins);
+  if (in_inits == NULL || p->begins_data == NULL || p->begins == NULL)
+    return WEFT_NO_MEMORY("the data of workers");
+  WEFT_RETURN_IF_ERROR(find_inits(p, in_inits));
+  for (bool changed = true; changed;) { /* a data set may use tables, which are filled beside it */
+    changed = false;
+    for (int k = l->num_nodes - 1; k >= 0; k--) {
+      const weft_node_t *n = l->order[k];
+      p->begins[n->id] = p->begins[n->id] || begins(p, in_inits, n);
+      if (p->begins_data[n->id] || !p->begins[n->id]) continue;
+      changed = p->begins_data[n->id] = true;
+    }
+    for (int k = l->num_nodes - 1; k >= 0; k--) {
+      const weft_node_t *n = l->order[k];
+      if (!p->begins_data[n->id]) continue;
+      for (int i = 0; i < n->num_inputs; i++) p->begins_data[n->inputs[i].node->id] = true;
+      for (int i = 0; i < n->num_controls; i++) p->begins_data[n->controls[i]->id] = true;
+    }
   }
   return NULL;
+}
+
+bool weft_ps_is_copied(const weft_ps_t *p, const weft_copier_t *c, const weft_node_t *n) {
+  return p->placed.in_step[n->id] || (p->begins_data[n->id] && c->nodes[n->id] == NULL);
 }
 
 /* What is done once, on variables and beside them, is not done again for each worker. */
@@ -79,8 +123,8 @@ weft_status_t *weft_ps_shard_data(const weft_ps_t *p, const weft_placed_copier_t
     weft_node_t *copy = c->copier.copies[n->id];
     if (copy != NULL && weft_str_is(n->op->name, "OneShotIterator"))
       weft_emitter_fail(&b, shard_one_shot(p, copy, c->worker));
-    if (copy == NULL || !begins(&p->placed, n)) continue;
-    shard(p, &b, n, copy, c->worker);
+    if (copy == NULL || !p->begins[n->id]) continue;
+    if (makes_iterator(n)) shard(p, &b, n, copy, c->worker);
     if (c != base) weft_emit_control(&b, copy, base->copier.copies[n->id]);
   }
   return weft_emitter_end(&b);

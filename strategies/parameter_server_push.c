@@ -182,7 +182,8 @@ static weft_status_t *copy_step(push_loop_t *loop) {
   const weft_placed_graph_t *l = &loop->s->p->placed;
   for (int k = 0; k < l->num_nodes; k++) {
     const weft_node_t *n = l->order[k];
-    if (!l->in_step[n->id] || (n->flags & WEFT_OP_VARIABLE) != 0) continue;
+    bool is_wanted = weft_ps_is_copied(loop->s->p, &loop->c.copier, n);
+    if (!is_wanted || (n->flags & WEFT_OP_VARIABLE) != 0) continue;
     WEFT_RETURN_IF_ERROR(copy_node(loop, n));
   }
   return weft_copier_finish(&loop->c.copier);
@@ -289,7 +290,9 @@ static weft_status_t *fill(push_loop_t *loop, const weft_placed_copier_t *base, 
   if (loop->s->p->options.backup > 0) add_arrival(loop, worker);
   WEFT_RETURN_IF_ERROR(weft_emitter_end(b));
   WEFT_RETURN_IF_ERROR(weft_placed_share_variables(&loop->c, base));
+  WEFT_RETURN_IF_ERROR(weft_ps_share_data(loop->s->p, &loop->c, base));
   WEFT_RETURN_IF_ERROR(copy_step(loop));
+  WEFT_RETURN_IF_ERROR(weft_ps_shard_data(loop->s->p, &loop->c, base));
   push_moved(loop);
   weft_node_t *done = add_end(loop);
   WEFT_RETURN_IF_ERROR(weft_emitter_end(b));

@@ -380,6 +380,7 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
   weft_ps_t *p = s->p;
   weft_node_t *init = NULL, *update = NULL;
   WEFT_RETURN_IF_ERROR(mark(s));
+  WEFT_RETURN_IF_ERROR(weft_ps_find_data(p));
   WEFT_RETURN_IF_ERROR(weft_ps_find_aggregates(s));
   p->out->in_step = p->options.backup == 0;
   WEFT_RETURN_IF_ERROR(make_state(s));

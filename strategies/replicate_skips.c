@@ -15,10 +15,10 @@
 typedef struct skips {
   weft_replication_t *r;
   weft_output_t is_last;
-  weft_node_t **order; /* owned; of the new graph, producers first */
-  int num_nodes;       /* of order */
-  bool *is_dead;       /* by id, in steps that skip the update */
-  int *frame_of;       /* by id */
+  weft_node_t **order;   /* owned; of the new graph, producers first */
+  int num_nodes;         /* of order */
+  bool *is_dead;         /* by id, in steps that skip the update */
+  int *frame_of;         /* by id */
   weft_node_t **choices; /* by replica: Switch; NULL: not made yet */
   weft_node_t **after;   /* by id of what may be dead: what follows it and never is; NULL: not made yet */
 } skips_t;
@@ -49,7 +49,8 @@ static bool lacks_value(const skips_t *k, const weft_node_t *n) {
 
 /* Does the update wait at it for the step that applies? */
 static bool is_gate(const skips_t *k, const weft_node_t *n) {
-  return n->num_inputs == 1 && chooses(k, n->inputs[0].node) && is_same(n->inputs[0].node->inputs[0], k->is_last);
+  return n->num_inputs == 1 && chooses(k, n->inputs[0].node) &&
+         is_same(n->inputs[0].node->inputs[0], k->is_last);
 }
 
 static bool follows_only(const skips_t *k, const weft_node_t *n) {
@@ -81,7 +82,8 @@ static weft_node_t *after(skips_t *k, weft_node_t *n) {
       weft_emit1(&r->e, "Identity", (weft_output_t){choice, 1}, "replica_%d/weft/updated", replica);
   weft_emit_control(&r->e, n, done.node);
   const weft_output_t both[2] = {{choice, 0}, done};
-  k->after[n->id] = weft_emit(&r->e, "Merge", both, 2, NULL, 0, "replica_%d/weft/updated_or_not", replica).node;
+  k->after[n->id] =
+      weft_emit(&r->e, "Merge", both, 2, NULL, 0, "replica_%d/weft/updated_or_not", replica).node;
   return k->after[n->id];
 }
 

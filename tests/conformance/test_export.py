@@ -395,6 +395,18 @@ def test_texts_and_their_tables_come_along(weft, tmp_path, kind, strategy):
     same(steps_of(weft("submit", "model.pb", "--json", *strategy)), wanted, 2e-4, "training")
 
 
+def test_each_worker_has_its_tables_and_its_part_of_the_data(weft, tmp_path):
+    """Strategies whose workers take batches of their own. Where an update takes gradients of several, it may be told before
+    any of their losses, and the last rows of one may lack those of another."""
+    m = lookup_model()
+    rows = ({"genre": np.array([t.split()[0] for t in texts(ROWS)]), "user": np.arange(ROWS) % 12}, numbers(ROWS, 1))
+    weft_export.export(m, tmp_path / "model.pb", data=tf.data.Dataset.from_tensor_slices(rows).batch(BATCH))
+    for options in ("mode=async", "mode=async,workers=3", "mode=ssp", "mode=sync,backup=1", "mode=sync,split=false", "mode=sync,split=false,ps=2,shards=fixed:2"):
+        told = steps_of(weft("submit", "model.pb", "--json", "--strategy", f"parameter_server:{options}"))
+        assert np.isfinite([step["loss"] for step in told if step["loss"] is not None]).all(), options
+        assert 1 <= len(told) <= STEPS if options.startswith("mode=sync") else len(told) == STEPS, options
+
+
 class Linear(tf.Module):
     def __init__(self):
         super().__init__()

@@ -74,9 +74,11 @@ static weft_status_t *apply(const weft_graph_t *g, const char *strategy, weft_re
     tasks[i].index = i % 3;
   }
   const weft_cluster_view_t cluster = {.tasks = tasks, .num_tasks = 4};
-  const weft_str_t train = WEFT_STR("train"), data = WEFT_STR("data");
+  const weft_str_t targets[2] = {WEFT_STR("train"), WEFT_STR("found")},
+                   inits[2] = {WEFT_STR("data"), WEFT_STR("fill")};
+  const int n = weft_graph_find(g, targets[1]) == NULL ? 1 : 2; /* with a table, or without */
   const weft_strategy_request_t request = {
-      .graph = g, .cluster = &cluster, .targets = {&train, 1}, .inits = {&data, 1}};
+      .graph = g, .cluster = &cluster, .targets = {targets, n}, .inits = {inits, n}};
   return weft_strategy_apply(weft_str(strategy), &request, out);
 }
 
@@ -182,9 +184,82 @@ static void a_client_of_one_worker_reads_as_its_graph_says(void) {
   weft_graph_destroy(g);
 }
 
+#define TEXTS(name, text)                                                              \
+  "node { name: '" name                                                                \
+  "' op: 'Const' attr { key: 'dtype' value { type: DT_STRING } } attr { key: 'value' " \
+  "value { tensor { dtype: DT_STRING tensor_shape { dim { size: 1 } } string_val: '" text "' } } } }"
+#define TEXT_TO_NUMBER(in, out) \
+  "attr { key: '" in "' value { type: DT_STRING } } attr { key: '" out "' value { type: DT_INT64 } } "
+/* A table of texts, filled before the steps, in which each step looks. */
+#define TABLE \
+  TEXTS("words", "a") NUMBER("zero", "0")                                                                 \
+  "node { name: 'table' op: 'HashTableV2' " TEXT_TO_NUMBER("key_dtype", "value_dtype") " }"               \
+  "node { name: 'one' op: 'Const' attr { key: 'dtype' value { type: DT_INT64 } } attr { key: 'value' "    \
+  "value { tensor { dtype: DT_INT64 tensor_shape { dim { size: 1 } } int64_val: 1 } } } }"                \
+  "node { name: 'into' op: 'InitializeTableV2' input: 'table' input: 'words' input: 'one' "               \
+  TEXT_TO_NUMBER("Tkey", "Tval") " }"                                                                     \
+  "node { name: 'fill' op: 'NoOp' input: '^into' }"                                                       \
+  "node { name: 'found' op: 'LookupTableFindV2' input: 'table' input: 'words' input: 'zero' "             \
+  TEXT_TO_NUMBER("Tin", "Tout") " }"
+
+/* Is there a node of this op that takes the handle, on which one of the two initial targets waits? */
+static bool is_begun(const weft_graph_t *g, const weft_node_t *handle, const char *op) {
+  const weft_node_t *inits[2] = {weft_test_node(g, "data"), weft_test_node(g, "fill")};
+  for (int id = 0; id < g->num_nodes; id++) {
+    const weft_node_t *n = g->nodes[id];
+    if (n == NULL || !weft_str_is(n->op->name, op)) continue;
+    for (int i = 0; i < n->num_inputs; i++) {
+      bool runs = n == inits[0] || weft_test_depends(g, inits[0], n) || weft_test_depends(g, inits[1], n);
+      if (n->inputs[i].node == handle && runs) return true;
+    }
+  }
+  return false;
+}
+
+/* Workers with batches of their own: what each has its own of is set up, and each reads a part of the data.
+ */
+static void what_each_worker_has_is_set_up(void) {
+  static const char *const strategies[] = {"parameter_server:mode=async",
+                                           "parameter_server:mode=async,workers=1",
+                                           "parameter_server:mode=ssp,workers=2",
+                                           "parameter_server:mode=sync,backup=1",
+                                           "parameter_server:mode=sync,backup=2,shards=fixed:2",
+                                           "parameter_server:mode=sync,split=false",
+                                           "parameter_server:mode=sync",
+                                           "multi_worker_mirrored:2"};
+  weft_graph_t *g = graph_with(PLAIN TABLE);
+  for (size_t k = 0; k < sizeof strategies / sizeof *strategies; k++) {
+    weft_rewrite_t r = {.arena = WEFT_ARENA_INIT};
+    int num_tables = 0, num_iterators = 0;
+    weft_test_expect(apply(g, strategies[k], &r), WEFT_OK, "");
+    for (int id = 0; r.graph != NULL && id < r.graph->num_nodes; id++) {
+      const weft_node_t *n = r.graph->nodes[id];
+      bool looks = n != NULL && weft_str_is(n->op->name, "LookupTableFindV2"),
+           reads = n != NULL && weft_str_is(n->op->name, "IteratorGetNext");
+      num_tables += looks;
+      num_iterators += reads;
+      if (!looks && !reads) continue;
+      bool begun = is_begun(r.graph, n->inputs[0].node, looks ? "InitializeTableV2" : "MakeIterator");
+      if (!begun) fprintf(stderr, "%s: '%s' finds nothing\n", strategies[k], n->name.data);
+      CU_ASSERT(begun);
+    }
+    CU_ASSERT(num_tables >= 1 &&
+              num_iterators >= r.num_loops - (int)(strstr(strategies[k], "sync,") != NULL));
+    weft_rewrite_deinit(&r);
+  }
+  weft_graph_destroy(g);
+}
+
 static weft_status_t *apply_and_forget(const weft_graph_t *g) {
   weft_rewrite_t r = {.arena = WEFT_ARENA_INIT};
   weft_status_t *s = apply(g, "multi_worker_mirrored:2,input=sharded", &r);
+  weft_rewrite_deinit(&r);
+  return s;
+}
+
+static weft_status_t *apply_backup_and_forget(const weft_graph_t *g) {
+  weft_rewrite_t r = {.arena = WEFT_ARENA_INIT};
+  weft_status_t *s = apply(g, "parameter_server:mode=sync,backup=1", &r);
   weft_rewrite_deinit(&r);
   return s;
 }
@@ -195,9 +270,14 @@ static void running_out_of_memory_is_reported(void) {
   WEFT_FAIL_EACH_ALLOCATION(n, s, apply_and_forget(g));
   CU_ASSERT(n > 0);
   weft_graph_destroy(g);
+  g = graph_with(PLAIN TABLE);
+  WEFT_FAIL_EACH_ALLOCATION(n, s, apply_backup_and_forget(g));
+  CU_ASSERT(n > 0);
+  weft_graph_destroy(g);
 }
 
 static const CU_TestInfo tests[] = {
+    {"what each worker has is set up", what_each_worker_has_is_set_up},
     {"each task reads for itself", each_task_reads_for_itself},
     {"one device reads for all", one_device_reads_for_all},
     {"copies are on their tasks", copies_are_on_their_tasks},
