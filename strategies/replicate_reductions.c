@@ -243,14 +243,14 @@ static weft_status_t *sum_bucket(weft_replication_t *r, bucket_member_t *const *
   for (int m = 0; m < n; m++) weft_strbuf_printf(&what, " %.*s", WEFT_STR_ARGS(members[m]->of.node->name));
   weft_status_t *s = what.failed ? no_memory() : pack(r, members, n, number, values);
   if (s != NULL) goto done;
+  weft_output_t hollow = of; /* one member that may be NaN without rows decides for the bucket */
+  for (int m = 0; m < n; m++)
+    hollow = weft_replication_sharding(r, members[m]->of)->is_hollow ? members[m]->of : hollow;
+  for (int i = 0; i < r->n && (!accumulates || degree == 0); i++)
+    values[i] = weft_replication_part(r, hollow, values[i], degree, i);
   if (accumulates) {
     weft_shape_t shape = packed_shape(members, n);
     weft_replication_accumulate(r, of, &shape, values, degree);
-  } else {
-    weft_output_t hollow = of; /* one member that may be NaN without rows decides for the bucket */
-    for (int m = 0; m < n; m++)
-      hollow = weft_replication_sharding(r, members[m]->of)->is_hollow ? members[m]->of : hollow;
-    for (int i = 0; i < r->n; i++) values[i] = weft_replication_part(r, hollow, values[i], degree, i);
   }
   s = weft_emitter_end(&r->e);
   if (s != NULL) goto done;

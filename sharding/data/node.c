@@ -158,6 +158,13 @@ static void ask_for_lacking(weft_data_ctx_t *c) {
   }
 }
 
+/* A part divided by what may be 0 is infinite where one device has that; 0 / 0 without rows. */
+static bool divides_parts(const weft_data_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  if (n->op->batch != WEFT_BATCH_QUOTIENT || n->num_inputs != 2) return false;
+  return c->required[0].kind == WEFT_SHARDING_PARTIAL && (n->inputs[1].node->flags & WEFT_OP_CONST) == 0;
+}
+
 weft_status_t *weft_data_visit(weft_data_analysis_t *a, const weft_node_t *n) {
   value_t *in = a->scratch, *out = in + n->num_inputs + 1;
   memset(in, 0, (size_t)(n->num_inputs + n->num_outputs + 2) * sizeof *in);
@@ -183,7 +190,7 @@ weft_status_t *weft_data_visit(weft_data_analysis_t *a, const weft_node_t *n) {
   a->plan->draws[n->id] = c.draw;
   a->plan->named[n->id] = c.named;
   a->plan->prints_once[n->id] = c.prints_once;
-  bool is_hollow = false;
+  bool is_hollow = divides_parts(&c);
   for (int i = 0; i < n->num_inputs; i++)
     is_hollow = is_hollow || (in[i].is_hollow && required[i].kind == in[i].s.kind);
   for (int o = 0; o < n->num_outputs; o++) {

@@ -47,7 +47,8 @@ struct weft_data_value {
   int64_t factor; /* Shard, whole: the dimension is that many times the batch; 0: not known */
   int rank;       /* as far as it is known here; -1: the graph may know */
   bool zero;      /* all elements are 0: it has every degree */
-  bool is_hollow; /* on a replica without rows it is NaN: a mean over nothing, or computed from one */
+  bool is_hollow; /* on a replica without rows it may be NaN: a mean over nothing, a part of nothing divided
+                     by 0, or computed from one */
   int lacking;    /* Shape, Replicate: differs on a replica without rows: max(rows, 1), or a quotient by it.
                      Shards and Partials may use it; any other consumer requires the true numbers of the node
                      with this id + 1. 0: it does not differ */

@@ -272,6 +272,69 @@ static void accumulated_steps_give_what_follows_the_update(void) {
   accumulate_four("mirrored:2,accumulate=4,order=static", "seen:0");
 }
 
+static weft_output_t variable(weft_emitter_t *e, const char *name, double value) {
+  const weft_shape_t scalar = WEFT_SCALAR;
+  const weft_named_attr_t attrs[3] = {weft_type_attr("dtype", WEFT_F64), weft_shape_attr("shape", &scalar),
+                                      weft_text_attr("shared_name", weft_str(name))};
+  weft_output_t handle = weft_emit(e, "VarHandleOp", NULL, 0, attrs, 3, "%s", name);
+  const weft_output_t in[2] = {handle, weft_emit_number(e, WEFT_F64, value, "%s/first", name)};
+  weft_emit(e, "AssignVariableOp", in, 2, attrs, 1, "%s/init", name);
+  return handle;
+}
+
+/* "ratio": the sum of x, divided by a variable that is 0. "tell" keeps in "seen" that it is infinite. */
+static void divide_by_nothing(weft_graph_t *g) {
+  weft_emitter_t e = {.g = g};
+  const weft_named_attr_t type = weft_type_attr("dtype", WEFT_F64);
+  const int64_t axes[2] = {0, 1};
+  weft_output_t nothing = variable(&e, "nothing", 0), seen = variable(&e, "seen", -1);
+  weft_output_t sum = weft_emit2(&e, "Sum", (weft_output_t){weft_graph_find(g, WEFT_STR("x")), 0},
+                                 weft_emit_ints(&e, WEFT_I32, axes, 2, "both"), "sum_of_x");
+  weft_output_t ratio =
+      weft_emit2(&e, "RealDiv", sum, weft_emit(&e, "ReadVariableOp", &nothing, 1, &type, 1, "zero"), "ratio");
+  weft_output_t told = weft_emit3(&e, "SelectV2", weft_emit1(&e, "IsInf", ratio, "is_inf"),
+                                  weft_emit_number(&e, WEFT_F64, 1, "yes"), ratio, "chosen");
+  const weft_output_t in[2] = {seen, told};
+  weft_emit(&e, "AssignVariableOp", in, 2, &type, 1, "tell");
+  CU_ASSERT_PTR_NULL_FATAL(weft_emitter_end(&e));
+}
+
+/* 0 / 0 of a replica without rows does not get into what one device has. */
+static void a_part_of_nothing_divided_by_0_counts_as_0(void) {
+  static const char *const strategies[] = {"mirrored:2",
+                                           "mirrored:4,reduce=one",
+                                           "central_storage:2",
+                                           "parameter_server:mode=sync,ps=2,workers=3",
+                                           "mirrored:2,accumulate=2",
+                                           "mirrored:3,accumulate=3,fusion=none"};
+  for (size_t k = 0; k < sizeof strategies / sizeof *strategies; k++) {
+    const char *accumulate = strstr(strategies[k], "accumulate=");
+    use_t u = use_of("mlp64_sgd", strategies[k]);
+    u.edit = divide_by_nothing;
+    u.inits[1] = "nothing/init";
+    u.inits[2] = "seen/init";
+    u.targets[1] = "tell";
+    u.fetches[0] = accumulate == NULL ? "ratio:0" : "loss:0";
+    u.fetches[1] = NULL;
+    job_t *j = job_start(&u);
+    for (int i = accumulate == NULL ? 1 : atoi(accumulate + strlen("accumulate=")); i > 0; i--) {
+      uint64_t state = 3;
+      step_t s = {.feeds = {"x", "y"}, .fetches = {u.fetches[0]}, .targets = {"train", "tell"}};
+      s.values[0] = random_floats(&state, TF_DOUBLE, 1, 32);
+      s.values[1] = random_ints(&state, 1, 10);
+      job_step(j, &s);
+      if (TF_GetCode(j->status) != TF_OK) CU_FAIL_FATAL(TF_Message(j->status));
+      CU_ASSERT(accumulate != NULL || isinf(number_of(s.results[0])));
+      step_end(&s);
+    }
+    TF_Tensor *seen = job_read(j, "seen");
+    if (number_of(seen) != 1) fprintf(stderr, "%s: %g\n", strategies[k], number_of(seen));
+    CU_ASSERT_EQUAL((int)number_of(seen), 1);
+    TF_DeleteTensor(seen);
+    job_end(j);
+  }
+}
+
 static void with_file(job_t *j, const char *path, const char *target) {
   step_t s = {.feeds = {"saver/Const"}, .targets = {target}};
   s.values[0] = TF_AllocateTensor(TF_STRING, NULL, 0, sizeof(TF_TString));
@@ -345,6 +408,7 @@ static const CU_TestInfo tests[] = {
     {"batches of different lengths fail the step", batches_of_different_lengths_fail_the_step},
     {"values inside the graph can be fed", values_inside_the_graph_can_be_fed},
     {"accumulated steps are one large step", accumulated_steps_are_one_large_step},
+    {"a part of nothing divided by 0 counts as 0", a_part_of_nothing_divided_by_0_counts_as_0},
     {"accumulated steps give what follows the update", accumulated_steps_give_what_follows_the_update},
     {"checkpoints go from four replicas to one and on to three",
      checkpoints_go_from_four_replicas_to_one_and_on_to_three},
