@@ -245,26 +245,38 @@ def _of_keras(model, data, evaluate_data):
     elif data is not None:
         specs = _specs_of(data if isinstance(data, (list, tuple)) else (data,))
     else:
-        specs = [_keras_inputs(model), _keras_labels(model)]
+        specs = [_keras_inputs(model)] + ([_keras_labels(model)] if model.loss is not None else [])
     if len(specs) > 3:
         raise ValueError(f"export: data has {len(specs)} parts; (x, y) or (x, y, sample_weight) is wanted")
     names = [_keras_x_name(model, specs[0])] + [_names_of(s, n) for s, n in zip(specs[1:], ["y", "sample_weight"])]
-    _build(model, specs)
-    model.reset_metrics()
     own_step = type(model).train_step is not keras.Model.train_step
+    is_alone = len(specs) == 1 and not isinstance(specs[0] if not isinstance(data, tf.data.Dataset) else data.element_spec, (list, tuple))
+
+    def as_fit_gives(parts):
+        return parts[0] if is_alone else parts
+
+    def evaluate(*parts):
+        return model.test_step(as_fit_gives(parts))
+
+    _build(model, specs[0])
+    # A model whose own train_step computes the loss need not have one that Keras's test_step finds: model.evaluate fails, too.
+    may_lack = own_step and type(model).test_step is keras.Model.test_step and evaluate_data is None
+    can_evaluate = _makes_metrics(evaluate, specs, may_lack)
+    model.reset_metrics()
 
     def step(*parts):
         x, y, weight = (*parts, None, None)[:3]
         if own_step:
-            return model.train_step(parts)
+            return model.train_step(as_fit_gives(parts))
         with tf.GradientTape() as tape:
             predictions = model(x, training=True)
             read = [(v, tf.convert_to_tensor(v.value)) for v in model.trainable_variables if v.regularizer is not None]
             fresh = [(v, tf.constant(initial[id(v)])) for v in model.metrics_variables]
             called = model.losses
             called = called[: len(called) - len(read)]  # those that the call has added; the scope hides them
+            is_added = called and not read and model.loss is None and type(model).compute_loss is keras.Model.compute_loss
             with keras.StatelessScope(state_mapping=read + fresh):  # metrics of this batch alone
-                loss = model.compute_loss(x=x, y=y, y_pred=predictions, sample_weight=weight)
+                loss = tf.zeros([], called[0].dtype) if is_added else model.compute_loss(x=x, y=y, y_pred=predictions, sample_weight=weight)
                 told = model.compute_metrics(x, y, predictions, weight)
             loss = tf.add_n([loss, *(tf.reduce_sum(tf.cast(l, loss.dtype)) for l in called)])
             scaled = model.optimizer.scale_loss(loss)
@@ -278,11 +290,24 @@ def _of_keras(model, data, evaluate_data):
 
     functions = {
         "train": _Function(step, specs, sum(names, []), data if isinstance(data, tf.data.Dataset) else None, True),
-        "evaluate": _Function(lambda *parts: model.test_step(parts), specs, sum(names, []), evaluate_data, True),
+        "evaluate": _Function(evaluate, specs, sum(names, []), evaluate_data, True),
         "predict": _Function(called, specs[:1], names[0]),
     }
     functions["evaluate"].resets = [_tf_variable(v) for v in model.metrics_variables]
+    if not can_evaluate:
+        del functions["evaluate"]
     return functions
+
+
+def _makes_metrics(evaluate, specs, may_fail):
+    """Traces it once, which makes the variables of metrics. False: it cannot be traced."""
+    try:
+        tf.function(lambda *parts: evaluate(*parts)).get_concrete_function(*specs)
+    except Exception:
+        if not may_fail:
+            raise
+        return False
+    return True
 
 
 def _dataset_spec(spec):
@@ -290,15 +315,13 @@ def _dataset_spec(spec):
     return tf.nest.map_structure(_any_rows, spec)
 
 
-def _build(model, specs):
+def _build(model, spec):
     """Makes variables that only a first call makes."""
     if not model.built:
-        example = tf.nest.map_structure(lambda s: tf.zeros([d or 1 for d in s.shape], s.dtype) if s.dtype != tf.string else tf.fill([d or 1 for d in s.shape], ""), specs[0])
+        example = tf.nest.map_structure(lambda s: tf.zeros([d or 1 for d in s.shape], s.dtype) if s.dtype != tf.string else tf.fill([d or 1 for d in s.shape], ""), spec)
         model(example)
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
-    if len(specs) > 1:
-        tf.function(lambda *parts: model.test_step(parts)).get_concrete_function(*specs)  # metrics
 
 
 def _named_outputs(model, outputs):
@@ -439,11 +462,14 @@ class _FunctionFile:
         source = result.input[0]
         definition.node.remove(result)
         (dataset,) = tf.import_graph_def(definition, return_elements=[source if ":" in source else source + ":0"], name=f"{name}/data")
-        element = tf.nest.flatten(f.dataset.element_spec, expand_composites=True)
-        types, shapes = [s.dtype for s in element], [s.shape for s in element]
+        element = tf.nest.flatten(f.dataset.element_spec)
+        packed = [s._flat_tensor_specs for s in element]  # a ragged or a sparse tensor is one variant here
+        types, shapes = [s.dtype for p in packed for s in p], [s.shape for p in packed for s in p]
         iterator = tf.raw_ops.IteratorV2(shared_name=f"{name}/iterator", container="", output_types=types, output_shapes=shapes, name=f"{name}/iterator")
         self.inits.append(tf.raw_ops.MakeIterator(dataset=dataset, iterator=iterator))
-        return tf.raw_ops.IteratorGetNext(iterator=iterator, output_types=types, output_shapes=shapes, name=f"{name}/batch")
+        parts = iter(tf.raw_ops.IteratorGetNext(iterator=iterator, output_types=types, output_shapes=shapes, name=f"{name}/batch"))
+        batch = [s._from_compatible_tensor_list([next(parts) for _ in p]) for s, p in zip(element, packed)]
+        return tf.nest.flatten(batch, expand_composites=True)
 
     def lift(self, name, f, concrete):
         inner = concrete.graph

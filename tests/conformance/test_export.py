@@ -351,6 +351,75 @@ def test_a_data_set_becomes_part_of_the_file(weft, tmp_path, name, strategy):
     same(steps_of(weft("submit", "model.pb", "--json", *strategy)), wanted, 2e-4, "training")
 
 
+class Copies(keras.Model):
+    """Its labels are its inputs, and its loss is in its step."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.out = L.Dense(3, "tanh"), L.Dense(5)
+
+    def call(self, x):
+        return self.out(self.hidden(x))
+
+    def train_step(self, x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self(x, training=True) - x) ** 2)
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, self.trainable_weights), self.trainable_weights))
+        return {"apart": loss}
+
+
+@pytest.mark.parametrize("loss", [None, "mse"])
+def test_a_step_of_its_own_needs_no_loss_and_no_labels(weft, tmp_path, loss):
+    """model.evaluate fails in Keras, so the file has no such entry."""
+    keras.utils.set_random_seed(4)
+    m, x = Copies(), numbers(ROWS, 5)
+    m.compile("adam", loss)
+    entries = weft_export.export(m, tmp_path / "model.pb", data=x)
+    assert entries == {"train": (["x"], ["apart", "train"]), "predict": (["x"], ["predictions"])}
+    wanted = [{"apart": v} for v in (m.fit(batch, batch_size=BATCH, verbose=0).history["apart"][0] for batch in batches(x))]
+    args = [*feeds(tmp_path, {"x": x}), "--batch", str(BATCH), "--steps", str(STEPS), "--json"]
+    same(steps_of(weft("submit", "model.pb", *args)), wanted, 2e-4, "training")
+
+
+def test_losses_that_layers_add_need_no_other_and_no_labels(weft, tmp_path):
+    class Small(L.Layer):
+        def call(self, x):
+            self.add_loss(tf.reduce_mean(x**2))
+            return x
+
+    keras.utils.set_random_seed(4)
+    m, x = keras.Sequential([L.Input((5,)), L.Dense(3), Small()]), numbers(ROWS, 5)
+    m.compile("adam")
+    assert set(weft_export.export(m, tmp_path / "model.pb")) == {"train", "evaluate", "predict"}
+    wanted = trained_by_keras(m, (x,))
+    args = [*feeds(tmp_path, {"x": x}), "--batch", str(BATCH), "--steps", str(STEPS), "--json"]
+    same(steps_of(weft("submit", "model.pb", *args)), wanted, 2e-4, "training")
+
+
+@pytest.mark.parametrize("kind", ["ragged", "sparse"])
+def test_data_sets_of_ragged_and_sparse_tensors(weft, tmp_path, kind):
+    table = tf.Variable(tf.linspace(1.0, 2.0, 5)[:, None])
+    if kind == "ragged":
+        rows = tf.ragged.constant([[1, 2], [3], [0, 1, 2], [4]], dtype=tf.int64)
+    else:
+        rows = tf.sparse.from_dense(np.eye(4, 5, dtype=np.float32))
+
+    @tf.function
+    def train(parts, weight):
+        if kind == "ragged":
+            each = tf.reduce_sum(tf.gather(table, parts)[..., 0], 1)
+        else:
+            each = tf.sparse.sparse_dense_matmul(parts, table)[:, 0]
+        loss = tf.reduce_mean(each * weight)
+        table.assign_add(tf.fill([5, 1], 0.1 * loss))
+        return loss
+
+    data_set = tf.data.Dataset.from_tensor_slices((rows, numbers(4))).batch(2)
+    weft_export.export(train, tmp_path / "step.pb", data=data_set)
+    wanted = [{"loss": float(train(*batch))} for batch in data_set]
+    same(steps_of(weft("submit", "step.pb", "--json")), wanted, 1e-4, "training")
+
+
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog"]
 
 
