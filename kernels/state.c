@@ -200,10 +200,17 @@ weft_status_t *weft_state_no_variable(const weft_kernel_ctx_t *c, const weft_han
                                weft_str(weft_variable_type.name));
 }
 
+typedef struct new_variable {
+  const weft_handle_t *handle;
+  weft_memory_accounts_t *accounts;
+} new_variable_t;
+
 static weft_status_t *new_variable(void *arg, weft_object_t **out) {
-  const weft_handle_t *h = arg;
+  const new_variable_t *wanted = arg;
+  const weft_handle_t *h = wanted->handle;
   weft_variable_t *v = NULL;
   WEFT_RETURN_IF_ERROR(weft_variable_create(h->name, h->dtype, &h->shape, &v));
+  weft_variable_count(v, wanted->accounts, WEFT_MEMORY_PARAM);
   *out = &v->object;
   return NULL;
 }
@@ -217,8 +224,9 @@ static weft_status_t *find_variable(weft_kernel_ctx_t *c, const weft_handle_t *h
   if (h->object != NULL && !weft_variable_is_gone((weft_variable_t *)h->object)) {
     o = weft_object_retain(h->object);
   } else if (may_create) {
+    new_variable_t wanted = {h, c->device->memory};
     WEFT_RETURN_IF_ERROR(weft_resource_lookup_or_create(c->device->resources, h->container, h->name,
-                                                        &weft_variable_type, new_variable, (void *)h, &o));
+                                                        &weft_variable_type, new_variable, &wanted, &o));
   } else {
     WEFT_RETURN_IF_ERROR(
         weft_resource_lookup(c->device->resources, h->container, h->name, &weft_variable_type, &o));

@@ -420,6 +420,8 @@ class _FunctionFile:
             group, index, path, among = self.groups.get(id(v), other)
             name = self.unique(path)
             handle = tf.raw_ops.VarHandleOp(dtype=v.dtype, shape=v.shape, shared_name=name, name=name)
+            if group == "optimizer":
+                handle.op._set_attr("_weft_memory", v1.AttrValue(s=b"opt_state"))  # how it is counted
             with _eagerly():
                 value = v.numpy()
             if self.total_bytes > IN_GRAPH_BYTES:

@@ -8,7 +8,6 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "tensor/memory_accounts.h"
 #include "tensor/memory_holders.h"
 
 enum { MAX_LOCKED = 8 };
@@ -27,6 +26,7 @@ const weft_resource_type_t weft_legacy_variable_type = {"N10tensorflow9LegacyVar
 static void destroy(weft_object_t *o) {
   weft_variable_t *v = (weft_variable_t *)o;
   weft_tensor_release(v->value);
+  weft_memory_accounts_release(v->accounts);
   weft_mutex_deinit(&v->mu);
   weft_free((void *)v->name.data);
   weft_free(v);
@@ -46,9 +46,30 @@ weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_t dtype, const w
   weft_mutex_init(&v->mu);
   v->dtype = dtype;
   v->shape = *shape;
+  v->tag = WEFT_MEMORY_PARAM;
   v->name = weft_str_of(copy, name.length);
   *out = v;
   return NULL;
+}
+
+void weft_variable_count(weft_variable_t *v, weft_memory_accounts_t *accounts, weft_memory_tag_t tag) {
+  v->accounts = weft_memory_accounts_retain(accounts);
+  weft_mutex_lock(&v->mu);
+  v->tag = tag;
+  weft_mutex_unlock(&v->mu);
+}
+
+weft_allocator_t *weft_variable_account_locked(weft_variable_t *v) {
+  weft_allocator_t *of_value = v->value == NULL ? NULL : weft_memory_account_of(v->value);
+  if (of_value != NULL || v->accounts == NULL) return of_value;
+  return weft_memory_account(v->accounts, v->tag);
+}
+
+void weft_variable_is_slot_locked(weft_variable_t *v) {
+  if (v->tag == WEFT_MEMORY_OPT_STATE) return;
+  v->tag = WEFT_MEMORY_OPT_STATE;
+  if (v->value != NULL)
+    weft_memory_becomes_variable(v->value->owner != NULL ? v->value->owner : v->value, v->tag);
 }
 
 weft_tensor_t *weft_variable_read(weft_variable_t *v) {
@@ -60,14 +81,27 @@ weft_tensor_t *weft_variable_read(weft_variable_t *v) {
 
 void weft_variable_write(weft_variable_t *v, weft_tensor_t *value) {
   weft_tensor_retain(value);
-  if (value != NULL) weft_memory_becomes_variable(value);
   weft_memory_belongs_to(value, (weft_memory_holder_t){WEFT_HELD_BY_VARIABLE, v->name});
   weft_mutex_lock(&v->mu);
   weft_tensor_t *old = v->value;
+  if (value != NULL) weft_memory_becomes_variable(value, v->tag);
   v->value = value;
   if (value != NULL) v->dtype = value->dtype;
   weft_mutex_unlock(&v->mu);
   weft_tensor_release(old);
+}
+
+/* A value that it alone holds. */
+static weft_status_t *copy_locked(weft_variable_t *v, const weft_tensor_t *from, weft_tensor_t **out)
+    WEFT_REQUIRES(v->mu) {
+  weft_allocator_t *account = weft_memory_account_of(from);
+  weft_tensor_t *copy = NULL;
+  if (account == NULL) account = weft_variable_account_locked(v);
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(from->dtype, &from->shape, account, &copy));
+  weft_status_t *s = weft_tensor_copy_elements(copy, 0, from, 0, from->count);
+  if (s == NULL) *out = copy;
+  if (s != NULL) weft_tensor_release(copy);
+  return s;
 }
 
 /* The same bytes under the value's shape: readers that hold the old tensor see what is written now. */
@@ -96,7 +130,10 @@ weft_status_t *weft_variable_assign_shared(weft_variable_t *v, weft_tensor_t *va
                    value->dealloc == NULL;
   if (!was_alone) { /* a constant's or another variable's bytes must not change with this one */
     weft_tensor_release(mine);
-    WEFT_RETURN_IF_ERROR(weft_tensor_copy(value, &mine));
+    weft_mutex_lock(&v->mu);
+    s = copy_locked(v, value, &mine);
+    weft_mutex_unlock(&v->mu);
+    WEFT_RETURN_IF_ERROR(s);
   }
   weft_variable_write(v, mine);
   weft_tensor_release(mine);
@@ -113,7 +150,7 @@ weft_status_t *weft_variable_make_writable_locked(weft_variable_t *v) {
   if (weft_tensor_is_exclusive(v->value) || (v->is_shared && weft_dtype_is_plain(v->value->dtype)))
     return NULL;
   weft_tensor_t *mine = NULL;
-  WEFT_RETURN_IF_ERROR(weft_tensor_copy(v->value, &mine));
+  WEFT_RETURN_IF_ERROR(copy_locked(v, v->value, &mine));
   weft_tensor_release(v->value); /* others hold it still, so nothing is freed under the lock */
   v->value = mine;
   return NULL;

@@ -17,6 +17,7 @@
 
 #include "base/mutex.h"
 #include "resources/resource.h"
+#include "tensor/memory_accounts.h"
 
 typedef struct weft_variable { /* Thread-safe through mu. */
   weft_object_t object;        /* first: a variable is a resource */
@@ -25,6 +26,9 @@ typedef struct weft_variable { /* Thread-safe through mu. */
   weft_shape_t shape;   /* declared; may be partly unknown */
   weft_str_t name;      /* owned, for messages */
   weft_tensor_t *value; /* guarded by mu; NULL: not initialised */
+  weft_memory_accounts_t
+      *accounts;         /* retained; where copies are counted; NULL: where the value is, if at all */
+  weft_memory_tag_t tag; /* guarded by mu; PARAM or OPT_STATE */
   bool is_shared;      /* behind references; constant after creation. Then it alone owns the bytes of value */
   atomic_bool is_gone; /* deleted from its manager: a holder of an old handle must look it up again */
 } weft_variable_t;
@@ -37,6 +41,12 @@ extern const weft_resource_type_t weft_legacy_variable_type; /* behind a Variabl
 
 WEFT_MUST_CHECK weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_t dtype,
                                                     const weft_shape_t *shape, weft_variable_t **out);
+/* Its values are counted in these accounts of its device as `tag`. Before others know the variable. */
+void weft_variable_count(weft_variable_t *v, weft_memory_accounts_t *accounts, weft_memory_tag_t tag);
+/* The account for a new value; lent; NULL: none. */
+weft_allocator_t *weft_variable_account_locked(weft_variable_t *v) WEFT_REQUIRES(v->mu);
+/* An optimizer has updated it as a slot of another variable: its value is counted as that from now on. */
+void weft_variable_is_slot_locked(weft_variable_t *v) WEFT_REQUIRES(v->mu);
 /* The current value, retained; NULL if not initialised. */
 weft_tensor_t *weft_variable_read(weft_variable_t *v);
 /* Replaces the value; `value` is retained; NULL: the variable is not initialised any more. */

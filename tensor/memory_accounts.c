@@ -1,7 +1,8 @@
 /* tensor/memory_accounts.c - counting allocators.
  *
  * The accounts die when the device has let them go and no block is left:
- * `holders` counts both. Locking: `retag_mu` is a leaf; it orders concurrent moves of one tensor.
+ * `holders` counts both, and variables, which retain them. Locking: `retag_mu` is a leaf; it orders
+ * concurrent moves of one tensor.
  */
 #include "tensor/memory_accounts.h"
 
@@ -83,6 +84,11 @@ weft_memory_accounts_t *weft_memory_accounts_create(weft_allocator_t *over) {
   return a;
 }
 
+weft_memory_accounts_t *weft_memory_accounts_retain(weft_memory_accounts_t *a) {
+  if (a != NULL) atomic_fetch_add_explicit(&a->holders, 1, memory_order_relaxed);
+  return a;
+}
+
 void weft_memory_accounts_release(weft_memory_accounts_t *a) {
   if (a != NULL) let_go(a);
 }
@@ -108,10 +114,10 @@ static memory_account_t *account_of_locked(const weft_tensor_t *t) {
                                                                     : NULL;
 }
 
-void weft_memory_becomes_variable(weft_tensor_t *t) {
+void weft_memory_becomes_variable(weft_tensor_t *t, weft_memory_tag_t tag) {
   weft_mutex_lock(&retag_mu);
   memory_account_t *from = account_of_locked(t);
-  memory_account_t *to = from == NULL ? NULL : &from->all->accounts[WEFT_MEMORY_PARAM];
+  memory_account_t *to = from == NULL ? NULL : &from->all->accounts[tag];
   bool stays = from == NULL || from == to || from == &from->all->accounts[WEFT_MEMORY_OPT_STATE] ||
                from == &from->all->accounts[WEFT_MEMORY_STASH];
   if (!stays) {

@@ -3,8 +3,10 @@
  * A device keeps one account per tag. Each account is an allocator over the
  * device's own, so what is allocated through it is counted, and the tensor gives
  * the bytes back to the account that it belongs to. A variable's value moves to
- * the account of parameters when it is assigned. Tensors of up to 256 bytes, which
- * need no block of their own, are not counted.
+ * the account of parameters, or of the state of optimizers, when it is assigned. A
+ * constant of a graph is in no account, and no variable's value before an update
+ * makes a copy of it. Tensors of up to 256 bytes, which need no block of their own,
+ * are not counted.
  *
  * Source: reference strategies 1.1, R8.
  */
@@ -16,12 +18,12 @@
 #include "base/str.h"
 #include "tensor/tensor.h"
 
-#define WEFT_MEMORY_TAGS(X)                                                        \
-  X(ACTIVATION, "activation") /* whatever is nothing else                       */ \
-  X(PARAM, "param")           /* values of variables                            */ \
-  X(GRAD, "grad")             /* what updates apply                             */ \
-  X(OPT_STATE, "opt_state")   /* slots: variables that say so (_weft_memory)    */ \
-  X(COMM, "comm")             /* what was received or reduced                   */ \
+#define WEFT_MEMORY_TAGS(X)                                                             \
+  X(ACTIVATION, "activation") /* whatever is nothing else                       */      \
+  X(PARAM, "param")           /* values of variables                            */      \
+  X(GRAD, "grad")             /* what updates apply                             */      \
+  X(OPT_STATE, "opt_state")   /* slots of optimizer ops; what says so (_weft_memory) */ \
+  X(COMM, "comm")             /* what was received or reduced                   */      \
   X(STASH, "stash")           /* kept for later steps                           */
 
 typedef enum weft_memory_tag {
@@ -37,6 +39,7 @@ typedef struct weft_memory_accounts weft_memory_accounts_t; /* Of a device. Thre
 
 /* Over `over`, which lives for ever. NULL without memory. */
 weft_memory_accounts_t *weft_memory_accounts_create(weft_allocator_t *over);
+weft_memory_accounts_t *weft_memory_accounts_retain(weft_memory_accounts_t *a); /* NULL is fine */
 /* Tensors may outlive it: the rest goes with the last of them. NULL is fine. */
 void weft_memory_accounts_release(weft_memory_accounts_t *a);
 weft_allocator_t *weft_memory_account(weft_memory_accounts_t *a,
@@ -47,9 +50,10 @@ int64_t weft_memory_in_use(weft_memory_accounts_t *a, weft_memory_tag_t tag);
  * is in use. */
 int64_t weft_memory_high_water(weft_memory_accounts_t *a, weft_memory_tag_t tag, bool reset);
 
-/* The tensor has become a variable's value: its bytes move to the account of parameters of their device,
- * unless they were made as the state of an optimizer or a stash, or are in no account. */
-void weft_memory_becomes_variable(weft_tensor_t *t);
+/* The tensor has become the value of a variable that is counted as `tag` (PARAM or OPT_STATE): its bytes move
+ * to that account of their device, unless they were made as a stash, or as the state of an optimizer where
+ * the tag is PARAM, or are in no account. */
+void weft_memory_becomes_variable(weft_tensor_t *t, weft_memory_tag_t tag);
 
 /* The account that the tensor's bytes belong to, for another tensor that is to be counted with it; NULL:
  * none. */

@@ -21,9 +21,11 @@ typedef struct WEFT_MemoryUse {
 } WEFT_MemoryUse;
 /* Memory of `device` ("/job:worker/replica:0/task:0/device:CPU:0") under `tag`: "activation", "param",
  * "grad", "opt_state", "comm" or "stash". A node's attribute _weft_memory (a string) chooses the tag of its
- * outputs; otherwise values of variables are param, what updates apply grad, what was received or reduced
- * comm, all else activation. Tensors of up to 256 bytes are not counted. Returns 1, or 0 with zeros if the
- * step says nothing of that device and tag. */
+ * outputs, and a variable's of its values (param or opt_state); otherwise the slots of optimizer ops are
+ * opt_state, values of other variables param, what updates apply grad, what was received or reduced comm, all
+ * else activation. Tensors of up to 256 bytes are not counted, and no constants of a graph: a variable whose
+ * first value is one counts from its first update. Returns 1, or 0 with zeros if the step says nothing of
+ * that device and tag. */
 TF_CAPI_EXPORT extern int WEFT_StepMemory(const TF_Buffer *run_metadata, const char *device, const char *tag,
                                           WEFT_MemoryUse *out);
 

@@ -19,12 +19,12 @@ static weft_status_t *enqueue_copy(weft_kernel_ctx_t *c, const weft_tensor_t *fr
 }
 
 /* Memory for a value of `v`. */
-static weft_status_t *new_value(const weft_kernel_ctx_t *c, const weft_variable_t *v, weft_dtype_t dtype,
-                                const weft_shape_t *shape, weft_tensor_t **out) {
+static weft_status_t *new_value(const weft_kernel_ctx_t *c, weft_variable_t *v, weft_dtype_t dtype,
+                                const weft_shape_t *shape, weft_tensor_t **out) WEFT_REQUIRES(v->mu) {
   const weft_tensor_t *old = v->value != NULL && v->value->owner != NULL ? v->value->owner : v->value;
   weft_allocator_t *account =
       old == NULL ? NULL : weft_memory_account_of(old); /* an optimizer's state stays one */
-  if (account == NULL) account = weft_memory_account(c->device->memory, WEFT_MEMORY_PARAM);
+  if (account == NULL) account = weft_memory_account(c->device->memory, v->tag);
   const weft_memory_holder_t before =
       weft_memory_hold_for((weft_memory_holder_t){WEFT_HELD_BY_VARIABLE, v->name});
   weft_status_t *s = weft_tensor_new(dtype, shape, account, out);
@@ -83,6 +83,8 @@ static weft_status_t *update_in_place(weft_kernel_ctx_t *c, weft_variable_t *con
   weft_tensor_t *written[MAX_VARIABLES] = {NULL};
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < n; i++) s = make_writable_locked(c, v[i]);
+  for (int i = 1; s == NULL && i < n; i++)
+    weft_variable_is_slot_locked(v[i]); /* only optimizers take several */
   for (int i = 0; s == NULL && i < n; i++)
     s = weft_tensor_view(v[i]->value, v[i]->value->dtype, &v[i]->value->shape, &written[i]);
   if (s != NULL) {

@@ -1,20 +1,27 @@
 """A server's numbers at --http, as Prometheus reads them, beside what clients did."""
 
 import contextlib
+import os
 import re
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 
 import grpc
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from cluster import hold_ports
 from support import v1
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+import weft_export  # noqa: E402
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? (-?[0-9.]+|\+Inf)$')
 
@@ -23,6 +30,7 @@ class HttpServer:
     """One task with --http, from its start to its end."""
 
     def __init__(self, binary, *options):
+        self.binary = binary
         held = hold_ports(1)
         port = held[0].getsockname()[1]
         command = [binary, "server", "--job", "worker", "--cluster", f"worker=127.0.0.1:{port}", "--http", "0", *options]
@@ -140,6 +148,33 @@ def test_memory_by_its_use(server):
             assert server.value("weft_memory_bytes", tag="param") == 4 << 18
             assert server.value("weft_memory_peak_bytes", tag="param") >= 4 << 18
     assert server.value("process_resident_memory_bytes") > 1 << 20
+
+
+@pytest.mark.parametrize("kind", ["references", "handles", "Keras"])
+def test_variables_whose_first_values_are_constants_are_counted(server, tmp_path, kind):
+    """Weights of 64 KiB, and two slots of Adam: each counts from its first update, which makes the bytes its own."""
+    first = np.ones([128, 128], np.float32)
+    if kind == "Keras":
+        with tf.__internal__.eager_context.eager_mode():
+            m = keras.Sequential([keras.layers.Input((128,)), keras.layers.Dense(128, use_bias=False)])
+            m.compile("adam", "mse")
+            weft_export.export(m, tmp_path / "graph.pb")
+        np.save(tmp_path / "y.npy", first)
+        args = ["--feed", "y=y.npy"]
+    else:
+        with tf.Graph().as_default() as graph:
+            w = v1.get_variable("w", initializer=first, use_resource=kind == "handles")
+            x = v1.placeholder(tf.float32, [None, 128], name="x")
+            v1.train.AdamOptimizer().minimize(tf.reduce_mean(tf.square(x @ w)), name="train")
+            v1.global_variables_initializer()
+        (tmp_path / "graph.pb").write_bytes(graph.as_graph_def().SerializeToString())
+        args = ["--init", "init", "--target", "train"]
+    np.save(tmp_path / "x.npy", first)
+    command = [server.binary, "submit", "graph.pb", "--master", server.target, "--feed", "x=x.npy", *args, "--batch", "32", "--steps", "4"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert server.value("weft_memory_bytes", tag="param") == 1 << 16
+    assert server.value("weft_memory_bytes", tag="opt_state") == 2 << 16
 
 
 def over_grpc(target):

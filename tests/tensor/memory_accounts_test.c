@@ -38,9 +38,9 @@ static void a_value_of_a_variable_moves_once(void) {
   weft_memory_accounts_t *a = weft_memory_accounts_create(weft_cpu_allocator());
   weft_tensor_t *x = make(a, WEFT_MEMORY_ACTIVATION, KB), *slot = make(a, WEFT_MEMORY_OPT_STATE, 3 * KB),
                 *copy = NULL;
-  weft_memory_becomes_variable(x);
-  weft_memory_becomes_variable(x);
-  weft_memory_becomes_variable(slot); /* keeps its account */
+  weft_memory_becomes_variable(x, WEFT_MEMORY_PARAM);
+  weft_memory_becomes_variable(x, WEFT_MEMORY_PARAM);
+  weft_memory_becomes_variable(slot, WEFT_MEMORY_PARAM); /* keeps its account */
   CU_ASSERT_EQUAL(weft_memory_in_use(a, WEFT_MEMORY_ACTIVATION), 0);
   CU_ASSERT_EQUAL(weft_memory_in_use(a, WEFT_MEMORY_PARAM), KB);
   CU_ASSERT_EQUAL(weft_memory_in_use(a, WEFT_MEMORY_OPT_STATE), 3 * KB);

@@ -217,7 +217,8 @@ static void run_sparse(const opt_state_t *st, const weft_opt_args_t *args, const
 }
 
 /* The caller holds the variables' mutexes. */
-static weft_status_t *apply(weft_kernel_ctx_t *c, const opt_state_t *st, weft_variable_t *const *v) {
+static weft_status_t *apply(weft_kernel_ctx_t *c, const opt_state_t *st,
+                            weft_variable_t *const *v) WEFT_HOLDS_LOCKS_OF_ARRAY {
   weft_opt_args_t args = {.flags = st->flags};
   const weft_tensor_t *grad = weft_in(c, st->grad);
   WEFT_RETURN_IF_ERROR(check_vars(c, st, v));
@@ -232,6 +233,7 @@ static weft_status_t *apply(weft_kernel_ctx_t *c, const opt_state_t *st, weft_va
     return different_shapes(c, st->grad, v[0]->value, grad);
   }
   WEFT_RETURN_IF_ERROR(weft_variables_make_writable_locked(v, st->num_vars));
+  for (int i = 1; i < st->num_vars; i++) weft_variable_is_slot_locked(v[i]);
   for (int i = 0; i < st->num_vars; i++) args.var[i] = v[i]->value->data;
   args.grad = grad->data;
   if (st->is_sparse) {

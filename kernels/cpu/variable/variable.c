@@ -19,6 +19,8 @@ typedef struct var_state {
   weft_state_name_t name;
   weft_dtype_t dtype;
   weft_shape_t shape;
+  weft_memory_accounts_t *accounts; /* of the node's device, which lives longer */
+  weft_memory_tag_t tag;
   weft_mutex_t mu;
   uint64_t generation;   /* guarded by mu, with what follows: of the resources when they were looked up */
   weft_object_t *object; /* NULL before the first run */
@@ -42,6 +44,14 @@ static weft_status_t *check_reference_shape(weft_shape_t *shape) {
   return WEFT_ERROR(INVALID_ARGUMENT, "Shape %s is not fully defined", WEFT_SHAPE_TEXT(shape));
 }
 
+/* What its values are for, by the node's word: parameters, or the state of an optimizer. */
+static weft_memory_tag_t said_tag(const weft_kernel_setup_t *setup) {
+  const weft_attr_t *said = weft_knode_attr(setup, "_weft_memory");
+  weft_memory_tag_t tag = WEFT_MEMORY_PARAM;
+  if (said == NULL || said->kind != WEFT_ATTR_STRING || said->is_list) return tag;
+  return weft_memory_tag_parse(said->s, &tag) && tag == WEFT_MEMORY_OPT_STATE ? tag : WEFT_MEMORY_PARAM;
+}
+
 static weft_status_t *var_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   var_state_t *v = weft_calloc(1, sizeof *v);
   if (v == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(setup->node.name));
@@ -49,6 +59,8 @@ static weft_status_t *var_prepare(const weft_kernel_setup_t *setup, void **out_s
   v->dtype = weft_dtype_base(weft_knode_type(setup, "dtype"));
   const weft_attr_t *shape = weft_knode_attr(setup, "shape");
   v->shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape;
+  v->accounts = setup->node.device == NULL ? NULL : setup->node.device->memory;
+  v->tag = said_tag(setup);
   bool is_handle = !weft_dtype_is_ref(setup->node.output_types[0]);
   weft_status_t *s =
       is_handle ? weft_state_name_of_handle(&v->name, setup) : weft_state_name_init(&v->name, setup, true);
@@ -65,6 +77,7 @@ static weft_status_t *var_create(void *arg, weft_object_t **out) {
   var_state_t *state = arg;
   weft_variable_t *v = NULL;
   WEFT_RETURN_IF_ERROR(weft_variable_create(weft_str(state->name.name), state->dtype, &state->shape, &v));
+  weft_variable_count(v, state->accounts, state->tag);
   *out = &v->object;
   return NULL;
 }
