@@ -24,6 +24,9 @@ WEFT_MUST_CHECK weft_status_t *weft_job_add_input(WEFT_Job *job, weft_str_t name
 /* WEFT_JobAddFetch, with an option of its own for messages. */
 WEFT_MUST_CHECK weft_status_t *weft_job_add_fetch(WEFT_Job *job, const char *option, weft_str_t name,
                                                   int *out);
+/* The name of a fetch in the job's log, if it is another than its node's; the first one that is given stays.
+ * In CREATED. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_job_log_fetch_as(WEFT_Job *job, int fetch, weft_str_t name);
 /* Does a step take a batch from a source in the graph? Such a job ends without an error when the source does:
  * when a step ends with OUT_OF_RANGE. Once it is described. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_job_step_reads_data(const WEFT_Job *job, bool *out);

@@ -21,6 +21,7 @@ static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a job's log"); }
 
 void weft_job_log_spec_deinit(weft_job_log_spec_t *s) {
   weft_free(s->hparams);
+  weft_free(s->tags);
   weft_free(s->wish_fetches);
   weft_job_log_wishes_deinit(&s->wishes);
 }
@@ -40,6 +41,21 @@ weft_status_t *weft_job_log_spec_hparam(weft_job_log_spec_t *s, weft_arena_t *ar
   if (h.name.data == NULL || h.value.data == NULL) return no_memory();
   s->hparams[i] = h;
   if (i == s->num_hparams) s->num_hparams++;
+  return NULL;
+}
+
+weft_status_t *weft_job_log_fetch_as(WEFT_Job *j, int fetch, weft_str_t name) {
+  weft_job_log_spec_t *spec = &j->log_spec;
+  if (fetch >= spec->num_tags) {
+    weft_str_t *more = weft_realloc(spec->tags, (size_t)fetch + 1, sizeof *more);
+    if (more == NULL) return no_memory();
+    spec->tags = more;
+    while (spec->num_tags <= fetch) spec->tags[spec->num_tags++] = weft_str_of("", 0);
+  }
+  if (spec->tags[fetch].length > 0) return NULL;
+  const weft_str_t copy = weft_arena_str(&j->arena, name);
+  if (copy.data == NULL) return no_memory();
+  spec->tags[fetch] = copy;
   return NULL;
 }
 
@@ -120,8 +136,11 @@ static weft_status_t *find_rows(WEFT_Job *j) {
   return NULL;
 }
 
-/* The name of its node, for output 0; else as it was asked for. */
-static weft_str_t tag_of(weft_str_t name) {
+/* What the fetch is called: of output 0 of a node the node's name. */
+static weft_str_t tag_of(const WEFT_Job *j, int fetch) {
+  const weft_job_log_spec_t *spec = &j->log_spec;
+  const bool is_called = fetch < spec->num_tags && spec->tags[fetch].length > 0;
+  const weft_str_t name = is_called ? spec->tags[fetch] : j->fetches.names[fetch];
   return weft_str_ends_with(name, ":0") ? weft_str_of(name.data, name.length - 2) : name;
 }
 
@@ -143,7 +162,7 @@ weft_status_t *weft_job_logging_open(WEFT_Job *j) {
   const weft_job_log_spec_t *spec = &j->log_spec;
   g->values = weft_calloc((size_t)(spec->num_fetches + spec->wishes.n) + 1, sizeof *g->values);
   if (g->values == NULL) return no_memory();
-  for (int i = 0; i < spec->num_fetches; i++) g->values[i].tag = tag_of(j->fetches.names[i]);
+  for (int i = 0; i < spec->num_fetches; i++) g->values[i].tag = tag_of(j, i);
   for (int i = 0; i < spec->wishes.n; i++) g->values[spec->num_fetches + i].tag = spec->wishes.items[i].tag;
   if (j->plan.reads_data) WEFT_RETURN_IF_ERROR(find_rows(j));
   WEFT_RETURN_IF_ERROR(weft_job_log_graph(g->log, weft_str_of(j->graph_def.data, spec->graph_bytes)));

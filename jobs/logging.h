@@ -11,6 +11,8 @@ typedef struct weft_job_log_spec { /* Texts are in the job's arena. */
   int64_t every, profile_every;    /* steps; profile_every 0: no step is traced for the log */
   weft_event_hparam_t *hparams;    /* owned; those of the program, each name once */
   int num_hparams;
+  weft_str_t *tags; /* owned; of fetches by their index: what each is called; length 0: as its node is */
+  int num_tags;
   bool has_norms; /* norms of gradients and weights are wanted */
   /* Once the job is initialised: what is logged beside the fetches of the program, and which fetch each is
    * (-1: a constant); the fetches and the bytes of the graph that are the program's. */

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import board
 from support import v1
+
+sys.path.insert(0, os.path.join(board.REPO, "python"))
+import weft_export  # noqa: E402
 
 pytestmark = pytest.mark.weft_only
 SPEED = ["performance/steps_per_second", "performance/step_ms", "performance/examples_per_second"]
@@ -59,6 +63,17 @@ def test_each_step_has_what_was_fetched(maker, inputs, tmp_path, strategy):
         np.testing.assert_allclose(got, [w[k] for w in want], rtol=1e-4)
     for _, v in found["performance/step_ms"] + found["performance/examples_per_second"]:
         assert v > 0
+
+
+@pytest.mark.parametrize("asked", [[], ["--fetch", "rate"]], ids=["all", "one"])
+def test_scalars_of_a_training_file_are_called_as_in_the_terminal(maker, inputs, tmp_path, asked):
+    weft_export.export(board.build(), tmp_path / "model.pb", train={"train": "train", "error": "loss:0", "rate": "ExponentialDecay:0"})
+    command = [maker.weft_binary, "submit", str(tmp_path / "model.pb"), *asked, "--feed", f"x={inputs}/x.npy", "--feed", f"y={inputs}/y.npy"]
+    done = subprocess.run([*command, "--batch", "8", "--steps", "2", "--logdir", str(tmp_path / "log"), "--json"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[0])["fetches"]
+    assert set(told) == ({"rate"} if asked else {"error", "rate"})
+    assert set(board.scalars(tmp_path / "log")) == {*told, "learning_rate", *SPEED}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

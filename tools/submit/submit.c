@@ -338,6 +338,7 @@ static weft_status_t *add_fetches(submit_t *m) {
   for (int i = 0; i < m->fetches.n; i++) {
     WEFT_RETURN_IF_ERROR(add_fetch(m, words.fetch, weft_str(m->fetches.items[i]), &m->shown_fetch[i]));
     m->shown[i].name = m->fetches.items[i];
+    WEFT_RETURN_IF_ERROR(weft_job_log_fetch_as(m->job, m->shown_fetch[i], weft_str(m->fetches.items[i])));
   }
   return NULL;
 }
