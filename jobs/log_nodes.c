@@ -6,6 +6,7 @@
 #include "jobs/log_nodes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash_map.h"
@@ -38,6 +39,7 @@ typedef struct noted_update {
 } noted_update_t;
 
 typedef struct log_finder {
+  TF_Graph *graph;
   weft_arena_t *arena;
   weft_strbuf_t *nodes;
   const weft_job_names_t *fed;
@@ -187,11 +189,71 @@ static TF_Output input_of(TF_Operation *op, int i) {
   return i < 0 ? (TF_Output){NULL, 0} : TF_OperationInput((TF_Input){op, i});
 }
 
+static weft_status_t *add_update(log_finder_t *f, noted_update_t update) {
+  if (f->num_updates == f->capacity) {
+    int capacity = f->capacity == 0 ? 16 : 2 * f->capacity;
+    noted_update_t *more = weft_realloc(f->updates, (size_t)capacity, sizeof *more);
+    if (more == NULL) return no_memory();
+    f->updates = more;
+    f->capacity = capacity;
+  }
+  f->updates[f->num_updates++] = update;
+  return NULL;
+}
+
+/* Most nodes have none, for which asking for its value would make an error. */
+static bool has_attr(TF_Operation *op, const char *name, TF_Status *status) {
+  char own[32];
+  const int length = (int)strlen(name);
+  for (int i = TF_OperationGetNumAttrs(op) - 1; i >= 0; i--) {
+    if (TF_OperationGetAttrNameLength(op, i) != length || length > (int)sizeof own) continue;
+    TF_OperationGetAttrName(op, i, own, status);
+    if (memcmp(own, name, (size_t)length) == 0) return true;
+  }
+  return false;
+}
+
+/* The attribute's text, '\0'-ended, in the arena; NULL: the node has none. */
+static weft_status_t *text_attr(log_finder_t *f, TF_Operation *op, const char *name, char **out) {
+  *out = NULL;
+  if (!has_attr(op, name, f->status)) return NULL;
+  const TF_AttrMetadata m = TF_OperationGetAttrMetadata(op, name, f->status);
+  WEFT_RETURN_IF_ERROR(weft_job_c_api_status(f->status));
+  if (m.is_list || m.type != TF_ATTR_STRING) return NULL;
+  char *text = weft_arena_calloc(f->arena, (size_t)m.total_size + 1, 1);
+  if (text == NULL) return no_memory();
+  TF_OperationGetAttrString(op, name, text, (size_t)m.total_size, f->status);
+  WEFT_RETURN_IF_ERROR(weft_job_c_api_status(f->status));
+  *out = text;
+  return NULL;
+}
+
+/* A node that says itself what an optimizer applies to which variable. */
+static weft_status_t *note_marked(log_finder_t *f, TF_Operation *op) {
+  char *text = NULL;
+  WEFT_RETURN_IF_ERROR(text_attr(f, op, "_weft_rate_of", &text));
+  TF_Operation *variable = text == NULL ? NULL : TF_GraphOperationByName(f->graph, text);
+  if (variable != NULL)
+    WEFT_RETURN_IF_ERROR(add_update(f, (noted_update_t){.op = op, .variable = variable, .rate = {op, 0}}));
+  WEFT_RETURN_IF_ERROR(text_attr(f, op, "_weft_gradient_of", &text));
+  for (int i = 0; text != NULL && i < TF_OperationNumOutputs(op); i++) {
+    char *comma = strchr(text, ',');
+    if (comma != NULL) *comma = '\0';
+    variable = TF_GraphOperationByName(f->graph, text);
+    if (variable != NULL)
+      WEFT_RETURN_IF_ERROR(
+          add_update(f, (noted_update_t){.op = op, .variable = variable, .gradient = {op, i}}));
+    text = comma == NULL ? NULL : comma + 1;
+  }
+  return NULL;
+}
+
 /* An update by an optimizer has a gradient, which is not what is assigned ("value", "updates"). */
 static weft_status_t *note_update(void *arg, TF_Operation *op, bool *out_stops) {
   log_finder_t *f = arg;
   const weft_op_def_t *def = def_of(op);
   (void)out_stops;
+  WEFT_RETURN_IF_ERROR(note_marked(f, op));
   f->has_branches = f->has_branches || (def != NULL && (def->flags & (WEFT_OP_ENTER | WEFT_OP_SWITCH)) != 0);
   if (def == NULL || (def->flags & WEFT_OP_UPDATE) == 0 || TF_OperationNumInputs(op) != def->num_inputs)
     return NULL;
@@ -201,19 +263,10 @@ static weft_status_t *note_update(void *arg, TF_Operation *op, bool *out_stops) 
   int gradient = input_called(def, "grad"), rate = input_called(def, "lr");
   if (gradient < 0) gradient = input_called(def, "delta"); /* ApplyGradientDescent, whose rate is alpha */
   if (rate < 0) rate = input_called(def, "alpha");
-  if (f->num_updates == f->capacity) {
-    int capacity = f->capacity == 0 ? 16 : 2 * f->capacity;
-    noted_update_t *more = weft_realloc(f->updates, (size_t)capacity, sizeof *more);
-    if (more == NULL) return no_memory();
-    f->updates = more;
-    f->capacity = capacity;
-  }
-  f->updates[f->num_updates++] =
-      (noted_update_t){.op = op,
-                       .variable = target.oper,
-                       .gradient = input_of(op, gradient),
-                       .rate = gradient < 0 ? input_of(op, -1) : input_of(op, rate)};
-  return NULL;
+  return add_update(f, (noted_update_t){.op = op,
+                                        .variable = target.oper,
+                                        .gradient = input_of(op, gradient),
+                                        .rate = gradient < 0 ? input_of(op, -1) : input_of(op, rate)});
 }
 
 /* ---- nodes ---- */
@@ -442,11 +495,12 @@ static weft_status_t *wish_norms(log_finder_t *f) {
   return s;
 }
 
-weft_status_t *weft_job_log_wishes_find(const TF_Operation *const *roots, int num_roots,
+weft_status_t *weft_job_log_wishes_find(TF_Graph *graph, const TF_Operation *const *roots, int num_roots,
                                         const weft_job_names_t *fed, bool with_norms, weft_arena_t *arena,
                                         weft_strbuf_t *nodes, weft_job_log_wishes_t *out) {
   *out = (weft_job_log_wishes_t){0};
-  log_finder_t f = {.arena = arena, .nodes = nodes, .fed = fed, .wishes = out, .status = TF_NewStatus()};
+  log_finder_t f = {
+      .graph = graph, .arena = arena, .nodes = nodes, .fed = fed, .wishes = out, .status = TF_NewStatus()};
   weft_status_t *s = f.status == NULL ? no_memory() : NULL;
   if (s == NULL) s = weft_job_visit(roots, num_roots, note_update, &f);
   if (s == NULL) s = drop_conditional(&f);

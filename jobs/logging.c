@@ -69,8 +69,8 @@ static weft_status_t *find_wishes(WEFT_Job *j, weft_strbuf_t *nodes) {
   if (roots == NULL) return no_memory();
   for (int i = 0; i < j->fetches.n; i++) roots[n++] = j->fetches.outputs[i].oper;
   for (int i = 0; i < j->targets.n; i++) roots[n++] = j->targets.outputs[i].oper;
-  weft_status_t *s =
-      weft_job_log_wishes_find(roots, n, &j->inputs.names, spec->has_norms, &j->arena, nodes, &spec->wishes);
+  weft_status_t *s = weft_job_log_wishes_find(j->graph, roots, n, &j->inputs.names, spec->has_norms,
+                                              &j->arena, nodes, &spec->wishes);
   weft_free(roots);
   return s;
 }

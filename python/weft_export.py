@@ -22,9 +22,11 @@ collection weft_variables says which variable of the model each of the graph's i
 Needs TensorFlow 2.12 or later, and nothing else.
 """
 
+import contextlib
 import json
 import os
 import re
+import sys
 
 import tensorflow as tf
 
@@ -378,7 +380,8 @@ class _FunctionFile:
         self.entries, self.extra = {}, {}
         self.total_bytes = 0
         self.groups = {id(_tf_variable(v)): (g, i, _path_of(v), len(all)) for g, all in groups.items() for i, v in enumerate(all)}
-        concrete = {name: self.trace(f) for name, f in functions.items()}
+        with _what_optimizers_apply() as self.applied:
+            concrete = {name: self.trace(f) for name, f in functions.items()}
         self.total_bytes = sum(v.dtype.size * int(v.shape.num_elements()) for v in {id(v): v for c in concrete.values() for v in c.graph.variables}.values())
         with self.graph.as_default():
             for name, f in functions.items():
@@ -502,7 +505,9 @@ class _FunctionFile:
         del definition.node[:]
         definition.node.extend(body)
         fed, mapped = mapped, {port: t for port, t in mapped.items() if port.split(":")[0] in used}
-        found = tf.import_graph_def(definition, input_map=mapped, return_elements=names, name=name)
+        applied = [(kind, t, v) for kind, t, v in self.applied if t.graph is inner and t.name not in mapped and id(v) in self.handles]
+        *found, = tf.import_graph_def(definition, input_map=mapped, return_elements=names + [t.name for _, t, _ in applied], name=name)
+        self.mark(applied, found[len(names):])
         made = {**fed, **dict(zip(names, found))}
         results = {k: tf.identity(made[t.name], name=f"{name}/{_node_name(k)}") for k, t in outputs.items()}
         if f.is_step:
@@ -516,6 +521,15 @@ class _FunctionFile:
             resets = [tf.raw_ops.AssignVariableOp(resource=self.handles[id(v)], value=tf.constant(values[id(v)], v.dtype)) for v in f.resets if id(v) in self.handles]
             with tf.control_dependencies(resets):
                 self.extra[f"__{name}_begin"] = tf.no_op(name=f"{name}/begin")
+
+    def mark(self, applied, found):
+        """Says at nodes of the graph what they make, for `--logdir` of Weft."""
+        told = {}
+        for (kind, _, v), t in zip(applied, found):
+            told.setdefault((kind, t.op), {}).setdefault(t.value_index, self.handles[id(v)].op.name)
+        for (kind, op), variables in told.items():
+            text = ",".join(variables.get(i, "") for i in range(len(op.outputs)))
+            op._set_attr(kind, v1.AttrValue(s=text.rstrip(",").encode()))
 
     @staticmethod
     def outputs_of(f, concrete):
@@ -587,6 +601,35 @@ class _GraphFile:
                 found[op.name] = op.outputs[0]
             todo += [t.op for t in op.inputs] + list(op.control_inputs)
         return dict(sorted(found.items()))
+
+
+@contextlib.contextmanager
+def _what_optimizers_apply():
+    """While functions are traced: [(attribute, tensor, variable)] of the rates and gradients that optimizers of Keras 3 apply, which are made
+    of plain assignments, so that the graph does not tell."""
+    found = []
+    optimizer = getattr(getattr(sys.modules.get("keras"), "optimizers", None), "Optimizer", None)
+    plain = getattr(optimizer, "_backend_update_step", None)
+    if plain is None:  # no Keras, or another
+        yield found
+        return
+
+    def noted(self, grads, trainable_variables, learning_rate):
+        learning_rate = tf.identity(tf.convert_to_tensor(learning_rate), name="learning_rate")
+        variables = [_tf_variable(v) for v in trainable_variables]
+        found.append(("_weft_rate_of", learning_rate, variables[0]))
+        found.extend(("_weft_gradient_of", g.values if isinstance(g, tf.IndexedSlices) else g, v) for g, v in zip(grads, variables))
+        return plain(self, grads, trainable_variables, learning_rate)
+
+    own = "_backend_update_step" in vars(optimizer)
+    optimizer._backend_update_step = noted
+    try:
+        yield found
+    finally:
+        if own:
+            optimizer._backend_update_step = plain
+        else:
+            del optimizer._backend_update_step
 
 
 def _node_name(key):

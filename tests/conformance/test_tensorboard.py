@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -289,6 +290,40 @@ def test_the_learning_rate_is_found(maker, tmp_path, kind, strategy):
     args, feeds = ([], []) if fed is None else (["--feed", f"rate={fed}"], [("rate:0", fed)])
     found = check_norms(maker, tmp_path, norm_graph("descent", True, rate=rate), strategy, args=args, feeds=feeds)
     np.testing.assert_allclose([v for _, v in found["learning_rate"]], [want] * 5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:mode=sync,workers=2"])
+def test_rates_and_norms_of_keras_are_those_that_its_optimizer_applies(maker, tmp_path, strategy):
+    """A table with rows, a batch normalisation whose gradients are two outputs of a node, gradients that are clipped."""
+    with tf.__internal__.eager_context.eager_mode():
+        keras.utils.set_random_seed(3)
+        layers, schedule = keras.layers, keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+        m = keras.Sequential([layers.Input((2,), dtype="int32"), layers.Embedding(9, 3), layers.Flatten(), layers.Dense(4, use_bias=False), layers.BatchNormalization(), layers.Dense(1)])
+        m.compile(keras.optimizers.Adam(schedule, clipnorm=0.5), "mse")
+        weft_export.export(m, tmp_path / "model.pb")
+        rng = np.random.RandomState(0)
+        x, y = rng.randint(0, 9, (24, 2)).astype(np.int32), rng.rand(24, 1).astype(np.float32)
+        want = {"learning_rate": []}
+        for at in range(0, 24, 8):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((m(x[at : at + 8], training=True) - y[at : at + 8]) ** 2)
+            gradients = tape.gradient(loss, m.trainable_variables)
+            want["learning_rate"].append(float(m.optimizer.learning_rate))
+            for v, g in zip(m.trainable_variables, gradients):
+                norm = np.linalg.norm(g.values if isinstance(g, tf.IndexedSlices) else g)
+                want.setdefault(f"gradient_norm/{v.path}", []).append(min(norm, 0.5))
+            m.optimizer.apply(gradients, m.trainable_variables)
+            for v in m.trainable_variables:
+                want.setdefault(f"weight_norm/{v.path}", []).append(np.linalg.norm(v))
+    for name, rows in (("x", x), ("y", y)):
+        np.save(tmp_path / f"{name}.npy", rows)
+    command = [maker.weft_binary, "submit", "model.pb", "--feed", "x=x.npy", "--feed", "y=y.npy", "--batch", "8", "--steps", "3", "--logdir", "log", "--log-norms"]
+    done = subprocess.run(command + ([] if strategy is None else ["--strategy", strategy]), cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = board.scalars(tmp_path / "log")
+    assert {t for t in found if "norm/" in t} == {t for t in want if "norm/" in t}
+    for tag, values in want.items():
+        np.testing.assert_allclose([v for _, v in found[tag]], values, rtol=1e-3, atol=1e-4, err_msg=tag)
 
 
 def test_learning_rates_that_differ_have_their_variables_names(maker, tmp_path):

@@ -249,7 +249,7 @@ static weft_status_t *find_wishes(TF_Graph *graph, bool with_norms, int *num_rat
   weft_strbuf_t nodes = WEFT_STRBUF_INIT;
   weft_job_log_wishes_t wishes;
   *num_rates = *num_norms = 0;
-  weft_status_t *s = weft_job_log_wishes_find(&train, 1, &fed, with_norms, &arena, &nodes, &wishes);
+  weft_status_t *s = weft_job_log_wishes_find(graph, &train, 1, &fed, with_norms, &arena, &nodes, &wishes);
   for (int i = 0; i < wishes.n; i++) {
     *num_rates += weft_str_starts_with(wishes.items[i].tag, "learning_rate");
     *num_norms += weft_str_starts_with(wishes.items[i].tag, "gradient_norm/") ||
