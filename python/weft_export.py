@@ -463,6 +463,7 @@ class _FunctionFile:
         with _eagerly():
             text = tf.raw_ops.DatasetToGraphV2(input_dataset=f.dataset._variant_tensor, external_state_policy=1).numpy()
         definition = v1.GraphDef.FromString(text)
+        _refuse_what_stays_here(definition, f"the data set of {name}")
         result = next(n for n in definition.node if n.op == "_Retval")
         source = result.input[0]
         definition.node.remove(result)
@@ -478,6 +479,8 @@ class _FunctionFile:
 
     def lift(self, name, f, concrete):
         inner = concrete.graph
+        definition = inner.as_graph_def()
+        _refuse_what_stays_here(definition, name)
         captured = {internal.name: external for external, internal in inner.captures}
         variables = {id(v.handle): v for v in inner.variables}
         batch = self.batch_of(name, f)
@@ -498,7 +501,6 @@ class _FunctionFile:
                 mapped[port.name] = tf.constant(value, external.dtype)
         outputs = self.outputs_of(f, concrete)
         names = [t.name for t in outputs.values() if t.name not in mapped] + [o.name for o in inner.control_outputs]
-        definition = inner.as_graph_def()
         ports = {p.op.name for p in inner.inputs}
         body = [n for n in definition.node if n.name not in ports]
         used = {i.split(":")[0] for n in body for i in n.input} | {n.split(":")[0] for n in names}
@@ -551,6 +553,8 @@ class _FunctionFile:
     def make_saver(self):
         """What tf.compat.v1.train.Saver would make for these variables."""
         kept = [r for r in self.records if r["of"] != "metrics"]
+        if not kept:
+            return None
         prefix = v1.placeholder_with_default("model", [], name="save/Const")
         names = [r["name"] for r in kept]
         values = [tf.raw_ops.ReadVariableOp(resource=r["handle"], dtype=r["dtype"]) for r in kept]
@@ -630,6 +634,14 @@ def _what_optimizers_apply():
             optimizer._backend_update_step = plain
         else:
             del optimizer._backend_update_step
+
+
+def _refuse_what_stays_here(definition, what):
+    nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
+    if any(n.op in ("PyFunc", "PyFuncStateless", "EagerPyFunc") for n in nodes):
+        raise ValueError(f"export: {what} calls Python (tf.py_function, tf.numpy_function, Dataset.from_generator), which is not there when Weft runs it")
+    if any(re.fullmatch("Write[A-Za-z]*Summary", n.op) for n in nodes):
+        raise ValueError(f"export: {what} writes tf.summary, to a file of this program; return the values instead, as `--logdir` of Weft shows what a step returns")
 
 
 def _node_name(key):

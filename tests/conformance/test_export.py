@@ -606,6 +606,13 @@ def test_large_values_are_in_a_file_of_their_own(weft, tmp_path, monkeypatch, ca
     same(steps_of(weft("submit", "model.pb", "--restore", "model.pb.values", *args)), wanted, 2e-4, "training")
 
 
+def test_a_function_without_variables_needs_no_saver(weft, tmp_path):
+    step = tf.function(lambda x: {"mean": tf.reduce_mean(x)}, input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+    weft_export.export(step, tmp_path / "step.pb")
+    (told,) = steps_of(weft("submit", "step.pb", *feeds(tmp_path, {"x": np.float32([1, 2, 6])}), "--batch", "3", "--steps", "1", "--json"))
+    assert told == {"mean": 3}
+
+
 # ---- what is refused, and how it is said ----
 
 
@@ -620,6 +627,24 @@ def test_mistakes_are_told(tmp_path):
         weft_export.export(tf.Graph(), path)
     with pytest.raises(ValueError, match="which inputs has train"):
         weft_export.export(Linear().train, path)
+    numbers_of = [tf.TensorSpec([None], tf.float32, "x")]
+    for python in (tf.numpy_function, tf.py_function):
+        with pytest.raises(ValueError, match="train calls Python"):
+            weft_export.export(tf.function(lambda x, call=python: tf.reduce_sum(call(lambda a: a, [x], tf.float32)), input_signature=numbers_of), path)
+    made = tf.data.Dataset.from_generator(lambda: iter([1.0]), output_signature=tf.TensorSpec([], tf.float32)).batch(1)
+    with pytest.raises(ValueError, match="the data set of train calls Python"):
+        weft_export.export(tf.function(tf.reduce_sum), path, data=made)
+    writer = tf.summary.create_file_writer(str(tmp_path / "log"))
+
+    @tf.function(input_signature=numbers_of)
+    def shows(x):
+        with writer.as_default():
+            tf.summary.scalar("mean", tf.reduce_mean(x), step=1)
+        return tf.reduce_mean(x)
+
+    with pytest.raises(ValueError, match="train writes tf.summary"):
+        weft_export.export(shows, path)
+    assert not path.exists()
     m, data = fresh(MODELS["regression"])
     with pytest.raises(ValueError, match="data has 4 parts"):
         weft_export.export(m, path, data=(*data, data[1], data[1]))
