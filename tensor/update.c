@@ -71,6 +71,7 @@ static void extreme(weft_dtype_t dtype, bool highest, void *to) {
     case WEFT_F64: *(double *)to = highest ? DBL_MAX : -DBL_MAX; return;
     case WEFT_F16: *(uint16_t *)to = highest ? 0x7bff : 0xfbff; return;
     case WEFT_BF16: *(uint16_t *)to = highest ? 0x7f7f : 0xff7f; return;
+    case WEFT_BOOL:
     case WEFT_U8:
     case WEFT_U16:
     case WEFT_U32:

@@ -89,8 +89,9 @@ struct L2Loss : Sum<T> {
   WEFT_FN void put(void *y, int64_t i, acc_t a, int64_t, int) { store((T *)y + i, a / 2); }
 };
 
-/* Where the largest element is; the first among equals. A NaN wins if it is the first element, else it is as
- * if it were not there. */
+/* Where the largest element is; the first among equals. As on the CPU, a NaN is as if it were not there, and
+ * so is an element that is not beyond the lowest (for ArgMin: the highest) finite number. Where nothing else
+ * is, the answer is 0. */
 template <class C>
 struct found_at {
   C value;
@@ -100,11 +101,12 @@ template <class T, bool IS_MAX>
 struct arg {
   typedef found_at<comp_t<T>> acc_t;
   WEFT_FN acc_t start() { return acc_t{0, -1}; }
-  WEFT_FN acc_t value(comp_t<T> v, int64_t i) { return acc_t{v, v == v || i == 0 ? i : -1}; }
+  WEFT_FN acc_t value(comp_t<T> v, int64_t i) {
+    return acc_t{v, (IS_MAX ? v > lowest_of<T>() : v < highest_of<T>()) ? i : -1};
+  }
   WEFT_FN acc_t join(acc_t a, acc_t b) {
     if (a.at < 0) return b;
-    if (b.at < 0 || a.value != a.value) return a;
-    if (b.value != b.value) return b;
+    if (b.at < 0) return a;
     if (a.value == b.value) return a.at < b.at ? a : b;
     return (a.value > b.value) == IS_MAX ? a : b;
   }

@@ -5,6 +5,7 @@
 #include <tgmath.h>
 
 #include "kernels/cpu/loops/common.h"
+#include "tensor/update.h"
 
 typedef struct scan_job {
   const void *x;

@@ -14,6 +14,34 @@ typedef struct segment {
   bool mean, root; /* divide by the count, or by its square root */
 } segment_t;
 
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_I32_I64
+#define EACH_I8_I16
+#define EACH_UNSIGNED
+#define EACH_FILE "kernels/cpu/math/segment_one.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+static weft_update_fn *const segment_max_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM segment_max
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+};
+static weft_update_fn *const segment_min_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM segment_min
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+};
+#include "tensor/undef_each.tmpl.h"
+
+/* How the next row of a segment joins what is there. */
+static weft_update_fn *join_of(weft_update_t how, weft_dtype_t dtype) {
+  if (how == WEFT_UPDATE_MAX) return segment_max_fns[dtype];
+  if (how == WEFT_UPDATE_MIN) return segment_min_fns[dtype];
+  return weft_update_find(how, dtype);
+}
+
 static char *row_at(const weft_tensor_t *t, int64_t row, int64_t inner) {
   return (char *)t->data + (size_t)(row * inner) * weft_dtype_size(t->dtype);
 }
@@ -53,7 +81,7 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
   weft_update_identity(segment->how, out->dtype, out->count, out->data);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
-  weft_update_fn *update = weft_update_find(segment->how, out->dtype);
+  weft_update_fn *update = join_of(segment->how, out->dtype);
   for (int64_t i = 0; i < ids->count && data->count > 0; i++) {
     int64_t id = weft_cpu_int_at(ids, i);
     if (id < 0) continue;
@@ -129,7 +157,7 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_t *segment, c
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   weft_update_identity(segment->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
                        out->count, out->data);
-  weft_update_fn *update = weft_update_find(segment->how, out->dtype);
+  weft_update_fn *update = join_of(segment->how, out->dtype);
   int64_t previous = -1, count = 0;
   for (int64_t i = 0; i < n; i++) {
     int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
