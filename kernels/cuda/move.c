@@ -117,24 +117,36 @@ static WEFT_Failure *broadcast_to(WEFT_KernelContext *c) {
   return weft_cuda_move(c, x.dtype, x.data, 0, y.data, 0, &w);
 }
 
-/* Each dimension is seen as [times, size], the first of which does not move in the source. */
+/* Each dimension is seen as [times, size], the first of which does not move in the source. Parts of one place
+ * are left out, and dimensions that are not repeated join the size in front of them. */
 static WEFT_Failure *tile(WEFT_KernelContext *c) {
   WEFT_TensorView x, times, y;
-  int64_t dims[WEFT_CUDA_DIMS], steps[WEFT_CUDA_DIMS];
+  int64_t dims[WEFT_CUDA_DIMS], steps[WEFT_CUDA_DIMS], from[WEFT_CUDA_DIMS];
+  int n = 0;
   weft_cuda_host->input(c, 0, &x);
   weft_cuda_host->input(c, 1, &times);
   WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
-  if (2 * x.rank > WEFT_CUDA_DIMS) {
-    return weft_cuda_host->failure(WEFT_CUDA_UNIMPLEMENTED, "Tile of more than %d dimensions",
-                                   WEFT_CUDA_DIMS / 2);
-  }
-  for (int d = 0; d < x.rank; d++) {
-    dims[2 * d] = weft_cuda_int_at(&times, d);
-    dims[2 * d + 1] = x.dims[d];
-  }
-  weft_cuda_walk_t w = walk_of(2 * x.rank, dims);
   weft_cuda_dense_steps(x.rank, x.dims, steps);
-  for (int d = 0; d < x.rank; d++) w.steps[0][2 * d + 1] = steps[d];
+  for (int d = 0; d < x.rank; d++) {
+    const int64_t pair[] = {weft_cuda_int_at(&times, d), x.dims[d]};
+    for (int k = 0; k < 2; k++) {
+      const int64_t step = k == 0 ? 0 : steps[d];
+      if (pair[k] == 1) continue;
+      if (n > 0 && from[n - 1] != 0 && from[n - 1] == pair[k] * step) {
+        dims[n - 1] *= pair[k];
+        from[n - 1] = step;
+        continue;
+      }
+      if (n == WEFT_CUDA_DIMS) {
+        return weft_cuda_host->failure(
+            WEFT_CUDA_UNIMPLEMENTED, "Tile of more than %d dimensions that are repeated", WEFT_CUDA_DIMS / 2);
+      }
+      dims[n] = pair[k];
+      from[n++] = step;
+    }
+  }
+  weft_cuda_walk_t w = walk_of(n, dims);
+  memcpy(w.steps[0], from, (size_t)n * sizeof *from);
   return weft_cuda_move(c, x.dtype, x.data, 0, y.data, 0, &w);
 }
 

@@ -10,6 +10,21 @@
  * that are a vector have a row for each element, as TensorFlow reads them. */
 static int num_outer(const weft_shape_t *indices) { return indices->rank > 1 ? indices->rank - 1 : 1; }
 
+/* Of strings, the sum is one behind the other. */
+static weft_status_t *append(weft_tensor_t *to, int64_t at, const weft_tensor_t *from, int64_t i, int64_t n) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_status_t *s = NULL;
+  for (int64_t k = 0; s == NULL && k < n; k++) {
+    text.length = 0;
+    weft_strbuf_append(&text, weft_tensor_str_at(to, at + k));
+    weft_strbuf_append(&text, weft_tensor_str_at(from, i + k));
+    s = text.failed ? WEFT_NO_MEMORY("adding strings")
+                    : weft_tensor_set_str(to, at + k, weft_str_of(text.data, text.length));
+  }
+  weft_strbuf_deinit(&text);
+  return s;
+}
+
 /* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. */
 static weft_status_t *scatter(const weft_tensor_t *indices, const weft_tensor_t *updates, weft_update_t how,
                               bool ignores_bad, int64_t depth, weft_tensor_t *out) {
@@ -29,6 +44,8 @@ static weft_status_t *scatter(const weft_tensor_t *indices, const weft_tensor_t 
     if (update != NULL) {
       update((char *)out->data + (size_t)at * bytes, (const char *)updates->data + (size_t)i * bytes, inner,
              false);
+    } else if (how == WEFT_UPDATE_ADD && out->dtype == WEFT_STRING) {
+      WEFT_RETURN_IF_ERROR(append(out, at * inner, updates, i * inner, inner));
     } else {
       WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, at * inner, updates, i * inner, inner));
     }
@@ -89,9 +106,7 @@ static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_
   WEFT_RETURN_IF_ERROR(check_shapes(&indices->shape, &updates->shape, &shape, &depth));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, updates->dtype, &shape, &out));
   weft_cpu_zero(out);
-  weft_update_t how = WEFT_UPDATE_ADD;
-  if (weft_update_find(how, updates->dtype) == NULL) how = WEFT_UPDATE_SET; /* string: the last wins */
-  return scatter(indices, updates, how, weft_ignores_bad_indices(attrs), depth, out);
+  return scatter(indices, updates, WEFT_UPDATE_ADD, weft_ignores_bad_indices(attrs), depth, out);
 }
 
 WEFT_ATTRS_OF(tensor_scatter, weft_bad_indices)

@@ -161,6 +161,54 @@ static weft_status_t *broadcast_to_compute(weft_kernel_ctx_t *ctx) {
   return weft_move_run(&m, ctx->device->pool, x, y);
 }
 
+enum { TILE_PARTS = 2 * WEFT_MAX_DIMS };
+
+/* The parts of the axes of a tile: dimensions and the steps of both sides. */
+typedef struct tile_parts {
+  int n;
+  int64_t dims[TILE_PARTS], from[TILE_PARTS], to[TILE_PARTS];
+} tile_parts_t;
+
+/* A part of one place is none, and one that goes on as the part before it does is the same part. */
+static void add_part(tile_parts_t *p, int64_t dim, int64_t from, int64_t to) {
+  if (dim == 1) return;
+  const int last = p->n - 1;
+  if (p->n > 0 && p->from[last] == dim * from && p->to[last] == dim * to) {
+    p->dims[last] *= dim;
+    p->from[last] = from;
+    p->to[last] = to;
+    return;
+  }
+  p->dims[p->n] = dim;
+  p->from[p->n] = from;
+  p->to[p->n++] = to;
+}
+
+/* A move takes WEFT_MAX_DIMS parts. The outer ones beyond that are counted here. */
+static weft_status_t *run_parts(const tile_parts_t *p, weft_thread_pool_t *pool, const weft_tensor_t *x,
+                                weft_tensor_t *y) {
+  const int outer = p->n > WEFT_MAX_DIMS ? p->n - WEFT_MAX_DIMS : 0;
+  weft_move_t m = {.rank = p->n - outer};
+  for (int d = 0; d < m.rank; d++) {
+    m.dims[d] = p->dims[outer + d];
+    m.from_strides[d] = p->from[outer + d];
+    m.to_strides[d] = p->to[outer + d];
+  }
+  int64_t at[TILE_PARTS] = {0};
+  for (int d = 0; d >= 0;) {
+    WEFT_RETURN_IF_ERROR(weft_move_run(&m, pool, x, y));
+    for (d = outer - 1; d >= 0; d--) { /* the next place of the outer parts */
+      m.from_base += p->from[d];
+      m.to_base += p->to[d];
+      if (++at[d] < p->dims[d]) break;
+      m.from_base -= p->from[d] * p->dims[d];
+      m.to_base -= p->to[d] * p->dims[d];
+      at[d] = 0;
+    }
+  }
+  return NULL;
+}
+
 /* Tile: each axis is seen as [times, dim], the first of which does not move in the source. */
 static weft_status_t *tile_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *times = weft_in(ctx, 1), *y = NULL;
@@ -190,21 +238,15 @@ static weft_status_t *tile_compute(weft_kernel_ctx_t *ctx) {
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
   if (y->count == 0) return NULL;
-  if (2 * rank > WEFT_MAX_DIMS)
-    return WEFT_ERROR(UNIMPLEMENTED, "Tile of more than %d dimensions", WEFT_MAX_DIMS / 2);
   int64_t from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
   weft_strides_of(&x->shape, from);
   weft_strides_of(&shape, to);
-  weft_move_t m = {.rank = 2 * rank};
+  tile_parts_t p = {.n = 0};
   for (int d = 0; d < rank; d++) {
-    m.dims[2 * d] = weft_cpu_int_at(times, d);
-    m.from_strides[2 * d] = 0;
-    m.to_strides[2 * d] = to[d] * x->shape.dims[d];
-    m.dims[2 * d + 1] = x->shape.dims[d];
-    m.from_strides[2 * d + 1] = from[d];
-    m.to_strides[2 * d + 1] = to[d];
+    add_part(&p, weft_cpu_int_at(times, d), 0, to[d] * x->shape.dims[d]);
+    add_part(&p, x->shape.dims[d], from[d], to[d]);
   }
-  return weft_move_run(&m, ctx->device->pool, x, y);
+  return run_parts(&p, ctx->device->pool, x, y);
 }
 
 /* Roll: each axis falls into two boxes; an n-fold roll into up to 2^n of them. Several shifts of one axis add

@@ -304,6 +304,9 @@ def tile(d):
     shape = d.shape(max_rank=4, max_dim=4)
     times = [hostile(d, d.int(0, 3)) if d.chance(0.1) else d.int(0, 3) for _ in shape]
     times = [t if t < 1000 else 2 for t in times]
+    if d.chance(0.1):
+        rank = d.int(9, 12)
+        shape, times = [d.int(1, 2) for _ in range(rank)], [d.one(1, 1, 2) for _ in range(rank)]
     return C(d.op, d.values(d.dtype(), shape), ints(times if d.chance(0.97) else times + [1], index_type(d)))
 
 
