@@ -62,6 +62,8 @@ static WEFT_Failure *plan(const conv_op_t *op, const weft_cuda_windows_t *a, con
     if (k[i] <= 0) return WEFT_CUDA_INVALID("%s: filter must not have zero elements", op->name);
   }
   s->out_channels = s->filter[rank - 1];
+  if (s->out_channels == 0 && a->num_space == 3 && op->kind == WEFT_CUDA_CONV_FORWARD)
+    return WEFT_CUDA_INVALID("filter must not have zero elements (i.e. all dimensions must be non-zero)");
   if (depth <= 0)
     return WEFT_CUDA_INVALID("filter depth must be stricly positive, got %lld", (long long)depth);
   if (channels % depth != 0 || (a->num_space == 3 && channels != depth)) {

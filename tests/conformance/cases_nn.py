@@ -90,6 +90,10 @@ def convolutions():
     image, kernel, attrs = CONVOLUTIONS["same"]
     for dtype in dtypes_of("Conv2D", among=[tf.float16, tf.bfloat16, tf.float64, tf.int32]):
         yield C("Conv2D", x(*image, dtype=dtype), x(*kernel, dtype=dtype, seed=1), label=dtype.name, **attrs)
+    for label, kernel in (("no-filters", (1, 1, 1, 1, 0)), ("no-window", (1, 0, 1, 1, 1))):
+        for n in (1, 0):
+            yield C("Conv3D", x(n, 2, 2, 2, 1), x(*kernel), strides=[1] * 5, padding="SAME", label=f"{label}-{n}")
+    yield C("Conv2D", x(1, 2, 2, 1), x(1, 1, 1, 0), strides=[1] * 4, padding="SAME", label="no-filters")
     yield C("Conv2D", x(1, 5, 5, 3), x(3, 3, 2, 4), strides=[1, 1, 1, 1], padding="SAME", label="depth-mismatch")
     yield C("Conv2D", x(5, 5, 3), x(3, 3, 3, 4), strides=[1, 1, 1, 1], padding="SAME", label="rank3")
     yield C("Conv2D", x(1, 2, 2, 1), x(3, 3, 1, 1), strides=[1, 1, 1, 1], padding="VALID", label="kernel-too-large")

@@ -144,8 +144,7 @@ static weft_status_t *widen(const to_sparse_params_t *p, const weft_shape_t *ele
   }
   for (int k = 0; k < element->rank; k++) {
     if (p->row.dims[k] >= 0 && element->dims[k] > p->row.dims[k]) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Input element had shape (%s) that is larger than the row shape (%s).",
+      return WEFT_ERROR(DATA_LOSS, "Input element had shape (%s) that is larger than the row shape (%s).",
                         WEFT_SHAPE_TEXT(element), WEFT_SHAPE_TEXT(&p->row));
     }
     if (element->dims[k] > dims[k + 1]) dims[k + 1] = element->dims[k];

@@ -103,8 +103,9 @@ static weft_status_t *check_forward(const weft_window_attrs_t *a, const weft_sha
   v->oc = f->dims[rank - 1];
   v->groups = v->cg > 0 ? v->c / v->cg : 0;
   WEFT_RETURN_IF_ERROR(check_groups(a, v));
-  for (int d = 0; d < a->num_space; d++) {
-    if (f->dims[d] > 0) continue;
+  bool is_empty = a->num_space == 3 && v->oc == 0; /* a Conv2D of no filters has a result */
+  for (int d = 0; d < a->num_space; d++) is_empty |= f->dims[d] == 0;
+  if (is_empty) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "filter must not have zero elements (i.e. all dimensions must be non-zero)");
   }
