@@ -58,6 +58,9 @@ def cases():
     yield C("StaticRegexReplace", texts, pattern="X", rewrite="--", label="all")
     yield C("StaticRegexReplace", texts, pattern="X", rewrite="--", replace_global=False, label="first")
     yield C("StaticRegexReplace", texts, pattern="([a-z])([A-Z])", rewrite="\\2\\1", label="groups")
+    for rewrite in ("\\5", "\\1", "\\0\\9", "x\\q", "a\\", "\\\\5", "<\\0>"):
+        for first in (True, False):
+            yield C("StaticRegexReplace", s("abcb", "zz"), pattern="b", rewrite=rewrite, replace_global=not first, label=f"rewrite-{rewrite}-{first}")
     for dtype in (tf.float32, tf.float64, tf.int32, tf.int64):
         yield C("StringToNumber", s("1", "-12", " 7 ", "0"), out_type=dtype, label=dtype.name)
     yield C("StringToNumber", s("1.5e3", "inf", "-0.0", "nan"), label="floats")

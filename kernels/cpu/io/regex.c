@@ -1,14 +1,14 @@
 /* kernels/cpu/io/regex.c - regular expressions over strings, by PCRE2.
  *
- * TensorFlow's patterns are RE2's. PCRE2 understands all of RE2 that is in common
- * use; what it can do beyond RE2 may take time without end, so each match has a
- * limit of steps, and fails beyond it.
+ * TensorFlow's patterns are RE2's. PCRE2 understands all of RE2 that is in common use; what it knows beyond
+ * RE2 is refused. It goes back where RE2 does not, so each match has a limit of steps, and fails beyond it.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
 #include "base/alloc.h"
 #include "kernels/attrs.h"
+#include "kernels/cpu/io/re2_syntax.h"
 #include "kernels/kernel.h"
 
 enum { MAX_STEPS = 10 * 1000 * 1000 }; /* about a second */
@@ -30,6 +30,7 @@ static void regex_free(regex_t *r) {
 static weft_status_t *regex_new(weft_str_t pattern, regex_t **out) {
   int error = 0;
   PCRE2_SIZE at = 0;
+  WEFT_RETURN_IF_ERROR(weft_re2_check(pattern));
   regex_t *r = weft_calloc(1, sizeof *r);
   if (r == NULL) return WEFT_NO_MEMORY("compiling a pattern");
   r->limits = pcre2_match_context_create(NULL);
@@ -120,10 +121,10 @@ static weft_status_t *full_match(weft_kernel_ctx_t *c) {
 
 /* ---- replace ---- */
 
-/* The rewrite: \0 to \9 are what the groups matched, \\ is a backslash. */
-static weft_status_t *put_rewrite(weft_str_t rewrite, weft_str_t s, pcre2_match_data *m, weft_strbuf_t *out) {
+/* The rewrite: \0 to \9 are what the groups matched, \\ is a backslash. As in RE2, it ends where another
+ * character follows a backslash; false then. */
+static bool put_rewrite(weft_str_t rewrite, weft_str_t s, pcre2_match_data *m, weft_strbuf_t *out) {
   const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(m);
-  uint32_t groups = pcre2_get_ovector_count(m);
   for (size_t i = 0; i < rewrite.length; i++) {
     char c = rewrite.data[i];
     if (c != '\\') {
@@ -133,19 +134,38 @@ static weft_status_t *put_rewrite(weft_str_t rewrite, weft_str_t s, pcre2_match_
     c = ++i < rewrite.length ? rewrite.data[i] : '\0';
     if (c == '\\') {
       weft_strbuf_putc(out, c);
-    } else if (c >= '0' && c <= '9' && (uint32_t)(c - '0') < groups) {
+    } else if (c >= '0' && c <= '9') {
       PCRE2_SIZE begin = ends[2 * (c - '0')], end = ends[2 * (c - '0') + 1];
       if (begin != PCRE2_UNSET) weft_strbuf_append(out, weft_str_of(s.data + begin, end - begin));
     } else {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid rewrite pattern: %.*s", WEFT_STR_ARGS(rewrite));
+      return false;
     }
   }
-  return NULL;
+  return true;
 }
 
-/* As in RE2, an empty match right behind another match is none. */
+/* Does the rewrite name no group beyond those of the pattern? */
+static bool has_groups(weft_str_t rewrite, pcre2_match_data *m) {
+  const uint32_t groups = pcre2_get_ovector_count(m);
+  for (size_t i = 0; i + 1 < rewrite.length; i++) {
+    if (rewrite.data[i] != '\\') continue;
+    const char c = rewrite.data[++i];
+    if (c >= '0' && c <= '9' && (uint32_t)(c - '0') >= groups) return false;
+  }
+  return true;
+}
+
+static void keep(weft_str_t s, weft_strbuf_t *out) {
+  out->length = 0;
+  weft_strbuf_append(out, s);
+}
+
+/* As in RE2, an empty match right behind another match is none; and the string stays as it is where the
+ * rewrite names a group that is not there, or where the one replacement cannot be written. */
 static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_data *m, weft_strbuf_t *out) {
   size_t at = 0, last_end = SIZE_MAX;
+  keep(s, out);
+  if (!has_groups(r->rewrite, m)) return NULL;
   out->length = 0;
   for (bool again = true; again && at <= s.length; again = r->is_global) {
     bool found = false;
@@ -154,7 +174,12 @@ static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_da
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(m);
     size_t begin = ends[0], end = ends[1];
     weft_strbuf_append(out, weft_str_of(s.data + at, begin - at));
-    if (begin != end || end != last_end) WEFT_RETURN_IF_ERROR(put_rewrite(r->rewrite, s, m, out));
+    if (begin != end || end != last_end) {
+      if (!put_rewrite(r->rewrite, s, m, out) && !r->is_global) {
+        keep(s, out);
+        return NULL;
+      }
+    }
     at = last_end = end;
     if (begin == end) { /* one byte goes over as it is */
       if (at < s.length) weft_strbuf_putc(out, s.data[at]);

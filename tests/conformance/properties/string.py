@@ -117,7 +117,9 @@ def decode_base64(d):
 @spec("RegexReplace")
 def regex_replace(d):
     pattern = d.one("a", "[a-z]+", "b*", "^.", "(a)(b)?", "\\d+", "(?i)HELLO", ",", "\\s+$", "[^a]", "x" if d.chance(0.8) else "(a")
-    rewrite = d.one("", "x", "<\\0>", "\\\\", "long text")
+    if d.chance(0.1):
+        pattern = d.one("a", "(b)", "[a-z]") + d.one("{2}", "{1000}", "{1001}", "*+", "+?", "**", "(?=b)", "\\1", "\\d", "\\R", "(?i)", "(?>b)")
+    rewrite = d.one("", "x", "<\\0>", "\\\\", "long text", "\\1", "a\\q")
     pattern, rewrite = scalar(pattern), scalar(rewrite)
     if d.chance(0.05):
         pattern, rewrite = d.one((pattern.reshape(1), rewrite), (pattern, rewrite.reshape(1)))
