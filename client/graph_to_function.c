@@ -324,13 +324,21 @@ static weft_status_t *write_function(function_build_t *b, weft_str_t name, const
 
 /* ---- what belongs to the function ---- */
 
-static weft_status_t *check_tensors(const function_build_t *b, const TF_Output *all, int n,
-                                    const char *what) {
+static weft_status_t *check_tensors(const function_build_t *b, const TF_Output *all, int n, bool is_input) {
+  const char *what = is_input ? "Input" : "Output";
   for (int i = 0; i < n; i++) {
     TF_Output o = all[i];
-    if (o.oper == NULL || o.oper->graph != b->g || o.index < 0 || o.index >= o.oper->node->num_outputs) {
+    if (o.oper == NULL || o.oper->graph != b->g) {
       return WEFT_ERROR(INVALID_ARGUMENT, "%s %d of function '%s' is not a tensor of its graph", what, i,
                         b->name);
+    }
+    const weft_node_t *node = o.oper->node;
+    if (o.index < 0 || o.index >= node->num_outputs) {
+      return WEFT_ERROR(OUT_OF_RANGE,
+                        "Node '%s' (type: '%.*s', num of outputs: %d) does not have output %d\n"
+                        "\tEncountered while processing %s %d %s function '%s'",
+                        node->name.data, WEFT_STR_ARGS(node->op->name), node->num_outputs, o.index,
+                        is_input ? "input" : "output", i, is_input ? "into" : "from", b->name);
     }
     if (weft_dtype_is_ref(o.oper->node->output_types[o.index])) {
       return WEFT_ERROR(INVALID_ARGUMENT,
@@ -373,8 +381,8 @@ static weft_status_t *choose_body(function_build_t *b, int num_opers, const TF_O
 static weft_status_t *build(function_build_t *b, bool append_hash, int num_opers,
                             const TF_Operation *const *opers, const char *description, weft_strbuf_t *out)
     WEFT_REQUIRES(b->g->mu) {
-  WEFT_RETURN_IF_ERROR(check_tensors(b, b->inputs, b->num_inputs, "Input"));
-  WEFT_RETURN_IF_ERROR(check_tensors(b, b->outputs, b->num_outputs, "Output"));
+  WEFT_RETURN_IF_ERROR(check_tensors(b, b->inputs, b->num_inputs, true));
+  WEFT_RETURN_IF_ERROR(check_tensors(b, b->outputs, b->num_outputs, false));
   WEFT_RETURN_IF_ERROR(reserve_output_names(b));
   WEFT_RETURN_IF_ERROR(name_inputs(b));
   WEFT_RETURN_IF_ERROR(choose_body(b, num_opers, opers));

@@ -120,7 +120,7 @@ weft_status_t *weft_client_tensor_get(const TF_Tensor *b, weft_tensor_t **out) {
 
 size_t TF_DataTypeSize(TF_DataType dt) {
   if (dt >= TF_FLOAT8_E5M2 && dt <= TF_UINT4) return 1;
-  return weft_dtype_is_plain(dt) ? weft_dtype_size(dt) : 0;
+  return weft_dtype_is_plain(dt) && !weft_dtype_is_ref(dt) ? weft_dtype_size(dt) : 0;
 }
 
 size_t TF_TensorDefaultAlignment(void) { return DEFAULT_ALIGNMENT; }

@@ -96,6 +96,13 @@ static void incomplete_functions_are_refused(void) {
   ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "TF_Output Feed.A:0 appears more than once in the input list");
   CU_ASSERT_PTR_NULL(TF_GraphToFunction(f.g, "F", 0, 1, add_only, 2, in, 1, out, NULL, NULL, NULL, w.s));
   ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "Input 0, 'mul:0', of node 'add' in function 'F' is not available.");
+  const TF_Output no_input[2] = {f.a, {f.b.oper, 1}}, no_output[2] = {f.sum, {f.product.oper, 9}};
+  CU_ASSERT_PTR_NULL(TF_GraphToFunction(f.g, "F", 0, -1, NULL, 2, no_input, 2, out, NULL, NULL, NULL, w.s));
+  ASSERT_FAILS(&w, TF_OUT_OF_RANGE, "does not have output 1\n\tEncountered while processing input 1 into");
+  CU_ASSERT_PTR_NULL(TF_GraphToFunction(f.g, "F", 0, -1, NULL, 2, in, 2, no_output, NULL, NULL, NULL, w.s));
+  ASSERT_FAILS(&w, TF_OUT_OF_RANGE,
+               "Node 'mul' (type: 'Mul', num of outputs: 1) does not have output 9\n"
+               "\tEncountered while processing output 1 from function 'F'");
   TF_Function *one = make_function(&w, &f, "Foo");
   const TF_Output first[1] = {f.product};
   TF_Function *other = TF_GraphToFunction(f.g, "Foo", 0, -1, NULL, 2, in, 1, first, NULL, NULL, NULL, w.s);

@@ -175,9 +175,10 @@ static void sizes_of_types_are_tensorflows(void) {
   static const struct {
     TF_DataType type;
     size_t size;
-  } sizes[] = {{TF_FLOAT, 4},  {TF_DOUBLE, 8},      {TF_STRING, 0},      {TF_COMPLEX128, 16},
-               {TF_HALF, 2},   {TF_RESOURCE, 0},    {TF_VARIANT, 0},     {TF_QINT32, 4},
-               {TF_UINT64, 8}, {(TF_DataType)0, 0}, {(TF_DataType)77, 0}};
+  } sizes[] = {{TF_FLOAT, 4},        {TF_DOUBLE, 8},      {TF_STRING, 0},       {TF_COMPLEX128, 16},
+               {TF_HALF, 2},         {TF_RESOURCE, 0},    {TF_VARIANT, 0},      {TF_QINT32, 4},
+               {TF_UINT64, 8},       {(TF_DataType)0, 0}, {(TF_DataType)77, 0}, {(TF_DataType)101, 0},
+               {(TF_DataType)102, 0}};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     CU_ASSERT_EQUAL(TF_DataTypeSize(sizes[i].type), sizes[i].size);
   }
