@@ -157,11 +157,10 @@ WEFT_MUST_CHECK weft_status_t *weft_dataset_of(const weft_tensor_t *t, weft_data
 /* ---- iterators ---- */
 
 struct weft_iterator {
-  const weft_dataset_t *of;    /* retained */
-  weft_traversal_t *traversal; /* that it is part of, and that outlives it */
-  const weft_traversal_place_t
-      *place;                  /* lent by the traversal; NULL: its functions draw no numbers of their own */
-  weft_canceller_t *canceller; /* ends its waits; the parent's, but see weft_ahead_create */
+  const weft_dataset_t *of;            /* retained */
+  weft_traversal_t *traversal;         /* that it is part of, and that outlives it */
+  const weft_traversal_place_t *place; /* lent by the traversal; NULL: it has no functions */
+  weft_canceller_t *canceller;         /* ends its waits; the parent's, but see weft_ahead_create */
   const weft_iterator_t *parent;
   weft_iterator_t *input; /* owned; with opens_inputs, or as the class likes. NULL: none is open */
   int64_t index;          /* of the next element, those that have failed counted in */

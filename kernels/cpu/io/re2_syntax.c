@@ -11,10 +11,10 @@ static const size_t none = SIZE_MAX;
 typedef struct re2_scan {
   weft_str_t text;
   size_t at;
-  size_t repeat;                 /* where the quantifier in front of `at` begins, or `none` */
-  int depth, num_groups;         /* groups that are open; capturing groups so far */
-  int atom;                      /* how many copies the counts in the last atom make of a part of it */
-  int largest[MAX_NESTING + 1];  /* of the atoms of each open group */
+  size_t repeat;                /* where the quantifier in front of `at` begins, or `none` */
+  int depth, num_groups;        /* groups that are open; capturing groups so far */
+  int atom;                     /* how many copies the counts in the last atom make of a part of it */
+  int largest[MAX_NESTING + 1]; /* of the atoms of each open group */
 } re2_scan_t;
 
 static int peek(const re2_scan_t *s, size_t ahead) {
