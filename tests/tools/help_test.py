@@ -184,7 +184,7 @@ class WrongLines(Folder):
             *((c + " --cluster ps", "'ps' is not job=host:port") for c in ("trace", "profile")),
             *((c + " --cluster ps=127.0.0.1", "'127.0.0.1' (job 'ps', task 0) is not host:port") for c in ("trace", "profile")),
             *((c + " --cluster a=nohost.invalid:1;b=127.0.0.1:1", "does not answer at ") for c in ("trace", "profile")),
-            ("trace --cluster ps=127.0.0.1:1 --out none/t.json", "--out none/t.json: the file cannot be written"),
+            ("trace --cluster ps=127.0.0.1:1 --out none/t.json", "--out none/t.json; No such file or directory"),
             ("inspect add.pbtxt --strategy mirrored:2 --cluster ps", "'ps' is no part of a cluster: give JOB=TASKS"),
             *((c + " none.pb", "none.pb: No such file") for c in ("inspect", "ops --missing", "submit --fetch x", "run")),
             *((c + " bad.pb", "bad.pb is not a graph file") for c in ("inspect", "ops --missing", "submit --fetch x")),
