@@ -35,7 +35,7 @@ static weft_status_t *regex_new(weft_str_t pattern, regex_t **out) {
   if (r == NULL) return WEFT_NO_MEMORY("compiling a pattern");
   r->limits = pcre2_match_context_create(NULL);
   r->code = pcre2_compile((PCRE2_SPTR)(pattern.data == NULL ? "" : pattern.data), pattern.length,
-                          PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &error, &at, NULL);
+                          PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DUPNAMES, &error, &at, NULL);
   if (r->limits == NULL || (r->code == NULL && error == PCRE2_ERROR_NOMEMORY)) {
     regex_free(r);
     return WEFT_NO_MEMORY("compiling a pattern");
