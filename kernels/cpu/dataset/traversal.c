@@ -1,7 +1,7 @@
 /* kernels/cpu/dataset/traversal.c - the thread of a pass, and the line of requests in front of it.
  *
  * Locking: `mu` is a leaf, but that cancellers are asked to register under it; they call back without a lock
- * of theirs. `places_mu` is held while a place's functions are made, which takes locks of their graph.
+ * of theirs.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "kernels/cpu/dataset/traversal.h"
@@ -20,9 +20,6 @@ typedef enum request_state { IN_LINE, SERVED, ENDED } request_state_t;
 typedef struct request request_t;
 typedef struct traversal {
   weft_traversal_t base;
-  weft_mutex_t places_mu;
-  weft_traversal_place_t **places; /* owned; guarded by places_mu, as num_places */
-  int num_places;
   weft_mutex_t mu;
   weft_cond_t changed; /* for the thread */
   int refs;            /* guarded by mu, as what follows: users and the thread */
@@ -54,7 +51,9 @@ weft_status_t *weft_traversal_create(const weft_dataset_t *d, weft_device_t *dev
   if (n == NULL) return WEFT_NO_MEMORY("an iterator");
   n->base.canceller = weft_canceller_create(parent);
   n->kept = weft_calloc((size_t)d->spec->n, sizeof *n->kept);
-  if (n->base.canceller == NULL || n->kept == NULL) {
+  n->base.places = weft_traversal_places_create();
+  if (n->base.canceller == NULL || n->kept == NULL || n->base.places == NULL) {
+    weft_traversal_places_destroy(n->base.places);
     weft_canceller_release(n->base.canceller);
     weft_free(n->kept);
     weft_free(n);
@@ -68,7 +67,6 @@ weft_status_t *weft_traversal_create(const weft_dataset_t *d, weft_device_t *dev
   n->base.is_deterministic = true;
   n->base.budget = BUDGET;
   weft_mutex_init(&n->mu);
-  weft_mutex_init(&n->places_mu);
   weft_cond_init(&n->changed);
   *out = &n->base;
   return NULL;
@@ -79,20 +77,13 @@ weft_traversal_t *weft_traversal_retain(weft_traversal_t *n) {
   return n;
 }
 
-static void place_free(weft_traversal_place_t *p) {
-  for (int i = 0; i < p->num_callees; i++) weft_callee_release(p->callees[i]);
-  weft_free(p);
-}
-
 static void unref(traversal_t *n) {
   weft_mutex_lock(&n->mu);
   const bool is_last = --n->refs == 0;
   weft_mutex_unlock(&n->mu);
   if (!is_last) return;
   weft_device_t *device = n->base.device;
-  for (int i = 0; i < n->num_places; i++) place_free(n->places[i]);
-  weft_free(n->places);
-  weft_mutex_deinit(&n->places_mu);
+  weft_traversal_places_destroy(n->base.places);
   weft_element_release(n->kept, n->base.dataset->spec->n);
   weft_status_free(n->kept_status);
   weft_free(n->kept);
@@ -108,84 +99,6 @@ void weft_traversal_release(weft_traversal_t *n) {
   if (n == NULL || atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) > 1) return;
   weft_traversal_close(n);
   unref((traversal_t *)n);
-}
-
-/* ---- places ---- */
-
-static weft_status_t *place_new(const weft_traversal_place_t *like, weft_callee_t *const *callees, int n,
-                                weft_traversal_place_t **out) {
-  weft_traversal_place_t *p = weft_malloc(sizeof *p);
-  if (p == NULL) return WEFT_NO_MEMORY("a data set's functions");
-  *p = *like;
-  weft_status_t *s = NULL;
-  for (int i = 0; s == NULL && i < n; i++) {
-    s = weft_callee_apart(callees[i], &p->callees[i]);
-    p->num_callees += s == NULL;
-  }
-  if (s != NULL) {
-    place_free(p);
-    return s;
-  }
-  *out = p;
-  return NULL;
-}
-
-static weft_status_t *add_place_locked(traversal_t *n, const weft_traversal_place_t *like,
-                                       weft_callee_t *const *callees, int num,
-                                       const weft_traversal_place_t **out) WEFT_REQUIRES(n->places_mu) {
-  weft_traversal_place_t *p = NULL;
-  weft_traversal_place_t **grown =
-      weft_realloc(n->places, (size_t)n->num_places + 1, sizeof(weft_traversal_place_t *));
-  if (grown == NULL) return WEFT_NO_MEMORY("a data set's functions");
-  n->places = grown;
-  WEFT_RETURN_IF_ERROR(place_new(like, callees, num, &p));
-  n->places[n->num_places++] = p;
-  *out = p;
-  return NULL;
-}
-
-static weft_status_t *find_place(traversal_t *n, const weft_traversal_place_t *like,
-                                 weft_callee_t *const *callees, int num, const weft_traversal_place_t **out) {
-  weft_status_t *s = NULL;
-  *out = NULL;
-  weft_mutex_lock(&n->places_mu);
-  for (int i = 0; *out == NULL && i < n->num_places; i++) {
-    const weft_traversal_place_t *p = n->places[i];
-    if (p->parent == like->parent && p->key == like->key) *out = p;
-  }
-  if (*out == NULL) s = add_place_locked(n, like, callees, num, out);
-  weft_mutex_unlock(&n->places_mu);
-  return s;
-}
-
-weft_status_t *weft_traversal_place(weft_traversal_t *base, const weft_traversal_place_t *parent, int i,
-                                    const weft_dataset_t *d, const weft_traversal_place_t **out) {
-  weft_callee_t *callees[WEFT_MAX_FUNCTIONS] = {NULL};
-  int num = 0;
-  while (num < WEFT_MAX_FUNCTIONS && d->fns[num] != NULL) {
-    callees[num] = d->fns[num]->callee;
-    num++;
-  }
-  weft_traversal_place_t like = {.key = d->origin != NULL ? (const void *)d->origin->node
-                                                          : (const void *)callees[0]};
-  if (parent != NULL && parent->is_below_root) {
-    like = (weft_traversal_place_t){
-        .parent = parent, .key = (const void *)(uintptr_t)(i + 1), .is_below_root = true};
-  } else if (d == base->dataset) {
-    like = (weft_traversal_place_t){.key = d, .is_below_root = true};
-  } else if (num == 0) {
-    *out = NULL;
-    return NULL;
-  }
-  return find_place((traversal_t *)base, &like, callees, num, out);
-}
-
-weft_status_t *weft_traversal_callee(weft_traversal_t *base, weft_callee_t *callee, weft_callee_t **out) {
-  const weft_traversal_place_t like = {.key = callee};
-  const weft_traversal_place_t *p = NULL;
-  WEFT_RETURN_IF_ERROR(find_place((traversal_t *)base, &like, &callee, 1, &p));
-  *out = p->callees[0];
-  return NULL;
 }
 
 /* ---- the time that requests take ---- */

@@ -14,17 +14,20 @@
 
 #include "kernels/cpu/dataset/dataset.h"
 
+typedef struct weft_traversal_places weft_traversal_places_t; /* Thread-safe */
+
 /* Thread-safe. Counted. What iterators of it may read is constant, but the budget. */
 struct weft_traversal {
   atomic_int refs;
-  const weft_dataset_t *dataset; /* the root; retained */
-  weft_device_t *device;         /* held: it lives as long as the traversal */
-  weft_canceller_t *canceller;   /* cancelled when the traversal is closed */
-  bool is_deterministic;         /* what data sets do that leave the order to the options */
-  atomic_llong buffered;         /* bytes that stages have made ahead (ahead.h) */
-  atomic_llong waited_ns;        /* in requests that have ended, from the request to its end */
-  atomic_llong delivered;        /* elements */
-  int64_t budget;                /* of them: above it no stage makes more than one element ahead */
+  const weft_dataset_t *dataset;   /* the root; retained */
+  weft_device_t *device;           /* held: it lives as long as the traversal */
+  weft_canceller_t *canceller;     /* cancelled when the traversal is closed */
+  weft_traversal_places_t *places; /* owned */
+  bool is_deterministic;           /* what data sets do that leave the order to the options */
+  atomic_llong buffered;           /* bytes that stages have made ahead (ahead.h) */
+  atomic_llong waited_ns;          /* in requests that have ended, from the request to its end */
+  atomic_llong delivered;          /* elements */
+  int64_t budget;                  /* of them: above it no stage makes more than one element ahead */
 };
 
 /* `parent` (may be NULL) cancels it, too. The caller owns one reference. */
@@ -62,6 +65,12 @@ WEFT_MUST_CHECK weft_status_t *weft_traversal_place(weft_traversal_t *n, const w
 /* The same for one function beside the data sets. */
 WEFT_MUST_CHECK weft_status_t *weft_traversal_callee(weft_traversal_t *n, weft_callee_t *callee,
                                                      weft_callee_t **out);
+
+/* place.c: for traversals. Create returns NULL without memory; no iterator may be open when they are
+ * destroyed.
+ */
+weft_traversal_places_t *weft_traversal_places_create(void);
+void weft_traversal_places_destroy(weft_traversal_places_t *n); /* NULL is fine */
 
 /* So many bytes more have been made ahead; fewer if negative. */
 void weft_traversal_buffer(weft_traversal_t *n, int64_t bytes);
