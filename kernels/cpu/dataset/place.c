@@ -20,6 +20,7 @@ weft_traversal_places_t *weft_traversal_places_create(void) {
 
 static void place_free(weft_traversal_place_t *p) {
   for (int i = 0; i < p->num_callees; i++) weft_callee_release(p->callees[i]);
+  weft_dataset_release((weft_dataset_t *)(uintptr_t)p->of);
   weft_free(p);
 }
 
@@ -36,6 +37,7 @@ static weft_status_t *place_new(const weft_traversal_place_t *like, weft_callee_
   weft_traversal_place_t *p = weft_malloc(sizeof *p);
   if (p == NULL) return WEFT_NO_MEMORY("a data set's functions");
   *p = *like;
+  if (p->of != NULL) weft_dataset_retain(p->of);
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < n; i++) {
     s = weft_callee_apart(callees[i], &p->callees[i]);
@@ -53,8 +55,7 @@ static weft_status_t *add_place_locked(weft_traversal_places_t *n, const weft_tr
                                        weft_callee_t *const *callees, int num,
                                        const weft_traversal_place_t **out) WEFT_REQUIRES(n->mu) {
   weft_traversal_place_t *p = NULL;
-  weft_traversal_place_t **grown =
-      weft_realloc(n->all, (size_t)n->num + 1, sizeof(weft_traversal_place_t *));
+  weft_traversal_place_t **grown = weft_realloc(n->all, (size_t)n->num + 1, sizeof(weft_traversal_place_t *));
   if (grown == NULL) return WEFT_NO_MEMORY("a data set's functions");
   n->all = grown;
   WEFT_RETURN_IF_ERROR(place_new(like, callees, num, &p));
@@ -85,8 +86,8 @@ weft_status_t *weft_traversal_place(weft_traversal_t *base, const weft_traversal
     callees[num] = d->fns[num]->callee;
     num++;
   }
-  weft_traversal_place_t like = {.key = d->origin != NULL ? (const void *)d->origin->node
-                                                          : (const void *)callees[0]};
+  weft_traversal_place_t like = {
+      .of = d, .key = d->origin != NULL ? (const void *)d->origin->node : (const void *)callees[0]};
   if (parent != NULL && parent->is_below_root) {
     like = (weft_traversal_place_t){
         .parent = parent, .key = (const void *)(uintptr_t)(i + 1), .is_below_root = true};

@@ -53,6 +53,7 @@ void weft_traversal_add_waits(const weft_traversal_t *n, weft_waits_t *to);
 struct weft_traversal_place {
   const weft_traversal_place_t *parent; /* NULL: it has none */
   const void *key;                      /* among the places with that parent */
+  const weft_dataset_t *of; /* retained, so that its key stays; NULL: what has the key stays anyhow */
   bool is_below_root;
   int num_callees;
   weft_callee_t *callees[WEFT_MAX_FUNCTIONS]; /* owned */
