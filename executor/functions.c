@@ -7,10 +7,13 @@
 #include "executor/functions.h"
 
 #include "base/alloc.h"
+#include "graph/attr_proto.h"
 #include "graph/function.h"
 #include "graph/graph_proto.h"
 #include "graph/passes.h"
 #include "protos/wire.h"
+
+enum { NODE_OP = 2, NODE_ATTR = 5, ATTR_INT = 3 }; /* fields of NodeDef and AttrValue */
 
 struct weft_functions {
   atomic_int refs;
@@ -201,39 +204,52 @@ static weft_status_t *num_results(weft_callee_t *callee, int *out) {
   return NULL;
 }
 
-enum { MAX_HOLD_DEPTH = 16 }; /* of functions that name functions */
+/* ---- what is in it ---- */
 
-typedef bool node_test_fn(const weft_node_t *n, uint64_t flag);
-static bool has_flag(const weft_node_t *n, uint64_t flag) { return (n->flags & flag) != 0; }
-static bool draws(const weft_node_t *n, uint64_t flag) {
-  (void)flag;
-  return weft_node_draws_in_order(n);
+/* The op of a NodeDef; NULL: it is none of the table's. */
+static const weft_op_def_t *op_of(weft_str_t node) {
+  weft_wire_reader_t in = weft_wire_reader(node);
+  const weft_op_def_t *op = NULL;
+  for (weft_wire_field_t f; weft_wire_next(&in, &f);) {
+    if (f.tag == WEFT_WIRE_TAG(NODE_OP, WEFT_WIRE_BYTES)) op = weft_op_find(f.bytes);
+  }
+  return op;
 }
 
-static bool function_holds(weft_function_library_t *library, const weft_func_attr_t *func, node_test_fn *test,
-                           uint64_t flag, int depth) {
-  weft_graph_t *g = NULL;
-  bool found = false;
-  weft_status_t *s = weft_function_graph(library, func, &g);
-  if (s != NULL) {
-    weft_status_free(s);
-    return false;
-  }
-  for (int i = 0; !found && i < g->num_nodes; i++) {
-    const weft_node_t *n = g->nodes[i];
-    if (n == NULL) continue;
-    found = test(n, flag);
-    for (int k = 0; !found && depth < MAX_HOLD_DEPTH && k < n->num_attrs; k++) {
-      const weft_attr_t *a = &n->attrs[k].value;
-      const int num = a->kind != WEFT_ATTR_FUNC ? 0 : a->is_list ? a->n : 1;
-      for (int j = 0; !found && j < num; j++) {
-        const weft_func_attr_t *named = a->is_list ? a->list.funcs[j] : a->func;
-        found = function_holds(library, named, test, flag, depth + 1);
-      }
+static bool has_flag(void *arg, weft_str_t node) {
+  const weft_op_def_t *op = op_of(node);
+  return op != NULL && (op->flags & *(const uint64_t *)arg) != 0;
+}
+
+/* Does it draw random numbers from a stream with a given seed? */
+static bool draws_in_order(void *arg, weft_str_t node) {
+  const weft_op_def_t *op = op_of(node);
+  weft_wire_reader_t in = weft_wire_reader(node);
+  weft_str_t key, value;
+  (void)arg;
+  if (op == NULL || (op->flags & WEFT_OP_STATEFUL) == 0) return false;
+  for (weft_wire_field_t f, of_value; weft_wire_next(&in, &f);) {
+    if (f.tag != WEFT_WIRE_TAG(NODE_ATTR, WEFT_WIRE_BYTES) || !weft_map_entry_read(f.bytes, &key, &value))
+      continue;
+    if (!weft_str_is(key, "seed") && !weft_str_is(key, "seed2")) continue;
+    weft_wire_reader_t attr = weft_wire_reader(value);
+    while (weft_wire_next(&attr, &of_value)) {
+      if (of_value.tag == WEFT_WIRE_TAG(ATTR_INT, WEFT_WIRE_VARINT) && of_value.value != 0) return true;
     }
   }
-  weft_graph_destroy(g);
+  return false;
+}
+
+/* A function that is not there holds nothing; a call says that it is not. */
+static bool any_node(const callee_t *c, weft_function_node_test_fn *test, void *arg) {
+  bool found = false;
+  weft_status_free(weft_function_any_node(c->library, c->func.func->name, test, arg, &found));
   return found;
+}
+
+static bool holds(weft_callee_t *callee, uint64_t flag) {
+  const callee_t *c = (const callee_t *)callee;
+  return any_node(c, has_flag, &flag);
 }
 
 static weft_status_t *write(weft_callee_t *callee, weft_map_t *written, weft_strbuf_t *out) {
@@ -241,16 +257,13 @@ static weft_status_t *write(weft_callee_t *callee, weft_map_t *written, weft_str
   return weft_function_write_reachable(c->library, c->func.func->name, written, out);
 }
 
-static bool holds(weft_callee_t *callee, uint64_t flag) {
-  const callee_t *c = (const callee_t *)callee;
-  return function_holds(c->library, c->func.func, has_flag, flag, 0);
-}
+/* ---- apart from the session ---- */
 
 static weft_status_t *apart(weft_callee_t *callee, weft_callee_t **out) {
   callee_t *c = (callee_t *)callee;
   int known = atomic_load_explicit(&c->draws, memory_order_relaxed);
   if (known == UNKNOWN) {
-    known = function_holds(c->library, c->func.func, draws, 0, 0) ? YES : NO;
+    known = any_node(c, draws_in_order, NULL) ? YES : NO;
     atomic_store_explicit(&c->draws, known, memory_order_relaxed);
   }
   if (known == NO) {

@@ -24,8 +24,6 @@ typedef struct function_source {
   weft_function_library_t *library;
   const weft_plan_options_t *options;
 } function_source_t;
-/* plan_frames.c: does the node draw random numbers from a stream with a given seed? */
-bool weft_node_draws_in_order(const weft_node_t *n);
 /* A run of a plan whose results are `call`'s: a call of a function or of a graph. `name`, for messages, is
  * lent until it is done; the plan need not be. */
 void weft_plan_call(weft_exec_plan_t *plan, weft_str_t name, const weft_function_call_t *call);

@@ -120,7 +120,8 @@ static weft_status_t *check_back_edges(const plan_builder_t *b, const weft_node_
   return NULL;
 }
 
-bool weft_node_draws_in_order(const weft_node_t *n) {
+/* Does the node draw random numbers from a stream with a given seed? */
+static bool draws_in_order(const weft_node_t *n) {
   if ((n->flags & WEFT_OP_STATEFUL) == 0 || weft_node_attr(n, "seed2") == NULL) return false;
   return weft_node_attr_int(n, "seed", 0) != 0 || weft_node_attr_int(n, "seed2", 0) != 0;
 }
@@ -129,7 +130,7 @@ bool weft_node_draws_in_order(const weft_node_t *n) {
  */
 static void order_rounds(plan_builder_t *b, const weft_node_t *n) {
   int frame = b->frame_of[n->id];
-  if (frame == 0 || !weft_node_draws_in_order(n)) return;
+  if (frame == 0 || !draws_in_order(n)) return;
   for (; frame > 0; frame = b->plan->frames[frame].parent) b->plan->frames[frame].max_parallel = 1;
 }
 

@@ -54,6 +54,11 @@ const weft_str_t *weft_function_gradient(const weft_function_library_t *l, weft_
 WEFT_MUST_CHECK weft_status_t *weft_function_write_reachable(const weft_function_library_t *l,
                                                              weft_str_t name, weft_map_t *written,
                                                              weft_strbuf_t *out);
+/* Is there a node, in the function or in one that it may call, for which `test` is true? It gets the node as
+ * a serialized NodeDef. Each function is looked at once. Errors: NOT_FOUND, RESOURCE_EXHAUSTED. */
+typedef bool weft_function_node_test_fn(void *arg, weft_str_t node_def);
+WEFT_MUST_CHECK weft_status_t *weft_function_any_node(const weft_function_library_t *l, weft_str_t name,
+                                                      weft_function_node_test_fn *test, void *arg, bool *out);
 /* Adds all functions and gradients of `from` whose names are free in `l`. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_function_library_add_missing(weft_function_library_t *l,
                                                                  weft_function_library_t *from);

@@ -12,11 +12,15 @@
 typedef struct reachable {
   const weft_function_library_t *library;
   weft_map_t *written;
+  weft_strbuf_t *out;               /* NULL: nothing is written */
+  weft_function_node_test_fn *test; /* of each node, until it is true; NULL: none */
+  void *test_arg;
+  bool found;
   const weft_function_t **todo; /* owned */
   size_t num_todo, capacity;
 } reachable_t;
 
-static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("writing functions"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("walking functions"); }
 
 static weft_status_t *push(reachable_t *r, const weft_function_t *f) {
   if (r->num_todo == r->capacity) {
@@ -90,6 +94,7 @@ static weft_status_t *walk_attr(reachable_t *r, weft_str_t attr_value, int depth
 static weft_status_t *walk_node(reachable_t *r, weft_str_t node) {
   weft_wire_reader_t in = weft_wire_reader(node);
   weft_wire_field_t f;
+  r->found = r->found || (r->test != NULL && r->test(r->test_arg, node));
   while (weft_wire_next(&in, &f)) {
     if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(add_named(r, f.bytes));
     if (f.tag == WEFT_WIRE_TAG(5, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(walk_entry(r, f.bytes, 0));
@@ -98,11 +103,11 @@ static weft_status_t *walk_node(reachable_t *r, weft_str_t node) {
 }
 
 /* The function that computes a gradient is reached as well. GradientDef: gradient_func = 2. */
-static weft_status_t *write_gradient(reachable_t *r, weft_str_t function, weft_strbuf_t *out) {
+static weft_status_t *walk_gradient(reachable_t *r, weft_str_t function) {
   const weft_str_t *gradient = weft_function_gradient(r->library, function);
   weft_wire_field_t f;
   if (gradient == NULL) return NULL;
-  weft_wire_add_bytes(out, 2, *gradient);
+  if (r->out != NULL) weft_wire_add_bytes(r->out, 2, *gradient);
   weft_wire_reader_t in = weft_wire_reader(*gradient);
   while (weft_wire_next(&in, &f)) {
     if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(add_named(r, f.bytes));
@@ -111,25 +116,39 @@ static weft_status_t *write_gradient(reachable_t *r, weft_str_t function, weft_s
 }
 
 /* FunctionDef: node_def = 3, attr = 5. */
-static weft_status_t *write(reachable_t *r, const weft_function_t *function, weft_strbuf_t *out) {
+static weft_status_t *walk(reachable_t *r, const weft_function_t *function) {
   weft_wire_reader_t in = weft_wire_reader(function->def);
   weft_wire_field_t f;
-  weft_wire_add_bytes(out, 1, function->def);
+  if (r->out != NULL) weft_wire_add_bytes(r->out, 1, function->def);
   while (weft_wire_next(&in, &f)) {
     if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(walk_node(r, f.bytes));
     if (f.tag == WEFT_WIRE_TAG(5, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(walk_entry(r, f.bytes, 0));
   }
-  return write_gradient(r, function->name, out);
+  return walk_gradient(r, function->name);
+}
+
+static weft_status_t *walk_all(reachable_t *r, weft_str_t name) {
+  weft_function_t *f = weft_function_find(r->library, name);
+  if (f == NULL) return WEFT_ERROR(NOT_FOUND, "Function %.*s is not defined.", WEFT_STR_ARGS(name));
+  weft_status_t *s = add(r, f);
+  while (s == NULL && r->num_todo > 0 && !r->found) s = walk(r, r->todo[--r->num_todo]);
+  weft_free(r->todo);
+  return s;
 }
 
 weft_status_t *weft_function_write_reachable(const weft_function_library_t *l, weft_str_t name,
                                              weft_map_t *written, weft_strbuf_t *out) {
-  reachable_t r = {.library = l, .written = written};
-  weft_function_t *f = weft_function_find(l, name);
-  if (f == NULL) return WEFT_ERROR(NOT_FOUND, "Function %.*s is not defined.", WEFT_STR_ARGS(name));
-  weft_status_t *s = add(&r, f);
-  while (s == NULL && r.num_todo > 0) s = write(&r, r.todo[--r.num_todo], out);
-  weft_free(r.todo);
-  if (s == NULL && out->failed) s = no_memory();
+  reachable_t r = {.library = l, .written = written, .out = out};
+  weft_status_t *s = walk_all(&r, name);
+  return s == NULL && out->failed ? no_memory() : s;
+}
+
+weft_status_t *weft_function_any_node(const weft_function_library_t *l, weft_str_t name,
+                                      weft_function_node_test_fn *test, void *arg, bool *out) {
+  weft_map_t seen = WEFT_MAP_INIT;
+  reachable_t r = {.library = l, .written = &seen, .test = test, .test_arg = arg};
+  weft_status_t *s = walk_all(&r, name);
+  weft_map_deinit(&seen);
+  *out = r.found;
   return s;
 }

@@ -87,12 +87,9 @@ static weft_status_t *import(WEFT_Job *j, TF_Graph *graph) {
 
 /* Before the steps: the last one is traced, and its file is written behind it. */
 static weft_status_t *check_trace(const WEFT_Job *j) {
-  weft_status_t *s = j->trace_path == NULL ? NULL : weft_file_check_writable(j->trace_path);
-  if (s == NULL) return NULL;
-  weft_status_t *told = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s %s", j->words->trace,
-                                        weft_status_message(s));
-  weft_status_free(s);
-  return told;
+  if (j->trace_path == NULL) return NULL;
+  weft_status_t *s = weft_status_prefix(weft_file_check_writable(j->trace_path), " ");
+  return weft_status_prefix(s, j->words->trace);
 }
 
 static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master, const WEFT_JobOptions *o) {

@@ -508,7 +508,7 @@ class _FunctionFile:
         definition.node.extend(body)
         fed, mapped = mapped, {port: t for port, t in mapped.items() if port.split(":")[0] in used}
         applied = [(kind, t, v) for kind, t, v in self.applied if t.graph is inner and t.name not in mapped and id(v) in self.handles]
-        *found, = tf.import_graph_def(definition, input_map=mapped, return_elements=names + [t.name for _, t, _ in applied], name=name)
+        found = list(tf.import_graph_def(definition, input_map=mapped, return_elements=names + [t.name for _, t, _ in applied], name=name))
         self.mark(applied, found[len(names):])
         made = {**fed, **dict(zip(names, found))}
         results = {k: tf.identity(made[t.name], name=f"{name}/{_node_name(k)}") for k, t in outputs.items()}

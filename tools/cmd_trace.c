@@ -90,12 +90,7 @@ static int write_trace(void *arg, weft_observed_tasks_t *tasks, weft_observer_t 
 
 /* Before the steps run: afterwards they would be lost. */
 static weft_status_t *check_out(const char *path) {
-  weft_status_t *s = weft_file_check_writable(path);
-  if (s == NULL) return NULL;
-  weft_status_t *told =
-      weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--out %s", weft_status_message(s));
-  weft_status_free(s);
-  return told;
+  return weft_status_prefix(weft_file_check_writable(path), "--out ");
 }
 
 int weft_command_trace(int argc, char **argv) {

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/alloc.h"
 #include "graph/function.h"
 #include "protos/wire.h"
@@ -78,6 +80,70 @@ static void a_function_is_written_with_all_that_it_may_call(void) {
   weft_graph_destroy(g);
 }
 
+static bool count(void *arg, weft_str_t node_def) {
+  ++*(int *)arg;
+  return node_def.length == 0;
+}
+
+static int nodes_seen(const weft_function_library_t *l, const char *function) {
+  int n = 0;
+  bool found = true;
+  CU_ASSERT_PTR_NULL(weft_function_any_node(l, weft_str(function), count, &n, &found));
+  CU_ASSERT_FALSE(found);
+  return n;
+}
+
+/* Is there a node of the op? */
+static bool is_op(void *arg, weft_str_t node_def) {
+  weft_wire_reader_t in = weft_wire_reader(node_def);
+  for (weft_wire_field_t f; weft_wire_next(&in, &f);) {
+    if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) return weft_str_is(f.bytes, arg);
+  }
+  return false;
+}
+
+static bool holds(const weft_function_library_t *l, const char *function, char *op) {
+  bool found = false;
+  CU_ASSERT_PTR_NULL(weft_function_any_node(l, weft_str(function), is_op, op, &found));
+  return found;
+}
+
+static void a_function_holds_what_those_that_it_calls_hold(void) {
+  weft_graph_t *g = weft_test_graph(text);
+  char no_op[] = "NoOp", other[] = "Const";
+  bool found = true;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    bool has_leaf = false;
+    for (int k = 0; k < 5 && cases[i].reached[k] != NULL; k++)
+      has_leaf = has_leaf || strcmp(cases[i].reached[k], "leaf") == 0;
+    CU_ASSERT_EQUAL(holds(g->library, cases[i].function, no_op), has_leaf);
+    CU_ASSERT_FALSE(holds(g->library, cases[i].function, other));
+  }
+  weft_test_expect(weft_function_any_node(g->library, WEFT_STR("none"), is_op, no_op, &found), WEFT_NOT_FOUND,
+                   "Function none is not defined.");
+  CU_ASSERT_FALSE(found);
+  weft_graph_destroy(g);
+}
+
+/* Each calls the next one twice. */
+static void a_function_is_looked_at_once(void) {
+  enum { DEPTH = 60 };
+  weft_strbuf_t graph = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&graph, "library {");
+  for (int i = 0; i < DEPTH; i++) {
+    weft_strbuf_printf(&graph,
+                       " function { signature { name: 'f%d' } node_def { name: 'a' op: 'f%d' }"
+                       " node_def { name: 'b' op: 'f%d' } }",
+                       i, i + 1, i + 1);
+  }
+  weft_strbuf_printf(&graph, " function { signature { name: 'f%d' } node_def { name: 'n' op: 'NoOp' } } }",
+                     DEPTH);
+  weft_graph_t *g = weft_test_graph(graph.data);
+  CU_ASSERT_EQUAL(nodes_seen(g->library, "f0"), 2 * DEPTH + 1);
+  weft_graph_destroy(g);
+  weft_strbuf_deinit(&graph);
+}
+
 static void a_function_that_is_missing_is_an_error(void) {
   weft_graph_t *g = weft_test_graph(text);
   weft_map_t written = WEFT_MAP_INIT;
@@ -124,6 +190,8 @@ static void functions_are_added_where_their_names_are_free(void) {
 
 static const CU_TestInfo tests[] = {
     {"a function is written with all that it may call", a_function_is_written_with_all_that_it_may_call},
+    {"a function holds what those that it calls hold", a_function_holds_what_those_that_it_calls_hold},
+    {"a function is looked at once", a_function_is_looked_at_once},
     {"a function that is missing is an error", a_function_that_is_missing_is_an_error},
     {"two functions of one name are an error", two_functions_of_one_name_are_an_error},
     {"functions are added where their names are free", functions_are_added_where_their_names_are_free},

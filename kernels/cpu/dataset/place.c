@@ -71,7 +71,7 @@ static weft_status_t *find_place(weft_traversal_places_t *n, const weft_traversa
   weft_mutex_lock(&n->mu);
   for (int i = 0; *out == NULL && i < n->num; i++) {
     const weft_traversal_place_t *p = n->all[i];
-    if (p->parent == like->parent && p->key == like->key) *out = p;
+    if (p->parent == like->parent && p->key == like->key && p->num_callees == num) *out = p;
   }
   if (*out == NULL) s = add_place_locked(n, like, callees, num, out);
   weft_mutex_unlock(&n->mu);
