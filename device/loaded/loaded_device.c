@@ -15,7 +15,8 @@ void weft_loaded_device_let_go(weft_loaded_device_t *d) {
   if (atomic_fetch_sub_explicit(&d->holders, 1, memory_order_acq_rel) != 1) return;
   if (d->handle != NULL) {
     weft_loaded_collectives_forget(d->handle);
-    d->type->close(d->handle);
+    d->type->close(d->handle); /* the last callbacks of its queues, which may release memory, are over then */
   }
+  weft_memory_holders_destroy(d->held);
   weft_free(d);
 }

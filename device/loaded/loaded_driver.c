@@ -40,8 +40,6 @@ static void destroy(weft_device_t *base) {
   weft_peer_memory_end(base);
   if (base->memory != NULL) weft_device_deinit(base);
   weft_device_destroy(d->host);
-  weft_memory_holders_destroy(d->held);
-  d->held = NULL;
   weft_loaded_device_let_go(d);
 }
 

@@ -158,11 +158,11 @@ def reductions():
             yield C(op, np.array(rows).astype(kind), np.int32(1), label=f"nan-first-{dtype.name}")
             yield C(op, np.array(rows).T.astype(kind), np.int32(0), label=f"nan-first-columns-{dtype.name}")
             yield C(op, np.array([NAN, *range(-600, 600), INF, INF]).astype(kind), np.int32(0), label=f"nan-first-long-{dtype.name}")
+        yield C(op, np.zeros((0, 3), np.float32), np.int32(0), label="empty")
+        yield C(op, np.zeros((2, 3), np.float32), np.int32(2), label="axis-out-of-range")
     for op in ("SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin"):
         rows, ids = np.float32([[NAN, 1], [2, NAN], [3, -INF], [NAN, NAN], [NAN, 4], [5, NAN], [0, 0]]), np.int32([0, 0, 0, 1, 2, 2, 3])
         yield C(op, rows, ids, *([np.int32(5)] if op.startswith("Unsorted") else []), label="nan")
-        yield C(op, np.zeros((0, 3), np.float32), np.int32(0), label="empty")
-        yield C(op, np.zeros((2, 3), np.float32), np.int32(2), label="axis-out-of-range")
     for op in ("Cumsum", "Cumprod"):
         for exclusive in (False, True):
             for reverse in (False, True):

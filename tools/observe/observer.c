@@ -360,9 +360,8 @@ static void measured(void *arg, weft_status_t *status, const weft_record_answer_
   weft_mutex_unlock(&o->mu);
 }
 
-/* Asks the next task of each host that has none in work. False: none was left. */
-static bool ask_for_peaks(weft_observer_t *o, peaks_question_t *questions, bool *is_busy) {
-  bool has_asked = false;
+/* Asks the next task of each host that has none in work. */
+static void ask_for_peaks(weft_observer_t *o, peaks_question_t *questions, bool *is_busy) {
   for (int i = 0; i < o->n; i++) {
     weft_mutex_lock(&o->mu);
     bool asks = has_turn_locked(o, is_busy, i);
@@ -372,24 +371,30 @@ static bool ask_for_peaks(weft_observer_t *o, peaks_question_t *questions, bool 
     }
     weft_mutex_unlock(&o->mu);
     if (!asks) continue;
-    has_asked = true;
     const weft_record_request_t r = {.observer = weft_str_of(o->id.data, o->id.length),
                                      .measures_peaks = true};
     weft_worker_client_t *w = weft_observed_tasks_get(o->o.tasks, i).worker;
     questions[i] = (peaks_question_t){o, i, &is_busy[i]};
     w->ops->record(w, &r, o->canceller, measured, &questions[i]);
   }
-  return has_asked;
+}
+
+/* All tasks that are there were asked, and have answered. */
+static bool all_are_measured(weft_observer_t *o) {
+  weft_mutex_lock(&o->mu);
+  bool all = o->num_in_flight == 0;
+  for (int i = 0; i < o->n; i++) all = all && (o->links[i].is_measured || o->links[i].lost != NULL);
+  weft_mutex_unlock(&o->mu);
+  return all;
 }
 
 void weft_observer_measure(weft_observer_t *o) {
   peaks_question_t *questions = weft_calloc((size_t)o->n + 1, sizeof *questions);
   bool *is_busy = weft_calloc((size_t)o->n + 1, sizeof *is_busy);
-  bool is_idle = questions == NULL || is_busy == NULL;
-  while (!is_idle && !weft_observer_is_interrupted(o)) {
-    bool has_asked = ask_for_peaks(o, questions, is_busy);
-    is_idle = !has_asked && wait_for_calls(o, 0);
-    if (!is_idle) (void)wait_until(o, INT64_MAX);
+  bool has_room = questions != NULL && is_busy != NULL;
+  while (has_room && !all_are_measured(o) && !weft_observer_is_interrupted(o)) {
+    ask_for_peaks(o, questions, is_busy);
+    (void)wait_until(o, INT64_MAX); /* for an answer; one is under way, or came meanwhile */
   }
   if (weft_observer_is_interrupted(o)) weft_canceller_cancel(o->canceller);
   (void)wait_for_calls(o, INT64_MAX);

@@ -5,6 +5,7 @@
  */
 #include "tools/observe/observer.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,10 @@ struct stage {
   weft_code_t fails[MAX_TASKS];  /* every call but the first */
   bool opens_nothing[MAX_TASKS]; /* the first call fails, with `fails` */
   bool is_idle;                  /* no steps run */
+  bool answers_later;            /* measurements are answered by the clerk */
+  weft_record_fn *late_fn;       /* the answer that the clerk owes; one at a time */
+  void *late_arg;
+  bool is_over; /* the clerk ends */
   weft_rpc_client_t *rpc;
   weft_strbuf_t spec;
   weft_cluster_t cluster;
@@ -62,9 +67,33 @@ static void measure(stage_t *st, int i, weft_record_fn *fn, void *arg) {
   weft_mutex_unlock(&st->mu);
   const weft_record_answer_t a = {.peak_flops = 1e9 * (i + 1), .peak_bytes = 1e8 * (i + 1)};
   weft_mutex_lock(&st->mu);
+  bool is_late = st->answers_later;
+  if (is_late) {
+    st->late_fn = fn;
+    st->late_arg = arg;
+    weft_cond_broadcast(&st->changed);
+  }
   st->measuring--;
   weft_mutex_unlock(&st->mu);
-  fn(arg, NULL, &a);
+  if (!is_late) fn(arg, NULL, &a);
+}
+
+/* Answers on a thread of its own, while the observer looks for the next task. */
+static void *answer_late(void *arg) {
+  stage_t *st = arg;
+  weft_mutex_lock(&st->mu);
+  for (;;) {
+    while (st->late_fn == NULL && !st->is_over) weft_cond_wait(&st->changed, &st->mu);
+    if (st->late_fn == NULL) break;
+    weft_record_fn *fn = st->late_fn;
+    void *its_arg = st->late_arg;
+    st->late_fn = NULL;
+    weft_mutex_unlock(&st->mu);
+    fn(its_arg, NULL, &(weft_record_answer_t){.peak_flops = 1, .peak_bytes = 1});
+    weft_mutex_lock(&st->mu);
+  }
+  weft_mutex_unlock(&st->mu);
+  return NULL;
 }
 
 /* Each call of a task tells of the step with the number of the call: its record, and its end. */
@@ -304,6 +333,30 @@ static void tasks_of_one_host_are_measured_by_turns(void) {
   teardown(&st);
 }
 
+/* An answer may come at any moment of the search for the next task. */
+static void no_task_is_left_out_by_an_answer_meanwhile(void) {
+  enum { ROUNDS = 500 };
+  stage_t st;
+  pthread_t clerk;
+  setup(&st, MAX_TASKS);
+  st.answers_later = true;
+  CU_ASSERT_EQUAL_FATAL(pthread_create(&clerk, NULL, answer_late, &st), 0);
+  for (int round = 1; round <= ROUNDS; round++) {
+    weft_observer_t *o = NULL;
+    const weft_observer_options_t options = {.tasks = st.observed};
+    CU_ASSERT_PTR_NULL_FATAL(weft_observer_create(&options, &o));
+    weft_observer_measure(o);
+    for (int i = 0; i < MAX_TASKS; i++) CU_ASSERT_EQUAL_FATAL(weft_observer_state(o, i).peak_flops, 1);
+    weft_observer_close(o);
+  }
+  weft_mutex_lock(&st.mu);
+  st.is_over = true;
+  weft_cond_broadcast(&st.changed);
+  weft_mutex_unlock(&st.mu);
+  pthread_join(clerk, NULL);
+  teardown(&st);
+}
+
 static void a_task_that_is_not_there_is_named(void) {
   weft_cluster_t cluster;
   weft_observed_tasks_t *tasks = NULL;
@@ -328,6 +381,7 @@ int main(void) {
       {"it can go on without a lost task", it_can_go_on_without_a_lost_task},
       {"an interruption ends waits", an_interruption_ends_waits},
       {"tasks of one host are measured by turns", tasks_of_one_host_are_measured_by_turns},
+      {"no task is left out by an answer meanwhile", no_task_is_left_out_by_an_answer_meanwhile},
       {"a task that is not there is named", a_task_that_is_not_there_is_named},
       CU_TEST_INFO_NULL,
   };
