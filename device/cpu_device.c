@@ -1,5 +1,6 @@
 /* device/cpu_device.c - the host as a device: no queue, one memory. */
 #include "base/alloc.h"
+#include "base/isa.h"
 #include "device/device.h"
 
 /* What TensorFlow's CPU device reports. */
@@ -20,6 +21,11 @@ static void destroy(weft_device_t *d) {
 
 static weft_status_t *create(const weft_device_driver_t *self, const weft_device_spec_t *spec, int ordinal,
                              weft_device_t **out) {
+  if (!weft_isa_is_supported(WEFT_ISA_BASE)) {
+    return WEFT_ERROR(FAILED_PRECONDITION,
+                      "this processor does not have %s, which the kernels are compiled for",
+                      weft_isa_name(WEFT_ISA_BASE));
+  }
   weft_device_t *d = weft_calloc(1, sizeof *d);
   if (d == NULL) return WEFT_NO_MEMORY("creating device '%.*s'", WEFT_STR_ARGS(spec->name));
   d->driver = self;

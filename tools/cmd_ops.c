@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/isa.h"
 #include "kernels/kernel.h"
 #include "tools/command.h"
 #include "tools/graph_summary.h"
@@ -147,6 +148,7 @@ static void print_there(const op_row_t *rows, int n) {
   printf("%-40s %-9s %-9s %-12s %s\n", "op", "devices", "gradient", "verified", "dtypes");
   for (int i = 0; i < n; i++) print_row(&rows[i], false);
   printf("%d ops; verified: random cases whose values / gradients / inferred shapes are TensorFlow's\n", n);
+  printf("the CPU's kernels are those for %s\n", weft_isa_name(weft_isa()));
 }
 
 static void print_absent(const op_row_t *rows, int n) {

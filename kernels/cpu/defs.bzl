@@ -12,7 +12,13 @@ def weft_cpu_family(name, deps = [], **kwargs):
             "-O3",
             "-fno-math-errno",
             "-fno-trapping-math",
-        ],
+            "-ffp-contract=off",  # products and sums are rounded one by one, alike on every level
+        ] + select({
+            "//kernels/cpu:is_v3": ["-march=x86-64-v3"],
+            "//kernels/cpu:is_v4": ["-march=x86-64-v4"],
+            "//kernels/cpu:is_x86_64": ["-march=x86-64-v2"],
+            "//conditions:default": [],
+        }),
         textual_hdrs = native.glob(["*.tmpl.h", "*.bin"], allow_empty = True),
         visibility = [
             "//kernels/cpu:__subpackages__",

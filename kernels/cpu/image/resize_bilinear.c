@@ -1,10 +1,6 @@
 /* kernels/cpu/image/resize_bilinear.c - ResizeBilinear and its gradient. */
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "kernels/cpu/image/resize.h"
 
 typedef struct bilinear_job {
@@ -53,19 +49,14 @@ BILINEAR_ROW(uint8_t)
 
 /* Three bytes to a pixel, four numbers at a time: the fourth is the next pixel's first, and is written over
  * by it. */
+typedef uint8_t bytes4_t __attribute__((vector_size(4)));
 typedef float floats_t __attribute__((vector_size(16)));
-typedef int32_t ints_t __attribute__((vector_size(16)));
-typedef int16_t shorts_t __attribute__((vector_size(16)));
-typedef int8_t bytes_t __attribute__((vector_size(16)));
 
 static inline floats_t floats_of(const uint8_t *pixel) {
-  int32_t four;
+  bytes4_t four;
   memcpy(&four, pixel, sizeof four);
-  const bytes_t bytes = (bytes_t)(ints_t){four}, none = {0};
-  const shorts_t shorts =
-      (shorts_t)__builtin_shufflevector(bytes, none, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  return __builtin_convertvector(
-      (ints_t)__builtin_shufflevector(shorts, (shorts_t)none, 0, 8, 1, 9, 2, 10, 3, 11), floats_t);
+  typedef int32_t ints_t __attribute__((vector_size(16)));
+  return __builtin_convertvector(__builtin_convertvector(four, ints_t), floats_t);
 }
 
 /* Columns in front whose pixels, and the byte behind each of them, lie in the row. */
@@ -82,93 +73,79 @@ typedef struct rgb_row {
   float *y;
 } rgb_row_t;
 
-static inline int64_t no_columns(const rgb_row_t *row, const weft_between_t *columns, int64_t n) {
-  (void)row, (void)columns, (void)n;
-  return 0;
+/* Makes as many of the first n columns as it can, two at a time; says how many. Vectors of eight numbers pay
+ * where the processor has them. */
+#ifdef __AVX2__
+typedef uint8_t bytes8_t __attribute__((vector_size(8)));
+typedef float pair_t __attribute__((vector_size(32)));
+
+static inline pair_t two_pixels(const uint8_t *a, const uint8_t *b) {
+  typedef int32_t ints_t __attribute__((vector_size(32)));
+  uint8_t both[8];
+  bytes8_t eight;
+  memcpy(both, a, 4);
+  memcpy(both + 4, b, 4);
+  memcpy(&eight, both, sizeof eight);
+  return __builtin_convertvector(__builtin_convertvector(eight, ints_t), pair_t);
 }
 
-/* Rows [begin, end) of the result. `first_columns` and `floats_of` are what differs between processors: the
- * former makes as many of n columns as it can, and says how many. */
-#define RGB_ROWS(rows, first_columns, floats_of)                                         \
-  rows(void *arg, int64_t begin, int64_t end) {                                          \
-    const bilinear_job_t *j = arg;                                                       \
-    const weft_resize_t r = j->r;                                                        \
-    const weft_between_t *columns = j->columns;                                          \
-    const int64_t row = r.in_w * 3, within = columns_within(j);                          \
-    for (int64_t i = begin; i < end; i++) {                                              \
-      const weft_between_t v = weft_resize_between(&r, i % r.out_h, r.scale_h, r.in_h);  \
-      const uint8_t *image = (const uint8_t *)j->x + i / r.out_h * r.in_h * row;         \
-      const uint8_t *top = image + v.lower * row, *bottom = image + v.upper * row;       \
-      float *y = (float *)j->y + i * r.out_w * 3;                                        \
-      int64_t w = first_columns(&(rgb_row_t){top, bottom, v.part, y}, columns, within);  \
-      y += 3 * w;                                                                        \
-      for (; w < within; w++, y += 3) {                                                  \
-        const int64_t left = columns[w].lower * 3, right = columns[w].upper * 3;         \
-        const float part = columns[w].part;                                              \
-        const floats_t tl = floats_of(top + left), bl = floats_of(bottom + left);        \
-        const floats_t above = tl + (floats_of(top + right) - tl) * part;                \
-        const floats_t below = bl + (floats_of(bottom + right) - bl) * part;             \
-        const floats_t mixed = above + (below - above) * v.part;                         \
-        memcpy(y, &mixed, sizeof mixed);                                                 \
-      }                                                                                  \
-      for (; w < r.out_w; w++, y += 3) {                                                 \
-        const int64_t left = columns[w].lower * 3, right = columns[w].upper * 3;         \
-        for (int c = 0; c < 3; c++) {                                                    \
-          y[c] = mix(mix(top[left + c], top[right + c], columns[w].part),                \
-                     mix(bottom[left + c], bottom[right + c], columns[w].part), v.part); \
-        }                                                                                \
-      }                                                                                  \
-    }                                                                                    \
-  }
-static void RGB_ROWS(rgb_rows, no_columns, floats_of)
-#if defined(__x86_64__)
-/* One instruction in the place of three. Products and sums stay apart, as TensorFlow rounds them. */
-#define AVX2 __attribute__((target("avx2,no-fma")))
-    AVX2 static inline floats_t floats_of_avx2(const uint8_t *pixel) {
-  int32_t four;
-  memcpy(&four, pixel, sizeof four);
-  return __builtin_convertvector((ints_t)_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)), floats_t);
-}
-
-/* Four bytes at `a` and at `b` as numbers. */
-AVX2 static inline __m256 two_pixels(const uint8_t *a, const uint8_t *b) {
-  int32_t of_a, of_b;
-  memcpy(&of_a, a, sizeof of_a);
-  memcpy(&of_b, b, sizeof of_b);
-  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_insert_epi32(_mm_cvtsi32_si128(of_a), of_b, 1)));
-}
-
-/* Two columns at a time. */
-AVX2 static inline int64_t pairs_of_columns(const rgb_row_t *row, const weft_between_t *columns, int64_t n) {
+static inline int64_t pairs_of_columns(const rgb_row_t *row, const weft_between_t *columns, int64_t n) {
   const uint8_t *top = row->top, *bottom = row->bottom;
-  const __m256 down = _mm256_set1_ps(row->part);
   float *y = row->y;
   int64_t w = 0;
   for (; w + 2 <= n; w += 2, y += 6) {
     const weft_between_t *a = &columns[w], *b = &columns[w + 1];
     const int64_t left_a = a->lower * 3, left_b = b->lower * 3, right_a = a->upper * 3,
                   right_b = b->upper * 3;
-    const __m256 part = _mm256_insertf128_ps(_mm256_set1_ps(a->part), _mm_set1_ps(b->part), 1);
-    const __m256 tl = two_pixels(top + left_a, top + left_b), tr = two_pixels(top + right_a, top + right_b);
-    const __m256 bl = two_pixels(bottom + left_a, bottom + left_b),
+    const pair_t part = {a->part, a->part, a->part, a->part, b->part, b->part, b->part, b->part};
+    const pair_t tl = two_pixels(top + left_a, top + left_b), tr = two_pixels(top + right_a, top + right_b);
+    const pair_t bl = two_pixels(bottom + left_a, bottom + left_b),
                  br = two_pixels(bottom + right_a, bottom + right_b);
-    const __m256 above = tl + (tr - tl) * part, below = bl + (br - bl) * part;
-    const __m256 mixed = above + (below - above) * down;
-    _mm_storeu_ps(y, _mm256_castps256_ps128(mixed));
-    _mm_storeu_ps(y + 3, _mm256_extractf128_ps(mixed, 1));
+    const pair_t above = tl + (tr - tl) * part, below = bl + (br - bl) * part;
+    const pair_t mixed = above + (below - above) * row->part;
+    memcpy(y, &mixed, 4 * sizeof *y);
+    memcpy(y + 3, (const char *)&mixed + 4 * sizeof *y, 4 * sizeof *y);
   }
   return w;
 }
-AVX2 static void RGB_ROWS(rgb_rows_avx2, pairs_of_columns, floats_of_avx2)
-
-    static weft_range_fn *best_rgb_rows(void) {
-  return __builtin_cpu_supports("avx2") ? rgb_rows_avx2 : rgb_rows;
-}
 #else
-    static weft_range_fn *best_rgb_rows(void) {
-  return rgb_rows;
+static inline int64_t pairs_of_columns(const rgb_row_t *row, const weft_between_t *columns, int64_t n) {
+  (void)row, (void)columns, (void)n;
+  return 0;
 }
 #endif
+
+/* Rows [begin, end) of the result. */
+static void rgb_rows(void *arg, int64_t begin, int64_t end) {
+  const bilinear_job_t *j = arg;
+  const weft_resize_t r = j->r;
+  const weft_between_t *columns = j->columns;
+  const int64_t row = r.in_w * 3, within = columns_within(j);
+  for (int64_t i = begin; i < end; i++) {
+    const weft_between_t v = weft_resize_between(&r, i % r.out_h, r.scale_h, r.in_h);
+    const uint8_t *image = (const uint8_t *)j->x + i / r.out_h * r.in_h * row;
+    const uint8_t *top = image + v.lower * row, *bottom = image + v.upper * row;
+    float *y = (float *)j->y + i * r.out_w * 3;
+    int64_t w = pairs_of_columns(&(rgb_row_t){top, bottom, v.part, y}, columns, within);
+    y += 3 * w;
+    for (; w < within; w++, y += 3) {
+      const int64_t left = columns[w].lower * 3, right = columns[w].upper * 3;
+      const float part = columns[w].part;
+      const floats_t tl = floats_of(top + left), bl = floats_of(bottom + left);
+      const floats_t above = tl + (floats_of(top + right) - tl) * part;
+      const floats_t below = bl + (floats_of(bottom + right) - bl) * part;
+      const floats_t mixed = above + (below - above) * v.part;
+      memcpy(y, &mixed, sizeof mixed);
+    }
+    for (; w < r.out_w; w++, y += 3) {
+      const int64_t left = columns[w].lower * 3, right = columns[w].upper * 3;
+      for (int c = 0; c < 3; c++) {
+        y[c] = mix(mix(top[left + c], top[right + c], columns[w].part),
+                   mix(bottom[left + c], bottom[right + c], columns[w].part), v.part);
+      }
+    }
+  }
+}
 
 WEFT_ATTRS_OF(bilinear, weft_resize)
 static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t *attrs) {
@@ -194,7 +171,7 @@ static weft_status_t *bilinear(weft_kernel_ctx_t *ctx, const weft_resize_attrs_t
     j.columns = columns;
     weft_resize_rows(ctx, &j.r, 4,
                      !is_bytes           ? bilinear_rows_float
-                     : j.r.channels == 3 ? best_rgb_rows()
+                     : j.r.channels == 3 ? rgb_rows
                                          : bilinear_rows_uint8_t,
                      &j);
   }

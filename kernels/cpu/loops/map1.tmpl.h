@@ -5,6 +5,8 @@
  *                 It may use IS_NEGATIVE(v), which is 0 for unsigned types
  *   MAP_INT_EXPR, MAP_COMPLEX_EXPR   the same for such numbers, where it is another expression
  *   MAP_BOOL      define it when the result is a bool
+ *   MAP_LIBM      define it when the function is one of libm_vectors.h: whole blocks are taken, so that a
+ *                 result does not depend on the element's place
  *   EACH_...      for which types (each_dtype.tmpl.h)
  * All of them are undefined at the end. x and y may be the same memory.
  */
@@ -21,3 +23,4 @@ static weft_map1_fn *const WEFT_CAT(MAP_STEM, fns)[WEFT_DTYPE_COUNT] = {
 #undef MAP_COMPLEX_EXPR
 #undef MAP_BOOL
 #undef MAP_WRAPS
+#undef MAP_LIBM

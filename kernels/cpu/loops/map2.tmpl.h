@@ -6,6 +6,7 @@
  *                    It may use IS_NEGATIVE(v) and IS_MINUS_ONE(v), which are 0 for unsigned types
  *   MAP_INT_EXPR, MAP_COMPLEX_EXPR   the same for such numbers, where it is another expression
  *   MAP_BOOL         define it when the result is a bool
+ *   MAP_LIBM         define it when the function is one of libm_vectors.h (map1.tmpl.h)
  *   EACH_...         for which types (each_dtype.tmpl.h)
  * All of them are undefined at the end. The result may lie where an operand that steps lies.
  */
@@ -22,3 +23,4 @@ static weft_map2_fn *const WEFT_CAT(MAP_STEM, fns)[WEFT_DTYPE_COUNT] = {
 #undef MAP_COMPLEX_EXPR
 #undef MAP_BOOL
 #undef MAP_WRAPS
+#undef MAP_LIBM

@@ -13,6 +13,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "kernels/cpu/loops/libm_vectors.h"
+
 typedef union weft_float_bits {
   float f;
   uint32_t u;
@@ -69,6 +71,9 @@ static inline float weft_log_f32(float x) {
   return x == INFINITY || x != x ? x : y;
 }
 
+#ifdef WEFT_LIBM_VECTORS
+static inline float weft_tanh_f32(float x) { return (tanhf)(x); }
+#else
 static inline float weft_tanh_f32(float x) {
   const float a = fabsf(x), z = x * x;
   /* A polynomial near 0, where 1 - 2 / (e^2x + 1) would lose digits. */
@@ -82,6 +87,7 @@ static inline float weft_tanh_f32(float x) {
   const float y = a < 0.625f ? near_zero : copysignf(far, x);
   return x != x ? x : y;
 }
+#endif
 
 /* One exponential that never overflows. */
 static inline float weft_sigmoid_f32(float x) {

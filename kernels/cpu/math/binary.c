@@ -84,6 +84,7 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
   return result;
 }
 #define MAP_STEM pow
+#define MAP_LIBM
 #define MAP_EXPR(x, y) pow(x, y)
 #define MAP_INT_EXPR(x, y) int_power((uint64_t)(x), (uint64_t)(y))
 #include "kernels/cpu/loops/map2_numbers.tmpl.h"
@@ -101,15 +102,18 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM xlogy
+#define MAP_LIBM
 #define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*WEFT_CAT(weft_log, SUFFIX)(y))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM xlog1py
+#define MAP_LIBM
 #define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*log1p(y))
 #define MAP_COMPLEX_EXPR(x, y) ((x) == 0 ? 0 : (x)*log(1 + (y)))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM atan2
+#define MAP_LIBM
 #define MAP_EXPR(x, y) atan2(x, y)
 #include "kernels/cpu/loops/map2_floats.tmpl.h"
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <tgmath.h>
 
+#include "kernels/cpu/loops/libm_vectors.h"
 #include "kernels/cpu/loops/map.h"
 #include "kernels/cpu/loops/vector_math.h"
 
@@ -72,63 +73,82 @@
 #define MAP_EXPR(x) (1 / sqrt(x))
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM exp
+#define MAP_LIBM
 #define MAP_EXPR(x) WEFT_CAT(weft_exp, SUFFIX)(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM log
+#define MAP_LIBM
 #define MAP_EXPR(x) WEFT_CAT(weft_log, SUFFIX)(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM sin
+#define MAP_LIBM
 #define MAP_EXPR(x) sin(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM cos
+#define MAP_LIBM
 #define MAP_EXPR(x) cos(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM tan
+#define MAP_LIBM
 #define MAP_EXPR(x) tan(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM asin
+#define MAP_LIBM
 #define MAP_EXPR(x) asin(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM acos
+#define MAP_LIBM
 #define MAP_EXPR(x) acos(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM atan
+#define MAP_LIBM
 #define MAP_EXPR(x) atan(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM sinh
+#define MAP_LIBM
 #define MAP_EXPR(x) sinh(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM cosh
+#define MAP_LIBM
 #define MAP_EXPR(x) cosh(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM tanh
+#define MAP_LIBM
 #define MAP_EXPR(x) WEFT_CAT(weft_tanh, SUFFIX)(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM asinh
+#define MAP_LIBM
 #define MAP_EXPR(x) asinh(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM acosh
+#define MAP_LIBM
 #define MAP_EXPR(x) acosh(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM atanh
+#define MAP_LIBM
 #define MAP_EXPR(x) atanh(x)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM expm1
+#define MAP_LIBM
 #define MAP_EXPR(x) expm1(x)
 #define MAP_COMPLEX_EXPR(x) (exp(x) - 1)
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM log1p
+#define MAP_LIBM
 #define MAP_EXPR(x) log1p(x)
 #define MAP_COMPLEX_EXPR(x) log(1 + (x))
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM sigmoid
+#define MAP_LIBM
 #define MAP_EXPR(x) WEFT_CAT(weft_sigmoid, SUFFIX)(x)
 #define MAP_COMPLEX_EXPR(x) (1 / (1 + exp(-(x))))
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM erf
+#define MAP_LIBM
 #define MAP_EXPR(x) erf(x)
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM erfc
+#define MAP_LIBM
 #define MAP_EXPR(x) erfc(x)
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 

@@ -8,6 +8,9 @@
 #define SELU_SCALE 1.0507009873554805
 #define SELU_SCALE_ALPHA 1.7580993408473768 /* scale times alpha, 1.6732632423543772 */
 
+/* In a vector it is computed of every element. */
+#define EXPM1_BELOW_0(x) expm1((x) < 0 ? (x) : 0)
+
 /* NaN goes through: the comparison is false and x itself is taken. */
 #define MAP_STEM relu
 #define MAP_EXPR(x) (IS_NEGATIVE(x) ? 0 : (x))
@@ -16,12 +19,15 @@
 #define MAP_EXPR(x) (IS_NEGATIVE(x) ? 0 : (x) > 6 ? 6 : (x))
 #include "kernels/cpu/loops/map1_reals.tmpl.h"
 #define MAP_STEM elu
-#define MAP_EXPR(x) ((x) < 0 ? expm1(x) : (x))
+#define MAP_LIBM
+#define MAP_EXPR(x) ((x) < 0 ? EXPM1_BELOW_0(x) : (x))
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM selu
-#define MAP_EXPR(x) ((x) < 0 ? (COMP)SELU_SCALE_ALPHA * expm1(x) : (COMP)SELU_SCALE * (x))
+#define MAP_LIBM
+#define MAP_EXPR(x) ((x) < 0 ? (COMP)SELU_SCALE_ALPHA * EXPM1_BELOW_0(x) : (COMP)SELU_SCALE * (x))
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM softplus
+#define MAP_LIBM
 #define MAP_EXPR(x) WEFT_CAT(weft_softplus, SUFFIX)(x)
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM softsign
@@ -43,6 +49,7 @@
 #define MAP_EXPR(dy, y) ((y) < 0 ? (dy) * ((y) + (COMP)SELU_SCALE_ALPHA) : (dy) * (COMP)SELU_SCALE)
 #include "kernels/cpu/loops/map2_floats.tmpl.h"
 #define MAP_STEM softplus_grad
+#define MAP_LIBM
 #define MAP_EXPR(dy, x) ((dy) / (exp(-(x)) + 1))
 #include "kernels/cpu/loops/map2_floats.tmpl.h"
 #define MAP_STEM softsign_grad
