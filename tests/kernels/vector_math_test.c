@@ -26,18 +26,33 @@ static const struct {
   long double (*exact)(long double);
   const float *single_at_most; /* NULL: 4 */
 } functions[] = {
-    {"Acos", acosl, NULL},     {"Acosh", acoshl, NULL}, {"Asin", asinl, NULL},
-    {"Asinh", asinhl, NULL},   {"Atan", atanl, NULL},   {"Atanh", atanhl, NULL},
-    {"Cos", cosl, NULL},       {"Cosh", coshl, NULL},   {"Elu", elu, NULL},
-    {"Erf", erfl, NULL},       {"Erfc", erfcl, NULL},   {"Exp", expl, &softplus_limit},
-    {"Expm1", expm1l, NULL},   {"Log", logl, &softplus_limit}, {"Log1p", log1pl, NULL},
-    {"Rsqrt", rsqrt, NULL},    {"Sigmoid", sigmoid, &sigmoid_limit}, {"Sin", sinl, NULL},
-    {"Sinh", sinhl, NULL},     {"Softplus", softplus, &softplus_limit}, {"Tan", tanl, NULL},
+    {"Acos", acosl, NULL},
+    {"Acosh", acoshl, NULL},
+    {"Asin", asinl, NULL},
+    {"Asinh", asinhl, NULL},
+    {"Atan", atanl, NULL},
+    {"Atanh", atanhl, NULL},
+    {"Cos", cosl, NULL},
+    {"Cosh", coshl, NULL},
+    {"Elu", elu, NULL},
+    {"Erf", erfl, NULL},
+    {"Erfc", erfcl, NULL},
+    {"Exp", expl, &softplus_limit},
+    {"Expm1", expm1l, NULL},
+    {"Log", logl, &softplus_limit},
+    {"Log1p", log1pl, NULL},
+    {"Rsqrt", rsqrt, NULL},
+    {"Sigmoid", sigmoid, &sigmoid_limit},
+    {"Sin", sinl, NULL},
+    {"Sinh", sinhl, NULL},
+    {"Softplus", softplus, &softplus_limit},
+    {"Tan", tanl, NULL},
     {"Tanh", tanhl, NULL},
 };
 enum { NUM_FUNCTIONS = sizeof functions / sizeof functions[0], MAX_N = 1 << 20 };
 
-static weft_tensor_t *run1(weft_bench_t *b, const char *op, weft_dtype_t dtype, const void *values, int64_t n) {
+static weft_tensor_t *run1(weft_bench_t *b, const char *op, weft_dtype_t dtype, const void *values,
+                           int64_t n) {
   const weft_shape_t shape = weft_shape_vector(n);
   weft_tensor_t *x = NULL, *y = NULL;
   int num = 0;
@@ -54,7 +69,8 @@ static double error_of(long double got, long double exact, int digits, long doub
   const long double largest = digits == 24 ? 3.40282347e38L : 1.7976931348623157e308L;
   if (fabsl(exact) <= normal && fabsl(got) <= normal) return 0;
   if (isnan(exact) || isnan(got)) return isnan(exact) && isnan(got) ? 0 : INFINITY;
-  if (isinf(got) && fabsl(exact) > largest * (1 - 1e-7L)) return signbit(got) == signbit(exact) ? 0 : INFINITY;
+  if (isinf(got) && fabsl(exact) > largest * (1 - 1e-7L))
+    return signbit(got) == signbit(exact) ? 0 : INFINITY;
   if (isinf(got) || isinf(exact)) return got == exact ? 0 : INFINITY;
   int e = 0;
   (void)frexpl(exact, &e);
@@ -147,7 +163,11 @@ static void a_result_does_not_depend_on_its_place(void) {
         const double x = 0.03 + 0.0113 * ((i * 37 + k * 11) % N);
         const float single = (float)x;
         const uint16_t half = (uint16_t)(0x2c00 + (i * 37 + k * 11) % N * 23);
-        memcpy(values[k] + (size_t)i * size, size == 8 ? (const void *)&x : size == 4 ? (const void *)&single : &half, size);
+        memcpy(values[k] + (size_t)i * size,
+               size == 8   ? (const void *)&x
+               : size == 4 ? (const void *)&single
+                           : &half,
+               size);
       }
     }
     for (int f = 0; f < NUM_FUNCTIONS; f++) {

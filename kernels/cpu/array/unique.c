@@ -106,9 +106,60 @@ static void put_int(weft_tensor_t *t, int64_t i, int64_t v) {
   }
 }
 
+/* Integers of one type: the table holds the values themselves, and grows with how many there are. */
+#define FIND_UNIQUE(type)                                                                             \
+  typedef struct slot_##type {                                                                        \
+    type value;                                                                                       \
+    int64_t place; /* in `first`, from 1 on; 0: empty */                                              \
+  } slot_##type##_t;                                                                                  \
+  static slot_##type##_t *slot_of_##type(slot_##type##_t *slots, int shift, type value) {             \
+    const uint64_t mask = (UINT64_C(1) << (64 - shift)) - 1;                                          \
+    uint64_t at = ((uint64_t)value * 0x9E3779B97F4A7C15u) >> shift;                                   \
+    while (slots[at].place != 0 && slots[at].value != value) at = (at + 1) & mask;                    \
+    return &slots[at];                                                                                \
+  }                                                                                                   \
+  static bool grow_##type(slot_##type##_t **slots, int *shift) {                                      \
+    const int wider = *shift - 1;                                                                     \
+    slot_##type##_t *more = weft_calloc((size_t)1 << (64 - wider), sizeof *more);                     \
+    if (more == NULL) return false;                                                                   \
+    for (uint64_t i = 0; i < UINT64_C(1) << (64 - *shift); i++) {                                     \
+      if ((*slots)[i].place != 0) *slot_of_##type(more, wider, (*slots)[i].value) = (*slots)[i];      \
+    }                                                                                                 \
+    weft_free(*slots);                                                                                \
+    *slots = more;                                                                                    \
+    *shift = wider;                                                                                   \
+    return true;                                                                                      \
+  }                                                                                                   \
+  static weft_status_t *find_unique_##type(const unique_rows_t *rows, int64_t *first, int64_t *which, \
+                                           int64_t *out_n) {                                          \
+    const type *x = rows->t->data;                                                                    \
+    int shift = 58;                                                                                   \
+    int64_t n = 0;                                                                                    \
+    slot_##type##_t *slots = weft_calloc((size_t)1 << (64 - shift), sizeof *slots);                   \
+    bool has_room = slots != NULL;                                                                    \
+    for (int64_t i = 0; i < rows->n && has_room; i++) {                                               \
+      slot_##type##_t *slot = slot_of_##type(slots, shift, x[i]);                                     \
+      if (slot->place == 0) {                                                                         \
+        first[n++] = i;                                                                               \
+        *slot = (slot_##type##_t){x[i], n};                                                           \
+        which[i] = n - 1;                                                                             \
+        if (n >= INT64_C(1) << (63 - shift)) has_room = grow_##type(&slots, &shift);                  \
+      } else {                                                                                        \
+        which[i] = slot->place - 1;                                                                   \
+      }                                                                                               \
+    }                                                                                                 \
+    weft_free(slots);                                                                                 \
+    *out_n = n;                                                                                       \
+    return has_room ? NULL : WEFT_NO_MEMORY("a table of %" PRId64 " values", n);                      \
+  }
+FIND_UNIQUE(int32_t)
+FIND_UNIQUE(int64_t)
+
 /* `first` lists the rows that are new, in order; `which` gives each row's place in that list. */
 static weft_status_t *find_unique(const unique_rows_t *rows, int64_t *first, int64_t *which, int64_t *out_n) {
   table_t table;
+  if (rows->width == 1 && rows->t->dtype == WEFT_I32) return find_unique_int32_t(rows, first, which, out_n);
+  if (rows->width == 1 && rows->t->dtype == WEFT_I64) return find_unique_int64_t(rows, first, which, out_n);
   WEFT_RETURN_IF_ERROR(table_init(&table, rows));
   int64_t n = 0;
   for (int64_t i = 0; i < rows->n; i++) {
@@ -227,34 +278,47 @@ static weft_status_t *list_diff_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- Where: the coordinates of what is not zero ---- */
 
-static bool is_set(const weft_tensor_t *t, int64_t i) {
-  if (is_float_like(t->dtype)) {
-    weft_c128_t v = number_at(t, i);
-    return v.re != 0 || v.im != 0;
+enum { WHERE_BLOCK = 2048 };
+
+/* Which of n elements from `begin` on are not zero, as bytes of 0 and 1; how many. */
+static int64_t find_set(const weft_tensor_t *t, int64_t begin, int64_t n, uint8_t *out) {
+  const weft_dtype_t stored = weft_cpu_stored_as(t->dtype);
+  int64_t num = 0;
+  weft_cpu_cast_loop(stored, WEFT_BOOL)(n, (const char *)t->data + (size_t)begin * weft_dtype_size(stored),
+                                        out);
+  for (int64_t i = 0; i < n; i++) num += out[i];
+  return num;
+}
+
+/* Writes the coordinates of each element, and goes on to the next place where it is set: without a branch
+ * that depends on the values. */
+static int64_t *put_coordinates(const uint8_t *is_set, int64_t n, const weft_shape_t *shape, int64_t *index,
+                                int64_t *to, const int64_t *end) {
+  const int last = shape->rank - 1;
+  for (int64_t i = 0; i < n && to < end; i++) {
+    for (int d = 0; d <= last; d++) to[d] = index[d];
+    to += is_set[i] * (last + 1);
+    for (int d = last; ++index[d] == shape->dims[d] && d > 0; d--) index[d] = 0;
   }
-  const char *at = (const char *)t->data + (size_t)i * weft_dtype_size(t->dtype);
-  uint64_t bits = 0;
-  memcpy(&bits, at, weft_dtype_size(t->dtype));
-  return bits != 0;
+  return to;
 }
 
 static weft_status_t *where_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   int rank = x->shape.rank;
-  int64_t n = 0;
+  int64_t n = 0, index[WEFT_MAX_DIMS] = {0};
+  uint8_t is_set[WHERE_BLOCK];
   if (rank == 0) return WEFT_ERROR(INVALID_ARGUMENT, "WhereOp : Unhandled input dimensions: 0");
-  for (int64_t i = 0; i < x->count; i++) n += is_set(x, i);
+  for (int64_t i = 0; i < x->count; i += WHERE_BLOCK)
+    n += find_set(x, i, x->count - i < WHERE_BLOCK ? x->count - i : WHERE_BLOCK, is_set);
   weft_shape_t shape = weft_shape_matrix(n, rank);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_I64, &shape, &y));
   int64_t *to = y->data;
-  for (int64_t i = 0; i < x->count; i++) {
-    if (!is_set(x, i)) continue;
-    int64_t rest = i;
-    for (int d = rank - 1; d >= 0; d--) {
-      to[d] = rest % x->shape.dims[d];
-      rest /= x->shape.dims[d];
-    }
-    to += rank;
+  const int64_t *end = to + n * rank;
+  for (int64_t i = 0; i < x->count && to < end; i += WHERE_BLOCK) {
+    const int64_t here = x->count - i < WHERE_BLOCK ? x->count - i : WHERE_BLOCK;
+    (void)find_set(x, i, here, is_set);
+    to = put_coordinates(is_set, here, &x->shape, index, to, end);
   }
   return NULL;
 }

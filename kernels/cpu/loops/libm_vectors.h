@@ -1,11 +1,12 @@
-/* kernels/cpu/loops/libm_vectors.h - tells the compiler which functions of the C library have vector variants,
- * so that a loop that calls them is vectorised.
+/* kernels/cpu/loops/libm_vectors.h - tells the compiler which functions of the C library have vector
+ * variants, so that a loop that calls them is vectorised.
  *
- * glibc's libmvec has them for x86-64: of 4 floats or 2 doubles with SSE4, twice as many with AVX2, four times
- * with AVX-512. Their error is below 4 ulp (glibc manual, "Errors in Math Functions"; what is measured here is
- * in tests/kernels/vector_math_test.c), and NaN, infinities, signed zeros and subnormals are those of the
- * scalar functions. A vector variant and the scalar function may differ in the last bit: where a result must
- * not depend on an element's place, the loop takes whole blocks of WEFT_LIBM_BLOCK elements (map1.tmpl.h).
+ * glibc's libmvec has them for x86-64: of 4 floats or 2 doubles with SSE4, twice as many with AVX2, four
+ * times with AVX-512. Their error is below 4 ulp (glibc manual, "Errors in Math Functions"; what is measured
+ * here is in tests/kernels/vector_math_test.c), and NaN, infinities, signed zeros and subnormals are those of
+ * the scalar functions. A vector variant and the scalar function may differ in the last bit: where a result
+ * must not depend on an element's place, the loop takes whole blocks of WEFT_LIBM_BLOCK elements
+ * (map1.tmpl.h).
  *
  * Elsewhere (other libraries, other processors, clang) the functions are scalar.
  */
@@ -32,10 +33,10 @@ enum { WEFT_LIBM_BLOCK = 16 };
 
 #ifdef WEFT_LIBM_VECTORS
 /* In parentheses, since <tgmath.h> may have made macros of the names. */
-#define WEFT_VECTOR1(fn)                                               \
+#define WEFT_VECTOR1(fn)                                              \
   extern double(fn)(double) __attribute__((__simd__("notinbranch"))); \
   extern float(fn##f)(float) __attribute__((__simd__("notinbranch")));
-#define WEFT_VECTOR2(fn)                                                       \
+#define WEFT_VECTOR2(fn)                                                      \
   extern double(fn)(double, double) __attribute__((__simd__("notinbranch"))); \
   extern float(fn##f)(float, float) __attribute__((__simd__("notinbranch")));
 WEFT_VECTOR1(acos)

@@ -33,7 +33,10 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 #define MAP_WRAPS
 #include "kernels/cpu/loops/map2_numbers.tmpl.h"
 
-#define INT_DIV(x, y) (IS_MINUS_ONE(y) ? (COMP)(0 - (WRAP)(x)) : (COMP)((x) / (y)))
+/* Of up to 32 bits in double, which has a quotient's digits: that is done in vectors. */
+#define QUOTIENT(x, y) (sizeof(COMP) <= 4 ? (COMP)((double)(x) / (double)(y)) : (COMP)((x) / (y)))
+#define REMAINDER(x, y) ((COMP)((WRAP)(x) - (WRAP)QUOTIENT(x, y) * (WRAP)(y)))
+#define INT_DIV(x, y) (IS_MINUS_ONE(y) ? (COMP)(0 - (WRAP)(x)) : QUOTIENT(x, y))
 
 /* A NaN on either side wins. */
 #define MAP_STEM maximum
@@ -57,23 +60,24 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 
 #define MAP_STEM trunc_mod
 #define MAP_EXPR(x, y) fmod(x, y)
-#define MAP_INT_EXPR(x, y) (IS_MINUS_ONE(y) ? (COMP)0 : (COMP)((x) % (y)))
+#define MAP_INT_EXPR(x, y) (IS_MINUS_ONE(y) ? (COMP)0 : REMAINDER(x, y))
 #include "kernels/cpu/loops/map2_reals.tmpl.h"
 
 /* The quotient of integers goes down by one where it was cut towards zero. */
 #define MAP_STEM floor_div
 #define MAP_EXPR(x, y) floor(LOAD(STORE((x) / (y))))
-#define MAP_INT_EXPR(x, y)                 \
-  (IS_MINUS_ONE(y) ? (COMP)(0 - (WRAP)(x)) \
-                   : (COMP)((x) / (y) - ((x) % (y) != 0 && IS_NEGATIVE(x) != IS_NEGATIVE(y) ? 1 : 0)))
+#define MAP_INT_EXPR(x, y)     \
+  (IS_MINUS_ONE(y)             \
+       ? (COMP)(0 - (WRAP)(x)) \
+       : (COMP)(QUOTIENT(x, y) - (REMAINDER(x, y) != 0 && IS_NEGATIVE(x) != IS_NEGATIVE(y) ? 1 : 0)))
 #include "kernels/cpu/loops/map2_reals.tmpl.h"
 
 #define MAP_STEM floor_mod
 #define MAP_EXPR(x, y) (fmod(x, y) != 0 && (fmod(x, y) < 0) != ((y) < 0) ? fmod(x, y) + (y) : fmod(x, y))
-#define MAP_INT_EXPR(x, y) \
-  (IS_MINUS_ONE(y)         \
-       ? (COMP)0           \
-       : (COMP)((x) % (y) + ((x) % (y) != 0 && IS_NEGATIVE(x) != IS_NEGATIVE(y) ? (y) : (COMP)0)))
+#define MAP_INT_EXPR(x, y)                    \
+  (IS_MINUS_ONE(y) ? (COMP)0                  \
+                   : (COMP)(REMAINDER(x, y) + \
+                            (REMAINDER(x, y) != 0 && IS_NEGATIVE(x) != IS_NEGATIVE(y) ? (y) : (COMP)0)))
 #include "kernels/cpu/loops/map2_reals.tmpl.h"
 
 static uint64_t int_power(uint64_t base, uint64_t exponent) {

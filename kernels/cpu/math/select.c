@@ -9,24 +9,55 @@ typedef struct select_job {
   weft_status_t *_Atomic status;
 } select_job_t;
 
-#define CHOOSE(type)                                                                            \
-  for (int64_t i = 0; i < n; i++) {                                                             \
-    ((type *)j->out->data)[out_at + i] = c[at[0] + i * step[0]] != 0                            \
-                                             ? ((const type *)j->t->data)[at[1] + i * step[1]]  \
-                                             : ((const type *)j->e->data)[at[2] + i * step[2]]; \
+/* n elements, of which each operand steps or repeats its first one. The steps are constants where it is
+ * called, so that each loop is one of vectors. */
+#define CHOOSE_LOOP(type)                                                                                  \
+  static inline void choose_##type(int64_t n, const uint8_t *c, int cs, const type *t, int ts,             \
+                                   const type *e, int es, type *out) {                                     \
+    WEFT_IVDEP                                                                                             \
+    for (int64_t i = 0; i < n; i++) out[i] = c[i * cs] != 0 ? t[i * ts] : e[i * es];                       \
+  }                                                                                                        \
+  static void choose_any_##type(int64_t n, const uint8_t *c, int cs, const void *t, int ts, const void *e, \
+                                int es, void *out) {                                                       \
+    if (cs == 0) {                                                                                         \
+      const bool first = *c != 0;                                                                          \
+      if (first && ts == 1) choose_##type(n, c, 0, t, 1, t, 1, out);                                       \
+      if (first && ts == 0) choose_##type(n, c, 0, t, 0, t, 0, out);                                       \
+      if (!first && es == 1) choose_##type(n, c, 0, e, 1, e, 1, out);                                      \
+      if (!first && es == 0) choose_##type(n, c, 0, e, 0, e, 0, out);                                      \
+    } else if (ts == 1) {                                                                                  \
+      es == 1 ? choose_##type(n, c, 1, t, 1, e, 1, out) : choose_##type(n, c, 1, t, 1, e, 0, out);         \
+    } else {                                                                                               \
+      es == 1 ? choose_##type(n, c, 1, t, 0, e, 1, out) : choose_##type(n, c, 1, t, 0, e, 0, out);         \
+    }                                                                                                      \
   }
+CHOOSE_LOOP(uint8_t)
+CHOOSE_LOOP(uint16_t)
+CHOOSE_LOOP(uint32_t)
+CHOOSE_LOOP(uint64_t)
+CHOOSE_LOOP(weft_c128_t)
+
+typedef void choose_fn(int64_t n, const uint8_t *c, int cs, const void *t, int ts, const void *e, int es,
+                       void *out);
+
+static choose_fn *choose_of(size_t size) {
+  switch (size) {
+    case 1: return choose_any_uint8_t;
+    case 2: return choose_any_uint16_t;
+    case 4: return choose_any_uint32_t;
+    case 8: return choose_any_uint64_t;
+    default: return choose_any_weft_c128_t;
+  }
+}
 
 static void select_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
   select_job_t *j = arg;
   const uint8_t *c = j->cond->data;
   if (weft_dtype_is_plain(j->t->dtype)) {
-    switch (weft_dtype_size(j->t->dtype)) {
-      case 1: CHOOSE(uint8_t) break;
-      case 2: CHOOSE(uint16_t) break;
-      case 4: CHOOSE(uint32_t) break;
-      case 8: CHOOSE(uint64_t) break;
-      default: CHOOSE(weft_c128_t) break;
-    }
+    const size_t size = weft_dtype_size(j->t->dtype);
+    choose_of(size)(n, c + at[0], step[0], (const char *)j->t->data + (size_t)at[1] * size, step[1],
+                    (const char *)j->e->data + (size_t)at[2] * size, step[2],
+                    (char *)j->out->data + (size_t)out_at * size);
     return;
   }
   for (int64_t i = 0; i < n && atomic_load(&j->status) == NULL; i++) {

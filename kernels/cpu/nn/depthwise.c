@@ -7,6 +7,8 @@
 #include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/nn/window.h"
 
+enum { DEPTH_BLOCK = 32 }; /* channels whose sums stay in registers */
+
 typedef struct depth_job {
   weft_window_t h, w;
   int64_t n, c, m;
@@ -137,7 +139,7 @@ static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
   if (!weft_cpu_mul(j.c, j.m, &shape.dims[3]))
     return WEFT_ERROR(INVALID_ARGUMENT, "output depth is too large");
   static void (*const fns[2])(const depth_job_t *, int64_t, int64_t) = {depth_forward_f32, depth_forward_f64};
-  return run(ctx, a, &j, x, f, NULL, &shape, true, j.n, fns);
+  return run(ctx, a, &j, x, f, NULL, &shape, true, j.n * j.h.out, fns);
 }
 
 static weft_status_t *input_compute(weft_kernel_ctx_t *ctx) {

@@ -7,7 +7,7 @@
 #include "kernels/cpu/loops/broadcast.h"
 #include "kernels/cpu/loops/vector_math.h"
 
-enum { CHUNK = 32 };
+enum { CHUNK = 32, ROWS = 16 };
 
 typedef struct softmax_job {
   const void *x, *labels;

@@ -22,8 +22,12 @@ static COMP WEFT_CAT(row_exp, SUFFIX)(const ELEM *x, int64_t step, int64_t C, CO
   COMP lane[CHUNK] = {0}, e[CHUNK], sum = 0;
   for (int64_t i = 0; i < C; i += CHUNK) {
     int n = C - i < CHUNK ? (int)(C - i) : CHUNK;
-    for (int k = 0; k < n; k++) e[k] = LOAD(x[(i + k) * step]) - max;
-    for (int k = n; k < CHUNK; k++) e[k] = -INFINITY;
+    if (n == CHUNK && step == 1) {
+      for (int k = 0; k < CHUNK; k++) e[k] = LOAD(x[i + k]) - max;
+    } else {
+      for (int k = 0; k < n; k++) e[k] = LOAD(x[(i + k) * step]) - max;
+      for (int k = n; k < CHUNK; k++) e[k] = -INFINITY;
+    }
     for (int k = 0; k < CHUNK; k++) e[k] = WEFT_CAT(weft_exp, SUFFIX)(e[k]);
     for (int k = 0; k < CHUNK; k++) lane[k] += e[k];
     if (keep != NULL) memcpy(keep + i, e, (size_t)n * sizeof *e);
@@ -32,22 +36,53 @@ static COMP WEFT_CAT(row_exp, SUFFIX)(const ELEM *x, int64_t step, int64_t C, CO
   return sum;
 }
 
-/* y = exp(x - max) / sum, or its logarithm. y may be x. */
+/* The same of rows [begin, end) with up to CHUNK classes, ROWS rows beside each other. Returns how many rows
+ * were done. The numbers are those of the rows one by one. */
+static int64_t WEFT_CAT(softmax_rows, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
+  const int64_t C = j->classes;
+  COMP e[CHUNK][ROWS], max[ROWS], sum[ROWS];
+  int64_t row = begin;
+  for (; row + ROWS <= end; row += ROWS) {
+    const ELEM *x = (const ELEM *)j->x + row * C;
+    ELEM *y = (ELEM *)j->y + row * C;
+    for (int64_t c = 0; c < C; c++) {
+      for (int k = 0; k < ROWS; k++) e[c][k] = LOAD(x[k * C + c]);
+    }
+    for (int k = 0; k < ROWS; k++) max[k] = e[0][k];
+    for (int64_t c = 1; c < C; c++) {
+      for (int k = 0; k < ROWS; k++) max[k] = e[c][k] > max[k] ? e[c][k] : max[k];
+    }
+    for (int k = 0; k < ROWS; k++) sum[k] = 0;
+    for (int64_t c = 0; c < C; c++) {
+      for (int k = 0; k < ROWS; k++) e[c][k] = WEFT_CAT(weft_exp, SUFFIX)(e[c][k] - max[k]);
+      for (int k = 0; k < ROWS; k++) sum[k] += e[c][k];
+    }
+    for (int k = 0; k < ROWS; k++) sum[k] = 1 / sum[k];
+    for (int64_t c = 0; c < C; c++) {
+      for (int k = 0; k < ROWS; k++) y[k * C + c] = STORE(e[c][k] * sum[k]);
+    }
+  }
+  return row - begin;
+}
+
+/* y = exp(x - max) / sum, by the sum's reciprocal as in TensorFlow, or its logarithm. y may be x. */
 static void WEFT_CAT(softmax, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
   const bool keeps = sizeof(ELEM) == sizeof(COMP) && !j->log; /* the terms fit where the result goes */
   int64_t C = j->classes;
+  if (C <= CHUNK && !j->log) begin += WEFT_CAT(softmax_rows, SUFFIX)(j, begin, end);
   for (int64_t row = begin; row < end; row++) {
     const ELEM *x = (const ELEM *)j->x + row * C;
     ELEM *y = (ELEM *)j->y + row * C;
     const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C);
     const COMP sum = WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, keeps ? (COMP *)(void *)y : NULL);
+    const COMP share = 1 / sum;
     if (keeps) {
-      for (int64_t i = 0; i < C; i++) y[i] = STORE(LOAD(y[i]) / sum);
+      for (int64_t i = 0; i < C; i++) y[i] = STORE(LOAD(y[i]) * share);
     } else if (j->log) {
       const COMP log_sum = log(sum); /* two subtractions keep the digits of x - max */
       for (int64_t i = 0; i < C; i++) y[i] = STORE(LOAD(x[i]) - max - log_sum);
     } else {
-      for (int64_t i = 0; i < C; i++) y[i] = STORE(WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[i]) - max) / sum);
+      for (int64_t i = 0; i < C; i++) y[i] = STORE(WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[i]) - max) * share);
     }
   }
 }
