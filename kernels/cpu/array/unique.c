@@ -283,9 +283,16 @@ enum { WHERE_BLOCK = 2048 };
 /* Which of n elements from `begin` on are not zero, as bytes of 0 and 1; how many. */
 static int64_t find_set(const weft_tensor_t *t, int64_t begin, int64_t n, uint8_t *out) {
   const weft_dtype_t stored = weft_cpu_stored_as(t->dtype);
+  const char *x = (const char *)t->data + (size_t)begin * weft_dtype_size(stored);
   int64_t num = 0;
-  weft_cpu_cast_loop(stored, WEFT_BOOL)(n, (const char *)t->data + (size_t)begin * weft_dtype_size(stored),
-                                        out);
+  if (weft_dtype_is_complex(stored)) {
+    for (int64_t i = 0; i < n; i++) {
+      const weft_c128_t v = number_at(t, begin + i);
+      out[i] = v.re != 0 || v.im != 0;
+    }
+  } else {
+    weft_cpu_cast_loop(stored, WEFT_BOOL)(n, x, out);
+  }
   for (int64_t i = 0; i < n; i++) num += out[i];
   return num;
 }
