@@ -138,6 +138,7 @@ static bool copy_call(weft_coll_run_t *r, const weft_collective_t *call) {
   }
   r->call.name = weft_arena_str(&r->arena, call->name);
   r->call.device = weft_arena_str(&r->arena, call->device);
+  if (call->shared_name.length > 0) r->call.shared_name = weft_arena_str(&r->arena, call->shared_name);
   const size_t n = call->group_size > 0 ? (size_t)call->group_size : 0;
   if (call->splits != NULL && n > 0) {
     int64_t *splits = weft_arena_calloc(&r->arena, n, sizeof *splits);

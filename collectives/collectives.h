@@ -81,9 +81,10 @@ typedef struct weft_collective_place_ops {
    * block. */
   void (*to_host)(weft_collective_place_t *p, weft_tensor_t *t, weft_collective_moved_fn *fn, void *arg);
   void (*from_host)(weft_collective_place_t *p, weft_tensor_t *t, weft_collective_moved_fn *fn, void *arg);
-  /* Begins all-reduce, reduce-scatter, all-gather, broadcast or all-to-all of equal blocks, where all members
-   * are of one task. Does not wait for it: the outputs have fences. Errors: UNIMPLEMENTED, and nothing has
-   * begun: then bytes go by way of the host. NULL: always so. */
+  /* Begins all-reduce, reduction, reduce-scatter, all-gather, broadcast or all-to-all of equal blocks, where
+   * all members are of one task. A reduction has outputs at all ranks. Does not wait for it: the outputs have
+   * fences. Errors: UNIMPLEMENTED, and nothing has begun: then bytes go by way of the host. NULL: always so.
+   */
   weft_status_t *(*run_together)(const weft_collective_together_t *t);
 } weft_collective_place_ops_t;
 struct weft_collective_place {
@@ -99,12 +100,14 @@ typedef struct weft_collective {
   uint64_t frame_id; /* in a loop: an instance runs once per iteration */
   int64_t iteration;
   int64_t group_key, instance_key;
+  weft_str_t shared_name; /* not "": there are no keys. The group is the first group_size members of this task
+                             that name it in a step, frame and iteration */
   int group_size;
   int rank; /* wanted rank; -1: by the order of device names. All members say the same way */
   weft_reduction_t reduction;
   bool is_mean;   /* divides what was reduced by group_size */
   int root;       /* rank; -1: the rank that has is_source */
-  bool is_source; /* of a broadcast without known root */
+  bool is_source; /* of a broadcast without known root, or of another kind with a root and a shared_name */
   weft_dtype_t dtype;
   weft_shape_t shape;             /* of the input; of the output for a receiver of broadcast or scatter */
   weft_tensor_t *input;           /* NULL for a rank that only receives */

@@ -4,8 +4,7 @@
 #include "base/alloc.h"
 #include "collectives/rank_set.h"
 
-/* The order of TensorFlow's device names: numbers inside by value. */
-static int compare_names(weft_str_t a, weft_str_t b) {
+int weft_group_compare_devices(weft_str_t a, weft_str_t b) {
   size_t i = 0, j = 0;
   while (i < a.length && j < b.length) {
     const bool digits = a.data[i] >= '0' && a.data[i] <= '9' && b.data[j] >= '0' && b.data[j] <= '9';
@@ -133,8 +132,8 @@ static void by_rank(weft_group_record_t *g) { /* insertion sort of a list that i
     weft_group_joined_t *m = g->members;
     g->members = m->next;
     weft_group_joined_t **at = &sorted;
-    while (*at != NULL &&
-           (m->rank >= 0 ? (*at)->rank < m->rank : compare_names((*at)->device, m->device) < 0)) {
+    while (*at != NULL && (m->rank >= 0 ? (*at)->rank < m->rank
+                                        : weft_group_compare_devices((*at)->device, m->device) < 0)) {
       at = &(*at)->next;
     }
     m->next = *at;

@@ -34,6 +34,8 @@ typedef struct weft_group_record {
 
 void weft_group_record_free(weft_group_record_t *g); /* NULL is fine */
 
+/* The order of TensorFlow's device names: numbers inside by value. Negative: `a` comes first. */
+int weft_group_compare_devices(weft_str_t a, weft_str_t b);
 weft_group_joined_t *weft_group_find_member(const weft_group_record_t *g, weft_str_t device); /* NULL: none */
 bool weft_group_record_has_task(const weft_group_record_t *g, weft_str_t task);
 weft_group_joined_t *weft_group_joined_new(const weft_group_request_t *r,

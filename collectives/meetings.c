@@ -102,6 +102,7 @@ static weft_status_t *come_locked(weft_meetings_t *m, int64_t step_id, weft_str_
     if (*at == NULL) return WEFT_NO_MEMORY("a meeting of %d", n);
   }
   x = *at;
+  if (rank < 0) rank = x->num_there;
   if (x->n != n || x->members[rank] != NULL) {
     return WEFT_ERROR(INTERNAL, "rank %d of %d has come to %.*s already", rank, n, WEFT_STR_ARGS(name));
   }

@@ -18,9 +18,9 @@ typedef void weft_meeting_left_fn(void *member, weft_status_t *why);
 WEFT_MUST_CHECK weft_status_t *weft_meetings_create(weft_meeting_left_fn *left, weft_meetings_t **out);
 void weft_meetings_destroy(weft_meetings_t *m); /* nothing waits. NULL is fine */
 
-/* A member comes to the meeting "run/agreement" of `n`, as `rank`. *out: all members by rank, to be freed, if
- * it is the last one; else NULL. Errors: why the run failed; INTERNAL if the rank is there already;
- * RESOURCE_EXHAUSTED. */
+/* A member comes to the meeting "run/agreement" of `n`, as `rank` (-1: in the order of coming). *out: all
+ * members by rank, to be freed, if it is the last one; else NULL. Errors: why the run failed; INTERNAL if the
+ * rank is there already; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_meetings_come(weft_meetings_t *m, int64_t step_id, weft_str_t name, int n,
                                                   int rank, void *member, void ***out);
 /* The meetings "run" and "run/..." fail. `why` is copied. */

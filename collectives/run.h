@@ -19,8 +19,8 @@
  * reference until its callback has returned.
  *
  * Files, each using only those named before it: run_transfer.c (keys, offers, fetches), run.c (the states),
- * run_watchdog.c (timeouts), then the stages: run_join.c, run_agreement.c, run_counts.c, run_buffers.c,
- * run_together.c, run_places.c and run_actions.c.
+ * run_watchdog.c (timeouts), then the stages: run_by_name.c, run_join.c, run_agreement.c, run_counts.c,
+ * run_buffers.c, run_together.c, run_places.c and run_actions.c.
  *
  * Locking: `mu` is a leaf.
  */
@@ -169,7 +169,9 @@ WEFT_MUST_CHECK weft_status_t *weft_coll_run_watch_others(weft_coll_run_t *r);
 
 /* The stages and their parts. */
 
-/* run_join.c: the group, from the cache or from the leader. */
+/* run_by_name.c: of a call with a shared name, the group and what it does. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_join_by_name(weft_coll_run_t *r);
+/* run_join.c: the group, from the cache or from the leader, or by its shared name. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_join_group(weft_coll_run_t *r);
 /* run_agreement.c: what all ranks do in an instance. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_agree(weft_coll_run_t *r);

@@ -96,6 +96,7 @@ static void leave_agreement(weft_coll_run_t *r, const weft_coll_signature_t *old
 }
 
 weft_status_t *weft_coll_run_agree(weft_coll_run_t *r) {
+  if (r->call.shared_name.length > 0) return NULL; /* they agreed when they came together */
   weft_cached_instance_t known;
   const bool is_known = weft_cached_group_find(r->cached, r->call.instance_key, r->rank, &known);
   const bool is_same = is_known && memcmp(&known.signature, &r->signature, sizeof known.signature) == 0 &&

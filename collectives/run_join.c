@@ -37,6 +37,7 @@ static void on_group(void *arg, weft_status_t *s, weft_group_t *group) {
 }
 
 weft_status_t *weft_coll_run_join_group(weft_coll_run_t *r) {
+  if (r->call.shared_name.length > 0) return weft_coll_run_join_by_name(r);
   weft_cached_group_t *cached = weft_group_cache_find(r->groups, r->call.group_key);
   if (cached != NULL && weft_group_rank_of(weft_cached_group(cached), r->call.device) >= 0)
     return enter_group(r, cached);

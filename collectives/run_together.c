@@ -11,8 +11,9 @@
 static bool may_be_together(const weft_coll_run_t *r) {
   const weft_collective_t *call = &r->call;
   const weft_collective_kind_t k = call->kind;
-  const bool is_known = k == WEFT_ALL_REDUCE || k == WEFT_REDUCE_SCATTER || k == WEFT_ALL_GATHER ||
-                        k == WEFT_BROADCAST || (k == WEFT_ALL_TO_ALL && call->splits == NULL);
+  const bool is_known = k == WEFT_ALL_REDUCE || k == WEFT_REDUCE || k == WEFT_REDUCE_SCATTER ||
+                        k == WEFT_ALL_GATHER || k == WEFT_BROADCAST ||
+                        (k == WEFT_ALL_TO_ALL && call->splits == NULL);
   if (call->place == NULL || call->place->ops->run_together == NULL || !is_known ||
       call->algorithm != WEFT_ALGORITHM_AUTO)
     return false;
@@ -22,7 +23,8 @@ static bool may_be_together(const weft_coll_run_t *r) {
   return true;
 }
 
-/* The root of a broadcast has its output; what is reduced may take its input's place. */
+/* The root of a broadcast has its output; what is reduced may take its input's place. A reduction gives all
+ * ranks a result, which all but the root then drop. */
 static weft_status_t *make_output(weft_coll_run_t *r, const weft_coll_layout_t *l) {
   weft_collective_place_t *p = r->call.place;
   weft_tensor_t *in = r->placed_input;
@@ -30,7 +32,8 @@ static weft_status_t *make_output(weft_coll_run_t *r, const weft_coll_layout_t *
     r->output = weft_tensor_retain(in);
     return NULL;
   }
-  if (r->call.kind == WEFT_ALL_REDUCE && r->takes_placed_input && in->bytes > 0)
+  if ((r->call.kind == WEFT_ALL_REDUCE || r->call.kind == WEFT_REDUCE) && r->takes_placed_input &&
+      in->bytes > 0)
     return weft_tensor_view(in, in->dtype, &in->shape, &r->output);
   return p->ops->new_output(p, r->call.dtype, &l->out_shape, &r->output);
 }
@@ -92,7 +95,8 @@ static void end_all(weft_coll_run_t *const *runs, int n, weft_status_t *s) {
   const bool goes_on = weft_status_code(s) == WEFT_UNIMPLEMENTED;
   for (int i = 0; i < n; i++) {
     runs[i]->is_together = s == NULL;
-    if (goes_on) part(runs[i]);
+    const bool has_none = runs[i]->call.kind == WEFT_REDUCE && runs[i]->rank != runs[i]->source;
+    if (goes_on || (s == NULL && has_none)) part(runs[i]);
   }
   for (int i = 0; i < n; i++) weft_coll_run_end(runs[i], goes_on ? NULL : weft_status_clone(s));
   weft_status_free(s);

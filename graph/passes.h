@@ -46,6 +46,11 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8
 typedef bool weft_may_link_fn(void *arg, const weft_node_t *n);
 WEFT_MUST_CHECK weft_status_t *weft_pass_fuse_chains(weft_graph_t *g, weft_may_link_fn *may_link, void *arg);
 
+/* Of a graph whose nodes are placed: NcclReduce and NcclBroadcast become nodes on each of their devices that
+ * find each other. On failure the graph is unusable: destroy it. Errors: INVALID_ARGUMENT for a reduction
+ * without an input on its own device, or with one on a device of another type or task. */
+WEFT_MUST_CHECK weft_status_t *weft_pass_pair_nccl(weft_graph_t *g);
+
 /* Gives every node its control-flow frame: frames[id] (index; 0 is the root), parents[frame], names[frame].
  * An Enter is in the frame that it enters; an Exit is in the frame that it leaves, its value in the parent.
  * Arrays are in `arena`. Errors: INVALID_ARGUMENT for a node with inputs from two frames. */

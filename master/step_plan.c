@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "graph/partition.h"
+#include "graph/passes.h"
 #include "master/debug_watch.h"
 
 enum { BUILDING, READY, FAILED };
@@ -213,7 +214,8 @@ static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o
                                       .incarnation = incarnation,
                                       .arg = (void *)(uintptr_t)o->devices,
                                       .next_edge = o->next_edge};
-  weft_status_t *s = weft_collective_members_find(g, &p->arena, &p->members);
+  weft_status_t *s = weft_pass_pair_nccl(g);
+  if (s == NULL) s = weft_collective_members_find(g, &p->arena, &p->members);
   if (s == NULL) s = weft_graph_partition(&g, &options, parts, num_parts);
   for (int i = 0; s == NULL && i < *num_parts; i++) {
     s = weft_debug_watch_insert((*parts)[i].graph, o->signature->debug_options, o->kernels);

@@ -117,6 +117,8 @@ typedef enum weft_op_collective {
   WEFT_OP_BROADCAST_SEND,
   WEFT_OP_BROADCAST_RECV,
   WEFT_OP_ALL_TO_ALL,
+  WEFT_OP_WHOLE_REDUCE, /* one node for all members, which is replaced when it is placed; so is the next */
+  WEFT_OP_WHOLE_BROADCAST,
 } weft_op_collective_t;
 
 typedef enum weft_arg_kind {

@@ -60,7 +60,8 @@ const char *weft_collective_kind_name(weft_str_t op) {
       [WEFT_OP_NO_COLLECTIVE] = "collective",      [WEFT_OP_ALL_REDUCE] = "all-reduce",
       [WEFT_OP_REDUCE_SCATTER] = "reduce-scatter", [WEFT_OP_ALL_GATHER] = "all-gather",
       [WEFT_OP_BROADCAST_SEND] = "broadcast",      [WEFT_OP_BROADCAST_RECV] = "broadcast",
-      [WEFT_OP_ALL_TO_ALL] = "all-to-all"};
+      [WEFT_OP_ALL_TO_ALL] = "all-to-all",         [WEFT_OP_WHOLE_REDUCE] = "reduction",
+      [WEFT_OP_WHOLE_BROADCAST] = "broadcast"};
   const weft_op_def_t *def = weft_op_find(op);
   return names[def == NULL ? WEFT_OP_NO_COLLECTIVE : def->collective];
 }

@@ -236,9 +236,182 @@ static void broadcasts_arrive(void) {
   }
 }
 
+/* ---- TensorFlow's ops of NCCL ---- */
+
+static TF_Output on_device(world_t *w, const char *name, int device, TF_Output x) {
+  char text[32];
+  TF_OperationDescription *d = TF_NewOperation(w->g, "Identity", name);
+  snprintf(text, sizeof text, "/device:%s:%d", device_type(), device);
+  TF_SetDevice(d, text);
+  TF_AddInput(d, x);
+  return end(w, d);
+}
+
+/* The input of a rank, on its device. */
+static TF_Output own_input(world_t *w, int rank) {
+  char name[16];
+  snprintf(name, sizeof name, "own%d", rank);
+  return on_device(w, name, rank, input(w, rank));
+}
+
+static TF_Output all_reduce(world_t *w, const char *reduction, int rank, int device, TF_Output x) {
+  TF_OperationDescription *d = begin(w, "NcclAllReduce", rank);
+  char text[32];
+  snprintf(text, sizeof text, "/device:%s:%d", device_type(), device);
+  TF_SetDevice(d, text);
+  TF_AddInput(d, x);
+  TF_SetAttrString(d, "reduction", reduction, strlen(reduction));
+  TF_SetAttrString(d, "shared_name", "c0", 2);
+  TF_SetAttrInt(d, "num_devices", 2);
+  return end(w, d);
+}
+
+static float product(int rank, int i) {
+  (void)rank;
+  return value_of(0, i) * value_of(1, i);
+}
+
+static const struct {
+  const char *name;
+  float (*expected)(int rank, int i);
+} reductions[] = {{"sum", sum}, {"prod", product}, {"min", least}, {"max", greatest}};
+enum { NUM_REDUCTIONS = 4 };
+
+static void members_find_each_other_by_name(void) {
+  for (int k = 0; k < NUM_REDUCTIONS; k++) {
+    world_t w;
+    open_with_devices(&w);
+    const TF_Output members[2] = {all_reduce(&w, reductions[k].name, 0, 0, input(&w, 0)),
+                                  all_reduce(&w, reductions[k].name, 1, 1, input(&w, 1))};
+    gives(&w, "NcclAllReduce", members, ROWS, reductions[k].expected);
+    world_close(&w);
+  }
+}
+
+/* As where a graph for two GPUs is placed on one CPU. */
+static void members_may_be_on_one_device(void) {
+  world_t w;
+  open_with_devices(&w);
+  const TF_Output members[2] = {all_reduce(&w, "sum", 0, 1, input(&w, 0)),
+                                all_reduce(&w, "sum", 1, 1, input(&w, 1))};
+  gives(&w, "NcclAllReduce", members, ROWS, sum);
+  world_close(&w);
+}
+
+/* int32, which lies in the host's memory. */
+static void integers_are_reduced(void) {
+  world_t w;
+  TF_Tensor *out[2] = {NULL, NULL};
+  open_with_devices(&w);
+  const TF_Output members[2] = {all_reduce(&w, "max", 0, 0, number(&w, "n", 0, 7)),
+                                all_reduce(&w, "max", 1, 1, number(&w, "n", 1, 9))};
+  run(&w, NULL, NULL, 0, members, out, 2);
+  ASSERT_OK(&w);
+  for (int rank = 0; rank < 2; rank++) {
+    CU_ASSERT_EQUAL(int_at(out[rank], 0), 9);
+    TF_DeleteTensor(out[rank]);
+  }
+  world_close(&w);
+}
+
+static TF_Output reduction_on(world_t *w, const char *reduction, int device, const TF_Output *x, int n) {
+  TF_OperationDescription *d = begin(w, "NcclReduce", device);
+  TF_AddInputList(d, x, n);
+  TF_SetAttrString(d, "reduction", reduction, strlen(reduction));
+  return end(w, d);
+}
+
+static TF_Output broadcast_from(world_t *w, int device, TF_Output x) {
+  const int64_t dims[] = {ROWS, COLUMNS};
+  TF_OperationDescription *d = begin(w, "NcclBroadcast", device);
+  TF_AddInput(d, x);
+  TF_SetAttrShape(d, "shape", dims, 2);
+  return end(w, d);
+}
+
+static void a_reduction_is_replaced(void) {
+  for (int k = 0; k < NUM_REDUCTIONS; k++) {
+    world_t w;
+    open_with_devices(&w);
+    const TF_Output inputs[2] = {own_input(&w, 0), own_input(&w, 1)};
+    const TF_Output reduced = reduction_on(&w, reductions[k].name, k % 2, inputs, 2);
+    const TF_Output members[2] = {on_device(&w, "a", 0, reduced), on_device(&w, "b", 1, reduced)};
+    gives(&w, "NcclReduce", members, ROWS, reductions[k].expected);
+    world_close(&w);
+  }
+}
+
+static void a_broadcast_is_replaced(void) {
+  world_t w;
+  open_with_devices(&w);
+  const TF_Output x = broadcast_from(&w, 1, own_input(&w, 1));
+  const TF_Output members[2] = {on_device(&w, "a", 0, x), on_device(&w, "b", 1, x)};
+  gives(&w, "NcclBroadcast", members, ROWS, greatest);
+  const TF_Output itself[2] = {x, x}; /* on its own device alone, and fetched */
+  gives(&w, "NcclBroadcast", itself, ROWS, greatest);
+  world_close(&w);
+}
+
+/* A node that is replaced feeds another one, in either order of their making. */
+static void a_reduction_is_broadcast(void) {
+  world_t w;
+  open_with_devices(&w);
+  const TF_Output inputs[2] = {own_input(&w, 0), own_input(&w, 1)};
+  const TF_Output x = broadcast_from(&w, 0, reduction_on(&w, "sum", 0, inputs, 2));
+  const TF_Output members[2] = {on_device(&w, "a", 0, x), on_device(&w, "b", 1, x)};
+  gives(&w, "NcclReduce and NcclBroadcast", members, ROWS, sum);
+  world_close(&w);
+}
+
+static void what_cannot_be_is_refused(void) {
+  TF_Tensor *out[2] = {NULL, NULL};
+  world_t w;
+  open_with_devices(&w);
+  const TF_Output other = own_input(&w, 1);
+  const TF_Output reduced[2] = {reduction_on(&w, "sum", 0, &other, 1), other};
+  run(&w, NULL, NULL, 0, reduced, out, 2);
+  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "No input tensor uses the same device as the NcclReduce op");
+  world_close(&w);
+  open_with_devices(&w);
+  const int64_t dims[] = {3};
+  const float three[] = {1, 2, 3};
+  const TF_Output members[2] = {
+      all_reduce(&w, "sum", 0, 0, input(&w, 0)),
+      all_reduce(&w, "sum", 1, 1, constant(&w, w.g, "three", new_floats(1, dims, three)))};
+  run(&w, NULL, NULL, 0, members, out, 2);
+  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "its members disagree");
+  world_close(&w);
+}
+
+/* A step that fails ends members that wait for others, and the next step is not harmed. */
+static void a_step_that_fails_ends_members(void) {
+  TF_Tensor *out[2] = {NULL, NULL};
+  world_t w;
+  open_with_devices(&w);
+  const TF_Output first = all_reduce(&w, "sum", 0, 0, input(&w, 0));
+  const TF_Output second = all_reduce(&w, "sum", 1, 1, input(&w, 1));
+  const TF_Output fails[2] = {first,
+                              unary(&w, w.g, "Identity", "value", placeholder(&w, w.g, "not_fed", TF_FLOAT))};
+  for (int i = 0; i < 3; i++) {
+    run(&w, NULL, NULL, 0, fails, out, 2);
+    ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "not_fed");
+    const TF_Output members[2] = {first, second};
+    gives(&w, "NcclAllReduce", members, ROWS, sum);
+  }
+  world_close(&w);
+}
+
 static const CU_TestInfo tests[] = {
     {"each op gives its result", each_op_gives_its_result},
     {"broadcasts arrive", broadcasts_arrive},
+    {"members find each other by name", members_find_each_other_by_name},
+    {"members may be on one device", members_may_be_on_one_device},
+    {"integers are reduced", integers_are_reduced},
+    {"a reduction is replaced", a_reduction_is_replaced},
+    {"a broadcast is replaced", a_broadcast_is_replaced},
+    {"a reduction is broadcast", a_reduction_is_broadcast},
+    {"what cannot be is refused", what_cannot_be_is_refused},
+    {"a step that fails ends members", a_step_that_fails_ends_members},
     CU_TEST_INFO_NULL,
 };
 

@@ -42,6 +42,13 @@ SUITES = {  # how an op's name begins: the test that states what it does
     "_Retval": "tests/executor:functions_test",
     "_Send": "tests/graph:partition_test",
     "_Recv": "tests/graph:partition_test",
+    "NcclAllReduce": "tests/client:collective_ops_test",
+    "NcclBroadcast": "tests/client:collective_ops_test",
+    "NcclReduce": "tests/client:collective_ops_test",
+    "_NcclBroadcastRecv": "tests/client:collective_ops_test",
+    "_NcclBroadcastSend": "tests/client:collective_ops_test",
+    "_NcclReduceRecv": "tests/client:collective_ops_test",
+    "_NcclReduceSend": "tests/client:collective_ops_test",
 }
 HEAD = """/* tools/verified.def - how many random cases of each op give TensorFlow's values, gradients and inferred shapes
  * (WEFT_VERIFIED), or which test states what it does (WEFT_VERIFIED_BY); sorted by name. tests/conformance/verified.py

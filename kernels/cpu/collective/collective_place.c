@@ -27,6 +27,7 @@ static void from_host(weft_collective_place_t *p, weft_tensor_t *t, weft_collect
 
 static WEFT_CollectiveKind kind_of(weft_collective_kind_t k) {
   return k == WEFT_ALL_REDUCE       ? WEFT_COLLECTIVE_REDUCE
+         : k == WEFT_REDUCE         ? WEFT_COLLECTIVE_REDUCE
          : k == WEFT_REDUCE_SCATTER ? WEFT_COLLECTIVE_REDUCE_SCATTER
          : k == WEFT_ALL_GATHER     ? WEFT_COLLECTIVE_GATHER
          : k == WEFT_BROADCAST      ? WEFT_COLLECTIVE_BROADCAST

@@ -19,6 +19,12 @@ int64_t weft_collective_timeout_ms(float seconds) {
   return seconds > 1e9f ? INT64_C(1000000000000) : (int64_t)((double)seconds * 1000 + 0.5);
 }
 
+/* Do the member's tensors lie in the device's memory? */
+static bool is_on_device(const weft_kernel_ctx_t *c, bool has_input) {
+  if (c->node->num_outputs > 0) return !weft_kernel_is_host(c->node->host_outputs, 0);
+  return has_input && weft_in(c, 0)->space != NULL;
+}
+
 weft_status_t *weft_collective_run_new(weft_kernel_ctx_t *c, weft_collective_kind_t kind, bool has_input,
                                        weft_collective_run_t **out) {
   if (c->step->collectives == NULL) {
@@ -40,7 +46,7 @@ weft_status_t *weft_collective_run_new(weft_kernel_ctx_t *c, weft_collective_kin
       .dtype = WEFT_DTYPE_INVALID,
       .shape = WEFT_SCALAR,
   };
-  if (c->queue != NULL && c->node->num_outputs > 0 && !weft_kernel_is_host(c->node->host_outputs, 0)) {
+  if (c->queue != NULL && is_on_device(c, has_input)) {
     weft_device_place_init(&r->place, c->device, weft_out_allocator(c, false));
     r->call.place = &r->place.base;
   }
