@@ -36,6 +36,8 @@ void weft_coll_run_release(weft_coll_run_t *r) {
 }
 
 void weft_coll_run_fail(weft_coll_run_t *r, weft_status_t *s, bool tells_peers) {
+  weft_status_t *why =
+      weft_status_clone(s); /* `s` is the run's as soon as it is known, and may be gone then */
   weft_mutex_lock(&r->mu);
   const bool is_first = !r->has_failed && !r->is_finished;
   if (is_first) {
@@ -46,9 +48,9 @@ void weft_coll_run_fail(weft_coll_run_t *r, weft_status_t *s, bool tells_peers) 
   weft_mutex_unlock(&r->mu);
   if (!is_first) {
     weft_status_free(s);
+    weft_status_free(why);
     return;
   }
-  weft_status_t *why = weft_status_clone(s); /* `s` is the run's now */
   /* For the other members, the cancellation of this run is an echo of a failure that is reported elsewhere.
    */
   if (weft_status_code(why) == WEFT_CANCELLED) why = weft_status_mark_derived(why);
