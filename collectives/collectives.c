@@ -14,6 +14,7 @@ struct weft_collectives {
   weft_group_cache_t *groups;
   weft_group_losses_t *losses;
   weft_meetings_t *meetings;
+  weft_joints_t *joints;
   weft_mutex_t mu;
   weft_cond_t idle;      /* num_runs became 0 */
   weft_coll_run_t *runs; /* guarded by mu, as all below */
@@ -33,6 +34,7 @@ weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool
   if (s == NULL) s = weft_group_cache_create(&c->groups);
   if (s == NULL) s = weft_group_losses_create(&c->losses);
   if (s == NULL) s = weft_meetings_create(weft_coll_run_left, &c->meetings);
+  if (s == NULL) s = weft_joints_create(&c->joints);
   c->task = s == NULL ? weft_strndup(task.data == NULL ? "" : task.data, task.length) : NULL;
   if (s == NULL && c->task == NULL) s = WEFT_NO_MEMORY("collectives of %.*s", WEFT_STR_ARGS(task));
   if (s != NULL) {
@@ -84,6 +86,7 @@ void weft_collectives_destroy(weft_collectives_t *c) {
   weft_group_cache_destroy(c->groups);
   weft_group_losses_destroy(c->losses);
   weft_meetings_destroy(c->meetings);
+  weft_joints_destroy(c->joints);
   weft_cond_deinit(&c->idle);
   weft_mutex_deinit(&c->mu);
   weft_free(c->task);
@@ -117,9 +120,8 @@ static void on_ended(weft_coll_run_t *r) {
 }
 
 static weft_coll_stage_fn *const stages[] = {
-    weft_coll_run_join_group,    weft_coll_run_agree,       exchange_counts,
-    weft_coll_run_together,      weft_coll_run_bring_input, move_data,
-    weft_coll_run_return_output,
+    weft_coll_run_join_group, weft_coll_run_agree,       exchange_counts, weft_coll_run_together,
+    weft_coll_run_jointly,    weft_coll_run_bring_input, move_data,       weft_coll_run_return_output,
 };
 static const weft_coll_run_ops_t run_ops = {.stages = stages,
                                             .num_stages = sizeof stages / sizeof stages[0],
@@ -175,6 +177,7 @@ static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *ca
   r->ops = &run_ops;
   r->groups = c->groups;
   r->meetings = c->meetings;
+  r->joints = c->joints;
   r->transport = c->transport;
   r->pool = c->pool;
   r->timer = c->timer;

@@ -62,16 +62,37 @@ typedef struct weft_collective_place weft_collective_place_t;
 /* Called once, on any thread. Owns both; `tensor` is NULL on failure. */
 typedef void weft_collective_moved_fn(void *arg, weft_status_t *status, weft_tensor_t *tensor);
 
-/* What all members of one task do at once. */
+/* What all members of one task do at once; those of one task among several, where it is begun jointly. */
 typedef struct weft_collective_together {
   const struct weft_collective *call; /* of one of them; rank, device, input and place are its own */
   int source;                         /* of a broadcast */
   const int64_t *bounds; /* all-gather, reduce-scatter: rank i's elements are those from bounds[i] on */
-  int n;
+  int n;                 /* of the group */
+  int num_own;           /* of the task: of the three below */
   weft_collective_place_t *const *places; /* by rank, as the next two */
   weft_tensor_t *const *inputs;           /* NULL: the rank only receives */
   weft_tensor_t *const *outputs; /* by new_output, or the rank's input or another tensor of its bytes */
 } weft_collective_together_t;
+
+enum { WEFT_PLACE_ID_BYTES = 16, WEFT_JOINT_ID_BYTES = 128 };
+
+/* What places of several tasks do by themselves, in communicators that they make together (device/joint.h).
+ */
+typedef struct weft_joint_places {
+  /* Can these be in one communicator with those of other tasks? Fills n times WEFT_PLACE_ID_BYTES: two ranks
+   * of one id cannot. Errors: UNIMPLEMENTED, or why not. */
+  weft_status_t *(*identify)(weft_collective_place_t *const *places, int n, uint8_t *out_ids);
+  weft_status_t *(*unique_id)(weft_collective_place_t *const *places, int n, uint8_t *out);
+  /* places[i] is rank ranks[i] of n. Does not wait. */
+  weft_status_t *(*join)(weft_collective_place_t *const *places, const int *ranks, int num_own, int n,
+                         const uint8_t *id, void **out_communicator);
+  /* Begins; waits for the tasks that have not joined. done(arg, status) is called once, on any thread, when
+   * it is done here or was broken off; not after an error: then UNIMPLEMENTED, nothing has begun, or why. */
+  weft_status_t *(*run)(void *communicator, const weft_collective_together_t *t,
+                        void (*done)(void *arg, weft_status_t *status), void *arg);
+  void (*abort)(void *communicator); /* ends what waits for other tasks */
+  void (*leave)(void *communicator);
+} weft_joint_places_t;
 
 typedef struct weft_collective_place_ops {
   /* A new tensor there. Errors: RESOURCE_EXHAUSTED. */
@@ -86,6 +107,8 @@ typedef struct weft_collective_place_ops {
    * fences. Errors: UNIMPLEMENTED, and nothing has begun: then bytes go by way of the host. NULL: always so.
    */
   weft_status_t *(*run_together)(const weft_collective_together_t *t);
+  /* The same, where members are of several tasks. NULL: by way of the host. */
+  const weft_joint_places_t *joint;
 } weft_collective_place_ops_t;
 struct weft_collective_place {
   const weft_collective_place_ops_t *ops;

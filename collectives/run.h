@@ -7,7 +7,8 @@
  *        \_______________\___________________\__________________\--> failed --explain--> ended
  *
  * Of a call with a place, "move data" is: all members at once, where they are of one task and the place can
- * do that; else bring the input to the host, move data, bring the output back.
+ * do that; those of each task jointly, where the places of all tasks can; else bring the input to the host,
+ * move data, bring the output back.
  *
  *   begin    before work starts that ends by callback: weft_coll_run_begin
  *   end      in that callback, as its last act: weft_coll_run_end; with a status: failed
@@ -20,7 +21,7 @@
  *
  * Files, each using only those named before it: run_transfer.c (keys, offers, fetches), run.c (the states),
  * run_watchdog.c (timeouts), then the stages: run_by_name.c, run_join.c, run_agreement.c, run_counts.c,
- * run_buffers.c, run_together.c, run_places.c and run_actions.c.
+ * run_buffers.c, run_together.c, run_jointly.c, run_places.c and run_actions.c.
  *
  * Locking: `mu` is a leaf.
  */
@@ -30,6 +31,7 @@
 #include "base/mutex.h"
 #include "base/timer.h"
 #include "collectives/group_cache.h"
+#include "collectives/joints.h"
 #include "collectives/meetings.h"
 #include "collectives/plan.h"
 #include "collectives/reduce.h"
@@ -78,6 +80,7 @@ struct weft_coll_run {
   weft_timer_t *timer;
   weft_group_cache_t *groups;
   weft_meetings_t *meetings;
+  weft_joints_t *joints;
   weft_collective_t call; /* texts and arrays in `arena` */
   weft_arena_t arena;
   weft_collective_done_fn *done;
@@ -181,19 +184,33 @@ void weft_coll_run_explain(weft_coll_run_t *r);
 void weft_coll_run_keep_plan(weft_coll_run_t *r);
 /* run_counts.c: how many rows each rank has. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_exchange_counts(weft_coll_run_t *r);
-/* run_together.c: of a call with a place, all members at once if they can. */
-WEFT_MUST_CHECK weft_status_t *weft_coll_run_together(weft_coll_run_t *r);
-void weft_coll_run_left(void *run, weft_status_t *why); /* a weft_meeting_left_fn */
-/* run_places.c: of a call with a place, the input in the host's memory, and the output back. */
-WEFT_MUST_CHECK weft_status_t *weft_coll_run_bring_input(weft_coll_run_t *r);
-WEFT_MUST_CHECK weft_status_t *weft_coll_run_return_output(weft_coll_run_t *r);
-/* run_buffers.c: sizes and shapes; then output, plan if there is none yet, scratch. */
+/* Sizes and shapes of a call (run_buffers.c). */
 typedef struct weft_coll_layout {
   weft_shape_t out_shape;
   bool has_output;
   size_t *out_bounds, *in_bounds; /* owned; n+1: byte offsets of the ranks' blocks. NULL without rows */
   size_t bytes;                   /* of what is moved or reduced, for the choice */
 } weft_coll_layout_t;
+
+/* run_together.c: of a call with a place, all members at once if they can. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_together(weft_coll_run_t *r);
+void weft_coll_run_left(void *run, weft_status_t *why); /* a weft_meeting_left_fn */
+/* Is it of a kind that places do by themselves? As all ranks know. */
+bool weft_coll_run_is_for_places(const weft_coll_run_t *r);
+/* Makes r->output at the place. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_make_output_there(weft_coll_run_t *r,
+                                                               const weft_coll_layout_t *l);
+/* In elements; NULL for kinds without. The caller frees it. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_element_bounds(const weft_coll_run_t *r,
+                                                            const weft_coll_layout_t *l, int64_t **out);
+/* The places have done it; else it goes by way of the host. */
+void weft_coll_run_end_there(weft_coll_run_t *r, bool is_done);
+/* run_jointly.c: the same where members are of several tasks. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_jointly(weft_coll_run_t *r);
+/* run_places.c: of a call with a place, the input in the host's memory, and the output back. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_bring_input(weft_coll_run_t *r);
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_return_output(weft_coll_run_t *r);
+/* run_buffers.c: sizes and shapes; then output, plan if there is none yet, scratch. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_lay_out(weft_coll_run_t *r, weft_coll_layout_t *out);
 void weft_coll_layout_deinit(weft_coll_layout_t *l);
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r);

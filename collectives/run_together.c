@@ -7,15 +7,19 @@
 #include "base/alloc.h"
 #include "collectives/run.h"
 
+bool weft_coll_run_is_for_places(const weft_coll_run_t *r) {
+  const weft_collective_t *call = &r->call;
+  const weft_collective_kind_t k = call->kind;
+  if (call->algorithm != WEFT_ALGORITHM_AUTO || r->group->size == 1) return false;
+  return k == WEFT_ALL_REDUCE || k == WEFT_REDUCE || k == WEFT_REDUCE_SCATTER || k == WEFT_ALL_GATHER ||
+         k == WEFT_BROADCAST || (k == WEFT_ALL_TO_ALL && call->splits == NULL);
+}
+
 /* Is it of a kind that places do at once, as they like, and are all members of this task? */
 static bool may_be_together(const weft_coll_run_t *r) {
   const weft_collective_t *call = &r->call;
-  const weft_collective_kind_t k = call->kind;
-  const bool is_known = k == WEFT_ALL_REDUCE || k == WEFT_REDUCE || k == WEFT_REDUCE_SCATTER ||
-                        k == WEFT_ALL_GATHER || k == WEFT_BROADCAST ||
-                        (k == WEFT_ALL_TO_ALL && call->splits == NULL);
-  if (call->place == NULL || call->place->ops->run_together == NULL || !is_known ||
-      call->algorithm != WEFT_ALGORITHM_AUTO)
+  if (call->place == NULL || call->place->ops->run_together == NULL ||
+      (r->group->size > 1 && !weft_coll_run_is_for_places(r)))
     return false;
   for (int i = 0; i < r->group->size; i++) {
     if (!weft_str_eq(r->group->members[i].task, r->group->members[r->rank].task)) return false;
@@ -25,7 +29,7 @@ static bool may_be_together(const weft_coll_run_t *r) {
 
 /* The root of a broadcast has its output; what is reduced may take its input's place. A reduction gives all
  * ranks a result, which all but the root then drop. */
-static weft_status_t *make_output(weft_coll_run_t *r, const weft_coll_layout_t *l) {
+weft_status_t *weft_coll_run_make_output_there(weft_coll_run_t *r, const weft_coll_layout_t *l) {
   weft_collective_place_t *p = r->call.place;
   weft_tensor_t *in = r->placed_input;
   if (r->group->size == 1 || (r->call.kind == WEFT_BROADCAST && r->rank == r->source)) {
@@ -39,7 +43,8 @@ static weft_status_t *make_output(weft_coll_run_t *r, const weft_coll_layout_t *
 }
 
 /* In elements; NULL for kinds without. The caller frees it. */
-static weft_status_t *element_bounds(const weft_coll_run_t *r, const weft_coll_layout_t *l, int64_t **out) {
+weft_status_t *weft_coll_run_element_bounds(const weft_coll_run_t *r, const weft_coll_layout_t *l,
+                                            int64_t **out) {
   const size_t *bytes = r->call.kind == WEFT_REDUCE_SCATTER ? l->in_bounds
                         : r->call.kind == WEFT_ALL_GATHER   ? l->out_bounds
                                                             : NULL;
@@ -60,7 +65,7 @@ static weft_status_t *begin_all(weft_coll_run_t *r, weft_coll_run_t *const *runs
   weft_collective_place_t **places = weft_calloc((size_t)n, sizeof *places);
   weft_tensor_t **tensors = weft_calloc(2 * (size_t)n, sizeof *tensors);
   weft_status_t *s = weft_coll_run_lay_out(r, &l);
-  if (s == NULL) s = element_bounds(r, &l, &bounds);
+  if (s == NULL) s = weft_coll_run_element_bounds(r, &l, &bounds);
   if (s == NULL && (places == NULL || tensors == NULL))
     s = WEFT_NO_MEMORY("collective %.*s", WEFT_STR_ARGS(r->call.name));
   for (int i = 0; s == NULL && i < n; i++) {
@@ -73,6 +78,7 @@ static weft_status_t *begin_all(weft_coll_run_t *r, weft_coll_run_t *const *runs
                                           .source = r->source,
                                           .bounds = bounds,
                                           .n = n,
+                                          .num_own = n,
                                           .places = places,
                                           .inputs = tensors,
                                           .outputs = tensors + n};
@@ -85,19 +91,20 @@ static weft_status_t *begin_all(weft_coll_run_t *r, weft_coll_run_t *const *runs
   return s;
 }
 
-/* They are not done at once: what was made for that goes. */
+/* They are not done at once, or it gets none: what was made for that goes. */
 static void part(weft_coll_run_t *r) {
   weft_tensor_release(r->output);
   r->output = NULL;
 }
 
+void weft_coll_run_end_there(weft_coll_run_t *r, bool is_done) {
+  r->is_together = is_done;
+  if (!is_done || (r->call.kind == WEFT_REDUCE && r->rank != r->source)) part(r);
+}
+
 static void end_all(weft_coll_run_t *const *runs, int n, weft_status_t *s) {
   const bool goes_on = weft_status_code(s) == WEFT_UNIMPLEMENTED;
-  for (int i = 0; i < n; i++) {
-    runs[i]->is_together = s == NULL;
-    const bool has_none = runs[i]->call.kind == WEFT_REDUCE && runs[i]->rank != runs[i]->source;
-    if (goes_on || (s == NULL && has_none)) part(runs[i]);
-  }
+  for (int i = 0; i < n && (s == NULL || goes_on); i++) weft_coll_run_end_there(runs[i], s == NULL);
   for (int i = 0; i < n; i++) weft_coll_run_end(runs[i], goes_on ? NULL : weft_status_clone(s));
   weft_status_free(s);
 }
@@ -110,7 +117,7 @@ weft_status_t *weft_coll_run_together(weft_coll_run_t *r) {
   if (!may_be_together(r)) return NULL;
   weft_coll_layout_t l;
   weft_status_t *s = weft_coll_run_lay_out(r, &l);
-  if (s == NULL) s = make_output(r, &l);
+  if (s == NULL) s = weft_coll_run_make_output_there(r, &l);
   weft_coll_layout_deinit(&l);
   if (s != NULL) return s;
   if (r->group->size == 1) {

@@ -36,6 +36,7 @@ typedef struct weft_device_part {
   weft_tensor_t *output;      /* new, or of the input's bytes; gets its fence */
 } weft_device_part_t;
 typedef struct WEFT_Collective WEFT_Collective;           /* weft/device.h */
+typedef struct weft_device_joint weft_device_joint_t;     /* device/joint.h */
 typedef struct weft_device_sharing weft_device_sharing_t; /* device/peer_memory.h */
 
 /* A driver's own struct may begin with one: that of a device library does (device/loaded/loaded.h). */
@@ -57,6 +58,7 @@ struct weft_device_driver {
    * the inputs not used any more. NULL: never. Errors: UNIMPLEMENTED, not between these or not of this type,
    * and nothing has happened; the devices'. */
   weft_status_t *(*collective)(const WEFT_Collective *what, const weft_device_part_t *parts, int n);
+  const weft_device_joint_t *joint;     /* device/joint.h; NULL: no collectives with other processes */
   const weft_device_sharing_t *sharing; /* device/peer_memory.h; NULL: memory is the process's own */
 };
 /* How many a task has, unless it is told; 0 where the driver cannot say. */

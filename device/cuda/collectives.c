@@ -51,6 +51,28 @@ static WEFT_Failure *join(void *const *devices, int n, int *out_by_first, void *
   return NULL;
 }
 
+static WEFT_Failure *unique_id(void *const *devices, int n, unsigned char *out_id) {
+  weft_cuda_device_t *const *own = (weft_cuda_device_t *const *)(const void *)devices;
+  if (!are_of_a_card_each(own, n))
+    return weft_cuda_host->failure(WEFT_UNIMPLEMENTED, "several GPUs of one card among those of others");
+  return weft_cuda_nccl_unique_id(out_id);
+}
+
+static WEFT_Failure *join_ranks(void *const *devices, const int *ranks, int num_devices, int n,
+                                const unsigned char *id, void **out) {
+  weft_cuda_device_t *const *own = (weft_cuda_device_t *const *)(const void *)devices;
+  cuda_communicator_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL)
+    return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: a communicator of %d GPUs", n);
+  WEFT_Failure *f = weft_cuda_nccl_join(own, ranks, num_devices, n, id, &c->nccl);
+  if (f != NULL) {
+    weft_free(c);
+    return f;
+  }
+  *out = c;
+  return NULL;
+}
+
 static void leave(void *communicator) {
   cuda_communicator_t *c = communicator;
   weft_cuda_nccl_destroy(c->nccl);
@@ -75,4 +97,6 @@ const WEFT_DeviceCollectives weft_cuda_collectives = {
     .leave = leave,
     .enqueue = enqueue,
     .abort = abort_all,
+    .unique_id = unique_id,
+    .join_ranks = join_ranks,
 };

@@ -1,9 +1,9 @@
-/* device/cuda/collectives.h - collectives between GPUs of one process.
+/* device/cuda/collectives.h - collectives between GPUs, of one process or of several.
  *
  * The memory of one card's logical devices is one: a kernel reads and writes that of all ranks, on the first
  * rank's queue. With a card for each rank they are NCCL's (device/cuda/nccl.h), each rank's part on its own
  * queue. Of some cards of which one has several ranks there are none, because NCCL refuses two ranks of one
- * card: bytes go by way of the host.
+ * card: bytes go by way of the host. With other processes they are NCCL's alone.
  */
 #ifndef WEFT_DEVICE_CUDA_COLLECTIVES_H_
 #define WEFT_DEVICE_CUDA_COLLECTIVES_H_

@@ -163,8 +163,7 @@ static watched_fence_t **new_watches(loaded_group_t *g) {
 
 static weft_queue_t *queue_of(const weft_device_part_t *p) { return p->device->compute; }
 
-/* Its input is there, and its output's memory not used any more. */
-static void wait_for_tensors(const weft_device_part_t *p) {
+void weft_loaded_wait_for_part(const weft_device_part_t *p) {
   if (p->input != NULL) weft_queue_wait(queue_of(p), p->input->fence);
   if (p->output != p->input) weft_queue_wait(queue_of(p), p->output->fence);
 }
@@ -176,7 +175,7 @@ static weft_status_t *enqueue(const loaded_group_t *g, const WEFT_Collective *wh
   for (int i = 0; i < g->n; i++) {
     const weft_device_part_t *p = &parts[i];
     ranks[i] = (WEFT_CollectiveRank){p->input == NULL ? NULL : p->input->data, p->output->data};
-    wait_for_tensors(p);
+    weft_loaded_wait_for_part(p);
     if (g->by_first && i > 0) weft_queue_wait(queue_of(parts), weft_queue_mark(queue_of(p)));
   }
   weft_status_t *s = weft_status_of_failure(g->of->enqueue(g->communicator, what, ranks));

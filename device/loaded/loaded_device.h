@@ -2,6 +2,7 @@
 #ifndef WEFT_DEVICE_LOADED_LOADED_DEVICE_H_
 #define WEFT_DEVICE_LOADED_LOADED_DEVICE_H_
 
+#include "device/joint.h"
 #include "device/loaded/loaded.h"
 #include "device/peer_memory.h"
 #include "tensor/memory_holders.h"
@@ -51,6 +52,11 @@ void weft_loaded_device_let_go(weft_loaded_device_t *d);
 WEFT_MUST_CHECK weft_status_t *weft_loaded_collective(const WEFT_Collective *what,
                                                       const weft_device_part_t *parts, int n);
 void weft_loaded_collectives_forget(const void *handle);
+/* Its device's queue waits until the input is there, and the output's memory not used any more. */
+void weft_loaded_wait_for_part(const weft_device_part_t *p);
+
+/* The driver's, of a type that has collectives with other processes. */
+extern const weft_device_joint_t weft_loaded_joint;
 
 /* The driver's, of a type that shares memory. */
 extern const weft_device_sharing_t weft_loaded_sharing;

@@ -140,6 +140,12 @@ static const char *missing(const WEFT_DeviceType *t) {
   return NULL;
 }
 
+/* Are there collectives with other processes? */
+static bool has_joint(const WEFT_DeviceCollectives *c) {
+  return c->size >= offsetof(WEFT_DeviceCollectives, join_ranks) + sizeof c->join_ranks && c->abort != NULL &&
+         c->unique_id != NULL && c->join_ranks != NULL;
+}
+
 /* As in "/device:GPU:0". */
 static bool is_type_name(const char *name) {
   size_t n = name == NULL ? 0 : strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
@@ -164,6 +170,7 @@ weft_status_t *weft_loaded_driver_create(const WEFT_DeviceType *type, weft_loade
   d->base = (weft_device_driver_t){
       .type = known.type, .count = count, .create = create, .destroy = destroy, .reaches = reaches};
   if (known.collectives != NULL) d->base.collective = weft_loaded_collective;
+  if (known.collectives != NULL && has_joint(known.collectives)) d->base.joint = &weft_loaded_joint;
   if (known.sharing != NULL) d->base.sharing = &weft_loaded_sharing;
   *out = d;
   return NULL;

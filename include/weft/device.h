@@ -136,9 +136,11 @@ typedef struct WEFT_CollectiveRank {
   void *output;
 } WEFT_CollectiveRank;
 
-/* Collectives between devices of one process. A result depends on the inputs and the number of ranks alone,
- * and is the same at all ranks; the host's algorithms add the elements of chunk c, of n nearly equal ones, in
- * the order c, c+1, ..., c-1, and round to the type at each step. */
+enum { WEFT_COLLECTIVE_ID_BYTES = 128 };
+
+/* Collectives between devices of one process, or of several. A result depends on the inputs and the number of
+ * ranks alone, and is the same at all ranks; the host's algorithms add the elements of chunk c, of n nearly
+ * equal ones, in the order c, c+1, ..., c-1, and round to the type at each step. */
 typedef struct WEFT_DeviceCollectives {
   size_t size;
   /* A communicator of n devices of this type, by rank; it is used again and again. May take long.
@@ -157,6 +159,20 @@ typedef struct WEFT_DeviceCollectives {
    * ranks are poisoned with `why`, which is lent. NULL: work goes to the first rank's queue, and waits for
    * nothing. */
   void (*abort)(void *communicator, const WEFT_Failure *why);
+  /* Of collectives between the devices of several processes. Both may be NULL: there are none.
+   *
+   * An id for a communicator with these n devices, which the process sends to the others. out_id NULL: only
+   * says whether they can be in one. Failures: as of join(). */
+  WEFT_Failure *(*unique_id)(void *const *devices, int n, unsigned char *out_id);
+  /* A communicator of n ranks, of which devices[i] is rank ranks[i]; the other ones are of other processes,
+   * which call it with the same id. Does not wait for them: enqueue() does, for this communicator, before all
+   * ranks' parts (those of devices[] are given) are on the queues. Meanwhile, and later, another thread may
+   * call abort(), which ends that, and the work on the device that waits for other processes. No queue is
+   * poisoned then, but the outputs of collectives that have not passed mean nothing. Between two of its
+   * collectives nothing is enqueued in another order than in the other processes: Weft sees to that. leave()
+   * does not wait for other processes. */
+  WEFT_Failure *(*join_ranks)(void *const *devices, const int *ranks, int num_devices, int n,
+                              const unsigned char *id, void **out_communicator);
 } WEFT_DeviceCollectives;
 
 /* ---- memory of another process (since 1.1) ---- */

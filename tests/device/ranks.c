@@ -15,28 +15,79 @@ void ranks_must(weft_status_t *s) {
   CU_ASSERT_PTR_NULL_FATAL(s);
 }
 
-void ranks_open(ranks_task_t *t, int n, const weft_device_driver_t *driver,
-                const weft_accelerator_options_t *accelerators) {
-  *t = (ranks_task_t){.n = n, .step = 1, .instance = 1};
+static void task_name(int task, char *out, size_t size) {
+  snprintf(out, size, "/job:worker/replica:0/task:%d", task);
+}
+
+static void open_task(ranks_task_t *t, int task) {
+  char name[64], host[16];
+  task_name(task, name, sizeof name);
+  snprintf(host, sizeof host, "host%d", task);
+  ranks_must(weft_local_transport_create(t->hub, weft_str(name), weft_str(host), t->incarnations[task],
+                                         &t->transports[task]));
+  ranks_must(weft_collectives_create(weft_str(name), t->pool, t->transports[task], &t->of_task[task]));
+  t->collectives = t->of_task[0];
+}
+
+void ranks_open_tasks(ranks_task_t *t, int num_tasks, int per_task, const weft_device_driver_t *driver,
+                      const weft_accelerator_options_t *accelerators) {
+  *t = (ranks_task_t){
+      .n = num_tasks * per_task, .num_tasks = num_tasks, .per_task = per_task, .step = 1, .instance = 1};
   weft_mutex_init(&t->mu);
   weft_cond_init(&t->changed);
   ranks_must(weft_local_hub_create(false, &t->hub));
   ranks_must(weft_thread_pool_create("collectives", 2, &t->pool));
-  ranks_must(weft_local_transport_create(t->hub, WEFT_STR(RANKS_TASK), WEFT_STR("here"), 7, &t->transport));
-  ranks_must(weft_collectives_create(WEFT_STR(RANKS_TASK), t->pool, t->transport, &t->collectives));
-  for (int i = 0; i < n; i++) {
-    char name[64];
-    snprintf(name, sizeof name, RANKS_TASK "/device:%s:%d", driver->type, i);
+  for (int i = 0; i < num_tasks; i++) {
+    t->incarnations[i] = 7 + (uint64_t)i;
+    open_task(t, i);
+  }
+  for (int i = 0; i < t->n; i++) {
+    char task[64], name[96];
+    task_name(i / per_task, task, sizeof task);
+    snprintf(name, sizeof name, "%s/device:%s:%d", task, driver->type, i % per_task);
     const weft_device_spec_t spec = {.name = weft_str(name), .incarnation = 7, .accelerators = accelerators};
     ranks_must(driver->create(driver, &spec, i, &t->devices[i]));
     weft_device_place_init(&t->places[i], t->devices[i], t->devices[i]->allocator);
   }
 }
 
+void ranks_open(ranks_task_t *t, int n, const weft_device_driver_t *driver,
+                const weft_accelerator_options_t *accelerators) {
+  ranks_open_tasks(t, 1, n, driver, accelerators);
+}
+
+weft_collectives_t *ranks_collectives(const ranks_task_t *t, int rank) {
+  return t->of_task[rank / t->per_task];
+}
+
+void ranks_lose_task(ranks_task_t *t, int task) {
+  char name[64];
+  task_name(task, name, sizeof name);
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "no sign of life");
+  weft_local_hub_kill(t->hub, weft_str(name));
+  for (int i = 0; i < t->num_tasks; i++) weft_collectives_lost_task(t->of_task[i], weft_str(name), why);
+  weft_status_free(why);
+}
+
+void ranks_return_task(ranks_task_t *t, int task) {
+  weft_collectives_destroy(t->of_task[task]);
+  weft_transport_destroy(t->transports[task]);
+  t->incarnations[task] += 100;
+  open_task(t, task);
+}
+
+void ranks_next_step(ranks_task_t *t, const weft_status_t *why) {
+  for (int i = 0; i < t->num_tasks; i++) weft_collectives_end_step(t->of_task[i], t->step, why);
+  t->step++;
+  t->instance++;
+}
+
 void ranks_close(ranks_task_t *t) {
   CU_ASSERT_EQUAL(weft_local_hub_num_waiting(t->hub), 0);
-  weft_collectives_destroy(t->collectives);
-  weft_transport_destroy(t->transport);
+  for (int i = 0; i < t->num_tasks; i++) {
+    weft_collectives_destroy(t->of_task[i]);
+    weft_transport_destroy(t->transports[i]);
+  }
   weft_thread_pool_destroy(t->pool);
   weft_local_hub_destroy(t->hub);
   for (int i = 0; i < t->n; i++) weft_device_destroy(t->devices[i]);
@@ -142,7 +193,7 @@ void ranks_run_all(ranks_task_t *t, const ranks_trial_t *x, bool on_host, weft_t
     if (in != NULL && !on_host) in = ranks_at(in, t->devices[r]);
     c.input = in;
     answers[r] = (ranks_answer_t){.task = t};
-    weft_collectives_run(t->collectives, &c, NULL, ranks_on_done, &answers[r]);
+    weft_collectives_run(ranks_collectives(t, r), &c, NULL, ranks_on_done, &answers[r]);
     weft_tensor_release(in); /* before it is done: the run holds it as long as it must */
   }
   for (int r = 0; r < t->n; r++) {
@@ -158,8 +209,7 @@ void ranks_run_all(ranks_task_t *t, const ranks_trial_t *x, bool on_host, weft_t
       out[r] = back;
     }
   }
-  weft_collectives_end_step(t->collectives, t->step++, NULL);
-  t->instance++;
+  ranks_next_step(t, NULL);
 }
 
 static double number(const weft_tensor_t *t, int64_t i) {

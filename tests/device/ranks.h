@@ -1,4 +1,5 @@
-/* tests/device/ranks.h - collectives between some devices of one task, beside the same by the host.
+/* tests/device/ranks.h - collectives between some devices of one task or several, beside the same by the
+ * host.
  *
  * For a driver whose devices have memory of their own. CUnit's assertions are made here, too.
  */
@@ -18,9 +19,12 @@ enum { RANKS_MOST = 8 };
 typedef struct ranks_task {
   int n;
   weft_local_hub_t *hub;
-  weft_transport_t *transport;
+  int num_tasks, per_task; /* rank r is of task r / per_task */
+  uint64_t incarnations[RANKS_MOST];
+  weft_transport_t *transports[RANKS_MOST]; /* by task, as the next */
+  weft_collectives_t *of_task[RANKS_MOST];
   weft_thread_pool_t *pool;
-  weft_collectives_t *collectives;
+  weft_collectives_t *collectives; /* of the first task */
   weft_device_t *devices[RANKS_MOST];
   weft_device_place_t places[RANKS_MOST];
   weft_mutex_t mu;
@@ -32,6 +36,15 @@ void ranks_must(weft_status_t *s); /* NULL; else the test ends */
 /* Devices 0 to n-1 of those that `accelerators` (NULL: nothing) asks for. */
 void ranks_open(ranks_task_t *t, int n, const weft_device_driver_t *driver,
                 const weft_accelerator_options_t *accelerators);
+/* Tasks with per_task devices each. */
+void ranks_open_tasks(ranks_task_t *t, int num_tasks, int per_task, const weft_device_driver_t *driver,
+                      const weft_accelerator_options_t *accelerators);
+/* A task is lost, as all others learn; it comes back as another process, with its devices. */
+void ranks_lose_task(ranks_task_t *t, int task);
+void ranks_return_task(ranks_task_t *t, int task);
+weft_collectives_t *ranks_collectives(const ranks_task_t *t, int rank);
+/* Ends the step at all tasks (why NULL: it was right), and begins the next. */
+void ranks_next_step(ranks_task_t *t, const weft_status_t *why);
 void ranks_close(ranks_task_t *t);
 /* Bytes that have gone between the ranks by way of the host. */
 int64_t ranks_bytes_by_host(const ranks_task_t *t);

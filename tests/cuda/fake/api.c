@@ -125,6 +125,7 @@ static void configure_locked(void) {
   fake.version = int_option("version", CUDA_VERSION);
   fake.capability = int_option("capability", 90);
   fake.peers = int_option("peers", 1);
+  fake.first = int_option("first", 0);
   fake.own = int_option("own", 0);
   fake.seed = (uint64_t)int_option("seed", 1);
   const char *memory = option("memory"), *fail = option("fail");
@@ -226,11 +227,11 @@ EXPORT CUresult CUDAAPI cuDeviceGetAttribute(int *out, CUdevice_attribute which,
   return end(CUDA_SUCCESS);
 }
 
-/* The same in all processes: they are on one machine. */
+/* The same in all processes, if `first` is: they are on one machine. */
 EXPORT CUresult CUDAAPI cuDeviceGetUuid(CUuuid *out, CUdevice device) {
   BEGIN(cuDeviceGetUuid, false);
   memset(out, 0, sizeof *out);
-  snprintf(out->bytes, sizeof out->bytes, "fake card %d", device);
+  snprintf(out->bytes, sizeof out->bytes, "fake card %d", fake.first + device);
   return end(CUDA_SUCCESS);
 }
 

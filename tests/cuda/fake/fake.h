@@ -23,9 +23,10 @@
  * later calls give it, work that was not begun is dropped, host functions are not called.
  *
  * The variable WEFT_FAKE_CUDA is read at cuInit: "devices=2,memory=1g,late_us=200,seed=7,version=13000,
- * capability=90,peers=1,own=0,fail=cuMemAlloc_v2@5:2". A failure has a function, the number of its call, from
- * 1, and a CUresult; several have '+' between them. "@*" is each call. own=1: a process may open its own
- * memory, as if it were another's, which CUDA refuses.
+ * capability=90,peers=1,own=0,first=0,fail=cuMemAlloc_v2@5:2". A failure has a function, the number of its
+ * call, from 1, and a CUresult; several have '+' between them. "@*" is each call. own=1: a process may open
+ * its own memory, as if it were another's, which CUDA refuses. `first` is which of the machine's cards device
+ * 0 is, as far as UUIDs say.
  */
 #ifndef WEFT_TESTS_CUDA_FAKE_FAKE_H_
 #define WEFT_TESTS_CUDA_FAKE_FAKE_H_

@@ -132,7 +132,7 @@ typedef struct fake_machine {
   weft_fake_cuda_done_t trace[FAKE_TRACE_MAX];
   int num_done;
   long order;
-  int num_devices, late_us, version, capability, peers, own;
+  int num_devices, late_us, version, capability, peers, own, first;
   fake_import_t *imports;
   uint64_t seed;
   char fail[1024];

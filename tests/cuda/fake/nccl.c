@@ -5,6 +5,10 @@
  * collectives in different orders wait for each other for ever, and a rank whose stream has failed lets the
  * others wait until ncclCommAbort. What the library refuses is refused: two ranks of one card, bytes that are
  * not of one allocation, calls that differ between the ranks (that is an error of the device here).
+ *
+ * Of a communicator of several processes each rank puts its work in memory that they share and computes its
+ * own outputs (tests/cuda/fake/nccl_shared.h). As of one that does not block, all have joined when it is
+ * asked.
  */
 #pragma GCC visibility push(default)
 #include <cuda.h>
@@ -12,6 +16,7 @@
 #pragma GCC visibility pop
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +25,7 @@
 
 #include "tensor/half.h"
 #include "tests/cuda/fake/fake.h"
+#include "tests/cuda/fake/nccl_shared.h"
 
 #define EXPORT __attribute__((visibility("default")))
 enum { MAX_RANKS = 8, MAX_CALLS = 64, MAX_OPEN = 64 };
@@ -59,7 +65,9 @@ typedef struct fake_clique {
 struct ncclComm {
   fake_clique_t *clique;
   int rank;
-  uint64_t last; /* number of its last batch */
+  uint64_t last;         /* number of its last batch */
+  fake_shared_t *shared; /* of several processes; NULL: of this one */
+  atomic_bool ends;      /* it was aborted; of several processes */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -167,14 +175,16 @@ static void reduce_all(fake_batch_t *const *b, int call, int n) {
   char one[8];
   for (size_t i = 0; i < c->count; i++) { /* an output may be its rank's input */
     reduce_element(b, call, n, i, one, 0);
-    for (int r = 0; r < n; r++) memcpy(b[r]->calls[call].out + i * size, one, size);
+    for (int r = 0; r < n; r++) {
+      if (b[r]->calls[call].out != NULL) memcpy(b[r]->calls[call].out + i * size, one, size);
+    }
   }
 }
 
 static void reduce_parts(fake_batch_t *const *b, int call, int n) {
   const fake_call_t *c = &b[0]->calls[call];
   for (int r = 0; r < n; r++) {
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count && b[r]->calls[call].out != NULL; i++)
       reduce_element(b, call, n, (size_t)r * c->count + i, b[r]->calls[call].out, i);
   }
 }
@@ -213,6 +223,7 @@ static void compute(fake_batch_t *const *b, int n) {
     }
     for (int r = 0; r < n; r++) {
       char *out = b[r]->calls[call].out;
+      if (out == NULL) continue; /* of a send, or of a rank in another process */
       if (c->op == BROADCAST && r != c->peer) memmove(out, b[c->peer]->calls[call].in, bytes);
       if (c->op == BROADCAST && r == c->peer && out != b[r]->calls[call].in)
         memmove(out, b[r]->calls[call].in, bytes);
@@ -231,10 +242,67 @@ static void release_locked(fake_clique_t *q) {
   if (--q->users == 0) free(q);
 }
 
+/* How many bytes a rank gives. */
+static size_t input_bytes(const fake_call_t *c, int rank, int n) {
+  const size_t bytes = c->count * size_of(c->type);
+  switch (c->op) {
+    case REDUCE_SCATTER: return bytes * (size_t)n;
+    case BROADCAST: return rank == c->peer ? bytes : 0;
+    case RECV: return 0;
+    default: return bytes;
+  }
+}
+
+/* A batch, and then its inputs. */
+static void put_batch(const fake_batch_t *b, char *to) {
+  size_t at = sizeof *b;
+  memcpy(to, b, sizeof *b);
+  for (int i = 0; i < b->n; i++) {
+    const size_t bytes = input_bytes(&b->calls[i], b->comm->rank, b->comm->clique->n);
+    if (at + bytes > FAKE_SHARED_BYTES) die("more bytes than ranks of several processes can share here");
+    if (bytes > 0) memcpy(to + at, b->calls[i].in, bytes);
+    at += (bytes + 7) / 8 * 8;
+  }
+}
+
+static void get_batch(const char *from, int rank, int n, fake_batch_t *out) {
+  size_t at = sizeof *out;
+  memcpy(out, from, sizeof *out);
+  for (int i = 0; i < out->n; i++) {
+    const size_t bytes = input_bytes(&out->calls[i], rank, n);
+    out->calls[i].in = from + at;
+    out->calls[i].out = NULL;
+    at += (bytes + 7) / 8 * 8;
+  }
+}
+
+/* A host function, too: of a rank among those of several processes. */
+static void run_shared(fake_batch_t *b) {
+  struct ncclComm *comm = b->comm;
+  const int n = comm->clique->n;
+  fake_batch_t *all = calloc((size_t)n, sizeof *all), *each[MAX_RANKS];
+  if (all == NULL) abort();
+  put_batch(b, fake_shared_place(comm->shared, comm->rank, b->number));
+  if (fake_shared_meet(comm->shared, comm->rank, n, b->number, &comm->ends)) {
+    for (int r = 0; r < n; r++) {
+      each[r] = &all[r];
+      get_batch(fake_shared_place(comm->shared, r, b->number), r, n, &all[r]);
+    }
+    for (int i = 0; i < b->n; i++) all[comm->rank].calls[i].out = b->calls[i].out;
+    compute(each, n);
+  }
+  free(all);
+  free(b);
+}
+
 /* A host function. */
 static void run(void *arg) {
   fake_batch_t *b = arg;
   fake_clique_t *q = b->comm->clique;
+  if (b->comm->shared != NULL) {
+    run_shared(b);
+    return;
+  }
   const uint64_t number = b->number;
   const int slot = (int)(number % MAX_OPEN);
   pthread_mutex_lock(&mu);
@@ -348,12 +416,47 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int n, const int *devices
   for (int i = 0; i < n; i++) {
     comms[i] = calloc(1, sizeof **comms);
     if (comms[i] == NULL) abort();
-    *comms[i] = (struct ncclComm){q, i, 0};
+    *comms[i] = (struct ncclComm){.clique = q, .rank = i};
   }
   return ncclSuccess;
 }
 
+EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+  _Static_assert(sizeof id->internal == FAKE_SHARED_ID, "an id holds the place of the memory");
+  return fake_shared_make(id->internal) ? ncclSuccess : ncclSystemError;
+}
+
+EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int rank,
+                                           ncclConfig_t *config) {
+  if (n < 1 || n > MAX_RANKS || rank < 0 || rank >= n || config->blocking != 0) return ncclInvalidArgument;
+  struct ncclComm *comm = calloc(1, sizeof *comm);
+  fake_clique_t *q = calloc(1, sizeof *q);
+  if (comm == NULL || q == NULL) abort();
+  comm->shared = fake_shared_join(id.internal, rank);
+  if (comm->shared == NULL) {
+    free(comm);
+    free(q);
+    return ncclSystemError;
+  }
+  q->n = n;
+  comm->clique = q;
+  comm->rank = rank;
+  *out = comm;
+  return ncclInProgress;
+}
+
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *out) {
+  const bool is_ready = comm->shared == NULL || fake_shared_has(comm->shared, comm->clique->n);
+  *out = is_ready ? ncclSuccess : ncclInProgress;
+  return ncclSuccess;
+}
+
 static ncclResult_t end(ncclComm_t comm, bool is_abort) {
+  if (comm->shared != NULL) { /* work that was broken off may still begin: it stays */
+    atomic_store(&comm->ends, true);
+    fake_shared_wake(comm->shared);
+    return ncclSuccess;
+  }
   pthread_mutex_lock(&mu);
   if (is_abort) comm->clique->is_aborted = true;
   pthread_cond_broadcast(&changed);
