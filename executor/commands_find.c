@@ -7,36 +7,19 @@
  * unless it depends on that through another node; then the next buffer is opened. A buffer is closed for good
  * when one of another group depends on it, so that no two depend on each other.
  *
- * What the graph does not show: something received may come of what was sent, an iteration of a loop of the
- * one before, the element of a queue of what another node put there. Where such a dependence begins is a
- * source. The members of a group wait for the same sources: a source that depended on a member would depend
- * on itself.
- *
- * What is dead: a node is if any of its inputs is. That begins at a side of a predicate, at a receive, and at
- * a Merge or an Exit, which end what was before them. The members of a group have the same beginnings. These
- * are another set: behind a Merge a node waits for what both sides wait for, but is on neither.
+ * What the graph does not show, and what is dead: the members of a group wait for the same sources and are
+ * dead together (sources.c).
  *
  * A buffer ends behind a node whose output is to be sent, copied or reduced, so that this begins early.
  */
 #include "base/alloc.h"
 #include "executor/commands.h"
-#include "graph/passes.h"
+#include "executor/sources.h"
 
 enum {
   LEAST_MEMBERS = 4, /* fewer are not worth a recording */
-  MAX_SOURCES = 32,  /* of a node; with more it joins nothing */
   MAX_GROUPS = 16,
 };
-static const uint32_t TOO_MANY = UINT32_MAX; /* for the number of a set of sources */
-
-/* What a wait, or being dead, begins at. */
-typedef enum source_kind { A_NODE, A_FRAME_S_MERGES, A_FRAME_S_EXITS, A_PREDICATE } source_kind_t;
-
-/* Sets of sources have numbers; 0 is the empty one. */
-typedef struct source_set {
-  uint32_t n;
-  uint32_t sources[]; /* ascending */
-} source_set_t;
 
 /* Nodes that may be together. */
 typedef struct command_group {
@@ -53,14 +36,9 @@ typedef struct command_finder {
   weft_node_t **order;
   int num_nodes, num_live;
   weft_fanout_t fanout;
-  weft_frames_t frames;
-  weft_map_t set_numbers;    /* the bytes of a set -> its number + 1 */
-  weft_map_t source_numbers; /* what is a source -> its number + 1 */
-  source_set_t **sets;
-  uint32_t num_sets, sets_capacity, num_sources;
-  uint32_t *waits_of, *dead_of; /* by node id: the number of a set */
-  command_group_t **groups;     /* by node id; NULL: the node joins nothing */
-  weft_map_t group_of;          /* key -> command_group_t */
+  node_sources_t sources;
+  command_group_t **groups; /* by node id; NULL: the node joins nothing */
+  weft_map_t group_of;      /* key -> command_group_t */
   command_group_t *slots[MAX_GROUPS];
   int num_slots;
   uint32_t *depends;    /* by node id, and slot: the last buffer that it depends on */
@@ -70,134 +48,6 @@ typedef struct command_finder {
 
 static weft_status_t *no_memory(const command_finder_t *f) {
   return WEFT_NO_MEMORY("looking for command buffers in a graph of %d nodes", f->num_live);
-}
-
-/* ---- sets of sources ---- */
-
-static weft_status_t *intern_set(command_finder_t *f, const uint32_t *sources, uint32_t n, uint32_t *out) {
-  const weft_str_t key = weft_str_of((const char *)sources, n * sizeof *sources);
-  const uintptr_t known = n == 0 ? 0 : (uintptr_t)weft_map_get(&f->set_numbers, key);
-  if (known != 0) {
-    *out = (uint32_t)(known - 1);
-    return NULL;
-  }
-  source_set_t *set = weft_arena_calloc(&f->arena, 1, sizeof *set + n * sizeof *sources);
-  if (set == NULL) return no_memory(f);
-  set->n = n;
-  if (n > 0) memcpy(set->sources, sources, n * sizeof *sources);
-  if (f->num_sets == f->sets_capacity) {
-    const uint32_t capacity = f->sets_capacity == 0 ? 64 : 2 * f->sets_capacity;
-    source_set_t **grown = weft_realloc(f->sets, capacity, sizeof(source_set_t *));
-    if (grown == NULL) return no_memory(f);
-    f->sets = grown;
-    f->sets_capacity = capacity;
-  }
-  f->sets[f->num_sets] = set;
-  *out = f->num_sets++;
-  if (n == 0) return NULL; /* made once */
-  return weft_map_put(&f->set_numbers, weft_str_of((const char *)set->sources, n * sizeof *sources),
-                      (void *)((uintptr_t)*out + 1), NULL);
-}
-
-/* *set becomes its union with `with`. */
-static weft_status_t *unite(command_finder_t *f, uint32_t *set, uint32_t with) {
-  uint32_t both[2 * MAX_SOURCES], n = 0;
-  if (*set == with || with == 0 || *set == TOO_MANY) return NULL;
-  if (*set == 0 || with == TOO_MANY) {
-    *set = with;
-    return NULL;
-  }
-  const source_set_t *a = f->sets[*set], *b = f->sets[with];
-  for (uint32_t i = 0, k = 0; i < a->n || k < b->n;) {
-    const bool of_a = k == b->n || (i < a->n && a->sources[i] <= b->sources[k]);
-    const bool of_b = i == a->n || (k < b->n && b->sources[k] <= a->sources[i]);
-    both[n++] = of_a ? a->sources[i] : b->sources[k];
-    i += of_a;
-    k += of_b;
-  }
-  if (n > MAX_SOURCES) {
-    *set = TOO_MANY;
-    return NULL;
-  }
-  return intern_set(f, both, n, set);
-}
-
-/* Adds the source that `kind` and `id` name, a node or a frame; of a predicate its output and the side. */
-static weft_status_t *add_source(command_finder_t *f, uint32_t *set, source_kind_t kind, int id, int output,
-                                 int side) {
-  if (output > 0xffff || side > 0xfff) {
-    *set = TOO_MANY;
-    return NULL;
-  }
-  const uint64_t key = (uint64_t)(uint32_t)id << 32 | (uint64_t)output << 16 | (uint64_t)side << 4 | kind;
-  uintptr_t number = (uintptr_t)weft_map_get_u64(&f->source_numbers, key);
-  if (number == 0) {
-    number = ++f->num_sources;
-    WEFT_RETURN_IF_ERROR(weft_map_put_u64(&f->source_numbers, key, (void *)number, NULL));
-  }
-  const uint32_t source = (uint32_t)number;
-  uint32_t one = 0;
-  WEFT_RETURN_IF_ERROR(intern_set(f, &source, 1, &one));
-  return unite(f, set, one);
-}
-
-/* A feed is there before the step begins. */
-static bool is_feed(const weft_node_t *n) {
-  return (n->flags & WEFT_OP_ARG) != 0 || weft_node_attr_bool(n, "client_terminated", false);
-}
-
-/* Does it begin an iteration of a loop? */
-static bool is_of_loop(const weft_node_t *merge) {
-  for (int i = 0; i < merge->num_inputs; i++) {
-    if ((merge->inputs[i].node->flags & WEFT_OP_NEXT_ITERATION) != 0) return true;
-  }
-  return false;
-}
-
-/* What the node's outputs wait for. */
-static weft_status_t *find_waits(command_finder_t *f, const weft_node_t *n) {
-  const uint64_t waits =
-      WEFT_OP_BLOCKING | WEFT_OP_RECV | WEFT_OP_COMMUNICATION | WEFT_OP_FUNCTIONAL | WEFT_OP_CALL;
-  const int frame = f->frames.frame_of[n->id];
-  uint32_t *set = &f->waits_of[n->id];
-  for (int i = 0; i < n->num_inputs; i++) {
-    const weft_node_t *from = n->inputs[i].node;
-    if ((from->flags & WEFT_OP_NEXT_ITERATION) != 0) continue; /* of the iteration before */
-    WEFT_RETURN_IF_ERROR(unite(f, set, f->waits_of[from->id]));
-  }
-  for (int i = 0; i < n->num_controls; i++)
-    WEFT_RETURN_IF_ERROR(unite(f, set, f->waits_of[n->controls[i]->id]));
-  if ((n->flags & WEFT_OP_EXIT) != 0) return add_source(f, set, A_FRAME_S_EXITS, frame, 0, 0);
-  if ((n->flags & WEFT_OP_MERGE) != 0 && is_of_loop(n))
-    return add_source(f, set, A_FRAME_S_MERGES, frame, 0, 0);
-  const bool is_copy = (n->flags & WEFT_OP_COPY) != 0;
-  if (((n->flags & waits) == 0 && n->function == NULL) || is_copy || is_feed(n)) return NULL;
-  return add_source(f, set, A_NODE, n->id, 0, 0);
-}
-
-/* Where it begins that the node's outputs are dead. Of a Switch it is an output's consumers that have its
- * side. */
-static weft_status_t *find_dead(command_finder_t *f, const weft_node_t *n) {
-  const int frame = f->frames.frame_of[n->id];
-  uint32_t *set = &f->dead_of[n->id];
-  if ((n->flags & WEFT_OP_CONTROL_TRIGGER) != 0) return NULL; /* never */
-  if ((n->flags & WEFT_OP_EXIT) != 0) return add_source(f, set, A_FRAME_S_EXITS, frame, 0, 0);
-  if ((n->flags & WEFT_OP_MERGE) != 0) {
-    const bool is_loop = is_of_loop(n);
-    return add_source(f, set, is_loop ? A_FRAME_S_MERGES : A_NODE, is_loop ? frame : n->id, 0, 0);
-  }
-  if ((n->flags & WEFT_OP_RECV) != 0 && !is_feed(n))
-    WEFT_RETURN_IF_ERROR(add_source(f, set, A_NODE, n->id, 0, 0));
-  for (int i = 0; i < n->num_inputs; i++) {
-    const weft_node_t *from = n->inputs[i].node;
-    WEFT_RETURN_IF_ERROR(unite(f, set, f->dead_of[from->id]));
-    if ((from->flags & WEFT_OP_SWITCH) == 0) continue;
-    const weft_output_t by = from->inputs[from->num_inputs - 1]; /* whatever else is switched by it */
-    WEFT_RETURN_IF_ERROR(add_source(f, set, A_PREDICATE, by.node->id, by.index, n->inputs[i].index));
-  }
-  for (int i = 0; i < n->num_controls; i++)
-    WEFT_RETURN_IF_ERROR(unite(f, set, f->dead_of[n->controls[i]->id]));
-  return NULL;
 }
 
 /* ---- groups ---- */
@@ -233,12 +83,12 @@ static bool may_join(const command_finder_t *f, const weft_node_t *n, weft_devic
 
 static weft_status_t *find_group(command_finder_t *f, const weft_node_t *n) {
   weft_device_t *d = NULL;
-  const uint32_t waits = f->waits_of[n->id], dead = f->dead_of[n->id];
-  if (waits == TOO_MANY || dead == TOO_MANY || !may_join(f, n, &d)) return NULL;
+  const uint32_t waits = f->sources.waits_of[n->id], dead = f->sources.dead_of[n->id];
+  if (waits == TOO_MANY_SOURCES || dead == TOO_MANY_SOURCES || !may_join(f, n, &d)) return NULL;
   const struct {
     const weft_device_t *device;
     int64_t frame, waits, dead;
-  } key = {d, f->frames.frame_of[n->id], waits, dead};
+  } key = {d, f->sources.frames.frame_of[n->id], waits, dead};
   command_group_t *group = weft_map_get(&f->group_of, weft_str_of((const char *)&key, sizeof key));
   if (group == NULL) {
     group = weft_arena_calloc(&f->arena, 1, sizeof *group);
@@ -488,21 +338,12 @@ static weft_status_t *make_buffers(command_finder_t *f) {
 
 static weft_status_t *find(command_finder_t *f) {
   const size_t ids = (size_t)f->num_nodes + 1;
-  uint32_t none = 0;
-  f->waits_of = weft_arena_calloc(&f->arena, ids, sizeof *f->waits_of);
-  f->dead_of = weft_arena_calloc(&f->arena, ids, sizeof *f->dead_of);
   f->groups = weft_arena_calloc(&f->arena, ids, sizeof(command_group_t *));
   f->buffer_of = weft_arena_calloc(&f->arena, ids, sizeof *f->buffer_of);
-  if (f->waits_of == NULL || f->dead_of == NULL || f->groups == NULL || f->buffer_of == NULL)
-    return no_memory(f);
+  if (f->groups == NULL || f->buffer_of == NULL) return no_memory(f);
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(f->g, &f->order));
-  WEFT_RETURN_IF_ERROR(weft_pass_find_frames(f->g, &f->arena, &f->frames));
-  WEFT_RETURN_IF_ERROR(intern_set(f, NULL, 0, &none));
-  for (int i = 0; i < f->num_live; i++) {
-    WEFT_RETURN_IF_ERROR(find_waits(f, f->order[i]));
-    WEFT_RETURN_IF_ERROR(find_dead(f, f->order[i]));
-    WEFT_RETURN_IF_ERROR(find_group(f, f->order[i]));
-  }
+  WEFT_RETURN_IF_ERROR(weft_plan_find_sources(f->g, f->order, &f->arena, &f->sources));
+  for (int i = 0; i < f->num_live; i++) WEFT_RETURN_IF_ERROR(find_group(f, f->order[i]));
   choose_groups(f);
   if (f->num_slots == 0) return NULL;
   f->depends = weft_arena_calloc(&f->arena, ids * (size_t)f->num_slots, sizeof *f->depends);
@@ -532,10 +373,7 @@ weft_status_t *weft_plan_find_commands(const weft_plan_options_t *o, weft_graph_
                         .num_live = g->num_live};
   weft_status_t *s = find(&f);
   weft_fanout_deinit(&f.fanout);
-  weft_map_deinit(&f.set_numbers);
-  weft_map_deinit(&f.source_numbers);
   weft_map_deinit(&f.group_of);
-  weft_free(f.sets);
   weft_free(f.order);
   weft_arena_deinit(&f.arena);
   return s;
