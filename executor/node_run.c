@@ -77,8 +77,9 @@ static weft_status_t *check_outputs(const weft_exec_plan_t *p, uint32_t node, co
   return NULL;
 }
 
-static void fail(runner_t *r, uint32_t node, weft_status_t *s) {
-  weft_run_fail(r->run, s, &r->plan->setups[node].node,
+/* `failed`: what the failure is of; NULL: the node. */
+static void fail(runner_t *r, uint32_t node, const weft_kernel_node_t *failed, weft_status_t *s) {
+  weft_run_fail(r->run, s, failed != NULL ? failed : &r->plan->setups[node].node,
                 (r->plan->nodes[node].flags & NODE_COMMUNICATION) != 0);
 }
 
@@ -94,6 +95,7 @@ static void fill_ctx(weft_kernel_ctx_t *c, runner_t *r, iteration_t *it, uint32_
   c->frame_id = it->frame->id;
   c->iteration = it->number;
   c->is_dead = is_dead;
+  c->failed = NULL;
 }
 
 /* The device's queue goes on when the kernel's inputs are there. */
@@ -138,14 +140,14 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
 /* A kernel has ended: its inputs go, its outputs are checked and handed on. `begin` is NULL if nothing is
  * recorded. */
 static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, weft_value_t *out,
-                     const node_begin_t *begin, weft_status_t *s) {
+                     const node_begin_t *begin, const weft_kernel_node_t *failed, weft_status_t *s) {
   const plan_node_t *n = &r->plan->nodes[node];
   values_release(in, n->num_inputs);
   if (s == NULL) s = check_outputs(r->plan, node, out);
   if (begin != NULL) weft_step_record(r->run->recorder, &r->plan->setups[node], begin, out);
   if (s != NULL || weft_run_dropped(r->run)) {
     values_release(out, n->num_outputs);
-    if (s != NULL) fail(r, node, s);
+    if (s != NULL) fail(r, node, failed, s);
     return;
   }
   hand_on(r, it, node, out, false);
@@ -155,7 +157,7 @@ void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) 
   if (op->ctx.queue != NULL)
     weft_node_set_fences(op->ctx.queue, op->outputs, r->plan->nodes[op->node].num_outputs);
   complete(r, op->it, op->node, op->ctx.inputs, op->outputs, r->run->recorder != NULL ? &op->begin : NULL,
-           status);
+           op->ctx.failed, status);
 }
 
 static void learn(atomic_uint *cost, int64_t ns) {
@@ -187,7 +189,7 @@ static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
     learn(cost, weft_clock_ns() - start_ns);
     atomic_fetch_or_explicit(cost, 1, memory_order_relaxed);
   }
-  complete(r, it, node, in, out, begin, s);
+  complete(r, it, node, in, out, begin, c.failed, s);
 }
 
 static void run_queue(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
@@ -202,7 +204,7 @@ static void run_queue(runner_t *r, iteration_t *it, uint32_t node, weft_value_t 
   weft_status_t *s = r->plan->instances[node].kernel->compute(&c);
   (void)weft_memory_hold_for(before);
   weft_node_set_fences(c.queue, out, n->num_outputs);
-  complete(r, it, node, in, out, begin, s);
+  complete(r, it, node, in, out, begin, c.failed, s);
 }
 
 static void run_commands(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in) {
@@ -259,7 +261,7 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
   if (begin != NULL) weft_step_record(r->run->recorder, &r->plan->setups[node], begin, out);
   if (s != NULL) {
     values_release(in, n->num_inputs);
-    fail(r, node, s);
+    fail(r, node, NULL, s);
     return;
   }
   hand_on(r, it, node, out, false);
@@ -278,7 +280,7 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
     weft_status_t *s = read_references(r->plan, node, in);
     if (s != NULL) {
       values_release(in, n->num_inputs);
-      fail(r, node, s);
+      fail(r, node, NULL, s);
       return;
     }
   }

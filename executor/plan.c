@@ -108,6 +108,7 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
   weft_command_buffers_t buffers = {.num_buffers = 0};
   WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &with_copies));
   weft_status_t *s = weft_pass_fuse_chains(with_copies, weft_plan_may_link, (void *)(uintptr_t)options);
+  if (s == NULL) s = weft_plan_merge_updates(options, with_copies);
   if (s == NULL) s = weft_plan_insert_copies(options, with_copies);
   if (s == NULL) s = weft_plan_find_commands(options, with_copies, &buffers);
   if (s == NULL) s = create(with_copies, &buffers, options, out);

@@ -150,6 +150,9 @@ const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const w
 const weft_node_t *weft_plan_origin(const weft_node_t *n);
 /* May `n` be a link of a chain on its device? `options`: the plan's. */
 bool weft_plan_may_link(void *options, const weft_node_t *n);
+/* merge_updates.c: makes one node of many updates of variables, on devices that compute them at once. On
+ * failure the graph is unusable: destroy it. */
+WEFT_MUST_CHECK weft_status_t *weft_plan_merge_updates(const weft_plan_options_t *o, weft_graph_t *g);
 /* memory_copies.c: is there a device with a memory of its own? Then copies between memories are to be put
  * into the graph. */
 bool weft_plan_spans_memories(const weft_plan_options_t *o);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "device/transfer.h"
 #include "executor/commands.h"
+#include "ops/updates.h"
 
 static weft_status_t *no_memory(const weft_node_t *n) {
   return WEFT_NO_MEMORY("compiling node %s", n->name.data);
@@ -100,11 +101,15 @@ static weft_status_t *find_gradients(plan_builder_t *b) {
   if (b->feeds_update == NULL) return WEFT_NO_MEMORY("compiling a plan of %u nodes", b->plan->num_nodes);
   for (uint32_t i = 0; i < b->plan->num_nodes; i++) {
     const weft_node_t *n = b->order[i];
-    int gradient = (n->flags & WEFT_OP_UPDATE) != 0 ? n->op->update_grad_input : -1;
-    if (gradient < 0 || gradient >= n->num_inputs) continue;
-    const weft_output_t from = n->inputs[gradient];
-    const found_commands_t *in = weft_command_buffers_find(b->buffers, from.node);
-    b->feeds_update[in == NULL ? from.node->id : in->outputs[from.index].node->id] = true;
+    weft_updates_t u = {.op = n->op, .n = (n->flags & WEFT_OP_UPDATE) != 0, .num_inputs = n->num_inputs};
+    if (weft_str_is(n->op->name, "_WeftUpdates"))
+      WEFT_RETURN_IF_ERROR(weft_updates_read(n->attrs, n->num_attrs, &u));
+    const int gradient = u.op->update_grad_input;
+    for (int k = 0; k < u.n && gradient >= 0 && gradient < u.num_inputs; k++) {
+      const weft_output_t from = n->inputs[k * u.num_inputs + gradient];
+      const found_commands_t *in = weft_command_buffers_find(b->buffers, from.node);
+      b->feeds_update[in == NULL ? from.node->id : in->outputs[from.index].node->id] = true;
+    }
   }
   return NULL;
 }

@@ -105,8 +105,9 @@ struct weft_kernel_ctx {
                           the fence behind the work is the executor's affair */
   uint64_t frame_id;   /* of the control-flow frame; 0 at top level. Part of rendezvous keys */
   int64_t iteration;
-  bool is_dead;              /* only sends and receives run when an input is dead */
-  weft_kernel_done_fn *done; /* of an asynchronous run: call done(ctx, status) once */
+  bool is_dead;                     /* only sends and receives run when an input is dead */
+  const weft_kernel_node_t *failed; /* NULL; a kernel of several nodes says which one its failure is of */
+  weft_kernel_done_fn *done;        /* of an asynchronous run: call done(ctx, status) once */
 };
 
 /* How a checkpoint keeps what prepare made, where that goes on from run to run: a stream of random numbers.
@@ -134,6 +135,7 @@ typedef struct weft_kernel {
   bool last_input_on_host;            /* so does the last input, of ops with any number of them */
   bool first_half_on_host;            /* so does the first half of the inputs, of ops with two equal lists */
   const weft_attr_struct_t *reads;    /* of compute functions that are declared by WEFT_ATTRS; else NULL */
+  bool joins;    /* several nodes of its op may be one _WeftUpdates, for which the device has a kernel */
   bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
 

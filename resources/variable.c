@@ -189,6 +189,14 @@ NO_ANALYSIS void weft_variables_unlock(weft_variable_t *const *v, int n) {
   for (int i = m - 1; i >= 0; i--) weft_mutex_unlock(&sorted[i]->mu);
 }
 
+NO_ANALYSIS void weft_variables_lock_sorted(weft_variable_t *const *v, int n) {
+  for (int i = 0; i < n; i++) weft_mutex_lock(&v[i]->mu);
+}
+
+NO_ANALYSIS void weft_variables_unlock_sorted(weft_variable_t *const *v, int n) {
+  for (int i = n - 1; i >= 0; i--) weft_mutex_unlock(&v[i]->mu);
+}
+
 NO_ANALYSIS weft_status_t *weft_variables_make_writable_locked(weft_variable_t *const *v, int n) {
   for (int i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v[i]));
   return NULL;

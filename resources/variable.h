@@ -63,6 +63,9 @@ WEFT_MUST_CHECK weft_status_t *weft_variable_uninitialized(const weft_variable_t
 /* Takes the mutexes of n variables in address order, each once; some may be the same. n <= 8. */
 void weft_variables_lock(weft_variable_t *const *v, int n);
 void weft_variables_unlock(weft_variable_t *const *v, int n);
+/* The same for any number of variables that all differ, in ascending order of their addresses. */
+void weft_variables_lock_sorted(weft_variable_t *const *v, int n);
+void weft_variables_unlock_sorted(weft_variable_t *const *v, int n);
 /* weft_variable_make_writable_locked for all of them; the caller holds their mutexes. */
 WEFT_MUST_CHECK weft_status_t *weft_variables_make_writable_locked(weft_variable_t *const *v, int n);
 

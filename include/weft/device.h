@@ -312,6 +312,11 @@ typedef struct WEFT_DeviceKernel {
   /* Since 1.1. Not 0: the first half of the inputs, too, lies in the host's memory, of ops with two lists of
    * as many tensors: DynamicStitch's indices. */
   int first_half_on_host;
+  /* Since 1.1. NULL, or, of a row that updates variables and has no input in the host's memory but handles:
+   * compute() of `n` nodes of a plan at once, each a run of its own with the state, the attributes and the
+   * types of all. No two have a variable in common. What is wrong with the arguments of one is said before
+   * anything is enqueued, with its number in *out_failed. */
+  WEFT_Failure *(*compute_together)(WEFT_KernelContext *const *c, int n, int *out_failed);
 } WEFT_DeviceKernel;
 
 /* An elementwise op within a _WeftChain, with the attributes that the op has by default. Values are numbered:

@@ -11,6 +11,9 @@ enum {
   WEFT_CUDA_LIST = 8,    /* tensors that one launch adds up */
   WEFT_CUDA_VARS = 4,    /* variables and scalars of an optimizer, at most */
   WEFT_CUDA_SCALARS = 6,
+  WEFT_CUDA_UPDATES = 64, /* variables that one launch updates, and sets of scalars that they have */
+  WEFT_CUDA_SCALAR_SETS = 8,
+  WEFT_CUDA_PIECE = 4096,     /* elements that a block updates at a time */
   WEFT_CUDA_CHAIN_INPUTS = 12 /* of a chain: Weft's limit */
 };
 
@@ -43,23 +46,46 @@ typedef struct weft_cuda_list {
   int32_t n;
 } weft_cuda_list_t;
 
-/* A step of an optimizer on n elements; of a sparse one: rows of the gradient, each for the row of the
- * variables that its index names. */
+/* What all of an optimizer's elements have in common. */
+typedef struct weft_cuda_scalars {
+  const void *at[WEFT_CUDA_SCALARS]; /* in the device's memory */
+} weft_cuda_scalars_t;
+typedef struct weft_cuda_rule_flags {
+  int32_t use_nesterov, update_slots, multiply_linear_by_lr;
+} weft_cuda_rule_flags_t;
+
+/* A step of an optimizer on n elements, which are the pieces from first_piece on. */
 typedef struct weft_cuda_update {
   void *vars[WEFT_CUDA_VARS];
-  const void *scalars[WEFT_CUDA_SCALARS]; /* in the device's memory */
+  const void *gradient;
+  int64_t n;
+  int32_t first_piece;
+  int32_t scalars; /* which set */
+} weft_cuda_update_t;
+
+/* Steps of one rule on several variables: at most 4096 bytes, which is what a launch may have. */
+typedef struct weft_cuda_updates {
+  weft_cuda_update_t updates[WEFT_CUDA_UPDATES]; /* num of them, none of which is empty */
+  weft_cuda_scalars_t scalars[WEFT_CUDA_SCALAR_SETS];
+  int32_t num, num_sets, num_pieces, num_vars, num_scalars;
+  weft_cuda_rule_flags_t flags;
+} weft_cuda_updates_t;
+
+/* A step on rows: n elements of the gradient, each row for the row of the variables that its index names. */
+typedef struct weft_cuda_sparse_update {
+  void *vars[WEFT_CUDA_VARS];
+  weft_cuda_scalars_t scalars;
   const void *gradient;
   int64_t n;
   int32_t num_vars, num_scalars;
-  int32_t use_nesterov, update_slots, multiply_linear_by_lr;
-  /* Sparse: */
-  const void *indices; /* NULL: it is dense */
+  weft_cuda_rule_flags_t flags;
+  const void *indices;
   /* Of each row of the variables the first row of the gradient that is for it; of each row of the gradient
    * the next one for the same, or -1. */
   const int32_t *first, *next;
   int64_t row, num_rows; /* elements of a row; rows of the variables */
   int32_t index_bytes;
-} weft_cuda_update_t;
+} weft_cuda_sparse_update_t;
 
 /* A chain of elementwise ops: n elements in row-major order of `dims`. Element i of input k lies at the sum
  * of index times step. */
@@ -88,9 +114,19 @@ void weft_visit_pointers(weft_cuda_chain_t &c, F f) {
   for (int i = 0; i < c.num_inputs; i++) f(c.inputs[i]);
 }
 template <class F>
-void weft_visit_pointers(weft_cuda_update_t &u, F f) {
+void weft_visit_pointers(weft_cuda_updates_t &u, F f) {
+  for (int k = 0; k < u.num; k++) {
+    for (int i = 0; i < u.num_vars; i++) f(u.updates[k].vars[i]);
+    f(u.updates[k].gradient);
+  }
+  for (int k = 0; k < u.num_sets; k++) {
+    for (int i = 0; i < u.num_scalars; i++) f(u.scalars[k].at[i]);
+  }
+}
+template <class F>
+void weft_visit_pointers(weft_cuda_sparse_update_t &u, F f) {
   for (int i = 0; i < u.num_vars; i++) f(u.vars[i]);
-  for (int i = 0; i < u.num_scalars; i++) f(u.scalars[i]);
+  for (int i = 0; i < u.num_scalars; i++) f(u.scalars.at[i]);
   f(u.gradient);
   f(u.indices);
   f(u.first);

@@ -13,7 +13,7 @@ struct optimizer_element {
 };
 template <class C>
 struct numbers_of {
-  C s[WEFT_CUDA_SCALARS];
+  C s[WEFT_CUDA_SCALARS]; /* as many as the rule has */
   bool use_nesterov, update_slots, multiply_linear_by_lr;
 };
 
@@ -145,10 +145,37 @@ WEFT_RULE(PowerSign) {
   e.var[0] -= lr * exp(logbase * decay * (sign_of(e.g) * sign_of(m))) * e.g;
 }
 
+/* Of several AssignAdd or AssignSub at once: the gradient is the value. */
+struct AssignAdd {
+  template <class C>
+  WEFT_FN void step(optimizer_element<C> &e, const numbers_of<C> &) {
+    e.var[0] += e.g;
+  }
+};
+struct AssignSub {
+  template <class C>
+  WEFT_FN void step(optimizer_element<C> &e, const numbers_of<C> &) {
+    e.var[0] -= e.g;
+  }
+};
+
+static_assert(sizeof(weft_cuda_updates_t) <= 4096, "a launch has no more bytes of arguments");
+
+template <class T, int SCALARS>
+WEFT_FN numbers_of<comp_t<T>> read_numbers(const weft_cuda_scalars_t &scalars,
+                                           const weft_cuda_rule_flags_t &flags) {
+  numbers_of<comp_t<T>> n = {
+      {}, flags.use_nesterov != 0, flags.update_slots != 0, flags.multiply_linear_by_lr != 0};
+  WEFT_UNROLL
+  for (int k = 0; k < SCALARS; k++) n.s[k] = load(*(const T *)scalars.at[k]);
+  return n;
+}
+
 /* A row that several indices name moves as often, in their order, as on the CPU: whichever thread has the
- * first of them does it. */
-template <class F, class T, int VARS>
-WEFT_FN void optimize_rows(const weft_cuda_update_t &u, const numbers_of<comp_t<T>> &numbers) {
+ * first of them does it. VARS variables, SCALARS scalars: constants, so that all of it lies in registers. */
+template <class F, class T, int VARS, int SCALARS>
+WEFT_FN void optimize_rows(const weft_cuda_sparse_update_t &u) {
+  const numbers_of<comp_t<T>> numbers = read_numbers<T, SCALARS>(u.scalars, u.flags);
   for (int64_t i = first_index(); i < u.n; i += index_step()) {
     const int64_t piece = i / u.row, k = i - piece * u.row;
     const int64_t index = index_at(u.indices, u.index_bytes, piece);
@@ -168,25 +195,37 @@ WEFT_FN void optimize_rows(const weft_cuda_update_t &u, const numbers_of<comp_t<
   }
 }
 
-/* VARS variables, SCALARS scalars: constants, so that all of it lies in registers. */
-template <class F, class T, int VARS, int SCALARS>
-WEFT_FN void optimize(const weft_cuda_update_t &u) {
-  typedef comp_t<T> C;
-  numbers_of<C> numbers = {{}, u.use_nesterov != 0, u.update_slots != 0, u.multiply_linear_by_lr != 0};
-  WEFT_UNROLL
-  for (int k = 0; k < SCALARS; k++) numbers.s[k] = load(*(const T *)u.scalars[k]);
-  if (u.indices != nullptr) {
-    optimize_rows<F, T, VARS>(u, numbers);
-    return;
+/* The update that has the piece. */
+WEFT_FN int update_of(const weft_cuda_updates_t &u, int32_t piece) {
+  int low = 0, high = u.num;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (u.updates[middle].first_piece <= piece) {
+      low = middle;
+    } else {
+      high = middle;
+    }
   }
-  for (int64_t i = first_index(); i < u.n; i += index_step()) {
-    optimizer_element<C> e;
-    e.g = load(((const T *)u.gradient)[i]);
-    WEFT_UNROLL
-    for (int k = 0; k < VARS; k++) e.var[k] = load(((T *)u.vars[k])[i]);
-    F::step(e, numbers);
-    WEFT_UNROLL
-    for (int k = 0; k < VARS; k++) store(&((T *)u.vars[k])[i], e.var[k]);
+  return low;
+}
+
+/* Each block takes whole pieces, so that it reads the table once for thousands of elements. */
+template <class F, class T, int VARS, int SCALARS>
+WEFT_FN void optimize(const weft_cuda_updates_t &u) {
+  for (int32_t piece = (int32_t)blockIdx.x; piece < u.num_pieces; piece += (int32_t)gridDim.x) {
+    const weft_cuda_update_t &of = u.updates[update_of(u, piece)];
+    const numbers_of<comp_t<T>> numbers = read_numbers<T, SCALARS>(u.scalars[of.scalars], u.flags);
+    const int64_t begin = (int64_t)(piece - of.first_piece) * WEFT_CUDA_PIECE,
+                  end = begin + WEFT_CUDA_PIECE < of.n ? begin + WEFT_CUDA_PIECE : of.n;
+    for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+      optimizer_element<comp_t<T>> e;
+      e.g = load(((const T *)of.gradient)[i]);
+      WEFT_UNROLL
+      for (int k = 0; k < VARS; k++) e.var[k] = load(((T *)of.vars[k])[i]);
+      F::step(e, numbers);
+      WEFT_UNROLL
+      for (int k = 0; k < VARS; k++) store(&((T *)of.vars[k])[i], e.var[k]);
+    }
   }
 }
 
@@ -222,19 +261,27 @@ WEFT_CUDA_KERNEL(weft_sparse_next, (const void *indices, int32_t index_bytes, in
   }
 }
 
-#define INSTANCE(name, type)                                       \
-  WEFT_CUDA_KERNEL(weft_##name##_##type, (weft_cuda_update_t u)) { \
-    optimize<name, type, vars_##name, scalars_##name>(u);          \
+#define INSTANCE(name, type)                                        \
+  WEFT_CUDA_KERNEL(weft_##name##_##type, (weft_cuda_updates_t u)) { \
+    optimize<name, type, vars_##name, scalars_##name>(u);           \
+  }
+#define SPARSE_INSTANCE(name, type)                                              \
+  WEFT_CUDA_KERNEL(weft_sparse_##name##_##type, (weft_cuda_sparse_update_t u)) { \
+    optimize_rows<name, type, vars_##name, scalars_##name>(u);                   \
   }
 #define WEFT_CUDA_OPTIMIZER(name, inputs)                   \
   static constexpr int vars_##name = count(inputs, 'v');    \
   static constexpr int scalars_##name = count(inputs, 's'); \
   WEFT_CUDA_FLOAT(INSTANCE, name)
 #define WEFT_CUDA_RESOURCE_OPTIMIZER(name, inputs) WEFT_CUDA_OPTIMIZER(name, inputs)
-#define WEFT_CUDA_SPARSE_OPTIMIZER(name)
-#define WEFT_CUDA_RESOURCE_SPARSE_OPTIMIZER(name)
+#define WEFT_CUDA_SPARSE_OPTIMIZER(name) WEFT_CUDA_FLOAT(SPARSE_INSTANCE, name)
+#define WEFT_CUDA_RESOURCE_SPARSE_OPTIMIZER(name) WEFT_CUDA_SPARSE_OPTIMIZER(name)
 #include "kernels/cuda/optimizer.def"
 #undef WEFT_CUDA_SPARSE_OPTIMIZER
 #undef WEFT_CUDA_RESOURCE_SPARSE_OPTIMIZER
 #undef WEFT_CUDA_OPTIMIZER
 #undef WEFT_CUDA_RESOURCE_OPTIMIZER
+
+static constexpr int vars_AssignAdd = 1, scalars_AssignAdd = 0, vars_AssignSub = 1, scalars_AssignSub = 0;
+WEFT_CUDA_FLOAT(INSTANCE, AssignAdd)
+WEFT_CUDA_FLOAT(INSTANCE, AssignSub)

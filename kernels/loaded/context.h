@@ -42,6 +42,14 @@ WEFT_MUST_CHECK weft_status_t *weft_loaded_infer(WEFT_KernelContext *c);
 /* compute of rows that update variables, and of rows that read one. */
 WEFT_MUST_CHECK weft_status_t *weft_loaded_update(weft_kernel_ctx_t *ctx);
 WEFT_MUST_CHECK weft_status_t *weft_loaded_read(weft_kernel_ctx_t *ctx);
+/* Makes the value of `v` one that work on the compute queue may write. Errors: FAILED_PRECONDITION: it has
+ * none; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_loaded_make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t *v)
+    WEFT_REQUIRES(v->mu);
+/* Gives it the value `t`, which is consumed, behind the fence. */
+void weft_loaded_set_value_locked(weft_variable_t *v, weft_tensor_t *t, weft_fence_t f) WEFT_REQUIRES(v->mu);
+/* The row of _WeftUpdates. */
+extern const weft_kernel_t weft_loaded_updates_kernel;
 /* The row of Assign, but for its types. */
 extern const weft_kernel_t weft_loaded_assign_kernel;
 

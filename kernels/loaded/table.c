@@ -69,6 +69,12 @@ static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   return s;
 }
 
+/* Inputs of a _WeftUpdates lie in the device's memory, but for handles. */
+static bool may_join(const WEFT_DeviceKernel *k) {
+  return k->updates != 0 && k->compute_together != NULL && k->host_inputs == 0 &&
+         k->last_input_on_host == 0 && k->first_half_on_host == 0;
+}
+
 static weft_kernel_t row_of(const WEFT_DeviceKernel *k) {
   return (weft_kernel_t){.op = k->op,
                          .type_attr = k->type_attr,
@@ -85,7 +91,8 @@ static weft_kernel_t row_of(const WEFT_DeviceKernel *k) {
                          .host_inputs = k->host_inputs,
                          .host_outputs = k->host_outputs,
                          .last_input_on_host = k->last_input_on_host != 0,
-                         .first_half_on_host = k->first_half_on_host != 0};
+                         .first_half_on_host = k->first_half_on_host != 0,
+                         .joins = may_join(k)};
 }
 
 /* ---- the CPU's ---- */
@@ -195,7 +202,7 @@ weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceLib
   const bool int32_on_device = library->int32_on_device != 0;
   int num_own = 0, n = 0;
   WEFT_RETURN_IF_ERROR(check(library, &num_own));
-  n = num_own + 1;
+  n = num_own + 2;
   for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, NULL);
   for (int f = 0; families[f] != NULL; f++) {
     for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) n++;
@@ -211,6 +218,7 @@ weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceLib
     t->own[n] = own_row(library, n);
     t->rows[n] = row_of(&t->own[n]);
   }
+  t->rows[n++] = weft_loaded_updates_kernel;
   t->rows[n] = weft_loaded_assign_kernel;
   t->rows[n++].types = int32_on_device ? DEVICE | I32 : DEVICE;
   for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, &t->rows[n]);

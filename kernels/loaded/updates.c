@@ -32,7 +32,7 @@ static weft_status_t *new_value(const weft_kernel_ctx_t *c, weft_variable_t *v, 
   return s;
 }
 
-static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t *v) WEFT_REQUIRES(v->mu) {
+weft_status_t *weft_loaded_make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t *v) {
   weft_tensor_t *old = v->value, *t = NULL;
   if (old == NULL) return weft_variable_uninitialized(v);
   if (old->space != c->device->space && old->bytes > 0) {
@@ -56,7 +56,7 @@ static void pass_reference(weft_kernel_ctx_t *c) {
   c->outputs[0].ref = (weft_variable_t *)weft_object_retain(&c->inputs[0].ref->object);
 }
 
-static void set_value_locked(weft_variable_t *v, weft_tensor_t *t, weft_fence_t f) WEFT_REQUIRES(v->mu) {
+void weft_loaded_set_value_locked(weft_variable_t *v, weft_tensor_t *t, weft_fence_t f) {
   t->fence = f;
   weft_tensor_release(v->value);
   v->value = t;
@@ -82,7 +82,7 @@ static weft_status_t *update_in_place(weft_kernel_ctx_t *c, weft_variable_t *con
                                       int n) WEFT_HOLDS_LOCKS_OF_ARRAY {
   weft_tensor_t *written[MAX_VARIABLES] = {NULL};
   weft_status_t *s = NULL;
-  for (int i = 0; s == NULL && i < n; i++) s = make_writable_locked(c, v[i]);
+  for (int i = 0; s == NULL && i < n; i++) s = weft_loaded_make_writable_locked(c, v[i]);
   for (int i = 1; s == NULL && i < n; i++)
     weft_variable_is_slot_locked(v[i]); /* only optimizers take several */
   for (int i = 0; s == NULL && i < n; i++)
@@ -93,7 +93,7 @@ static weft_status_t *update_in_place(weft_kernel_ctx_t *c, weft_variable_t *con
   }
   s = compute_on(c, written, n);
   const weft_fence_t f = weft_queue_mark(c->queue); /* a kernel that fails may have enqueued something */
-  for (int i = 0; i < n; i++) set_value_locked(v[i], written[i], f);
+  for (int i = 0; i < n; i++) weft_loaded_set_value_locked(v[i], written[i], f);
   return s;
 }
 
@@ -164,7 +164,7 @@ static weft_status_t *assign_locked(weft_kernel_ctx_t *c, weft_variable_t *v, co
   }
   weft_status_t *s = enqueue_copy(c, value, to);
   if (s == NULL) {
-    set_value_locked(v, to, weft_queue_mark(c->queue));
+    weft_loaded_set_value_locked(v, to, weft_queue_mark(c->queue));
   } else {
     weft_tensor_release(to);
   }

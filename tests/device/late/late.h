@@ -67,7 +67,11 @@ void *weft_late_bytes(const weft_late_device_t *d, void *p);
 
 /* ---- inside ---- */
 
-enum { WEFT_LATE_RESOURCE_EXHAUSTED = 8, WEFT_LATE_UNIMPLEMENTED = 12 }; /* of TF_Code */
+enum { /* of TF_Code */
+       WEFT_LATE_INVALID_ARGUMENT = 3,
+       WEFT_LATE_RESOURCE_EXHAUSTED = 8,
+       WEFT_LATE_UNIMPLEMENTED = 12
+};
 
 extern const WEFT_DeviceHost *weft_late_host;                    /* set by weft_late_open() */
 extern const WEFT_DeviceKernel weft_late_kernels[];              /* late_kernels.c */

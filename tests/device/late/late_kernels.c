@@ -73,7 +73,8 @@ static WEFT_Failure *keep_input(WEFT_KernelContext *c, late_run_t *r, int i) {
 }
 
 static bool same_shape(const WEFT_TensorView *a, const WEFT_TensorView *b) {
-  return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
+  return a->rank == b->rank &&
+         (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0);
 }
 
 /* Elementwise, and the result has the shape of input 0: it may lie in its bytes. */
@@ -120,6 +121,24 @@ static WEFT_Failure *compute(WEFT_KernelContext *c) { return enqueue(c, weft_lat
 /* The variables are written in place; a reference is passed on by Weft. */
 static WEFT_Failure *update(WEFT_KernelContext *c) { return enqueue(c, 0); }
 
+/* Of AssignAdd and AssignSub: a variable and its value. */
+static WEFT_Failure *update_together(WEFT_KernelContext *const *c, int n, int *out_failed) {
+  WEFT_Failure *f = NULL;
+  WEFT_TensorView var, value;
+  for (int i = 0; i < n; i++) {
+    *out_failed = i;
+    weft_late_host->input(c[i], 0, &var);
+    weft_late_host->input(c[i], 1, &value);
+    if (!same_shape(&var, &value))
+      return weft_late_host->failure(WEFT_LATE_INVALID_ARGUMENT, "the value has not the variable's shape");
+  }
+  for (int i = 0; i < n && f == NULL; i++) {
+    *out_failed = i;
+    f = update(c[i]);
+  }
+  return f;
+}
+
 /* ---- the table ---- */
 
 #define BIT(dt) WEFT_DEVICE_TYPE(dt)
@@ -128,6 +147,7 @@ static WEFT_Failure *update(WEFT_KernelContext *c) { return enqueue(c, 0); }
 #define LATE .prepare = prepare, .compute = compute, .destroy = destroy
 #define ELEMENTWISE LATE, .param = "elementwise"
 #define UPDATE .prepare = prepare, .compute = update, .destroy = destroy, .updates = 1
+#define TOGETHER .compute_together = update_together
 #define VALUE .type_attr = "dtype", .types = BIT(F32)
 enum { FIRST = 1, SECOND = 2, THIRD = 4, FIFTH = 16, FOURTH_TO_NINTH = 0x1f8, ALL = ~0 };
 
@@ -146,10 +166,10 @@ const WEFT_DeviceKernel weft_late_kernels[] = {
     {.op = "ApplyAdam", FLOAT, UPDATE, .host_inputs = FOURTH_TO_NINTH},
     {.op = "ApplyGradientDescent", FLOAT, UPDATE, .host_inputs = SECOND},
     {.op = "ApplyMomentum", FLOAT, UPDATE, .host_inputs = THIRD | FIFTH},
-    {.op = "AssignAdd", FLOAT, UPDATE},
-    {.op = "AssignAddVariableOp", VALUE, UPDATE, .host_inputs = FIRST},
-    {.op = "AssignSub", FLOAT, UPDATE},
-    {.op = "AssignSubVariableOp", VALUE, UPDATE, .host_inputs = FIRST},
+    {.op = "AssignAdd", FLOAT, UPDATE, TOGETHER},
+    {.op = "AssignAddVariableOp", VALUE, UPDATE, TOGETHER},
+    {.op = "AssignSub", FLOAT, UPDATE, TOGETHER},
+    {.op = "AssignSubVariableOp", VALUE, UPDATE, TOGETHER},
     {.op = "BiasAdd", FLOAT, LATE},
     {.op = "BiasAddGrad", FLOAT, LATE},
     {.op = "ConcatV2", FLOAT, LATE, .last_input_on_host = 1},
