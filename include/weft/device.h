@@ -405,6 +405,10 @@ typedef struct WEFT_DeviceHost {
                                uint64_t out_counter[2]);
   /* Since 1.1. In prepare() of a _WeftChain: link i of it. 0: there are no more. */
   int (*setup_link)(const WEFT_KernelSetup *s, int i, WEFT_ChainLink *out);
+  /* Since 1.1. In prepare(): at most `max` texts of a list, each as attr_string's; returns how many there
+   * are, -1 if there is no such list. */
+  int (*attr_strings)(const WEFT_KernelSetup *s, const char *name, const char **out, size_t *out_lengths,
+                      int max);
 } WEFT_DeviceHost;
 
 /* What a library is. Constant; lives as long as the process. */

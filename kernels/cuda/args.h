@@ -98,6 +98,27 @@ typedef struct weft_cuda_chain {
   int64_t steps[WEFT_CUDA_CHAIN_INPUTS][WEFT_CUDA_DIMS]; /* in elements */
 } weft_cuda_chain_t;
 
+/* What follows a convolution or a product on each of its n elements. */
+typedef enum weft_cuda_activation {
+  WEFT_CUDA_NO_ACTIVATION,
+  WEFT_CUDA_RELU,
+  WEFT_CUDA_RELU6,
+  WEFT_CUDA_ELU,
+  WEFT_CUDA_LEAKY_RELU,
+  WEFT_CUDA_TANH,
+  WEFT_CUDA_SIGMOID,
+  WEFT_CUDA_GELU_APPROXIMATE,
+  WEFT_CUDA_GELU_EXACT
+} weft_cuda_activation_t;
+typedef struct weft_cuda_fused {
+  int64_t n, channels, inner; /* inner: elements of one channel that lie together */
+  void *y;
+  /* Those that are there; of each channel, but for the last one. */
+  const void *bias, *scale, *offset, *mean, *variance, *addend;
+  float epsilon, alpha;
+  int32_t activation;
+} weft_cuda_fused_t;
+
 #ifdef WEFT_CUDA_ON_HOST
 /* Calls f(pointer by reference) for each pointer to device memory in a struct: for the emulator. */
 template <class F>
@@ -122,6 +143,16 @@ void weft_visit_pointers(weft_cuda_updates_t &u, F f) {
   for (int k = 0; k < u.num_sets; k++) {
     for (int i = 0; i < u.num_scalars; i++) f(u.scalars[k].at[i]);
   }
+}
+template <class F>
+void weft_visit_pointers(weft_cuda_fused_t &j, F f) {
+  f(j.y);
+  f(j.bias);
+  f(j.scale);
+  f(j.offset);
+  f(j.mean);
+  f(j.variance);
+  f(j.addend);
 }
 template <class F>
 void weft_visit_pointers(weft_cuda_sparse_update_t &u, F f) {

@@ -7,6 +7,7 @@
  */
 #include "device/cuda/dnn.h"
 #include "kernels/cuda/move.h"
+#include "kernels/cuda/plain.h"
 #include "kernels/cuda/window.h"
 
 /* The param of a row. */
@@ -301,28 +302,36 @@ static WEFT_Failure *run_of_filter(conv_job_t *j, const void *x, const void *dy,
   return copy_filter(j, true, to, df->data);
 }
 
-static WEFT_Failure *compute(WEFT_KernelContext *c) {
-  const conv_op_t *op = weft_cuda_host->param(c);
-  const weft_cuda_windows_t *a = weft_cuda_host->state(c);
+static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *state, WEFT_TensorView *out) {
+  const conv_op_t *op = param;
+  const weft_cuda_windows_t *a = state;
   const int rank = a->num_space + 2;
   const bool is_forward = op->kind == WEFT_CUDA_CONV_FORWARD, of_input = op->kind == WEFT_CUDA_CONV_OF_INPUT;
   conv_shapes_t s;
-  WEFT_TensorView first, second, out;
+  WEFT_TensorView first, second;
   WEFT_CUDA_TRY(given_shape(c, op, 0, rank, s.x));
   WEFT_CUDA_TRY(given_shape(c, op, 1, rank, s.filter));
   WEFT_CUDA_TRY(plan(op, a, &s));
   weft_cuda_host->input(c, of_input ? 2 : 0, &first);
   weft_cuda_host->input(c, op->kind == WEFT_CUDA_CONV_OF_FILTER ? 2 : 1, &second);
   if (!is_forward) WEFT_CUDA_TRY(check_gradient(op, &s, rank, of_input ? &first : &second));
-  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank, is_forward ? s.y : of_input ? s.x : s.filter, &out));
-  if (out.count == 0) return NULL;
-  if (first.count == 0 || second.count == 0) return weft_cuda_fill(c, out.data, 0, out.bytes);
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank, is_forward ? s.y : of_input ? s.x : s.filter, out));
+  if (out->count == 0) return NULL;
+  if (first.count == 0 || second.count == 0) return weft_cuda_fill(c, out->data, 0, out->bytes);
   conv_job_t j = {.c = c, .s = &s};
   describe(op, a, &s, first.dtype, &j);
-  if (is_forward) return run_forward(&j, first.data, second.data, &out);
-  return of_input ? run_of_input(&j, first.data, second.data, &out)
-                  : run_of_filter(&j, first.data, second.data, &out);
+  if (is_forward) return run_forward(&j, first.data, second.data, out);
+  return of_input ? run_of_input(&j, first.data, second.data, out)
+                  : run_of_filter(&j, first.data, second.data, out);
 }
+
+static WEFT_Failure *compute(WEFT_KernelContext *c) {
+  WEFT_TensorView out;
+  return run(c, weft_cuda_host->param(c), weft_cuda_host->state(c), &out);
+}
+
+const weft_cuda_plain_t weft_cuda_plain_conv2d = {"Conv2D", &conv2d, prepare, run, free},
+                        weft_cuda_plain_conv3d = {"Conv3D", &conv3d, prepare, run, free};
 
 enum { FIRST = 1, SECOND = 2 };
 #define BF16 (UINT32_C(1) << WEFT_CUDA_bf16)

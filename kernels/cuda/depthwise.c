@@ -1,5 +1,6 @@
 /* kernels/cuda/depthwise.c - rows of DepthwiseConv2dNative and its gradients. */
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/plain.h"
 #include "kernels/cuda/window.h"
 
 WEFT_CUDA_INSTANCES(forward_instances, depthwise, FLOAT)
@@ -63,19 +64,27 @@ static WEFT_Failure *given_shape(WEFT_KernelContext *c, int i, const char *what,
   return NULL;
 }
 
-static WEFT_Failure *forward(WEFT_KernelContext *c) {
-  const weft_cuda_windows_t *a = weft_cuda_host->state(c);
+static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *state, WEFT_TensorView *y) {
+  const weft_cuda_windows_t *a = state;
   weft_cuda_images_t m;
-  WEFT_TensorView x, f, y;
+  WEFT_TensorView x, f;
   int64_t dims[4];
+  (void)param;
   weft_cuda_host->input(c, 0, &x);
   weft_cuda_host->input(c, 1, &f);
   WEFT_CUDA_TRY(plan(a, &x, &f, &m));
   const int rank = weft_cuda_images_dims(a, &m, true, m.channels * m.multiplier, dims);
-  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank, dims, &y));
-  void *args[] = {&x.data, &f.data, &y.data, &m, &y.count};
-  return weft_cuda_launch_over(c, weft_cuda_pick(&forward_instances, x.dtype), y.count, 1, args);
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank, dims, y));
+  void *args[] = {&x.data, &f.data, &y->data, &m, &y->count};
+  return weft_cuda_launch_over(c, weft_cuda_pick(&forward_instances, x.dtype), y->count, 1, args);
 }
+
+static WEFT_Failure *forward(WEFT_KernelContext *c) {
+  WEFT_TensorView y;
+  return run(c, NULL, weft_cuda_host->state(c), &y);
+}
+
+const weft_cuda_plain_t weft_cuda_plain_depthwise = {"DepthwiseConv2dNative", NULL, prepare, run, free};
 
 static WEFT_Failure *of_input(WEFT_KernelContext *c) {
   const weft_cuda_windows_t *a = weft_cuda_host->state(c);

@@ -3,6 +3,7 @@
 #include "device/cuda/blas.h"
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/common.h"
+#include "kernels/cuda/plain.h"
 
 enum { MAX_RANK = 254 }; /* as TensorFlow's shapes */
 
@@ -149,12 +150,12 @@ static WEFT_Failure *take(WEFT_KernelContext *c, int type, const WEFT_TensorView
   return weft_cuda_convert(c, v->dtype, v->data, type, made, v->count);
 }
 
-static WEFT_Failure *compute(WEFT_KernelContext *c) {
-  const product_state_t *s = weft_cuda_host->state(c);
-  WEFT_TensorView a, b, out;
+static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *state, WEFT_TensorView *out) {
+  const product_state_t *s = state;
+  WEFT_TensorView a, b;
   weft_cuda_host->input(c, 0, &a);
   weft_cuda_host->input(c, 1, &b);
-  WEFT_CUDA_TRY(check_ranks(weft_cuda_host->param(c), &a, &b));
+  WEFT_CUDA_TRY(check_ranks(param, &a, &b));
   const int64_t *ad = &a.dims[a.rank - 2], *bd = &b.dims[b.rank - 2];
   weft_cuda_product_t p = {.dtype = s->type,
                            .m = ad[s->transpose_a],
@@ -173,13 +174,20 @@ static WEFT_Failure *compute(WEFT_KernelContext *c) {
   }
   batches.dims[batches.rank] = p.m;
   batches.dims[batches.rank + 1] = p.n;
-  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, batches.rank + 2, batches.dims, &out));
-  if (out.count == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, batches.rank + 2, batches.dims, out));
+  if (out->count == 0) return NULL;
   const void *x = NULL, *y = NULL;
   WEFT_CUDA_TRY(take(c, s->type, &a, &x));
   WEFT_CUDA_TRY(take(c, s->type, &b, &y));
-  return run_all(c, &batches, &p, x, y, out.data);
+  return run_all(c, &batches, &p, x, y, out->data);
 }
+
+static WEFT_Failure *compute(WEFT_KernelContext *c) {
+  WEFT_TensorView out;
+  return run(c, weft_cuda_host->param(c), weft_cuda_host->state(c), &out);
+}
+
+const weft_cuda_plain_t weft_cuda_plain_matmul = {"MatMul", &plain, prepare, run, weft_free};
 
 #define PRODUCT(name, attr, product)                                                                      \
   {                                                                                                       \

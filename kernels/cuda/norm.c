@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/plain.h"
 #include "kernels/cuda/window.h"
 
 WEFT_CUDA_INSTANCES(moments_instances, norm_moments, F32_HALFS)
@@ -60,9 +61,8 @@ static WEFT_Failure *check_count(const WEFT_TensorView *v, const char *what, con
       (long long)v->count, (long long)channels);
 }
 
-static weft_cuda_norm_t layout(WEFT_KernelContext *c, const WEFT_TensorView *x) {
+static weft_cuda_norm_t layout(WEFT_KernelContext *c, const cuda_norm_state_t *s, const WEFT_TensorView *x) {
   enum { WIDTH = 32, WORTH = 32, WAVES = 4 }; /* WORTH: items of a thread that pay for another part */
-  const cuda_norm_state_t *s = weft_cuda_host->state(c);
   const int at = s->channels_first ? 1 : x->rank - 1;
   weft_cuda_norm_t j = {.outer = weft_cuda_product(x->dims, 0, at),
                         .channels = x->dims[at],
@@ -129,13 +129,15 @@ static WEFT_Failure *fill_empty(WEFT_KernelContext *c, const WEFT_TensorView *ou
   return NULL;
 }
 
-static WEFT_Failure *forward(WEFT_KernelContext *c) {
-  const cuda_norm_state_t *s = weft_cuda_host->state(c);
+static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *state, WEFT_TensorView *y) {
+  const cuda_norm_state_t *s = state;
   WEFT_TensorView in[5], out[6];
+  (void)param;
   for (int i = 0; i < 5; i++) weft_cuda_host->input(c, i, &in[i]);
   WEFT_CUDA_TRY(check_forward(s, in));
-  weft_cuda_norm_t j = layout(c, &in[0]);
+  weft_cuda_norm_t j = layout(c, s, &in[0]);
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, in[0].rank, in[0].dims, &out[0]));
+  *y = out[0];
   for (int i = 1; i < 5; i++) WEFT_CUDA_TRY(weft_cuda_host->output(c, i, 1, &j.channels, &out[i]));
   if (weft_cuda_host->num_outputs(c) == 6) {
     WEFT_CUDA_TRY(weft_cuda_host->output(c, 5, 0, NULL, &out[5]));
@@ -155,6 +157,13 @@ static WEFT_Failure *forward(WEFT_KernelContext *c) {
   void *apply[] = {&in[0].data, &factors, &out[0].data, &j};
   return weft_cuda_launch_over(c, weft_cuda_pick(&apply_instances, in[0].dtype), in[0].count, 4, apply);
 }
+
+static WEFT_Failure *forward(WEFT_KernelContext *c) {
+  WEFT_TensorView y;
+  return run(c, NULL, weft_cuda_host->state(c), &y);
+}
+
+const weft_cuda_plain_t weft_cuda_plain_batch_norm = {"FusedBatchNormV3", NULL, prepare, run, free};
 
 /* ---- gradient ---- */
 
@@ -180,7 +189,7 @@ static WEFT_Failure *gradient(WEFT_KernelContext *c) {
   WEFT_TensorView in[5], out[5]; /* dy, x, scale, mean, variance; dx, dscale, doffset */
   for (int i = 0; i < 5; i++) weft_cuda_host->input(c, i, &in[i]);
   WEFT_CUDA_TRY(check_grad(s, in));
-  weft_cuda_norm_t j = layout(c, &in[1]);
+  weft_cuda_norm_t j = layout(c, s, &in[1]);
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, in[1].rank, in[1].dims, &out[0]));
   for (int i = 1; i < 3; i++) WEFT_CUDA_TRY(weft_cuda_host->output(c, i, 1, &j.channels, &out[i]));
   for (int i = 3; i < 5; i++) WEFT_CUDA_TRY(weft_cuda_host->output(c, i, 1, &none, &out[i]));

@@ -112,6 +112,18 @@ static int attr_ints(const WEFT_KernelSetup *s, const char *name, int64_t *out, 
   return a->n;
 }
 
+static int attr_strings(const WEFT_KernelSetup *s, const char *name, const char **out, size_t *out_lengths,
+                        int max) {
+  const weft_attr_t *a = weft_knode_attr(weft_loaded_setup(s), name);
+  const bool is_empty = a != NULL && a->is_list && a->n == 0;
+  if (a == NULL || !a->is_list || (a->kind != WEFT_ATTR_STRING && !is_empty)) return -1;
+  for (int i = 0; i < a->n && i < max; i++) {
+    out[i] = a->list.strings[i].data;
+    out_lengths[i] = a->list.strings[i].length;
+  }
+  return a->n;
+}
+
 /* ---- in compute() ---- */
 
 static void *state(const WEFT_KernelContext *c) { return c->state->own; }
@@ -144,6 +156,7 @@ const WEFT_DeviceHost weft_device_host = {
     .attr_type = attr_type,
     .attr_string = attr_string,
     .attr_ints = attr_ints,
+    .attr_strings = attr_strings,
     .setup_link = setup_link,
     .host_kernel = weft_loaded_host_kernel,
     .host_kernel_free = weft_loaded_host_kernel_free,
