@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "tests/client/client_testing.h"
 #include "tests/cuda/fake/fake.h"
 
@@ -410,6 +411,24 @@ static void a_wrong_shape_is_named(void) {
   world_close(&there.w);
 }
 
+/* Each allocation of a step that is compiled anew fails once; the next step is whole again. (Work on a LATE
+ * device needs memory, too, and a device whose work has failed stays so.) */
+static void without_memory_nothing_is_harmed(void) {
+  for (long n = 0;; n++) {
+    build_plain(&there, &rules[ADD], 3, true);
+    weft_fault_arm(n);
+    update_all(&there);
+    const bool fired = weft_fault_fired();
+    weft_fault_arm(-1);
+    const TF_Code code = TF_GetCode(there.w.s);
+    CU_ASSERT(code == TF_OK || code == TF_RESOURCE_EXHAUSTED);
+    update_all(&there);
+    CU_ASSERT(TF_GetCode(there.w.s) == TF_OK || (!is_cuda() && code != TF_OK));
+    world_close(&there.w);
+    if (!fired) break;
+  }
+}
+
 /* ---- what must stay apart ---- */
 
 static double first_of(TF_Output read) {
@@ -552,6 +571,7 @@ static const CU_TestInfo tests[] = {
     {"what waits for another is not merged with it", what_waits_for_another_is_not_merged_with_it},
     {"failures name the variable's node", failures_name_the_variable_s_node},
     {"a wrong shape is named", a_wrong_shape_is_named},
+    {"without memory nothing is harmed", without_memory_nothing_is_harmed},
     {"one variable twice", one_variable_twice},
     {"a value that another writes", a_value_that_another_writes},
     {"sides of a predicate", sides_of_a_predicate},
