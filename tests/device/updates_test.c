@@ -195,13 +195,13 @@ static int num_different(update_graph_t *a, update_graph_t *b, bool to_the_bit) 
 
 static bool is_cuda(void) { return strstr(device, "GPU") != NULL; }
 
-/* 0 where there is no CUDA. */
+/* -1: nothing counts them, because there is no CUDA or its driver is no fake. */
 static long num_launches(void) {
   const char *file = getenv("WEFT_CUDA_DRIVER");
   void *driver = file == NULL ? NULL : dlopen(file, RTLD_NOW | RTLD_NOLOAD);
   weft_fake_cuda_calls_fn *calls = NULL;
   if (driver != NULL) *(void **)&calls = dlsym(driver, WEFT_FAKE_CUDA_CALLS);
-  return calls == NULL ? 0 : calls("cuLaunchKernel");
+  return calls == NULL ? -1 : calls("cuLaunchKernel");
 }
 
 /* Does a step of all updates run a _WeftUpdates? Its statistics name what ran. */
@@ -327,12 +327,14 @@ static void launches_of(const rule_t *rule, int n, bool share, long expected) {
   const long before = num_launches();
   update_all(&there);
   ASSERT_OK(&there.w);
-  CU_ASSERT_EQUAL(num_launches() - before, is_cuda() ? expected : 0);
+  CU_ASSERT(before < 0 || num_launches() - before == expected);
   CU_ASSERT_TRUE(!is_cuda() || runs_together(&there));
   world_close(&there.w);
 }
 
 static void one_launch_for_all(void) {
+  const char *driver = getenv("WEFT_CUDA_DRIVER");
+  CU_ASSERT(!is_cuda() || driver == NULL || strstr(driver, "emulated") == NULL || num_launches() >= 0);
   launches_of(&rules[ADAM], 20, true, 1);
   launches_of(&rules[ADAM], 90, true, 2);  /* a table has 64 rows */
   launches_of(&rules[ADAM], 10, false, 1); /* of which two are empty: 8 sets of scalars */
@@ -483,7 +485,7 @@ static void a_value_that_another_writes(void) {
   const long before = num_launches();
   update_all(&there);
   ASSERT_OK(&there.w);
-  CU_ASSERT_EQUAL(num_launches() - before, is_cuda() ? 2 : 0);
+  CU_ASSERT(before < 0 || num_launches() - before == 2);
   world_close(&there.w);
 }
 
