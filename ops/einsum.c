@@ -1,13 +1,13 @@
-/* ops/einsum.c - parsing the equation of an Einsum, and the shape of what comes out. */
+/* ops/einsum.c - parsing the equation of an Einsum, and the groups of its labels. */
 #include "ops/einsum.h"
 
-#include "ops/infer.h"
+#include <string.h>
 
 static weft_status_t *malformed(weft_str_t equation, const char *why) {
   return WEFT_ERROR(INVALID_ARGUMENT, "Einsum equation '%.*s': %s", WEFT_STR_ARGS(equation), why);
 }
 
-static int label_of(char c) {
+int weft_einsum_label(char c) {
   if (c >= 'a' && c <= 'z') return c - 'a';
   return c >= 'A' && c <= 'Z' ? 26 + c - 'A' : -1;
 }
@@ -26,7 +26,7 @@ static weft_status_t *read_term(weft_str_t equation, weft_str_t text, weft_einsu
       i += 2;
       continue;
     }
-    int label = label_of(text.data[i]);
+    int label = weft_einsum_label(text.data[i]);
     if (label < 0) return malformed(equation, "labels are letters");
     if (t->n == WEFT_MAX_DIMS) return malformed(equation, "too many dimensions");
     t->labels[t->n++] = label;
@@ -44,7 +44,7 @@ static weft_status_t *expand(weft_str_t equation, weft_einsum_term_t *t, int at,
   return NULL;
 }
 
-static bool has_label(const weft_einsum_term_t *t, int label) {
+bool weft_einsum_has(const weft_einsum_term_t *t, int label) {
   for (int i = 0; i < t->n; i++) {
     if (t->labels[i] == label) return true;
   }
@@ -80,66 +80,31 @@ weft_status_t *weft_einsum_parse(weft_str_t equation, const int *ranks, int num_
   if (at >= 0) WEFT_RETURN_IF_ERROR(expand(equation, &out->out, at, most));
   for (int i = 0; i < out->out.n; i++) {
     bool is_known = false;
-    for (int k = 0; k < num_operands; k++) is_known = is_known || has_label(&out->in[k], out->out.labels[i]);
+    for (int k = 0; k < num_operands; k++)
+      is_known = is_known || weft_einsum_has(&out->in[k], out->out.labels[i]);
     if (!is_known) return malformed(equation, "a label of the output is in no operand");
   }
   return NULL;
 }
 
-/* Ranks of the operands; where one is not known, as many dimensions as its term has letters. Returns whether
- * such a term has an ellipsis, too, so that the ranks are a guess. */
-static bool ranks_of(const weft_shape_ctx_t *c, weft_str_t equation, int *ranks) {
-  int letters[WEFT_EINSUM_OPERANDS + 1] = {0}, operand = 0;
-  bool has_ellipsis[WEFT_EINSUM_OPERANDS + 1] = {false}, is_guess = false;
-  for (size_t i = 0; i < equation.length && equation.data[i] != '-' && operand < WEFT_EINSUM_OPERANDS; i++) {
-    if (equation.data[i] == ',') operand++;
-    if (equation.data[i] == '.') has_ellipsis[operand] = true;
-    if (label_of(equation.data[i]) >= 0) letters[operand]++;
-  }
-  for (int i = 0; i < c->num_inputs && i < WEFT_EINSUM_OPERANDS; i++) {
-    bool is_known = c->inputs[i].rank >= 0;
-    ranks[i] = is_known ? c->inputs[i].rank : letters[i];
-    is_guess = is_guess || (!is_known && has_ellipsis[i]);
-  }
-  return is_guess;
-}
-
-/* Has the result an ellipsis? */
-static bool has_dot(weft_str_t equation) {
-  for (size_t i = equation.length; i > 0 && equation.data[i - 1] != '>'; i--) {
-    if (equation.data[i - 1] == '.') return true;
-  }
-  return false;
-}
-
-/* Dims of the ellipsis broadcast; those of a letter are equal. */
-static weft_status_t *join_dim(int label, int64_t mine, int64_t *dim) {
-  if (label < WEFT_EINSUM_ELLIPSIS) return weft_shape_merge_dim(*dim, mine, dim);
-  if (mine == 1) return NULL;
-  if (*dim == 1 || (*dim == WEFT_UNKNOWN_DIM && mine != 1)) {
-    *dim = mine;
-    return NULL;
-  }
-  return mine == WEFT_UNKNOWN_DIM ? NULL : weft_infer_dim_is(mine, *dim);
-}
-
-weft_status_t *weft_infer_einsum(weft_shape_ctx_t *c) {
-  int ranks[WEFT_EINSUM_OPERANDS] = {0};
-  int64_t dims[WEFT_EINSUM_LABELS];
-  weft_einsum_t e;
-  weft_str_t equation = weft_infer_str(c, "equation");
-  bool is_guess = ranks_of(c, equation, ranks);
-  WEFT_RETURN_IF_ERROR(weft_einsum_parse(equation, ranks, c->num_inputs, &e));
-  for (int i = 0; i < WEFT_EINSUM_LABELS; i++) dims[i] = i < WEFT_EINSUM_ELLIPSIS ? WEFT_UNKNOWN_DIM : 1;
-  for (int k = 0; k < c->num_inputs; k++) {
-    for (int i = 0; i < e.in[k].n && c->inputs[k].rank >= 0; i++) {
-      int label = e.in[k].labels[i];
-      WEFT_RETURN_IF_ERROR(join_dim(label, c->inputs[k].dims[i], &dims[label]));
+weft_status_t *weft_einsum_dims(const weft_einsum_t *e, const weft_shape_t *const *shapes,
+                                int64_t out[WEFT_EINSUM_LABELS]) {
+  for (int l = 0; l < WEFT_EINSUM_LABELS; l++) out[l] = 1;
+  for (int k = 0; k < e->num_operands; k++) {
+    for (int i = 0; i < e->in[k].n; i++) {
+      const int label = e->in[k].labels[i];
+      const int64_t mine = shapes[k]->dims[i];
+      const bool broadcasts = label >= WEFT_EINSUM_ELLIPSIS && (mine == 1 || out[label] == 1);
+      bool is_first = true;
+      for (int j = 0; j < k; j++) is_first = is_first && !weft_einsum_has(&e->in[j], label);
+      for (int j = 0; j < i; j++) is_first = is_first && e->in[k].labels[j] != label;
+      if (!is_first && !broadcasts && mine != out[label]) {
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Expected dimension %lld at axis %d of the input shaped %s but got dimension %lld",
+                          (long long)out[label], i, WEFT_SHAPE_TEXT(shapes[k]), (long long)mine);
+      }
+      if (is_first || mine != 1) out[label] = mine;
     }
   }
-  if (is_guess && has_dot(equation)) return NULL;
-  weft_shape_t out = WEFT_SCALAR;
-  for (int i = 0; i < e.out.n; i++) WEFT_RETURN_IF_ERROR(weft_infer_push(&out, dims[e.out.labels[i]]));
-  c->outputs[0] = out;
   return NULL;
 }

@@ -33,4 +33,12 @@ typedef struct weft_einsum {
 WEFT_MUST_CHECK weft_status_t *weft_einsum_parse(weft_str_t equation, const int *ranks, int num_operands,
                                                  weft_einsum_t *out);
 
+int weft_einsum_label(char letter); /* -1: it is none */
+bool weft_einsum_has(const weft_einsum_term_t *t, int label);
+
+/* The dimension of each label, for operands of these shapes, which are known and of the ranks that `e` was
+ * parsed for; 1 where no operand has more. Errors: INVALID_ARGUMENT: dimensions of one label differ. */
+WEFT_MUST_CHECK weft_status_t *weft_einsum_dims(const weft_einsum_t *e, const weft_shape_t *const *shapes,
+                                                int64_t out[WEFT_EINSUM_LABELS]);
+
 #endif /* WEFT_OPS_EINSUM_H_ */

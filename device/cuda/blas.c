@@ -69,6 +69,7 @@ static weft_cuda_shared_library_t library = {.what = "products of matrices need 
 
 typedef struct cublas_key {
   int64_t m, n, k, batch;
+  int64_t a_row, b_row, out_row, a_step, b_step, out_step; /* of weft_cuda_product_t */
   int dtype;
   unsigned a_alignment, b_alignment, out_alignment; /* of the addresses, at most 256 */
   bool transpose_a, transpose_b, same_a, same_b, in_tf32;
@@ -146,12 +147,14 @@ static bool types_of(const cublas_key_t *key, cublas_types_t *out) {
   }
 }
 
-/* A matrix whose columns are the rows [num, length] of one of ours. */
-static cublasStatus_t make_layout(cudaDataType_t type, int64_t num, int64_t length, int64_t batch,
-                                  bool is_same, cublasLtMatrixLayout_t *out) {
-  cublasStatus_t r = blas.cublasLtMatrixLayoutCreate(out, type, (uint64_t)length, (uint64_t)num, length);
+/* A matrix whose columns are the rows [num, length] of one of ours. row, step: to the next, 0: dense. */
+static cublasStatus_t make_layout(cudaDataType_t type, int64_t num, int64_t length, int64_t row,
+                                  int64_t batch, int64_t step, bool is_same, cublasLtMatrixLayout_t *out) {
+  if (row == 0) row = length;
+  if (step == 0) step = num * row;
+  if (is_same) step = 0;
+  cublasStatus_t r = blas.cublasLtMatrixLayoutCreate(out, type, (uint64_t)length, (uint64_t)num, row);
   const int32_t count = (int32_t)batch;
-  const int64_t step = is_same ? 0 : num * length;
   if (r == CUBLAS_STATUS_SUCCESS && batch > 1) {
     r = blas.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
     if (r == CUBLAS_STATUS_SUCCESS) {
@@ -174,14 +177,15 @@ static cublasStatus_t describe(cublas_plan_t *p, const cublas_types_t *t) {
     r = blas.cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a);
   }
   if (r == CUBLAS_STATUS_SUCCESS) {
-    r = make_layout(t->data, k->transpose_a ? k->k : k->m, k->transpose_a ? k->m : k->k, k->batch, k->same_a,
-                    &p->a);
+    r = make_layout(t->data, k->transpose_a ? k->k : k->m, k->transpose_a ? k->m : k->k, k->a_row, k->batch,
+                    k->a_step, k->same_a, &p->a);
   }
   if (r == CUBLAS_STATUS_SUCCESS) {
-    r = make_layout(t->data, k->transpose_b ? k->n : k->k, k->transpose_b ? k->k : k->n, k->batch, k->same_b,
-                    &p->b);
+    r = make_layout(t->data, k->transpose_b ? k->n : k->k, k->transpose_b ? k->k : k->n, k->b_row, k->batch,
+                    k->b_step, k->same_b, &p->b);
   }
-  if (r == CUBLAS_STATUS_SUCCESS) r = make_layout(t->data, k->m, k->n, k->batch, false, &p->out);
+  if (r == CUBLAS_STATUS_SUCCESS)
+    r = make_layout(t->data, k->m, k->n, k->out_row, k->batch, k->out_step, false, &p->out);
   return r;
 }
 
@@ -259,7 +263,9 @@ static bool is_same(const cublas_key_t *x, const cublas_key_t *y) {
          x->a_alignment == y->a_alignment && x->b_alignment == y->b_alignment &&
          x->out_alignment == y->out_alignment && x->transpose_a == y->transpose_a &&
          x->transpose_b == y->transpose_b && x->same_a == y->same_a && x->same_b == y->same_b &&
-         x->in_tf32 == y->in_tf32;
+         x->in_tf32 == y->in_tf32 && x->a_row == y->a_row && x->b_row == y->b_row &&
+         x->out_row == y->out_row && x->a_step == y->a_step && x->b_step == y->b_step &&
+         x->out_step == y->out_step;
 }
 
 static WEFT_Failure *find_plan(cublas_device_t *d, const cublas_key_t *key, size_t workspace,
@@ -335,6 +341,8 @@ WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_
   memset(&key, 0, sizeof key); /* compared as bytes */
   key.m = p->m, key.n = p->n, key.k = p->k, key.batch = p->batch, key.dtype = p->dtype;
   key.transpose_a = p->transpose_a, key.transpose_b = p->transpose_b;
+  key.a_row = p->a_row, key.b_row = p->b_row, key.out_row = p->out_row;
+  key.a_step = p->a_step, key.b_step = p->b_step, key.out_step = p->out_step;
   key.same_a = p->same_a && p->batch > 1, key.same_b = p->same_b && p->batch > 1;
   key.a_alignment = alignment(a), key.b_alignment = alignment(b), key.out_alignment = alignment(out);
   key.in_tf32 = p->dtype == TYPE_FLOAT && !is_off("NVIDIA_TF32_OVERRIDE") && !is_off("WEFT_TF32");

@@ -12,13 +12,16 @@
 
 #include "weft/device.h"
 
-/* out [m, n] = a [m, k] · b [k, n], `batch` times. Rows are dense, matrices lie one behind the other. */
+/* out [m, n] = a [m, k] · b [k, n], `batch` times. Elements of a row are neighbours. */
 typedef struct weft_cuda_product {
   int dtype; /* TF_HALF, TF_BFLOAT16, TF_FLOAT or TF_DOUBLE; the first two are summed in float */
   int64_t m, n, k;
   bool transpose_a, transpose_b; /* a lies as [k, m], b as [n, k] */
   int64_t batch;
   bool same_a, same_b; /* all products have the first a, or b */
+  /* Elements from a row to the next as they lie in memory, and from a matrix to the next. 0: rows and
+   * matrices lie one behind the other. Matrices may be mixed, but no element is in two of `out`. */
+  int64_t a_row, b_row, out_row, a_step, b_step, out_step;
 } weft_cuda_product_t;
 
 /* Enqueues it on the context's compute queue. m, n, k and batch may be 0. float is multiplied in TF32, as

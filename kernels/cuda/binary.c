@@ -1,5 +1,6 @@
 /* kernels/cuda/binary.c - rows of binary.def. */
-#include "kernels/cuda/common.h"
+#include "kernels/cuda/binary.h"
+
 #include "kernels/cuda/kernels.h"
 
 #define WEFT_CUDA_BINARY(op, set, result, shapes) WEFT_CUDA_INSTANCES(op##_instances, binary_##op, set)
@@ -16,17 +17,27 @@ static cuda_operands_t read_operands(const WEFT_TensorView *x, const WEFT_Tensor
   return (cuda_operands_t){x->dtype, x->data, y->data, weft_cuda_shape_of(x), weft_cuda_shape_of(y)};
 }
 
-static WEFT_Failure *launch(WEFT_KernelContext *c, cuda_operands_t *o, WEFT_TensorView *z) {
+static WEFT_Failure *launch_walk(WEFT_KernelContext *c, const weft_cuda_instances_t *instances, int dtype,
+                                 const void *x, const void *y, void *z, weft_cuda_walk_t *w) {
+  weft_cuda_walk_collapse(w, 2);
+  void *args[] = {&x, &y, &z, w};
+  const int64_t per_thread = w->is_flat ? (int64_t)(16 / weft_cuda_size(dtype)) : 1;
+  return weft_cuda_launch_over(c, weft_cuda_pick(instances, dtype), w->n, per_thread, args);
+}
+
+WEFT_Failure *weft_cuda_multiply_elements(WEFT_KernelContext *c, int dtype, const void *x, const void *y,
+                                          void *z, weft_cuda_walk_t *w) {
+  return launch_walk(c, &Mul_instances, dtype, x, y, z, w);
+}
+
+static WEFT_Failure *launch(WEFT_KernelContext *c, const cuda_operands_t *o, WEFT_TensorView *z) {
   weft_cuda_walk_t w;
   weft_cuda_walk_init(&w, z->rank, z->dims);
   if (z->count == 0) return NULL;
   if (!weft_cuda_walk_broadcast(&w, 0, o->x_shape.rank, o->x_shape.dims) ||
       !weft_cuda_walk_broadcast(&w, 1, o->y_shape.rank, o->y_shape.dims))
     return weft_cuda_host->failure(WEFT_CUDA_INTERNAL, "%s: shapes", weft_cuda_host->node_name(c));
-  weft_cuda_walk_collapse(&w, 2);
-  void *args[] = {&o->x, &o->y, &z->data, &w};
-  const int64_t per_thread = w.is_flat ? (int64_t)(16 / weft_cuda_size(o->dtype)) : 1;
-  return weft_cuda_launch_over(c, weft_cuda_pick(weft_cuda_host->param(c), o->dtype), w.n, per_thread, args);
+  return launch_walk(c, weft_cuda_host->param(c), o->dtype, o->x, o->y, z->data, &w);
 }
 
 /* An operand that has the result's shape is read exactly where the result is written. */

@@ -1,5 +1,6 @@
 /* kernels/cuda/reduce.c - rows of reductions, BiasAddGrad, L2Loss, ArgMax and ArgMin. */
-#include "kernels/cuda/common.h"
+#include "kernels/cuda/reduce.h"
+
 #include "kernels/cuda/kernels.h"
 
 #define WEFT_CUDA_REDUCE(name, set) WEFT_CUDA_INSTANCES(name##_instances, name, set)
@@ -92,6 +93,13 @@ static WEFT_Failure *reduce(WEFT_KernelContext *c, const reduce_job_t *j, weft_c
   joined.part = num_parts;
   share(&joined);
   return launch(c, j, &joined, 1, NULL, parts, NULL, j->y);
+}
+
+WEFT_Failure *weft_cuda_sum(WEFT_KernelContext *c, int dtype, const void *x, int rank, const int64_t *dims,
+                            const bool *is_reduced, void *y) {
+  weft_cuda_reduction_t r = plan(rank, dims, is_reduced);
+  const reduce_job_t j = {weft_cuda_pick(&Sum_instances, dtype), x, y, r.num_reduced, 0};
+  return reduce(c, &j, &r);
 }
 
 /* ---- over axes ---- */

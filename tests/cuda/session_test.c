@@ -116,6 +116,46 @@ static TF_Output stitched(world_t *w, const char *device) {
       &(node_t){"SegmentMean", "means", {stitch, constant(w, w->g, "ids", new_ints(1, many, ids))}, NULL});
 }
 
+/* Operands that cuBLASLt takes as they lie, with rows further apart than they are long; and those that are
+ * copied for it. */
+static const struct {
+  const char *equation;
+  int ranks[2];
+  int64_t dims[2][4];
+} equations[] = {
+    {"abc,cde->abde", {3, 3}, {{2, 3, 4}, {4, 5, 6}}},
+    {"abde,cde->abc", {4, 3}, {{2, 3, 5, 6}, {4, 5, 6}}},
+    {"abc,abde->cde", {3, 4}, {{2, 3, 4}, {2, 3, 5, 6}}},
+    {"aecd,abcd->acbe", {4, 4}, {{2, 5, 3, 4}, {2, 6, 3, 4}}},
+    {"acbe,aecd->abcd", {4, 4}, {{1, 3, 6, 5}, {1, 5, 3, 4}}}, /* rows and matrices are mixed */
+    {"bac,bda->bcd", {3, 3}, {{2, 3, 4}, {2, 5, 3}}},
+    {"...ab,...bc->...ac", {3, 4}, {{3, 4, 5}, {2, 1, 5, 6}}},
+    {"abc,bd->ca", {3, 2}, {{2, 3, 4}, {3, 5}}},
+};
+static int equation_case;
+
+static TF_Output einsum(world_t *w, const char *device) {
+  TF_Output x[2];
+  TF_OperationDescription *d = TF_NewOperation(w->g, "Einsum", "einsum");
+  for (int i = 0; i < 2; i++) {
+    x[i] = constant(
+        w, w->g, i == 0 ? "x" : "y",
+        weft_both_values(TF_FLOAT, equations[equation_case].ranks[i], equations[equation_case].dims[i], i));
+  }
+  TF_AddInputList(d, x, 2);
+  TF_SetAttrString(d, "equation", equations[equation_case].equation,
+                   strlen(equations[equation_case].equation));
+  TF_SetDevice(d, device);
+  TF_Operation *op = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  return (TF_Output){op, 0};
+}
+
+static void einsums_give_what_the_cpu_gives(void) {
+  for (equation_case = 0; equation_case < (int)(sizeof equations / sizeof *equations); equation_case++)
+    weft_both_agree(einsum, 1e-5);
+}
+
 static void graphs_give_what_the_cpu_gives(void) {
   weft_both_agree(stitched, 1e-5);
   weft_both_agree(dense, 1e-5);
@@ -373,6 +413,7 @@ static void used_up_memory_names_what_holds_it(void) {
 static const CU_TestInfo tests[] = {
     {"the device is listed as TensorFlow does", the_device_is_listed_as_tensorflow_does},
     {"graphs give what the CPU gives", graphs_give_what_the_cpu_gives},
+    {"Einsums give what the CPU gives", einsums_give_what_the_cpu_gives},
     {"batches broadcast as on the CPU", batches_broadcast_as_on_the_cpu},
     {"operands may be of several types", operands_may_be_of_several_types},
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused},

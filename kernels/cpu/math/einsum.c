@@ -24,13 +24,6 @@ typedef struct einsum_work {
   axes_t batch, rows, columns, summed;
 } einsum_work_t;
 
-static bool has(const weft_einsum_term_t *t, int label) {
-  for (int i = 0; i < t->n; i++) {
-    if (t->labels[i] == label) return true;
-  }
-  return false;
-}
-
 static void append(axes_t *a, int label, int64_t dim) {
   a->labels[a->n++] = label;
   a->count *= dim;
@@ -43,32 +36,20 @@ typedef struct node {
 } node_t;
 
 static weft_status_t *plan(weft_kernel_ctx_t *ctx, const node_t *node, einsum_work_t *w) {
+  const weft_shape_t *shapes[WEFT_EINSUM_OPERANDS];
   int ranks[WEFT_EINSUM_OPERANDS], n = node->num_inputs;
   if (n > WEFT_EINSUM_OPERANDS)
     return WEFT_ERROR(INVALID_ARGUMENT, "Einsum takes one or two operands, got %d", n);
-  for (int i = 0; i < n; i++) ranks[i] = weft_in(ctx, i)->shape.rank;
-  WEFT_RETURN_IF_ERROR(weft_einsum_parse(node->equation, ranks, n, &w->e));
-  for (int l = 0; l < WEFT_EINSUM_LABELS; l++) w->dims[l] = 1;
-  for (int k = 0; k < n; k++) {
-    for (int i = 0; i < w->e.in[k].n; i++) {
-      int label = w->e.in[k].labels[i];
-      int64_t mine = weft_in(ctx, k)->shape.dims[i];
-      bool broadcasts = label >= WEFT_EINSUM_ELLIPSIS && (mine == 1 || w->dims[label] == 1);
-      bool is_first = true;
-      for (int j = 0; j < k; j++) is_first = is_first && !has(&w->e.in[j], label);
-      for (int j = 0; j < i; j++) is_first = is_first && w->e.in[k].labels[j] != label;
-      if (!is_first && !broadcasts && mine != w->dims[label]) {
-        return WEFT_ERROR(INVALID_ARGUMENT,
-                          "Expected dimension %lld at axis %d of the input shaped %s but got dimension %lld",
-                          (long long)w->dims[label], i, WEFT_SHAPE_TEXT(&weft_in(ctx, k)->shape),
-                          (long long)mine);
-      }
-      if (is_first || mine != 1) w->dims[label] = mine;
-    }
+  for (int i = 0; i < n; i++) {
+    shapes[i] = &weft_in(ctx, i)->shape;
+    ranks[i] = shapes[i]->rank;
   }
+  WEFT_RETURN_IF_ERROR(weft_einsum_parse(node->equation, ranks, n, &w->e));
+  WEFT_RETURN_IF_ERROR(weft_einsum_dims(&w->e, shapes, w->dims));
   w->batch.count = w->rows.count = w->columns.count = w->summed.count = 1;
   for (int l = 0; l < WEFT_EINSUM_LABELS; l++) {
-    bool in_a = has(&w->e.in[0], l), in_b = n == 2 && has(&w->e.in[1], l), in_out = has(&w->e.out, l);
+    bool in_a = weft_einsum_has(&w->e.in[0], l), in_b = n == 2 && weft_einsum_has(&w->e.in[1], l),
+         in_out = weft_einsum_has(&w->e.out, l);
     if (in_a && in_b && in_out) append(&w->batch, l, w->dims[l]);
     if (in_a && !in_b && in_out) append(&w->rows, l, w->dims[l]);
     if (!in_a && in_b && in_out) append(&w->columns, l, w->dims[l]);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
+#include "device/cuda/blas.h"
 #include "device/cuda/launch.h"
 #include "ops/shape_inference.h"
 #include "tests/cuda/emulator/emulator.h"
@@ -332,6 +333,51 @@ WEFT_Failure *weft_cuda_copy(WEFT_KernelContext *c, void *to, const void *from, 
 }
 
 int weft_cuda_num_processors(WEFT_KernelContext *c) { return c->run->num_processors; }
+
+/* ---- device/cuda/blas.h ---- */
+
+static double number_at(int dtype, const void *p, int64_t i) {
+  switch (dtype) {
+    case WEFT_F16: return (double)weft_f16_to_f32(((const uint16_t *)p)[i]);
+    case WEFT_BF16: return (double)weft_bf16_to_f32(((const uint16_t *)p)[i]);
+    case WEFT_F32: return (double)((const float *)p)[i];
+    default: return ((const double *)p)[i];
+  }
+}
+
+static void put_number(int dtype, void *p, int64_t i, double v) {
+  switch (dtype) {
+    case WEFT_F16: ((uint16_t *)p)[i] = weft_f32_to_f16((float)v); break;
+    case WEFT_BF16: ((uint16_t *)p)[i] = weft_f32_to_bf16((float)v); break;
+    case WEFT_F32: ((float *)p)[i] = (float)v; break;
+    default: ((double *)p)[i] = v; break;
+  }
+}
+
+WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_t *p, const void *a,
+                                 const void *b, void *out) {
+  const int64_t a_down = p->transpose_a ? p->k : p->m, a_across = p->transpose_a ? p->m : p->k;
+  const int64_t b_down = p->transpose_b ? p->n : p->k, b_across = p->transpose_b ? p->k : p->n;
+  const int64_t a_row = p->a_row == 0 ? a_across : p->a_row, b_row = p->b_row == 0 ? b_across : p->b_row,
+                out_row = p->out_row == 0 ? p->n : p->out_row;
+  const int64_t a_step = p->same_a ? 0 : p->a_step == 0 ? a_down * a_row : p->a_step;
+  const int64_t b_step = p->same_b ? 0 : p->b_step == 0 ? b_down * b_row : p->b_step;
+  const int64_t out_step = p->out_step == 0 ? p->m * out_row : p->out_step;
+  (void)c;
+  if (a_row < a_across || b_row < b_across || out_row < p->n) fail("rows overlap");
+  const void *x = host_address((void *)(uintptr_t)a), *y = host_address((void *)(uintptr_t)b);
+  void *z = host_address(out);
+  for (int64_t i = 0; i < p->batch * p->m * p->n; i++) {
+    const int64_t at = i / (p->m * p->n), row = i / p->n % p->m, column = i % p->n;
+    double sum = 0;
+    for (int64_t k = 0; k < p->k; k++) {
+      sum += number_at(p->dtype, x, at * a_step + (p->transpose_a ? k * a_row + row : row * a_row + k)) *
+             number_at(p->dtype, y, at * b_step + (p->transpose_b ? column * b_row + k : k * b_row + column));
+    }
+    put_number(p->dtype, z, at * out_step + row * out_row + column, sum);
+  }
+  return NULL;
+}
 
 /* ---- a run ---- */
 
