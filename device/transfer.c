@@ -11,6 +11,8 @@
  */
 #include "device/transfer.h"
 
+#include <stdatomic.h>
+
 #include "base/alloc.h"
 #include "base/mutex.h"
 #include "device/queue.h"
@@ -143,6 +145,76 @@ void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_tra
   } else {
     weft_tensor_at(t, NULL, on_host, x);
   }
+}
+
+/* ---- several ---- */
+
+typedef struct device_transfers device_transfers_t;
+typedef struct transfer_slot {
+  device_transfers_t *all;
+  weft_tensor_t **to;
+} transfer_slot_t;
+
+struct device_transfers {
+  atomic_llong missing; /* transfers that are under way, and one more while they are begun */
+  _Atomic(weft_status_t *) status;
+  weft_transfers_fn *fn;
+  void *arg;
+  weft_tensor_t **tensors;
+  int64_t n;
+  transfer_slot_t slots[]; /* n */
+};
+
+void weft_tensors_free(weft_tensor_t **tensors, int64_t n) {
+  for (int64_t i = 0; tensors != NULL && i < n; i++) weft_tensor_release(tensors[i]);
+  weft_free(tensors);
+}
+
+static void one_less(device_transfers_t *x) {
+  if (atomic_fetch_sub_explicit(&x->missing, 1, memory_order_acq_rel) != 1) return;
+  weft_transfers_fn *fn = x->fn;
+  void *arg = x->arg;
+  weft_status_t *status = atomic_load_explicit(&x->status, memory_order_relaxed);
+  weft_tensor_t **tensors = x->tensors;
+  const int64_t n = x->n;
+  weft_free(x);
+  fn(arg, status, tensors, n);
+}
+
+static void on_one(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
+  transfer_slot_t *slot = arg;
+  weft_status_t *none = NULL;
+  *slot->to = tensor;
+  if (status != NULL && !atomic_compare_exchange_strong(&slot->all->status, &none, status))
+    weft_status_free(status);
+  one_less(slot->all);
+}
+
+void weft_tensors_at(weft_tensor_t *const *t, int64_t n, const weft_memory_space_t *space,
+                     weft_transfers_fn *fn, void *arg) {
+  device_transfers_t *x = weft_calloc(1, sizeof *x + (size_t)n * sizeof x->slots[0]);
+  weft_tensor_t **tensors = weft_calloc((size_t)n + 1, sizeof *tensors);
+  if (x == NULL || tensors == NULL) {
+    weft_free(x);
+    weft_free(tensors);
+    fn(arg, WEFT_NO_MEMORY("copying %lld tensors between memories", (long long)n), NULL, 0);
+    return;
+  }
+  atomic_init(&x->missing, n + 1);
+  atomic_init(&x->status, NULL);
+  x->fn = fn;
+  x->arg = arg;
+  x->tensors = tensors;
+  x->n = n;
+  for (int64_t i = 0; i < n; i++) {
+    x->slots[i] = (transfer_slot_t){x, &tensors[i]};
+    if (t[i] == NULL) {
+      one_less(x);
+    } else {
+      weft_tensor_at(t[i], space, on_one, &x->slots[i]);
+    }
+  }
+  one_less(x);
 }
 
 /* ---- waiting ---- */

@@ -16,7 +16,14 @@ typedef void weft_transfer_fn(void *arg, weft_status_t *status, weft_tensor_t *t
  * host's memory and stay there. Never blocks: `fn` may be called before the return or later. Errors:
  * RESOURCE_EXHAUSTED; what poisoned the queue that makes `t`. */
 void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_transfer_fn *fn, void *arg);
-/* The same for callers that have nothing else to do; waits. *out is owned. */
+/* The same for n tensors at once, some of which may be NULL and stay so. `fn` gets references of its own and
+ * the array, which it frees with weft_tensors_free(); both are there after a failure, too. Errors: the first
+ * one. */
+typedef void weft_transfers_fn(void *arg, weft_status_t *status, weft_tensor_t **tensors, int64_t n);
+void weft_tensors_at(weft_tensor_t *const *t, int64_t n, const weft_memory_space_t *space,
+                     weft_transfers_fn *fn, void *arg);
+void weft_tensors_free(weft_tensor_t **tensors, int64_t n); /* NULL is fine */
+/* weft_tensor_at() for callers that have nothing else to do; waits. *out is owned. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_at_sync(weft_tensor_t *t, const weft_memory_space_t *space,
                                                    weft_tensor_t **out);
 

@@ -34,7 +34,8 @@ static uint16_t flags_of(const weft_node_t *n) {
   return f;
 }
 
-static node_kind_t kind_of(const weft_node_t *n, const weft_device_t *d, const weft_kernel_t *k) {
+static node_kind_t kind_of(const weft_plan_options_t *o, const weft_node_t *n, const weft_device_t *d,
+                           const weft_kernel_t *k) {
   if (n->flags & (WEFT_OP_NOOP | WEFT_OP_CONTROL_TRIGGER)) return NODE_NOOP;
   if ((n->flags & WEFT_OP_MERGE) && n->num_outputs == 2) return NODE_MERGE;
   if ((n->flags & WEFT_OP_CONST) && n->num_inputs == 0 && n->num_outputs == 1) {
@@ -43,7 +44,8 @@ static node_kind_t kind_of(const weft_node_t *n, const weft_device_t *d, const w
       return NODE_CONST;
   }
   if (k != NULL && k->forwards && n->num_inputs == 1 && n->num_outputs == 1) return NODE_FORWARD;
-  if (k != NULL && k->compute_async != NULL) return NODE_ASYNC;
+  if (k != NULL && k->compute_async != NULL && (k->compute == NULL || weft_plan_spans_memories(o)))
+    return NODE_ASYNC;
   return d->compute != NULL ? NODE_QUEUE : NODE_SYNC;
 }
 
@@ -131,7 +133,7 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   plan_node_t *out = &p->nodes[number];
   const found_commands_t *commands =
       weft_command_buffers_find(b->buffers, n); /* a _WeftCommands of anyone else's has no kernel */
-  out->kind = (uint8_t)(commands != NULL ? NODE_COMMANDS : kind_of(n, d, k));
+  out->kind = (uint8_t)(commands != NULL ? NODE_COMMANDS : kind_of(b->options, n, d, k));
   if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_QUEUE))
     return weft_kernel_missing(n->op, n->name, n->attrs, n->num_attrs);
   if (out->kind == NODE_COMMANDS) {

@@ -5,8 +5,11 @@
  *   prepare        once per plan: reads attributes into a private struct
  *   compute        once per execution; must not block; several at once on one state
  *   compute_async  instead of compute, for ops that wait (receive, queues, barriers): calls done exactly
- * once. The device's queue has not been made to wait for the fences of the inputs destroy        frees what
- * prepare made Compute reads ctx->inputs and sets ctx->outputs; the executor owns both arrays.
+ *                  once. The device's queue has not been made to wait for the fences of the inputs
+ *   destroy        frees what prepare made
+ * A row with both computes by compute_async where the plan has devices of several memories, else by compute:
+ * ops on values that hold tensors, which may lie in any memory. Compute reads ctx->inputs and sets
+ * ctx->outputs; the executor owns both arrays.
  */
 #ifndef WEFT_KERNELS_KERNEL_H_
 #define WEFT_KERNELS_KERNEL_H_

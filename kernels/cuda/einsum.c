@@ -136,7 +136,8 @@ static WEFT_Failure *sum_alone(WEFT_KernelContext *c, int dtype, cuda_labelled_t
 
 /* ---- one operand ---- */
 
-static WEFT_Failure *move_one(WEFT_KernelContext *c, int dtype, cuda_labelled_t *x, const cuda_labelled_t *y) {
+static WEFT_Failure *move_one(WEFT_KernelContext *c, int dtype, cuda_labelled_t *x,
+                              const cuda_labelled_t *y) {
   bool is_result = false;
   WEFT_CUDA_TRY(sum_alone(c, dtype, x, NULL, y, &is_result));
   return is_result ? NULL : deliver(c, dtype, x, y);
@@ -223,8 +224,8 @@ static void evaluate(const cuda_product_of_t *p, cuda_arrangement_t *r) {
   r->fits_a = view(&p->a, &g[BATCH], &g[ROWS], &g[SUMMED], &r->a);
   r->fits_b = view(&p->b, &g[BATCH], &g[SUMMED], &g[COLUMNS], &r->b);
   r->fits_out = view(&p->out, &g[BATCH], &g[ROWS], &g[COLUMNS], &r->out);
-  r->cost = (r->fits_a ? 0 : batch * m * k) + (r->fits_b ? 0 : batch * k * n) +
-            (r->fits_out ? 0 : batch * m * n);
+  r->cost =
+      (r->fits_a ? 0 : batch * m * k) + (r->fits_b ? 0 : batch * k * n) + (r->fits_out ? 0 : batch * m * n);
 }
 
 /* Tries each group in the orders that its tensors have it, until nothing is copied. */
@@ -296,7 +297,8 @@ static WEFT_Failure *multiply_elements(WEFT_KernelContext *c, cuda_product_of_t 
     w.steps[0][d] = step_along(&p->a, p->out.labels[d]);
     w.steps[1][d] = step_along(&p->b, p->out.labels[d]);
   }
-  if (!p->out.has_diagonal) return weft_cuda_multiply_elements(c, p->dtype, p->a.data, p->b.data, p->out.data, &w);
+  if (!p->out.has_diagonal)
+    return weft_cuda_multiply_elements(c, p->dtype, p->a.data, p->b.data, p->out.data, &w);
   cuda_labelled_t dense = p->out;
   weft_cuda_dense_steps(dense.n, dense.dims, dense.steps);
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)w.n * weft_cuda_size(p->dtype), &dense.data));

@@ -52,6 +52,8 @@ void weft_loaded_set_value_locked(weft_variable_t *v, weft_tensor_t *t, weft_fen
 extern const weft_kernel_t weft_loaded_updates_kernel;
 /* The row of Assign, but for its types. */
 extern const weft_kernel_t weft_loaded_assign_kernel;
+/* AddN of tensor lists. */
+extern const weft_kernel_t weft_loaded_add_lists_kernel;
 
 /* The members of weft_device_host that stand in other files. */
 void weft_loaded_input(WEFT_KernelContext *c, int i, WEFT_TensorView *out);

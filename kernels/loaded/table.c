@@ -103,7 +103,7 @@ typedef struct generic_row {
   uint32_t host_inputs, host_outputs;
 } generic_row_t;
 
-enum { NONE = 0, FIRST = 1, SECOND = 2 };
+enum { NONE = 0, FIRST = 1, SECOND = 2, THIRD = 4 };
 #define ALL UINT32_MAX
 #define REST (UINT32_MAX - FIRST) /* all but the first */
 #define ANY WEFT_SET_ALL
@@ -221,6 +221,7 @@ weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceLib
   t->rows[n++] = weft_loaded_updates_kernel;
   t->rows[n] = weft_loaded_assign_kernel;
   t->rows[n++].types = int32_on_device ? DEVICE | I32 : DEVICE;
+  t->rows[n++] = weft_loaded_add_lists_kernel;
   for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, &t->rows[n]);
   for (int f = 0; families[f] != NULL; f++) {
     for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) t->rows[n++] = *k;

@@ -23,6 +23,12 @@ WEFT_MUST_CHECK weft_status_t *weft_list_prepare(const weft_kernel_setup_t *setu
 static inline const weft_list_node_t *weft_list_node(const weft_kernel_ctx_t *c) { return c->state; }
 #define WEFT_LIST_KERNEL(name, fn) \
   WEFT_KERNEL(name, "element_dtype", WEFT_SET_ALL, weft_list_prepare, fn, weft_free)
+/* Of ops that need the bytes of elements: see kernels/cpu/list/list_join.h. */
+#define WEFT_LIST_KERNEL_BOTH(name, fn, async)                                                     \
+  {                                                                                                \
+    .op = name, .type_attr = "element_dtype", .types = WEFT_SET_ALL, .prepare = weft_list_prepare, \
+    .compute = fn, .compute_async = async, .destroy = weft_free                                    \
+  }
 
 /* Has the list the node's dtype? Errors: INVALID_ARGUMENT. */
 WEFT_MUST_CHECK weft_status_t *weft_list_check_dtype(const weft_kernel_ctx_t *c, const weft_tensor_list_t *l);

@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 
+#include "kernels/cpu/list/list_join.h"
 #include "kernels/cpu/list/list_node.h"
 
 /* ---- making lists ---- */
@@ -85,22 +86,32 @@ static weft_status_t *item_or_zeros(const weft_tensor_list_t *l, int64_t i, cons
       asks_others ? ": " : ".", WEFT_SHAPE_TEXT(&shape), asks_others ? " and no list element is set." : "");
 }
 
-static weft_status_t *list_pop(weft_kernel_ctx_t *c) {
+/* Output 0 is what is left of the list; *out, the element, is owned. */
+static weft_status_t *take_last(weft_kernel_ctx_t *c, weft_tensor_t **out) {
   weft_tensor_list_t *l = NULL;
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(weft_list_take_typed(c, 0, &l));
   weft_status_t *s = l->count > 0 ? item_or_zeros(l, l->count - 1, weft_in(c, 1), false, &t)
                                   : WEFT_ERROR(INVALID_ARGUMENT, "Trying to pop from an empty list.");
   if (s == NULL) s = weft_tensor_list_resize(l, l->count - 1);
-  if (s == NULL) {
-    weft_out_set(c, 1, t);
-  } else {
-    weft_tensor_release(t);
-  }
-  return weft_list_give(c, l, s);
+  s = weft_list_give(c, l, s);
+  if (s == NULL) *out = t;
+  if (s != NULL) weft_tensor_release(t);
+  return s;
 }
 
-static weft_status_t *list_get(weft_kernel_ctx_t *c) {
+static weft_status_t *list_pop(weft_kernel_ctx_t *c) {
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(take_last(c, &t));
+  return weft_list_item_here(t, &c->outputs[1].tensor);
+}
+static void list_pop_async(weft_kernel_ctx_t *c) {
+  weft_tensor_t *t = NULL;
+  weft_status_t *s = take_last(c, &t);
+  weft_list_item_give(c, t, s);
+}
+
+static weft_status_t *find_item(weft_kernel_ctx_t *c, weft_tensor_t **out) {
   const weft_tensor_list_t *l = NULL;
   int64_t i = 0;
   WEFT_RETURN_IF_ERROR(weft_list_in(c, 0, &l));
@@ -110,7 +121,18 @@ static weft_status_t *list_get(weft_kernel_ctx_t *c) {
                       "Trying to access element %" PRId64 " in a list with %" PRId64 " elements.", i,
                       l->count);
   }
-  return item_or_zeros(l, i, weft_in(c, 2), true, &c->outputs[0].tensor);
+  return item_or_zeros(l, i, weft_in(c, 2), true, out);
+}
+
+static weft_status_t *list_get(weft_kernel_ctx_t *c) {
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(find_item(c, &t));
+  return weft_list_item_here(t, &c->outputs[0].tensor);
+}
+static void list_get_async(weft_kernel_ctx_t *c) {
+  weft_tensor_t *t = NULL;
+  weft_status_t *s = find_item(c, &t);
+  weft_list_item_give(c, t, s);
 }
 
 static weft_status_t *put(weft_tensor_list_t *l, int64_t i, weft_tensor_t *t, bool may_grow) {
@@ -191,9 +213,9 @@ const weft_kernel_t weft_cpu_tensor_list_kernels[] = {
     WEFT_LIST_KERNEL("EmptyTensorList", list_empty),
     WEFT_LIST_KERNEL("TensorListConcatLists", list_concat_lists),
     {.op = "TensorListElementShape", .compute = list_element_shape},
-    WEFT_LIST_KERNEL("TensorListGetItem", list_get),
+    WEFT_LIST_KERNEL_BOTH("TensorListGetItem", list_get, list_get_async),
     {.op = "TensorListLength", .compute = list_length},
-    WEFT_LIST_KERNEL("TensorListPopBack", list_pop),
+    WEFT_LIST_KERNEL_BOTH("TensorListPopBack", list_pop, list_pop_async),
     WEFT_LIST_KERNEL("TensorListPushBack", list_push),
     WEFT_LIST_KERNEL("TensorListReserve", list_reserve),
     {.op = "TensorListResize", .compute = list_resize},

@@ -1,6 +1,7 @@
 /* kernels/cpu/list/tensor_list_rows.c - kernels of tensor lists: elements that are rows of one tensor. */
 #include <inttypes.h>
 
+#include "kernels/cpu/list/list_join.h"
 #include "kernels/cpu/list/list_node.h"
 
 /* A shape without its first dimension. */
@@ -55,30 +56,26 @@ static weft_status_t *shape_to_stack(const weft_tensor_list_t *l, const int32_t 
 
 /* Elements (all, or at `indices`) under a new first dimension. Indices of nothing are not looked at, as in
  * TensorFlow. */
-static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, const int32_t *indices,
-                                  int64_t n, const weft_tensor_t *given) {
-  weft_shape_t element, shape;
-  weft_tensor_t *out = NULL;
+static weft_status_t *stack_items(const weft_tensor_list_t *l, const int32_t *indices, int64_t n,
+                                  const weft_tensor_t *given, weft_list_join_t *j) {
+  weft_shape_t element;
   WEFT_RETURN_IF_ERROR(shape_to_stack(l, indices, n, given, &element));
-  WEFT_RETURN_IF_ERROR(shape_under(n, &element, &shape));
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, l->dtype, &shape, &out));
-  if (out->count == 0) return NULL;
+  WEFT_RETURN_IF_ERROR(shape_under(n, &element, &j->shape));
+  const int64_t each = weft_shape_count(&element);
+  if (each == 0 || n == 0) return NULL;
   WEFT_RETURN_IF_ERROR(check_indices(l, indices, n));
-  if (weft_dtype_is_plain(l->dtype)) memset(out->data, 0, out->bytes);
-  int64_t each = weft_shape_count(&element);
   for (int64_t i = 0; i < n; i++) {
-    const weft_tensor_t *t = l->items[indices == NULL ? i : indices[i]];
-    if (t == NULL) continue;
-    if (t->count != each) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
-                        WEFT_SHAPE_TEXT(&element), WEFT_SHAPE_TEXT(&t->shape));
-    }
-    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, i * each, t, 0, each));
+    weft_tensor_t *t = l->items[indices == NULL ? i : indices[i]];
+    j->items[i] = t;
+    j->at[i + 1] = (i + 1) * each;
+    if (t == NULL || t->count == each) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
+                      WEFT_SHAPE_TEXT(&element), WEFT_SHAPE_TEXT(&t->shape));
   }
   return NULL;
 }
 
-static weft_status_t *list_stack(weft_kernel_ctx_t *c) {
+static weft_status_t *plan_stack(weft_kernel_ctx_t *c, weft_list_join_t **out) {
   const weft_tensor_list_t *l = NULL;
   int64_t wanted = weft_list_node(c)->num_elements;
   WEFT_RETURN_IF_ERROR(weft_list_in(c, 0, &l));
@@ -88,14 +85,45 @@ static weft_status_t *list_stack(weft_kernel_ctx_t *c) {
                       " elements.",
                       wanted, l->count);
   }
-  return stack_items(c, l, NULL, l->count, weft_in(c, 1));
+  WEFT_RETURN_IF_ERROR(weft_list_join_new(c, l->dtype, l->count, out));
+  return stack_items(l, NULL, l->count, weft_in(c, 1), *out);
 }
 
-static weft_status_t *list_gather(weft_kernel_ctx_t *c) {
+static weft_status_t *plan_gather(weft_kernel_ctx_t *c, weft_list_join_t **out) {
   const weft_tensor_list_t *l = NULL;
+  const weft_tensor_t *indices = weft_in(c, 1);
   WEFT_RETURN_IF_ERROR(weft_list_in(c, 0, &l));
-  return stack_items(c, l, weft_in(c, 1)->data, weft_in(c, 1)->count, weft_in(c, 2));
+  WEFT_RETURN_IF_ERROR(weft_list_join_new(c, l->dtype, indices->count, out));
+  return stack_items(l, indices->data, indices->count, weft_in(c, 2), *out);
 }
+
+/* What an op gives, planned by `plan`, which leaves *out to be freed also where it fails. */
+typedef weft_status_t *plan_fn(weft_kernel_ctx_t *c, weft_list_join_t **out);
+
+static weft_status_t *run(weft_kernel_ctx_t *c, plan_fn *plan) {
+  weft_list_join_t *j = NULL;
+  weft_status_t *s = plan(c, &j);
+  if (s == NULL) return weft_list_join_run(j);
+  weft_list_join_free(j);
+  return s;
+}
+
+static void run_async(weft_kernel_ctx_t *c, plan_fn *plan) {
+  weft_list_join_t *j = NULL;
+  weft_status_t *s = plan(c, &j);
+  if (s == NULL) {
+    weft_list_join_run_async(j);
+    return;
+  }
+  weft_list_join_free(j);
+  c->done(c, s);
+}
+
+#define PLANNED(name)                                                                     \
+  static weft_status_t *list_##name(weft_kernel_ctx_t *c) { return run(c, plan_##name); } \
+  static void list_##name##_async(weft_kernel_ctx_t *c) { run_async(c, plan_##name); }
+PLANNED(stack)
+PLANNED(gather)
 
 /* Looks at the elements: `row` becomes the shape behind their first dimension, and `first` (-1: not known)
  * that dimension if it is the same in all. */
@@ -144,9 +172,9 @@ static weft_status_t *rows_of(const weft_tensor_list_t *l, int64_t i, const weft
 /* Elements one after the other along their first dimension, `first` (-1: not known); behind it they have the
  * shape `row`. */
 static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, weft_shape_t row,
-                                   int64_t first, const weft_tensor_t *leading) {
-  weft_tensor_t *out = NULL, *lengths = NULL;
-  weft_shape_t vector = weft_shape_vector(l->count), shape;
+                                   int64_t first, const weft_tensor_t *leading, weft_list_join_t **out) {
+  weft_tensor_t *lengths = NULL;
+  weft_shape_t vector = weft_shape_vector(l->count);
   int64_t rows = 0;
   if (!weft_shape_is_known(&l->element_shape)) WEFT_RETURN_IF_ERROR(merge_rows(l, &row, &first));
   if (!weft_shape_is_known(&row)) {
@@ -162,29 +190,29 @@ static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_
     if (__builtin_add_overflow(rows, length[i], &rows))
       return WEFT_ERROR(INVALID_ARGUMENT, "the rows of the elements are too many to count");
   }
-  WEFT_RETURN_IF_ERROR(shape_under(rows, &row, &shape));
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, l->dtype, &shape, &out));
-  if (weft_dtype_is_plain(l->dtype) && out->bytes > 0) memset(out->data, 0, out->bytes);
+  WEFT_RETURN_IF_ERROR(weft_list_join_new(c, l->dtype, l->count, out));
+  weft_list_join_t *j = *out;
+  WEFT_RETURN_IF_ERROR(shape_under(rows, &row, &j->shape));
   int64_t each = weft_shape_count(&row);
-  for (int64_t i = 0, at = 0; i < l->count; at += length[i] * each, i++) {
-    if (l->items[i] == NULL) continue;
-    if (l->items[i]->count != length[i] * each)
+  for (int64_t i = 0; i < l->count; i++) {
+    j->items[i] = l->items[i];
+    j->at[i + 1] = j->at[i] + length[i] * each;
+    if (l->items[i] != NULL && l->items[i]->count != length[i] * each)
       return WEFT_ERROR(INVALID_ARGUMENT, "element %" PRId64 " has shape %s, which is no row of shape %s", i,
-                        WEFT_SHAPE_TEXT(&l->items[i]->shape), WEFT_SHAPE_TEXT(&shape));
-    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, at, l->items[i], 0, l->items[i]->count));
+                        WEFT_SHAPE_TEXT(&l->items[i]->shape), WEFT_SHAPE_TEXT(&j->shape));
   }
   return NULL;
 }
 
-static weft_status_t *list_concat(weft_kernel_ctx_t *c) {
+static weft_status_t *plan_concat(weft_kernel_ctx_t *c, weft_list_join_t **out) {
   const weft_tensor_list_t *l = NULL;
   const weft_shape_t *shape = &weft_list_node(c)->element_shape;
   if (shape->rank == 0) return WEFT_ERROR(INVALID_ARGUMENT, "element_shape must not be empty");
   WEFT_RETURN_IF_ERROR(weft_list_in(c, 0, &l));
-  return concat_items(c, l, row_shape(shape), -1, NULL);
+  return concat_items(c, l, row_shape(shape), -1, NULL, out);
 }
 
-static weft_status_t *list_concat_v2(weft_kernel_ctx_t *c) {
+static weft_status_t *plan_concat_v2(weft_kernel_ctx_t *c, weft_list_join_t **out) {
   const weft_tensor_list_t *l = NULL;
   weft_shape_t shape;
   WEFT_RETURN_IF_ERROR(weft_list_in(c, 0, &l));
@@ -194,26 +222,24 @@ static weft_status_t *list_concat_v2(weft_kernel_ctx_t *c) {
                       "Concat requires elements to be at least vectors, found scalars instead.");
   }
   int64_t first = shape.rank > 0 && shape.dims[0] != WEFT_UNKNOWN_DIM ? shape.dims[0] : -1;
-  return concat_items(c, l, row_shape(&shape), first, weft_in(c, 2));
+  return concat_items(c, l, row_shape(&shape), first, weft_in(c, 2), out);
 }
+
+PLANNED(concat)
+PLANNED(concat_v2)
 
 /* ---- one tensor to many elements ---- */
 
 /* Rows [begin, begin+rows) of `t` become element i, which is there; `drop_first`: one row without its first
  * dimension. */
-static weft_status_t *put_part(weft_tensor_list_t *l, int64_t i, const weft_tensor_t *t, int64_t begin,
-                               int64_t rows, bool drop_first) {
+static weft_status_t *put_part(weft_kernel_ctx_t *c, weft_tensor_list_t *l, int64_t i, weft_tensor_t *t,
+                               int64_t begin, int64_t rows, bool drop_first) {
   weft_shape_t shape = t->shape;
   weft_tensor_t *part = NULL;
   int64_t row = t->shape.dims[0] == 0 ? 0 : t->count / t->shape.dims[0];
   shape.dims[0] = rows;
   if (drop_first) shape = row_shape(&shape);
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(t->dtype, &shape, NULL, &part));
-  weft_status_t *s = weft_tensor_copy_elements(part, 0, t, begin * row, part->count);
-  if (s != NULL) {
-    weft_tensor_release(part);
-    return s;
-  }
+  WEFT_RETURN_IF_ERROR(weft_list_part(c, t, begin * row, &shape, &part));
   weft_tensor_release(l->items[i]);
   l->items[i] = part;
   return NULL;
@@ -234,7 +260,7 @@ static weft_status_t *need_vector(const weft_tensor_t *t) {
 }
 
 static weft_status_t *list_from_tensor(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 0);
+  weft_tensor_t *t = weft_in(c, 0);
   weft_shape_t shape;
   weft_tensor_list_t *l = NULL;
   WEFT_RETURN_IF_ERROR(weft_list_shape(weft_in(c, 1), &shape));
@@ -242,7 +268,7 @@ static weft_status_t *list_from_tensor(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(check_row(&shape, t));
   WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, t->shape.dims[0], &l));
   weft_status_t *s = NULL;
-  for (int64_t i = 0; s == NULL && i < l->count; i++) s = put_part(l, i, t, i, 1, true);
+  for (int64_t i = 0; s == NULL && i < l->count; i++) s = put_part(c, l, i, t, i, 1, true);
   return weft_list_give(c, l, s);
 }
 
@@ -263,16 +289,16 @@ static weft_status_t *places_of_rows(const weft_tensor_t *t, const weft_tensor_t
 }
 
 /* Puts row i of `t` at indices[i], which is there. */
-static weft_status_t *scatter_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
+static weft_status_t *scatter_rows(weft_kernel_ctx_t *c, weft_tensor_list_t *l, weft_tensor_t *t,
                                    const weft_tensor_t *indices) {
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < indices->count; i++)
-    s = put_part(l, ((const int32_t *)indices->data)[i], t, i, 1, true);
+    s = put_part(c, l, ((const int32_t *)indices->data)[i], t, i, 1, true);
   return s;
 }
 
 static weft_status_t *list_scatter(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 0);
+  weft_tensor_t *t = weft_in(c, 0);
   weft_shape_t shape;
   weft_tensor_list_t *l = NULL;
   int64_t n = -1, needed = 0;
@@ -289,12 +315,13 @@ static weft_status_t *list_scatter(weft_kernel_ctx_t *c) {
                       needed - 1, n);
   }
   WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, n < 0 ? needed : n, &l));
-  return weft_list_give(c, l, scatter_rows(l, t, weft_in(c, 1)));
+  return weft_list_give(c, l, scatter_rows(c, l, t, weft_in(c, 1)));
 }
 
 /* The list grows where an index lies behind its end. Rows may have another shape than its elements. */
 static weft_status_t *list_scatter_into(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 1), *indices = weft_in(c, 2);
+  weft_tensor_t *t = weft_in(c, 1);
+  const weft_tensor_t *indices = weft_in(c, 2);
   weft_tensor_list_t *l = NULL;
   int64_t needed = 0;
   WEFT_RETURN_IF_ERROR(need_vector(t));
@@ -305,11 +332,11 @@ static weft_status_t *list_scatter_into(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(places_of_rows(t, indices, &needed));
   WEFT_RETURN_IF_ERROR(weft_list_take_typed(c, 0, &l));
   weft_status_t *s = needed > l->count ? weft_tensor_list_resize(l, needed) : NULL;
-  if (s == NULL) s = scatter_rows(l, t, indices);
+  if (s == NULL) s = scatter_rows(c, l, t, indices);
   return weft_list_give(c, l, s);
 }
 
-static weft_status_t *split_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
+static weft_status_t *split_rows(weft_kernel_ctx_t *c, weft_tensor_list_t *l, weft_tensor_t *t,
                                  const weft_tensor_t *lengths) {
   int64_t at = 0;
   for (int64_t i = 0; i < lengths->count; i++) {
@@ -320,7 +347,7 @@ static weft_status_t *split_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
                         "Attempting to slice [%" PRId64 ", %" PRId64 "] from tensor with length %" PRId64, at,
                         at + n, t->shape.dims[0]);
     }
-    WEFT_RETURN_IF_ERROR(put_part(l, i, t, at, n, false));
+    WEFT_RETURN_IF_ERROR(put_part(c, l, i, t, at, n, false));
     at += n;
   }
   if (at == t->shape.dims[0]) return NULL;
@@ -331,7 +358,8 @@ static weft_status_t *split_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
 
 /* Whether the first dimension of element_shape is that of the elements is not asked. */
 static weft_status_t *list_split(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 0), *lengths = weft_in(c, 2);
+  weft_tensor_t *t = weft_in(c, 0);
+  const weft_tensor_t *lengths = weft_in(c, 2);
   weft_shape_t shape;
   weft_tensor_list_t *l = NULL;
   WEFT_RETURN_IF_ERROR(weft_list_shape(weft_in(c, 1), &shape));
@@ -347,7 +375,7 @@ static weft_status_t *list_split(weft_kernel_ctx_t *c) {
                       WEFT_SHAPE_TEXT(&lengths->shape));
   }
   WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, lengths->count, &l));
-  return weft_list_give(c, l, split_rows(l, t, lengths));
+  return weft_list_give(c, l, split_rows(c, l, t, lengths));
 }
 
 /* Is each of a vector's elements a list that takes a row of `t`? */
@@ -369,8 +397,8 @@ static weft_status_t *check_batch(const weft_kernel_ctx_t *c, const weft_tensor_
 
 /* Row i of the tensor goes to the end of list i, be it full or not. */
 static weft_status_t *list_push_batch(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *lists = weft_in(c, 0), *t = weft_in(c, 1);
-  weft_tensor_t *out = NULL;
+  const weft_tensor_t *lists = weft_in(c, 0);
+  weft_tensor_t *t = weft_in(c, 1), *out = NULL;
   WEFT_RETURN_IF_ERROR(need_vector(t));
   WEFT_RETURN_IF_ERROR(check_batch(c, lists, t));
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_VARIANT, &lists->shape, &out));
@@ -379,21 +407,21 @@ static weft_status_t *list_push_batch(weft_kernel_ctx_t *c) {
     WEFT_RETURN_IF_ERROR(weft_tensor_list_copy(((weft_tensor_list_t *const *)lists->data)[i], &l));
     ((weft_variant_t **)out->data)[i] = &l->variant;
     WEFT_RETURN_IF_ERROR(weft_tensor_list_resize(l, l->count + 1));
-    WEFT_RETURN_IF_ERROR(put_part(l, l->count - 1, t, i, 1, true));
+    WEFT_RETURN_IF_ERROR(put_part(c, l, l->count - 1, t, i, 1, true));
   }
   return NULL;
 }
 
 const weft_kernel_t weft_cpu_tensor_list_rows_kernels[] = {
-    WEFT_LIST_KERNEL("TensorListConcat", list_concat),
-    WEFT_LIST_KERNEL("TensorListConcatV2", list_concat_v2),
+    WEFT_LIST_KERNEL_BOTH("TensorListConcat", list_concat, list_concat_async),
+    WEFT_LIST_KERNEL_BOTH("TensorListConcatV2", list_concat_v2, list_concat_v2_async),
     WEFT_LIST_KERNEL("TensorListFromTensor", list_from_tensor),
-    WEFT_LIST_KERNEL("TensorListGather", list_gather),
+    WEFT_LIST_KERNEL_BOTH("TensorListGather", list_gather, list_gather_async),
     WEFT_LIST_KERNEL("TensorListPushBackBatch", list_push_batch),
     WEFT_LIST_KERNEL("TensorListScatter", list_scatter),
     WEFT_LIST_KERNEL("TensorListScatterIntoExistingList", list_scatter_into),
     WEFT_LIST_KERNEL("TensorListScatterV2", list_scatter),
     WEFT_LIST_KERNEL("TensorListSplit", list_split),
-    WEFT_LIST_KERNEL("TensorListStack", list_stack),
+    WEFT_LIST_KERNEL_BOTH("TensorListStack", list_stack, list_stack_async),
     {0},
 };

@@ -6,6 +6,7 @@
  */
 #include "kernels/cpu/list/variant.h"
 
+#include "kernels/cpu/list/list_join.h"
 #include "kernels/cpu/loops/common.h"
 #include "resources/optional.h"
 #include "resources/tensor_list.h"
@@ -27,8 +28,22 @@ static weft_status_t *list_zeros(const weft_variant_t *x, weft_variant_t **out) 
   return s;
 }
 
-static weft_status_t *list_add(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out) {
-  const weft_tensor_list_t *a = (const weft_tensor_list_t *)x, *b = (const weft_tensor_list_t *)y;
+/* What weft_add_alike() wants of its operands. */
+static weft_status_t *check_alike(const weft_tensor_t *a, const weft_tensor_t *b) {
+  if (a->dtype != b->dtype) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Trying to add two tensors of different dtypes. One is %s and the other is %s",
+                      weft_dtype_name(a->dtype), weft_dtype_name(b->dtype));
+  }
+  if (weft_shape_eq(&a->shape, &b->shape)) return NULL;
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Trying to add two tensors with incompatible element shapes. One is %s and the other is %s",
+      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+}
+
+weft_status_t *weft_add_lists(const weft_tensor_list_t *a, const weft_tensor_list_t *b,
+                              const weft_element_add_t *add, weft_tensor_list_t **out) {
   if (a->dtype != b->dtype) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Trying to add two lists of tensors of different dtypes. One is %s and the other is %s",
@@ -54,10 +69,25 @@ static weft_status_t *list_add(const weft_variant_t *x, const weft_variant_t *y,
     if (a->items[i] == NULL || b->items[i] == NULL) {
       l->items[i] = weft_tensor_retain(a->items[i] != NULL ? a->items[i] : b->items[i]);
     } else {
-      s = weft_add_alike(a->items[i], b->items[i], &l->items[i]);
+      s = check_alike(a->items[i], b->items[i]);
+      if (s == NULL) s = add->add(add->arg, a->items[i], b->items[i], &l->items[i]);
     }
   }
-  *out = &l->variant;
+  *out = l;
+  return s;
+}
+
+static weft_status_t *add_here(void *arg, const weft_tensor_t *x, const weft_tensor_t *y,
+                               weft_tensor_t **out) {
+  (void)arg;
+  return weft_add_alike(x, y, out);
+}
+
+static weft_status_t *list_add(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out) {
+  const weft_element_add_t add = {add_here, NULL};
+  weft_tensor_list_t *l = NULL;
+  weft_status_t *s = weft_add_lists((const weft_tensor_list_t *)x, (const weft_tensor_list_t *)y, &add, &l);
+  if (l != NULL) *out = &l->variant;
   return s;
 }
 
@@ -237,9 +267,14 @@ static weft_status_t *add_numbers(const weft_tensor_t *a, const weft_tensor_t *b
   if (add == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Trying to add unsupported dtype %d", (int)a->dtype);
   }
-  WEFT_RETURN_IF_ERROR(weft_tensor_copy(a, out));
-  if (b->count > 0) add((*out)->data, b->data, b->count, false);
-  return NULL;
+  weft_tensor_t *x = NULL, *y = NULL; /* of lists that a device made, copies in the host's memory */
+  weft_status_t *s = weft_list_item_here(weft_tensor_retain((weft_tensor_t *)(uintptr_t)a), &x);
+  if (s == NULL) s = weft_list_item_here(weft_tensor_retain((weft_tensor_t *)(uintptr_t)b), &y);
+  if (s == NULL) s = weft_tensor_copy(x, out);
+  if (s == NULL && y->count > 0) add((*out)->data, y->data, y->count, false);
+  weft_tensor_release(x);
+  weft_tensor_release(y);
+  return s;
 }
 
 static weft_status_t *add_variants(const weft_tensor_t *a, const weft_tensor_t *b, weft_tensor_t **out) {
@@ -259,17 +294,7 @@ static weft_status_t *add_variants(const weft_tensor_t *a, const weft_tensor_t *
 }
 
 weft_status_t *weft_add_alike(const weft_tensor_t *a, const weft_tensor_t *b, weft_tensor_t **out) {
-  if (a->dtype != b->dtype) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Trying to add two tensors of different dtypes. One is %s and the other is %s",
-                      weft_dtype_name(a->dtype), weft_dtype_name(b->dtype));
-  }
-  if (!weft_shape_eq(&a->shape, &b->shape)) {
-    return WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "Trying to add two tensors with incompatible element shapes. One is %s and the other is %s",
-        WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
-  }
+  WEFT_RETURN_IF_ERROR(check_alike(a, b));
   return a->dtype == WEFT_VARIANT ? add_variants(a, b, out) : add_numbers(a, b, out);
 }
 
@@ -279,7 +304,7 @@ static weft_status_t *zeros_like_compute(weft_kernel_ctx_t *c) {
   return weft_zeros_like(weft_in(c, 0), &c->outputs[0].tensor);
 }
 
-static weft_status_t *add_n_compute(weft_kernel_ctx_t *c) {
+weft_status_t *weft_add_n_variants(weft_kernel_ctx_t *c) {
   weft_tensor_t *sum = weft_tensor_retain(weft_in(c, 0));
   weft_status_t *s = NULL;
   for (int i = 1; s == NULL && i < c->node->num_inputs; i++) {
@@ -298,7 +323,7 @@ static weft_status_t *add_n_compute(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_cpu_variant_kernels[] = {
-    WEFT_KERNEL("AddN", "T", WEFT_DTYPE_BIT(WEFT_VARIANT), NULL, add_n_compute, NULL),
+    WEFT_KERNEL("AddN", "T", WEFT_DTYPE_BIT(WEFT_VARIANT), NULL, weft_add_n_variants, NULL),
     WEFT_KERNEL("ZerosLike", "T", WEFT_DTYPE_BIT(WEFT_VARIANT), NULL, zeros_like_compute, NULL),
     {0},
 };

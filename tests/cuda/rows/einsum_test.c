@@ -1,5 +1,5 @@
-/* Einsum against the CPU's kernel: equations of Keras, diagonals, sums, ellipses that broadcast, and equations
- * that are drawn. */
+/* Einsum against the CPU's kernel: equations of Keras, diagonals, sums, ellipses that broadcast, and
+ * equations that are drawn. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ static void add_operand(weft_row_case_t *c, const char *term, size_t length, con
   for (size_t i = 0; i < length; i++) {
     if (term[i] >= 'a' && term[i] < 'a' + LETTERS) s.dims[s.rank++] = dims[term[i] - 'a'];
     if (term[i] != '.') continue;
-    for (int d = num_all - o->num_dots; d < num_all; d++) s.dims[s.rank++] = (o->narrow >> d & 1) != 0 ? 1 : dots[d];
+    for (int d = num_all - o->num_dots; d < num_all; d++)
+      s.dims[s.rank++] = (o->narrow >> d & 1) != 0 ? 1 : dots[d];
     i += 2;
   }
   const bool is_half = c->dtype == WEFT_F16 || c->dtype == WEFT_BF16; /* sums of sums are rounded twice */
@@ -50,9 +51,9 @@ static void make(weft_row_case_t *c, const char *equation) {
 }
 
 /* One equation each round. */
-#define EQUATIONS(name, ...)                                                          \
-  static void name(weft_row_case_t *c) {                                              \
-    static const char *const list[] = {__VA_ARGS__};                                  \
+#define EQUATIONS(name, ...)                                                              \
+  static void name(weft_row_case_t *c) {                                                  \
+    static const char *const list[] = {__VA_ARGS__};                                      \
     make(c, list[(size_t)(c->round + (int)c->dtype * 3) % (sizeof list / sizeof *list)]); \
   }
 
@@ -61,17 +62,18 @@ EQUATIONS(as_they_lie, "abc,cde->abde", "abde,cde->abc", "abc,abde->cde", "abc,c
           "...ab,...bc->...ac", "ba,bc->ac", "ab,bc->ca", "abc,adc->abd", "abc,abd->acd", "ab,b->a",
           "abcd,cde->abe", "a...,ab->b...", "bac,bda->bcd")
 /* Attention, whose heads lie between rows and columns. */
-EQUATIONS(attention, "aecd,abcd->acbe", "acbe,aecd->abcd", "acbe,abcd->aecd", "abcd,aecd->acbe", "abcd,cde->aeb",
-          "abc,cd->adb", "bad,cd->abc", "abcd,ace->bde")
-EQUATIONS(nothing_is_summed, "a,b->ab", "ab,ab->ab", "ab,bc->abc", "abc,c->cab", "ab,a->ba", "...a,...b->...ab",
-          ",ab->ba", "a,a->a", "ab,cd->acbd", "a,b->ba", "ab,b->aab")
+EQUATIONS(attention, "aecd,abcd->acbe", "acbe,aecd->abcd", "acbe,abcd->aecd", "abcd,aecd->acbe",
+          "abcd,cde->aeb", "abc,cd->adb", "bad,cd->abc", "abcd,ace->bde")
+EQUATIONS(nothing_is_summed, "a,b->ab", "ab,ab->ab", "ab,bc->abc", "abc,c->cab", "ab,a->ba",
+          "...a,...b->...ab", ",ab->ba", "a,a->a", "ab,cd->acbd", "a,b->ba", "ab,b->aab")
 EQUATIONS(diagonals, "aa->a", "aa->", "aab->b", "aba,b->a", "aab,bc->ac", "ab,bb->ab", "a->aa", "ab->aabb",
           "ab,bc->aac", "abb->ba", "aabb->ab", "aa,aa->a", "ab,bc->cca")
-EQUATIONS(alone, "ab->ba", "ab->ab", "abc->ca", "ab->", "abc->b", "...a->a...", "...ab->...b", "ab->b", "abcd->dbca",
-          "a...b->b...", "...->...", "->", "ab...->a...b", "...a->...")
-EQUATIONS(sums_alone, "ab,c->a", "ab,ac->a", "abc,bd->db", "ab,cd->", "abc,d->db", "...a,b->...", "...ab,...c->...a",
-          "...a,...a->", "ab...,b->a", "ab...,b...->a")
-EQUATIONS(refused, "ab", "ab,bc->ad", "ab,bc,cd->ad", "a1->a", "ab..,b->a", "abc->a,", "...ab...->ab", "abcde->a")
+EQUATIONS(alone, "ab->ba", "ab->ab", "abc->ca", "ab->", "abc->b", "...a->a...", "...ab->...b", "ab->b",
+          "abcd->dbca", "a...b->b...", "...->...", "->", "ab...->a...b", "...a->...")
+EQUATIONS(sums_alone, "ab,c->a", "ab,ac->a", "abc,bd->db", "ab,cd->", "abc,d->db", "...a,b->...",
+          "...ab,...c->...a", "...a,...a->", "ab...,b->a", "ab...,b...->a")
+EQUATIONS(refused, "ab", "ab,bc->ad", "ab,bc,cd->ad", "a1->a", "ab..,b->a", "abc->a,", "...ab...->ab",
+          "abcde->a")
 
 /* Terms of letters in any order, some twice, with and without ellipses. */
 static void draw_term(weft_row_case_t *c, char *out, const char *from, int most, bool has_dots) {
@@ -105,16 +107,23 @@ static void drawn(weft_row_case_t *c) {
   { "Einsum", WEFT_CUDA_SET(FLOAT), name, .tolerance = 20 }
 static const weft_row_op_t plain[] = {CASE(as_they_lie)};
 static const weft_row_op_t ops[] = {
-    CASE(attention), CASE(nothing_is_summed), CASE(diagonals), CASE(alone), CASE(sums_alone), CASE(refused),
-    CASE(drawn), CASE(drawn), CASE(drawn),     CASE(drawn), CASE(drawn),      CASE(drawn),
-    CASE(drawn), CASE(drawn), CASE(drawn),     CASE(drawn), CASE(drawn),      CASE(drawn),
+    CASE(attention),  CASE(nothing_is_summed),
+    CASE(diagonals),  CASE(alone),
+    CASE(sums_alone), CASE(refused),
+    CASE(drawn),      CASE(drawn),
+    CASE(drawn),      CASE(drawn),
+    CASE(drawn),      CASE(drawn),
+    CASE(drawn),      CASE(drawn),
+    CASE(drawn),      CASE(drawn),
+    CASE(drawn),      CASE(drawn),
 };
 enum { NUM_PLAIN = sizeof plain / sizeof plain[0], NUM = sizeof ops / sizeof ops[0] };
 
 /* The first to run. */
 static void operands_are_taken_as_they_lie(void) {
-  static const char *const copies[] = {"weft_move_2",      "weft_move_4",      "weft_move_8",      "weft_move_16",
-                                       "weft_transpose_2", "weft_transpose_4", "weft_transpose_8"};
+  static const char *const copies[] = {"weft_move_2",     "weft_move_4",      "weft_move_8",
+                                       "weft_move_16",    "weft_transpose_2", "weft_transpose_4",
+                                       "weft_transpose_8"};
   weft_row_check(weft_cuda_einsum_kernels, plain, NUM_PLAIN);
   for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) CU_ASSERT(!weft_row_was_launched(copies[i]));
 }
