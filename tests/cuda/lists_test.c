@@ -1,7 +1,7 @@
 /* tests/cuda/lists_test.c - tensor lists whose elements lie in the GPU's memory, in the host's, or in both.
  *
- * Programs are drawn: a list goes through ops that read, write, join and cut it, each on the GPU or on the CPU
- * as it comes. All that they give must be what the same program gives on the CPU alone.
+ * Programs are drawn: a list goes through ops that read, write, join and cut it, each on the GPU or on the
+ * CPU as it comes. All that they give must be what the same program gives on the CPU alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,12 +63,15 @@ static TF_Operation *finish(list_program_t *p, TF_OperationDescription *d) {
 static void keep(list_program_t *p, TF_Operation *op, int count) {
   p->lists[p->num_lists++] = (list_value_t){{op, 0}, count};
 }
-static void fetch(list_program_t *p, TF_Operation *op, int i) { p->fetches[p->num_fetches++] = (TF_Output){op, i}; }
+static void fetch(list_program_t *p, TF_Operation *op, int i) {
+  p->fetches[p->num_fetches++] = (TF_Output){op, i};
+}
 
 /* Rows [rows, width] that are computed, on either device. */
 static TF_Output rows(list_program_t *p, int num) {
   const int64_t dims[] = {num, p->width};
-  const TF_Output x = constant(&p->w, p->w.g, name(p, "value"), weft_both_values(TF_FLOAT, 2, dims, p->num_nodes));
+  const TF_Output x =
+      constant(&p->w, p->w.g, name(p, "value"), weft_both_values(TF_FLOAT, 2, dims, p->num_nodes));
   TF_OperationDescription *d = begin(p, "Neg");
   TF_AddInput(d, x);
   return (TF_Output){finish(p, d), 0};
@@ -219,7 +222,7 @@ static void add(list_program_t *p, list_value_t l) {
 }
 
 typedef void list_op_fn(list_program_t *p, list_value_t l);
-static list_op_fn *const list_ops[] = {set_item, set_item, push,  pop,    get_item, stack, gather,
+static list_op_fn *const list_ops[] = {set_item, set_item, push,  pop,    get_item,   stack,       gather,
                                        concat,   add,      split, resize, zeros_like, from_tensor, add};
 enum { NUM_LIST_OPS = sizeof list_ops / sizeof *list_ops };
 

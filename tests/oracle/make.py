@@ -14,7 +14,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MAKERS = ["golden", "optimizer", "shapes", "registry", "loops", "loops_over_tasks", "graph_files", "bundles", "messages", "tensors", "strategy_graphs",
-          "data_axis_graphs"]
+          "data_axis_graphs", "keras_graphs"]
 # Plain kernels and one order of everything: oneDNN's choices differ from one CPU to another, and a set's order with the seed of hashes.
 ENVIRONMENT = {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""}
 
