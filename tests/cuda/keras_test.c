@@ -1,5 +1,5 @@
-/* tests/cuda/keras_test.c - layers of Keras with their gradients (tests/oracle/keras_graphs.py), on the GPU and
- * on the CPU: attention by Einsum, and an LSTM whose loops keep their values in tensor lists. */
+/* tests/cuda/keras_test.c - layers of Keras with their gradients (tests/oracle/keras_graphs.py), on the GPU
+ * and on the CPU: attention by Einsum, and an LSTM whose loops keep their values in tensor lists. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,8 @@ static bool is_gpu(weft_str_t device) {
   return false;
 }
 
-static void count_device(weft_str_t bytes, const char *op, int *out) { /* out[0]: on the CPU, out[1]: on the GPU */
+static void count_device(weft_str_t bytes, const char *op,
+                         int *out) { /* out[0]: on the CPU, out[1]: on the GPU */
   weft_str_t device = WEFT_STR("");
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
@@ -115,7 +116,8 @@ static void count(const TF_Buffer *metadata, const char *op, int *out) {
 static void step(model_t *m, int seed, TF_Tensor **out, TF_Buffer *metadata) {
   TF_Tensor *x = input_of(m, seed);
   TF_Buffer *options = metadata == NULL ? NULL : TF_NewBufferFromString(TRACE, sizeof TRACE);
-  TF_SessionRun(m->w.session, options, &m->x, &x, 1, m->fetches, out, m->num_fetches, NULL, 0, metadata, m->w.s);
+  TF_SessionRun(m->w.session, options, &m->x, &x, 1, m->fetches, out, m->num_fetches, NULL, 0, metadata,
+                m->w.s);
   if (TF_GetCode(m->w.s) != TF_OK) fprintf(stderr, "%s\n", TF_Message(m->w.s));
   ASSERT_OK(&m->w);
   TF_DeleteTensor(x);
