@@ -1,6 +1,6 @@
 /* resources/tensor_array.c - the cells of an array.
  *
- * Locking: `mu` of one array at a time; allocation under it is for growing.
+ * Locking: `mu` of one array at a time; allocation under it is for growing and for sums.
  */
 #include "resources/tensor_array.h"
 
@@ -110,7 +110,8 @@ static weft_status_t *cannot(const weft_tensor_array_t *a, const char *verb, int
 
 /* Adds a value to a cell that is written. */
 static weft_status_t *aggregate_locked(weft_tensor_array_t *a, array_cell_t *cell, int64_t i,
-                                       weft_tensor_t *value) WEFT_REQUIRES(a->mu) {
+                                       weft_tensor_t *value, const weft_array_memory_t *memory)
+    WEFT_REQUIRES(a->mu) {
   if (!weft_shape_eq(&cell->shape, &value->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "TensorArray %s: Could not aggregate to TensorArray index %" PRId64
@@ -124,6 +125,15 @@ static weft_status_t *aggregate_locked(weft_tensor_array_t *a, array_cell_t *cel
   }
   weft_update_fn *add = a->dtype == WEFT_BOOL ? NULL : weft_update_find(WEFT_UPDATE_ADD, a->dtype);
   if (add == NULL) return cannot(a, "aggregate to", i, "its type cannot be added.");
+  if (memory != NULL) {
+    weft_tensor_t *sum = NULL;
+    WEFT_RETURN_IF_ERROR(memory->add(memory->arg, cell->value, value, &sum));
+    weft_tensor_release(cell->value);
+    cell->value = sum;
+    return NULL;
+  }
+  if (cell->value->space != NULL || value->space != NULL)
+    return cannot(a, "aggregate to", i, "its values lie on other devices.");
   if (!weft_tensor_is_exclusive(cell->value)) {
     weft_tensor_t *mine = NULL;
     WEFT_RETURN_IF_ERROR(weft_tensor_copy(cell->value, &mine));
@@ -134,8 +144,8 @@ static weft_status_t *aggregate_locked(weft_tensor_array_t *a, array_cell_t *cel
   return NULL;
 }
 
-static weft_status_t *write_locked(weft_tensor_array_t *a, int64_t i, weft_tensor_t *value)
-    WEFT_REQUIRES(a->mu) {
+static weft_status_t *write_locked(weft_tensor_array_t *a, int64_t i, weft_tensor_t *value,
+                                   const weft_array_memory_t *memory) WEFT_REQUIRES(a->mu) {
   WEFT_RETURN_IF_ERROR(check_open_locked(a));
   if (i < 0 || (i >= a->size && !a->is_dynamic)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -156,7 +166,7 @@ static weft_status_t *write_locked(weft_tensor_array_t *a, int64_t i, weft_tenso
   array_cell_t *cell = &a->cells[i];
   if (cell->is_read) return cannot(a, "write to", i, "it has already been read.");
   if (cell->is_written && !a->is_gradient) return cannot(a, "write to", i, "it has already been written to.");
-  if (cell->is_written) return aggregate_locked(a, cell, i, value);
+  if (cell->is_written) return aggregate_locked(a, cell, i, value, memory);
   *cell = (array_cell_t){.value = weft_tensor_retain(value), .shape = value->shape, .is_written = true};
   return NULL;
 }
@@ -229,9 +239,10 @@ weft_status_t *weft_tensor_array_check_dtype(const weft_tensor_array_t *a, weft_
                     weft_dtype_name(a->dtype), what, weft_dtype_name(dtype));
 }
 
-weft_status_t *weft_tensor_array_write(weft_tensor_array_t *a, int64_t i, weft_tensor_t *value) {
+weft_status_t *weft_tensor_array_write(weft_tensor_array_t *a, int64_t i, weft_tensor_t *value,
+                                       const weft_array_memory_t *memory) {
   weft_mutex_lock(&a->mu);
-  weft_status_t *s = write_locked(a, i, value);
+  weft_status_t *s = write_locked(a, i, value, memory);
   weft_mutex_unlock(&a->mu);
   return s;
 }
@@ -272,8 +283,8 @@ weft_status_t *weft_tensor_array_read(weft_tensor_array_t *a, const int32_t *ind
 /* ---- scatter and split: one tensor to many cells ---- */
 
 /* Rows [begin, begin+rows) of `value`; with `drop_first` one row without its first dimension. */
-static weft_status_t *part_of(const weft_tensor_t *value, int64_t begin, int64_t rows, bool drop_first,
-                              weft_tensor_t **out) {
+static weft_status_t *part_of(weft_tensor_t *value, int64_t begin, int64_t rows, bool drop_first,
+                              const weft_array_memory_t *memory, weft_tensor_t **out) {
   weft_shape_t shape = value->shape;
   weft_tensor_t *t = NULL;
   int64_t row = value->shape.dims[0] == 0 ? 0 : value->count / value->shape.dims[0];
@@ -282,6 +293,7 @@ static weft_status_t *part_of(const weft_tensor_t *value, int64_t begin, int64_t
     shape.rank--;
     memmove(shape.dims, shape.dims + 1, (size_t)shape.rank * sizeof shape.dims[0]);
   }
+  if (memory != NULL) return memory->part(memory->arg, value, begin * row, &shape, out);
   WEFT_RETURN_IF_ERROR(weft_tensor_new(value->dtype, &shape, NULL, &t));
   weft_status_t *s = weft_tensor_copy_elements(t, 0, value, begin * row, t->count);
   if (s == NULL) *out = t;
@@ -289,11 +301,11 @@ static weft_status_t *part_of(const weft_tensor_t *value, int64_t begin, int64_t
   return s;
 }
 
-static weft_status_t *write_part(weft_tensor_array_t *a, int64_t i, const weft_tensor_t *value, int64_t begin,
-                                 int64_t rows, bool drop_first) {
+static weft_status_t *write_part(weft_tensor_array_t *a, int64_t i, weft_tensor_t *value, int64_t begin,
+                                 int64_t rows, bool drop_first, const weft_array_memory_t *memory) {
   weft_tensor_t *part = NULL;
-  WEFT_RETURN_IF_ERROR(part_of(value, begin, rows, drop_first, &part));
-  weft_status_t *s = weft_tensor_array_write(a, i, part);
+  WEFT_RETURN_IF_ERROR(part_of(value, begin, rows, drop_first, memory, &part));
+  weft_status_t *s = weft_tensor_array_write(a, i, part, memory);
   weft_tensor_release(part);
   return s;
 }
@@ -314,7 +326,7 @@ static void note_spread(weft_tensor_array_t *a, int64_t size) {
 }
 
 weft_status_t *weft_tensor_array_scatter(weft_tensor_array_t *a, const weft_tensor_t *indices,
-                                         const weft_tensor_t *value) {
+                                         weft_tensor_t *value, const weft_array_memory_t *memory) {
   int64_t max = -1, size = 0;
   const int32_t *at = indices->data;
   if (value->shape.rank < 1)
@@ -334,11 +346,13 @@ weft_status_t *weft_tensor_array_scatter(weft_tensor_array_t *a, const weft_tens
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Max scatter index must be < array size (%" PRId64 " vs. %" PRId64 ")", max, size);
   }
-  for (int64_t i = 0; i < indices->count; i++) WEFT_RETURN_IF_ERROR(write_part(a, at[i], value, i, 1, true));
+  for (int64_t i = 0; i < indices->count; i++)
+    WEFT_RETURN_IF_ERROR(write_part(a, at[i], value, i, 1, true, memory));
   return NULL;
 }
 
-weft_status_t *weft_tensor_array_unpack(weft_tensor_array_t *a, const weft_tensor_t *value) {
+weft_status_t *weft_tensor_array_unpack(weft_tensor_array_t *a, weft_tensor_t *value,
+                                        const weft_array_memory_t *memory) {
   int64_t size = 0;
   if (value->shape.rank < 1) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -354,12 +368,12 @@ weft_status_t *weft_tensor_array_unpack(weft_tensor_array_t *a, const weft_tenso
                       rows, size);
   }
   note_spread(a, size);
-  for (int64_t i = 0; i < rows; i++) WEFT_RETURN_IF_ERROR(write_part(a, i, value, i, 1, true));
+  for (int64_t i = 0; i < rows; i++) WEFT_RETURN_IF_ERROR(write_part(a, i, value, i, 1, true, memory));
   return NULL;
 }
 
 weft_status_t *weft_tensor_array_split(weft_tensor_array_t *a, const weft_tensor_t *lengths,
-                                       const weft_tensor_t *value) {
+                                       weft_tensor_t *value, const weft_array_memory_t *memory) {
   const int64_t *length = lengths->data;
   int64_t sum = 0, size = 0;
   if (lengths->shape.rank != 1) {
@@ -391,7 +405,7 @@ weft_status_t *weft_tensor_array_split(weft_tensor_array_t *a, const weft_tensor
   }
   note_spread(a, size);
   for (int64_t i = 0, at = 0; i < lengths->count; at += length[i], i++) {
-    WEFT_RETURN_IF_ERROR(write_part(a, i, value, at, length[i], false));
+    WEFT_RETURN_IF_ERROR(write_part(a, i, value, at, length[i], false, memory));
   }
   return NULL;
 }

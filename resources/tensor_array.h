@@ -36,9 +36,20 @@ WEFT_MUST_CHECK weft_status_t *weft_tensor_array_check_dtype(const weft_tensor_a
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_size(weft_tensor_array_t *a, bool of_pack, int64_t *out);
 /* Adds to what is known of the elements' shape. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_refine(weft_tensor_array_t *a, const weft_shape_t *shape);
+/* How values are cut and added that lie in a device's memory. Both give an owned tensor; add() is called
+ * with the array's lock held. NULL instead of one: values of the host. */
+typedef struct weft_array_memory {
+  /* Elements `begin` on of t under that shape. */
+  weft_status_t *(*part)(void *arg, weft_tensor_t *t, int64_t begin, const weft_shape_t *shape,
+                         weft_tensor_t **out);
+  weft_status_t *(*add)(void *arg, const weft_tensor_t *x, const weft_tensor_t *y, weft_tensor_t **out);
+  void *arg;
+} weft_array_memory_t;
+
 /* `value` is retained. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_write(weft_tensor_array_t *a, int64_t i,
-                                                       weft_tensor_t *value);
+                                                       weft_tensor_t *value,
+                                                       const weft_array_memory_t *memory);
 /* The cells at n indices, or the first n. `out` is zeroed and has room for them; the caller owns what is in
  * it, after a failure, too. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_read(weft_tensor_array_t *a, const int32_t *indices,
@@ -46,10 +57,13 @@ WEFT_MUST_CHECK weft_status_t *weft_tensor_array_read(weft_tensor_array_t *a, co
 /* Rows of `value` to the cells at `indices` (int32), or to all cells; pieces of `lengths` (int64) rows to one
  * cell after the other. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_scatter(weft_tensor_array_t *a, const weft_tensor_t *indices,
-                                                         const weft_tensor_t *value);
-WEFT_MUST_CHECK weft_status_t *weft_tensor_array_unpack(weft_tensor_array_t *a, const weft_tensor_t *value);
+                                                         weft_tensor_t *value,
+                                                         const weft_array_memory_t *memory);
+WEFT_MUST_CHECK weft_status_t *weft_tensor_array_unpack(weft_tensor_array_t *a, weft_tensor_t *value,
+                                                        const weft_array_memory_t *memory);
 WEFT_MUST_CHECK weft_status_t *weft_tensor_array_split(weft_tensor_array_t *a, const weft_tensor_t *lengths,
-                                                       const weft_tensor_t *value);
+                                                       weft_tensor_t *value,
+                                                       const weft_array_memory_t *memory);
 void weft_tensor_array_close(weft_tensor_array_t *a); /* drops what it holds */
 /* An array for gradients of `forward`, whose elements have the dimensions `front` before the forward ones.
  * From now on the forward array keeps its size. */

@@ -1,5 +1,5 @@
-/* kernels/cuda/matrix.c - rows of Diag, DiagPart, MatrixBandPart, MatrixDiag, MatrixDiagPart, MatrixSetDiag and
- * their later versions, Cross. Positions and sizes lie in the host's memory. */
+/* kernels/cuda/matrix.c - rows of Diag, DiagPart, MatrixBandPart, MatrixDiag, MatrixDiagPart, MatrixSetDiag
+ * and their later versions, Cross. Positions and sizes lie in the host's memory. */
 #include "kernels/cuda/matrix_args.h"
 
 #include "kernels/cuda/kernels.h"
@@ -70,9 +70,8 @@ static WEFT_Failure *band_part(WEFT_KernelContext *c) {
   int64_t lower = weft_cuda_int_at(&sides[0], 0), upper = weft_cuda_int_at(&sides[1], 0),
           rows = x.dims[x.rank - 2], columns = x.dims[x.rank - 1], n = x.count;
   if (lower > rows) {
-    return WEFT_CUDA_INVALID(
-        "num_lower must be negative or less or equal to number of rows (%lld) got: %lld", (long long)rows,
-        (long long)lower);
+    return WEFT_CUDA_INVALID("num_lower must be negative or less or equal to number of rows (%lld) got: %lld",
+                             (long long)rows, (long long)lower);
   }
   if (upper > columns) {
     return WEFT_CUDA_INVALID(
@@ -291,17 +290,14 @@ static WEFT_Failure *cross(WEFT_KernelContext *c) {
 }
 
 enum { SECOND = 2, THIRD = 4, FOURTH = 8 };
-#define ROW(op_, fn, host)                                                                         \
-  {                                                                                                \
-    .op = op_, .type_attr = "T", .types = WEFT_CUDA_PLAIN, .compute = fn, .host_inputs = host      \
-  }
-#define BAND_ROW(op_, fn, host)                                                                    \
-  {                                                                                                \
+#define ROW(op_, fn, host) \
+  { .op = op_, .type_attr = "T", .types = WEFT_CUDA_PLAIN, .compute = fn, .host_inputs = host }
+#define BAND_ROW(op_, fn, host)                                                                     \
+  {                                                                                                 \
     .op = op_, .type_attr = "T", .types = WEFT_CUDA_PLAIN, .prepare = align_prepare, .compute = fn, \
-    .host_inputs = host                                                                            \
+    .host_inputs = host                                                                             \
   }
-#define NUMBERS                                                                                    \
-  (WEFT_CUDA_SET(FLOAT_INDEX) | UINT32_C(1) << WEFT_CUDA_c64 | UINT32_C(1) << WEFT_CUDA_c128)
+#define NUMBERS (WEFT_CUDA_SET(FLOAT_INDEX) | UINT32_C(1) << WEFT_CUDA_c64 | UINT32_C(1) << WEFT_CUDA_c128)
 const WEFT_DeviceKernel weft_cuda_matrix_kernels[] = {
     {.op = "Cross", .type_attr = "T", .types = WEFT_CUDA_SET(REAL), .compute = cross},
     {.op = "Diag", .type_attr = "T", .types = NUMBERS, .compute = diag},

@@ -5,8 +5,8 @@
 
 namespace weft {
 
-/* The result may be the operand. lower, upper: diagonals that are kept below and above the main one; negative:
- * all. */
+/* The result may be the operand. lower, upper: diagonals that are kept below and above the main one;
+ * negative: all. */
 template <class T>
 WEFT_FN void band_part(const T *x, T *y, int64_t n, int64_t rows, int64_t columns, int64_t lower,
                        int64_t upper) {
@@ -87,30 +87,30 @@ WEFT_FN void cross(const T *a, const T *b, T *y, int64_t n) {
 
 using namespace weft;
 
-#define BAND_PART(f, bytes)                                                                        \
-  WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const sized_##bytes *x, sized_##bytes *y, int64_t n,       \
-                                        int64_t rows, int64_t columns, int64_t lower, int64_t upper)) { \
-    band_part(x, y, n, rows, columns, lower, upper);                                               \
+#define BAND_PART(f, bytes)                                                                                \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const sized_##bytes *x, sized_##bytes *y, int64_t n, int64_t rows, \
+                                        int64_t columns, int64_t lower, int64_t upper)) {                  \
+    band_part(x, y, n, rows, columns, lower, upper);                                                       \
   }
 WEFT_CUDA_SIZED(BAND_PART, band_part)
 
-#define TAKE_BAND(f, bytes)                                                                        \
-  WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const sized_##bytes *x, const sized_##bytes *padding,      \
-                                        sized_##bytes *y, int64_t n, weft_cuda_band_t b)) {        \
-    take_band(x, padding, y, n, b);                                                                \
+#define TAKE_BAND(f, bytes)                                                                   \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const sized_##bytes *x, const sized_##bytes *padding, \
+                                        sized_##bytes *y, int64_t n, weft_cuda_band_t b)) {   \
+    take_band(x, padding, y, n, b);                                                           \
   }
 WEFT_CUDA_SIZED(TAKE_BAND, take_band)
 
-#define PUT_BAND(f, bytes)                                                                         \
-  WEFT_CUDA_KERNEL(weft_##f##_##bytes,                                                             \
+#define PUT_BAND(f, bytes)                                                                            \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes,                                                                \
                    (const sized_##bytes *x, const sized_##bytes *other, const sized_##bytes *padding, \
-                    sized_##bytes *y, int64_t n, weft_cuda_band_t b)) {                            \
-    put_band(x, other, padding, y, n, b);                                                          \
+                    sized_##bytes *y, int64_t n, weft_cuda_band_t b)) {                               \
+    put_band(x, other, padding, y, n, b);                                                             \
   }
 WEFT_CUDA_SIZED(PUT_BAND, put_band)
 
-#define CROSS(f, type)                                                                          \
+#define CROSS(f, type)                                                                      \
   WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *a, const type *b, type *y, int64_t n)) { \
-    cross(a, b, y, n);                                                                          \
+    cross(a, b, y, n);                                                                      \
   }
 WEFT_CUDA_REAL(CROSS, cross_product)

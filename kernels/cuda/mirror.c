@@ -1,5 +1,5 @@
-/* kernels/cuda/mirror.c - rows of MirrorPad, MirrorPadGrad and ReverseSequence. Paddings and lengths lie in the
- * host's memory, where they are checked. */
+/* kernels/cuda/mirror.c - rows of MirrorPad, MirrorPadGrad and ReverseSequence. Paddings and lengths lie in
+ * the host's memory, where they are checked. */
 #include "kernels/cuda/mirror_args.h"
 
 #include "kernels/cuda/common.h"

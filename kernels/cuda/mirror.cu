@@ -1,5 +1,5 @@
-/* kernels/cuda/mirror.cu - elements that are turned round: mirror padding and its gradient, sequences of which
- * a part is reversed. */
+/* kernels/cuda/mirror.cu - elements that are turned round: mirror padding and its gradient, sequences of
+ * which a part is reversed. */
 #include "kernels/cuda/index.cuh"
 #include "kernels/cuda/mirror_args.h"
 #include "kernels/cuda/numbers.cuh"
@@ -23,8 +23,8 @@ WEFT_FN void mirror_pad(const T *x, T *y, const weft_cuda_mirror_t &m) {
   }
 }
 
-/* Where index k of dimension d lies in the padded tensor: itself (0), and its images before and behind (1, 2).
- * -1: it has no such image. */
+/* Where index k of dimension d lies in the padded tensor: itself (0), and its images before and behind (1,
+ * 2). -1: it has no such image. */
 WEFT_FN int64_t image(const weft_cuda_mirror_t &m, int d, int which, int64_t k) {
   const int64_t size = m.inner[d], before = m.before[d];
   if (which == 0) return before + k;
@@ -75,22 +75,22 @@ WEFT_FN void reverse_part(const T *x, const void *lengths, int length_bytes, T *
 
 using namespace weft;
 
-#define MIRROR_PAD(f, bytes)                                                                              \
+#define MIRROR_PAD(f, bytes)                                                                               \
   WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const sized_##bytes *x, sized_##bytes *y, weft_cuda_mirror_t m)) { \
-    mirror_pad(x, y, m);                                                                                  \
+    mirror_pad(x, y, m);                                                                                   \
   }
 WEFT_CUDA_SIZED(MIRROR_PAD, mirror_pad)
 
-#define MIRROR_GRAD(f, type)                                                             \
+#define MIRROR_GRAD(f, type)                                                              \
   WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *dy, type *dx, weft_cuda_mirror_t m)) { \
-    mirror_grad(dy, dx, m);                                                              \
+    mirror_grad(dy, dx, m);                                                               \
   }
 WEFT_CUDA_FLOAT_I64(MIRROR_GRAD, mirror_grad)
 
-#define REVERSE_PART(f, bytes)                                                                              \
-  WEFT_CUDA_KERNEL(weft_##f##_##bytes, (const sized_##bytes *x, const void *lengths, int32_t length_bytes,  \
-                                        sized_##bytes *y, int64_t n, int64_t size, int64_t step,            \
-                                        int64_t batch, int64_t batch_step)) {                               \
-    reverse_part(x, lengths, length_bytes, y, n, size, step, batch, batch_step);                            \
+#define REVERSE_PART(f, bytes)                                                                           \
+  WEFT_CUDA_KERNEL(weft_##f##_##bytes,                                                                   \
+                   (const sized_##bytes *x, const void *lengths, int32_t length_bytes, sized_##bytes *y, \
+                    int64_t n, int64_t size, int64_t step, int64_t batch, int64_t batch_step)) {         \
+    reverse_part(x, lengths, length_bytes, y, n, size, step, batch, batch_step);                         \
   }
 WEFT_CUDA_SIZED(REVERSE_PART, reverse_part)

@@ -52,6 +52,9 @@ void weft_loaded_set_value_locked(weft_variable_t *v, weft_tensor_t *t, weft_fen
 extern const weft_kernel_t weft_loaded_updates_kernel;
 /* The row of Assign, but for its types. */
 extern const weft_kernel_t weft_loaded_assign_kernel;
+/* The param of rows that write tensor arrays (kernels/cpu/list/variant.h). */
+typedef struct weft_device_add weft_device_add_t;
+extern const weft_device_add_t weft_loaded_add;
 /* AddN of tensor lists. */
 extern const weft_kernel_t weft_loaded_add_lists_kernel;
 

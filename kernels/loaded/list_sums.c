@@ -1,4 +1,4 @@
-/* kernels/loaded/list_sums.c - AddN of tensor lists whose elements lie in a device's memory.
+/* kernels/loaded/list_sums.c - sums of elements of tensor lists and arrays that lie in a device's memory.
  *
  * The gradient of a loop that reads a list adds lists up, of which most elements are not there: those that
  * only one list has are passed on. Elements that several have are brought into the device's memory, and added
@@ -23,7 +23,7 @@ static const weft_kernel_t *find_add(const weft_kernel_ctx_t *c, weft_dtype_t dt
   return k != NULL && k->compute != NULL && k->host_inputs == 0 && k->host_outputs == 0 ? k : NULL;
 }
 
-/* x + y, of one type and shape, in the memory of the device. */
+/* x + y, of one type and shape, in the memory of the device, where they lie. */
 static weft_status_t *add(void *arg, const weft_tensor_t *x, const weft_tensor_t *y, weft_tensor_t **out) {
   const weft_kernel_ctx_t *c = arg;
   const weft_kernel_t *k = find_add(c, x->dtype);
@@ -57,6 +57,20 @@ static weft_status_t *add(void *arg, const weft_tensor_t *x, const weft_tensor_t
   if (s != NULL) weft_tensor_release(sum.tensor);
   return s;
 }
+
+/* Of tensor arrays, whose ops are all on one device: nothing is to be copied, unless a value is the zeros of
+ * the host or of a type that the device does not add. */
+static weft_status_t *add_values(weft_kernel_ctx_t *c, const weft_tensor_t *x, const weft_tensor_t *y,
+                                 weft_tensor_t **out) {
+  weft_tensor_t *here[2] = {NULL, NULL};
+  if (find_add(c, x->dtype) == NULL) return weft_add_alike(x, y, out);
+  weft_status_t *s = weft_tensor_at_sync((weft_tensor_t *)(uintptr_t)x, c->device->space, &here[0]);
+  if (s == NULL) s = weft_tensor_at_sync((weft_tensor_t *)(uintptr_t)y, c->device->space, &here[1]);
+  if (s == NULL) s = add(c, here[0], here[1], out);
+  for (int i = 0; i < 2; i++) weft_tensor_release(here[i]);
+  return s;
+}
+const weft_device_add_t weft_loaded_add = {add_values};
 
 /* A list with the elements that were brought here, else its own. */
 static weft_status_t *with_moved(const weft_tensor_list_t *l, weft_tensor_t *const *moved,

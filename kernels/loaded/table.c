@@ -133,6 +133,14 @@ static bool restrict_types(weft_kernel_t *k, const char *attr, weft_dtype_set_t 
   return strcmp(k->type_attr2, attr) == 0 && (k->types2 &= types) != 0;
 }
 
+static bool writes_array(const char *op) {
+  static const char *const ops[] = {"TensorArrayScatterV3", "TensorArraySplitV3", "TensorArrayWriteV3"};
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+    if (strcmp(op, ops[i]) == 0) return true;
+  }
+  return false;
+}
+
 /* Writes what `g` makes of the CPU's rows to `out` (NULL: only counts); returns how many. */
 static int copy_generic(const generic_row_t *g, bool int32_on_device, weft_kernel_t *out) {
   const weft_kernel_table_t *cpu = weft_kernel_table_at(0);
@@ -145,6 +153,7 @@ static int copy_generic(const generic_row_t *g, bool int32_on_device, weft_kerne
       if (strcmp(k->op, g->op) != 0 || !restrict_types(&row, g->attr, types)) continue;
       row.host_inputs = g->host_inputs;
       row.host_outputs = g->host_outputs;
+      if (writes_array(g->op)) row.param = &weft_loaded_add;
       if (out != NULL) out[n] = row;
       n++;
     }

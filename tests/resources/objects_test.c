@@ -65,14 +65,14 @@ static void a_gradient_array_adds_up_and_reads_zeros(void) {
   weft_tensor_array_t *a = NULL, *g = NULL;
   weft_tensor_t *x = scalar(3), *out[2] = {NULL, NULL};
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_array_create("a", 2, &config, &a));
-  CU_ASSERT_PTR_NULL(weft_tensor_array_write(a, 0, x));
-  CU_ASSERT_PTR_NULL(weft_tensor_array_write(a, 1, x));
-  weft_status_t *s = weft_tensor_array_write(a, 1, x);
+  CU_ASSERT_PTR_NULL(weft_tensor_array_write(a, 0, x, NULL));
+  CU_ASSERT_PTR_NULL(weft_tensor_array_write(a, 1, x, NULL));
+  weft_status_t *s = weft_tensor_array_write(a, 1, x, NULL);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT); /* written twice */
   weft_status_free(s);
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_array_gradient(a, "a@g", &WEFT_SCALAR, &g));
-  CU_ASSERT_PTR_NULL(weft_tensor_array_write(g, 0, x));
-  CU_ASSERT_PTR_NULL(weft_tensor_array_write(g, 0, x));
+  CU_ASSERT_PTR_NULL(weft_tensor_array_write(g, 0, x, NULL));
+  CU_ASSERT_PTR_NULL(weft_tensor_array_write(g, 0, x, NULL));
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_array_read(g, NULL, 2, out));
   CU_ASSERT_EQUAL(*(float *)out[0]->data, 6);
   CU_ASSERT_EQUAL(*(float *)out[1]->data, 0);

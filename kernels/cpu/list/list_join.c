@@ -29,6 +29,7 @@ weft_status_t *weft_list_join_new(weft_kernel_ctx_t *c, weft_dtype_t dtype, int6
 void weft_list_join_free(weft_list_join_t *j) {
   if (j == NULL) return;
   weft_tensor_release(j->zeros);
+  weft_tensors_free(j->owned, j->num_owned);
   weft_free(j->items);
   weft_free(j->at);
   weft_free(j);

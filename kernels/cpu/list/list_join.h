@@ -15,9 +15,11 @@ typedef struct weft_list_join {
   weft_dtype_t dtype;
   weft_shape_t shape; /* of the output */
   int64_t n;
-  weft_tensor_t **items; /* n and one more; lent by the list. NULL: zeros */
+  weft_tensor_t **items; /* n and one more; lent. NULL: zeros */
   int64_t *at;           /* n + 1: item i is elements at[i] to at[i + 1] of the output */
-  weft_tensor_t *zeros;  /* owned; NULL: none are needed */
+  weft_tensor_t **owned; /* num_owned tensors that it keeps until it is freed; owned, may be NULL */
+  int64_t num_owned;
+  weft_tensor_t *zeros; /* owned; NULL: none are needed */
 } weft_list_join_t;
 
 /* Room for n items; the caller fills in the rest. Errors: RESOURCE_EXHAUSTED. */

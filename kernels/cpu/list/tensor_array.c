@@ -4,6 +4,8 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/list/list_join.h"
+#include "kernels/cpu/list/variant.h"
 #include "kernels/cpu/loops/common.h"
 #include "kernels/step_resource.h"
 
@@ -11,6 +13,35 @@
 static weft_status_t *set_flow(weft_kernel_ctx_t *c) {
   float zero = 0;
   return c->node->num_outputs < 2 ? NULL : weft_tensor_scalar(WEFT_F32, &zero, &c->outputs[1].tensor);
+}
+
+/* Ends an asynchronous kernel whose last output that is. */
+static void give_flow(weft_kernel_ctx_t *c, weft_status_t *s) {
+  float zero = 0;
+  weft_tensor_t *flow = NULL;
+  if (s == NULL) s = weft_tensor_scalar(WEFT_F32, &zero, &flow);
+  weft_list_item_give(c, flow, s);
+}
+
+/* ---- values in a device's memory ---- */
+
+static weft_status_t *cut(void *arg, weft_tensor_t *t, int64_t begin, const weft_shape_t *shape,
+                          weft_tensor_t **out) {
+  return weft_list_part(arg, t, begin, shape, out);
+}
+
+/* As the row says of devices (weft_device_add_t); else in the host's memory. */
+static weft_status_t *add(void *arg, const weft_tensor_t *x, const weft_tensor_t *y, weft_tensor_t **out) {
+  weft_kernel_ctx_t *c = arg;
+  const weft_device_add_t *device = c->node->param;
+  return device != NULL ? device->add(c, x, y, out) : weft_add_alike(x, y, out);
+}
+
+/* NULL: the kernel is the host's. */
+static const weft_array_memory_t *memory_of(weft_kernel_ctx_t *c, weft_array_memory_t *storage) {
+  if (c->queue == NULL) return NULL;
+  *storage = (weft_array_memory_t){.part = cut, .add = add, .arg = c};
+  return storage;
 }
 
 static void release(weft_tensor_array_t *a) { weft_object_release((weft_object_t *)a); }
@@ -35,7 +66,7 @@ static weft_status_t *make_prepare(const weft_kernel_setup_t *setup, void **out_
   return NULL;
 }
 
-static weft_status_t *array_make(weft_kernel_ctx_t *c) {
+static weft_status_t *make(weft_kernel_ctx_t *c) {
   const array_node_t *node = c->state;
   const weft_tensor_t *size = weft_in(c, 0);
   if (size->shape.rank != 0) {
@@ -51,8 +82,14 @@ static weft_status_t *array_make(weft_kernel_ctx_t *c) {
   if (s == NULL) s = weft_step_resource_output(c, &weft_tensor_array_type, name, (weft_object_t *)a);
   release(a);
   weft_free(name);
-  return s != NULL ? s : set_flow(c);
+  return s;
 }
+
+static weft_status_t *array_make(weft_kernel_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(make(c));
+  return set_flow(c);
+}
+static void array_make_async(weft_kernel_ctx_t *c) { give_flow(c, make(c)); }
 
 static weft_status_t *in_array(weft_kernel_ctx_t *c, weft_tensor_array_t **out) {
   weft_object_t *o = NULL;
@@ -83,21 +120,33 @@ static weft_status_t *array_write(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(scalar_index(c, 1, &i));
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 2)->dtype, "is trying to write");
-  if (s == NULL) s = weft_tensor_array_write(a, i, weft_in(c, 2));
+  weft_array_memory_t memory;
+  if (s == NULL) s = weft_tensor_array_write(a, i, weft_in(c, 2), memory_of(c, &memory));
   release(a);
   if (s == NULL) pass_flow(c, 3);
   return s;
 }
 
-static weft_status_t *array_read(weft_kernel_ctx_t *c) {
+static weft_status_t *read_one(weft_kernel_ctx_t *c, weft_tensor_t **out) {
   weft_tensor_array_t *a = NULL;
   int32_t i = 0;
   WEFT_RETURN_IF_ERROR(scalar_index(c, 1, &i));
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
-  if (s == NULL) s = weft_tensor_array_read(a, &i, 1, &c->outputs[0].tensor);
+  if (s == NULL) s = weft_tensor_array_read(a, &i, 1, out);
   release(a);
   return s;
+}
+
+static weft_status_t *array_read(weft_kernel_ctx_t *c) {
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(read_one(c, &t));
+  return weft_list_item_here(t, &c->outputs[0].tensor);
+}
+static void array_read_async(weft_kernel_ctx_t *c) {
+  weft_tensor_t *t = NULL;
+  weft_status_t *s = read_one(c, &t);
+  weft_list_item_give(c, t, s);
 }
 
 static weft_status_t *array_size(weft_kernel_ctx_t *c) {
@@ -120,11 +169,6 @@ static weft_status_t *array_close(weft_kernel_ctx_t *c) {
 
 /* ---- gather and concat: many cells to one tensor ---- */
 
-static void release_many(weft_tensor_t **t, int64_t n) {
-  for (int64_t i = 0; t != NULL && i < n; i++) weft_tensor_release(t[i]);
-  weft_free(t);
-}
-
 /* Do the first tensor and those behind it, where there are elements, have one shape that fits the node's? */
 static weft_status_t *check_alike(weft_tensor_t *const *t, int64_t n, const weft_shape_t *of_node) {
   if (n > 0 && !weft_shape_compatible(of_node, &t[0]->shape)) {
@@ -143,11 +187,10 @@ static weft_status_t *check_alike(weft_tensor_t *const *t, int64_t n, const weft
   return NULL;
 }
 
-static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t, int64_t n,
-                               weft_shape_t element) {
-  weft_tensor_t *out = NULL;
-  WEFT_RETURN_IF_ERROR(check_alike(t, n, &element));
-  if (n > 0) element = t[0]->shape;
+static weft_status_t *stack_up(weft_list_join_t *j, weft_shape_t element) {
+  weft_tensor_t *const *t = j->items;
+  WEFT_RETURN_IF_ERROR(check_alike(t, j->n, &element));
+  if (j->n > 0) element = t[0]->shape;
   if (!weft_shape_is_known(&element)) {
     return WEFT_ERROR(
         UNIMPLEMENTED,
@@ -158,24 +201,40 @@ static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_te
   if (element.rank == WEFT_MAX_DIMS)
     return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
   memmove(element.dims + 1, element.dims, (size_t)element.rank * sizeof element.dims[0]);
-  element.dims[0] = n;
+  element.dims[0] = j->n;
   element.rank++;
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &element, &out));
-  for (int64_t i = 0, at = 0; i < n && out->count > 0; at += t[i]->count, i++) {
-    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, at, t[i], 0, t[i]->count));
-  }
+  j->shape = element;
+  if (weft_shape_count(&element) == 0) return NULL; /* then the others are not looked at */
+  for (int64_t i = 0; i < j->n; i++) j->at[i + 1] = j->at[i] + t[i]->count;
   return NULL;
 }
 
-/* The cells at `n` indices, or all of them, as one tensor. */
-static weft_status_t *gather(weft_kernel_ctx_t *c, weft_tensor_array_t *a, const int32_t *indices, int64_t n,
-                             const weft_shape_t *shape) {
-  weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
-  weft_status_t *s = t != NULL ? weft_tensor_array_read(a, indices, n, t)
-                               : WEFT_NO_MEMORY("gathering from TensorArray %s", weft_tensor_array_name(a));
-  if (s == NULL) s = stack_up(c, weft_tensor_array_dtype(a), t, n, *shape);
-  release_many(t, n);
+/* The cells at `n` indices, or the first n, to be joined; *out is to be freed also after a failure. */
+static weft_status_t *read_cells(weft_kernel_ctx_t *c, weft_tensor_array_t *a, const int32_t *indices,
+                                 int64_t n, weft_list_join_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_list_join_new(c, weft_tensor_array_dtype(a), n, out));
+  weft_list_join_t *j = *out;
+  j->owned = weft_calloc((size_t)n + 1, sizeof(weft_tensor_t *));
+  if (j->owned == NULL) return WEFT_NO_MEMORY("reading TensorArray %s", weft_tensor_array_name(a));
+  j->num_owned = n;
+  WEFT_RETURN_IF_ERROR(weft_tensor_array_read(a, indices, n, j->owned));
+  memcpy(j->items, j->owned, (size_t)n * sizeof(weft_tensor_t *));
+  return NULL;
+}
+
+static weft_status_t *run(weft_list_join_t *j, weft_status_t *s) {
+  if (s == NULL) return weft_list_join_run(j);
+  weft_list_join_free(j);
   return s;
+}
+
+static void run_async(weft_kernel_ctx_t *c, weft_list_join_t *j, weft_status_t *s) {
+  if (s == NULL) {
+    weft_list_join_run_async(j);
+    return;
+  }
+  weft_list_join_free(j);
+  c->done(c, s);
 }
 
 static weft_status_t *check_elements(const weft_kernel_ctx_t *c, weft_tensor_array_t *a,
@@ -185,8 +244,8 @@ static weft_status_t *check_elements(const weft_kernel_ctx_t *c, weft_tensor_arr
 }
 
 WEFT_ATTRS_STRUCT(array_elements, (SHAPE, element_shape))
-WEFT_ATTRS_OF(array_gather, array_elements)
-static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_elements_attrs_t *attrs) {
+static weft_status_t *plan_gather(weft_kernel_ctx_t *c, const array_elements_attrs_t *attrs,
+                                  weft_list_join_t **out) {
   weft_tensor_array_t *a = NULL;
   const weft_tensor_t *indices = weft_in(c, 1);
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
@@ -195,21 +254,36 @@ static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_elements_at
     s = WEFT_ERROR(INVALID_ARGUMENT, "Expected indices to be a vector, but received shape: %s",
                    WEFT_SHAPE_TEXT(&indices->shape));
   }
-  if (s == NULL) s = gather(c, a, indices->data, indices->count, attrs->element_shape);
+  if (s == NULL) s = read_cells(c, a, indices->data, indices->count, out);
+  if (s == NULL) s = stack_up(*out, *attrs->element_shape);
   release(a);
   return s;
+}
+
+WEFT_ATTRS_OF(array_gather, array_elements)
+static weft_status_t *array_gather(weft_kernel_ctx_t *c, const array_elements_attrs_t *attrs) {
+  weft_list_join_t *j = NULL;
+  weft_status_t *s = plan_gather(c, attrs, &j);
+  return run(j, s);
+}
+static void array_gather_async(weft_kernel_ctx_t *c) {
+  weft_list_join_t *j = NULL;
+  weft_status_t *s = plan_gather(c, c->state, &j);
+  run_async(c, j, s);
 }
 
 WEFT_ATTRS_OF(array_pack, array_elements)
 static weft_status_t *array_pack(weft_kernel_ctx_t *c, const array_elements_attrs_t *attrs) {
   weft_tensor_array_t *a = NULL;
+  weft_list_join_t *j = NULL;
   int64_t n = 0;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_status_t *s = check_elements(c, a, attrs->element_shape);
   if (s == NULL) s = weft_tensor_array_size(a, true, &n);
-  if (s == NULL) s = gather(c, a, NULL, n, attrs->element_shape);
+  if (s == NULL) s = read_cells(c, a, NULL, n, &j);
+  if (s == NULL) s = stack_up(j, *attrs->element_shape);
   release(a);
-  return s;
+  return run(j, s);
 }
 
 /* Counts the rows of all. Each is a vector at least, and its rows have a shape that fits the node's. */
@@ -244,13 +318,12 @@ static weft_status_t *count_rows(weft_tensor_t *const *t, int64_t n, const weft_
   return NULL;
 }
 
-static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t,
-                                      int64_t n, weft_shape_t rest) {
-  weft_tensor_t *out = NULL, *lengths = NULL;
-  weft_shape_t shape = n > 0 ? t[0]->shape : WEFT_SCALAR, vector = weft_shape_vector(n);
+static weft_status_t *string_together(weft_list_join_t *j, weft_shape_t rest) {
+  weft_tensor_t *const *t = j->items, *lengths = NULL;
+  weft_shape_t shape = j->n > 0 ? t[0]->shape : WEFT_SCALAR, vector = weft_shape_vector(j->n);
   int64_t rows = 0;
-  WEFT_RETURN_IF_ERROR(count_rows(t, n, &rest, &rows));
-  if (n == 0) {
+  WEFT_RETURN_IF_ERROR(count_rows(t, j->n, &rest, &rows));
+  if (j->n == 0) {
     if (!weft_shape_is_known(&rest) || rest.rank >= WEFT_MAX_DIMS) {
       return WEFT_ERROR(
           UNIMPLEMENTED,
@@ -263,63 +336,70 @@ static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, 
     shape.rank++;
   }
   shape.dims[0] = rows;
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &shape, &out));
-  WEFT_RETURN_IF_ERROR(weft_out_new(c, 1, WEFT_I64, &vector, &lengths));
-  for (int64_t i = 0, at = 0; i < n; at += t[i]->count, i++) {
+  j->shape = shape;
+  WEFT_RETURN_IF_ERROR(weft_out_new(j->c, 1, WEFT_I64, &vector, &lengths));
+  for (int64_t i = 0; i < j->n; i++) {
     ((int64_t *)lengths->data)[i] = t[i]->shape.dims[0];
-    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, at, t[i], 0, t[i]->count));
+    j->at[i + 1] = j->at[i] + t[i]->count;
   }
   return NULL;
 }
 
-/* All cells one after the other; the rows of none have the shape `rest`. */
-static weft_status_t *concat(weft_kernel_ctx_t *c, weft_tensor_array_t *a, int64_t n,
-                             const weft_shape_t *rest) {
-  weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
-  weft_status_t *s = t != NULL ? weft_tensor_array_read(a, NULL, n, t)
-                               : WEFT_NO_MEMORY("concatenating TensorArray %s", weft_tensor_array_name(a));
-  if (s == NULL) s = string_together(c, weft_tensor_array_dtype(a), t, n, *rest);
-  release_many(t, n);
-  return s;
-}
-
-WEFT_ATTRS(array_concat, (SHAPE, element_shape_except0))
-static weft_status_t *array_concat(weft_kernel_ctx_t *c, const array_concat_attrs_t *attrs) {
+WEFT_ATTRS_STRUCT(array_concat, (SHAPE, element_shape_except0))
+/* All cells one after the other; the rows of none have the shape that the node says. */
+static weft_status_t *plan_concat(weft_kernel_ctx_t *c, const array_concat_attrs_t *attrs,
+                                  weft_list_join_t **out) {
   weft_tensor_array_t *a = NULL;
   int64_t n = 0;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
   if (s == NULL) s = weft_tensor_array_size(a, true, &n);
-  if (s == NULL) s = concat(c, a, n, attrs->element_shape_except0);
+  if (s == NULL) s = read_cells(c, a, NULL, n, out);
+  if (s == NULL) s = string_together(*out, *attrs->element_shape_except0);
   release(a);
   return s;
 }
 
+WEFT_ATTRS_OF(array_concat, array_concat)
+static weft_status_t *array_concat(weft_kernel_ctx_t *c, const array_concat_attrs_t *attrs) {
+  weft_list_join_t *j = NULL;
+  weft_status_t *s = plan_concat(c, attrs, &j);
+  return run(j, s);
+}
+static void array_concat_async(weft_kernel_ctx_t *c) {
+  weft_list_join_t *j = NULL;
+  weft_status_t *s = plan_concat(c, c->state, &j);
+  run_async(c, j, s);
+}
+
 static weft_status_t *array_scatter(weft_kernel_ctx_t *c) {
+  weft_array_memory_t memory;
   weft_tensor_array_t *a = NULL;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 2)->dtype, "is trying to write");
-  if (s == NULL) s = weft_tensor_array_scatter(a, weft_in(c, 1), weft_in(c, 2));
+  if (s == NULL) s = weft_tensor_array_scatter(a, weft_in(c, 1), weft_in(c, 2), memory_of(c, &memory));
   release(a);
   if (s == NULL) pass_flow(c, 3);
   return s;
 }
 
 static weft_status_t *array_unpack(weft_kernel_ctx_t *c) {
+  weft_array_memory_t memory;
   weft_tensor_array_t *a = NULL;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 1)->dtype, "is trying to write");
-  if (s == NULL) s = weft_tensor_array_unpack(a, weft_in(c, 1));
+  if (s == NULL) s = weft_tensor_array_unpack(a, weft_in(c, 1), memory_of(c, &memory));
   release(a);
   if (s == NULL) pass_flow(c, 2);
   return s;
 }
 
 static weft_status_t *array_split(weft_kernel_ctx_t *c) {
+  weft_array_memory_t memory;
   weft_tensor_array_t *a = NULL;
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 1)->dtype, "is trying to write");
-  if (s == NULL) s = weft_tensor_array_split(a, weft_in(c, 2), weft_in(c, 1));
+  if (s == NULL) s = weft_tensor_array_split(a, weft_in(c, 2), weft_in(c, 1), memory_of(c, &memory));
   release(a);
   if (s == NULL) pass_flow(c, 3);
   return s;
@@ -353,8 +433,8 @@ static weft_status_t *find_or_make_gradient(weft_kernel_ctx_t *c, weft_tensor_ar
   return s;
 }
 
-WEFT_ATTRS(array_grad, (STRING, source))
-static weft_status_t *array_grad(weft_kernel_ctx_t *c, const array_grad_attrs_t *attrs) {
+WEFT_ATTRS_STRUCT(array_grad, (STRING, source))
+static weft_status_t *make_gradient(weft_kernel_ctx_t *c, const array_grad_attrs_t *attrs) {
   weft_tensor_array_t *forward = NULL;
   weft_shape_t front = WEFT_SCALAR;
   if (c->node->num_inputs > 2) { /* TensorArrayGradWithShape */
@@ -366,36 +446,56 @@ static weft_status_t *array_grad(weft_kernel_ctx_t *c, const array_grad_attrs_t 
   WEFT_RETURN_IF_ERROR(in_array(c, &forward));
   weft_status_t *s = find_or_make_gradient(c, forward, attrs->source, &front);
   release(forward);
-  return s != NULL ? s : set_flow(c);
+  return s;
 }
+
+WEFT_ATTRS_OF(array_grad, array_grad)
+static weft_status_t *array_grad(weft_kernel_ctx_t *c, const array_grad_attrs_t *attrs) {
+  WEFT_RETURN_IF_ERROR(make_gradient(c, attrs));
+  return set_flow(c);
+}
+static void array_grad_async(weft_kernel_ctx_t *c) { give_flow(c, make_gradient(c, c->state)); }
 
 /* The versions of an op have handles of other kinds; all of them work alike. */
 #define TYPED(name, attr, fn) \
   { .op = name, .type_attr = attr, .types = WEFT_SET_ALL, .compute = fn }
-#define VERSIONS(row, name, ...) \
-  row(name, __VA_ARGS__), row(name "V2", __VA_ARGS__), row(name "V3", __VA_ARGS__)
 #define PLAIN(name, fn) \
   { .op = name, .compute = fn }
 #define WITH_ATTRS(name, fn) \
   { .op = name, WEFT_COMPUTE(fn) }
 #define MAKER(name) \
   { .op = name, .prepare = make_prepare, .compute = array_make, .destroy = weft_free }
+#define OLD_VERSIONS(row, name, ...) row(name, __VA_ARGS__), row(name "V2", __VA_ARGS__)
+#define VERSIONS(row, name, ...) OLD_VERSIONS(row, name, __VA_ARGS__), row(name "V3", __VA_ARGS__)
+/* The third version's handles are resources, and devices have kernels of it. */
+#define TYPED_BOTH(name, attr, fn) \
+  { .op = name, .type_attr = attr, .types = WEFT_SET_ALL, .compute = fn, .compute_async = fn##_async }
+#define ATTRS_BOTH(name, attr, set, fn) \
+  { .op = name, .type_attr = attr, .types = set, WEFT_COMPUTE(fn), .compute_async = fn##_async }
 
 const weft_kernel_t weft_cpu_tensor_array_kernels[] = {
     MAKER("TensorArray"),
     VERSIONS(PLAIN, "TensorArrayClose", array_close),
-    VERSIONS(WEFT_KERNEL_ATTRS, "TensorArrayConcat", "dtype", WEFT_SET_ALL, array_concat),
-    VERSIONS(WEFT_KERNEL_ATTRS, "TensorArrayGather", "dtype", WEFT_SET_ALL, array_gather),
-    VERSIONS(WITH_ATTRS, "TensorArrayGrad", array_grad),
-    WITH_ATTRS("TensorArrayGradWithShape", array_grad),
+    OLD_VERSIONS(WEFT_KERNEL_ATTRS, "TensorArrayConcat", "dtype", WEFT_SET_ALL, array_concat),
+    ATTRS_BOTH("TensorArrayConcatV3", "dtype", WEFT_SET_ALL, array_concat),
+    OLD_VERSIONS(WEFT_KERNEL_ATTRS, "TensorArrayGather", "dtype", WEFT_SET_ALL, array_gather),
+    ATTRS_BOTH("TensorArrayGatherV3", "dtype", WEFT_SET_ALL, array_gather),
+    OLD_VERSIONS(WITH_ATTRS, "TensorArrayGrad", array_grad),
+    ATTRS_BOTH("TensorArrayGradV3", NULL, 0, array_grad),
+    ATTRS_BOTH("TensorArrayGradWithShape", NULL, 0, array_grad),
     WEFT_KERNEL_ATTRS("TensorArrayPack", "dtype", WEFT_SET_ALL, array_pack),
-    VERSIONS(TYPED, "TensorArrayRead", "dtype", array_read),
+    OLD_VERSIONS(TYPED, "TensorArrayRead", "dtype", array_read),
+    TYPED_BOTH("TensorArrayReadV3", "dtype", array_read),
     VERSIONS(TYPED, "TensorArrayScatter", "T", array_scatter),
     VERSIONS(PLAIN, "TensorArraySize", array_size),
     VERSIONS(TYPED, "TensorArraySplit", "T", array_split),
     TYPED("TensorArrayUnpack", "T", array_unpack),
     MAKER("TensorArrayV2"),
-    MAKER("TensorArrayV3"),
+    {.op = "TensorArrayV3",
+     .prepare = make_prepare,
+     .compute = array_make,
+     .compute_async = array_make_async,
+     .destroy = weft_free},
     VERSIONS(TYPED, "TensorArrayWrite", "T", array_write),
     {0},
 };

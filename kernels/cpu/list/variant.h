@@ -16,6 +16,13 @@ WEFT_MUST_CHECK weft_status_t *weft_add_alike(const weft_tensor_t *a, const weft
 
 /* ---- for lists in a device's memory ---- */
 
+/* The param of rows of a device's table: how two values are added that may lie in any memory, of one type and
+ * shape. The sum lies in the memory of the device. */
+typedef struct weft_device_add {
+  weft_status_t *(*add)(weft_kernel_ctx_t *c, const weft_tensor_t *x, const weft_tensor_t *y,
+                        weft_tensor_t **out);
+} weft_device_add_t;
+
 /* How two elements are added, of one type and shape. */
 typedef struct weft_element_add {
   weft_status_t *(*add)(void *arg, const weft_tensor_t *x, const weft_tensor_t *y, weft_tensor_t **out);

@@ -19,7 +19,8 @@ static void pad(weft_row_case_t *c, bool is_grad) {
   int64_t pads[8];
   for (int d = 0; d < inner.rank; d++) {
     const int64_t most = inner.dims[d] - reflects < 0 ? 0 : inner.dims[d] - reflects;
-    for (int k = 0; k < 2; k++) pads[2 * d + k] = weft_row_int(c, 0, 2) == 0 ? 0 : weft_row_int(c, 0, most < 5 ? most : 5);
+    for (int k = 0; k < 2; k++)
+      pads[2 * d + k] = weft_row_int(c, 0, 2) == 0 ? 0 : weft_row_int(c, 0, most < 5 ? most : 5);
     if (c->round == 7 && d == 0) pads[0] = inner.dims[0] + 3;
     if (c->round == 6 && d == 0) pads[1] = -1;
     outer.dims[d] += pads[2 * d] + pads[2 * d + 1];
@@ -41,7 +42,8 @@ static void sequence(weft_row_case_t *c) {
   weft_row_attr(c, "batch_dim=%d seq_dim=%d", batch, seq);
   weft_row_add(c, c->dtype, &s, WEFT_ROW_ANY);
   weft_tensor_t *t = weft_row_add(c, index_type(c), &n, WEFT_ROW_SMALL);
-  for (int64_t i = 0; i < t->count; i++) put(t, i, weft_row_int(c, c->round == 5 ? -1 : 0, s.dims[seq] + (c->round == 4)));
+  for (int64_t i = 0; i < t->count; i++)
+    put(t, i, weft_row_int(c, c->round == 5 ? -1 : 0, s.dims[seq] + (c->round == 4)));
 }
 
 static const weft_row_op_t ops[] = {
