@@ -40,7 +40,7 @@ static TF_OperationDescription *begin(array_graph_t *g, const char *op, int n, c
   for (int i = 0; i < n; i++) TF_AddInput(d, inputs[i]);
   return d;
 }
-#define BEGIN(g, op, ...)                                               \
+#define BEGIN(g, op, ...)                                                     \
   begin(g, op, (int)(sizeof((TF_Output[]){__VA_ARGS__}) / sizeof(TF_Output)), \
         (const TF_Output[]){__VA_ARGS__})
 
@@ -112,8 +112,8 @@ static TF_Output whole(array_graph_t *g) {
   return node(g, d);
 }
 
-/* Cells that are written one by one and together, and read so; a cell of a gradient that is written three times,
- * and cells that never are. */
+/* Cells that are written one by one and together, and read so; a cell of a gradient that is written three
+ * times, and cells that never are. */
 static TF_Output cells_and_gradients(world_t *w, const char *device) {
   array_graph_t g = {.w = w, .device = device, .width = width};
   static const int32_t even[] = {0, 2}, odd[] = {1, 3}, all[] = {3, 0, 1, 2}, back[] = {2, 1, 0};

@@ -172,23 +172,49 @@ void weft_list_item_give(weft_kernel_ctx_t *c, weft_tensor_t *t, weft_status_t *
 
 /* ---- parts ---- */
 
+/* Are the bytes those of a block that the device gave for this tensor alone? Those of a recording's output
+ * are wrapped, or come from an allocator of the recording. */
+static bool has_own_bytes(const weft_kernel_ctx_t *c, const weft_tensor_t *t) {
+  const weft_tensor_t *owner = t->owner != NULL ? t->owner : t;
+  const weft_allocator_t *a = owner->allocator, *mine = weft_out_allocator(c, false);
+  return owner->dealloc == NULL && a != NULL &&
+         (a->allocate == mine->allocate || a->allocate == c->device->allocator->allocate);
+}
+
+/* Elements `begin` on of t, in a device's memory, copied by its compute queue. */
+static weft_status_t *copy_part(weft_kernel_ctx_t *c, weft_tensor_t *t, int64_t begin,
+                                const weft_shape_t *shape, weft_tensor_t **out) {
+  weft_tensor_t *part = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(t->dtype, shape, weft_out_allocator(c, false), &part));
+  weft_queue_wait(c->queue, part->fence); /* the last use of its memory */
+  weft_status_t *s = part->count == 0 ? NULL : copy(c->queue, t, begin, part, 0, part->count);
+  if (s != NULL) {
+    weft_tensor_release(part);
+    return s;
+  }
+  part->fence = weft_queue_mark(c->queue);
+  *out = part;
+  return NULL;
+}
+
+weft_status_t *weft_list_keep(weft_kernel_ctx_t *c, weft_tensor_t *t, weft_tensor_t **out) {
+  if (c->queue != NULL && t->bytes > 0 && t->space == c->device->space && !has_own_bytes(c, t))
+    return copy_part(c, t, 0, &t->shape, out);
+  *out = weft_tensor_retain(t);
+  return NULL;
+}
+
 weft_status_t *weft_list_part(weft_kernel_ctx_t *c, weft_tensor_t *t, int64_t begin,
                               const weft_shape_t *shape, weft_tensor_t **out) {
   enum { ALIGNMENT = 256 }; /* of device memory, which kernels count on (include/weft/device.h) */
-  const int64_t n = weft_shape_count(shape);
   weft_tensor_t *part = NULL;
-  if (t->space != NULL && (size_t)begin * weft_dtype_size(t->dtype) % ALIGNMENT == 0)
-    return share(t, begin, shape, out);
-  WEFT_RETURN_IF_ERROR(
-      weft_tensor_new(t->dtype, shape, t->space == NULL ? NULL : weft_out_allocator(c, false), &part));
-  weft_status_t *s = NULL;
-  if (t->space == NULL) {
-    s = weft_tensor_copy_elements(part, 0, t, begin, n);
-  } else if (n > 0) {
-    weft_queue_wait(c->queue, part->fence); /* the last use of its memory */
-    s = copy(c->queue, t, begin, part, 0, n);
-    part->fence = weft_queue_mark(c->queue);
+  if (t->space != NULL) {
+    const bool is_aligned = (size_t)begin * weft_dtype_size(t->dtype) % ALIGNMENT == 0;
+    return is_aligned && has_own_bytes(c, t) ? share(t, begin, shape, out)
+                                             : copy_part(c, t, begin, shape, out);
   }
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(t->dtype, shape, NULL, &part));
+  weft_status_t *s = weft_tensor_copy_elements(part, 0, t, begin, part->count);
   if (s != NULL) {
     weft_tensor_release(part);
     return s;

@@ -36,6 +36,11 @@ WEFT_MUST_CHECK weft_status_t *weft_list_item_here(weft_tensor_t *t, weft_tensor
 /* Ends an asynchronous kernel whose last output is `t`, in the memory of its device. Consumes both. */
 void weft_list_item_give(weft_kernel_ctx_t *c, weft_tensor_t *t, weft_status_t *s);
 
+/* `t` as something that may be held for long; *out is owned. It is `t` itself, but for an output of a
+ * recording (docs/decisions/0016), which could not be replayed before that is released: then a copy, which
+ * the compute queue makes. */
+WEFT_MUST_CHECK weft_status_t *weft_list_keep(weft_kernel_ctx_t *c, weft_tensor_t *t, weft_tensor_t **out);
+
 /* Elements `begin` on of t, which lies in the memory of c's device, as a tensor of their own. *out is owned.
  */
 WEFT_MUST_CHECK weft_status_t *weft_list_part(weft_kernel_ctx_t *c, weft_tensor_t *t, int64_t begin,

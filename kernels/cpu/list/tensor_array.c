@@ -116,12 +116,15 @@ static void pass_flow(weft_kernel_ctx_t *c, int input) {
 
 static weft_status_t *array_write(weft_kernel_ctx_t *c) {
   weft_tensor_array_t *a = NULL;
+  weft_tensor_t *kept = NULL;
   int32_t i = 0;
   WEFT_RETURN_IF_ERROR(scalar_index(c, 1, &i));
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 2)->dtype, "is trying to write");
   weft_array_memory_t memory;
-  if (s == NULL) s = weft_tensor_array_write(a, i, weft_in(c, 2), memory_of(c, &memory));
+  if (s == NULL) s = weft_list_keep(c, weft_in(c, 2), &kept);
+  if (s == NULL) s = weft_tensor_array_write(a, i, kept, memory_of(c, &memory));
+  weft_tensor_release(kept);
   release(a);
   if (s == NULL) pass_flow(c, 3);
   return s;

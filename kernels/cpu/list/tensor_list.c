@@ -50,7 +50,8 @@ static weft_status_t *check_item(const weft_tensor_list_t *l, const weft_tensor_
                     WEFT_SHAPE_TEXT(&l->element_shape));
 }
 
-static weft_status_t *push(weft_tensor_list_t *l, weft_tensor_t *t) {
+static weft_status_t *push(weft_kernel_ctx_t *c, weft_tensor_list_t *l, weft_tensor_t *t) {
+  weft_tensor_t *kept = NULL;
   WEFT_RETURN_IF_ERROR(
       check_item(l, t, "Tried to append a tensor with incompatible shape to a list. Op element shape"));
   if (l->max_elements >= 0 && l->count >= l->max_elements) {
@@ -58,15 +59,17 @@ static weft_status_t *push(weft_tensor_list_t *l, weft_tensor_t *t) {
                       "Tried to push item into a full list list size: %" PRId64 " max_num_elements: %" PRId64,
                       l->count, l->max_elements);
   }
-  WEFT_RETURN_IF_ERROR(weft_tensor_list_resize(l, l->count + 1));
-  l->items[l->count - 1] = weft_tensor_retain(t);
-  return NULL;
+  WEFT_RETURN_IF_ERROR(weft_list_keep(c, t, &kept));
+  weft_status_t *s = weft_tensor_list_resize(l, l->count + 1);
+  if (s == NULL) l->items[l->count - 1] = kept;
+  if (s != NULL) weft_tensor_release(kept);
+  return s;
 }
 
 static weft_status_t *list_push(weft_kernel_ctx_t *c) {
   weft_tensor_list_t *l = NULL;
   WEFT_RETURN_IF_ERROR(weft_list_take_typed(c, 0, &l));
-  return weft_list_give(c, l, push(l, weft_in(c, 1)));
+  return weft_list_give(c, l, push(c, l, weft_in(c, 1)));
 }
 
 /* Item i, or zeros if it was never set; *out is owned. `asks_others`: about the shape of zeros. */
@@ -135,7 +138,9 @@ static void list_get_async(weft_kernel_ctx_t *c) {
   weft_list_item_give(c, t, s);
 }
 
-static weft_status_t *put(weft_tensor_list_t *l, int64_t i, weft_tensor_t *t, bool may_grow) {
+static weft_status_t *put(weft_kernel_ctx_t *c, weft_tensor_list_t *l, int64_t i, weft_tensor_t *t,
+                          bool may_grow) {
+  weft_tensor_t *kept = NULL;
   if (i >= l->count && i >= 0 && may_grow) WEFT_RETURN_IF_ERROR(weft_tensor_list_resize(l, i + 1));
   if (i < 0 || i >= l->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -144,8 +149,9 @@ static weft_status_t *put(weft_tensor_list_t *l, int64_t i, weft_tensor_t *t, bo
   }
   WEFT_RETURN_IF_ERROR(
       check_item(l, t, "Tried to set a tensor with incompatible shape at a list index. Item element shape"));
+  WEFT_RETURN_IF_ERROR(weft_list_keep(c, t, &kept));
   weft_tensor_release(l->items[i]);
-  l->items[i] = weft_tensor_retain(t);
+  l->items[i] = kept;
   return NULL;
 }
 
@@ -154,7 +160,7 @@ static weft_status_t *list_set(weft_kernel_ctx_t *c) {
   int64_t i = 0;
   WEFT_RETURN_IF_ERROR(weft_list_int(c, 1, "index", &i));
   WEFT_RETURN_IF_ERROR(weft_list_take_typed(c, 0, &l));
-  return weft_list_give(c, l, put(l, i, weft_in(c, 2), weft_list_node(c)->resizes));
+  return weft_list_give(c, l, put(c, l, i, weft_in(c, 2), weft_list_node(c)->resizes));
 }
 
 /* ---- the list as a whole ---- */
