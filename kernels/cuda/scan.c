@@ -1,4 +1,4 @@
-/* kernels/cuda/scan.c - rows of Cumsum, Cumprod, TopK, TopKV2, InTopK, InTopKV2. */
+/* kernels/cuda/scan.c - rows of Cumsum, Cumprod, CumulativeLogsumexp, TopK, TopKV2, InTopK, InTopKV2. */
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
@@ -16,12 +16,12 @@ static WEFT_Failure *launch_rows(WEFT_KernelContext *c, weft_cuda_function_t *f,
   return weft_cuda_launch(c, f, &g, args);
 }
 
-/* ---- Cumsum, Cumprod ---- */
+/* ---- Cumsum, Cumprod, CumulativeLogsumexp ---- */
 
 typedef struct cuda_scan {
   int is_exclusive, is_reverse;
 } cuda_scan_t;
-static const bool is_sum = false, is_product = true;
+static const int32_t is_sum = 0, is_product = 1, is_log_sum_exp = 2; /* as scan.cu numbers them */
 
 static WEFT_Failure *scan_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
   (void)param;
@@ -49,9 +49,9 @@ static WEFT_Failure *scan(WEFT_KernelContext *c) {
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, x.rank, x.dims, &y));
   if (y.count == 0) return NULL;
   int64_t n = x.dims[at], inner = weft_cuda_product(x.dims, (int)at + 1, x.rank), lines = x.count / n;
-  int32_t product = *(const bool *)weft_cuda_host->param(c), exclusive = state->is_exclusive,
+  int32_t how = *(const int32_t *)weft_cuda_host->param(c), exclusive = state->is_exclusive,
           reverse = state->is_reverse;
-  void *args[] = {&x.data, &y.data, &lines, &n, &inner, &product, &exclusive, &reverse};
+  void *args[] = {&x.data, &y.data, &lines, &n, &inner, &how, &exclusive, &reverse};
   if (n <= FEW || (inner > 1 && lines >= MANY))
     return weft_cuda_launch_over(c, weft_cuda_pick(&lines_instances, x.dtype), lines, 1, args);
   return launch_rows(c, weft_cuda_pick(&blocks_instances, x.dtype), lines, args);
@@ -121,14 +121,15 @@ static WEFT_Failure *in_top_k(WEFT_KernelContext *c) {
 }
 
 enum { SECOND = 2, THIRD = 4 };
-#define SCAN(op_, kind)                                                                      \
-  {                                                                                          \
-    .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(FLOAT_I64), .prepare = scan_prepare, \
-    .compute = scan, .destroy = free, .param = &kind, .host_inputs = SECOND                  \
+#define SCAN(op_, set, kind)                                                                            \
+  {                                                                                                     \
+    .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(set), .prepare = scan_prepare, .compute = scan, \
+    .destroy = free, .param = &kind, .host_inputs = SECOND                                              \
   }
 const WEFT_DeviceKernel weft_cuda_scan_kernels[] = {
-    SCAN("Cumprod", is_product),
-    SCAN("Cumsum", is_sum),
+    SCAN("Cumprod", FLOAT_I64, is_product),
+    SCAN("Cumsum", FLOAT_I64, is_sum),
+    SCAN("CumulativeLogsumexp", FLOAT, is_log_sum_exp),
     {.op = "InTopK", .prepare = k_prepare, .compute = in_top_k},
     {.op = "InTopKV2", .compute = in_top_k, .host_inputs = THIRD},
     {.op = "TopK",

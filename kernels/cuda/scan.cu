@@ -6,22 +6,42 @@
 
 namespace weft {
 
+/* What a scan joins, as scan.c numbers it. A NaN stays in a sum of exponentials; the CPU leaves out those
+ * before the first number. */
+enum { SUM, PRODUCT, LOG_SUM_EXP };
+
 template <class C>
-WEFT_FN C fold(C a, C b, bool is_product) {
-  return is_product ? wrap_mul(a, b) : wrap_add(a, b);
+WEFT_FN C fold(C a, C b, int how) {
+  if constexpr (number<C>::is_float) {
+    if (how == LOG_SUM_EXP) {
+      if (a != a || b != b) return a + b; /* whichever comes first */
+      const C low = a < b ? a : b, high = a < b ? b : a;
+      if (high == -(C)INFINITY) return high; /* else infinity would be taken from infinity */
+      return log1p(exp(low - high)) + high;
+    }
+  }
+  return how == PRODUCT ? wrap_mul(a, b) : wrap_add(a, b);
+}
+
+template <class C>
+WEFT_FN C fold_start(int how) {
+  if constexpr (number<C>::is_float) {
+    if (how == LOG_SUM_EXP) return -(C)INFINITY;
+  }
+  return how == PRODUCT ? (C)1 : (C)0;
 }
 
 /* x: [outer, n, inner]. A thread takes lines as they are, in order. */
 template <class T>
-WEFT_FN void scan_lines(const T *x, T *y, int64_t lines, int64_t n, int64_t inner, bool is_product,
-                        bool is_exclusive, bool is_reverse) {
+WEFT_FN void scan_lines(const T *x, T *y, int64_t lines, int64_t n, int64_t inner, int how, bool is_exclusive,
+                        bool is_reverse) {
   typedef comp_t<T> C;
   for (int64_t line = first_index(); line < lines; line += index_step()) {
     const int64_t base = line / inner * n * inner + line % inner;
-    C sum = is_product ? (C)1 : (C)0;
+    C sum = fold_start<C>(how);
     for (int64_t i = 0; i < n; i++) {
       const int64_t at = base + (is_reverse ? n - 1 - i : i) * inner;
-      const C v = load(x[at]), after = fold(sum, v, is_product);
+      const C v = load(x[at]), after = fold(sum, v, how);
       store(&y[at], is_exclusive ? sum : after);
       sum = after;
     }
@@ -31,11 +51,11 @@ WEFT_FN void scan_lines(const T *x, T *y, int64_t lines, int64_t n, int64_t inne
 /* A block has a line, WEFT_CUDA_BLOCK elements at a time (Hillis and Steele, "Data Parallel Algorithms",
  * 1986). */
 template <class T>
-WEFT_FN void scan_blocks(const T *x, T *y, int64_t lines, int64_t n, int64_t inner, bool is_product,
+WEFT_FN void scan_blocks(const T *x, T *y, int64_t lines, int64_t n, int64_t inner, int how,
                          bool is_exclusive, bool is_reverse) {
   typedef comp_t<T> C;
   WEFT_CUDA_SHARED(C, all, 2 * WEFT_CUDA_BLOCK);
-  const C one = is_product ? (C)1 : (C)0;
+  const C one = fold_start<C>(how);
   const int own = (int)threadIdx.x;
   for (int64_t line = blockIdx.x; line < lines; line += gridDim.x) {
     const int64_t base = line / inner * n * inner + line % inner;
@@ -49,14 +69,14 @@ WEFT_FN void scan_blocks(const T *x, T *y, int64_t lines, int64_t n, int64_t inn
       for (int step = 1; step < WEFT_CUDA_BLOCK; step *= 2) {
         C *to = all + (half ^ 1) * WEFT_CUDA_BLOCK;
         const C *seen = all + half * WEFT_CUDA_BLOCK;
-        to[own] = own >= step ? fold(seen[own - step], seen[own], is_product) : seen[own];
+        to[own] = own >= step ? fold(seen[own - step], seen[own], how) : seen[own];
         half ^= 1;
         __syncthreads();
       }
       const C *sums = all + half * WEFT_CUDA_BLOCK;
       const C exclusive = own > 0 ? sums[own - 1] : one;
-      if (i < n) store(&y[at], fold(before, is_exclusive ? exclusive : sums[own], is_product));
-      before = fold(before, sums[WEFT_CUDA_BLOCK - 1], is_product);
+      if (i < n) store(&y[at], fold(before, is_exclusive ? exclusive : sums[own], how));
+      before = fold(before, sums[WEFT_CUDA_BLOCK - 1], how);
       __syncthreads();
     }
   }
@@ -125,16 +145,16 @@ WEFT_FN bool is_finite(float v) { return (bits_of(v) & 0x7f800000u) != 0x7f80000
 
 using namespace weft;
 
-#define SCAN(f, type)                                                                                    \
-  WEFT_CUDA_KERNEL(weft_##f##_lines_##type,                                                              \
-                   (const type *x, type *y, int64_t lines, int64_t n, int64_t inner, int32_t is_product, \
-                    int32_t is_exclusive, int32_t is_reverse)) {                                         \
-    scan_lines(x, y, lines, n, inner, is_product != 0, is_exclusive != 0, is_reverse != 0);              \
-  }                                                                                                      \
-  WEFT_CUDA_BLOCK_KERNEL(weft_##f##_blocks_##type,                                                       \
-                         (const type *x, type *y, int64_t lines, int64_t n, int64_t inner,               \
-                          int32_t is_product, int32_t is_exclusive, int32_t is_reverse)) {               \
-    scan_blocks(x, y, lines, n, inner, is_product != 0, is_exclusive != 0, is_reverse != 0);             \
+#define SCAN(f, type)                                                                                   \
+  WEFT_CUDA_KERNEL(weft_##f##_lines_##type,                                                             \
+                   (const type *x, type *y, int64_t lines, int64_t n, int64_t inner, int32_t how,       \
+                    int32_t is_exclusive, int32_t is_reverse)) {                                        \
+    scan_lines(x, y, lines, n, inner, how, is_exclusive != 0, is_reverse != 0);                         \
+  }                                                                                                     \
+  WEFT_CUDA_BLOCK_KERNEL(weft_##f##_blocks_##type,                                                      \
+                         (const type *x, type *y, int64_t lines, int64_t n, int64_t inner, int32_t how, \
+                          int32_t is_exclusive, int32_t is_reverse)) {                                  \
+    scan_blocks(x, y, lines, n, inner, how, is_exclusive != 0, is_reverse != 0);                        \
   }
 WEFT_CUDA_FLOAT_I64(SCAN, scan)
 

@@ -1,18 +1,32 @@
 /* Running sums and products, and the largest elements, against the CPU's kernels. */
+#include <math.h>
+
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/types.h"
 #include "tests/cuda/rows/row_case.h"
 
-static void scan(weft_row_case_t *c) {
+static void scan_values(weft_row_case_t *c, weft_row_values_t values) {
   weft_shape_t s = weft_row_shape(c, 1, 4);
   if (c->round == 1) s = weft_shape_matrix(2, 700);
   if (c->round == 4) s = (weft_shape_t){.rank = 3, .dims = {2, 300, 3}};
   const int64_t at = c->round == 1 || c->round == 4 ? 1 : weft_row_int(c, 0, s.rank - 1),
                 axis = c->round % 2 == 0 ? at : at - s.rank, wrong = s.rank;
-  weft_row_add(c, c->dtype, &s, WEFT_ROW_SMALL);
+  weft_row_add(c, c->dtype, &s, values);
   weft_row_add_ints(c, c->round % 3 == 0 ? WEFT_I32 : WEFT_I64, -1, c->round == 7 ? &wrong : &axis);
   weft_row_attr(c, "exclusive=%s reverse=%s", weft_row_int(c, 0, 1) == 0 ? "true" : "false",
                 weft_row_int(c, 0, 1) == 0 ? "true" : "false");
+}
+static void scan(weft_row_case_t *c) { scan_values(c, WEFT_ROW_SMALL); }
+/* Infinities, but no NaN: which of those stay depends on the order. */
+static void scan_any(weft_row_case_t *c) {
+  scan_values(c, WEFT_ROW_ANY);
+  weft_tensor_t *x = c->inputs[0];
+  for (int64_t i = 0; i < x->count; i++) {
+    if (x->dtype == WEFT_F32 && isnan(((float *)x->data)[i])) ((float *)x->data)[i] = -INFINITY;
+    if (x->dtype == WEFT_F64 && isnan(((double *)x->data)[i])) ((double *)x->data)[i] = -INFINITY;
+    uint16_t *half = x->dtype == WEFT_F16 || x->dtype == WEFT_BF16 ? &((uint16_t *)x->data)[i] : NULL;
+    if (half != NULL && (*half & 0x7fff) > (x->dtype == WEFT_F16 ? 0x7c00 : 0x7f80)) *half = 0;
+  }
 }
 /* Factors near 1, so that a long product stays in the type. */
 static void product(weft_row_case_t *c) {
@@ -80,6 +94,7 @@ static void in_top_k_v2(weft_row_case_t *c) {
 static const weft_row_op_t ops[] = {
     {"Cumprod", WEFT_CUDA_SET(FLOAT_I64), product, .tolerance = 20},
     {"Cumsum", WEFT_CUDA_SET(FLOAT_I64), scan, .tolerance = 200},
+    {"CumulativeLogsumexp", WEFT_CUDA_SET(FLOAT), scan_any, .tolerance = 20},
     {"InTopK", WEFT_DTYPE_BIT(WEFT_F32), in_top_k},
     {"InTopKV2", WEFT_DTYPE_BIT(WEFT_F32), in_top_k_v2},
     {"TopK", WEFT_CUDA_SET(FLOAT_I64), top_k},
