@@ -1,10 +1,12 @@
-/* kernels/cuda/binary.c - rows of binary.def. */
+/* kernels/cuda/binary.c - rows of binary.def and special_binary.def. */
 #include "kernels/cuda/binary.h"
 
+#include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
 #define WEFT_CUDA_BINARY(op, set, result, shapes) WEFT_CUDA_INSTANCES(op##_instances, binary_##op, set)
 #include "kernels/cuda/binary.def"
+#include "kernels/cuda/special_binary.def"
 #undef WEFT_CUDA_BINARY
 
 typedef struct cuda_operands {
@@ -118,6 +120,7 @@ static WEFT_Failure *bias_compute(WEFT_KernelContext *c) {
 /* An op of bools has no attribute for its type. */
 #define TYPE_ATTR_BOOL NULL
 #define TYPE_ATTR_FLOAT "T"
+#define TYPE_ATTR_F32_F64 "T"
 #define TYPE_ATTR_FLOAT_I64 "T"
 #define TYPE_ATTR_FLOAT_INDEX "T"
 #define TYPE_ATTR_INT "T"
@@ -139,6 +142,7 @@ const WEFT_DeviceKernel weft_cuda_binary_kernels[] = {
     EQUAL_ROW(NotEqual),
 #define WEFT_CUDA_BINARY(op, set, result, shapes) ROW(#op, op, set, result, shapes),
 #include "kernels/cuda/binary.def"
+#include "kernels/cuda/special_binary.def"
 #undef WEFT_CUDA_BINARY
     {.op = "BiasAdd",
      .type_attr = "T",

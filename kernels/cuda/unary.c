@@ -1,8 +1,9 @@
-/* kernels/cuda/unary.c - rows of unary.def, and LeakyRelu. */
+/* kernels/cuda/unary.c - rows of unary.def and special_unary.def, and LeakyRelu. */
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
 #define WEFT_CUDA_UNARY(op, set, result) WEFT_CUDA_INSTANCES(op##_instances, unary_##op, set)
+#include "kernels/cuda/special_unary.def"
 #include "kernels/cuda/unary.def"
 #undef WEFT_CUDA_UNARY
 
@@ -69,6 +70,7 @@ static WEFT_Failure *leaky_compute(WEFT_KernelContext *c) {
   }
 const WEFT_DeviceKernel weft_cuda_unary_kernels[] = {
 #define WEFT_CUDA_UNARY(op, set, result) ROW(#op, op, set, result),
+#include "kernels/cuda/special_unary.def"
 #include "kernels/cuda/unary.def"
 #undef WEFT_CUDA_UNARY
     ROW("Inv", Reciprocal, FLOAT_I64, SAME),

@@ -1,76 +1,12 @@
 /* kernels/cpu/math/special.c - special functions that the C library lacks, or has only with a global side
  * effect, and the parts of complex numbers. */
-#define _DEFAULT_SOURCE /* lgamma_r: lgamma writes a global */
+#define _DEFAULT_SOURCE /* special.h */
+#include "kernels/cpu/math/special.h"
+
 #include <complex.h>
-#include <math.h>
 #include <tgmath.h>
 
 #include "kernels/cpu/loops/map.h"
-#include "kernels/cpu/math/special.h"
-
-static const double pi = 3.14159265358979323846;
-
-double weft_lgamma(double x) {
-  int sign = 0;
-  return lgamma_r(x, &sign);
-}
-
-/* Reflection for x <= 0, then the recurrence up to 10 and the asymptotic series (Abramowitz and
- * Stegun, 6.3.18); with seven terms the error at 10 is below 1e-16. */
-double weft_digamma(double x) {
-  static const double series[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
-                                  1.0 / 132, -691.0 / 32760, 1.0 / 12};
-  double shift = 0;
-  if (x <= 0) {
-    double part = x - floor(x);
-    if (!(part > 0)) return (double)NAN; /* a pole, or minus infinity */
-    shift = -pi / tan(pi * part);
-    x = 1 - x;
-  }
-  if (isinf(x)) return x;
-  for (; x < 10; x++) shift -= 1 / x;
-  double z = 1 / (x * x), sum = 0;
-  for (int i = 6; i >= 0; i--) sum = (sum + series[i]) * z;
-  return shift + log(x) - 0.5 / x - sum;
-}
-
-/* Acklam's rational approximation of the inverse normal distribution, then two Newton steps (Halley) to full
- * precision: ndtri(p). */
-static double ndtri_of(double p) {
-  static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
-                             1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
-  static const double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02,
-                             6.680131188771972e+01, -1.328068155288572e+01};
-  static const double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
-                             -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
-  static const double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
-                             3.754408661907416e+00};
-  if (!(p >= 0 && p <= 1)) return (double)NAN;
-  if (p == 0) return -(double)INFINITY;
-  if (p == 1) return (double)INFINITY;
-  double tail = p < 0.5 ? p : 1 - p, x;
-  if (tail < 0.02425) {
-    double q = sqrt(-2 * log(tail));
-    x = (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) /
-        ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
-  } else {
-    double q = tail - 0.5, r = q * q;
-    x = (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
-        (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
-  }
-  for (int i = 0; i < 2; i++) {
-    double e = 0.5 * erfc(-x / sqrt(2)) - tail, u = e * sqrt(2 * pi) * exp(x * x / 2);
-    x -= u / (1 + x * u / 2);
-  }
-  return p < 0.5 ? x : -x;
-}
-
-static double erfinv_of(double x) {
-  if (x == 0) return x;
-  if (!(x >= -1 && x <= 1)) return (double)NAN;
-  double y = ndtri_of(0.5 - 0.5 * fabs(x)); /* the lower tail, where nothing cancels */
-  return (x < 0 ? y : -y) / sqrt(2);
-}
 
 #define MAP_STEM lgamma
 #define MAP_EXPR(x) weft_lgamma((double)(x))
@@ -79,10 +15,10 @@ static double erfinv_of(double x) {
 #define MAP_EXPR(x) weft_digamma((double)(x))
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM erfinv
-#define MAP_EXPR(x) erfinv_of((double)(x))
+#define MAP_EXPR(x) weft_erfinv((double)(x))
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM ndtri
-#define MAP_EXPR(x) ndtri_of((double)(x))
+#define MAP_EXPR(x) weft_ndtri((double)(x))
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 
 #define MAP_STEM next_after

@@ -6,8 +6,8 @@
  * its power series or its continued fraction (Abramowitz and Stegun, 6.5.29 and 6.5.31), differentiated term
  * by term.
  */
+#define _DEFAULT_SOURCE /* special.h */
 #include <float.h>
-#include <math.h>
 
 #include "kernels/cpu/loops/map.h"
 #include "kernels/cpu/math/special.h"

@@ -83,12 +83,27 @@ static void bias(weft_row_case_t *c) {
 }
 static void bias_v1(weft_row_case_t *c) { bias_at(c, -1); }
 
+/* Scalars among tensors of one shape; in one round a shape that differs. */
+static void three(weft_row_case_t *c) {
+  const weft_shape_t s = weft_row_shape(c, 0, 3), other = weft_shape_vector(5);
+  for (int i = 0; i < 3; i++) {
+    const bool is_scalar = c->round > 3 && weft_row_int(c, 0, 1) == 0;
+    weft_row_add(c, c->dtype,
+                 c->round == 7 && i == 2 ? &other
+                 : is_scalar             ? &WEFT_SCALAR
+                                         : &s,
+                 i == 2 || c->round % 2 == 1 ? WEFT_ROW_ANY : WEFT_ROW_POSITIVE);
+  }
+}
+static const weft_row_op_t special[] = {{"Betainc", WEFT_CUDA_SET(F32_F64), three}};
+
 #define make_SAME_EQUAL equal
 #define make_SAME_BROADCAST two
 #define make_TRUTH_BROADCAST two
 
 static const weft_row_op_t unary[] = {
 #define WEFT_CUDA_UNARY(op, set, result) {#op, WEFT_CUDA_SET(set), one},
+#include "kernels/cuda/special_unary.def"
 #include "kernels/cuda/unary.def"
 #undef WEFT_CUDA_UNARY
     {"Inv", WEFT_CUDA_SET(FLOAT_I64), one},
@@ -107,6 +122,7 @@ static const struct {
 static weft_row_op_t binary[] = {
 #define WEFT_CUDA_BINARY(op, set, result, shapes) {#op, WEFT_CUDA_SET(set), make_##result##_##shapes},
 #include "kernels/cuda/binary.def"
+#include "kernels/cuda/special_binary.def"
 #undef WEFT_CUDA_BINARY
     {"Add", WEFT_CUDA_SET(FLOAT_SIGNED) | UINT32_C(1) << WEFT_CUDA_u8, two},
     {"BiasAdd", WEFT_CUDA_SET(REAL), bias},
@@ -126,7 +142,9 @@ static void binary_as_the_cpu(void) {
   }
   weft_row_check(weft_cuda_binary_kernels, binary, NUM_BINARY);
 }
+static void special_as_the_cpu(void) { weft_row_check(weft_cuda_special_kernels, special, 1); }
 static void all_are_tested(void) {
+  weft_row_check_covered(weft_cuda_special_kernels, special, 1);
   weft_row_check_covered(weft_cuda_unary_kernels, unary, NUM_UNARY);
   weft_row_check_covered(weft_cuda_binary_kernels, binary, NUM_BINARY);
 }
@@ -135,6 +153,7 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"unary as the CPU", unary_as_the_cpu},
       {"binary as the CPU", binary_as_the_cpu},
+      {"special as the CPU", special_as_the_cpu},
       {"all are tested", all_are_tested},
       CU_TEST_INFO_NULL,
   };
