@@ -26,7 +26,9 @@ enum {
   MAX_PLANS = 8192, /* of a device; beyond, the table begins anew with the context */
   TYPE_FLOAT = 1,
   TYPE_DOUBLE = 2,
+  TYPE_COMPLEX64 = 8,
   TYPE_BFLOAT16 = 14,
+  TYPE_COMPLEX128 = 18,
   TYPE_HALF = 19, /* TF_DataType */
 };
 /* NVIDIA's advice: 32 MiB for Hopper and later, 4 MiB before. cuBLAS documentation, "cublasSetWorkspace". */
@@ -72,7 +74,7 @@ typedef struct cublas_key {
   int64_t a_row, b_row, out_row, a_step, b_step, out_step; /* of weft_cuda_product_t */
   int dtype;
   unsigned a_alignment, b_alignment, out_alignment; /* of the addresses, at most 256 */
-  bool transpose_a, transpose_b, same_a, same_b, in_tf32;
+  bool transpose_a, transpose_b, is_adjoint, same_a, same_b, in_tf32;
 } cublas_key_t;
 
 typedef struct cublas_plan {
@@ -141,6 +143,8 @@ static bool types_of(const cublas_key_t *key, cublas_types_t *out) {
                               key->in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
       return true;
     case TYPE_DOUBLE: *out = (cublas_types_t){CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F}; return true;
+    case TYPE_COMPLEX64: *out = (cublas_types_t){CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F}; return true;
+    case TYPE_COMPLEX128: *out = (cublas_types_t){CUDA_C_64F, CUDA_C_64F, CUBLAS_COMPUTE_64F}; return true;
     case TYPE_HALF: *out = (cublas_types_t){CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F}; return true;
     case TYPE_BFLOAT16: *out = (cublas_types_t){CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F}; return true;
     default: return false;
@@ -167,8 +171,8 @@ static cublasStatus_t make_layout(cudaDataType_t type, int64_t num, int64_t leng
 
 static cublasStatus_t describe(cublas_plan_t *p, const cublas_types_t *t) {
   const cublas_key_t *k = &p->key;
-  const cublasOperation_t a = k->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                          b = k->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t flip = k->is_adjoint ? CUBLAS_OP_C : CUBLAS_OP_T;
+  const cublasOperation_t a = k->transpose_a ? flip : CUBLAS_OP_N, b = k->transpose_b ? flip : CUBLAS_OP_N;
   cublasStatus_t r = blas.cublasLtMatmulDescCreate(&p->product, t->compute, t->scale);
   if (r == CUBLAS_STATUS_SUCCESS) { /* its first operand is b */
     r = blas.cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b);
@@ -262,7 +266,7 @@ static bool is_same(const cublas_key_t *x, const cublas_key_t *y) {
   return x->m == y->m && x->n == y->n && x->k == y->k && x->batch == y->batch && x->dtype == y->dtype &&
          x->a_alignment == y->a_alignment && x->b_alignment == y->b_alignment &&
          x->out_alignment == y->out_alignment && x->transpose_a == y->transpose_a &&
-         x->transpose_b == y->transpose_b && x->same_a == y->same_a && x->same_b == y->same_b &&
+         x->transpose_b == y->transpose_b && x->is_adjoint == y->is_adjoint && x->same_a == y->same_a && x->same_b == y->same_b &&
          x->in_tf32 == y->in_tf32 && x->a_row == y->a_row && x->b_row == y->b_row &&
          x->out_row == y->out_row && x->a_step == y->a_step && x->b_step == y->b_step &&
          x->out_step == y->out_step;
@@ -304,15 +308,23 @@ static bool is_off(const char *variable) {
 }
 
 /* TF_DataType's kept sizes. */
-static size_t size_of(int dtype) { return dtype == TYPE_DOUBLE ? 8 : dtype == TYPE_FLOAT ? 4 : 2; }
+static size_t size_of(int dtype) {
+  switch (dtype) {
+    case TYPE_COMPLEX128: return 16;
+    case TYPE_COMPLEX64:
+    case TYPE_DOUBLE: return 8;
+    case TYPE_FLOAT: return 4;
+    default: return 2;
+  }
+}
 
 static WEFT_Failure *run_plan(WEFT_KernelContext *c, cublas_device_t *d, const cublas_plan_t *p,
                               const void *a, const void *b, void *out) {
   const weft_cuda_device_t *device = weft_cuda_host->device(c);
   weft_cuda_queue_t *q = device->queues[WEFT_QUEUE_COMPUTE];
-  static const double one_f64 = 1, zero_f64 = 0;
-  static const float one = 1, zero = 0;
-  const bool is_f64 = p->key.dtype == TYPE_DOUBLE;
+  static const double one_f64[2] = {1}, zero_f64[2] = {0}; /* of complex numbers, too */
+  static const float one[2] = {1}, zero[2] = {0};
+  const bool is_f64 = p->key.dtype == TYPE_DOUBLE || p->key.dtype == TYPE_COMPLEX128;
   void *workspace = NULL;
   if (p->workspace > 0) {
     WEFT_Failure *f = weft_cuda_host->scratch(c, p->workspace, &workspace);
@@ -320,8 +332,8 @@ static WEFT_Failure *run_plan(WEFT_KernelContext *c, cublas_device_t *d, const c
   }
   weft_cuda_queue_note(q, weft_cuda_host->node_name(c));
   return failure_of(
-      blas.cublasLtMatmul(d->handle, p->product, is_f64 ? (const void *)&one_f64 : &one, b, p->b, a, p->a,
-                          is_f64 ? (const void *)&zero_f64 : &zero, out, p->out, out, p->out, &p->algorithm,
+      blas.cublasLtMatmul(d->handle, p->product, is_f64 ? (const void *)one_f64 : one, b, p->b, a, p->a,
+                          is_f64 ? (const void *)zero_f64 : zero, out, p->out, out, p->out, &p->algorithm,
                           workspace, p->workspace, (cudaStream_t)weft_cuda_queue_stream(q)),
       "enqueuing a product");
 }
@@ -343,6 +355,7 @@ WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_
   key.transpose_a = p->transpose_a, key.transpose_b = p->transpose_b;
   key.a_row = p->a_row, key.b_row = p->b_row, key.out_row = p->out_row;
   key.a_step = p->a_step, key.b_step = p->b_step, key.out_step = p->out_step;
+  key.is_adjoint = p->is_adjoint && (p->dtype == TYPE_COMPLEX64 || p->dtype == TYPE_COMPLEX128);
   key.same_a = p->same_a && p->batch > 1, key.same_b = p->same_b && p->batch > 1;
   key.a_alignment = alignment(a), key.b_alignment = alignment(b), key.out_alignment = alignment(out);
   key.in_tf32 = p->dtype == TYPE_FLOAT && !is_off("NVIDIA_TF32_OVERRIDE") && !is_off("WEFT_TF32");

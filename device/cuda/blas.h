@@ -14,9 +14,11 @@
 
 /* out [m, n] = a [m, k] · b [k, n], `batch` times. Elements of a row are neighbours. */
 typedef struct weft_cuda_product {
-  int dtype; /* TF_HALF, TF_BFLOAT16, TF_FLOAT or TF_DOUBLE; the first two are summed in float */
+  int dtype; /* TF_HALF, TF_BFLOAT16, TF_FLOAT, TF_DOUBLE, TF_COMPLEX64 or TF_COMPLEX128; the first two are
+                summed in float */
   int64_t m, n, k;
   bool transpose_a, transpose_b; /* a lies as [k, m], b as [n, k] */
+  bool is_adjoint;               /* of complex numbers: what is transposed is conjugated, too */
   int64_t batch;
   bool same_a, same_b; /* all products have the first a, or b */
   /* Elements from a row to the next as they lie in memory, and from a matrix to the next. 0: rows and

@@ -1,13 +1,19 @@
-/* kernels/cuda/binary.c - rows of binary.def and special_binary.def. */
+/* kernels/cuda/binary.c - rows of binary.def, special_binary.def and complex_binary.def. */
 #include "kernels/cuda/binary.h"
 
-#include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
 #define WEFT_CUDA_BINARY(op, set, result, shapes) WEFT_CUDA_INSTANCES(op##_instances, binary_##op, set)
 #include "kernels/cuda/binary.def"
 #include "kernels/cuda/special_binary.def"
 #undef WEFT_CUDA_BINARY
+
+#define WEFT_CUDA_COMPLEX_BINARY(op, result, shapes) \
+  WEFT_CUDA_INSTANCES(complex_##op##_instances, binary_##op, COMPLEX)
+#include "kernels/cuda/complex_binary.def"
+WEFT_CUDA_COMPLEX_BINARY(Equal, TRUTH, BROADCAST)
+WEFT_CUDA_COMPLEX_BINARY(NotEqual, TRUTH, BROADCAST)
+#undef WEFT_CUDA_COMPLEX_BINARY
 
 typedef struct cuda_operands {
   int dtype;
@@ -93,7 +99,8 @@ static WEFT_Failure *equal_compute(WEFT_KernelContext *c) {
   }
   if (fits || weft_cuda_host->state(c) == NULL) return broadcast(c, true);
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, 0, NULL, &z));
-  return weft_cuda_fill(c, z.data, weft_cuda_host->param(c) == &NotEqual_instances, 1);
+  const void *f = weft_cuda_host->param(c);
+  return weft_cuda_fill(c, z.data, f == &NotEqual_instances || f == &complex_NotEqual_instances, 1);
 }
 
 /* ---- BiasAdd: the bias repeats but along the channels ---- */
@@ -120,6 +127,7 @@ static WEFT_Failure *bias_compute(WEFT_KernelContext *c) {
 /* An op of bools has no attribute for its type. */
 #define TYPE_ATTR_BOOL NULL
 #define TYPE_ATTR_FLOAT "T"
+#define TYPE_ATTR_COMPLEX "T"
 #define TYPE_ATTR_F32_F64 "T"
 #define TYPE_ATTR_FLOAT_I64 "T"
 #define TYPE_ATTR_FLOAT_INDEX "T"
@@ -132,14 +140,16 @@ static WEFT_Failure *bias_compute(WEFT_KernelContext *c) {
     .op = op_, .type_attr = TYPE_ATTR_##set, .types = WEFT_CUDA_SET(set), \
     .compute = compute_##result##_##shapes, .param = &name##_instances    \
   }
-#define EQUAL_ROW(op_)                                                                         \
-  {                                                                                            \
-    .op = #op_, .type_attr = "T", .types = WEFT_CUDA_SET(REAL_BOOL), .prepare = equal_prepare, \
-    .compute = equal_compute, .param = &op_##_instances                                        \
+#define EQUAL_ROW(op_, name, set)                                                       \
+  {                                                                                     \
+    .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(set), .prepare = equal_prepare, \
+    .compute = equal_compute, .param = &name##_instances                                \
   }
 const WEFT_DeviceKernel weft_cuda_binary_kernels[] = {
-    EQUAL_ROW(Equal), /* the first row that fits is taken */
-    EQUAL_ROW(NotEqual),
+    EQUAL_ROW("Equal", Equal, REAL_BOOL), /* the first row that fits is taken */
+    EQUAL_ROW("Equal", complex_Equal, COMPLEX),
+    EQUAL_ROW("NotEqual", NotEqual, REAL_BOOL),
+    EQUAL_ROW("NotEqual", complex_NotEqual, COMPLEX),
 #define WEFT_CUDA_BINARY(op, set, result, shapes) ROW(#op, op, set, result, shapes),
 #include "kernels/cuda/binary.def"
 #include "kernels/cuda/special_binary.def"
@@ -160,8 +170,14 @@ const WEFT_DeviceKernel weft_cuda_binary_kernels[] = {
      .types = ADD_TYPES,
      .compute = compute_SAME_BROADCAST,
      .param = &AddV2_instances},
+#define WEFT_CUDA_COMPLEX_BINARY(op, result, shapes) ROW(#op, complex_##op, COMPLEX, result, shapes),
+#include "kernels/cuda/complex_binary.def"
+#undef WEFT_CUDA_COMPLEX_BINARY
+    ROW("Add", complex_AddV2, COMPLEX, SAME, BROADCAST),
     ROW("InvGrad", ReciprocalGrad, FLOAT, SAME, EQUAL),
+    ROW("InvGrad", complex_ReciprocalGrad, COMPLEX, SAME, EQUAL),
     ROW("Mod", TruncateMod, FLOAT_INDEX, SAME, BROADCAST),
     ROW("RealDiv", Div, REAL, SAME, BROADCAST),
+    ROW("RealDiv", complex_Div, COMPLEX, SAME, BROADCAST),
     {0},
 };

@@ -5,6 +5,7 @@
 
 WEFT_CUDA_INSTANCES(cast_instances, cast, EVERY)
 WEFT_CUDA_INSTANCES(ones_instances, ones, REAL_BOOL)
+WEFT_CUDA_INSTANCES(complex_ones_instances, ones, COMPLEX)
 WEFT_CUDA_SIZES(fill_functions, fill)
 
 /* ---- Cast; the state of one with Truncate is not NULL ---- */
@@ -60,7 +61,7 @@ static WEFT_Failure *ones_like(WEFT_KernelContext *c) {
   WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &y));
   int64_t n = y.count;
   void *args[] = {&y.data, &n};
-  return weft_cuda_launch_over(c, weft_cuda_pick(&ones_instances, y.dtype), n, 4, args);
+  return weft_cuda_launch_over(c, weft_cuda_pick(weft_cuda_host->param(c), y.dtype), n, 4, args);
 }
 
 static WEFT_Failure *fill(WEFT_KernelContext *c) {
@@ -75,6 +76,8 @@ static WEFT_Failure *fill(WEFT_KernelContext *c) {
 }
 
 enum { FIRST = 1 };
+#define ONES_ROW(set, name) \
+  { .op = "OnesLike", .type_attr = "T", .types = WEFT_CUDA_SET(set), .compute = ones_like, .param = &name }
 const WEFT_DeviceKernel weft_cuda_cast_kernels[] = {
     {.op = "Cast",
      .type_attr = "SrcT",
@@ -84,7 +87,8 @@ const WEFT_DeviceKernel weft_cuda_cast_kernels[] = {
      .prepare = cast_prepare,
      .compute = cast},
     {.op = "Fill", .type_attr = "T", .types = WEFT_CUDA_PLAIN_BUT_I32, .compute = fill, .host_inputs = FIRST},
-    {.op = "OnesLike", .type_attr = "T", .types = WEFT_CUDA_SET(REAL_BOOL), .compute = ones_like},
+    ONES_ROW(REAL_BOOL, ones_instances),
+    ONES_ROW(COMPLEX, complex_ones_instances),
     {.op = "ZerosLike", .type_attr = "T", .types = WEFT_CUDA_PLAIN_BUT_I32, .compute = zeros_like},
     {0},
 };

@@ -28,6 +28,12 @@
 #endif
 
 #define WEFT_FN static __device__ __forceinline__
+/* Of a long function, which stands in the module once and not in each kernel that calls it. */
+#ifndef WEFT_CUDA_ON_HOST
+#define WEFT_CALLED_FN static __device__ __noinline__
+#else
+#define WEFT_CALLED_FN static inline __attribute__((unused))
+#endif
 
 namespace weft {
 

@@ -5,17 +5,18 @@
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/plain.h"
 
+#define TYPES (WEFT_CUDA_SET(FLOAT) | WEFT_CUDA_SET(COMPLEX))
 enum { MAX_RANK = 254 }; /* as TensorFlow's shapes */
 
 /* The param of a row. */
 typedef struct cuda_product {
-  const char *flip_a, *flip_b; /* attributes; the types are real, so that an adjoint is a transpose */
-  bool has_batch, broadcasts;
+  const char *flip_a, *flip_b; /* attributes */
+  bool has_batch, broadcasts, is_adjoint;
 } product_t;
 
-static const product_t plain = {"transpose_a", "transpose_b", false, false};
-static const product_t batch = {"adj_x", "adj_y", true, false};
-static const product_t batch_broadcast = {"adj_x", "adj_y", true, true};
+static const product_t plain = {"transpose_a", "transpose_b", false, false, false};
+static const product_t batch = {"adj_x", "adj_y", true, false, true};
+static const product_t batch_broadcast = {"adj_x", "adj_y", true, true, true};
 
 typedef struct cuda_product_state {
   bool transpose_a, transpose_b;
@@ -28,8 +29,8 @@ static WEFT_Failure *prepare(const WEFT_KernelSetup *setup, const void *param, v
   (void)weft_cuda_host->attr_bool(setup, p->flip_a, &a);
   (void)weft_cuda_host->attr_bool(setup, p->flip_b, &b);
   const int type = weft_cuda_host->setup_output_type(setup, 0);
-  if ((WEFT_CUDA_SET(FLOAT) >> type & 1) == 0)
-    return weft_cuda_host->failure(WEFT_CUDA_UNIMPLEMENTED, "a product of floats as type %d", type);
+  if ((TYPES >> type & 1) == 0)
+    return weft_cuda_host->failure(WEFT_CUDA_UNIMPLEMENTED, "a product as type %d", type);
   product_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return weft_cuda_host->failure(WEFT_CUDA_EXHAUSTED, "out of memory: a product");
   *s = (product_state_t){a != 0, b != 0, type};
@@ -162,7 +163,8 @@ static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *s
                            .k = ad[!s->transpose_a],
                            .n = bd[!s->transpose_b],
                            .transpose_a = s->transpose_a,
-                           .transpose_b = s->transpose_b};
+                           .transpose_b = s->transpose_b,
+                           .is_adjoint = ((const product_t *)weft_cuda_host->param(c))->is_adjoint};
   batches_t batches;
   if (a.rank > MAX_RANK || b.rank > MAX_RANK || !line_up(&a, &b, &batches)) {
     return WEFT_CUDA_INVALID("In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
@@ -189,10 +191,10 @@ static WEFT_Failure *compute(WEFT_KernelContext *c) {
 
 const weft_cuda_plain_t weft_cuda_plain_matmul = {"MatMul", &plain, prepare, run, weft_free};
 
-#define PRODUCT(name, attr, product)                                                                      \
-  {                                                                                                       \
-    .op = name, .type_attr = attr, .types = WEFT_CUDA_SET(FLOAT), .prepare = prepare, .compute = compute, \
-    .destroy = weft_free, .param = product                                                                \
+#define PRODUCT(name, attr, product)                                                       \
+  {                                                                                        \
+    .op = name, .type_attr = attr, .types = TYPES, .prepare = prepare, .compute = compute, \
+    .destroy = weft_free, .param = product                                                 \
   }
 extern const WEFT_DeviceKernel weft_cuda_matmul_kernels[];
 const WEFT_DeviceKernel weft_cuda_matmul_kernels[] = {

@@ -1,5 +1,5 @@
-/* kernels/cuda/move.c - rows of ops that only move elements: Transpose, BroadcastTo, Tile, Reverse, Slice,
- * StridedSlice and its gradient, Pad, Concat, Split, Pack, Unpack.
+/* kernels/cuda/move.c - rows of ops that only move elements: Transpose (and its conjugate), BroadcastTo,
+ * Tile, Reverse, Slice, StridedSlice and its gradient, Pad, Concat, Split, Pack, Unpack.
  *
  * Shapes, and most of what may be wrong with the arguments, are the affair of the op's shape function; here
  * is where elements go.
@@ -11,6 +11,7 @@
 WEFT_CUDA_SIZES(move_functions, move)
 WEFT_CUDA_SIZES(transpose_functions, transpose)
 WEFT_CUDA_SIZES(fill_functions, fill)
+WEFT_CUDA_INSTANCES(conj_instances, unary_Conj, COMPLEX)
 
 /* ---- copies ---- */
 
@@ -79,7 +80,7 @@ static weft_cuda_walk_t walk_of(int rank, const int64_t *dims) {
 
 /* ---- Transpose, BroadcastTo, Tile, Reverse ---- */
 
-static WEFT_Failure *transpose(WEFT_KernelContext *c) {
+static WEFT_Failure *transpose_to(WEFT_KernelContext *c, WEFT_TensorView *out) {
   WEFT_TensorView x, perm, y;
   int64_t steps[WEFT_CUDA_DIMS];
   bool is_seen[WEFT_CUDA_DIMS] = {false};
@@ -104,7 +105,22 @@ static WEFT_Failure *transpose(WEFT_KernelContext *c) {
     const int64_t p = weft_cuda_int_at(&perm, d);
     w.steps[0][d] = steps[p < 0 ? p + x.rank : p];
   }
+  *out = y;
   return weft_cuda_move(c, x.dtype, x.data, 0, y.data, 0, &w);
+}
+
+static WEFT_Failure *transpose(WEFT_KernelContext *c) {
+  WEFT_TensorView y;
+  return transpose_to(c, &y);
+}
+
+static WEFT_Failure *conjugate_transpose(WEFT_KernelContext *c) {
+  WEFT_TensorView y;
+  WEFT_CUDA_TRY(transpose_to(c, &y));
+  weft_cuda_function_t *f = weft_cuda_pick(&conj_instances, y.dtype);
+  if (f == NULL) return NULL; /* real numbers */
+  void *args[] = {&y.data, &y.data, &y.count};
+  return weft_cuda_launch_over(c, f, y.count, 1, args);
 }
 
 static WEFT_Failure *broadcast_to(WEFT_KernelContext *c) {
@@ -503,6 +519,7 @@ const WEFT_DeviceKernel weft_cuda_move_kernels[] = {
      .types = WEFT_CUDA_PLAIN_BUT_I32,
      .compute = concat_v2,
      .last_input_on_host = 1},
+    ROW("ConjugateTranspose", WEFT_CUDA_PLAIN, conjugate_transpose, SECOND),
     STATE_ROW("Pack", WEFT_CUDA_PLAIN_BUT_I32, pack, axis_prepare, NULL, 0),
     ROW("Pad", WEFT_CUDA_PLAIN_BUT_I32, pad, SECOND),
     ROW("PadV2", WEFT_CUDA_PLAIN, pad, SECOND),

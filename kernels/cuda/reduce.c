@@ -6,6 +6,10 @@
 #define WEFT_CUDA_REDUCE(name, set) WEFT_CUDA_INSTANCES(name##_instances, name, set)
 #include "kernels/cuda/reduce.def"
 #undef WEFT_CUDA_REDUCE
+WEFT_CUDA_INSTANCES(complex_EuclideanNorm_instances, EuclideanNorm, COMPLEX)
+WEFT_CUDA_INSTANCES(complex_Mean_instances, Mean, COMPLEX)
+WEFT_CUDA_INSTANCES(complex_Prod_instances, Prod, COMPLEX)
+WEFT_CUDA_INSTANCES(complex_Sum_instances, Sum, COMPLEX)
 
 enum { WARP = 32, MAX_RESULT = 16 }; /* bytes of what is joined, at most */
 
@@ -218,6 +222,11 @@ enum { SECOND = 2 };
     .op = #op_, .type_attr = attr, .types = WEFT_CUDA_SET(set), .prepare = axes_prepare, .compute = fn, \
     .param = &op_##_instances, .host_inputs = SECOND                                                    \
   }
+#define COMPLEX_ROW(op_, fn)                                                                               \
+  {                                                                                                        \
+    .op = #op_, .type_attr = "T", .types = WEFT_CUDA_SET(COMPLEX), .prepare = axes_prepare, .compute = fn, \
+    .param = &complex_##op_##_instances, .host_inputs = SECOND                                             \
+  }
 #define ARG_ROW(op_)                                                                           \
   {                                                                                            \
     .op = #op_, .type_attr = "T", .types = WEFT_CUDA_SET(FLOAT_INDEX), .compute = arg_compute, \
@@ -234,11 +243,15 @@ const WEFT_DeviceKernel weft_cuda_reduce_kernels[] = {
      .prepare = weft_cuda_prepare_channels,
      .compute = bias_grad_compute},
     ROW(EuclideanNorm, "T", FLOAT, norm_compute),
+    COMPLEX_ROW(EuclideanNorm, norm_compute),
     {.op = "L2Loss", .type_attr = "T", .types = WEFT_CUDA_SET(FLOAT), .compute = l2_loss_compute},
     ROW(Max, "T", FLOAT_I64, axes_compute),
     ROW(Mean, "T", FLOAT, axes_compute),
+    COMPLEX_ROW(Mean, axes_compute),
     ROW(Min, "T", FLOAT_I64, axes_compute),
     ROW(Prod, "T", FLOAT_I64, axes_compute),
+    COMPLEX_ROW(Prod, axes_compute),
     ROW(Sum, "T", FLOAT_I64, axes_compute),
+    COMPLEX_ROW(Sum, axes_compute),
     {0},
 };

@@ -5,6 +5,7 @@
 WEFT_CUDA_SIZES(select_functions, select)
 WEFT_CUDA_INSTANCES(clip_instances, clip, FLOAT_INDEX)
 WEFT_CUDA_INSTANCES(add_n_instances, add_n, FLOAT_I64)
+WEFT_CUDA_INSTANCES(complex_add_n_instances, add_n, COMPLEX)
 
 static WEFT_Failure *launch_select(WEFT_KernelContext *c, const WEFT_TensorView *condition,
                                    const weft_cuda_shape_t *condition_shape, const WEFT_TensorView *then,
@@ -79,7 +80,7 @@ static WEFT_Failure *add_n(WEFT_KernelContext *c) {
   }
   if (num == 1) return weft_cuda_host->output_is_input(c, 0, 0, first.rank, first.dims);
   WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &y));
-  weft_cuda_function_t *f = weft_cuda_pick(&add_n_instances, first.dtype);
+  weft_cuda_function_t *f = weft_cuda_pick(weft_cuda_host->param(c), first.dtype);
   int64_t n = first.count;
   void *args[] = {&list, &y.data, &n};
   list.at[0] = first.data;
@@ -94,11 +95,13 @@ static WEFT_Failure *add_n(WEFT_KernelContext *c) {
   return NULL;
 }
 
-#define ADD_N_ROW(op_) \
-  { .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(FLOAT_I64), .compute = add_n }
+#define ADD_N_ROW(op_, set, name) \
+  { .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(set), .compute = add_n, .param = &name##_instances }
 const WEFT_DeviceKernel weft_cuda_select_kernels[] = {
-    ADD_N_ROW("AccumulateNV2"),
-    ADD_N_ROW("AddN"),
+    ADD_N_ROW("AccumulateNV2", FLOAT_I64, add_n),
+    ADD_N_ROW("AccumulateNV2", COMPLEX, complex_add_n),
+    ADD_N_ROW("AddN", FLOAT_I64, add_n),
+    ADD_N_ROW("AddN", COMPLEX, complex_add_n),
     {.op = "ClipByValue", .type_attr = "T", .types = WEFT_CUDA_SET(FLOAT_INDEX), .compute = clip},
     {.op = "Select", .type_attr = "T", .types = WEFT_CUDA_PLAIN, .compute = select_v1},
     {.op = "SelectV2", .type_attr = "T", .types = WEFT_CUDA_PLAIN, .compute = select_v2},

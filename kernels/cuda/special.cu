@@ -7,15 +7,13 @@
 #include "kernels/cuda/types.h"
 #include "kernels/cuda/walk.cuh"
 
-/* The functions stand in the module once, not in each kernel. */
+#define WEFT_FORMULA WEFT_CALLED_FN
 #ifdef WEFT_CUDA_ON_HOST
-#define WEFT_FORMULA static inline __attribute__((unused))
-WEFT_FORMULA double weft_lgamma(double x) {
+WEFT_FORMULA double weft_lgamma(double x) { /* lgamma() writes a global */
   int sign = 0;
   return lgamma_r(x, &sign);
 }
 #else
-#define WEFT_FORMULA static __device__ __noinline__
 WEFT_FORMULA double weft_lgamma(double x) { return lgamma(x); }
 #endif
 #include "kernels/formulas/special.h"

@@ -1,4 +1,4 @@
-/* kernels/cuda/unary.c - rows of unary.def and special_unary.def, and LeakyRelu. */
+/* kernels/cuda/unary.c - rows of unary.def, special_unary.def and complex_unary.def, and LeakyRelu. */
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
@@ -6,6 +6,10 @@
 #include "kernels/cuda/special_unary.def"
 #include "kernels/cuda/unary.def"
 #undef WEFT_CUDA_UNARY
+
+#define WEFT_CUDA_COMPLEX_UNARY(op) WEFT_CUDA_INSTANCES(complex_##op##_instances, unary_##op, COMPLEX)
+#include "kernels/cuda/complex_unary.def"
+#undef WEFT_CUDA_COMPLEX_UNARY
 
 static WEFT_Failure *unary(WEFT_KernelContext *c, bool is_truth) {
   WEFT_TensorView x, y;
@@ -54,6 +58,7 @@ static WEFT_Failure *leaky_compute(WEFT_KernelContext *c) {
 
 /* An op of bools has no attribute for its type. */
 #define TYPE_ATTR_BOOL NULL
+#define TYPE_ATTR_COMPLEX "T"
 #define TYPE_ATTR_FLOAT "T"
 #define TYPE_ATTR_FLOAT_I64 "T"
 #define TYPE_ATTR_FLOAT_SIGNED "T"
@@ -73,7 +78,11 @@ const WEFT_DeviceKernel weft_cuda_unary_kernels[] = {
 #include "kernels/cuda/special_unary.def"
 #include "kernels/cuda/unary.def"
 #undef WEFT_CUDA_UNARY
+#define WEFT_CUDA_COMPLEX_UNARY(op) ROW(#op, complex_##op, COMPLEX, SAME),
+#include "kernels/cuda/complex_unary.def"
+#undef WEFT_CUDA_COMPLEX_UNARY
     ROW("Inv", Reciprocal, FLOAT_I64, SAME),
+    ROW("Inv", complex_Reciprocal, COMPLEX, SAME),
     ROW("Round", Rint, FLOAT, SAME),
     LEAKY("LeakyRelu"),
     LEAKY("LeakyReluGrad"),

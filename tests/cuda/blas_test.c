@@ -2,6 +2,7 @@
  * loops. */
 #include "device/cuda/blas.h"
 
+#include <complex.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,25 @@
 #include "tests/cuda/rig.h"
 #include "tests/runner.h"
 
-enum { FLOAT = 1, DOUBLE = 2, INT32 = 3, BFLOAT16 = 14, HALF = 19, MOST = 4096 };
+enum {
+  FLOAT = 1,
+  DOUBLE = 2,
+  INT32 = 3,
+  COMPLEX64 = 8,
+  BFLOAT16 = 14,
+  COMPLEX128 = 18,
+  HALF = 19,
+  MOST = 4096
+};
 static const WEFT_DeviceType *const type = &weft_cuda_device_type;
 static const char FAKE[] = "tests/cuda/fake/libcublasLt_fake.so";
 
-static size_t size_of(int dtype) { return dtype == DOUBLE ? 8 : dtype == FLOAT ? 4 : 2; }
+static bool is_complex(int dtype) { return dtype == COMPLEX64 || dtype == COMPLEX128; }
+static int part_of(int dtype) { return dtype == COMPLEX64 ? FLOAT : dtype == COMPLEX128 ? DOUBLE : dtype; }
+static size_t size_of(int dtype) {
+  const int part = part_of(dtype);
+  return (part == DOUBLE ? 8 : part == FLOAT ? 4 : 2) * (is_complex(dtype) ? 2 : 1);
+}
 
 /* Small whole numbers and halves are exact in every type. */
 static void put(int dtype, void *to, int64_t i, double value) {
@@ -67,26 +82,35 @@ static void *send(weft_rig_t *r, const void *bytes, size_t size) {
   return x;
 }
 
-static double element(const weft_cuda_product_t *p, const void *a, const void *b, int64_t n, int64_t row,
-                      int64_t col) {
-  double sum = 0;
+/* Element i, of a transposed operand that is conjugated. */
+static double _Complex number(const weft_cuda_product_t *p, const void *from, int64_t i, bool is_flipped) {
+  double parts[2] = {0};
+  if (!is_complex(p->dtype)) return get(p->dtype, from, i);
+  for (int k = 0; k < 2; k++) parts[k] = get(part_of(p->dtype), from, 2 * i + k);
+  return parts[0] + (is_flipped && p->is_adjoint ? -parts[1] : parts[1]) * I;
+}
+
+static double _Complex element(const weft_cuda_product_t *p, const void *a, const void *b, int64_t n,
+                               int64_t row, int64_t col) {
+  double _Complex sum = 0;
   const int64_t a_at = p->same_a ? 0 : n * p->m * p->k, b_at = p->same_b ? 0 : n * p->k * p->n;
   for (int64_t i = 0; i < p->k; i++) {
-    sum += get(p->dtype, a, a_at + (p->transpose_a ? i * p->m + row : row * p->k + i)) *
-           get(p->dtype, b, b_at + (p->transpose_b ? col * p->k + i : i * p->n + col));
+    sum += number(p, a, a_at + (p->transpose_a ? i * p->m + row : row * p->k + i), p->transpose_a) *
+           number(p, b, b_at + (p->transpose_b ? col * p->k + i : i * p->n + col), p->transpose_b);
   }
   return sum;
 }
 
 static void multiply(weft_rig_t *r, const weft_cuda_product_t *p) {
-  static double a[MOST], b[MOST], out[MOST]; /* room for the largest type */
+  static double a[2 * MOST], b[2 * MOST], out[2 * MOST]; /* room for the largest type */
   const int64_t num_a = (p->same_a ? 1 : p->batch) * p->m * p->k,
                 num_b = (p->same_b ? 1 : p->batch) * p->k * p->n;
   const int64_t num = p->batch * p->m * p->n;
   const size_t size = size_of(p->dtype);
   TRIAL(num_a <= MOST && num_b <= MOST && num <= MOST);
-  for (int64_t i = 0; i < num_a; i++) put(p->dtype, a, i, (double)(i * 7 % 11) - 5);
-  for (int64_t i = 0; i < num_b; i++) put(p->dtype, b, i, ((double)(i * 5 % 13) - 6) / 2);
+  const int parts = is_complex(p->dtype) ? 2 : 1, part = part_of(p->dtype);
+  for (int64_t i = 0; i < parts * num_a; i++) put(part, a, i, (double)(i * 7 % 11) - 5);
+  for (int64_t i = 0; i < parts * num_b; i++) put(part, b, i, ((double)(i * 5 % 13) - 6) / 2);
   void *x = send(r, a, (size_t)num_a * size + 1), *y = send(r, b, (size_t)num_b * size + 1);
   memset(out, 0xff, sizeof out);
   void *z = send(r, out, (size_t)num * size + 1);
@@ -97,8 +121,8 @@ static void multiply(weft_rig_t *r, const weft_cuda_product_t *p) {
   TRIAL_OK(type->copy(r->queues[WEFT_QUEUE_COPIES_OUT], r->device, z, NULL, out, (size_t)num * size));
   TRIAL_OK(weft_rig_await(r, WEFT_QUEUE_COPIES_OUT, weft_rig_mark(r, WEFT_QUEUE_COPIES_OUT)));
   for (int64_t i = 0; i < num; i++) {
-    const double expected = element(p, a, b, i / (p->m * p->n), i / p->n % p->m, i % p->n);
-    TRIAL(fabs(get(p->dtype, out, i) - expected) <= epsilon(p->dtype) * fabs(expected));
+    const double _Complex expected = element(p, a, b, i / (p->m * p->n), i / p->n % p->m, i % p->n);
+    TRIAL(cabs(number(p, out, i, false) - expected) <= epsilon(part) * cabs(expected));
   }
   const uint64_t used = weft_rig_mark(r, WEFT_QUEUE_COMPUTE);
   type->deallocate(r->device, x, (size_t)num_a * size + 1, used);
@@ -112,12 +136,12 @@ static void trial_products(void *arg) {
   weft_rig_library();
   weft_rig_t r;
   TRIAL_OK(weft_rig_open(&r, NULL, 0));
-  static const int dtypes[] = {FLOAT, DOUBLE, HALF, BFLOAT16};
+  static const int dtypes[] = {FLOAT, DOUBLE, HALF, BFLOAT16, COMPLEX64, COMPLEX128};
   static const int64_t sizes[][4] = {{1, 1, 1, 1}, {3, 5, 7, 1}, {1, 9, 4, 1}, {8, 1, 16, 1}, {4, 6, 3, 5},
                                      {2, 3, 0, 2}, {0, 3, 2, 1}, {2, 0, 2, 1}, {2, 3, 2, 0}};
   for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-      for (int flags = 0; flags < 16; flags++) {
+      for (int flags = 0; flags < (is_complex(dtypes[d]) ? 32 : 16); flags++) {
         multiply(&r, &(weft_cuda_product_t){.dtype = dtypes[d],
                                             .m = sizes[s][0],
                                             .n = sizes[s][1],
@@ -126,7 +150,8 @@ static void trial_products(void *arg) {
                                             .transpose_a = (flags & 1) != 0,
                                             .transpose_b = (flags & 2) != 0,
                                             .same_a = (flags & 4) != 0,
-                                            .same_b = (flags & 8) != 0});
+                                            .same_b = (flags & 8) != 0,
+                                            .is_adjoint = (flags & 16) != 0});
       }
     }
   }

@@ -71,6 +71,25 @@ static TF_Output batches(world_t *w, const char *device) {
                                           : NULL});
 }
 
+/* Of complex numbers: an adjoint operand is conjugated. */
+static TF_Output conjugated(world_t *w, const char *device) {
+  const int64_t a[] = {2, 5, 4}, b[] = {2, 5, 6};
+  const TF_Output x = add(w, device,
+                          &(node_t){"Complex",
+                                    "x",
+                                    {constant(w, w->g, "x_re", weft_both_values(TF_FLOAT, 3, a, 1)),
+                                     constant(w, w->g, "x_im", weft_both_values(TF_FLOAT, 3, a, 2))},
+                                    NULL}),
+                  y = add(w, device,
+                          &(node_t){"Complex",
+                                    "y",
+                                    {constant(w, w->g, "y_re", weft_both_values(TF_FLOAT, 3, b, 3)),
+                                     constant(w, w->g, "y_im", weft_both_values(TF_FLOAT, 3, b, 4))},
+                                    NULL});
+  const TF_Output z = add(w, device, &(node_t){"BatchMatMulV2", "product", {x, y}, "adj_x"});
+  return add(w, device, &(node_t){"Imag", "im", {z}, NULL});
+}
+
 /* The types of the operands and of the product. */
 static TF_DataType mixed_types[3];
 
@@ -161,6 +180,7 @@ static void graphs_give_what_the_cpu_gives(void) {
   weft_both_agree(dense, 1e-5);
   weft_both_agree(transposed, 1e-12);
   weft_both_agree(reduced, 1e-5);
+  weft_both_agree(conjugated, 1e-5);
 }
 
 static void batches_broadcast_as_on_the_cpu(void) {

@@ -157,13 +157,16 @@ static uint64_t cols_of(const blas_layout_t *l, cublasOperation_t op) {
   return op == CUBLAS_OP_N ? l->cols : l->rows;
 }
 
+static bool is_double(cudaDataType type) { return type == CUDA_R_64F || type == CUDA_C_64F; }
+static bool is_complex(cudaDataType type) { return type == CUDA_C_32F || type == CUDA_C_64F; }
+
 static bool fits(const blas_product_t *p, const blas_layout_t *a, const blas_layout_t *b,
                  const blas_layout_t *out) {
-  const bool is_f64 = a->type == CUDA_R_64F;
+  const cudaDataType scale = is_complex(a->type) || a->type == CUDA_R_64F ? a->type : CUDA_R_32F;
   return cols_of(a, p->a) == rows_of(b, p->b) && rows_of(a, p->a) == out->rows &&
          cols_of(b, p->b) == out->cols && a->type == b->type && a->type == out->type &&
-         a->batch == out->batch && b->batch == out->batch && p->scale == (is_f64 ? CUDA_R_64F : CUDA_R_32F) &&
-         (p->compute == CUBLAS_COMPUTE_64F) == is_f64 &&
+         a->batch == out->batch && b->batch == out->batch && p->scale == scale &&
+         (p->compute == CUBLAS_COMPUTE_64F) == is_double(a->type) &&
          (p->compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a->type == CUDA_R_32F);
 }
 
@@ -198,10 +201,10 @@ typedef struct blas_run {
 } blas_run_t;
 
 static fake_number_t number_of(cudaDataType type) {
-  return type == CUDA_R_64F   ? FAKE_F64
-         : type == CUDA_R_32F ? FAKE_F32
-         : type == CUDA_R_16F ? FAKE_F16
-                              : FAKE_BF16;
+  return is_double(type)                            ? FAKE_F64 /* of complex numbers: a part */
+         : type == CUDA_R_32F || type == CUDA_C_32F ? FAKE_F32
+         : type == CUDA_R_16F                       ? FAKE_F16
+                                                    : FAKE_BF16;
 }
 
 /* Element (row, col) of op(x) of product `n`. */
@@ -210,20 +213,36 @@ static int64_t index_of(const blas_layout_t *l, cublasOperation_t op, uint64_t r
          (op == CUBLAS_OP_N ? (int64_t)col * l->ld + (int64_t)row : (int64_t)row * l->ld + (int64_t)col);
 }
 
+/* Element i, with its sign of the imaginary part changed if op says so; im is 0 of real numbers. */
+static void load(cudaDataType type, const char *bytes, int64_t i, cublasOperation_t op, double out[2]) {
+  const bool has_two = is_complex(type);
+  out[0] = fake_load(number_of(type), bytes, has_two ? 2 * i : i);
+  out[1] = has_two ? fake_load(number_of(type), bytes, 2 * i + 1) : 0;
+  if (op == CUBLAS_OP_C) out[1] = -out[1];
+}
+static void store(cudaDataType type, char *bytes, int64_t i, const double v[2]) {
+  const bool has_two = is_complex(type);
+  fake_store(number_of(type), bytes, has_two ? 2 * i : i, v[0]);
+  if (has_two) fake_store(number_of(type), bytes, 2 * i + 1, v[1]);
+}
+
 static void run(const void *arg) {
   const blas_run_t *r = arg;
-  const fake_number_t type = number_of(r->out.type);
+  const cudaDataType type = r->out.type;
   const uint64_t k = cols_of(&r->a, r->product.a);
   if (r->workspace != NULL) memset(r->workspace, 0x77, r->workspace_bytes);
   for (int n = 0; n < r->out.batch; n++) {
     for (uint64_t col = 0; col < r->out.cols; col++) {
       for (uint64_t row = 0; row < r->out.rows; row++) {
-        double sum = 0;
+        double sum[2] = {0};
         for (uint64_t i = 0; i < k; i++) {
-          sum += fake_load(type, r->a_bytes, index_of(&r->a, r->product.a, row, i, n)) *
-                 fake_load(type, r->b_bytes, index_of(&r->b, r->product.b, i, col, n));
+          double x[2], y[2];
+          load(type, r->a_bytes, index_of(&r->a, r->product.a, row, i, n), r->product.a, x);
+          load(type, r->b_bytes, index_of(&r->b, r->product.b, i, col, n), r->product.b, y);
+          sum[0] += x[0] * y[0] - x[1] * y[1];
+          sum[1] += x[0] * y[1] + x[1] * y[0];
         }
-        fake_store(type, r->out_bytes, index_of(&r->out, CUBLAS_OP_N, row, col, n), sum);
+        store(type, r->out_bytes, index_of(&r->out, CUBLAS_OP_N, row, col, n), sum);
       }
     }
   }
@@ -240,7 +259,7 @@ static char *bytes_of(const void *p, const blas_layout_t *l, uint32_t alignment)
   weft_fake_cuda_bytes_fn *bytes;
   *(void **)&bytes = driver_function(WEFT_FAKE_CUDA_BYTES);
   if (bytes == NULL || (uintptr_t)p % alignment != 0) return NULL;
-  const size_t size = fake_size(number_of(l->type));
+  const size_t size = fake_size(number_of(l->type)) * (is_complex(l->type) ? 2 : 1);
   const int64_t last = (l->batch - 1) * l->step + (int64_t)(l->cols - 1) * l->ld + (int64_t)l->rows - 1;
   char *at = (char *)(uintptr_t)p;
   return bytes(at + (size_t)last * size) == NULL ? NULL : bytes(at);
@@ -258,7 +277,7 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmul(
                   .a = *(blas_layout_t *)(void *)a_layout,
                   .b = *(blas_layout_t *)(void *)b_layout,
                   .out = *(blas_layout_t *)(void *)d_layout};
-  const bool is_f64 = r.out.type == CUDA_R_64F;
+  const bool is_f64 = is_double(r.out.type);
   const double scale = is_f64 ? *(const double *)alpha : *(const float *)alpha;
   const double added = is_f64 ? *(const double *)beta : *(const float *)beta;
   r.a_bytes = bytes_of(a, &r.a, algorithm.a);

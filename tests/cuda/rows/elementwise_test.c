@@ -14,6 +14,16 @@ static void equal(weft_row_case_t *c) {
   weft_row_add(c, c->dtype, &s, WEFT_ROW_ANY);
 }
 
+static void complex_one(weft_row_case_t *c) {
+  const weft_shape_t s = weft_row_shape(c, 0, 4);
+  weft_row_add(c, c->dtype, &s, c->round % 2 == 0 ? WEFT_ROW_SMALL : WEFT_ROW_ANY);
+}
+/* What C says of infinities and of NaN is not all kept by these. */
+static void complex_finite(weft_row_case_t *c) {
+  const weft_shape_t s = weft_row_shape(c, 0, 4);
+  weft_row_add(c, c->dtype, &s, c->round % 2 == 0 ? WEFT_ROW_SMALL : WEFT_ROW_NONZERO);
+}
+
 static void leaky(weft_row_case_t *c) {
   one(c);
   weft_row_attr(c, "alpha=0.3");
@@ -59,6 +69,7 @@ static void modulo(weft_row_case_t *c) {
 static void power(weft_row_case_t *c) {
   two_of(c, WEFT_ROW_ANY, weft_dtype_is_floating(c->dtype) ? WEFT_ROW_SMALL : WEFT_ROW_POSITIVE);
 }
+static void finite(weft_row_case_t *c) { two_of(c, WEFT_ROW_SMALL, WEFT_ROW_NONZERO); }
 /* In some rounds shapes that do not fit. */
 static void compare(weft_row_case_t *c) {
   if (c->round < 6) {
@@ -97,18 +108,23 @@ static void three(weft_row_case_t *c) {
 }
 static const weft_row_op_t special[] = {{"Betainc", WEFT_CUDA_SET(F32_F64), three}};
 
+#define complex_EQUAL equal
+#define complex_BROADCAST two
+
 #define make_SAME_EQUAL equal
 #define make_SAME_BROADCAST two
 #define make_TRUTH_BROADCAST two
 
-static const weft_row_op_t unary[] = {
+static weft_row_op_t unary[] = {
 #define WEFT_CUDA_UNARY(op, set, result) {#op, WEFT_CUDA_SET(set), one},
 #include "kernels/cuda/special_unary.def"
 #include "kernels/cuda/unary.def"
 #undef WEFT_CUDA_UNARY
-    {"Inv", WEFT_CUDA_SET(FLOAT_I64), one},
-    {"LeakyRelu", WEFT_CUDA_SET(FLOAT), leaky},
-    {"LeakyReluGrad", WEFT_CUDA_SET(FLOAT), leaky_grad},
+#define WEFT_CUDA_COMPLEX_UNARY(op) {#op, WEFT_CUDA_SET(COMPLEX), complex_one, .tolerance = 20},
+#include "kernels/cuda/complex_unary.def"
+#undef WEFT_CUDA_COMPLEX_UNARY
+    {"Inv", WEFT_CUDA_SET(FLOAT_I64), one},     {"Inv", WEFT_CUDA_SET(COMPLEX), complex_one},
+    {"LeakyRelu", WEFT_CUDA_SET(FLOAT), leaky}, {"LeakyReluGrad", WEFT_CUDA_SET(FLOAT), leaky_grad},
     {"Round", WEFT_CUDA_SET(FLOAT), one},
 };
 
@@ -118,12 +134,24 @@ static const struct {
 } own[] = {{"Div", divide},         {"Equal", compare},     {"FloorDiv", divide}, {"FloorMod", modulo},
            {"Mod", modulo},         {"NotEqual", compare},  {"Pow", power},       {"RealDiv", divide},
            {"TruncateDiv", divide}, {"TruncateMod", modulo}};
+/* Of complex numbers. */
+static const char *const finite_ops[] = {"Pow", "Xlog1py", "Xlogy"};
 
 static weft_row_op_t binary[] = {
 #define WEFT_CUDA_BINARY(op, set, result, shapes) {#op, WEFT_CUDA_SET(set), make_##result##_##shapes},
 #include "kernels/cuda/binary.def"
 #include "kernels/cuda/special_binary.def"
 #undef WEFT_CUDA_BINARY
+#define WEFT_CUDA_COMPLEX_BINARY(op, result, shapes) \
+  {#op, WEFT_CUDA_SET(COMPLEX), complex_##shapes, .tolerance = 20},
+#include "kernels/cuda/complex_binary.def"
+    WEFT_CUDA_COMPLEX_BINARY(Equal, TRUTH, BROADCAST) WEFT_CUDA_COMPLEX_BINARY(NotEqual, TRUTH, BROADCAST)
+#undef WEFT_CUDA_COMPLEX_BINARY
+        {"Add", WEFT_CUDA_SET(COMPLEX), two},
+    {"Equal", WEFT_CUDA_SET(COMPLEX), compare},
+    {"NotEqual", WEFT_CUDA_SET(COMPLEX), compare},
+    {"InvGrad", WEFT_CUDA_SET(COMPLEX), equal},
+    {"RealDiv", WEFT_CUDA_SET(COMPLEX), two},
     {"Add", WEFT_CUDA_SET(FLOAT_SIGNED) | UINT32_C(1) << WEFT_CUDA_u8, two},
     {"BiasAdd", WEFT_CUDA_SET(REAL), bias},
     {"BiasAddV1", WEFT_CUDA_SET(REAL), bias_v1},
@@ -133,9 +161,25 @@ static weft_row_op_t binary[] = {
 };
 enum { NUM_UNARY = sizeof unary / sizeof unary[0], NUM_BINARY = sizeof binary / sizeof binary[0] };
 
-static void unary_as_the_cpu(void) { weft_row_check(weft_cuda_unary_kernels, unary, NUM_UNARY); }
+static void unary_as_the_cpu(void) {
+  static const char *const names[] = {"Cos", "Cosh", "Sin", "Sinh", "Tan", "Tanh"};
+  for (int i = 0; i < NUM_UNARY; i++) {
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+      if (unary[i].make == complex_one && strcmp(unary[i].op, names[k]) == 0) unary[i].make = complex_finite;
+    }
+  }
+  weft_row_check(weft_cuda_unary_kernels, unary, NUM_UNARY);
+}
 static void binary_as_the_cpu(void) {
   for (int i = 0; i < NUM_BINARY; i++) {
+    if (binary[i].types == WEFT_CUDA_SET(COMPLEX)) {
+      for (size_t k = 0; k < sizeof finite_ops / sizeof finite_ops[0]; k++) {
+        if (strcmp(binary[i].op, finite_ops[k]) != 0) continue;
+        binary[i].make = finite;
+        binary[i].tolerance = 200; /* the CPU computes those of floats in float */
+      }
+      continue;
+    }
     for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
       if (strcmp(binary[i].op, own[k].op) == 0) binary[i].make = own[k].make;
     }

@@ -214,6 +214,7 @@ static const weft_row_op_t ops[] = {
     {"BroadcastTo", PLAIN, broadcast_to},
     {"Concat", PLAIN_BUT_I32, concat},
     {"ConcatV2", PLAIN_BUT_I32, concat_v2},
+    {"ConjugateTranspose", PLAIN, transpose},
     {"Pack", PLAIN_BUT_I32, pack},
     {"Pad", PLAIN_BUT_I32, pad},
     {"PadV2", PLAIN, pad_v2},

@@ -37,6 +37,8 @@ static void near_one(weft_row_case_t *c) { /* a product of many stays a number *
     const double v = weft_row_int(c, 0, 1) == 0 ? 1.25 : 0.8;
     if (t->dtype == WEFT_F32) ((float *)t->data)[i] = (float)v;
     if (t->dtype == WEFT_F64) ((double *)t->data)[i] = v;
+    if (t->dtype == WEFT_C64) ((weft_c64_t *)t->data)[i] = (weft_c64_t){.6f, (float)(v - .25)};
+    if (t->dtype == WEFT_C128) ((weft_c128_t *)t->data)[i] = (weft_c128_t){.6, v - .25};
     if (t->dtype == WEFT_F16) ((uint16_t *)t->data)[i] = 0x3c00;
     if (t->dtype == WEFT_BF16) ((uint16_t *)t->data)[i] = 0x3f80;
   }
@@ -69,12 +71,16 @@ static const weft_row_op_t ops[] = {
     {"ArgMin", WEFT_CUDA_SET(FLOAT_INDEX), where},
     {"BiasAddGrad", WEFT_CUDA_SET(FLOAT_I64), bias, .tolerance = 10},
     {"EuclideanNorm", WEFT_CUDA_SET(FLOAT), small, .tolerance = 10},
+    {"EuclideanNorm", WEFT_CUDA_SET(COMPLEX), small, .tolerance = 10},
     {"L2Loss", WEFT_CUDA_SET(FLOAT), all_of_it, .tolerance = 10},
     {"Max", WEFT_CUDA_SET(FLOAT_I64), any},
     {"Mean", WEFT_CUDA_SET(FLOAT), small, .tolerance = 10},
+    {"Mean", WEFT_CUDA_SET(COMPLEX), small, .tolerance = 10},
     {"Min", WEFT_CUDA_SET(FLOAT_I64), any},
     {"Prod", WEFT_CUDA_SET(FLOAT_I64), near_one, .tolerance = 100},
+    {"Prod", WEFT_CUDA_SET(COMPLEX), near_one, .tolerance = 100},
     {"Sum", WEFT_CUDA_SET(FLOAT_I64), small, .tolerance = 10},
+    {"Sum", WEFT_CUDA_SET(COMPLEX), small, .tolerance = 10},
 };
 enum { NUM = sizeof ops / sizeof ops[0] };
 

@@ -79,8 +79,8 @@ static void put(weft_tensor_t *t, int64_t i, double v) {
     case WEFT_F64: ((double *)t->data)[i] = v; break;
     case WEFT_F16: ((uint16_t *)t->data)[i] = weft_f32_to_f16((float)v); break;
     case WEFT_BF16: ((uint16_t *)t->data)[i] = weft_f32_to_bf16((float)v); break;
-    case WEFT_C64: ((weft_c64_t *)t->data)[i] = (weft_c64_t){(float)v, (float)-v}; break;
-    case WEFT_C128: ((weft_c128_t *)t->data)[i] = (weft_c128_t){v, -v}; break;
+    case WEFT_C64: ((weft_c64_t *)t->data)[i].re = (float)v; break;
+    case WEFT_C128: ((weft_c128_t *)t->data)[i].re = v; break;
     case WEFT_I64:
     case WEFT_U64: ((int64_t *)t->data)[i] = (int64_t)v; break;
     case WEFT_I32:
@@ -88,6 +88,19 @@ static void put(weft_tensor_t *t, int64_t i, double v) {
     case WEFT_I16:
     case WEFT_U16: ((int16_t *)t->data)[i] = (int16_t)v; break;
     default: ((int8_t *)t->data)[i] = (int8_t)(int)v; break;
+  }
+}
+
+/* Element i: a number, or two. */
+static void fill(weft_row_case_t *c, weft_tensor_t *t, int64_t i, weft_row_values_t values) {
+  const bool is_complex = weft_dtype_is_complex(t->dtype);
+  put(t, i, value_of(c, is_complex ? WEFT_F64 : t->dtype, values));
+  if (!is_complex) return;
+  const double im = value_of(c, WEFT_F64, values);
+  if (t->dtype == WEFT_C64) {
+    ((weft_c64_t *)t->data)[i].im = (float)im;
+  } else {
+    ((weft_c128_t *)t->data)[i].im = im;
   }
 }
 
@@ -102,8 +115,9 @@ weft_tensor_t *weft_row_add(weft_row_case_t *c, weft_dtype_t dtype, const weft_s
                             weft_row_values_t values) {
   weft_tensor_t *t = NULL;
   must(weft_tensor_new(dtype, shape, NULL, &t));
-  for (int64_t i = 0; i < t->count; i++) put(t, i, value_of(c, dtype, values));
-  if (values == WEFT_ROW_ANY && !weft_dtype_is_floating(dtype) && dtype != WEFT_BOOL && t->bytes > 0 &&
+  for (int64_t i = 0; i < t->count; i++) fill(c, t, i, values);
+  if (values == WEFT_ROW_ANY && !weft_dtype_is_floating(dtype) && !weft_dtype_is_complex(dtype) &&
+      dtype != WEFT_BOOL && t->bytes > 0 &&
       weft_row_int(c, 0, 2) == 0) { /* the lowest number, or the highest of unsigned ones */
     memset(t->data, weft_row_int(c, 0, 1) == 0 ? 0xff : 0x80, weft_dtype_size(dtype));
   }
@@ -139,8 +153,10 @@ static double tolerance_of(weft_dtype_t dtype) {
   switch (dtype) {
     case WEFT_F16: return 2e-3;
     case WEFT_BF16: return 1.6e-2;
-    case WEFT_F32: return 4e-6;
-    case WEFT_F64: return 1e-13;
+    case WEFT_F32:
+    case WEFT_C64: return 4e-6;
+    case WEFT_F64:
+    case WEFT_C128: return 1e-13;
     default: return 0;
   }
 }
