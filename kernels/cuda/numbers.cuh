@@ -54,6 +54,7 @@ WEFT_FN uint64_t bits_of(double v) { return emulated_bits_of_double(v); }
 WEFT_FN double double_of(uint64_t bits) { return emulated_double_of(bits); }
 /* A product that is rounded before anything is added to it. */
 WEFT_FN float multiplied(float a, float b) { return a * b; }
+WEFT_FN double multiplied(double a, double b) { return a * b; }
 #else
 /* The instructions of compute capability 8.0 and later; no header of the toolkit is needed. */
 WEFT_FN float load(f16 v) {
@@ -69,6 +70,7 @@ WEFT_FN float float_of(uint32_t bits) { return __uint_as_float(bits); }
 WEFT_FN uint64_t bits_of(double v) { return (uint64_t)__double_as_longlong(v); }
 WEFT_FN double double_of(uint64_t bits) { return __longlong_as_double((long long)bits); }
 WEFT_FN float multiplied(float a, float b) { return __fmul_rn(a, b); }
+WEFT_FN double multiplied(double a, double b) { return __dmul_rn(a, b); }
 #endif
 WEFT_FN bool load(boolean v) { return v.bits != 0; }
 WEFT_FN void store(boolean *to, bool v) { to->bits = v; }

@@ -49,6 +49,7 @@ enum {
 #define WEFT_CUDA_PIXELS(m, f) \
   m(f, f32) m(f, f64) m(f, i32) m(f, u8) m(f, i16) m(f, i8) m(f, i64) m(f, bf16) m(f, u16) m(f, f16)
 #define WEFT_CUDA_PIXEL_GRADS(m, f) m(f, f32) m(f, f64) m(f, i32) m(f, u8) m(f, i8) m(f, bf16) m(f, f16)
+#define WEFT_CUDA_PROJECTED(m, f) m(f, f32) m(f, f64) m(f, i32) m(f, u8) m(f, i64) m(f, bf16) m(f, f16)
 #define WEFT_CUDA_COMPLEX(m, f) m(f, c64) m(f, c128)
 #define WEFT_CUDA_BOOL(m, f) m(f, boolean)
 #define WEFT_CUDA_INDEX(m, f) m(f, i32) m(f, i64)
