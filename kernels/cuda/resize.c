@@ -1,4 +1,5 @@
-/* kernels/cuda/resize.c - rows of ResizeBilinear, ResizeNearestNeighbor and their gradients. */
+/* kernels/cuda/resize.c - rows of ResizeBilinear, ResizeNearestNeighbor, ResizeBicubic, their gradients, and
+ * ResizeArea. */
 #include <math.h>
 
 #include "kernels/cuda/cast.h"
@@ -7,6 +8,7 @@
 
 WEFT_CUDA_INSTANCES(bilinear_instances, bilinear, PIXELS)
 WEFT_CUDA_INSTANCES(bilinear_grad_instances, bilinear_grad, FLOAT)
+WEFT_CUDA_INSTANCES(bicubic_grad_instances, bicubic_grad, F32_F64)
 WEFT_CUDA_SIZES(nearest_functions, nearest)
 WEFT_CUDA_INSTANCES(nearest_grad_instances, nearest_grad, PIXEL_GRADS)
 
@@ -92,9 +94,28 @@ static WEFT_Failure *bilinear(WEFT_KernelContext *c) {
   return weft_cuda_launch_over(c, weft_cuda_pick(&bilinear_instances, x.dtype), y.count, 1, args);
 }
 
-static WEFT_Failure *bilinear_grad(WEFT_KernelContext *c) {
+/* ResizeBicubic and ResizeArea, which are computed from floats. */
+static WEFT_Failure *of_floats(WEFT_KernelContext *c) {
+  weft_cuda_resize_t r;
+  WEFT_TensorView x, y;
+  weft_cuda_host->input(c, 0, &x);
+  WEFT_CUDA_TRY(plan(c, &r));
+  WEFT_CUDA_TRY(output(c, &r, r.out, &y));
+  if (y.count == 0) return NULL;
+  void *from = x.data;
+  if (x.dtype != WEFT_CUDA_f32) {
+    WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)x.count * sizeof(float), &from));
+    WEFT_CUDA_TRY(weft_cuda_convert(c, x.dtype, x.data, WEFT_CUDA_f32, from, x.count));
+  }
+  weft_cuda_function_t *const *f = weft_cuda_host->param(c);
+  void *args[] = {&from, &y.data, &r, &y.count};
+  return weft_cuda_launch_over(c, *f, y.count, 1, args);
+}
+
+/* The gradient in input 0, and the image that was resized in input 1. */
+static WEFT_Failure *plan_grad(WEFT_KernelContext *c, weft_cuda_resize_t *r) {
   const resize_attrs_t *a = weft_cuda_host->state(c);
-  WEFT_TensorView dy, x, dx;
+  WEFT_TensorView dy, x;
   weft_cuda_host->input(c, 0, &dy);
   weft_cuda_host->input(c, 1, &x);
   WEFT_CUDA_TRY(check_attrs(a));
@@ -106,14 +127,34 @@ static WEFT_Failure *bilinear_grad(WEFT_KernelContext *c) {
   if (x.dims[1] == 0 || x.dims[2] == 0) return WEFT_CUDA_INVALID("original dimensions must be positive");
   if (x.dims[1] >= INT32_MAX || x.dims[2] >= INT32_MAX)
     return WEFT_CUDA_INVALID("original sizes must be between 0 and max int32");
-  weft_cuda_resize_t r = {.batch = dy.dims[0],
-                          .channels = dy.dims[3],
-                          .in = {x.dims[1], x.dims[2]},
-                          .out = {dy.dims[1], dy.dims[2]}};
-  set_scales(a, &r);
+  *r = (weft_cuda_resize_t){.batch = dy.dims[0],
+                            .channels = dy.dims[3],
+                            .in = {x.dims[1], x.dims[2]},
+                            .out = {dy.dims[1], dy.dims[2]}};
+  set_scales(a, r);
+  return NULL;
+}
+
+static WEFT_Failure *bilinear_grad(WEFT_KernelContext *c) {
+  weft_cuda_resize_t r;
+  WEFT_TensorView dy, dx;
+  weft_cuda_host->input(c, 0, &dy);
+  WEFT_CUDA_TRY(plan_grad(c, &r));
   WEFT_CUDA_TRY(output(c, &r, r.in, &dx));
   void *args[] = {&dy.data, &dx.data, &r, &dx.count};
   return weft_cuda_launch_over(c, weft_cuda_pick(&bilinear_grad_instances, dx.dtype), dx.count, 1, args);
+}
+
+static WEFT_Failure *bicubic_grad(WEFT_KernelContext *c) {
+  weft_cuda_resize_t r;
+  WEFT_TensorView dy, dx;
+  weft_cuda_host->input(c, 0, &dy);
+  WEFT_CUDA_TRY(plan_grad(c, &r));
+  WEFT_CUDA_TRY(output(c, &r, r.in, &dx));
+  if (dx.count == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_fill(c, dx.data, 0, dx.bytes));
+  void *args[] = {&dy.data, &dx.data, &r, &dy.count};
+  return weft_cuda_launch_over(c, weft_cuda_pick(&bicubic_grad_instances, dx.dtype), dy.count, 1, args);
 }
 
 static WEFT_Failure *nearest(WEFT_KernelContext *c) {
@@ -152,7 +193,19 @@ enum { SECOND = 2 };
     .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(set), .prepare = prepare, .compute = fn, \
     .destroy = free, .host_inputs = host                                                         \
   }
+#define OF_FLOATS(op_, function)                                                                           \
+  {                                                                                                        \
+    .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(PIXELS), .prepare = prepare, .compute = of_floats, \
+    .destroy = free, .host_inputs = SECOND, .param = &(weft_cuda_function_t *const) {                      \
+      &function                                                                                            \
+    }                                                                                                      \
+  }
+static weft_cuda_function_t area_function = WEFT_CUDA_FUNCTION("weft_resize_area"),
+                            bicubic_function = WEFT_CUDA_FUNCTION("weft_resize_bicubic");
 const WEFT_DeviceKernel weft_cuda_resize_kernels[] = {
+    OF_FLOATS("ResizeArea", area_function),
+    OF_FLOATS("ResizeBicubic", bicubic_function),
+    ROW("ResizeBicubicGrad", F32_F64, bicubic_grad, 0),
     ROW("ResizeBilinear", PIXELS, bilinear, SECOND),
     ROW("ResizeBilinearGrad", FLOAT, bilinear_grad, 0),
     ROW("ResizeNearestNeighbor", PIXELS, nearest, SECOND),

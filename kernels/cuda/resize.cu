@@ -1,10 +1,11 @@
 /* kernels/cuda/resize.cu - images of another size, and gradients.
  *
  * Positions are computed in single precision with each step rounded, as on the CPU
- * (kernels/cpu/image/resize.h): which pixels a result is made of depends on it. Gradients are gathered: each
- * pixel adds up what the pixels of the result give that it is part of, in their order.
+ * (kernels/cpu/image/resize.h): which pixels a result is made of depends on it. Gradients are gathered, but
+ * for the bicubic one: each pixel adds up what the pixels of the result give that it is part of, in their
+ * order.
  */
-#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/atomics.cuh"
 #include "kernels/cuda/resize_args.h"
 #include "kernels/cuda/types.h"
 
@@ -129,9 +130,132 @@ WEFT_FN void nearest_grad(const T *dy, T *dx, const weft_cuda_resize_t &r, int64
   }
 }
 
+/* ---- bicubic: kernels/cpu/image/resize_bicubic.c ---- */
+
+const int TAPS = 4, STEPS = 1024;
+
+/* The pixels along one dimension that a result is made of. */
+struct cubic_taps {
+  int64_t at[TAPS];
+  float weight[TAPS];
+};
+
+/* The weight of a pixel `step`/1024 away, and that of the one behind it. */
+WEFT_FN float near_weight(double a, int64_t step) {
+  const float x = (float)((double)step / STEPS);
+  return (float)(((a + 2) * x - (a + 3)) * x * x + 1);
+}
+WEFT_FN float far_weight(double a, int64_t step) {
+  const float x = (float)((double)step / STEPS) + 1;
+  return (float)(((a * x - 5 * a) * x + 8 * a) * x - 4 * a);
+}
+
+WEFT_CALLED_FN cubic_taps taps_of(const weft_cuda_resize_t &r, int d, int64_t i) {
+  const bool is_centred = r.half_pixels != 0;
+  const double a = is_centred ? -0.5 : -0.75;
+  const float at =
+      is_centred ? multiplied((float)i + 0.5f, r.scale[d]) - 0.5f : multiplied((float)i, r.scale[d]);
+  const int64_t below = (int64_t)floorf(at);
+  const int64_t step = (int64_t)rintf(multiplied(at - (float)below, (float)STEPS));
+  cubic_taps t = {
+      {0},
+      {far_weight(a, step), near_weight(a, step), near_weight(a, STEPS - step), far_weight(a, STEPS - step)}};
+  for (int k = 0; k < TAPS; k++) {
+    const int64_t wanted = below - 1 + k;
+    t.at[k] = wanted < 0 ? 0 : wanted < r.in[d] ? wanted : r.in[d] - 1;
+    if (is_centred && t.at[k] != wanted) t.weight[k] = 0;
+  }
+  const float sum = t.weight[0] + t.weight[1] + t.weight[2] + t.weight[3];
+  if (is_centred && fabsf(sum) >= 1000 * 1.17549435e-38f) {
+    const float by = 1 / sum;
+    for (int k = 0; k < TAPS; k++) t.weight[k] *= by;
+  }
+  return t;
+}
+
+WEFT_FN float bicubic(const float *x, const weft_cuda_resize_t &r, int64_t i) {
+  const pixel_place p = pixel_locate(i, r.out, r.channels);
+  const cubic_taps v = taps_of(r, 0, p.at[0]), h = taps_of(r, 1, p.at[1]);
+  float sum = 0;
+  for (int across = 0; across < TAPS; across++) {
+    float column = 0;
+    for (int up = 0; up < TAPS; up++)
+      column += x[pixel_at(p, r.in, r.channels, v.at[up], h.at[across])] * v.weight[up];
+    sum += column * h.weight[across];
+  }
+  return sum;
+}
+
+/* Each of the 16 pixels gets its part of the gradient. */
+template <class T>
+WEFT_FN void bicubic_grad(const float *dy, T *dx, const weft_cuda_resize_t &r, int64_t count) {
+  for (int64_t i = first_index(); i < count; i += index_step()) {
+    const pixel_place p = pixel_locate(i, r.out, r.channels);
+    const cubic_taps v = taps_of(r, 0, p.at[0]), h = taps_of(r, 1, p.at[1]);
+    for (int up = 0; up < TAPS; up++) {
+      for (int across = 0; across < TAPS; across++) {
+        add_atomically(&dx[pixel_at(p, r.in, r.channels, v.at[up], h.at[across])],
+                       (T)dy[i] * v.weight[up] * h.weight[across]);
+      }
+    }
+  }
+}
+
+/* ---- areas: kernels/cpu/image/resize_area.c ---- */
+
+/* The pixels [begin, end) along one dimension that a result covers. */
+struct covered_span {
+  int64_t begin, end;
+  float from, to; /* where it begins and ends */
+};
+WEFT_FN covered_span span_of(int64_t i, float scale) {
+  covered_span s = {0, 0, multiplied((float)i, scale), multiplied((float)(i + 1), scale)};
+  s.begin = (int64_t)floorf(s.from);
+  s.end = (int64_t)ceilf(s.to);
+  return s;
+}
+/* How much of pixel i it covers. */
+WEFT_FN float covered(const covered_span &s, int64_t i, float scale) {
+  const bool ends_inside = (float)(i + 1) > s.to;
+  if ((float)i < s.from) return ends_inside ? scale : (float)(i + 1) - s.from;
+  return ends_inside ? s.to - (float)i : 1;
+}
+WEFT_FN int64_t clamped(int64_t i, int64_t size) { return i < 0 ? 0 : i < size ? i : size - 1; }
+
+WEFT_FN float area(const float *x, const weft_cuda_resize_t &r, int64_t i) {
+  const pixel_place p = pixel_locate(i, r.out, r.channels);
+  const covered_span v = span_of(p.at[0], r.scale[0]), h = span_of(p.at[1], r.scale[1]);
+  const float first = covered(h, h.begin, r.scale[1]), last = covered(h, h.end - 1, r.scale[1]);
+  float sum = 0;
+  for (int64_t k = v.begin; k < v.end; k++) {
+    const int64_t row = clamped(k, r.in[0]);
+    /* the first and the last always count */
+    float of_row = x[pixel_at(p, r.in, r.channels, row, clamped(h.begin, r.in[1]))] * first;
+    for (int64_t c = h.begin + 1; c < h.end - 1; c++)
+      of_row += x[pixel_at(p, r.in, r.channels, row, clamped(c, r.in[1]))];
+    if (h.begin + 1 != h.end)
+      of_row += x[pixel_at(p, r.in, r.channels, row, clamped(h.end - 1, r.in[1]))] * last;
+    sum += of_row * covered(v, k, r.scale[0]);
+  }
+  return sum * (float)(1.0 / (double)(r.scale[0] * r.scale[1]));
+}
+
 }  // namespace weft
 
 using namespace weft;
+
+#define OF_FLOATS(f)                                                                               \
+  WEFT_CUDA_KERNEL(weft_resize_##f, (const float *x, float *y, weft_cuda_resize_t r, int64_t n)) { \
+    for (int64_t i = first_index(); i < n; i += index_step()) y[i] = f(x, r, i);                   \
+  }
+OF_FLOATS(area)
+OF_FLOATS(bicubic)
+
+#define BICUBIC_GRAD(f, type)                                                                         \
+  WEFT_CUDA_KERNEL(weft_##f##_##type, (const float *dy, type *dx, weft_cuda_resize_t r, int64_t n)) { \
+    bicubic_grad(dy, dx, r, n);                                                                       \
+  }
+WEFT_CUDA_F32_F64(BICUBIC_GRAD, bicubic_grad)
 
 #define BILINEAR(f, type)                                                                           \
   WEFT_CUDA_KERNEL(weft_##f##_##type, (const type *x, float *y, weft_cuda_resize_t r, int64_t n)) { \

@@ -29,6 +29,11 @@ static void resize(weft_row_case_t *c) {
   weft_row_add(c, c->dtype, &s, WEFT_ROW_SMALL);
   weft_row_add_ints(c, WEFT_I32, 2, to);
 }
+static void area(weft_row_case_t *c) {
+  resize(c);
+  c->attrs[0] = '\0';
+  weft_row_attr(c, "align_corners=%s", c->round % 3 == 1 ? "true" : "false");
+}
 static void nearest_grad(weft_row_case_t *c) {
   int64_t from[2], to[2];
   choose(c, from, to);
@@ -48,6 +53,9 @@ static void bilinear_grad(weft_row_case_t *c) {
 }
 
 static const weft_row_op_t resizes[] = {
+    {"ResizeArea", WEFT_CUDA_SET(PIXELS), area, .tolerance = 10},
+    {"ResizeBicubic", WEFT_CUDA_SET(PIXELS), resize, .tolerance = 10},
+    {"ResizeBicubicGrad", WEFT_CUDA_SET(F32_F64), bilinear_grad, .tolerance = 20},
     {"ResizeBilinear", WEFT_CUDA_SET(PIXELS), resize, .tolerance = -1},
     {"ResizeBilinearGrad", WEFT_CUDA_SET(FLOAT), bilinear_grad, .tolerance = 10},
     {"ResizeNearestNeighbor", WEFT_CUDA_SET(PIXELS), resize, .tolerance = -1},
