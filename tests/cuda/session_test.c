@@ -90,6 +90,25 @@ static TF_Output conjugated(world_t *w, const char *device) {
   return add(w, device, &(node_t){"Imag", "im", {z}, NULL});
 }
 
+/* Boxes in the device's memory, and the numbers of their images in the host's. */
+static TF_Output cropped(world_t *w, const char *device) {
+  const int64_t images[] = {2, 9, 8, 3}, boxes[] = {3, 4}, three[] = {3}, two[] = {2};
+  const int32_t owners[] = {1, 0, 1}, size[] = {5, 6};
+  const TF_Output x = constant(w, w->g, "x", weft_both_values(TF_FLOAT, 4, images, 1));
+  TF_OperationDescription *d = TF_NewOperation(w->g, "CropAndResize", "crops");
+  TF_AddInput(d, add(w, device, &(node_t){"Square", "square", {x}, NULL}));
+  TF_AddInput(d, constant(w, w->g, "boxes", weft_both_values(TF_FLOAT, 2, boxes, 2)));
+  TF_AddInput(d, constant(w, w->g, "owners", new_ints(1, three, owners)));
+  TF_AddInput(d, constant(w, w->g, "size", new_ints(1, two, size)));
+  TF_SetDevice(d, device);
+  TF_Operation *op = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  const TF_Output hsv = add(w, device, &(node_t){"RGBToHSV", "hsv", {{op, 0}}, NULL}),
+                  rounded = add(w, device, &(node_t){"FakeQuantWithMinMaxArgs", "rounded", {hsv}, NULL}),
+                  moved = add(w, device, &(node_t){"Exp", "moved", {rounded}, NULL});
+  return add(w, device, &(node_t){"Lgamma", "lgamma", {moved}, NULL});
+}
+
 /* The types of the operands and of the product. */
 static TF_DataType mixed_types[3];
 
@@ -181,6 +200,7 @@ static void graphs_give_what_the_cpu_gives(void) {
   weft_both_agree(transposed, 1e-12);
   weft_both_agree(reduced, 1e-5);
   weft_both_agree(conjugated, 1e-5);
+  weft_both_agree(cropped, 1e-5);
 }
 
 static void batches_broadcast_as_on_the_cpu(void) {
