@@ -33,6 +33,10 @@ size_t weft_cuda_size(int dtype) {
   }
 }
 
+int weft_cuda_part_type(int dtype) {
+  return dtype == WEFT_CUDA_c64 ? WEFT_CUDA_f32 : dtype == WEFT_CUDA_c128 ? WEFT_CUDA_f64 : dtype;
+}
+
 weft_cuda_text_t weft_cuda_shape_text(const WEFT_TensorView *v) {
   weft_cuda_text_t t;
   size_t at = 0;

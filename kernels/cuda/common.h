@@ -47,6 +47,9 @@ weft_cuda_function_t *weft_cuda_pick_size(weft_cuda_function_t *functions, int d
 /* The instance for `dtype`, or NULL. */
 weft_cuda_function_t *weft_cuda_pick(const weft_cuda_instances_t *instances, int dtype);
 size_t weft_cuda_size(int dtype); /* bytes of an element of a plain type */
+/* The real type of a complex type's parts; the type itself where it is real. What adds complex numbers adds
+ * twice as many of these. */
+int weft_cuda_part_type(int dtype);
 /* Types whose elements are plain bytes, as bits. */
 #define WEFT_CUDA_PLAIN (WEFT_CUDA_SET(EVERY) | UINT32_C(1) << WEFT_CUDA_c64 | UINT32_C(1) << WEFT_CUDA_c128)
 /* The same without int32, for ops that Weft runs in the host's memory for it. */

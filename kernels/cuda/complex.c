@@ -49,12 +49,11 @@ static WEFT_Failure *part(WEFT_KernelContext *c) {
 /* ---- Cast: by way of the real numbers of that size; between complex numbers it is one of twice as many real
  * ones ---- */
 
-static bool is_complex(int dtype) { return dtype == WEFT_CUDA_c64 || dtype == WEFT_CUDA_c128; }
-static int part_type(int dtype) { return dtype == WEFT_CUDA_c64 ? WEFT_CUDA_f32 : WEFT_CUDA_f64; }
+static bool is_complex(int dtype) { return weft_cuda_part_type(dtype) != dtype; }
 
 static WEFT_Failure *from_real(WEFT_KernelContext *c, const WEFT_TensorView *x, const WEFT_TensorView *y) {
   static const int64_t one = 1;
-  const int type = part_type(y->dtype);
+  const int type = weft_cuda_part_type(y->dtype);
   void *re = x->data, *im = NULL, *z = y->data;
   weft_cuda_walk_t w;
   if (x->dtype != type) {
@@ -71,7 +70,7 @@ static WEFT_Failure *from_real(WEFT_KernelContext *c, const WEFT_TensorView *x, 
 }
 
 static WEFT_Failure *to_real(WEFT_KernelContext *c, const WEFT_TensorView *x, const WEFT_TensorView *y) {
-  const int type = part_type(x->dtype);
+  const int type = weft_cuda_part_type(x->dtype);
   void *re = NULL;
   if (y->dtype == WEFT_CUDA_f32 || y->dtype == WEFT_CUDA_f64)
     return launch_part(c, REAL, x, y->data, y->dtype);
@@ -88,7 +87,8 @@ static WEFT_Failure *cast(WEFT_KernelContext *c) {
   if (x.dtype == y.dtype) return weft_cuda_copy(c, y.data, x.data, x.bytes);
   if (!is_complex(x.dtype)) return from_real(c, &x, &y);
   if (!is_complex(y.dtype)) return to_real(c, &x, &y);
-  return weft_cuda_convert(c, part_type(x.dtype), x.data, part_type(y.dtype), y.data, 2 * x.count);
+  return weft_cuda_convert(c, weft_cuda_part_type(x.dtype), x.data, weft_cuda_part_type(y.dtype), y.data,
+                           2 * x.count);
 }
 
 #define CAST(from, to)                                                                                   \

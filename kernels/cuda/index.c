@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/move.h"
 
 WEFT_CUDA_SIZES(gather_functions, gather)
 WEFT_CUDA_SIZES(gather_nd_functions, gather_nd)
@@ -198,8 +199,26 @@ static const int is_add = WEFT_CUDA_FOLD_ADD, is_sub = WEFT_CUDA_FOLD_SUB, is_mu
                  is_put = PUT;
 static int kind_of(const WEFT_KernelContext *c) { return *(const int *)weft_cuda_host->param(c); }
 
+/* Complex numbers are added as twice as many real ones. */
+static WEFT_Failure *take_apart(WEFT_KernelContext *c, int *dtype, const void **updates,
+                                weft_cuda_scatter_t *s) {
+  const int64_t n = s->num * s->inner;
+  if (weft_cuda_part_type(*dtype) == *dtype || n == 0) return NULL;
+  if (s->is_scalar != 0) {
+    void *all = NULL;
+    WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)n * weft_cuda_size(*dtype), &all));
+    WEFT_CUDA_TRY(weft_cuda_repeat(c, *dtype, *updates, all, n));
+    *updates = all;
+    s->is_scalar = 0;
+  }
+  *dtype = weft_cuda_part_type(*dtype);
+  s->inner *= 2;
+  return NULL;
+}
+
 static WEFT_Failure *launch_scatter(WEFT_KernelContext *c, int kind, int dtype, const void *updates, void *y,
                                     weft_cuda_scatter_t *s) {
+  if (kind != PUT) WEFT_CUDA_TRY(take_apart(c, &dtype, &updates, s));
   void *args[] = {&updates, &y, s};
   weft_cuda_function_t *f = kind == PUT ? weft_cuda_pick_size(put_functions, dtype)
                             : kind == WEFT_CUDA_FOLD_ADD || kind == WEFT_CUDA_FOLD_SUB
@@ -366,9 +385,10 @@ enum { SECOND = 2, THIRD = 4 };
   }
 #define BOTH_ND(word, types_, kind) \
   ND("ResourceScatterNd" word, types_, kind), ND("ScatterNd" word, types_, kind)
-#define SEGMENT(op_, kind) \
-  { .op = op_, .type_attr = "T", .types = FOLDED, .compute = segment, .param = &kind, .host_inputs = THIRD }
+#define SEGMENT(op_, types_, kind) \
+  { .op = op_, .type_attr = "T", .types = types_, .compute = segment, .param = &kind, .host_inputs = THIRD }
 #define FOLDED WEFT_CUDA_SET(FLOAT_INDEX)
+#define ADDED (FOLDED | WEFT_CUDA_SET(COMPLEX))
 #define TENSOR(op_, types_, kind) \
   { .op = op_, .type_attr = "T", .types = types_, .compute = scatter_tensor, .param = &kind }
 const WEFT_DeviceKernel weft_cuda_index_kernels[] = {
@@ -397,28 +417,28 @@ const WEFT_DeviceKernel weft_cuda_index_kernels[] = {
      .types = WEFT_CUDA_PLAIN,
      .compute = gather_nd,
      .reads_variable = 1},
-    BOTH("Add", FOLDED, is_add),
+    BOTH("Add", ADDED, is_add),
     BOTH("Div", FOLDED, is_div),
     BOTH("Max", FOLDED, is_max),
     BOTH("Min", FOLDED, is_min),
     BOTH("Mul", FOLDED, is_mul),
-    BOTH("Sub", FOLDED, is_sub),
+    BOTH("Sub", ADDED, is_sub),
     BOTH("Update", WEFT_CUDA_PLAIN, is_put),
-    BOTH_ND("Add", FOLDED, is_add),
+    BOTH_ND("Add", ADDED, is_add),
     BOTH_ND("Max", FOLDED, is_max),
     BOTH_ND("Min", FOLDED, is_min),
-    BOTH_ND("Sub", FOLDED, is_sub),
+    BOTH_ND("Sub", ADDED, is_sub),
     BOTH_ND("Update", WEFT_CUDA_PLAIN, is_put),
-    {.op = "ScatterNd", .type_attr = "T", .types = FOLDED, .compute = scatter_nd, .host_inputs = THIRD},
-    TENSOR("ScatterNdNonAliasingAdd", FOLDED, is_add),
-    TENSOR("TensorScatterAdd", FOLDED, is_add),
+    {.op = "ScatterNd", .type_attr = "T", .types = ADDED, .compute = scatter_nd, .host_inputs = THIRD},
+    TENSOR("ScatterNdNonAliasingAdd", ADDED, is_add),
+    TENSOR("TensorScatterAdd", ADDED, is_add),
     TENSOR("TensorScatterMax", FOLDED, is_max),
     TENSOR("TensorScatterMin", FOLDED, is_min),
-    TENSOR("TensorScatterSub", FOLDED, is_sub),
+    TENSOR("TensorScatterSub", ADDED, is_sub),
     TENSOR("TensorScatterUpdate", WEFT_CUDA_PLAIN, is_put),
-    SEGMENT("UnsortedSegmentMax", is_max),
-    SEGMENT("UnsortedSegmentMin", is_min),
-    SEGMENT("UnsortedSegmentProd", is_mul),
-    SEGMENT("UnsortedSegmentSum", is_add),
+    SEGMENT("UnsortedSegmentMax", FOLDED, is_max),
+    SEGMENT("UnsortedSegmentMin", FOLDED, is_min),
+    SEGMENT("UnsortedSegmentProd", FOLDED, is_mul),
+    SEGMENT("UnsortedSegmentSum", ADDED, is_add),
     {0},
 };

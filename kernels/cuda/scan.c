@@ -49,12 +49,14 @@ static WEFT_Failure *scan(WEFT_KernelContext *c) {
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, x.rank, x.dims, &y));
   if (y.count == 0) return NULL;
   int64_t n = x.dims[at], inner = weft_cuda_product(x.dims, (int)at + 1, x.rank), lines = x.count / n;
+  const int dtype = weft_cuda_part_type(x.dtype);
+  if (dtype != x.dtype) inner *= 2, lines *= 2; /* complex numbers are added as twice as many real ones */
   int32_t how = *(const int32_t *)weft_cuda_host->param(c), exclusive = state->is_exclusive,
           reverse = state->is_reverse;
   void *args[] = {&x.data, &y.data, &lines, &n, &inner, &how, &exclusive, &reverse};
   if (n <= FEW || (inner > 1 && lines >= MANY))
-    return weft_cuda_launch_over(c, weft_cuda_pick(&lines_instances, x.dtype), lines, 1, args);
-  return launch_rows(c, weft_cuda_pick(&blocks_instances, x.dtype), lines, args);
+    return weft_cuda_launch_over(c, weft_cuda_pick(&lines_instances, dtype), lines, 1, args);
+  return launch_rows(c, weft_cuda_pick(&blocks_instances, dtype), lines, args);
 }
 
 /* ---- TopK ---- */
@@ -121,15 +123,15 @@ static WEFT_Failure *in_top_k(WEFT_KernelContext *c) {
 }
 
 enum { SECOND = 2, THIRD = 4 };
-#define SCAN(op_, set, kind)                                                                            \
-  {                                                                                                     \
-    .op = op_, .type_attr = "T", .types = WEFT_CUDA_SET(set), .prepare = scan_prepare, .compute = scan, \
-    .destroy = free, .param = &kind, .host_inputs = SECOND                                              \
+#define SCAN(op_, types_, kind)                                                                              \
+  {                                                                                                          \
+    .op = op_, .type_attr = "T", .types = types_, .prepare = scan_prepare, .compute = scan, .destroy = free, \
+    .param = &kind, .host_inputs = SECOND                                                                    \
   }
 const WEFT_DeviceKernel weft_cuda_scan_kernels[] = {
-    SCAN("Cumprod", FLOAT_I64, is_product),
-    SCAN("Cumsum", FLOAT_I64, is_sum),
-    SCAN("CumulativeLogsumexp", FLOAT, is_log_sum_exp),
+    SCAN("Cumprod", WEFT_CUDA_SET(FLOAT_I64), is_product),
+    SCAN("Cumsum", WEFT_CUDA_SET(FLOAT_I64) | WEFT_CUDA_SET(COMPLEX), is_sum),
+    SCAN("CumulativeLogsumexp", WEFT_CUDA_SET(FLOAT), is_log_sum_exp),
     {.op = "InTopK", .prepare = k_prepare, .compute = in_top_k},
     {.op = "InTopKV2", .compute = in_top_k, .host_inputs = THIRD},
     {.op = "TopK",

@@ -55,6 +55,9 @@ static WEFT_Failure *plan_run(WEFT_KernelContext *c, const plan_t *p, const segm
   enum { LONG = 128, WAVES = 16 };
   void *sent = NULL;
   if (y->count == 0) return NULL;
+  /* complex numbers are added as twice as many real ones */
+  const int64_t parts = weft_cuda_part_type(dtype) != dtype ? 2 : 1, count = parts * y->count;
+  dtype = weft_cuda_part_type(dtype);
   const int64_t words = p->num + 1 + (p->has_factors ? 2 * p->n : p->has_rows ? p->n : 0);
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)words * sizeof(int64_t), &sent));
   WEFT_CUDA_TRY(weft_cuda_copy(c, sent, p->starts, (size_t)words * sizeof(int64_t)));
@@ -63,17 +66,17 @@ static WEFT_Failure *plan_run(WEFT_KernelContext *c, const plan_t *p, const segm
                             .rows = p->has_rows ? rows : NULL,
                             .factors = p->has_factors ? (const double *)(const void *)(rows + p->n) : NULL,
                             .num = p->num,
-                            .inner = inner,
+                            .inner = parts * inner,
                             .how = op->how,
                             .divide = p->has_factors ? WEFT_CUDA_UNDIVIDED : op->divide,
                             .rounds = rounds};
   void *to = y->data;
   void *args[] = {&x, &to, &s};
   const int64_t most = (int64_t)weft_cuda_num_processors(c) * WAVES;
-  if (p->n / p->num < LONG || y->count > most * WEFT_CUDA_BLOCK)
-    return weft_cuda_launch_over(c, weft_cuda_pick(&line_instances, dtype), y->count, 1, args);
+  if (p->n / p->num < LONG || count > most * WEFT_CUDA_BLOCK)
+    return weft_cuda_launch_over(c, weft_cuda_pick(&line_instances, dtype), count, 1, args);
   const weft_cuda_geometry_t g = {
-      {(unsigned)(y->count < most ? y->count : most), 1, 1}, {WEFT_CUDA_BLOCK, 1, 1}, 0};
+      {(unsigned)(count < most ? count : most), 1, 1}, {WEFT_CUDA_BLOCK, 1, 1}, 0};
   return weft_cuda_launch(c, weft_cuda_pick(&block_instances, dtype), &g, args);
 }
 
@@ -315,9 +318,11 @@ enum { SECOND = 2, THIRD = 4, FOURTH = 8 };
 const WEFT_DeviceKernel weft_cuda_segment_kernels[] = {
     SEGMENT("SegmentMax", FLOAT_INDEX, segment, MAX, UNDIVIDED, 0),
     SEGMENT("SegmentMean", FLOAT_INDEX, segment, ADD, BY_COUNT, 0),
+    SEGMENT("SegmentMean", COMPLEX, segment, ADD, BY_COUNT, 0),
     SEGMENT("SegmentMin", FLOAT_INDEX, segment, MIN, UNDIVIDED, 0),
     SEGMENT("SegmentProd", FLOAT_INDEX, segment, MUL, UNDIVIDED, 0),
     SEGMENT("SegmentSum", FLOAT_INDEX, segment, ADD, UNDIVIDED, 0),
+    SEGMENT("SegmentSum", COMPLEX, segment, ADD, UNDIVIDED, 0),
     SPARSE("Mean", FLOAT, BY_COUNT),
     SPARSE("SqrtN", FLOAT, BY_ROOT),
     SPARSE("Sum", FLOAT_INDEX, UNDIVIDED),

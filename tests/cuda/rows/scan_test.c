@@ -93,7 +93,7 @@ static void in_top_k_v2(weft_row_case_t *c) {
 
 static const weft_row_op_t ops[] = {
     {"Cumprod", WEFT_CUDA_SET(FLOAT_I64), product, .tolerance = 20},
-    {"Cumsum", WEFT_CUDA_SET(FLOAT_I64), scan, .tolerance = 200},
+    {"Cumsum", WEFT_CUDA_SET(FLOAT_I64) | WEFT_CUDA_SET(COMPLEX), scan, .tolerance = 200},
     {"CumulativeLogsumexp", WEFT_CUDA_SET(FLOAT), scan_any, .tolerance = 20},
     {"InTopK", WEFT_DTYPE_BIT(WEFT_F32), in_top_k},
     {"InTopKV2", WEFT_DTYPE_BIT(WEFT_F32), in_top_k_v2},

@@ -108,10 +108,10 @@ static void stitch(weft_row_case_t *c) {
   }
 static const weft_row_op_t segments[] = {
     {"SegmentMax", REAL, sorted, .tolerance = -1},
-    {"SegmentMean", REAL, sorted, .tolerance = 20},
+    {"SegmentMean", REAL | WEFT_CUDA_SET(COMPLEX), sorted, .tolerance = 20},
     {"SegmentMin", REAL, sorted, .tolerance = -1},
     {"SegmentProd", REAL, product, .tolerance = 20},
-    {"SegmentSum", REAL, sorted, .tolerance = 20},
+    {"SegmentSum", REAL | WEFT_CUDA_SET(COMPLEX), sorted, .tolerance = 20},
     SPARSE("Mean", FLOAT),
     SPARSE("SqrtN", FLOAT),
     SPARSE("Sum", REAL),
