@@ -266,8 +266,8 @@ static bool is_same(const cublas_key_t *x, const cublas_key_t *y) {
   return x->m == y->m && x->n == y->n && x->k == y->k && x->batch == y->batch && x->dtype == y->dtype &&
          x->a_alignment == y->a_alignment && x->b_alignment == y->b_alignment &&
          x->out_alignment == y->out_alignment && x->transpose_a == y->transpose_a &&
-         x->transpose_b == y->transpose_b && x->is_adjoint == y->is_adjoint && x->same_a == y->same_a && x->same_b == y->same_b &&
-         x->in_tf32 == y->in_tf32 && x->a_row == y->a_row && x->b_row == y->b_row &&
+         x->transpose_b == y->transpose_b && x->is_adjoint == y->is_adjoint && x->same_a == y->same_a &&
+         x->same_b == y->same_b && x->in_tf32 == y->in_tf32 && x->a_row == y->a_row && x->b_row == y->b_row &&
          x->out_row == y->out_row && x->a_step == y->a_step && x->b_step == y->b_step &&
          x->out_step == y->out_step;
 }
