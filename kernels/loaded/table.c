@@ -206,12 +206,17 @@ static weft_status_t *check(const WEFT_DeviceLibrary *l, int *out_n) {
   return NULL;
 }
 
+/* Rows of Weft's own for any device. */
+static const weft_kernel_t *const single[] = {&weft_loaded_updates_kernel, &weft_loaded_assign_kernel,
+                                              &weft_loaded_add_lists_kernel};
+enum { NUM_SINGLE = sizeof single / sizeof single[0] };
+
 weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceLibrary *library,
                                           weft_kernel_table_t **out) {
   const bool int32_on_device = library->int32_on_device != 0;
   int num_own = 0, n = 0;
   WEFT_RETURN_IF_ERROR(check(library, &num_own));
-  n = num_own + 2;
+  n = num_own + NUM_SINGLE;
   for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, NULL);
   for (int f = 0; families[f] != NULL; f++) {
     for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) n++;
@@ -227,10 +232,11 @@ weft_status_t *weft_loaded_kernels_create(const char *type, const WEFT_DeviceLib
     t->own[n] = own_row(library, n);
     t->rows[n] = row_of(&t->own[n]);
   }
-  t->rows[n++] = weft_loaded_updates_kernel;
-  t->rows[n] = weft_loaded_assign_kernel;
-  t->rows[n++].types = int32_on_device ? DEVICE | I32 : DEVICE;
-  t->rows[n++] = weft_loaded_add_lists_kernel;
+  for (int i = 0; i < NUM_SINGLE; i++) {
+    t->rows[n] = *single[i];
+    if (single[i] == &weft_loaded_assign_kernel) t->rows[n].types = int32_on_device ? DEVICE | I32 : DEVICE;
+    n++;
+  }
   for (int g = 0; g < NUM_GENERIC; g++) n += copy_generic(&generic[g], int32_on_device, &t->rows[n]);
   for (int f = 0; families[f] != NULL; f++) {
     for (const weft_kernel_t *k = families[f]; k->op != NULL; k++) t->rows[n++] = *k;

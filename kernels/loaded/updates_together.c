@@ -91,7 +91,7 @@ static weft_status_t *joint_prepare(const weft_kernel_setup_t *setup, void **out
 /* ---- running ---- */
 
 /* Some members that run together. */
-typedef struct joint_run {
+typedef struct shared_launch {
   weft_kernel_ctx_t *ctx; /* of the node */
   const joint_updates_t *j;
   int first, n;            /* members */
@@ -102,9 +102,9 @@ typedef struct joint_run {
   weft_value_t *inputs;            /* of all: with the variables' values in their place */
   weft_variable_t **v, **in_order; /* num_variables; in_order: by address */
   weft_tensor_t **written;         /* num_variables */
-} joint_run_t;
+} shared_launch_t;
 
-static weft_status_t *allocate(joint_run_t *r) {
+static weft_status_t *allocate(shared_launch_t *r) {
   const size_t n = (size_t)r->n, v = (size_t)r->num_variables, in = n * (size_t)r->j->num_inputs;
   weft_arena_t *a = &r->arena;
   r->ctxs = weft_arena_calloc(a, n, sizeof *r->ctxs);
@@ -122,7 +122,7 @@ static weft_status_t *allocate(joint_run_t *r) {
 }
 
 /* The context of member m of the run, with its own inputs and outputs. */
-static weft_kernel_ctx_t ctx_of(const joint_run_t *r, int m) {
+static weft_kernel_ctx_t ctx_of(const shared_launch_t *r, int m) {
   weft_kernel_ctx_t c = *r->ctx;
   const int member = r->first + m;
   c.node = &r->j->nodes[member];
@@ -132,12 +132,12 @@ static weft_kernel_ctx_t ctx_of(const joint_run_t *r, int m) {
   return c;
 }
 
-static weft_status_t *blame(const joint_run_t *r, int m, weft_status_t *s) {
+static weft_status_t *blame(const shared_launch_t *r, int m, weft_status_t *s) {
   if (s != NULL && m >= 0 && m < r->n) r->ctx->failed = &r->j->nodes[r->first + m];
   return s;
 }
 
-static weft_status_t *find_variables(joint_run_t *r) {
+static weft_status_t *find_variables(shared_launch_t *r) {
   const int per = r->j->num_variables;
   for (int m = 0; m < r->n; m++) {
     weft_kernel_ctx_t c = ctx_of(r, m);
@@ -155,7 +155,7 @@ static int by_address(const void *a, const void *b) {
 }
 
 /* False: some variable is there twice. */
-static bool sort_variables(joint_run_t *r) {
+static bool sort_variables(shared_launch_t *r) {
   memcpy(r->in_order, r->v, (size_t)r->num_variables * sizeof(weft_variable_t *));
   qsort(r->in_order, (size_t)r->num_variables, sizeof(weft_variable_t *), by_address);
   for (int i = 1; i < r->num_variables; i++) {
@@ -193,7 +193,7 @@ static bool lies_in(const weft_tensor_t *t, const written_bytes_t *all, int n) {
 }
 
 /* *out: does a member read a buffer that is written in place, whatever else holds it? */
-static weft_status_t *find_shared_reads(joint_run_t *r, bool *out) WEFT_HOLDS_LOCKS_OF_ARRAY {
+static weft_status_t *find_shared_reads(shared_launch_t *r, bool *out) WEFT_HOLDS_LOCKS_OF_ARRAY {
   const joint_updates_t *j = r->j;
   written_bytes_t *all = weft_arena_calloc(&r->arena, (size_t)r->num_variables + 1, sizeof *all);
   int n = 0;
@@ -215,7 +215,7 @@ static weft_status_t *find_shared_reads(joint_run_t *r, bool *out) WEFT_HOLDS_LO
 /* ---- all at once ---- */
 
 /* Makes the variables of member m writable, and its context as the library sees it. */
-static weft_status_t *begin_member(joint_run_t *r, int m) WEFT_HOLDS_LOCKS_OF_ARRAY {
+static weft_status_t *begin_member(shared_launch_t *r, int m) WEFT_HOLDS_LOCKS_OF_ARRAY {
   const joint_updates_t *j = r->j;
   weft_variable_t **v = &r->v[m * j->num_variables];
   weft_tensor_t **written = &r->written[m * j->num_variables];
@@ -238,7 +238,7 @@ static weft_status_t *begin_member(joint_run_t *r, int m) WEFT_HOLDS_LOCKS_OF_AR
 }
 
 /* Enqueues the work. The variables' locks are held. */
-static weft_status_t *update_all(joint_run_t *r) WEFT_HOLDS_LOCKS_OF_ARRAY {
+static weft_status_t *update_all(shared_launch_t *r) WEFT_HOLDS_LOCKS_OF_ARRAY {
   weft_status_t *s = NULL;
   int failed = -1;
   for (int m = 0; s == NULL && m < r->n; m++) s = blame(r, m, begin_member(r, m));
@@ -254,7 +254,7 @@ static weft_status_t *update_all(joint_run_t *r) WEFT_HOLDS_LOCKS_OF_ARRAY {
 }
 
 /* Each takes the locks that it needs itself. */
-static weft_status_t *run_one_by_one(joint_run_t *r) {
+static weft_status_t *run_one_by_one(shared_launch_t *r) {
   for (int m = 0; m < r->n; m++) {
     weft_kernel_ctx_t c = ctx_of(r, m);
     weft_status_t *s = weft_loaded_update(&c);
@@ -263,7 +263,7 @@ static weft_status_t *run_one_by_one(joint_run_t *r) {
   return NULL;
 }
 
-static void pass_references(const joint_run_t *r) {
+static void pass_references(const shared_launch_t *r) {
   for (int m = 0; m < r->n && r->j->num_outputs > 0; m++) {
     const weft_kernel_ctx_t c = ctx_of(r, m);
     if (c.inputs[0].ref != NULL && c.outputs[0].ref == NULL)
@@ -271,7 +271,7 @@ static void pass_references(const joint_run_t *r) {
   }
 }
 
-static weft_status_t *run_members(joint_run_t *r) {
+static weft_status_t *run_members(shared_launch_t *r) {
   WEFT_RETURN_IF_ERROR(allocate(r));
   weft_status_t *s = find_variables(r);
   bool apart = s == NULL && !sort_variables(r);
@@ -295,12 +295,12 @@ static weft_status_t *joint_compute(weft_kernel_ctx_t *ctx) {
   const int most = j->num_variables > 0 ? MOST_LOCKS / j->num_variables : j->n;
   for (int at = 0; at < j->n; at += most) {
     const int n = j->n - at < most ? j->n - at : most;
-    joint_run_t r = {.ctx = ctx,
-                     .j = j,
-                     .first = at,
-                     .n = n,
-                     .num_variables = n * j->num_variables,
-                     .arena = WEFT_ARENA_INIT};
+    shared_launch_t r = {.ctx = ctx,
+                         .j = j,
+                         .first = at,
+                         .n = n,
+                         .num_variables = n * j->num_variables,
+                         .arena = WEFT_ARENA_INIT};
     weft_status_t *s = run_members(&r);
     weft_arena_deinit(&r.arena);
     WEFT_RETURN_IF_ERROR(s);
