@@ -44,8 +44,9 @@ WEFT_MUST_CHECK weft_status_t *weft_loaded_queue_init(weft_loaded_device_t *d, W
 void weft_loaded_memory_init(weft_loaded_device_t *d, const char *name);
 /* What the library says of its memory: d->holders'. */
 void weft_loaded_memory_state(void *device, weft_memory_state_t *out);
-/* Gives up one hold; the last closes the library's device and frees `d`. */
-void weft_loaded_device_let_go(weft_loaded_device_t *d);
+/* Gives up one hold; the last closes the library's device and frees `d`. may_wait: not on a thread that the
+ * close would wait for, as a callback of a queue is; else it is closed on a thread of its own. */
+void weft_loaded_device_let_go(weft_loaded_device_t *d, bool may_wait);
 
 /* The driver's: collectives of `type`, and the end of those of a device that is about to be closed, which
  * waits for their work. */

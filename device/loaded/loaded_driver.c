@@ -40,7 +40,7 @@ static void destroy(weft_device_t *base) {
   weft_peer_memory_end(base);
   if (base->memory != NULL) weft_device_deinit(base);
   weft_device_destroy(d->host);
-  weft_loaded_device_let_go(d);
+  weft_loaded_device_let_go(d, true);
 }
 
 static weft_status_t *fill(weft_loaded_device_t *d, const weft_device_spec_t *spec, int ordinal) {

@@ -48,7 +48,7 @@ static void host_deallocate(weft_allocator_t *self, void *p, size_t bytes) {
   weft_loaded_device_t *d = device_of(self);
   if (p == NULL) return;
   d->type->host_deallocate(d->handle, p, bytes);
-  weft_loaded_device_let_go(d);
+  weft_loaded_device_let_go(d, false);
 }
 
 void weft_loaded_memory_init(weft_loaded_device_t *d, const char *name) {

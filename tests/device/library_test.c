@@ -1,6 +1,7 @@
 /* Device libraries that cannot be used, and what Weft gives to those that can. */
 #include "kernels/loaded/library.h"
 
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -585,6 +586,51 @@ static void a_file_that_was_cut_is_refused(void) {
   }
 }
 
+/* ---- the end of a device ---- */
+
+static sem_t callback_is_over, device_is_closed;
+static void (*close_of_given)(void *device);
+
+/* As a device's that waits for the threads of its queues. */
+static void close_behind_callbacks(void *device) {
+  sem_wait(&callback_is_over);
+  close_of_given(device);
+  sem_post(&device_is_closed);
+}
+
+static void *allocate_pinned(void *device, size_t bytes) {
+  (void)device;
+  return malloc(bytes);
+}
+static void deallocate_pinned(void *device, void *p, size_t bytes) {
+  (void)device, (void)bytes;
+  free(p);
+}
+
+static void the_last_pinned_block_may_be_given_back_by_a_callback(void) {
+  const weft_device_spec_t spec = {.name = WEFT_STR("/job:a/replica:0/task:0/device:P:0"), .incarnation = 1};
+  const weft_shape_t shape = weft_shape_vector(100);
+  weft_loaded_driver_t *driver = NULL;
+  weft_device_t *d = NULL;
+  weft_tensor_t *t = NULL;
+  give("P");
+  close_of_given = given_type.close;
+  given_type.close = close_behind_callbacks;
+  given_type.host_allocate = allocate_pinned;
+  given_type.host_deallocate = deallocate_pinned;
+  CU_ASSERT_EQUAL_FATAL(sem_init(&callback_is_over, 0, 0) + sem_init(&device_is_closed, 0, 0), 0);
+  CU_ASSERT_PTR_NULL_FATAL(weft_loaded_driver_create(&given_type, &driver));
+  const weft_device_driver_t *base = weft_loaded_driver_base(driver);
+  CU_ASSERT_PTR_NULL_FATAL(base->create(base, &spec, 0, &d));
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, d->host_allocator, &t));
+  weft_device_destroy(d); /* the block keeps it open */
+  weft_tensor_release(t); /* as a callback of its queue does: this thread is what the close waits for */
+  sem_post(&callback_is_over);
+  sem_wait(&device_is_closed);
+  sem_destroy(&callback_is_over);
+  sem_destroy(&device_is_closed);
+}
+
 static const CU_TestInfo tests[] = {
     {"other versions are refused", other_versions_are_refused},
     {"what lacks something is refused", what_lacks_something_is_refused},
@@ -603,6 +649,8 @@ static const CU_TestInfo tests[] = {
     {"every failing allocation is reported", every_failing_allocation_is_reported},
     {"int32 lies in the host's memory", int32_lies_in_the_hosts_memory},
     {"each generic op is there", each_generic_op_is_there},
+    {"the last pinned block may be given back by a callback",
+     the_last_pinned_block_may_be_given_back_by_a_callback},
     CU_TEST_INFO_NULL,
 };
 
