@@ -33,7 +33,7 @@ typedef struct weft_einsum {
 WEFT_MUST_CHECK weft_status_t *weft_einsum_parse(weft_str_t equation, const int *ranks, int num_operands,
                                                  weft_einsum_t *out);
 
-int weft_einsum_label(char letter); /* -1: it is none */
+int weft_einsum_label(char c); /* -1: it is none */
 bool weft_einsum_has(const weft_einsum_term_t *t, int label);
 
 /* The dimension of each label, for operands of these shapes, which are known and of the ranks that `e` was

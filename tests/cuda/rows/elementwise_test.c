@@ -69,7 +69,7 @@ static void modulo(weft_row_case_t *c) {
 static void power(weft_row_case_t *c) {
   two_of(c, WEFT_ROW_ANY, weft_dtype_is_floating(c->dtype) ? WEFT_ROW_SMALL : WEFT_ROW_POSITIVE);
 }
-static void finite(weft_row_case_t *c) { two_of(c, WEFT_ROW_SMALL, WEFT_ROW_NONZERO); }
+static void finite_numbers(weft_row_case_t *c) { two_of(c, WEFT_ROW_SMALL, WEFT_ROW_NONZERO); }
 /* In some rounds shapes that do not fit. */
 static void compare(weft_row_case_t *c) {
   if (c->round < 6) {
@@ -175,7 +175,7 @@ static void binary_as_the_cpu(void) {
     if (binary[i].types == WEFT_CUDA_SET(COMPLEX)) {
       for (size_t k = 0; k < sizeof finite_ops / sizeof finite_ops[0]; k++) {
         if (strcmp(binary[i].op, finite_ops[k]) != 0) continue;
-        binary[i].make = finite;
+        binary[i].make = finite_numbers;
         binary[i].tolerance = 200; /* the CPU computes those of floats in float */
       }
       continue;
