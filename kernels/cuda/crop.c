@@ -7,6 +7,9 @@
 #include "kernels/cuda/image_args.h"
 #include "kernels/cuda/kernels.h"
 
+#define WEFT_FORMULA static inline
+#include "kernels/formulas/pixel.h"
+
 enum { OUT_OF_RANGE = 11, CORNERS = 4, COEFFICIENTS = 8 };
 
 WEFT_CUDA_INSTANCES(grad_instances, crop_grad, F32_F64)
@@ -190,8 +193,8 @@ static WEFT_Failure *project_prepare(const WEFT_KernelSetup *s, const void *para
     return WEFT_CUDA_INVALID("Invalid interpolation %.*s. Supported types: NEAREST, BILINEAR", (int)length,
                              interpolation == NULL ? "" : interpolation);
   }
-  while (m <= WEFT_CUDA_FILL_NEAREST && !is_text(mode, mode_length, modes[m])) m++;
-  if (m > WEFT_CUDA_FILL_NEAREST) {
+  while (m <= WEFT_FILL_NEAREST && !is_text(mode, mode_length, modes[m])) m++;
+  if (m > WEFT_FILL_NEAREST) {
     return WEFT_CUDA_INVALID("Invalid mode %.*s. Supported types: REFLECT, WRAP, CONSTANT, NEAREST",
                              (int)mode_length, mode == NULL ? "" : mode);
   }

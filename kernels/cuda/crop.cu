@@ -7,13 +7,11 @@
 #include "kernels/cuda/image_args.h"
 #include "kernels/cuda/types.h"
 
+#define WEFT_FORMULA WEFT_FN
+#include "kernels/formulas/pixel.h"
+
 namespace weft {
 
-/* A position as an index; the lowest one for NaN and for what no index can hold. */
-WEFT_FN int64_t index_of(float at) {
-  return at >= -9223372036854775808.0f && at < 9223372036854775808.0f ? (int64_t)at
-                                                                      : (int64_t)((uint64_t)1 << 63);
-}
 WEFT_FN int64_t bounded(float at, int64_t size) {
   const int64_t i = (int64_t)at;
   return i < 0 ? 0 : i < size ? i : size - 1;
@@ -118,40 +116,9 @@ WEFT_FN void add_to_edges(const float *x, const float *box, int64_t image, float
 
 /* ---- projections ---- */
 
-/* n times how often `size` goes into `at`, as a float; whatever it is for places that no index can hold. */
-WEFT_FN float whole_turns(float at, int64_t size, int64_t n, int64_t more) {
-  return (float)(int64_t)((uint64_t)n * ((uint64_t)index_of(at / (float)size) + (uint64_t)more));
-}
-WEFT_FN float between(float v, float low, float high) {
-  const float lifted = v < low ? low : v;
-  return high < lifted ? high : lifted;
-}
-WEFT_FN float reflected(float at, int64_t n) {
-  if (n <= 1) return at < 0 || at > (float)(n - 1) ? 0 : at;
-  if (at < 0) {
-    if (at < (float)(2 * n)) at = whole_turns(-at, 2 * n, 2 * n, 0) + at;
-    return at < (float)-n ? at + (float)(2 * n) : -at - 1;
-  }
-  if (!(at > (float)(n - 1))) return at;
-  at -= whole_turns(at, 2 * n, 2 * n, 0);
-  return at >= (float)n ? (float)(2 * n) - at - 1 : at;
-}
-WEFT_FN float wrapped(float at, int64_t n) {
-  if (n <= 1) return at < 0 || at > (float)(n - 1) ? 0 : at;
-  if (at < 0) return at + whole_turns(-at, n - 1, n, 1);
-  return at > (float)(n - 1) ? at - whole_turns(at, n - 1, n, 0) : at;
-}
-/* A place along a dimension of length n, brought inside as the mode says. */
-WEFT_FN float brought_inside(int mode, float at, int64_t n) {
-  if (mode == WEFT_CUDA_FILL_CONSTANT) return at;
-  if (mode == WEFT_CUDA_FILL_REFLECT) at = reflected(at, n);
-  if (mode == WEFT_CUDA_FILL_WRAP) at = wrapped(at, n);
-  return between(at, 0, (float)(n - 1));
-}
-
 /* Where a pixel's channels begin; -1: outside of the image. */
 WEFT_FN int64_t pixel_at(const weft_cuda_projection_t &j, int64_t n, float x, float y) {
-  const int64_t column = index_of(x), row = index_of(y);
+  const int64_t column = weft_pixel_index(x), row = weft_pixel_index(y);
   if (row < 0 || row >= j.in[0] || column < 0 || column >= j.in[1]) return -1;
   return ((n * j.in[0] + row) * j.in[1] + column) * j.channels;
 }
@@ -164,8 +131,10 @@ WEFT_FN T projected(const T *in, const float *t, const weft_cuda_projection_t &j
   T fill;
   store(&fill, (comp_t<T>)j.fill);
   if (k == 0) return fill; /* infinitely far away */
-  const float x = brought_inside(j.mode, (multiplied(t[0], fx) + multiplied(t[1], fy) + t[2]) / k, j.in[1]),
-              y = brought_inside(j.mode, (multiplied(t[3], fx) + multiplied(t[4], fy) + t[5]) / k, j.in[0]);
+  const float x = weft_filled_place(j.mode, (multiplied(t[0], fx) + multiplied(t[1], fy) + t[2]) / k,
+                                    j.in[1]),
+              y = weft_filled_place(j.mode, (multiplied(t[3], fx) + multiplied(t[4], fy) + t[5]) / k,
+                                    j.in[0]);
   if (j.is_bilinear == 0) {
     const int64_t at = pixel_at(j, n, roundf(x), roundf(y));
     return at < 0 ? fill : in[at + c];

@@ -12,13 +12,10 @@ typedef struct weft_cuda_crop {
   float outside; /* what lies outside of the image */
 } weft_cuda_crop_t;
 
-/* What lies outside of an image: [dcba|abcd|dcba], [abcd|abcd|abcd], a fixed value, [aaaa|abcd|dddd]. */
-enum { WEFT_CUDA_FILL_REFLECT, WEFT_CUDA_FILL_WRAP, WEFT_CUDA_FILL_CONSTANT, WEFT_CUDA_FILL_NEAREST };
-
 typedef struct weft_cuda_projection {
   int64_t channels, in[2], out[2]; /* height, width */
   int64_t transform_stride;        /* 0: one transform for all images */
-  int32_t is_bilinear, mode;
+  int32_t is_bilinear, mode;       /* WEFT_FILL_... */
   float fill;
 } weft_cuda_projection_t;
 

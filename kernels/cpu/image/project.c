@@ -7,13 +7,9 @@
 
 enum { COEFFICIENTS = 8 };
 
-/* What lies outside of an image of length n: [dcba|abcd|dcba], [abcd|abcd|abcd], a fixed value,
- * [aaaa|abcd|dddd]. */
-typedef enum fill_mode { FILL_REFLECT, FILL_WRAP, FILL_CONSTANT, FILL_NEAREST } fill_mode_t;
-
 typedef struct project_state {
   bool is_bilinear;
-  fill_mode_t mode;
+  int mode; /* WEFT_FILL_... */
 } project_state_t;
 
 typedef struct project_job {
@@ -35,55 +31,17 @@ static weft_status_t *project_prepare(const weft_kernel_setup_t *setup, void **o
     return WEFT_ERROR(INVALID_ARGUMENT, "Invalid interpolation %.*s. Supported types: NEAREST, BILINEAR",
                       WEFT_STR_ARGS(interpolation));
   }
-  while (m <= FILL_NEAREST && !weft_str_is(mode, modes[m])) m++;
-  if (m > FILL_NEAREST) {
+  while (m <= WEFT_FILL_NEAREST && !weft_str_is(mode, modes[m])) m++;
+  if (m > WEFT_FILL_NEAREST) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Invalid mode %.*s. Supported types: REFLECT, WRAP, CONSTANT, NEAREST",
                       WEFT_STR_ARGS(mode));
   }
   project_state_t *state = weft_malloc(sizeof *state);
   if (state == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
-  *state = (project_state_t){.is_bilinear = weft_str_is(interpolation, "BILINEAR"), .mode = (fill_mode_t)m};
+  *state = (project_state_t){.is_bilinear = weft_str_is(interpolation, "BILINEAR"), .mode = m};
   *out_state = state;
   return NULL;
-}
-
-/* n times how often `size` goes into `at`, as a float; whatever it is for places that no index can hold. */
-static float whole_turns(float at, int64_t size, int64_t n, int64_t more) {
-  return (float)(int64_t)((uint64_t)n * ((uint64_t)weft_pixel_index(at / (float)size) + (uint64_t)more));
-}
-
-static float between(float v, float low, float high) {
-  const float lifted = v < low ? low : v;
-  return high < lifted ? high : lifted;
-}
-
-static float reflected(float at, int64_t n) {
-  if (n <= 1) return at < 0 || at > (float)(n - 1) ? 0 : at;
-  if (at < 0) {
-    if (at < (float)(2 * n)) at = whole_turns(-at, 2 * n, 2 * n, 0) + at;
-    return at < (float)-n ? at + (float)(2 * n) : -at - 1;
-  }
-  if (!(at > (float)(n - 1))) return at;
-  at -= whole_turns(at, 2 * n, 2 * n, 0);
-  return at >= (float)n ? (float)(2 * n) - at - 1 : at;
-}
-
-static float wrapped(float at, int64_t n) {
-  if (n <= 1) return at < 0 || at > (float)(n - 1) ? 0 : at;
-  if (at < 0) return at + whole_turns(-at, n - 1, n, 1);
-  return at > (float)(n - 1) ? at - whole_turns(at, n - 1, n, 0) : at;
-}
-
-/* A place along a dimension of length n, brought inside as the mode says. */
-static float place(fill_mode_t mode, float at, int64_t n) {
-  switch (mode) {
-    case FILL_CONSTANT: return at;
-    case FILL_REFLECT: at = reflected(at, n); break;
-    case FILL_WRAP: at = wrapped(at, n); break;
-    case FILL_NEAREST: break;
-  }
-  return between(at, 0, (float)(n - 1));
 }
 
 /* The place that pixel (x, y) of image i is taken from; false: it is infinitely far away. */
@@ -91,8 +49,8 @@ static bool find_place(const project_job_t *j, int64_t i, int64_t x, int64_t y, 
   const float *t = j->transforms + i * j->transform_stride, fx = (float)x, fy = (float)y;
   const float k = t[6] * fx + t[7] * fy + 1.0F;
   if (k == 0) return false;
-  *out_x = place(j->how.mode, (t[0] * fx + t[1] * fy + t[2]) / k, j->in_w);
-  *out_y = place(j->how.mode, (t[3] * fx + t[4] * fy + t[5]) / k, j->in_h);
+  *out_x = weft_filled_place(j->how.mode, (t[0] * fx + t[1] * fy + t[2]) / k, j->in_w);
+  *out_y = weft_filled_place(j->how.mode, (t[3] * fx + t[4] * fy + t[5]) / k, j->in_h);
   return true;
 }
 

@@ -10,6 +10,9 @@
 
 #include "kernels/cpu/loops/cast.h"
 
+#define WEFT_FORMULA static inline
+#include "kernels/formulas/pixel.h"
+
 WEFT_ATTRS_STRUCT(weft_resize, (BOOL, align_corners), (BOOL, half_pixel_centers))
 
 typedef struct weft_resize {
@@ -37,10 +40,6 @@ WEFT_MUST_CHECK weft_status_t *weft_image_floats(weft_kernel_ctx_t *ctx, int i, 
 /* Where pixel i of the output lies in the input. */
 static inline float weft_resize_at(const weft_resize_t *r, int64_t i, float scale) {
   return r->half_pixels ? ((float)i + 0.5f) * scale - 0.5f : (float)i * scale;
-}
-/* A position as an index; the lowest one for NaN and for what no index can hold. */
-static inline int64_t weft_pixel_index(float at) {
-  return at >= -0x1p63f && at < 0x1p63f ? (int64_t)at : INT64_MIN;
 }
 static inline int64_t weft_resize_bound(int64_t i, int64_t size) {
   return i < 0 ? 0 : i < size ? i : size - 1;
