@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/mutex.h"
+#include "device/peer_host_memory.h"
 #include "device/queue.h"
 
 typedef struct opened_memory {
@@ -39,6 +40,7 @@ static opened_memory_t *all; /* guarded by mu */
 static const weft_device_sharing_t *sharing_of(const weft_device_t *d) { return d->driver->sharing; }
 
 bool weft_peer_memory_identify(const weft_memory_space_t *space, uint8_t out[WEFT_DEVICE_ID_BYTES]) {
+  if (space == NULL) return weft_peer_host_identify(out);
   const weft_device_t *d = space->device;
   if (d->driver == NULL || sharing_of(d) == NULL) return false;
   weft_status_t *s = sharing_of(d)->identify(d, out);
@@ -49,8 +51,9 @@ bool weft_peer_memory_identify(const weft_memory_space_t *space, uint8_t out[WEF
 
 bool weft_peer_memory_export(const weft_tensor_t *t, weft_str_t type, weft_str_t reader,
                              WEFT_SharedMemory *out) {
-  const weft_device_t *d = t->space == NULL ? NULL : t->space->device;
-  if (d == NULL || d->driver == NULL || sharing_of(d) == NULL || !weft_dtype_is_plain(t->dtype)) return false;
+  if (t->space == NULL) return weft_str_is(type, WEFT_PEER_HOST) && weft_peer_host_export(t, out);
+  const weft_device_t *d = t->space->device;
+  if (d->driver == NULL || sharing_of(d) == NULL || !weft_dtype_is_plain(t->dtype)) return false;
   if (reader.length != WEFT_DEVICE_ID_BYTES || !weft_str_is(type, d->driver->type)) return false;
   *out = (WEFT_SharedMemory){.size = sizeof *out};
   weft_status_t *s = sharing_of(d)->export_memory(d, t->data, (const uint8_t *)reader.data, out);
@@ -178,6 +181,7 @@ static weft_status_t *enqueue(const opened_memory_t *m, uint64_t offset, weft_te
 
 weft_status_t *weft_peer_memory_copy(uint64_t peer, const weft_peer_tensor_t *from,
                                      const weft_memory_space_t *space, weft_peer_copy_fn *fn, void *arg) {
+  if (space == NULL) return weft_peer_host_copy(from, fn, arg);
   weft_device_t *d = space->device;
   peer_copy_t *x = weft_calloc(1, sizeof *x);
   if (x == NULL) return WEFT_NO_MEMORY("receiving a tensor");

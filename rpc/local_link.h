@@ -87,6 +87,8 @@ WEFT_MUST_CHECK weft_status_t *weft_local_receiver_create(weft_str_t name,
                                                           const weft_local_receiver_ops_t *ops, void *arg,
                                                           weft_local_receiver_t **out);
 uint64_t weft_local_receiver_link(const weft_local_receiver_t *r); /* what the sender knows it by; never 0 */
+/* The sender's process, as the kernel says; 0: it is not seen from here. */
+int64_t weft_local_receiver_peer(const weft_local_receiver_t *r);
 /* Gives back a loan, which need not have been made yet. False: the link is over, and what was lent over it
  * may be gone since any time. Never blocks. */
 bool weft_local_receiver_give_back(weft_local_receiver_t *r, uint64_t transfer, weft_local_end_t how);

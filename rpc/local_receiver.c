@@ -19,6 +19,7 @@ struct weft_local_receiver {
   atomic_int refs;
   int fd;
   uint64_t link;
+  int64_t peer;                         /* its process; constant */
   const weft_local_receiver_ops_t *ops; /* constant */
   void *arg;
   weft_mutex_t giving; /* held while two words are written, which does not wait */
@@ -88,6 +89,7 @@ weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_rece
   r->arg = arg;
   weft_mutex_init(&r->giving);
   r->fd = weft_local_socket_connect(name);
+  r->peer = r->fd < 0 ? 0 : weft_local_socket_peer(r->fd);
   weft_local_hello_t hello = {WEFT_LOCAL_MAGIC, r->link};
   pthread_t thread;
   if (r->fd < 0 || !weft_local_socket_write(r->fd, &hello, sizeof hello, NULL, 0)) {
@@ -110,6 +112,8 @@ weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_rece
 }
 
 uint64_t weft_local_receiver_link(const weft_local_receiver_t *r) { return r->link; }
+
+int64_t weft_local_receiver_peer(const weft_local_receiver_t *r) { return r->peer; }
 
 weft_local_receiver_t *weft_local_receiver_retain(weft_local_receiver_t *r) {
   atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);

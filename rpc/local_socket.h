@@ -2,6 +2,8 @@
 #ifndef WEFT_RPC_LOCAL_SOCKET_H_
 #define WEFT_RPC_LOCAL_SOCKET_H_
 
+#include <stdint.h>
+
 #include "base/str.h"
 
 #define WEFT_LOCAL_MAGIC UINT64_C(0x316b6e696c746677) /* "wftlink1" */
@@ -20,6 +22,7 @@ typedef struct weft_local_returned {
 int weft_local_socket_listen(weft_str_t name);
 int weft_local_socket_accept(int listener); /* blocks; only a peer of our own user */
 int weft_local_socket_connect(weft_str_t name);
+int64_t weft_local_socket_peer(int fd); /* the process at the other end; 0: it is not seen from here */
 bool weft_local_socket_read(int fd, void *to, size_t n);
 /* Two pieces with one call where it can be. */
 bool weft_local_socket_write(int fd, const void *a, size_t num_a, const void *b, size_t num_b);

@@ -138,11 +138,12 @@ static expected_t *take_locked(weft_local_transfers_t *t, int64_t id) WEFT_REQUI
   return weft_map_remove_u64(&t->expected, (uint64_t)id);
 }
 
-/* Offers to read the peer's memory, if the device that wants the tensor can read any. */
+/* Offers to read the peer's memory, if what wants the tensor can read any. */
 static void offer_import(expected_t *x, weft_local_receiver_t *link, uint8_t id[WEFT_DEVICE_ID_BYTES],
                          weft_local_transport_msg_t *m) {
-  if (x->space == NULL || !weft_peer_memory_identify(x->space, id)) return;
-  m->device_type = weft_str(x->space->device->type);
+  if (x->space == NULL && weft_local_receiver_peer(link) <= 0) return;
+  if (!weft_peer_memory_identify(x->space, id)) return;
+  m->device_type = weft_str(x->space == NULL ? WEFT_PEER_HOST : x->space->device->type);
   m->device = weft_str_of((const char *)id, WEFT_DEVICE_ID_BYTES);
   x->offered = weft_local_receiver_retain(link);
 }
@@ -285,7 +286,13 @@ static void import_fails(weft_local_transfers_t *t, int64_t id, weft_status_t *s
 static void on_imported(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
   import_t *i = arg;
   weft_local_transfers_t *t = i->owner;
-  const bool is_whole = give_back(i, WEFT_LOCAL_DONE) && status == NULL;
+  bool is_lost = false;
+  if (weft_status_code(status) == WEFT_UNAVAILABLE) { /* the receive says what is lost */
+    weft_status_free(status);
+    status = NULL;
+    is_lost = true;
+  }
+  const bool is_whole = give_back(i, WEFT_LOCAL_DONE) && status == NULL && !is_lost;
   if (!is_whole) {
     weft_tensor_release(tensor);
     import_fails(t, i->id, status);
@@ -344,6 +351,7 @@ void weft_local_transfers_import(weft_local_transfers_t *t, int64_t id, const we
     import_end(i);
     return;
   }
+  place.pid = weft_local_receiver_peer(i->link);
   weft_status_t *s =
       weft_peer_memory_copy(weft_local_receiver_link(i->link), &place, x->space, on_imported, i);
   if (s == NULL) return;

@@ -5,10 +5,10 @@
  * two threads, in any order; a receive is done when both are there. Where there
  * is no link, the answer holds the tensor, as always.
  *
- * A tensor in a device's memory for the memory of another device that can read it does not move at all until
- * the receiver copies it (device/peer_memory.h): the answer says where it lies, and the link is how the
- * receiver gives it back. A receiver that cannot read it asks for its bytes on the link, and does not offer
- * to read the peer's memory again.
+ * A tensor that the receiver can read where it lies does not move until the receiver copies it
+ * (device/peer_memory.h): the host's memory for the host's, a device's for that of another device that can
+ * read it. The answer says where it lies, and the link is how the receiver gives it back. A receiver that
+ * cannot read it asks for its bytes on the link, and does not offer to read the peer's memory again.
  */
 #ifndef WEFT_SERVICES_LOCAL_TRANSFER_H_
 #define WEFT_SERVICES_LOCAL_TRANSFER_H_

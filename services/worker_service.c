@@ -301,7 +301,15 @@ static void answer_by_host(weft_served_t *s, weft_tensor_t *tensor) {
   weft_strbuf_deinit(&options);
 }
 
-/* ---- tensors that the peer's device reads where they lie ---- */
+static void answer_otherwise(weft_served_t *s, weft_tensor_t *tensor) {
+  if (tensor->space == NULL) {
+    on_host(s, NULL, tensor);
+  } else {
+    answer_by_host(s, tensor);
+  }
+}
+
+/* ---- tensors that the peer reads where they lie ---- */
 
 /* From the request until the receiver gives the tensor back. */
 typedef struct loan {
@@ -352,7 +360,7 @@ static void on_made(void *arg, weft_status_t *status) {
   } else {
     weft_free(l);
     if (status == NULL) {
-      answer_by_host(call, tensor);
+      answer_otherwise(call, tensor);
     } else {
       weft_tensor_release(tensor);
       answer_with(call, status, NULL, false, WEFT_STR(""));
@@ -361,8 +369,8 @@ static void on_made(void *arg, weft_status_t *status) {
   weft_strbuf_deinit(&options);
 }
 
-/* Answers when the tensor is made, if the peer has a device that may read it. False: it has none, and nothing
- * was taken. Else `tensor` is consumed. */
+/* Answers when the tensor is made, if the peer says that it may read it. False: it does not, and nothing was
+ * taken. Else `tensor` is consumed. */
 static bool answer_by_loan(weft_served_t *s, weft_tensor_t *tensor) {
   const weft_recv_tensor_request_msg_t *m = s->request;
   weft_local_transport_msg_t peer = {.link = 0};
@@ -386,10 +394,8 @@ static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor,
   if (status == NULL && tensor == NULL) status = dead_tensor(&tensor);
   if (status != NULL || is_dead) {
     answer_with(s, status, tensor, is_dead, WEFT_STR(""));
-  } else if (tensor->space == NULL) {
-    on_host(s, NULL, tensor);
   } else if (!answer_by_loan(s, tensor)) {
-    answer_by_host(s, tensor);
+    answer_otherwise(s, tensor);
   }
 }
 

@@ -1,10 +1,8 @@
 /* collectives/remote/host_link.c - one end of one link: packets out, and reading in the peer's memory. */
-#define _GNU_SOURCE /* process_vm_readv */
 #include "collectives/remote/host_link_impl.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -173,26 +171,14 @@ void weft_host_link_bye(weft_host_link_t *l, weft_str_t failed, const weft_statu
 }
 
 weft_status_t *weft_host_link_read(weft_host_link_t *l, uint64_t address, void *to, size_t n) {
-  uint64_t word = 0;
-  for (size_t at = 0; at < n || n == 0;) {
-    struct iovec here[2] = {{&word, sizeof word}, {(char *)to + at, n - at}};
-    struct iovec there[2] = {{(void *)(uintptr_t)l->address, sizeof word},
-                             {(void *)(uintptr_t)(address + at), n - at}};
-    int pieces = n == 0 ? 1 : 2;
-    ssize_t got = process_vm_readv(l->pid, here, (unsigned long)pieces, there, (unsigned long)pieces, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EPERM || errno == EACCES || errno == ENOSYS)) {
-      return WEFT_ERROR(PERMISSION_DENIED, "the memory of %s may not be read", l->task);
-    }
-    bool is_alive = got >= (ssize_t)sizeof word && word == l->word;
-    if (!is_alive || (n > 0 && got == (ssize_t)sizeof word)) {
-      return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s while reading %zu bytes of its memory",
-                        l->task, n);
-    }
-    if (n == 0) break;
-    at += (size_t)got - sizeof word;
-  }
-  return NULL;
+  weft_status_t *s = weft_process_memory_read(l->pid, l->owner, address, to, n);
+  const weft_code_t code = weft_status_code(s);
+  if (code == WEFT_OK) return NULL;
+  weft_status_free(s);
+  if (code == WEFT_PERMISSION_DENIED)
+    return WEFT_ERROR(PERMISSION_DENIED, "the memory of %s may not be read", l->task);
+  return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s while reading %zu bytes of its memory", l->task,
+                    n);
 }
 
 void weft_host_link_break(weft_host_link_t *l) {

@@ -29,6 +29,7 @@
 
 #include "base/hash_map.h"
 #include "base/mutex.h"
+#include "base/process_memory.h"
 #include "collectives/remote/host_link.h"
 
 enum { WEFT_HOST_WAIT_MS = 2000, WEFT_HOST_MAX_PACKET = 64 << 10 };
@@ -78,7 +79,7 @@ struct weft_host_link {
   bool has_left, is_ending; /* the peer has said WEFT_HOST_BYE; end_link is at it; the thread's own */
   char *failed;             /* owned, as below; the thread's own: what came with WEFT_HOST_BYE */
   weft_status_t *failed_why;
-  uint64_t word, address; /* the peer's word and where it lies; constant once greeted */
+  weft_process_memory_t owner; /* the peer's; constant once greeted */
   pid_t pid;
   weft_host_state_t state; /* guarded by links.mu */
   weft_mutex_t mu;

@@ -162,8 +162,7 @@ static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const weft_host
   if (!l->is_connector) l->task = weft_strndup(task.data, task.length);
   if (l->task == NULL) return false;
   l->incarnation = h->id;
-  l->word = h->word;
-  l->address = h->address;
+  l->owner = (weft_process_memory_t){.address = h->address, .word = h->word};
   weft_status_t *s = weft_host_link_read(l, 0, NULL, 0);
   bool can_read = s == NULL;
   weft_status_free(s); /* no link, then */

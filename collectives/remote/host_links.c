@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/process_memory.h"
 #include "base/random.h"
 
 static bool open_sockets(weft_host_links_t *ls) {
@@ -21,13 +22,6 @@ static bool open_sockets(weft_host_links_t *ls) {
   if (bind(ls->listener, (struct sockaddr *)&address, length) != 0 || listen(ls->listener, 128) != 0)
     return false;
   return weft_host_watch(ls, ls->listener, &ls->listener) && weft_host_watch(ls, ls->wake, &ls->wake);
-}
-
-/* May we read in processes at all? Some systems forbid the call. */
-static bool may_read(weft_host_links_t *ls) {
-  uint64_t word = 0;
-  struct iovec here = {&word, sizeof word}, there = {&ls->word, sizeof ls->word};
-  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)sizeof word && word == ls->word;
 }
 
 double weft_host_links_time_read(weft_host_links_t *ls, const void *from, void *to, size_t n) {
@@ -50,7 +44,7 @@ weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, con
   ls->arg = arg;
   ls->listener = ls->epoll = ls->wake = -1;
   ls->buffer = weft_malloc(WEFT_HOST_MAX_PACKET);
-  if (incarnation != 0 && ls->buffer != NULL && may_read(ls) && open_sockets(ls))
+  if (incarnation != 0 && ls->buffer != NULL && weft_process_memory_may_read() && open_sockets(ls))
     ls->has_thread = pthread_create(&ls->thread, NULL, weft_host_links_run, ls) == 0;
   if (ls->has_thread) ls->host = weft_host_describe();
   ls->is_over = !ls->has_thread;
