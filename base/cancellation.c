@@ -27,6 +27,7 @@ struct weft_canceller {
   weft_mutex_t mu;
   weft_cond_t idle;                  /* signalled when `running` returns to 0 */
   cancel_waiter_t *buckets[BUCKETS]; /* guarded by mu */
+  size_t count;                      /* guarded by mu; of waiters */
   uint64_t next_token;               /* guarded by mu */
   uint64_t running;                  /* guarded by mu; 0: none */
   pthread_t runner;                  /* guarded by mu; the thread that runs it */
@@ -75,9 +76,10 @@ void weft_canceller_release(weft_canceller_t *c) {
     if (c->parent_token != 0) weft_canceller_deregister(c->parent, c->parent_token);
     weft_canceller_release(c->parent);
   }
-  for (int i = 0; i < BUCKETS; i++) {
+  for (int i = 0; i < BUCKETS && c->count > 0; i++) {
     while (c->buckets[i] != NULL) {
       cancel_waiter_t *w = c->buckets[i];
+      c->count--;
       c->buckets[i] = w->next;
       weft_free(w);
     }
@@ -91,10 +93,15 @@ bool weft_canceller_is_cancelled(const weft_canceller_t *c) {
   return c != NULL && atomic_load_explicit(&c->cancelled, memory_order_acquire);
 }
 
+bool weft_canceller_is_new(const weft_canceller_t *c) {
+  return atomic_load(&c->refs) == 1 && !weft_canceller_is_cancelled(c) && c->count == 0 && c->parent == NULL;
+}
+
 static void unlink_locked(weft_canceller_t *c, cancel_waiter_t *w) WEFT_REQUIRES(c->mu) {
   if (w->prev != NULL) w->prev->next = w->next;
   if (w->prev == NULL) c->buckets[w->token % BUCKETS] = w->next;
   if (w->next != NULL) w->next->prev = w->prev;
+  c->count--;
 }
 
 void weft_canceller_cancel(weft_canceller_t *c) {
@@ -141,6 +148,7 @@ bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg,
     w->next = *head;
     if (*head != NULL) (*head)->prev = w;
     *head = w;
+    c->count++;
     *out_token = w->token;
   }
   weft_mutex_unlock(&c->mu);

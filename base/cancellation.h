@@ -21,6 +21,8 @@ void weft_canceller_release(weft_canceller_t *c); /* NULL is fine */
 
 /* Calls all callbacks, with none of our locks held; later registrations fail. Idempotent. */
 void weft_canceller_cancel(weft_canceller_t *c);
+/* Was it never cancelled, and does nothing else know of it than the caller, with one reference? */
+bool weft_canceller_is_new(const weft_canceller_t *c);
 bool weft_canceller_is_cancelled(const weft_canceller_t *c); /* NULL is never cancelled */
 
 /* Registers fn(arg); *out_token is for deregister. False if already cancelled (fn is then

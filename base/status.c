@@ -71,11 +71,16 @@ static char *limit(char *text) {
 }
 
 static char *format(const char *fmt, va_list ap) {
+  char small[256]; /* most texts fit, and are formatted once */
   va_list again;
   va_copy(again, ap);
-  int n = vsnprintf(NULL, 0, fmt, ap);
+  int n = vsnprintf(small, sizeof small, fmt, ap);
   char *text = n < 0 ? NULL : malloc((size_t)n + 1);
-  if (text != NULL) vsnprintf(text, (size_t)n + 1, fmt, again);
+  if (text != NULL && (size_t)n < sizeof small) {
+    memcpy(text, small, (size_t)n + 1);
+  } else if (text != NULL) {
+    vsnprintf(text, (size_t)n + 1, fmt, again);
+  }
   va_end(again);
   return limit(text);
 }

@@ -47,7 +47,12 @@ weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool
 
 typedef bool meant_fn(const weft_coll_run_t *r, const void *arg);
 
-/* Fails the runs for which `is_meant`; one at a time, because failing calls code of others. */
+static weft_status_t *step_ended(int64_t step_id) {
+  return weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id));
+}
+
+/* Fails the runs for which `is_meant`; one at a time, because failing calls code of others. `why` NULL: their
+ * step has ended. */
 static void fail_runs(weft_collectives_t *c, meant_fn *is_meant, const void *arg, const weft_status_t *why) {
   for (;;) {
     weft_coll_run_t *found = NULL;
@@ -59,7 +64,7 @@ static void fail_runs(weft_collectives_t *c, meant_fn *is_meant, const void *arg
     }
     weft_mutex_unlock(&c->mu);
     if (found == NULL) return;
-    weft_coll_run_fail(found, weft_status_clone(why), true);
+    weft_coll_run_fail(found, why == NULL ? step_ended(found->call.step_id) : weft_status_clone(why), true);
     weft_coll_run_advance(found);
     weft_coll_run_release(found);
   }
@@ -241,14 +246,10 @@ static bool is_of_step(const weft_coll_run_t *r, const void *arg) {
 }
 
 void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const weft_status_t *why) {
-  weft_status_t *aborted = NULL;
-  if (why == NULL)
-    aborted = weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id));
-  fail_runs(c, is_of_step, &step_id, why == NULL ? aborted : why);
+  fail_runs(c, is_of_step, &step_id, why);
   c->transport->ops->end_step(c->transport, step_id, why);
   weft_meetings_forget_step(c->meetings, step_id);
   weft_group_losses_forget_step(c->losses, step_id);
-  weft_status_free(aborted);
 }
 
 int64_t weft_collectives_losses(const weft_collectives_t *c) { return weft_group_losses_count(c->losses); }

@@ -46,6 +46,13 @@ WEFT_MUST_CHECK weft_status_t *weft_plan_create(const weft_graph_t *g, const wef
 weft_exec_plan_t *weft_plan_retain(weft_exec_plan_t *p);
 void weft_plan_release(weft_exec_plan_t *p); /* NULL is fine */
 int weft_plan_num_nodes(const weft_exec_plan_t *p);
+
+/* What a client feeds and fetches: top-level _Recv and _Send with client_terminated, in the host's memory. */
+typedef struct weft_client_edges {
+  weft_str_t *feeds, *fetches; /* their rendezvous keys, each once */
+  int num_feeds, num_fetches;
+} weft_client_edges_t;
+const weft_client_edges_t *weft_plan_client_edges(const weft_exec_plan_t *p); /* lives as long as the plan */
 /* What nodes keep from run to run (weft_kernel_keeping_t), appended; nothing if none does. And back: into
  * nodes of the same names. No run may be under way. Errors of load: INVALID_ARGUMENT: there is no such node;
  * DATA_LOSS. */
@@ -72,9 +79,12 @@ void weft_step_recorder_init(weft_step_recorder_t *r);
 void weft_step_recorder_deinit(weft_step_recorder_t *r);
 
 typedef struct weft_run_options {
-  weft_step_t step;               /* copied; what it points to must live until done */
-  weft_thread_pool_t *pool;       /* where nodes run; NULL: the device's */
-  bool run_inline;                /* start on the calling thread instead of on the pool: for short steps */
+  weft_step_t step;         /* copied; what it points to must live until done */
+  weft_thread_pool_t *pool; /* where nodes run; NULL: the device's */
+  bool run_inline;          /* start on the calling thread instead of on the pool: for short steps */
+  /* In the order of the plan's client edges, and there until done. Feeds are taken out, one reference each,
+   * and fetches put in; NULL: a dead one. `feeds` NULL: all of them go through the rendezvous instead. */
+  weft_tensor_t **feeds, **fetches;
   weft_step_recorder_t *recorder; /* NULL: no statistics, no cost */
 } weft_run_options_t;
 

@@ -83,9 +83,9 @@ static iteration_t *end_frame(runner_t *r, frame_t *f) {
     weft_value_t none = {NULL, NULL};
     if (f->dead_exits[i]) deliver_into(r, parent, f->plan->exits[i], &none, true);
   }
-  weft_mutex_lock(&parent_frame->mu);
+  runner_lock(r, parent_frame);
   parent->children[f->plan->ordinal] = NULL;
-  weft_mutex_unlock(&parent_frame->mu);
+  runner_unlock(r, parent_frame);
   unlink_frame(r->run, f);
   weft_frame_recycle(r->run, f);
   return parent_frame->parent == NULL ? NULL : parent;
@@ -95,7 +95,7 @@ static iteration_t *end_frame(runner_t *r, frame_t *f) {
 static iteration_t *end_iteration(runner_t *r, iteration_t *it) {
   frame_t *f = it->frame;
   weft_iteration_clear(it);
-  weft_mutex_lock(&f->mu);
+  runner_lock(r, f);
   f->oldest = it->next; /* iterations end in order, so it was the oldest */
   f->num_iterations--;
   it->next = f->free;
@@ -106,14 +106,14 @@ static iteration_t *end_iteration(runner_t *r, iteration_t *it) {
     advance_locked(r, f);
   }
   iteration_t *next = f->oldest;
-  weft_mutex_unlock(&f->mu);
+  runner_unlock(r, f);
   return next != NULL ? next : end_frame(r, f);
 }
 
 void weft_iteration_release(runner_t *r, iteration_t *it, uint32_t n) {
   while (it != NULL) {
     uint32_t left;
-    if (r->serial) {
+    if (r->is_alone) {
       left = atomic_load_explicit(&it->holds, memory_order_relaxed) - n;
       atomic_store_explicit(&it->holds, left, memory_order_relaxed);
     } else {
@@ -202,11 +202,11 @@ static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node
   if (weft_canceller_is_cancelled(r->run->step.canceller))
     return WEFT_ERROR(CANCELLED, "Loop execution was cancelled.");
   frame_t *f = it->frame;
-  weft_mutex_lock(&f->mu);
+  runner_lock(r, f);
   while (it == f->newest && f->num_iterations < f->plan->max_parallel && f->free == NULL) {
-    weft_mutex_unlock(&f->mu);
+    runner_unlock(r, f);
     WEFT_RETURN_IF_ERROR(weft_frame_add_spare(r->run, f));
-    weft_mutex_lock(&f->mu);
+    runner_lock(r, f);
   }
   if (it == f->newest && f->num_iterations >= f->plan->max_parallel) {
     f->parked[r->plan->nodes[node].extra] = (kept_value_t){.value = *v, .present = true};
@@ -216,7 +216,7 @@ static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node
     if (it == f->newest) advance_locked(r, f);
     deliver_into(r, it->next, node, v, false);
   }
-  weft_mutex_unlock(&f->mu);
+  runner_unlock(r, f);
   return NULL;
 }
 
@@ -226,9 +226,9 @@ static void exit_frame(runner_t *r, iteration_t *it, uint32_t node, weft_value_t
     deliver_into(r, f->parent, node, v, false);
     return;
   }
-  weft_mutex_lock(&f->mu);
+  runner_lock(r, f);
   if (it == f->newest) f->dead_exits[r->plan->nodes[node].extra] = true;
-  weft_mutex_unlock(&f->mu);
+  runner_unlock(r, f);
 }
 
 void weft_frame_cross(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {

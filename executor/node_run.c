@@ -61,6 +61,7 @@ static weft_status_t *check_outputs(const weft_exec_plan_t *p, uint32_t node, co
   const weft_kernel_node_t *seen = &p->setups[node].node;
   for (uint32_t i = 0; i < n->num_outputs; i++) {
     int want = seen->output_types[i];
+    if (out[i].ref == NULL && out[i].tensor != NULL && (int)out[i].tensor->dtype == want) continue;
     if (out[i].ref != NULL) {
       if (weft_dtype_is_ref(want)) continue;
       return WEFT_ERROR(INTERNAL, "Output %u of {{node %s}} is a reference, but its declared type is %s", i,
@@ -126,6 +127,7 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
   op->node = node;
   (void)begin_of(r, node, in, &op->begin);
   op->status = NULL;
+  r->is_alone = false;
   atomic_fetch_add_explicit(&r->run->tasks, 1, memory_order_relaxed);
   const weft_kernel_t *kernel = r->plan->instances[node].kernel;
   if (op->ctx.device->space == NULL) {
@@ -160,10 +162,15 @@ void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) 
            op->ctx.failed, status);
 }
 
+/* A thread that was descheduled in between makes one sample thousands of times too long: no sample more than
+ * doubles the estimate. */
 static void learn(atomic_uint *cost, int64_t ns) {
   uint32_t old = atomic_load_explicit(cost, memory_order_relaxed) >> COST_COUNT_BITS;
   int64_t sample = ns >= COST_UNKNOWN_NS ? COST_UNKNOWN_NS - 1 : ns < 0 ? 0 : ns;
-  int64_t now = old == COST_UNKNOWN_NS ? sample : (3 * (int64_t)old + sample) / 4;
+  int64_t now = old == COST_UNKNOWN_NS  ? sample
+                : sample < (int64_t)old ? ((int64_t)old + sample) / 2
+                                        : (3 * (int64_t)old + sample) / 4;
+  if (now > 2 * (int64_t)old + 100) now = 2 * (int64_t)old + 100;
   atomic_store_explicit(cost, (uint32_t)now << COST_COUNT_BITS, memory_order_relaxed);
 }
 
@@ -267,6 +274,22 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
   hand_on(r, it, node, out, false);
 }
 
+/* A value that a client feeds or fetches, without the rendezvous. */
+static void run_client_edge(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  weft_value_t *out = r->scratch;
+  node_begin_t storage;
+  const node_begin_t *begin = begin_of(r, node, in, &storage);
+  if (n->flags & NODE_FEED) {
+    out[0].tensor = r->run->feeds[n->aux];
+    r->run->feeds[n->aux] = NULL;
+  } else if (!is_dead) {
+    r->run->fetches[n->aux] = in[0].tensor;
+    in[0].tensor = NULL;
+  }
+  complete(r, it, node, in, out, begin, NULL, NULL);
+}
+
 void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
   const plan_node_t *n = &r->plan->nodes[node];
   if (n->flags & NODE_TRIGGER) is_dead = false;
@@ -283,6 +306,10 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
       fail(r, node, NULL, s);
       return;
     }
+  }
+  if ((n->flags & NODE_CLIENT) != 0 && r->run->feeds != NULL) {
+    run_client_edge(r, it, node, in, is_dead);
+    return;
   }
   switch ((node_kind_t)n->kind) {
     case NODE_SYNC: run_sync(r, it, node, in, is_dead); break;

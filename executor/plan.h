@@ -45,6 +45,9 @@ enum {
   NODE_COMMUNICATION = 1 << 10,
   NODE_BIG_OUTPUTS = 1 << 11, /* outputs lie in slots behind its inputs */
   NODE_INDEX_USED = 1 << 12,  /* a Merge whose value_index has consumers */
+  NODE_FEED = 1 << 13,        /* a client's _Recv; aux: which of the feeds */
+  NODE_FETCH = 1 << 14,       /* a client's _Send; aux: which of the fetches */
+  NODE_CLIENT = NODE_FEED | NODE_FETCH,
   NODE_CROSSES = NODE_ENTER | NODE_EXIT | NODE_NEXT_ITERATION,
 };
 
@@ -109,8 +112,9 @@ struct weft_exec_plan {
   uint32_t num_consts, num_costs, num_roots, num_commands;
   int num_frames;
   bool has_frames, has_async;
-  weft_device_t *device; /* borrowed; its pool runs the plan */
-  weft_queue_t **queues; /* num_queues; of the devices whose kernels the plan runs; lent */
+  weft_client_edges_t client_edges; /* in the arena */
+  weft_device_t *device;            /* borrowed; its pool runs the plan */
+  weft_queue_t **queues;            /* num_queues; of the devices whose kernels the plan runs; lent */
   uint32_t num_queues;
   weft_op_segment_t *segment;  /* retained; may be NULL */
   weft_functions_t *functions; /* its own, where there are neither a segment nor the options' */

@@ -49,6 +49,40 @@ static node_kind_t kind_of(const weft_plan_options_t *o, const weft_node_t *n, c
   return d->compute != NULL ? NODE_QUEUE : NODE_SYNC;
 }
 
+static weft_status_t *add_client_key(plan_builder_t *b, const weft_node_t *n, weft_str_t *keys, int *count) {
+  const weft_attr_t *from = weft_node_attr(n, "send_device"), *to = weft_node_attr(n, "recv_device"),
+                    *name = weft_node_attr(n, "tensor_name"),
+                    *incarnation = weft_node_attr(n, "send_device_incarnation");
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_key_print(&text, from->s, (uint64_t)incarnation->i, to->s, name->s, 0, 0);
+  keys[*count] = weft_arena_str(&b->plan->arena, weft_str_of(text.data, text.length));
+  const bool ok = !text.failed && keys[*count].data != NULL;
+  weft_strbuf_deinit(&text);
+  if (!ok) return no_memory(n);
+  ++*count;
+  return NULL;
+}
+
+/* Marks the node if a client feeds or fetches by it. */
+static weft_status_t *add_client_edge(plan_builder_t *b, const weft_node_t *n, const weft_device_t *d,
+                                      const plan_frame_t *f, plan_node_t *out) {
+  weft_client_edges_t *e = &b->plan->client_edges;
+  const bool is_recv = weft_str_is(n->op->name, "_Recv"), is_send = weft_str_is(n->op->name, "_Send");
+  if ((!is_recv && !is_send) || f != &b->plan->frames[0] || d->space != NULL) return NULL;
+  if (!weft_node_attr_bool(n, "client_terminated", false)) return NULL;
+  if (is_recv && out->kind == NODE_ASYNC) {
+    out->flags |= NODE_FEED;
+    out->aux = (uint32_t)e->num_feeds;
+    return add_client_key(b, n, e->feeds, &e->num_feeds);
+  }
+  if (is_send && out->kind == NODE_SYNC) {
+    out->flags |= NODE_FETCH;
+    out->aux = (uint32_t)e->num_fetches;
+    return add_client_key(b, n, e->fetches, &e->num_fetches);
+  }
+  return NULL;
+}
+
 /* Gives the node its places in its frame's block. */
 static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t *out, plan_frame_t *f) {
   weft_exec_plan_t *p = b->plan;
@@ -144,6 +178,7 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   out->flags = flags_of(n);
   out->first_slot = f->first_slot + f->num_slots;
   place_in_frame(b, n, out, f);
+  WEFT_RETURN_IF_ERROR(add_client_edge(b, n, d, f, out));
   if (out->kind == NODE_CONST) {
     const bool is_host = k != NULL && weft_kernel_is_host(k->host_outputs, 0);
     out->extra = p->num_consts;
@@ -246,6 +281,15 @@ static weft_status_t *add_edges(plan_builder_t *b) {
   return NULL;
 }
 
+static int num_client_nodes(const plan_builder_t *b) {
+  int count = 0;
+  for (uint32_t i = 0; i < b->plan->num_nodes; i++)
+    count += (b->order[i]->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) != 0;
+  return count;
+}
+
+const weft_client_edges_t *weft_plan_client_edges(const weft_exec_plan_t *p) { return &p->client_edges; }
+
 weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   weft_exec_plan_t *p = b->plan;
   p->nodes = weft_calloc((size_t)p->num_nodes + 1, sizeof *p->nodes);
@@ -255,6 +299,10 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   p->consts = weft_calloc(p->num_nodes, sizeof(*p->consts));
   p->commands = weft_calloc(b->buffers == NULL ? 0 : (size_t)b->buffers->num_buffers, sizeof *p->commands);
   p->queues = weft_arena_calloc(&p->arena, (size_t)b->options->num_devices + 1, sizeof *p->queues);
+  p->client_edges.feeds = weft_arena_calloc(&p->arena, (size_t)num_client_nodes(b) + 1, sizeof(weft_str_t));
+  p->client_edges.fetches = weft_arena_calloc(&p->arena, (size_t)num_client_nodes(b) + 1, sizeof(weft_str_t));
+  if (p->client_edges.feeds == NULL || p->client_edges.fetches == NULL)
+    return WEFT_NO_MEMORY("compiling a plan of %u nodes", p->num_nodes);
   if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->setups == NULL ||
       p->instances == NULL || p->consts == NULL || p->commands == NULL) {
     return WEFT_NO_MEMORY("compiling a plan of %u nodes", p->num_nodes);

@@ -1,14 +1,14 @@
 /* executor/propagate.c - results go along edges; a node with all its inputs gets ready.
  *
  * Memory order: a value is stored before its consumer's word is lowered
- * (release); the thread that lowers it to 0 has acquired all others' stores. With one thread
- * (`serial`) plain loads and stores do.
+ * (release); the thread that lowers it to 0 has acquired all others' stores. While one runner is alone plain
+ * loads and stores do.
  */
 #include "executor/step.h"
 
 /* True when the word got to 0. */
 static inline bool lower(const runner_t *r, atomic_uint *word, bool is_dead) {
-  if (r->serial) {
+  if (r->is_alone) {
     uint32_t w = atomic_load_explicit(word, memory_order_relaxed) - 1;
     if (is_dead) w |= WORD_DEAD;
     atomic_store_explicit(word, w, memory_order_relaxed);
@@ -18,10 +18,18 @@ static inline bool lower(const runner_t *r, atomic_uint *word, bool is_dead) {
   return ((atomic_fetch_sub_explicit(word, 1, memory_order_acq_rel) - 1) & WORD_COUNT) == 0;
 }
 
+/* Sets a bit of a Merge's side word; returns what it was. */
+static inline uint32_t set_side(const runner_t *r, atomic_uint *side, uint32_t bit) {
+  if (!r->is_alone) return atomic_fetch_or_explicit(side, bit, memory_order_acq_rel);
+  const uint32_t old = atomic_load_explicit(side, memory_order_relaxed);
+  atomic_store_explicit(side, old | bit, memory_order_relaxed);
+  return old;
+}
+
 /* The first live value settles a Merge; later ones are dropped. */
 static bool merge_live(runner_t *r, iteration_t *it, uint32_t node, uint32_t slot, weft_value_t v) {
   atomic_uint *side = &it->sides[r->plan->nodes[node].extra];
-  uint32_t old = atomic_fetch_or_explicit(side, SIDE_LIVE, memory_order_acq_rel);
+  uint32_t old = set_side(r, side, SIDE_LIVE);
   if (old & (SIDE_LIVE | SIDE_SETTLED)) {
     value_release(&v);
     return false;
@@ -35,9 +43,11 @@ static bool merge_live(runner_t *r, iteration_t *it, uint32_t node, uint32_t slo
 static bool merge_dead(runner_t *r, iteration_t *it, uint32_t node, bool from_enter) {
   const plan_node_t *n = &r->plan->nodes[node];
   atomic_uint *side = &it->sides[n->extra];
-  uint32_t old = atomic_fetch_add_explicit(side, 1, memory_order_acq_rel);
+  uint32_t old = r->is_alone ? atomic_load_explicit(side, memory_order_relaxed)
+                             : atomic_fetch_add_explicit(side, 1, memory_order_acq_rel);
+  if (r->is_alone) atomic_store_explicit(side, old + 1, memory_order_relaxed);
   if (!from_enter && (old & SIDE_COUNT) + 1 < n->num_inputs) return false;
-  old = atomic_fetch_or_explicit(side, SIDE_SETTLED, memory_order_acq_rel);
+  old = set_side(r, side, SIDE_SETTLED);
   if (old & (SIDE_LIVE | SIDE_SETTLED)) return false;
   return lower(r, word_of(it, node), true);
 }

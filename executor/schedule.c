@@ -21,10 +21,15 @@ static _Thread_local struct {
   bool is_draining;
 } here;
 
+/* Other threads have ended their tasks, with all that they did, when this is seen. */
+static inline bool is_alone(const run_t *run) {
+  return run->serial || atomic_load_explicit(&run->tasks, memory_order_acquire) == 1;
+}
+
 void weft_runner_begin(runner_t *r, run_t *run) {
   r->run = run;
   r->plan = run->plan;
-  r->serial = run->serial;
+  r->is_alone = is_alone(run);
   r->is_guest = false;
   r->cheap.first = r->costly.first = (ready_t){NULL, 0};
   memset(r->scratch, 0, sizeof r->scratch);
@@ -57,7 +62,7 @@ void weft_runner_end(runner_t *r) {
  * stays. */
 static void share_costly(runner_t *r) {
   run_t *run = r->run;
-  if (run->pool == NULL || r->serial) return;
+  if (run->pool == NULL || run->serial) return;
   ready_list_t keep = {{NULL, 0}, {NULL, 0}}, rest = r->costly;
   while (rest.first.node != 0) {
     iteration_t *it;
@@ -67,6 +72,7 @@ static void share_costly(runner_t *r) {
     if (keep.first.node != 0 || r->is_guest) {
       task_t *task = &it->tasks[r->plan->nodes[node].extra];
       *task = (task_t){it, node};
+      r->is_alone = false;
       atomic_fetch_add_explicit(&run->tasks, 1, memory_order_relaxed);
       given = weft_thread_pool_submit(run->pool, weft_run_task, task);
       if (!given)
@@ -89,6 +95,7 @@ void weft_runner_loop(runner_t *r) {
       weft_node_run(r, it, node, is_dead);
     }
     if (r->costly.first.node == 0 || weft_run_dropped(run)) return;
+    if (!r->is_alone) r->is_alone = is_alone(run);
     if (weft_canceller_is_cancelled(run->step.canceller) && !atomic_load(&run->fate.is_committed)) {
       weft_run_fail(run, WEFT_ERROR(CANCELLED, "Step was cancelled."), NULL, false);
       if (weft_run_dropped(run)) return; /* else a kernel has committed us just now */

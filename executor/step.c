@@ -10,6 +10,8 @@ static void begin(run_t *run, weft_exec_plan_t *p, const weft_run_options_t *opt
   run->step = options->step;
   run->pool = options->pool != NULL ? options->pool : p->device->pool;
   run->recorder = options->recorder;
+  run->feeds = options->feeds;
+  run->fetches = options->fetches;
   run->done = done;
   run->done_arg = arg;
   run->serial = !p->has_async && (run->pool == NULL || p->num_costs == 0);

@@ -10,7 +10,8 @@
  * Threads: a runner is a thread's work on one run, on its stack. It has two
  * lists of ready nodes: cheap ones, which it runs itself, and costly ones, of
  * which it keeps one and gives the rest to the pool. `tasks` counts runners,
- * closures in the pool and asynchronous kernels; at 0 the run is over.
+ * closures in the pool and asynchronous kernels; at 0 the run is over. While it is 1 the runner is alone:
+ * only it can change that, by giving work away, and until then it needs neither atomic operations nor locks.
  *
  * Iterations of frames below the top level count what may still start nodes in
  * them ("holds"): ready and running nodes, child frames, the iteration before
@@ -116,8 +117,9 @@ struct frame {
 struct weft_run {
   weft_exec_plan_t *plan; /* retained */
   weft_step_t step;
-  weft_thread_pool_t *pool;       /* borrowed; may be NULL */
-  weft_step_recorder_t *recorder; /* borrowed; may be NULL */
+  weft_thread_pool_t *pool;         /* borrowed; may be NULL */
+  weft_step_recorder_t *recorder;   /* borrowed; may be NULL */
+  weft_tensor_t **feeds, **fetches; /* borrowed; `feeds` NULL: the client's values go by the rendezvous */
   weft_plan_done_fn *done;
   void *done_arg;
   weft_kernel_done_fn *async_done; /* where asynchronous kernels come back: weft_async_done */
@@ -125,7 +127,7 @@ struct weft_run {
   weft_step_fate_t fate;
   atomic_uint num_undrained;   /* queues of the plan whose work for this step is not known to be done */
   weft_fence_waiter_t *drains; /* plan->num_queues; behind this struct */
-  bool serial;                 /* one thread only: no atomic operation needed */
+  bool serial;                 /* one thread only, from beginning to end */
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu; the first failure */
   frame_t *frames;       /* guarded by mu; all but the top level */
@@ -137,7 +139,7 @@ struct weft_run {
 typedef struct runner {
   run_t *run;
   weft_exec_plan_t *plan;
-  bool serial;
+  bool is_alone; /* no other thread works on the run now */
   bool is_guest; /* on a thread that is not ours: costly nodes go to the pool */
   ready_list_t cheap, costly;
   weft_value_t scratch[SCRATCH_OUTPUTS]; /* all zero between nodes */
@@ -170,7 +172,7 @@ void weft_frame_cross(runner_t *r, iteration_t *it, uint32_t node, weft_value_t 
 /* Gives up `n` holds on an iteration below the top level. */
 void weft_iteration_release(runner_t *r, iteration_t *it, uint32_t n);
 static inline void weft_iteration_hold(const runner_t *r, iteration_t *it, uint32_t n) {
-  if (r->serial) {
+  if (r->is_alone) {
     atomic_store_explicit(&it->holds, atomic_load_explicit(&it->holds, memory_order_relaxed) + n,
                           memory_order_relaxed);
   } else {
@@ -226,6 +228,17 @@ static inline void weft_node_set_fences(weft_queue_t *q, const weft_value_t *out
     if (f.queue == NULL) f = weft_queue_mark(q);
     t->fence = f;
   }
+}
+
+/* A frame's lock, which a runner that is alone does not need. It stays alone, or not, from one to the other.
+ */
+static inline void runner_lock(const runner_t *r, frame_t *f) WEFT_TSA(acquire_capability(f->mu))
+    WEFT_TSA(no_thread_safety_analysis) {
+  if (!r->is_alone) weft_mutex_lock(&f->mu);
+}
+static inline void runner_unlock(const runner_t *r, frame_t *f) WEFT_TSA(release_capability(f->mu))
+    WEFT_TSA(no_thread_safety_analysis) {
+  if (!r->is_alone) weft_mutex_unlock(&f->mu);
 }
 
 static inline bool value_is_none(const weft_value_t *v) { return v->tensor == NULL && v->ref == NULL; }

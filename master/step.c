@@ -46,6 +46,7 @@ struct running_step {
   weft_tensor_t **fetches;  /* written by the client's part */
   weft_named_tensor_t *sends;
   part_run_t *parts;
+  bool has_own_parts; /* and failures: in the step's own block */
 };
 
 int64_t weft_step_new_id(void) {
@@ -57,8 +58,10 @@ int64_t weft_step_new_id(void) {
 static void free_step(running_step_t *t) {
   for (int i = 0; t->sends != NULL && i < t->request.num_sends; i++) weft_tensor_release(t->sends[i].tensor);
   for (int i = 0; t->failures != NULL && i < t->plan->num_parts; i++) weft_status_free(t->failures[i]);
-  weft_free(t->failures);
-  weft_free(t->parts);
+  if (!t->has_own_parts) {
+    weft_free(t->failures);
+    weft_free(t->parts);
+  }
   weft_strbuf_deinit(&t->metadata);
   weft_strbuf_deinit(&t->dev_stats);
   weft_canceller_release(t->canceller);
@@ -328,7 +331,7 @@ static weft_status_t *find_members(running_step_t *t) {
 static void planned(void *arg, weft_status_t *status) {
   running_step_t *t = arg;
   size_t n = (size_t)t->plan->num_parts + 1;
-  if (status == NULL) {
+  if (status == NULL && t->parts == NULL) {
     t->failures = weft_calloc(n, sizeof(weft_status_t *));
     t->parts = weft_calloc(n, sizeof *t->parts);
     if (t->failures == NULL || t->parts == NULL) status = WEFT_NO_MEMORY("a step");
@@ -348,11 +351,13 @@ static void planned(void *arg, weft_status_t *status) {
   launch(t);
 }
 
-/* Header, fetches, sends and receive keys are one block. */
+/* Header, fetches, sends, receive keys and, of a plan that is there, its parts are one block. */
 static running_step_t *allocate(const weft_step_request_t *r) {
   size_t recvs = (size_t)r->num_recvs, sends = (size_t)r->num_sends;
+  const bool is_planned = atomic_load_explicit(&r->plan->is_ready, memory_order_acquire);
+  const size_t parts = is_planned ? (size_t)r->plan->num_parts + 1 : 0;
   size_t size = sizeof(running_step_t) + recvs * (sizeof(weft_tensor_t *) + sizeof(weft_str_t)) +
-                sends * sizeof(weft_named_tensor_t);
+                sends * sizeof(weft_named_tensor_t) + parts * (sizeof(weft_status_t *) + sizeof(part_run_t));
   running_step_t *t = weft_calloc(1, size);
   if (t == NULL) return NULL;
   char *at = (char *)(t + 1);
@@ -361,6 +366,13 @@ static running_step_t *allocate(const weft_step_request_t *r) {
   weft_str_t *keys = (weft_str_t *)(void *)at;
   at += recvs * sizeof *keys;
   t->fetches = (weft_tensor_t **)(void *)at;
+  at += recvs * sizeof(weft_tensor_t *);
+  if (is_planned) {
+    t->failures = (weft_status_t **)(void *)at;
+    at += parts * sizeof(weft_status_t *);
+    t->parts = (part_run_t *)(void *)at;
+    t->has_own_parts = true;
+  }
   if (recvs > 0) memcpy(keys, r->recv_keys, recvs * sizeof *keys);
   for (size_t i = 0; i < sends; i++)
     t->sends[i] = (weft_named_tensor_t){r->sends[i].name, weft_tensor_retain(r->sends[i].tensor)};

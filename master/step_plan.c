@@ -37,6 +37,7 @@ static void print_names(weft_strbuf_t *out, const weft_str_t *names, int n) {
 }
 
 void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbuf_t *out) {
+  (void)weft_strbuf_reserve(out, 64 + 64 * (size_t)(s->num_feeds + s->num_fetches + s->num_targets));
   weft_strbuf_putc(out, is_partial ? 'p' : 'w');
   print_names(out, s->feeds, s->num_feeds);
   print_names(out, s->fetches, s->num_fetches);

@@ -10,13 +10,20 @@
  * linked; the thread that unlinks it deregisters it, which waits for a cancel_wait() that
  * came too late, and only then frees it.
  *
+ * Most steps of one task use no key at all: a table that was never used ends without a lock, and is as new
+ * for the next step.
+ *
  * Locking: a shard's `mu` and the table's `mu` are leaves. Under them items are
  * only relinked; memory, callbacks and cancellers are dealt with outside.
  */
+#include <inttypes.h>
+
 #include "base/alloc.h"
 #include "base/mutex.h"
 #include "rendezvous/rendezvous.h"
 
+/* USED: something was sent or received, or it was aborted with a failure. ENDED: its step has. */
+enum { TABLE_USED = 1, TABLE_ENDED = 2 };
 enum { NUM_SHARDS = 8, FIRST_BUCKETS = 4, MAX_LOAD = 4 };
 
 typedef struct local local_t;
@@ -59,8 +66,12 @@ typedef struct rendezvous_shard {
 
 struct local {
   weft_rendezvous_t base;
+  atomic_uint state; /* TABLE_USED, TABLE_ENDED */
   weft_mutex_t mu;
-  weft_status_t *aborted; /* written once under mu, before any shard's `aborted`; read after seeing that */
+  bool is_aborted;        /* guarded by mu */
+  weft_status_t *aborted; /* written once under mu, before any shard's `aborted`; read after seeing that.
+                             NULL: its step has ended */
+  int64_t step_id;        /* constant while it is in use */
   rendezvous_shard_t shards[NUM_SHARDS];
 };
 
@@ -192,6 +203,19 @@ static void cancel_wait(void *arg) {
   fn(fn_arg, cancelled(), NULL, false);
 }
 
+/* Of a table that is aborted. Most steps end without one, so it is not made before it is asked for. */
+static weft_status_t *abort_status(const local_t *r) {
+  if (r->aborted != NULL) return weft_status_clone(r->aborted);
+  return weft_status_mark_derived(WEFT_ERROR(ABORTED, "Cleanup %" PRId64, r->step_id));
+}
+
+/* False: the table's step has ended. */
+static inline bool begin_use(local_t *r) {
+  unsigned state = atomic_load_explicit(&r->state, memory_order_acquire);
+  if ((state & TABLE_USED) == 0) state = atomic_fetch_or(&r->state, TABLE_USED);
+  return (state & TABLE_ENDED) == 0;
+}
+
 static weft_status_t *local_send(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t *tensor,
                                  bool is_dead) {
   local_t *r = (local_t *)base;
@@ -199,6 +223,7 @@ static weft_status_t *local_send(weft_rendezvous_t *base, weft_key_t key, weft_t
   item_t *mine = NULL, *receiver = NULL;
   uint32_t crowded = 0;
   bool aborted;
+  if (!begin_use(r)) return abort_status(r);
   for (;;) {
     weft_mutex_lock(&s->mu);
     aborted = s->aborted;
@@ -215,7 +240,7 @@ static weft_status_t *local_send(weft_rendezvous_t *base, weft_key_t key, weft_t
     mine->is_dead = is_dead;
   }
   if (aborted || receiver != NULL) item_free(mine);
-  if (aborted) return weft_status_clone(r->aborted);
+  if (aborted) return abort_status(r);
   if (receiver != NULL) finish(receiver, NULL, is_dead ? NULL : weft_tensor_retain(tensor), is_dead);
   if (crowded != 0) grow(s, crowded);
   return NULL;
@@ -255,6 +280,10 @@ static void local_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_cance
   item_t *mine = NULL, *value = NULL;
   uint32_t crowded = 0;
   bool aborted, linked = false;
+  if (!begin_use(r)) {
+    fn(arg, abort_status(r), NULL, false);
+    return;
+  }
   for (;;) {
     weft_mutex_lock(&s->mu);
     aborted = s->aborted;
@@ -282,15 +311,39 @@ static void local_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_cance
   if (value != NULL) {
     deliver(value, fn, arg);
   } else {
-    fn(arg, aborted ? weft_status_clone(r->aborted) : cancelled(), NULL, false);
+    fn(arg, aborted ? abort_status(r) : cancelled(), NULL, false);
   }
+}
+
+bool weft_local_rendezvous_take(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t **out_tensor,
+                                bool *out_is_dead) {
+  local_t *r = (local_t *)base;
+  rendezvous_shard_t *s = shard_of(r, key.hash);
+  weft_mutex_lock(&s->mu);
+  item_t *value = take_locked(s, key, false);
+  weft_mutex_unlock(&s->mu);
+  if (value == NULL) return false;
+  *out_tensor = value->tensor;
+  *out_is_dead = value->is_dead;
+  value->tensor = NULL;
+  item_free(value);
+  return true;
+}
+
+weft_status_t *weft_local_rendezvous_aborted(weft_rendezvous_t *base) {
+  local_t *r = (local_t *)base;
+  weft_mutex_lock(&r->mu);
+  const bool has_ended = (atomic_load(&r->state) & TABLE_ENDED) != 0;
+  weft_status_t *s = r->is_aborted || has_ended ? abort_status(r) : NULL;
+  weft_mutex_unlock(&r->mu);
+  return s;
 }
 
 static void end_all(local_t *r, item_t *items) {
   for (item_t *next; items != NULL; items = next) {
     next = items->next;
     if (items->fn != NULL) {
-      finish(items, weft_status_clone(r->aborted), NULL, false);
+      finish(items, abort_status(r), NULL, false);
     } else {
       item_free(items);
     }
@@ -299,10 +352,12 @@ static void end_all(local_t *r, item_t *items) {
 
 static void local_abort(weft_rendezvous_t *base, const weft_status_t *why) {
   local_t *r = (local_t *)base;
+  const unsigned before = atomic_fetch_or(&r->state, why == NULL ? TABLE_ENDED : TABLE_USED);
+  if (why == NULL && (before & TABLE_USED) == 0) return;
   weft_status_t *copy = weft_status_clone(why);
-  if (copy == NULL) copy = WEFT_ERROR(ABORTED, "the rendezvous was aborted");
   weft_mutex_lock(&r->mu);
-  bool first = r->aborted == NULL;
+  bool first = !r->is_aborted;
+  r->is_aborted = true;
   if (first) r->aborted = copy;
   weft_mutex_unlock(&r->mu);
   if (!first) {
@@ -329,9 +384,7 @@ static void local_abort(weft_rendezvous_t *base, const weft_status_t *why) {
 
 static void local_destroy(weft_rendezvous_t *base) {
   local_t *r = (local_t *)base;
-  weft_status_t *why = WEFT_ERROR(ABORTED, "the rendezvous is gone");
-  local_abort(base, why); /* a no-op after an earlier abort: then nothing waits either */
-  weft_status_free(why);
+  local_abort(base, NULL); /* a no-op after an earlier abort: then nothing waits either */
   for (int k = 0; k < NUM_SHARDS; k++) {
     if (r->shards[k].buckets != r->shards[k].first_buckets) weft_free(r->shards[k].buckets);
     weft_mutex_deinit(&r->shards[k].mu);
@@ -341,11 +394,20 @@ static void local_destroy(weft_rendezvous_t *base) {
   weft_free(r);
 }
 
-weft_status_t *weft_local_rendezvous_create(weft_rendezvous_t **out) {
+bool weft_local_rendezvous_renew(weft_rendezvous_t *base, int64_t step_id) {
+  local_t *r = (local_t *)base;
+  if (atomic_load(&r->base.refs) != 1 || (atomic_load(&r->state) & TABLE_USED) != 0) return false;
+  r->step_id = step_id;
+  atomic_store(&r->state, 0);
+  return true;
+}
+
+weft_status_t *weft_local_rendezvous_create(int64_t step_id, weft_rendezvous_t **out) {
   static const weft_rendezvous_ops_t ops = {local_send, local_recv_async, local_abort, local_destroy};
   local_t *r = weft_calloc(1, sizeof *r);
   if (r == NULL) return WEFT_NO_MEMORY("creating a rendezvous");
   r->base.ops = &ops;
+  r->step_id = step_id;
   atomic_init(&r->base.refs, 1);
   weft_mutex_init(&r->mu);
   for (int k = 0; k < NUM_SHARDS; k++) {

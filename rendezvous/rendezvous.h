@@ -62,13 +62,23 @@ static inline void weft_rendezvous_recv_async(weft_rendezvous_t *r, weft_key_t k
                                               weft_canceller_t *canceller, weft_recv_fn *fn, void *arg) {
   r->ops->recv_async(r, key, canceller, fn, arg);
 }
-/* `why` is copied; the first abort wins. */
+/* `why` is copied; the first abort wins. NULL: the step has ended, and what still waits is not its cause. */
 static inline void weft_rendezvous_abort(weft_rendezvous_t *r, const weft_status_t *why) {
   r->ops->abort(r, why);
 }
 
-/* A rendezvous inside one process. */
-WEFT_MUST_CHECK weft_status_t *weft_local_rendezvous_create(weft_rendezvous_t **out);
+/* A rendezvous inside one process, of a step (for messages). */
+WEFT_MUST_CHECK weft_status_t *weft_local_rendezvous_create(int64_t step_id, weft_rendezvous_t **out);
+/* Takes what was sent to it under `key`, if it is there: ownership of *out_tensor (NULL: dead) goes to the
+ * caller. Does not wait. */
+bool weft_local_rendezvous_take(weft_rendezvous_t *r, weft_key_t key, weft_tensor_t **out_tensor,
+                                bool *out_is_dead);
+/* What it was aborted with (owned), or NULL. */
+weft_status_t *weft_local_rendezvous_aborted(weft_rendezvous_t *r);
+
+/* Makes it that of another step, if the caller's reference is the only one and it was never used, but perhaps
+ * ended; else false. */
+bool weft_local_rendezvous_renew(weft_rendezvous_t *r, int64_t step_id);
 
 /* The parts of a key; views into it. Errors: INVALID_ARGUMENT "Invalid rendezvous key: ...". */
 typedef struct weft_key_parts {

@@ -65,6 +65,13 @@ weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name
   return s;
 }
 
+bool weft_step_container_is_new(weft_step_container_t *c) {
+  weft_mutex_lock(&c->mu);
+  const bool is_empty = c->by_name.count == 0;
+  weft_mutex_unlock(&c->mu);
+  return is_empty && atomic_load_explicit(&c->numbers, memory_order_relaxed) == 0;
+}
+
 uint64_t weft_step_container_number(weft_step_container_t *c) {
   return atomic_fetch_add_explicit(&c->numbers, 1, memory_order_relaxed);
 }

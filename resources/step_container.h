@@ -17,6 +17,7 @@ WEFT_MUST_CHECK weft_status_t *weft_step_container_add(weft_step_container_t *c,
 /* A number that it gave to no other resource of this step, on whatever device of the task that is. */
 uint64_t weft_step_container_number(weft_step_container_t *c);
 weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t name); /* retained, or NULL */
+bool weft_step_container_is_new(weft_step_container_t *c);                          /* was it never used? */
 bool weft_step_container_remove(weft_step_container_t *c, weft_str_t name);         /* false: there is none */
 
 #endif /* WEFT_RESOURCES_STEP_CONTAINER_H_ */

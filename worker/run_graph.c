@@ -1,9 +1,9 @@
 /* worker/run_graph.c - one RunGraph: feeds in, plan run, fetches out.
  *
  * Life of a run:
- *   1. weft_worker_run_graph   finds session, graph and step; sends the feeds; links the call's canceller
+ *   1. weft_worker_run_graph   finds session, graph and step; links the call's canceller
  *   2. weft_plan_run           on this thread if the graph has been quick before, else on the pool
- *   3. plan_done               takes the fetches out of the rendezvous
+ *   3. plan_done               takes the fetches
  *   4. finish                  answers, frees
  */
 #include <inttypes.h>
@@ -29,7 +29,10 @@ typedef struct graph_run {
   weft_run_recording_t *observed; /* owned; NULL: no recording is open */
   weft_step_recorder_t recorder;
   int64_t started_ns, ended_micros; /* ended_micros: of a run that is observed */
-  weft_tensor_t *recvs[];           /* num_recvs */
+  /* The feeds and fetches by place (worker/client_edges.h); NULL: they go through the rendezvous. */
+  const weft_client_places_t *places; /* the graph's */
+  weft_tensor_t **feeds, **fetches;   /* of the plan's client edges; behind recvs */
+  weft_tensor_t *recvs[];             /* num_recvs */
 } graph_run_t;
 
 static void cancel_step(void *arg) {
@@ -55,32 +58,30 @@ weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t
 }
 
 /* Takes what the plan's _Send nodes left. The plan is done, so every key that will ever come is there. */
-typedef struct graph_fetch {
-  weft_status_t *status;
-  weft_tensor_t *tensor;
-  bool is_dead;
-  bool is_done;
-} graph_fetch_t;
-
-static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
-  *(graph_fetch_t *)arg = (graph_fetch_t){status, tensor, is_dead, true};
+/* What the plan has put in its places. It is done, so what is missing is dead. */
+static weft_status_t *take_places(graph_run_t *r) {
+  for (int i = 0; i < r->num_recvs; i++) {
+    weft_tensor_t **from = &r->fetches[r->places->fetch_of[i]];
+    r->recvs[i] = *from;
+    *from = NULL;
+    WEFT_RETURN_IF_ERROR(weft_fetch_failure(r->step->id, r->recv_keys[i], NULL, r->recvs[i] == NULL));
+  }
+  return NULL;
 }
 
 static weft_status_t *take_fetches(graph_run_t *r) {
+  if (r->places != NULL) return take_places(r);
   for (int i = 0; i < r->num_recvs; i++) {
-    graph_fetch_t f = {0};
-    weft_canceller_t *now = weft_canceller_create(NULL);
-    if (now == NULL) return WEFT_NO_MEMORY("fetching '%.*s'", WEFT_STR_ARGS(r->recv_keys[i]));
-    weft_remote_rendezvous_recv_local(r->step->rendezvous, weft_key(r->recv_keys[i]), now, fetched, &f);
-    if (!f.is_done) weft_canceller_cancel(now); /* it was not sent: ends the receive with CANCELLED at once */
-    weft_canceller_release(now);
-    if (f.status != NULL && weft_status_code(f.status) == WEFT_CANCELLED) {
-      weft_status_free(f.status);
-      f.status =
-          WEFT_ERROR(INVALID_ARGUMENT, "no node of the graph produces %.*s", WEFT_STR_ARGS(r->recv_keys[i]));
+    weft_status_t *s = NULL;
+    bool is_dead = false;
+    if (!weft_remote_rendezvous_take(r->step->rendezvous, weft_key(r->recv_keys[i]), &r->recvs[i],
+                                     &is_dead)) {
+      s = weft_remote_rendezvous_aborted(r->step->rendezvous);
+      if (s == NULL)
+        s = WEFT_ERROR(INVALID_ARGUMENT, "no node of the graph produces %.*s",
+                       WEFT_STR_ARGS(r->recv_keys[i]));
     }
-    r->recvs[i] = f.tensor;
-    WEFT_RETURN_IF_ERROR(weft_fetch_failure(r->step->id, r->recv_keys[i], f.status, f.is_dead));
+    WEFT_RETURN_IF_ERROR(weft_fetch_failure(r->step->id, r->recv_keys[i], s, is_dead));
   }
   return NULL;
 }
@@ -95,6 +96,9 @@ static void free_run(graph_run_t *r) {
     weft_step_recordings_end_step(w->recordings, r->step->id);
   }
   if (r->has_recorder) weft_step_recorder_deinit(&r->recorder);
+  const weft_client_edges_t *edges = weft_plan_client_edges(r->graph->plan);
+  for (int i = 0; r->places != NULL && i < edges->num_feeds; i++) weft_tensor_release(r->feeds[i]);
+  for (int i = 0; r->places != NULL && i < edges->num_fetches; i++) weft_tensor_release(r->fetches[i]);
   weft_canceller_release(r->canceller);
   weft_worker_step_release(r->step);
   weft_registered_graph_release(r->graph);
@@ -179,6 +183,26 @@ static void plan_done(void *arg, weft_status_t *status) {
   finish(r, status);
 }
 
+/* The places of the step's values, where the graph's steps have some. */
+static const weft_client_places_t *find_places(weft_registered_graph_t *g, const weft_run_graph_t *run) {
+  const weft_client_edges_t *edges = weft_plan_client_edges(g->plan);
+  weft_client_places_t *p = atomic_load_explicit(&g->places, memory_order_acquire), *other = NULL;
+  if (p != NULL) return weft_client_places_fit(p, edges, run) ? p : NULL;
+  p = weft_client_places_find(edges, run);
+  if (p == NULL || atomic_compare_exchange_strong(&g->places, &other, p)) return p;
+  weft_client_places_free(p); /* another step was faster */
+  return weft_client_places_fit(other, edges, run) ? other : NULL;
+}
+
+/* Keeps the feeds for the plan, in their places. */
+static void place_feeds(graph_run_t *r, const weft_client_places_t *places, const weft_run_graph_t *run) {
+  r->places = places;
+  r->feeds = r->recvs + r->num_recvs;
+  r->fetches = r->feeds + weft_plan_client_edges(r->graph->plan)->num_feeds;
+  for (int i = 0; i < run->num_sends; i++)
+    r->feeds[places->feed_of[i]] = weft_tensor_retain(run->sends[i].tensor);
+}
+
 static weft_status_t *send_feeds(weft_worker_step_t *step, const weft_run_graph_t *run) {
   for (int i = 0; i < run->num_sends; i++) {
     WEFT_RETURN_IF_ERROR(
@@ -200,6 +224,8 @@ static void start(graph_run_t *r) {
                .collectives = r->worker->collectives,
                .negotiators = r->worker->negotiators},
       .recorder = r->has_recorder ? &r->recorder : NULL,
+      .feeds = r->feeds,
+      .fetches = r->fetches,
       .run_inline = atomic_load_explicit(&r->graph->last_run_ns, memory_order_relaxed) < INLINE_NS,
   };
   r->started_ns = weft_clock_ns();
@@ -207,7 +233,8 @@ static void start(graph_run_t *r) {
 }
 
 static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, weft_worker_session_t **session,
-                              weft_registered_graph_t **graph, weft_worker_step_t **step) {
+                              weft_registered_graph_t **graph, weft_worker_step_t **step,
+                              const weft_client_places_t **places) {
   WEFT_RETURN_IF_ERROR(weft_worker_find_session(w, run->session, session));
   WEFT_RETURN_IF_ERROR(weft_worker_session_find(*session, run->graph_handle, graph));
   WEFT_RETURN_IF_ERROR(weft_step_table_get(&w->steps, run->step_id, step));
@@ -216,7 +243,8 @@ static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, wef
   const weft_session_cluster_t *cluster = &(*session)->cluster;
   if (cluster->cache != NULL)
     WEFT_RETURN_IF_ERROR(weft_worker_step_move(*step, weft_str(cluster->task), cluster->cache));
-  return send_feeds(*step, run);
+  *places = run->is_partial ? NULL : find_places(*graph, run);
+  return *places != NULL ? NULL : send_feeds(*step, run);
 }
 
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
@@ -228,13 +256,16 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   weft_worker_session_t *session = NULL;
   weft_registered_graph_t *graph = NULL;
   weft_worker_step_t *step = NULL;
-  weft_status_t *status = prepare(w, run, &session, &graph, &step);
+  const weft_client_places_t *places = NULL;
+  weft_status_t *status = prepare(w, run, &session, &graph, &step, &places);
   if (status == NULL && run->is_partial) {
     weft_worker_run_partial(w, session, graph, step, run, canceller, fn, arg);
     return;
   }
-  graph_run_t *r =
-      status != NULL ? NULL : weft_calloc(1, sizeof *r + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
+  const weft_client_edges_t *edges = places == NULL ? NULL : weft_plan_client_edges(graph->plan);
+  const size_t num_places = edges == NULL ? 0 : (size_t)edges->num_feeds + (size_t)edges->num_fetches;
+  const size_t num_values = (size_t)run->num_recvs + num_places;
+  graph_run_t *r = status != NULL ? NULL : weft_calloc(1, sizeof *r + num_values * sizeof(weft_tensor_t *));
   if (status == NULL && r == NULL) status = WEFT_NO_MEMORY("step %" PRId64, run->step_id);
   if (status != NULL) {
     weft_worker_step_release(step);
@@ -253,6 +284,7 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   r->arg = arg;
   r->recv_keys = run->recv_keys;
   r->num_recvs = run->num_recvs;
+  if (places != NULL) place_feeds(r, places, run);
   r->record_timeline = run->record_timeline;
   r->record_graphs = run->record_partition_graphs;
   r->observed = weft_run_recording_begin(w->recordings, step->id);

@@ -22,6 +22,7 @@ static void free_text(weft_str_t s) { weft_free((void *)(uintptr_t)s.data); }
 
 void weft_registered_graph_release(weft_registered_graph_t *g) {
   if (g == NULL || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_client_places_free(atomic_load(&g->places));
   weft_plan_release(g->plan);
   weft_graph_destroy(g->graph);
   free_text(g->handle);

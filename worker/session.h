@@ -7,6 +7,7 @@
 #define WEFT_WORKER_SESSION_H_
 
 #include "executor/executor.h"
+#include "worker/client_edges.h"
 #include "worker/devices.h"
 #include "worker/session_cluster.h"
 
@@ -16,7 +17,8 @@ typedef struct weft_registered_graph {
   weft_str_t handle;   /* owned */
   weft_graph_t *graph; /* owned: for partition graphs in step statistics */
   weft_exec_plan_t *plan;
-  atomic_llong last_run_ns; /* how long the last step took; large before the first */
+  atomic_llong last_run_ns;               /* how long the last step took; large before the first */
+  _Atomic(weft_client_places_t *) places; /* owned; of the first step that had any */
 } weft_registered_graph_t;
 
 typedef struct weft_worker_session { /* Thread-safe. Refcounted. */

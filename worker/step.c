@@ -9,11 +9,22 @@
 
 #include "base/alloc.h"
 
+enum { MAX_FREE = 16 };
+
+static void step_free(weft_worker_step_t *s) {
+  weft_rendezvous_release(s->rendezvous);
+  weft_step_container_destroy(s->container);
+  weft_canceller_release(s->canceller);
+  weft_mutex_deinit(&s->mu);
+  weft_free(s);
+}
+
 static weft_status_t *step_create(weft_step_table_t *t, int64_t id, weft_worker_step_t **out) {
   weft_worker_step_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_NO_MEMORY("step %" PRId64, id);
   atomic_init(&s->refs, 1);
   weft_mutex_init(&s->mu);
+  s->table = t;
   s->id = id;
   weft_status_t *status = weft_remote_rendezvous_create(t->task, id, t->fetch, t->fetch_arg, &s->rendezvous);
   if (status == NULL) status = weft_step_container_create(&s->container);
@@ -27,14 +38,49 @@ static weft_status_t *step_create(weft_step_table_t *t, int64_t id, weft_worker_
   return NULL;
 }
 
+/* Nothing knows of `s` any more. False: it was used. */
+static bool is_kept(weft_worker_step_t *s) {
+  if (s->canceller == NULL || !weft_canceller_is_new(s->canceller) || s->partial != NULL || s->is_moved)
+    return false;
+  if (!weft_step_container_is_new(s->container) || !weft_remote_rendezvous_renew(s->rendezvous, 0))
+    return false;
+  weft_step_table_t *t = s->table;
+  weft_mutex_lock(&t->mu);
+  const bool is_kept = !t->stopped && t->num_free < MAX_FREE;
+  if (is_kept) {
+    s->next_free = t->free;
+    t->free = s;
+    t->num_free++;
+  }
+  weft_mutex_unlock(&t->mu);
+  return is_kept;
+}
+
 void weft_worker_step_release(weft_worker_step_t *s) {
   if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  if (s->rendezvous != NULL && s->container != NULL && is_kept(s)) return;
   if (s->partial != NULL) s->partial->free(s->partial);
-  weft_rendezvous_release(s->rendezvous);
-  weft_step_container_destroy(s->container);
-  weft_canceller_release(s->canceller);
-  weft_mutex_deinit(&s->mu);
-  weft_free(s);
+  step_free(s);
+}
+
+/* One that was kept, as if it were new; in the table afterwards. NULL: there is none. */
+static weft_worker_step_t *reuse_locked(weft_step_table_t *t, int64_t id) WEFT_REQUIRES(t->mu) {
+  weft_worker_step_t *s = t->stopped ? NULL : t->free;
+  if (s == NULL) return NULL;
+  if (!weft_remote_rendezvous_renew(s->rendezvous, id)) return NULL;
+  weft_status_t *status = weft_map_put_u64(&t->steps, (uint64_t)id, s, NULL);
+  if (status != NULL) { /* the caller tries it once more, and says so */
+    weft_status_free(status);
+    return NULL;
+  }
+  t->free = s->next_free;
+  t->num_free--;
+  s->next_free = NULL;
+  s->id = id;
+  atomic_store(&s->refs, 1);
+  atomic_store(&s->was_run, false);
+  atomic_store(&s->waiting_peers, 0);
+  return s;
 }
 
 static weft_worker_step_t *retain(weft_worker_step_t *s) {
@@ -49,6 +95,10 @@ void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remo
 }
 
 void weft_step_table_deinit(weft_step_table_t *t) {
+  for (weft_worker_step_t *next; t->free != NULL; t->free = next) {
+    next = t->free->next_free;
+    step_free(t->free);
+  }
   weft_map_deinit(&t->steps);
   weft_mutex_deinit(&t->mu);
 }
@@ -61,7 +111,11 @@ weft_worker_step_t *weft_step_table_find(weft_step_table_t *t, int64_t id) {
 }
 
 weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker_step_t **out) {
-  weft_worker_step_t *s = weft_step_table_find(t, id);
+  weft_mutex_lock(&t->mu);
+  weft_worker_step_t *s = weft_map_get_u64(&t->steps, (uint64_t)id);
+  if (s == NULL) s = reuse_locked(t, id);
+  retain(s);
+  weft_mutex_unlock(&t->mu);
   if (s != NULL) {
     *out = s;
     return NULL;
@@ -95,7 +149,8 @@ weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft_str_t task, wef
   return status;
 }
 
-/* Ends a step that is out of the table with `status` (consumed); gives back the table's reference. */
+/* Ends a step that is out of the table with `status` (consumed; NULL: it has ended); gives back the table's
+ * reference. */
 static void finish(weft_worker_step_t *s, weft_status_t *status) {
   weft_mutex_lock(&s->mu);
   bool may_run = s->partial != NULL; /* a partial run waits for feeds that will never come */
@@ -110,9 +165,7 @@ void weft_step_table_cleanup(weft_step_table_t *t, int64_t id) {
   weft_mutex_lock(&t->mu);
   weft_worker_step_t *s = weft_map_remove_u64(&t->steps, (uint64_t)id);
   weft_mutex_unlock(&t->mu);
-  if (s != NULL)
-    finish(s, weft_status_mark_derived(WEFT_ERROR(ABORTED, "Cleanup %" PRId64,
-                                                  id))); /* receives that fail by it are not the cause */
+  if (s != NULL) finish(s, NULL);
 }
 
 size_t weft_step_table_count(weft_step_table_t *t) {

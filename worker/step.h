@@ -6,7 +6,8 @@
  *   1. weft_step_table_get      made on first use; the table holds one reference
  *   2. RunGraph runs a plan on it; peers receive from its rendezvous
  *   3. weft_step_table_cleanup  out of the table; receives that still wait get ABORTED "Cleanup <id>"
- *   4. the last reference goes  when no plan runs and no receive waits any more
+ *   4. the last reference goes  when no plan runs and no receive waits any more; a step that has used neither
+ *                               rendezvous nor resources is kept for another one
  */
 #ifndef WEFT_WORKER_STEP_H_
 #define WEFT_WORKER_STEP_H_
@@ -32,6 +33,8 @@ typedef struct weft_partial_run {
 
 struct weft_worker_step { /* Thread-safe. Refcounted. */
   atomic_int refs;
+  struct weft_step_table *table; /* borrowed */
+  weft_worker_step_t *next_free; /* guarded by the table's mu */
   int64_t id;
   weft_rendezvous_t *rendezvous;
   weft_canceller_t *canceller; /* of everything in the step */
@@ -45,16 +48,18 @@ struct weft_worker_step { /* Thread-safe. Refcounted. */
 
 typedef struct weft_step_table { /* Thread-safe. */
   weft_mutex_t mu;
-  weft_map_t steps; /* guarded by mu: id -> weft_worker_step_t (one reference) */
-  bool stopped;     /* guarded by mu */
-  weft_str_t task;  /* borrowed from the worker */
+  weft_map_t steps;         /* guarded by mu: id -> weft_worker_step_t (one reference) */
+  bool stopped;             /* guarded by mu */
+  weft_worker_step_t *free; /* guarded by mu; steps that used nothing, for later ones */
+  int num_free;             /* guarded by mu */
+  weft_str_t task;          /* borrowed from the worker */
   weft_fetch_remote_fn *fetch;
   void *fetch_arg;
 } weft_step_table_t;
 
 void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch,
                           void *fetch_arg);
-void weft_step_table_deinit(weft_step_table_t *t); /* all steps must have been cleaned up */
+void weft_step_table_deinit(weft_step_table_t *t); /* all steps must have been released */
 /* Finds or makes the step; *out is retained. Errors: RESOURCE_EXHAUSTED; UNAVAILABLE after a stop. */
 WEFT_MUST_CHECK weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id,
                                                    weft_worker_step_t **out);

@@ -30,11 +30,12 @@ struct remote {
   weft_rendezvous_t *local; /* owned */
   char *task;               /* owned */
   size_t task_length;
+  bool is_moved; /* to a session's cluster */
   int64_t step_id;
   weft_fetch_remote_fn *fetch;
   void *fetch_arg; /* borrowed */
   weft_mutex_t mu;
-  weft_status_t *aborted;  /* guarded by mu until set, then never changes */
+  bool is_aborted;         /* guarded by mu: set before the local table is */
   remote_fetch_t *fetches; /* guarded by mu */
 };
 
@@ -43,12 +44,12 @@ static weft_status_t *remote_send(weft_rendezvous_t *base, weft_key_t key, weft_
   return weft_rendezvous_send(((remote_t *)base)->local, key, tensor, is_dead);
 }
 
-/* A copy of the abort's failure, or NULL. */
+/* What it was aborted with, or NULL. */
 static weft_status_t *abort_status(remote_t *r) {
   weft_mutex_lock(&r->mu);
-  const weft_status_t *why = r->aborted;
+  const bool is_aborted = r->is_aborted;
   weft_mutex_unlock(&r->mu);
-  return weft_status_clone(why);
+  return is_aborted ? weft_local_rendezvous_aborted(r->local) : NULL;
 }
 
 static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
@@ -86,7 +87,7 @@ static void fetch_remote(remote_t *r, weft_key_t key, const weft_key_parts_t *pa
   f->fn = fn;
   f->arg = arg;
   weft_mutex_lock(&r->mu);
-  bool aborted = r->aborted != NULL;
+  bool aborted = r->is_aborted;
   if (!aborted) {
     weft_rendezvous_retain(&r->base);
     f->next = r->fetches;
@@ -115,17 +116,15 @@ static void remote_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_canc
                               weft_recv_fn *fn, void *arg) {
   remote_t *r = (remote_t *)base;
   weft_key_parts_t parts;
-  weft_status_t *s = weft_key_parse(key.text, &parts);
-  if (s != NULL) {
-    fn(arg, s, NULL, false);
-    return;
-  }
-  /* The task part is followed by "/device:..." in a full name. */
-  bool is_ours = parts.src_device.length > r->task_length &&
-                 memcmp(parts.src_device.data, r->task, r->task_length) == 0 &&
-                 parts.src_device.data[r->task_length] == '/';
+  weft_status_t *s = NULL;
+  /* A key begins with its source's device. The task part is followed by "/device:..." in a full name. */
+  const bool is_ours = key.text.length > r->task_length &&
+                       memcmp(key.text.data, r->task, r->task_length) == 0 &&
+                       key.text.data[r->task_length] == '/';
   if (is_ours) {
     weft_rendezvous_recv_async(r->local, key, canceller, fn, arg);
+  } else if ((s = weft_key_parse(key.text, &parts)) != NULL) {
+    fn(arg, s, NULL, false);
   } else {
     fetch_remote(r, key, &parts, canceller, fn, arg);
   }
@@ -133,15 +132,12 @@ static void remote_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_canc
 
 static void remote_abort(weft_rendezvous_t *base, const weft_status_t *why) {
   remote_t *r = (remote_t *)base;
-  weft_status_t *copy = weft_status_clone(why);
-  if (copy == NULL) copy = WEFT_ERROR(ABORTED, "the rendezvous was aborted");
+  weft_rendezvous_abort(r->local, why); /* first: the failure is known when a fetch asks for it */
   weft_mutex_lock(&r->mu);
-  bool first = r->aborted == NULL;
-  if (first) r->aborted = copy;
+  bool first = !r->is_aborted;
+  r->is_aborted = true;
   weft_mutex_unlock(&r->mu);
-  if (!first) weft_status_free(copy);
   if (!first) return;
-  weft_rendezvous_abort(r->local, why);
   /* Nothing joins the list any more. Cancelling one may end others, so we look at the list anew each time; a
    * cancelled one may also stay a while until its call has ended. */
   for (;;) {
@@ -160,7 +156,6 @@ static void remote_destroy(weft_rendezvous_t *base) {
   remote_t *r = (remote_t *)base;
   weft_rendezvous_release(r->local);
   weft_mutex_deinit(&r->mu);
-  weft_status_free(r->aborted);
   weft_free(r->task);
   weft_free(r);
 }
@@ -175,7 +170,7 @@ weft_status_t *weft_remote_rendezvous_create(weft_str_t task, int64_t step_id, w
     s = WEFT_NO_MEMORY("creating the rendezvous of step %lld", (long long)step_id);
     goto done;
   }
-  s = weft_local_rendezvous_create(&r->local);
+  s = weft_local_rendezvous_create(step_id, &r->local);
   if (s != NULL) goto done;
   r->base.ops = &ops;
   atomic_init(&r->base.refs, 1);
@@ -200,10 +195,29 @@ weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *base, weft_str_t t
   r->task = copy;
   r->task_length = task.length;
   r->fetch_arg = fetch_arg;
+  r->is_moved = true;
   return NULL;
 }
 
 void weft_remote_rendezvous_recv_local(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller,
                                        weft_recv_fn *fn, void *arg) {
   weft_rendezvous_recv_async(((remote_t *)base)->local, key, canceller, fn, arg);
+}
+
+bool weft_remote_rendezvous_renew(weft_rendezvous_t *base, int64_t step_id) {
+  remote_t *r = (remote_t *)base;
+  if (atomic_load(&r->base.refs) != 1 || r->fetches != NULL || r->is_moved) return false;
+  if (!weft_local_rendezvous_renew(r->local, step_id)) return false;
+  r->step_id = step_id;
+  r->is_aborted = false;
+  return true;
+}
+
+bool weft_remote_rendezvous_take(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t **out_tensor,
+                                 bool *out_is_dead) {
+  return weft_local_rendezvous_take(((remote_t *)base)->local, key, out_tensor, out_is_dead);
+}
+
+weft_status_t *weft_remote_rendezvous_aborted(weft_rendezvous_t *base) {
+  return weft_local_rendezvous_aborted(((remote_t *)base)->local);
 }

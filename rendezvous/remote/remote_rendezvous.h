@@ -24,8 +24,15 @@ WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_create(weft_str_t task, in
  * RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *r, weft_str_t task,
                                                            void *fetch_arg);
-/* Only from the local table: for the RecvTensor service and for a step's fetches. */
+/* Only from the local table: for the RecvTensor service and for the fetches of partial runs. */
 void weft_remote_rendezvous_recv_local(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller,
                                        weft_recv_fn *fn, void *arg);
+
+/* As weft_local_rendezvous_renew(); false also for one that was moved. */
+bool weft_remote_rendezvous_renew(weft_rendezvous_t *r, int64_t step_id);
+/* As weft_local_rendezvous_take() and weft_local_rendezvous_aborted(): for a step's fetches. */
+bool weft_remote_rendezvous_take(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t **out_tensor,
+                                 bool *out_is_dead);
+weft_status_t *weft_remote_rendezvous_aborted(weft_rendezvous_t *base);
 
 #endif /* WEFT_RENDEZVOUS_REMOTE_REMOTE_RENDEZVOUS_H_ */

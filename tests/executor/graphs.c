@@ -273,7 +273,7 @@ weft_status_t *harness_compile(harness_t *h) {
 
 weft_run_options_t harness_options(harness_t *h) {
   drop_results(h);
-  must(weft_local_rendezvous_create(&h->rendezvous));
+  must(weft_local_rendezvous_create(0, &h->rendezvous));
   h->canceller = weft_canceller_create(NULL);
   return (weft_run_options_t){
       .step = {.id = h->step_id++,

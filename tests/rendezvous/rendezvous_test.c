@@ -24,7 +24,7 @@ static void no_fetch(void *arg, int64_t step_id, weft_key_t key, const weft_key_
 
 static weft_rendezvous_t *make_local(void) {
   weft_rendezvous_t *r = NULL;
-  weft_status_t *s = weft_local_rendezvous_create(&r);
+  weft_status_t *s = weft_local_rendezvous_create(0, &r);
   CU_ASSERT_PTR_NULL_FATAL(s);
   return r;
 }
@@ -348,6 +348,49 @@ static void cancelling_a_receive_cancels_its_fetch(void) {
   weft_rendezvous_release(r);
 }
 
+static void a_table_that_was_never_used_is_as_new(void) {
+  weft_rendezvous_t *r = make_remote();
+  for (int64_t step = 2; step < 5; step++) {
+    weft_rendezvous_abort(r, NULL);
+    CU_ASSERT_TRUE(weft_remote_rendezvous_renew(r, step));
+  }
+  weft_tensor_t *out = NULL;
+  bool is_dead = true;
+  CU_ASSERT_PTR_NULL(send(r, KEY("a"), 7));
+  CU_ASSERT_FALSE(weft_remote_rendezvous_renew(r, 5)); /* it is used now */
+  CU_ASSERT_TRUE(weft_remote_rendezvous_take(r, KEY("a"), &out, &is_dead));
+  CU_ASSERT_EQUAL(*(const int32_t *)out->data, 7);
+  CU_ASSERT_FALSE(is_dead);
+  weft_tensor_release(out);
+  CU_ASSERT_FALSE(weft_remote_rendezvous_take(r, KEY("a"), &out, &is_dead));
+  CU_ASSERT_FALSE(weft_remote_rendezvous_renew(r, 5)); /* also when it is empty again */
+  weft_rendezvous_release(r);
+}
+
+/* What comes after the end of a step is told so, whether it was used before or not. */
+static void a_step_that_has_ended_says_so(void) {
+  for (int is_used = 0; is_used < 2; is_used++) {
+    weft_rendezvous_t *r = make_remote();
+    got_t waits = {0}, late = {0};
+    CU_ASSERT_PTR_NULL(weft_remote_rendezvous_aborted(r));
+    if (is_used) weft_rendezvous_recv_async(r, KEY("a"), NULL, record, &waits);
+    weft_rendezvous_abort(r, NULL);
+    CU_ASSERT_EQUAL(waits.calls, is_used);
+    if (is_used) CU_ASSERT_EQUAL(waits.code, WEFT_ABORTED);
+    weft_rendezvous_recv_async(r, KEY("a"), NULL, record, &late);
+    CU_ASSERT_EQUAL(late.calls, 1);
+    CU_ASSERT_EQUAL(late.code, WEFT_ABORTED);
+    CU_ASSERT_TRUE(late.is_derived);
+    weft_status_t *s = send(r, KEY("a"), 1);
+    CU_ASSERT_STRING_EQUAL(weft_status_message(s), WEFT_DERIVED_MARK "Cleanup 1");
+    weft_status_free(s);
+    s = weft_remote_rendezvous_aborted(r);
+    CU_ASSERT_STRING_EQUAL(weft_status_message(s), WEFT_DERIVED_MARK "Cleanup 1");
+    weft_status_free(s);
+    weft_rendezvous_release(r);
+  }
+}
+
 static void malformed_keys_are_refused(void) {
   peer_t p = {0};
   got_t g = {0};
@@ -420,6 +463,8 @@ static const CU_TestInfo tests[] = {
     {"other tasks' tensors are fetched", other_tasks_tensors_are_fetched},
     {"aborting cancels fetches", aborting_cancels_fetches},
     {"cancelling a receive cancels its fetch", cancelling_a_receive_cancels_its_fetch},
+    {"a table that was never used is as new", a_table_that_was_never_used_is_as_new},
+    {"a step that has ended says so", a_step_that_has_ended_says_so},
     {"malformed keys are refused", malformed_keys_are_refused},
     {"the service reads the local table", the_service_reads_the_local_table},
     {"keys are printed as TensorFlow does", keys_are_printed_as_tensorflow_does},

@@ -274,6 +274,42 @@ static void unknown_handles_are_aborted(void) {
   finish(&f);
 }
 
+/* Marked as a client's, values go by place. Steps with other names go through the rendezvous, before and
+ * after; steps that used nothing by name are kept for later ones. */
+static void a_client_s_values_go_by_place(void) {
+#define CLIENT "attr{key:\"client_terminated\" value{b:true}} "
+  static const char text[] = "node{name:\"r_in\" op:\"_Recv\" " KEY_ATTRS("in", DEVICE, DEVICE) CLIENT
+      "attr{key:\"tensor_type\" value{type:DT_FLOAT}}} node{name:\"n\" op:\"Neg\" input:\"r_in\" " T
+      "} "
+      "node{name:\"s_out\" op:\"_Send\" input:\"n\" " KEY_ATTRS("out", DEVICE, DEVICE) CLIENT T "}";
+  fixture_t f;
+  char graph[64];
+  begin(&f);
+  make_session(&f, "s", "/job:m", 1);
+  ok(enter(&f, "s", text, graph));
+  for (int64_t step = 1; step <= 6; step++) {
+    weft_test_step_t k;
+    const bool has_feed = step % 3 != 0;
+    float in = (float)step;
+    start(&f, "s", graph, step, has_feed ? &in : NULL, NULL, &k);
+    if (!has_feed) { /* it comes later, by name */
+      CU_ASSERT_FALSE(weft_test_step_is_done(&k));
+      weft_worker_step_t *late = weft_step_table_find(&f.worker->steps, step);
+      CU_ASSERT_PTR_NOT_NULL_FATAL(late);
+      weft_tensor_t *t = NULL;
+      ok(weft_tensor_scalar(WEFT_F32, &in, &t));
+      ok(weft_rendezvous_send(late->rendezvous, weft_key(weft_str(f.in)), t, false));
+      weft_tensor_release(t);
+      weft_worker_step_release(late);
+    }
+    ok(weft_test_step_wait(&k));
+    CU_ASSERT_EQUAL(*(const float *)k.fetches[0]->data, -in);
+    weft_test_step_deinit(&k);
+    clean(&f, step);
+  }
+  finish(&f);
+}
+
 static void a_run_whose_caller_is_gone_ends_and_leaves_nothing(void) {
   fixture_t f;
   char graph[64];
@@ -503,6 +539,7 @@ int main(void) {
       {"cleaning_up_aborts_waiting_receives", cleaning_up_aborts_waiting_receives},
       {"keys_of_others_are_refused", keys_of_others_are_refused},
       {"unknown_handles_are_aborted", unknown_handles_are_aborted},
+      {"a client's values go by place", a_client_s_values_go_by_place},
       {"a_run_whose_caller_is_gone_ends_and_leaves_nothing",
        a_run_whose_caller_is_gone_ends_and_leaves_nothing},
       {"a_master_that_was_restarted_loses_its_old_sessions",
