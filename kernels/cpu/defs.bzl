@@ -2,8 +2,15 @@
 
 load("//tools:defs.bzl", "weft_library")
 
-def weft_cpu_family(name, deps = [], **kwargs):
-    """All sources of the folder. `deps`: what it needs beside what every family uses."""
+def weft_cpu_family(name, deps = [], contract = "off", **kwargs):
+    """All sources of the folder.
+
+    Args:
+      name: the folder's
+      deps: what it needs beside what every family uses
+      contract: "off": products and sums are rounded one by one, alike on every level; "fast": once, where the processor can
+      **kwargs: of the library
+    """
     weft_library(
         name = name,
         srcs = native.glob(["*.c"]),
@@ -12,7 +19,7 @@ def weft_cpu_family(name, deps = [], **kwargs):
             "-O3",
             "-fno-math-errno",
             "-fno-trapping-math",
-            "-ffp-contract=off",  # products and sums are rounded one by one, alike on every level
+            "-ffp-contract=" + contract,
         ] + select({
             "//kernels/cpu:is_v3": ["-march=x86-64-v3"],
             "//kernels/cpu:is_v4": ["-march=x86-64-v4"],

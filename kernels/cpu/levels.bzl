@@ -26,6 +26,7 @@ FOLDERS = [
     "rnn",
     "sampler",
     "sparse",
+    "tile",
 ]
 
 LEVELS = ["v3", "v4"]

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/math/gemm.h"
+#include "kernels/cpu/nn/direct.h"
 #include "tensor/update.h"
 
 /* Bytes of columns made at a time: half of a usual second-level cache. Not less than 8 rows. */
@@ -150,6 +151,7 @@ weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v,
                                  void *y) {
   int64_t total = pixels(v);
   if (total == 0 || v->oc == 0) return NULL;
+  if (weft_direct_fits(v)) return weft_direct_forward(pool, v, x, f, y);
   if (is_pointwise(v)) {
     return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, total, v->oc, v->c, x, v->c, f, v->oc,
                      y, v->oc, false);
@@ -187,6 +189,7 @@ weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool, const weft_con
                                         const void *f, void *dx) {
   size_t bytes = (size_t)(v->n * v->s[0].in * v->s[1].in * v->s[2].in * v->c) * weft_dtype_size(v->dtype);
   if (bytes == 0) return NULL;
+  if (pixels(v) > 0 && v->oc > 0 && weft_direct_fits_input(v)) return weft_direct_input(pool, v, dy, f, dx);
   if (is_pointwise(v)) {
     return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED, pixels(v), v->c, v->oc, dy, v->oc,
                      f, v->oc, dx, v->c, false);
@@ -235,6 +238,7 @@ weft_status_t *weft_conv_backprop_filter(weft_thread_pool_t *pool, const weft_co
     memset(df, 0, bytes);
     return NULL;
   }
+  if (weft_direct_fits(v)) return weft_direct_filter(pool, v, x, dy, df);
   if (is_pointwise(v)) {
     return weft_gemm(pool, v->dtype, WEFT_GEMM_TRANSPOSED, WEFT_GEMM_PLAIN, v->c, v->oc, total, x, v->c, dy,
                      v->oc, df, v->oc, false);

@@ -1,9 +1,9 @@
 /* kernels/cpu/nn/convolve.h - convolution over [N,D,H,W,C], and what its gradients need.
  *
- * An image is a volume of depth 1. A row of the column matrix holds the KD*KH*KW*CG inputs that one output
- * pixel sees; so a convolution is a matrix product of columns and filter. Columns are made for a block of
- * pixels at a time, which stays in the cache. The 1x1x1 convolution of stride 1 needs no columns: the image
- * is the column matrix.
+ * An image is a volume of depth 1. float and double are mostly computed without columns (direct.h). Else a
+ * row of the column matrix holds the KD*KH*KW*CG inputs that one output pixel sees; so a convolution is a
+ * matrix product of columns and filter. Columns are made for a block of pixels at a time, which stays in the
+ * cache. The 1x1x1 convolution of stride 1 needs no columns: the image is the column matrix.
  */
 #ifndef WEFT_KERNELS_CPU_NN_CONVOLVE_H_
 #define WEFT_KERNELS_CPU_NN_CONVOLVE_H_

@@ -1,0 +1,476 @@
+/* kernels/cpu/nn/direct.c - see the header: forward, and the gradient of the input. */
+#include "kernels/cpu/nn/direct.h"
+
+#include "base/alloc.h"
+#include "kernels/cpu/nn/lines.h"
+#include "kernels/cpu/tile/tile.h"
+
+/* Bytes of lines that a task lays out at a time: a part of a usual second-level cache, beside a panel of the
+ * filter. Pixels of a row where the image is one long row. Multiplications of a task, at least. */
+enum { LINE_BYTES = 256 * 1024, MOST_LINE_BYTES = 1024 * 1024, SEGMENT = 112, TASK_WORK = 1 << 18 };
+
+/* One spatial dimension of the computation. Output i < count lies at first + i * step. Its tap t < taps reads
+ * the input at from + i * stride + t * dist, and the filter at tap + t * tap_step. */
+typedef struct axis {
+  int64_t in, out; /* sizes */
+  int64_t count, first, step;
+  int64_t from, stride, dist;
+  int64_t taps, tap, tap_step;
+} axis_t;
+
+/* A convolution, or one of those that a gradient is made of: src [n,in...,groups*k] to dst
+ * [n,out...,groups*m]. */
+typedef struct direct {
+  weft_dtype_t dtype;
+  size_t size;
+  int64_t n, groups, k, m;
+  axis_t ax[WEFT_SPACE];
+  const char *src, *f;
+  char *dst;
+  /* The filter: element (tap, i < k, o < m) of group g is at tap * f_tap + i * f_k + o * f_m + g * f_group.
+   */
+  int64_t f_tap, f_k, f_m, f_group;
+  int64_t filter_w, filter_h; /* sizes of the filter, to number its taps */
+  int64_t pixels;             /* of a row of pixels of which the image's rows are parts; 0: none */
+  /* What follows is worked out by plan(). */
+  bool has_lines, is_merged; /* rows are laid out; the taps of a row are one product */
+  weft_lines_t lines;
+  int64_t taps, panels, panel_width;
+  size_t panel_bytes;   /* of each panel of the filter but the last, which may be narrower */
+  char *packed;         /* [groups][panels][taps][k][panel_width] */
+  int64_t slices, rows; /* a block: (image, depth) pairs, and rows of each */
+  int64_t slice_blocks, row_blocks, panel_groups;
+  int64_t line_rows; /* lines of one (slice, depth tap) */
+  weft_status_t *_Atomic status;
+} direct_t;
+
+static void keep_first(direct_t *d, weft_status_t *s) {
+  weft_status_t *none = NULL;
+  if (s != NULL && !atomic_compare_exchange_strong(&d->status, &none, s)) weft_status_free(s);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t blocks_of(int64_t total, int64_t block) { return (total + block - 1) / block; }
+
+/* ---- panels of the filter ---- */
+
+static int64_t panel_columns(const direct_t *d, int64_t panel) {
+  return least(d->m - panel * d->panel_width, d->panel_width);
+}
+
+/* Elements of a row of a panel: one vector where that is enough. */
+static int64_t panel_stride(const direct_t *d, int64_t panel) {
+  const int64_t lanes = weft_tile_lanes(d->dtype);
+  return panel_columns(d, panel) <= lanes ? lanes : d->panel_width;
+}
+
+static char *panel_at(const direct_t *d, int64_t group, int64_t panel) {
+  return d->packed + (size_t)(group * d->panels + panel) * d->panel_bytes;
+}
+
+/* Rows [k, k + rows) of a panel, whose columns lie apart in the filter: in blocks, so that what is read of a
+ * column is a line of the cache. */
+static void pack_turned(const direct_t *d, const char *from, int64_t rows, int64_t columns, int64_t stride,
+                        char *to) {
+  if (d->size == sizeof(float)) {
+    for (int64_t o = 0; o < columns; o++) {
+      const float *in = (const float *)from + o * d->f_m;
+      for (int64_t i = 0; i < rows; i++) ((float *)to)[i * stride + o] = in[i];
+    }
+  } else {
+    for (int64_t o = 0; o < columns; o++) {
+      const double *in = (const double *)from + o * d->f_m;
+      for (int64_t i = 0; i < rows; i++) ((double *)to)[i * stride + o] = in[i];
+    }
+  }
+}
+
+/* Lays out taps [begin, end) of all (group, panel, tap). */
+static void pack_range(void *arg, int64_t begin, int64_t end) {
+  enum { BLOCK = 16 };
+  const direct_t *d = arg;
+  for (int64_t unit = begin; unit < end; unit++) {
+    const int64_t t = unit % d->taps, panel = unit / d->taps % d->panels, group = unit / d->taps / d->panels;
+    const axis_t *ax = d->ax;
+    const int64_t w = t % ax[2].taps, h = t / ax[2].taps % ax[1].taps, z = t / ax[2].taps / ax[1].taps;
+    const int64_t tap =
+        ((ax[0].tap + z * ax[0].tap_step) * d->filter_h + ax[1].tap + h * ax[1].tap_step) * d->filter_w +
+        ax[2].tap + w * ax[2].tap_step;
+    const int64_t columns = panel_columns(d, panel), stride = panel_stride(d, panel);
+    const size_t row = (size_t)stride * d->size;
+    const char *from =
+        d->f + (size_t)(tap * d->f_tap + group * d->f_group + panel * d->panel_width * d->f_m) * d->size;
+    char *to = panel_at(d, group, panel) + (size_t)(t * d->k) * row;
+    if (columns < stride) memset(to, 0, (size_t)d->k * row);
+    if (d->f_m == 1) {
+      for (int64_t i = 0; i < d->k; i++) {
+        memcpy(to + (size_t)i * row, from + (size_t)(i * d->f_k) * d->size, (size_t)columns * d->size);
+      }
+      continue;
+    }
+    for (int64_t i = 0; i < d->k; i += BLOCK) {
+      pack_turned(d, from + (size_t)(i * d->f_k) * d->size, least(d->k - i, BLOCK), columns, stride,
+                  to + (size_t)i * row);
+    }
+  }
+}
+
+/* ---- a task: a block of rows, for some panels ---- */
+
+/* What a task has for itself. */
+typedef struct workspace {
+  char *lines;
+  const void **a, **b; /* of each tap of a row */
+} workspace_t;
+
+/* Row `y` of depth `z` of an image of the source, at the first channel of the group. */
+static const char *source_row(const direct_t *d, int64_t image, int64_t z, int64_t y, int64_t group) {
+  const axis_t *ax = d->ax;
+  const int64_t pixel = ((image * ax[0].in + z) * ax[1].in + y) * ax[2].in;
+  return d->src + (size_t)(pixel * d->groups * d->k + group * d->k) * d->size;
+}
+
+static char *line_at(const direct_t *d, const workspace_t *w, int64_t slice, int64_t z, int64_t y) {
+  return w->lines + (size_t)((slice * d->ax[0].taps + z) * d->line_rows + y) * weft_line_bytes(&d->lines);
+}
+
+/* Lays out the lines under rows [row, row + rows) of slices [slice, slice + slices). */
+static void fill_lines(const direct_t *d, const workspace_t *w, int64_t group, int64_t slice, int64_t slices,
+                       int64_t row, int64_t rows) {
+  const axis_t *deep = &d->ax[0], *high = &d->ax[1];
+  const int64_t first = high->from + row * high->stride,
+                count = (rows - 1) * high->stride + (high->taps - 1) * high->dist + 1;
+  for (int64_t s = 0; s < slices; s++) {
+    const int64_t image = (slice + s) / deep->count, at = (slice + s) % deep->count;
+    for (int64_t t = 0; t < deep->taps; t++) {
+      const int64_t z = deep->from + at * deep->stride + t * deep->dist;
+      if (z < 0 || z >= deep->in) continue;
+      for (int64_t y = first < 0 ? -first : 0; y < count && first + y < high->in; y++) {
+        weft_line_fill(&d->lines, source_row(d, image, z, first + y, group), line_at(d, w, s, t, y));
+      }
+    }
+  }
+}
+
+/* One row of output pixels for one panel. `y_first`: the source row that the lines begin with. */
+static void compute_row(const direct_t *d, const workspace_t *w, int64_t group, int64_t panel, int64_t slice,
+                        int64_t s, int64_t row, int64_t y_first) {
+  const axis_t *deep = &d->ax[0], *high = &d->ax[1], *wide = &d->ax[2];
+  const int64_t image = (slice + s) / deep->count, at = (slice + s) % deep->count;
+  const int64_t stride = panel_stride(d, panel), columns = panel_columns(d, panel);
+  const int64_t pitch = d->has_lines ? d->k : d->groups * d->k;
+  const int64_t parts = d->is_merged ? 1 : wide->taps, depth = d->is_merged ? wide->taps * d->k : d->k;
+  const char *b = panel_at(d, group, panel);
+  weft_tile_t t = {
+      .a = w->a, .b = w->b, .depth = depth, .a_stride = wide->stride * pitch, .b_stride = stride};
+  for (int64_t p = 0; p < deep->taps; p++) {
+    const int64_t z = deep->from + at * deep->stride + p * deep->dist;
+    for (int64_t q = 0; q < high->taps; q++) {
+      const int64_t y = high->from + row * high->stride + q * high->dist;
+      if (z < 0 || z >= deep->in || y < 0 || y >= high->in) continue;
+      const char *line = d->has_lines
+                             ? line_at(d, w, s, p, y - y_first)
+                             : source_row(d, image, z, y, group) + (size_t)(wide->from * pitch) * d->size;
+      for (int64_t r = 0; r < parts; r++) {
+        w->a[t.taps] = line + (size_t)(r * wide->dist * pitch) * d->size;
+        w->b[t.taps++] = b + (size_t)((((p * high->taps + q) * wide->taps) + r) * d->k * stride) * d->size;
+      }
+    }
+  }
+  const int64_t out_pitch = d->groups * d->m;
+  const int64_t pixel =
+      ((image * deep->out + deep->first + at * deep->step) * high->out + high->first + row * high->step) *
+          wide->out +
+      wide->first;
+  const int64_t count = d->pixels == 0 ? wide->count : least(wide->count, d->pixels - row * wide->count);
+  t.c_stride = wide->step * out_pitch;
+  weft_tile_run(d->dtype, &t, count, columns,
+                d->dst + (size_t)(pixel * out_pitch + group * d->m + panel * d->panel_width) * d->size);
+}
+
+static void compute_block(const direct_t *d, const workspace_t *w, int64_t group, int64_t panel_group,
+                          int64_t slice_block, int64_t row_block) {
+  const axis_t *ax = d->ax;
+  const int64_t slice = slice_block * d->slices, slices = least(d->slices, d->n * ax[0].count - slice);
+  const int64_t row = row_block * d->rows, rows = least(d->rows, ax[1].count - row);
+  if (d->has_lines) fill_lines(d, w, group, slice, slices, row, rows);
+  const int64_t end = d->panels * (panel_group + 1) / d->panel_groups;
+  for (int64_t panel = d->panels * panel_group / d->panel_groups; panel < end; panel++) {
+    for (int64_t s = 0; s < slices; s++) {
+      for (int64_t r = row; r < row + rows; r++) {
+        compute_row(d, w, group, panel, slice, s, r, ax[1].from + row * ax[1].stride);
+      }
+    }
+  }
+}
+
+static weft_status_t *workspace_new(const direct_t *d, workspace_t *out) {
+  const size_t taps = (size_t)d->taps;
+  size_t lines = 0, bytes = 0;
+  bool fits =
+      weft_mul_size((size_t)(d->slices * d->ax[0].taps * d->line_rows), weft_line_bytes(&d->lines), &lines);
+  fits = fits && weft_mul_size(taps, 2 * sizeof(void *), &bytes);
+  out->lines = fits && d->has_lines ? weft_aligned_alloc(64, lines + 64) : NULL;
+  out->a = fits ? weft_malloc(bytes) : NULL;
+  if (out->a != NULL && (out->lines != NULL || !d->has_lines)) {
+    out->b = out->a + taps;
+    return NULL;
+  }
+  weft_free(out->a);
+  weft_free(out->lines);
+  return WEFT_NO_MEMORY("a convolution");
+}
+
+/* Tasks in the order (group, panel group, slice block, row block): a thread's next one has the same panels.
+ */
+static void compute_range(void *arg, int64_t begin, int64_t end) {
+  direct_t *d = arg;
+  workspace_t w = {NULL};
+  weft_status_t *s = workspace_new(d, &w);
+  if (s != NULL) {
+    keep_first(d, s);
+    return;
+  }
+  for (int64_t task = begin; task < end; task++) {
+    const int64_t block = task / d->row_blocks, part = block / d->slice_blocks;
+    compute_block(d, &w, part / d->panel_groups, part % d->panel_groups, block % d->slice_blocks,
+                  task % d->row_blocks);
+  }
+  weft_free(w.a);
+  weft_free(w.lines);
+}
+
+/* ---- the plan ---- */
+
+/* Sizes of blocks, so that lines stay in the cache and there are enough tasks for the threads. */
+static void plan_blocks(direct_t *d, int threads) {
+  const axis_t *ax = d->ax;
+  const int64_t all = d->n * ax[0].count, row_bytes = (int64_t)weft_line_bytes(&d->lines) * ax[0].taps;
+  const size_t filter = d->panel_bytes * (size_t)d->panels;
+  const int64_t room = filter > LINE_BYTES ? MOST_LINE_BYTES : LINE_BYTES;
+  int64_t rows = (room / (row_bytes + 1) - (ax[1].taps - 1) * ax[1].dist - 1) / ax[1].stride + 1;
+  rows = rows < 1 ? 1 : least(rows, ax[1].count);
+  int64_t slices = 1;
+  if (rows == ax[1].count) {
+    const int64_t slice_bytes = row_bytes * ((rows - 1) * ax[1].stride + (ax[1].taps - 1) * ax[1].dist + 1);
+    slices = least(all, room / (slice_bytes + 1) < 1 ? 1 : room / (slice_bytes + 1));
+  }
+  const double work = (double)all * (double)ax[1].count * (double)ax[2].count * (double)(d->taps * d->k) *
+                      (double)(d->m * d->groups);
+  int64_t wanted = threads <= 1 ? 1 : 4 * (int64_t)threads;
+  if (work / TASK_WORK < (double)wanted) wanted = (int64_t)(work / TASK_WORK) + 1;
+  const int64_t others = d->groups;
+  d->panel_groups = 1;
+  if (filter > LINE_BYTES && d->panels > 1) { /* many rows for each panel that is loaded */
+    d->panel_groups =
+        least(d->panels, blocks_of(wanted, blocks_of(all, slices) * blocks_of(ax[1].count, rows) * others));
+  }
+  while (slices > 1 && blocks_of(all, slices) * others * d->panel_groups < wanted)
+    slices = blocks_of(slices, 2);
+  while (rows > 2 &&
+         blocks_of(all, slices) * blocks_of(ax[1].count, rows) * others * d->panel_groups < wanted) {
+    rows = blocks_of(rows, 2);
+  }
+  const int64_t blocks = blocks_of(all, slices) * blocks_of(ax[1].count, rows) * others;
+  if (blocks * d->panel_groups < wanted) d->panel_groups = least(d->panels, blocks_of(wanted, blocks));
+  d->slices = slices;
+  d->rows = rows;
+  d->slice_blocks = blocks_of(all, slices);
+  d->row_blocks = blocks_of(ax[1].count, rows);
+  d->line_rows = (rows - 1) * ax[1].stride + (ax[1].taps - 1) * ax[1].dist + 1;
+}
+
+static void plan(direct_t *d, int threads) {
+  const axis_t *wide = &d->ax[2];
+  const int64_t width = (wide->count - 1) * wide->stride + (wide->taps - 1) * wide->dist + 1;
+  d->size = weft_dtype_size(d->dtype);
+  d->has_lines = d->groups > 1 || wide->from < 0 || (d->pixels == 0 && wide->from + width > wide->in);
+  d->is_merged = wide->dist == 1 || wide->taps == 1;
+  d->lines = (weft_lines_t){.size = d->size,
+                            .in = wide->in,
+                            .pitch = d->groups * d->k,
+                            .from = wide->from,
+                            .width = width,
+                            .channels = d->k,
+                            .block = d->k};
+  d->taps = d->ax[0].taps * d->ax[1].taps * wide->taps;
+  d->panel_width = 2 * weft_tile_lanes(d->dtype);
+  d->panels = blocks_of(d->m, d->panel_width);
+  d->panel_bytes = (size_t)(d->taps * d->k * d->panel_width) * d->size;
+  plan_blocks(d, threads);
+}
+
+/* Computes all outputs of d; there is a tap, and each dimension is 1 or more. */
+static weft_status_t *run(weft_thread_pool_t *pool, direct_t *d) {
+  const double work = (double)(d->n * d->groups * d->m) *
+                      (double)(d->ax[0].count * d->ax[1].count * d->ax[2].count) * (double)d->k *
+                      (double)(d->ax[0].taps * d->ax[1].taps * d->ax[2].taps);
+  if (work < 2 * TASK_WORK) pool = NULL;
+  plan(d, pool == NULL ? 1 : weft_thread_pool_size(pool));
+  size_t bytes = 0;
+  if (weft_mul_size(d->panel_bytes, (size_t)(d->groups * d->panels), &bytes))
+    d->packed = weft_aligned_alloc(64, bytes);
+  if (d->packed == NULL) return WEFT_NO_MEMORY("a convolution");
+  const int64_t each = d->k * least(d->panel_width, d->m);
+  weft_parallel_for(pool, d->groups * d->panels * d->taps, WEFT_CPU_GRAIN / each + 1, pack_range, d);
+  weft_parallel_for(pool, d->groups * d->panel_groups * d->slice_blocks * d->row_blocks, 1, compute_range, d);
+  weft_free(d->packed);
+  d->packed = NULL;
+  return atomic_load(&d->status);
+}
+
+/* ---- forward ---- */
+
+bool weft_direct_fits(const weft_conv_t *v) {
+  enum { MOST_PANELS = 1 << 20 };
+  if (v->dtype != WEFT_F32 && v->dtype != WEFT_F64) return false;
+  const int64_t width = 2 * weft_tile_lanes(v->dtype), k = v->cg, m = v->oc / v->groups;
+  /* Panels of the filter that hold little but zeros, forward or backward. */
+  const int64_t taps = v->s[0].k * v->s[1].k * v->s[2].k;
+  const double panels = (double)taps * (double)v->groups *
+                        (double)(k * blocks_of(m, width) + m * blocks_of(k, width)) * (double)width;
+  if (panels > MOST_PANELS && panels > 8.0 * (double)taps * (double)(k * v->oc)) return false;
+  int64_t phases = 1;
+  for (int i = 0; i < WEFT_SPACE; i++) {
+    const weft_window_t *w = &v->s[i];
+    /* A padded row, or as many of them as windows reach, is not much more than the image. */
+    const double reach = (double)(w->k - 1) * (double)w->dilation + (double)w->stride;
+    if (reach > 4.0 * (double)w->in + 64 || reach > 4.0 * (double)w->out * (double)w->stride + 64)
+      return false;
+    if (w->stride > 8 || w->k > 1024) return false;
+    phases *= w->stride;
+  }
+  return phases <= 64;
+}
+
+bool weft_direct_fits_input(const weft_conv_t *v) {
+  enum { FEW_CHANNELS = 4 };
+  return v->cg >= FEW_CHANNELS && weft_direct_fits(v);
+}
+
+/* A convolution whose images are its columns, as one row of pixels, cut in segments. */
+static void flatten(direct_t *d) {
+  d->pixels = d->n * d->ax[0].out * d->ax[1].out * d->ax[2].out;
+  const int64_t width = least(d->pixels, SEGMENT), rows = blocks_of(d->pixels, width);
+  d->n = 1;
+  for (int i = 0; i < WEFT_SPACE; i++) {
+    const int64_t size = i == 0 ? 1 : i == 1 ? rows : width;
+    d->ax[i] = (axis_t){.in = size, .out = size, .count = size, .step = 1, .stride = 1, .dist = 1, .taps = 1};
+  }
+}
+
+static bool is_pointwise(const weft_conv_t *v) {
+  for (int i = 0; i < WEFT_SPACE; i++) {
+    const weft_window_t *w = &v->s[i];
+    if (w->k != 1 || w->stride != 1 || w->before != 0 || w->out != w->in) return false;
+  }
+  return v->groups == 1;
+}
+
+weft_status_t *weft_direct_forward(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x,
+                                   const void *f, void *y) {
+  direct_t d = {.dtype = v->dtype,
+                .n = v->n,
+                .groups = v->groups,
+                .k = v->cg,
+                .m = v->oc / v->groups,
+                .src = x,
+                .f = f,
+                .dst = y,
+                .f_tap = v->cg * v->oc,
+                .f_k = v->oc,
+                .f_m = 1,
+                .f_group = v->oc / v->groups,
+                .filter_h = v->s[1].k,
+                .filter_w = v->s[2].k};
+  for (int i = 0; i < WEFT_SPACE; i++) {
+    const weft_window_t *w = &v->s[i];
+    d.ax[i] = (axis_t){.in = w->in,
+                       .out = w->out,
+                       .count = w->out,
+                       .step = 1,
+                       .from = -w->before,
+                       .stride = w->stride,
+                       .dist = w->dilation,
+                       .taps = w->k,
+                       .tap_step = 1};
+  }
+  if (is_pointwise(v)) flatten(&d);
+  return run(pool, &d);
+}
+
+/* ---- the gradient of the input ---- */
+
+/* The convolution that gives the inputs at `phase`, `phase` + stride, ... of one dimension. */
+static axis_t phase_of(const weft_window_t *w, int64_t phase) {
+  axis_t a = {.in = w->out,
+              .out = w->in,
+              .count = phase < w->in ? (w->in - phase + w->stride - 1) / w->stride : 0,
+              .first = phase,
+              .step = w->stride,
+              .stride = 1,
+              .dist = 1};
+  int64_t first = -1, second = -1; /* taps that reach the phase: each period-th */
+  for (int64_t k = 0; k < w->k && second < 0; k++) {
+    if ((phase + w->before - k * w->dilation) % w->stride != 0) continue;
+    if (first < 0) {
+      first = k;
+    } else {
+      second = k;
+    }
+  }
+  if (first < 0) return a;
+  const int64_t period = second < 0 ? w->k : second - first;
+  a.taps = (w->k - 1 - first) / period + 1;
+  a.tap = first + (a.taps - 1) * period;
+  a.tap_step = -period;
+  a.from = (phase + w->before - a.tap * w->dilation) / w->stride;
+  if (second >= 0) a.dist = period * w->dilation / w->stride;
+  return a;
+}
+
+/* Are there inputs that no window reaches? */
+static bool has_gaps(const weft_conv_t *v) {
+  for (int i = 0; i < WEFT_SPACE; i++) {
+    for (int64_t phase = 0; phase < v->s[i].stride; phase++) {
+      if (phase_of(&v->s[i], phase).taps == 0) return true;
+    }
+  }
+  return false;
+}
+
+weft_status_t *weft_direct_input(weft_thread_pool_t *pool, const weft_conv_t *v, const void *dy,
+                                 const void *f, void *dx) {
+  const weft_window_t *s = v->s;
+  direct_t base = {.dtype = v->dtype,
+                   .n = v->n,
+                   .groups = v->groups,
+                   .k = v->oc / v->groups,
+                   .m = v->cg,
+                   .src = dy,
+                   .f = f,
+                   .dst = dx,
+                   .f_tap = v->cg * v->oc,
+                   .f_k = 1,
+                   .f_m = v->oc,
+                   .f_group = v->oc / v->groups,
+                   .filter_h = s[1].k,
+                   .filter_w = s[2].k};
+  if (has_gaps(v)) {
+    memset(dx, 0, (size_t)(v->n * s[0].in * s[1].in * s[2].in * v->c) * weft_dtype_size(v->dtype));
+  }
+  for (int64_t phase = 0; phase < s[0].stride * s[1].stride * s[2].stride; phase++) {
+    const int64_t at[WEFT_SPACE] = {phase / s[2].stride / s[1].stride, phase / s[2].stride % s[1].stride,
+                                    phase % s[2].stride};
+    direct_t d = base;
+    bool has_any = true;
+    for (int i = 0; i < WEFT_SPACE; i++) {
+      d.ax[i] = phase_of(&s[i], at[i]);
+      has_any &= d.ax[i].count > 0 && d.ax[i].taps > 0;
+    }
+    if (!has_any) continue;
+    if (is_pointwise(v)) flatten(&d);
+    WEFT_RETURN_IF_ERROR(run(pool, &d));
+  }
+  return NULL;
+}

@@ -1,0 +1,27 @@
+/* kernels/cpu/tile/tile.c - see the header. */
+#include "kernels/cpu/tile/tile.h"
+
+#include <string.h>
+
+/* Loops over registers: all of their rounds are written out, so that no index is left. */
+#if defined(__clang__)
+#define TILE_UNROLL _Pragma("unroll")
+#else
+#define TILE_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define TILE_INLINE static inline __attribute__((always_inline))
+
+#define ELEM float
+#define SUFFIX _f32
+#include "kernels/cpu/tile/tile_one.tmpl.h"
+#define ELEM double
+#define SUFFIX _f64
+#include "kernels/cpu/tile/tile_one.tmpl.h"
+
+void weft_tile_run(weft_dtype_t dtype, const weft_tile_t *t, int64_t m, int64_t n, void *c) {
+  if (dtype == WEFT_F32) {
+    tile_run_f32(t, m, n, c);
+  } else {
+    tile_run_f64(t, m, n, c);
+  }
+}
