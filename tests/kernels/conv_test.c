@@ -98,22 +98,24 @@ static const geometry_t geometries[] = {
 };
 enum { NUM_GEOMETRIES = sizeof geometries / sizeof geometries[0] };
 
-static void gradients_are_adjoint_in(weft_dtype_t dtype, double tolerance) {
+/* `ops`: forward, the gradients of input and filter. */
+static void are_adjoint(const char *const ops[3], const geometry_t *cases, int n, weft_dtype_t dtype,
+                        double tolerance) {
   weft_bench_t b;
   weft_status_t *s = weft_bench_init(&b);
   CU_ASSERT_PTR_NULL_FATAL(s);
-  for (int i = 0; i < NUM_GEOMETRIES; i++) {
-    const geometry_t *g = &geometries[i];
+  for (int i = 0; i < n; i++) {
+    const geometry_t *g = &cases[i];
     weft_tensor_t *x = new_image(dtype, g->n, g->h, g->w, g->c),
                   *f = new_image(dtype, g->kh, g->kw, g->cg, g->oc);
-    weft_tensor_t *forward[2] = {x, f}, *y = run(&b, "Conv2D", g->attrs, forward, 2);
+    weft_tensor_t *forward[2] = {x, f}, *y = run(&b, ops[0], g->attrs, forward, 2);
     CU_ASSERT_PTR_NOT_NULL_FATAL(y);
     const int64_t *d = y->shape.dims;
     weft_tensor_t *dy = new_image(dtype, d[0], d[1], d[2], d[3]);
     weft_tensor_t *xs = sizes_of(&x->shape), *fs = sizes_of(&f->shape);
     weft_tensor_t *to_x[3] = {xs, f, dy}, *to_f[3] = {x, fs, dy};
-    weft_tensor_t *dx = run(&b, "Conv2DBackpropInput", g->attrs, to_x, 3);
-    weft_tensor_t *df = run(&b, "Conv2DBackpropFilter", g->attrs, to_f, 3);
+    weft_tensor_t *dx = run(&b, ops[1], g->attrs, to_x, 3);
+    weft_tensor_t *df = run(&b, ops[2], g->attrs, to_f, 3);
     double want = inner(dy, y), scale = fmax(1, sqrt(inner(dy, dy) * inner(y, y)));
     bool ok = fabs(inner(dx, x) - want) < tolerance * scale && fabs(inner(df, f) - want) < tolerance * scale;
     if (!ok) fprintf(stderr, "case %d (%s): %g, %g, %g\n", i, g->attrs, want, inner(dx, x), inner(df, f));
@@ -125,8 +127,30 @@ static void gradients_are_adjoint_in(weft_dtype_t dtype, double tolerance) {
 }
 
 static void gradients_are_adjoint(void) {
-  gradients_are_adjoint_in(WEFT_F64, 1e-12);
-  gradients_are_adjoint_in(WEFT_F32, 1e-6);
+  static const char *const ops[3] = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"};
+  are_adjoint(ops, geometries, NUM_GEOMETRIES, WEFT_F64, 1e-12);
+  are_adjoint(ops, geometries, NUM_GEOMETRIES, WEFT_F32, 1e-6);
+}
+
+static void gradients_of_depthwise_are_adjoint(void) {
+  static const char *const ops[3] = {"DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput",
+                                     "DepthwiseConv2dNativeBackpropFilter"};
+  static const geometry_t cases[] = {
+      /* oc: filters to a channel */
+      {2, 9, 17, 37, 3, 3, 37, 1, "strides=[1,1,1,1] padding=SAME"},
+      {3, 10, 11, 16, 3, 3, 16, 1, "strides=[1,2,2,1] padding=SAME"},
+      {8, 31, 30, 5, 5, 7, 5, 1, "strides=[1,1,1,1] padding=VALID"},
+      {2, 12, 13, 3, 3, 3, 3, 1, "strides=[1,3,3,1] padding=SAME"},
+      {2, 12, 13, 20, 2, 2, 20, 1, "strides=[1,3,3,1] padding=VALID"}, /* gaps between windows */
+      {2, 12, 13, 33, 3, 3, 33, 1, "strides=[1,1,1,1] padding=SAME dilations=[1,2,3,1]"},
+      {1, 4, 5, 18, 7, 9, 18, 1, "strides=[1,1,1,1] padding=SAME"}, /* no window lies inside */
+      {1, 4, 5, 18, 3, 3, 18, 1, "strides=[1,1,1,1] padding=EXPLICIT explicit_paddings=[0,0,7,9,8,6,0,0]"},
+      {2, 9, 8, 5, 3, 3, 5, 3, "strides=[1,1,1,1] padding=SAME"},
+      {2, 9, 8, 5, 40, 3, 5, 1, "strides=[1,1,1,1] padding=SAME"}, /* a high window */
+  };
+  enum { NUM = sizeof cases / sizeof cases[0] };
+  are_adjoint(ops, cases, NUM, WEFT_F64, 1e-12);
+  are_adjoint(ops, cases, NUM, WEFT_F32, 1e-6);
 }
 
 /* ---- volumes ---- */
@@ -379,6 +403,7 @@ static void every_allocation_may_fail(void) {
 int main(void) {
   const CU_TestInfo tests[] = {
       {"gradients are adjoint", gradients_are_adjoint},
+      {"gradients of depthwise convolutions are adjoint", gradients_of_depthwise_are_adjoint},
       {"gradients of volumes are adjoint", gradients_of_volumes_are_adjoint},
       {"threads do not show", threads_do_not_show},
       {"fast agrees with naive", fast_agrees_with_naive},

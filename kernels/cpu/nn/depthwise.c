@@ -5,17 +5,22 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/loops/cast.h"
-#include "kernels/cpu/nn/window.h"
-
-enum { DEPTH_BLOCK = 32 }; /* channels whose sums stay in registers */
+#include "kernels/cpu/nn/depth_lines.h"
 
 typedef struct depth_job {
   weft_window_t h, w;
-  int64_t n, c, m;
+  int64_t n, c, m, count; /* count: elements of what is computed */
   const void *x, *f, *dy;
   void *y; /* what is computed */
   void (*fn)(const struct depth_job *j, int64_t begin, int64_t end);
 } depth_job_t;
+
+/* What a node computes: the loops of float and double, over `units`, and the faster way for one filter to a
+ * channel. */
+typedef struct depth_way {
+  void (*fns[2])(const depth_job_t *, int64_t, int64_t);
+  weft_status_t *(*lines)(weft_thread_pool_t *pool, const weft_depth_lines_t *d);
+} depth_way_t;
 
 #define EACH_FLOATS
 #define EACH_FILE "kernels/cpu/nn/depthwise_one.tmpl.h"
@@ -89,11 +94,28 @@ static weft_status_t *operand(weft_kernel_ctx_t *ctx, const weft_window_attrs_t 
   return s;
 }
 
-/* Computes `units` units of `fn` into a tensor of `shape`, which becomes output 0. */
+static weft_status_t *compute(weft_thread_pool_t *pool, depth_job_t *j, weft_dtype_t dtype,
+                              const depth_way_t *way, int64_t units) {
+  const weft_depth_lines_t d = {.dtype = dtype,
+                                .n = j->n,
+                                .c = j->c,
+                                .h = j->h,
+                                .w = j->w,
+                                .x = j->x,
+                                .f = j->f,
+                                .dy = j->dy,
+                                .out = j->y};
+  if (j->m == 1 && weft_depth_lines_fit(&d)) return way->lines(pool, &d);
+  memset(j->y, 0, weft_dtype_size(dtype) * (size_t)j->count);
+  j->fn = way->fns[dtype == WEFT_F64];
+  weft_parallel_for(pool, units, 1, range, j);
+  return NULL;
+}
+
+/* Computes `units` units of `way` into a tensor of `shape`, which becomes output 0. */
 static weft_status_t *run(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, depth_job_t *j,
                           weft_tensor_t *x, weft_tensor_t *f, weft_tensor_t *dy, const weft_shape_t *shape,
-                          bool is_image, int64_t units,
-                          void (*const fns[2])(const depth_job_t *, int64_t, int64_t)) {
+                          bool is_image, int64_t units, const depth_way_t *way) {
   weft_dtype_t dtype = weft_dtype_base(ctx->node->output_types[0]);
   weft_tensor_t *operands[3] = {NULL}, *out = NULL, *made = NULL;
   weft_status_t *s = x == NULL ? NULL : operand(ctx, a, x, true, &operands[0]);
@@ -102,13 +124,12 @@ static weft_status_t *run(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, 
   if (s == NULL)
     s = weft_tensor_new(dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32, shape, ctx->device->allocator, &out);
   if (s == NULL && out->count > 0) {
-    weft_cpu_zero(out);
+    j->count = out->count;
     j->x = x == NULL ? NULL : operands[0]->data;
     j->f = f == NULL ? NULL : operands[1]->data;
     j->dy = dy == NULL ? NULL : operands[2]->data;
     j->y = out->data;
-    j->fn = fns[dtype == WEFT_F64];
-    weft_parallel_for(ctx->device->pool, units, 1, range, j);
+    s = compute(ctx->device->pool, j, out->dtype, way, units);
   }
   for (int i = 0; i < 3; i++) weft_tensor_release(operands[i]);
   if (s == NULL && out->dtype != dtype) {
@@ -138,8 +159,8 @@ static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = {.rank = 4, .dims = {j.n, j.h.out, j.w.out, 0}};
   if (!weft_cpu_mul(j.c, j.m, &shape.dims[3]))
     return WEFT_ERROR(INVALID_ARGUMENT, "output depth is too large");
-  static void (*const fns[2])(const depth_job_t *, int64_t, int64_t) = {depth_forward_f32, depth_forward_f64};
-  return run(ctx, a, &j, x, f, NULL, &shape, true, j.n * j.h.out, fns);
+  static const depth_way_t way = {{depth_forward_f32, depth_forward_f64}, weft_depth_lines_forward};
+  return run(ctx, a, &j, x, f, NULL, &shape, true, j.n * j.h.out, &way);
 }
 
 static weft_status_t *input_compute(weft_kernel_ctx_t *ctx) {
@@ -153,8 +174,8 @@ static weft_status_t *input_compute(weft_kernel_ctx_t *ctx) {
   depth_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x, &f->shape, &dy->shape, &j));
   weft_shape_t shape = {.rank = 4, .dims = {j.n, j.h.in, j.w.in, j.c}};
-  static void (*const fns[2])(const depth_job_t *, int64_t, int64_t) = {depth_input_f32, depth_input_f64};
-  return run(ctx, a, &j, NULL, f, dy, &shape, true, j.n, fns);
+  static const depth_way_t way = {{depth_input_f32, depth_input_f64}, weft_depth_lines_input};
+  return run(ctx, a, &j, NULL, f, dy, &shape, true, j.n, &way);
 }
 
 static weft_status_t *filter_compute(weft_kernel_ctx_t *ctx) {
@@ -167,8 +188,8 @@ static weft_status_t *filter_compute(weft_kernel_ctx_t *ctx) {
                       f.rank);
   depth_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &f, &dy->shape, &j));
-  static void (*const fns[2])(const depth_job_t *, int64_t, int64_t) = {depth_filter_f32, depth_filter_f64};
-  return run(ctx, a, &j, x, NULL, dy, &f, false, j.h.k * j.w.k, fns);
+  static const depth_way_t way = {{depth_filter_f32, depth_filter_f64}, weft_depth_lines_filter};
+  return run(ctx, a, &j, x, NULL, dy, &f, false, j.h.k * j.w.k, &way);
 }
 
 const weft_kernel_t weft_cpu_depthwise_kernels[] = {

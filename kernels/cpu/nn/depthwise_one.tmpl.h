@@ -1,24 +1,6 @@
 /* kernels/cpu/nn/depthwise_one.tmpl.h - depthwise convolution over [N,H,W,C] for one element type: filter
- * [KH,KW,C,M], output channel c*M + m from input channel c. Images (or filter cells) [begin, end). */
-/* One pixel with one output channel for each of the input's: its part [c, c + n) of the channels. */
-static inline void WEFT_CAT(depth_pixel, SUFFIX)(const depth_job_t *j, const ELEM *image, int64_t ih0,
-                                                 int64_t iw0, int64_t c, int n, ELEM *y) {
-  const weft_window_t *h = &j->h, *w = &j->w;
-  ELEM sum[DEPTH_BLOCK] = {0};
-  for (int64_t kh = 0; kh < h->k; kh++) {
-    const int64_t ih = ih0 + kh * h->dilation;
-    if (ih < 0 || ih >= h->in) continue;
-    for (int64_t kw = 0; kw < w->k; kw++) {
-      const int64_t iw = iw0 + kw * w->dilation;
-      if (iw < 0 || iw >= w->in) continue;
-      const ELEM *x = image + (ih * w->in + iw) * j->c + c,
-                 *f = (const ELEM *)j->f + (kh * w->k + kw) * j->c + c;
-      for (int k = 0; k < n; k++) sum[k] += x[k] * f[k];
-    }
-  }
-  for (int k = 0; k < n; k++) y[c + k] = sum[k];
-}
-
+ * [KH,KW,C,M], output channel c*M + m from input channel c. Images (or filter cells) [begin, end). What
+ * depth_lines.h does not compute. */
 /* Rows [begin, end) of the images. */
 static void WEFT_CAT(depth_forward, SUFFIX)(const depth_job_t *j, int64_t begin, int64_t end) {
   const weft_window_t *h = &j->h, *w = &j->w;
@@ -28,13 +10,6 @@ static void WEFT_CAT(depth_forward, SUFFIX)(const depth_job_t *j, int64_t begin,
     const int64_t ih0 = oh * h->stride - h->before, iw0 = ow * w->stride - w->before;
     const ELEM *image = (const ELEM *)j->x + n * h->in * w->in * C;
     ELEM *y = (ELEM *)j->y + p * C * M;
-    if (M == 1) {
-      int64_t c = 0;
-      for (; c + DEPTH_BLOCK <= C; c += DEPTH_BLOCK)
-        WEFT_CAT(depth_pixel, SUFFIX)(j, image, ih0, iw0, c, DEPTH_BLOCK, y);
-      if (c < C) WEFT_CAT(depth_pixel, SUFFIX)(j, image, ih0, iw0, c, (int)(C - c), y);
-      continue;
-    }
     memset(y, 0, (size_t)(C * M) * sizeof *y);
     for (int64_t kh = 0; kh < h->k; kh++) {
       int64_t ih = ih0 + kh * h->dilation;

@@ -2,6 +2,7 @@
 #include "kernels/cpu/nn/direct.h"
 
 #include "base/alloc.h"
+#include "kernels/cpu/nn/axis.h"
 #include "kernels/cpu/nn/lines.h"
 #include "kernels/cpu/tile/tile.h"
 
@@ -9,22 +10,13 @@
  * filter. Pixels of a row where the image is one long row. Multiplications of a task, at least. */
 enum { LINE_BYTES = 256 * 1024, MOST_LINE_BYTES = 1024 * 1024, SEGMENT = 112, TASK_WORK = 1 << 18 };
 
-/* One spatial dimension of the computation. Output i < count lies at first + i * step. Its tap t < taps reads
- * the input at from + i * stride + t * dist, and the filter at tap + t * tap_step. */
-typedef struct axis {
-  int64_t in, out; /* sizes */
-  int64_t count, first, step;
-  int64_t from, stride, dist;
-  int64_t taps, tap, tap_step;
-} axis_t;
-
 /* A convolution, or one of those that a gradient is made of: src [n,in...,groups*k] to dst
  * [n,out...,groups*m]. */
 typedef struct direct {
   weft_dtype_t dtype;
   size_t size;
   int64_t n, groups, k, m;
-  axis_t ax[WEFT_SPACE];
+  weft_axis_t ax[WEFT_SPACE];
   const char *src, *f;
   char *dst;
   /* The filter: element (tap, i < k, o < m) of group g is at tap * f_tap + i * f_k + o * f_m + g * f_group.
@@ -60,8 +52,8 @@ static int64_t panel_columns(const direct_t *d, int64_t panel) {
 
 /* Elements of a row of a panel: one vector where that is enough. */
 static int64_t panel_stride(const direct_t *d, int64_t panel) {
-  const int64_t lanes = weft_tile_lanes(d->dtype);
-  return panel_columns(d, panel) <= lanes ? lanes : d->panel_width;
+  const int64_t vector = weft_tile_vector(d->dtype);
+  return panel_columns(d, panel) <= vector ? vector : d->panel_width;
 }
 
 static char *panel_at(const direct_t *d, int64_t group, int64_t panel) {
@@ -91,7 +83,7 @@ static void pack_range(void *arg, int64_t begin, int64_t end) {
   const direct_t *d = arg;
   for (int64_t unit = begin; unit < end; unit++) {
     const int64_t t = unit % d->taps, panel = unit / d->taps % d->panels, group = unit / d->taps / d->panels;
-    const axis_t *ax = d->ax;
+    const weft_axis_t *ax = d->ax;
     const int64_t w = t % ax[2].taps, h = t / ax[2].taps % ax[1].taps, z = t / ax[2].taps / ax[1].taps;
     const int64_t tap =
         ((ax[0].tap + z * ax[0].tap_step) * d->filter_h + ax[1].tap + h * ax[1].tap_step) * d->filter_w +
@@ -125,7 +117,7 @@ typedef struct workspace {
 
 /* Row `y` of depth `z` of an image of the source, at the first channel of the group. */
 static const char *source_row(const direct_t *d, int64_t image, int64_t z, int64_t y, int64_t group) {
-  const axis_t *ax = d->ax;
+  const weft_axis_t *ax = d->ax;
   const int64_t pixel = ((image * ax[0].in + z) * ax[1].in + y) * ax[2].in;
   return d->src + (size_t)(pixel * d->groups * d->k + group * d->k) * d->size;
 }
@@ -137,7 +129,7 @@ static char *line_at(const direct_t *d, const workspace_t *w, int64_t slice, int
 /* Lays out the lines under rows [row, row + rows) of slices [slice, slice + slices). */
 static void fill_lines(const direct_t *d, const workspace_t *w, int64_t group, int64_t slice, int64_t slices,
                        int64_t row, int64_t rows) {
-  const axis_t *deep = &d->ax[0], *high = &d->ax[1];
+  const weft_axis_t *deep = &d->ax[0], *high = &d->ax[1];
   const int64_t first = high->from + row * high->stride,
                 count = (rows - 1) * high->stride + (high->taps - 1) * high->dist + 1;
   for (int64_t s = 0; s < slices; s++) {
@@ -155,7 +147,7 @@ static void fill_lines(const direct_t *d, const workspace_t *w, int64_t group, i
 /* One row of output pixels for one panel. `y_first`: the source row that the lines begin with. */
 static void compute_row(const direct_t *d, const workspace_t *w, int64_t group, int64_t panel, int64_t slice,
                         int64_t s, int64_t row, int64_t y_first) {
-  const axis_t *deep = &d->ax[0], *high = &d->ax[1], *wide = &d->ax[2];
+  const weft_axis_t *deep = &d->ax[0], *high = &d->ax[1], *wide = &d->ax[2];
   const int64_t image = (slice + s) / deep->count, at = (slice + s) % deep->count;
   const int64_t stride = panel_stride(d, panel), columns = panel_columns(d, panel);
   const int64_t pitch = d->has_lines ? d->k : d->groups * d->k;
@@ -190,7 +182,7 @@ static void compute_row(const direct_t *d, const workspace_t *w, int64_t group, 
 
 static void compute_block(const direct_t *d, const workspace_t *w, int64_t group, int64_t panel_group,
                           int64_t slice_block, int64_t row_block) {
-  const axis_t *ax = d->ax;
+  const weft_axis_t *ax = d->ax;
   const int64_t slice = slice_block * d->slices, slices = least(d->slices, d->n * ax[0].count - slice);
   const int64_t row = row_block * d->rows, rows = least(d->rows, ax[1].count - row);
   if (d->has_lines) fill_lines(d, w, group, slice, slices, row, rows);
@@ -244,7 +236,7 @@ static void compute_range(void *arg, int64_t begin, int64_t end) {
 
 /* Sizes of blocks, so that lines stay in the cache and there are enough tasks for the threads. */
 static void plan_blocks(direct_t *d, int threads) {
-  const axis_t *ax = d->ax;
+  const weft_axis_t *ax = d->ax;
   const int64_t all = d->n * ax[0].count, row_bytes = (int64_t)weft_line_bytes(&d->lines) * ax[0].taps;
   const size_t filter = d->panel_bytes * (size_t)d->panels;
   const int64_t room = filter > LINE_BYTES ? MOST_LINE_BYTES : LINE_BYTES;
@@ -281,7 +273,7 @@ static void plan_blocks(direct_t *d, int threads) {
 }
 
 static void plan(direct_t *d, int threads) {
-  const axis_t *wide = &d->ax[2];
+  const weft_axis_t *wide = &d->ax[2];
   const int64_t width = (wide->count - 1) * wide->stride + (wide->taps - 1) * wide->dist + 1;
   d->size = weft_dtype_size(d->dtype);
   d->has_lines = d->groups > 1 || wide->from < 0 || (d->pixels == 0 && wide->from + width > wide->in);
@@ -294,7 +286,7 @@ static void plan(direct_t *d, int threads) {
                             .channels = d->k,
                             .block = d->k};
   d->taps = d->ax[0].taps * d->ax[1].taps * wide->taps;
-  d->panel_width = 2 * weft_tile_lanes(d->dtype);
+  d->panel_width = 2 * weft_tile_vector(d->dtype);
   d->panels = blocks_of(d->m, d->panel_width);
   d->panel_bytes = (size_t)(d->taps * d->k * d->panel_width) * d->size;
   plan_blocks(d, threads);
@@ -322,15 +314,17 @@ static weft_status_t *run(weft_thread_pool_t *pool, direct_t *d) {
 /* ---- forward ---- */
 
 bool weft_direct_fits(const weft_conv_t *v) {
-  enum { MOST_PANELS = 1 << 20 };
+  enum { MOST_PANELS = 1 << 20, MOST_PHASES = 64, MOST_LINE = 1 << 26 };
   if (v->dtype != WEFT_F32 && v->dtype != WEFT_F64) return false;
-  const int64_t width = 2 * weft_tile_lanes(v->dtype), k = v->cg, m = v->oc / v->groups;
+  const int64_t width = 2 * weft_tile_vector(v->dtype), k = v->cg, m = v->oc / v->groups;
   /* Panels of the filter that hold little but zeros, forward or backward. */
   const int64_t taps = v->s[0].k * v->s[1].k * v->s[2].k;
   const double panels = (double)taps * (double)v->groups *
                         (double)(k * blocks_of(m, width) + m * blocks_of(k, width)) * (double)width;
   if (panels > MOST_PANELS && panels > 8.0 * (double)taps * (double)(k * v->oc)) return false;
   int64_t phases = 1;
+  double line =
+      (double)(k > m ? k : m) * (double)(v->s[0].k * v->s[1].k); /* elements of the lines of a row */
   for (int i = 0; i < WEFT_SPACE; i++) {
     const weft_window_t *w = &v->s[i];
     /* A padded row, or as many of them as windows reach, is not much more than the image. */
@@ -339,8 +333,9 @@ bool weft_direct_fits(const weft_conv_t *v) {
       return false;
     if (w->stride > 8 || w->k > 1024) return false;
     phases *= w->stride;
+    if (i == WEFT_SPACE - 1) line *= (double)w->out * (double)w->stride + (double)w->in + reach;
   }
-  return phases <= 64;
+  return phases <= MOST_PHASES && line < MOST_LINE;
 }
 
 bool weft_direct_fits_input(const weft_conv_t *v) {
@@ -355,7 +350,8 @@ static void flatten(direct_t *d) {
   d->n = 1;
   for (int i = 0; i < WEFT_SPACE; i++) {
     const int64_t size = i == 0 ? 1 : i == 1 ? rows : width;
-    d->ax[i] = (axis_t){.in = size, .out = size, .count = size, .step = 1, .stride = 1, .dist = 1, .taps = 1};
+    d->ax[i] =
+        (weft_axis_t){.in = size, .out = size, .count = size, .step = 1, .stride = 1, .dist = 1, .taps = 1};
   }
 }
 
@@ -383,61 +379,12 @@ weft_status_t *weft_direct_forward(weft_thread_pool_t *pool, const weft_conv_t *
                 .f_group = v->oc / v->groups,
                 .filter_h = v->s[1].k,
                 .filter_w = v->s[2].k};
-  for (int i = 0; i < WEFT_SPACE; i++) {
-    const weft_window_t *w = &v->s[i];
-    d.ax[i] = (axis_t){.in = w->in,
-                       .out = w->out,
-                       .count = w->out,
-                       .step = 1,
-                       .from = -w->before,
-                       .stride = w->stride,
-                       .dist = w->dilation,
-                       .taps = w->k,
-                       .tap_step = 1};
-  }
+  for (int i = 0; i < WEFT_SPACE; i++) d.ax[i] = weft_axis_forward(&v->s[i]);
   if (is_pointwise(v)) flatten(&d);
   return run(pool, &d);
 }
 
 /* ---- the gradient of the input ---- */
-
-/* The convolution that gives the inputs at `phase`, `phase` + stride, ... of one dimension. */
-static axis_t phase_of(const weft_window_t *w, int64_t phase) {
-  axis_t a = {.in = w->out,
-              .out = w->in,
-              .count = phase < w->in ? (w->in - phase + w->stride - 1) / w->stride : 0,
-              .first = phase,
-              .step = w->stride,
-              .stride = 1,
-              .dist = 1};
-  int64_t first = -1, second = -1; /* taps that reach the phase: each period-th */
-  for (int64_t k = 0; k < w->k && second < 0; k++) {
-    if ((phase + w->before - k * w->dilation) % w->stride != 0) continue;
-    if (first < 0) {
-      first = k;
-    } else {
-      second = k;
-    }
-  }
-  if (first < 0) return a;
-  const int64_t period = second < 0 ? w->k : second - first;
-  a.taps = (w->k - 1 - first) / period + 1;
-  a.tap = first + (a.taps - 1) * period;
-  a.tap_step = -period;
-  a.from = (phase + w->before - a.tap * w->dilation) / w->stride;
-  if (second >= 0) a.dist = period * w->dilation / w->stride;
-  return a;
-}
-
-/* Are there inputs that no window reaches? */
-static bool has_gaps(const weft_conv_t *v) {
-  for (int i = 0; i < WEFT_SPACE; i++) {
-    for (int64_t phase = 0; phase < v->s[i].stride; phase++) {
-      if (phase_of(&v->s[i], phase).taps == 0) return true;
-    }
-  }
-  return false;
-}
 
 weft_status_t *weft_direct_input(weft_thread_pool_t *pool, const weft_conv_t *v, const void *dy,
                                  const void *f, void *dx) {
@@ -456,7 +403,7 @@ weft_status_t *weft_direct_input(weft_thread_pool_t *pool, const weft_conv_t *v,
                    .f_group = v->oc / v->groups,
                    .filter_h = s[1].k,
                    .filter_w = s[2].k};
-  if (has_gaps(v)) {
+  if (weft_axis_has_gaps(&s[0]) || weft_axis_has_gaps(&s[1]) || weft_axis_has_gaps(&s[2])) {
     memset(dx, 0, (size_t)(v->n * s[0].in * s[1].in * s[2].in * v->c) * weft_dtype_size(v->dtype));
   }
   for (int64_t phase = 0; phase < s[0].stride * s[1].stride * s[2].stride; phase++) {
@@ -465,7 +412,7 @@ weft_status_t *weft_direct_input(weft_thread_pool_t *pool, const weft_conv_t *v,
     direct_t d = base;
     bool has_any = true;
     for (int i = 0; i < WEFT_SPACE; i++) {
-      d.ax[i] = phase_of(&s[i], at[i]);
+      d.ax[i] = weft_axis_backward(&s[i], at[i]);
       has_any &= d.ax[i].count > 0 && d.ax[i].taps > 0;
     }
     if (!has_any) continue;

@@ -157,10 +157,10 @@ static void add_block(const filter_job_t *j, const filter_space_t *w, const filt
   const int64_t taps = j->s[0].k * j->s[1].k, tap_begin = taps * tap_group / j->tap_groups,
                 tap_end = taps * (tap_group + 1) / j->tap_groups;
   if (j->has_lines) fill_lines(j, w, b, group, tap_begin, tap_end);
-  const int64_t end = j->panels * (panel_group + 1) / j->panel_groups, lanes = weft_tile_lanes(j->v->dtype);
+  const int64_t end = j->panels * (panel_group + 1) / j->panel_groups, vector = weft_tile_vector(j->v->dtype);
   for (int64_t p = j->panels * panel_group / j->panel_groups; p < end; p++) {
     const int64_t columns = least(j->m - p * j->panel_width, j->panel_width),
-                  stride = columns <= lanes ? lanes : j->panel_width,
+                  stride = columns <= vector ? vector : j->panel_width,
                   column = group * j->m + p * j->panel_width;
     fill_panel(j, b, column, columns, stride, w->panel);
     for (int64_t tap = tap_begin; tap < tap_end; tap++)
@@ -266,7 +266,7 @@ static void plan(filter_job_t *j, int threads) {
   j->pieces = least(least(all / PIECE_PIXELS, MOST_PIECES), j->slice_blocks * j->row_blocks);
   if (j->pieces < 1) j->pieces = 1;
   /* These do not. */
-  j->panel_width = 2 * weft_tile_lanes(v->dtype);
+  j->panel_width = 2 * weft_tile_vector(v->dtype);
   j->panels = blocks_of(j->m, j->panel_width);
   const int64_t wanted = threads <= 1 ? 1 : 3 * (int64_t)threads, there = j->pieces * v->groups;
   j->panel_groups = there >= wanted ? 1 : least(j->panels, blocks_of(wanted, there));

@@ -1,16 +1,6 @@
 /* kernels/cpu/tile/tile.c - see the header. */
 #include "kernels/cpu/tile/tile.h"
 
-#include <string.h>
-
-/* Loops over registers: all of their rounds are written out, so that no index is left. */
-#if defined(__clang__)
-#define TILE_UNROLL _Pragma("unroll")
-#else
-#define TILE_UNROLL _Pragma("GCC unroll 16")
-#endif
-#define TILE_INLINE static inline __attribute__((always_inline))
-
 #define ELEM float
 #define SUFFIX _f32
 #include "kernels/cpu/tile/tile_one.tmpl.h"

@@ -12,20 +12,13 @@
 #ifndef WEFT_KERNELS_CPU_TILE_TILE_H_
 #define WEFT_KERNELS_CPU_TILE_TILE_H_
 
+#include "kernels/cpu/tile/vector.h"
 #include "tensor/dtype.h"
 
-/* Bytes of a vector; rows of a block: as many as the registers hold with two vectors each. */
-#if defined(__AVX512F__)
-#define WEFT_TILE_BYTES 64
+/* Rows of a block: as many as the registers hold with two vectors each, beside two of b. */
+#if WEFT_TILE_REGISTERS == 32
 #define WEFT_TILE_ROWS 14
-#elif defined(__AVX__)
-#define WEFT_TILE_BYTES 32
-#define WEFT_TILE_ROWS 6
-#elif defined(__aarch64__)
-#define WEFT_TILE_BYTES 16
-#define WEFT_TILE_ROWS 12
 #else
-#define WEFT_TILE_BYTES 16
 #define WEFT_TILE_ROWS 6
 #endif
 
@@ -40,12 +33,12 @@ typedef struct weft_tile {
 } weft_tile_t;
 
 /* Elements in a vector. A panel of b has two vectors to a row, or one. */
-static inline int64_t weft_tile_lanes(weft_dtype_t dtype) {
+static inline int64_t weft_tile_vector(weft_dtype_t dtype) {
   return WEFT_TILE_BYTES / (int64_t)weft_dtype_size(dtype);
 }
 
 /* Computes m rows of n columns, at most two vectors, into c. dtype: float or double. A row of b must be
- * readable up to a whole vector (n <= lanes), or two. Thread-safe. */
+ * readable up to a whole vector (n <= vector), or two. Thread-safe. */
 void weft_tile_run(weft_dtype_t dtype, const weft_tile_t *t, int64_t m, int64_t n, void *c);
 
 #endif /* WEFT_KERNELS_CPU_TILE_TILE_H_ */

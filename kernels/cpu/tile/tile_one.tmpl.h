@@ -9,12 +9,12 @@
 typedef ELEM TILE_VECTOR __attribute__((vector_size(WEFT_TILE_BYTES), aligned(sizeof(ELEM)), may_alias));
 
 /* `rows` rows from row `first`; rows, vectors, by_columns are constants where this is inlined. */
-TILE_INLINE void TILE_NAME(tile_block)(const weft_tile_t *t, int64_t first, int rows, int vectors,
-                                       bool by_columns, bool accumulate, ELEM *c, int64_t c_stride) {
+WEFT_SPECIALISED void TILE_NAME(tile_block)(const weft_tile_t *t, int64_t first, int rows, int vectors,
+                                            bool by_columns, bool accumulate, ELEM *c, int64_t c_stride) {
   TILE_VECTOR sum[WEFT_TILE_ROWS][2];
-  TILE_UNROLL
+  WEFT_UNROLL
   for (int m = 0; m < rows; m++) {
-    TILE_UNROLL
+    WEFT_UNROLL
     for (int v = 0; v < vectors; v++) sum[m][v] = (TILE_VECTOR){0};
   }
   const int64_t row = by_columns ? 1 : t->a_stride, step = by_columns ? t->a_stride : 1;
@@ -22,21 +22,21 @@ TILE_INLINE void TILE_NAME(tile_block)(const weft_tile_t *t, int64_t first, int 
     const ELEM *a = (const ELEM *)t->a[tap] + first * row, *b = t->b[tap];
     for (int64_t k = 0; k < t->depth; k++) {
       TILE_VECTOR right[2];
-      TILE_UNROLL
+      WEFT_UNROLL
       for (int v = 0; v < vectors; v++) right[v] = *(const TILE_VECTOR *)(b + v * TILE_LANES);
-      TILE_UNROLL
+      WEFT_UNROLL
       for (int m = 0; m < rows; m++) {
         const ELEM left = a[m * row];
-        TILE_UNROLL
+        WEFT_UNROLL
         for (int v = 0; v < vectors; v++) sum[m][v] += right[v] * left;
       }
       a += step;
       b += t->b_stride;
     }
   }
-  TILE_UNROLL
+  WEFT_UNROLL
   for (int m = 0; m < rows; m++) {
-    TILE_UNROLL
+    WEFT_UNROLL
     for (int v = 0; v < vectors; v++) {
       TILE_VECTOR *to = (TILE_VECTOR *)(c + m * c_stride + v * TILE_LANES);
       if (accumulate) sum[m][v] += *to;
@@ -46,8 +46,8 @@ TILE_INLINE void TILE_NAME(tile_block)(const weft_tile_t *t, int64_t first, int 
 }
 
 /* The same for a number of rows that is known here only. */
-TILE_INLINE void TILE_NAME(tile_rows)(const weft_tile_t *t, int64_t first, int rows, int vectors,
-                                      bool by_columns, bool accumulate, ELEM *c, int64_t c_stride) {
+WEFT_SPECIALISED void TILE_NAME(tile_rows)(const weft_tile_t *t, int64_t first, int rows, int vectors,
+                                           bool by_columns, bool accumulate, ELEM *c, int64_t c_stride) {
 #define TILE_CASE(r) \
   case r: TILE_NAME(tile_block)(t, first, r, vectors, by_columns, accumulate, c, c_stride); return;
   switch (rows) {
@@ -64,8 +64,6 @@ TILE_INLINE void TILE_NAME(tile_rows)(const weft_tile_t *t, int64_t first, int r
     TILE_CASE(10)
     TILE_CASE(11)
     TILE_CASE(12)
-#endif
-#if WEFT_TILE_ROWS > 12
     TILE_CASE(13)
     TILE_CASE(14)
 #endif
