@@ -35,11 +35,13 @@ weft_axis_t weft_axis_backward(const weft_window_t *w, int64_t phase);
 /* Are there inputs that no window reaches? */
 bool weft_axis_has_gaps(const weft_window_t *w);
 
+static inline int64_t weft_axis_divide(int64_t a, int64_t b) { return b == 1 ? a : a / b; } /* mostly it is */
+
 /* The taps of output i that lie inside of the source: [*begin, *end). */
 static inline void weft_axis_taps(const weft_axis_t *a, int64_t i, int64_t *begin, int64_t *end) {
   const int64_t from = a->from + i * a->stride;
-  *begin = from < 0 ? (-from + a->dist - 1) / a->dist : 0;
-  *end = from >= a->in ? 0 : (a->in - 1 - from) / a->dist + 1;
+  *begin = from < 0 ? weft_axis_divide(-from + a->dist - 1, a->dist) : 0;
+  *end = from >= a->in ? 0 : weft_axis_divide(a->in - 1 - from, a->dist) + 1;
   if (*end > a->taps) *end = a->taps;
   if (*begin > *end) *begin = *end;
 }

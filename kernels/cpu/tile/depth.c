@@ -4,8 +4,10 @@
 #include "kernels/cpu/tile/vector.h"
 
 enum {
-  DEPTH_PIXELS = 6, /* that are computed at once */
-  DEPTH_TAPS = 5,   /* that are summed at once */
+  DEPTH_PIXELS = 6,       /* that are computed at once, for two vectors of channels */
+  DEPTH_MOST_VECTORS = 4, /* of channels, for one pixel */
+  DEPTH_SUMS = 2 * DEPTH_PIXELS,
+  DEPTH_TAPS = 5, /* that are summed at once */
 };
 
 #define ELEM float
