@@ -2,8 +2,10 @@
  *
  * Labels are of four kinds: those in both operands and the output (a batch of products), those in one operand
  * and the output (rows of one matrix, columns of the other), and those that are not in the output (summed
- * over). Each operand is copied to [batch, rows, summed] or [batch, summed, columns]: what it lacks is
- * repeated, a label that it has twice is its diagonal. One operand alone is multiplied by ones.
+ * over). An operand, or the output, is used where it is if the labels of each kind step through it as one
+ * dimension, and one of the two of a matrix is contiguous. Otherwise it is copied to [batch, rows, summed] or
+ * [batch, summed, columns]: what it lacks is repeated, a label that it has twice is its diagonal. One operand
+ * alone is moved if nothing is summed over, and else multiplied by ones.
  */
 #include "ops/einsum.h"
 
@@ -69,10 +71,85 @@ static int64_t stride_of(const einsum_work_t *w, const weft_einsum_term_t *t, co
   return stride;
 }
 
-/* `x` (operand k) to the axes of the three groups, in that order. */
-static weft_status_t *arrange(weft_kernel_ctx_t *ctx, const einsum_work_t *w, int k,
-                              const axes_t *const groups[3], weft_tensor_t **out) {
-  const weft_tensor_t *x = weft_in(ctx, k);
+/* A matrix for each index of the batch, as weft_gemm takes them. */
+typedef struct matrices {
+  weft_tensor_t *t;
+  bool is_turned; /* stored columns by rows */
+  int64_t ld;
+  int64_t batch_steps[WEFT_EINSUM_LABELS]; /* elements, for each label of the batch */
+} matrices_t;
+
+/* Do the labels step through a tensor as one dimension would? *out is that dimension's stride. A stride of 0
+ * repeats. */
+static bool merge_axes(const einsum_work_t *w, const weft_einsum_term_t *term, const weft_shape_t *shape,
+                       const int64_t *strides, const axes_t *axes, int64_t *out) {
+  int64_t next = 0;
+  bool is_first = true;
+  *out = 0;
+  for (int i = axes->n - 1; i >= 0; i--) {
+    const int label = axes->labels[i];
+    const int64_t stride = stride_of(w, term, shape, strides, label);
+    if (w->dims[label] == 1) continue;
+    if (is_first) {
+      *out = stride;
+    } else if (stride != next) {
+      return false;
+    }
+    is_first = false;
+    if (__builtin_mul_overflow(stride, w->dims[label], &next)) return false;
+  }
+  return true;
+}
+
+/* Sees a tensor as matrices of `rows` by `columns` where it is. False if it is not laid out so. */
+static bool view(const einsum_work_t *w, const weft_einsum_term_t *term, const weft_shape_t *shape,
+                 const axes_t *rows, const axes_t *columns, matrices_t *out) {
+  int64_t strides[WEFT_MAX_DIMS], row = 0, column = 0;
+  weft_strides_of(shape, strides);
+  if (!merge_axes(w, term, shape, strides, rows, &row) ||
+      !merge_axes(w, term, shape, strides, columns, &column)) {
+    return false;
+  }
+  const int64_t m = rows->count, n = columns->count;
+  if (m == 0 || n == 0) return false;
+  if (n == 1) column = 1;
+  if (m == 1) row = column == 1 ? n : 1;
+  if (column == 1 && row >= n) {
+    out->is_turned = false;
+    out->ld = row;
+  } else if (row == 1 && column >= m) {
+    out->is_turned = true;
+    out->ld = column;
+  } else {
+    return false;
+  }
+  if (out->ld > INT32_MAX) return false; /* more than a product of matrices takes */
+  for (int i = 0; i < w->batch.n; i++) {
+    out->batch_steps[i] = stride_of(w, term, shape, strides, w->batch.labels[i]);
+  }
+  return true;
+}
+
+/* Row-major matrices, one behind the other in the order of the batch. */
+static void lay_out(const einsum_work_t *w, int64_t rows, int64_t columns, matrices_t *out) {
+  uint64_t step = (uint64_t)rows * (uint64_t)columns; /* wraps only where there are no elements */
+  out->is_turned = false;
+  out->ld = columns;
+  for (int i = w->batch.n - 1; i >= 0; i--) {
+    out->batch_steps[i] = (int64_t)step;
+    step *= (uint64_t)w->dims[w->batch.labels[i]];
+  }
+}
+
+/* Operand k as matrices of `rows` by `columns`, copied if it must be. The caller releases out->t. */
+static weft_status_t *arrange(weft_kernel_ctx_t *ctx, const einsum_work_t *w, int k, const axes_t *rows,
+                              const axes_t *columns, matrices_t *out) {
+  weft_tensor_t *x = weft_in(ctx, k);
+  if (view(w, &w->e.in[k], &x->shape, rows, columns, out)) {
+    out->t = weft_tensor_retain(x);
+    return NULL;
+  }
+  const axes_t *const groups[3] = {&w->batch, rows, columns};
   int64_t strides[WEFT_MAX_DIMS];
   weft_move_t m = {0};
   weft_shape_t shape = {0};
@@ -85,11 +162,12 @@ static weft_status_t *arrange(weft_kernel_ctx_t *ctx, const einsum_work_t *w, in
       shape.dims[shape.rank++] = w->dims[label];
     }
   }
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(x->dtype, &shape, NULL, out));
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(x->dtype, &shape, NULL, &out->t));
+  lay_out(w, rows->count, columns->count, out);
   m.rank = shape.rank;
   memcpy(m.dims, shape.dims, sizeof m.dims);
   weft_strides_of(&shape, m.to_strides);
-  return weft_move_run(&m, ctx->device->pool, x, *out);
+  return weft_move_run(&m, ctx->device->pool, x, out->t);
 }
 
 static weft_status_t *ones(weft_dtype_t dtype, int64_t n, weft_tensor_t **out) {
@@ -102,32 +180,42 @@ static weft_status_t *ones(weft_dtype_t dtype, int64_t n, weft_tensor_t **out) {
   return NULL;
 }
 
-/* [batch, rows, columns] to the labels of the output. */
-static weft_status_t *deliver(weft_kernel_ctx_t *ctx, const einsum_work_t *w, const weft_tensor_t *product) {
+/* The output. A label that it has twice is its diagonal, beside which it is zero. */
+static weft_status_t *make_output(weft_kernel_ctx_t *ctx, const einsum_work_t *w, bool *out_diagonal,
+                                  weft_tensor_t **out) {
   weft_shape_t shape = {.rank = w->e.out.n};
-  weft_tensor_t *y = NULL;
-  int64_t strides[WEFT_MAX_DIMS];
-  weft_move_t m = {0};
   bool is_diagonal = false;
-  const axes_t *const groups[3] = {&w->batch, &w->rows, &w->columns};
   for (int i = 0; i < shape.rank; i++) {
     shape.dims[i] = w->dims[w->e.out.labels[i]];
     for (int j = 0; j < i; j++) is_diagonal = is_diagonal || w->e.out.labels[j] == w->e.out.labels[i];
   }
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, product->dtype, &shape, &y));
-  if (is_diagonal) weft_cpu_zero(y);
-  weft_strides_of(&shape, strides);
-  weft_shape_t from = {0};
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_in(ctx, 0)->dtype, &shape, out));
+  if (is_diagonal) weft_cpu_zero(*out);
+  *out_diagonal = is_diagonal;
+  return NULL;
+}
+
+/* `from`, which has the labels of `term` (NULL: those of `groups`, in that order), to the output. */
+static weft_status_t *deliver(weft_kernel_ctx_t *ctx, const einsum_work_t *w, const axes_t *const groups[3],
+                              const weft_einsum_term_t *term, const weft_tensor_t *from, weft_tensor_t *y) {
+  int64_t to_strides[WEFT_MAX_DIMS], from_strides[WEFT_MAX_DIMS];
+  weft_move_t m = {0};
+  weft_strides_of(&y->shape, to_strides);
+  weft_strides_of(&from->shape, from_strides);
   for (int g = 0; g < 3; g++) {
     for (int i = 0; i < groups[g]->n; i++) {
-      m.to_strides[from.rank] = stride_of(w, &w->e.out, &shape, strides, groups[g]->labels[i]);
-      from.dims[from.rank++] = w->dims[groups[g]->labels[i]];
+      const int label = groups[g]->labels[i];
+      m.to_strides[m.rank] = stride_of(w, &w->e.out, &y->shape, to_strides, label);
+      if (term != NULL) m.from_strides[m.rank] = stride_of(w, term, &from->shape, from_strides, label);
+      m.dims[m.rank++] = w->dims[label];
     }
   }
-  m.rank = from.rank;
-  memcpy(m.dims, from.dims, sizeof m.dims);
-  weft_strides_of(&from, m.from_strides);
-  return weft_move_run(&m, ctx->device->pool, product, y);
+  if (term == NULL) { /* dense, in the order of the groups */
+    weft_shape_t dense = {.rank = m.rank};
+    memcpy(dense.dims, m.dims, sizeof dense.dims);
+    weft_strides_of(&dense, m.from_strides);
+  }
+  return weft_move_run(&m, ctx->device->pool, from, y);
 }
 
 static weft_status_t *einsum_prepare(const weft_kernel_setup_t *setup, void **out) {
@@ -140,31 +228,77 @@ static weft_status_t *einsum_prepare(const weft_kernel_setup_t *setup, void **ou
   return NULL;
 }
 
+/* Where the matrices of an index of the batch are. */
+typedef struct batch_steps {
+  const einsum_work_t *w;
+  const matrices_t *operands[3];
+} batch_steps_t;
+
+static void place_of(const void *arg, int64_t i, int64_t places[3]) {
+  const batch_steps_t *b = arg;
+  int64_t rest = i;
+  places[0] = places[1] = places[2] = 0;
+  for (int d = b->w->batch.n - 1; d >= 0; d--) {
+    const int64_t dim = b->w->dims[b->w->batch.labels[d]], index = rest % dim;
+    rest /= dim;
+    for (int k = 0; k < 3; k++) places[k] += index * b->operands[k]->batch_steps[d];
+  }
+}
+
+/* c = a . b for each index of the batch. */
+static weft_status_t *multiply(weft_kernel_ctx_t *ctx, const einsum_work_t *w, const matrices_t *a,
+                               const matrices_t *b, const matrices_t *c) {
+  const batch_steps_t places = {w, {a, b, c}}, turned = {w, {b, a, c}};
+  const weft_gemm_op_t ops[2] = {WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED};
+  const int64_t m = w->rows.count, n = w->columns.count, k = w->summed.count;
+  if (!c->is_turned) {
+    return weft_gemm_many(ctx->device->pool, a->t->dtype, ops[a->is_turned], ops[b->is_turned], m, n, k,
+                          a->t->data, a->ld, b->t->data, b->ld, c->t->data, c->ld, false, w->batch.count,
+                          place_of, &places);
+  }
+  return weft_gemm_many(ctx->device->pool, a->t->dtype, ops[!b->is_turned], ops[!a->is_turned], n, m, k,
+                        b->t->data, b->ld, a->t->data, a->ld, c->t->data, c->ld, false, w->batch.count,
+                        place_of, &turned);
+}
+
+/* With the operands and y there: the products, into y or beside it. */
+static weft_status_t *compute_products(weft_kernel_ctx_t *ctx, const einsum_work_t *w, const matrices_t *a,
+                                       const matrices_t *b, weft_tensor_t *y, bool is_diagonal) {
+  matrices_t c = {.t = y};
+  if (!is_diagonal && view(w, &w->e.out, &y->shape, &w->rows, &w->columns, &c))
+    return multiply(ctx, w, a, b, &c);
+  const weft_shape_t shape = {.rank = 3, .dims = {w->batch.count, w->rows.count, w->columns.count}};
+  c.t = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(y->dtype, &shape, NULL, &c.t));
+  lay_out(w, w->rows.count, w->columns.count, &c);
+  weft_status_t *s = multiply(ctx, w, a, b, &c);
+  const axes_t *const groups[3] = {&w->batch, &w->rows, &w->columns};
+  if (s == NULL) s = deliver(ctx, w, groups, NULL, c.t, y);
+  weft_tensor_release(c.t);
+  return s;
+}
+
 static weft_status_t *einsum_compute(weft_kernel_ctx_t *ctx) {
   const node_t *node = ctx->state;
   einsum_work_t w = {0};
-  weft_tensor_t *a = NULL, *b = NULL, *product = NULL;
-  weft_status_t *s = plan(ctx, node, &w);
-  if (s != NULL) return s;
-  weft_dtype_t dtype = weft_in(ctx, 0)->dtype;
-  const int64_t m = w.rows.count, n = w.columns.count, k = w.summed.count;
-  const weft_shape_t shape = {.rank = 3, .dims = {w.batch.count, m, n}};
-  s = arrange(ctx, &w, 0, (const axes_t *const[3]){&w.batch, &w.rows, &w.summed}, &a);
-  if (s == NULL && node->num_inputs == 2)
-    s = arrange(ctx, &w, 1, (const axes_t *const[3]){&w.batch, &w.summed, &w.columns}, &b);
-  if (s == NULL && node->num_inputs == 1) s = ones(dtype, k, &b);
-  if (s == NULL) s = weft_tensor_new(dtype, &shape, NULL, &product);
-  size_t size = weft_dtype_size(dtype);
-  for (int64_t i = 0; i < w.batch.count && s == NULL; i++) {
-    const char *at_b = (const char *)b->data + (node->num_inputs == 2 ? (size_t)(i * k * n) * size : 0);
-    s = weft_gemm(ctx->device->pool, dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, m, n, k,
-                  (const char *)a->data + (size_t)(i * m * k) * size, k, at_b, n,
-                  (char *)product->data + (size_t)(i * m * n) * size, n, false);
+  weft_tensor_t *y = NULL;
+  bool is_diagonal = false;
+  WEFT_RETURN_IF_ERROR(plan(ctx, node, &w));
+  WEFT_RETURN_IF_ERROR(make_output(ctx, &w, &is_diagonal, &y));
+  if (node->num_inputs == 1 && w.summed.count == 1) {
+    const axes_t *const groups[3] = {&w.batch, &w.rows, &w.columns};
+    return deliver(ctx, &w, groups, &w.e.in[0], weft_in(ctx, 0), y);
   }
-  if (s == NULL) s = deliver(ctx, &w, product);
-  weft_tensor_release(a);
-  weft_tensor_release(b);
-  weft_tensor_release(product);
+  matrices_t a = {.t = NULL}, b = {.t = NULL};
+  weft_status_t *s = arrange(ctx, &w, 0, &w.rows, &w.summed, &a);
+  if (s == NULL && node->num_inputs == 2) s = arrange(ctx, &w, 1, &w.summed, &w.columns, &b);
+  if (s == NULL && node->num_inputs == 1) {
+    s = ones(weft_in(ctx, 0)->dtype, w.summed.count, &b.t);
+    b.ld = 1;
+  }
+  if (s == NULL) s = compute_products(ctx, &w, &a, &b, y, is_diagonal);
+  weft_tensor_release(a.t);
+  weft_tensor_release(b.t);
   return s;
 }
 

@@ -1,8 +1,9 @@
 /* kernels/cpu/math/gemm.h - matrix products of every number type.
  *
- * float, double and complex go to OpenBLAS, half and bfloat16 through float, integers to a plain loop.
- * OpenBLAS is told once to use one thread: a large product is cut into blocks of rows that run on the
- * device's own threads, so that kernels never compete with a second pool.
+ * float goes to tiles.h on the levels that have its instruction, and else, as double and complex, to
+ * OpenBLAS; half and bfloat16 go through float, integers to a plain loop. OpenBLAS is told once to use one
+ * thread: a large product is cut into blocks of rows and columns that run on the device's own threads, so
+ * that kernels never compete with a second pool.
  */
 #ifndef WEFT_KERNELS_CPU_MATH_GEMM_H_
 #define WEFT_KERNELS_CPU_MATH_GEMM_H_
@@ -21,6 +22,17 @@ WEFT_MUST_CHECK weft_status_t *weft_gemm(weft_thread_pool_t *pool, weft_dtype_t 
                                          weft_gemm_op_t op_b, int64_t m, int64_t n, int64_t k, const void *a,
                                          int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                                          bool accumulate);
+
+/* Where the matrices of product i begin: elements from a, b and c. Pure, and called from several threads. */
+typedef void weft_gemm_place_fn(const void *arg, int64_t i, int64_t places[3]);
+/* The same for `count` products of one size, each at its own place; no element of c is in two of them. Small
+ * products run side by side, large ones one after the other on all threads. */
+WEFT_MUST_CHECK weft_status_t *weft_gemm_many(weft_thread_pool_t *pool, weft_dtype_t dtype,
+                                              weft_gemm_op_t op_a, weft_gemm_op_t op_b, int64_t m, int64_t n,
+                                              int64_t k, const void *a, int64_t lda, const void *b,
+                                              int64_t ldb, void *c, int64_t ldc, bool accumulate,
+                                              int64_t count, weft_gemm_place_fn *place,
+                                              const void *place_arg);
 
 /* Keeps OpenBLAS on the calling thread; for code that calls its LAPACK, before the first call. Thread-safe.
  */

@@ -60,29 +60,26 @@ static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- batches ---- */
 
-typedef struct batch_job {
-  const matmul_state_t *state;
-  weft_broadcast_t batch;
-  weft_dtype_t dtype;
-  int64_t m, n, k, lda, ldb;
-  const char *a, *b;
-  char *c;
-  weft_thread_pool_t *pool; /* of each product; NULL when the batch itself is spread */
-  weft_status_t *_Atomic status;
-} batch_job_t;
+/* Where the matrices of a batch are: its dimensions, and the elements from one matrix to the next along each.
+ */
+typedef struct batch_places {
+  weft_broadcast_t batch; /* operands count in matrices */
+  int64_t sizes[3];       /* elements of a matrix of a, b and c */
+} batch_places_t;
 
-static void batch_run(void *arg, int64_t count, int64_t out_at, const int64_t *at, const int *step) {
-  batch_job_t *j = arg;
-  size_t size = weft_dtype_size(j->dtype);
-  for (int64_t i = 0; i < count; i++) {
-    const char *a = j->a + (size_t)((at[0] + i * step[0]) * j->m * j->k) * size;
-    const char *b = j->b + (size_t)((at[1] + i * step[1]) * j->k * j->n) * size;
-    char *c = j->c + (size_t)((out_at + i) * j->m * j->n) * size;
-    weft_status_t *s = weft_gemm(j->pool, j->dtype, j->state->op_a, j->state->op_b, j->m, j->n, j->k, a,
-                                 j->lda, b, j->ldb, c, j->n, false);
-    weft_status_t *none = NULL;
-    if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
+static void place_of(const void *arg, int64_t i, int64_t places[3]) {
+  const batch_places_t *p = arg;
+  int64_t rest = i;
+  places[0] = places[1] = 0;
+  for (int d = p->batch.rank - 1; d >= 0; d--) {
+    const int64_t index = rest % p->batch.dims[d];
+    rest /= p->batch.dims[d];
+    places[0] += index * p->batch.strides[0][d];
+    places[1] += index * p->batch.strides[1][d];
   }
+  places[0] *= p->sizes[0];
+  places[1] *= p->sizes[1];
+  places[2] = i * p->sizes[2];
 }
 
 static weft_status_t *check_batch(const weft_kernel_ctx_t *ctx, const matmul_state_t *s,
@@ -111,38 +108,31 @@ static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_tensor_t 
   weft_tensor_t *c = NULL;
   const int64_t *ad = &a->shape.dims[a->shape.rank - 2], *bd = &b->shape.dims[b->shape.rank - 2];
   bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
-  batch_job_t j = {
-      .state = s, .dtype = a->dtype, .m = ad[ta], .k = ad[!ta], .n = bd[!tb], .lda = ad[1], .ldb = bd[1]};
+  const int64_t m = ad[ta], k = ad[!ta], n = bd[!tb];
+  batch_places_t p = {.sizes = {0}};
   weft_shape_t a_batch = a->shape, b_batch = b->shape;
   a_batch.rank -= 2;
   b_batch.rank -= 2;
   const weft_shape_t *batches[2] = {&a_batch, &b_batch};
-  if (!weft_broadcast_init(&j.batch, batches, 2)) {
+  if (!weft_broadcast_init(&p.batch, batches, 2)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
                       WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
-  if (bd[tb] != j.k) {
+  if (bd[tb] != k) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s",
                       WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
-  weft_shape_t shape = j.batch.shape;
+  weft_shape_t shape = p.batch.shape;
   if (shape.rank + 2 > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
-  shape.dims[shape.rank++] = j.m;
-  shape.dims[shape.rank++] = j.n;
+  shape.dims[shape.rank++] = m;
+  shape.dims[shape.rank++] = n;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &shape, &c));
   if (c->count == 0) return NULL;
-  j.a = a->data;
-  j.b = b->data;
-  j.c = c->data;
-  double flops = (double)j.m * (double)j.n * (double)j.k;
-  if (j.batch.count == 1 || flops > 1e7) { /* few large products: each uses all threads */
-    j.pool = ctx->device->pool;
-    weft_broadcast_walk(&j.batch, 0, j.batch.count, batch_run, &j);
-  } else {
-    int64_t grain = (int64_t)(5e5 / (flops + 1)) + 1;
-    weft_broadcast_run(&j.batch, ctx->device->pool, grain, batch_run, &j);
-  }
-  return atomic_load(&j.status);
+  p.sizes[0] = m * k;
+  p.sizes[1] = k * n;
+  p.sizes[2] = m * n;
+  return weft_gemm_many(ctx->device->pool, a->dtype, s->op_a, s->op_b, m, n, k, a->data, ad[1], b->data,
+                        bd[1], c->data, n, false, p.batch.count, place_of, &p);
 }
 
 static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {

@@ -1,0 +1,330 @@
+/* kernels/cpu/math/tiles.c - see the header.
+ *
+ * For each block of K, and of rows that fit the second-level cache: the rows of a are laid out in panels of
+ * TILE_ROWS; then each panel of TILE_COLUMNS columns of b meets all of them. The first tile reads b where it
+ * is and lays the panel out as it goes, so that the others find it in the first-level cache.
+ */
+#include "kernels/cpu/math/tiles.h"
+
+#include <string.h>
+
+#include "kernels/cpu/loops/simd.h"
+#include "kernels/cpu/loops/turn.h"
+
+/* A tile of 14 x 2 vectors leaves 4 of 32 registers for a and b; one of 6 x 2 leaves 4 of 16. */
+enum {
+  TILE_ROWS = WEFT_SIMD == 16 ? 14 : 6,
+  TILE_VECTORS = 2,
+  TILE_COLUMNS = TILE_VECTORS * WEFT_SIMD,
+  K_BLOCK = 256, /* a panel of b then has 8 to 32 KiB */
+  A_STEP =
+      K_BLOCK + 16, /* of a row of a as laid out: not a power of two, which would fall on few cache sets */
+  ROW_BLOCK = 28 * TILE_ROWS, /* 180 to 420 KiB of a */
+  FEW_COLUMNS = 160,          /* up to here a is copied row by row: transposing it costs more than it saves */
+  THIN_ROWS = 3,              /* up to here b is read once and laid out never */
+  THIN_VECTORS = 8,
+};
+
+#define UNROLLED _Pragma("GCC unroll 16")
+
+typedef struct tile {
+  int64_t k, ldb, ldc;
+  const float *a, *b;
+  float *keep; /* where b is laid out */
+  float *c;
+  bool adds;
+} tile_t;
+
+#define ROWS 1
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 2
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 3
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 4
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 5
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 6
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#if WEFT_SIMD == 16
+#define ROWS 7
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 8
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 9
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 10
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 11
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 12
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 13
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#define ROWS 14
+#include "kernels/cpu/math/tile_one.tmpl.h"
+#endif
+
+typedef void tile_fn(const tile_t *t);
+/* By how a is laid out; "keep" lays b out, "half" is for one vector of columns. */
+typedef struct tile_fns {
+  tile_fn *rows, *rows_keep, *rows_half, *turned, *turned_keep, *turned_half;
+} tile_fns_t;
+#define FNS(r)                                                                                              \
+  {                                                                                                         \
+    tile_##r##_rows, tile_##r##_rows_keep, tile_##r##_rows_half, tile_##r##_turned, tile_##r##_turned_keep, \
+        tile_##r##_turned_half                                                                              \
+  }
+static const tile_fns_t tile_fns[TILE_ROWS + 1] = {
+    {NULL, NULL, NULL, NULL, NULL, NULL},
+    FNS(1),
+    FNS(2),
+    FNS(3),
+    FNS(4),
+    FNS(5),
+    FNS(6),
+#if WEFT_SIMD == 16
+    FNS(7),
+    FNS(8),
+    FNS(9),
+    FNS(10),
+    FNS(11),
+    FNS(12),
+    FNS(13),
+    FNS(14),
+#endif
+};
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+int64_t weft_tiles_rows(void) { return TILE_ROWS; }
+int64_t weft_tiles_columns(void) { return TILE_COLUMNS; }
+
+/* A panel of b, and behind it the rows of a. Stores of whole blocks write up to 8 elements past the end. */
+enum { B_PANEL = K_BLOCK * TILE_COLUMNS };
+size_t weft_tiles_scratch(int64_t m) {
+  int64_t rows = m < ROW_BLOCK ? m + TILE_ROWS : ROW_BLOCK;
+  return (size_t)(B_PANEL + rows * A_STEP + 16) * sizeof(float);
+}
+
+/* A panel of `rows` rows from [M,K] to [K,TILE_ROWS]. */
+static void turn_rows(const float *a, int64_t lda, int64_t k, int64_t rows, float *to) {
+  int64_t l = 0;
+  for (; l + 8 <= k; l += 8) {
+    /* The last group of rows first: what it writes beyond TILE_ROWS belongs to the next k of the first group.
+     */
+    for (int64_t g = (TILE_ROWS - 1) / 8 * 8; g >= 0; g -= 8) {
+      if (rows - g >= 8) {
+        weft_turn_4bytes(a + g * lda + l, lda, to + l * TILE_ROWS + g, TILE_ROWS);
+      } else if (rows > g) {
+        float block[8][8];
+        for (int64_t i = 0; i < 8; i++) {
+          memcpy(block[i], a + (g + least(i, rows - g - 1)) * lda + l, sizeof block[i]);
+        }
+        weft_turn_4bytes(block, 8, to + l * TILE_ROWS + g, TILE_ROWS);
+      }
+    }
+  }
+  for (; l < k; l++) {
+    for (int64_t i = 0; i < rows; i++) to[l * TILE_ROWS + i] = a[i * lda + l];
+  }
+}
+
+/* `rows` rows from [K,M] to panels of [K,TILE_ROWS], A_STEP * TILE_ROWS apart. */
+static void copy_turned_rows(const float *a, int64_t lda, int64_t k, int64_t rows, float *to) {
+  for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+    const int64_t n = least(rows - i, TILE_ROWS);
+    float *panel = to + i * A_STEP;
+    for (int64_t l = 0; l < k; l++) {
+      if (n == TILE_ROWS) {
+        memcpy(panel + l * TILE_ROWS, a + l * lda + i, TILE_ROWS * sizeof *a);
+      } else {
+        memcpy(panel + l * TILE_ROWS, a + l * lda + i, (size_t)n * sizeof *a);
+      }
+    }
+  }
+}
+
+/* A panel of n columns from [N,K] to [K,TILE_COLUMNS]. */
+static void turn_columns(const float *b, int64_t ldb, int64_t k, int64_t n, float *to) {
+  int64_t j = 0;
+  for (; j + 8 <= n; j += 8) {
+    int64_t l = 0;
+    for (; l + 8 <= k; l += 8)
+      weft_turn_4bytes(b + j * ldb + l, ldb, to + l * TILE_COLUMNS + j, TILE_COLUMNS);
+    for (; l < k; l++) {
+      for (int64_t i = 0; i < 8; i++) to[l * TILE_COLUMNS + j + i] = b[(j + i) * ldb + l];
+    }
+  }
+  for (; j < n; j++) {
+    for (int64_t l = 0; l < k; l++) to[l * TILE_COLUMNS + j] = b[j * ldb + l];
+  }
+}
+
+static void copy_columns(const float *b, int64_t ldb, int64_t k, int64_t n, float *to) {
+  for (int64_t l = 0; l < k; l++) memcpy(to + l * TILE_COLUMNS, b + l * ldb, (size_t)n * sizeof *b);
+}
+
+/* A tile of n columns, which need not fill a vector: it is computed beside c then. */
+static void run_tile(tile_fn *fn, tile_t *t, int64_t rows, int64_t n) {
+  if (n == TILE_COLUMNS || n == WEFT_SIMD) {
+    fn(t);
+    return;
+  }
+  float whole[TILE_ROWS * TILE_COLUMNS];
+  tile_t beside = *t;
+  beside.c = whole;
+  beside.ldc = TILE_COLUMNS;
+  beside.adds = false;
+  fn(&beside);
+  for (int64_t i = 0; i < rows; i++) {
+    float *c = t->c + i * t->ldc;
+    for (int64_t j = 0; j < n; j++)
+      c[j] = t->adds ? c[j] + whole[i * TILE_COLUMNS + j] : whole[i * TILE_COLUMNS + j];
+  }
+}
+
+/* A block of rows and of K against all columns of the piece. `a`: as laid out, `b`, `c`: of the block. */
+static void run_block(const weft_tiles_t *t, bool by_rows, const float *a, const float *b, int64_t k,
+                      int64_t rows, int64_t columns, float *c, bool adds, float *panel) {
+  for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
+    const int64_t n = least(columns - j, TILE_COLUMNS);
+    const bool reads_b = !t->turns_b && n == TILE_COLUMNS;
+    if (t->turns_b) {
+      turn_columns(b + j * t->ldb, t->ldb, k, n, panel);
+    } else if (!reads_b) {
+      copy_columns(b + j, t->ldb, k, n, panel);
+    }
+    for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+      const int64_t r = least(rows - i, TILE_ROWS);
+      const tile_fns_t *fns = &tile_fns[r];
+      tile_t one = {k, TILE_COLUMNS, t->ldc, a + i * A_STEP, panel, NULL, c + i * t->ldc + j, adds};
+      tile_fn *fn = by_rows ? fns->rows : fns->turned;
+      if (n <= WEFT_SIMD) fn = by_rows ? fns->rows_half : fns->turned_half;
+      if (reads_b && i == 0) {
+        one.b = b + j;
+        one.ldb = t->ldb;
+        one.keep = panel;
+        fn = by_rows ? fns->rows_keep : fns->turned_keep;
+      }
+      run_tile(fn, &one, r, n);
+    }
+  }
+}
+
+/* ---- a few rows: b is read once, in wide strips ---- */
+
+static inline __attribute__((always_inline)) void thin_strip(const tile_t *t, int64_t row, int64_t step,
+                                                             const int rows, const int width) {
+  weft_simd_t sums[THIN_ROWS][THIN_VECTORS];
+  UNROLLED for (int i = 0; i < rows; i++) {
+    UNROLLED for (int v = 0; v < width; v++) sums[i][v] = (weft_simd_t){0};
+  }
+  const float *b = t->b;
+  for (int64_t l = 0; l < t->k; l++) {
+    UNROLLED for (int i = 0; i < rows; i++) {
+      const weft_simd_t x = weft_simd_splat(t->a[i * row + l * step]);
+      UNROLLED for (int v = 0; v < width; v++) {
+        sums[i][v] = weft_simd_fma(x, weft_simd_load(b + v * WEFT_SIMD), sums[i][v]);
+      }
+    }
+    b += t->ldb;
+  }
+  UNROLLED for (int i = 0; i < rows; i++) {
+    UNROLLED for (int v = 0; v < width; v++) {
+      float *c = t->c + i * t->ldc + v * WEFT_SIMD;
+      weft_simd_store(c, t->adds ? weft_simd_load(c) + sums[i][v] : sums[i][v]);
+    }
+  }
+}
+
+/* Vectors of a strip: its sums stay in registers. */
+#define THIN_WIDTH(rows) (2 * TILE_ROWS / (rows) < THIN_VECTORS ? 2 * TILE_ROWS / (rows) : THIN_VECTORS)
+
+/* Returns how many columns the strips took: what is left is narrower than one. */
+static int64_t run_thin(tile_t t, int64_t row, int64_t step, int64_t rows, int64_t columns) {
+  const int64_t width = THIN_WIDTH(rows) * WEFT_SIMD;
+  int64_t j = 0;
+  for (; j + width <= columns; j += width, t.b += width, t.c += width) {
+    switch (rows) {
+      case 1: thin_strip(&t, row, step, 1, THIN_WIDTH(1)); break;
+      case 2: thin_strip(&t, row, step, 2, THIN_WIDTH(2)); break;
+      default: thin_strip(&t, row, step, 3, THIN_WIDTH(3)); break;
+    }
+  }
+  return j;
+}
+
+/* ---- one row against rows of b ---- */
+
+enum { DOT_ROWS = 4 };
+
+static float sum_of(weft_simd_t a, weft_simd_t b) {
+  weft_simd_t s = a + b;
+  float sum = 0;
+  for (int i = 0; i < WEFT_SIMD; i++) sum += s[i];
+  return sum;
+}
+
+/* Columns [column, column + columns): dot products with rows of b, of which some are read side by side. */
+static void run_dots(const weft_tiles_t *t, int64_t column, int64_t columns) {
+  for (int64_t j = column; j < column + columns; j += DOT_ROWS) {
+    const int64_t rows = least(column + columns - j, DOT_ROWS);
+    const float *b[DOT_ROWS];
+    weft_simd_t sums[DOT_ROWS][2] = {{{0}}};
+    for (int64_t i = 0; i < DOT_ROWS; i++) b[i] = t->b + (j + least(i, rows - 1)) * t->ldb;
+    int64_t l = 0;
+    for (; l + 2 * WEFT_SIMD <= t->k; l += 2 * WEFT_SIMD) {
+      UNROLLED for (int i = 0; i < DOT_ROWS; i++) {
+        UNROLLED for (int v = 0; v < 2; v++) {
+          const int64_t at = l + v * WEFT_SIMD;
+          sums[i][v] = weft_simd_fma(weft_simd_load(t->a + at), weft_simd_load(b[i] + at), sums[i][v]);
+        }
+      }
+    }
+    for (int64_t i = 0; i < rows; i++) {
+      float sum = sum_of(sums[i][0], sums[i][1]);
+      for (int64_t at = l; at < t->k; at++) sum += t->a[at] * b[i][at];
+      t->c[j + i] = t->accumulate ? t->c[j + i] + sum : sum;
+    }
+  }
+}
+
+void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                    void *scratch) {
+  if (t->dots) {
+    run_dots(t, column, columns);
+    return;
+  }
+  float *panel = scratch, *laid_out = panel + B_PANEL;
+  const int64_t blocks = (t->k - 1) / K_BLOCK + 1, block = (t->k - 1) / blocks + 1;
+  const bool by_rows = !t->turns_a && columns <= FEW_COLUMNS;
+  for (int64_t l = 0; l < t->k; l += block) {
+    const int64_t k = least(t->k - l, block);
+    const float *b = t->b + (t->turns_b ? column * t->ldb + l : l * t->ldb + column);
+    const bool adds = t->accumulate || l > 0;
+    for (int64_t i = row; i < row + rows; i += ROW_BLOCK) {
+      const int64_t r = least(row + rows - i, ROW_BLOCK);
+      const float *a = t->a + (t->turns_a ? l * t->lda + i : i * t->lda + l);
+      float *c = t->c + i * t->ldc + column;
+      int64_t done = 0;
+      if (r <= THIN_ROWS && !t->turns_b) {
+        const tile_t thin = {k, t->ldb, t->ldc, a, b, NULL, c, adds};
+        done = run_thin(thin, t->turns_a ? 1 : t->lda, t->turns_a ? t->lda : 1, r, columns);
+        if (done == columns) continue;
+      }
+      if (by_rows) {
+        for (int64_t q = 0; q < r; q++) memcpy(laid_out + q * A_STEP, a + q * t->lda, (size_t)k * sizeof *a);
+      } else if (t->turns_a) {
+        copy_turned_rows(a, t->lda, k, r, laid_out);
+      } else {
+        for (int64_t q = 0; q < r; q += TILE_ROWS) {
+          turn_rows(a + q * t->lda, t->lda, k, least(r - q, TILE_ROWS), laid_out + q * A_STEP);
+        }
+      }
+      run_block(t, by_rows, laid_out, b + (t->turns_b ? 0 : done), k, r, columns - done, c + done, adds,
+                panel);
+    }
+  }
+}

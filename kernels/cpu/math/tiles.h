@@ -1,0 +1,39 @@
+/* kernels/cpu/math/tiles.h - products of float matrices by tiles that stay in registers.
+ *
+ * For the levels that multiply and add in one instruction (WEFT_SIMD_FMA); OpenBLAS computes the others.
+ * Unlike OpenBLAS's, a product may be computed in pieces, of rows and of columns, without a difference in any
+ * bit: an element of c is the sum over k in order, in blocks that depend on k alone. Pieces of a few rows do
+ * not lay out all of b first, and a product of a few thousand multiplications costs nothing beside them.
+ *
+ * Source: the blocking of K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
+ * (2008), except that a panel of b is laid out by the tile that reads it first, and only as wide as a tile.
+ */
+#ifndef WEFT_KERNELS_CPU_MATH_TILES_H_
+#define WEFT_KERNELS_CPU_MATH_TILES_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* c[M,N] = op(a)[M,K] . op(b)[K,N], or added to c. */
+typedef struct weft_tiles {
+  bool turns_a, turns_b; /* stored [K,M], [N,K] */
+  bool dots; /* M is 1 and b turned: each element is a dot product of rows. Of the whole product. */
+  bool accumulate;
+  int64_t m, n, k;       /* at least 1 */
+  int64_t lda, ldb, ldc; /* elements from one stored row to the next */
+  const float *a, *b;
+  float *c;
+} weft_tiles_t;
+
+/* Rows and columns of a tile: pieces best begin at multiples of them. */
+int64_t weft_tiles_rows(void);
+int64_t weft_tiles_columns(void);
+/* Bytes that weft_tiles_run needs for a product of at most m rows. */
+size_t weft_tiles_scratch(int64_t m);
+/* Rows [row, row + rows) and columns [column, column + columns) of the product. `scratch`: aligned to 64
+ * bytes, used by one thread at a time. */
+void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                    void *scratch);
+
+#endif /* WEFT_KERNELS_CPU_MATH_TILES_H_ */

@@ -1,0 +1,114 @@
+/* tests/kernels/tiles_test.c - products in register tiles: no bit depends on how a product is cut, and
+ * nothing is written beside a piece.
+ */
+#include "kernels/cpu/math/tiles.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tests/runner.h"
+
+enum { M = 61, N = 149, K = 600, PAD = 5 };
+
+static float *numbers(int64_t n, unsigned seed) {
+  float *x = weft_calloc((size_t)n, sizeof *x);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+  for (int64_t i = 0; i < n; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    x[i] = (float)(seed >> 8) / (1 << 23) - 1;
+  }
+  return x;
+}
+
+/* Cuts behind each `rows` rows and `columns` columns. */
+static void run(const weft_tiles_t *t, int64_t rows, int64_t columns) {
+  void *scratch = weft_aligned_alloc(64, weft_tiles_scratch(rows));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(scratch);
+  for (int64_t i = 0; i < t->m; i += rows) {
+    for (int64_t j = 0; j < t->n; j += columns) {
+      weft_tiles_run(t, i, t->m - i < rows ? t->m - i : rows, j, t->n - j < columns ? t->n - j : columns,
+                     scratch);
+    }
+  }
+  weft_free(scratch);
+}
+
+static void check(bool ta, bool tb, bool accumulate) {
+  static const int64_t cuts[][2] = {{M, N}, {14, 32}, {1, N}, {3, 40}, {17, 1}, {M, 64}, {6, 149}};
+  const int64_t lda = (ta ? M : K) + PAD, ldb = (tb ? K : N) + PAD, ldc = N + PAD;
+  float *a = numbers((ta ? K : M) * lda, 1), *b = numbers((tb ? N : K) * ldb, 2),
+        *before = numbers(M * ldc, 3), *c = numbers(M * ldc, 3), *first = numbers(M * ldc, 3);
+  weft_tiles_t t = {.turns_a = ta,
+                    .turns_b = tb,
+                    .accumulate = accumulate,
+                    .m = M,
+                    .n = N,
+                    .k = K,
+                    .lda = lda,
+                    .ldb = ldb,
+                    .ldc = ldc,
+                    .a = a,
+                    .b = b,
+                    .c = first};
+  run(&t, M, N);
+  double worst = 0;
+  for (int64_t i = 0; i < M; i++) {
+    for (int64_t j = 0; j < N; j++) {
+      double sum = accumulate ? (double)before[i * ldc + j] : 0;
+      for (int64_t l = 0; l < K; l++) {
+        sum += (double)a[ta ? l * lda + i : i * lda + l] * (double)b[tb ? j * ldb + l : l * ldb + j];
+      }
+      worst = fmax(worst, fabs(sum - (double)first[i * ldc + j]));
+    }
+    CU_ASSERT_EQUAL(memcmp(first + i * ldc + N, before + i * ldc + N, PAD * sizeof *c), 0);
+  }
+  CU_ASSERT_TRUE(worst < 1e-4);
+  t.c = c;
+  for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+    memcpy(c, before, (size_t)(M * ldc) * sizeof *c);
+    run(&t, cuts[i][0], cuts[i][1]);
+    CU_ASSERT_EQUAL(memcmp(c, first, (size_t)(M * ldc) * sizeof *c), 0);
+  }
+  weft_free(a);
+  weft_free(b);
+  weft_free(before);
+  weft_free(c);
+  weft_free(first);
+}
+
+static void pieces_change_no_bit(void) {
+  for (int form = 0; form < 8; form++) check(form & 1, form & 2, form & 4);
+}
+
+static void a_row_of_dot_products_is_right(void) {
+  float *a = numbers(K, 1), *b = numbers((int64_t)N * K, 2), c[N] = {0};
+  const weft_tiles_t t = {.turns_b = true,
+                          .dots = true,
+                          .m = 1,
+                          .n = N,
+                          .k = K,
+                          .lda = K,
+                          .ldb = K,
+                          .ldc = N,
+                          .a = a,
+                          .b = b,
+                          .c = c};
+  run(&t, 1, 10);
+  for (int64_t j = 0; j < N; j++) {
+    double sum = 0;
+    for (int64_t l = 0; l < K; l++) sum += (double)a[l] * (double)b[j * K + l];
+    CU_ASSERT_DOUBLE_EQUAL((double)c[j], sum, 1e-4);
+  }
+  weft_free(a);
+  weft_free(b);
+}
+
+int main(void) {
+  static const CU_TestInfo tests[] = {
+      {"pieces change no bit", pieces_change_no_bit},
+      {"a row of dot products is right", a_row_of_dot_products_is_right},
+      CU_TEST_INFO_NULL,
+  };
+  return weft_run_tests("tiles", tests);
+}
