@@ -6,15 +6,18 @@
  * is pruned. MakeCallable prepares a step without running it.
  *
  * Both workers are in this process, and so is the master: no bytes go over a
- * network, but partitions are cut, and compiled to plans, as on a cluster.
+ * network, but partitions are cut, and compiled to plans, as on a cluster. Each
+ * size has a process of its own, whose memory is that of the graph.
  */
 #include "benchmarks/million_nodes.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "benchmarks/child.h"
 #include "kernels/kernel.h"
 #include "master/master.h"
 #include "protos/wire.h"
@@ -172,49 +175,75 @@ static weft_status_t *await(nodes_answer_t *a) {
   return a->status;
 }
 
-static weft_status_t *measure(two_tasks_t *t, weft_str_t graph, double *out_seconds, double *out_create) {
+static weft_status_t *measure(two_tasks_t *t, weft_str_t graph, weft_large_graph_result_t *out) {
   nodes_answer_t a = {.is_done = false};
   weft_mutex_init(&a.mu);
   weft_cond_init(&a.ended);
   weft_create_session_t create = {.graph_def = graph, .config = WEFT_STR("")};
+  double before = weft_proc_bytes(getpid(), "status", "RssAnon:");
   int64_t start = weft_clock_ns();
   t->client->ops->create_session(t->client, &create, NULL, created, &a);
   weft_status_t *s = await(&a);
-  int64_t created_at = weft_clock_ns();
+  out->create_seconds = (double)(weft_clock_ns() - start) / 1e9;
   if (s == NULL) {
     const weft_str_t target = WEFT_STR("all");
     weft_make_callable_t make = {.session = weft_str(a.session), .targets = &target, .num_targets = 1};
     t->client->ops->make_callable(t->client, &make, NULL, made, &a);
     s = await(&a);
   }
-  *out_seconds = (double)(weft_clock_ns() - start) / 1e9;
-  if (out_create != NULL) *out_create = (double)(created_at - start) / 1e9;
+  out->seconds = (double)(weft_clock_ns() - start) / 1e9;
+  out->bytes = weft_proc_bytes(getpid(), "status", "RssAnon:") - before;
   weft_cond_deinit(&a.ended);
   weft_mutex_deinit(&a.mu);
   return s;
 }
 
-weft_status_t *weft_bench_large_graph(int num_nodes, double *out_seconds, double *out_create) {
+weft_status_t *weft_bench_large_graph(int num_nodes, weft_large_graph_result_t *out) {
   weft_strbuf_t graph = WEFT_STRBUF_INIT;
   two_tasks_t t = {.master = NULL};
   write_graph(num_nodes, &graph);
   weft_status_t *s = graph.failed ? WEFT_NO_MEMORY("a graph of %d nodes", num_nodes) : build(&t);
-  if (s == NULL) s = measure(&t, weft_str_of(graph.data, graph.length), out_seconds, out_create);
+  if (s == NULL) s = measure(&t, weft_str_of(graph.data, graph.length), out);
   take_down(&t);
   weft_strbuf_deinit(&graph);
   return s;
 }
 
+static weft_status_t *be_large(void *arg, int to, int until) {
+  (void)until;
+  weft_large_graph_result_t r;
+  WEFT_RETURN_IF_ERROR(weft_bench_large_graph(*(const int *)arg, &r));
+  return weft_write_all(to, &r, sizeof r) ? NULL : WEFT_ERROR(INTERNAL, "the result cannot be written");
+}
+
+static weft_status_t *in_child(int num_nodes, weft_large_graph_result_t *out) {
+  weft_child_t child;
+  weft_status_t *s = weft_child_start(be_large, &num_nodes, "million_nodes", out, sizeof *out, &child);
+  weft_child_end(&child);
+  return s;
+}
+
+static int size_of(const weft_bench_options_t *o) {
+  return o->num_nodes > 0 ? o->num_nodes : o->is_quick ? 100000 : 1000000;
+}
+
 /* A graph of a quarter is measured before: linear is what takes four times as long for four times as much. */
 weft_status_t *weft_bench_million_nodes(const weft_bench_options_t *o, double *out_value) {
-  double quarter = 0, whole = 0;
-  int n = o->is_quick ? 100000 : 1000000;
-  WEFT_RETURN_IF_ERROR(weft_bench_large_graph(n / 4, &quarter, NULL));
-  WEFT_RETURN_IF_ERROR(weft_bench_large_graph(n, &whole, NULL));
-  if (whole > 8 * quarter && whole > 1) {
-    return WEFT_ERROR(INTERNAL, "not linear: %d nodes take %.2f s, a quarter of them %.2f s", n, whole,
-                      quarter);
+  weft_large_graph_result_t quarter, whole;
+  const int n = size_of(o);
+  WEFT_RETURN_IF_ERROR(in_child(n / 4, &quarter));
+  WEFT_RETURN_IF_ERROR(in_child(n, &whole));
+  if (whole.seconds > 8 * quarter.seconds && whole.seconds > 1) {
+    return WEFT_ERROR(INTERNAL, "not linear: %d nodes take %.2f s, a quarter of them %.2f s", n,
+                      whole.seconds, quarter.seconds);
   }
-  *out_value = whole;
+  *out_value = whole.seconds * 1e9 / n;
+  return NULL;
+}
+
+weft_status_t *weft_bench_million_nodes_memory(const weft_bench_options_t *o, double *out_value) {
+  weft_large_graph_result_t r;
+  WEFT_RETURN_IF_ERROR(in_child(size_of(o), &r));
+  *out_value = r.bytes / size_of(o);
   return NULL;
 }

@@ -1,13 +1,21 @@
-/* benchmarks/million_nodes.h - how long it takes until a large graph is ready to run. */
+/* benchmarks/million_nodes.h - how long it takes, and how much memory, until a large graph is ready to run.
+ */
 #ifndef WEFT_BENCHMARKS_MILLION_NODES_H_
 #define WEFT_BENCHMARKS_MILLION_NODES_H_
 
 #include "benchmarks/bench.h"
 
-/* Seconds from a GraphDef of `num_nodes` to plans on two workers of this process: imported, placed, cut,
- * registered. *out_create (may be NULL) is the share of CreateSession: import and placement. */
-WEFT_MUST_CHECK weft_status_t *weft_bench_large_graph(int num_nodes, double *out_seconds, double *out_create);
+typedef struct weft_large_graph_result {
+  double seconds;        /* from a GraphDef to plans on two workers of this process: imported, placed, cut,
+                            registered */
+  double create_seconds; /* the share of CreateSession: import and placement */
+  double bytes;          /* by which this process has grown, the GraphDef not counted */
+} weft_large_graph_result_t;
 
-weft_bench_fn weft_bench_million_nodes;
+/* A graph of `num_nodes`. For the bytes, in a process that has freed nothing large before. */
+WEFT_MUST_CHECK weft_status_t *weft_bench_large_graph(int num_nodes, weft_large_graph_result_t *out);
+
+weft_bench_fn weft_bench_million_nodes;        /* ns a node */
+weft_bench_fn weft_bench_million_nodes_memory; /* bytes a node */
 
 #endif /* WEFT_BENCHMARKS_MILLION_NODES_H_ */

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "benchmarks/child.h"
 #include "benchmarks/rpc_step.h"
 
 enum { STARTS = 11, START_TIMEOUT_MS = 10000, MAX_SECTIONS = 4096 };
@@ -94,23 +95,10 @@ weft_status_t *weft_bench_server_start(const weft_bench_options_t *o, double *ou
   return NULL;
 }
 
-/* A value of /proc/<pid>/status or smaps_rollup in bytes; negative if it is not there. */
-static double proc_bytes(pid_t pid, const char *file, const char *field) {
-  char path[64], line[256];
-  double kb = -1;
-  snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
-  FILE *f = fopen(path, "r");
-  while (f != NULL && fgets(line, sizeof line, f) != NULL) {
-    if (strncmp(line, field, strlen(field)) == 0) kb = strtod(line + strlen(field), NULL);
-  }
-  if (f != NULL) fclose(f);
-  return kb * 1024;
-}
-
 weft_status_t *weft_bench_server_rss(const weft_bench_options_t *o, double *out_value) {
   process_t p;
   WEFT_RETURN_IF_ERROR(start(o, &p));
-  double bytes = proc_bytes(p.pid, "status", "VmRSS:");
+  double bytes = weft_proc_bytes(p.pid, "status", "VmRSS:");
   stop(&p);
   if (bytes < 0) return WEFT_ERROR(INTERNAL, "cannot read the memory of a process");
   *out_value = bytes / 1e6;
@@ -182,9 +170,9 @@ weft_status_t *weft_bench_step_memory_growth(const weft_bench_options_t *o, doub
   process_t p;
   WEFT_RETURN_IF_ERROR(start(o, &p));
   weft_status_t *s = run_steps(&p, steps); /* caches and pools fill */
-  double before = proc_bytes(p.pid, "status", "RssAnon:");
+  double before = weft_proc_bytes(p.pid, "status", "RssAnon:");
   if (s == NULL) s = run_steps(&p, steps);
-  double after = proc_bytes(p.pid, "status", "RssAnon:");
+  double after = weft_proc_bytes(p.pid, "status", "RssAnon:");
   stop(&p);
   if (s != NULL) return s;
   if (before < 0 || after < 0) return WEFT_ERROR(INTERNAL, "cannot read the memory of a process");

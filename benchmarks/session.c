@@ -1,9 +1,10 @@
-/* benchmarks/session.c - y = -x, over and over. */
+/* benchmarks/session.c - y = -x of a scalar, or x times x of a matrix, over and over. */
 #include "benchmarks/session.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "benchmarks/floors.h"
 #include "tensorflow/c/c_api.h"
 
 enum { BATCHES = 31 };
@@ -24,7 +25,11 @@ static int compare(const void *a, const void *b) {
 
 static bool ok(const bench_step_t *k) { return TF_GetCode(k->status) == TF_OK; }
 
-static void build(bench_step_t *k) {
+/* `side` 0: a scalar and its negative; else a matrix, and one thread. */
+static void build(bench_step_t *k, int side) {
+  static const unsigned char one_thread[] = {0x10, 1}; /* ConfigProto.intra_op_parallelism_threads */
+  const int64_t dims[2] = {side, side};
+  const size_t count = side == 0 ? 1 : (size_t)side * (size_t)side;
   k->status = TF_NewStatus();
   k->graph = TF_NewGraph();
   k->options = TF_NewSessionOptions();
@@ -32,12 +37,15 @@ static void build(bench_step_t *k) {
   TF_SetAttrType(x, "dtype", TF_FLOAT);
   k->x = (TF_Output){TF_FinishOperation(x, k->status), 0};
   if (!ok(k)) return;
-  TF_OperationDescription *y = TF_NewOperation(k->graph, "Neg", "y");
+  if (side > 0) TF_SetConfig(k->options, one_thread, sizeof one_thread, k->status);
+  TF_OperationDescription *y = TF_NewOperation(k->graph, side == 0 ? "Neg" : "MatMul", "y");
   TF_AddInput(y, k->x);
+  if (side > 0) TF_AddInput(y, k->x);
   k->y = (TF_Output){TF_FinishOperation(y, k->status), 0};
   if (!ok(k)) return;
-  k->value = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof(float));
-  if (k->value != NULL) *(float *)TF_TensorData(k->value) = 1;
+  k->value = TF_AllocateTensor(TF_FLOAT, dims, side == 0 ? 0 : 2, count * sizeof(float));
+  float *to = k->value == NULL ? NULL : TF_TensorData(k->value);
+  for (size_t i = 0; to != NULL && i < count; i++) to[i] = (float)(i % 7) / 7;
   k->session = TF_NewSession(k->graph, k->options, k->status);
 }
 
@@ -60,11 +68,10 @@ static bool run(bench_step_t *k, int n) {
   return ok(k);
 }
 
-weft_status_t *weft_bench_local_step(const weft_bench_options_t *o, double *out_value) {
+static weft_status_t *measure(int side, int steps, double *out_value) {
   bench_step_t k = {.session = NULL};
   double us[BATCHES];
-  int steps = o->is_quick ? 100 : 5000;
-  build(&k);
+  build(&k, side);
   if (ok(&k)) run(&k, steps);
   for (int i = 0; i < BATCHES && ok(&k); i++) {
     int64_t start = weft_clock_ns();
@@ -78,4 +85,12 @@ weft_status_t *weft_bench_local_step(const weft_bench_options_t *o, double *out_
   }
   take_down(&k);
   return s;
+}
+
+weft_status_t *weft_bench_local_step(const weft_bench_options_t *o, double *out_value) {
+  return measure(0, o->is_quick ? 100 : 5000, out_value);
+}
+
+weft_status_t *weft_bench_matmul_step(const weft_bench_options_t *o, double *out_value) {
+  return measure(WEFT_BENCH_PRODUCT_SIDE, o->is_quick ? 1 : 5, out_value);
 }

@@ -6,5 +6,7 @@
 
 /* µs of a TF_SessionRun that feeds and fetches one scalar: median of batches. */
 weft_bench_fn weft_bench_local_step;
+/* us of a TF_SessionRun that multiplies two fed matrices of the floor sgemm's size, on one thread: median. */
+weft_bench_fn weft_bench_matmul_step;
 
 #endif /* WEFT_BENCHMARKS_SESSION_H_ */

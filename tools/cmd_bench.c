@@ -7,53 +7,98 @@
 
 #include "base/str.h"
 #include "benchmarks/bench.h"
+#include "benchmarks/floors.h"
 #include "tools/command.h"
 #include "tools/options.h"
 
 typedef struct bench_args {
   bool json, quick;
+  int64_t nodes;
   const char *filter;
 } bench_args_t;
 
+static void print_result(const weft_benchmark_t *b, const weft_bench_result_t *r) {
+  const weft_floor_t *floor = weft_bench_floor(b->floor);
+  const char *sign = b->lower_is_better ? "<=" : ">=", *ok = r->is_ok ? "ok" : "MISS";
+  char of[48] = "";
+  if (floor != NULL) snprintf(of, sizeof of, "%.3g x %s", r->ratio, floor->name);
+  printf("%10.4g %-6s  %-24s %s %-6.4g %-4s %s\n", r->value, b->unit, of, sign, b->bar, ok, b->text);
+}
+
+static void add_result(json_t *entry, const weft_benchmark_t *b, const weft_bench_result_t *r) {
+  const weft_floor_t *floor = weft_bench_floor(b->floor);
+  json_object_set_new(entry, "value", json_real(r->value));
+  if (floor == NULL) return;
+  json_object_set_new(entry, "ratio", json_real(r->ratio));
+  json_object_set_new(entry, "floor", json_string(floor->name));
+  json_object_set_new(entry, "floor_ns", json_real(r->floor_ns));
+}
+
 /* One line, told as it is known, because the whole takes a minute. */
 static bool run_one(const weft_benchmark_t *b, const weft_bench_options_t *o, json_t *list) {
-  double value = 0;
+  weft_bench_result_t r = {.value = 0};
   if (list == NULL) {
     printf("%-20s ", b->name);
     fflush(stdout);
   }
-  weft_status_t *s = b->run(o, &value);
-  bool ok = s == NULL && weft_bench_ok(b, value);
+  weft_status_t *s = weft_bench_measure(b, o, &r);
+  bool ok = s == NULL && r.is_ok;
   if (list != NULL) {
     json_t *entry =
         json_pack("{s:s, s:s, s:f, s:b}", "name", b->name, "unit", b->unit, "bar", b->bar, "ok", ok);
-    json_object_set_new(entry, "value", s == NULL ? json_real(value) : json_null());
-    if (s != NULL) json_object_set_new(entry, "error", json_string(weft_status_message(s)));
+    if (s == NULL) {
+      add_result(entry, b, &r);
+    } else {
+      json_object_set_new(entry, "value", json_null());
+      json_object_set_new(entry, "error", json_string(weft_status_message(s)));
+    }
     json_array_append_new(list, entry);
   } else if (s != NULL) {
     printf("failed: %s\n", weft_status_message(s));
   } else {
-    printf("%12.4g %-6s %s %-10.4g %-4s %s\n", value, b->unit, b->lower_is_better ? "<=" : ">=", b->bar,
-           ok ? "ok" : "MISS", b->text);
+    print_result(b, &r);
   }
   weft_status_free(s);
   return ok;
 }
 
-static bool is_chosen(const weft_benchmark_t *b, const char *filter) {
-  return filter == NULL || strstr(b->name, filter) != NULL;
+/* A floor has no bar; what it could fail is to be measured. */
+static bool run_floor(const weft_floor_t *f, const weft_bench_options_t *o, json_t *list) {
+  double ns = 0;
+  weft_status_t *s = f->run(o, &ns);
+  bool ok = s == NULL;
+  if (list != NULL) {
+    json_t *entry = json_pack("{s:s, s:s, s:n, s:b}", "name", f->name, "unit", "ns", "bar", "ok", ok);
+    json_object_set_new(entry, "value", ok ? json_real(ns) : json_null());
+    if (!ok) json_object_set_new(entry, "error", json_string(weft_status_message(s)));
+    json_array_append_new(list, entry);
+  } else if (!ok) {
+    printf("%-20s failed: %s\n", f->name, weft_status_message(s));
+  } else {
+    printf("%-20s %10.4g %-6s  %-24s %-14s %s\n", f->name, ns, "ns", "floor", "", f->text);
+  }
+  weft_status_free(s);
+  return ok;
 }
 
-/* Is every bar reached? */
+static bool is_chosen(const char *name, const char *filter) {
+  return filter == NULL || strstr(name, filter) != NULL;
+}
+
+/* Is every bar reached? Floors alone come first; benchmarks measure theirs once more. */
 static bool run_all(const bench_args_t *a, const weft_bench_options_t *o) {
-  int n = 0;
+  int n = 0, num_floors = 0;
   bool all_ok = true;
   const weft_benchmark_t *benches = weft_bench_list(&n);
+  const weft_floor_t *floors = weft_bench_floors(&num_floors);
   json_t *list = a->json ? json_array() : NULL;
   if (list == NULL)
-    printf("%-20s %12s %-6s %-13s %-4s %s\n", "benchmark", "value", "unit", "bar", "", "what");
+    printf("%-20s %10s %-6s  %-24s %-14s %s\n", "benchmark", "value", "unit", "ratio", "bar", "what");
+  for (int i = 0; i < num_floors; i++) {
+    if (is_chosen(floors[i].name, a->filter)) all_ok = run_floor(&floors[i], o, list) && all_ok;
+  }
   for (int i = 0; i < n; i++) {
-    if (is_chosen(&benches[i], a->filter)) all_ok = run_one(&benches[i], o, list) && all_ok;
+    if (is_chosen(benches[i].name, a->filter)) all_ok = run_one(&benches[i], o, list) && all_ok;
   }
   if (list != NULL) {
     json_dumpf(list, stdout, JSON_INDENT(1));
@@ -63,20 +108,13 @@ static bool run_all(const bench_args_t *a, const weft_bench_options_t *o) {
   return all_ok;
 }
 
-static bool is_any_chosen(const char *filter) {
-  int n = 0;
-  const weft_benchmark_t *benches = weft_bench_list(&n);
-  for (int i = 0; i < n; i++) {
-    if (is_chosen(&benches[i], filter)) return true;
-  }
-  return false;
-}
-
 /* By spaces, for completion. */
 static void list_names(weft_strbuf_t *out) {
-  int n = 0;
+  int n = 0, num_floors = 0;
   const weft_benchmark_t *benches = weft_bench_list(&n);
+  const weft_floor_t *floors = weft_bench_floors(&num_floors);
   for (int i = 0; i < n; i++) weft_strbuf_printf(out, "%s%s", i > 0 ? " " : "", benches[i].name);
+  for (int i = 0; i < num_floors; i++) weft_strbuf_printf(out, " %s", floors[i].name);
 }
 
 int weft_command_bench(int argc, char **argv) {
@@ -84,15 +122,24 @@ int weft_command_bench(int argc, char **argv) {
   weft_strbuf_t names = WEFT_STRBUF_INIT;
   int code;
   const weft_option_t options[] = {
-      {"json", NULL, "A list of objects: name, value, unit, bar, ok", .flag = &a.json},
+      {"json", NULL, "A list of objects: name, value, unit, bar, ok, and for a time floor, floor_ns, ratio",
+       .flag = &a.json},
       {"quick", NULL, "Fewer repetitions: to see that it works, not to report", .flag = &a.quick},
+      {"nodes", "N", "The nodes of million_nodes (default: 1000000)", .number = &a.nodes, .min = 10000,
+       .max = 50000000},
   };
   list_names(&names);
   const weft_command_line_t line = {
       .command = "weft bench",
-      .about = "Measures this machine against the bars. With NAME only what has NAME in its name.",
-      .more = "Exit code 0 only if every bar is reached.\n",
-      .examples = "  weft bench\n  weft bench dispatch\n  weft bench --json\n",
+      .about = "Measures Weft against its bars on this machine. With NAME only what has NAME in its name.",
+      .more =
+          "A time has its bar as a ratio to a floor, what this machine needs for the elementary thing "
+          "beneath:\n"
+          "a load, a copy, an empty call of gRPC. The floor is measured before and after, in the same run.\n"
+          "Exit code 0 only if every bar is reached.\n",
+      .examples =
+          "  weft bench\n  weft bench dispatch\n  weft bench grpc_call   # a floor alone\n  weft bench "
+          "--json\n",
       .options = options,
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "NAME",
@@ -100,15 +147,17 @@ int weft_command_bench(int argc, char **argv) {
       .argument_words = names.data,
   };
   const bool is_read = weft_options_read(&line, argc, argv, &code);
+  const bool is_any = is_read && a.filter != NULL && strstr(names.data, a.filter) != NULL;
   weft_strbuf_deinit(&names);
   if (!is_read) return code;
-  if (!is_any_chosen(a.filter)) {
+  if (a.filter != NULL && !is_any) {
     return weft_options_complain(&line, "no benchmark has '%s' in its name; `weft bench` runs them all",
                                  a.filter);
   }
   char self[4096];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   self[length < 0 ? 0 : length] = '\0';
-  weft_bench_options_t o = {.weft_path = length < 0 ? NULL : self, .is_quick = a.quick};
+  weft_bench_options_t o = {
+      .weft_path = length < 0 ? NULL : self, .is_quick = a.quick, .num_nodes = (int)a.nodes};
   return weft_command_flush(run_all(&a, &o) ? 0 : WEFT_EXIT_FAILED);
 }

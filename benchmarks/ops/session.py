@@ -1,17 +1,16 @@
 """A session of a C library with TensorFlow's C API, by ctypes: a graph, its feeds, and steps that are timed.
 
-Started as a program it serves one: a line of JSON for each command on standard input, an answer on standard output.
-  {"graph": PATH, "feeds": PATH of an .npz, "targets": [...]}   ->  {"ok": true} or {"error": "..."}
-  {"seconds": S}                                                ->  {"steps": n, "wall_s": .., "cpu_s": ..}
+Started as a program, with the library and its ConfigProto in hexadecimal, it serves one (serve.py). What is loaded:
+  {"graph": PATH, "feeds": PATH of an .npz, "targets": [...]}, and maybe
+  "initial": [...] is run once before, fed with "initial_feeds" (an .npz); "fetch": the op whose output each step gives
 """
 
+
 import ctypes
-import json
-import resource
 import sys
-import time
 
 import numpy as np
+from serve import serve
 
 P, S, I, N, C = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int64, ctypes.c_char_p
 DTYPES = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "complex64": 8, "int64": 9, "bool": 10, "float16": 19}
@@ -41,11 +40,14 @@ def declared(library):
         ("TF_GraphOperationByName", P, P, C),
         ("TF_AllocateTensor", P, I, ctypes.POINTER(N), I, S),
         ("TF_TensorData", P, P),
+        ("TF_TensorType", I, P),
+        ("TF_TensorByteSize", S, P),
+        ("TF_NumDims", I, P),
+        ("TF_Dim", N, P, I),
         ("TF_CloseSession", None, P, P),
         ("TF_DeleteSession", None, P, P),
         ("TF_DeleteTensor", None, P),
         ("TF_DeleteGraph", None, P),
-        ("TF_NewBufferFromString", ctypes.POINTER(Buffer), C, S),
         ("TF_SessionRun", None, P, P, ctypes.POINTER(Output), ctypes.POINTER(P), I, ctypes.POINTER(Output), ctypes.POINTER(P), I, ctypes.POINTER(P), I, P, P),
     ):
         f = getattr(c, name)
@@ -80,62 +82,62 @@ class Session:
         ctypes.memmove(self.c.TF_TensorData(t), value.ctypes.data, value.nbytes)
         return t
 
-    def load(self, graph, feeds, targets, initial):
+    def load(self, command):
         self.close()
         c = self.c
         self.graph, options = c.TF_NewGraph(), c.TF_NewSessionOptions()
         c.TF_SetConfig(options, self.config, len(self.config), self.status)
         self.check()
-        data = open(graph, "rb").read()
-        c.TF_GraphImportGraphDef(self.graph, c.TF_NewBufferFromString(data, len(data)), c.TF_NewImportGraphDefOptions(), self.status)
+        data = np.fromfile(command["graph"], np.uint8)
+        c.TF_GraphImportGraphDef(self.graph, ctypes.byref(Buffer(data.ctypes.data, data.size, None)), c.TF_NewImportGraphDefOptions(), self.status)
+        del data
         self.check()
         self.tensors = []
         self.session = c.TF_NewSession(self.graph, options, self.status)
         self.check()
-        values = np.load(feeds)
-        self.tensors = [self.tensor(values[name]) for name in values.files]
-        self.num_feeds = len(values.files)
-        self.feeds = (Output * max(1, self.num_feeds))(*[Output(c.TF_GraphOperationByName(self.graph, n.encode()), 0) for n in values.files])
-        self.values = (P * max(1, self.num_feeds))(*self.tensors)
-        if initial:
-            self.step(self.operations(initial))
-        self.targets = self.operations(targets)
-        self.step(self.targets)
+        if "initial" in command and command["initial"]:
+            self.feed(command["initial_feeds"])
+            self.run(self.operations(command["initial"]), None)
+        self.feed(command["feeds"])
+        self.targets = self.operations(command["targets"])
+        self.fetch = None
+        if "fetch" in command:
+            self.fetch = (Output * 1)(Output(c.TF_GraphOperationByName(self.graph, command["fetch"].encode()), 0))
+        self.step()
+
+    def feed(self, path):
+        """What is fed from now on."""
+        for t in self.tensors:
+            self.c.TF_DeleteTensor(t)
+        with np.load(path) as values:
+            names = values.files
+            self.tensors = [self.tensor(values[name]) for name in names]
+        self.feeds = (Output * max(1, len(names)))(*[Output(self.c.TF_GraphOperationByName(self.graph, n.encode()), 0) for n in names])
+        self.values = (P * max(1, len(names)))(*self.tensors)
 
     def operations(self, names):
         return (P * len(names))(*[self.c.TF_GraphOperationByName(self.graph, n.encode()) for n in names])
 
-    def step(self, targets):
-        self.c.TF_SessionRun(self.session, None, self.feeds, self.values, self.num_feeds, None, None, 0, targets, len(targets), None, self.status)
+    def run(self, targets, fetch):
+        """The tensor that is fetched, which the caller deletes, or None."""
+        out = (P * 1)()
+        self.c.TF_SessionRun(self.session, None, self.feeds, self.values, len(self.tensors), fetch, out, 1 if fetch else 0, targets, len(targets), None, self.status)
         self.check()
+        return out[0]
 
-    def run(self, seconds):
-        began, cpu, n = time.perf_counter(), cpu_s(), 0
-        while n == 0 or time.perf_counter() - began < seconds:
-            self.step(self.targets)
-            n += 1
-        return {"steps": n, "wall_s": time.perf_counter() - began, "cpu_s": cpu_s() - cpu}
+    def step(self):
+        fetched = self.run(self.targets, self.fetch)
+        if fetched:
+            self.c.TF_DeleteTensor(fetched)
 
-
-def cpu_s():
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def main():
-    session = Session(sys.argv[1], bytes.fromhex(sys.argv[2]))
-    for line in sys.stdin:
-        command = json.loads(line)
-        try:
-            if "graph" in command:
-                session.load(command["graph"], command["feeds"], command["targets"], command.get("initial", []))
-                answer = {"ok": True}
-            else:
-                answer = session.run(command["seconds"])
-        except RuntimeError as e:
-            answer = {"error": str(e)}
-        print(json.dumps(answer), flush=True)
+    def answer(self):
+        c, fetched = self.c, self.run(self.targets, self.fetch)
+        name = next(n for n, dtype in DTYPES.items() if dtype == c.TF_TensorType(fetched))
+        value = np.empty([c.TF_Dim(fetched, i) for i in range(c.TF_NumDims(fetched))], name)
+        ctypes.memmove(value.ctypes.data, c.TF_TensorData(fetched), c.TF_TensorByteSize(fetched))
+        c.TF_DeleteTensor(fetched)
+        return value
 
 
 if __name__ == "__main__":
-    main()
+    serve(Session(sys.argv[1], bytes.fromhex(sys.argv[2])))

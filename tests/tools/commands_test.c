@@ -38,6 +38,18 @@ static void every_command_has_help_with_examples(void) {
   }
 }
 
+static void bench_compares_a_time_with_its_floor(void) {
+  CU_ASSERT_TRUE(RUN(&r, "bench", "local_step", "--quick", "--json") <= 1); /* 1: slower than its bar */
+  CU_ASSERT_TRUE(has(r.out, "\"floor\": \"memory_load\""));
+  CU_ASSERT_TRUE(has(r.out, "\"ratio\": "));
+  CU_ASSERT_EQUAL(RUN(&r, "bench", "grpc_call", "--quick"), 0); /* a floor alone has no bar */
+  CU_ASSERT_TRUE(has(r.out, "an empty call of gRPC"));
+  CU_ASSERT_EQUAL(RUN(&r, "bench", "allreduce_copies", "--quick"), 0);
+  CU_ASSERT_TRUE(has(r.out, "without any agreement"));
+  CU_ASSERT_EQUAL(RUN(&r, "bench", "nothing_like_this"), 2);
+  CU_ASSERT_TRUE(has(r.err, "no benchmark has 'nothing_like_this' in its name"));
+}
+
 static void a_wrong_command_is_no_success(void) {
   static const char *const none[] = {NULL};
   CU_ASSERT_EQUAL(run(&r, none), 2);
@@ -202,6 +214,7 @@ static void ops_says_what_a_graph_lacks(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"every command has help with examples", every_command_has_help_with_examples},
+      {"bench compares a time with its floor", bench_compares_a_time_with_its_floor},
       {"a wrong command is no success", a_wrong_command_is_no_success},
       {"a server refuses what it cannot serve", a_server_refuses_what_it_cannot_serve},
       {"a server says one line and gives its port back", a_server_says_one_line_and_gives_its_port_back},
