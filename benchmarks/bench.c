@@ -12,6 +12,7 @@
 #include "benchmarks/rpc_step.h"
 #include "benchmarks/server.h"
 #include "benchmarks/session.h"
+#include "benchmarks/thousand_workers.h"
 
 #define LOWER true
 
@@ -59,6 +60,11 @@ static const weft_benchmark_t list[] = {
      weft_bench_million_nodes, OF(MEMORY_LOAD)},
     {"million_nodes_memory", "B/node", 400, LOWER, "what master and workers keep of a node of that graph",
      weft_bench_million_nodes_memory, WEFT_FLOOR_NONE},
+    {"master_step", "us", 100, LOWER,
+     "processor time of a step for each of 1,000 workers, which are modelled; linear, too",
+     weft_bench_master_step, OF(MEMORY_LOAD)},
+    {"master_memory", "kB", 20, LOWER, "memory of a signature for each of these workers",
+     weft_bench_master_memory, WEFT_FLOOR_NONE},
     {"step_memory_growth", "B/step", 4, LOWER,
      "what a server keeps of each of 100,000 steps; the smallest leak would be 16",
      weft_bench_step_memory_growth, WEFT_FLOOR_NONE},

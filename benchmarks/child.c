@@ -2,6 +2,7 @@
 #include "benchmarks/child.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -111,4 +112,9 @@ double weft_proc_bytes(pid_t pid, const char *file, const char *field) {
   }
   if (f != NULL) fclose(f);
   return kb * 1024;
+}
+
+double weft_allocated_bytes(void) {
+  struct mallinfo2 m = mallinfo2();
+  return (double)m.uordblks + (double)m.hblkhd;
 }

@@ -35,6 +35,9 @@ bool weft_read_all(int fd, void *data, size_t n);
  * there. */
 double weft_proc_bytes(pid_t pid, const char *file, const char *field);
 
+/* What this process has allocated and not freed, in bytes. */
+double weft_allocated_bytes(void);
+
 /* Sockets of 127.0.0.1 without delay; -1 if there is none. */
 int weft_tcp_listen(int *out_port);
 int weft_tcp_accept(int listener);

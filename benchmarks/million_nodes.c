@@ -7,12 +7,11 @@
  *
  * Both workers are in this process, and so is the master: no bytes go over a
  * network, but partitions are cut, and compiled to plans, as on a cluster. Each
- * size has a process of its own, whose memory is that of the graph.
+ * size has a process of its own.
  */
 #include "benchmarks/million_nodes.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -180,7 +179,7 @@ static weft_status_t *measure(two_tasks_t *t, weft_str_t graph, weft_large_graph
   weft_mutex_init(&a.mu);
   weft_cond_init(&a.ended);
   weft_create_session_t create = {.graph_def = graph, .config = WEFT_STR("")};
-  double before = weft_proc_bytes(getpid(), "status", "RssAnon:");
+  double before = weft_allocated_bytes();
   int64_t start = weft_clock_ns();
   t->client->ops->create_session(t->client, &create, NULL, created, &a);
   weft_status_t *s = await(&a);
@@ -192,7 +191,7 @@ static weft_status_t *measure(two_tasks_t *t, weft_str_t graph, weft_large_graph
     s = await(&a);
   }
   out->seconds = (double)(weft_clock_ns() - start) / 1e9;
-  out->bytes = weft_proc_bytes(getpid(), "status", "RssAnon:") - before;
+  out->bytes = weft_allocated_bytes() - before;
   weft_cond_deinit(&a.ended);
   weft_mutex_deinit(&a.mu);
   return s;

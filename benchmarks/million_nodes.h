@@ -9,10 +9,10 @@ typedef struct weft_large_graph_result {
   double seconds;        /* from a GraphDef to plans on two workers of this process: imported, placed, cut,
                             registered */
   double create_seconds; /* the share of CreateSession: import and placement */
-  double bytes;          /* by which this process has grown, the GraphDef not counted */
+  double bytes;          /* allocated and kept, the GraphDef not counted */
 } weft_large_graph_result_t;
 
-/* A graph of `num_nodes`. For the bytes, in a process that has freed nothing large before. */
+/* A graph of `num_nodes`. While nothing else allocates. */
 WEFT_MUST_CHECK weft_status_t *weft_bench_large_graph(int num_nodes, weft_large_graph_result_t *out);
 
 weft_bench_fn weft_bench_million_nodes;        /* ns a node */
