@@ -52,8 +52,7 @@ static void add_one(weft_strbuf_t *b) {
   weft_wire_end(b, entry);
 }
 
-/* x: a float placeholder; y = x + 1; noop. */
-static void write_default_graph(weft_strbuf_t *b) {
+void weft_rpc_step_write_graph(weft_strbuf_t *b) {
   size_t node = begin_node(b, "x", "Placeholder");
   add_float_type(b, "dtype");
   weft_wire_end(b, node);
@@ -176,7 +175,7 @@ weft_status_t *weft_rpc_step_measure(const weft_rpc_step_t *step, weft_rpc_step_
   if (step->graph_file != NULL) {
     s = read_graph(step->graph_file, &graph);
   } else {
-    write_default_graph(&graph);
+    weft_rpc_step_write_graph(&graph);
   }
   if (s == NULL) s = weft_rpc_client_create(1, &rpc);
   if (s == NULL) s = weft_rpc_channel_create(rpc, target, &channel);

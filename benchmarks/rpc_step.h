@@ -2,6 +2,7 @@
 #ifndef WEFT_BENCHMARKS_RPC_STEP_H_
 #define WEFT_BENCHMARKS_RPC_STEP_H_
 
+#include "base/str.h"
 #include "benchmarks/bench.h"
 
 enum { WEFT_RPC_STEP_MAX_NAMES = 16 };
@@ -22,6 +23,9 @@ typedef struct weft_rpc_step_result {
 /* One session, `warmup` steps, `steps` timed ones, one at a time. Blocks. Errors: what the master says. */
 WEFT_MUST_CHECK weft_status_t *weft_rpc_step_measure(const weft_rpc_step_t *step,
                                                      weft_rpc_step_result_t *out);
+
+/* Appends the GraphDef that is run by default: x (a float placeholder), y = x + 1, noop. */
+void weft_rpc_step_write_graph(weft_strbuf_t *out);
 
 /* Median µs of a scalar step on a Weft server that the benchmark starts. */
 weft_status_t *weft_bench_rpc_step(const weft_bench_options_t *o, double *out_value);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "benchmarks/floors.h"
 #include "tensorflow/c/c_api.h"
@@ -89,6 +90,27 @@ static weft_status_t *measure(int side, int steps, double *out_value) {
 
 weft_status_t *weft_bench_local_step(const weft_bench_options_t *o, double *out_value) {
   return measure(0, o->is_quick ? 100 : 5000, out_value);
+}
+
+weft_status_t *weft_bench_single_step(int steps, double *out_ns) {
+  bench_step_t k = {.session = NULL};
+  double *ns = weft_calloc((size_t)steps, sizeof *ns);
+  build(&k, 0);
+  if (ok(&k)) run(&k, steps / 10);
+  for (int i = 0; i < steps && ns != NULL && ok(&k); i++) {
+    int64_t start = weft_clock_ns();
+    run(&k, 1);
+    ns[i] = (double)(weft_clock_ns() - start);
+  }
+  weft_status_t *s = ok(&k) ? NULL : WEFT_ERROR(INTERNAL, "%s", TF_Message(k.status));
+  if (s == NULL && ns == NULL) s = WEFT_NO_MEMORY("%d times", steps);
+  if (s == NULL) {
+    qsort(ns, (size_t)steps, sizeof *ns, compare);
+    *out_ns = ns[steps / 2];
+  }
+  weft_free(ns);
+  take_down(&k);
+  return s;
 }
 
 weft_status_t *weft_bench_matmul_step(const weft_bench_options_t *o, double *out_value) {

@@ -8,11 +8,12 @@
 #include "base/str.h"
 #include "benchmarks/bench.h"
 #include "benchmarks/floors.h"
+#include "benchmarks/step_layers.h"
 #include "tools/command.h"
 #include "tools/options.h"
 
 typedef struct bench_args {
-  bool json, quick;
+  bool json, quick, trace;
   int64_t nodes;
   const char *filter;
 } bench_args_t;
@@ -81,6 +82,55 @@ static bool run_floor(const weft_floor_t *f, const weft_bench_options_t *o, json
   return ok;
 }
 
+/* ---- where a step's time goes ---- */
+
+typedef struct step_share {
+  int depth; /* it is a part of the last one before it that is less deep */
+  const char *name, *text;
+  double ns;
+} step_share_t;
+
+static bool trace_step(const weft_bench_options_t *o, bool is_json) {
+  weft_step_layers_t l;
+  weft_status_t *s = weft_bench_step_layers(o, &l);
+  if (s != NULL) {
+    fprintf(stderr, "weft bench --trace: %s\n", weft_status_message(s));
+    weft_status_free(s);
+    return false;
+  }
+  const step_share_t shares[] = {
+      {0, "session", "TF_SessionRun: y = -x of a scalar that is fed, y fetched", l.session_ns},
+      {1, "c_api", "tensors and names of the C API, and the way to the master", l.session_ns - l.master_ns},
+      {1, "master", "finds the signature's plan, gives and takes tensors, ends the step",
+       l.master_ns - l.worker_ns},
+      {1, "worker", "finds the graph, makes the step's rendezvous and records", l.worker_ns - l.executor_ns},
+      {1, "executor", "a plan of five nodes with their kernels", l.executor_ns},
+      {0, "rpc", "RunStep over gRPC to another process", l.rpc_ns},
+      {1, "grpc", "an empty call of gRPC's core", l.grpc_ns},
+      {1, "step", "the step itself: master, worker, executor", l.master_ns},
+      {1, "messages", "requests and answers, written and read, and the rest",
+       l.rpc_ns - l.grpc_ns - l.master_ns},
+  };
+  json_t *list = json_array();
+  double whole = 1;
+  if (!is_json) printf("%-14s %10s %6s  %s\n", "layer", "ns", "share", "what");
+  for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+    const step_share_t *k = &shares[i];
+    if (k->depth == 0) whole = k->ns;
+    json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:b}", "name", k->name, "ns", k->ns, "share",
+                                          k->ns / whole, "is_part", k->depth > 0));
+    if (!is_json)
+      printf("%*s%-*s %10.0f %5.0f%%  %s\n", 2 * k->depth, "", 14 - 2 * k->depth, k->name, k->ns,
+             100 * k->ns / whole, k->text);
+  }
+  if (is_json) {
+    json_dumpf(list, stdout, JSON_INDENT(1));
+    putchar('\n');
+  }
+  json_decref(list);
+  return true;
+}
+
 static bool is_chosen(const char *name, const char *filter) {
   return filter == NULL || strstr(name, filter) != NULL;
 }
@@ -125,6 +175,7 @@ int weft_command_bench(int argc, char **argv) {
       {"json", NULL, "A list of objects: name, value, unit, bar, ok, and for a time floor, floor_ns, ratio",
        .flag = &a.json},
       {"quick", NULL, "Fewer repetitions: to see that it works, not to report", .flag = &a.quick},
+      {"trace", NULL, "Where the time of a step of one small op goes, layer by layer", .flag = &a.trace},
       {"nodes", "N", "The nodes of million_nodes (default: 1000000)", .number = &a.nodes, .min = 10000,
        .max = 50000000},
   };
@@ -159,5 +210,6 @@ int weft_command_bench(int argc, char **argv) {
   self[length < 0 ? 0 : length] = '\0';
   weft_bench_options_t o = {
       .weft_path = length < 0 ? NULL : self, .is_quick = a.quick, .num_nodes = (int)a.nodes};
+  if (a.trace) return weft_command_flush(trace_step(&o, a.json) ? 0 : WEFT_EXIT_FAILED);
   return weft_command_flush(run_all(&a, &o) ? 0 : WEFT_EXIT_FAILED);
 }

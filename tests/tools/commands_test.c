@@ -46,6 +46,8 @@ static void bench_compares_a_time_with_its_floor(void) {
   CU_ASSERT_TRUE(has(r.out, "an empty call of gRPC"));
   CU_ASSERT_EQUAL(RUN(&r, "bench", "allreduce_copies", "--quick"), 0);
   CU_ASSERT_TRUE(has(r.out, "without any agreement"));
+  CU_ASSERT_EQUAL(RUN(&r, "bench", "--trace", "--quick"), 0);
+  CU_ASSERT_EQUAL(lines(r.out), 10); /* a heading, two steps and their parts */
   CU_ASSERT_EQUAL(RUN(&r, "bench", "nothing_like_this"), 2);
   CU_ASSERT_TRUE(has(r.err, "no benchmark has 'nothing_like_this' in its name"));
 }
