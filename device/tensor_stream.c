@@ -26,8 +26,10 @@ struct weft_tensor_stream {
   weft_tensor_t *from, *to; /* retained */
   weft_mutex_t mu;
   weft_cond_t changed;
-  size_t there;   /* guarded by mu: so many bytes, from the first on */
-  bool has_ended; /* guarded by mu: no more will come */
+  size_t there;                  /* guarded by mu: so many bytes, from the first on */
+  bool has_ended;                /* guarded by mu: no more will come */
+  weft_status_t *failure;        /* guarded by mu: why; owned */
+  weft_stream_waiter_t *waiters; /* guarded by mu */
   stream_part_t parts[];
 };
 
@@ -35,22 +37,58 @@ void weft_tensor_stream_release(weft_tensor_stream_t *s) {
   if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
   weft_tensor_release(s->from);
   weft_tensor_release(s->to);
+  weft_status_free(s->failure);
   weft_cond_deinit(&s->changed);
   weft_mutex_deinit(&s->mu);
   weft_free(s);
 }
 
-/* The first `end` bytes are there, or no more will come. Consumes `status`. */
+/* Takes the waiters out of the list that wait no longer. */
+static weft_stream_waiter_t *take_ready_locked(weft_tensor_stream_t *s) WEFT_REQUIRES(s->mu) {
+  weft_stream_waiter_t *ready = NULL, **at = &s->waiters;
+  while (*at != NULL) {
+    weft_stream_waiter_t *w = *at;
+    if (w->end <= s->there || s->has_ended) {
+      *at = w->next;
+      w->next = ready;
+      ready = w;
+    } else {
+      at = &w->next;
+    }
+  }
+  return ready;
+}
+
+/* What a waiter for the first `end` bytes is told. */
+static weft_status_t *outcome_locked(const weft_tensor_stream_t *s, size_t end) {
+  return end <= s->there ? NULL : weft_status_clone(s->failure);
+}
+
+/* The first `end` bytes are there, or no more will come. Consumes `status`: it has poisoned the queue, and
+ * the device's own step fails with it, too. */
 static void arrive(weft_tensor_stream_t *s, size_t end, weft_status_t *status) {
   weft_mutex_lock(&s->mu);
   if (status != NULL) {
     s->has_ended = true;
+    if (s->failure == NULL) {
+      s->failure = status;
+      status = NULL;
+    }
   } else if (s->there < end) { /* parts are done in order, but not told so */
     s->there = end;
   }
+  weft_stream_waiter_t *ready = take_ready_locked(s);
   weft_cond_broadcast(&s->changed);
   weft_mutex_unlock(&s->mu);
-  weft_status_free(status); /* it has poisoned the queue: the device's own step fails with it */
+  weft_status_free(status);
+  while (ready != NULL) {
+    weft_stream_waiter_t *w = ready;
+    ready = w->next;
+    weft_mutex_lock(&s->mu);
+    weft_status_t *told = outcome_locked(s, w->end);
+    weft_mutex_unlock(&s->mu);
+    w->fn(w->arg, told);
+  }
 }
 
 static void on_part(void *arg, weft_status_t *status) {
@@ -128,4 +166,18 @@ size_t weft_tensor_stream_await(weft_tensor_stream_t *s, size_t at) {
   const size_t there = s->there > at ? s->there : 0;
   weft_mutex_unlock(&s->mu);
   return there;
+}
+
+void weft_tensor_stream_then(weft_tensor_stream_t *s, size_t end, weft_stream_waiter_t *w,
+                             void (*fn)(void *arg, weft_status_t *status), void *arg) {
+  *w = (weft_stream_waiter_t){.end = end, .fn = fn, .arg = arg};
+  weft_mutex_lock(&s->mu);
+  const bool waits = s->there < end && !s->has_ended;
+  if (waits) {
+    w->next = s->waiters;
+    s->waiters = w;
+  }
+  weft_status_t *told = waits ? NULL : outcome_locked(s, end);
+  weft_mutex_unlock(&s->mu);
+  if (!waits) fn(arg, told);
 }

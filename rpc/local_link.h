@@ -23,7 +23,8 @@
 enum { WEFT_LOCAL_LINK_MAX_HEADER = 4096, WEFT_LOCAL_LINK_MAX_LINKS = 64 };
 
 /* Tells whether two processes could reach each other this way: the boot of the machine and the user.
- * Empty if that cannot be found out. Static; thread-safe. */
+ * Empty if that cannot be found out, or the environment has WEFT_LOCAL_LINKS=0: tensors then go as between
+ * hosts. Static; thread-safe. */
 weft_str_t weft_local_link_host(void);
 
 /* ---- the sending end: a listener and its links ---- */

@@ -150,8 +150,7 @@ static void offer_import(expected_t *x, weft_local_receiver_t *link, uint8_t id[
 
 weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id,
                                            const weft_memory_space_t *space, weft_strbuf_t *options) {
-  weft_local_transport_msg_t m = {.host = weft_local_link_host()};
-  if (m.host.length == 0) return NULL;
+  weft_local_transport_msg_t m = {.takes_parts = true, .to_device = space != NULL};
   uint8_t device[WEFT_DEVICE_ID_BYTES];
   weft_status_t *s = NULL;
   weft_mutex_lock(&t->mu);
@@ -159,7 +158,7 @@ weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id
   const bool may_import = !t->cannot_import;
   weft_local_receiver_t *link = t->link == NULL ? NULL : weft_local_receiver_retain(t->link);
   weft_mutex_unlock(&t->mu);
-  if (is_hopeless) return NULL;
+  if (!is_hopeless) m.host = weft_local_link_host();
   if (link != NULL) {
     m.link = weft_local_receiver_link(link);
     expected_t *x = weft_calloc(1, sizeof *x);

@@ -27,8 +27,8 @@ WEFT_MUST_CHECK weft_status_t *weft_local_transfers_create(weft_str_t task, weft
 void weft_local_transfers_destroy(weft_local_transfers_t *t);
 
 /* Announces a receive under `id` of a tensor that is wanted in `space` (NULL: the host's memory; its device
- * stays until the receive is done), and appends what goes into the request's transport_options; nothing if
- * this cannot work here. Errors: RESOURCE_EXHAUSTED. */
+ * stays until the receive is done), and appends what goes into the request's transport_options, which
+ * names no host if there can be no link. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id,
                                                            const weft_memory_space_t *space,
                                                            weft_strbuf_t *options);

@@ -1,5 +1,5 @@
 /* services/local_transport.h - what Weft's workers add to RecvTensor's transport_options: how to transfer
- * without gRPC on one host. TensorFlow's workers do not send it and ignore it. */
+ * without gRPC on one host, and in parts between hosts. TensorFlow's workers do not send it and ignore it. */
 #ifndef WEFT_SERVICES_LOCAL_TRANSPORT_H_
 #define WEFT_SERVICES_LOCAL_TRANSPORT_H_
 

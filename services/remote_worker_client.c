@@ -15,6 +15,7 @@
 #include "services/local_transfer.h"
 #include "services/local_transport.h"
 #include "services/messages.h"
+#include "services/part_fetch.h"
 #include "services/record_codec.h"
 #include "services/remote_collectives.h"
 #include "services/remote_worker.h"
@@ -53,9 +54,10 @@ typedef struct pending {
   const weft_str_t *recv_keys; /* of a RunGraph; lent by the caller */
   int num_recvs;
   int64_t request_id;
-  weft_canceller_t *canceller; /* of a RecvTensor; lent by the caller */
-  char *logged_key;            /* of a RecvTensor that the worker's log wants; owned */
-  weft_transfer_t transfer;    /* the same */
+  weft_canceller_t *canceller;      /* of a RecvTensor; lent by the caller */
+  const weft_memory_space_t *space; /* of a RecvTensor; where it is wanted */
+  char *logged_key;                 /* of a RecvTensor that the worker's log wants; owned */
+  weft_transfer_t transfer;         /* the same */
 } pending_t;
 
 static void pending_free(pending_t *p) {
@@ -340,6 +342,11 @@ static void on_linked(void *arg, weft_status_t *status, weft_tensor_t *tensor, b
   pending_free(p);
 }
 
+static void on_fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
+  pending_t *p = arg;
+  on_linked(p, name_peer(p, status), tensor, false);
+}
+
 /* The answer holds the tensor itself, or says that it is dead. */
 static void deliver(pending_t *p, weft_status_t *status, weft_recv_tensor_response_msg_t *body) {
   if (status == NULL && body->tensor == NULL && !body->is_dead)
@@ -375,7 +382,11 @@ static void on_received(void *arg, weft_status_t *status, weft_message_t *respon
   } else {
     weft_local_transfers_forget(p->worker->transfers, p->request_id, status != NULL);
     if (local.name.length > 0) weft_local_transfers_offer(p->worker->transfers, local.name);
-    deliver(p, status, &body);
+    if (local.in_parts) {
+      weft_part_fetch(p->worker->channel, p->request_id, &local, p->space, p->canceller, on_fetched, p);
+    } else {
+      deliver(p, status, &body);
+    }
   }
   weft_fields_release(&weft_recv_tensor_response_type, &body);
   weft_arena_deinit(&arena);
@@ -391,6 +402,7 @@ static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key
   }
   p->fn.recv = fn;
   p->canceller = canceller;
+  p->space = key.space;
   p->request_id = (int64_t)weft_random_id();
   begin_log(p, step_id, key.text);
   weft_strbuf_t options = WEFT_STRBUF_INIT;

@@ -23,16 +23,21 @@
 #include "services/local_transfer.h"
 #include "services/local_transport.h"
 #include "services/messages.h"
+#include "services/part_owner.h"
 #include "services/record_codec.h"
 #include "services/remote_collectives.h"
 #include "services/remote_worker.h"
 #include "tensor/tensor_proto.h"
 
-enum { REQUEST_WINDOW = 100000 }; /* ids remembered, as TensorFlow's workers do */
+enum {
+  REQUEST_WINDOW = 100000, /* ids remembered, as TensorFlow's workers do */
+  IDLE_PARTS_MS = 60000,   /* a peer that fetches no part for so long is gone */
+};
 
 struct weft_worker_service {
   weft_worker_client_t *worker; /* retained */
   weft_recent_ids_t *recent;
+  weft_part_owner_t *parts; /* owned */
   weft_mutex_t mu;
   weft_local_sender_t *sender; /* owned; made under mu when the first peer on this host wants it */
   bool has_tried;              /* guarded by mu */
@@ -301,8 +306,50 @@ static void answer_by_host(weft_served_t *s, weft_tensor_t *tensor) {
   weft_strbuf_deinit(&options);
 }
 
+/* ---- tensors that peers on other hosts fetch in parts ---- */
+
+/* Is it worth it? Only a copy out of a device's memory, or into one, can be under way beside the network. */
+static bool is_for_parts(weft_served_t *s, const weft_tensor_t *tensor) {
+  const weft_recv_tensor_request_msg_t *m = s->request;
+  weft_local_transport_msg_t peer = {.link = 0};
+  return tensor->bytes >= WEFT_PARTS_MIN_BYTES && weft_dtype_is_plain(tensor->dtype) &&
+         weft_local_transport_from_any(m->transport_options, &s->arena, &peer) && peer.takes_parts &&
+         (tensor->space != NULL || peer.to_device) && !is_for_local_peer(s, tensor, &peer);
+}
+
+/* Answers with what the tensor is. False: it is not for parts, or cannot be kept, and nothing was taken. Else
+ * `tensor` is consumed. */
+static bool answer_in_parts(weft_served_t *s, weft_tensor_t *tensor) {
+  const weft_recv_tensor_request_msg_t *m = s->request;
+  if (!is_for_parts(s, tensor)) return false;
+  weft_strbuf_t head = WEFT_STRBUF_INIT, options = WEFT_STRBUF_INIT;
+  weft_tensor_proto_header(tensor, &head);
+  const weft_local_transport_msg_t answer = {
+      .in_parts = true, .head = weft_str_of(head.data, head.length), .bytes = (int64_t)tensor->bytes};
+  weft_local_transport_to_any(&answer, &options);
+  weft_status_t *status = head.failed || options.failed
+                              ? WEFT_NO_MEMORY("a RecvTensor")
+                              : weft_part_owner_keep(((weft_worker_service_t *)s->service)->parts,
+                                                     (uint64_t)m->request_id, tensor);
+  const bool ok = status == NULL;
+  weft_status_free(status); /* it goes with the answer then, or fails there */
+  if (ok) {
+    answer_with(s, NULL, NULL, false, weft_str_of(options.data, options.length));
+    weft_tensor_release(tensor);
+  }
+  weft_strbuf_deinit(&head);
+  weft_strbuf_deinit(&options);
+  return ok;
+}
+
+static void recv_tensor_part(weft_served_t *s) {
+  weft_part_owner_serve(((weft_worker_service_t *)s->service)->parts, s);
+}
+
 static void answer_otherwise(weft_served_t *s, weft_tensor_t *tensor) {
-  if (tensor->space == NULL) {
+  if (answer_in_parts(s, tensor)) {
+    return;
+  } else if (tensor->space == NULL) {
     on_host(s, NULL, tensor);
   } else {
     answer_by_host(s, tensor);
@@ -486,6 +533,7 @@ static const weft_service_method_t methods[] = {
     {METHOD("CleanupGraph", cleanup_graph)},
     {METHOD("CleanupAll", cleanup_all)},
     {METHOD("RecvTensor", recv_tensor)},
+    {WEFT_METHOD("/weft.WorkerService/RecvTensorPart", recv_tensor_part)},
     {METHOD("RecvBuf", recv_buf)},
     {METHOD_OF_EMPTY("Logging", logging)},
     {METHOD_OF_EMPTY("Tracing", accept_and_ignore)},
@@ -503,6 +551,7 @@ weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_serv
   made->worker = weft_worker_client_retain(w);
   weft_mutex_init(&made->mu);
   weft_status_t *s = weft_recent_ids_create(REQUEST_WINDOW, &made->recent);
+  if (s == NULL) s = weft_part_owner_create(IDLE_PARTS_MS, &made->parts);
   if (s == NULL) s = weft_service_register(server, methods, sizeof methods / sizeof methods[0], made);
   if (s != NULL) {
     weft_worker_service_destroy(made);
@@ -515,6 +564,7 @@ weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_serv
 void weft_worker_service_destroy(weft_worker_service_t *s) {
   if (s == NULL) return;
   weft_local_sender_destroy(s->sender);
+  weft_part_owner_destroy(s->parts);
   weft_mutex_deinit(&s->mu);
   weft_recent_ids_destroy(s->recent);
   weft_worker_client_release(s->worker);

@@ -587,6 +587,48 @@ static void receives_end_in_other_ways(void) {
   PASSES(the_readers_device_is_lost, ONE, ONE);
 }
 
+/* Without local links tensors go as between hosts: the largest in parts, out of one card's memory and into
+ * the other's. */
+static void parts_between_hosts(reader_t *r, const trial_t *t) {
+  (void)t;
+  for (int i = 0; i < NUM_CASES; i++) TRIAL(!receive(r, i, r->device->space));
+  const weft_fake_cuda_live_t before = weft_rig_live();
+  TRIAL(!receive(r, 8, r->device->space) && !receive(r, 8, NULL));
+  /* Into the card, out of it to be compared, and none of the second. */
+  TRIAL(weft_rig_live().host_bytes - before.host_bytes == 2 * 4 * 1025 * 1024);
+  reader_end(r);
+  owner_end(r);
+}
+
+static void the_owner_is_killed_between_parts(reader_t *r, const trial_t *t) {
+  weft_tensor_t *tensor = NULL;
+  (void)t;
+  weft_rig_hold(WEFT_FAKE_HOLD_COPIES);
+  const long copies = weft_rig_calls("cuMemcpyAsync");
+  ask(r, "8", r->device->space, NULL);
+  while (weft_rig_calls("cuMemcpyAsync") == copies) sched_yield();
+  owner_kill(r);
+  weft_status_t *s = answer(r, &tensor); /* all of it was sent, or that it was not is said */
+  TRIAL(s == NULL ? tensor != NULL : weft_status_code(s) == WEFT_UNAVAILABLE);
+  weft_status_free(s);
+  weft_rig_hold(0);
+  weft_tensor_release(tensor);
+  weft_tensor_t *host = host_tensor(SMALL), *there = NULL, *back = NULL; /* behind the copies of the parts */
+  TRIAL(weft_tensor_at_sync(host, r->device->space, &there) == NULL);
+  TRIAL(weft_tensor_at_sync(there, NULL, &back) == NULL);
+  weft_tensor_release(host);
+  weft_tensor_release(there);
+  weft_tensor_release(back);
+  reader_end(r);
+}
+
+static void tensors_go_in_parts_between_hosts(void) {
+  setenv("WEFT_LOCAL_LINKS", "0", 1);
+  PASSES(parts_between_hosts, ONE, ONE);
+  PASSES(the_owner_is_killed_between_parts, ONE, ONE);
+  unsetenv("WEFT_LOCAL_LINKS");
+}
+
 static void places_of_other_processes_are_checked(void) { PASSES(copies_that_are_wrong, ONE, ONE ",own=1"); }
 
 static const CU_TestInfo tests[] = {
@@ -596,6 +638,7 @@ static const CU_TestInfo tests[] = {
     {"a killed owner is named", a_killed_owner_is_named},
     {"a killed reader gives back", a_killed_reader_gives_back},
     {"receives end in other ways", receives_end_in_other_ways},
+    {"tensors go in parts between hosts", tensors_go_in_parts_between_hosts},
     {"places of other processes are checked", places_of_other_processes_are_checked},
     CU_TEST_INFO_NULL,
 };
