@@ -8,7 +8,12 @@
 #include "device/cuda/module.h"
 
 /* What a library of NVIDIA's keeps for a card. */
-typedef enum weft_cuda_library { WEFT_CUDA_BLAS, WEFT_CUDA_DNN, WEFT_CUDA_NUM_LIBRARIES } weft_cuda_library_t;
+typedef enum weft_cuda_library {
+  WEFT_CUDA_BLAS,
+  WEFT_CUDA_DNN,
+  WEFT_CUDA_FFT,
+  WEFT_CUDA_NUM_LIBRARIES
+} weft_cuda_library_t;
 
 /* A card that is in use. Constant, but for the attachments. */
 typedef struct weft_cuda_physical {

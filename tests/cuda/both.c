@@ -57,6 +57,7 @@ void weft_both_emulate(void) {
   setenv("WEFT_CUDA_DRIVER", "tests/cuda/fake/libcuda_emulated.so", 0);
   setenv("WEFT_CUBLASLT", "tests/cuda/fake/libcublasLt_fake.so", 0);
   setenv("WEFT_CUDNN", "tests/cuda/fake/libcudnn_fake.so", 0);
+  setenv("WEFT_CUFFT", "tests/cuda/fake/libcufft_fake.so", 0);
   setenv("WEFT_TF32", "0", 0);     /* as exact as the CPU */
   setenv("WEFT_NVRTC", "none", 0); /* chain_test compiles */
   setenv("WEFT_FAKE_CUDA", "late_us=100,seed=5", 0);
