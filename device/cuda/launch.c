@@ -53,4 +53,14 @@ WEFT_Failure *weft_cuda_copy(WEFT_KernelContext *c, void *to, const void *from, 
   return weft_cuda_copy_across(q, d->physical->context, from, d->physical->context, to, bytes);
 }
 
+WEFT_Failure *weft_cuda_read(WEFT_KernelContext *c, void *to, const void *from, size_t bytes) {
+  if (bytes == 0) return NULL;
+  weft_cuda_queue_t *q = device_of(c)->queues[WEFT_QUEUE_COMPUTE];
+  WEFT_Failure *failure = weft_cuda_queue_begin(q, "a copy to the host");
+  if (failure != NULL) return failure;
+  const CUresult r = weft_cuda_driver.cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
+                                                    bytes, weft_cuda_queue_stream(q));
+  return weft_cuda_queue_check(q, r, "a copy to the host");
+}
+
 int weft_cuda_num_processors(WEFT_KernelContext *c) { return device_of(c)->physical->num_processors; }

@@ -39,6 +39,9 @@ WEFT_Failure *weft_cuda_fill(WEFT_KernelContext *c, void *to, int byte, size_t b
  * copied before it returns, so they should be few. */
 WEFT_Failure *weft_cuda_copy(WEFT_KernelContext *c, void *to, const void *from, size_t bytes);
 
+/* Enqueues a copy from the device's memory to that of the context's host_scratch(). */
+WEFT_Failure *weft_cuda_read(WEFT_KernelContext *c, void *to, const void *from, size_t bytes);
+
 /* Multiprocessors of the device, for the sizes of grids. */
 int weft_cuda_num_processors(WEFT_KernelContext *c);
 

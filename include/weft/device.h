@@ -317,6 +317,12 @@ typedef struct WEFT_DeviceKernel {
    * types of all. No two have a variable in common. What is wrong with the arguments of one is said before
    * anything is enqueued, with its number in *out_failed. */
   WEFT_Failure *(*compute_together)(WEFT_KernelContext *const *c, int n, int *out_failed);
+  /* Since 1.1. NULL, or, of a row whose outputs or failures depend on values in the device's memory: ends the
+   * run that compute() has begun, on any thread, when all is done that compute() has enqueued. It reads what
+   * came into memory of host_scratch(), makes the outputs that are not there yet, and may enqueue more work.
+   * Inputs, scratch memory and the context stay until then. No thread waits meanwhile. Not of rows that
+   * update or read variables. */
+  WEFT_Failure *(*finish)(WEFT_KernelContext *c);
 } WEFT_DeviceKernel;
 
 /* An elementwise op within a _WeftChain, with the attributes that the op has by default. Values are numbered:
@@ -409,6 +415,10 @@ typedef struct WEFT_DeviceHost {
    * are, -1 if there is no such list. */
   int (*attr_strings)(const WEFT_KernelSetup *s, const char *name, const char **out, size_t *out_lengths,
                       int max);
+  /* Since 1.1. Of a row with finish(): host memory that the device writes fast, zero at first. The first call
+   * of a run says how much; later ones, also in finish(), give the same memory. It stays until finish() has
+   * returned. Failures: RESOURCE_EXHAUSTED. */
+  WEFT_Failure *(*host_scratch)(WEFT_KernelContext *c, size_t bytes, void **out);
 } WEFT_DeviceHost;
 
 /* What a library is. Constant; lives as long as the process. */

@@ -21,6 +21,8 @@ void weft_loaded_context_deinit(WEFT_KernelContext *c) {
   c->scratch = NULL;
   weft_free(c->shapes);
   c->shapes = NULL;
+  weft_tensor_release(c->host_scratch);
+  c->host_scratch = NULL;
 }
 
 /* ---- inputs ---- */

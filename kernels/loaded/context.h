@@ -20,13 +20,15 @@ typedef struct weft_loaded_state {
 
 typedef struct weft_loaded_scratch weft_loaded_scratch_t;
 
-/* A run of a node. Confined to compute(). */
+/* A run of a node. Confined to compute() and then finish(). */
 struct WEFT_KernelContext {
   weft_kernel_ctx_t *ctx;
   const weft_loaded_state_t *state;
   int num_variables;              /* the first inputs: variables' values, which compute() writes */
   weft_shape_t *shapes;           /* of the outputs, by the op's shape function; NULL: not asked yet. Owned */
   weft_loaded_scratch_t *scratch; /* owned, until the work is enqueued */
+  bool may_finish;                /* the row has finish() */
+  weft_tensor_t *host_scratch;    /* owned, until finish() has returned */
 };
 
 static inline const weft_kernel_setup_t *weft_loaded_setup(const WEFT_KernelSetup *s) {
@@ -39,6 +41,8 @@ void weft_loaded_context_deinit(WEFT_KernelContext *c);
  * known then; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_loaded_infer(WEFT_KernelContext *c);
 
+/* compute_async of rows with finish(). */
+void weft_loaded_begin(weft_kernel_ctx_t *ctx);
 /* compute of rows that update variables, and of rows that read one. */
 WEFT_MUST_CHECK weft_status_t *weft_loaded_update(weft_kernel_ctx_t *ctx);
 WEFT_MUST_CHECK weft_status_t *weft_loaded_read(weft_kernel_ctx_t *ctx);
@@ -70,6 +74,7 @@ WEFT_Failure *weft_loaded_output_is_input(WEFT_KernelContext *c, int in, int i, 
 WEFT_Failure *weft_loaded_random_take(WEFT_KernelContext *c, uint64_t blocks, uint64_t *out_key,
                                       uint64_t out_counter[2]);
 WEFT_Failure *weft_loaded_scratch(WEFT_KernelContext *c, size_t bytes, void **out);
+WEFT_Failure *weft_loaded_host_scratch(WEFT_KernelContext *c, size_t bytes, void **out);
 WEFT_Failure *weft_loaded_host_kernel(const WEFT_KernelSetup *s, WEFT_HostKernel **out);
 void weft_loaded_host_kernel_free(WEFT_HostKernel *k);
 WEFT_Failure *weft_loaded_host_kernel_run(WEFT_HostKernel *k, const WEFT_TensorView *inputs, int num_inputs,

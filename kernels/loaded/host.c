@@ -176,4 +176,5 @@ const WEFT_DeviceHost weft_device_host = {
     .output_is_input = weft_loaded_output_is_input,
     .scratch = weft_loaded_scratch,
     .random_take = weft_loaded_random_take,
+    .host_scratch = weft_loaded_host_scratch,
 };

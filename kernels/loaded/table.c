@@ -84,7 +84,9 @@ static weft_kernel_t row_of(const WEFT_DeviceKernel *k) {
                          .prepare = prepare,
                          .compute = k->updates != 0          ? weft_loaded_update
                                     : k->reads_variable != 0 ? weft_loaded_read
+                                    : k->finish != NULL      ? NULL
                                                              : compute,
+                         .compute_async = k->finish != NULL ? weft_loaded_begin : NULL,
                          .keeping = has_seeds(weft_op_find(weft_str(k->op))) ? &stream_keeping : NULL,
                          .destroy = destroy,
                          .param = k,
@@ -200,6 +202,8 @@ static weft_status_t *check(const WEFT_DeviceLibrary *l, int *out_n) {
     const WEFT_DeviceKernel k = own_row(l, n);
     if (k.op == NULL) break;
     if (k.compute == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "its kernel for %s has no function", k.op);
+    if (k.finish != NULL && (k.updates != 0 || k.reads_variable != 0))
+      return WEFT_ERROR(INVALID_ARGUMENT, "its kernel for %s, of variables, has a finish()", k.op);
     n++;
   }
   *out_n = n;

@@ -264,6 +264,9 @@ static void run_row(const WEFT_DeviceKernel *rows, const weft_row_op_t *op, weft
     weft_status_t *s = weft_row_run(&r);
     if (weft_status_code(s) != weft_status_code(failure)) {
       report(op, c, s != NULL ? weft_status_message(s) : weft_status_message(failure));
+    } else if (s != NULL && op->same_message &&
+               strcmp(weft_status_message(s), weft_status_message(failure)) != 0) {
+      report(op, c, weft_status_message(s));
     } else if (s == NULL) {
       compare(op, c, r.outputs, outputs);
       compare(op, c, r.updated, updated);

@@ -24,7 +24,8 @@ typedef struct weft_row_op {
   const char *op;
   uint32_t types; /* that are tested: bits */
   void (*make)(weft_row_case_t *c);
-  double tolerance; /* times the type's; 0: 1; below 0: bits are equal */
+  double tolerance;  /* times the type's; 0: 1; below 0: bits are equal */
+  bool same_message; /* failures have the same words, too */
 } weft_row_op_t;
 
 /* Runs all of the table; CUnit counts the differences. */

@@ -39,6 +39,8 @@ struct WEFT_KernelContext {
   arg_t inputs[WEFT_ROW_MAX_ARGS], outputs[WEFT_ROW_MAX_ARGS];
   block_t blocks[MAX_BLOCKS];
   int num_blocks;
+  void *host_scratch; /* one of them; NULL: not asked for */
+  bool is_finishing;
 };
 
 static const weft_emulated_kernel_t *launched[MAX_LAUNCHED];
@@ -253,6 +255,17 @@ static WEFT_Failure *scratch(WEFT_KernelContext *c, size_t bytes, void **out) {
   return NULL;
 }
 
+static WEFT_Failure *host_scratch(WEFT_KernelContext *c, size_t bytes, void **out) {
+  if (c->run->row->finish == NULL) fail("host_scratch() of a row without finish()");
+  if (c->is_finishing && c->host_scratch == NULL) fail("host_scratch() is asked for in finish() first");
+  if (c->host_scratch == NULL) {
+    c->host_scratch = new_block(c, bytes);
+    memset(c->host_scratch, 0, bytes);
+  }
+  *out = c->host_scratch;
+  return NULL;
+}
+
 /* The first run of the node's stream. */
 static WEFT_Failure *random_take(WEFT_KernelContext *c, uint64_t blocks, uint64_t *out_key,
                                  uint64_t out_counter[2]) {
@@ -292,7 +305,8 @@ static const WEFT_DeviceHost host = {.size = sizeof host,
                                      .output_forwarded = output_forwarded,
                                      .output_is_input = output_is_input,
                                      .scratch = scratch,
-                                     .random_take = random_take};
+                                     .random_take = random_take,
+                                     .host_scratch = host_scratch};
 
 const WEFT_DeviceHost *weft_cuda_host;
 void weft_row_host_init(void) { weft_cuda_host = &host; }
@@ -330,6 +344,26 @@ WEFT_Failure *weft_cuda_copy(WEFT_KernelContext *c, void *to, const void *from, 
   const bool on_device = ((uintptr_t)from & MARK) != 0;
   if (bytes > 0) memcpy(host_address(to), on_device ? host_address((void *)(uintptr_t)from) : from, bytes);
   return NULL;
+}
+
+/* What is read is not there before finish(). */
+static struct read {
+  void *to, *from;
+  size_t bytes;
+} reads[16];
+static int num_reads;
+
+WEFT_Failure *weft_cuda_read(WEFT_KernelContext *c, void *to, const void *from, size_t bytes) {
+  (void)c;
+  if (((uintptr_t)to & MARK) != 0) fail("a read into the device's memory");
+  if (num_reads == sizeof reads / sizeof *reads) fail("too many reads");
+  if (bytes > 0) reads[num_reads++] = (struct read){to, host_address((void *)(uintptr_t)from), bytes};
+  return NULL;
+}
+
+static void do_reads(void) {
+  for (int i = 0; i < num_reads; i++) memcpy(reads[i].to, reads[i].from, reads[i].bytes);
+  num_reads = 0;
 }
 
 int weft_cuda_num_processors(WEFT_KernelContext *c) { return c->run->num_processors; }
@@ -429,6 +463,9 @@ weft_status_t *weft_row_run(weft_row_run_t *r) {
   if (r->row->prepare != NULL) s = (weft_status_t *)r->row->prepare(&setup, r->row->param, &c->state);
   const bool is_prepared = s == NULL;
   if (s == NULL) s = (weft_status_t *)r->row->compute(c);
+  do_reads();
+  c->is_finishing = true;
+  if (s == NULL && r->row->finish != NULL) s = (weft_status_t *)r->row->finish(c);
   if (is_prepared && r->row->destroy != NULL) r->row->destroy(c->state);
   for (int i = 0; s == NULL && r->row->updates == 0 && i < n->num_outputs; i++)
     s = copy_out(&c->outputs[i], &r->outputs[i]);
