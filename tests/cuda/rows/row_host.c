@@ -40,7 +40,6 @@ struct WEFT_KernelContext {
   block_t blocks[MAX_BLOCKS];
   int num_blocks;
   void *host_scratch; /* one of them; NULL: not asked for */
-  bool is_finishing;
 };
 
 static const weft_emulated_kernel_t *launched[MAX_LAUNCHED];
@@ -257,7 +256,6 @@ static WEFT_Failure *scratch(WEFT_KernelContext *c, size_t bytes, void **out) {
 
 static WEFT_Failure *host_scratch(WEFT_KernelContext *c, size_t bytes, void **out) {
   if (c->run->row->finish == NULL) fail("host_scratch() of a row without finish()");
-  if (c->is_finishing && c->host_scratch == NULL) fail("host_scratch() is asked for in finish() first");
   if (c->host_scratch == NULL) {
     c->host_scratch = new_block(c, bytes);
     memset(c->host_scratch, 0, bytes);
@@ -464,7 +462,6 @@ weft_status_t *weft_row_run(weft_row_run_t *r) {
   const bool is_prepared = s == NULL;
   if (s == NULL) s = (weft_status_t *)r->row->compute(c);
   do_reads();
-  c->is_finishing = true;
   if (s == NULL && r->row->finish != NULL) s = (weft_status_t *)r->row->finish(c);
   if (is_prepared && r->row->destroy != NULL) r->row->destroy(c->state);
   for (int i = 0; s == NULL && r->row->updates == 0 && i < n->num_outputs; i++)
