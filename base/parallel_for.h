@@ -1,0 +1,49 @@
+/* base/parallel_for.h - loops that say what they cost.
+ *
+ * weft_parallel_for() (base/thread_pool.h) takes the size of a piece. A loop that knows what one unit costs
+ * says so here instead, and this model turns it into pieces and a number of threads.
+ *
+ * A piece takes 4 to 25 us, a 64th of the loop in between: a thread that is descheduled holds
+ * no more than that, and a piece is still hundreds of times what claiming it costs (20 ns). A thread is
+ * asked for help only where its share is worth two hand-overs.
+ *
+ * The figures of the machine are constants and not measured at start: pieces have to be the same in each run,
+ * or a sum by pieces would change from run to run. `weft bench` measures them (floor_*), and a machine may be
+ * several times slower or faster without harm.
+ */
+#ifndef WEFT_BASE_PARALLEL_FOR_H_
+#define WEFT_BASE_PARALLEL_FOR_H_
+
+#include "base/thread_pool.h"
+
+/* Nanoseconds from waking a thread to its first instruction, of which the waking thread pays about as many.
+ */
+#define WEFT_HANDOFF_NS 6000.0
+/* What one core moves, reads and writes together, from and to memory. */
+#define WEFT_CORE_BYTES_PER_NS 10.0
+#define WEFT_CORE_CYCLES_PER_NS 2.5
+
+/* What one unit of a loop costs one core. The slower of the two counts: memory and arithmetic overlap. */
+typedef struct weft_unit_cost {
+  double bytes;  /* that it reads and writes */
+  double cycles; /* of arithmetic */
+} weft_unit_cost_t;
+
+/* How a loop is cut. Depends on the loop alone, never on the number of threads. */
+typedef struct weft_loop_plan {
+  int64_t piece;       /* units, the last piece may have fewer */
+  int64_t num_pieces;  /* at most 2^20 */
+  int64_t max_threads; /* that it is worth, the caller's included; at least 1 */
+} weft_loop_plan_t;
+
+/* `total` >= 1; a cost that is not positive counts as next to nothing. */
+weft_loop_plan_t weft_loop_plan(int64_t total, weft_unit_cost_t unit);
+/* The plan of weft_parallel_for: pieces of `grain` units, a thread for each. */
+weft_loop_plan_t weft_loop_plan_by_grain(int64_t total, int64_t grain);
+
+/* weft_parallel_for by cost. `fn` is called with one piece at a time if several threads share the loop, and
+ * otherwise once. So its results must not depend on where a piece ends. */
+void weft_parallel_for_cost(weft_thread_pool_t *p, int64_t total, weft_unit_cost_t unit, weft_range_fn *fn,
+                            void *arg);
+
+#endif /* WEFT_BASE_PARALLEL_FOR_H_ */
