@@ -4,12 +4,14 @@
  * says so here instead, and this model turns it into pieces and a number of threads.
  *
  * A piece takes 4 to 25 us, a 64th of the loop in between: a thread that is descheduled holds
- * no more than that, and a piece is still hundreds of times what claiming it costs (20 ns). A thread is
+ * no more than that, and a piece is still hundreds of times what claiming it costs (10 ns). A thread is
  * asked for help only where its share is worth two hand-overs.
  *
  * The figures of the machine are constants and not measured at start: pieces have to be the same in each run,
- * or a sum by pieces would change from run to run. `weft bench` measures them (floor_*), and a machine may be
- * several times slower or faster without harm.
+ * or a sum by pieces would change from run to run. `weft bench` measures them (floor_handoff, floor_memory).
+ * What has no influence on results is measured: where the loop is so short that the number of threads matters
+ * (below 256 us by its costs), the caller runs the first piece alone, and its time says how many threads the
+ * rest is worth.
  */
 #ifndef WEFT_BASE_PARALLEL_FOR_H_
 #define WEFT_BASE_PARALLEL_FOR_H_
@@ -29,11 +31,18 @@ typedef struct weft_unit_cost {
   double cycles; /* of arithmetic */
 } weft_unit_cost_t;
 
+static inline double weft_unit_ns(weft_unit_cost_t c) {
+  const double moving = c.bytes * (1 / WEFT_CORE_BYTES_PER_NS),
+               computing = c.cycles * (1 / WEFT_CORE_CYCLES_PER_NS);
+  return moving > computing ? moving : computing;
+}
+
 /* How a loop is cut. Depends on the loop alone, never on the number of threads. */
 typedef struct weft_loop_plan {
   int64_t piece;       /* units, the last piece may have fewer */
   int64_t num_pieces;  /* at most 2^20 */
   int64_t max_threads; /* that it is worth, the caller's included; at least 1 */
+  bool is_short;       /* the first piece is to be timed */
 } weft_loop_plan_t;
 
 /* `total` >= 1; a cost that is not positive counts as next to nothing. */
@@ -41,8 +50,11 @@ weft_loop_plan_t weft_loop_plan(int64_t total, weft_unit_cost_t unit);
 /* The plan of weft_parallel_for: pieces of `grain` units, a thread for each. */
 weft_loop_plan_t weft_loop_plan_by_grain(int64_t total, int64_t grain);
 
-/* weft_parallel_for by cost. `fn` is called with one piece at a time if several threads share the loop, and
- * otherwise once. So its results must not depend on where a piece ends. */
+/* How many threads `num` pieces of `ns` each are worth; at least 1. */
+int64_t weft_loop_worth(int64_t num, int64_t ns);
+
+/* weft_parallel_for by cost. Where the plan has one thread, or there is no pool, `fn` is called once for all,
+ * and otherwise for one piece at a time. */
 void weft_parallel_for_cost(weft_thread_pool_t *p, int64_t total, weft_unit_cost_t unit, weft_range_fn *fn,
                             void *arg);
 

@@ -4,6 +4,8 @@
 #include <float.h>
 #include <string.h>
 
+#include "base/parallel_for.h"
+
 #define MAP_STEM add
 #define MAP_COMP WRAP
 #define UPDATE(a, b) ((a) + (b))
@@ -110,8 +112,6 @@ void weft_update_identity(weft_update_t how, weft_dtype_t dtype, int64_t n, void
 
 /* ---- whole tensors ---- */
 
-enum { GRAIN = 16384 }; /* elements: some ten microseconds, well above what handing a piece over costs */
-
 typedef struct update_range {
   weft_update_fn *fn;
   char *to;
@@ -128,9 +128,5 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 void weft_update_parallel(weft_thread_pool_t *pool, weft_update_fn *fn, weft_tensor_t *to,
                           const weft_tensor_t *from) {
   update_range_t r = {fn, to->data, from->data, weft_dtype_size(to->dtype)};
-  if (to->count <= GRAIN) {
-    if (to->count > 0) fn(to->data, from->data, to->count, false);
-    return;
-  }
-  weft_parallel_for(pool, to->count, GRAIN, run_range, &r);
+  weft_parallel_for_cost(pool, to->count, (weft_unit_cost_t){.bytes = 3 * (double)r.size}, run_range, &r);
 }

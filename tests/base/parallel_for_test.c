@@ -73,6 +73,18 @@ static void cheap_loops_are_worth_one_thread(void) {
   CU_ASSERT_TRUE(large.max_threads > 64);
 }
 
+static void short_loops_are_timed(void) {
+  const weft_unit_cost_t add = {.bytes = 12};
+  CU_ASSERT_TRUE(weft_loop_plan(64 * 1024, add).is_short);
+  CU_ASSERT_FALSE(weft_loop_plan(16 << 20, add).is_short);
+  CU_ASSERT_FALSE(weft_loop_plan_by_grain(64 * 1024, 1024).is_short);
+  CU_ASSERT_EQUAL(weft_loop_worth(0, 1000), 1);
+  CU_ASSERT_EQUAL(weft_loop_worth(20, 1000), 1);
+  CU_ASSERT_EQUAL(weft_loop_worth(20, 5000), 8);
+  CU_ASSERT_EQUAL(weft_loop_worth(20, -5000), 1);
+  CU_ASSERT_EQUAL(weft_loop_worth(INT64_MAX, INT64_MAX), 1 << 20);
+}
+
 static void pieces_are_bounded_in_time(void) {
   const weft_unit_cost_t add = {.bytes = 12};
   for (int64_t n = 1 << 16; n <= 1 << 28; n *= 4) {
@@ -281,6 +293,7 @@ static void without_memory_the_caller_does_all(void) {
 static const CU_TestInfo tests[] = {
     {"plans cover any total", plans_cover_any_total},
     {"cheap loops are worth one thread", cheap_loops_are_worth_one_thread},
+    {"short loops are timed", short_loops_are_timed},
     {"pieces are bounded in time", pieces_are_bounded_in_time},
     {"pieces do not depend on threads", pieces_do_not_depend_on_threads},
     {"loops by cost cover every index once", loops_by_cost_cover_every_index_once},

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/parallel_for.h"
 #include "kernels/cpu/loops/common.h"
 #include "kernels/cpu/loops/indices.h"
 
@@ -65,8 +66,9 @@ static weft_status_t *gather(weft_kernel_ctx_t *ctx, int axis, int batch_dims) {
                     .size = ps->dims[axis],
                     .inner = weft_cpu_product(ps, axis + 1, ps->rank)};
   atomic_init(&j.bad, -1);
-  int64_t pieces = out->count / j.inner, grain = WEFT_CPU_GRAIN / j.inner + 1;
-  weft_parallel_for(pieces <= grain ? NULL : ctx->device->pool, pieces, grain, gather_range, &j);
+  const double slice = (double)j.inner * (double)weft_dtype_size(params->dtype);
+  const weft_unit_cost_t unit = {.bytes = 64 + 2 * slice, .cycles = 8}; /* a line that is not in the cache */
+  weft_parallel_for_cost(ctx->device->pool, out->count / j.inner, unit, gather_range, &j);
   if (atomic_load(&j.bad) >= 0) {
     weft_status_free(atomic_load(&j.status));
     int64_t at = atomic_load(&j.bad);

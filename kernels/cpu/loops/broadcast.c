@@ -1,6 +1,8 @@
 /* kernels/cpu/loops/broadcast.c - see the header. */
 #include "kernels/cpu/loops/broadcast.h"
 
+#include "kernels/cpu/loops/cost.h"
+
 static int64_t dim_of(const weft_shape_t *s, int rank, int d) {
   int at = d - (rank - s->rank);
   return at < 0 ? 1 : s->dims[at];
@@ -133,4 +135,10 @@ void weft_broadcast_run(const weft_broadcast_t *b, weft_thread_pool_t *pool, int
   }
   broadcast_job_t j = {b, fn, arg};
   weft_parallel_for(pool, b->count, grain, run_range, &j);
+}
+
+void weft_broadcast_run_cost(const weft_broadcast_t *b, weft_thread_pool_t *pool, weft_unit_cost_t element,
+                             weft_broadcast_fn *fn, void *arg) {
+  broadcast_job_t j = {b, fn, arg};
+  weft_parallel_for_cost(pool, b->count, element, run_range, &j);
 }

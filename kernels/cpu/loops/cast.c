@@ -4,6 +4,7 @@
 #include <complex.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/loops/cost.h"
 
 #define EACH_HALFS
 #define EACH_FLOATS
@@ -57,7 +58,8 @@ static weft_status_t *cast_into(weft_kernel_ctx_t *ctx, const weft_tensor_t *x, 
                       weft_dtype_name(y->dtype));
   }
   cast_job_t j = {fn, x->data, y->data, weft_dtype_size(x->dtype), weft_dtype_size(y->dtype)};
-  weft_parallel_for(ctx->device->pool, x->count, WEFT_CPU_GRAIN, cast_range, &j);
+  weft_parallel_for_cost(ctx->device->pool, x->count, weft_cpu_element(j.x_size + j.y_size, false),
+                         cast_range, &j);
   return NULL;
 }
 

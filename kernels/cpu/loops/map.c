@@ -2,9 +2,10 @@
 #include "kernels/cpu/loops/map.h"
 
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/cost.h"
 
-static int64_t grain_of(uint32_t flags) {
-  return (flags & WEFT_MAP_COSTLY) != 0 ? WEFT_CPU_GRAIN / 16 : WEFT_CPU_GRAIN;
+static weft_unit_cost_t cost_of(uint32_t flags, size_t bytes) {
+  return weft_cpu_element(bytes, (flags & WEFT_MAP_COSTLY) != 0);
 }
 
 static weft_status_t *unsupported(const weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
@@ -38,12 +39,7 @@ weft_status_t *weft_map1_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, out_dtype, &shape, &y));
   if (n == 0) return NULL;
   map1_job_t j = {fn, data, y->data, weft_dtype_size(dtype), weft_dtype_size(out_dtype)};
-  int64_t grain = grain_of(map->flags);
-  if (n <= grain) {
-    map1_range(&j, 0, n);
-  } else {
-    weft_parallel_for(ctx->device->pool, n, grain, map1_range, &j);
-  }
+  weft_parallel_for_cost(ctx->device->pool, n, cost_of(map->flags, j.x_size + j.y_size), map1_range, &j);
   return NULL;
 }
 
@@ -60,6 +56,25 @@ static void map2_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, co
   const map2_job_t *j = arg;
   j->fn(n, j->x + (size_t)at[0] * j->size, step[0], j->y + (size_t)at[1] * j->size, step[1],
         j->z + (size_t)out_at * j->z_size);
+}
+
+static void map2_range(void *arg, int64_t begin, int64_t end) {
+  const map2_job_t *j = arg;
+  const size_t at = (size_t)begin * j->size;
+  j->fn(end - begin, j->x + at, 1, j->y + at, 1, j->z + (size_t)begin * j->z_size);
+}
+
+/* Operands of one shape, by far the most usual case: nothing is repeated. */
+static weft_status_t *map2_same(weft_kernel_ctx_t *ctx, uint32_t flags, map2_job_t *j) {
+  const weft_tensor_t *x = weft_in(ctx, 0);
+  const int64_t n = x->count;
+  const int in = weft_tensor_is_exclusive(x) ? 0 : 1;
+  weft_tensor_t *z = NULL;
+  WEFT_RETURN_IF_ERROR(
+      weft_out_forward(ctx, in, 0, weft_dtype_base(ctx->node->output_types[0]), &x->shape, &z));
+  j->z = z->data;
+  weft_parallel_for_cost(ctx->device->pool, n, cost_of(flags, 2 * j->size + j->z_size), map2_range, j);
+  return NULL;
 }
 
 static bool any_zero(const weft_tensor_t *t) {
@@ -97,6 +112,11 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
   weft_map2_fn *fn = map->fns[weft_cpu_stored_as(x->dtype)];
   if (fn == NULL || x->dtype != y->dtype) return unsupported(ctx, x->dtype);
+  weft_dtype_t out_dtype = weft_dtype_base(ctx->node->output_types[0]);
+  map2_job_t j = {fn, x->data, y->data, NULL, weft_dtype_size(x->dtype), weft_dtype_size(out_dtype)};
+  if ((flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) == 0 &&
+      weft_shape_eq(&x->shape, &y->shape))
+    return map2_same(ctx, flags, &j);
   weft_broadcast_t b;
   const weft_shape_t *shapes[2] = {&x->shape, &y->shape};
   if ((flags & WEFT_MAP_SAME_SHAPE) != 0 && !weft_shape_eq(&x->shape, &y->shape)) {
@@ -122,8 +142,6 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
   if (b.count > 0 && (flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) != 0) {
     WEFT_RETURN_IF_ERROR(check_values(flags, y));
   }
-  weft_dtype_t out_dtype = weft_dtype_base(ctx->node->output_types[0]);
-  map2_job_t j = {fn, x->data, y->data, NULL, weft_dtype_size(x->dtype), weft_dtype_size(out_dtype)};
   /* An operand that is not repeated and has the result's size is read exactly where the result is written. */
   if (x->count == b.count && weft_shape_eq(shapes[0], &b.shape)) {
     bool try_y = y->count == b.count && weft_shape_eq(shapes[1], &b.shape) && !weft_tensor_is_exclusive(x);
@@ -134,6 +152,6 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
     WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, out_dtype, &b.shape, &z));
   }
   j.z = z->data;
-  weft_broadcast_run(&b, ctx->device->pool, grain_of(flags), map2_run, &j);
+  weft_broadcast_run_cost(&b, ctx->device->pool, cost_of(flags, 2 * j.size + j.z_size), map2_run, &j);
   return NULL;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/cost.h"
 #include "kernels/cpu/loops/map.h"
 #include "ops/chain.h"
 
@@ -208,12 +209,10 @@ static weft_status_t *chain_compute(weft_kernel_ctx_t *ctx) {
   if (out->count == 0) return NULL;
   chain_run_t r = {.st = st, .inputs = inputs, .out = out->data, .out_size = weft_dtype_size(out->dtype)};
   atomic_init(&r.failed, false);
-  const int64_t grain = WEFT_CPU_GRAIN / (st->is_costly ? 16 : c->num_links > 8 ? 8 : c->num_links);
-  if (out->count <= grain) {
-    run_range(&r, 0, out->count);
-  } else {
-    weft_parallel_for(ctx->device->pool, out->count, grain, run_range, &r);
-  }
+  weft_unit_cost_t element = weft_cpu_element(r.out_size, st->is_costly);
+  for (int i = 0; i < c->num_inputs; i++) element.bytes += (double)inputs[i].size;
+  element.cycles += c->num_links; /* the values between them are in the first-level cache */
+  weft_parallel_for_cost(ctx->device->pool, out->count, element, run_range, &r);
   return atomic_load(&r.failed) ? WEFT_NO_MEMORY("the blocks of a chain of %d links", c->num_links) : NULL;
 }
 

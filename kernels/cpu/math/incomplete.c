@@ -1,6 +1,7 @@
 /* kernels/cpu/math/incomplete.c - incomplete gamma and beta functions, and Hurwitz' zeta function with what
  * is made of it. */
 #define _DEFAULT_SOURCE /* special.h */
+#include "kernels/cpu/loops/cost.h"
 #include "kernels/cpu/loops/map.h"
 #include "kernels/cpu/math/special.h"
 
@@ -57,7 +58,7 @@ static weft_status_t *betainc(weft_kernel_ctx_t *ctx) {
   }
   if (!weft_broadcast_init(&b, shapes, 3)) return WEFT_ERROR(INTERNAL, "Betainc: shapes");
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, j.in[0]->dtype, &b.shape, &j.out));
-  weft_broadcast_run(&b, ctx->device->pool, WEFT_CPU_GRAIN / 16, betainc_run, &j);
+  weft_broadcast_run_cost(&b, ctx->device->pool, (weft_unit_cost_t){.cycles = 200}, betainc_run, &j);
   return NULL;
 }
 

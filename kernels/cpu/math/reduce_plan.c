@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/parallel_for.h"
 #include "kernels/cpu/math/reduce.h"
 
 enum { PIECE = 65536 }; /* elements a thread takes at a time */
@@ -195,11 +196,7 @@ weft_status_t *weft_reduction_run(const weft_reduced_dims_t *r, weft_thread_pool
   if (r->rank == 0) j.inner_is_reduced = true;
   int64_t work = j.inner * j.reduced.count;
   if (j.kept.count == 1 && work >= 2 * PIECE) return run_cut(&j, pool);
-  int64_t grain = work > 0 ? WEFT_CPU_GRAIN / work : WEFT_CPU_GRAIN;
-  if (j.kept.count * work < 2 * WEFT_CPU_GRAIN) {
-    kept_range(&j, 0, j.kept.count);
-  } else {
-    weft_parallel_for(pool, j.kept.count, grain < 1 ? 1 : grain, kept_range, &j);
-  }
+  const weft_unit_cost_t result = {.bytes = (double)work * (double)elem_size, .cycles = (double)work};
+  weft_parallel_for_cost(pool, j.kept.count, result, kept_range, &j);
   return NULL;
 }

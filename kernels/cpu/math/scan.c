@@ -4,6 +4,7 @@
 #include <math.h>
 #include <tgmath.h>
 
+#include "base/parallel_for.h"
 #include "kernels/cpu/loops/common.h"
 #include "tensor/update.h"
 
@@ -82,8 +83,8 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 
 /* One unit is one line along the axis; there are outer * inner of them. */
 static void run(weft_kernel_ctx_t *ctx, scan_job_t *j, int64_t lines) {
-  int64_t grain = WEFT_CPU_GRAIN / (j->axis + 1) + 1;
-  weft_parallel_for(lines > grain ? ctx->device->pool : NULL, lines, grain, run_range, j);
+  const weft_unit_cost_t line = {.cycles = 4 * (double)j->axis}; /* each waits for the one before it */
+  weft_parallel_for_cost(ctx->device->pool, lines, line, run_range, j);
 }
 
 static weft_status_t *arg_compute(weft_kernel_ctx_t *ctx) {

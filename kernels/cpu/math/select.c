@@ -1,6 +1,6 @@
 /* kernels/cpu/math/select.c - choosing between two tensors: Select, SelectV2, ClipByValue; and AddN,
  * AccumulateNV2. */
-#include "kernels/cpu/loops/broadcast.h"
+#include "kernels/cpu/loops/cost.h"
 #include "tensor/update.h"
 
 typedef struct select_job {
@@ -71,7 +71,8 @@ static void select_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, 
 static weft_status_t *select_walk(weft_kernel_ctx_t *ctx, const weft_broadcast_t *b) {
   select_job_t j = {.cond = weft_in(ctx, 0), .t = weft_in(ctx, 1), .e = weft_in(ctx, 2)};
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, j.t->dtype, &b->shape, &j.out));
-  weft_broadcast_run(b, ctx->device->pool, WEFT_CPU_GRAIN, select_run, &j);
+  weft_broadcast_run_cost(b, ctx->device->pool, weft_cpu_element(1 + 3 * weft_dtype_size(j.t->dtype), false),
+                          select_run, &j);
   return atomic_load(&j.status);
 }
 

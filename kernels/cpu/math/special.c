@@ -6,6 +6,7 @@
 #include <complex.h>
 #include <tgmath.h>
 
+#include "kernels/cpu/loops/cost.h"
 #include "kernels/cpu/loops/map.h"
 
 #define MAP_STEM lgamma
@@ -97,7 +98,8 @@ static weft_status_t *complex_compute(weft_kernel_ctx_t *ctx) {
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, re->dtype == WEFT_F32 ? WEFT_C64 : WEFT_C128, &b.shape, &z));
   join_job_t j = {re, im, z};
-  weft_broadcast_run(&b, ctx->device->pool, WEFT_CPU_GRAIN, join_run, &j);
+  weft_broadcast_run_cost(&b, ctx->device->pool, weft_cpu_element(2 * weft_dtype_size(z->dtype), false),
+                          join_run, &j);
   return NULL;
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <tgmath.h>
 
+#include "kernels/cpu/loops/cost.h"
 #include "kernels/cpu/loops/map.h"
 #include "kernels/cpu/loops/vector_math.h"
 
@@ -101,7 +102,7 @@ static weft_status_t *leaky_compute(weft_kernel_ctx_t *ctx, const leaky_compute_
   weft_shape_t shape = value->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, value->dtype, &shape, &y));
   j.y = y->data;
-  weft_parallel_for(ctx->device->pool, n, WEFT_CPU_GRAIN, leaky_range, &j);
+  weft_parallel_for_cost(ctx->device->pool, n, weft_cpu_element(3 * j.size, false), leaky_range, &j);
   return NULL;
 }
 

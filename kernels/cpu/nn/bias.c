@@ -1,4 +1,5 @@
 /* kernels/cpu/nn/bias.c - BiasAdd and its gradient. The value is seen as [outer, channels, inner]. */
+#include "kernels/cpu/loops/cost.h"
 #include "kernels/cpu/loops/map.h"
 #include "kernels/cpu/math/reduce.h"
 
@@ -46,7 +47,7 @@ static weft_status_t *bias_add(weft_kernel_ctx_t *ctx, weft_str_t format) {
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, x->dtype, &shape, &y));
   if (y->count == 0 || !weft_broadcast_init(&b, shapes, 2)) return NULL;
   j.y = y->data;
-  weft_broadcast_run(&b, ctx->device->pool, WEFT_CPU_GRAIN, bias_run, &j);
+  weft_broadcast_run_cost(&b, ctx->device->pool, weft_cpu_element(2 * j.size, false), bias_run, &j);
   return NULL;
 }
 

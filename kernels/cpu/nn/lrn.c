@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/parallel_for.h"
 #include "kernels/cpu/loops/cast.h"
 
 typedef struct lrn_job {
@@ -116,9 +117,9 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, const lrn_attrs_t *attrs) {
                    .dy = wide[0]->data,
                    .y = grad ? wide[2]->data : NULL,
                    .out = out->data};
-    int64_t rows = out->count / j.depth, grain = WEFT_CPU_GRAIN / 16 / j.depth + 1;
-    weft_parallel_for(rows > grain ? ctx->device->pool : NULL, rows, grain, grad ? grad_range : forward_range,
-                      &j);
+    const weft_unit_cost_t row = {.cycles = 16 * (double)j.depth}; /* a power for each element */
+    weft_parallel_for_cost(ctx->device->pool, out->count / j.depth, row, grad ? grad_range : forward_range,
+                           &j);
   }
   for (int i = 0; i < 3; i++) weft_tensor_release(wide[i]);
   if (s == NULL && dtype != WEFT_F32) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <tgmath.h>
 
+#include "base/parallel_for.h"
 #include "kernels/cpu/loops/broadcast.h"
 #include "kernels/cpu/loops/vector_math.h"
 
@@ -49,8 +50,8 @@ static void rows_range(void *arg, int64_t begin, int64_t end) {
 }
 
 static void run(weft_kernel_ctx_t *ctx, softmax_job_t *j, int64_t rows) {
-  int64_t grain = WEFT_CPU_GRAIN / 16 / (j->classes + 1) + 1;
-  weft_parallel_for(rows > grain ? ctx->device->pool : NULL, rows, grain, rows_range, j);
+  const weft_unit_cost_t row = {.cycles = 8 * (double)(j->classes + 4)}; /* three passes, one with exp */
+  weft_parallel_for_cost(ctx->device->pool, rows, row, rows_range, j);
 }
 
 static weft_status_t *softmax_compute(weft_kernel_ctx_t *ctx) {

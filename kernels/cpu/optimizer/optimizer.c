@@ -14,9 +14,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/parallel_for.h"
 #include "kernels/state.h"
-
-enum { GRAIN = 8192 }; /* elements for one thread: some tens of microseconds */
 
 typedef struct opt_state {
   const weft_opt_rule_t *rule;
@@ -240,7 +239,9 @@ static weft_status_t *apply(weft_kernel_ctx_t *c, const opt_state_t *st,
     run_sparse(st, &args, v[0]->value, weft_in(c, st->indices));
   } else if (grad->count > 0) {
     dense_job_t job = {st, &args, weft_dtype_size(st->dtype)};
-    weft_parallel_for(c->device->pool, grad->count, GRAIN, run_dense, &job);
+    const weft_unit_cost_t element = {.bytes = (double)(2 * st->num_vars + 1) * (double)job.size,
+                                      .cycles = 8};
+    weft_parallel_for_cost(c->device->pool, grad->count, element, run_dense, &job);
   }
   return NULL;
 }
