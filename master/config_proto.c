@@ -1,4 +1,5 @@
 /* master/config_proto.c - ConfigProto, read in place. Field numbers: reference 2.4. */
+#include "base/log.h"
 #include "master/config.h"
 #include "protos/wire.h"
 
@@ -7,6 +8,7 @@ enum {
   FIELD_ALLOW_SOFT_PLACEMENT = 7,
   FIELD_LOG_DEVICE_PLACEMENT = 8,
   FIELD_USE_PER_SESSION_THREADS = 9,
+  FIELD_GRAPH_OPTIONS = 10,
   FIELD_OPERATION_TIMEOUT = 11,
   FIELD_SESSION_THREAD_POOL = 12,
   FIELD_CLUSTER_DEF = 14,
@@ -36,6 +38,13 @@ static void read_experimental(weft_str_t bytes, weft_session_config_t *out) {
   }
 }
 
+static void read_graph_options(weft_str_t bytes, weft_session_config_t *out) {
+  const char *ignored = NULL;
+  weft_pass_settings_read(bytes, &out->passes, &ignored);
+  if (ignored != NULL)
+    weft_log(WEFT_LOG_WARNING, "RewriterConfig.%s: ignored, the runtime has passes of its own", ignored);
+}
+
 static int count_filters(weft_str_t bytes) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
@@ -44,8 +53,9 @@ static int count_filters(weft_str_t bytes) {
   return n;
 }
 
-weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes, weft_session_config_t *out) {
-  *out = (weft_session_config_t){0};
+weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes,
+                                        const weft_pass_settings_t *passes, weft_session_config_t *out) {
+  *out = (weft_session_config_t){.passes = *passes};
   if (!weft_wire_is_message(bytes))
     return WEFT_ERROR(INVALID_ARGUMENT, "CreateSession: config is not a ConfigProto");
   weft_device_name_t *filters = weft_arena_calloc(arena, (size_t)count_filters(bytes) + 1, sizeof *filters);
@@ -75,6 +85,9 @@ weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes, w
       case FIELD_SESSION_THREAD_POOL:
         return WEFT_ERROR(INVALID_ARGUMENT,
                           "Distributed session does not support session thread pool options.");
+      case FIELD_GRAPH_OPTIONS:
+        if (is_bytes) read_graph_options(f.bytes, out);
+        break;
       case FIELD_OPERATION_TIMEOUT:
         if (is_varint) out->operation_timeout_ms = weft_wire_i64(f.value);
         break;

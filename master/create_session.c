@@ -151,7 +151,8 @@ static weft_status_t *find_workers(session_creation_t *c) {
 static void caller_gone(void *arg) { weft_canceller_cancel(((session_creation_t *)arg)->canceller); }
 
 static weft_status_t *prepare(session_creation_t *c) {
-  WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.kernels, c->o.timer, c->request.config, &c->session));
+  WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.kernels, c->o.evaluator, &c->o.passes, c->o.timer,
+                                                  c->request.config, &c->session));
   if (c->request.client.length > 0)
     c->session->client = weft_arena_str(&c->session->arena, c->request.client);
   if (c->session->client.length != c->request.client.length) return WEFT_NO_MEMORY("a session");

@@ -19,6 +19,8 @@ typedef struct weft_create_options {
   weft_worker_cache_t *cache;
   weft_cluster_maker_t *clusters; /* may be NULL */
   const weft_kernel_support_t *kernels;
+  const weft_evaluator_t *evaluator; /* may be NULL */
+  weft_pass_settings_t passes;
   bool is_direct; /* see weft_master_options_t */
   weft_collective_steps_t *collective_steps;
   weft_timer_t *timer;

@@ -20,6 +20,8 @@ struct weft_master {
   weft_worker_cache_t *cache;
   weft_cluster_maker_t *clusters;
   const weft_kernel_support_t *kernels;
+  weft_evaluator_t evaluator; /* evaluate NULL: none */
+  weft_pass_settings_t passes;
   int64_t discovery_timeout_ms;
   bool is_direct;
   weft_collective_steps_t *collective_steps;
@@ -108,6 +110,8 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
                              .cache = m->cache,
                              .clusters = m->clusters,
                              .kernels = m->kernels,
+                             .evaluator = m->evaluator.evaluate != NULL ? &m->evaluator : NULL,
+                             .passes = m->passes,
                              .is_direct = m->is_direct,
                              .collective_steps = m->collective_steps,
                              .timer = m->timer,
@@ -600,6 +604,8 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   m->cache = o->cache;
   m->clusters = o->clusters;
   m->kernels = o->kernels;
+  if (o->evaluator != NULL) m->evaluator = *o->evaluator;
+  m->passes = o->passes != NULL ? *o->passes : weft_pass_defaults();
   m->discovery_timeout_ms = o->discovery_timeout_ms;
   m->is_direct = o->is_direct;
   m->stop = weft_canceller_create(NULL);

@@ -6,6 +6,7 @@
 #ifndef WEFT_MASTER_MASTER_H_
 #define WEFT_MASTER_MASTER_H_
 
+#include "graph/passes/optimize.h"
 #include "master/master_client.h"
 #include "worker/session_cluster.h"
 
@@ -22,6 +23,8 @@ typedef struct weft_master_options {
   weft_worker_cache_t *cache;     /* all tasks, its own included; borrowed */
   weft_cluster_maker_t *clusters; /* for ConfigProto.cluster_def; borrowed; NULL: such sessions are refused */
   const weft_kernel_support_t *kernels; /* lives as long as the process */
+  const weft_evaluator_t *evaluator;    /* for constants; copied; NULL: none but shapes are folded */
+  const weft_pass_settings_t *passes;   /* of sessions without a word of their own; copied; NULL: all */
   weft_str_t collective_leader; /* the task that draws step ids of collective graphs; copied; empty: the
                                    master's own */
   int64_t discovery_timeout_ms; /* how long a session's creation waits for tasks of which nothing is known; 0:

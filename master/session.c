@@ -13,7 +13,9 @@
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a session"); }
 
-weft_status_t *weft_master_session_create(const weft_kernel_support_t *kernels, weft_timer_t *timer,
+weft_status_t *weft_master_session_create(const weft_kernel_support_t *kernels,
+                                          const weft_evaluator_t *evaluator,
+                                          const weft_pass_settings_t *passes, weft_timer_t *timer,
                                           weft_str_t config, weft_master_session_t **out) {
   weft_master_session_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return no_memory();
@@ -21,6 +23,7 @@ weft_status_t *weft_master_session_create(const weft_kernel_support_t *kernels, 
   weft_mutex_init(&s->mu);
   weft_mutex_init(&s->extending);
   s->kernels = kernels;
+  s->evaluator = evaluator;
   s->timer = timer;
   s->canceller = weft_canceller_create(NULL);
   weft_strbuf_t handle = WEFT_STRBUF_INIT;
@@ -29,7 +32,7 @@ weft_status_t *weft_master_session_create(const weft_kernel_support_t *kernels, 
   weft_status_t *status = weft_strbuf_finish(&handle, &text, NULL);
   if (status == NULL) s->handle = weft_str(text);
   if (status == NULL && s->canceller == NULL) status = no_memory();
-  if (status == NULL) status = weft_session_config_read(&s->arena, config, &s->config);
+  if (status == NULL) status = weft_session_config_read(&s->arena, config, passes, &s->config);
   if (status != NULL) {
     weft_master_session_release(s);
     return status;
@@ -148,6 +151,8 @@ static void build(weft_master_session_t *s, weft_step_plan_t *p, const weft_sign
   weft_mutex_unlock(&s->mu);
   weft_step_plan_options_t options = {.graph = v->graph,
                                       .kernels = s->kernels,
+                                      .passes = &s->config.passes,
+                                      .evaluator = s->evaluator,
                                       .signature = signature,
                                       .devices = &s->devices,
                                       .workers = s->workers,

@@ -27,6 +27,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   weft_session_cluster_t cluster; /* empty: the master's own */
   weft_device_set_t devices;
   const weft_kernel_support_t *kernels;
+  const weft_evaluator_t *evaluator;         /* the master's; NULL: none */
   bool is_direct;                            /* see weft_master_options_t */
   weft_collective_steps_t *collective_steps; /* the master's */
   weft_timer_t *timer;                       /* the master's */
@@ -50,6 +51,8 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
 } weft_master_session_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_master_session_create(const weft_kernel_support_t *kernels,
+                                                          const weft_evaluator_t *evaluator,
+                                                          const weft_pass_settings_t *passes,
                                                           weft_timer_t *timer, weft_str_t config,
                                                           weft_master_session_t **out);
 weft_master_session_t *weft_master_session_retain(weft_master_session_t *s);

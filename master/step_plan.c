@@ -207,15 +207,48 @@ static weft_str_t task_of(const weft_graph_t *g) {
   return WEFT_STR("");
 }
 
+static weft_status_t *build_client_graph(void *arg, weft_graph_t **out) {
+  const weft_step_plan_options_t *o = arg;
+  return weft_client_graph_build(o->graph, o->signature, o->devices->client, o->kernels, out);
+}
+
+/* The name of a node, of a target as a client writes it: "^node", "node:0" and "node" are the same. */
+static weft_str_t target_node(weft_str_t target) {
+  weft_str_t name =
+      target.length > 1 && target.data[0] == '^' ? weft_str_of(target.data + 1, target.length - 1) : target;
+  int index;
+  return weft_tensor_name_parse(name, &name, &index) ? name : target;
+}
+
+/* What is watched, and what is fed bit by bit, has to be there under its name. */
+static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_options_t *o,
+                               weft_graph_t **g) {
+  const weft_signature_t *signature = o->signature;
+  if (p->is_partial || signature->debug_options.length > 0) return NULL;
+  weft_str_t *keep = weft_calloc((size_t)signature->num_targets + 1, sizeof *keep);
+  if (keep == NULL) return no_memory();
+  for (int i = 0; i < signature->num_targets; i++) keep[i] = target_node(signature->targets[i]);
+  const weft_optimize_options_t options = {.settings = *o->passes,
+                                           .keep = keep,
+                                           .num_keep = signature->num_targets,
+                                           .evaluator = o->evaluator,
+                                           .rebuild = build_client_graph,
+                                           .rebuild_arg = (void *)(uintptr_t)o};
+  weft_status_t *s = weft_optimize(g, &options);
+  weft_free(keep);
+  return s;
+}
+
 static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o, weft_partition_t **parts,
                           int *num_parts) {
   weft_graph_t *g = NULL;
-  WEFT_RETURN_IF_ERROR(weft_client_graph_build(o->graph, o->signature, o->devices->client, o->kernels, &g));
+  WEFT_RETURN_IF_ERROR(build_client_graph((void *)(uintptr_t)o, &g));
   weft_partition_options_t options = {.locate = weft_device_task_part,
                                       .incarnation = incarnation,
                                       .arg = (void *)(uintptr_t)o->devices,
                                       .next_edge = o->next_edge};
-  weft_status_t *s = weft_pass_pair_nccl(g);
+  weft_status_t *s = optimize(p, o, &g);
+  if (s == NULL) s = weft_pass_pair_nccl(g);
   if (s == NULL) s = weft_collective_members_find(g, &p->arena, &p->members);
   if (s == NULL) s = weft_graph_partition(&g, &options, parts, num_parts);
   for (int i = 0; s == NULL && i < *num_parts; i++) {

@@ -66,6 +66,8 @@ typedef struct weft_step_plan_options {
   const weft_signature_t *signature;
   const weft_device_set_t *devices;
   const weft_kernel_support_t *kernels;
+  const weft_pass_settings_t *passes;
+  const weft_evaluator_t *evaluator; /* NULL: none */
   weft_worker_client_t *const *workers;
   int num_workers;
   int64_t *next_edge; /* of this call alone */

@@ -1,10 +1,21 @@
 /* server/task.c - builds a task bottom up, takes it down in reverse. */
 #include "server/task.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
+#include "kernels/evaluate.h"
 #include "server/worker_cache.h"
 
 static const weft_kernel_support_t kernels = {weft_devices_supporting, weft_devices_missing};
+
+/* What sessions do whose configuration says nothing else: WEFT_PASSES, as of `weft submit --passes`. */
+static weft_status_t *read_passes(weft_pass_settings_t *out) {
+  const char *text = getenv("WEFT_PASSES");
+  *out = weft_pass_defaults();
+  return text == NULL ? NULL
+                      : weft_status_annotate(weft_pass_settings_parse(weft_str(text), out), "WEFT_PASSES");
+}
 
 static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_direct,
                             weft_server_clusters_t *clusters, weft_task_t *t) {
@@ -22,9 +33,14 @@ static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_dire
   weft_worker_cache_set_log(t->cache, weft_worker_transfers(t->worker), weft_worker_counters(t->worker));
   WEFT_RETURN_IF_ERROR(weft_local_worker_client_create(t->worker, &t->worker_client));
   weft_worker_cache_set_local(t->cache, t->worker_client);
+  const weft_evaluator_t evaluator = {weft_evaluate_node, weft_worker_device(t->worker)};
+  weft_pass_settings_t passes;
+  WEFT_RETURN_IF_ERROR(read_passes(&passes));
   weft_master_options_t master = {.task = name,
                                   .cache = t->cache,
                                   .kernels = &kernels,
+                                  .evaluator = &evaluator,
+                                  .passes = &passes,
                                   .is_direct = is_direct,
                                   .clusters = maker,
                                   .collective_leader = weft_worker_leader(t->worker),
