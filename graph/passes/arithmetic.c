@@ -6,6 +6,8 @@
  * is x for integers only: -0.0 + 0.0 is 0.0; x - 0.0 and x + -0.0 are x.
  *
  * A node that waits for something is left alone, so is one behind a value of another device or of a Switch.
+ * The value of a variable that is read through a reference changes with it: what computes with it makes a
+ * copy, which stays.
  */
 #include "graph/passes/round.h"
 
@@ -90,7 +92,7 @@ static bool has_shape_of(const weft_node_t *n, int input) {
 /* Consumers of `n` read `to`, which comes out of input `input`. The other inputs of `n` are no longer read:
  * none of them may be what makes `n` dead in a branch. */
 static weft_status_t *forward(weft_pass_round_t *r, weft_node_t *n, int input, weft_output_t to) {
-  if (!weft_output_may_replace(to, n)) return NULL;
+  if (!weft_output_may_replace(to, n) || weft_pass_round_is_variable(r, to.node)) return NULL;
   for (int i = 0; i < n->num_inputs; i++) {
     if (i != input && weft_pass_round_is_conditional(r, n->inputs[i].node)) return NULL;
   }
@@ -233,6 +235,7 @@ static weft_status_t *rule_transpose(weft_pass_round_t *r, weft_node_t *n) {
 static weft_status_t *rule_view(weft_pass_round_t *r, weft_node_t *n) {
   const weft_shape_t *before = weft_pass_round_shape(n->inputs[0]);
   const weft_shape_t *after = weft_pass_round_shape((weft_output_t){n, 0});
+  if (n->num_inputs > 1 && weft_pass_round_constant(n->inputs[1]) == NULL) return NULL; /* it may not fit */
   if (weft_shape_is_known(before) && weft_shape_eq(before, after)) return forward(r, n, 0, n->inputs[0]);
   const weft_node_t *inner = n->inputs[0].node;
   const bool is_known = weft_shape_is_known(before) && weft_shape_is_known(after);

@@ -57,13 +57,32 @@ bool weft_pass_round_is_conditional(const weft_pass_round_t *r, const weft_node_
   return n->id < r->num_ids ? r->is_conditional[n->id] != 0 : n->num_controls > 0;
 }
 
-static void find_conditional(weft_pass_round_t *r) {
+bool weft_pass_round_is_variable(const weft_pass_round_t *r, const weft_node_t *n) {
+  return n->id < r->num_ids && r->is_variable[n->id] != 0;
+}
+
+/* Is output 0 of `n`, or any other, perhaps the buffer of a variable that a reference leads to? */
+static bool may_be_variable(const weft_pass_round_t *r, const weft_node_t *n) {
+  const uint64_t passes_on = WEFT_OPS_OF_CONTROL | WEFT_OP_VIEW | WEFT_OP_IDENTITY | WEFT_OP_BUNDLE |
+                             WEFT_OP_READ | WEFT_OP_DEFAULT | WEFT_OP_EFFECT;
+  for (int i = 0; i < n->num_outputs; i++) {
+    if (weft_dtype_is_ref(n->output_types[i])) return true;
+  }
+  if ((n->flags & passes_on) == 0 && !weft_node_copies_input(n)) return false;
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (r->is_variable[n->inputs[i].node->id]) return true;
+  }
+  return false;
+}
+
+static void find_properties(weft_pass_round_t *r) {
   for (int i = 0; i < r->num_ordered; i++) {
     const weft_node_t *n = r->order[i];
     bool is = (n->flags & WEFT_OPS_OF_CONTROL) != 0;
     for (int k = 0; !is && k < n->num_inputs; k++) is = r->is_conditional[n->inputs[k].node->id] != 0;
     for (int k = 0; !is && k < n->num_controls; k++) is = r->is_conditional[n->controls[k]->id] != 0;
     r->is_conditional[n->id] = is;
+    r->is_variable[n->id] = may_be_variable(r, n);
   }
 }
 
@@ -78,7 +97,9 @@ weft_status_t *weft_pass_round_init(weft_pass_round_t *r, weft_graph_t *g, const
   r->merged = weft_calloc(n, sizeof *r->merged);
   r->is_kept = weft_calloc(n, sizeof *r->is_kept);
   r->is_conditional = weft_calloc(n, sizeof *r->is_conditional);
-  if (r->forwards == NULL || r->merged == NULL || r->is_kept == NULL || r->is_conditional == NULL)
+  r->is_variable = weft_calloc(n, sizeof *r->is_variable);
+  if (r->forwards == NULL || r->merged == NULL || r->is_kept == NULL || r->is_conditional == NULL ||
+      r->is_variable == NULL)
     return no_memory(g);
   for (int id = 0; id < g->num_nodes; id++) {
     if (g->nodes[id] != NULL) r->is_kept[id] = weft_node_has_effect(g->nodes[id]);
@@ -89,7 +110,7 @@ weft_status_t *weft_pass_round_init(weft_pass_round_t *r, weft_graph_t *g, const
   }
   r->num_ordered = g->num_live;
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(g, &r->order));
-  find_conditional(r);
+  find_properties(r);
   return NULL;
 }
 
@@ -100,6 +121,7 @@ void weft_pass_round_deinit(weft_pass_round_t *r) {
   weft_free(r->merged);
   weft_free(r->is_kept);
   weft_free(r->is_conditional);
+  weft_free(r->is_variable);
   weft_arena_deinit(&r->arena);
 }
 

@@ -27,6 +27,7 @@ typedef struct weft_pass_round { /* Confined. */
   weft_node_t **merged;        /* owned; by id: the node that takes this one's place altogether; NULL: none */
   uint8_t *is_kept;            /* owned; by id: `keep` names it, or it has an effect */
   uint8_t *is_conditional;     /* owned; by id: behind control flow */
+  uint8_t *is_variable;        /* owned; by id: perhaps the buffer of a variable, which an update changes */
   weft_inference_t *inference; /* owned; NULL: not asked for yet */
   const char *pass;            /* that runs now */
   bool has_changed;
@@ -47,6 +48,8 @@ static inline bool weft_pass_round_has(const weft_pass_round_t *r, const weft_no
 }
 /* May the node be dead, or run several times? */
 bool weft_pass_round_is_conditional(const weft_pass_round_t *r, const weft_node_t *n);
+/* May an update of a variable change what the node's outputs hold? Then a copy of it is not the same. */
+bool weft_pass_round_is_variable(const weft_pass_round_t *r, const weft_node_t *n);
 /* Shapes and values of the graph as it is at the first call; later calls do nothing. A node whose shapes
  * contradict each other has none: its step will say so. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_round_infer(weft_pass_round_t *r);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "kernels/evaluate.h"
 #include "protos/config.pb-c.h"
 #include "protos/text_format.h"
 #include "tests/graph/graph_testing.h"
@@ -280,9 +281,11 @@ static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t disc
     weft_worker_client_t *client = NULL;
     must(weft_local_worker_client_create(c->workers[i], &client));
     c->clients[i] = wrap(c, client);
+    const weft_evaluator_t evaluator = {weft_evaluate_node, weft_worker_device(c->workers[i])};
     weft_master_options_t master = {.task = c->tasks[i],
                                     .cache = &c->cache,
                                     .kernels = &kernels,
+                                    .evaluator = &evaluator,
                                     .discovery_timeout_ms = discovery_timeout_ms,
                                     .client_grace_ms = grace_ms};
     must(weft_master_create(&master, &c->masters[i]));

@@ -1,5 +1,5 @@
-/* Random graphs over several tasks: the same results as on one, with no transfer too many; and steps in a
- * crowd.
+/* Random graphs over several tasks: the same results as on one, with no transfer too many, with passes and
+ * without; and steps in a crowd.
  *
  * Acceptance tests T-TF-1, 2 and 7 of the reference's sheet 3.23.
  */
@@ -191,6 +191,13 @@ static int count(weft_test_call_t call) {
   return n;
 }
 
+static weft_test_session_t opened_without_passes(weft_master_client_t *m, const char *graph) {
+  static const char off[] = "graph_options{rewrite_options{disable_meta_optimizer:true}}";
+  weft_test_session_t s = {.master = m};
+  weft_test_expect(weft_test_open(m, graph, off, &s), WEFT_OK, "");
+  return s;
+}
+
 static void results_and_transfers_are_right(void) {
   static random_graph_t many, one;
   int wrong = 0, too_many = 0;
@@ -198,22 +205,27 @@ static void results_and_transfers_are_right(void) {
   weft_master_client_t *m = weft_test_cluster_master(cluster, 0);
   for (int i = 0; i < GRAPHS; i++) {
     char names[FETCHES][16];
-    double expected[FETCHES] = {0}, got[FETCHES] = {0};
+    double expected[FETCHES] = {0}, got[FETCHES] = {0}, optimised[FETCHES] = {0};
     make(&many, (uint64_t)i, false);
     make(&one, (uint64_t)i, true);
     weft_test_run_t run = fetch_last(&many, names);
-    weft_test_session_t a = weft_test_opened(m, one.text.data), b = weft_test_opened(m, many.text.data);
+    weft_test_session_t a = opened_without_passes(m, one.text.data);
+    weft_test_session_t b = opened_without_passes(m, many.text.data);
+    weft_test_session_t c = weft_test_opened(m, many.text.data);
     weft_test_expect(weft_test_run(&a, &run, expected), WEFT_OK, "");
     int before = count(WEFT_TEST_RECV_TENSOR);
     weft_test_expect(weft_test_run(&b, &run, got), WEFT_OK, "");
     int sent = count(WEFT_TEST_RECV_TENSOR) - before;
-    wrong += memcmp(expected, got, sizeof got) != 0;
+    weft_test_expect(weft_test_run(&c, &run, optimised), WEFT_OK, "");
+    const int sent_optimised = count(WEFT_TEST_RECV_TENSOR) - before - sent;
+    wrong += memcmp(expected, got, sizeof got) != 0 || memcmp(expected, optimised, sizeof got) != 0;
     int expected_sent = transfers(&many);
-    too_many += sent != expected_sent;
+    too_many += sent != expected_sent || sent_optimised > sent;
     if (sent != expected_sent && too_many == 1)
       fprintf(stderr, "graph %d: %d transfers, not %d\n", i, sent, expected_sent);
     weft_test_expect(weft_test_close(&a), WEFT_OK, "");
     weft_test_expect(weft_test_close(&b), WEFT_OK, "");
+    weft_test_expect(weft_test_close(&c), WEFT_OK, "");
     weft_strbuf_deinit(&many.text);
     weft_strbuf_deinit(&one.text);
   }

@@ -1,0 +1,279 @@
+"""Graph optimisation: the same results with passes and without, and the same as TensorFlow's; errors name their nodes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from support import DEADLINE_MS, W0, assert_all_same, fails, local_session, v1
+
+OFF = 2  # RewriterConfig.OFF
+
+
+def config(rewrite=None, level=0):
+    c = v1.ConfigProto(operation_timeout_in_ms=DEADLINE_MS)
+    c.graph_options.optimizer_options.opt_level = level
+    for field, value in (rewrite or {}).items():
+        setattr(c.graph_options.rewrite_options, field, value)
+    return c
+
+
+def without_passes():
+    return config({"disable_meta_optimizer": True}, level=-1)
+
+
+class Drawn:
+    """A random graph of small tensors: what passes look for, and what must keep them from it."""
+
+    def __init__(self, seed):
+        self.rng = np.random.RandomState(seed)
+        self.feeds, self.values = {}, []
+        for _ in range(self.rng.randint(1, 4)):
+            self.input()
+        for _ in range(self.rng.randint(12, 45)):
+            self.values.append(self.node())
+        count = self.rng.randint(1, 5)
+        self.fetches = [self.values[-1 - i] for i in range(count)] + [self.pick()]
+
+    def input(self):
+        shape = list(self.rng.choice([1, 2, 3, 4], self.rng.randint(0, 4)))
+        known = [s if self.rng.rand() < 0.7 else None for s in shape]
+        x = v1.placeholder(tf.float32, known if self.rng.rand() < 0.9 else None)
+        value = np.asarray(self.rng.randn(*shape))
+        value = np.where(self.rng.rand(*shape) < 0.1, self.rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan]), value)
+        self.feeds[x] = value.astype(np.float32)
+        self.values.append(x)
+
+    def pick(self):
+        return self.values[self.rng.randint(len(self.values))]
+
+    def constant(self):
+        special = self.rng.choice([0.0, -0.0, 1.0, 2.0, 0.5, -1.0])
+        shape = [[], [], [1], [1, 1]][self.rng.randint(4)]
+        return tf.constant(np.full(shape, special, np.float32) if self.rng.rand() < 0.6 else np.asarray(self.rng.randn(*shape), np.float32))
+
+    def controls(self):
+        if self.rng.rand() < 0.85:
+            return tf.control_dependencies([])
+        return tf.control_dependencies([self.pick().op, tf.no_op()][: self.rng.randint(1, 3)])
+
+    def node(self):
+        r = self.rng
+        with self.controls():
+            kind = r.randint(16)
+            x = self.pick()
+            if kind == 0:
+                return self.constant()
+            if kind == 1:
+                return tf.identity(x) if r.rand() < 0.5 else tf.stop_gradient(x)
+            if kind in (2, 3):
+                f = [tf.negative, tf.tanh, tf.abs, tf.square, tf.nn.relu, tf.sign, tf.nn.sigmoid][r.randint(7)]
+                return f(f(x)) if r.rand() < 0.3 else f(x)
+            if kind in (4, 5, 6):
+                f = [tf.add, tf.subtract, tf.multiply, tf.maximum, tf.realdiv][r.randint(5)]
+                y = self.constant() if r.rand() < 0.6 else x
+                return f(x, y) if r.rand() < 0.6 else f(y, x)
+            if kind == 7:  # the same twice, in either order
+                y = self.constant()
+                return tf.concat([tf.reshape(x * y, [-1]), tf.reshape(y * x, [-1])], 0)
+            if kind == 8:
+                return tf.cast(tf.cast(x, tf.float64 if r.rand() < 0.5 else tf.float32), tf.float32)
+            if kind == 9:
+                y = tf.transpose(x)
+                return tf.transpose(y) if r.rand() < 0.7 else y
+            if kind == 10:
+                flat = tf.reshape(x, [-1])
+                return tf.reshape(flat, tf.shape(x)) if r.rand() < 0.7 else tf.reshape(flat, [-1, 1])
+            if kind == 11:
+                of = [tf.size(x), tf.rank(x), tf.reduce_sum(tf.shape(x)), tf.reduce_prod(tf.shape(x) + 1)][r.randint(4)]
+                return tf.cast(of, tf.float32)
+            if kind == 12:
+                f = [tf.reduce_sum, tf.reduce_max, tf.reduce_mean][r.randint(3)]
+                return f(x) if r.rand() < 0.5 else f(x, axis=[])
+            if kind == 13:
+                return tf.add_n([x] * r.randint(1, 4))
+            if kind == 14:
+                y = self.constant()
+                test = tf.reduce_sum(tf.zeros_like(x)) < tf.reduce_sum(y)
+                return tf.cond(test, lambda: x * 1.0 + tf.cast(tf.size(x), tf.float32), lambda: (x - 0.0) * y)
+            return tf.while_loop(
+                lambda i, v: i < 3, lambda i, v: (i + 1, tf.identity(v) * 1.0 - tf.constant(0.0) + 2.0 * tf.constant(3.0)), [tf.constant(0), x],
+                shape_invariants=[tf.TensorShape([]), tf.TensorShape(None)])[1]
+
+
+def run(target, graph, drawn, settings):
+    with v1.Session(target, graph=graph, config=settings) as sess:
+        return sess.run(drawn.fetches, drawn.feeds)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_graphs_keep_their_results(cluster, graph, seed):
+    control_flow_v2 = seed % 2 == 0
+    (v1.enable_control_flow_v2 if control_flow_v2 else v1.disable_control_flow_v2)()
+    try:
+        with tf.device(W0 if seed % 3 == 0 else None):
+            drawn = Drawn(seed)
+        with tf.Graph().as_default() as same:
+            again = Drawn(seed)
+    finally:
+        v1.enable_control_flow_v2()
+    plain = run(cluster.master, graph, drawn, without_passes())
+    all_passes = run(cluster.master, graph, drawn, config({"min_graph_nodes": -1}))
+    for field in ("constant_folding", "arithmetic_optimization", "dependency_optimization", "common_subgraph_elimination"):
+        others = run(cluster.master, graph, drawn, config({field: OFF, "min_graph_nodes": -1}))
+        assert_all_same(others, plain, exact=not has_nan(plain))
+    assert_all_same(all_passes, plain, exact=not has_nan(plain))
+    with local_session(same) as sess:
+        assert_all_same(all_passes, sess.run(again.fetches, again.feeds), atol=1e-5)
+
+
+def has_nan(values):
+    """The bits of a NaN are those of one of the operands: which is not said."""
+    return any(np.isnan(v).any() for v in values)
+
+
+# ---- what is left of a graph ----
+
+
+def nodes_run(cluster, graph, fetches, feeds=None, settings=None):
+    metadata = v1.RunMetadata()
+    options = v1.RunOptions(output_partition_graphs=True)
+    with v1.Session(cluster.master, graph=graph, config=settings or config({"min_graph_nodes": -1})) as sess:
+        result = sess.run(fetches, feeds, options=options, run_metadata=metadata)
+    ops = [n.op for part in metadata.partition_graphs for n in part.node]
+    return result, ops
+
+
+@pytest.mark.weft_only
+def test_constants_are_computed_before_the_step(cluster, graph):
+    x = v1.placeholder(tf.float32, [3, 4])
+    scale = tf.sqrt(tf.constant(16.0)) * tf.cast(tf.shape(x)[0], tf.float32)
+    result, ops = nodes_run(cluster, graph, x * scale, {x: np.ones([3, 4], np.float32)})
+    np.testing.assert_array_equal(result, np.full([3, 4], 12, np.float32))
+    assert "Sqrt" in nodes_run(cluster, graph, x * scale, {x: np.ones([3, 4])}, without_passes())[1]
+    assert "Sqrt" not in ops and ops.count("Mul") == 1
+
+
+@pytest.mark.weft_only
+def test_a_toggle_turns_its_pass_off(cluster, graph):
+    x = v1.placeholder(tf.float32, [3])
+    y = tf.tanh(x) + tf.tanh(x) * tf.sqrt(tf.constant(4.0))
+    y = tf.transpose(tf.transpose(tf.reshape(y, [3, 1])))
+    feeds = {x: np.ones(3, np.float32)}
+    for field, op, few, many in (
+        ("common_subgraph_elimination", "Tanh", 1, 2),
+        ("constant_folding", "Sqrt", 0, 1),
+        ("arithmetic_optimization", "Transpose", 0, 2),
+    ):
+        assert nodes_run(cluster, graph, y, feeds)[1].count(op) == few
+        settings = config({field: OFF, "min_graph_nodes": -1})
+        assert nodes_run(cluster, graph, y, feeds, settings)[1].count(op) == many
+    assert nodes_run(cluster, graph, y, feeds, config(level=-1))[1].count("Tanh") == 2
+
+
+@pytest.mark.weft_only
+def test_small_graphs_are_left_alone(cluster, graph):
+    x = tf.sqrt(tf.constant(4.0))
+    assert "Sqrt" in nodes_run(cluster, graph, x, settings=config())[1]
+    assert "Sqrt" not in nodes_run(cluster, graph, x, settings=config({"min_graph_nodes": -1}))[1]
+
+
+# ---- what must not change ----
+
+
+def test_a_fed_constant_is_not_folded(cluster, graph):
+    c = tf.constant(2.0)
+    y = tf.sqrt(c * 2.0) + 1.0
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        assert sess.run(y, {c: 8.0}) == 5.0
+        assert sess.run(y) == 3.0
+        assert sess.run(y, {c: 2.0}) == 3.0
+
+
+def test_a_target_runs_and_a_fetch_keeps_its_name(cluster, graph):
+    v = v1.get_variable("v", [], initializer=v1.zeros_initializer(), use_resource=True)
+    update = v.assign_add(1.0)
+    with tf.control_dependencies([update]):
+        a = tf.identity(tf.constant(3.0), name="a")
+        b = tf.identity(a, name="b")
+    with v1.Session(cluster.master, graph=graph, config=config({"min_graph_nodes": -1})) as sess:
+        sess.run(v.initializer)
+        assert sess.run(["b:0", "a:0"]) == [3.0, 3.0]
+        assert sess.run(v) == 1.0
+        sess.run("b")
+        assert sess.run(v) == 2.0
+        assert sess.run(tf.raw_ops.Shape(input=b) + 0).tolist() == []
+        assert sess.run(v) == 3.0
+
+
+def test_reads_of_a_variable_stay_in_order(cluster, graph):
+    v = v1.get_variable("v", [], initializer=v1.ones_initializer(), use_resource=False)
+    before = tf.identity(v) * 1.0
+    with tf.control_dependencies([before]):
+        update = v1.assign_add(v, 1.0)
+    with tf.control_dependencies([update]):
+        after = tf.identity(v) * 1.0
+    with v1.Session(cluster.master, graph=graph, config=config({"min_graph_nodes": -1})) as sess:
+        sess.run(v.initializer)
+        assert sess.run([before, after, update])[:2] == [1.0, 2.0]
+        assert sess.run([before, after]) == [2.0, 3.0]
+
+
+def test_random_numbers_are_not_shared(cluster, graph):
+    a, b = v1.random_uniform([4]), v1.random_uniform([4])
+    with v1.Session(cluster.master, graph=graph, config=config({"min_graph_nodes": -1})) as sess:
+        one, two = sess.run([a + 0.0, b + 0.0])
+        assert not np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", ["check", "gather", "segments"])
+def test_a_constant_that_cannot_be_computed_fails_in_the_step(cluster, graph, kind):
+    x = v1.placeholder(tf.float32, [])
+    if kind == "check":
+        y = tf.debugging.check_numerics(tf.math.log(tf.constant([0.0])) * tf.constant([1.0]), "no number", name="bad")
+    if kind == "gather":
+        y = tf.raw_ops.GatherV2(params=tf.constant([1.0, 2.0]), indices=tf.constant([1, 2]) + tf.constant(1), axis=0, name="bad")
+    if kind == "segments":
+        y = tf.raw_ops.SegmentSum(data=tf.constant([1.0, 2.0]), segment_ids=tf.constant([1, 0]) + tf.constant(1), name="bad")
+    z = tf.reduce_sum(y) * x + x
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        with fails(tf.errors.InvalidArgumentError, op="bad"):
+            sess.run(z, {x: 1.0})
+
+
+@pytest.mark.weft_only
+def test_a_reshape_that_may_not_fit_stays(cluster, graph):
+    shape = v1.placeholder_with_default(tf.constant([5]), [1])
+    x = v1.placeholder(tf.float32, [])
+    y = tf.reduce_sum(tf.reshape(tf.constant([1.0, 2.0]), shape, name="bad")) * x
+    with v1.Session(cluster.master, graph=graph, config=config({"min_graph_nodes": -1})) as sess:
+        with fails(tf.errors.InvalidArgumentError, op="bad"):
+            sess.run(y, {x: 1.0})
+
+
+def test_a_shape_in_a_branch_that_is_not_taken_is_dead(cluster, graph):
+    x, p = v1.placeholder(tf.float32, [2, 3]), v1.placeholder(tf.bool, [])
+    v1.disable_control_flow_v2()
+    try:
+        y = v1.cond(p, lambda: tf.shape(x) * 2, lambda: tf.shape(tf.transpose(x)) + tf.constant([1, 1]))
+    finally:
+        v1.enable_control_flow_v2()
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        value = np.zeros([2, 3], np.float32)
+        assert sess.run(y, {x: value, p: True}).tolist() == [4, 6]
+        assert sess.run(y, {x: value, p: False}).tolist() == [4, 3]
+
+
+def test_pow_becomes_what_tensorflow_makes_of_it(cluster, graph):
+    x = v1.placeholder(tf.float32, [6])
+    values = np.array([0.0, -0.0, 2.5, -1.5, np.inf, 1e-3], np.float32)
+    ys = [tf.pow(x, e) for e in (2.0, 1.0, 0.5, -0.5, -1.0)]
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess, local_session(graph) as oracle:
+        assert_all_same(sess.run(ys, {x: values}), oracle.run(ys, {x: values}))
+
+
+def test_custom_optimizers_are_ignored(cluster, graph):
+    settings = config()
+    settings.graph_options.rewrite_options.custom_optimizers.add(name="NotThere")
+    x = tf.constant(1.0) + tf.constant(2.0)
+    with v1.Session(cluster.master, graph=graph, config=settings) as sess:
+        assert sess.run(x * 2.0 + 1.0) == 7.0
