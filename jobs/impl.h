@@ -7,6 +7,7 @@
 #ifndef WEFT_JOBS_IMPL_H_
 #define WEFT_JOBS_IMPL_H_
 
+#include "graph/passes/optimize.h"
 #include "jobs/iterators.h"
 #include "jobs/job.h"
 #include "jobs/logging.h"
@@ -20,6 +21,8 @@ struct WEFT_Job {
   weft_arena_t arena;                                     /* texts */
   const char *master, *strategy, *container, *trace_path; /* NULL: none */
   bool is_isolated;                                       /* shares no state with other sessions */
+  bool has_passes; /* `passes` is what the session asks for; else the master decides */
+  weft_pass_settings_t passes;
   int64_t master_wait_ns; /* how long a master is waited for that does not listen yet */
   weft_strbuf_t graph_def;
   TF_Graph *graph; /* the single-device graph; made anew when the job begins anew */

@@ -105,6 +105,11 @@ static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master
   WEFT_RETURN_IF_ERROR(copy_text(j, o->container, &j->container));
   WEFT_RETURN_IF_ERROR(copy_text(j, o->trace, &j->trace_path));
   WEFT_RETURN_IF_ERROR(check_trace(j));
+  j->passes = weft_pass_defaults();
+  j->has_passes = o->passes != NULL;
+  if (j->has_passes)
+    WEFT_RETURN_IF_ERROR(
+        weft_status_prefix(weft_pass_settings_parse(weft_str(o->passes), &j->passes), "passes: "));
   const weft_job_batching_t how = {.batch = o->batch, .is_shuffled = o->shuffle != 0, .seed = o->seed};
   j->saving_spec =
       (weft_job_saving_spec_t){.words = j->words, .keep = o->keep, .is_partial = o->restore_partly != 0};

@@ -176,9 +176,10 @@ static weft_status_t *attach_saving(WEFT_Job *j) {
 
 /* ---- the session ---- */
 
-/* ConfigProto: device_count {key: "CPU" value: n} allow_soft_placement: true isolate_session_state: true. */
-static void configure(TF_SessionOptions *options, const weft_job_plan_t *p, bool is_isolated,
-                      TF_Status *status) {
+/* ConfigProto: device_count {key: "CPU" value: n} allow_soft_placement: true isolate_session_state: true
+ * graph_options {rewrite_options {...}}. */
+static void configure(TF_SessionOptions *options, const WEFT_Job *j) {
+  const weft_job_plan_t *p = &j->plan;
   weft_strbuf_t config = WEFT_STRBUF_INIT;
   if (p->num_local_cpus > 0) {
     size_t entry = weft_wire_begin(&config, 1);
@@ -187,8 +188,9 @@ static void configure(TF_SessionOptions *options, const weft_job_plan_t *p, bool
     weft_wire_end(&config, entry);
   }
   if (p->is_soft) weft_wire_put_bool(&config, 7, true);
-  if (is_isolated) weft_wire_put_bool(&config, 15, true);
-  TF_SetConfig(options, config.data, config.length, status);
+  if (j->is_isolated) weft_wire_put_bool(&config, 15, true);
+  if (j->has_passes) weft_pass_settings_write(&j->passes, &config);
+  TF_SetConfig(options, config.data, config.length, j->status);
   weft_strbuf_deinit(&config);
 }
 
@@ -197,8 +199,7 @@ static weft_status_t *new_session(WEFT_Job *j) {
   if (options == NULL) return no_memory();
   if (j->master != NULL) TF_SetTarget(options, j->master);
   WEFT_SetWaitForMaster(options, 0); /* it was there when the job was planned */
-  if (j->plan.num_local_cpus > 0 || j->plan.is_soft || j->is_isolated)
-    configure(options, &j->plan, j->is_isolated, j->status);
+  if (j->plan.num_local_cpus > 0 || j->plan.is_soft || j->is_isolated || j->has_passes) configure(options, j);
   j->session = TF_NewSession(j->plan.graph, options, j->status);
   TF_DeleteSessionOptions(options);
   WEFT_RETURN_IF_ERROR(weft_job_c_api_status(j->status));

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph_proto.h"
+#include "graph/passes/optimize.h"
 #include "jobs/cluster_view.h"
 #include "jobs/rewrite_graph.h"
 #include "strategies/summary.h"
@@ -14,13 +15,14 @@
 #include "tools/drawing/drawing.h"
 #include "tools/graph_summary.h"
 #include "tools/inspect_model.h"
+#include "tools/inspect_optimized.h"
 #include "tools/model.h"
 #include "tools/options.h"
 #include "tools/strategy/names.h"
 
 typedef struct inspect_args {
-  bool json, dot, svg, html, all, details;
-  const char *path, *tags, *signature, *strategy, *cluster, *save, *scope;
+  bool json, dot, svg, html, all, details, optimized;
+  const char *passes, *path, *tags, *signature, *strategy, *cluster, *save, *scope;
   weft_option_texts_t feeds, fetches, targets, inits;
   int64_t cpus, batch;
 } inspect_args_t;
@@ -229,6 +231,7 @@ static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
 }
 
 static bool is_drawn(const inspect_args_t *a) { return a->dot || a->svg || a->html; }
+static bool shows_step(const inspect_args_t *a) { return is_drawn(a) || a->optimized; }
 
 /* What stands in a drawing's title. */
 static const char *file_name(const char *path) {
@@ -352,12 +355,18 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, const weft_model
                             : weft_job_rewrite(def, a->strategy, &request, false, &rewrite);
   }
   if (s != NULL) s = name_unknown_ops(def, s);
+  if (s == NULL && a->optimized) {
+    for (int i = 0; s == NULL && i < rewrite.num_loops; i++)
+      s = weft_inspect_optimized(rewrite.graph, &rewrite.loops[i], a->passes, a->json);
+    goto done;
+  }
   if (s == NULL) s = weft_rewrite_measure(&rewrite, &view.cluster, a->batch > 0 ? a->batch : WEFT_ROWS_ANY);
   if (a->strategy == NULL && weft_status_code(s) == WEFT_INVALID_ARGUMENT) { /* shapes that do not fit */
     weft_status_free(s);
     s = weft_rewrite_measure(&rewrite, &view.cluster, WEFT_ROWS_UNKNOWN);
   }
   if (s == NULL) s = show_rewrite(a, &rewrite);
+done:
   weft_rewrite_deinit(&rewrite);
   weft_job_view_deinit(&view);
   weft_free(names.items);
@@ -379,7 +388,7 @@ static weft_status_t *inspect_file(const inspect_args_t *a, weft_str_t def) {
  * signature that serves, or the first. */
 static void choose_default(const inspect_args_t *a, weft_model_t *model) {
   weft_model_choose_default(model);
-  if (model->signature != NULL || model->meta == NULL || !is_drawn(a) || a->fetches.n > 0 || a->all) return;
+  if (model->signature != NULL || model->meta == NULL || !shows_step(a) || a->fetches.n > 0 || a->all) return;
   const weft_meta_graph_t *m = model->meta;
   model->signature = weft_meta_graph_signature(m, WEFT_STR("serving_default"));
   for (int i = 0; i < m->num_signatures && model->signature == NULL; i++) {
@@ -392,7 +401,7 @@ static weft_status_t *inspect_graph(const inspect_args_t *a) {
   weft_status_t *s = weft_model_open(a->path, a->tags, &model);
   if (s == NULL && a->signature != NULL) s = weft_model_choose(&model, a->signature);
   if (s == NULL && a->signature == NULL && a->targets.n + a->inits.n == 0) choose_default(a, &model);
-  if (s == NULL && (a->strategy != NULL || is_drawn(a))) {
+  if (s == NULL && (a->strategy != NULL || shows_step(a))) {
     weft_str_t def;
     s = weft_model_bound_graph(&model, &def);
     if (s == NULL) s = inspect_strategy(a, &model, def);
@@ -407,7 +416,7 @@ static weft_status_t *inspect_graph(const inspect_args_t *a) {
 
 /* A SavedModel as a whole; one of its graphs if that is asked for. */
 static weft_status_t *inspect(const inspect_args_t *a) {
-  bool is_graph = a->tags != NULL || a->strategy != NULL || is_drawn(a);
+  bool is_graph = a->tags != NULL || a->strategy != NULL || shows_step(a);
   if (is_graph || !weft_saved_model_is_at(a->path)) return inspect_graph(a);
   weft_saved_model_t *m = NULL;
   WEFT_RETURN_IF_ERROR(weft_saved_model_open(a->path, &m));
@@ -428,6 +437,12 @@ static void list_strategies(weft_strbuf_t *out) {
   }
 }
 
+static void list_passes(weft_strbuf_t *out) {
+  weft_strbuf_puts(out, "\nPasses of graph optimisation, in their order:\n\n");
+  for (int i = 0; i < WEFT_NUM_PASSES; i++)
+    weft_strbuf_printf(out, "  %s: %s\n", weft_pass_name(i), weft_pass_what(i));
+}
+
 static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
   if (a->json + a->dot + a->svg + a->html > 1)
     return weft_options_complain(line, "give one of --json, --dot, --svg and --html");
@@ -437,8 +452,13 @@ static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
   bool has_names = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n > 0;
   if (a->strategy == NULL && (a->cluster != NULL || a->save != NULL || a->details))
     return weft_options_complain(line, "--cluster, --save and --details go with --strategy");
-  if (a->strategy == NULL && !is_drawn(a) && (a->signature != NULL || has_names))
-    return weft_options_complain(line, "--signature and names of nodes go with --strategy or a drawing");
+  if (a->strategy == NULL && !shows_step(a) && (a->signature != NULL || has_names))
+    return weft_options_complain(
+        line, "--signature and names of nodes go with --strategy, --optimized or a drawing");
+  if (a->optimized && (is_drawn(a) || a->details || a->save != NULL))
+    return weft_options_complain(line, "--optimized goes with --json, or alone");
+  if (a->passes != NULL && !a->optimized)
+    return weft_options_complain(line, "--passes goes with --optimized");
   return 0;
 }
 
@@ -451,6 +471,7 @@ static const char ABOUT[] =
 static const char EXAMPLES[] =
     "  weft inspect graph.pbtxt\n  weft inspect model_dir\n  weft inspect graph.pb --json\n"
     "  weft inspect model.pb --svg >model.svg\n"
+    "  weft inspect graph.pb --optimized --target train --fetch loss\n"
     "  weft inspect graph.pb --html --target train --fetch loss >graph.html\n"
     "  weft inspect graph.pb --strategy mirrored:4 --target train --fetch loss\n"
     "  weft inspect model_dir --strategy mirrored:4 --signature train\n"
@@ -473,6 +494,9 @@ int weft_command_inspect(int argc, char **argv) {
       {"all", NULL, "Draw all nodes of the file: initialisers, savers and what other steps run, too",
        .flag = &a.all},
       {"json", NULL, "One object for machines", .flag = &a.json},
+      {"optimized", NULL, "Say of every node of a step what optimisation makes of it, and by which pass",
+       .flag = &a.optimized},
+      {"passes", "LIST", "With --optimized: the passes, as of `weft submit --passes`", .text = &a.passes},
       {"tags", "TAG,TAG", "Of a SavedModel, the nodes of the graph with these tags instead", .text = &a.tags},
       {"details", NULL, "With --strategy: also every collective, and every value that is sent",
        .flag = &a.details},
@@ -497,6 +521,7 @@ int weft_command_inspect(int argc, char **argv) {
       {"save", "FILE.pb", "Write the rewritten graph", .text = &a.save, .kind = WEFT_VALUE_FILE},
   };
   list_strategies(&more);
+  list_passes(&more);
   const weft_command_line_t line = {
       .command = "weft inspect",
       .about = ABOUT,

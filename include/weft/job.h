@@ -75,6 +75,8 @@ typedef struct WEFT_JobOptions {
   const char
       *trace; /* a file that WEFT_JobRun writes: the time line of its last step, for Perfetto; NULL: none */
   double wait_seconds; /* how long a master is waited for that does not listen yet; 0: not at all. 0 */
+  const char
+      *passes; /* of graph optimisation: "a,b,-c" (`weft submit --help` lists them); NULL: the master's */
 } WEFT_JobOptions;
 /* The defaults named above; all else NULL or 0. */
 TF_CAPI_EXPORT extern void WEFT_InitJobOptions(WEFT_JobOptions *options);

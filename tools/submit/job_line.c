@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "graph/passes/optimize.h"
 #include "tools/command.h"
 #include "tools/model.h"
 #include "tools/strategy/names.h"
@@ -107,12 +108,25 @@ int weft_job_line_run(const weft_job_line_t *j) {
   return code != 0 && signal_number != 0 ? 128 + signal_number : code; /* as a shell says it */
 }
 
+static void name_passes(weft_job_line_t *j) {
+  weft_strbuf_puts(
+      &j->passes_help,
+      "Graph optimisation by these passes alone, or by all but -NAME (default: the master's, all):");
+  for (int i = 0; i < WEFT_NUM_PASSES; i++) {
+    weft_strbuf_printf(&j->passes_help, " %s,", weft_pass_name(i));
+    weft_strbuf_printf(&j->passes, "%s ", weft_pass_name(i));
+  }
+  weft_strbuf_puts(&j->passes_help, " all, none");
+  weft_strbuf_puts(&j->passes, "all none");
+}
+
 void weft_job_line_init(weft_job_line_t *j) {
   *j = (weft_job_line_t){
       .spec = {.steps = -1}, .seed = 1, .keep = 5, .wait = "30s", .strategies = WEFT_STRBUF_INIT};
   WEFT_InitJobOptions(&j->spec.options);
   WEFT_InitJobLogOptions(&j->spec.log_options);
   weft_strategy_names(&j->strategies);
+  name_passes(j);
   const weft_option_t all[] = {
       {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)",
        .text = &j->spec.master},
@@ -141,6 +155,8 @@ void weft_job_line_init(weft_job_line_t *j) {
       {"strategy", "NAME:OPTIONS",
        "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)",
        .text = &j->spec.options.strategy, .words = j->strategies.data},
+      {"passes", "NAME,-NAME", j->passes_help.failed ? "" : j->passes_help.data,
+       .text = &j->spec.options.passes, .words = j->passes.data},
       {"container", "NAME",
        "Keep variables, queues, tables in this container: jobs of one graph with different ones share "
        "nothing (default: the task's)",
@@ -188,4 +204,6 @@ void weft_job_line_deinit(weft_job_line_t *j) {
       &j->spec.hparams, &j->spec.evaluate_feeds, &j->spec.data,    &j->spec.evaluate_data, &j->spec.columns};
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) weft_texts_deinit(lists[i]);
   weft_strbuf_deinit(&j->strategies);
+  weft_strbuf_deinit(&j->passes);
+  weft_strbuf_deinit(&j->passes_help);
 }

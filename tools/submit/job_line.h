@@ -14,7 +14,8 @@ typedef struct weft_job_line {
   bool json, shuffle, partly, norms; /* what the specification has in another form, up to `every` */
   int64_t seed, keep;
   const char *batch, *every, *wait;
-  weft_strbuf_t strategies; /* their names, by spaces */
+  weft_strbuf_t strategies, passes; /* their names, by spaces */
+  weft_strbuf_t passes_help;
   weft_option_t options[WEFT_JOB_LINE_OPTIONS];
   int num_options;
 } weft_job_line_t;

@@ -2,14 +2,14 @@
 #include "tests/graph/passes/optimized.h"
 #include "tests/runner.h"
 
-#define GRAPH                                                               \
-  FED("x", "dim{size:2}")                                                   \
-  FLOAT_CONST("a", "3")                                                     \
-  FLOAT_CONST("b", "4")                                                     \
-  NODE("m", "Mul", IN2("a", "b"), T_F)                                      \
-  NODE("i", "Identity", IN1("x"), T_F)                                      \
-  NODE("p", "Mul", IN2("i", "m"), T_F) NODE("q", "Mul", IN2("x", "m"), T_F) \
-      NODE("y", "Sub", IN2("p", "q"), T_F)
+#define GRAPH                          \
+  FED("x", "dim{size:2}")              \
+  FLOAT_CONST("a", "3")                \
+  FLOAT_CONST("b", "4")                \
+  NODE("m", "Mul", IN2("a", "b"), T_F) \
+  NODE("i", "Identity", IN1("x"), T_F) \
+  NODE("p", "Mul", IN2("i", "m"), T_F) \
+  NODE("q", "Mul", IN2("x", "m"), T_F) NODE("y", "Sub", IN2("p", "q"), T_F)
 
 static weft_graph_t *original;
 
