@@ -1,9 +1,9 @@
 /* benchmarks/million_nodes.c - CreateSession and MakeCallable for a graph of a million nodes over two tasks.
  *
  * The graph is a thousand chains of additions and negations, each begun by a
- * constant; every chain lives on one task and looks over to its neighbour on the
- * other once in a hundred nodes. One node waits for all chains, so that nothing
- * is pruned. MakeCallable prepares a step without running it.
+ * placeholder, so that no pass can fold it; every chain lives on one task and looks over to its neighbour on
+ * the other once in a hundred nodes. One node waits for all chains, so that nothing is pruned. MakeCallable
+ * prepares a step without running it.
  *
  * Both workers are in this process, and so is the master: no bytes go over a
  * network, but partitions are cut, and compiled to plans, as on a cluster. Each
@@ -37,18 +37,6 @@ static void put_type(weft_strbuf_t *b, const char *attr) {
   weft_wire_end(b, entry);
 }
 
-static void put_value(weft_strbuf_t *b) {
-  size_t entry = weft_wire_begin(b, 5);
-  weft_wire_put_text(b, 1, "value");
-  size_t value = weft_wire_begin(b, 2), tensor = weft_wire_begin(b, 8);
-  weft_wire_put_varint(b, 1, DT_FLOAT);
-  weft_wire_end(b, weft_wire_begin(b, 2));
-  weft_wire_add_fixed32(b, 5, 0x3f800000); /* 1.0f: a repeated field takes unpacked values, too */
-  weft_wire_end(b, tensor);
-  weft_wire_end(b, value);
-  weft_wire_end(b, entry);
-}
-
 static void put_input(weft_strbuf_t *b, const char *prefix, int chain, int index) {
   char name[64];
   int n = snprintf(name, sizeof name, "%stower_%d/layer/op_%d", prefix, chain, index);
@@ -61,12 +49,11 @@ static void put_node(weft_strbuf_t *b, int chain, int i) {
   size_t node = weft_wire_begin(b, 1);
   bool crosses = i > 1 && i % 100 == 0, adds = i > 1 && i % 2 == 0;
   weft_wire_put_bytes(b, 1, weft_str_of(name, (size_t)n));
-  weft_wire_put_text(b, 2, i == 0 ? "Const" : adds ? "AddV2" : "Neg");
+  weft_wire_put_text(b, 2, i == 0 ? "Placeholder" : adds ? "AddV2" : "Neg");
   if (i > 0) put_input(b, "", chain, i - 1);
   if (adds) put_input(b, "", crosses ? chain ^ 1 : chain, crosses ? i - 1 : i - 2);
   weft_wire_put_text(b, 4, chain % 2 == 0 ? "/job:worker/task:0" : "/job:worker/task:1");
   put_type(b, i == 0 ? "dtype" : "T");
-  if (i == 0) put_value(b);
   weft_wire_end(b, node);
 }
 

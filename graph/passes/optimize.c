@@ -5,6 +5,9 @@
 #include "base/log.h"
 #include "graph/passes/round.h"
 
+/* A larger graph is gone over once: of a million nodes a round takes a second. */
+enum { MOST_FOR_MORE_ROUNDS = 200000 };
+
 typedef struct weft_pass {
   const char *name, *what;
   weft_pass_fn *run;
@@ -53,7 +56,7 @@ static weft_status_t *run_round(weft_graph_t *g, const weft_optimize_options_t *
     r.pass = passes[p].name;
     r.has_changed = false;
     s = passes[p].run(&r);
-    if (s == NULL) s = weft_pass_round_finish(&r);
+    if (s == NULL && r.has_changed) s = weft_pass_round_finish(&r);
     if (s == NULL && r.has_changed) s = drop_unneeded(&r);
     if (s != NULL) *out_failed = p;
     r.has_changed |= changed_before;
@@ -77,7 +80,8 @@ static weft_status_t *optimize(weft_graph_t **g, const weft_optimize_options_t *
     int failed = -1;
     weft_status_t *s = run_round(*g, o, which, &has_changed, &failed);
     if (s == NULL) {
-      round = has_changed ? round + 1 : o->settings.rounds;
+      const bool goes_on = has_changed && (*g)->num_live <= MOST_FOR_MORE_ROUNDS;
+      round = goes_on ? round + 1 : o->settings.rounds;
       continue;
     }
     which = failed < 0 ? 0 : which & ~WEFT_PASS_BIT(failed);

@@ -199,11 +199,13 @@ static weft_status_t *visit_controls(weft_pass_round_t *r, weft_node_t *n) {
 }
 
 weft_status_t *weft_pass_round_visit(weft_pass_round_t *r, weft_node_t *n) {
+  if (!r->has_replaced) return NULL; /* the usual case of a large graph, whose memory need not be walked */
   for (int i = 0; i < n->num_inputs; i++) n->inputs[i] = weft_pass_round_resolve(r, n->inputs[i]);
   return visit_controls(r, n);
 }
 
 weft_status_t *weft_pass_round_finish(weft_pass_round_t *r) {
+  if (!r->has_replaced) return NULL;
   for (int id = 0; id < r->g->num_nodes; id++) {
     if (r->g->nodes[id] != NULL) WEFT_RETURN_IF_ERROR(weft_pass_round_visit(r, r->g->nodes[id]));
   }
@@ -216,14 +218,14 @@ weft_status_t *weft_pass_round_forward(weft_pass_round_t *r, weft_node_t *n, int
     if (r->forwards[n->id] == NULL) return no_memory(r->g);
   }
   r->forwards[n->id][output] = to;
-  r->has_changed = true;
+  r->has_changed = r->has_replaced = true;
   weft_pass_round_note(r, n, "is read as", to.node->name);
   return NULL;
 }
 
 void weft_pass_round_merge(weft_pass_round_t *r, weft_node_t *n, weft_node_t *to) {
   r->merged[n->id] = to;
-  r->has_changed = true;
+  r->has_changed = r->has_replaced = true;
   weft_pass_round_note(r, n, "is the same as", to->name);
 }
 

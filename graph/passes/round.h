@@ -30,7 +30,8 @@ typedef struct weft_pass_round { /* Confined. */
   uint8_t *is_variable;        /* owned; by id: perhaps the buffer of a variable, which an update changes */
   weft_inference_t *inference; /* owned; NULL: not asked for yet */
   const char *pass;            /* that runs now */
-  bool has_changed;
+  bool has_changed;            /* of that pass */
+  bool has_replaced;           /* of the round: some node takes the place of another */
 } weft_pass_round_t;
 
 typedef weft_status_t *weft_pass_fn(weft_pass_round_t *r);
