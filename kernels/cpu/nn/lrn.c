@@ -6,8 +6,10 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/alloc.h"
 #include "base/parallel_for.h"
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/libm_vectors.h"
 
 typedef struct lrn_job {
   int64_t depth, radius;
@@ -50,17 +52,58 @@ static float shrink(const lrn_job_t *j, float norm) {
   return expf(-j->beta * logf(norm));
 }
 
+/* A row with an infinite square, or one for which there is no scratch. */
+static void forward_row(const lrn_job_t *j, const float *x, float *out) {
+  const bool infinite = has_infinite_square(j, x);
+  for (int64_t c = 0; c < j->depth; c++) {
+    float norm = norm_at(j, x, c);
+    if (infinite) norm = is_spoilt(j, x, c) ? NAN : norm > j->largest ? INFINITY : norm;
+    out[c] = x[c] * shrink(j, norm);
+  }
+}
+
+/* Channels whose sums stay in registers. */
+enum { LRN_BLOCK = 32 };
+
+/* The same for all finite squares, which are in `squares` with j->radius zeros on either side: sums of the
+ * same numbers in the same order, side by side. */
+static void forward_block(const lrn_job_t *j, const float *x, const float *squares, int n, float *out) {
+  float norm[LRN_BLOCK] = {0};
+  for (int64_t k = 0; k <= 2 * j->radius; k++) {
+    for (int i = 0; i < LRN_BLOCK; i++) norm[i] += squares[k + i];
+  }
+  for (int i = 0; i < LRN_BLOCK; i++) norm[i] = j->bias + j->alpha * norm[i];
+  if (j->beta == 1) {
+    for (int i = 0; i < n; i++) out[i] = x[i] * (1 / norm[i]);
+  } else if (j->beta == 0.5f) {
+    for (int i = 0; i < n; i++) out[i] = x[i] * (1 / sqrtf(norm[i]));
+  } else {
+    for (int i = 0; i < n; i++) out[i] = x[i] * expf(-j->beta * logf(norm[i]));
+  }
+}
+
 static void forward_range(void *arg, int64_t begin, int64_t end) {
   const lrn_job_t *j = arg;
+  float *scratch = weft_calloc((size_t)(j->depth + 2 * j->radius + LRN_BLOCK), sizeof *scratch);
   for (int64_t p = begin; p < end; p++) {
     const float *x = j->x + p * j->depth;
-    const bool infinite = has_infinite_square(j, x);
-    for (int64_t c = 0; c < j->depth; c++) {
-      float norm = norm_at(j, x, c);
-      if (infinite) norm = is_spoilt(j, x, c) ? NAN : norm > j->largest ? INFINITY : norm;
-      j->out[p * j->depth + c] = x[c] * shrink(j, norm);
+    float *out = j->out + p * j->depth;
+    int infinite = scratch == NULL;
+    for (int64_t c = 0; scratch != NULL && c < j->depth; c++) {
+      const float square = x[c] * x[c];
+      scratch[j->radius + c] = square;
+      infinite |= !(square <= j->largest);
+    }
+    if (infinite != 0) {
+      forward_row(j, x, out);
+      continue;
+    }
+    for (int64_t c = 0; c < j->depth; c += LRN_BLOCK) {
+      const int n = j->depth - c < LRN_BLOCK ? (int)(j->depth - c) : LRN_BLOCK;
+      forward_block(j, x + c, scratch + c, n, out + c);
     }
   }
+  weft_free(scratch);
 }
 
 static void grad_range(void *arg, int64_t begin, int64_t end) {

@@ -5,7 +5,7 @@
 #include "kernels/cpu/nn/window.h"
 #include "tensor/update.h"
 
-enum { POOL_CHUNK = 256 }; /* channels summed at a time, on the stack */
+enum { POOL_WIDTH = 32 }; /* channels whose maxima or sums stay in registers */
 
 typedef struct pool_job {
   weft_window_t s[WEFT_SPACE];
@@ -65,11 +65,18 @@ static void images_range(void *arg, int64_t begin, int64_t end) {
   j->fn(j, begin, end);
 }
 
-static void run_images(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) {
+/* fn over `units` units of all that there is to compute. */
+static void run_units(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn, int64_t units) {
   j->fn = fn;
-  double work = (double)(j->s[1].out * j->s[2].out * j->c) * (double)j->s[1].k * (double)j->s[2].k;
-  int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work + 1)) + 1;
-  weft_parallel_for(j->n > grain ? ctx->device->pool : NULL, j->n, grain, images_range, j);
+  double work =
+      (double)j->n * (double)(j->s[1].out * j->s[2].out * j->c) * (double)j->s[1].k * (double)j->s[2].k;
+  int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work / (double)units + 1)) + 1;
+  weft_parallel_for(units > grain ? ctx->device->pool : NULL, units, grain, images_range, j);
+}
+
+static void run_images(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) { run_units(ctx, j, fn, j->n); }
+static void run_rows(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) {
+  run_units(ctx, j, fn, j->n * j->s[1].out);
 }
 
 /* Windows over an image of shape `x` (in the attributes' layout). */
@@ -182,7 +189,7 @@ static weft_status_t *max_pool(weft_kernel_ctx_t *ctx, const weft_window_attrs_t
     if (s == NULL) {
       j.x = image->data;
       j.y = y->data;
-      if (y->count > 0) run_images(ctx, &j, max_pool_fns[x->dtype]);
+      if (y->count > 0) run_rows(ctx, &j, max_pool_fns[x->dtype]);
       s = deliver(ctx, a, 0, y);
     }
   }
@@ -213,7 +220,7 @@ static weft_status_t *avg_pool_compute(weft_kernel_ctx_t *ctx) {
   if (s == NULL) {
     j.x = image->data;
     j.y = y->data;
-    if (y->count > 0) run_images(ctx, &j, avg_pool_fns[x->dtype]);
+    if (y->count > 0) run_rows(ctx, &j, avg_pool_fns[x->dtype]);
     s = deliver(ctx, a, 0, y);
   }
   weft_tensor_release(image);
@@ -272,7 +279,7 @@ static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, const weft_window_attr
   j->x = image->data;
   j->y = y->data;
   j->where = where;
-  if (y->count > 0) run_images(ctx, j, max_pool_fns[image->dtype]);
+  if (y->count > 0) run_rows(ctx, j, max_pool_fns[image->dtype]);
   *out_y = y;
   *out = where;
   return NULL;

@@ -3,49 +3,73 @@
  * TensorFlow. Where positions are wanted the first element is the maximum then. */
 #define POOL_LOWEST STORE((COMP)weft_lowest(ELEM_ID))
 
-/* Images [begin, end). `where`, if wanted, gets each maximum's position h*W*C + w*C + c in its image. */
+/* The maxima of `n` channels from x (of the first cell's first channel) over h by w cells; `row`: elements
+ * from a row of cells to the next. */
+static inline void WEFT_CAT(max_cells, SUFFIX)(const ELEM *x, int64_t h, int64_t w, int64_t row, int64_t C,
+                                               int n, ELEM *y) {
+  ELEM best[POOL_WIDTH];
+  for (int c = 0; c < n; c++) best[c] = LOAD(POOL_LOWEST) < LOAD(x[c]) ? x[c] : POOL_LOWEST;
+  for (int64_t i = 0; i < h; i++) {
+    for (int64_t k = i == 0 ? 1 : 0; k < w; k++) {
+      const ELEM *p = x + i * row + k * C;
+      for (int c = 0; c < n; c++) best[c] = LOAD(best[c]) < LOAD(p[c]) ? p[c] : best[c];
+    }
+  }
+  for (int c = 0; c < n; c++) y[c] = best[c];
+}
+
+/* One pixel, whose window has cells: no positions are wanted. */
+static void WEFT_CAT(max_pixel, SUFFIX)(const pool_job_t *j, const ELEM *x, int64_t h, int64_t w, ELEM *y) {
+  const int64_t C = j->c, row = j->s[2].in * C;
+  int64_t c = 0;
+  for (; c + POOL_WIDTH <= C; c += POOL_WIDTH)
+    WEFT_CAT(max_cells, SUFFIX)(x + c, h, w, row, C, POOL_WIDTH, y + c);
+  if (c < C) WEFT_CAT(max_cells, SUFFIX)(x + c, h, w, row, C, (int)(C - c), y + c);
+}
+
+/* Rows [begin, end) of the images. `where`, if wanted, gets each maximum's position h*W*C + w*C + c in its
+ * image. */
 static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
   const weft_window_t *h = &j->s[1], *w = &j->s[2];
   const int64_t C = j->c;
-  for (int64_t n = begin; n < end; n++) {
+  for (int64_t line = begin; line < end; line++) {
+    const int64_t n = line / h->out, oh = line % h->out;
     const ELEM *x = (const ELEM *)j->x + n * h->in * w->in * C;
-    for (int64_t oh = 0; oh < h->out; oh++) {
-      for (int64_t ow = 0; ow < w->out; ow++) {
-        int64_t to = ((n * h->out + oh) * w->out + ow) * C;
-        ELEM *y = (ELEM *)j->y + to;
-        int64_t *where = j->where == NULL ? NULL : j->where + to;
-        bool first = true;
-        int64_t h0 = oh * h->stride - h->before, w0 = ow * w->stride - w->before;
-        int64_t h1 = h0 + h->k < h->in ? h0 + h->k : h->in, w1 = w0 + w->k < w->in ? w0 + w->k : w->in;
-        for (int64_t ih = h0 < 0 ? 0 : h0; ih < h1; ih++) {
-          for (int64_t iw = w0 < 0 ? 0 : w0; iw < w1; iw++) {
-            int64_t from = (ih * w->in + iw) * C;
-            const ELEM *p = x + from;
-            if (first) {
-              for (int64_t c = 0; c < C; c++)
-                y[c] = where != NULL || LOAD(POOL_LOWEST) < LOAD(p[c]) ? p[c] : POOL_LOWEST;
-              for (int64_t c = 0; where != NULL && c < C; c++) where[c] = from + c;
-              first = false;
-            } else if (where != NULL) {
-              for (int64_t c = 0; c < C; c++) {
-                if (!(LOAD(p[c]) > LOAD(y[c]))) continue;
-                y[c] = p[c];
-                where[c] = from + c;
-              }
-            } else {
-              for (int64_t c = 0; c < C; c++) {
-                y[c] = LOAD(y[c]) < LOAD(p[c]) ? p[c] : y[c];
-              }
-            }
+    for (int64_t ow = 0; ow < w->out; ow++) {
+      int64_t to = (line * w->out + ow) * C;
+      ELEM *y = (ELEM *)j->y + to;
+      int64_t *where = j->where == NULL ? NULL : j->where + to;
+      bool first = true;
+      int64_t h0 = oh * h->stride - h->before, w0 = ow * w->stride - w->before;
+      int64_t h1 = h0 + h->k < h->in ? h0 + h->k : h->in, w1 = w0 + w->k < w->in ? w0 + w->k : w->in;
+      h0 = h0 < 0 ? 0 : h0;
+      w0 = w0 < 0 ? 0 : w0;
+      if (where == NULL && h0 < h1 && w0 < w1) {
+        WEFT_CAT(max_pixel, SUFFIX)(j, x + (h0 * w->in + w0) * C, h1 - h0, w1 - w0, y);
+        continue;
+      }
+      for (int64_t ih = h0; where != NULL && ih < h1; ih++) {
+        for (int64_t iw = w0; iw < w1; iw++) {
+          int64_t from = (ih * w->in + iw) * C;
+          const ELEM *p = x + from;
+          for (int64_t c = 0; first && c < C; c++) {
+            y[c] = p[c];
+            where[c] = from + c;
           }
+          for (int64_t c = 0; !first && c < C; c++) {
+            if (!(LOAD(p[c]) > LOAD(y[c]))) continue;
+            y[c] = p[c];
+            where[c] = from + c;
+          }
+          first = false;
         }
-        for (int64_t c = 0; first && c < C; c++) { /* the window lies in padding alone */
-          y[c] = where == NULL ? POOL_LOWEST : (ELEM)0;
-          if (where != NULL) where[c] = -1;
-        }
-        for (int64_t c = 0; j->needs_value && c < C; c++) {
-          if (!(LOAD(y[c]) >= LOAD(POOL_LOWEST))) where[c] = -1;
-        }
+      }
+      for (int64_t c = 0; first && c < C; c++) { /* the window lies in padding alone */
+        y[c] = where == NULL ? POOL_LOWEST : (ELEM)0;
+        if (where != NULL) where[c] = -1;
+      }
+      for (int64_t c = 0; j->needs_value && c < C; c++) {
+        if (!(LOAD(y[c]) >= LOAD(POOL_LOWEST))) where[c] = -1;
       }
     }
   }
