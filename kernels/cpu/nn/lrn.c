@@ -5,6 +5,7 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/parallel_for.h"
@@ -17,6 +18,7 @@ typedef struct lrn_job {
   float largest; /* a square above it is infinite in the tensor's type */
   const float *x, *dy, *y;
   float *out;
+  atomic_bool has_failed; /* no memory; read after the threads have joined */
 } lrn_job_t;
 
 static float norm_at(const lrn_job_t *j, const float *x, int64_t c) {
@@ -52,7 +54,7 @@ static float shrink(const lrn_job_t *j, float norm) {
   return expf(-j->beta * logf(norm));
 }
 
-/* A row with an infinite square, or one for which there is no scratch. */
+/* A row with a square that is not finite. */
 static void forward_row(const lrn_job_t *j, const float *x, float *out) {
   const bool infinite = has_infinite_square(j, x);
   for (int64_t c = 0; c < j->depth; c++) {
@@ -83,13 +85,17 @@ static void forward_block(const lrn_job_t *j, const float *x, const float *squar
 }
 
 static void forward_range(void *arg, int64_t begin, int64_t end) {
-  const lrn_job_t *j = arg;
+  lrn_job_t *j = arg;
   float *scratch = weft_calloc((size_t)(j->depth + 2 * j->radius + LRN_BLOCK), sizeof *scratch);
+  if (scratch == NULL) {
+    atomic_store_explicit(&j->has_failed, true, memory_order_relaxed);
+    return;
+  }
   for (int64_t p = begin; p < end; p++) {
     const float *x = j->x + p * j->depth;
     float *out = j->out + p * j->depth;
-    int infinite = scratch == NULL;
-    for (int64_t c = 0; scratch != NULL && c < j->depth; c++) {
+    int infinite = 0;
+    for (int64_t c = 0; c < j->depth; c++) {
       const float square = x[c] * x[c];
       scratch[j->radius + c] = square;
       infinite |= !(square <= j->largest);
@@ -163,6 +169,7 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, const lrn_attrs_t *attrs) {
     const weft_unit_cost_t row = {.cycles = 16 * (double)j.depth}; /* a power for each element */
     weft_parallel_for_cost(ctx->device->pool, out->count / j.depth, row, grad ? grad_range : forward_range,
                            &j);
+    if (atomic_load_explicit(&j.has_failed, memory_order_relaxed)) s = WEFT_NO_MEMORY("LRN");
   }
   for (int i = 0; i < 3; i++) weft_tensor_release(wide[i]);
   if (s == NULL && dtype != WEFT_F32) {
