@@ -20,6 +20,8 @@ enum { PIECE_PIXELS = 1792, MOST_PIECES = 8 };
 /* Channels that are read as they lie in memory; above it the pixels of a tile's channels are too far apart.
  */
 enum { NEAR_CHANNELS = 64 };
+/* Tiles of channels for which a task lays out the gradient of the output, at least. */
+enum { NEAR_BLOCKS = 4 };
 
 typedef struct filter_job {
   const weft_conv_t *v;
@@ -30,8 +32,9 @@ typedef struct filter_job {
   weft_window_t s[WEFT_SPACE]; /* of v, or of an image that is one row */
   int64_t pixels;              /* of that row; 0: there is none */
   int64_t slices, rows;        /* a block: (image, depth) pairs, and rows of each */
-  int64_t slice_blocks, row_blocks, pieces, panels, panel_groups, tap_groups, panel_width;
-  bool has_lines, is_merged; /* a tile is made of the channels of all taps of a row */
+  int64_t slice_blocks, row_blocks, pieces, panels, panel_width;
+  int64_t channel_groups, panel_groups, tap_groups; /* parts of the filter that are tasks */
+  bool has_lines, is_merged;                        /* a tile is made of the channels of all taps of a row */
   weft_lines_t lines;
   int64_t line_rows; /* lines of one (slice, depth tap) */
   weft_status_t *_Atomic status;
@@ -46,9 +49,11 @@ typedef struct filter_space {
   const void **a, **b;
 } filter_space_t;
 
-/* The rows of a block that are summed up: those of slices [slice, slice + slices). */
+/* The rows of a block that are summed up: those of slices [slice, slice + slices); and for what part of the
+ * filter: channels [c, c_end) of each (depth, row) tap [tap, tap_end), for some panels. */
 typedef struct filter_block {
   int64_t slice, slices, row, rows;
+  int64_t c, c_end, tap, tap_end;
 } filter_block_t;
 
 static int64_t row_pixels(const filter_job_t *j, int64_t row) {
@@ -72,20 +77,22 @@ static char *line_at(const filter_job_t *j, const filter_space_t *w, int64_t s, 
   return w->lines + (size_t)((s * j->s[0].k + kd) * j->line_rows + y) * weft_line_bytes(&j->lines);
 }
 
-static void fill_lines(const filter_job_t *j, const filter_space_t *w, const filter_block_t *b, int64_t group,
-                       int64_t tap_begin, int64_t tap_end) {
+static void fill_lines(const filter_job_t *j, const filter_space_t *w, const filter_block_t *b,
+                       int64_t group) {
   const weft_window_t *h = &j->s[1];
   const int64_t first = b->row * h->stride - h->before;
   weft_lines_t lines = j->lines;
+  lines.channels = b->c_end - b->c;
   if (j->pixels > 0) lines.in = row_pixels(j, b->row);
   for (int64_t s = 0; s < b->slices; s++) {
-    for (int64_t kd = tap_begin / h->k; kd * h->k < tap_end; kd++) {
+    for (int64_t kd = b->tap / h->k; kd * h->k < b->tap_end; kd++) {
       if (!has_depth(j, b->slice + s, kd)) continue;
-      const int64_t k0 = tap_begin > kd * h->k ? tap_begin - kd * h->k : 0,
-                    k1 = least(tap_end - kd * h->k, h->k) - 1; /* the first tap, the last */
+      const int64_t k0 = b->tap > kd * h->k ? b->tap - kd * h->k : 0,
+                    k1 = least(b->tap_end - kd * h->k, h->k) - 1; /* the first tap, the last */
       const int64_t end = least((b->rows - 1) * h->stride + k1 * h->dilation + 1, h->in - first);
       for (int64_t y = first + k0 * h->dilation < 0 ? -first : k0 * h->dilation; y < end; y++) {
-        weft_line_fill(&lines, input_row(j, group, b->slice + s, kd, first + y), line_at(j, w, s, kd, y));
+        weft_line_fill(&lines, input_row(j, group, b->slice + s, kd, first + y) + (size_t)b->c * j->size,
+                       line_at(j, w, s, kd, y));
       }
     }
   }
@@ -120,8 +127,8 @@ static void add_tap(const filter_job_t *j, const filter_space_t *w, const filter
   const weft_window_t *h = &j->s[1], *wide = &j->s[2];
   const int64_t kd = tap / h->k, kh = tap % h->k, parts = j->is_merged ? 1 : wide->k;
   const int64_t block = j->has_lines ? j->lines.block : v->cg;
-  for (int64_t c = 0; c < v->cg; c += block) {
-    const int64_t width = least(v->cg - c, block), pitch = j->has_lines ? width : v->c;
+  for (int64_t c = b->c; c < b->c_end; c += block) {
+    const int64_t width = least(b->c_end - c, block), pitch = j->has_lines ? width : v->c;
     weft_tile_t t = {.a = w->a,
                      .b = w->b,
                      .depth = row_pixels(j, b->row),
@@ -136,7 +143,7 @@ static void add_tap(const filter_job_t *j, const filter_space_t *w, const filter
         const int64_t y = (b->row + r) * h->stride - h->before + kh * h->dilation;
         if (y < 0 || y >= h->in) continue;
         w->a[t.taps] = j->has_lines ? line_at(j, w, s, kd, r * h->stride + kh * h->dilation) +
-                                          (size_t)(c * j->lines.width) * j->size
+                                          (size_t)((c - b->c) * j->lines.width) * j->size
                                     : input_row(j, group, b->slice + s, kd, y);
         w->b[t.taps++] = w->panel + (size_t)((s * b->rows + r) * wide->out * stride) * j->size;
       }
@@ -153,18 +160,17 @@ static void add_tap(const filter_job_t *j, const filter_space_t *w, const filter
 }
 
 static void add_block(const filter_job_t *j, const filter_space_t *w, const filter_block_t *b, int64_t group,
-                      int64_t panel_group, int64_t tap_group, char *df) {
-  const int64_t taps = j->s[0].k * j->s[1].k, tap_begin = taps * tap_group / j->tap_groups,
-                tap_end = taps * (tap_group + 1) / j->tap_groups;
-  if (j->has_lines) fill_lines(j, w, b, group, tap_begin, tap_end);
+                      int64_t panel_group, char *df) {
+  if (j->has_lines) fill_lines(j, w, b, group);
   const int64_t end = j->panels * (panel_group + 1) / j->panel_groups, vector = weft_tile_vector(j->v->dtype);
   for (int64_t p = j->panels * panel_group / j->panel_groups; p < end; p++) {
     const int64_t columns = least(j->m - p * j->panel_width, j->panel_width),
                   stride = columns <= vector ? vector : j->panel_width,
                   column = group * j->m + p * j->panel_width;
     fill_panel(j, b, column, columns, stride, w->panel);
-    for (int64_t tap = tap_begin; tap < tap_end; tap++)
+    for (int64_t tap = b->tap; tap < b->tap_end; tap++) {
       add_tap(j, w, b, group, tap, column, columns, stride, df);
+    }
   }
 }
 
@@ -186,7 +192,7 @@ static weft_status_t *space_new(const filter_job_t *j, filter_space_t *out) {
   return WEFT_NO_MEMORY("the gradient of a filter");
 }
 
-/* Tasks in the order (piece, group, panel group, tap group). */
+/* Tasks in the order (piece, group, channel group, panel group, tap group). */
 static void filter_range(void *arg, int64_t begin, int64_t end) {
   filter_job_t *j = arg;
   filter_space_t w = {NULL};
@@ -195,17 +201,27 @@ static void filter_range(void *arg, int64_t begin, int64_t end) {
     if (!atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
     return;
   }
-  const size_t filter = (size_t)(j->s[0].k * j->s[1].k * j->s[2].k * j->v->cg * j->v->oc) * j->size;
+  const int64_t taps = j->s[0].k * j->s[1].k, cg = j->v->cg;
+  const size_t filter = (size_t)(taps * j->s[2].k * cg * j->v->oc) * j->size;
   const int64_t blocks = j->slice_blocks * j->row_blocks, slices = j->n * j->s[0].out;
+  const int64_t channel_block = j->lines.block, channel_blocks = blocks_of(cg, channel_block);
   for (int64_t task = begin; task < end; task++) {
-    const int64_t tap_group = task % j->tap_groups, part = task / j->tap_groups,
-                  panel_group = part % j->panel_groups, group = part / j->panel_groups % j->v->groups,
-                  piece = part / j->panel_groups / j->v->groups, last = blocks * (piece + 1) / j->pieces;
+    const int64_t tap_group = task % j->tap_groups, a = task / j->tap_groups,
+                  panel_group = a % j->panel_groups, c = a / j->panel_groups,
+                  channel_group = c % j->channel_groups, d = c / j->channel_groups, group = d % j->v->groups,
+                  piece = d / j->v->groups;
+    const int64_t last = blocks * (piece + 1) / j->pieces;
     for (int64_t i = blocks * piece / j->pieces; i < last; i++) {
-      filter_block_t b = {.slice = i / j->row_blocks * j->slices, .row = i % j->row_blocks * j->rows};
+      filter_block_t b = {
+          .slice = i / j->row_blocks * j->slices,
+          .row = i % j->row_blocks * j->rows,
+          .c = channel_blocks * channel_group / j->channel_groups * channel_block,
+          .c_end = least(channel_blocks * (channel_group + 1) / j->channel_groups * channel_block, cg),
+          .tap = taps * tap_group / j->tap_groups,
+          .tap_end = taps * (tap_group + 1) / j->tap_groups};
       b.slices = least(j->slices, slices - b.slice);
       b.rows = least(j->rows, j->s[1].out - b.row);
-      add_block(j, &w, &b, group, panel_group, tap_group, j->df + (size_t)piece * filter);
+      add_block(j, &w, &b, group, panel_group, j->df + (size_t)piece * filter);
     }
   }
   weft_free(w.a);
@@ -268,11 +284,17 @@ static void plan(filter_job_t *j, int threads) {
   /* These do not. */
   j->panel_width = 2 * weft_tile_vector(v->dtype);
   j->panels = blocks_of(j->m, j->panel_width);
-  const int64_t wanted = threads <= 1 ? 1 : 3 * (int64_t)threads, there = j->pieces * v->groups;
-  j->panel_groups = there >= wanted ? 1 : least(j->panels, blocks_of(wanted, there));
-  j->tap_groups =
-      there * j->panel_groups >= wanted ? 1 : least(taps, blocks_of(wanted, there * j->panel_groups));
   plan_lines(j);
+  /* Channels first: what a task lays out of the input is its own then. */
+  const int64_t wanted = threads <= 1 ? 1 : 3 * (int64_t)threads;
+  int64_t there = j->pieces * v->groups;
+  const bool is_blocked = j->has_lines && !j->is_merged;
+  j->channel_groups =
+      is_blocked ? least(blocks_of(v->cg, j->lines.block * NEAR_BLOCKS), blocks_of(wanted, there)) : 1;
+  there *= j->channel_groups;
+  j->panel_groups = least(j->panels, blocks_of(wanted, there));
+  there *= j->panel_groups;
+  j->tap_groups = least(taps, blocks_of(wanted, there));
 }
 
 weft_status_t *weft_direct_filter(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x,
@@ -294,7 +316,8 @@ weft_status_t *weft_direct_filter(weft_thread_pool_t *pool, const weft_conv_t *v
   if (j.pieces > 1) j.df = weft_malloc(bytes * (size_t)j.pieces);
   if (j.df == NULL) return WEFT_NO_MEMORY("the gradient of a filter");
   memset(j.df, 0, bytes * (size_t)j.pieces);
-  weft_parallel_for(pool, j.pieces * v->groups * j.panel_groups * j.tap_groups, 1, filter_range, &j);
+  weft_parallel_for(pool, j.pieces * v->groups * j.channel_groups * j.panel_groups * j.tap_groups, 1,
+                    filter_range, &j);
   if (j.pieces > 1) {
     weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, v->dtype);
     memcpy(df, j.df, bytes);
