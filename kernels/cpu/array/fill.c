@@ -3,20 +3,7 @@
 #include <math.h>
 
 #include "kernels/cpu/loops/cast.h"
-
-/* Copies the `size` bytes at `value` all over n elements, doubling what is there. */
-static void repeat(char *to, const void *value, size_t size, int64_t n) {
-  if (n <= 0) return;
-  size_t total = size * (size_t)n, have = size;
-  memcpy(to, value, size);
-  while (have < total) {
-    size_t more = have < total - have ? have : total - have;
-    if (more > 4096 && have >= 4096)
-      more = total - have < 4096 ? total - have : 4096; /* stay in the first cache */
-    memcpy(to + have, to, more);
-    have += more;
-  }
-}
+#include "kernels/cpu/loops/move.h"
 
 static weft_status_t *fill_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *dims = weft_in(ctx, 0), *value = weft_in(ctx, 1), *y = NULL;
@@ -32,7 +19,7 @@ static weft_status_t *fill_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(dims, "dims", &shape));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, value->dtype, &shape, &y));
   if (weft_dtype_is_plain(value->dtype)) {
-    repeat(y->data, value->data, weft_dtype_size(value->dtype), y->count);
+    weft_move_fill(ctx->device->pool, y->data, value->data, weft_dtype_size(value->dtype), y->count);
     return NULL;
   }
   for (int64_t i = 0; i < y->count; i++) WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, i, value, 0, 1));
@@ -165,6 +152,38 @@ static weft_status_t *lin_space_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- OneHot ---- */
 
+typedef struct one_hot_job {
+  const weft_tensor_t *indices, *on, *off;
+  weft_tensor_t *y;
+  int64_t depth, inner; /* of y: [.., depth, inner] */
+} one_hot_job_t;
+
+/* An index outside of the axis leaves off values, and is no error. */
+static void one_hot_range(void *arg, int64_t begin, int64_t end) {
+  const one_hot_job_t *j = arg;
+  const size_t size = weft_dtype_size(j->on->dtype);
+  const int64_t slice = j->depth * j->inner;
+  for (int64_t s = begin; s < end; s++) {
+    char *to = (char *)j->y->data + (size_t)(s * slice) * size;
+    weft_move_fill(NULL, to, j->off->data, size, slice);
+    for (int64_t i = 0; i < j->inner; i++) {
+      const int64_t hot = weft_cpu_int_at(j->indices, s * j->inner + i);
+      if (hot >= 0 && hot < j->depth) memcpy(to + (size_t)(hot * j->inner + i) * size, j->on->data, size);
+    }
+  }
+}
+
+static weft_status_t *one_hot_elements(const one_hot_job_t *j) {
+  for (int64_t i = 0; i < j->y->count; i++) WEFT_RETURN_IF_ERROR(weft_cpu_copy(j->y, i, j->off, 0, 1));
+  for (int64_t i = 0; i < j->indices->count; i++) {
+    const int64_t hot = weft_cpu_int_at(j->indices, i);
+    if (hot < 0 || hot >= j->depth) continue;
+    const int64_t to = (i / j->inner * j->depth + hot) * j->inner + i % j->inner;
+    WEFT_RETURN_IF_ERROR(weft_cpu_copy(j->y, to, j->on, 0, 1));
+  }
+  return NULL;
+}
+
 WEFT_ATTRS(one_hot_compute, (INT, axis))
 static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx, const one_hot_compute_attrs_t *attrs) {
   weft_tensor_t *indices = weft_in(ctx, 0), *depth_tensor = weft_in(ctx, 1), *on = weft_in(ctx, 2),
@@ -193,24 +212,11 @@ static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx, const one_hot_comp
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, on->dtype, &shape, &y));
   if (y->count == 0) return NULL;
-  bool plain = weft_dtype_is_plain(on->dtype);
-  size_t size = weft_dtype_size(on->dtype);
-  if (plain) {
-    repeat(y->data, off->data, size, y->count);
-  } else {
-    for (int64_t i = 0; i < y->count; i++) WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, i, off, 0, 1));
-  }
-  int64_t inner = weft_cpu_product(&shape, at + 1, rank + 1);
-  for (int64_t i = 0; i < indices->count; i++) {
-    int64_t hot = weft_cpu_int_at(indices, i);
-    if (hot < 0 || hot >= depth) continue; /* a row of off values, no error */
-    int64_t to = (i / inner * depth + hot) * inner + i % inner;
-    if (plain) {
-      memcpy((char *)y->data + (size_t)to * size, on->data, size);
-    } else {
-      WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, to, on, 0, 1));
-    }
-  }
+  one_hot_job_t j = {indices, on, off, y, depth, weft_cpu_product(&shape, at + 1, rank + 1)};
+  if (!weft_dtype_is_plain(on->dtype)) return one_hot_elements(&j);
+  /* A slice is what has one index in front of the axis: [depth, inner]. */
+  const int64_t slices = indices->count / j.inner, grain = WEFT_CPU_GRAIN / (depth * j.inner) + 1;
+  weft_parallel_for(ctx->device->pool, slices, grain, one_hot_range, &j);
   return NULL;
 }
 

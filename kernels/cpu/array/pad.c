@@ -39,6 +39,65 @@ static weft_status_t *padded_shape(const weft_shape_t *input, int64_t (*pads)[2]
   return NULL;
 }
 
+/* A result of plain elements, [outer.., row], where row is the last dimension that is padded and what is
+ * behind it. Each row is written once: a border, the input's row, a border; or a border alone. */
+typedef struct pad_job {
+  int rank; /* of the outer dimensions */
+  int64_t dims[WEFT_MAX_DIMS], inner_dims[WEFT_MAX_DIMS],
+      before[WEFT_MAX_DIMS]; /* of the result, the input */
+  int64_t row, left, inner;  /* elements of a row, of its border in front, of the input's row */
+  size_t size;
+  const void *value;
+  const char *from;
+  char *to;
+} pad_job_t;
+
+static void pad_rows(void *arg, int64_t begin, int64_t end) {
+  const pad_job_t *j = arg;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t rest = i, at = 0, stride = 1;
+    bool is_inside = true;
+    for (int d = j->rank - 1; d >= 0; d--) {
+      const int64_t index = rest % j->dims[d] - j->before[d];
+      rest /= j->dims[d];
+      is_inside = is_inside && index >= 0 && index < j->inner_dims[d];
+      at += index * stride;
+      stride *= j->inner_dims[d];
+    }
+    char *to = j->to + (size_t)(i * j->row) * j->size;
+    if (!is_inside || j->inner == 0) {
+      weft_move_fill(NULL, to, j->value, j->size, j->row);
+      continue;
+    }
+    const size_t left = (size_t)j->left * j->size, inner = (size_t)j->inner * j->size;
+    weft_move_fill(NULL, to, j->value, j->size, j->left);
+    memcpy(to + left, j->from + (size_t)at * inner, inner);
+    weft_move_fill(NULL, to + left + inner, j->value, j->size, j->row - j->left - j->inner);
+  }
+}
+
+static void pad_plain(weft_thread_pool_t *pool, const weft_tensor_t *x, int64_t (*pads)[2],
+                      const weft_tensor_t *value, weft_tensor_t *y) {
+  static const weft_c128_t zero = {0, 0};
+  int last = x->shape.rank - 1;
+  while (pads[last][0] == 0 && pads[last][1] == 0) last--; /* a dimension is padded, or y were x */
+  const int64_t behind = weft_cpu_product(&x->shape, last + 1, x->shape.rank);
+  pad_job_t j = {.rank = last,
+                 .row = y->shape.dims[last] * behind,
+                 .left = pads[last][0] * behind,
+                 .inner = x->shape.dims[last] * behind,
+                 .size = weft_dtype_size(x->dtype),
+                 .value = value == NULL ? (const void *)&zero : value->data,
+                 .from = x->data,
+                 .to = y->data};
+  for (int d = 0; d < last; d++) {
+    j.dims[d] = y->shape.dims[d];
+    j.inner_dims[d] = x->shape.dims[d];
+    j.before[d] = pads[d][0];
+  }
+  weft_parallel_for(pool, y->count / j.row, WEFT_CPU_GRAIN / j.row + 1, pad_rows, &j);
+}
+
 static weft_status_t *pad_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *value = NULL, *y = NULL;
   int64_t pads[WEFT_MAX_DIMS][2];
@@ -57,6 +116,11 @@ static weft_status_t *pad_compute(weft_kernel_ctx_t *ctx) {
     return NULL;
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
+  if (y->count == 0) return NULL;
+  if (weft_dtype_is_plain(x->dtype)) {
+    pad_plain(ctx->device->pool, x, pads, value, y);
+    return NULL;
+  }
   weft_move_t fill = {.rank = 1, .dims = {y->count}, .from_strides = {0}, .to_strides = {1}};
   if (value != NULL) {
     WEFT_RETURN_IF_ERROR(weft_move_run(&fill, ctx->device->pool, value, y));

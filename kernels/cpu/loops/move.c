@@ -2,12 +2,18 @@
  *
  * Adjacent dimensions that step alike on both sides are merged first. What is left ends in a run that is
  * contiguous on both sides (memcpy), or in one that is not: then, if another dimension is the contiguous one
- * of the source, the two are walked in tiles, so that each cache line of the source is used whole before it
- * is dropped.
+ * of the source, the two are a plane that is transposed in blocks, each of which reads and writes whole cache
+ * lines. Long runs and large planes are cut, so that threads share them.
  */
 #include "kernels/cpu/loops/move.h"
 
-enum { TILE = 32 }; /* elements a side: 32 x 32 x 8 bytes is a quarter of a first-level cache */
+#include "kernels/cpu/loops/turn.h"
+
+enum {
+  BLOCK = 16,       /* elements a side: a cache line of floats */
+  ROWS = 2 * BLOCK, /* written side by side: two lines of each page of the source while it is known */
+  PIECE = 1 << 17   /* bytes: what is cut off a run or a plane */
+};
 
 void weft_strides_of(const weft_shape_t *shape, int64_t *strides) {
   uint64_t stride = 1; /* unsigned: beside a dimension of 0 the others may be of any size */
@@ -17,11 +23,25 @@ void weft_strides_of(const weft_shape_t *shape, int64_t *strides) {
   }
 }
 
-static void strided_copy(const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t n,
-                         size_t size) {
-#define ELEM_COPY(type)           \
-  for (int64_t i = 0; i < n; i++) \
-  ((type *)(void *)to)[i * to_stride] = ((const type *)(const void *)from)[i * from_stride]
+/* Elements of one size. Steps of 0 and -1, of which a compiler makes vectors, have loops of their own. */
+#define ELEM_COPY(type)                                                      \
+  do {                                                                       \
+    const type *x = (const void *)from;                                      \
+    type *y = (void *)to;                                                    \
+    if (from_stride == 0 && to_stride == 1) {                                \
+      const type value = *x;                                                 \
+      for (int64_t i = 0; i < n; i++) y[i] = value;                          \
+    } else if (from_stride == -1 && to_stride == 1) {                        \
+      for (int64_t i = 0; i < n; i++) y[i] = x[-i];                          \
+    } else if (from_stride == 2 && to_stride == 1) {                         \
+      for (int64_t i = 0; i < n; i++) y[i] = x[2 * i];                       \
+    } else {                                                                 \
+      for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride]; \
+    }                                                                        \
+  } while (0)
+
+static void strided_copy(const char *restrict from, int64_t from_stride, char *restrict to, int64_t to_stride,
+                         int64_t n, size_t size) {
   switch (size) {
     case 1: ELEM_COPY(uint8_t); break;
     case 2: ELEM_COPY(uint16_t); break;
@@ -30,58 +50,130 @@ static void strided_copy(const char *from, int64_t from_stride, char *to, int64_
     case 16: ELEM_COPY(weft_c128_t); break;
     default: break;
   }
+}
 #undef ELEM_COPY
+
+/* to[i][j] = from[j][i] for `rows` rows and `columns` columns of `to`; steps in bytes from one row to the
+ * next. */
+static void turn_scalar(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t rows,
+                        int64_t columns, size_t size) {
+#define TURN(type)                                                                                       \
+  for (int64_t i = 0; i < rows; i++) {                                                                   \
+    for (int64_t j = 0; j < columns; j++) {                                                              \
+      ((type *)(void *)(to + i * to_step))[j] = ((const type *)(const void *)(from + j * from_step))[i]; \
+    }                                                                                                    \
+  }
+  switch (size) {
+    case 1: TURN(uint8_t) break;
+    case 2: TURN(uint16_t) break;
+    case 4: TURN(uint32_t) break;
+    case 8: TURN(uint64_t) break;
+    case 16: TURN(weft_c128_t) break;
+    default: break;
+  }
+#undef TURN
+}
+
+/* A whole block; of 1 and of 16 bytes the compiler's own loops are as good. */
+static void turn_block(const char *from, int64_t from_step, char *to, int64_t to_step, size_t size) {
+  const int64_t s = (int64_t)size, f = from_step / s, t = to_step / s;
+  if (size == 4 || size == 2) {
+    for (int64_t i = 0; i < BLOCK; i += 8) {
+      for (int64_t j = 0; j < BLOCK; j += 8) {
+        const char *x = from + j * from_step + i * s;
+        char *y = to + i * to_step + j * s;
+        if (size == 4) {
+          weft_turn_4bytes(x, f, y, t);
+        } else {
+          weft_turn_2bytes(x, f, y, t);
+        }
+      }
+    }
+  } else if (size == 8) {
+    for (int64_t i = 0; i < BLOCK; i += 4) {
+      for (int64_t j = 0; j < BLOCK; j += 4) {
+        weft_turn_8bytes(from + j * from_step + i * s, f, to + i * to_step + j * s, t);
+      }
+    }
+  } else {
+    turn_scalar(from, from_step, to, to_step, BLOCK, BLOCK, size);
+  }
+}
+
+/* Blocks of at most BLOCK columns below each other. Their successors' lines are asked for first: the source's
+ * rows lie too far apart for the processor to guess them. */
+static void turn_strip(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t rows,
+                       int64_t columns, int64_t next, size_t size) {
+  const int64_t s = (int64_t)size;
+  for (int64_t j = 0; j < next; j++) {
+    for (int64_t i = 0; i < rows * s; i += 64) __builtin_prefetch(from + (BLOCK + j) * from_step + i);
+  }
+  for (int64_t i = 0; i < rows; i += BLOCK) {
+    const int64_t r = rows - i < BLOCK ? rows - i : BLOCK;
+    if (r == BLOCK && columns == BLOCK) {
+      turn_block(from + i * s, from_step, to + i * to_step, to_step, size);
+    } else {
+      turn_scalar(from + i * s, from_step, to + i * to_step, to_step, r, columns, size);
+    }
+  }
+}
+
+static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
+
+static void turn_plane(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t rows,
+                       int64_t columns, size_t size) {
+  const int64_t s = (int64_t)size;
+  for (int64_t i = 0; i < rows; i += ROWS) {
+    for (int64_t j = 0; j < columns; j += BLOCK) {
+      turn_strip(from + j * from_step + i * s, from_step, to + i * to_step + j * s, to_step,
+                 at_most(rows - i, ROWS), at_most(columns - j, BLOCK),
+                 columns - j > BLOCK ? at_most(columns - j - BLOCK, BLOCK) : 0, size);
+    }
+  }
 }
 
 typedef struct move_job {
   weft_move_t m;
   int last;                            /* the innermost dimension */
-  int tiled;                           /* the other dimension of a tile; -1: none */
+  int tiled;                           /* the other dimension of a plane; -1: none */
   int outer[WEFT_MAX_DIMS], num_outer; /* the dimensions in front */
+  int64_t cut, cuts;                   /* the dimension `tiled`, or else `last`, in pieces of so many */
   const weft_tensor_t *from;
   weft_tensor_t *to;
   size_t size;
   weft_status_t *_Atomic status;
 } move_job_t;
 
-static void copy_run(move_job_t *j, int64_t from, int64_t to, int64_t n) {
+static void copy_elements(move_job_t *j, int64_t from, int64_t to, int64_t n) {
   int64_t fs = j->m.from_strides[j->last], ts = j->m.to_strides[j->last];
-  if (!weft_dtype_is_plain(j->from->dtype)) {
-    for (int64_t i = 0; i < n && j->status == NULL; i++) {
-      weft_status_t *s = weft_tensor_copy_elements(j->to, to + i * ts, j->from, from + i * fs, 1),
-                    *none = NULL;
-      if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
-    }
-    return;
+  for (int64_t i = 0; i < n && j->status == NULL; i++) {
+    weft_status_t *s = weft_tensor_copy_elements(j->to, to + i * ts, j->from, from + i * fs, 1), *none = NULL;
+    if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
   }
-  const char *src = (const char *)j->from->data + from * (int64_t)j->size;
-  char *dst = (char *)j->to->data + to * (int64_t)j->size;
-  if (fs == 1 && ts == 1) {
+}
+
+/* Elements [begin, begin + n) of the cut dimension, at an index of the outer ones. */
+static void copy_piece(move_job_t *j, int64_t from, int64_t to, int64_t begin, int64_t n) {
+  const weft_move_t *m = &j->m;
+  const int d = j->tiled >= 0 ? j->tiled : j->last;
+  const int64_t s = (int64_t)j->size, fs = m->from_strides[j->last], ts = m->to_strides[j->last];
+  const char *src = (const char *)j->from->data + (from + begin * m->from_strides[d]) * s;
+  char *dst = (char *)j->to->data + (to + begin * m->to_strides[d]) * s;
+  if (j->tiled >= 0) {
+    turn_plane(src, fs * s, dst, m->to_strides[d] * s, n, m->dims[j->last], j->size);
+  } else if (fs == 1 && ts == 1) {
     memcpy(dst, src, (size_t)n * j->size);
   } else {
     strided_copy(src, fs, dst, ts, n, j->size);
   }
 }
 
-static void copy_tiles(move_job_t *j, int64_t from, int64_t to) {
-  const weft_move_t *m = &j->m;
-  int a = j->tiled, b = j->last;
-  for (int64_t i = 0; i < m->dims[a]; i += TILE) {
-    int64_t rows = m->dims[a] - i < TILE ? m->dims[a] - i : TILE;
-    for (int64_t k = 0; k < m->dims[b]; k += TILE) {
-      int64_t n = m->dims[b] - k < TILE ? m->dims[b] - k : TILE;
-      for (int64_t r = i; r < i + rows; r++) {
-        copy_run(j, from + r * m->from_strides[a] + k * m->from_strides[b],
-                 to + r * m->to_strides[a] + k * m->to_strides[b], n);
-      }
-    }
-  }
-}
-
 static void outer_range(void *arg, int64_t begin, int64_t end) {
   move_job_t *j = arg;
   const weft_move_t *m = &j->m;
-  int64_t index[WEFT_MAX_DIMS] = {0}, from = m->from_base, to = m->to_base, rest = begin;
+  const bool is_plain = weft_dtype_is_plain(j->from->dtype);
+  const int64_t whole = m->dims[j->tiled >= 0 ? j->tiled : j->last];
+  int64_t index[WEFT_MAX_DIMS] = {0}, from = m->from_base, to = m->to_base, rest = begin / j->cuts;
   for (int o = j->num_outer - 1; o >= 0; o--) {
     int d = j->outer[o];
     index[o] = rest % m->dims[d];
@@ -89,12 +181,15 @@ static void outer_range(void *arg, int64_t begin, int64_t end) {
     from += index[o] * m->from_strides[d];
     to += index[o] * m->to_strides[d];
   }
-  for (int64_t i = begin; i < end; i++) {
-    if (j->tiled >= 0) {
-      copy_tiles(j, from, to);
+  for (int64_t i = begin, piece = begin % j->cuts; i < end; i++) {
+    const int64_t at = piece * j->cut, n = whole - at < j->cut ? whole - at : j->cut;
+    if (is_plain) {
+      copy_piece(j, from, to, at, n);
     } else {
-      copy_run(j, from, to, m->dims[j->last]);
+      copy_elements(j, from, to, n);
     }
+    if (++piece < j->cuts) continue;
+    piece = 0;
     for (int o = j->num_outer - 1; o >= 0; o--) {
       int d = j->outer[o];
       from += m->from_strides[d];
@@ -135,22 +230,47 @@ weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool, con
     if (m->dims[d] <= 0) return NULL;
   }
   move_job_t j = {.tiled = -1, .from = from, .to = to, .size = weft_dtype_size(from->dtype)};
+  const bool is_plain = weft_dtype_is_plain(from->dtype);
   merge(m, &j.m);
   j.last = j.m.rank - 1;
-  for (int d = 0; j.m.from_strides[j.last] != 1 && d < j.last; d++) {
+  for (int d = 0; is_plain && j.m.from_strides[j.last] != 1 && j.m.to_strides[j.last] == 1 && d < j.last;
+       d++) {
     if (j.m.from_strides[d] == 1 && j.m.dims[d] >= 4 && j.m.dims[j.last] >= 4) j.tiled = d;
   }
-  int64_t units = 1, unit = j.m.dims[j.last] * (j.tiled >= 0 ? j.m.dims[j.tiled] : 1);
+  int64_t units = 1;
   for (int d = 0; d < j.last; d++) {
     if (d == j.tiled) continue;
     j.outer[j.num_outer++] = d;
     units *= j.m.dims[d];
   }
-  int64_t grain = WEFT_CPU_GRAIN / unit + 1;
-  if (units <= grain || !weft_dtype_is_plain(from->dtype)) {
-    outer_range(&j, 0, units);
-  } else {
+  /* Bytes of the cut dimension's one place; a piece is whole blocks. */
+  const int64_t each = (int64_t)j.size * (j.tiled >= 0 ? j.m.dims[j.last] : 1),
+                whole = j.m.dims[j.tiled >= 0 ? j.tiled : j.last];
+  j.cut = is_plain ? (PIECE / (each < PIECE ? each : PIECE) / ROWS + 1) * ROWS : whole;
+  if (j.cut > whole) j.cut = whole;
+  j.cuts = (whole - 1) / j.cut + 1;
+  units *= j.cuts;
+  if (is_plain) {
+    const int64_t unit = each * j.cut, grain = unit < PIECE ? PIECE / unit : 1;
     weft_parallel_for(pool, units, grain, outer_range, &j);
+  } else {
+    outer_range(&j, 0, units);
   }
   return atomic_load(&j.status);
+}
+
+typedef struct fill_job {
+  char *to;
+  const void *value;
+  size_t size;
+} fill_job_t;
+
+static void fill_range(void *arg, int64_t begin, int64_t end) {
+  const fill_job_t *f = arg;
+  strided_copy(f->value, 0, f->to + begin * (int64_t)f->size, 1, end - begin, f->size);
+}
+
+void weft_move_fill(weft_thread_pool_t *pool, void *to, const void *value, size_t size, int64_t n) {
+  fill_job_t f = {to, value, size};
+  weft_parallel_for(pool, n, PIECE / (int64_t)size, fill_range, &f);
 }

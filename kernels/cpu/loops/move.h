@@ -22,4 +22,8 @@ void weft_strides_of(const weft_shape_t *shape, int64_t *strides);
 WEFT_MUST_CHECK weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool,
                                              const weft_tensor_t *from, weft_tensor_t *to);
 
+/* Sets n elements of `size` bytes (1, 2, 4, 8 or 16) to the one at `value`. pool NULL: on the calling thread
+ * alone. */
+void weft_move_fill(weft_thread_pool_t *pool, void *to, const void *value, size_t size, int64_t n);
+
 #endif /* WEFT_KERNELS_CPU_LOOPS_MOVE_H_ */
