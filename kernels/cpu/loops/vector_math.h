@@ -20,22 +20,31 @@ typedef union weft_float_bits {
   uint32_t u;
 } weft_float_bits_t;
 
+/* a * b + c, rounded once on the levels that have an instruction for it. */
+static inline float weft_madd_f32(float a, float b, float c) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 static inline float weft_exp_f32(float x) {
   /* Beyond these the result is 0 or infinity; a NaN passes both comparisons. */
   float v = x < -104.0f ? -104.0f : x;
   v = v > 89.0f ? 89.0f : v;
   /* n = round(v / ln 2): adding 1.5 * 2^23 leaves the integer in the low bits. */
-  weft_float_bits_t shifted = {.f = v * 1.44269504f + 12582912.0f};
+  weft_float_bits_t shifted = {.f = weft_madd_f32(v, 1.44269504f, 12582912.0f)};
   const int32_t n = (int32_t)(shifted.u - 0x4b400000u);
   const float whole = shifted.f - 12582912.0f;
-  const float r = (v - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  const float r = weft_madd_f32(whole, 2.12194440e-4f, weft_madd_f32(whole, -0.693359375f, v));
   float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  p = weft_madd_f32(p, r, 1.3981999507e-3f);
+  p = weft_madd_f32(p, r, 8.3334519073e-3f);
+  p = weft_madd_f32(p, r, 4.1665795894e-2f);
+  p = weft_madd_f32(p, r, 1.6666665459e-1f);
+  p = weft_madd_f32(p, r, 5.0000001201e-1f);
+  p = weft_madd_f32(p * r, r, r) + 1.0f;
   const int32_t half = n >> 1;
   weft_float_bits_t a = {.u = (uint32_t)(half + 127) << 23}, b = {.u = (uint32_t)(n - half + 127) << 23};
   return p * a.f * b.f;
@@ -45,14 +54,14 @@ static inline float weft_exp_f32(float x) {
 static inline float weft_log_reduced_f32(float f, float e) {
   const float z = f * f;
   float p = 7.0376836292e-2f;
-  p = p * f - 1.1514610310e-1f;
-  p = p * f + 1.1676998740e-1f;
-  p = p * f - 1.2420140846e-1f;
-  p = p * f + 1.4249322787e-1f;
-  p = p * f - 1.6668057665e-1f;
-  p = p * f + 2.0000714765e-1f;
-  p = p * f - 2.4999993993e-1f;
-  p = p * f + 3.3333331174e-1f;
+  p = weft_madd_f32(p, f, -1.1514610310e-1f);
+  p = weft_madd_f32(p, f, 1.1676998740e-1f);
+  p = weft_madd_f32(p, f, -1.2420140846e-1f);
+  p = weft_madd_f32(p, f, 1.4249322787e-1f);
+  p = weft_madd_f32(p, f, -1.6668057665e-1f);
+  p = weft_madd_f32(p, f, 2.0000714765e-1f);
+  p = weft_madd_f32(p, f, -2.4999993993e-1f);
+  p = weft_madd_f32(p, f, 3.3333331174e-1f);
   p = p * f * z + e * -2.12194440e-4f - 0.5f * z;
   return f + p + e * 0.693359375f;
 }
