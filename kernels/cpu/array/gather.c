@@ -120,6 +120,39 @@ static weft_status_t *gather_v2_compute(weft_kernel_ctx_t *ctx, const gather_v2_
   return gather(ctx, axis, (int)batch);
 }
 
+typedef struct nd_job {
+  const weft_tensor_t *params, *indices;
+  weft_tensor_t *out;
+  int64_t depth, inner; /* of a row of indices, of what it names */
+  bool ignores;
+  atomic_int_fast64_t bad; /* the first row of indices that names nothing; their number: none */
+  weft_status_t *_Atomic status;
+} nd_job_t;
+
+/* Rows [begin, end) of indices. One that names nothing gives zeros, or is the error. */
+static void nd_range(void *arg, int64_t begin, int64_t end) {
+  nd_job_t *j = arg;
+  const bool is_plain = weft_dtype_is_plain(j->out->dtype);
+  const size_t bytes = (size_t)j->inner * weft_dtype_size(j->out->dtype);
+  for (int64_t i = begin; i < end; i++) {
+    int64_t at = 0;
+    if (weft_index_flatten(j->indices, i, j->depth, &j->params->shape, &at)) {
+      weft_status_t *s = weft_cpu_copy(j->out, i * j->inner, j->params, at * j->inner, j->inner);
+      if (s == NULL) continue;
+      j->status = s; /* only of what is not plain, and so of one thread */
+      return;
+    }
+    if (j->ignores) {
+      if (is_plain) memset((char *)j->out->data + (size_t)i * bytes, 0, bytes);
+      continue;
+    }
+    int_fast64_t first = atomic_load(&j->bad);
+    while (i < first && !atomic_compare_exchange_weak(&j->bad, &first, i)) {
+    }
+    return;
+  }
+}
+
 WEFT_ATTRS_OF(gather_nd_compute, weft_bad_indices)
 static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_indices_attrs_t *attrs) {
   weft_tensor_t *params = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *out = NULL;
@@ -145,27 +178,25 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_i
                       "Requested more than 0 entries, but params is empty.  Params shape: %s",
                       WEFT_SHAPE_TEXT(ps));
   }
-  bool ignores = weft_ignores_bad_indices(attrs);
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = 0;
-    if (!weft_index_flatten(indices, i, depth, ps, &at)) {
-      if (ignores) continue; /* zeros, as below */
-      char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
-      return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %s",
-                        weft_index_print(is, is->rank - 1, i, where),
-                        weft_index_values(indices, i, depth, what), WEFT_SHAPE_TEXT(ps),
-                        ctx->node->name.data);
-    }
-    WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, i * inner, params, at * inner, inner));
+  nd_job_t j = {.params = params,
+                .indices = indices,
+                .out = out,
+                .depth = depth,
+                .inner = inner,
+                .ignores = weft_ignores_bad_indices(attrs)};
+  atomic_init(&j.bad, n);
+  if (weft_dtype_is_plain(params->dtype)) {
+    weft_parallel_for(ctx->device->pool, n, WEFT_CPU_GRAIN / (inner + 8) + 1, nd_range, &j);
+  } else {
+    nd_range(&j, 0, n);
   }
-  if (!ignores) return NULL;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = 0;
-    if (weft_index_flatten(indices, i, depth, ps, &at) || !weft_dtype_is_plain(out->dtype)) continue;
-    size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
-    memset((char *)out->data + (size_t)i * bytes, 0, bytes);
-  }
-  return NULL;
+  const int64_t bad = atomic_load(&j.bad);
+  weft_status_t *status = atomic_load(&j.status);
+  if (bad == n || status != NULL) return status;
+  char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
+  return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %s",
+                    weft_index_print(is, is->rank - 1, bad, where),
+                    weft_index_values(indices, bad, depth, what), WEFT_SHAPE_TEXT(ps), ctx->node->name.data);
 }
 
 const weft_kernel_t weft_cpu_gather_kernels[] = {

@@ -310,24 +310,71 @@ static int64_t *put_coordinates(const uint8_t *is_set, int64_t n, const weft_sha
   return to;
 }
 
+/* Pieces of WHERE_PIECE elements are counted side by side, and then write their coordinates side by side,
+ * each behind those of the pieces before it. */
+enum { WHERE_PIECE = 32 * WHERE_BLOCK };
+
+typedef struct where_job {
+  const weft_tensor_t *x;
+  int64_t *ends; /* of each piece: how many are set in it, and later where its coordinates end */
+  int64_t *to;
+} where_job_t;
+
+static int64_t piece_end(const where_job_t *j, int64_t piece) {
+  const int64_t begin = piece * WHERE_PIECE;
+  return j->x->count - begin < WHERE_PIECE ? j->x->count : begin + WHERE_PIECE;
+}
+
+static void count_range(void *arg, int64_t begin, int64_t end) {
+  where_job_t *j = arg;
+  uint8_t is_set[WHERE_BLOCK];
+  for (int64_t p = begin; p < end; p++) {
+    const int64_t limit = piece_end(j, p);
+    int64_t n = 0;
+    for (int64_t i = p * WHERE_PIECE; i < limit; i += WHERE_BLOCK) {
+      n += find_set(j->x, i, limit - i < WHERE_BLOCK ? limit - i : WHERE_BLOCK, is_set);
+    }
+    j->ends[p] = n;
+  }
+}
+
+static void put_range(void *arg, int64_t begin, int64_t end) {
+  where_job_t *j = arg;
+  const weft_shape_t *shape = &j->x->shape;
+  uint8_t is_set[WHERE_BLOCK];
+  for (int64_t p = begin; p < end; p++) {
+    int64_t index[WEFT_MAX_DIMS] = {0}, rest = p * WHERE_PIECE;
+    for (int d = shape->rank - 1; d >= 0; d--) {
+      index[d] = rest % shape->dims[d];
+      rest /= shape->dims[d];
+    }
+    int64_t *to = j->to + (p > 0 ? j->ends[p - 1] : 0) * shape->rank;
+    const int64_t *last = j->to + j->ends[p] * shape->rank, limit = piece_end(j, p);
+    for (int64_t i = p * WHERE_PIECE; i < limit && to < last; i += WHERE_BLOCK) {
+      const int64_t here = limit - i < WHERE_BLOCK ? limit - i : WHERE_BLOCK;
+      (void)find_set(j->x, i, here, is_set);
+      to = put_coordinates(is_set, here, shape, index, to, last);
+    }
+  }
+}
+
 static weft_status_t *where_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
-  int rank = x->shape.rank;
-  int64_t n = 0, index[WEFT_MAX_DIMS] = {0};
-  uint8_t is_set[WHERE_BLOCK];
+  const int rank = x->shape.rank;
   if (rank == 0) return WEFT_ERROR(INVALID_ARGUMENT, "WhereOp : Unhandled input dimensions: 0");
-  for (int64_t i = 0; i < x->count; i += WHERE_BLOCK)
-    n += find_set(x, i, x->count - i < WHERE_BLOCK ? x->count - i : WHERE_BLOCK, is_set);
-  weft_shape_t shape = weft_shape_matrix(n, rank);
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_I64, &shape, &y));
-  int64_t *to = y->data;
-  const int64_t *end = to + n * rank;
-  for (int64_t i = 0; i < x->count && to < end; i += WHERE_BLOCK) {
-    const int64_t here = x->count - i < WHERE_BLOCK ? x->count - i : WHERE_BLOCK;
-    (void)find_set(x, i, here, is_set);
-    to = put_coordinates(is_set, here, &x->shape, index, to, end);
+  const int64_t pieces = x->count / WHERE_PIECE + (x->count % WHERE_PIECE != 0);
+  where_job_t j = {.x = x, .ends = weft_calloc((size_t)pieces, sizeof *j.ends)};
+  if (j.ends == NULL) return WEFT_NO_MEMORY("Where");
+  weft_parallel_for(ctx->device->pool, pieces, 1, count_range, &j);
+  for (int64_t p = 1; p < pieces; p++) j.ends[p] += j.ends[p - 1];
+  const weft_shape_t shape = weft_shape_matrix(pieces > 0 ? j.ends[pieces - 1] : 0, rank);
+  weft_status_t *s = weft_out_new(ctx, 0, WEFT_I64, &shape, &y);
+  if (s == NULL) {
+    j.to = y->data;
+    weft_parallel_for(ctx->device->pool, pieces, 1, put_range, &j);
   }
-  return NULL;
+  weft_free(j.ends);
+  return s;
 }
 
 #define COMPARABLE (WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING))

@@ -114,9 +114,23 @@ static void divide(weft_dtype_t dtype, int64_t n, double by, void *to) {
     }
   }
 }
+/* Are ids of this type in order, the first and the last in range? Looks at all, without a branch. */
+#define IDS_FIT(type)                                                      \
+  static bool ids_fit_##type(const type *x, int64_t n, int64_t segments) { \
+    bool falls = false;                                                    \
+    for (int64_t i = 0; i + 1 < n; i++) falls |= x[i + 1] < x[i];          \
+    return !falls && (n == 0 || (x[0] >= 0 && x[n - 1] < segments));       \
+  }
+IDS_FIT(int32_t)
+IDS_FIT(int64_t)
+
 /* All ids and indices, before memory is taken for as many rows as the last id says. */
 static weft_status_t *check_sorted(const weft_tensor_t *ids, const weft_tensor_t *pick, int64_t n,
                                    int64_t segments, int64_t size) {
+  if (pick == NULL && n <= size) {
+    if (ids->dtype == WEFT_I32 && ids_fit_int32_t(ids->data, n, segments)) return NULL;
+    if (ids->dtype == WEFT_I64 && ids_fit_int64_t(ids->data, n, segments)) return NULL;
+  }
   for (int64_t i = 0; i < n; i++) {
     int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
     if (i + 1 < n && weft_cpu_int_at(ids, i + 1) < id) {
@@ -135,6 +149,42 @@ static weft_status_t *check_sorted(const weft_tensor_t *ids, const weft_tensor_t
     }
   }
   return NULL;
+}
+
+typedef struct sorted_job {
+  const segment_t *segment;
+  const weft_tensor_t *data, *pick, *ids;
+  weft_tensor_t *out;
+  int64_t n, inner;
+  weft_update_fn *update;
+} sorted_job_t;
+
+/* The segments that begin within rows [begin, end), whole. */
+static void sorted_range(void *arg, int64_t begin, int64_t end) {
+  const sorted_job_t *j = arg;
+  int64_t previous = begin > 0 ? weft_cpu_int_at(j->ids, begin - 1) : -1, count = 0;
+  int64_t i = begin;
+  while (i < end && weft_cpu_int_at(j->ids, i) == previous) i++; /* of the piece before */
+  if (i == end) return;
+  previous = -1;
+  for (int64_t id = weft_cpu_int_at(j->ids, i), next; i < j->n && (i < end || id == previous);
+       i++, id = next) {
+    const int64_t from = j->pick == NULL ? i : weft_cpu_int_at(j->pick, i);
+    char *to = row_at(j->out, id, j->inner);
+    const char *row = row_at(j->data, from, j->inner);
+    if (id != previous) {
+      count = 0;
+      if (j->inner > 0) memcpy(to, row, (size_t)j->inner * weft_dtype_size(j->out->dtype));
+    } else {
+      j->update(to, row, j->inner, false);
+    }
+    count++;
+    previous = id;
+    next = i + 1 < j->n ? weft_cpu_int_at(j->ids, i + 1) : -1;
+    if (next == id || count == 1) continue;
+    if (j->segment->mean) divide(j->out->dtype, j->inner, (double)count, to);
+    if (j->segment->root) divide(j->out->dtype, j->inner, sqrt((double)count), to);
+  }
 }
 
 /* `pick` names the rows of data (NULL: one after another); `n` of them. `segments` is the size of the result,
@@ -157,23 +207,8 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_t *segment, c
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   weft_update_identity(segment->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
                        out->count, out->data);
-  weft_update_fn *update = join_of(segment->how, out->dtype);
-  int64_t previous = -1, count = 0;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
-    char *to = row_at(out, id, inner);
-    if (id != previous) {
-      count = 0;
-      if (inner > 0) memcpy(to, row_at(data, from, inner), (size_t)inner * weft_dtype_size(out->dtype));
-    } else {
-      update(to, row_at(data, from, inner), inner, false);
-    }
-    count++;
-    previous = id;
-    bool ends = i + 1 == n || weft_cpu_int_at(ids, i + 1) != id;
-    if (ends && count > 1 && segment->mean) divide(out->dtype, inner, (double)count, to);
-    if (ends && count > 1 && segment->root) divide(out->dtype, inner, sqrt((double)count), to);
-  }
+  sorted_job_t j = {segment, data, pick, ids, out, n, inner, join_of(segment->how, out->dtype)};
+  weft_parallel_for(ctx->device->pool, n, WEFT_CPU_GRAIN / (inner + 8) + 1, sorted_range, &j);
   return NULL;
 }
 
