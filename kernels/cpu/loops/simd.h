@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#if defined(__x86_64__) && defined(__AVX2__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -48,6 +48,22 @@ static inline weft_simd_t weft_simd_fma(weft_simd_t a, weft_simd_t b, weft_simd_
   return (weft_simd_t)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
   return a * b + c;
+#endif
+}
+
+/* Words of 32 bits, each in the lower half of one of 64. */
+typedef uint64_t weft_simd_words_t __attribute__((vector_size(WEFT_SIMD * 4)));
+
+/* The products of the lower halves, whatever the upper ones hold. */
+static inline weft_simd_words_t weft_simd_mul_words(weft_simd_words_t a, weft_simd_words_t b) {
+#if defined(__AVX512F__)
+  return (weft_simd_words_t)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (weft_simd_words_t)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__x86_64__)
+  return (weft_simd_words_t)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+  return (a & 0xffffffffu) * (b & 0xffffffffu);
 #endif
 }
 

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/loops/simd.h"
 
 /* Blocks that a truncated normal group may use: 256 words per element, four words a block. */
 enum { RESERVED_PER_ELEMENT = 256, WORDS = 4 };
@@ -98,34 +99,42 @@ static void plain_group(const fill_t *f, weft_philox_t *generator, char *to) {
 
 /* ---- whole groups side by side: a block of four words for each, in vectors ---- */
 
-enum { BLOCKS = 16 };
+/* Two vectors, so that one is multiplied while the other waits for its products. */
+enum { PER_VECTOR = WEFT_SIMD / 2, BLOCKS = 2 * PER_VECTOR };
 
 /* The words of the next BLOCKS blocks, as weft_philox_next gives them one after the other. The lowest word of
- * the counter does not wrap meanwhile. */
+ * the counter does not wrap meanwhile. Upper halves of the elements collect what no product and no result
+ * looks at. */
 static void next_blocks(weft_philox_t *p, uint32_t out[BLOCKS][WORDS]) {
-  uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS], k0 = p->key[0], k1 = p->key[1];
-  for (int i = 0; i < BLOCKS; i++) {
-    c0[i] = p->counter[0] + (uint32_t)i;
-    c1[i] = p->counter[1];
-    c2[i] = p->counter[2];
-    c3[i] = p->counter[3];
+  const weft_simd_words_t none = {0}, m0 = none + 0xD2511F53u, m1 = none + 0xCD9E8D57u;
+  weft_simd_words_t c0[2], c1[2], c2[2], c3[2];
+  uint32_t k0 = p->key[0], k1 = p->key[1];
+  uint64_t first[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) first[i] = p->counter[0] + (uint32_t)i;
+  memcpy(c0, first, sizeof c0);
+  for (int v = 0; v < 2; v++) {
+    c1[v] = none + p->counter[1];
+    c2[v] = none + p->counter[2];
+    c3[v] = none + p->counter[3];
   }
   for (int round = 0; round < 10; round++) {
-    for (int i = 0; i < BLOCKS; i++) {
-      const uint64_t a = (uint64_t)0xD2511F53u * c0[i], b = (uint64_t)0xCD9E8D57u * c2[i];
-      c0[i] = (uint32_t)(b >> 32) ^ c1[i] ^ k0;
-      c1[i] = (uint32_t)b;
-      c2[i] = (uint32_t)(a >> 32) ^ c3[i] ^ k1;
-      c3[i] = (uint32_t)a;
+    for (int v = 0; v < 2; v++) {
+      const weft_simd_words_t a = weft_simd_mul_words(c0[v], m0), b = weft_simd_mul_words(c2[v], m1);
+      c0[v] = (b >> 32) ^ c1[v] ^ k0;
+      c1[v] = b;
+      c2[v] = (a >> 32) ^ c3[v] ^ k1;
+      c3[v] = a;
     }
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  for (int i = 0; i < BLOCKS; i++) {
-    out[i][0] = c0[i];
-    out[i][1] = c1[i];
-    out[i][2] = c2[i];
-    out[i][3] = c3[i];
+  for (int v = 0; v < 2; v++) {
+    const weft_simd_words_t low = (c0[v] & 0xffffffffu) | c1[v] << 32,
+                            high = (c2[v] & 0xffffffffu) | c3[v] << 32;
+    for (int i = 0; i < PER_VECTOR; i++) {
+      const uint64_t pair[2] = {low[i], high[i]}; /* the first word is the lower one in memory */
+      memcpy(out[v * PER_VECTOR + i], pair, sizeof pair);
+    }
   }
   weft_philox_skip(p, BLOCKS);
 }
