@@ -63,6 +63,8 @@ static bool gather_shares(const copies_shared_t *s, int rank, float *x) {
 }
 
 static void be_rank(copies_shared_t *s, int rank, float *x, int rounds) {
+  const int sum_of_ranks = RANKS * (RANKS + 1) / 2;
+  const float sum = (float)sum_of_ranks;
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* fails where it is not needed */
   s->pids[rank] = getpid();
   for (int round = -1; round < rounds; round++) {
@@ -74,7 +76,7 @@ static void be_rank(copies_shared_t *s, int rank, float *x, int rounds) {
     ok = ok && gather_shares(s, rank, x);
     if (!ok) s->error = errno;
     if (rank == 0 && round >= 0) s->ns[round] = (double)(weft_clock_ns() - began);
-    for (int i = 0; i < COUNT && ok; i++) ok = x[i] == (float)(RANKS * (RANKS + 1) / 2);
+    for (int i = 0; i < COUNT && ok; i++) ok = x[i] == sum;
     if (!ok && s->error == 0) s->error = EIO;
     pthread_barrier_wait(&s->barrier); /* peers may read until here */
   }

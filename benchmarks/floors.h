@@ -12,7 +12,7 @@
 enum { WEFT_BENCH_PRODUCT_SIDE = 512 }; /* of the floor sgemm, and of the step that is compared with it */
 
 /* All floors in the order of weft_floor_id_t, without WEFT_FLOOR_NONE; *out_n of them. Constant. Each gives
- * nanoseconds, and the median of what it repeats. */
+ * nanoseconds: of what one thread does alone the fastest round, of what two do together the median. */
 const weft_floor_t *weft_bench_floors(int *out_n);
 /* One of them; NULL for WEFT_FLOOR_NONE. */
 const weft_floor_t *weft_bench_floor(weft_floor_id_t id);

@@ -158,7 +158,8 @@ weft_status_t *weft_rpc_empty_call_measure(int port, int num_calls, double *out_
   grpc_completion_queue_destroy(queue);
   grpc_shutdown();
   qsort(ns, (size_t)num_calls, sizeof *ns, compare);
-  *out_ns = (double)ns[num_calls / 2];
+  const int64_t median = ns[num_calls / 2];
+  *out_ns = (double)median;
   weft_free(ns);
   return code == GRPC_STATUS_OK ? NULL
                                 : WEFT_ERROR(UNAVAILABLE, "an empty call ended with code %d", (int)code);
