@@ -30,7 +30,7 @@ enum {
 typedef struct copies_shared {
   pthread_barrier_t barrier;
   pid_t pids[RANKS];
-  int error;             /* an errno; whichever rank comes last wins */
+  int error;             /* an errno of one of the ranks */
   double ns[MAX_ROUNDS]; /* rank 0's */
 } copies_shared_t;
 
@@ -40,13 +40,17 @@ static bool read_peer(pid_t pid, const float *theirs, float *mine, size_t bytes)
   return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
 }
 
+static void add_block(float *restrict sum, const float *restrict x) {
+  for (int i = 0; i < BLOCK; i++) sum[i] += x[i];
+}
+
 static bool reduce_share(const copies_shared_t *s, int rank, float *x) {
   static float block[BLOCK];
   bool ok = true;
   for (float *at = x + (size_t)rank * SHARE, *end = at + SHARE; at < end && ok; at += BLOCK) {
     for (int k = 1; k < RANKS && ok; k++) {
       ok = read_peer(s->pids[(rank + k) % RANKS], at, block, sizeof block);
-      for (int i = 0; i < BLOCK; i++) at[i] += block[i];
+      add_block(at, block);
     }
   }
   return ok;
