@@ -1,5 +1,6 @@
 /* kernels/cuda/move.c - rows of ops that only move elements: Transpose (and its conjugate), BroadcastTo,
- * Tile, Reverse, Slice, StridedSlice and its gradient, Pad, Concat, Split, Pack, Unpack.
+ * Tile, Reverse, Slice, StridedSlice, its gradient and TensorStridedSliceUpdate, Pad, Concat, Split, Pack,
+ * Unpack.
  *
  * Shapes, and most of what may be wrong with the arguments, are the affair of the op's shape function; here
  * is where elements go.
@@ -376,6 +377,99 @@ static WEFT_Failure *strided_slice_grad(WEFT_KernelContext *c) {
   return weft_cuda_move(c, dy.dtype, dy.data, 0, dx.data, to_at, &w);
 }
 
+/* ---- TensorStridedSliceUpdate ---- */
+
+/* What the shape functions of the other slices check, in TensorFlow's words: entry i of the three, for
+ * dimension `at`. */
+static WEFT_Failure *check_entry(const cuda_slice_masks_t *m, int64_t i, int at, int64_t dim, int64_t begin,
+                                 int64_t step) {
+  if (step == 0) return WEFT_CUDA_INVALID("strides[%d] must be non-zero", at);
+  if (!bit(m->shrink, i)) return NULL;
+  if (step < 0) return WEFT_CUDA_INVALID("only stride 1 allowed on non-range indexing.");
+  const int64_t from = begin < 0 ? begin + dim : begin;
+  if (from >= 0 && from < dim) return NULL;
+  return WEFT_CUDA_INVALID("slice index %lld of dimension %d out of bounds.", (long long)from, at);
+}
+
+static WEFT_Failure *check_slice(WEFT_KernelContext *c, int rank, const int64_t *dims, int first) {
+  const cuda_slice_masks_t *m = weft_cuda_host->state(c);
+  WEFT_TensorView begin, end, strides;
+  int64_t ellipsis = -1, new_after = 0, num_new = 0, num_shrunk = 0;
+  int at = 0;
+  weft_cuda_host->input(c, first, &begin);
+  weft_cuda_host->input(c, first + 1, &end);
+  weft_cuda_host->input(c, first + 2, &strides);
+  const int64_t n = begin.count;
+  if (begin.rank != 1 || end.rank != 1 || strides.rank != 1 || n != end.count || n != strides.count ||
+      n >= 32) {
+    return WEFT_CUDA_INVALID(
+        "Expected begin, end, and strides to be 1D equal size tensors, but got shapes %s, %s, and %s "
+        "instead.",
+        WEFT_CUDA_SHAPE(&begin), WEFT_CUDA_SHAPE(&end), WEFT_CUDA_SHAPE(&strides));
+  }
+  for (int64_t i = 0; i < n; i++) {
+    if (bit(m->ellipsis, i) && ellipsis >= 0)
+      return WEFT_CUDA_INVALID("Multiple ellipses in slice spec not allowed");
+    if (bit(m->ellipsis, i)) {
+      ellipsis = i;
+    } else if (bit(m->new_axis, i)) {
+      num_new++;
+      new_after += ellipsis >= 0;
+    }
+  }
+  for (int64_t i = 0; i < n; i++) {
+    if (i == ellipsis) { /* all dimensions that no later entry names */
+      const int stop = rank - (int)(n - i - 1 - new_after);
+      if (stop > at) at = stop;
+    } else if (!bit(m->new_axis, i)) {
+      if (at == rank) {
+        return WEFT_CUDA_INVALID("Index out of range using input dim %d; input has only %d dims", at, rank);
+      }
+      WEFT_CUDA_TRY(
+          check_entry(m, i, at, dims[at], weft_cuda_int_at(&begin, i), weft_cuda_int_at(&strides, i)));
+      num_shrunk += bit(m->shrink, i);
+      at++;
+    }
+  }
+  return rank + num_new - num_shrunk > WEFT_CUDA_DIMS ? WEFT_CUDA_INVALID("StridedSlice: too many dimensions")
+                                                      : NULL;
+}
+
+static WEFT_Failure *strided_slice_update(WEFT_KernelContext *c) {
+  WEFT_TensorView x, value, y;
+  weft_cuda_walk_t w, whole;
+  int64_t steps[WEFT_CUDA_DIMS], dims[WEFT_CUDA_DIMS];
+  void *spread = NULL;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 4, &value);
+  const int rank = x.rank;
+  for (int d = 0; d < rank; d++) dims[d] = x.dims[d];
+  WEFT_CUDA_TRY(check_slice(c, rank, dims, 1));
+  const cuda_slice_t s = decode(c, rank, dims, 1);
+  const int64_t count = weft_cuda_product(s.size, 0, rank);
+  weft_cuda_walk_init(&whole, s.result.rank, s.result.dims);
+  const bool fits = weft_cuda_walk_broadcast(&whole, 0, value.rank, value.dims);
+  if (count > 0 && !fits) {
+    const WEFT_TensorView wanted = {.rank = s.result.rank, .dims = s.result.dims};
+    return WEFT_CUDA_INVALID("Cannot broadcast input shape %s into final shape %s", WEFT_CUDA_SHAPE(&value),
+                             WEFT_CUDA_SHAPE(&wanted));
+  }
+  const void *from = x.data;
+  WEFT_CUDA_TRY(weft_cuda_host->output_forwarded(c, 0, 0, rank, dims, &y));
+  if (y.count > 0 && y.data != from) WEFT_CUDA_TRY(weft_cuda_copy(c, y.data, from, y.bytes));
+  if (count == 0) return NULL;
+  const void *values = value.data;
+  if (value.count != count) { /* it repeats */
+    WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)count * weft_cuda_size(value.dtype), &spread));
+    weft_cuda_dense_steps(s.result.rank, s.result.dims, steps);
+    memcpy(whole.steps[1], steps, sizeof steps);
+    WEFT_CUDA_TRY(weft_cuda_move(c, value.dtype, value.data, 0, spread, 0, &whole));
+    values = spread;
+  }
+  const int64_t to_at = slice_walk(&s, rank, dims, 1, &w);
+  return weft_cuda_move(c, value.dtype, values, 0, y.data, to_at, &w);
+}
+
 /* ---- Pad ---- */
 
 static WEFT_Failure *pad(WEFT_KernelContext *c) {
@@ -532,6 +626,8 @@ const WEFT_DeviceKernel weft_cuda_move_kernels[] = {
               SECOND | THIRD | FOURTH),
     STATE_ROW("StridedSliceGrad", WEFT_CUDA_PLAIN, strided_slice_grad, masks_prepare, free,
               FIRST | SECOND | THIRD | FOURTH),
+    STATE_ROW("TensorStridedSliceUpdate", WEFT_CUDA_PLAIN, strided_slice_update, masks_prepare, free,
+              SECOND | THIRD | FOURTH),
     ROW("Tile", WEFT_CUDA_PLAIN_BUT_I32, tile, SECOND),
     ROW("Transpose", WEFT_CUDA_PLAIN, transpose, SECOND),
     STATE_ROW("Unpack", WEFT_CUDA_PLAIN_BUT_I32, unpack, axis_prepare, NULL, 0),

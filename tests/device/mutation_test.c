@@ -19,6 +19,7 @@
 enum { MAX_STEPS = 3000, STEPS = 100, LENGTH = 4096, CHAIN = 6 };
 
 typedef struct world {
+  bool has_finish; /* the graph has a node whose kernel has finish() */
   weft_thread_pool_t *pool;
   test_devices_t devices;
   weft_graph_t *g;
@@ -57,6 +58,14 @@ static void build(world_t *w, int num_late) {
     snprintf(name, sizeof name, "host%d", i);
     y = add(w->g, "Snapshot", name, (weft_output_t){y, 0}, none, NULL, 0); /* has no kernel there */
   }
+  if (w->has_finish) {
+    y = add(w->g, "AddV2", "more", (weft_output_t){y, 0}, (weft_output_t){x, 0}, NULL, 0);
+    y->assigned_device = w->devices.all[1]->name;
+    y = add(w->g, "DeepCopy", "copy", (weft_output_t){y, 0}, none, NULL, 0);
+    y->assigned_device = w->devices.all[1]->name;
+    y = add(w->g, "Sub", "less", (weft_output_t){y, 0}, (weft_output_t){x, 0}, NULL, 0);
+    y->assigned_device = w->devices.all[1]->name;
+  }
   add(w->g, "_Retval", "y", (weft_output_t){y, 0}, none, arg, 2);
   test_devices_place(&w->devices, w->g, NULL);
   const weft_plan_options_t options = {.device = w->devices.all[0],
@@ -66,8 +75,10 @@ static void build(world_t *w, int num_late) {
   CU_ASSERT_PTR_NULL_FATAL(weft_plan_create(w->g, &options, &w->plan));
 }
 
+static bool with_finish; /* of graphs that are built from now on */
+
 static void open_world(world_t *w, weft_late_options_t options) {
-  *w = (world_t){.pool = NULL};
+  *w = (world_t){.has_finish = with_finish};
   options.max_delay_us = 100;
   options.seed = 3;
   weft_late_configure(&options);
@@ -153,6 +164,16 @@ static void the_host_waits_for_copies_out(void) { must_go_wrong(1, WEFT_LATE_HOS
 static void the_host_keeps_what_is_copied_in(void) { must_go_wrong(1, WEFT_LATE_HOST_BEFORE_COPY_IN); }
 static void copies_between_devices_wait_for_computations(void) {
   must_go_wrong(2, WEFT_LATE_COPY_IN_BEFORE_PEER);
+}
+
+/* A kernel with finish() reads what compute() has enqueued, which reads what was copied in. */
+static void finish_waits_for_what_was_begun(void) {
+  with_finish = true;
+  must_be_right((weft_late_options_t){.num_devices = 1});
+  must_be_right((weft_late_options_t){.num_devices = 2});
+  must_go_wrong(1, WEFT_LATE_HOST_BEFORE_COMPUTE);
+  must_go_wrong(1, WEFT_LATE_COPY_OUT_BEFORE_COMPUTE);
+  with_finish = false;
 }
 
 /* ---- the end of a step ---- */
@@ -321,6 +342,7 @@ static void a_failure_on_one_device_ends_the_step_on_both(void) {
 }
 
 static const CU_TestInfo tests[] = {
+    {"finish waits for what was begun", finish_waits_for_what_was_begun},
     {"with all waits results are right", with_all_waits_results_are_right},
     {"computations wait for copies in", computations_wait_for_copies_in},
     {"copies out wait for computations", copies_out_wait_for_computations},

@@ -141,6 +141,41 @@ static void strided_slice_grad(weft_row_case_t *c) {
   weft_row_add(c, c->dtype, &result, WEFT_ROW_ANY);
 }
 
+/* In some rounds the value repeats; in others it does not fit, or the slice is none. */
+static void strided_slice_update(weft_row_case_t *c) {
+  const weft_shape_t s = weft_row_shape(c, 0, 5);
+  weft_shape_t result;
+  weft_row_add(c, c->dtype, &s, WEFT_ROW_ANY);
+  bounds(c, &s, 1, &result);
+  if (c->round == 3 && result.rank > 0) result.dims[result.rank - 1] = 1;
+  if (c->round == 4) result = WEFT_SCALAR;
+  if (c->round == 5 && result.rank > 1) {
+    for (int d = 1; d < result.rank; d++) result.dims[d - 1] = result.dims[d];
+    result.rank--;
+  }
+  if (c->round == 7) result.dims[result.rank++] = 2;
+  weft_row_add(c, c->dtype, &result, WEFT_ROW_ANY);
+}
+
+/* Indices and new axes; a stride of 0, a dimension that is not there, an index outside. */
+static void strided_slice_update_axes(weft_row_case_t *c) {
+  const weft_shape_t s = {.rank = 3, .dims = {4, 5, 6}};
+  int64_t begin[5] = {1, 0, 0, 2, 0}, end[5] = {2, 0, 0, 5, 0}, step[5] = {1, 1, 1, 2, 1};
+  if (c->round == 5) begin[0] = -5;
+  if (c->round == 6) step[3] = 0;
+  weft_row_add(c, c->dtype, &s, WEFT_ROW_ANY);
+  const int n = c->round == 7 ? 5 : 4;
+  weft_row_add_ints(c, WEFT_I32, n, begin);
+  weft_row_add_ints(c, WEFT_I32, n, end);
+  weft_row_add_ints(c, WEFT_I32, n, step);
+  const weft_shape_t value = {.rank = 3, .dims = {1, 5, 2}}; /* of [1, 5, 2] */
+  weft_row_add(c, c->dtype, &value, WEFT_ROW_ANY);
+  weft_row_attr(c, "shrink_axis_mask=1 new_axis_mask=2 ellipsis_mask=%d",
+                c->round == 4   ? 12
+                : c->round == 7 ? 0
+                                : 4);
+}
+
 static void pad(weft_row_case_t *c) {
   const weft_shape_t s = weft_row_shape(c, 0, 5);
   int64_t pads[2 * WEFT_MAX_DIMS];
@@ -226,6 +261,8 @@ static const weft_row_op_t ops[] = {
     {"StridedSlice", PLAIN_BUT_I32, strided_slice},
     {"StridedSlice", PLAIN_BUT_I32, strided_slice_axes},
     {"StridedSliceGrad", PLAIN, strided_slice_grad},
+    {"TensorStridedSliceUpdate", PLAIN, strided_slice_update, .same_message = true},
+    {"TensorStridedSliceUpdate", PLAIN, strided_slice_update_axes, .same_message = true},
     {"Tile", PLAIN_BUT_I32, tile},
     {"Transpose", PLAIN, transpose},
     {"Unpack", PLAIN_BUT_I32, unpack},

@@ -139,6 +139,58 @@ static WEFT_Failure *update_together(WEFT_KernelContext *const *c, int n, int *o
   return f;
 }
 
+/* ---- a row with finish(): DeepCopy, by way of the host ---- */
+
+typedef struct late_move {
+  const void *from;
+  void *to, *owned; /* owned: freed afterwards, or NULL */
+  size_t bytes;
+} late_move_t;
+
+static WEFT_Failure *run_move(void *arg, const WEFT_Failure *poison) {
+  late_move_t *m = arg;
+  if (poison == NULL && m->bytes > 0) memcpy(m->to, m->from, m->bytes);
+  free(m->owned);
+  free(m);
+  return NULL;
+}
+
+/* Consumes `owned`. */
+static WEFT_Failure *enqueue_move(WEFT_KernelContext *c, const void *from, void *to, size_t bytes,
+                                  void *owned) {
+  late_move_t *m = malloc(sizeof *m);
+  WEFT_Failure *f = m == NULL ? no_memory() : NULL;
+  if (m != NULL) {
+    *m = (late_move_t){from, to, owned, bytes};
+    f = weft_late_enqueue(weft_late_host->queue(c), run_move, m);
+  }
+  if (f == NULL) return NULL;
+  free(owned);
+  free(m);
+  return f;
+}
+
+static WEFT_Failure *begin_copy(WEFT_KernelContext *c) {
+  WEFT_TensorView x;
+  void *seen = NULL;
+  weft_late_host->input(c, 0, &x);
+  WEFT_Failure *f = weft_late_host->host_scratch(c, x.bytes + 1, &seen);
+  return f != NULL ? f
+                   : enqueue_move(c, weft_late_bytes(weft_late_host->device(c), x.data), seen, x.bytes, NULL);
+}
+
+static WEFT_Failure *finish_copy(WEFT_KernelContext *c) {
+  WEFT_TensorView x, y;
+  void *seen = NULL;
+  weft_late_host->input(c, 0, &x);
+  WEFT_Failure *f = weft_late_host->host_scratch(c, 0, &seen);
+  if (f == NULL) f = weft_late_host->output(c, 0, x.rank, x.dims, &y);
+  if (f != NULL) return f;
+  void *kept = copy_of(seen, x.bytes);
+  if (kept == NULL) return no_memory();
+  return enqueue_move(c, kept, weft_late_bytes(weft_late_host->device(c), y.data), x.bytes, kept);
+}
+
 /* ---- the table ---- */
 
 #define BIT(dt) WEFT_DEVICE_TYPE(dt)
@@ -173,6 +225,7 @@ const WEFT_DeviceKernel weft_late_kernels[] = {
     {.op = "BiasAdd", FLOAT, LATE},
     {.op = "BiasAddGrad", FLOAT, LATE},
     {.op = "ConcatV2", FLOAT, LATE, .last_input_on_host = 1},
+    {.op = "DeepCopy", FLOAT, .compute = begin_copy, .finish = finish_copy},
     {.op = "Exp", FLOAT, ELEMENTWISE},
     {.op = "Fill", FLOAT, LATE, .host_inputs = ALL},
     {.op = "LogSoftmax", FLOAT, LATE},
