@@ -23,7 +23,9 @@
 
 #define TASK "/job:worker/replica:0/task:3"
 enum {
-  COUNT = (4 << 20) + 1, /* floats: 16 MiB, and 4 bytes */
+  COUNT = (6 << 18) + 1, /* floats: 6 MiB, and 4 bytes */
+  NUM_COPIES = 7,        /* of the owner's device */
+  NUM_FETCHES = 4,       /* of 2 MiB, but the last */
   BYTES = 4 * COUNT,
   MAX_COPIES = 64,
 };
@@ -138,6 +140,14 @@ static void await_arrival(ends_t *e, size_t bytes) {
   weft_mutex_unlock(&e->mu);
 }
 
+/* Copies that the owner's device was asked for. */
+static int copies_of(ends_t *e) {
+  weft_mutex_lock(&e->mu);
+  const int n = e->num_copies;
+  weft_mutex_unlock(&e->mu);
+  return n;
+}
+
 /* ---- both ends ---- */
 
 static void *allocate(weft_allocator_t *self, size_t bytes, weft_fence_t *after) {
@@ -168,13 +178,20 @@ static void await_release(ends_t *e) {
 static unsigned char byte_at(size_t i) { return (unsigned char)(i * 2654435761u >> 13); }
 
 /* Hands its reference on: what is released then is released for good. */
+/* The owner's reference, on its threads. */
+static weft_tensor_t *take_tensor(ends_t *e) {
+  weft_mutex_lock(&e->mu);
+  weft_tensor_t *t = e->tensor;
+  e->tensor = NULL;
+  weft_mutex_unlock(&e->mu);
+  return t;
+}
+
 static void owner_recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *c,
                               weft_recv_fn *fn, void *arg) {
   ends_t *e = (ends_t *)(void *)w;
   (void)step_id, (void)key, (void)c;
-  weft_tensor_t *t = e->tensor;
-  e->tensor = NULL;
-  fn(arg, NULL, t, false);
+  fn(arg, NULL, take_tensor(e), false);
 }
 static void destroy(weft_worker_client_t *w) { (void)w; }
 
@@ -183,10 +200,16 @@ static void say(weft_served_t *s) {
   ends_t *e = s->service;
   const weft_recv_tensor_request_msg_t *m = s->request;
   weft_strbuf_t options = WEFT_STRBUF_INIT;
-  CU_ASSERT_PTR_NULL(weft_part_owner_keep(e->parts, (uint64_t)m->request_id, e->tensor));
-  weft_tensor_release(e->tensor);
-  e->tensor = NULL;
+  weft_tensor_t *t = take_tensor(e);
+  weft_status_t *status = weft_part_owner_keep(e->parts, (uint64_t)m->request_id, t);
+  weft_tensor_release(t);
+  if (status != NULL) {
+    weft_served_fail(s, status);
+    return;
+  }
+  weft_mutex_lock(&e->mu);
   weft_local_transport_to_any(&e->says, &options);
+  weft_mutex_unlock(&e->mu);
   const weft_recv_tensor_response_msg_t response = {.transport_options =
                                                         weft_str_of(options.data, options.length)};
   weft_served_reply(s, &weft_recv_tensor_response_type, &response);
@@ -203,9 +226,12 @@ static void make_tensor(ends_t *e, bool on_device) {
   const weft_shape_t shape = weft_shape_vector(COUNT);
   unsigned char *data = malloc(BYTES);
   for (size_t i = 0; i < BYTES; i++) data[i] = byte_at(i);
+  weft_mutex_lock(&e->mu); /* the owner's threads see what is written here */
   e->is_released = false;
-  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_wrap(WEFT_F32, &shape, data, BYTES, on_released, e, &e->tensor));
-  if (on_device) e->tensor->space = &e->space;
+  weft_status_t *s = weft_tensor_wrap(WEFT_F32, &shape, data, BYTES, on_released, e, &e->tensor);
+  if (s == NULL && on_device) e->tensor->space = &e->space;
+  weft_mutex_unlock(&e->mu);
+  CU_ASSERT_PTR_NULL_FATAL(s);
 }
 
 static void setup(ends_t *e, bool on_device, bool by_hand, int says_idle_ms) {
@@ -304,9 +330,9 @@ static void parts_are_sent_while_others_are_copied(void) {
     copied = pass(&e, NULL);
     await_arrival(&e, copied == BYTES ? BYTES : copied / PART * PART);
   }
-  CU_ASSERT_EQUAL(e.num_passed, 17);
+  CU_ASSERT_EQUAL(e.num_passed, NUM_COPIES);
   CU_ASSERT_PTR_NULL(end_receive(&e, &e.to_space));
-  CU_ASSERT_TRUE(e.num_arrivals >= 8);
+  CU_ASSERT_TRUE(e.num_arrivals >= NUM_FETCHES - 1);
   await_release(&e);
   teardown(&e);
 }
@@ -316,7 +342,7 @@ static void a_tensor_comes_into_the_host_s_memory_in_parts(void) {
   setup(&e, true, false, 0);
   begin_receive(&e, NULL);
   CU_ASSERT_PTR_NULL(end_receive(&e, NULL));
-  CU_ASSERT_EQUAL(e.num_copies, 17);
+  CU_ASSERT_EQUAL(copies_of(&e), NUM_COPIES);
   await_release(&e);
   teardown(&e);
 }
@@ -326,7 +352,7 @@ static void a_tensor_of_the_host_goes_to_a_device_in_parts(void) {
   setup(&e, false, false, 0);
   begin_receive(&e, &e.to_space);
   CU_ASSERT_PTR_NULL(end_receive(&e, &e.to_space));
-  CU_ASSERT_TRUE(e.num_arrivals > 1 && e.num_arrivals <= 9);
+  CU_ASSERT_TRUE(e.num_arrivals >= 1 && e.num_arrivals <= NUM_FETCHES); /* parts may change places */
   await_release(&e);
   teardown(&e);
 }
@@ -357,7 +383,7 @@ static void a_peer_that_takes_no_parts_gets_none(void) {
   CU_ASSERT_PTR_NULL(
       call(&e, "/tensorflow.WorkerService/RecvTensor", &weft_recv_tensor_request_type, &m, &answer));
   CU_ASSERT_TRUE(answer != NULL && weft_message_bytes(answer) > BYTES);
-  CU_ASSERT_EQUAL(e.num_copies, 1);
+  CU_ASSERT_EQUAL(copies_of(&e), 1);
   weft_message_destroy(answer);
   teardown(&e);
 }
@@ -367,7 +393,7 @@ static void a_copy_that_fails_fails_the_receive(void) {
   setup(&e, true, true, 0);
   begin_receive(&e, &e.to_space);
   for (int i = 0; i < 5; i++) (void)pass(&e, NULL);
-  for (int i = 5; i < 17; i++) (void)pass(&e, WEFT_ERROR(INTERNAL, "the card is gone"));
+  for (int i = 5; i < NUM_COPIES; i++) (void)pass(&e, WEFT_ERROR(INTERNAL, "the card is gone"));
   weft_status_t *s = end_receive(&e, NULL);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INTERNAL);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), "the card is gone"));
@@ -387,7 +413,7 @@ static void a_receive_that_is_cancelled_lets_the_tensor_go(void) {
   weft_status_t *s = end_receive(&e, NULL);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_CANCELLED);
   weft_status_free(s);
-  for (int i = 5; i < 17; i++) (void)pass(&e, NULL);
+  for (int i = 5; i < NUM_COPIES; i++) (void)pass(&e, NULL);
   await_release(&e); /* long before the peer would be taken for gone */
   teardown(&e);
 }
@@ -407,7 +433,9 @@ static void descriptions_of_no_tensor_fail_the_receive(void) {
   wrong[4].head.length--;
   wrong[5].head = WEFT_STR("\xff\xff\xff");
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    weft_mutex_lock(&e.mu);
     e.says = wrong[i];
+    weft_mutex_unlock(&e.mu);
     begin_receive(&e, i % 2 == 0 ? &e.to_space : NULL);
     weft_status_t *s = end_receive(&e, NULL);
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
@@ -415,7 +443,9 @@ static void descriptions_of_no_tensor_fail_the_receive(void) {
     await_release(&e); /* the receiver says that it wants no more of it */
     make_tensor(&e, true);
   }
+  weft_mutex_lock(&e.mu);
   e.says = right;
+  weft_mutex_unlock(&e.mu);
   begin_receive(&e, &e.to_space);
   CU_ASSERT_PTR_NULL(end_receive(&e, &e.to_space));
   weft_strbuf_deinit(&head);
@@ -456,7 +486,9 @@ static void parts_that_are_none_are_refused(void) {
   weft_status_free(s);
   CU_ASSERT_PTR_NULL(part(&e, 7, 4, 1000, &bytes));
   CU_ASSERT_EQUAL(bytes, 1003);
+  weft_mutex_lock(&e.mu);
   CU_ASSERT_FALSE(e.is_released);
+  weft_mutex_unlock(&e.mu);
   CU_ASSERT_PTR_NULL(part(&e, 7, 0, 0, &bytes)); /* no more of it */
   await_release(&e);
   s = part(&e, 7, 4, 1000, &bytes);
