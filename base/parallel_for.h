@@ -8,7 +8,7 @@
  * asked for help only where its share is worth two hand-overs.
  *
  * The figures of the machine are constants and not measured at start: pieces have to be the same in each run,
- * or a sum by pieces would change from run to run. `weft bench` measures them (floor_handoff, floor_memory).
+ * or a sum by pieces would change from run to run. docs/performance.md says how they were measured.
  * What has no influence on results is measured: where the loop is so short that the number of threads matters
  * (below 256 us by its costs), the caller runs the first piece alone, and its time says how many threads the
  * rest is worth.
