@@ -11,8 +11,8 @@
  * refcounted because late helpers outlive the call.
  *
  * Waking a thread costs the waking one microseconds, so the caller wakes one, which wakes two more, and so
- * on. For the same reason the caller looks for the end of pieces that others are in, for as long as a piece
- * lasts, before it sleeps.
+ * on. For the same reason the caller looks for the end of pieces that others are in for a moment
+ * before it sleeps.
  */
 #include "base/parallel_for.h"
 
@@ -22,8 +22,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-
-enum { PIECE_NS = 25000 };
 
 /* The pieces [begin, end) of a share in one word: begin in the lower half. */
 typedef struct loop_share {
@@ -160,10 +158,10 @@ static parallel_loop_t *job_new(weft_thread_pool_t *p, const weft_loop_plan_t *p
   return j;
 }
 
-/* Looks for the end for as long as a piece lasts. A thread that sleeps on a busy machine waits for a
- * processor afterwards, often for milliseconds. */
+/* Looks for the end for twice as long as waking a thread takes. A thread that sleeps on a busy machine waits
+ * for a processor afterwards, often for milliseconds. */
 static bool ends_soon(const parallel_loop_t *j) {
-  const int64_t until_ns = weft_clock_ns() + PIECE_NS;
+  const int64_t until_ns = weft_clock_ns() + (int64_t)(2 * WEFT_HANDOFF_NS);
   do {
     if (atomic_load_explicit(&j->unfinished, memory_order_acquire) == 0) return true;
 #if defined(__x86_64__)

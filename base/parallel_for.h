@@ -18,12 +18,11 @@
 
 #include "base/thread_pool.h"
 
-/* Nanoseconds from waking a thread to its first instruction, of which the waking thread pays about as many.
- */
-#define WEFT_HANDOFF_NS 6000.0
+/* What waking a thread costs the waking one, in nanoseconds; meanwhile the other comes to run. */
+#define WEFT_HANDOFF_NS 5000.0
 /* What one core moves, reads and writes together, from and to memory. */
-#define WEFT_CORE_BYTES_PER_NS 10.0
-#define WEFT_CORE_CYCLES_PER_NS 2.5
+#define WEFT_CORE_BYTES_PER_NS 20.0
+#define WEFT_CORE_CYCLES_PER_NS 3.0
 
 /* What one unit of a loop costs one core. The slower of the two counts: memory and arithmetic overlap. */
 typedef struct weft_unit_cost {

@@ -79,8 +79,8 @@ static void short_loops_are_timed(void) {
   CU_ASSERT_FALSE(weft_loop_plan(16 << 20, add).is_short);
   CU_ASSERT_FALSE(weft_loop_plan_by_grain(64 * 1024, 1024).is_short);
   CU_ASSERT_EQUAL(weft_loop_worth(0, 1000), 1);
-  CU_ASSERT_EQUAL(weft_loop_worth(20, 1000), 1);
-  CU_ASSERT_EQUAL(weft_loop_worth(20, 5000), 8);
+  CU_ASSERT_EQUAL(weft_loop_worth(19, 1000), 1);
+  CU_ASSERT_EQUAL(weft_loop_worth(20, 5000), 10);
   CU_ASSERT_EQUAL(weft_loop_worth(20, -5000), 1);
   CU_ASSERT_EQUAL(weft_loop_worth(INT64_MAX, INT64_MAX), 1 << 20);
 }
