@@ -35,8 +35,7 @@ weft_status_t *weft_map1_compute(weft_kernel_ctx_t *ctx) {
   if (fn == NULL) return unsupported(ctx, dtype);
   int64_t n = x->count;
   const void *data = x->data; /* stays valid when the output takes x over */
-  weft_shape_t shape = x->shape;
-  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, out_dtype, &shape, &y));
+  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, out_dtype, &x->shape, &y));
   if (n == 0) return NULL;
   map1_job_t j = {fn, data, y->data, weft_dtype_size(dtype), weft_dtype_size(out_dtype)};
   weft_parallel_for_cost(ctx->device->pool, n, cost_of(map->flags, j.x_size + j.y_size), map1_range, &j);
