@@ -158,15 +158,13 @@ static parallel_loop_t *job_new(weft_thread_pool_t *p, const weft_loop_plan_t *p
   return j;
 }
 
-/* Looks for the end for twice as long as waking a thread takes. A thread that sleeps on a busy machine waits
+/* Looks for the end for a moment. A thread that sleeps on a busy machine waits
  * for a processor afterwards, often for milliseconds. */
 static bool ends_soon(const parallel_loop_t *j) {
-  const int64_t until_ns = weft_clock_ns() + (int64_t)(2 * WEFT_HANDOFF_NS);
+  const int64_t until_ns = weft_clock_ns() + WEFT_LOOK_NS;
   do {
     if (atomic_load_explicit(&j->unfinished, memory_order_acquire) == 0) return true;
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    weft_pause();
   } while (weft_clock_ns() < until_ns);
   return false;
 }

@@ -20,6 +20,8 @@
 
 /* What waking a thread costs the waking one, in nanoseconds; meanwhile the other comes to run. */
 #define WEFT_HANDOFF_NS 5000.0
+/* How long a thread looks for what it waits for before it sleeps. */
+#define WEFT_LOOK_NS ((int64_t)(2 * WEFT_HANDOFF_NS))
 /* What one core moves, reads and writes together, from and to memory. */
 #define WEFT_CORE_BYTES_PER_NS 20.0
 #define WEFT_CORE_CYCLES_PER_NS 3.0
@@ -34,6 +36,13 @@ static inline double weft_unit_ns(weft_unit_cost_t c) {
   const double moving = c.bytes * (1 / WEFT_CORE_BYTES_PER_NS),
                computing = c.cycles * (1 / WEFT_CORE_CYCLES_PER_NS);
   return moving > computing ? moving : computing;
+}
+
+/* Tells the processor that this turn of a loop only waits. */
+static inline void weft_pause(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
 }
 
 /* How a loop is cut. Depends on the loop alone, never on the number of threads. */

@@ -9,6 +9,9 @@
  * thread raises `sleepers`, then looks at `queued`. Both are sequentially
  * consistent, so one of the two sees the other and no wake-up is lost.
  *
+ * A thread without work looks for some for twice as long as waking it would take: loops often follow each
+ * other closely, and one that finds their helper awake costs no system call.
+ *
  * Locking: each deque's `mu` and the pool's `mu` are leaves. A deque allocates
  * under its lock only to double, which happens a few times in its life.
  */
@@ -21,8 +24,10 @@
 #include <sys/prctl.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/float_mode.h"
 #include "base/mutex.h"
+#include "base/parallel_for.h"
 
 typedef struct pool_work {
   weft_work_fn *fn;
@@ -108,10 +113,20 @@ static bool find_work(weft_thread_pool_t *p, int self, pool_work_t *out) {
   return found;
 }
 
+static bool work_comes_soon(weft_thread_pool_t *p) {
+  const int64_t until_ns = weft_clock_ns() + WEFT_LOOK_NS;
+  do {
+    if (atomic_load_explicit(&p->queued, memory_order_relaxed) > 0) return true;
+    weft_pause();
+  } while (weft_clock_ns() < until_ns);
+  return false;
+}
+
 /* Waits until there may be work. False when the pool stops and nothing is queued. Woken by
  * weft_thread_pool_submit and weft_thread_pool_destroy. */
 static bool sleep_until_work(weft_thread_pool_t *p) {
   bool go_on = true;
+  if (work_comes_soon(p)) return true;
   weft_mutex_lock(&p->mu);
   atomic_fetch_add(&p->sleepers, 1);
   while (atomic_load(&p->queued) == 0 && !p->stopping) weft_cond_wait(&p->wake, &p->mu);
