@@ -222,9 +222,10 @@ static void tensors_that_cross_are_counted(void) {
   static const float zeros[1000];
   static const int64_t dims[1] = {1000};
   TF_Output c = constant(&w, w.g, "c", new_floats(1, dims, zeros));
-  TF_OperationDescription *d = TF_NewOperation(w.g, "Neg", "there");
+  TF_OperationDescription *d = TF_NewOperation(w.g, "PlaceholderWithDefault", "there"); /* is not folded */
   TF_SetDevice(d, "/job:worker/task:1");
   TF_AddInput(d, c);
+  TF_SetAttrShape(d, "shape", dims, 1);
   TF_Output there = {TF_FinishOperation(d, w.s), 0};
   TF_SetRequestedDevice(w.g, c.oper, "/job:worker/task:1");
   d = TF_NewOperation(w.g, "Abs", "here");

@@ -396,8 +396,11 @@ static void a_variable_outside_of_the_scope_is_no_servers(void) {
 static TF_Output kilobytes(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype,
                            int64_t begin, int64_t rows, void *user, TF_Status *status) {
   static double values[512];
-  (void)graph, (void)dims, (void)num_dims, (void)dtype, (void)begin, (void)rows, (void)status;
-  TF_Output value = vector(user, "value", values, 512);
+  (void)dims, (void)num_dims, (void)dtype, (void)begin, (void)rows;
+  TF_OperationDescription *d = TF_NewOperation(graph, "PlaceholderWithDefault", "given"); /* is not folded */
+  TF_AddInput(d, vector(user, "value", values, 512));
+  TF_SetAttrShape(d, "shape", (const int64_t[]){512}, 1);
+  const TF_Output value = {TF_FinishOperation(d, status), 0};
   return op2(graph, "AddV2", "computed", value, value, status);
 }
 
