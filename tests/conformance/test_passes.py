@@ -277,3 +277,26 @@ def test_custom_optimizers_are_ignored(cluster, graph):
     x = tf.constant(1.0) + tf.constant(2.0)
     with v1.Session(cluster.master, graph=graph, config=settings) as sess:
         assert sess.run(x * 2.0 + 1.0) == 7.0
+
+
+@pytest.mark.parametrize("activation", [None, tf.nn.relu, tf.nn.relu6, tf.nn.leaky_relu, tf.nn.tanh])
+@pytest.mark.parametrize("kind", ["MatMul", "Conv2D", "DepthwiseConv2dNative"])
+def test_a_layer_keeps_its_bits(cluster, graph, kind, activation):
+    rng = np.random.RandomState(len(kind))
+    x = v1.placeholder(tf.float32, None)
+    b = tf.constant(rng.randn(6).astype(np.float32))
+    if kind == "MatMul":
+        value, y = rng.randn(7, 5), tf.matmul(tf.reshape(x, [-1, 5]), tf.constant(rng.randn(5, 6).astype(np.float32)))
+    elif kind == "Conv2D":
+        value, y = rng.randn(2, 9, 8, 3), tf.nn.conv2d(x, rng.randn(3, 3, 3, 6).astype(np.float32), 2, "SAME")
+    else:
+        value, y = rng.randn(2, 9, 8, 3), tf.nn.depthwise_conv2d(x, rng.randn(3, 3, 3, 2).astype(np.float32), [1, 1, 1, 1], "VALID")
+    y = tf.nn.bias_add(y, b)
+    y = y if activation is None else activation(y)
+    z = tf.reduce_max(y, axis=0)
+    value = np.where(rng.rand(*value.shape) < 0.02, rng.choice([np.nan, np.inf, -0.0]), value).astype(np.float32)
+    both, ops = nodes_run(cluster, graph, [y * 1.0, z], {x: value})
+    with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+        assert_all_same(both, sess.run([y * 1.0, z], {x: value}))
+    if cluster.maker.name == "weft":
+        assert "BiasAdd" not in ops and "_Fused" + kind in ops

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "kernels/cpu/nn/fused_rows.h"
 #include "kernels/cpu/nn/window.h"
 
 extern const weft_kernel_t weft_cpu_conv_kernels[], weft_cpu_depthwise_kernels[], weft_cpu_matmul_kernels[],
@@ -213,6 +214,21 @@ static weft_status_t *run_plain(weft_kernel_ctx_t *ctx) {
   return s->plain->compute(&inner);
 }
 
+/* Of floats whose channels lie together, the usual ends of a layer. False: it is another. */
+static bool run_rows(const weft_kernel_ctx_t *ctx, const fused_job_t *j, weft_tensor_t *y) {
+  static const weft_row_activation_t activations[] = {[ACTIVATION_NONE] = WEFT_ROWS_PLAIN,
+                                                      [ACTIVATION_RELU] = WEFT_ROWS_RELU,
+                                                      [ACTIVATION_RELU6] = WEFT_ROWS_RELU6,
+                                                      [ACTIVATION_ELU] = WEFT_ROWS_NUM_ACTIVATIONS,
+                                                      [ACTIVATION_LEAKY_RELU] = WEFT_ROWS_LEAKY_RELU};
+  const fused_state_t *s = ctx->state;
+  if (y->dtype != WEFT_F32 || j->inner != 1 || !s->has_bias || s->has_addend || s->has_norm) return false;
+  if (s->activation == ACTIVATION_ELU || s->activation > ACTIVATION_LEAKY_RELU) return false;
+  weft_fused_rows(ctx->device->pool, y->data, j->bias, y->count / j->channels, j->channels,
+                  activations[s->activation], s->alpha);
+  return true;
+}
+
 static weft_status_t *fused(weft_kernel_ctx_t *ctx) {
   const fused_state_t *s = ctx->state;
   const fused_op_t *op = ctx->node->param;
@@ -225,6 +241,7 @@ static weft_status_t *fused(weft_kernel_ctx_t *ctx) {
                    .channels = y->shape.dims[at],
                    .inner = weft_cpu_product(&y->shape, at + 1, y->shape.rank)};
   WEFT_RETURN_IF_ERROR(read_args(ctx, y, op->family == weft_cpu_batch_norm_kernels ? 5 : 2, &j));
+  if (run_rows(ctx, &j, y)) return NULL;
   const int64_t rows = y->count / j.inner;
   weft_parallel_for(ctx->device->pool, rows, WEFT_CPU_GRAIN / 8 / j.inner + 1, fused_fns[y->dtype], &j);
   return NULL;

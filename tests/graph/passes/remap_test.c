@@ -1,0 +1,102 @@
+#include "tests/graph/passes/optimized.h"
+#include "tests/runner.h"
+
+#define CPU "device:'/job:localhost/replica:0/task:0/device:CPU:0' "
+#define ON(name, op, in, attrs) "node{name:'" name "' op:'" op "' " in " " CPU attrs "} "
+#define LAYER(activation)                                                                   \
+  FED("x", "")                                                                              \
+  FED("w", "")                                                                              \
+  FED("b", "") ON("p", "MatMul", IN2("x", "w"), T_F) ON("s", "BiasAdd", IN2("p", "b"), T_F) \
+      ON("r", activation, IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F)
+
+/* What a placer would have done. */
+static weft_graph_t *remapped(const char *text, const char *const *keep) {
+  enum { MOST_KEPT = 8 };
+  weft_str_t names[MOST_KEPT];
+  weft_graph_t *g = weft_test_graph(text);
+  for (int id = 0; id < g->num_nodes; id++) g->nodes[id]->assigned_device = g->nodes[id]->requested_device;
+  weft_optimize_options_t o = {.settings = weft_pass_defaults(), .keep = names};
+  o.settings.passes = WEFT_PASS_BIT(WEFT_PASS_REMAP);
+  for (; keep[o.num_keep] != NULL; o.num_keep++) names[o.num_keep] = weft_str(keep[o.num_keep]);
+  weft_test_expect(weft_optimize(&g, &o), WEFT_OK, "");
+  return g;
+}
+
+static void a_layer_becomes_one_node_with_the_last_ones_name(void) {
+  const char *const keep[] = {"y", NULL};
+  weft_graph_t *g = remapped(LAYER("Relu"), keep);
+  const weft_node_t *fused = weft_test_node(g, "r");
+  CU_ASSERT(weft_str_is(fused->op->name, "_FusedMatMul"));
+  CU_ASSERT(weft_test_reads(g, "y", 0, "r"));
+  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "y")->inputs[0].node, fused);
+  CU_ASSERT(weft_test_reads(g, "r", 0, "x"));
+  CU_ASSERT(weft_test_reads(g, "r", 1, "w"));
+  CU_ASSERT(weft_test_reads(g, "r", 2, "b"));
+  const weft_attr_t *ops = weft_node_attr(fused, "fused_ops");
+  CU_ASSERT_EQUAL_FATAL(ops->n, 2);
+  CU_ASSERT(weft_str_is(ops->list.strings[0], "BiasAdd"));
+  CU_ASSERT(weft_str_is(ops->list.strings[1], "Relu"));
+  CU_ASSERT(weft_test_is_gone(g, "p") && weft_test_is_gone(g, "s"));
+  weft_graph_destroy(g);
+}
+
+static void another_activation_stays_behind(void) {
+  const char *const keep[] = {"y", NULL};
+  weft_graph_t *g = remapped(LAYER("Tanh"), keep);
+  CU_ASSERT(weft_str_is(weft_test_node(g, "s")->op->name, "_FusedMatMul"));
+  CU_ASSERT_EQUAL(weft_node_attr(weft_test_node(g, "s"), "fused_ops")->n, 1);
+  CU_ASSERT(weft_test_reads(g, "r", 0, "s"));
+  weft_graph_destroy(g);
+}
+
+static void what_others_read_stays(void) {
+  const char *const keep[] = {"y", "z", NULL}, *const all[] = {"y", "s", "p", NULL};
+  weft_graph_t *g = remapped(LAYER("Relu") ON("z", "Neg", IN1("p"), T_F), keep);
+  CU_ASSERT_EQUAL(weft_test_count(g, "_FusedMatMul"), 0);
+  weft_graph_destroy(g);
+  g = remapped(LAYER("Relu"), all);
+  CU_ASSERT_EQUAL(weft_test_count(g, "_FusedMatMul"), 0);
+  weft_graph_destroy(g);
+}
+
+static void layers_behind_each_other_are_fused_each(void) {
+  const char *const keep[] = {"end", NULL};
+  weft_graph_t *g =
+      remapped(LAYER("Relu6") FED("w2", "") FED("b2", "") ON("p2", "MatMul", IN2("r", "w2"), T_F)
+                   ON("y2", "BiasAdd", IN2("p2", "b2"), T_F) ON("end", "Neg", IN1("y2"), T_F),
+               keep);
+  CU_ASSERT_EQUAL(weft_test_count(g, "_FusedMatMul"), 2);
+  CU_ASSERT(weft_test_reads(g, "y2", 0, "r"));
+  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "y2")->inputs[0].node, weft_test_node(g, "r"));
+  weft_graph_destroy(g);
+}
+
+static void convolutions_keep_their_attributes(void) {
+  const char *const keep[] = {"y", NULL};
+  weft_graph_t *g = remapped(
+      FED("x", "") FED("w", "") FED("b", "")
+          ON("p", "Conv2D", IN2("x", "w"),
+             T_F "attr{key:'strides' value{list{i:1 i:2 i:2 i:1}}} attr{key:'padding' value{s:'SAME'}}")
+              ON("s", "BiasAdd", IN2("p", "b"), T_F)
+                  ON("r", "LeakyRelu", IN1("s"), T_F "attr{key:'alpha' value{f:0.5}}")
+                      ON("y", "Neg", IN1("r"), T_F),
+      keep);
+  const weft_node_t *fused = weft_test_node(g, "r");
+  CU_ASSERT(weft_str_is(fused->op->name, "_FusedConv2D"));
+  CU_ASSERT_EQUAL(weft_node_attr(fused, "strides")->list.ints[1], 2);
+  CU_ASSERT_EQUAL(weft_node_attr(fused, "leakyrelu_alpha")->f, 0.5f);
+  CU_ASSERT_EQUAL(weft_node_attr(fused, "TArgs")->n, 1);
+  weft_graph_destroy(g);
+}
+
+int main(void) {
+  const CU_TestInfo tests[] = {
+      {"a layer becomes one node with the last one's name", a_layer_becomes_one_node_with_the_last_ones_name},
+      {"another activation stays behind", another_activation_stays_behind},
+      {"what others read stays", what_others_read_stays},
+      {"layers behind each other are fused each", layers_behind_each_other_are_fused_each},
+      {"convolutions keep their attributes", convolutions_keep_their_attributes},
+      CU_TEST_INFO_NULL,
+  };
+  return weft_run_tests("remap", tests);
+}
