@@ -3,11 +3,12 @@
 
 #define CPU "device:'/job:localhost/replica:0/task:0/device:CPU:0' "
 #define ON(name, op, in, attrs) "node{name:'" name "' op:'" op "' " in " " CPU attrs "} "
-#define LAYER(activation)                                                                   \
-  FED("x", "")                                                                              \
-  FED("w", "")                                                                              \
-  FED("b", "") ON("p", "MatMul", IN2("x", "w"), T_F) ON("s", "BiasAdd", IN2("p", "b"), T_F) \
-      ON("r", activation, IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F)
+#define LAYER(activation)               \
+  FED("x", "")                          \
+  FED("w", "")                          \
+  FED("b", "")                          \
+  ON("p", "MatMul", IN2("x", "w"), T_F) \
+  ON("s", "BiasAdd", IN2("p", "b"), T_F) ON("r", activation, IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F)
 
 /* What a placer would have done. */
 static weft_graph_t *remapped(const char *text, const char *const *keep) {
