@@ -76,18 +76,36 @@ static weft_status_t *map2_same(weft_kernel_ctx_t *ctx, uint32_t flags, map2_job
   return NULL;
 }
 
+/* Is there an element that `test` holds for? In blocks, of which the compiler makes vectors. */
+#define ANY(type, test)                                              \
+  do {                                                               \
+    const type *x = t->data;                                         \
+    for (int64_t i = 0; i < t->count; i += 1024) {                   \
+      const int64_t end = t->count - i < 1024 ? t->count : i + 1024; \
+      int found = 0;                                                 \
+      for (int64_t k = i; k < end; k++) found |= x[k] test 0;        \
+      if (found) return true;                                        \
+    }                                                                \
+    return false;                                                    \
+  } while (0)
+
 static bool any_zero(const weft_tensor_t *t) {
-  for (int64_t i = 0; i < t->count; i++) {
-    if (weft_cpu_int_at(t, i) == 0) return true;
+  switch (weft_dtype_size(t->dtype)) {
+    case 1: ANY(int8_t, ==);
+    case 2: ANY(int16_t, ==);
+    case 4: ANY(int32_t, ==);
+    default: ANY(int64_t, ==);
   }
-  return false;
 }
 
 static bool any_negative(const weft_tensor_t *t) {
-  for (int64_t i = 0; i < t->count; i++) {
-    if (weft_cpu_int_at(t, i) < 0) return true;
+  switch (t->dtype) {
+    case WEFT_I8: ANY(int8_t, <);
+    case WEFT_I16: ANY(int16_t, <);
+    case WEFT_I32: ANY(int32_t, <);
+    case WEFT_I64: ANY(int64_t, <);
+    default: return false;
   }
-  return false;
 }
 
 static weft_status_t *check_values(uint32_t flags, const weft_tensor_t *y) {
