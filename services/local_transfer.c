@@ -238,6 +238,7 @@ typedef struct import {
   weft_local_transfers_t *owner; /* retained */
   weft_local_receiver_t *link;   /* retained; the tensor is lent over it */
   int64_t id;
+  bool is_to_host;
 } import_t;
 
 /* An import reads nothing any more. */
@@ -286,7 +287,7 @@ static void on_imported(void *arg, weft_status_t *status, weft_tensor_t *tensor)
   import_t *i = arg;
   weft_local_transfers_t *t = i->owner;
   bool is_lost = false;
-  if (weft_status_code(status) == WEFT_UNAVAILABLE) { /* the receive says what is lost */
+  if (i->is_to_host && weft_status_code(status) == WEFT_UNAVAILABLE) { /* the receive says what is lost */
     weft_status_free(status);
     status = NULL;
     is_lost = true;
@@ -343,7 +344,8 @@ void weft_local_transfers_import(weft_local_transfers_t *t, int64_t id, const we
     return;
   }
   atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-  *i = (import_t){.owner = t, .link = weft_local_receiver_retain(x->offered), .id = id};
+  *i = (import_t){
+      .owner = t, .link = weft_local_receiver_retain(x->offered), .id = id, .is_to_host = x->space == NULL};
   if (!read_place(m, &place)) {
     (void)give_back(i, WEFT_LOCAL_DONE);
     import_fails(t, id, NULL);
