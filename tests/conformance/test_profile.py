@@ -153,6 +153,7 @@ def test_operations_are_those_of_tensorflows_profiler(weft, cluster, graph, buil
     value = np.random.RandomState(1).rand(*x.shape).astype("f") + 0.5
     config = v1.ConfigProto(operation_timeout_in_ms=90000)
     config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
+    config.graph_options.rewrite_options.disable_meta_optimizer = True  # its nodes, not those that they are joined to
     process = profile(weft, cluster, "--json", "--by", "node", steps=2)
     with v1.Session(cluster.master, graph=graph, config=config) as s:
         while process.poll() is None:
