@@ -25,7 +25,7 @@ WEFT_MUST_CHECK weft_status_t *weft_rpc_step_measure(const weft_rpc_step_t *step
                                                      weft_rpc_step_result_t *out);
 
 /* Appends the GraphDef that is run by default: x (a float placeholder), y = x + 1, noop. */
-void weft_rpc_step_write_graph(weft_strbuf_t *out);
+void weft_rpc_step_write_graph(weft_strbuf_t *b);
 
 /* Median µs of a scalar step on a Weft server that the benchmark starts. */
 weft_status_t *weft_bench_rpc_step(const weft_bench_options_t *o, double *out_value);

@@ -315,10 +315,10 @@ static void local_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_cance
   }
 }
 
-bool weft_local_rendezvous_take(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t **out_tensor,
+bool weft_local_rendezvous_take(weft_rendezvous_t *r, weft_key_t key, weft_tensor_t **out_tensor,
                                 bool *out_is_dead) {
-  local_t *r = (local_t *)base;
-  rendezvous_shard_t *s = shard_of(r, key.hash);
+  local_t *table = (local_t *)r;
+  rendezvous_shard_t *s = shard_of(table, key.hash);
   weft_mutex_lock(&s->mu);
   item_t *value = take_locked(s, key, false);
   weft_mutex_unlock(&s->mu);
@@ -330,12 +330,12 @@ bool weft_local_rendezvous_take(weft_rendezvous_t *base, weft_key_t key, weft_te
   return true;
 }
 
-weft_status_t *weft_local_rendezvous_aborted(weft_rendezvous_t *base) {
-  local_t *r = (local_t *)base;
-  weft_mutex_lock(&r->mu);
-  const bool has_ended = (atomic_load(&r->state) & TABLE_ENDED) != 0;
-  weft_status_t *s = r->is_aborted || has_ended ? abort_status(r) : NULL;
-  weft_mutex_unlock(&r->mu);
+weft_status_t *weft_local_rendezvous_aborted(weft_rendezvous_t *r) {
+  local_t *table = (local_t *)r;
+  weft_mutex_lock(&table->mu);
+  const bool has_ended = (atomic_load(&table->state) & TABLE_ENDED) != 0;
+  weft_status_t *s = table->is_aborted || has_ended ? abort_status(table) : NULL;
+  weft_mutex_unlock(&table->mu);
   return s;
 }
 
@@ -394,11 +394,11 @@ static void local_destroy(weft_rendezvous_t *base) {
   weft_free(r);
 }
 
-bool weft_local_rendezvous_renew(weft_rendezvous_t *base, int64_t step_id) {
-  local_t *r = (local_t *)base;
-  if (atomic_load(&r->base.refs) != 1 || (atomic_load(&r->state) & TABLE_USED) != 0) return false;
-  r->step_id = step_id;
-  atomic_store(&r->state, 0);
+bool weft_local_rendezvous_renew(weft_rendezvous_t *r, int64_t step_id) {
+  local_t *table = (local_t *)r;
+  if (atomic_load(&table->base.refs) != 1 || (atomic_load(&table->state) & TABLE_USED) != 0) return false;
+  table->step_id = step_id;
+  atomic_store(&table->state, 0);
   return true;
 }
 

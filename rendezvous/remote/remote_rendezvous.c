@@ -204,12 +204,12 @@ void weft_remote_rendezvous_recv_local(weft_rendezvous_t *base, weft_key_t key, 
   weft_rendezvous_recv_async(((remote_t *)base)->local, key, canceller, fn, arg);
 }
 
-bool weft_remote_rendezvous_renew(weft_rendezvous_t *base, int64_t step_id) {
-  remote_t *r = (remote_t *)base;
-  if (atomic_load(&r->base.refs) != 1 || r->fetches != NULL || r->is_moved) return false;
-  if (!weft_local_rendezvous_renew(r->local, step_id)) return false;
-  r->step_id = step_id;
-  r->is_aborted = false;
+bool weft_remote_rendezvous_renew(weft_rendezvous_t *r, int64_t step_id) {
+  remote_t *mine = (remote_t *)r;
+  if (atomic_load(&mine->base.refs) != 1 || mine->fetches != NULL || mine->is_moved) return false;
+  if (!weft_local_rendezvous_renew(mine->local, step_id)) return false;
+  mine->step_id = step_id;
+  mine->is_aborted = false;
   return true;
 }
 

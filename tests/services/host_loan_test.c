@@ -37,7 +37,11 @@ typedef struct host_ends {
 static void give(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *c,
                  weft_recv_fn *fn, void *arg) {
   (void)step_id, (void)key, (void)c;
-  fn(arg, NULL, weft_tensor_retain(((host_ends_t *)(void *)w)->tensor), false);
+  host_ends_t *e = (host_ends_t *)(void *)w;
+  weft_mutex_lock(&e->mu);
+  weft_tensor_t *t = weft_tensor_retain(e->tensor);
+  weft_mutex_unlock(&e->mu);
+  fn(arg, NULL, t, false);
 }
 static void destroy(weft_worker_client_t *w) { (void)w; }
 
@@ -84,9 +88,11 @@ static void on_recv(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
 /* A tensor of that type and length, received `times` times. */
 static void move(host_ends_t *e, weft_dtype_t dtype, int64_t count, int times) {
   const weft_shape_t shape = weft_shape_vector(count);
+  weft_mutex_lock(&e->mu); /* the owner's threads see what is new */
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(dtype, &shape, NULL, &e->tensor));
   for (size_t i = 0; i < e->tensor->bytes; i++)
     ((unsigned char *)e->tensor->data)[i] = (unsigned char)(i / 255 + i);
+  weft_mutex_unlock(&e->mu);
   for (int i = 0; i < times; i++) {
     weft_mutex_lock(&e->mu);
     const int before = e->num_answers;

@@ -164,8 +164,8 @@ static void run_moments(weft_kernel_ctx_t *ctx, norm_job_t *j) {
   weft_parallel_for(j->pieces > 1 ? ctx->device->pool : NULL, j->pieces, 1, moment_pieces, j);
   for (int64_t p = 1; p < j->pieces; p++) {
     const double *more = j->partial + p * j->width;
-    const double before = (double)(j->outer * p / j->pieces),
-                 n = (double)(j->outer * (p + 1) / j->pieces) - before;
+    const int64_t first = j->outer * p / j->pieces, end = j->outer * (p + 1) / j->pieces;
+    const double before = (double)first, n = (double)(end - first);
     for (int64_t c = 0; c < C; c++) {
       const double apart = more[c] / n - j->partial[c] / before;
       j->partial[C + c] += more[C + c] + apart * apart * (before * n / (before + n));
