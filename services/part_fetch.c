@@ -36,7 +36,7 @@ typedef struct fetch {
   uint64_t arrived;        /* parts, by bits */
   size_t noted;            /* bytes, of which the intake knows */
   bool is_noting;
-  weft_status_t *failure; /* owned; the first */
+  weft_status_t *failure; /* owned; the first that is a cause */
 } fetch_t;
 
 typedef struct part_call {
@@ -109,12 +109,14 @@ static void leave(fetch_t *f) {
   if (is_last) finish(f);
 }
 
-/* Consumes `status`. */
+/* Consumes `status`. An owner that could not give one part has let go of the tensor, and says of other parts
+ * that it is not kept: ABORTED is no cause if there is another. */
 static void note_failure(fetch_t *f, weft_status_t *status) {
   weft_mutex_lock(&f->mu);
-  if (f->failure == NULL) {
+  if (f->failure == NULL || weft_status_code(f->failure) == WEFT_ABORTED) {
+    weft_status_t *before = f->failure;
     f->failure = status;
-    status = NULL;
+    status = before;
   }
   weft_mutex_unlock(&f->mu);
   weft_status_free(status);
