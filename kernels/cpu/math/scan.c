@@ -32,8 +32,22 @@ static void put_index(const scan_job_t *j, int64_t i, int64_t v) {
 #define EACH_I8_I16
 #define EACH_UNSIGNED
 #define EACH_BOOL
+#define ARG_STEM arg_max
+#define ARG_BEATS >
+#define ARG_UPDATE WEFT_UPDATE_MAX
 #define EACH_FILE "kernels/cpu/math/arg_one.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
+#undef ARG_STEM
+#undef ARG_BEATS
+#undef ARG_UPDATE
+#define ARG_STEM arg_min
+#define ARG_BEATS <
+#define ARG_UPDATE WEFT_UPDATE_MIN
+#define EACH_FILE "kernels/cpu/math/arg_one.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef ARG_STEM
+#undef ARG_BEATS
+#undef ARG_UPDATE
 typedef void scan_fn(const scan_job_t *j, int64_t begin, int64_t end);
 static scan_fn *const arg_max_fns[WEFT_DTYPE_COUNT] = {
 #define MAP_STEM arg_max
