@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
+
 static atomic_long until_fault = -1;
 static atomic_bool fired;
 
@@ -15,7 +17,7 @@ void weft_fault_arm(long nth) {
 
 bool weft_fault_fired(void) { return atomic_load(&fired); }
 
-static bool fault(void) {
+bool weft_fault_strikes(void) {
   /* Relaxed: outside tests the counter never changes, and this is a hot path. */
   if (atomic_load_explicit(&until_fault, memory_order_relaxed) < 0) return false;
   if (atomic_fetch_sub(&until_fault, 1) != 0) return false;
@@ -39,20 +41,20 @@ bool weft_add_size(size_t a, size_t b, size_t *out) {
 
 void *weft_calloc(size_t n, size_t size) {
   if (n == 0 || size == 0) n = size = 1;
-  return fault() ? NULL : calloc(n, size);
+  return weft_fault_strikes() ? NULL : calloc(n, size);
 }
 
-void *weft_malloc(size_t size) { return fault() ? NULL : malloc(size > 0 ? size : 1); }
+void *weft_malloc(size_t size) { return weft_fault_strikes() ? NULL : malloc(size > 0 ? size : 1); }
 
 void *weft_realloc(void *p, size_t n, size_t size) {
   size_t total;
-  if (!weft_mul_size(n, size, &total) || fault()) return NULL;
+  if (!weft_mul_size(n, size, &total) || weft_fault_strikes()) return NULL;
   return realloc(p, total > 0 ? total : 1);
 }
 
 void *weft_aligned_alloc(size_t alignment, size_t size) {
   size_t padded;
-  if (fault() || !weft_add_size(size, alignment - 1, &padded)) return NULL;
+  if (weft_fault_strikes() || !weft_add_size(size, alignment - 1, &padded)) return NULL;
   padded &= ~(alignment - 1);
   return aligned_alloc(alignment, padded > 0 ? padded : alignment);
 }

@@ -20,7 +20,7 @@ struct weft_allocator {
   void (*deallocate)(weft_allocator_t *self, void *p, size_t bytes);
 };
 
-/* Host memory. Blocks of 256 KiB and more are kept in a small cache and used again,
+/* Host memory. Blocks of 256 KiB and more are kept in a cache, of at most 256 MiB, and used again,
  * because handing them back to the kernel costs a page fault per 4 KiB on the next use. */
 weft_allocator_t *weft_cpu_allocator(void);
 

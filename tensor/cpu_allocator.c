@@ -1,27 +1,41 @@
 /* tensor/cpu_allocator.c - host memory with a cache of large blocks.
  *
- * Blocks of LARGE bytes and more are rounded up to an eighth of their power of
- * two and kept, up to CACHE_BYTES in all, in a list per size. Locking: `mu` is a
- * leaf; the system is asked outside it.
+ * Blocks of LARGE bytes and more are rounded up to an eighth of their power of two. A freed one is kept for a
+ * block of the same size; blocks of HUGE bytes and more are pages of their own (base/pages.h), smaller ones
+ * come from the heap.
+ *
+ * Kept are at most CACHE_BYTES, and for at most KEEP_NS while blocks are freed: what was freed first goes
+ * first. Without that order the sizes of a phase that has ended would fill the cache for good, and each block
+ * of the next would be mapped, faulted in and unmapped in each step.
+ *
+ * Locking: `mu` is a leaf; the system is asked outside it.
  */
-#include <string.h>
-
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/mutex.h"
+#include "base/pages.h"
 #include "tensor/allocator.h"
 
 enum { LARGE = 256 << 10, SIZES = 512 };
+#define HUGE_BYTES WEFT_HUGE_PAGE
 #define CACHE_BYTES ((size_t)256 << 20)
+#define KEEP_NS ((int64_t)10 * 1000 * 1000 * 1000)
 
+/* Written into the block itself. */
 typedef struct free_block {
-  struct free_block *next;
+  struct free_block *next, *previous; /* of its size; the one freed last is the list's first */
+  struct free_block *newer, *older;   /* of all */
+  size_t bytes;                       /* rounded */
+  int index;                          /* of its list */
+  int64_t freed_ns;
 } free_block_t;
 
 typedef struct cpu_allocator {
   weft_allocator_t base;
   weft_mutex_t mu;
-  free_block_t *lists[SIZES]; /* guarded by mu */
-  size_t cached;              /* guarded by mu */
+  free_block_t *lists[SIZES];    /* guarded by mu */
+  free_block_t *newest, *oldest; /* guarded by mu */
+  size_t cached;                 /* guarded by mu */
 } cpu_allocator_t;
 
 /* Rounds up to a size class; false when the block is too small or too large to keep. */
@@ -35,6 +49,50 @@ static bool class_of(size_t bytes, size_t *rounded, int *index) {
   return *index < SIZES;
 }
 
+static void *ask_system(size_t bytes) {
+  return bytes >= HUGE_BYTES ? weft_pages_map(bytes) : weft_aligned_alloc(WEFT_TENSOR_ALIGNMENT, bytes);
+}
+
+static void give_back(void *p, size_t bytes) {
+  if (bytes >= HUGE_BYTES) {
+    weft_pages_unmap(p, bytes);
+  } else {
+    weft_free(p);
+  }
+}
+
+static void put_locked(cpu_allocator_t *a, free_block_t *b) WEFT_REQUIRES(a->mu) {
+  b->previous = NULL;
+  b->next = a->lists[b->index];
+  if (b->next != NULL) b->next->previous = b;
+  a->lists[b->index] = b;
+  b->newer = NULL;
+  b->older = a->newest;
+  *(b->older != NULL ? &b->older->newer : &a->oldest) = b;
+  a->newest = b;
+  a->cached += b->bytes;
+}
+
+static void take_locked(cpu_allocator_t *a, free_block_t *b) WEFT_REQUIRES(a->mu) {
+  *(b->previous != NULL ? &b->previous->next : &a->lists[b->index]) = b->next;
+  if (b->next != NULL) b->next->previous = b->previous;
+  *(b->newer != NULL ? &b->newer->older : &a->newest) = b->older;
+  *(b->older != NULL ? &b->older->newer : &a->oldest) = b->newer;
+  a->cached -= b->bytes;
+}
+
+/* Takes out what is too old or too much; a list by `next`. */
+static free_block_t *evict_locked(cpu_allocator_t *a, int64_t now_ns) WEFT_REQUIRES(a->mu) {
+  free_block_t *evicted = NULL;
+  while (a->oldest != NULL && (a->cached > CACHE_BYTES || now_ns - a->oldest->freed_ns > KEEP_NS)) {
+    free_block_t *b = a->oldest;
+    take_locked(a, b);
+    b->next = evicted;
+    evicted = b;
+  }
+  return evicted;
+}
+
 static void *allocate(weft_allocator_t *base, size_t bytes, weft_fence_t *after) {
   (void)after; /* the host has no queue */
   cpu_allocator_t *a = (cpu_allocator_t *)(void *)base;
@@ -43,33 +101,33 @@ static void *allocate(weft_allocator_t *base, size_t bytes, weft_fence_t *after)
   if (class_of(bytes, &rounded, &index)) {
     weft_mutex_lock(&a->mu);
     free_block_t *b = a->lists[index];
-    if (b != NULL) {
-      a->lists[index] = b->next;
-      a->cached -= rounded;
-    }
+    if (b != NULL) take_locked(a, b);
     weft_mutex_unlock(&a->mu);
     if (b != NULL) return b;
   }
-  return weft_aligned_alloc(WEFT_TENSOR_ALIGNMENT, rounded);
+  return ask_system(rounded);
 }
 
 static void deallocate(weft_allocator_t *base, void *p, size_t bytes) {
   cpu_allocator_t *a = (cpu_allocator_t *)(void *)base;
-  size_t rounded;
+  size_t rounded = bytes;
   int index;
-  if (p != NULL && class_of(bytes, &rounded, &index)) {
-    free_block_t *b = p;
-    weft_mutex_lock(&a->mu);
-    bool keep = a->cached + rounded <= CACHE_BYTES;
-    if (keep) {
-      b->next = a->lists[index];
-      a->lists[index] = b;
-      a->cached += rounded;
-    }
-    weft_mutex_unlock(&a->mu);
-    if (keep) return;
+  if (p == NULL) return;
+  if (!class_of(bytes, &rounded, &index)) {
+    give_back(p, rounded);
+    return;
   }
-  weft_free(p);
+  free_block_t *b = p, *evicted;
+  *b = (free_block_t){.bytes = rounded, .index = index, .freed_ns = weft_clock_ns()};
+  weft_mutex_lock(&a->mu);
+  put_locked(a, b);
+  evicted = evict_locked(a, b->freed_ns);
+  weft_mutex_unlock(&a->mu);
+  while (evicted != NULL) {
+    b = evicted;
+    evicted = b->next;
+    give_back(b, b->bytes);
+  }
 }
 
 weft_allocator_t *weft_cpu_allocator(void) {
