@@ -5,6 +5,22 @@
 #include <math.h>
 #include <tgmath.h>
 
+enum {
+  WIDTH = WEFT_REDUCE_WIDTH,
+  TOGETHER = 2048, /* elements of the rows that are taken together, */
+  LEAST_ROWS = 8,  /* which are at least so many */
+};
+
+/* The greatest number that divides both, which are positive. */
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
 /* Sums of float are kept in double, of half in float, of integers in 64 bits (the low bits are those of a
  * wrapping sum in the type itself). */
 #define RED_STEM sum

@@ -4,13 +4,16 @@
 
 #include "kernels/cpu/loops/common.h"
 
+enum { WEFT_REDUCE_WIDTH = 32 }; /* accumulators side by side, so that loops over them are vector loops */
+
 /* The loops of one reduction of one element type. An accumulator may be wider than an element. */
 typedef struct reduce_fns {
   size_t acc_size;
   void (*init)(int64_t n, void *acc);
   void (*join)(int64_t n, const void *from, void *to);
   void (*run)(int64_t n, const void *x, void *acc); /* n elements into one accumulator */
-  void (*row)(int64_t n, const void *x, void *acc); /* n elements into n accumulators */
+  /* Rows of n elements, `stride` apart, into n accumulators, one element of each row. */
+  void (*rows)(int64_t rows, int64_t stride, int64_t n, const void *x, void *acc);
   void (*finish)(int64_t n, const void *acc, int64_t count, void *y);
 } reduce_fns_t;
 

@@ -17,38 +17,81 @@ static void WEFT_CAT(RED_STEM, WEFT_CAT(join, SUFFIX))(int64_t n, const void *fr
   for (int64_t i = 0; i < n; i++) to[i] = (RED_ACC)(RED_JOIN(to[i], from[i]));
 }
 
-/* One accumulator over n elements: many lanes side by side, so that the loop over them is a vector loop. */
-static void WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX))(int64_t n, const void *xv, void *accv) {
-  enum { LANES = 32 };
-  const ELEM *x = xv;
-  RED_ACC acc = *(RED_ACC *)accv;
-  int64_t i = 0;
-  if (n >= 4 * LANES) {
-    RED_ACC lane[LANES];
-    for (int k = 0; k < LANES; k++) lane[k] = (RED_ACC)(RED_INIT(SUFFIX));
-    for (; i + LANES <= n; i += LANES) {
-      for (int k = 0; k < LANES; k++) {
-        const RED_ACC v = RED_VALUE(LOAD(x[i + k]));
-        lane[k] = (RED_ACC)(RED_JOIN(lane[k], v));
-      }
+/* WIDTH accumulators over rows of as many elements, one element of each row for each. */
+static inline void WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(int64_t rows, int64_t stride, const ELEM *x,
+                                                               RED_ACC *acc) {
+  RED_ACC lane[WIDTH];
+  for (int k = 0; k < WIDTH; k++) lane[k] = acc[k];
+  for (int64_t r = 0; r < rows; r++, x += stride) {
+    for (int k = 0; k < WIDTH; k++) {
+      const RED_ACC v = RED_VALUE(LOAD(x[k]));
+      lane[k] = (RED_ACC)(RED_JOIN(lane[k], v));
     }
-    for (int k = 0; k < LANES; k++) acc = (RED_ACC)(RED_JOIN(acc, lane[k]));
   }
-  for (; i < n; i++) {
-    const RED_ACC v = RED_VALUE(LOAD(x[i]));
-    acc = (RED_ACC)(RED_JOIN(acc, v));
-  }
-  *(RED_ACC *)accv = acc;
+  for (int k = 0; k < WIDTH; k++) acc[k] = lane[k];
 }
 
-/* n accumulators, one element each. */
-static void WEFT_CAT(RED_STEM, WEFT_CAT(row, SUFFIX))(int64_t n, const void *xv, void *accv) {
-  const ELEM *restrict x = xv;
-  RED_ACC *restrict acc = accv;
-  for (int64_t i = 0; i < n; i++) {
-    const RED_ACC v = RED_VALUE(LOAD(x[i]));
-    acc[i] = (RED_ACC)(RED_JOIN(acc[i], v));
+/* One accumulator over n elements. From WIDTH on it is that of lanes side by side, which are joined in pairs.
+ */
+static void WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX))(int64_t n, const void *xv, void *accv) {
+  const ELEM *x = xv;
+  RED_ACC acc = *(RED_ACC *)accv, lane[WIDTH];
+  if (n < WIDTH) {
+    for (int64_t i = 0; i < n; i++) {
+      const RED_ACC v = RED_VALUE(LOAD(x[i]));
+      acc = (RED_ACC)(RED_JOIN(acc, v));
+    }
+    *(RED_ACC *)accv = acc;
+    return;
   }
+  for (int k = 0; k < WIDTH; k++) lane[k] = (RED_ACC)(RED_INIT(SUFFIX));
+  WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(n / WIDTH, WIDTH, x, lane);
+  for (int64_t k = 0, i = n - n % WIDTH; i + k < n; k++) {
+    const RED_ACC v = RED_VALUE(LOAD(x[i + k]));
+    lane[k] = (RED_ACC)(RED_JOIN(lane[k], v));
+  }
+#pragma GCC unroll 8
+  for (int half = WIDTH / 2; half > 0; half /= 2) {
+    for (int k = 0; k < half; k++) lane[k] = (RED_ACC)(RED_JOIN(lane[k], lane[k + half]));
+  }
+  *(RED_ACC *)accv = (RED_ACC)(RED_JOIN(acc, lane[0]));
+}
+
+/* n accumulators over rows of n elements. Rows wider than the lanes are taken a few at a time, which the
+ * first-level cache holds: for each of its lanes an accumulator is loaded once for all of them. */
+static void WEFT_CAT(RED_STEM, WEFT_CAT(columns, SUFFIX))(int64_t rows, int64_t stride, int64_t n,
+                                                          const ELEM *x, RED_ACC *acc) {
+  const int64_t fits = TOGETHER / n, together = n <= WIDTH ? rows : fits > LEAST_ROWS ? fits : LEAST_ROWS;
+  for (int64_t m = 0; rows > 0; rows -= m, x += m * stride) {
+    int64_t at = 0;
+    m = rows < together ? rows : together;
+    for (; at + WIDTH <= n; at += WIDTH) {
+      WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(m, stride, x + at, acc + at);
+    }
+    for (int64_t r = 0; r < m && at < n; r++) {
+      for (int64_t k = at; k < n; k++) {
+        const RED_ACC v = RED_VALUE(LOAD(x[r * stride + k]));
+        acc[k] = (RED_ACC)(RED_JOIN(acc[k], v));
+      }
+    }
+  }
+}
+
+/* The same; of many rows that are narrow and follow each other, as many as make up whole lanes are one. */
+static void WEFT_CAT(RED_STEM, WEFT_CAT(rows, SUFFIX))(int64_t rows, int64_t stride, int64_t n,
+                                                       const void *xv, void *accv) {
+  const ELEM *x = xv;
+  RED_ACC *acc = accv;
+  if (n < WIDTH && stride == n && rows >= 4 * WIDTH) {
+    const int64_t together = WIDTH / common_divisor(n, WIDTH), wide = together * n, num = rows / together;
+    RED_ACC many[WIDTH * WIDTH];
+    for (int64_t k = 0; k < wide; k++) many[k] = (RED_ACC)(RED_INIT(SUFFIX));
+    WEFT_CAT(RED_STEM, WEFT_CAT(columns, SUFFIX))(num, wide, wide, x, many);
+    for (int64_t k = 0; k < wide; k++) acc[k % n] = (RED_ACC)(RED_JOIN(acc[k % n], many[k]));
+    x += num * wide;
+    rows -= num * together;
+  }
+  WEFT_CAT(RED_STEM, WEFT_CAT(columns, SUFFIX))(rows, stride, n, x, acc);
 }
 
 static void WEFT_CAT(RED_STEM, WEFT_CAT(finish, SUFFIX))(int64_t n, const void *accv, int64_t count,
@@ -64,7 +107,7 @@ static const reduce_fns_t WEFT_CAT(RED_STEM, SUFFIX) = {
     WEFT_CAT(RED_STEM, WEFT_CAT(init, SUFFIX)),
     WEFT_CAT(RED_STEM, WEFT_CAT(join, SUFFIX)),
     WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX)),
-    WEFT_CAT(RED_STEM, WEFT_CAT(row, SUFFIX)),
+    WEFT_CAT(RED_STEM, WEFT_CAT(rows, SUFFIX)),
     WEFT_CAT(RED_STEM, WEFT_CAT(finish, SUFFIX)),
 };
 #undef RED_UNSIGNED

@@ -11,7 +11,12 @@
 #include "base/parallel_for.h"
 #include "kernels/cpu/math/reduce.h"
 
-enum { PIECE = 65536 }; /* elements a thread takes at a time */
+enum {
+  PIECE = 65536, /* elements a thread takes at a time */
+  MOST_ACC = 16, /* bytes of an accumulator: a complex one of doubles */
+  NARROW_BYTES = 16384,
+  NARROW_RESULTS = 256,
+};
 
 weft_status_t *weft_reduction_axes(const weft_tensor_t *t, int rank, bool *axes) {
   memset(axes, 0, WEFT_MAX_DIMS * sizeof *axes);
@@ -89,18 +94,59 @@ typedef struct reduce_job {
 } reduce_job_t;
 
 static void fold(const reduce_job_t *j, int64_t base, int64_t begin, int64_t end, void *acc) {
-  for (int64_t r = begin; r < end; r++) {
-    const char *x = j->x + (size_t)(base + walk_offset(&j->reduced, r)) * j->elem_size;
+  const reduce_walk_t *w = &j->reduced;
+  const int64_t dim = w->n > 0 ? w->dims[w->n - 1] : 1, stride = w->n > 0 ? w->strides[w->n - 1] : 0;
+  for (int64_t r = begin, m = 1; r < end; r += m) {
+    const char *x = j->x + (size_t)(base + walk_offset(w, r)) * j->elem_size;
     if (j->inner_is_reduced) {
       j->fns->run(j->inner, x, acc);
-    } else {
-      j->fns->row(j->inner, x, acc);
+      continue;
     }
+    m = dim - r % dim < end - r ? dim - r % dim : end - r; /* rows that are `stride` apart */
+    j->fns->rows(m, stride, j->inner, x, acc);
+  }
+}
+
+/* to[i][k] = from[k][i] for rows k of n elements. */
+static void turn(const char *from, int64_t rows, int64_t n, size_t size, char *to) {
+#define TURN(type)                                                                        \
+  for (int64_t i = 0; i < n; i++) {                                                       \
+    for (int64_t k = 0; k < rows; k++) {                                                  \
+      ((type *)(void *)to)[i * rows + k] = ((const type *)(const void *)from)[k * n + i]; \
+    }                                                                                     \
+  }
+  switch (size) {
+    case 1: TURN(uint8_t) break;
+    case 2: TURN(uint16_t) break;
+    case 4: TURN(uint32_t) break;
+    case 8: TURN(uint64_t) break;
+    case 16: TURN(weft_c128_t) break;
+    default: break;
+  }
+#undef TURN
+}
+
+/* Results of kept index [begin, end), each over a few elements that follow each other: as columns, a loop
+ * takes many results side by side. */
+static void fold_narrow(const reduce_job_t *j, int64_t begin, int64_t end) {
+  _Alignas(64) char turned[NARROW_BYTES], acc[NARROW_RESULTS * MOST_ACC];
+  const int64_t fits = NARROW_BYTES / (j->inner * (int64_t)j->elem_size),
+                most = fits < NARROW_RESULTS ? fits : NARROW_RESULTS;
+  for (int64_t k = begin, m = 0; k < end; k += m) {
+    m = end - k < most ? end - k : most;
+    turn(j->x + (size_t)(k * j->inner) * j->elem_size, m, j->inner, j->elem_size, turned);
+    j->fns->init(m, acc);
+    j->fns->rows(j->inner, m, m, turned, acc);
+    j->fns->finish(m, acc, j->count, j->y + (size_t)k * j->elem_size);
   }
 }
 
 /* Results of kept index [begin, end). `acc` is scratch for one row of accumulators. */
 static void fold_kept(const reduce_job_t *j, int64_t begin, int64_t end, void *acc) {
+  if (j->inner_is_reduced && j->reduced.n == 0 && j->inner > 0 && j->inner < WEFT_REDUCE_WIDTH) {
+    fold_narrow(j, begin, end);
+    return;
+  }
   int64_t width = j->inner_is_reduced ? 1 : j->inner;
   for (int64_t k = begin; k < end; k++) {
     j->fns->init(width, acc);
