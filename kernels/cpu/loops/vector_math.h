@@ -30,9 +30,9 @@ static inline float weft_madd_f32(float a, float b, float c) {
 }
 
 static inline float weft_exp_f32(float x) {
-  /* Beyond these the result is 0 or infinity; a NaN passes both comparisons. */
-  float v = x < -104.0f ? -104.0f : x;
-  v = v > 89.0f ? 89.0f : v;
+  /* Below this the result is 0; a NaN passes. The limit on the other side is applied to the result: two
+   * limits one after the other are four comparisons to a compiler, and this a maximum and one. */
+  const float v = x < -104.0f ? -104.0f : x;
   /* n = round(v / ln 2): adding 1.5 * 2^23 leaves the integer in the low bits. */
   weft_float_bits_t shifted = {.f = weft_madd_f32(v, 1.44269504f, 12582912.0f)};
   const int32_t n = (int32_t)(shifted.u - 0x4b400000u);
@@ -47,7 +47,8 @@ static inline float weft_exp_f32(float x) {
   p = weft_madd_f32(p * r, r, r) + 1.0f;
   const int32_t half = n >> 1;
   weft_float_bits_t a = {.u = (uint32_t)(half + 127) << 23}, b = {.u = (uint32_t)(n - half + 127) << 23};
-  return p * a.f * b.f;
+  const float y = p * a.f * b.f;
+  return x > 89.0f ? INFINITY : y;
 }
 
 /* log(1 + f) + e * ln 2 for f in [sqrt(1/2) - 1, sqrt(2) - 1). */

@@ -8,7 +8,12 @@
 #include "kernels/cpu/loops/broadcast.h"
 #include "kernels/cpu/loops/vector_math.h"
 
-enum { CHUNK = 32, ROWS = 16 };
+enum {
+  CHUNK = 32,
+  ROWS = 16,
+  MOST_KEPT =
+      1024, /* terms of a row that stay where its result has no room for them; more are computed twice */
+};
 
 typedef struct softmax_job {
   const void *x, *labels;

@@ -1,123 +1,325 @@
-/* kernels/cpu/nn/softmax_one.tmpl.h - the loops of softmax.c for one element type: rows of C classes, CHUNK
- * at a time, so that the exponentials are vector loops.
+/* kernels/cpu/nn/softmax_one.tmpl.h - the loops of softmax.c for one element type: rows of C classes.
  *
- * An operand's step is 1, or 0 where one number stands for a whole row.
+ * A row of more than CHUNK classes is taken CHUNK classes at a time, in as many lanes, which are joined in
+ * pairs; its last chunk ends with the row, and begins within the one before. Of rows with fewer classes ROWS
+ * are taken beside each other, one in each lane. So all loops are vector loops.
+ *
+ * An operand's step is 1, or 0 where one number stands for a whole row; of a long row it is then CHUNK times
+ * the same.
  */
 
-static COMP WEFT_CAT(row_max, SUFFIX)(const ELEM *x, int64_t step, int64_t C) {
-  COMP lane[CHUNK], max = LOAD(x[0]);
-  int64_t i = 0;
-  for (int k = 0; k < CHUNK; k++) lane[k] = max;
-  for (; i + CHUNK <= C && step == 1; i += CHUNK) {
-    for (int k = 0; k < CHUNK; k++) lane[k] = LOAD(x[i + k]) > lane[k] ? LOAD(x[i + k]) : lane[k];
+static inline void WEFT_CAT(load, SUFFIX)(const ELEM *x, COMP *out) {
+  for (int k = 0; k < CHUNK; k++) out[k] = LOAD(x[k]);
+}
+
+static inline void WEFT_CAT(store, SUFFIX)(const COMP *v, ELEM *y) {
+  for (int k = 0; k < CHUNK; k++) y[k] = STORE(v[k]);
+}
+
+static inline COMP WEFT_CAT(join_sum, SUFFIX)(COMP *lane) {
+#pragma GCC unroll 8
+  for (int half = CHUNK / 2; half > 0; half /= 2) {
+    for (int k = 0; k < half; k++) lane[k] += lane[k + half];
   }
-  for (; i < C; i++) max = LOAD(x[i * step]) > max ? LOAD(x[i * step]) : max;
-  for (int k = 0; k < CHUNK; k++) max = lane[k] > max ? lane[k] : max;
-  return max;
+  return lane[0];
+}
+
+/* ---- a row of more than CHUNK classes ---- */
+
+static inline COMP WEFT_CAT(row_max, SUFFIX)(const ELEM *x, int64_t step, int64_t C) {
+  COMP lane[CHUNK], v[CHUNK];
+  WEFT_CAT(load, SUFFIX)(x + (C - CHUNK) * step, lane);
+  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
+    WEFT_CAT(load, SUFFIX)(x + i * step, v);
+    for (int k = 0; k < CHUNK; k++) lane[k] = v[k] > lane[k] ? v[k] : lane[k];
+  }
+#pragma GCC unroll 8
+  for (int half = CHUNK / 2; half > 0; half /= 2) {
+    for (int k = 0; k < half; k++) lane[k] = lane[k + half] > lane[k] ? lane[k + half] : lane[k];
+  }
+  return lane[0];
+}
+
+static inline void WEFT_CAT(exp_chunk, SUFFIX)(const ELEM *x, COMP max, COMP *e) {
+  for (int k = 0; k < CHUNK; k++) e[k] = WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[k]) - max);
 }
 
 /* Sum of exp(x - max); the terms also go to `keep` (which may be x), unless it is NULL. A NaN ends in the
  * sum. */
-static COMP WEFT_CAT(row_exp, SUFFIX)(const ELEM *x, int64_t step, int64_t C, COMP max, COMP *keep) {
-  COMP lane[CHUNK] = {0}, e[CHUNK], sum = 0;
-  for (int64_t i = 0; i < C; i += CHUNK) {
-    int n = C - i < CHUNK ? (int)(C - i) : CHUNK;
-    if (n == CHUNK && step == 1) {
-      for (int k = 0; k < CHUNK; k++) e[k] = LOAD(x[i + k]) - max;
-    } else {
-      for (int k = 0; k < n; k++) e[k] = LOAD(x[(i + k) * step]) - max;
-      for (int k = n; k < CHUNK; k++) e[k] = -INFINITY;
-    }
-    for (int k = 0; k < CHUNK; k++) e[k] = WEFT_CAT(weft_exp, SUFFIX)(e[k]);
+static inline COMP WEFT_CAT(row_exp, SUFFIX)(const ELEM *x, int64_t step, int64_t C, COMP max, COMP *keep) {
+  COMP lane[CHUNK] = {0}, e[CHUNK], last[CHUNK];
+  const int64_t at = C - CHUNK, seen = CHUNK - 1 - (C - 1) % CHUNK; /* lanes that another chunk has, too */
+  WEFT_CAT(exp_chunk, SUFFIX)(x + at * step, max, last);
+  for (int k = 0; k < CHUNK; k++) lane[k] = k >= seen ? last[k] : 0;
+  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
+    WEFT_CAT(exp_chunk, SUFFIX)(x + i * step, max, e);
     for (int k = 0; k < CHUNK; k++) lane[k] += e[k];
-    if (keep != NULL) memcpy(keep + i, e, (size_t)n * sizeof *e);
+    if (keep != NULL) memcpy(keep + i, e, sizeof e);
   }
-  for (int k = 0; k < CHUNK; k++) sum += lane[k];
-  return sum;
+  if (keep != NULL) memcpy(keep + at, last, sizeof last);
+  return WEFT_CAT(join_sum, SUFFIX)(lane);
 }
 
-/* The same of rows [begin, end) with up to CHUNK classes, ROWS rows beside each other. Returns how many rows
- * were done. The numbers are those of the rows one by one. */
-static int64_t WEFT_CAT(softmax_rows, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
-  const int64_t C = j->classes;
-  COMP e[CHUNK][ROWS], max[ROWS], sum[ROWS];
-  int64_t row = begin;
-  for (; row + ROWS <= end; row += ROWS) {
-    const ELEM *x = (const ELEM *)j->x + row * C;
-    ELEM *y = (ELEM *)j->y + row * C;
-    for (int64_t c = 0; c < C; c++) {
-      for (int k = 0; k < ROWS; k++) e[c][k] = LOAD(x[k * C + c]);
-    }
-    for (int k = 0; k < ROWS; k++) max[k] = e[0][k];
-    for (int64_t c = 1; c < C; c++) {
-      for (int k = 0; k < ROWS; k++) max[k] = e[c][k] > max[k] ? e[c][k] : max[k];
-    }
-    for (int k = 0; k < ROWS; k++) sum[k] = 0;
-    for (int64_t c = 0; c < C; c++) {
-      for (int k = 0; k < ROWS; k++) e[c][k] = WEFT_CAT(weft_exp, SUFFIX)(e[c][k] - max[k]);
-      for (int k = 0; k < ROWS; k++) sum[k] += e[c][k];
-    }
-    for (int k = 0; k < ROWS; k++) sum[k] = 1 / sum[k];
-    for (int64_t c = 0; c < C; c++) {
-      for (int k = 0; k < ROWS; k++) y[k * C + c] = STORE(e[c][k] * sum[k]);
-    }
-  }
-  return row - begin;
+/* The terms of a row: where they stayed (in the row of the result if they fit there, or in `room`), or NULL.
+ */
+static inline COMP *WEFT_CAT(room_for_terms, SUFFIX)(ELEM *result, COMP *room, int64_t C) {
+  if (sizeof(ELEM) == sizeof(COMP)) return (COMP *)(void *)result;
+  return C <= MOST_KEPT ? room : NULL;
 }
 
-/* y = exp(x - max) / sum, by the sum's reciprocal as in TensorFlow, or its logarithm. y may be x. */
-static void WEFT_CAT(softmax, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
-  const bool keeps = sizeof(ELEM) == sizeof(COMP) && !j->log; /* the terms fit where the result goes */
-  int64_t C = j->classes;
-  if (C <= CHUNK && !j->log) begin += WEFT_CAT(softmax_rows, SUFFIX)(j, begin, end);
-  for (int64_t row = begin; row < end; row++) {
-    const ELEM *x = (const ELEM *)j->x + row * C;
-    ELEM *y = (ELEM *)j->y + row * C;
-    const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C);
-    const COMP sum = WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, keeps ? (COMP *)(void *)y : NULL);
-    const COMP share = 1 / sum;
-    if (keeps) {
-      for (int64_t i = 0; i < C; i++) y[i] = STORE(LOAD(y[i]) * share);
-    } else if (j->log) {
-      const COMP log_sum = log(sum); /* two subtractions keep the digits of x - max */
-      for (int64_t i = 0; i < C; i++) y[i] = STORE(LOAD(x[i]) - max - log_sum);
-    } else {
-      for (int64_t i = 0; i < C; i++) y[i] = STORE(WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[i]) - max) * share);
-    }
+/* CHUNK of them, from class i on. */
+static inline void WEFT_CAT(terms_chunk, SUFFIX)(const COMP *terms, const ELEM *x, int64_t step, int64_t i,
+                                                 COMP max, COMP *e) {
+  if (terms != NULL) {
+    memcpy(e, terms + i, CHUNK * sizeof *e);
+  } else {
+    WEFT_CAT(exp_chunk, SUFFIX)(x + i * step, max, e);
   }
+}
+
+/* y = exp(x - max) / sum, by the sum's reciprocal as in TensorFlow. y may be x. */
+static inline void WEFT_CAT(softmax_row, SUFFIX)(const ELEM *x, int64_t C, ELEM *y, COMP *room) {
+  COMP *terms = WEFT_CAT(room_for_terms, SUFFIX)(y, room, C), e[CHUNK], last[CHUNK];
+  const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C),
+             share = 1 / WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, terms);
+  WEFT_CAT(terms_chunk, SUFFIX)(terms, x, 1, C - CHUNK, max, last);
+  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
+    WEFT_CAT(terms_chunk, SUFFIX)(terms, x, 1, i, max, e);
+    for (int k = 0; k < CHUNK; k++) e[k] *= share;
+    WEFT_CAT(store, SUFFIX)(e, y + i);
+  }
+  for (int k = 0; k < CHUNK; k++) last[k] *= share;
+  WEFT_CAT(store, SUFFIX)(last, y + C - CHUNK);
+}
+
+/* y = x - max - log sum: two subtractions keep the digits of x - max. */
+static inline void WEFT_CAT(log_softmax_row, SUFFIX)(const ELEM *x, int64_t C, ELEM *y) {
+  COMP v[CHUNK], last[CHUNK];
+  const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C),
+             log_sum = WEFT_CAT(weft_log, SUFFIX)(WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, NULL));
+  WEFT_CAT(load, SUFFIX)(x + C - CHUNK, last);
+  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
+    WEFT_CAT(load, SUFFIX)(x + i, v);
+    for (int k = 0; k < CHUNK; k++) v[k] = v[k] - max - log_sum;
+    WEFT_CAT(store, SUFFIX)(v, y + i);
+  }
+  for (int k = 0; k < CHUNK; k++) last[k] = last[k] - max - log_sum;
+  WEFT_CAT(store, SUFFIX)(last, y + C - CHUNK);
+}
+
+/* Of each class: the part of the loss, and in e the gradient out of exp(x - max). */
+static inline void WEFT_CAT(cross_chunk, SUFFIX)(const ELEM *x, const ELEM *labels, COMP max, COMP sum,
+                                                 COMP log_sum, COMP *part, COMP *e) {
+  COMP v[CHUNK], label[CHUNK];
+  WEFT_CAT(load, SUFFIX)(x, v);
+  WEFT_CAT(load, SUFFIX)(labels, label);
+  for (int k = 0; k < CHUNK; k++) part[k] = label[k] * (log_sum - (v[k] - max));
+  for (int k = 0; k < CHUNK; k++) e[k] = e[k] / sum - label[k];
 }
 
 /* loss = sum labels * (log sum exp - (x - max)); backprop = softmax - labels. A logit of minus infinity gives
  * NaN, as in TensorFlow, whatever its label. */
-static void WEFT_CAT(cross, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
-  int64_t C = j->classes, xs = j->x_width == 1 ? 0 : 1, ls = j->label_width == 1 ? 0 : 1;
-  for (int64_t row = begin; row < end; row++) {
-    const ELEM *x = (const ELEM *)j->x + (j->x_rows == 1 ? 0 : row * j->x_width);
-    const ELEM *labels = (const ELEM *)j->labels + (j->label_rows == 1 ? 0 : row * j->label_width);
-    ELEM *loss = (ELEM *)j->y + row, *back = (ELEM *)j->backprop + row * C;
-    const COMP max = WEFT_CAT(row_max, SUFFIX)(x, xs, C),
-               sum = WEFT_CAT(row_exp, SUFFIX)(x, xs, C, max, NULL);
-    const COMP log_sum = log(sum);
-    COMP total = 0;
-    for (int64_t i = 0; i < C; i++) total += LOAD(labels[i * ls]) * (log_sum - (LOAD(x[i * xs]) - max));
-    for (int64_t i = 0; i < C; i++) {
-      back[i] = STORE(WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[i * xs]) - max) / sum - LOAD(labels[i * ls]));
-    }
-    *loss = STORE(total);
+static inline void WEFT_CAT(cross_row, SUFFIX)(const ELEM *x, int64_t xs, const ELEM *labels, int64_t ls,
+                                               int64_t C, ELEM *loss, ELEM *back, COMP *room) {
+  COMP *terms = WEFT_CAT(room_for_terms, SUFFIX)(back, room, C);
+  COMP lane[CHUNK], part[CHUNK], e[CHUNK], last[CHUNK];
+  const int64_t at = C - CHUNK, seen = CHUNK - 1 - (C - 1) % CHUNK;
+  const COMP max = WEFT_CAT(row_max, SUFFIX)(x, xs, C), sum = WEFT_CAT(row_exp, SUFFIX)(x, xs, C, max, terms),
+             log_sum = WEFT_CAT(weft_log, SUFFIX)(sum);
+  WEFT_CAT(terms_chunk, SUFFIX)(terms, x, xs, at, max, last);
+  WEFT_CAT(cross_chunk, SUFFIX)(x + at * xs, labels + at * ls, max, sum, log_sum, part, last);
+  for (int k = 0; k < CHUNK; k++) lane[k] = k >= seen ? part[k] : 0;
+  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
+    WEFT_CAT(terms_chunk, SUFFIX)(terms, x, xs, i, max, e);
+    WEFT_CAT(cross_chunk, SUFFIX)(x + i * xs, labels + i * ls, max, sum, log_sum, part, e);
+    for (int k = 0; k < CHUNK; k++) lane[k] += part[k];
+    WEFT_CAT(store, SUFFIX)(e, back + i);
   }
+  WEFT_CAT(store, SUFFIX)(last, back + at);
+  *loss = STORE(WEFT_CAT(join_sum, SUFFIX)(lane));
 }
 
 /* The same where the label is a class. */
-static void WEFT_CAT(sparse, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
-  int64_t C = j->classes;
+static inline void WEFT_CAT(sparse_row, SUFFIX)(const ELEM *x, int64_t label, int64_t C, ELEM *loss,
+                                                ELEM *back, COMP *room) {
+  COMP *terms = WEFT_CAT(room_for_terms, SUFFIX)(back, room, C), e[CHUNK], last[CHUNK];
+  const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C), sum = WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, terms),
+             term = terms != NULL ? terms[label] : WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[label]) - max);
+  *loss = STORE(WEFT_CAT(weft_log, SUFFIX)(sum) - (LOAD(x[label]) - max));
+  WEFT_CAT(terms_chunk, SUFFIX)(terms, x, 1, C - CHUNK, max, last);
+  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
+    WEFT_CAT(terms_chunk, SUFFIX)(terms, x, 1, i, max, e);
+    for (int k = 0; k < CHUNK; k++) e[k] /= sum;
+    WEFT_CAT(store, SUFFIX)(e, back + i);
+  }
+  for (int k = 0; k < CHUNK; k++) last[k] /= sum;
+  WEFT_CAT(store, SUFFIX)(last, back + C - CHUNK);
+  back[label] = STORE(term / sum - 1);
+}
+
+/* ---- ROWS rows of up to CHUNK classes ---- */
+
+typedef struct WEFT_CAT(softmax_few, SUFFIX) {
+  COMP d[CHUNK][ROWS], e[CHUNK][ROWS]; /* x - max, exp(d): by class and row */
+  COMP sum[ROWS], log_sum[ROWS];       /* of e */
+  ELEM padded[2][ROWS * CHUNK];        /* operands that end before ROWS rows */
+} WEFT_CAT(softmax_few, SUFFIX);
+
+/* `num` rows that are `width` apart, or all one (0): as ROWS rows, of which the last ones may be zeros. */
+static inline const ELEM *WEFT_CAT(few_rows, SUFFIX)(const ELEM *x, int64_t width, int64_t num,
+                                                     ELEM *padded) {
+  if (num >= ROWS || width == 0) return x;
+  memset(padded, 0, (size_t)(ROWS * width) * sizeof *padded);
+  memcpy(padded, x, (size_t)(num * width) * sizeof *padded);
+  return padded;
+}
+
+static inline void WEFT_CAT(few, SUFFIX)(const ELEM *x, int64_t width, int64_t step, int64_t C,
+                                         WEFT_CAT(softmax_few, SUFFIX) * f) {
+  COMP max[ROWS], sum[ROWS];
+  for (int64_t c = 0; c < C; c++) {
+    for (int k = 0; k < ROWS; k++) f->d[c][k] = LOAD(x[k * width + c * step]);
+  }
+  for (int k = 0; k < ROWS; k++) max[k] = f->d[0][k];
+  for (int64_t c = 1; c < C; c++) {
+    for (int k = 0; k < ROWS; k++) max[k] = f->d[c][k] > max[k] ? f->d[c][k] : max[k];
+  }
+  for (int k = 0; k < ROWS; k++) sum[k] = 0;
+  for (int64_t c = 0; c < C; c++) {
+    COMP d[ROWS], e[ROWS];
+    for (int k = 0; k < ROWS; k++) d[k] = f->d[c][k] - max[k];
+    for (int k = 0; k < ROWS; k++) e[k] = WEFT_CAT(weft_exp, SUFFIX)(d[k]);
+    for (int k = 0; k < ROWS; k++) sum[k] += e[k];
+    memcpy(f->d[c], d, sizeof d);
+    memcpy(f->e[c], e, sizeof e);
+  }
+  for (int k = 0; k < ROWS; k++) f->sum[k] = sum[k];
+  for (int k = 0; k < ROWS; k++) f->log_sum[k] = WEFT_CAT(weft_log, SUFFIX)(sum[k]);
+}
+
+/* The first `num` rows of `v`, class behind class. */
+static inline void WEFT_CAT(few_store, SUFFIX)(COMP (*v)[ROWS], int64_t num, int64_t C, ELEM *y) {
+  for (int64_t c = 0; c < C; c++) {
+    if (num >= ROWS) {
+      for (int k = 0; k < ROWS; k++) y[k * C + c] = STORE(v[c][k]);
+    } else {
+      for (int64_t k = 0; k < num; k++) y[k * C + c] = STORE(v[c][k]);
+    }
+  }
+}
+
+static void WEFT_CAT(softmax_few_rows, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
+  const int64_t C = j->classes;
+  WEFT_CAT(softmax_few, SUFFIX) f;
+  for (int64_t row = begin; row < end; row += ROWS) {
+    const ELEM *x = WEFT_CAT(few_rows, SUFFIX)((const ELEM *)j->x + row * C, C, end - row, f.padded[0]);
+    WEFT_CAT(few, SUFFIX)(x, C, 1, C, &f);
+    if (j->log) {
+      for (int64_t c = 0; c < C; c++) {
+        for (int k = 0; k < ROWS; k++) f.e[c][k] = f.d[c][k] - f.log_sum[k];
+      }
+    } else {
+      for (int k = 0; k < ROWS; k++) f.sum[k] = 1 / f.sum[k];
+      for (int64_t c = 0; c < C; c++) {
+        for (int k = 0; k < ROWS; k++) f.e[c][k] *= f.sum[k];
+      }
+    }
+    WEFT_CAT(few_store, SUFFIX)(f.e, end - row, C, (ELEM *)j->y + row * C);
+  }
+}
+
+static void WEFT_CAT(cross_few_rows, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
+  const int64_t C = j->classes, xs = j->x_width == 1 ? 0 : 1, ls = j->label_width == 1 ? 0 : 1;
+  const int64_t xw = j->x_rows == 1 ? 0 : j->x_width, lw = j->label_rows == 1 ? 0 : j->label_width;
+  WEFT_CAT(softmax_few, SUFFIX) f;
+  COMP total[ROWS], label[ROWS];
+  for (int64_t row = begin; row < end; row += ROWS) {
+    const ELEM *x = WEFT_CAT(few_rows, SUFFIX)((const ELEM *)j->x + row * xw, xw, end - row, f.padded[0]);
+    const ELEM *labels =
+        WEFT_CAT(few_rows, SUFFIX)((const ELEM *)j->labels + row * lw, lw, end - row, f.padded[1]);
+    WEFT_CAT(few, SUFFIX)(x, xw, xs, C, &f);
+    for (int k = 0; k < ROWS; k++) total[k] = 0;
+    for (int64_t c = 0; c < C; c++) {
+      for (int k = 0; k < ROWS; k++) label[k] = LOAD(labels[k * lw + c * ls]);
+      for (int k = 0; k < ROWS; k++) total[k] += label[k] * (f.log_sum[k] - f.d[c][k]);
+      for (int k = 0; k < ROWS; k++) f.e[c][k] = f.e[c][k] / f.sum[k] - label[k];
+    }
+    for (int64_t k = 0; k < ROWS && row + k < end; k++) ((ELEM *)j->y)[row + k] = STORE(total[k]);
+    WEFT_CAT(few_store, SUFFIX)(f.e, end - row, C, (ELEM *)j->backprop + row * C);
+  }
+}
+
+static void WEFT_CAT(sparse_few_rows, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
+  const int64_t C = j->classes;
+  WEFT_CAT(softmax_few, SUFFIX) f;
+  for (int64_t row = begin; row < end; row += ROWS) {
+    const ELEM *x = WEFT_CAT(few_rows, SUFFIX)((const ELEM *)j->x + row * C, C, end - row, f.padded[0]);
+    WEFT_CAT(few, SUFFIX)(x, C, 1, C, &f);
+    for (int64_t c = 0; c < C; c++) {
+      for (int k = 0; k < ROWS; k++) f.e[c][k] /= f.sum[k];
+    }
+    for (int64_t k = 0; k < ROWS && row + k < end; k++) {
+      const int64_t label = weft_cpu_int_at(j->classes_of, row + k);
+      ((ELEM *)j->y)[row + k] = STORE(f.log_sum[k] - f.d[label][k]);
+      f.e[label][k] -= 1;
+    }
+    WEFT_CAT(few_store, SUFFIX)(f.e, end - row, C, (ELEM *)j->backprop + row * C);
+  }
+}
+
+/* ---- any number of classes ---- */
+
+static void WEFT_CAT(softmax, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
+  const int64_t C = j->classes;
+  COMP room[MOST_KEPT];
+  if (C <= CHUNK) {
+    WEFT_CAT(softmax_few_rows, SUFFIX)(j, begin, end);
+    return;
+  }
   for (int64_t row = begin; row < end; row++) {
     const ELEM *x = (const ELEM *)j->x + row * C;
-    ELEM *loss = (ELEM *)j->y + row, *back = (ELEM *)j->backprop + row * C;
-    int64_t label = weft_cpu_int_at(j->classes_of, row);
-    const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C), sum = WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, NULL);
-    *loss = STORE(log(sum) - (LOAD(x[label]) - max));
-    for (int64_t i = 0; i < C; i++) {
-      back[i] = STORE(WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[i]) - max) / sum - (i == label ? 1 : 0));
+    ELEM *y = (ELEM *)j->y + row * C;
+    if (j->log) {
+      WEFT_CAT(log_softmax_row, SUFFIX)(x, C, y);
+    } else {
+      WEFT_CAT(softmax_row, SUFFIX)(x, C, y, room);
     }
+  }
+}
+
+static inline const ELEM *WEFT_CAT(repeat, SUFFIX)(const ELEM *x, ELEM *same) {
+  for (int k = 0; k < CHUNK; k++) same[k] = *x;
+  return same;
+}
+
+static void WEFT_CAT(cross, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
+  const int64_t C = j->classes, xs = j->x_width == 1 ? 0 : 1, ls = j->label_width == 1 ? 0 : 1;
+  const int64_t xw = j->x_rows == 1 ? 0 : j->x_width, lw = j->label_rows == 1 ? 0 : j->label_width;
+  COMP room[MOST_KEPT];
+  ELEM same[2][CHUNK];
+  if (C <= CHUNK) {
+    WEFT_CAT(cross_few_rows, SUFFIX)(j, begin, end);
+    return;
+  }
+  for (int64_t row = begin; row < end; row++) {
+    const ELEM *x = (const ELEM *)j->x + row * xw, *labels = (const ELEM *)j->labels + row * lw;
+    if (xs == 0) x = WEFT_CAT(repeat, SUFFIX)(x, same[0]);
+    if (ls == 0) labels = WEFT_CAT(repeat, SUFFIX)(labels, same[1]);
+    WEFT_CAT(cross_row, SUFFIX)
+    (x, xs, labels, ls, C, (ELEM *)j->y + row, (ELEM *)j->backprop + row * C, room);
+  }
+}
+
+static void WEFT_CAT(sparse, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
+  const int64_t C = j->classes;
+  COMP room[MOST_KEPT];
+  if (C <= CHUNK) {
+    WEFT_CAT(sparse_few_rows, SUFFIX)(j, begin, end);
+    return;
+  }
+  for (int64_t row = begin; row < end; row++) {
+    WEFT_CAT(sparse_row, SUFFIX)
+    ((const ELEM *)j->x + row * C, weft_cpu_int_at(j->classes_of, row), C, (ELEM *)j->y + row,
+     (ELEM *)j->backprop + row * C, room);
   }
 }
