@@ -1,26 +1,12 @@
-/* rpc/call.h - one call being served; only for this folder.
+/* rpc/call.h - one call being served, whatever brought it; only for this folder.
  *
- * Its states, and the holders of the object (`refs`) in each:
- *
- *   1. weft_rpc_call_await   asks gRPC for the next call of a method.              gRPC holds the object by
- * `arrived`
- *   2. on_arrived            a call is here, with its payload; the next is awaited. The handler's and the
- * closing operation's references are made, the closing operation (`closed`) is started.
- *   3. handler               runs on the loop thread, keeps the call as long as it likes.   handler holds one
- *      on_closed             the call is over, or the peer went away: cancels.              `closed` gives
- * its one back
- *   4. weft_rpc_reply/_fail  first metadata, message and status go out in one operation (`answered`), which
- * takes the handler's reference over.
- *   5. on_answered           they are on their way.                                        gives it back
- *   6. the last reference    frees the object, and tells a server that waits for its end.
- *
- * on_closed may come before, during or after 4. When the server stops, step 1 ends with ok == false.
+ * A call comes over gRPC (rpc/grpc_call.c) or, from a process of this host, over a local connection
+ * (rpc/local_server.c). Handlers see no difference.
  */
 #ifndef WEFT_RPC_CALL_H_
 #define WEFT_RPC_CALL_H_
 
-#include <stdatomic.h>
-
+#include "base/hash_map.h"
 #include "base/mutex.h"
 #include "rpc/loop.h"
 #include "rpc/server.h"
@@ -31,6 +17,7 @@ typedef struct weft_rpc_intake {
   grpc_server *impl;
   grpc_completion_queue *queue;
   weft_unread_t *unread;
+  weft_map_t by_path;  /* of the methods; constant once the server has started */
   weft_mutex_t mu;     /* a leaf; the server's own, too */
   weft_cond_t changed; /* signalled when num_calls falls to 0 */
   bool is_open;        /* guarded by mu: calls are awaited */
@@ -51,7 +38,23 @@ typedef struct weft_rpc_method {
 bool weft_rpc_intake_enter(weft_rpc_intake_t *in);
 void weft_rpc_intake_leave(weft_rpc_intake_t *in);
 
-/* Step 1. Without memory nothing is awaited: the others of the method go on.  */
+typedef struct weft_rpc_call_ops {
+  const char *(*peer)(weft_rpc_call_t *call);
+  int64_t (*deadline_ns)(weft_rpc_call_t *call);
+  void (*reply)(weft_rpc_call_t *call, weft_message_t *response);
+  void (*fail)(weft_rpc_call_t *call, weft_status_t *status);
+} weft_rpc_call_ops_t;
+
+/* What every call has; the first member of each kind's own struct. */
+struct weft_rpc_call {
+  const weft_rpc_call_ops_t *ops;
+  weft_rpc_method_t *method;
+  weft_message_t *request; /* owned */
+  weft_canceller_t *canceller;
+};
+
+/* Asks gRPC for the next call of a method. Without memory nothing is awaited: the others of the method go on.
+ */
 void weft_rpc_call_await(weft_rpc_method_t *method);
 
 #endif /* WEFT_RPC_CALL_H_ */
