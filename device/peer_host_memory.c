@@ -16,8 +16,9 @@
 #include "base/thread_pool.h"
 
 enum {
-  AT_ONCE = 512 << 10, /* bytes that are copied by the caller: as long as it takes to wake a thread twice */
   PIECE = 512 << 10,
+  BY_CALLER = 4 << 20, /* bytes that the caller copies, with help: a thread that takes the copy over would
+                          first have to be woken. More would hold up what else the caller is there for */
   MOST_THREADS = 4
 };
 
@@ -98,11 +99,6 @@ weft_status_t *weft_peer_host_copy(const weft_peer_tensor_t *from, weft_peer_cop
     return s;
   }
   (void)pthread_once(&once, make_pool);
-  if (x->to->bytes <= AT_ONCE) {
-    copy_range(x, 0, (int64_t)x->to->bytes);
-    finish(x);
-  } else if (pool == NULL || !weft_thread_pool_submit(pool, copy_all, x)) {
-    copy_all(x);
-  }
+  if (x->to->bytes <= BY_CALLER || pool == NULL || !weft_thread_pool_submit(pool, copy_all, x)) copy_all(x);
   return NULL;
 }
