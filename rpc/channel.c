@@ -1,6 +1,10 @@
 /* rpc/channel.c - unary calls: one operation out, one event back.
  *
- * The states of an outgoing call, and its holder in each:
+ * A call to a server on this host goes past gRPC (rpc/local_peer.h), unless it has a deadline, waits for the
+ * server to come up, or stays open: those are few, and gRPC has the timers and the connection's state for
+ * them.
+ *
+ * The states of a call over gRPC, and its holder in each:
  *   1. call_create     made; the caller holds it
  *   2. call_start      everything is sent and asked for in one batch; gRPC holds it by `done`. From here on
  * the canceller may cancel it
@@ -25,6 +29,9 @@
 #include "base/mutex.h"
 #include "rpc/arguments.h"
 #include "rpc/client.h"
+#include "rpc/local_link.h"
+#include "rpc/local_peer.h"
+#include "rpc/local_server.h"
 #include "rpc/slices.h"
 
 enum { MAX_PATHS = 64 };
@@ -35,8 +42,9 @@ struct weft_rpc_channel {
   atomic_int refs;
   weft_rpc_client_t *client; /* borrowed */
   grpc_channel *impl;
-  char *target;         /* owned */
-  _Atomic(char *) peer; /* owned; NULL until it is named, then never changes */
+  weft_local_peer_t *local; /* owned */
+  char *target;             /* owned */
+  _Atomic(char *) peer;     /* owned; NULL until it is named, then never changes */
   weft_mutex_t mu;
   call_t *calls;           /* guarded by mu: those in flight */
   weft_status_t *refusal;  /* guarded by mu; owned; NULL: calls are made */
@@ -79,14 +87,18 @@ weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *client, weft_str_t tar
     return WEFT_ERROR(INVALID_ARGUMENT, "'%.100s...' is not a host and a port", uri);
   weft_rpc_channel_t *c = weft_calloc(1, sizeof *c);
   char *name = weft_strndup(target.data, target.length);
-  if (c == NULL || name == NULL) {
+  weft_local_peer_t *local = NULL;
+  weft_status_t *s =
+      c == NULL || name == NULL ? WEFT_NO_MEMORY("a channel to %s", uri) : weft_local_peer_create(&local);
+  if (s != NULL) {
     weft_free(c);
     weft_free(name);
-    return WEFT_NO_MEMORY("a channel to %s", uri);
+    return s;
   }
   atomic_init(&c->refs, 1);
   c->client = client;
   c->target = name;
+  c->local = local;
   weft_mutex_init(&c->mu);
   grpc_channel_credentials *plain = grpc_insecure_credentials_create();
   c->impl = grpc_channel_create(uri, plain, weft_rpc_channel_arguments());
@@ -104,6 +116,7 @@ void weft_rpc_channel_release(weft_rpc_channel_t *c) {
   if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
   weft_status_free(c->refusal);
   weft_status_free(c->ended_by);
+  weft_local_peer_destroy(c->local);
   grpc_channel_destroy(c->impl);
   for (int i = 0; i < atomic_load(&c->num_paths); i++) weft_free(c->paths[i].copy);
   weft_mutex_deinit(&c->mu);
@@ -147,12 +160,20 @@ static void *registered(weft_rpc_channel_t *c, const char *path) {
   return handle;
 }
 
+static const char *name_of(const weft_rpc_channel_t *c) {
+  const char *peer = atomic_load(&c->peer);
+  return peer == NULL ? "the server" : peer;
+}
+
+enum { CANCELLED_TEXT = 400 };
+static void say_cancelled(const weft_rpc_channel_t *c, char out[CANCELLED_TEXT]) {
+  snprintf(out, CANCELLED_TEXT, "the call to %s at %s was cancelled by its caller", name_of(c), c->target);
+}
+
 static void cancel_call(void *arg) {
   call_t *call = arg;
-  char text[400];
-  const char *peer = atomic_load(&call->channel->peer);
-  snprintf(text, sizeof text, "the call to %s at %s was cancelled by its caller",
-           peer == NULL ? "the server" : peer, call->channel->target);
+  char text[CANCELLED_TEXT];
+  say_cancelled(call->channel, text);
   grpc_call_cancel_with_status(call->impl, GRPC_STATUS_CANCELLED, text, NULL);
 }
 
@@ -195,6 +216,7 @@ void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why,
   }
   weft_mutex_unlock(&c->mu);
   weft_status_free(old);
+  weft_local_peer_end(c->local, why, before);
 }
 
 void weft_rpc_channel_refuse(weft_rpc_channel_t *c, const weft_status_t *why) {
@@ -217,6 +239,10 @@ static weft_status_t *refuse(weft_rpc_channel_t *c, const weft_rpc_options_t *o)
   return s;
 }
 
+static weft_canceller_t *canceller_of(const weft_rpc_channel_t *c, const weft_rpc_options_t *o) {
+  return o != NULL && o->canceller != NULL ? o->canceller : weft_rpc_client_stopper(c->client);
+}
+
 static void call_destroy(call_t *call) {
   if (call == NULL) return;
   call_unlink(call);
@@ -236,11 +262,6 @@ static void call_destroy(call_t *call) {
 /* Consumes `request`. */
 static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *queue, const char *path,
                                   weft_message_t *request, const weft_rpc_options_t *o, call_t **out) {
-  weft_status_t *refused = refuse(c, o);
-  if (refused != NULL) {
-    weft_message_destroy(request);
-    return refused;
-  }
   call_t *call = weft_calloc(1, sizeof *call);
   if (call == NULL) {
     weft_message_destroy(request);
@@ -266,8 +287,7 @@ static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *
         grpc_channel_create_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue, method, NULL, deadline, NULL);
     grpc_slice_unref(method);
   }
-  call->canceller = weft_canceller_retain(
-      o != NULL && o->canceller != NULL ? o->canceller : weft_rpc_client_stopper(c->client));
+  call->canceller = weft_canceller_retain(canceller_of(c, o));
   call->outlives_loss = o != NULL && o->wait_for_ready && !o->ends_at_loss;
   call_link(call);
   *out = call;
@@ -335,21 +355,31 @@ static weft_str_t why_not_connected(weft_str_t text, const char *target) {
   return why;
 }
 
+/* The server keeps the connection, but answers no ping. */
+static weft_status_t *is_silent(weft_rpc_channel_t *c) {
+  atomic_store(&c->is_silent, true);
+  return WEFT_ERROR(UNAVAILABLE, "%s at %s does not answer; is it stopped, or its host overloaded?",
+                    name_of(c), c->target);
+}
+
 /* gRPC's text alone, "Socket closed", does not say whose connection it is. */
-static weft_status_t *lost_connection(call_t *call, weft_str_t text) {
-  const weft_rpc_channel_t *c = call->channel;
-  const char *peer = atomic_load(&c->peer);
-  if (peer == NULL) peer = "the server";
-  if (behind(text, "keepalive watchdog timeout").data != NULL) {
-    atomic_store(&call->channel->is_silent, true);
-    return WEFT_ERROR(UNAVAILABLE, "%s at %s does not answer; is it stopped, or its host overloaded?", peer,
-                      c->target);
-  }
+static weft_status_t *lost_connection(weft_rpc_channel_t *c, weft_str_t text) {
+  const char *peer = name_of(c);
+  weft_local_peer_lost(c->local);
+  if (behind(text, "keepalive watchdog timeout").data != NULL) return is_silent(c);
   const weft_str_t why = why_not_connected(text, c->target);
   if (why.length > 0)
     return WEFT_ERROR(UNAVAILABLE, "cannot connect to %s at %s: %.*s", peer, c->target, WEFT_STR_ARGS(why));
   return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s at %s: %.*s", peer, c->target,
                     WEFT_STR_ARGS(text));
+}
+
+#define DROPPED "the call was dropped, as by a server that is being shut down"
+
+/* A call was answered. */
+static void note_answer(weft_rpc_channel_t *c) {
+  if (atomic_load(&c->is_silent)) atomic_store(&c->is_silent, false);
+  if (atomic_load(&c->has_refusal)) weft_rpc_channel_refuse(c, NULL);
 }
 
 /* Step 3. */
@@ -370,18 +400,147 @@ static weft_status_t *call_finish(call_t *call, weft_message_t **out) {
     /* Calls that a server has not begun when it is shut down come back so. */
     bool is_dropped = code == WEFT_CANCELLED && (text.length == 0 || weft_str_is(text, "CANCELLED")) &&
                       !weft_canceller_is_cancelled(call->canceller);
-    if (is_dropped) text = WEFT_STR("the call was dropped, as by a server that is being shut down");
-    if ((code == WEFT_UNAVAILABLE || is_dropped) && !is_from_server(call)) return lost_connection(call, text);
+    if (is_dropped) text = WEFT_STR(DROPPED);
+    if ((code == WEFT_UNAVAILABLE || is_dropped) && !is_from_server(call))
+      return lost_connection(call->channel, text);
     return weft_status_from_wire(code, text.data, text.length);
   }
-  if (atomic_load(&call->channel->is_silent)) atomic_store(&call->channel->is_silent, false);
-  if (atomic_load(&call->channel->has_refusal)) weft_rpc_channel_refuse(call->channel, NULL);
+  note_answer(call->channel);
   if (call->response == NULL)
     return WEFT_ERROR(INTERNAL, "the server at %s answered without a message", call->channel->target);
   grpc_byte_buffer *response = call->response;
   call->response = NULL;
   return weft_message_from_buffer(response, out);
 }
+
+/* ---- calls past gRPC ---- */
+
+/* A call whose end is told. */
+typedef struct local_rpc {
+  weft_local_call_t base;
+  weft_rpc_channel_t *channel; /* retained */
+  weft_rpc_done_fn *fn;
+  void *arg;
+} local_rpc_t;
+
+static bool is_for_local(const weft_rpc_channel_t *c, const weft_rpc_options_t *o) {
+  return weft_local_peer_is_near(c->local) &&
+         (o == NULL || (!o->wait_for_ready && !o->is_quiet && o->timeout_ms == 0));
+}
+
+/* What became of the call, as it would be said of one over gRPC. Consumes `status`. */
+static weft_status_t *end_of_local(weft_rpc_channel_t *c, weft_local_outcome_t outcome, weft_status_t *status,
+                                   bool is_answered) {
+  char text[CANCELLED_TEXT];
+  switch (outcome) {
+    case WEFT_LOCAL_ANSWERED: note_answer(c); return NULL;
+    case WEFT_LOCAL_FAILED:
+      if (is_answered || weft_status_code(status) != WEFT_CANCELLED) return status;
+      weft_status_free(status);
+      return lost_connection(c, WEFT_STR(DROPPED));
+    case WEFT_LOCAL_ENDED: return status;
+    case WEFT_LOCAL_SILENT: return is_silent(c);
+    case WEFT_LOCAL_CANCELLED: say_cancelled(c, text); return WEFT_ERROR(CANCELLED, "%s", text);
+    case WEFT_LOCAL_LOST: break;
+  }
+  return lost_connection(c, WEFT_STR("Socket closed"));
+}
+
+static void on_local_done(weft_local_call_t *base) {
+  local_rpc_t *call = (local_rpc_t *)(void *)base;
+  weft_rpc_channel_t *c = call->channel;
+  weft_rpc_client_t *client = c->client;
+  weft_status_t *s = end_of_local(c, base->outcome, base->status, base->is_answered);
+  weft_rpc_done_fn *fn = call->fn;
+  void *arg = call->arg;
+  weft_message_t *answer = base->answer;
+  weft_free(call);
+  weft_rpc_channel_release(c);
+  fn(arg, s, answer);
+  weft_rpc_client_leave(client);
+}
+
+/* False: the call is to go over gRPC, and nothing was taken. */
+static bool call_locally(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
+                         const weft_rpc_options_t *o, weft_rpc_done_fn *done, void *arg) {
+  weft_local_loop_t *loop = NULL;
+  weft_status_t *s = weft_rpc_loop_local(weft_rpc_client_loop(c->client), &loop);
+  local_rpc_t *call = s == NULL ? weft_calloc(1, sizeof *call) : NULL;
+  weft_status_free(s);
+  if (call == NULL) return false;
+  call->base.done = on_local_done;
+  call->channel = weft_rpc_channel_retain(c);
+  call->fn = done;
+  call->arg = arg;
+  weft_rpc_client_enter(c->client);
+  if (weft_local_peer_start(c->local, loop, path, request, canceller_of(c, o), &call->base)) return true;
+  weft_rpc_client_leave(c->client);
+  weft_rpc_channel_release(c);
+  weft_free(call);
+  return false;
+}
+
+/* The same for a call whose thread waits. */
+static bool wait_locally(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
+                         const weft_rpc_options_t *o, weft_message_t **out, weft_status_t **out_status) {
+  weft_local_reply_t r = {.outcome = WEFT_LOCAL_LOST};
+  weft_rpc_client_enter(c->client);
+  const bool was_near = weft_local_peer_wait(c->local, path, request, canceller_of(c, o), &r);
+  weft_rpc_client_leave(c->client);
+  if (!was_near) return false;
+  if (o != NULL && o->out_is_answered != NULL) *o->out_is_answered = r.is_answered;
+  *out_status = end_of_local(c, r.outcome, r.status, r.is_answered);
+  if (*out_status == NULL) *out = r.answer;
+  return true;
+}
+
+/* ---- where the server is ---- */
+
+/* Asks whether the server is on this host; NULL without memory. */
+static weft_message_t *introduction(void) {
+  weft_message_t *m = NULL;
+  weft_status_t *s = weft_message_create(&m);
+  if (s == NULL) s = weft_message_append(m, WEFT_STR(WEFT_LOCAL_VERSION));
+  if (s == NULL) s = weft_message_append(m, weft_local_link_host());
+  if (s == NULL) return m;
+  weft_status_free(s); /* calls go over gRPC */
+  weft_message_destroy(m);
+  return NULL;
+}
+
+/* Consumes both. */
+static void introduced(weft_rpc_channel_t *c, weft_status_t *status, weft_message_t *answer) {
+  weft_str_t name = WEFT_STR("");
+  if (status == NULL) status = weft_message_flatten(answer, &name);
+  weft_local_peer_named(c->local, status == NULL ? name : WEFT_STR(""));
+  weft_status_free(status); /* TensorFlow's servers have no such method; calls go over gRPC */
+  weft_message_destroy(answer);
+}
+
+static void on_introduced(void *arg, weft_status_t *status, weft_message_t *answer) {
+  weft_rpc_channel_t *c = arg;
+  introduced(c, status, answer);
+  weft_rpc_channel_release(c);
+}
+
+/* Is the server's name wanted, and is this host one that can have local connections? */
+static bool wants_name(weft_rpc_channel_t *c) {
+  return weft_local_peer_wants_name(c->local) && weft_local_link_host().length > 0;
+}
+
+static void introduce(weft_rpc_channel_t *c) {
+  weft_message_t *m = wants_name(c) ? introduction() : NULL;
+  if (m != NULL) weft_rpc_call(c, WEFT_LOCAL_INTRODUCE, m, NULL, on_introduced, weft_rpc_channel_retain(c));
+}
+
+static void introduce_sync(weft_rpc_channel_t *c) {
+  weft_message_t *m = wants_name(c) ? introduction() : NULL, *answer = NULL;
+  if (m == NULL) return;
+  weft_status_t *s = weft_rpc_call_sync(c, WEFT_LOCAL_INTRODUCE, m, NULL, &answer);
+  introduced(c, s, answer);
+}
+
+/* ---- calls over gRPC ---- */
 
 static void on_done(weft_rpc_tag_t *tag, bool ok) {
   (void)ok; /* always true for a batch that asks for the status */
@@ -393,13 +552,15 @@ static void on_done(weft_rpc_tag_t *tag, bool ok) {
   /* The client stays until the caller knows: its destroy waits for what we do in fn. */
   weft_rpc_client_t *client = call->channel->client;
   weft_rpc_client_enter(client);
+  if (s == NULL) introduce(call->channel);
   call_destroy(call);
   fn(arg, s, response);
   weft_rpc_client_leave(client);
 }
 
-void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
-                   const weft_rpc_options_t *o, weft_rpc_done_fn *done, void *arg) {
+/* Consumes `request`. */
+static void call_by_grpc(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
+                         const weft_rpc_options_t *o, weft_rpc_done_fn *done, void *arg) {
   call_t *call = NULL;
   weft_rpc_loop_t *loop = weft_rpc_client_loop(c->client);
   weft_status_t *s = weft_rpc_loop_start(loop);
@@ -417,6 +578,17 @@ void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *requ
   if (s == NULL) return;
   call_destroy(call);
   done(arg, s, NULL);
+}
+
+void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
+                   const weft_rpc_options_t *o, weft_rpc_done_fn *done, void *arg) {
+  weft_status_t *refused = refuse(c, o);
+  if (refused != NULL) {
+    weft_message_destroy(request);
+    done(arg, refused, NULL);
+  } else if (!is_for_local(c, o) || !call_locally(c, path, request, o, done, arg)) {
+    call_by_grpc(c, path, request, o, done, arg);
+  }
 }
 
 /* A short answer often comes sooner than a sleeping thread is woken on an idle machine: look for SPIN_NS,
@@ -476,9 +648,14 @@ static void await_quietly(grpc_completion_queue *queue, call_t *call) {
 weft_status_t *weft_rpc_call_sync(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
                                   const weft_rpc_options_t *o, weft_message_t **out) {
   weft_rpc_client_t *client = c->client;
-  grpc_completion_queue *queue = weft_rpc_client_take_queue(client);
   call_t *call = NULL;
-  weft_status_t *s = call_create(c, queue, path, request, o, &call);
+  weft_status_t *s = refuse(c, o);
+  if (s != NULL || (is_for_local(c, o) && wait_locally(c, path, request, o, out, &s))) {
+    weft_message_destroy(request);
+    return s;
+  }
+  grpc_completion_queue *queue = weft_rpc_client_take_queue(client);
+  s = call_create(c, queue, path, request, o, &call);
   if (s == NULL) s = call_start(call, path, o);
   if (s == NULL) {
     if (o != NULL && o->is_quiet) {
@@ -489,7 +666,9 @@ weft_status_t *weft_rpc_call_sync(weft_rpc_channel_t *c, const char *path, weft_
     s = call_finish(call, out);
     if (o != NULL && o->out_is_answered != NULL) *o->out_is_answered = is_from_server(call);
   }
+  const bool is_answered = s == NULL;
   call_destroy(call);
   weft_rpc_client_give_queue(client, queue);
+  if (is_answered) introduce_sync(c);
   return s;
 }

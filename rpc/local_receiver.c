@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* pthread_setname_np */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/mutex.h"
@@ -88,7 +89,7 @@ weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_rece
   r->ops = ops;
   r->arg = arg;
   weft_mutex_init(&r->giving);
-  r->fd = weft_local_socket_connect(name);
+  r->fd = weft_local_socket_connect(name, SOCK_STREAM, NULL);
   r->peer = r->fd < 0 ? 0 : weft_local_socket_peer(r->fd);
   weft_local_hello_t hello = {WEFT_LOCAL_MAGIC, r->link};
   pthread_t thread;

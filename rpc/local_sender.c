@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -254,7 +255,7 @@ weft_status_t *weft_local_sender_create(weft_local_sender_t **out) {
     s->links[i].last = &s->links[i].first;
     weft_cond_init(&s->links[i].changed);
   }
-  s->listener = weft_local_socket_listen(weft_str(s->name));
+  s->listener = weft_local_socket_listen(weft_str(s->name), SOCK_STREAM);
   if (s->listener >= 0 && pthread_create(&s->accepter, NULL, accept_links, s) == 0) {
     pthread_setname_np(s->accepter, "weft-link-in");
     *out = s;

@@ -1,4 +1,4 @@
-/* rpc/local_socket.c - Unix stream sockets with abstract names. */
+/* rpc/local_socket.c - Unix sockets with abstract names. */
 #define _GNU_SOURCE /* accept4, struct ucred */
 #include "rpc/local_socket.h"
 
@@ -42,11 +42,11 @@ static void widen(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
 }
 
-int weft_local_socket_listen(weft_str_t name) {
+int weft_local_socket_listen(weft_str_t name, int type) {
   struct sockaddr_un address;
   socklen_t length;
   if (!make_address(name, &address, &length)) return -1;
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   if (bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, BACKLOG) == 0) return fd;
   close(fd);
@@ -66,18 +66,19 @@ int weft_local_socket_accept(int listener) {
   }
 }
 
-int weft_local_socket_connect(weft_str_t name) {
+int weft_local_socket_connect(weft_str_t name, int type, bool *is_gone) {
   struct sockaddr_un address;
   socklen_t length;
   if (!make_address(name, &address, &length)) return -1;
   /* Not blocking while it connects: a full backlog must not hold up the thread of the RPCs. */
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   if (connect(fd, (struct sockaddr *)&address, length) == 0 && is_ours(fd) &&
       fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0) {
     widen(fd);
     return fd;
   }
+  if (is_gone != NULL) *is_gone = errno == ECONNREFUSED;
   close(fd);
   return -1;
 }

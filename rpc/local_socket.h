@@ -18,10 +18,11 @@ typedef struct weft_local_returned {
   uint64_t transfer, how; /* a weft_local_end_t */
 } weft_local_returned_t;
 
-/* All return -1 or false on failure, and none raises SIGPIPE. */
-int weft_local_socket_listen(weft_str_t name);
-int weft_local_socket_accept(int listener); /* blocks; only a peer of our own user */
-int weft_local_socket_connect(weft_str_t name);
+/* All return -1 or false on failure, and none raises SIGPIPE. `type`: SOCK_STREAM or SOCK_SEQPACKET. */
+int weft_local_socket_listen(weft_str_t name, int type);
+int weft_local_socket_accept(int listener); /* blocks, if the listener does; only a peer of our own user */
+/* Does not block. *is_gone: nothing listens there; else another try may succeed. May be NULL. */
+int weft_local_socket_connect(weft_str_t name, int type, bool *is_gone);
 int64_t weft_local_socket_peer(int fd); /* the process at the other end; 0: it is not seen from here */
 bool weft_local_socket_read(int fd, void *to, size_t n);
 /* Two pieces with one call where it can be. */

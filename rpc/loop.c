@@ -1,6 +1,6 @@
 /* rpc/loop.c - threads at a completion queue.
  *
- * Locking: `mu` guards the start of threads only.
+ * Locking: `mu` guards the start of threads and of the local loop only.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "rpc/loop.h"
@@ -23,7 +23,8 @@ struct weft_rpc_loop {
   grpc_completion_queue *queue;
   int num_threads;
   weft_mutex_t mu;
-  atomic_int num_started; /* written under mu */
+  atomic_int num_started;   /* written under mu */
+  weft_local_loop_t *local; /* owned; guarded by mu; NULL until it is asked for */
   pthread_t threads[MAX_THREADS];
 };
 
@@ -73,8 +74,17 @@ weft_status_t *weft_rpc_loop_start(weft_rpc_loop_t *l) {
   return NULL;
 }
 
+weft_status_t *weft_rpc_loop_local(weft_rpc_loop_t *l, weft_local_loop_t **out) {
+  weft_mutex_lock(&l->mu);
+  weft_status_t *s = l->local != NULL ? NULL : weft_local_loop_create(0, &l->local);
+  *out = l->local;
+  weft_mutex_unlock(&l->mu);
+  return s;
+}
+
 void weft_rpc_loop_destroy(weft_rpc_loop_t *l) {
   if (l == NULL) return;
+  weft_local_loop_destroy(l->local);
   grpc_completion_queue_shutdown(l->queue);
   int n = atomic_load(&l->num_started);
   for (int i = 0; i < n; i++) pthread_join(l->threads[i], NULL);

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
+#include "rpc/local_loop.h"
 
 typedef struct weft_rpc_tag weft_rpc_tag_t;
 struct weft_rpc_tag {
@@ -34,5 +35,8 @@ WEFT_MUST_CHECK weft_status_t *weft_rpc_loop_start(weft_rpc_loop_t *l);
 /* Handles all events still to come, and joins the threads. Not from one of them. NULL is fine. */
 void weft_rpc_loop_destroy(weft_rpc_loop_t *l);
 grpc_completion_queue *weft_rpc_loop_queue(weft_rpc_loop_t *l);
+/* The loop of the process's local connections, lent; starts at the first call. Its connections are broken
+ * before weft_rpc_loop_destroy(). Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_rpc_loop_local(weft_rpc_loop_t *l, weft_local_loop_t **out);
 
 #endif /* WEFT_RPC_LOOP_H_ */

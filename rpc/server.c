@@ -17,6 +17,7 @@
 #include "rpc/arguments.h"
 #include "rpc/call.h"
 #include "rpc/client.h"
+#include "rpc/local_server.h"
 
 enum { CALLS_AWAITED = 4, MAX_METHODS = 64 };
 
@@ -26,7 +27,8 @@ struct weft_rpc_server {
   weft_rpc_tag_t drained; /* gRPC has no more calls and connections */
   weft_rpc_loop_t *loop;
   bool owns_loop;
-  weft_rpc_intake_t intake; /* its mu guards the state, too */
+  weft_rpc_intake_t intake;   /* its mu guards the state, too */
+  weft_local_server_t *local; /* owned: calls from this host past gRPC */
   char host[256];
   int port;
   weft_rpc_method_t methods[MAX_METHODS + 1]; /* the last one in use stands for unknown methods */
@@ -71,6 +73,10 @@ weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_r
   made->intake.queue = weft_rpc_loop_queue(made->loop);
   made->intake.impl = grpc_server_create(weft_rpc_server_arguments(), NULL);
   grpc_server_register_completion_queue(made->intake.impl, made->intake.queue, NULL);
+  s = weft_local_server_create(&made->intake, made->loop, &made->local);
+  if (s == NULL)
+    s = weft_rpc_server_handle(made, WEFT_LOCAL_INTRODUCE, weft_local_server_introduce, made->local, NULL);
+  if (s != NULL) goto done;
   *out = made;
   made = NULL;
 done:
@@ -85,8 +91,9 @@ weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path, we
   void *registered =
       grpc_server_register_method(s->intake.impl, path, NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
   if (registered == NULL) return WEFT_ERROR(ALREADY_EXISTS, "the method %s is already served", path);
-  s->methods[s->num_methods++] = (weft_rpc_method_t){&s->intake, path, fn, arg, row, registered};
-  return NULL;
+  weft_rpc_method_t *method = &s->methods[s->num_methods++];
+  *method = (weft_rpc_method_t){&s->intake, path, fn, arg, row, registered};
+  return weft_map_put(&s->intake.by_path, weft_str(path), method, NULL);
 }
 
 weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s) {
@@ -114,20 +121,31 @@ weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s) {
 
 int weft_rpc_server_port(const weft_rpc_server_t *s) { return s->port; }
 
+static bool is_busy_locked(weft_rpc_server_t *s) WEFT_REQUIRES(s->intake.mu) {
+  return !s->is_drained || s->intake.num_calls > 0;
+}
+
 static void shut_down(weft_rpc_server_t *s, int64_t deadline_ns) {
   weft_rpc_tag_arm(&s->drained);
   grpc_server_shutdown_and_notify(s->intake.impl, s->intake.queue, &s->drained);
+  weft_local_server_stop(s->local);
   weft_mutex_lock(&s->intake.mu);
-  while (!s->is_drained &&
-         weft_cond_wait_until(&s->intake.changed, &s->intake.mu, deadline_ns)) { /* woken by on_drained */
+  while (is_busy_locked(s) &&
+         weft_cond_wait_until(&s->intake.changed, &s->intake.mu,
+                              deadline_ns)) { /* woken by on_drained and weft_rpc_intake_leave */
   }
-  bool is_drained = s->is_drained;
+  const bool is_busy = is_busy_locked(s);
   weft_mutex_unlock(&s->intake.mu);
-  if (!is_drained) grpc_server_cancel_all_calls(s->intake.impl);
+  if (is_busy) {
+    grpc_server_cancel_all_calls(s->intake.impl);
+    weft_local_server_cancel(s->local);
+  }
   weft_mutex_lock(
       &s->intake.mu); /* woken by on_drained, and by handlers that answer as their calls are cancelled */
-  while (!s->is_drained || s->intake.num_calls > 0) weft_cond_wait(&s->intake.changed, &s->intake.mu);
+  while (is_busy_locked(s)) weft_cond_wait(&s->intake.changed, &s->intake.mu);
   weft_mutex_unlock(&s->intake.mu);
+  weft_local_server_destroy(s->local);
+  s->local = NULL;
 }
 
 void weft_rpc_server_stop(weft_rpc_server_t *s, int grace_ms) {
@@ -160,6 +178,8 @@ void weft_rpc_server_destroy(weft_rpc_server_t *s) {
     if (s->state == NEW) shut_down_unstarted(s);
     grpc_server_destroy(s->intake.impl);
   }
+  weft_local_server_destroy(s->local);
+  weft_map_deinit(&s->intake.by_path);
   if (s->owns_loop) weft_rpc_loop_destroy(s->loop);
   weft_unread_destroy(s->intake.unread);
   weft_cond_deinit(&s->intake.changed);

@@ -1,0 +1,217 @@
+/* rpc/local_packet.c - one system call for a packet, some more for one with a file. */
+#define _GNU_SOURCE /* memfd_create */
+#include "rpc/local_packet.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+typedef struct packet_head { /* both ends are on one machine: its own byte order */
+  uint16_t kind, code;
+  uint8_t is_answered, is_in_file;
+  uint16_t text_bytes;
+  uint64_t id, message_bytes;
+} packet_head_t;
+
+struct weft_packet_room {
+  char bytes[sizeof(packet_head_t) + WEFT_PACKET_MAX_TEXT + WEFT_PACKET_INLINE + 1];
+};
+
+enum { MOST_PIECES = 62 }; /* of one system call, beside head and text */
+
+weft_packet_room_t *weft_packet_room_create(void) { return weft_malloc(sizeof(weft_packet_room_t)); }
+void weft_packet_room_destroy(weft_packet_room_t *r) { weft_free(r); }
+
+/* ---- sending ---- */
+
+/* The cast drops const: the kernel only reads. */
+static struct iovec piece_of(const void *data, size_t bytes) {
+  return (struct iovec){(void *)(uintptr_t)data, bytes};
+}
+
+/* Up to MOST_PIECES of the message's pieces, from the `at`th on. */
+static int pieces_of(const weft_message_t *m, int at, struct iovec *out) {
+  const int n = m == NULL ? 0 : weft_message_num_pieces(m);
+  int taken = 0;
+  while (at + taken < n && taken < MOST_PIECES) {
+    const weft_str_t piece = weft_message_piece(m, at + taken);
+    out[taken++] = piece_of(piece.data, piece.length);
+  }
+  return taken;
+}
+
+static bool write_pieces(int file, struct iovec *pieces, int n) {
+  while (n > 0) {
+    ssize_t written = writev(file, pieces, n);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    for (; n > 0 && (size_t)written >= pieces->iov_len; pieces++, n--) written -= (ssize_t)pieces->iov_len;
+    if (n > 0) *pieces = piece_of((char *)pieces->iov_base + written, pieces->iov_len - (size_t)written);
+  }
+  return true;
+}
+
+/* A file with the message; -1: there is no memory, or no descriptor. */
+static int to_file(const weft_message_t *m) {
+  struct iovec pieces[MOST_PIECES];
+  int file = memfd_create("weft-message", MFD_CLOEXEC);
+  bool ok = file >= 0;
+  for (int at = 0, n; ok && (n = pieces_of(m, at, pieces)) > 0; at += n) ok = write_pieces(file, pieces, n);
+  if (ok) return file;
+  if (file >= 0) close(file);
+  return -1;
+}
+
+static weft_packet_result_t send_pieces(int fd, struct iovec *pieces, int n, int file) {
+  union {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } control;
+  struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)n};
+  if (file >= 0) {
+    memset(&control, 0, sizeof control);
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof file);
+    memcpy(CMSG_DATA(c), &file, sizeof file);
+  }
+  ssize_t sent;
+  do {
+    sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) return WEFT_PACKET_DONE;
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return WEFT_PACKET_LATER;
+  return errno == ENOMEM || errno == ETOOMANYREFS ? WEFT_PACKET_NO_MEMORY : WEFT_PACKET_OVER;
+}
+
+weft_packet_result_t weft_packet_send(int fd, const weft_packet_t *p) {
+  const size_t bytes = p->message == NULL ? 0 : weft_message_bytes(p->message);
+  const bool is_in_file =
+      bytes > WEFT_PACKET_INLINE || (p->message != NULL && weft_message_num_pieces(p->message) > MOST_PIECES);
+  packet_head_t head;
+  memset(&head, 0, sizeof head);
+  head.kind = (uint16_t)p->kind;
+  head.code = (uint16_t)p->code;
+  head.is_answered = p->is_answered;
+  head.is_in_file = is_in_file;
+  head.text_bytes = (uint16_t)(p->text.length > WEFT_PACKET_MAX_TEXT ? WEFT_PACKET_MAX_TEXT : p->text.length);
+  head.id = p->id;
+  head.message_bytes = bytes;
+  struct iovec pieces[MOST_PIECES + 2] = {piece_of(&head, sizeof head),
+                                          piece_of(p->text.data, head.text_bytes)};
+  int file = -1, n = 2;
+  if (is_in_file) {
+    file = to_file(p->message);
+    if (file < 0) return WEFT_PACKET_NO_MEMORY;
+  } else {
+    n += pieces_of(p->message, 0, pieces + 2);
+  }
+  const weft_packet_result_t r = send_pieces(fd, pieces, n, file);
+  if (file >= 0) close(file);
+  return r;
+}
+
+/* ---- receiving ---- */
+
+/* The descriptor that came with a packet; -1: none. Further ones are closed. */
+static int take_file(struct msghdr *m) {
+  int file = -1;
+  for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
+      int one;
+      memcpy(&one, CMSG_DATA(c) + at, sizeof one);
+      if (file >= 0) close(file);
+      file = one;
+    }
+  }
+  return file;
+}
+
+static bool read_file(int file, char *to, size_t n) {
+  for (size_t at = 0; at < n;) {
+    ssize_t got = pread(file, to + at, n - at, (off_t)at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += (size_t)got;
+  }
+  return true;
+}
+
+/* False: the file is not what the packet says. */
+static bool from_file(int file, uint64_t bytes, weft_packet_t *out) {
+  struct stat st;
+  if (file < 0 || fstat(file, &st) != 0 || !S_ISREG(st.st_mode) || bytes > INT32_MAX ||
+      st.st_size != (off_t)bytes)
+    return false;
+  char *copy = weft_malloc(bytes == 0 ? 1 : bytes);
+  weft_status_t *s = copy == NULL ? WEFT_NO_MEMORY("a message of %llu bytes", (unsigned long long)bytes)
+                                  : weft_message_create(&out->message);
+  if (s == NULL && !read_file(file, copy, bytes)) {
+    weft_message_destroy(out->message);
+    weft_free(copy);
+    return false;
+  }
+  if (s == NULL) {
+    s = weft_message_share(out->message, copy, bytes, weft_free, copy);
+  } else {
+    weft_free(copy);
+  }
+  out->failure = s;
+  return true;
+}
+
+static bool read_packet(const weft_packet_room_t *room, size_t n, int file, weft_packet_t *out) {
+  packet_head_t head;
+  if (n < sizeof head) return false;
+  memcpy(&head, room->bytes, sizeof head);
+  const size_t rest = n - sizeof head;
+  if (head.kind < WEFT_PACKET_CALL || head.kind > WEFT_PACKET_PONG || head.text_bytes > rest ||
+      head.text_bytes > WEFT_PACKET_MAX_TEXT)
+    return false;
+  const char *at = room->bytes + sizeof head;
+  *out = (weft_packet_t){.kind = (weft_packet_kind_t)head.kind,
+                         .id = head.id,
+                         .code = (weft_code_t)head.code,
+                         .is_answered = head.is_answered != 0,
+                         .text = weft_str_of(at, head.text_bytes)};
+  at += head.text_bytes;
+  if (head.is_in_file) return rest == head.text_bytes && from_file(file, head.message_bytes, out);
+  if (rest - head.text_bytes != head.message_bytes) return false;
+  if (head.message_bytes == 0 && head.kind != WEFT_PACKET_CALL && head.kind != WEFT_PACKET_ANSWER)
+    return true;
+  out->failure = weft_message_create(&out->message);
+  if (out->failure == NULL)
+    out->failure = weft_message_append(out->message, weft_str_of(at, (size_t)head.message_bytes));
+  return true;
+}
+
+weft_packet_result_t weft_packet_recv(int fd, weft_packet_room_t *room, weft_packet_t *out) {
+  union {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } control;
+  struct iovec piece = {room->bytes, sizeof room->bytes};
+  struct msghdr message = {.msg_iov = &piece,
+                           .msg_iovlen = 1,
+                           .msg_control = control.bytes,
+                           .msg_controllen = sizeof control.bytes};
+  ssize_t got;
+  do {
+    got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return WEFT_PACKET_LATER;
+  if (got < 0) return WEFT_PACKET_OVER;
+  const int file = message.msg_controllen > 0 ? take_file(&message) : -1;
+  const bool ok = (message.msg_flags & MSG_TRUNC) == 0 && read_packet(room, (size_t)got, file, out);
+  if (file >= 0) close(file);
+  return ok ? WEFT_PACKET_DONE : WEFT_PACKET_OVER;
+}
