@@ -14,7 +14,7 @@
  */
 #include "base/alloc.h"
 #include "executor/commands.h"
-#include "executor/sources.h"
+#include "graph/sources.h"
 
 enum {
   LEAST_MEMBERS = 4, /* fewer are not worth a recording */
@@ -36,7 +36,7 @@ typedef struct command_finder {
   weft_node_t **order;
   int num_nodes, num_live;
   weft_fanout_t fanout;
-  node_sources_t sources;
+  weft_node_sources_t sources;
   command_group_t **groups; /* by node id; NULL: the node joins nothing */
   weft_map_t group_of;      /* key -> command_group_t */
   command_group_t *slots[MAX_GROUPS];
@@ -84,7 +84,7 @@ static bool may_join(const command_finder_t *f, const weft_node_t *n, weft_devic
 static weft_status_t *find_group(command_finder_t *f, const weft_node_t *n) {
   weft_device_t *d = NULL;
   const uint32_t waits = f->sources.waits_of[n->id], dead = f->sources.dead_of[n->id];
-  if (waits == TOO_MANY_SOURCES || dead == TOO_MANY_SOURCES || !may_join(f, n, &d)) return NULL;
+  if (waits == WEFT_TOO_MANY_SOURCES || dead == WEFT_TOO_MANY_SOURCES || !may_join(f, n, &d)) return NULL;
   const struct {
     const weft_device_t *device;
     int64_t frame, waits, dead;
@@ -342,7 +342,7 @@ static weft_status_t *find(command_finder_t *f) {
   f->buffer_of = weft_arena_calloc(&f->arena, ids, sizeof *f->buffer_of);
   if (f->groups == NULL || f->buffer_of == NULL) return no_memory(f);
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(f->g, &f->order));
-  WEFT_RETURN_IF_ERROR(weft_plan_find_sources(f->g, f->order, &f->arena, &f->sources));
+  WEFT_RETURN_IF_ERROR(weft_pass_find_sources(f->g, f->order, NULL, NULL, &f->arena, &f->sources));
   for (int i = 0; i < f->num_live; i++) WEFT_RETURN_IF_ERROR(find_group(f, f->order[i]));
   choose_groups(f);
   if (f->num_slots == 0) return NULL;

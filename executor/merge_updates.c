@@ -10,7 +10,7 @@
  */
 #include "base/alloc.h"
 #include "executor/plan.h"
-#include "executor/sources.h"
+#include "graph/sources.h"
 #include "ops/updates.h"
 
 enum {
@@ -62,7 +62,7 @@ static bool read_attrs(const weft_node_t *n, update_key_t *out) {
 }
 
 /* May the node be merged with others? Then *out says with which. */
-static bool may_merge(const update_merger_t *m, const weft_node_t *n, const node_sources_t *sources,
+static bool may_merge(const update_merger_t *m, const weft_node_t *n, const weft_node_sources_t *sources,
                       update_key_t *out) {
   weft_device_t *d = NULL;
   if ((n->flags & WEFT_OP_UPDATE) == 0 || (n->flags & WEFT_OP_BLOCKING) != 0 || n->function != NULL)
@@ -80,14 +80,14 @@ static bool may_merge(const update_merger_t *m, const weft_node_t *n, const node
   out->frame = sources->frames.frame_of[n->id];
   out->waits = sources->waits_of[n->id];
   out->dead = sources->dead_of[n->id];
-  return out->waits != TOO_MANY_SOURCES && out->dead != TOO_MANY_SOURCES && read_attrs(n, out);
+  return out->waits != WEFT_TOO_MANY_SOURCES && out->dead != WEFT_TOO_MANY_SOURCES && read_attrs(n, out);
 }
 
 static weft_status_t *find_groups(update_merger_t *m) {
-  node_sources_t sources;
+  weft_node_sources_t sources;
   weft_arena_t arena = WEFT_ARENA_INIT;
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(m->g, &m->order));
-  weft_status_t *s = weft_plan_find_sources(m->g, m->order, &arena, &sources);
+  weft_status_t *s = weft_pass_find_sources(m->g, m->order, NULL, NULL, &arena, &sources);
   for (int i = 0; s == NULL && i < m->g->num_live; i++) {
     update_key_t key;
     if (!may_merge(m, m->order[i], &sources, &key)) continue;

@@ -1,4 +1,5 @@
-/* executor/sources.c - what nodes wait for that the graph does not show, and what they are dead of.
+/* graph/sources.c - what nodes wait for that the graph does not show, what they are dead of, and what takes
+ * time before them.
  *
  * Something received may come of what was sent, an iteration of a loop of the one before, the element of a
  * queue of what another node put there. Where such a dependence begins is a source. Of nodes that wait for
@@ -9,7 +10,7 @@
  * or an Exit, which end what was before them. Nodes that have the same beginnings are dead together. These
  * are another set: behind a Merge a node waits for what both sides wait for, but is on neither.
  */
-#include "executor/sources.h"
+#include "graph/sources.h"
 
 #include "base/alloc.h"
 
@@ -26,7 +27,9 @@ typedef struct source_set {
 
 typedef struct source_finder {
   const weft_graph_t *g;
-  node_sources_t *out;
+  weft_node_sources_t *out;
+  weft_is_free_fn *is_free;
+  void *arg;
   weft_arena_t *arena;       /* of what is found, and of the sets */
   weft_map_t set_numbers;    /* the bytes of a set -> its number + 1 */
   weft_map_t source_numbers; /* what is a source -> its number + 1 */
@@ -68,8 +71,8 @@ static weft_status_t *intern_set(source_finder_t *f, const uint32_t *sources, ui
 /* *set becomes its union with `with`. */
 static weft_status_t *unite(source_finder_t *f, uint32_t *set, uint32_t with) {
   uint32_t both[2 * MAX_SOURCES], n = 0;
-  if (*set == with || with == 0 || *set == TOO_MANY_SOURCES) return NULL;
-  if (*set == 0 || with == TOO_MANY_SOURCES) {
+  if (*set == with || with == 0 || *set == WEFT_TOO_MANY_SOURCES) return NULL;
+  if (*set == 0 || with == WEFT_TOO_MANY_SOURCES) {
     *set = with;
     return NULL;
   }
@@ -82,7 +85,7 @@ static weft_status_t *unite(source_finder_t *f, uint32_t *set, uint32_t with) {
     k += of_b;
   }
   if (n > MAX_SOURCES) {
-    *set = TOO_MANY_SOURCES;
+    *set = WEFT_TOO_MANY_SOURCES;
     return NULL;
   }
   return intern_set(f, both, n, set);
@@ -92,7 +95,7 @@ static weft_status_t *unite(source_finder_t *f, uint32_t *set, uint32_t with) {
 static weft_status_t *add_source(source_finder_t *f, uint32_t *set, source_kind_t kind, int id, int output,
                                  int side) {
   if (output > 0xffff || side > 0xfff) {
-    *set = TOO_MANY_SOURCES;
+    *set = WEFT_TOO_MANY_SOURCES;
     return NULL;
   }
   const uint64_t key = (uint64_t)(uint32_t)id << 32 | (uint64_t)output << 16 | (uint64_t)side << 4 | kind;
@@ -166,6 +169,20 @@ static weft_status_t *find_dead(source_finder_t *f, const weft_node_t *n) {
   return NULL;
 }
 
+/* Behind which nodes of some cost the node's outputs come. */
+static weft_status_t *find_costs(source_finder_t *f, const weft_node_t *n) {
+  uint32_t *set = &f->out->costs_of[n->id];
+  if (!f->is_free(f->arg, n)) return add_source(f, set, A_NODE, n->id, 0, 0);
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_node_t *from = n->inputs[i].node;
+    if ((from->flags & WEFT_OP_NEXT_ITERATION) != 0) continue; /* of the iteration before */
+    WEFT_RETURN_IF_ERROR(unite(f, set, f->out->costs_of[from->id]));
+  }
+  for (int i = 0; i < n->num_controls; i++)
+    WEFT_RETURN_IF_ERROR(unite(f, set, f->out->costs_of[n->controls[i]->id]));
+  return NULL;
+}
+
 /* ---- all of it ---- */
 
 static weft_status_t *find(source_finder_t *f, weft_node_t *const *order) {
@@ -173,19 +190,23 @@ static weft_status_t *find(source_finder_t *f, weft_node_t *const *order) {
   uint32_t none = 0;
   f->out->waits_of = weft_arena_calloc(f->arena, ids, sizeof *f->out->waits_of);
   f->out->dead_of = weft_arena_calloc(f->arena, ids, sizeof *f->out->dead_of);
+  f->out->costs_of = f->is_free == NULL ? NULL : weft_arena_calloc(f->arena, ids, sizeof *f->out->costs_of);
   if (f->out->waits_of == NULL || f->out->dead_of == NULL) return no_memory(f);
+  if (f->is_free != NULL && f->out->costs_of == NULL) return no_memory(f);
   WEFT_RETURN_IF_ERROR(weft_pass_find_frames(f->g, f->arena, &f->out->frames));
   WEFT_RETURN_IF_ERROR(intern_set(f, NULL, 0, &none));
   for (int i = 0; i < f->g->num_live; i++) {
     WEFT_RETURN_IF_ERROR(find_waits(f, order[i]));
     WEFT_RETURN_IF_ERROR(find_dead(f, order[i]));
+    if (f->is_free != NULL) WEFT_RETURN_IF_ERROR(find_costs(f, order[i]));
   }
   return NULL;
 }
 
-weft_status_t *weft_plan_find_sources(const weft_graph_t *g, weft_node_t *const *order, weft_arena_t *arena,
-                                      node_sources_t *out) {
-  source_finder_t f = {.g = g, .out = out, .arena = arena};
+weft_status_t *weft_pass_find_sources(const weft_graph_t *g, weft_node_t *const *order,
+                                      weft_is_free_fn *is_free, void *arg, weft_arena_t *arena,
+                                      weft_node_sources_t *out) {
+  source_finder_t f = {.g = g, .out = out, .is_free = is_free, .arg = arg, .arena = arena};
   weft_status_t *s = find(&f, order);
   weft_map_deinit(&f.set_numbers);
   weft_map_deinit(&f.source_numbers);

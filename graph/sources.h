@@ -1,0 +1,32 @@
+/* graph/sources.h - what nodes wait for that the graph does not show, what they are dead of, and what takes
+ * time before them.
+ *
+ * For passes that make one node of several: those must not wait for each other by way of anything outside,
+ * and must be dead together; and none should wait for what takes long and another of them needs.
+ */
+#ifndef WEFT_GRAPH_SOURCES_H_
+#define WEFT_GRAPH_SOURCES_H_
+
+#include "graph/passes.h"
+
+/* By node id: the numbers of sets. Nodes with the same numbers wait for the same sources, are dead together,
+ * and come right behind the same nodes of some cost. */
+typedef struct weft_node_sources {
+  uint32_t *waits_of, *dead_of;
+  uint32_t *costs_of; /* NULL: not asked for */
+  weft_frames_t frames;
+} weft_node_sources_t;
+
+static const uint32_t WEFT_TOO_MANY_SOURCES =
+    UINT32_MAX; /* instead of a number: such a node joins no other */
+
+/* Which nodes take no time that matters. NULL: costs are not asked for. */
+typedef bool weft_is_free_fn(void *arg, const weft_node_t *n);
+
+/* `order`: the nodes of the graph, producers first. What is found lies in `arena`. Errors: those of
+ * weft_pass_find_frames; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_pass_find_sources(const weft_graph_t *g, weft_node_t *const *order,
+                                                      weft_is_free_fn *is_free, void *arg,
+                                                      weft_arena_t *arena, weft_node_sources_t *out);
+
+#endif /* WEFT_GRAPH_SOURCES_H_ */
