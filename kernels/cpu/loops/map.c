@@ -1,5 +1,5 @@
 /* kernels/cpu/loops/map.c - the drivers of elementwise kernels. */
-#include "kernels/cpu/loops/map.h"
+#include "kernels/cpu/loops/map_shape.h"
 
 #include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/loops/cost.h"
@@ -123,6 +123,26 @@ static weft_status_t *check_values(uint32_t flags, const weft_tensor_t *y) {
   return NULL;
 }
 
+weft_status_t *weft_map2_broadcast(const weft_kernel_node_t *node, uint32_t flags, const weft_shape_t *x,
+                                   const weft_shape_t *y, weft_broadcast_t *out) {
+  const bool by_count = (flags & WEFT_MAP_SAME_COUNT) != 0;
+  const weft_shape_t *shapes[2] = {x, by_count ? x : y};
+  if ((flags & WEFT_MAP_SAME_SHAPE) != 0 && !weft_shape_eq(x, y)) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
+        node->name.data, node->op_name.data, WEFT_SHAPE_TEXT(x), WEFT_SHAPE_TEXT(y));
+  }
+  if (by_count && weft_shape_count(x) != weft_shape_count(y)) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "The two arguments to a cwise op must have same number of elements, got %lld and %lld",
+                      (long long)weft_shape_count(x), (long long)weft_shape_count(y));
+  }
+  if (weft_broadcast_init(out, shapes, 2)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(x),
+                    WEFT_SHAPE_TEXT(y));
+}
+
 weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
   const weft_map2_t *map = ctx->node->param;
   const uint32_t flags = map->flags;
@@ -135,27 +155,8 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
       weft_shape_eq(&x->shape, &y->shape))
     return map2_same(ctx, flags, &j);
   weft_broadcast_t b;
-  const weft_shape_t *shapes[2] = {&x->shape, &y->shape};
-  if ((flags & WEFT_MAP_SAME_SHAPE) != 0 && !weft_shape_eq(&x->shape, &y->shape)) {
-    return WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
-        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&x->shape),
-        WEFT_SHAPE_TEXT(&y->shape));
-  }
-  if ((flags & WEFT_MAP_SAME_COUNT) != 0) {
-    if (x->count != y->count) {
-      return WEFT_ERROR(
-          INVALID_ARGUMENT,
-          "The two arguments to a cwise op must have same number of elements, got %lld and %lld",
-          (long long)x->count, (long long)y->count);
-    }
-    shapes[1] = &x->shape;
-  }
-  if (!weft_broadcast_init(&b, shapes, 2)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&x->shape),
-                      WEFT_SHAPE_TEXT(&y->shape));
-  }
+  WEFT_RETURN_IF_ERROR(weft_map2_broadcast(ctx->node, flags, &x->shape, &y->shape, &b));
+  const weft_shape_t *shapes[2] = {&x->shape, (flags & WEFT_MAP_SAME_COUNT) != 0 ? &x->shape : &y->shape};
   if (b.count > 0 && (flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) != 0) {
     WEFT_RETURN_IF_ERROR(check_values(flags, y));
   }

@@ -1,6 +1,9 @@
 /* kernels/cpu/math/select.c - choosing between two tensors: Select, SelectV2, ClipByValue; and AddN,
  * AccumulateNV2. */
+#include "kernels/cpu/math/select.h"
+
 #include "kernels/cpu/loops/cost.h"
+#include "kernels/cpu/math/sum.h"
 #include "tensor/update.h"
 
 typedef struct select_job {
@@ -37,10 +40,7 @@ CHOOSE_LOOP(uint32_t)
 CHOOSE_LOOP(uint64_t)
 CHOOSE_LOOP(weft_c128_t)
 
-typedef void choose_fn(int64_t n, const uint8_t *c, int cs, const void *t, int ts, const void *e, int es,
-                       void *out);
-
-static choose_fn *choose_of(size_t size) {
+weft_choose_fn *weft_choose_of(size_t size) {
   switch (size) {
     case 1: return choose_any_uint8_t;
     case 2: return choose_any_uint16_t;
@@ -55,9 +55,9 @@ static void select_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, 
   const uint8_t *c = j->cond->data;
   if (weft_dtype_is_plain(j->t->dtype)) {
     const size_t size = weft_dtype_size(j->t->dtype);
-    choose_of(size)(n, c + at[0], step[0], (const char *)j->t->data + (size_t)at[1] * size, step[1],
-                    (const char *)j->e->data + (size_t)at[2] * size, step[2],
-                    (char *)j->out->data + (size_t)out_at * size);
+    weft_choose_of(size)(n, c + at[0], step[0], (const char *)j->t->data + (size_t)at[1] * size, step[1],
+                         (const char *)j->e->data + (size_t)at[2] * size, step[2],
+                         (char *)j->out->data + (size_t)out_at * size);
     return;
   }
   for (int64_t i = 0; i < n && atomic_load(&j->status) == NULL; i++) {
@@ -76,13 +76,15 @@ static weft_status_t *select_walk(weft_kernel_ctx_t *ctx, const weft_broadcast_t
   return atomic_load(&j.status);
 }
 
+weft_status_t *weft_choose_mismatch(const weft_shape_t *c, const weft_shape_t *t, const weft_shape_t *e) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "condition %s, then %s, and else %s must be broadcastable",
+                    WEFT_SHAPE_TEXT(c), WEFT_SHAPE_TEXT(t), WEFT_SHAPE_TEXT(e));
+}
+
 static weft_status_t *select_v2_compute(weft_kernel_ctx_t *ctx) {
   weft_broadcast_t b;
   const weft_shape_t *shapes[3] = {&weft_in(ctx, 0)->shape, &weft_in(ctx, 1)->shape, &weft_in(ctx, 2)->shape};
-  if (!weft_broadcast_init(&b, shapes, 3)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "condition %s, then %s, and else %s must be broadcastable",
-                      WEFT_SHAPE_TEXT(shapes[0]), WEFT_SHAPE_TEXT(shapes[1]), WEFT_SHAPE_TEXT(shapes[2]));
-  }
+  if (!weft_broadcast_init(&b, shapes, 3)) return weft_choose_mismatch(shapes[0], shapes[1], shapes[2]);
   return select_walk(ctx, &b);
 }
 
@@ -115,12 +117,7 @@ static weft_status_t *select_compute(weft_kernel_ctx_t *ctx) {
   }
   for (int i = 1; i < 3 && !by_row; i++) {
     const weft_shape_t *other = &weft_in(ctx, i)->shape;
-    if (weft_shape_eq(&cond->shape, other)) continue;
-    return WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
-        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&cond->shape), i,
-        WEFT_SHAPE_TEXT(other));
+    if (!weft_shape_eq(&cond->shape, other)) return weft_shapes_mismatch(ctx->node, &cond->shape, i, other);
   }
   if (!weft_shape_eq(&t->shape, &e->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'then' and 'else' must have the same size.  but received: %s vs. %s",
@@ -180,32 +177,41 @@ typedef struct sum_job {
   const weft_kernel_ctx_t *ctx;
   const char *first;
   weft_tensor_t *sum; /* its memory may be `first` */
-  weft_update_fn *add;
+  weft_sum_fn *fn;
 } sum_job_t;
 
 static void sum_range(void *arg, int64_t begin, int64_t end) {
   const sum_job_t *j = arg;
   const size_t size = weft_dtype_size(j->sum->dtype);
+  const int num = j->ctx->node->num_inputs;
   for (int64_t at = begin; at < end; at += SUM_BLOCK) {
     const int64_t n = end - at < SUM_BLOCK ? end - at : SUM_BLOCK;
+    const void *x[WEFT_SUM_AT_ONCE] = {j->first + (size_t)at * size};
     char *to = (char *)j->sum->data + (size_t)at * size;
-    if (j->sum->data != j->first) memcpy(to, j->first + (size_t)at * size, (size_t)n * size);
-    for (int i = 1; i < j->ctx->node->num_inputs; i++) {
-      j->add(to, (const char *)weft_in(j->ctx, i)->data + (size_t)at * size, n, false);
+    for (int i = 1; i < num;) {
+      int k = 1;
+      for (; i < num && k < WEFT_SUM_AT_ONCE; i++, k++)
+        x[k] = (const char *)weft_in(j->ctx, i)->data + (size_t)at * size;
+      j->fn(n, k, x, to);
+      x[0] = to;
     }
   }
+}
+
+weft_status_t *weft_shapes_mismatch(const weft_kernel_node_t *node, const weft_shape_t *first, int i,
+                                    const weft_shape_t *other) {
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
+      node->name.data, node->op_name.data, WEFT_SHAPE_TEXT(first), i, WEFT_SHAPE_TEXT(other));
 }
 
 static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
   int n = ctx->node->num_inputs;
   weft_tensor_t *first = weft_in(ctx, 0), *sum = NULL;
   for (int i = 1; i < n; i++) {
-    if (weft_shape_eq(&weft_in(ctx, i)->shape, &first->shape)) continue;
-    return WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
-        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&first->shape), i,
-        WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
+    const weft_shape_t *other = &weft_in(ctx, i)->shape;
+    if (!weft_shape_eq(other, &first->shape)) return weft_shapes_mismatch(ctx->node, &first->shape, i, other);
   }
   if (n == 1) {
     weft_cpu_out_same(ctx, 0, 0);
@@ -215,7 +221,7 @@ static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
   const void *data = first->data;
   weft_shape_t shape = first->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, dtype, &shape, &sum));
-  sum_job_t j = {ctx, data, sum, weft_update_find(WEFT_UPDATE_ADD, dtype)};
+  sum_job_t j = {ctx, data, sum, weft_sum_of(dtype)};
   weft_parallel_for(ctx->device->pool, sum->count, WEFT_CPU_GRAIN / n, sum_range, &j);
   return NULL;
 }
