@@ -14,6 +14,7 @@
 
 #include "base/mutex.h"
 #include "executor/functions.h"
+#include "ops/chain.h"
 
 typedef struct weft_run run_t;
 typedef struct weft_commands weft_commands_t;               /* commands.h */
@@ -152,8 +153,8 @@ WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *
 const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n,
                                            const weft_device_t *d);
 const weft_node_t *weft_plan_origin(const weft_node_t *n);
-/* May `n` be a link of a chain on its device? `options`: the plan's. */
-bool weft_plan_may_link(void *options, const weft_node_t *n);
+/* How large a chain on the node's device may be; NULL: `n` may not be a link. `options`: the plan's. */
+const weft_chain_limits_t *weft_plan_chain_limits(void *options, const weft_node_t *n);
 /* merge_updates.c: makes one node of many updates of variables, on devices that compute them at once. On
  * failure the graph is unusable: destroy it. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_merge_updates(const weft_plan_options_t *o, weft_graph_t *g);

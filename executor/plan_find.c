@@ -2,6 +2,11 @@
  * stands for. */
 #include "executor/plan.h"
 
+#include <limits.h>
+
+/* Of a chain of the host's: a step that is cancelled ends before the next node begins. */
+enum { MOST_LINKS = 4096 };
+
 weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n,
                                      weft_device_t **out) {
   weft_str_t name = n->assigned_device;
@@ -23,17 +28,23 @@ const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const w
   return k != NULL ? k : weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs);
 }
 
-bool weft_plan_may_link(void *options, const weft_node_t *n) {
+const weft_chain_limits_t *weft_plan_chain_limits(void *options, const weft_node_t *n) {
+  static const weft_chain_limits_t of_host = {INT_MAX, MOST_LINKS, INT_MAX},
+                                   of_library = {WEFT_CHAIN_LIBRARY_INPUTS, WEFT_CHAIN_LIBRARY_LINKS,
+                                                 WEFT_CHAIN_LIBRARY_OUTPUTS};
   const weft_plan_options_t *o = options;
   weft_device_t *d = NULL;
   weft_status_t *s = weft_plan_find_device(o, n, &d);
   if (s != NULL) {
     weft_status_free(s); /* adding the node will say it */
-    return false;
+    return NULL;
   }
-  return d->space != NULL && weft_plan_find_kernel(o, n, d) != NULL &&
-         weft_kernel_may_link(d->type, n->op->name.data, n->input_types[n->num_inputs - 1],
-                              n->output_types[0]);
+  /* A kernel of the plan's own table is no link's. */
+  const weft_kernel_t *k = weft_plan_find_kernel(o, n, d);
+  if (k == NULL || k != weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs) ||
+      !weft_kernel_may_link(d->type, n->op->name.data, n->input_types[n->num_inputs - 1], n->output_types[0]))
+    return NULL;
+  return d->space == NULL ? &of_host : &of_library;
 }
 
 const weft_node_t *weft_plan_origin(const weft_node_t *n) {

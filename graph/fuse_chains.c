@@ -1,217 +1,205 @@
-/* graph/fuse_chains.c - puts one _WeftChain in the place of elementwise nodes that feed only each other.
- *
- * Nodes are taken from the last to the first. A node joins the region of its consumers if all of them are in
- * one, so that only the region's last node is seen outside, and a path from a region back into it would have
- * been a cycle before.
- */
+/* graph/fuse_chains.c - puts one _WeftChain in the place of each region of elementwise nodes
+ * (chain_regions.h). */
 #include "base/alloc.h"
-#include "graph/passes.h"
+#include "graph/chain_regions.h"
 #include "ops/chain.h"
-
-typedef struct region {
-  weft_node_t *links[WEFT_CHAIN_MAX_LINKS]; /* from the last to the first */
-  int n;
-} region_t;
 
 typedef struct fuser {
   weft_graph_t *g;
-  weft_may_link_fn *may_link;
-  void *arg;
   weft_arena_t arena;
   weft_fanout_t fanout;
-  weft_node_t **order; /* owned; num_live of them */
-  int num_nodes, num_live;
-  region_t **region_of; /* owned; by id */
+  weft_chain_regions_t regions;
+  int num_nodes;         /* ids before there are chains */
+  int *value_of;         /* by node id: its result's number among the links of its chain */
+  weft_node_t **chains;  /* by region, as far as there are */
+  weft_output_t *inputs; /* of the chain at hand */
+  int num_inputs;
+  weft_map_t input_numbers; /* output -> number + 1, of the chain at hand */
 } fuser_t;
 
-/* ---- which nodes may be links ---- */
-
-/* A link has no attributes of its own: types and numbers of inputs follow from its operands, and all others
- * must be what the op has by default. */
-static bool has_plain_attrs(const weft_node_t *n) {
-  for (int i = 0; i < n->op->num_attrs; i++) {
-    const weft_attr_def_t *def = &n->op->attrs[i];
-    const weft_attr_t *a = weft_attr_find(n->attrs, n->num_attrs, def->name.data);
-    if (def->kind == WEFT_ATTR_TYPE && !def->is_list) continue;
-    if (weft_str_is(def->name, "N")) continue;
-    if (a == NULL || !def->has_default || !weft_attr_eq(a, &def->default_value)) return false;
-  }
-  return true;
+static weft_status_t *no_memory(const fuser_t *f) {
+  return WEFT_NO_MEMORY("fusing elementwise nodes of a graph of %d nodes", f->g->num_live);
 }
 
-static bool is_link(const fuser_t *f, const weft_node_t *n) {
-  const uint64_t never = WEFT_OP_STATEFUL | WEFT_OP_BLOCKING | WEFT_OP_UPDATE | WEFT_OP_EFFECT;
-  if (n->function != NULL || !weft_op_is_elementwise(n->op) || (n->flags & never) != 0) return false;
-  if (n->num_outputs != 1 || n->num_inputs < 1 || n->num_inputs > WEFT_CHAIN_MAX_INPUTS) return false;
-  if (weft_dtype_is_ref(n->output_types[0])) return false;
-  for (int i = 0; i < n->num_inputs; i++) {
-    if (weft_dtype_is_ref(n->input_types[i])) return false;
-  }
-  return has_plain_attrs(n) && f->may_link(f->arg, n);
+static int region_of(const fuser_t *f, const weft_node_t *n) {
+  return n->id < f->num_nodes ? f->regions.region_of[n->id] : -1;
 }
 
-/* ---- regions ---- */
+/* ---- what a chain says ---- */
 
-static bool has(const region_t *r, const weft_node_t *n) {
-  for (int i = 0; i < r->n; i++) {
-    if (r->links[i] == n) return true;
+static uint64_t output_key(weft_output_t of) {
+  return (uint64_t)(uint32_t)of.node->id << 32 | (uint32_t)of.index;
+}
+
+static weft_status_t *add_input(fuser_t *f, weft_output_t of, int type, int *types) {
+  if (weft_map_get_u64(&f->input_numbers, output_key(of)) != NULL) return NULL;
+  types[f->num_inputs] = type;
+  f->inputs[f->num_inputs++] = of;
+  return weft_map_put_u64(&f->input_numbers, output_key(of), (void *)(uintptr_t)f->num_inputs, NULL);
+}
+
+static weft_status_t *find_inputs(fuser_t *f, int r, weft_node_t *const *nodes, int n, weft_chain_t *c) {
+  size_t most = 0;
+  for (int l = 0; l < n; l++) most += (size_t)nodes[l]->num_inputs;
+  int *types = weft_arena_calloc(&f->arena, most, sizeof *types);
+  f->inputs = weft_arena_calloc(&f->arena, most, sizeof *f->inputs);
+  if (types == NULL || f->inputs == NULL) return no_memory(f);
+  f->num_inputs = 0;
+  weft_map_deinit(&f->input_numbers);
+  f->input_numbers = (weft_map_t)WEFT_MAP_INIT;
+  for (int l = 0; l < n; l++) {
+    f->value_of[nodes[l]->id] = l;
+    for (int i = 0; i < nodes[l]->num_inputs; i++) {
+      if (region_of(f, nodes[l]->inputs[i].node) == r) continue;
+      WEFT_RETURN_IF_ERROR(add_input(f, nodes[l]->inputs[i], nodes[l]->input_types[i], types));
+    }
+  }
+  c->num_inputs = f->num_inputs;
+  c->input_types = types;
+  return NULL;
+}
+
+static bool is_read_outside(const fuser_t *f, const weft_node_t *n, int r) {
+  for (int e = f->fanout.begin[n->id]; e < f->fanout.begin[n->id + 1]; e++) {
+    const weft_fanout_edge_t *edge = &f->fanout.edges[e];
+    if (edge->output >= 0 && region_of(f, edge->to) != r) return true;
   }
   return false;
 }
 
-/* The number of an output among the inputs of a chain, appended if it is new; -1: there are too many. */
-static int input_of(weft_output_t *inputs, int *n, weft_output_t of) {
-  for (int i = 0; i < *n; i++) {
-    if (inputs[i].node == of.node && inputs[i].index == of.index) return i;
+static weft_status_t *find_outputs(fuser_t *f, int r, weft_node_t *const *nodes, int n, weft_chain_t *c) {
+  int64_t *outputs = weft_arena_calloc(&f->arena, (size_t)n, sizeof *outputs);
+  if (outputs == NULL) return no_memory(f);
+  for (int l = 0; l < n; l++) {
+    if (is_read_outside(f, nodes[l], r)) outputs[c->num_outputs++] = c->num_inputs + l;
   }
-  if (*n == WEFT_CHAIN_MAX_INPUTS) return -1;
-  inputs[*n] = of;
-  return (*n)++;
+  if (c->num_outputs == 0) outputs[c->num_outputs++] = c->num_inputs + n - 1; /* it is run for its own sake */
+  c->outputs = outputs;
+  return NULL;
 }
 
-/* Would the region with `n` have few enough inputs? */
-static bool has_room(const region_t *r, const weft_node_t *n) {
-  weft_output_t inputs[WEFT_CHAIN_MAX_INPUTS];
-  int num = 0;
-  if (r->n == WEFT_CHAIN_MAX_LINKS) return false;
-  for (int l = 0; l <= r->n; l++) {
-    const weft_node_t *link = l < r->n ? r->links[l] : n;
-    for (int i = 0; i < link->num_inputs; i++) {
-      const weft_output_t from = link->inputs[i];
-      if (from.node != n && !has(r, from.node) && input_of(inputs, &num, from) < 0) return false;
+static weft_status_t *describe(fuser_t *f, int r, weft_chain_t *c) {
+  weft_node_t *const *nodes = &f->regions.nodes[f->regions.begin[r]];
+  const int n = f->regions.begin[r + 1] - f->regions.begin[r];
+  *c = (weft_chain_t){.num_links = n};
+  WEFT_RETURN_IF_ERROR(find_inputs(f, r, nodes, n, c));
+  WEFT_RETURN_IF_ERROR(find_outputs(f, r, nodes, n, c));
+  weft_chain_link_t *links = weft_arena_calloc(&f->arena, (size_t)n, sizeof *links);
+  if (links == NULL) return no_memory(f);
+  for (int l = 0; l < n; l++) {
+    const weft_node_t *node = nodes[l];
+    int64_t *operands = weft_arena_calloc(&f->arena, (size_t)node->num_inputs, sizeof *operands);
+    if (operands == NULL) return no_memory(f);
+    for (int i = 0; i < node->num_inputs; i++) {
+      const weft_output_t of = node->inputs[i];
+      operands[i] = region_of(f, of.node) == r
+                        ? c->num_inputs + f->value_of[of.node->id]
+                        : (int64_t)(uintptr_t)weft_map_get_u64(&f->input_numbers, output_key(of)) - 1;
     }
+    links[l] = (weft_chain_link_t){.op = node->op,
+                                   .node = node->name,
+                                   .type = node->output_types[0],
+                                   .num_operands = node->num_inputs,
+                                   .operands = operands};
   }
-  return true;
-}
-
-/* The region that all consumers of `n` are in, or NULL. */
-static region_t *region_of_consumers(const fuser_t *f, const weft_node_t *n) {
-  region_t *r = NULL;
-  for (int e = f->fanout.begin[n->id]; e < f->fanout.begin[n->id + 1]; e++) {
-    const weft_fanout_edge_t *edge = &f->fanout.edges[e];
-    region_t *of = f->region_of[edge->to->id];
-    if (edge->output < 0 || of == NULL || (r != NULL && of != r)) return NULL;
-    r = of;
-  }
-  return r;
-}
-
-static weft_status_t *find_regions(fuser_t *f) {
-  for (int i = f->num_live - 1; i >= 0; i--) {
-    weft_node_t *n = f->order[i];
-    if (!is_link(f, n)) continue;
-    region_t *r = region_of_consumers(f, n);
-    if (r == NULL || !weft_str_eq(r->links[0]->assigned_device, n->assigned_device) || !has_room(r, n)) {
-      r = weft_arena_calloc(&f->arena, 1, sizeof *r);
-      if (r == NULL) return WEFT_NO_MEMORY("looking for chains in a graph of %d nodes", f->num_live);
-    }
-    r->links[r->n++] = n;
-    f->region_of[n->id] = r;
-  }
+  c->links = links;
   return NULL;
 }
 
 /* ---- a region becomes a node ---- */
 
-static int place_of(const region_t *r, const weft_node_t *n) { /* among the links of the chain; -1: none */
-  for (int i = 0; i < r->n; i++) {
-    if (r->links[i] == n) return r->n - 1 - i;
-  }
-  return -1;
+/* What waits for a link waits for its chain. Of chains that are not there yet nothing is asked: they come
+ * behind. */
+static weft_node_t *is_now(const fuser_t *f, weft_node_t *n) {
+  const int r = region_of(f, n);
+  return r >= 0 && f->chains[r] != NULL ? f->chains[r] : n;
 }
 
-static weft_status_t *describe(fuser_t *f, const region_t *r, weft_chain_t *c, weft_output_t *inputs) {
-  int *types = weft_arena_calloc(&f->arena, WEFT_CHAIN_MAX_INPUTS, sizeof *types);
-  if (types == NULL) return WEFT_NO_MEMORY("a chain of %d links", r->n);
-  *c = (weft_chain_t){.num_links = r->n, .input_types = types};
-  for (int l = 0; l < r->n; l++) {
-    const weft_node_t *n = r->links[r->n - 1 - l];
-    for (int i = 0; i < n->num_inputs; i++) {
-      if (place_of(r, n->inputs[i].node) < 0)
-        types[input_of(inputs, &c->num_inputs, n->inputs[i])] = n->input_types[i];
+/* Consumers outside get the chain's outputs. */
+static void hand_over(fuser_t *f, int r, const weft_chain_t *c, weft_node_t *chain) {
+  for (int o = 0; o < c->num_outputs; o++) {
+    const weft_node_t *n = f->regions.nodes[f->regions.begin[r] + (int)c->outputs[o] - c->num_inputs];
+    for (int e = f->fanout.begin[n->id]; e < f->fanout.begin[n->id + 1]; e++) {
+      const weft_fanout_edge_t *edge = &f->fanout.edges[e];
+      if (edge->output >= 0 && region_of(f, edge->to) != r)
+        weft_graph_set_input(edge->to, edge->input, (weft_output_t){chain, o});
     }
   }
-  for (int l = 0; l < r->n; l++) {
-    const weft_node_t *n = r->links[r->n - 1 - l];
-    int64_t *operands = weft_arena_calloc(&f->arena, (size_t)n->num_inputs, sizeof *operands);
-    if (operands == NULL) return WEFT_NO_MEMORY("a chain of %d links", r->n);
-    for (int i = 0; i < n->num_inputs; i++) {
-      const int place = place_of(r, n->inputs[i].node);
-      operands[i] = place >= 0 ? c->num_inputs + place : input_of(inputs, &c->num_inputs, n->inputs[i]);
-    }
-    c->links[l] = (weft_chain_link_t){.op = n->op,
-                                      .node = n->name,
-                                      .type = n->output_types[0],
-                                      .num_operands = n->num_inputs,
-                                      .operands = operands};
-  }
-  return NULL;
 }
 
-/* Consumers of the last link get the chain's output. */
-static weft_status_t *hand_over(fuser_t *f, weft_node_t *last, weft_node_t *chain) {
-  for (int e = f->fanout.begin[last->id]; e < f->fanout.begin[last->id + 1]; e++) {
-    const weft_fanout_edge_t *edge = &f->fanout.edges[e];
-    int at = -1;
-    if (edge->output >= 0) {
-      weft_graph_set_input(edge->to, edge->input, (weft_output_t){chain, 0});
-      continue;
-    }
-    WEFT_RETURN_IF_ERROR(weft_graph_find_control(f->g, edge->to, last, &at));
-    if (at >= 0) WEFT_RETURN_IF_ERROR(weft_graph_replace_control(f->g, edge->to, at, chain));
-  }
-  return NULL;
-}
-
-static weft_status_t *replace(fuser_t *f, const region_t *r) {
+/* The chain has its last link's name. */
+static weft_status_t *replace(fuser_t *f, int r) {
   weft_chain_t c;
-  weft_output_t inputs[WEFT_CHAIN_MAX_INPUTS];
   weft_named_attr_t attrs[WEFT_CHAIN_NUM_ATTRS];
-  weft_node_t *last = r->links[0], *chain = NULL;
-  WEFT_RETURN_IF_ERROR(describe(f, r, &c, inputs));
+  weft_node_t **nodes = &f->regions.nodes[f->regions.begin[r]], *chain = NULL;
+  const int n = f->regions.begin[r + 1] - f->regions.begin[r];
+  const weft_node_t *last = nodes[n - 1];
+  WEFT_RETURN_IF_ERROR(describe(f, r, &c));
   WEFT_RETURN_IF_ERROR(weft_chain_attrs(&f->arena, &c, attrs));
-  for (int i = 0; i < r->n; i++) weft_graph_remove(f->g, r->links[i]); /* their memory stays */
+  for (int i = 0; i < n; i++) weft_graph_remove(f->g, nodes[i]); /* their memory stays */
   const weft_node_spec_t spec = {.name = last->name,
                                  .op = WEFT_STR("_WeftChain"),
                                  .device = last->requested_device,
-                                 .inputs = inputs,
+                                 .inputs = f->inputs,
                                  .num_inputs = c.num_inputs,
                                  .attrs = attrs,
                                  .num_attrs = WEFT_CHAIN_NUM_ATTRS};
   WEFT_RETURN_IF_ERROR(weft_graph_add(f->g, &spec, &chain));
   chain->assigned_device = last->assigned_device;
-  for (int i = 0; i < r->n; i++) {
-    for (int k = 0; k < r->links[i]->num_controls; k++)
-      WEFT_RETURN_IF_ERROR(weft_graph_add_control(f->g, r->links[i]->controls[k], chain));
+  for (int i = 0; i < n; i++) {
+    for (int k = 0; k < nodes[i]->num_controls; k++) {
+      weft_node_t *from = nodes[i]->controls[k];
+      if (region_of(f, from) != r) WEFT_RETURN_IF_ERROR(weft_graph_add_control(f->g, is_now(f, from), chain));
+    }
   }
-  return hand_over(f, last, chain);
+  f->chains[r] = chain;
+  hand_over(f, r, &c, chain);
+  return NULL;
 }
 
-static weft_status_t *fuse(fuser_t *f) {
-  f->region_of = weft_calloc((size_t)f->num_nodes + 1, sizeof *f->region_of);
-  if (f->region_of == NULL) return WEFT_NO_MEMORY("looking for chains in a graph of %d nodes", f->num_live);
-  WEFT_RETURN_IF_ERROR(weft_graph_topological_order(f->g, &f->order));
+/* Nodes that waited for links wait for chains, for each once. */
+static weft_status_t *hand_over_controls(fuser_t *f, weft_node_t *n) {
+  bool has_links = false;
+  for (int i = 0; i < n->num_controls; i++) has_links |= is_now(f, n->controls[i]) != n->controls[i];
+  if (!has_links) return NULL;
+  const int num = n->num_controls;
+  weft_node_t **from = weft_arena_calloc(&f->arena, (size_t)num, sizeof(weft_node_t *));
+  if (from == NULL) return no_memory(f);
+  memcpy(from, n->controls, (size_t)num * sizeof(weft_node_t *));
+  weft_graph_clear_controls(n);
+  for (int i = 0; i < num; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(f->g, is_now(f, from[i]), n));
+  return NULL;
+}
+
+static weft_status_t *fuse(fuser_t *f, weft_chain_limits_fn *limits, void *arg) {
   WEFT_RETURN_IF_ERROR(weft_fanout_build(f->g, &f->fanout));
-  WEFT_RETURN_IF_ERROR(find_regions(f));
-  /* From the first to the last: the inputs of a region may be the last links of earlier ones. */
-  for (int i = 0; i < f->num_live; i++) {
-    const region_t *r = f->region_of[f->order[i]->id];
-    if (r != NULL && r->n > 1 && r->links[0] == f->order[i]) WEFT_RETURN_IF_ERROR(replace(f, r));
+  WEFT_RETURN_IF_ERROR(weft_chain_regions_find(f->g, &f->fanout, limits, arg, &f->arena, &f->regions));
+  if (f->regions.num_regions == 0) return NULL;
+  f->value_of = weft_arena_calloc(&f->arena, (size_t)f->num_nodes + 1, sizeof *f->value_of);
+  f->chains = weft_arena_calloc(&f->arena, (size_t)f->regions.num_regions, sizeof(weft_node_t *));
+  if (f->value_of == NULL || f->chains == NULL) return no_memory(f);
+  for (int r = 0; r < f->regions.num_regions; r++) WEFT_RETURN_IF_ERROR(replace(f, r));
+  for (int id = 0; id < f->num_nodes; id++) {
+    if (f->g->nodes[id] != NULL) WEFT_RETURN_IF_ERROR(hand_over_controls(f, f->g->nodes[id]));
   }
   return NULL;
 }
 
-weft_status_t *weft_pass_fuse_chains(weft_graph_t *g, weft_may_link_fn *may_link, void *arg) {
-  fuser_t f = {.g = g,
-               .may_link = may_link,
-               .arg = arg,
-               .arena = WEFT_ARENA_INIT,
-               .num_nodes = g->num_nodes,
-               .num_live = g->num_live};
-  weft_status_t *s = fuse(&f);
+weft_status_t *weft_pass_fuse_chains(weft_graph_t *g, weft_chain_limits_fn *limits, void *arg) {
+  fuser_t f = {.g = g, .arena = WEFT_ARENA_INIT, .num_nodes = g->num_nodes};
+  weft_status_t *s = fuse(&f, limits, arg);
   weft_fanout_deinit(&f.fanout);
-  weft_free(f.order);
-  weft_free(f.region_of);
+  weft_map_deinit(&f.input_numbers);
   weft_arena_deinit(&f.arena);
   return s;
+}
+
+weft_status_t *weft_pass_forbid_chains(weft_graph_t *g) {
+  const weft_attr_t is_set = {.kind = WEFT_ATTR_BOOL, .b = true};
+  for (int i = 0; i < g->num_nodes; i++) {
+    weft_node_t *n = g->nodes[i];
+    if (n != NULL && n->function == NULL && weft_op_is_elementwise(n->op))
+      WEFT_RETURN_IF_ERROR(weft_graph_set_attr(g, n, WEFT_NO_CHAIN_ATTR, &is_set));
+  }
+  return NULL;
 }

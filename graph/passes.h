@@ -3,6 +3,7 @@
 #define WEFT_GRAPH_PASSES_H_
 
 #include "graph/graph.h"
+#include "ops/chain.h"
 
 /* Keeps only nodes from which one of `roots` can be reached (backwards over data and control edges). */
 WEFT_MUST_CHECK weft_status_t *weft_pass_prune(weft_graph_t *g, weft_node_t *const *roots, int num_roots);
@@ -41,10 +42,19 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int fi
  * calls. What node x becomes is named "scope/x/...". */
 WEFT_MUST_CHECK weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8_t *which, weft_str_t scope);
 /* Puts a _WeftChain (ops/chain.h), named as its last node, in the place of elementwise nodes on one device
- * that feed only each other. `may_link` says which nodes may be links; nodes whose output others must see by
- * name need a consumer that is none. On failure the graph is unusable: destroy it. */
-typedef bool weft_may_link_fn(void *arg, const weft_node_t *n);
-WEFT_MUST_CHECK weft_status_t *weft_pass_fuse_chains(weft_graph_t *g, weft_may_link_fn *may_link, void *arg);
+ * that feed each other. `limits` says how large a chain may be that `n` is a link of; NULL: it may be none.
+ * The result is lent, the same one for all nodes of a device; for chains of several outputs `inputs` is not
+ * looked at. A node whose output others must see by name needs a consumer that is no link. On failure the
+ * graph is unusable: destroy it. */
+typedef const weft_chain_limits_t *weft_chain_limits_fn(void *arg, const weft_node_t *n);
+WEFT_MUST_CHECK weft_status_t *weft_pass_fuse_chains(weft_graph_t *g, weft_chain_limits_fn *limits,
+                                                     void *arg);
+/* Could the pass change the graph? Linear, and without a change of it. */
+bool weft_pass_may_fuse_chains(const weft_graph_t *g, weft_chain_limits_fn *limits, void *arg);
+/* A node with this attribute is not put into a chain; and gives it to all that could be. Errors:
+ * RESOURCE_EXHAUSTED. */
+#define WEFT_NO_CHAIN_ATTR "_weft_no_chain"
+WEFT_MUST_CHECK weft_status_t *weft_pass_forbid_chains(weft_graph_t *g);
 
 /* Of a graph whose nodes are placed: NcclReduce and NcclBroadcast become nodes on each of their devices that
  * find each other. On failure the graph is unusable: destroy it. Errors: INVALID_ARGUMENT for a reduction

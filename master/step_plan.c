@@ -224,7 +224,7 @@ static weft_str_t target_node(weft_str_t target) {
 static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_options_t *o,
                                weft_graph_t **g) {
   const weft_signature_t *signature = o->signature;
-  if (p->is_partial || signature->debug_options.length > 0) return NULL;
+  if (p->is_partial || signature->debug_options.length > 0) return weft_pass_forbid_chains(*g);
   weft_str_t *keep = weft_calloc((size_t)signature->num_targets + 1, sizeof *keep);
   if (keep == NULL) return no_memory();
   for (int i = 0; i < signature->num_targets; i++) keep[i] = target_node(signature->targets[i]);
@@ -236,7 +236,8 @@ static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_o
                                            .rebuild_arg = (void *)(uintptr_t)o};
   weft_status_t *s = weft_optimize(g, &options);
   weft_free(keep);
-  return s;
+  const bool fuses = (o->passes->passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) != 0;
+  return s == NULL && !fuses ? weft_pass_forbid_chains(*g) : s;
 }
 
 static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o, weft_partition_t **parts,

@@ -1,4 +1,4 @@
-/* ops/chain.c - the description of a chain as attributes, and its shape. */
+/* ops/chain.c - the description of a chain as attributes, and its shapes. */
 #include "ops/chain.h"
 
 #include "ops/infer.h"
@@ -16,37 +16,95 @@ static const weft_attr_t *list(const weft_named_attr_t *attrs, int num_attrs, co
   return a != NULL && a->is_list && a->kind == kind ? a : &empty;
 }
 
-static bool may_take(const weft_chain_t *c, int link, int64_t operand) {
-  return operand >= 0 && operand < c->num_inputs + link;
+/* The type that the attribute has by the operands before `end`; 0: they say nothing of it. */
+static int type_by_operands(const weft_chain_t *c, const weft_chain_link_t *l, weft_str_t type_attr,
+                            int num_repeated) {
+  for (int arg = 0, at = 0; arg < l->op->num_inputs; arg++) {
+    const weft_arg_def_t *def = &l->op->inputs[arg];
+    if (weft_str_eq(def->type_attr, type_attr) && at < l->num_operands)
+      return weft_chain_type(c, l->operands[at]);
+    at += def->kind == WEFT_ARG_REPEATED ? num_repeated : 1;
+  }
+  return 0;
 }
 
-weft_status_t *weft_chain_read(const weft_named_attr_t *attrs, int num_attrs, weft_chain_t *out) {
+/* Are the operands and the result of the types that the op's signature asks for? */
+static bool has_types(const weft_chain_t *c, const weft_chain_link_t *l) {
+  const weft_op_def_t *op = l->op;
+  const int num_repeated = l->num_operands - (op->num_inputs - 1); /* of an argument that is repeated */
+  int at = 0;
+  if (op->num_outputs != 1 || op->num_inputs < 1 || num_repeated < 1) return false;
+  for (int arg = 0; arg < op->num_inputs; arg++) {
+    const weft_arg_def_t *def = &op->inputs[arg];
+    if (def->kind == WEFT_ARG_TYPE_LIST || def->is_ref) return false;
+    const int type =
+        def->type_attr.length == 0 ? def->dtype : type_by_operands(c, l, def->type_attr, num_repeated);
+    const int n = def->kind == WEFT_ARG_REPEATED ? num_repeated : 1;
+    if (n > l->num_operands - at) return false;
+    for (int i = 0; i < n; i++) {
+      if ((int)weft_chain_type(c, l->operands[at++]) != type) return false;
+    }
+  }
+  const weft_arg_def_t *result = &op->outputs[0];
+  if (result->kind != WEFT_ARG_FIXED && result->kind != WEFT_ARG_ATTR) return false;
+  const int type = result->kind == WEFT_ARG_FIXED ? result->dtype
+                                                  : type_by_operands(c, l, result->type_attr, num_repeated);
+  return at == l->num_operands && weft_dtype_is_valid(l->type) && !weft_dtype_is_ref(l->type) &&
+         (type == 0 || type == l->type);
+}
+
+static weft_status_t *read_link(const weft_chain_t *c, int i, weft_chain_link_t *l,
+                                const weft_attr_t *operands, int64_t arity, int *at) {
+  if (l->op == NULL || !weft_op_is_elementwise(l->op)) return no_chain("an op that is not elementwise");
+  if (arity < 1 || arity > operands->n - *at) return no_chain("too few operands");
+  l->num_operands = (int)arity;
+  l->operands = operands->list.ints + *at;
+  *at += l->num_operands;
+  for (int k = 0; k < l->num_operands; k++) {
+    if (l->operands[k] < 0 || l->operands[k] >= c->num_inputs + i)
+      return no_chain("an operand that is not there yet");
+  }
+  return has_types(c, l) ? NULL : no_chain("operands or results of other types than an op has");
+}
+
+weft_status_t *weft_chain_read(weft_arena_t *arena, const weft_named_attr_t *attrs, int num_attrs,
+                               weft_chain_t *out) {
   const weft_attr_t *types = list(attrs, num_attrs, "T", WEFT_ATTR_TYPE),
                     *ops = list(attrs, num_attrs, "ops", WEFT_ATTR_STRING),
                     *nodes = list(attrs, num_attrs, "nodes", WEFT_ATTR_STRING),
                     *results = list(attrs, num_attrs, "types", WEFT_ATTR_TYPE),
                     *arities = list(attrs, num_attrs, "arities", WEFT_ATTR_INT),
-                    *operands = list(attrs, num_attrs, "operands", WEFT_ATTR_INT);
+                    *operands = list(attrs, num_attrs, "operands", WEFT_ATTR_INT),
+                    *outputs = list(attrs, num_attrs, "outputs", WEFT_ATTR_INT);
   int at = 0;
-  if (types->n < 1 || types->n > WEFT_CHAIN_MAX_INPUTS) return no_chain("the number of inputs");
-  if (ops->n < 1 || ops->n > WEFT_CHAIN_MAX_LINKS) return no_chain("the number of links");
+  if (types->n < 1) return no_chain("the number of inputs");
+  if (ops->n < 1) return no_chain("the number of links");
+  if (outputs->n < 1) return no_chain("the number of outputs");
   if (nodes->n != ops->n || results->n != ops->n || arities->n != ops->n)
     return no_chain("lists of different lengths");
-  *out = (weft_chain_t){.num_inputs = types->n, .num_links = ops->n, .input_types = types->list.types};
+  weft_chain_link_t *links = weft_arena_calloc(arena, (size_t)ops->n, sizeof *links);
+  if (links == NULL) return WEFT_NO_MEMORY("a chain of %d links", ops->n);
+  *out = (weft_chain_t){.num_inputs = types->n,
+                        .num_links = ops->n,
+                        .num_outputs = outputs->n,
+                        .input_types = types->list.types,
+                        .links = links,
+                        .outputs = outputs->list.ints};
   for (int i = 0; i < ops->n; i++) {
-    weft_chain_link_t *l = &out->links[i];
-    const int64_t arity = arities->list.ints[i];
-    *l = (weft_chain_link_t){.op = weft_op_find(ops->list.strings[i]),
-                             .node = nodes->list.strings[i],
-                             .type = results->list.types[i]};
-    if (l->op == NULL || !weft_op_is_elementwise(l->op)) return no_chain("an op that is not elementwise");
-    if (arity < 1 || arity > operands->n - at) return no_chain("too few operands");
-    l->num_operands = (int)arity;
-    l->operands = operands->list.ints + at;
-    at += l->num_operands;
-    for (int k = 0; k < l->num_operands; k++) {
-      if (!may_take(out, i, l->operands[k])) return no_chain("an operand that is not there yet");
-    }
+    links[i] = (weft_chain_link_t){.op = weft_op_find(ops->list.strings[i]),
+                                   .node = nodes->list.strings[i],
+                                   .type = results->list.types[i]};
+    WEFT_RETURN_IF_ERROR(read_link(out, i, &links[i], operands, arities->list.ints[i], &at));
+  }
+  const weft_attr_t *output_types = list(attrs, num_attrs, "Tout", WEFT_ATTR_TYPE);
+  if (output_types->n != outputs->n) return no_chain("lists of different lengths");
+  for (int i = 0; i < outputs->n; i++) {
+    const int64_t value = out->outputs[i];
+    if (value < out->num_inputs || value >= weft_chain_num_values(out))
+      return no_chain("an output that is no link's");
+    if (i > 0 && value <= out->outputs[i - 1]) return no_chain("outputs that do not ascend");
+    if (output_types->list.types[i] != (int)weft_chain_type(out, value))
+      return no_chain("an output of another type than its link");
   }
   return at == operands->n ? NULL : no_chain("too many operands");
 }
@@ -61,10 +119,12 @@ weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c, weft
   for (int i = 0; i < c->num_links; i++) num_operands += (size_t)c->links[i].num_operands;
   weft_str_t *ops = weft_arena_calloc(arena, n, sizeof *ops),
              *nodes = weft_arena_calloc(arena, n, sizeof *nodes);
-  int *types = weft_arena_calloc(arena, n, sizeof *types);
+  int *types = weft_arena_calloc(arena, n, sizeof *types),
+      *output_types = weft_arena_calloc(arena, (size_t)c->num_outputs, sizeof *output_types);
   int64_t *arities = weft_arena_calloc(arena, n, sizeof *arities),
           *operands = weft_arena_calloc(arena, num_operands, sizeof *operands);
-  if (ops == NULL || nodes == NULL || types == NULL || arities == NULL || operands == NULL)
+  if (ops == NULL || nodes == NULL || types == NULL || output_types == NULL || arities == NULL ||
+      operands == NULL)
     return WEFT_NO_MEMORY("describing a chain of %d links", c->num_links);
   num_operands = 0;
   for (int i = 0; i < c->num_links; i++) {
@@ -75,9 +135,11 @@ weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c, weft
     arities[i] = l->num_operands;
     for (int k = 0; k < l->num_operands; k++) operands[num_operands++] = l->operands[k];
   }
+  for (int i = 0; i < c->num_outputs; i++) output_types[i] = (int)weft_chain_type(c, c->outputs[i]);
   out[0] = list_attr("T", WEFT_ATTR_TYPE, c->num_inputs);
   out[0].value.list.types = c->input_types;
-  out[1] = weft_type_attr("Tout", types[c->num_links - 1]);
+  out[1] = list_attr("Tout", WEFT_ATTR_TYPE, c->num_outputs);
+  out[1].value.list.types = output_types;
   out[2] = list_attr("ops", WEFT_ATTR_STRING, c->num_links);
   out[2].value.list.strings = ops;
   out[3] = list_attr("nodes", WEFT_ATTR_STRING, c->num_links);
@@ -88,10 +150,12 @@ weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c, weft
   out[5].value.list.ints = arities;
   out[6] = list_attr("operands", WEFT_ATTR_INT, (int)num_operands);
   out[6].value.list.ints = operands;
+  out[7] = list_attr("outputs", WEFT_ATTR_INT, c->num_outputs);
+  out[7].value.list.ints = c->outputs;
   return NULL;
 }
 
-/* ---- its shape ---- */
+/* ---- its shapes ---- */
 
 /* What the kernels of the ops say, while a step runs, of shapes that do not fit. */
 static weft_status_t *in_kernels_words(const weft_chain_link_t *l, const weft_shape_t *operands,
@@ -110,12 +174,13 @@ static weft_status_t *in_kernels_words(const weft_chain_link_t *l, const weft_sh
       WEFT_SHAPE_TEXT(&operands[1]));
 }
 
-static weft_status_t *infer_link(const weft_chain_t *c, int i, weft_shape_t *values) {
+static weft_status_t *infer_link(const weft_chain_t *c, weft_arena_t *arena, int i, weft_shape_t *values) {
   const weft_chain_link_t *l = &c->links[i];
-  weft_shape_t operands[WEFT_CHAIN_MAX_VALUES];
-  int input_types[WEFT_CHAIN_MAX_VALUES];
+  weft_shape_t *operands = weft_arena_calloc(arena, (size_t)l->num_operands, sizeof *operands);
+  int *input_types = weft_arena_calloc(arena, (size_t)l->num_operands, sizeof *input_types);
   weft_named_attr_t attrs[8];
   int num_attrs = 0;
+  if (operands == NULL || input_types == NULL) return WEFT_NO_MEMORY("a chain of %d links", c->num_links);
   for (int k = 0; k < l->num_operands; k++) {
     operands[k] = values[l->operands[k]];
     input_types[k] = (int)weft_chain_type(c, l->operands[k]);
@@ -138,9 +203,9 @@ static weft_status_t *infer_link(const weft_chain_t *c, int i, weft_shape_t *val
   return in_kernels_words(l, operands, l->op->infer_shapes == NULL ? NULL : l->op->infer_shapes(&x));
 }
 
-weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_shape_t *values) {
+weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_arena_t *arena, weft_shape_t *values) {
   for (int i = 0; i < c->num_links; i++) {
-    weft_status_t *s = infer_link(c, i, values);
+    weft_status_t *s = infer_link(c, arena, i, values);
     if (s == NULL) continue;
     if (i == c->num_links - 1) return s; /* the node has its name */
     weft_status_t *named =
@@ -152,13 +217,22 @@ weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_shape_t *values) {
   return NULL;
 }
 
-weft_status_t *weft_infer_chain(weft_shape_ctx_t *c) {
+static weft_status_t *infer_chain(weft_shape_ctx_t *c, weft_arena_t *arena) {
   weft_chain_t chain;
-  weft_shape_t values[WEFT_CHAIN_MAX_VALUES];
-  WEFT_RETURN_IF_ERROR(weft_chain_read(c->attrs, c->num_attrs, &chain));
+  WEFT_RETURN_IF_ERROR(weft_chain_read(arena, c->attrs, c->num_attrs, &chain));
   if (chain.num_inputs != c->num_inputs) return no_chain("the number of inputs");
+  if (chain.num_outputs != c->num_outputs) return no_chain("the number of outputs");
+  weft_shape_t *values = weft_arena_calloc(arena, (size_t)weft_chain_num_values(&chain), sizeof *values);
+  if (values == NULL) return WEFT_NO_MEMORY("a chain of %d links", chain.num_links);
   for (int i = 0; i < chain.num_inputs; i++) values[i] = c->inputs[i];
-  WEFT_RETURN_IF_ERROR(weft_chain_infer(&chain, values));
-  c->outputs[0] = values[chain.num_inputs + chain.num_links - 1];
+  WEFT_RETURN_IF_ERROR(weft_chain_infer(&chain, arena, values));
+  for (int i = 0; i < chain.num_outputs; i++) c->outputs[i] = values[chain.outputs[i]];
   return NULL;
+}
+
+weft_status_t *weft_infer_chain(weft_shape_ctx_t *c) {
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_status_t *s = infer_chain(c, &arena);
+  weft_arena_deinit(&arena);
+  return s;
 }

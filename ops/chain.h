@@ -1,16 +1,22 @@
 /* ops/chain.h - elementwise nodes that are computed together: what a _WeftChain says of them.
  *
- * A chain is a tree of elementwise nodes, of which only the last one's output is seen outside. Each node is a
- * link: an op and where its operands come from. Values are numbered: the chain's inputs first, then the
- * results of the links in their order; an operand is a smaller number than the link's own. The description
- * says nothing of how a device computes it.
+ * Each node is a link: an op and where its operands come from. Values are numbered: the chain's inputs first,
+ * then the results of the links in their order; an operand is a smaller number than the link's own. The
+ * chain's outputs are the results of those links that are read outside. The description says nothing of how a
+ * device computes it.
  */
 #ifndef WEFT_OPS_CHAIN_H_
 #define WEFT_OPS_CHAIN_H_
 
 #include "ops/op.h"
 
-enum { WEFT_CHAIN_MAX_INPUTS = 12, WEFT_CHAIN_MAX_LINKS = 64 };
+/* How large a chain may be. */
+typedef struct weft_chain_limits {
+  int inputs, links, outputs;
+} weft_chain_limits_t;
+
+/* Of device libraries (include/weft/device.h). */
+enum { WEFT_CHAIN_LIBRARY_INPUTS = 12, WEFT_CHAIN_LIBRARY_LINKS = 64, WEFT_CHAIN_LIBRARY_OUTPUTS = 1 };
 
 typedef struct weft_chain_link {
   const weft_op_def_t *op;
@@ -20,21 +26,27 @@ typedef struct weft_chain_link {
   const int64_t *operands; /* num_operands of them */
 } weft_chain_link_t;
 
-/* What a _WeftChain consists of. Lent by its attributes. */
+/* What a _WeftChain consists of. */
 typedef struct weft_chain {
-  int num_inputs, num_links;
-  const int *input_types;
-  weft_chain_link_t links[WEFT_CHAIN_MAX_LINKS];
+  int num_inputs, num_links, num_outputs;
+  const int *input_types;         /* num_inputs */
+  const weft_chain_link_t *links; /* num_links */
+  const int64_t *outputs;         /* num_outputs values, ascending, each the result of a link */
 } weft_chain_t;
 
-/* Reads the attributes of a _WeftChain. Errors: INVALID_ARGUMENT: they do not describe a chain. */
-WEFT_MUST_CHECK weft_status_t *weft_chain_read(const weft_named_attr_t *attrs, int num_attrs,
-                                               weft_chain_t *out);
+/* Reads the attributes of a _WeftChain, which *out lends; lists of links are made in `arena`. The types of a
+ * link's operands and its result are those that its op's signature asks for. Errors: INVALID_ARGUMENT: the
+ * attributes do not describe a chain; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_chain_read(weft_arena_t *arena, const weft_named_attr_t *attrs,
+                                               int num_attrs, weft_chain_t *out);
 
 /* The shapes of the links' results. `values`: of the inputs, and behind them room for each link's. Errors:
- * INVALID_ARGUMENT in the words of TensorFlow's kernels, with the node where it is not the last. */
-WEFT_MUST_CHECK weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_shape_t *values);
-enum { WEFT_CHAIN_MAX_VALUES = WEFT_CHAIN_MAX_INPUTS + WEFT_CHAIN_MAX_LINKS };
+ * INVALID_ARGUMENT in the words of TensorFlow's kernels, with the node where it is not the last;
+ * RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_arena_t *arena,
+                                                weft_shape_t *values);
+
+static inline int weft_chain_num_values(const weft_chain_t *c) { return c->num_inputs + c->num_links; }
 
 /* The type of a value: of an input, or a link's result. */
 static inline weft_dtype_t weft_chain_type(const weft_chain_t *c, int64_t value) {
@@ -44,7 +56,7 @@ static inline weft_dtype_t weft_chain_type(const weft_chain_t *c, int64_t value)
 
 /* The attributes of a _WeftChain of these links, WEFT_CHAIN_NUM_ATTRS of them. They lend what `c` has, and
  * lists in `arena`. Errors: RESOURCE_EXHAUSTED. */
-enum { WEFT_CHAIN_NUM_ATTRS = 7 };
+enum { WEFT_CHAIN_NUM_ATTRS = 8 };
 WEFT_MUST_CHECK weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c,
                                                 weft_named_attr_t *out);
 

@@ -2,12 +2,15 @@
 #include "tools/inspect_optimized.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "device/device.h"
+#include "graph/passes.h"
 #include "graph/passes/optimize.h"
 #include "kernels/evaluate.h"
+#include "kernels/kernel.h"
 #include "resources/resource.h"
 
 /* One thing that a pass did to a node. */
@@ -85,6 +88,29 @@ static weft_status_t *make_feeds_unknown(weft_graph_t *g, const weft_names_t *fe
   return NULL;
 }
 
+/* As a worker does it that runs the whole step on its CPU. */
+static const weft_chain_limits_t *limits_of_cpu(void *arg, const weft_node_t *n) {
+  static const weft_chain_limits_t limits = {INT_MAX, INT_MAX, INT_MAX};
+  (void)arg;
+  return weft_kernel_may_link("CPU", n->op->name.data, n->input_types[n->num_inputs - 1], n->output_types[0])
+             ? &limits
+             : NULL;
+}
+
+static weft_status_t *fuse(inspect_optimized_t *t, weft_graph_t *g) {
+  WEFT_RETURN_IF_ERROR(weft_pass_fuse_chains(g, limits_of_cpu, NULL));
+  for (int id = 0; id < g->num_nodes; id++) {
+    const weft_node_t *chain = g->nodes[id];
+    if (chain == NULL || !weft_str_is(chain->op->name, "_WeftChain")) continue;
+    const weft_attr_t *links = weft_node_attr(chain, "nodes");
+    for (int i = 0; i < links->n; i++) {
+      const weft_node_t link = {.name = links->list.strings[i]};
+      take_note(t, weft_pass_name(WEFT_PASS_FUSE), &link, "is computed in", chain->name);
+    }
+  }
+  return NULL;
+}
+
 static weft_status_t *optimize(inspect_optimized_t *t, weft_graph_t **g, const weft_worker_loop_t *step,
                                const char *passes, const weft_evaluator_t *evaluator) {
   const int num = step->fetches.n + step->targets.n;
@@ -103,6 +129,7 @@ static weft_status_t *optimize(inspect_optimized_t *t, weft_graph_t **g, const w
   }
   weft_status_t *s = passes == NULL ? NULL : weft_pass_settings_parse(weft_str(passes), &o.settings);
   if (s == NULL) s = weft_optimize(g, &o);
+  if (s == NULL && (o.settings.passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) != 0) s = fuse(t, *g);
   weft_free(keep);
   return s == NULL && t->failed ? no_memory() : s;
 }

@@ -10,7 +10,7 @@ enum { MOST_FOR_MORE_ROUNDS = 200000 };
 
 typedef struct weft_pass {
   const char *name, *what;
-  weft_pass_fn *run;
+  weft_pass_fn *run; /* NULL: workers run it */
 } weft_pass_t;
 
 static const weft_pass_t passes[WEFT_NUM_PASSES] = {
@@ -51,7 +51,7 @@ static weft_status_t *run_round(weft_graph_t *g, const weft_optimize_options_t *
   *out_failed = -1;
   weft_status_t *s = weft_pass_round_init(&r, g, o);
   for (int p = 0; s == NULL && p < WEFT_NUM_PASSES; p++) {
-    if ((which & WEFT_PASS_BIT(p)) == 0) continue;
+    if ((which & WEFT_PASS_BIT(p)) == 0 || passes[p].run == NULL) continue;
     const bool changed_before = r.has_changed;
     r.pass = passes[p].name;
     r.has_changed = false;

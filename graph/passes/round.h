@@ -36,6 +36,7 @@ typedef struct weft_pass_round { /* Confined. */
 
 typedef weft_status_t *weft_pass_fn(weft_pass_round_t *r);
 #define WEFT_PASS(id, name, field, means_off, function, what) weft_pass_fn function;
+#define WEFT_WORKER_PASS(id, name, field, means_off, what)
 #include "graph/passes/passes.def"
 #undef WEFT_PASS
 

@@ -7,8 +7,10 @@
 
 #ifdef WEFT_ISA_LEVELS
 #define WEFT_EACH_LEVEL(X, name) X(name, _kernels), X(name, _kernels_v3), X(name, _kernels_v4)
+#define WEFT_MAY_LINK_BY_LEVEL weft_cpu_may_link, weft_cpu_may_link_v3, weft_cpu_may_link_v4
 #else
 #define WEFT_EACH_LEVEL(X, name) X(name, _kernels), X(name, _kernels), X(name, _kernels)
+#define WEFT_MAY_LINK_BY_LEVEL weft_cpu_may_link, weft_cpu_may_link, weft_cpu_may_link
 #endif
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -43,11 +45,20 @@ enum {
   NUM_ON_EVERY_DEVICE = sizeof on_every_device / sizeof on_every_device[0]
 };
 
+/* Of the level whose kernels a chain runs: math/chain_loops.c. */
+typedef int may_link_fn(const char *op, int operand, int result);
+extern may_link_fn WEFT_MAY_LINK_BY_LEVEL;
+
+static int may_link(const char *op, int operand, int result) {
+  static may_link_fn *const by_level[WEFT_ISA_COUNT] = {WEFT_MAY_LINK_BY_LEVEL};
+  return by_level[weft_isa()](op, operand, result);
+}
+
 const weft_kernel_table_t *weft_cpu_kernels(void); /* kernels/tables.def names it; called once */
 
 const weft_kernel_table_t *weft_cpu_kernels(void) {
   static const weft_kernel_t *all[NUM_ON_EVERY_DEVICE + NUM_FAMILIES + 1];
-  static const weft_kernel_table_t table = {"CPU", all};
+  static const weft_kernel_table_t table = {"CPU", all, may_link};
   const weft_isa_t isa = weft_isa();
   for (int i = 0; i < NUM_ON_EVERY_DEVICE; i++) all[i] = on_every_device[i];
   for (int i = 0; i < NUM_FAMILIES; i++) all[NUM_ON_EVERY_DEVICE + i] = families[i][isa];

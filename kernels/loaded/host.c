@@ -62,14 +62,16 @@ static const weft_attr_t *find(const WEFT_KernelSetup *s, const char *name, weft
 static int setup_link(const WEFT_KernelSetup *s, int i, WEFT_ChainLink *out) {
   const weft_kernel_setup_t *setup = weft_loaded_setup(s);
   weft_chain_t c;
-  weft_status_t *status = weft_chain_read(setup->attrs, setup->num_attrs, &c);
-  if (status != NULL || i < 0 || i >= c.num_links) {
-    weft_status_free(status);
-    return 0;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_status_t *status = weft_chain_read(&arena, setup->attrs, setup->num_attrs, &c);
+  const bool is_there = status == NULL && i >= 0 && i < c.num_links;
+  if (is_there) {
+    *out = (WEFT_ChainLink){c.links[i].op->name.data, c.links[i].type, c.links[i].num_operands,
+                            c.links[i].operands};
   }
-  *out = (WEFT_ChainLink){c.links[i].op->name.data, c.links[i].type, c.links[i].num_operands,
-                          c.links[i].operands};
-  return 1;
+  weft_status_free(status);
+  weft_arena_deinit(&arena);
+  return is_there;
 }
 
 static int attr_int(const WEFT_KernelSetup *s, const char *name, int64_t *out) {

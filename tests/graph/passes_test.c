@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "ops/chain.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/runner.h"
 
@@ -324,107 +323,6 @@ static weft_status_t *infer(weft_str_t bytes) {
   return s;
 }
 
-/* ---- chains ---- */
-
-#define PAIR(name, op, x, y) "node{name:'" name "' op:'" op "' input:'" x "' input:'" y "'" T_FLOAT "} "
-#define ONE(name, op, x) "node{name:'" name "' op:'" op "' input:'" x "'" T_FLOAT "} "
-
-static bool computes(void *arg, const weft_node_t *n) {
-  (void)arg;
-  return (n->flags & WEFT_OP_IDENTITY) == 0;
-}
-
-static void no_chain_is_made(const char *text) {
-  weft_graph_t *g = weft_test_graph(text);
-  const int before = g->num_live;
-  weft_test_expect(weft_pass_fuse_chains(g, computes, NULL), WEFT_OK, "");
-  CU_ASSERT_EQUAL(g->num_live, before);
-  CU_ASSERT_EQUAL(weft_test_count(g, "_WeftChain"), 0);
-  weft_graph_destroy(g);
-}
-
-static void elementwise_nodes_that_feed_only_each_other_become_one(void) {
-  weft_graph_t *g = weft_test_graph(
-      INPUT("x", "") INPUT("y", "") PAIR("sum", "AddV2", "x", "y") ONE("tanh", "Tanh", "sum")
-          PAIR("twice", "Mul", "tanh", "tanh")
-              PAIR("last", "Sub", "twice", "x") "node{name:'out' op:'Identity' input:'last'" T_FLOAT "}");
-  weft_chain_t c;
-  weft_test_expect(weft_pass_fuse_chains(g, computes, NULL), WEFT_OK, "");
-  CU_ASSERT_EQUAL(g->num_live, 4);
-  const weft_node_t *n = weft_test_node(g, "last");
-  CU_ASSERT_TRUE_FATAL(weft_str_is(n->op->name, "_WeftChain"));
-  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "out")->inputs[0].node, n);
-  CU_ASSERT_EQUAL_FATAL(n->num_inputs, 2);
-  weft_test_expect(weft_chain_read(n->attrs, n->num_attrs, &c), WEFT_OK, "");
-  CU_ASSERT_EQUAL_FATAL(c.num_links, 4);
-  CU_ASSERT(weft_str_is(c.links[0].op->name, "AddV2") && weft_str_is(c.links[0].node, "sum"));
-  CU_ASSERT(weft_str_is(c.links[3].op->name, "Sub") && weft_str_is(c.links[3].node, "last"));
-  CU_ASSERT(c.links[2].operands[0] == 3 && c.links[2].operands[1] == 3); /* two inputs, sum, tanh */
-  weft_graph_destroy(g);
-}
-
-static void what_is_seen_outside_stays_a_node(void) {
-  weft_graph_t *g =
-      weft_test_graph(INPUT("x", "") ONE("a", "Tanh", "x") ONE("b", "Exp", "a") ONE("c", "Neg", "b") ONE(
-          "d", "Abs",
-          "b") "node{name:'out' op:'IdentityN' input:'c' input:'d' attr{key:'T' value{list{type:DT_FLOAT "
-               "type:DT_FLOAT}}}}");
-  weft_test_expect(weft_pass_fuse_chains(g, computes, NULL), WEFT_OK, "");
-  CU_ASSERT_EQUAL(weft_test_count(g, "_WeftChain"), 1); /* a and b: two chains read b */
-  CU_ASSERT_TRUE(weft_str_is(weft_test_node(g, "b")->op->name, "_WeftChain"));
-  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "c")->inputs[0].node, weft_test_node(g, "b"));
-  weft_graph_destroy(g);
-}
-
-static void a_fork_that_joins_again_is_one_chain(void) {
-  weft_graph_t *g = weft_test_graph(INPUT("x", "") ONE("a", "Tanh", "x") ONE("b", "Exp", "a") ONE(
-      "c", "Neg", "a") PAIR("d", "Mul", "b", "c") "node{name:'out' op:'Identity' input:'d'" T_FLOAT "}");
-  weft_test_expect(weft_pass_fuse_chains(g, computes, NULL), WEFT_OK, "");
-  CU_ASSERT_EQUAL(g->num_live, 3);
-  weft_graph_destroy(g);
-}
-
-static void control_edges_of_links_are_kept(void) {
-  weft_graph_t *g = weft_test_graph(INPUT(
-      "x", "") "node{name:'before' op:'NoOp'} "
-               "node{name:'a' op:'Tanh' input:'x' input:'^before'" T_FLOAT
-               "} " ONE("b", "Exp", "a") "node{name:'after' op:'NoOp' input:'^b'}");
-  weft_test_expect(weft_pass_fuse_chains(g, computes, NULL), WEFT_OK, "");
-  const weft_node_t *chain = weft_test_node(g, "b"), *after = weft_test_node(g, "after");
-  CU_ASSERT_TRUE_FATAL(weft_str_is(chain->op->name, "_WeftChain"));
-  CU_ASSERT_TRUE(weft_test_depends(g, chain, weft_test_node(g, "before")));
-  CU_ASSERT_EQUAL_FATAL(after->num_controls, 1);
-  CU_ASSERT_PTR_EQUAL(after->controls[0], chain);
-  weft_graph_destroy(g);
-  /* What waits for a link must not wait for the whole chain. */
-  no_chain_is_made(INPUT("x", "") ONE("a", "Tanh", "x")
-                       ONE("b", "Exp", "a") "node{name:'after' op:'NoOp' input:'^a'}");
-}
-
-static void some_nodes_are_no_links(void) {
-  no_chain_is_made(INPUT("x", "") ONE("a", "Tanh", "x"));
-  no_chain_is_made(INPUT("x", "") ONE("a", "Identity", "x") ONE("b", "Identity", "a"));
-  no_chain_is_made(INPUT("x", "") ONE("a", "Tanh", "x") /* an attribute of its own */
-                   "node{name:'b' op:'LeakyRelu' input:'a' attr{key:'alpha' value{f:0.3}}" T_FLOAT "}");
-  no_chain_is_made(INPUT("x", "") "node{name:'a' op:'Tanh' input:'x'" T_FLOAT
-                                  "} "
-                                  "node{name:'b' op:'Equal' input:'a' input:'x' attr{key:'"
-                                  "incompatible_shape_error' value{b:false}}" T_FLOAT "}");
-}
-
-static void chains_end_where_they_would_grow_too_large(void) {
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&b, "%s", INPUT("x", "") ONE("n0", "Tanh", "x"));
-  for (int i = 1; i < 200; i++)
-    weft_strbuf_printf(&b, "node{name:'n%d' op:'Tanh' input:'n%d'" T_FLOAT "} ", i, i - 1);
-  weft_graph_t *g = weft_test_graph(b.data);
-  weft_test_expect(weft_pass_fuse_chains(g, computes, NULL), WEFT_OK, "");
-  CU_ASSERT_EQUAL(weft_test_count(g, "_WeftChain"), 4);
-  CU_ASSERT_EQUAL(g->num_live, 5);
-  weft_graph_destroy(g);
-  weft_strbuf_deinit(&b);
-}
-
 static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
   weft_strbuf_t b = weft_test_read("while_v1");
   long n;
@@ -448,13 +346,6 @@ static const CU_TestInfo tests[] = {
      a_dim_of_a_shape_and_the_size_of_an_array_are_known},
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused_in_tensorflows_words},
     {"shapes in graphs made by TensorFlow fit", shapes_in_graphs_made_by_tensorflow_fit},
-    {"elementwise nodes that feed only each other become one",
-     elementwise_nodes_that_feed_only_each_other_become_one},
-    {"what is seen outside stays a node", what_is_seen_outside_stays_a_node},
-    {"a fork that joins again is one chain", a_fork_that_joins_again_is_one_chain},
-    {"control edges of links are kept", control_edges_of_links_are_kept},
-    {"some nodes are no links", some_nodes_are_no_links},
-    {"chains end where they would grow too large", chains_end_where_they_would_grow_too_large},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
     CU_TEST_INFO_NULL,
 };

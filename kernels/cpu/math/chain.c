@@ -1,222 +1,297 @@
-/* kernels/cpu/math/chain.c - _WeftChain: elementwise nodes that feed only each other, computed block by
- * block.
+/* kernels/cpu/math/chain.c - _WeftChain: elementwise nodes that are computed together, block by block.
  *
- * A block of the result is small enough for the first-level cache, and all links run on it before the next
- * one, each by the loop of its own kernel (loops/map.h). Inputs are read in the result's shape: a link before
- * a broadcast computes its elements as often as they are needed. A link's block lies in a slot until its last
- * consumer has run.
+ * Each link runs the loop of its op's own kernel (loops/map.h), so that results are those of the nodes one by
+ * one, bit for bit. What follows from shapes is worked out when they are first seen (chain_layout.c) and
+ * kept: a step on scalars is then a row of calls.
+ *
+ * Locking: layouts are published once, with release order, and live as long as the plan.
  */
+#include "kernels/cpu/math/chain.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "kernels/cpu/loops/cast.h"
-#include "kernels/cpu/loops/cost.h"
-#include "kernels/cpu/loops/map.h"
-#include "ops/chain.h"
+#include "base/alloc.h"
 
-enum { BLOCK = 1024, WIDEST = 16 }; /* elements; bytes of one */
+/* Sets of input shapes that are remembered. Further ones are laid out in each step. */
+enum { MOST_LAYOUTS = 8 };
 
-typedef struct chain_step {
-  const weft_map1_t *one;
-  const weft_map2_t *two;
-  int slot; /* of the result; unused for the last link */
-} chain_step_t;
+/* Memory that fits the stack: that of a step on scalars. */
+enum { SMALL_BYTES = 4096 };
 
 typedef struct chain_state {
-  weft_chain_t chain; /* the plan's attributes */
-  int num_slots;      /* the first ones are the inputs' */
-  bool is_costly;
-  chain_step_t steps[];
+  cpu_chain_t c;
+  weft_arena_t arena; /* of `c` */
+  chain_layout_t *_Atomic layouts[MOST_LAYOUTS];
 } chain_state_t;
 
 /* ---- compiling ---- */
 
-static const weft_kernel_t *kernel_of(const weft_chain_t *c, const weft_chain_link_t *l) {
-  const weft_named_attr_t type = weft_type_attr("T", (int)weft_chain_type(c, l->operands[0]));
-  return weft_kernel_find("CPU", l->op->name, &type, 1);
-}
-
-static weft_status_t *find_loop(const weft_chain_t *c, const weft_chain_link_t *l, chain_step_t *out) {
-  const bool may_fail = weft_dtype_is_integer(weft_chain_type(c, l->operands[0]));
-  const uint32_t checks = may_fail ? WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT : 0;
-  const weft_kernel_t *k = kernel_of(c, l);
-  if (k != NULL && k->compute == weft_map1_compute && l->num_operands == 1) out->one = k->param;
-  if (k != NULL && k->compute == weft_map2_compute && l->num_operands == 2) out->two = k->param;
-  if (out->one != NULL || (out->two != NULL && (out->two->flags & checks) == 0)) return NULL;
-  return WEFT_ERROR(UNIMPLEMENTED, "the CPU has no loop for %.*s in a chain", WEFT_STR_ARGS(l->op->name));
-}
-
-/* The last link that reads each value. */
-static void find_last_uses(const weft_chain_t *c, int *out) {
-  for (int v = 0; v < c->num_inputs + c->num_links; v++) out[v] = -1;
+static weft_status_t *compile(const weft_kernel_setup_t *setup, chain_state_t *st) {
+  weft_chain_t *c = &st->c.chain;
+  WEFT_RETURN_IF_ERROR(weft_chain_read(&st->arena, setup->attrs, setup->num_attrs, c));
+  chain_loop_t *loops = weft_arena_calloc(&st->arena, (size_t)c->num_links, sizeof *loops);
+  weft_kernel_node_t *nodes = weft_arena_calloc(&st->arena, (size_t)c->num_links, sizeof *nodes);
+  if (loops == NULL || nodes == NULL) return WEFT_NO_MEMORY("preparing a chain of %d links", c->num_links);
+  if (c->num_inputs != setup->node.num_inputs || c->num_outputs != setup->node.num_outputs)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a _WeftChain has not as many inputs or outputs as its node");
   for (int i = 0; i < c->num_links; i++) {
-    for (int k = 0; k < c->links[i].num_operands; k++) out[c->links[i].operands[k]] = i;
+    const weft_chain_link_t *l = &c->links[i];
+    nodes[i] = setup->node;
+    nodes[i].name = weft_arena_str(&st->arena, l->node);
+    nodes[i].op_name = l->op->name;
+    nodes[i].op = l->op;
+    if (nodes[i].name.data == NULL) return WEFT_NO_MEMORY("preparing a chain of %d links", c->num_links);
+    const weft_dtype_t operand = weft_chain_type(c, l->operands[l->num_operands - 1]);
+    if (!weft_cpu_chain_find_loop(l->op, operand, (weft_dtype_t)l->type, &loops[i]))
+      return WEFT_ERROR(UNIMPLEMENTED, "the CPU has no loop for %.*s in a chain", WEFT_STR_ARGS(l->op->name));
   }
+  st->c.loops = loops;
+  st->c.nodes = nodes;
+  return NULL;
 }
 
-/* A link may write where an operand lies that it is the last to read: the loops read before they write. */
-static void give_slots(chain_state_t *st) {
-  const weft_chain_t *c = &st->chain;
-  int last_use[WEFT_CHAIN_MAX_VALUES], unused[WEFT_CHAIN_MAX_VALUES], num_unused = 0;
-  find_last_uses(c, last_use);
-  st->num_slots = c->num_inputs;
-  for (int i = 0; i < c->num_links; i++) {
-    st->steps[i].slot = num_unused > 0 ? unused[--num_unused] : st->num_slots++;
-    for (int k = 0; k < c->links[i].num_operands; k++) {
-      const int64_t from = c->links[i].operands[k];
-      bool is_first = true;
-      for (int j = 0; j < k; j++) is_first = is_first && c->links[i].operands[j] != from;
-      if (is_first && from >= c->num_inputs && last_use[from] == i)
-        unused[num_unused++] = st->steps[from - c->num_inputs].slot;
-    }
-  }
+static void chain_destroy(void *state) {
+  chain_state_t *st = state;
+  for (int i = 0; i < MOST_LAYOUTS; i++)
+    weft_cpu_chain_layout_destroy(atomic_load_explicit(&st->layouts[i], memory_order_relaxed));
+  weft_arena_deinit(&st->arena);
+  weft_free(st);
 }
 
 static weft_status_t *chain_prepare(const weft_kernel_setup_t *setup, void **out) {
-  weft_chain_t c;
-  WEFT_RETURN_IF_ERROR(weft_chain_read(setup->attrs, setup->num_attrs, &c));
-  chain_state_t *st = weft_calloc(1, sizeof *st + (size_t)c.num_links * sizeof st->steps[0]);
-  if (st == NULL) return WEFT_NO_MEMORY("preparing a chain of %d links", c.num_links);
-  st->chain = c;
-  for (int i = 0; i < c.num_links; i++) {
-    weft_status_t *s = find_loop(&c, &c.links[i], &st->steps[i]);
-    if (s != NULL) {
-      weft_free(st);
-      return s;
-    }
-    const uint32_t flags = st->steps[i].one != NULL ? st->steps[i].one->flags : st->steps[i].two->flags;
-    st->is_costly = st->is_costly || (flags & WEFT_MAP_COSTLY) != 0;
+  chain_state_t *st = weft_calloc(1, sizeof *st);
+  if (st == NULL) return WEFT_NO_MEMORY("preparing a chain");
+  weft_status_t *s = compile(setup, st);
+  if (s != NULL) {
+    chain_destroy(st);
+    return s;
   }
-  give_slots(st);
   *out = st;
   return NULL;
 }
 
-/* ---- running ---- */
+/* ---- layouts ---- */
 
-typedef struct chain_input {
-  const char *data;
-  size_t size; /* of an element */
-  int step;    /* 1: as the result; 0: one element; -1: `broadcast` says */
-  weft_broadcast_t broadcast;
-} chain_input_t;
-
-typedef struct chain_run {
-  const chain_state_t *st;
-  chain_input_t *inputs;
-  char *out;
-  size_t out_size;
-  atomic_bool failed; /* no memory for blocks */
-} chain_run_t;
-
-typedef struct chain_gather {
-  const chain_input_t *input;
-  char *to;
-  int64_t begin;
-} chain_gather_t;
-
-static void gather(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
-  const chain_gather_t *g = arg;
-  const size_t size = g->input->size;
-  const char *from = g->input->data + (size_t)at[1] * size;
-  char *to = g->to + (size_t)(out_at - g->begin) * size;
-  if (step[1] != 0) {
-    memcpy(to, from, (size_t)n * size);
-    return;
-  }
-  for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * size, from, size);
-}
-
-static void run_block(const chain_run_t *r, int64_t begin, int64_t n, char *slots) {
-  const weft_chain_t *c = &r->st->chain;
-  const char *values[WEFT_CHAIN_MAX_VALUES];
-  int step[WEFT_CHAIN_MAX_VALUES];
-  for (int i = 0; i < c->num_inputs; i++) {
-    const chain_input_t *in = &r->inputs[i];
-    step[i] = in->step != 0;
-    values[i] = in->step > 0 ? in->data + (size_t)begin * in->size : in->data;
-    if (in->step >= 0) continue;
-    chain_gather_t g = {in, slots + (size_t)i * BLOCK * WIDEST, begin};
-    weft_broadcast_walk(&in->broadcast, begin, begin + n, gather, &g);
-    values[i] = g.to;
-  }
-  for (int i = 0; i < c->num_links; i++) {
-    const chain_step_t *s = &r->st->steps[i];
-    const int64_t *from = c->links[i].operands;
-    const bool is_last = i == c->num_links - 1;
-    char *to = is_last ? r->out + (size_t)begin * r->out_size : slots + (size_t)s->slot * BLOCK * WIDEST;
-    const weft_dtype_t type = weft_cpu_stored_as(weft_chain_type(c, from[0]));
-    const bool steps = step[from[0]] != 0 || (s->two != NULL && step[from[1]] != 0);
-    const int64_t count = steps ? n : 1; /* of scalars the result is one, too */
-    if (s->two != NULL) {
-      s->two->fns[type](count, values[from[0]], step[from[0]], values[from[1]], step[from[1]], to);
-    } else {
-      s->one->fns[type](count, values[from[0]], to);
+static bool has_shapes(const chain_layout_t *l, const weft_value_t *inputs, int n) {
+  const int64_t *p = l->shapes;
+  for (int i = 0; i < n; i++) {
+    const weft_shape_t *s = &inputs[i].tensor->shape;
+    if (*p++ != s->rank) return false;
+    for (int d = 0; d < s->rank; d++) {
+      if (*p++ != s->dims[d]) return false;
     }
-    values[c->num_inputs + i] = to;
-    step[c->num_inputs + i] = steps;
   }
+  return true;
 }
 
-static void run_range(void *arg, int64_t begin, int64_t end) {
-  chain_run_t *r = arg;
-  char *slots = weft_malloc((size_t)r->st->num_slots * BLOCK * WIDEST);
-  if (slots == NULL) {
-    atomic_store(&r->failed, true);
-    return;
-  }
-  for (int64_t at = begin; at < end; at += BLOCK)
-    run_block(r, at, end - at < BLOCK ? end - at : BLOCK, slots);
-  weft_free(slots);
-}
-
-static weft_status_t *read_inputs(const weft_kernel_ctx_t *ctx, const weft_shape_t *result,
-                                  chain_input_t *inputs) {
-  for (int i = 0; i < ctx->node->num_inputs; i++) {
-    const weft_tensor_t *t = weft_in(ctx, i);
-    const weft_shape_t *shapes[2] = {result, &t->shape};
-    inputs[i] = (chain_input_t){.data = t->data, .size = weft_dtype_size(t->dtype), .step = -1};
-    if (weft_shape_eq(&t->shape, result)) inputs[i].step = 1;
-    if (t->count == 1) inputs[i].step = 0;
-    if (inputs[i].step < 0 && !weft_broadcast_init(&inputs[i].broadcast, shapes, 2))
-      return WEFT_ERROR(INTERNAL, "input %d of a chain has not the result's shape", i);
+static const chain_layout_t *find_layout(const chain_state_t *st, const weft_kernel_ctx_t *ctx) {
+  for (int i = 0; i < MOST_LAYOUTS; i++) {
+    const chain_layout_t *l = atomic_load_explicit(&st->layouts[i], memory_order_acquire);
+    if (l == NULL || has_shapes(l, ctx->inputs, st->c.chain.num_inputs)) return l;
   }
   return NULL;
 }
 
-/* The result may lie in an input that is read exactly where it is written. */
-static weft_status_t *make_output(weft_kernel_ctx_t *ctx, const weft_shape_t *shape, weft_tensor_t **out) {
-  const weft_dtype_t type = weft_dtype_base(ctx->node->output_types[0]);
-  for (int i = 0; i < ctx->node->num_inputs; i++) {
-    const weft_tensor_t *t = weft_in(ctx, i);
-    if (t->dtype == type && weft_shape_eq(&t->shape, shape) && weft_tensor_is_exclusive(t))
-      return weft_out_forward(ctx, i, 0, type, shape, out);
+static weft_status_t *make_layout(const chain_state_t *st, weft_kernel_ctx_t *ctx, chain_layout_t **out) {
+  const int n = st->c.chain.num_inputs;
+  const weft_shape_t **shapes = weft_calloc((size_t)n, sizeof(const weft_shape_t *));
+  int failed = -1;
+  if (shapes == NULL) return WEFT_NO_MEMORY("a chain of %d inputs", n);
+  for (int i = 0; i < n; i++) shapes[i] = &weft_in(ctx, i)->shape;
+  weft_status_t *s = weft_cpu_chain_layout_create(&st->c, shapes, out, &failed);
+  if (failed >= 0) ctx->failed = &st->c.nodes[failed];
+  weft_free((void *)shapes);
+  return s;
+}
+
+/* False: there is no room for it. */
+static bool keep_layout(chain_state_t *st, chain_layout_t *l) {
+  for (int i = 0; i < MOST_LAYOUTS; i++) {
+    chain_layout_t *none = NULL;
+    if (atomic_compare_exchange_strong_explicit(&st->layouts[i], &none, l, memory_order_acq_rel,
+                                                memory_order_relaxed))
+      return true;
   }
-  return weft_out_new(ctx, 0, type, shape, out);
+  return false;
+}
+
+/* ---- running ---- */
+
+typedef struct chain_run {
+  const chain_layout_t *layout;
+  const chain_phase_t *phase;
+  char *const *bases;
+  int num_bases;
+  atomic_bool failed; /* no memory for slots */
+} chain_run_t;
+
+static void repeat(void *to, const void *from, size_t size, int64_t n) {
+  switch (size) {
+    case 1: memset(to, *(const uint8_t *)from, (size_t)n); break;
+    case 2:
+      for (int64_t i = 0; i < n; i++) ((uint16_t *)to)[i] = *(const uint16_t *)from;
+      break;
+    case 4:
+      for (int64_t i = 0; i < n; i++) ((uint32_t *)to)[i] = *(const uint32_t *)from;
+      break;
+    case 8:
+      for (int64_t i = 0; i < n; i++) ((uint64_t *)to)[i] = *(const uint64_t *)from;
+      break;
+    default:
+      for (int64_t i = 0; i < n; i++) memcpy((char *)to + (size_t)i * size, from, size);
+      break;
+  }
+}
+
+typedef struct chain_spread {
+  const char *from;
+  char *to;
+  size_t size;
+  int64_t begin;
+} chain_spread_t;
+
+static void spread(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
+  const chain_spread_t *s = arg;
+  const char *from = s->from + (size_t)at[1] * s->size;
+  char *to = s->to + (size_t)(out_at - s->begin) * s->size;
+  if (step[1] != 0) {
+    memcpy(to, from, (size_t)n * s->size);
+  } else {
+    repeat(to, from, s->size, n);
+  }
+}
+
+static inline char *place(char *const *bases, const chain_place_t *p, int64_t begin) {
+  return bases[p->base] + p->offset + (size_t)begin * p->advance;
+}
+
+static void sum(const chain_call_t *c, const chain_operand_t *o, char *const *bases, int64_t begin, int64_t n,
+                char *to) {
+  const void *x[WEFT_SUM_AT_ONCE] = {place(bases, &o[0].at, begin)};
+  uint32_t i = 1;
+  do {
+    int k = 1;
+    for (; i < c->is.num_operands && k < WEFT_SUM_AT_ONCE; i++, k++) x[k] = place(bases, &o[i].at, begin);
+    c->fn.sum(n, k, x, to);
+    x[0] = to;
+  } while (i < c->is.num_operands);
+}
+
+static void run_block(const chain_layout_t *l, const chain_phase_t *p, char *const *bases, int64_t begin,
+                      int64_t n) {
+  for (const chain_call_t *c = l->calls + p->first_call, *end = l->calls + p->end_call; c < end; c++) {
+    const chain_operand_t *o = l->operands + c->first_operand;
+    char *to = place(bases, &c->to, begin);
+    const char *x = place(bases, &o[0].at, begin);
+    switch ((chain_loop_form_t)c->form) {
+      case CHAIN_ONE:
+      case CHAIN_CAST: c->fn.one(n, x, to); break;
+      case CHAIN_TWO: c->fn.two(n, x, o[0].step, place(bases, &o[1].at, begin), o[1].step, to); break;
+      case CHAIN_CHOICE:
+        c->fn.choose(n, (const uint8_t *)x, o[0].step, place(bases, &o[1].at, begin), o[1].step,
+                     place(bases, &o[2].at, begin), o[2].step, to);
+        break;
+      case CHAIN_SUM: sum(c, o, bases, begin, n, to); break;
+      case CHAIN_SPREAD: {
+        chain_spread_t s = {x, to, c->size, begin};
+        weft_broadcast_walk(&l->broadcasts[c->is.spread], begin, begin + n, spread, &s);
+        break;
+      }
+    }
+  }
+}
+
+/* Blocks [begin, end) of the phase. Slots are this call's own; all other bases are shared. */
+static void run_range(void *arg, int64_t begin, int64_t end) {
+  chain_run_t *r = arg;
+  const chain_phase_t *p = r->phase;
+  const size_t bases_bytes = (size_t)r->num_bases * sizeof(char *);
+  _Alignas(64) char small[SMALL_BYTES];
+  const size_t slots_at = (bases_bytes + 63) & ~(size_t)63, bytes = slots_at + p->slot_bytes;
+  char *block = bytes <= sizeof small ? small : weft_aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+  if (block == NULL) {
+    atomic_store_explicit(&r->failed, true, memory_order_relaxed);
+    return;
+  }
+  char **bases = (char **)(void *)block;
+  memcpy((void *)bases, (const void *)r->bases, bases_bytes);
+  bases[CHAIN_BASE_SLOTS] = block + slots_at;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t at = i * p->block, left = p->count - at;
+    run_block(r->layout, p, bases, at, left < p->block ? left : p->block);
+  }
+  if (block != small) weft_free(block);
+}
+
+/* An output in new memory, or in that of an input that nothing else holds. */
+static weft_status_t *make_output(weft_kernel_ctx_t *ctx, int i, const chain_output_t *o,
+                                  weft_tensor_t **out) {
+  for (int k = 0; k < o->num_candidates; k++) {
+    const int in = o->candidates[k];
+    const weft_tensor_t *t = weft_in(ctx, in);
+    if (t != NULL && ctx->inputs[in].ref == NULL && weft_tensor_is_exclusive(t))
+      return weft_out_forward(ctx, in, i, o->type, &o->shape, out);
+  }
+  return weft_out_new(ctx, i, o->type, &o->shape, out);
+}
+
+static weft_status_t *run(const chain_state_t *st, const chain_layout_t *l, weft_kernel_ctx_t *ctx,
+                          char **bases, char *kept) {
+  const weft_chain_t *c = &st->c.chain;
+  char **to = bases + CHAIN_FIRST_BASE;
+  bases[CHAIN_BASE_SLOTS] = NULL;
+  bases[CHAIN_BASE_KEPT] = kept;
+  for (int i = 0; i < c->num_inputs; i++)
+    *to++ = weft_in(ctx, i)->data; /* stays valid when it is taken over */
+  for (int i = 0; i < c->num_outputs; i++) {
+    weft_tensor_t *t = NULL;
+    WEFT_RETURN_IF_ERROR(make_output(ctx, i, &l->outputs[i], &t));
+    *to++ = t->data;
+  }
+  chain_run_t r = {.layout = l, .bases = bases, .num_bases = (int)(to - bases)};
+  atomic_init(&r.failed, false);
+  for (int i = 0; i < l->num_phases; i++) {
+    r.phase = &l->phases[i];
+    const int64_t num_blocks = (r.phase->count - 1) / r.phase->block + 1;
+    if (r.phase->is_serial) {
+      run_range(&r, 0, num_blocks);
+    } else {
+      weft_parallel_for_cost(ctx->device->pool, num_blocks, r.phase->cost, run_range, &r);
+    }
+  }
+  return atomic_load_explicit(&r.failed, memory_order_relaxed)
+             ? WEFT_NO_MEMORY("the blocks of a chain of %d links", c->num_links)
+             : NULL;
+}
+
+static weft_status_t *run_layout(const chain_state_t *st, const chain_layout_t *l, weft_kernel_ctx_t *ctx) {
+  const size_t num_bases =
+      CHAIN_FIRST_BASE + (size_t)st->c.chain.num_inputs + (size_t)st->c.chain.num_outputs;
+  const size_t kept_at = (num_bases * sizeof(char *) + 63) & ~(size_t)63;
+  _Alignas(64) char small[SMALL_BYTES];
+  size_t bytes = 0;
+  if (!weft_add_size(kept_at, l->kept_bytes, &bytes)) return WEFT_NO_MEMORY("the values of a chain");
+  char *block = bytes <= sizeof small ? small : weft_aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+  if (block == NULL) return WEFT_NO_MEMORY("the values of a chain");
+  weft_status_t *s = run(st, l, ctx, (char **)(void *)block, block + kept_at);
+  if (block != small) weft_free(block);
+  return s;
 }
 
 static weft_status_t *chain_compute(weft_kernel_ctx_t *ctx) {
-  const chain_state_t *st = ctx->state;
-  const weft_chain_t *c = &st->chain;
-  weft_shape_t shapes[WEFT_CHAIN_MAX_VALUES];
-  chain_input_t inputs[WEFT_CHAIN_MAX_INPUTS];
-  weft_tensor_t *out = NULL;
-  for (int i = 0; i < c->num_inputs; i++) shapes[i] = weft_in(ctx, i)->shape;
-  WEFT_RETURN_IF_ERROR(weft_chain_infer(c, shapes));
-  const weft_shape_t *result = &shapes[c->num_inputs + c->num_links - 1];
-  WEFT_RETURN_IF_ERROR(read_inputs(ctx, result, inputs));
-  WEFT_RETURN_IF_ERROR(make_output(ctx, result, &out));
-  if (out->count == 0) return NULL;
-  chain_run_t r = {.st = st, .inputs = inputs, .out = out->data, .out_size = weft_dtype_size(out->dtype)};
-  atomic_init(&r.failed, false);
-  weft_unit_cost_t element = weft_cpu_element(r.out_size, st->is_costly);
-  for (int i = 0; i < c->num_inputs; i++) element.bytes += (double)inputs[i].size;
-  element.cycles += c->num_links; /* the values between them are in the first-level cache */
-  weft_parallel_for_cost(ctx->device->pool, out->count, element, run_range, &r);
-  return atomic_load(&r.failed) ? WEFT_NO_MEMORY("the blocks of a chain of %d links", c->num_links) : NULL;
+  chain_state_t *st = ctx->state;
+  const chain_layout_t *l = find_layout(st, ctx);
+  if (l != NULL) return run_layout(st, l, ctx);
+  chain_layout_t *mine = NULL;
+  WEFT_RETURN_IF_ERROR(make_layout(st, ctx, &mine));
+  const bool is_kept = keep_layout(st, mine);
+  weft_status_t *s = run_layout(st, mine, ctx);
+  if (!is_kept) weft_cpu_chain_layout_destroy(mine);
+  return s;
 }
 
 const weft_kernel_t weft_cpu_chain_kernels[] = {
-    {.op = "_WeftChain", .prepare = chain_prepare, .compute = chain_compute, .destroy = weft_free},
+    {.op = "_WeftChain", .prepare = chain_prepare, .compute = chain_compute, .destroy = chain_destroy},
     {0},
 };
