@@ -21,6 +21,15 @@ static void unlink_frame(run_t *run, frame_t *f) {
   weft_mutex_unlock(&run->mu);
 }
 
+static void link_frame(run_t *run, frame_t *f) {
+  weft_mutex_lock(&run->mu);
+  f->prev = NULL;
+  f->next = run->frames;
+  if (f->next != NULL) f->next->prev = f;
+  run->frames = f;
+  weft_mutex_unlock(&run->mu);
+}
+
 /* ---- iterations ---- */
 
 /* Begins the next iteration in the frame's first spare block. One hold is the previous iteration's (or, for
@@ -30,7 +39,7 @@ static iteration_t *begin_iteration_locked(frame_t *f) WEFT_REQUIRES(f->mu) {
   iteration_t *it = f->free;
   f->free = it->next;
   it->next = NULL;
-  it->number = f->newest == NULL ? 0 : f->newest->number + 1;
+  it->number = f->newest == NULL ? f->first_number : f->newest->number + 1;
   atomic_store_explicit(&it->holds, 1, memory_order_relaxed);
   memcpy((void *)it->words, it->run->plan->words + plan->first_node, plan->num_nodes * sizeof(uint32_t));
   memset((void *)it->sides, 0, plan->num_merges * sizeof(uint32_t));
@@ -46,8 +55,7 @@ static iteration_t *begin_iteration_locked(frame_t *f) WEFT_REQUIRES(f->mu) {
   return it;
 }
 
-/* Delivers into an iteration other than the node's own; another hold keeps that alive meanwhile. */
-static void deliver_into(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
+void weft_deliver_into(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
   uint32_t num_ready = weft_deliver(r, it, node, v, is_dead);
   value_release(v); /* if nothing consumes it */
   if (it->frame->parent != NULL && num_ready > 0) weft_iteration_hold(r, it, num_ready);
@@ -55,7 +63,7 @@ static void deliver_into(runner_t *r, iteration_t *it, uint32_t node, weft_value
 
 static void deliver_kept(runner_t *r, iteration_t *it, uint32_t node, const kept_value_t *kept) {
   weft_value_t copy = value_retain(kept->value);
-  deliver_into(r, it, node, &copy, kept->is_dead);
+  weft_deliver_into(r, it, node, &copy, kept->is_dead);
 }
 
 /* Begins an iteration with the values that wait for it. There must be a spare block. */
@@ -66,7 +74,7 @@ static void advance_locked(runner_t *r, frame_t *f) WEFT_REQUIRES(f->mu) {
     if (!f->parked[i].present) continue;
     weft_value_t v = f->parked[i].value;
     f->parked[i] = (kept_value_t){.present = false};
-    deliver_into(r, it, plan->nexts[i], &v, false);
+    weft_deliver_into(r, it, plan->nexts[i], &v, false);
   }
   f->num_parked = 0;
   for (uint32_t i = 0; i < plan->num_invariants; i++) {
@@ -81,7 +89,7 @@ static iteration_t *end_frame(runner_t *r, frame_t *f) {
   frame_t *parent_frame = parent->frame;
   for (uint32_t i = 0; i < f->plan->num_exits; i++) {
     weft_value_t none = {NULL, NULL};
-    if (f->dead_exits[i]) deliver_into(r, parent, f->plan->exits[i], &none, true);
+    if (f->dead_exits[i]) weft_deliver_into(r, parent, f->plan->exits[i], &none, true);
   }
   runner_lock(r, parent_frame);
   parent->children[f->plan->ordinal] = NULL;
@@ -128,7 +136,7 @@ void weft_iteration_release(runner_t *r, iteration_t *it, uint32_t n) {
 /* ---- crossing ---- */
 
 /* The parent's id and iteration and the frame's name, mixed: reference, 3.7. */
-static uint64_t frame_id(const iteration_t *parent, const plan_frame_t *f) {
+uint64_t weft_frame_id(const iteration_t *parent, const plan_frame_t *f) {
   uint64_t parts[3] = {parent->frame->id, (uint64_t)parent->number, f->name_hash};
   uint64_t id = parts[2];
   for (int i = 1; i >= 0; i--)
@@ -150,9 +158,10 @@ static weft_status_t *find_child(runner_t *r, iteration_t *it, const plan_node_t
   }
   WEFT_RETURN_IF_ERROR(weft_frame_new(run, plan, &f));
   f->parent = it;
-  f->id = frame_id(it, plan);
+  f->id = weft_frame_id(it, plan);
   f->pending_enters = plan->num_enters;
   f->num_iterations = 0;
+  f->first_number = 0;
   weft_mutex_lock(&f->mu);
   begin_iteration_locked(f);
   weft_mutex_unlock(&f->mu);
@@ -166,17 +175,12 @@ static weft_status_t *find_child(runner_t *r, iteration_t *it, const plan_node_t
     return NULL;
   }
   if (it->frame->parent != NULL) weft_iteration_hold(r, it, 1);
-  weft_mutex_lock(&run->mu);
-  f->prev = NULL;
-  f->next = run->frames;
-  if (f->next != NULL) f->next->prev = f;
-  run->frames = f;
-  weft_mutex_unlock(&run->mu);
+  link_frame(run, f);
   *out = f;
   return NULL;
 }
 
-static weft_status_t *enter(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
+weft_status_t *weft_frame_enter(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
   const plan_node_t *n = &r->plan->nodes[node];
   frame_t *f = NULL;
   WEFT_RETURN_IF_ERROR(find_child(r, it, n, &f));
@@ -188,12 +192,29 @@ static weft_status_t *enter(runner_t *r, iteration_t *it, uint32_t node, weft_va
     *v = (weft_value_t){NULL, NULL};
     for (iteration_t *each = f->oldest; each != NULL; each = each->next) deliver_kept(r, each, node, kept);
   } else {
-    deliver_into(r, first, node, v, is_dead);
+    weft_deliver_into(r, first, node, v, is_dead);
   }
   bool is_last = --f->pending_enters == 0;
   weft_mutex_unlock(&f->mu);
   if (is_last) weft_iteration_release(r, first, 1);
   return NULL;
+}
+
+void weft_frame_continue(runner_t *r, frame_t *f, int64_t number) {
+  iteration_t *parent = f->parent;
+  f->pending_enters = 0;
+  f->num_iterations = 0;
+  f->first_number = number;
+  runner_lock(r, parent->frame);
+  parent->children[f->plan->ordinal] = f;
+  runner_unlock(r, parent->frame);
+  if (parent->frame->parent != NULL) weft_iteration_hold(r, parent, 1);
+  link_frame(r->run, f);
+  runner_lock(r, f);
+  advance_locked(r, f);
+  iteration_t *first = f->oldest;
+  runner_unlock(r, f);
+  weft_iteration_release(r, first, 1); /* what the Enters would hold */
 }
 
 static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v,
@@ -214,7 +235,7 @@ static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node
     *v = (weft_value_t){NULL, NULL};
   } else {
     if (it == f->newest) advance_locked(r, f);
-    deliver_into(r, it->next, node, v, false);
+    weft_deliver_into(r, it->next, node, v, false);
   }
   runner_unlock(r, f);
   return NULL;
@@ -223,7 +244,7 @@ static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node
 static void exit_frame(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
   frame_t *f = it->frame;
   if (!is_dead) {
-    deliver_into(r, f->parent, node, v, false);
+    weft_deliver_into(r, f->parent, node, v, false);
     return;
   }
   runner_lock(r, f);
@@ -235,7 +256,7 @@ void weft_frame_cross(runner_t *r, iteration_t *it, uint32_t node, weft_value_t 
   uint16_t flags = r->plan->nodes[node].flags;
   weft_status_t *s = NULL;
   if (flags & NODE_ENTER) {
-    s = enter(r, it, node, v, is_dead);
+    s = weft_frame_enter(r, it, node, v, is_dead);
   } else if (flags & NODE_NEXT_ITERATION) {
     s = next_iteration(r, it, node, v, is_dead);
   } else {

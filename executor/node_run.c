@@ -35,8 +35,7 @@ static weft_status_t *uninitialized(const weft_exec_plan_t *p, uint32_t node, ui
                     e->output);
 }
 
-/* Reads references: an input that is not itself a reference gets the variable's value of now. */
-static weft_status_t *read_references(const weft_exec_plan_t *p, uint32_t node, weft_value_t *in) {
+weft_status_t *weft_node_read_references(const weft_exec_plan_t *p, uint32_t node, weft_value_t *in) {
   const plan_node_t *n = &p->nodes[node];
   const weft_kernel_node_t *seen = &p->setups[node].node;
   for (uint32_t i = 0; i < n->num_inputs; i++) {
@@ -56,7 +55,7 @@ static weft_status_t *read_references(const weft_exec_plan_t *p, uint32_t node, 
   return NULL;
 }
 
-static weft_status_t *check_outputs(const weft_exec_plan_t *p, uint32_t node, const weft_value_t *out) {
+weft_status_t *weft_node_check_outputs(const weft_exec_plan_t *p, uint32_t node, const weft_value_t *out) {
   const plan_node_t *n = &p->nodes[node];
   const weft_kernel_node_t *seen = &p->setups[node].node;
   for (uint32_t i = 0; i < n->num_outputs; i++) {
@@ -78,8 +77,7 @@ static weft_status_t *check_outputs(const weft_exec_plan_t *p, uint32_t node, co
   return NULL;
 }
 
-/* `failed`: what the failure is of; NULL: the node. */
-static void fail(runner_t *r, uint32_t node, const weft_kernel_node_t *failed, weft_status_t *s) {
+void weft_node_fail(runner_t *r, uint32_t node, const weft_kernel_node_t *failed, weft_status_t *s) {
   weft_run_fail(r->run, s, failed != NULL ? failed : &r->plan->setups[node].node,
                 (r->plan->nodes[node].flags & NODE_COMMUNICATION) != 0);
 }
@@ -106,14 +104,6 @@ static void wait_for_inputs(const weft_kernel_ctx_t *c, uint32_t num_inputs) {
   }
 }
 
-/* What the run's recorder has to know of a node that begins, in *storage; NULL: nothing is recorded. */
-static inline const node_begin_t *begin_of(const runner_t *r, uint32_t node, const weft_value_t *in,
-                                           node_begin_t *storage) {
-  if (r->run->recorder == NULL) return NULL;
-  weft_step_record_begin(&r->plan->setups[node], in, storage);
-  return storage;
-}
-
 static weft_memory_holder_t as_holder(const weft_kernel_ctx_t *c) {
   return (weft_memory_holder_t){WEFT_HELD_BY_NODE, c->node->name};
 }
@@ -125,7 +115,7 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
   op->ctx.done = r->run->async_done;
   op->it = it;
   op->node = node;
-  (void)begin_of(r, node, in, &op->begin);
+  (void)weft_node_begin(r, node, in, &op->begin);
   op->status = NULL;
   r->is_alone = false;
   atomic_fetch_add_explicit(&r->run->tasks, 1, memory_order_relaxed);
@@ -145,11 +135,11 @@ static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
                      const node_begin_t *begin, const weft_kernel_node_t *failed, weft_status_t *s) {
   const plan_node_t *n = &r->plan->nodes[node];
   values_release(in, n->num_inputs);
-  if (s == NULL) s = check_outputs(r->plan, node, out);
+  if (s == NULL) s = weft_node_check_outputs(r->plan, node, out);
   if (begin != NULL) weft_step_record(r->run->recorder, &r->plan->setups[node], begin, out);
   if (s != NULL || weft_run_dropped(r->run)) {
     values_release(out, n->num_outputs);
-    if (s != NULL) fail(r, node, failed, s);
+    if (s != NULL) weft_node_fail(r, node, failed, s);
     return;
   }
   hand_on(r, it, node, out, false);
@@ -164,7 +154,7 @@ void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) 
 
 /* A thread that was descheduled in between makes one sample thousands of times too long: no sample more than
  * doubles the estimate. */
-static void learn(atomic_uint *cost, int64_t ns) {
+void weft_node_learn_cost(atomic_uint *cost, int64_t ns) {
   uint32_t old = atomic_load_explicit(cost, memory_order_relaxed) >> COST_COUNT_BITS;
   int64_t sample = ns >= COST_UNKNOWN_NS ? COST_UNKNOWN_NS - 1 : ns < 0 ? 0 : ns;
   int64_t now = old == COST_UNKNOWN_NS  ? sample
@@ -174,10 +164,10 @@ static void learn(atomic_uint *cost, int64_t ns) {
   atomic_store_explicit(cost, (uint32_t)now << COST_COUNT_BITS, memory_order_relaxed);
 }
 
-static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
+weft_status_t *weft_node_compute(runner_t *r, iteration_t *it, uint32_t node, bool is_dead, weft_value_t *in,
+                                 weft_value_t *out, const weft_kernel_node_t **failed) {
   weft_exec_plan_t *p = r->plan;
   const plan_node_t *n = &p->nodes[node];
-  weft_value_t *out = n->flags & NODE_BIG_OUTPUTS ? in + n->num_inputs : r->scratch;
   atomic_uint *cost = n->flags & NODE_COSTLY ? &p->costs[n->aux] : NULL;
   bool measure = false;
   if (cost != NULL) {
@@ -186,24 +176,33 @@ static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
     atomic_store_explicit(cost, (old & ~(uint32_t)COST_COUNT_MASK) | ((old + 1) & COST_COUNT_MASK),
                           memory_order_relaxed);
   }
-  node_begin_t storage;
-  const node_begin_t *begin = begin_of(r, node, in, &storage);
   int64_t start_ns = measure ? weft_clock_ns() : 0;
   weft_kernel_ctx_t c;
   fill_ctx(&c, r, it, node, in, out, is_dead);
   weft_status_t *s = p->instances[node].kernel->compute(&c);
   if (measure) {
-    learn(cost, weft_clock_ns() - start_ns);
+    weft_node_learn_cost(cost, weft_clock_ns() - start_ns);
     atomic_fetch_or_explicit(cost, 1, memory_order_relaxed);
   }
-  complete(r, it, node, in, out, begin, c.failed, s);
+  *failed = c.failed;
+  return s;
+}
+
+static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  weft_value_t *out = n->flags & NODE_BIG_OUTPUTS ? in + n->num_inputs : r->scratch;
+  const weft_kernel_node_t *failed = NULL;
+  node_begin_t storage;
+  const node_begin_t *begin = weft_node_begin(r, node, in, &storage);
+  weft_status_t *s = weft_node_compute(r, it, node, is_dead, in, out, &failed);
+  complete(r, it, node, in, out, begin, failed, s);
 }
 
 static void run_queue(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
   const plan_node_t *n = &r->plan->nodes[node];
   weft_value_t *out = n->flags & NODE_BIG_OUTPUTS ? in + n->num_inputs : r->scratch;
   node_begin_t storage;
-  const node_begin_t *begin = begin_of(r, node, in, &storage);
+  const node_begin_t *begin = weft_node_begin(r, node, in, &storage);
   weft_kernel_ctx_t c;
   fill_ctx(&c, r, it, node, in, out, is_dead);
   wait_for_inputs(&c, n->num_inputs);
@@ -235,9 +234,11 @@ static void run_commands(runner_t *r, iteration_t *it, uint32_t node, weft_value
   }
 }
 
-static weft_status_t *merge(const plan_node_t *n, weft_value_t *in, weft_value_t *out) {
+weft_status_t *weft_node_merge(const plan_node_t *n, weft_value_t *in, weft_value_t *out, bool *out_is_live) {
   uint32_t live = 0;
-  while (live + 1 < n->num_inputs && value_is_none(&in[live])) live++;
+  while (live < n->num_inputs && value_is_none(&in[live])) live++;
+  *out_is_live = live < n->num_inputs;
+  if (!*out_is_live) return NULL;
   int32_t index = (int32_t)live;
   if (n->flags & NODE_INDEX_USED) WEFT_RETURN_IF_ERROR(weft_tensor_scalar(WEFT_I32, &index, &out[1].tensor));
   out[0] = in[live];
@@ -250,25 +251,27 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
   const plan_node_t *n = &r->plan->nodes[node];
   weft_value_t *out = r->scratch;
   weft_status_t *s = NULL;
+  bool is_live = true; /* a Merge is run when its inputs are settled, and not if it is dead */
   node_begin_t storage;
-  const node_begin_t *begin = begin_of(r, node, in, &storage);
+  const node_begin_t *begin = weft_node_begin(r, node, in, &storage);
   switch ((node_kind_t)n->kind) {
     case NODE_CONST: out[0].tensor = weft_tensor_retain(r->plan->consts[n->extra]); break;
     case NODE_FORWARD:
       out[0] = in[0];
       in[0] = (weft_value_t){NULL, NULL};
       break;
-    case NODE_MERGE: s = merge(n, in, out); break;
+    case NODE_MERGE: s = weft_node_merge(n, in, out, &is_live); break;
     case NODE_NOOP:
     case NODE_SYNC:
     case NODE_QUEUE:
     case NODE_COMMANDS:
+    case NODE_LOOP:
     case NODE_ASYNC: break;
   }
   if (begin != NULL) weft_step_record(r->run->recorder, &r->plan->setups[node], begin, out);
   if (s != NULL) {
     values_release(in, n->num_inputs);
-    fail(r, node, NULL, s);
+    weft_node_fail(r, node, NULL, s);
     return;
   }
   hand_on(r, it, node, out, false);
@@ -279,7 +282,7 @@ static void run_client_edge(runner_t *r, iteration_t *it, uint32_t node, weft_va
   const plan_node_t *n = &r->plan->nodes[node];
   weft_value_t *out = r->scratch;
   node_begin_t storage;
-  const node_begin_t *begin = begin_of(r, node, in, &storage);
+  const node_begin_t *begin = weft_node_begin(r, node, in, &storage);
   if (n->flags & NODE_FEED) {
     out[0].tensor = r->run->feeds[n->aux];
     r->run->feeds[n->aux] = NULL;
@@ -300,10 +303,10 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
     return;
   }
   if (n->flags & NODE_REF_INPUT) {
-    weft_status_t *s = read_references(r->plan, node, in);
+    weft_status_t *s = weft_node_read_references(r->plan, node, in);
     if (s != NULL) {
       values_release(in, n->num_inputs);
-      fail(r, node, NULL, s);
+      weft_node_fail(r, node, NULL, s);
       return;
     }
   }
@@ -315,6 +318,7 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
     case NODE_SYNC: run_sync(r, it, node, in, is_dead); break;
     case NODE_QUEUE: run_queue(r, it, node, in, is_dead); break;
     case NODE_COMMANDS: run_commands(r, it, node, in); break;
+    case NODE_LOOP: weft_serial_run(r, it, node, is_dead); break;
     case NODE_ASYNC: start_async(r, it, node, in, is_dead); break;
     case NODE_NOOP:
     case NODE_CONST:

@@ -20,6 +20,7 @@ typedef struct weft_run run_t;
 typedef struct weft_commands weft_commands_t;               /* commands.h */
 typedef struct weft_command_buffers weft_command_buffers_t; /* likewise */
 typedef struct frame frame_t;
+typedef struct serial_program serial_program_t; /* serial.h */
 
 typedef enum node_kind {
   NODE_NOOP,     /* nothing to do, no data */
@@ -30,6 +31,7 @@ typedef enum node_kind {
   NODE_QUEUE,    /* of a device with queues: its kernel enqueues */
   NODE_COMMANDS, /* extra: which of plan->commands; its slots are inputs, other values, outputs */
   NODE_ASYNC,    /* extra: where its async_op_t lies, in units of 16 bytes */
+  NODE_LOOP,     /* the first Enter of a frame that may run serially: its gate */
 } node_kind_t;
 
 enum {
@@ -84,6 +86,13 @@ typedef struct plan_frame {
   uint32_t *invariants, *nexts, *exits;                                        /* nodes by ordinal */
   size_t sides_at, links_at, tasks_at, async_at, children_at, slots_at, bytes; /* an iteration's block */
   frame_t *free; /* guarded by the plan's mu; recycled frames */
+  /* Of a frame that may run serially (serial.h): */
+  serial_program_t *program; /* NULL: the frame is scheduled */
+  uint32_t *order;           /* num_order nodes, producers first; of the Enters of a frame inside the first */
+  uint32_t *enters;          /* num_enters; the first one is the gate */
+  uint32_t num_order;
+  uint32_t task, cost;      /* the gate's, as a costly node's */
+  atomic_uint heavy_starts; /* 0: it is worth one thread only; else it is scheduled, and starts are counted */
 } plan_frame_t;
 
 /* A stateful kernel's state, or a plan's own. */
@@ -143,6 +152,8 @@ typedef struct plan_builder {
 WEFT_MUST_CHECK weft_status_t *weft_plan_assign_frames(plan_builder_t *b);
 /* plan_nodes.c: kernels, kinds, slots, edges. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_add_nodes(plan_builder_t *b);
+/* plan_serial.c: which frames may run serially, behind everything else but the blocks' layout. */
+WEFT_MUST_CHECK weft_status_t *weft_plan_find_serial(weft_exec_plan_t *p);
 /* kernel_node.c: what the kernel `k`, which may be NULL, is told of `n`. Lends what the graph has. */
 void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_device_t *d,
                         const weft_kernel_t *k, weft_kernel_setup_t *out);

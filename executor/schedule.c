@@ -70,7 +70,8 @@ static void share_costly(runner_t *r) {
     uint32_t node = ready_take(r->plan, &rest, &it, &is_dead);
     bool given = false;
     if (keep.first.node != 0 || r->is_guest) {
-      task_t *task = &it->tasks[r->plan->nodes[node].extra];
+      const plan_node_t *n = &r->plan->nodes[node];
+      task_t *task = &it->tasks[n->kind == NODE_LOOP ? r->plan->frames[n->aux].task : n->extra];
       *task = (task_t){it, node};
       r->is_alone = false;
       atomic_fetch_add_explicit(&run->tasks, 1, memory_order_relaxed);

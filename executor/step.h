@@ -111,6 +111,7 @@ struct frame {
   kept_value_t *invariants;            /* guarded by mu; values of constant Enters */
   kept_value_t *parked;                /* guarded by mu; values that wait for an iteration to begin */
   uint32_t num_parked;                 /* guarded by mu */
+  int64_t first_number;                /* of its first iteration: others were run serially */
   bool *dead_exits;                    /* guarded by mu; of the newest iteration */
 };
 
@@ -160,6 +161,26 @@ enum { COST_COUNT_BITS = 4, COST_COUNT_MASK = 15, COST_UNKNOWN_NS = 0xfffffff, C
 
 /* node_run.c: runs a ready node and hands on its results. */
 void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead);
+/* Calls the kernel of a NODE_SYNC, and measures now and then what it costs. *failed: the node within the
+ * kernel's that failed, or NULL. */
+WEFT_MUST_CHECK weft_status_t *weft_node_compute(runner_t *r, iteration_t *it, uint32_t node, bool is_dead,
+                                                 weft_value_t *in, weft_value_t *out,
+                                                 const weft_kernel_node_t **failed);
+/* Gives each input that came by reference and is not wanted as one the variable's value of now. */
+WEFT_MUST_CHECK weft_status_t *weft_node_read_references(const weft_exec_plan_t *p, uint32_t node,
+                                                         weft_value_t *in);
+/* INTERNAL where the outputs are not what the node declares. */
+WEFT_MUST_CHECK weft_status_t *weft_node_check_outputs(const weft_exec_plan_t *p, uint32_t node,
+                                                       const weft_value_t *out);
+/* A Merge: moves its live input to outputs[0]; false: there is none. */
+WEFT_MUST_CHECK weft_status_t *weft_node_merge(const plan_node_t *n, weft_value_t *in, weft_value_t *out,
+                                               bool *out_is_live);
+/* The run fails by `node`. `failed`: what the failure is of; NULL: the node. Consumes `s`. */
+void weft_node_fail(runner_t *r, uint32_t node, const weft_kernel_node_t *failed, weft_status_t *s);
+void weft_node_learn_cost(atomic_uint *cost, int64_t ns);
+/* What the run's recorder has to know of a node that begins, in *storage; NULL: nothing is recorded. */
+static inline const node_begin_t *weft_node_begin(const runner_t *r, uint32_t node, const weft_value_t *in,
+                                                  node_begin_t *storage);
 /* What follows an asynchronous kernel's end. Consumes `status`. */
 void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status);
 
@@ -167,8 +188,21 @@ void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status);
  * how many nodes got ready. */
 uint32_t weft_deliver(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead);
 
+/* serial.c: runs the loop behind a gate of iteration `it`, or begins its frame. */
+void weft_serial_run(runner_t *r, iteration_t *it, uint32_t gate, bool is_dead);
+
 /* frame.c: hands on the result of an Enter, Exit or NextIteration. Consumes `v`. */
 void weft_frame_cross(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead);
+/* The same of an Enter alone, which may be one of several behind a gate; leaves the gate's hold alone. */
+WEFT_MUST_CHECK weft_status_t *weft_frame_enter(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v,
+                                                bool is_dead);
+/* Delivers into an iteration other than the node's own; another hold keeps that alive meanwhile. */
+void weft_deliver_into(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead);
+/* The id of the frame of `plan` inside `parent`, as TensorFlow counts it. */
+uint64_t weft_frame_id(const iteration_t *parent, const plan_frame_t *plan);
+/* Schedules a frame whose first iterations were run serially: its next one, `number`, begins with what is
+ * parked. No lock of the caller's. */
+void weft_frame_continue(runner_t *r, frame_t *f, int64_t number);
 /* Gives up `n` holds on an iteration below the top level. */
 void weft_iteration_release(runner_t *r, iteration_t *it, uint32_t n);
 static inline void weft_iteration_hold(const runner_t *r, iteration_t *it, uint32_t n) {
@@ -256,9 +290,21 @@ static inline atomic_uint *word_of(const iteration_t *it, uint32_t node) {
   return &it->words[node - it->first_node];
 }
 
+/* Of a node that is NODE_COSTLY: what it costs, COST_UNKNOWN_NS before it was measured. */
+static inline uint32_t node_cost_ns(const weft_exec_plan_t *p, const plan_node_t *n) {
+  const uint32_t cost = n->kind == NODE_LOOP ? p->frames[n->aux].cost : n->aux;
+  return atomic_load_explicit(&p->costs[cost], memory_order_relaxed) >> COST_COUNT_BITS;
+}
+
 static inline bool node_is_costly(const weft_exec_plan_t *p, const plan_node_t *n) {
-  if (!(n->flags & NODE_COSTLY)) return false;
-  return atomic_load_explicit(&p->costs[n->aux], memory_order_relaxed) >> COST_COUNT_BITS > COSTLY_NS;
+  return (n->flags & NODE_COSTLY) && node_cost_ns(p, n) > COSTLY_NS;
+}
+
+static inline const node_begin_t *weft_node_begin(const runner_t *r, uint32_t node, const weft_value_t *in,
+                                                  node_begin_t *storage) {
+  if (r->run->recorder == NULL) return NULL;
+  weft_step_record_begin(&r->plan->setups[node], in, storage);
+  return storage;
 }
 
 /* Appends a node whose word's count is 0. */

@@ -21,7 +21,7 @@ static weft_status_t *int_out(weft_kernel_ctx_t *c, int32_t value) {
 
 static weft_status_t *add(weft_kernel_ctx_t *c) {
   atomic_fetch_add(&test_runs, 1);
-  return int_out(c, int_in(c, 0) + int_in(c, 1));
+  return int_out(c, (int32_t)((uint32_t)int_in(c, 0) + (uint32_t)int_in(c, 1)));
 }
 
 /* Slow enough that the executor finds it worth another thread. */
@@ -29,7 +29,7 @@ static weft_status_t *mul(weft_kernel_ctx_t *c) {
   int64_t end = weft_clock_ns() + 20000;
   while (weft_clock_ns() < end) {
   }
-  return int_out(c, int_in(c, 0) * int_in(c, 1));
+  return int_out(c, (int32_t)((uint32_t)int_in(c, 0) * (uint32_t)int_in(c, 1)));
 }
 
 static weft_status_t *less(weft_kernel_ctx_t *c) {
@@ -43,7 +43,7 @@ static weft_status_t *square(weft_kernel_ctx_t *c) {
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_forward(c, 0, 0, WEFT_I32, &WEFT_SCALAR, &t));
   atomic_fetch_add(t == before ? &test_in_place : &test_not_in_place, 1);
-  *(int32_t *)t->data = x * x;
+  *(int32_t *)t->data = (int32_t)((uint32_t)x * (uint32_t)x);
   return NULL;
 }
 
@@ -267,7 +267,8 @@ weft_status_t *harness_compile(harness_t *h) {
                                  .devices = h->devices.all,
                                  .num_devices = h->devices.n,
                                  .session = WEFT_STR("test"),
-                                 .kernels = &table};
+                                 .kernels = &table,
+                                 .schedules_loops = h->schedules_loops};
   return weft_plan_create(h->g, &options, &h->plan);
 }
 

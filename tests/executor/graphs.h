@@ -1,7 +1,7 @@
 /* tests/executor/graphs.h - small graphs in few words, and kernels to watch the executor with.
  *
  * The test kernels, which are the host's, stand in for ops whose real kernels live on a higher floor:
- *   Add, Less, Mul    of int32 scalars; Mul takes 20 us, which makes it costly
+ *   Add, Less, Mul    of int32 scalars, wrapping; Mul takes 20 us, which makes it costly
  *   Square            int32 scalar; writes in place if it may, and counts how often it could
  *   Neg               as Add of its input to itself, but asynchronous: ends on another thread
  *   Abs               fails with INVALID_ARGUMENT "negative" below 0
@@ -31,6 +31,7 @@ typedef struct harness {
   weft_tensor_t *args[MAX_RESULTS];
   weft_tensor_t *results[MAX_RESULTS];
   int num_results;
+  bool schedules_loops; /* no loop is run serially */
   int64_t step_id;
 } harness_t;
 
