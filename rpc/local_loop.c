@@ -4,6 +4,12 @@
  * connection is closed by one thread, and never while another one is about to read from it. That thread arms
  * the source again as soon as it has taken one packet, and handles the packet then.
  *
+ * Few threads wait for packets, because each that is awake costs the others time: one for each processor, up
+ * to USUAL_THREADS. The rest are in reserve, and wait for a timer. A thread that finds all others busy sets
+ * it; where they are still busy RESERVE_AFTER_NS later, some handler takes its time, and one of the reserve
+ * waits for packets, too, until there are idle ones again. So no handler keeps the process from hearing its
+ * peers.
+ *
  * A packet that finds the socket's buffer full waits in the connection, and all later ones behind it. Then
  * the loop waits for room at a second descriptor of the same socket, so that the two waits do not touch each
  * other.
@@ -25,7 +31,8 @@
 #include "base/alloc.h"
 #include "rpc/local_socket.h"
 
-enum { DEFAULT_THREADS = 4, MOST_THREADS = 16 };
+enum { LEAST_THREADS = 2, USUAL_THREADS = 4, ALL_THREADS = 8 };
+#define RESERVE_AFTER_NS 2000000L
 
 /* Bytes that wait for a peer that does not read; beyond it the connection ends. */
 static const size_t MOST_WAITING = (size_t)1 << 30;
@@ -40,19 +47,24 @@ typedef struct loop_thread {
   weft_local_loop_t *loop;
   pthread_t thread;
   weft_packet_room_t *room; /* owned */
+  bool is_reserve;          /* at first */
 } loop_thread_t;
 
 struct weft_local_loop {
   int epoll;
   weft_local_source_t posted, timer, stopped; /* stopped: readable for ever once the threads are to end */
   atomic_bool is_ticking;
+  int reserve_timer;              /* read by threads that are in reserve */
+  int num_usual;                  /* constant */
+  atomic_int num_awake, num_busy; /* threads that wait for packets or handle one; that handle one */
+  atomic_bool is_reserve_asked, is_stopping;
   weft_mutex_t mu;
   weft_cond_t emptied;
   weft_local_conn_t *conns; /* guarded by mu, as all below */
   int num_conns;
   weft_local_post_t *first, **last;
   int num_threads; /* constant once created */
-  loop_thread_t threads[MOST_THREADS];
+  loop_thread_t threads[ALL_THREADS];
 };
 
 static bool await_source(weft_local_loop_t *l, weft_local_source_t *s, weft_local_interest_t what, int how) {
@@ -105,11 +117,15 @@ static void run_posts(weft_local_source_t *self, weft_packet_room_t *room) {
 
 /* ---- ticks ---- */
 
+static void set_timer(int timer, long ns) {
+  const struct itimerspec once = {.it_value.tv_nsec = ns};
+  (void)timerfd_settime(timer, 0, &once, NULL);
+}
+
 void weft_local_loop_tick(weft_local_loop_t *l) {
   if (atomic_load_explicit(&l->is_ticking, memory_order_relaxed) || atomic_exchange(&l->is_ticking, true))
     return;
-  const struct itimerspec once = {.it_value.tv_nsec = WEFT_LOCAL_TICK_MS * 1000000L};
-  (void)timerfd_settime(l->timer.fd, 0, &once, NULL);
+  set_timer(l->timer.fd, WEFT_LOCAL_TICK_MS * 1000000L);
 }
 
 /* All connections, retained; without memory none: this tick is left out. */
@@ -361,29 +377,68 @@ void weft_local_conn_break(weft_local_conn_t *c) {
 
 /* ---- threads ---- */
 
-static void run(weft_local_loop_t *l, weft_packet_room_t *room) {
+/* A thread begins to handle something: are all others busy, too? */
+static void enter_handler(weft_local_loop_t *l) {
+  const int busy = atomic_fetch_add(&l->num_busy, 1) + 1;
+  if (busy < atomic_load(&l->num_awake) || atomic_load_explicit(&l->is_reserve_asked, memory_order_relaxed))
+    return;
+  if (!atomic_exchange(&l->is_reserve_asked, true)) set_timer(l->reserve_timer, RESERVE_AFTER_NS);
+}
+
+/* The end of what it handled. True: it is not needed any more. */
+static bool leave_handler(weft_local_loop_t *l) {
+  const int busy = atomic_fetch_sub(&l->num_busy, 1) - 1;
+  int awake = atomic_load(&l->num_awake);
+  return awake > l->num_usual && busy < awake - 1 &&
+         atomic_compare_exchange_strong(&l->num_awake, &awake, awake - 1);
+}
+
+/* False: the loop ends. */
+static bool be_in_reserve(weft_local_loop_t *l) {
   for (;;) {
+    uint64_t count;
+    const ssize_t got = read(l->reserve_timer, &count, sizeof count);
+    if (atomic_load(&l->is_stopping)) return false;
+    if (got < 0 && errno != EINTR) return false;
+    if (got < 0) continue;
+    atomic_store(&l->is_reserve_asked, false);
+    const int awake = atomic_load(&l->num_awake);
+    if (atomic_load(&l->num_busy) < awake) continue;
+    atomic_fetch_add(&l->num_awake, 1);
+    return true;
+  }
+}
+
+/* Handles what comes, until the thread is not needed any more. False: the loop ends. */
+static bool handle_events(weft_local_loop_t *l, weft_packet_room_t *room) {
+  bool is_surplus = false;
+  while (!is_surplus) {
     struct epoll_event e;
     const int n = epoll_wait(l->epoll, &e, 1, -1);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 || e.data.ptr == &l->stopped) return;
+    if (n < 0 || e.data.ptr == &l->stopped) return false;
     weft_local_source_t *s = e.data.ptr;
     (void)atomic_load_explicit(&s->is_awaited, memory_order_acquire); /* pairs with await_source() */
+    enter_handler(l);
     s->ready(s, room);
+    is_surplus = leave_handler(l);
   }
+  return true;
 }
 
 static void *run_thread(void *arg) {
   loop_thread_t *t = arg;
-  run(t->loop, t->room);
+  bool goes_on = !t->is_reserve || be_in_reserve(t->loop);
+  while (goes_on) goes_on = handle_events(t->loop, t->room) && be_in_reserve(t->loop);
   return NULL;
 }
 
-static bool start_threads(weft_local_loop_t *l, int n) {
-  for (int i = 0; i < n; i++) {
+static bool start_threads(weft_local_loop_t *l) {
+  for (int i = 0; i < ALL_THREADS; i++) {
     loop_thread_t *t = &l->threads[i];
     char name[16];
     t->loop = l;
+    t->is_reserve = i >= l->num_usual;
     t->room = weft_packet_room_create();
     if (t->room == NULL || pthread_create(&t->thread, NULL, run_thread, t) != 0) {
       weft_packet_room_destroy(t->room);
@@ -393,7 +448,7 @@ static bool start_threads(weft_local_loop_t *l, int n) {
     pthread_setname_np(t->thread, name);
     l->num_threads++;
   }
-  return l->num_threads > 0;
+  return l->num_threads >= l->num_usual;
 }
 
 static bool open_sources(weft_local_loop_t *l) {
@@ -401,10 +456,11 @@ static bool open_sources(weft_local_loop_t *l) {
   l->posted = (weft_local_source_t){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = run_posts};
   l->timer =
       (weft_local_source_t){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = tick};
+  l->reserve_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
   l->stopped = (weft_local_source_t){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   struct epoll_event e = {.events = EPOLLIN, .data.ptr = &l->stopped};
-  return l->epoll >= 0 && l->posted.fd >= 0 && l->timer.fd >= 0 && l->stopped.fd >= 0 &&
-         weft_local_loop_add(l, &l->posted, WEFT_LOCAL_READ) &&
+  return l->epoll >= 0 && l->posted.fd >= 0 && l->timer.fd >= 0 && l->reserve_timer >= 0 &&
+         l->stopped.fd >= 0 && weft_local_loop_add(l, &l->posted, WEFT_LOCAL_READ) &&
          weft_local_loop_add(l, &l->timer, WEFT_LOCAL_READ) &&
          epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->stopped.fd, &e) == 0;
 }
@@ -417,22 +473,42 @@ static void loop_free(weft_local_loop_t *l) {
   close_one(l->epoll);
   close_one(l->posted.fd);
   close_one(l->timer.fd);
+  close_one(l->reserve_timer);
   close_one(l->stopped.fd);
   weft_cond_deinit(&l->emptied);
   weft_mutex_deinit(&l->mu);
   weft_free(l);
 }
 
-weft_status_t *weft_local_loop_create(int num_threads, weft_local_loop_t **out) {
+/* Those in reserve find the timer running out again and again. */
+static void stop_threads(weft_local_loop_t *l) {
+  const struct itimerspec often = {.it_interval.tv_nsec = RESERVE_AFTER_NS, .it_value.tv_nsec = 1};
+  const uint64_t one = 1;
+  atomic_store(&l->is_stopping, true);
+  (void)timerfd_settime(l->reserve_timer, 0, &often, NULL);
+  while (write(l->stopped.fd, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  for (int i = 0; i < l->num_threads; i++) {
+    pthread_join(l->threads[i].thread, NULL);
+    weft_packet_room_destroy(l->threads[i].room);
+  }
+}
+
+weft_status_t *weft_local_loop_create(weft_local_loop_t **out) {
   weft_local_loop_t *l = weft_calloc(1, sizeof *l);
   if (l == NULL) return WEFT_NO_MEMORY("local connections");
-  const int n = num_threads <= 0 ? DEFAULT_THREADS : num_threads > MOST_THREADS ? MOST_THREADS : num_threads;
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  l->num_usual = processors < LEAST_THREADS   ? LEAST_THREADS
+                 : processors > USUAL_THREADS ? USUAL_THREADS
+                                              : (int)processors;
+  atomic_init(&l->num_awake, l->num_usual);
   weft_mutex_init(&l->mu);
   weft_cond_init(&l->emptied);
   l->last = &l->first;
-  if (!open_sources(l) || !start_threads(l, n)) {
+  if (!open_sources(l) || !start_threads(l)) {
+    stop_threads(l);
     loop_free(l);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot wait for local connections: %d", errno);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot wait for local connections");
   }
   *out = l;
   return NULL;
@@ -441,14 +517,8 @@ weft_status_t *weft_local_loop_create(int num_threads, weft_local_loop_t **out) 
 void weft_local_loop_destroy(weft_local_loop_t *l) {
   if (l == NULL) return;
   weft_mutex_lock(&l->mu);
-  while (l->num_conns > 0) weft_cond_wait(&l->emptied, &l->mu); /* woken by leave */
+  while (l->num_conns > 0) weft_cond_wait(&l->emptied, &l->mu); /* woken by leave() */
   weft_mutex_unlock(&l->mu);
-  const uint64_t one = 1;
-  while (write(l->stopped.fd, &one, sizeof one) < 0 && errno == EINTR) {
-  }
-  for (int i = 0; i < l->num_threads; i++) {
-    pthread_join(l->threads[i].thread, NULL);
-    weft_packet_room_destroy(l->threads[i].room);
-  }
+  stop_threads(l);
   loop_free(l);
 }

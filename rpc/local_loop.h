@@ -31,7 +31,7 @@ typedef struct weft_local_post {
   void (*fn)(struct weft_local_post *self); /* may free it */
 } weft_local_post_t;
 
-WEFT_MUST_CHECK weft_status_t *weft_local_loop_create(int num_threads, weft_local_loop_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_local_loop_create(weft_local_loop_t **out);
 /* Waits until the loop's connections have closed, which their owners have broken before; joins the threads.
  * Not from one of them. NULL is fine. */
 void weft_local_loop_destroy(weft_local_loop_t *l);

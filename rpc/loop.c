@@ -76,7 +76,7 @@ weft_status_t *weft_rpc_loop_start(weft_rpc_loop_t *l) {
 
 weft_status_t *weft_rpc_loop_local(weft_rpc_loop_t *l, weft_local_loop_t **out) {
   weft_mutex_lock(&l->mu);
-  weft_status_t *s = l->local != NULL ? NULL : weft_local_loop_create(0, &l->local);
+  weft_status_t *s = l->local != NULL ? NULL : weft_local_loop_create(&l->local);
   *out = l->local;
   weft_mutex_unlock(&l->mu);
   return s;

@@ -22,6 +22,8 @@
 #define PEER "/weft.Test/Peer"
 #define HOLD "/weft.Test/Hold"
 #define FAIL "/weft.Test/Fail"
+#define BLOCK "/weft.Test/Block"
+#define UNBLOCK "/weft.Test/Unblock"
 
 typedef struct latch {
   weft_mutex_t mu;
@@ -57,8 +59,20 @@ static bool latch_wait(latch_t *l, int count) {
 
 typedef struct host {
   weft_rpc_server_t *server;
-  latch_t held, cancelled;
+  latch_t held, cancelled, unblocked;
 } host_t;
+
+static void host_init(host_t *h) {
+  memset(h, 0, sizeof *h);
+  latch_init(&h->held);
+  latch_init(&h->cancelled);
+  latch_init(&h->unblocked);
+}
+static void host_deinit(host_t *h) {
+  latch_deinit(&h->held);
+  latch_deinit(&h->cancelled);
+  latch_deinit(&h->unblocked);
+}
 
 static void answer_text(weft_rpc_call_t *call, weft_str_t text) {
   weft_message_t *response = NULL;
@@ -96,6 +110,18 @@ static void fail(void *arg, weft_rpc_call_t *call) {
   weft_rpc_fail(call, s);
 }
 
+/* Takes its thread until there is an UNBLOCK. */
+static void block(void *arg, weft_rpc_call_t *call) {
+  host_t *h = arg;
+  latch_add(&h->held);
+  latch_wait(&h->unblocked, 1);
+  answer_text(call, WEFT_STR(""));
+}
+static void unblock(void *arg, weft_rpc_call_t *call) {
+  latch_add(&((host_t *)arg)->unblocked);
+  answer_text(call, WEFT_STR(""));
+}
+
 typedef struct held {
   host_t *h;
   weft_rpc_call_t *call;
@@ -125,14 +151,15 @@ static weft_status_t *serve(host_t *h, int port, weft_rpc_client_t *client) {
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, PEER, tell_peer, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, HOLD, hold, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, FAIL, fail, h, NULL));
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, BLOCK, block, h, NULL));
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, UNBLOCK, unblock, h, NULL));
   return weft_rpc_server_start(h->server);
 }
 
 /* Serves until its standard input ends; says its port first. */
 static int be_server(void) {
-  host_t h = {.server = NULL};
-  latch_init(&h.held);
-  latch_init(&h.cancelled);
+  host_t h;
+  host_init(&h);
   weft_status_t *s = serve(&h, 0, NULL);
   char end;
   if (s != NULL) return 1;
@@ -141,8 +168,7 @@ static int be_server(void) {
   while (read(0, &end, 1) > 0) {
   }
   weft_rpc_server_destroy(h.server);
-  latch_deinit(&h.held);
-  latch_deinit(&h.cancelled);
+  host_deinit(&h);
   return 0;
 }
 
@@ -209,8 +235,7 @@ static void connect_to(fixture_t *f, int port) {
 
 static void setup(fixture_t *f) {
   memset(f, 0, sizeof *f);
-  latch_init(&f->host.held);
-  latch_init(&f->host.cancelled);
+  host_init(&f->host);
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(2, &f->client));
   CU_ASSERT_PTR_NULL_FATAL(serve(&f->host, 0, f->client));
   connect_to(f, weft_rpc_server_port(f->host.server));
@@ -220,8 +245,7 @@ static void setup(fixture_t *f) {
 static void setup_with_child(fixture_t *f) {
   int to[2], from[2], port = 0;
   memset(f, 0, sizeof *f);
-  latch_init(&f->host.held);
-  latch_init(&f->host.cancelled);
+  host_init(&f->host);
   CU_ASSERT_EQUAL_FATAL(pipe(to) + pipe(from), 0);
   f->child = fork();
   if (f->child == 0) {
@@ -249,8 +273,7 @@ static void teardown(fixture_t *f) {
     close(f->stop);
     waitpid(f->child, NULL, 0);
   }
-  latch_deinit(&f->host.held);
-  latch_deinit(&f->host.cancelled);
+  host_deinit(&f->host);
 }
 
 /* Calls that are told of their end. */
@@ -566,6 +589,24 @@ static void a_server_that_stays_stopped_is_given_up(void) {
   teardown(&f);
 }
 
+/* Neither side's other calls wait for handlers that take their time. */
+static void handlers_that_take_their_time_hold_up_no_other(void) {
+  enum { N = 6 };
+  fixture_t f;
+  setup_with_child(&f);
+  answers_t a;
+  answers_init(&a);
+  for (int i = 0; i < N; i++) begin(&f, BLOCK, WEFT_STR("x"), NULL, &a);
+  CU_ASSERT_TRUE(is_near(&f, NULL));
+  begin(&f, UNBLOCK, WEFT_STR("x"), NULL, &a);
+  CU_ASSERT_TRUE(latch_wait(&a.latch, N + 1));
+  CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_OK]), N + 1);
+  for (int i = 0; i < 100; i++)
+    CU_ASSERT_TRUE(echoes(&f, WEFT_STR("x"), NULL)); /* the usual threads are enough */
+  latch_deinit(&a.latch);
+  teardown(&f);
+}
+
 /* A server that is waited for, but is heard of, is not given up. */
 static void a_server_that_takes_its_time_is_waited_for(void) {
   fixture_t f;
@@ -689,6 +730,7 @@ static const CU_TestInfo tests[] = {
     {"calls wait for a server that is stopped for a moment",
      calls_wait_for_a_server_that_is_stopped_for_a_moment},
     {"a server that stays stopped is given up", a_server_that_stays_stopped_is_given_up},
+    {"handlers that take their time hold up no other", handlers_that_take_their_time_hold_up_no_other},
     {"a server that takes its time is waited for", a_server_that_takes_its_time_is_waited_for},
     {"bytes that are no packet end their connection only",
      bytes_that_are_no_packet_end_their_connection_only},
