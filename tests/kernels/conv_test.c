@@ -87,6 +87,8 @@ static const geometry_t geometries[] = {
     {2, 12, 13, 5, 3, 3, 5, 40,
      "strides=[1,2,2,1] padding=VALID dilations=[1,2,2,1]"},           /* gaps between taps */
     {6, 31, 33, 100, 1, 1, 100, 40, "strides=[1,1,1,1] padding=SAME"}, /* one row of pixels */
+    {2, 5, 4, 1024, 1, 1, 1024, 18, "strides=[1,1,1,1] padding=SAME"}, /* pixels 4 KiB apart */
+    {2, 9, 7, 512, 1, 1, 512, 20, "strides=[1,2,2,1] padding=VALID"},
     {2, 40, 40, 3, 7, 7, 3, 32, "strides=[1,2,2,1] padding=SAME"},
     {4, 30, 30, 1, 5, 5, 1, 32, "strides=[1,1,1,1] padding=SAME"},
     {1, 5, 4, 2, 3, 3, 2, 3,
@@ -269,6 +271,118 @@ static void threads_do_not_show(void) {
   }
 }
 
+/* ---- what follows on each element, and panels that are kept ---- */
+
+/* Every part of an epilogue for the result of v; `tensors` are released by the caller. */
+static weft_epilogue_t epilogue_of(const weft_conv_t *v, weft_tensor_t *tensors[5]) {
+  for (int i = 0; i < 4; i++) tensors[i] = new_image(WEFT_F32, 1, 1, 1, v->oc);
+  tensors[4] = new_image(WEFT_F32, v->n, v->s[1].out, v->s[2].out, v->oc);
+  return (weft_epilogue_t){.channels = v->oc,
+                           .bias = tensors[0]->data,
+                           .mean = tensors[1]->data,
+                           .factor = tensors[2]->data,
+                           .shift = tensors[3]->data,
+                           .addend = tensors[4]->data};
+}
+
+static float after(const weft_epilogue_t *e, float v, int64_t i) {
+  const int64_t c = i % e->channels;
+  if (e->bias != NULL) v += e->bias[c];
+  if (e->factor != NULL) v = (v - e->mean[c]) * e->factor[c] + e->shift[c];
+  if (e->addend != NULL) v += e->addend[i];
+  switch (e->activation) {
+    case WEFT_EPILOGUE_RELU: return v < 0 ? 0 : v;
+    case WEFT_EPILOGUE_RELU6: return v < 0 ? 0 : v > 6 ? 6 : v;
+    case WEFT_EPILOGUE_LEAKY_RELU: return v > 0 ? v : e->alpha * v;
+    default: return v;
+  }
+}
+
+static weft_conv_t conv_of(const geometry_t *g) {
+  weft_window_attrs_t a = {
+      .padding = strstr(g->attrs, "SAME") != NULL ? WEFT_PADDING_SAME : WEFT_PADDING_VALID,
+      .num_space = 2,
+      .stride = {1, 1, 1},
+      .dilation = {1, 1, 1}};
+  (void)sscanf(strstr(g->attrs, "strides=[1,") + 11, "%ld,%ld", &a.stride[1], &a.stride[2]);
+  const char *dilations = strstr(g->attrs, "dilations=[1,");
+  if (dilations != NULL) (void)sscanf(dilations + 13, "%ld,%ld", &a.dilation[1], &a.dilation[2]);
+  weft_conv_t v = {.dtype = WEFT_F32, .n = g->n, .c = g->c, .cg = g->cg, .oc = g->oc, .groups = g->c / g->cg};
+  const weft_shape_t x = {.rank = 4, .dims = {g->n, g->h, g->w, g->c}};
+  weft_status_t *s = weft_windows_plan(&a, &x, (int64_t[]){1, g->kh, g->kw}, v.s);
+  CU_ASSERT_PTR_NULL_FATAL(s);
+  return v;
+}
+
+/* An epilogue on blocks has the bits of one on the whole result, whatever its parts are. */
+static void an_epilogue_keeps_its_bits(void) {
+  weft_thread_pool_t *pool = NULL;
+  weft_status_t *s = weft_thread_pool_create("conv", 2, &pool);
+  CU_ASSERT_PTR_NULL_FATAL(s);
+  for (int i = 0; i < NUM_GEOMETRIES; i++) {
+    const geometry_t *g = &geometries[i];
+    if (strstr(g->attrs, "EXPLICIT") != NULL) continue;
+    weft_conv_t v = conv_of(g);
+    weft_tensor_t *parts[5], *x = new_image(WEFT_F32, g->n, g->h, g->w, g->c),
+                             *f = new_image(WEFT_F32, g->kh, g->kw, g->cg, g->oc),
+                             *want = new_image(WEFT_F32, v.n, v.s[1].out, v.s[2].out, v.oc),
+                             *got = new_image(WEFT_F32, v.n, v.s[1].out, v.s[2].out, v.oc);
+    const weft_epilogue_t all = epilogue_of(&v, parts);
+    s = weft_conv_forward(pool, &v, x->data, f->data, want->data);
+    CU_ASSERT_PTR_NULL(s);
+    for (unsigned which = 0; which < 8; which++) {
+      weft_epilogue_t e = all;
+      if ((which & 1) == 0) e.bias = NULL;
+      if ((which & 2) == 0) e.mean = e.factor = e.shift = NULL;
+      if ((which & 4) == 0) e.addend = NULL;
+      e.activation = (weft_epilogue_activation_t)((which + (unsigned)i) % WEFT_EPILOGUE_NUM_ACTIVATIONS);
+      e.alpha = 0.25f;
+      v.epilogue = &e;
+      s = weft_conv_forward(pool, &v, x->data, f->data, got->data);
+      CU_ASSERT_PTR_NULL(s);
+      int64_t wrong = 0;
+      for (int64_t k = 0; k < got->count; k++) {
+        const float value = after(&e, ((const float *)want->data)[k], k);
+        wrong += memcmp(&value, (const float *)got->data + k, sizeof value) != 0;
+      }
+      CU_ASSERT_EQUAL(wrong, 0);
+    }
+    for (int k = 0; k < 5; k++) weft_tensor_release(parts[k]);
+    weft_tensor_t *all_tensors[] = {x, f, want, got};
+    for (size_t k = 0; k < sizeof all_tensors / sizeof all_tensors[0]; k++)
+      weft_tensor_release(all_tensors[k]);
+  }
+  weft_thread_pool_destroy(pool);
+}
+
+static void kept_panels_follow_the_filter(void) {
+  const geometry_t g = {2, 7, 6, 40, 3, 3, 20, 50, "strides=[1,1,1,1] padding=SAME"};
+  weft_conv_t v = conv_of(&g);
+  weft_kept_t *kept = NULL;
+  weft_status_t *s = weft_kept_create(&kept);
+  CU_ASSERT_PTR_NULL_FATAL(s);
+  weft_tensor_t *x = new_image(WEFT_F32, g.n, g.h, g.w, g.c),
+                *want = new_image(WEFT_F32, v.n, v.s[1].out, v.s[2].out, v.oc),
+                *got = new_image(WEFT_F32, v.n, v.s[1].out, v.s[2].out, v.oc), *filters[3];
+  for (int i = 0; i < 3; i++) filters[i] = new_image(WEFT_F32, g.kh, g.kw, g.cg, g.oc);
+  for (int step = 0; step < 30; step++) {
+    weft_tensor_t *f = filters[step / 10];
+    v.kept = NULL;
+    s = weft_conv_forward(NULL, &v, x->data, f->data, want->data);
+    CU_ASSERT_PTR_NULL(s);
+    v.kept = kept;
+    v.filter = f;
+    s = weft_conv_forward(NULL, &v, x->data, f->data, got->data);
+    CU_ASSERT_PTR_NULL(s);
+    CU_ASSERT_EQUAL(memcmp(want->data, got->data, want->bytes), 0);
+  }
+  weft_kept_destroy(kept);
+  for (int i = 0; i < 3; i++) weft_tensor_release(filters[i]);
+  weft_tensor_release(x);
+  weft_tensor_release(want);
+  weft_tensor_release(got);
+}
+
 static void fast_agrees_with_naive(void) {
   weft_bench_t b;
   weft_status_t *s = weft_bench_init(&b);
@@ -280,18 +394,8 @@ static void fast_agrees_with_naive(void) {
                   *f = new_image(WEFT_F32, g->kh, g->kw, g->cg, g->oc);
     weft_tensor_t *forward[2] = {x, f}, *y = run(&b, "Conv2D", g->attrs, forward, 2), *want = NULL;
     CU_ASSERT_PTR_NOT_NULL_FATAL(y);
-    weft_window_attrs_t a = {
-        .padding = strstr(g->attrs, "SAME") != NULL ? WEFT_PADDING_SAME : WEFT_PADDING_VALID,
-        .num_space = 2,
-        .stride = {1, 1, 1},
-        .dilation = {1, 1, 1}};
-    (void)sscanf(strstr(g->attrs, "strides=[1,") + 11, "%ld,%ld", &a.stride[1], &a.stride[2]);
-    const char *dilations = strstr(g->attrs, "dilations=[1,");
-    if (dilations != NULL) (void)sscanf(dilations + 13, "%ld,%ld", &a.dilation[1], &a.dilation[2]);
-    weft_conv_t v = {
-        .dtype = WEFT_F32, .n = g->n, .c = g->c, .cg = g->cg, .oc = g->oc, .groups = g->c / g->cg};
-    s = weft_windows_plan(&a, &x->shape, (int64_t[]){1, g->kh, g->kw}, v.s);
-    if (s == NULL) s = weft_tensor_new(WEFT_F32, &y->shape, NULL, &want);
+    const weft_conv_t v = conv_of(g);
+    s = weft_tensor_new(WEFT_F32, &y->shape, NULL, &want);
     CU_ASSERT_PTR_NULL_FATAL(s);
     weft_conv_naive(&v, x->data, f->data, want->data);
     weft_strbuf_t why = WEFT_STRBUF_INIT;
@@ -407,6 +511,8 @@ int main(void) {
       {"gradients of volumes are adjoint", gradients_of_volumes_are_adjoint},
       {"threads do not show", threads_do_not_show},
       {"fast agrees with naive", fast_agrees_with_naive},
+      {"an epilogue keeps its bits", an_epilogue_keeps_its_bits},
+      {"kept panels follow the filter", kept_panels_follow_the_filter},
       {"layouts agree", layouts_agree},
       {"every allocation may fail", every_allocation_may_fail},
       CU_TEST_INFO_NULL,

@@ -118,12 +118,18 @@ static weft_shape_t out_shape(const weft_window_attrs_t *a, const weft_conv_t *v
   return weft_image_shape(a, false, v->n, (int64_t[]){v->s[0].out, v->s[1].out, v->s[2].out}, v->oc);
 }
 
-weft_status_t *weft_convolve(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, const weft_tensor_t *x,
-                             const weft_tensor_t *f) {
-  weft_conv_t v = {.dtype = x->dtype};
+/* `kept` and `binder` may be NULL. */
+static weft_status_t *convolve(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, const weft_tensor_t *x,
+                               weft_tensor_t *f, weft_kept_t *kept, weft_epilogue_binder_t *binder) {
+  weft_conv_t v = {.dtype = x->dtype, .kept = kept, .filter = f};
   WEFT_RETURN_IF_ERROR(check_forward(a, &x->shape, &f->shape, &v));
   weft_shape_t shape = out_shape(a, &v);
   weft_tensor_t *y = NULL, *owned = NULL;
+  weft_epilogue_t epilogue;
+  if (binder != NULL) {
+    WEFT_RETURN_IF_ERROR(binder->bind(binder, &shape, &epilogue));
+    v.epilogue = &epilogue;
+  }
   WEFT_RETURN_IF_ERROR(weft_tensor_new(v.dtype, &shape, ctx->device->allocator, &y));
   weft_status_t *s = NULL;
   if (y->count > 0) s = channels_last(ctx, a, &x, &owned);
@@ -136,9 +142,48 @@ weft_status_t *weft_convolve(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *
   return deliver(ctx, a->channels_first, v.dtype, y);
 }
 
-static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
-  return weft_convolve(ctx, ctx->state, weft_in(ctx, 0), weft_in(ctx, 1));
+weft_status_t *weft_convolve(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, const weft_tensor_t *x,
+                             weft_tensor_t *f) {
+  return convolve(ctx, a, x, f, NULL, NULL);
 }
+
+/* Of the forward ops. */
+typedef struct conv_forward_state {
+  weft_window_attrs_t attrs;
+  weft_kept_t *panels; /* owned; NULL: the filter may be another one in each step */
+} conv_forward_state_t;
+
+static void forward_destroy(void *state) {
+  conv_forward_state_t *s = state;
+  if (s == NULL) return;
+  weft_kept_destroy(s->panels);
+  weft_free(s);
+}
+
+static weft_status_t *forward_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+  void *attrs = NULL;
+  WEFT_RETURN_IF_ERROR(weft_conv_prepare(setup, &attrs));
+  conv_forward_state_t *s = weft_calloc(1, sizeof *s);
+  weft_status_t *status = s == NULL ? WEFT_NO_MEMORY("preparing %s", setup->node.name.data) : NULL;
+  if (status == NULL) {
+    memcpy(&s->attrs, attrs, sizeof s->attrs);
+    if (weft_kept_may_keep(setup, 1)) status = weft_kept_create(&s->panels);
+  }
+  weft_free(attrs);
+  if (status != NULL) {
+    weft_free(s);
+    return status;
+  }
+  *out_state = s;
+  return NULL;
+}
+
+weft_status_t *weft_conv2d_then(weft_kernel_ctx_t *ctx, weft_epilogue_binder_t *binder) {
+  const conv_forward_state_t *s = ctx->state;
+  return convolve(ctx, &s->attrs, weft_in(ctx, 0), weft_in(ctx, 1), s->panels, binder);
+}
+
+static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) { return weft_conv2d_then(ctx, NULL); }
 
 /* ---- gradients ---- */
 
@@ -296,10 +341,11 @@ static weft_status_t *check_volume(const weft_window_attrs_t *a, const char *op)
 }
 
 static weft_status_t *volume_prepare(const weft_kernel_setup_t *setup, void **out_state) {
-  weft_window_attrs_t *a = NULL;
-  WEFT_RETURN_IF_ERROR(weft_conv_prepare(setup, (void **)&a));
-  a->is_centred = true;
-  *out_state = a;
+  void *state = NULL;
+  WEFT_RETURN_IF_ERROR(forward_prepare(setup, &state));
+  conv_forward_state_t *s = state;
+  s->attrs.is_centred = true;
+  *out_state = s;
   return NULL;
 }
 
@@ -317,7 +363,8 @@ static weft_status_t *volume_grad_prepare(const weft_kernel_setup_t *setup, void
 
 /* What is not supported matters only where there is something to compute. */
 static weft_status_t *volume_compute(weft_kernel_ctx_t *ctx) {
-  const weft_window_attrs_t *a = ctx->state;
+  const conv_forward_state_t *state = ctx->state;
+  const weft_window_attrs_t *a = &state->attrs;
   const weft_tensor_t *x = weft_in(ctx, 0), *f = weft_in(ctx, 1);
   weft_conv_t v = {.dtype = x->dtype};
   WEFT_RETURN_IF_ERROR(check_forward(a, &x->shape, &f->shape, &v));
@@ -331,11 +378,11 @@ static weft_status_t *volume_compute(weft_kernel_ctx_t *ctx) {
 #define CONV_TYPES (WEFT_SET_FLOATS | WEFT_DTYPE_BIT(WEFT_I32))
 #define V1_TYPES (WEFT_SET_FLOATS & ~WEFT_DTYPE_BIT(WEFT_BF16))
 const weft_kernel_t weft_cpu_conv_kernels[] = {
-    WEFT_KERNEL("Conv2D", "T", CONV_TYPES, weft_conv_prepare, forward_compute, weft_free),
+    WEFT_KERNEL("Conv2D", "T", CONV_TYPES, forward_prepare, forward_compute, forward_destroy),
     WEFT_KERNEL("Conv2DBackpropFilter", "T", WEFT_SET_FLOATS, weft_strict_conv_prepare, filter_compute,
                 weft_free),
     WEFT_KERNEL("Conv2DBackpropInput", "T", CONV_TYPES, weft_conv_prepare, input_compute, weft_free),
-    WEFT_KERNEL("Conv3D", "T", WEFT_SET_FLOATS, volume_prepare, volume_compute, weft_free),
+    WEFT_KERNEL("Conv3D", "T", WEFT_SET_FLOATS, volume_prepare, volume_compute, forward_destroy),
     WEFT_KERNEL("Conv3DBackpropFilter", "T", V1_TYPES, volume_grad_prepare, filter_compute, weft_free),
     WEFT_KERNEL("Conv3DBackpropFilterV2", "T", WEFT_SET_FLOATS, volume_grad_prepare, filter_compute,
                 weft_free),

@@ -167,8 +167,8 @@ static weft_status_t *plan_conv_pad(weft_kernel_ctx_t *ctx, conv_pad_job_t *j) {
 
 static weft_status_t *conv_pad(weft_kernel_ctx_t *ctx) {
   const conv_pad_state_t *s = ctx->state;
-  const weft_tensor_t *x = weft_in(ctx, 0), *f = weft_in(ctx, ctx->node->num_inputs - 1);
-  weft_tensor_t *seen = NULL;
+  const weft_tensor_t *x = weft_in(ctx, 0);
+  weft_tensor_t *f = weft_in(ctx, ctx->node->num_inputs - 1), *seen = NULL;
   conv_pad_job_t j;
   WEFT_RETURN_IF_ERROR(plan_conv_pad(ctx, &j));
   const weft_shape_t shape = {.rank = 4,

@@ -147,11 +147,9 @@ static void forward_blocks(void *arg, int64_t begin, int64_t end) {
   weft_free(columns);
 }
 
-weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x, const void *f,
-                                 void *y) {
-  int64_t total = pixels(v);
-  if (total == 0 || v->oc == 0) return NULL;
-  if (weft_direct_fits(v)) return weft_direct_forward(pool, v, x, f, y);
+static weft_status_t *forward_by_columns(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x,
+                                         const void *f, void *y) {
+  const int64_t total = pixels(v);
   if (is_pointwise(v)) {
     return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, total, v->oc, v->c, x, v->c, f, v->oc,
                      y, v->oc, false);
@@ -162,6 +160,15 @@ weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v,
   if (j.rows > total) j.rows = total;
   weft_parallel_for(pool, (total + j.rows - 1) / j.rows, 1, forward_blocks, &j);
   return atomic_load(&j.status);
+}
+
+weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x, const void *f,
+                                 void *y) {
+  if (pixels(v) == 0 || v->oc == 0) return NULL;
+  if (weft_direct_fits(v)) return weft_direct_forward(pool, v, x, f, y);
+  WEFT_RETURN_IF_ERROR(forward_by_columns(pool, v, x, f, y));
+  if (v->epilogue != NULL) weft_epilogue_run(pool, v->epilogue, y, pixels(v));
+  return NULL;
 }
 
 /* ---- gradient of the input: images are independent ---- */

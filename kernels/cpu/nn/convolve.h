@@ -8,6 +8,8 @@
 #ifndef WEFT_KERNELS_CPU_NN_CONVOLVE_H_
 #define WEFT_KERNELS_CPU_NN_CONVOLVE_H_
 
+#include "kernels/cpu/math/kept.h"
+#include "kernels/cpu/nn/epilogue.h"
 #include "kernels/cpu/nn/window.h"
 
 /* N images of C channels; filters of CG channels (C is a multiple: groups) and OC outputs. */
@@ -15,9 +17,13 @@ typedef struct weft_conv {
   weft_dtype_t dtype; /* float, double, half, bfloat16 or int32 */
   int64_t n, c, cg, oc, groups;
   weft_window_t s[WEFT_SPACE];
+  /* Of the forward one; may be NULL. */
+  const weft_epilogue_t *epilogue; /* of y, which is float */
+  weft_kept_t *kept;               /* where the panels of the filter may be kept */
+  weft_tensor_t *filter;           /* the owner of the bytes f, where there is a `kept` */
 } weft_conv_t;
 
-/* y [N,OD,OH,OW,OC] = x [N,D,H,W,C] * f [KD,KH,KW,CG,OC]. Errors: RESOURCE_EXHAUSTED. */
+/* y [N,OD,OH,OW,OC] = x [N,D,H,W,C] * f [KD,KH,KW,CG,OC], then the epilogue. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v,
                                                  const void *x, const void *f, void *y);
 /* dx from dy and f; half and bfloat16 are not accepted: the sums would be rounded at each step. */

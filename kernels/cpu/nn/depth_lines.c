@@ -23,6 +23,7 @@ typedef struct depth_rows {
   weft_axis_t h, w;
   const char *src, *f;
   char *dst;
+  const weft_epilogue_t *epilogue; /* NULL: none */
 } depth_rows_t;
 
 /* Pixels [begin, end) of row i of an image, with taps [tap_begin, tap_end) of each row of the window. */
@@ -68,6 +69,8 @@ static void compute_rows(void *arg, int64_t begin, int64_t end) {
       weft_axis_taps(&j->w, p, &first, &last);
       compute_pixels(j, image, i, p, p + 1, first, last);
     }
+    if (j->epilogue != NULL)
+      weft_epilogue_apply(j->epilogue, (float *)j->dst, row * j->w.out, j->w.out, 0, j->c);
   }
 }
 
@@ -90,6 +93,7 @@ weft_status_t *weft_depth_lines_forward(weft_thread_pool_t *pool, const weft_dep
   depth_rows_t j = rows_of(d, d->x);
   j.h = weft_axis_forward(&d->h);
   j.w = weft_axis_forward(&d->w);
+  j.epilogue = d->epilogue;
   run_rows(pool, d, &j);
   return NULL;
 }

@@ -7,6 +7,7 @@
 #ifndef WEFT_KERNELS_CPU_NN_DEPTH_LINES_H_
 #define WEFT_KERNELS_CPU_NN_DEPTH_LINES_H_
 
+#include "kernels/cpu/nn/epilogue.h"
 #include "kernels/cpu/nn/window.h"
 
 /* x [n,H,W,c], f [KH,KW,c], dy [n,OH,OW,c] of float or double; `out` is what is computed of the other two. */
@@ -16,6 +17,7 @@ typedef struct weft_depth_lines {
   weft_window_t h, w;
   const void *x, *f, *dy;
   void *out;
+  const weft_epilogue_t *epilogue; /* of the forward one, of floats; NULL: none */
 } weft_depth_lines_t;
 
 /* Is it computed here? Not so: windows of very many rows, very long strides. */

@@ -5,13 +5,15 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/nn/conv.h"
 #include "kernels/cpu/nn/depth_lines.h"
 
 typedef struct depth_job {
   weft_window_t h, w;
   int64_t n, c, m, count; /* count: elements of what is computed */
   const void *x, *f, *dy;
-  void *y; /* what is computed */
+  void *y;                         /* what is computed */
+  const weft_epilogue_t *epilogue; /* of that; NULL: none */
   void (*fn)(const struct depth_job *j, int64_t begin, int64_t end);
 } depth_job_t;
 
@@ -104,11 +106,13 @@ static weft_status_t *compute(weft_thread_pool_t *pool, depth_job_t *j, weft_dty
                                 .x = j->x,
                                 .f = j->f,
                                 .dy = j->dy,
-                                .out = j->y};
+                                .out = j->y,
+                                .epilogue = j->epilogue};
   if (j->m == 1 && weft_depth_lines_fit(&d)) return way->lines(pool, &d);
   memset(j->y, 0, weft_dtype_size(dtype) * (size_t)j->count);
   j->fn = way->fns[dtype == WEFT_F64];
   weft_parallel_for(pool, units, 1, range, j);
+  if (j->epilogue != NULL) weft_epilogue_run(pool, j->epilogue, j->y, j->count / j->epilogue->channels);
   return NULL;
 }
 
@@ -151,7 +155,7 @@ static weft_status_t *run(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, 
   return s;
 }
 
-static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
+weft_status_t *weft_depthwise_then(weft_kernel_ctx_t *ctx, weft_epilogue_binder_t *binder) {
   const weft_window_attrs_t *a = ctx->state;
   weft_tensor_t *x = weft_in(ctx, 0), *f = weft_in(ctx, 1);
   depth_job_t j = {.n = 0};
@@ -159,9 +163,16 @@ static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = {.rank = 4, .dims = {j.n, j.h.out, j.w.out, 0}};
   if (!weft_cpu_mul(j.c, j.m, &shape.dims[3]))
     return WEFT_ERROR(INVALID_ARGUMENT, "output depth is too large");
+  weft_epilogue_t epilogue;
+  if (binder != NULL) {
+    WEFT_RETURN_IF_ERROR(binder->bind(binder, &shape, &epilogue));
+    j.epilogue = &epilogue;
+  }
   static const depth_way_t way = {{depth_forward_f32, depth_forward_f64}, weft_depth_lines_forward};
   return run(ctx, a, &j, x, f, NULL, &shape, true, j.n * j.h.out, &way);
 }
+
+static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) { return weft_depthwise_then(ctx, NULL); }
 
 static weft_status_t *input_compute(weft_kernel_ctx_t *ctx) {
   const weft_window_attrs_t *a = ctx->state;

@@ -9,6 +9,13 @@
 /* Bytes of lines that a task lays out at a time: a part of a usual second-level cache, beside a panel of the
  * filter. Pixels of a row where the image is one long row. Multiplications of a task, at least. */
 enum { LINE_BYTES = 256 * 1024, MOST_LINE_BYTES = 1024 * 1024, SEGMENT = 112, TASK_WORK = 1 << 18 };
+/* Rows of so many pixels, with panels that all fit into half of a usual second-level cache, are computed one
+ * by one for all panels: then the lines of a row are read from the first level, and the result is written
+ * page by page. */
+enum { LONG_ROW = 48, PANELS_BYTES = 512 * 1024 };
+/* Panels are kept where laying them out is more than a hundredth of the work: it is that of some 40 pixels.
+ * And where they are not much larger than the filter, as they are with few channels. */
+enum { MOST_KEPT_PIXELS = 4096, MOST_KEPT_SIZE = 2 };
 
 /* A convolution, or one of those that a gradient is made of: src [n,in...,groups*k] to dst
  * [n,out...,groups*m]. */
@@ -19,13 +26,18 @@ typedef struct direct {
   weft_axis_t ax[WEFT_SPACE];
   const char *src, *f;
   char *dst;
+  int64_t pitch; /* elements from a pixel of the source to the next */
   /* The filter: element (tap, i < k, o < m) of group g is at tap * f_tap + i * f_k + o * f_m + g * f_group.
    */
   int64_t f_tap, f_k, f_m, f_group;
-  int64_t filter_w, filter_h; /* sizes of the filter, to number its taps */
-  int64_t pixels;             /* of a row of pixels of which the image's rows are parts; 0: none */
+  int64_t filter_w, filter_h;      /* sizes of the filter, to number its taps */
+  int64_t pixels;                  /* of a row of pixels of which the image's rows are parts; 0: none */
+  const weft_epilogue_t *epilogue; /* NULL: none */
+  weft_kept_t *kept;               /* NULL: panels are made anew each time */
+  weft_tensor_t *filter;
   /* What follows is worked out by plan(). */
   bool has_lines, is_merged; /* rows are laid out; the taps of a row are one product */
+  bool is_by_rows;           /* a row of pixels is computed for all panels before the next row */
   weft_lines_t lines;
   int64_t taps, panels, panel_width;
   size_t panel_bytes;   /* of each panel of the filter but the last, which may be narrower */
@@ -119,7 +131,7 @@ typedef struct workspace {
 static const char *source_row(const direct_t *d, int64_t image, int64_t z, int64_t y, int64_t group) {
   const weft_axis_t *ax = d->ax;
   const int64_t pixel = ((image * ax[0].in + z) * ax[1].in + y) * ax[2].in;
-  return d->src + (size_t)(pixel * d->groups * d->k + group * d->k) * d->size;
+  return d->src + (size_t)(pixel * d->pitch + group * d->k) * d->size;
 }
 
 static char *line_at(const direct_t *d, const workspace_t *w, int64_t slice, int64_t z, int64_t y) {
@@ -150,7 +162,7 @@ static void compute_row(const direct_t *d, const workspace_t *w, int64_t group, 
   const weft_axis_t *deep = &d->ax[0], *high = &d->ax[1], *wide = &d->ax[2];
   const int64_t image = (slice + s) / deep->count, at = (slice + s) % deep->count;
   const int64_t stride = panel_stride(d, panel), columns = panel_columns(d, panel);
-  const int64_t pitch = d->has_lines ? d->k : d->groups * d->k;
+  const int64_t pitch = d->has_lines ? d->k : d->pitch;
   const int64_t parts = d->is_merged ? 1 : wide->taps, depth = d->is_merged ? wide->taps * d->k : d->k;
   const char *b = panel_at(d, group, panel);
   weft_tile_t t = {
@@ -175,9 +187,10 @@ static void compute_row(const direct_t *d, const workspace_t *w, int64_t group, 
           wide->out +
       wide->first;
   const int64_t count = d->pixels == 0 ? wide->count : least(wide->count, d->pixels - row * wide->count);
+  const int64_t channel = group * d->m + panel * d->panel_width;
   t.c_stride = wide->step * out_pitch;
-  weft_tile_run(d->dtype, &t, count, columns,
-                d->dst + (size_t)(pixel * out_pitch + group * d->m + panel * d->panel_width) * d->size);
+  weft_tile_run(d->dtype, &t, count, columns, d->dst + (size_t)(pixel * out_pitch + channel) * d->size);
+  if (d->epilogue != NULL) weft_epilogue_apply(d->epilogue, (float *)d->dst, pixel, count, channel, columns);
 }
 
 static void compute_block(const direct_t *d, const workspace_t *w, int64_t group, int64_t panel_group,
@@ -186,11 +199,13 @@ static void compute_block(const direct_t *d, const workspace_t *w, int64_t group
   const int64_t slice = slice_block * d->slices, slices = least(d->slices, d->n * ax[0].count - slice);
   const int64_t row = row_block * d->rows, rows = least(d->rows, ax[1].count - row);
   if (d->has_lines) fill_lines(d, w, group, slice, slices, row, rows);
-  const int64_t end = d->panels * (panel_group + 1) / d->panel_groups;
-  for (int64_t panel = d->panels * panel_group / d->panel_groups; panel < end; panel++) {
-    for (int64_t s = 0; s < slices; s++) {
-      for (int64_t r = row; r < row + rows; r++) {
-        compute_row(d, w, group, panel, slice, s, r, ax[1].from + row * ax[1].stride);
+  const int64_t begin = d->panels * panel_group / d->panel_groups,
+                end = d->panels * (panel_group + 1) / d->panel_groups;
+  const int64_t strip = d->is_by_rows ? end - begin : 1, y_first = ax[1].from + row * ax[1].stride;
+  for (int64_t first = begin; first < end; first += strip) { /* of one panel, or of all */
+    for (int64_t at = 0; at < slices * rows; at++) {
+      for (int64_t panel = first; panel < first + strip; panel++) {
+        compute_row(d, w, group, panel, slice, at / rows, row + at % rows, y_first);
       }
     }
   }
@@ -280,7 +295,7 @@ static void plan(direct_t *d, int threads) {
   d->is_merged = wide->dist == 1 || wide->taps == 1;
   d->lines = (weft_lines_t){.size = d->size,
                             .in = wide->in,
-                            .pitch = d->groups * d->k,
+                            .pitch = d->pitch,
                             .from = wide->from,
                             .width = width,
                             .channels = d->k,
@@ -289,7 +304,25 @@ static void plan(direct_t *d, int threads) {
   d->panel_width = 2 * weft_tile_vector(d->dtype);
   d->panels = blocks_of(d->m, d->panel_width);
   d->panel_bytes = (size_t)(d->taps * d->k * d->panel_width) * d->size;
+  d->is_by_rows = wide->count >= LONG_ROW && d->panel_bytes * (size_t)d->panels <= PANELS_BYTES;
   plan_blocks(d, threads);
+}
+
+static weft_status_t *pack(weft_thread_pool_t *pool, direct_t *d) {
+  size_t bytes = 0;
+  if (weft_mul_size(d->panel_bytes, (size_t)(d->groups * d->panels), &bytes))
+    d->packed = weft_aligned_alloc(64, bytes);
+  if (d->packed == NULL) return WEFT_NO_MEMORY("a convolution");
+  const int64_t each = d->k * least(d->panel_width, d->m);
+  weft_parallel_for(pool, d->groups * d->panels * d->taps, WEFT_CPU_GRAIN / each + 1, pack_range, d);
+  return NULL;
+}
+
+static bool may_keep(const direct_t *d) {
+  const double pixels =
+      (double)d->n * (double)d->ax[0].count * (double)d->ax[1].count * (double)d->ax[2].count;
+  return d->kept != NULL && pixels < MOST_KEPT_PIXELS &&
+         d->panel_bytes / (size_t)MOST_KEPT_SIZE * (size_t)(d->groups * d->panels) <= d->filter->bytes;
 }
 
 /* Computes all outputs of d; there is a tap, and each dimension is 1 or more. */
@@ -299,14 +332,17 @@ static weft_status_t *run(weft_thread_pool_t *pool, direct_t *d) {
                       (double)(d->ax[0].taps * d->ax[1].taps * d->ax[2].taps);
   if (work < 2 * TASK_WORK) pool = NULL;
   plan(d, pool == NULL ? 1 : weft_thread_pool_size(pool));
-  size_t bytes = 0;
-  if (weft_mul_size(d->panel_bytes, (size_t)(d->groups * d->panels), &bytes))
-    d->packed = weft_aligned_alloc(64, bytes);
-  if (d->packed == NULL) return WEFT_NO_MEMORY("a convolution");
-  const int64_t each = d->k * least(d->panel_width, d->m);
-  weft_parallel_for(pool, d->groups * d->panels * d->taps, WEFT_CPU_GRAIN / each + 1, pack_range, d);
+  bool is_wanted = false;
+  weft_kept_copy_t *copy = may_keep(d) ? weft_kept_find(d->kept, d->filter, d->groups, &is_wanted) : NULL;
+  d->packed = copy != NULL ? copy->data : NULL;
+  if (copy == NULL) WEFT_RETURN_IF_ERROR(pack(pool, d));
   weft_parallel_for(pool, d->groups * d->panel_groups * d->slice_blocks * d->row_blocks, 1, compute_range, d);
-  weft_free(d->packed);
+  if (is_wanted) {
+    weft_kept_offer(d->kept, d->filter, d->groups, d->packed);
+  } else if (copy == NULL) {
+    weft_free(d->packed);
+  }
+  weft_kept_copy_release(copy);
   d->packed = NULL;
   return atomic_load(&d->status);
 }
@@ -355,12 +391,68 @@ static void flatten(direct_t *d) {
   }
 }
 
-static bool is_pointwise(const weft_conv_t *v) {
+/* Is each output pixel made of one input pixel? */
+static bool is_pixelwise(const weft_conv_t *v) {
   for (int i = 0; i < WEFT_SPACE; i++) {
     const weft_window_t *w = &v->s[i];
-    if (w->k != 1 || w->stride != 1 || w->before != 0 || w->out != w->in) return false;
+    if (w->k != 1 || w->before != 0 || (w->out - 1) * w->stride >= w->in) return false;
   }
   return v->groups == 1;
+}
+
+static bool is_pointwise(const weft_conv_t *v) {
+  for (int i = 0; i < WEFT_SPACE; i++) {
+    if (v->s[i].stride != 1 || v->s[i].out != v->s[i].in) return false;
+  }
+  return is_pixelwise(v);
+}
+
+/* ---- pixels apart ----
+ *
+ * The rows of a tile are pixels side by side. Where these lie a multiple of 4 KiB apart, they fall on the
+ * same sets of the first-level cache, and each number of a row would come from the second level. A
+ * convolution of single pixels, which reads each from where it is, then gets a copy in which they lie
+ * otherwise. */
+
+enum { SETS_BYTES = 4096, LINE_OF_CACHE = 64, FEW_PIXELS = 8 };
+
+typedef struct apart {
+  const weft_conv_t *v;
+  const char *x;
+  char *to;
+  size_t pixel, pitch; /* bytes */
+} apart_t;
+
+static void copy_pixels(void *arg, int64_t begin, int64_t end) {
+  const apart_t *j = arg;
+  const weft_window_t *s = j->v->s;
+  for (int64_t p = begin; p < end; p++) {
+    const int64_t x = p % s[2].out * s[2].stride, y = p / s[2].out % s[1].out * s[1].stride;
+    const int64_t z = p / s[2].out / s[1].out % s[0].out * s[0].stride,
+                  n = p / s[2].out / s[1].out / s[0].out;
+    const int64_t from = ((n * s[0].in + z) * s[1].in + y) * s[2].in + x;
+    memcpy(j->to + (size_t)p * j->pitch, j->x + (size_t)from * j->pixel, j->pixel);
+  }
+}
+
+static bool falls_on_few_sets(const weft_conv_t *v) {
+  const int64_t distance = v->s[2].stride * v->c * (int64_t)weft_dtype_size(v->dtype);
+  return is_pixelwise(v) && distance % SETS_BYTES == 0 && v->s[2].out * v->s[1].out > FEW_PIXELS;
+}
+
+/* The source of d becomes the copy, which the caller frees. */
+static weft_status_t *copy_apart(weft_thread_pool_t *pool, const weft_conv_t *v, direct_t *d, char **out) {
+  const int64_t pixels = v->n * v->s[0].out * v->s[1].out * v->s[2].out;
+  const size_t size = weft_dtype_size(v->dtype);
+  apart_t j = {.v = v, .x = d->src, .pixel = (size_t)v->c * size};
+  size_t bytes = 0;
+  j.pitch = j.pixel + LINE_OF_CACHE;
+  j.to = weft_mul_size(j.pitch, (size_t)pixels, &bytes) ? weft_aligned_alloc(LINE_OF_CACHE, bytes) : NULL;
+  if (j.to == NULL) return WEFT_NO_MEMORY("a convolution");
+  weft_parallel_for(pool, pixels, WEFT_CPU_GRAIN / v->c + 1, copy_pixels, &j);
+  d->src = *out = j.to;
+  d->pitch = (int64_t)(j.pitch / size);
+  return NULL;
 }
 
 weft_status_t *weft_direct_forward(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x,
@@ -373,6 +465,10 @@ weft_status_t *weft_direct_forward(weft_thread_pool_t *pool, const weft_conv_t *
                 .src = x,
                 .f = f,
                 .dst = y,
+                .pitch = v->c,
+                .epilogue = v->epilogue,
+                .kept = v->kept,
+                .filter = v->filter,
                 .f_tap = v->cg * v->oc,
                 .f_k = v->oc,
                 .f_m = 1,
@@ -380,8 +476,12 @@ weft_status_t *weft_direct_forward(weft_thread_pool_t *pool, const weft_conv_t *
                 .filter_h = v->s[1].k,
                 .filter_w = v->s[2].k};
   for (int i = 0; i < WEFT_SPACE; i++) d.ax[i] = weft_axis_forward(&v->s[i]);
-  if (is_pointwise(v)) flatten(&d);
-  return run(pool, &d);
+  char *apart = NULL;
+  if (falls_on_few_sets(v)) WEFT_RETURN_IF_ERROR(copy_apart(pool, v, &d, &apart));
+  if (apart != NULL || is_pointwise(v)) flatten(&d);
+  weft_status_t *s = run(pool, &d);
+  weft_free(apart);
+  return s;
 }
 
 /* ---- the gradient of the input ---- */
@@ -397,6 +497,7 @@ weft_status_t *weft_direct_input(weft_thread_pool_t *pool, const weft_conv_t *v,
                    .src = dy,
                    .f = f,
                    .dst = dx,
+                   .pitch = v->oc,
                    .f_tap = v->cg * v->oc,
                    .f_k = 1,
                    .f_m = v->oc,

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "kernels/cpu/nn/fused_rows.h"
+#include "kernels/cpu/nn/conv.h"
 #include "kernels/cpu/nn/window.h"
 
 extern const weft_kernel_t weft_cpu_conv_kernels[], weft_cpu_depthwise_kernels[], weft_cpu_matmul_kernels[],
-    weft_cpu_batch_norm_kernels[];
+    weft_cpu_batch_norm_kernels[], weft_cpu_binary_kernels[];
 
 typedef enum activation {
   ACTIVATION_NONE,
@@ -38,14 +38,20 @@ typedef struct fused_op {
   const weft_kernel_t *family;
   const char *plain;
   bool is_product;
+  /* The plain kernel with an epilogue; NULL: the result is walked over afterwards. */
+  weft_status_t *(*then)(weft_kernel_ctx_t *ctx, weft_epilogue_binder_t *binder);
 } fused_op_t;
 
 typedef struct fused_state {
   const weft_kernel_t *plain;
   void *inner; /* of the plain kernel */
   bool has_bias, has_norm, has_addend, is_channels_first;
+  bool is_epilogue; /* floats with channels last and a usual activation: epilogue.h computes it */
   activation_t activation;
   float epsilon, alpha;
+  /* A node of a graph's Add is part of this one. It may broadcast, and fails under its own name. */
+  bool has_sum_node;
+  weft_kernel_node_t sum_node;
 } fused_state_t;
 
 typedef struct fused_job {
@@ -105,7 +111,8 @@ static activation_t activation_of(weft_str_t name, bool is_product) {
   return ACTIVATION_NONE;
 }
 
-/* A bias or a normalisation, then a sum, then an activation; each may be missing, but not all. */
+/* A bias, a normalisation, a sum, an activation; each may be missing, but not all, and a sum has one of the
+ * first two before it. Both of these together are more than TensorFlow has. */
 static weft_status_t *read_fusion(const weft_kernel_setup_t *setup, fused_state_t *s) {
   const fused_op_t *op = setup->node.param;
   const weft_attr_t *ops = weft_knode_attr(setup, "fused_ops");
@@ -115,14 +122,15 @@ static weft_status_t *read_fusion(const weft_kernel_setup_t *setup, fused_state_
     return WEFT_ERROR(INVALID_ARGUMENT, "Fused %s must have at least one fused op.", op->plain);
   const weft_str_t *names = ops->list.strings;
   s->has_bias = weft_str_is(names[i], "BiasAdd");
-  s->has_norm = !op->is_product && weft_str_is(names[i], "FusedBatchNorm");
-  if (s->has_bias || s->has_norm) i++;
+  if (s->has_bias) i++;
+  s->has_norm = !op->is_product && i < ops->n && weft_str_is(names[i], "FusedBatchNorm");
+  if (s->has_norm) i++;
   s->has_addend = i < ops->n && i > 0 && weft_str_is(names[i], "Add");
   if (s->has_addend) i++;
   if (i < ops->n) s->activation = activation_of(names[i], op->is_product);
   if (s->activation != ACTIVATION_NONE) i++;
   if (i < ops->n || i == 0) return not_implemented(ops);
-  wanted = (s->has_bias ? 1 : s->has_norm ? 4 : 0) + s->has_addend;
+  wanted = s->has_bias + 4 * s->has_norm + s->has_addend;
   if (num_args < wanted) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Fused %s must have %d extra arguments, got %" PRId64, op->plain,
                       wanted, num_args);
@@ -155,6 +163,17 @@ static void fused_destroy(void *state) {
   weft_free(s);
 }
 
+/* WEFT_EPILOGUE_NUM_ACTIVATIONS: it is none of them. */
+static weft_epilogue_activation_t epilogue_activation(activation_t a) {
+  switch (a) {
+    case ACTIVATION_NONE: return WEFT_EPILOGUE_PLAIN;
+    case ACTIVATION_RELU: return WEFT_EPILOGUE_RELU;
+    case ACTIVATION_RELU6: return WEFT_EPILOGUE_RELU6;
+    case ACTIVATION_LEAKY_RELU: return WEFT_EPILOGUE_LEAKY_RELU;
+    default: return WEFT_EPILOGUE_NUM_ACTIVATIONS;
+  }
+}
+
 static weft_status_t *fused_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   const fused_op_t *op = setup->node.param;
   const weft_attr_t *format = weft_knode_attr(setup, "data_format");
@@ -163,6 +182,12 @@ static weft_status_t *fused_prepare(const weft_kernel_setup_t *setup, void **out
   s.is_channels_first = format != NULL && weft_str_starts_with(format->s, "NC");
   const bool is_norm = op->family == weft_cpu_batch_norm_kernels;
   WEFT_RETURN_IF_ERROR(is_norm ? read_norm(setup, &s) : read_fusion(setup, &s));
+  s.is_epilogue = !is_norm && !s.is_channels_first && weft_knode_type(setup, "T") == WEFT_F32 &&
+                  epilogue_activation(s.activation) != WEFT_EPILOGUE_NUM_ACTIVATIONS;
+  const weft_attr_t *sum = weft_knode_attr(setup, "_sum_node");
+  s.has_sum_node = sum != NULL && s.has_addend;
+  s.sum_node = setup->node;
+  if (s.has_sum_node) s.sum_node.name = sum->s;
   weft_kernel_setup_t plain = *setup;
   plain.node.param = s.plain->param;
   plain.reads = s.plain->reads;
@@ -188,7 +213,9 @@ static weft_status_t *channel_vector(weft_kernel_ctx_t *ctx, int i, int64_t chan
                     channels, WEFT_SHAPE_TEXT(&t->shape));
 }
 
-static weft_status_t *read_args(weft_kernel_ctx_t *ctx, const weft_tensor_t *y, int first, fused_job_t *j) {
+/* Of a sum that may broadcast, `addend` stays NULL where the shapes differ. */
+static weft_status_t *read_args(weft_kernel_ctx_t *ctx, const weft_shape_t *result, int first,
+                                fused_job_t *j) {
   const fused_state_t *s = ctx->state;
   int i = first;
   if (s->has_bias) WEFT_RETURN_IF_ERROR(channel_vector(ctx, i++, j->channels, &j->bias));
@@ -198,41 +225,114 @@ static weft_status_t *read_args(weft_kernel_ctx_t *ctx, const weft_tensor_t *y, 
   }
   if (!s->has_addend) return NULL;
   const weft_tensor_t *addend = weft_in(ctx, i);
-  j->addend = addend->data;
-  if (weft_shape_eq(&addend->shape, &y->shape)) return NULL;
+  const bool is_alike = weft_shape_eq(&addend->shape, result);
+  if (is_alike) j->addend = addend->data;
+  if (is_alike || (s->is_epilogue && s->has_sum_node)) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "argument %d must have the shape of the result, %s, got %s", i,
-                    WEFT_SHAPE_TEXT(&y->shape), WEFT_SHAPE_TEXT(&addend->shape));
+                    WEFT_SHAPE_TEXT(result), WEFT_SHAPE_TEXT(&addend->shape));
 }
 
-static weft_status_t *run_plain(weft_kernel_ctx_t *ctx) {
+/* `binder` may be NULL. */
+static weft_status_t *run_plain(weft_kernel_ctx_t *ctx, weft_epilogue_binder_t *binder) {
   const fused_state_t *s = ctx->state;
+  const fused_op_t *op = ctx->node->param;
   weft_kernel_node_t node = *ctx->node;
   weft_kernel_ctx_t inner = *ctx;
   node.param = s->plain->param;
   inner.node = &node;
   inner.state = s->inner;
-  return s->plain->compute(&inner);
+  return binder != NULL ? op->then(&inner, binder) : s->plain->compute(&inner);
 }
 
-/* Of floats whose channels lie together, the usual ends of a layer. False: it is another. */
-static bool run_rows(const weft_kernel_ctx_t *ctx, const fused_job_t *j, weft_tensor_t *y) {
-  static const weft_row_activation_t activations[] = {[ACTIVATION_NONE] = WEFT_ROWS_PLAIN,
-                                                      [ACTIVATION_RELU] = WEFT_ROWS_RELU,
-                                                      [ACTIVATION_RELU6] = WEFT_ROWS_RELU6,
-                                                      [ACTIVATION_ELU] = WEFT_ROWS_NUM_ACTIVATIONS,
-                                                      [ACTIVATION_LEAKY_RELU] = WEFT_ROWS_LEAKY_RELU};
-  const fused_state_t *s = ctx->state;
-  if (y->dtype != WEFT_F32 || j->inner != 1 || !s->has_bias || s->has_addend || s->has_norm) return false;
-  if (s->activation == ACTIVATION_ELU || s->activation > ACTIVATION_LEAKY_RELU) return false;
-  weft_fused_rows(ctx->device->pool, y->data, j->bias, y->count / j->channels, j->channels,
-                  activations[s->activation], s->alpha);
-  return true;
+/* ---- as an epilogue ---- */
+
+typedef struct fused_end {
+  weft_epilogue_binder_t binder; /* first */
+  weft_kernel_ctx_t *ctx;        /* of the fused node */
+  float *factor;                 /* owned; of the normalisation */
+  bool sums_apart;               /* the sum and the activation are left to sum_apart() */
+} fused_end_t;
+
+static weft_status_t *bind(weft_epilogue_binder_t *binder, const weft_shape_t *result, weft_epilogue_t *out) {
+  fused_end_t *end = (fused_end_t *)binder;
+  const fused_state_t *s = end->ctx->state;
+  fused_job_t j = {.channels = result->dims[result->rank - 1]};
+  WEFT_RETURN_IF_ERROR(read_args(end->ctx, result, 2, &j));
+  *out = (weft_epilogue_t){.channels = j.channels,
+                           .bias = j.bias,
+                           .mean = j.mean,
+                           .shift = j.offset,
+                           .addend = j.addend,
+                           .activation = epilogue_activation(s->activation),
+                           .alpha = s->alpha};
+  end->sums_apart = s->has_addend && j.addend == NULL;
+  if (end->sums_apart) out->activation = WEFT_EPILOGUE_PLAIN;
+  if (!s->has_norm || j.channels == 0) return NULL;
+  size_t bytes = 0;
+  end->factor = weft_mul_size((size_t)j.channels, sizeof(float), &bytes) ? weft_malloc(bytes) : NULL;
+  if (end->factor == NULL) return WEFT_NO_MEMORY("a normalisation");
+  const float *scale = j.scale, *variance = j.variance;
+  for (int64_t c = 0; c < j.channels; c++) end->factor[c] = scale[c] / sqrtf(variance[c] + s->epsilon);
+  out->factor = end->factor;
+  return NULL;
+}
+
+/* Output 0 becomes its sum with the last input, of another shape, and the activation of that: as Add would.
+ */
+static weft_status_t *sum_apart(weft_kernel_ctx_t *ctx) {
+  fused_state_t *s = ctx->state;
+  const weft_kernel_t *adder = weft_cpu_binary_kernels;
+  while (strcmp(adder->op, "AddV2") != 0) adder++;
+  weft_kernel_node_t node = s->sum_node;
+  weft_value_t inputs[2] = {{.tensor = ctx->outputs[0].tensor},
+                            {.tensor = weft_tensor_retain(weft_in(ctx, ctx->node->num_inputs - 1))}},
+               output = {NULL, NULL};
+  node.num_inputs = 2;
+  node.param = adder->param;
+  weft_kernel_ctx_t inner = *ctx;
+  inner.node = &node;
+  inner.inputs = inputs;
+  inner.outputs = &output;
+  ctx->outputs[0].tensor = NULL;
+  weft_status_t *status = adder->compute(&inner);
+  for (int i = 0; i < 2; i++) weft_tensor_release(inputs[i].tensor);
+  if (status != NULL) {
+    weft_tensor_release(output.tensor);
+    ctx->failed = &s->sum_node;
+    return status;
+  }
+  weft_tensor_t *y = output.tensor;
+  const weft_epilogue_t e = {.channels = y->shape.dims[y->shape.rank - 1],
+                             .activation = epilogue_activation(s->activation),
+                             .alpha = s->alpha};
+  if (y->count > 0) weft_epilogue_run(ctx->device->pool, &e, y->data, y->count / e.channels);
+  weft_out_set(ctx, 0, y);
+  return NULL;
+}
+
+static weft_status_t *run_epilogue(weft_kernel_ctx_t *ctx, fused_end_t *end) {
+  const fused_op_t *op = ctx->node->param;
+  if (op->then != NULL) return run_plain(ctx, &end->binder);
+  WEFT_RETURN_IF_ERROR(run_plain(ctx, NULL));
+  weft_tensor_t *y = ctx->outputs[0].tensor;
+  weft_epilogue_t e;
+  WEFT_RETURN_IF_ERROR(bind(&end->binder, &y->shape, &e));
+  if (y->count > 0) weft_epilogue_run(ctx->device->pool, &e, y->data, y->count / e.channels);
+  return NULL;
+}
+
+static weft_status_t *fused_epilogue(weft_kernel_ctx_t *ctx) {
+  fused_end_t end = {.binder = {bind}, .ctx = ctx};
+  weft_status_t *s = run_epilogue(ctx, &end);
+  weft_free(end.factor);
+  return s == NULL && end.sums_apart ? sum_apart(ctx) : s;
 }
 
 static weft_status_t *fused(weft_kernel_ctx_t *ctx) {
   const fused_state_t *s = ctx->state;
   const fused_op_t *op = ctx->node->param;
-  WEFT_RETURN_IF_ERROR(run_plain(ctx));
+  if (s->is_epilogue) return fused_epilogue(ctx);
+  WEFT_RETURN_IF_ERROR(run_plain(ctx, NULL));
   weft_tensor_t *y = ctx->outputs[0].tensor;
   if (y->count == 0) return NULL;
   const int at = s->is_channels_first ? 1 : y->shape.rank - 1;
@@ -240,28 +340,27 @@ static weft_status_t *fused(weft_kernel_ctx_t *ctx) {
                    .y = y->data,
                    .channels = y->shape.dims[at],
                    .inner = weft_cpu_product(&y->shape, at + 1, y->shape.rank)};
-  WEFT_RETURN_IF_ERROR(read_args(ctx, y, op->family == weft_cpu_batch_norm_kernels ? 5 : 2, &j));
-  if (run_rows(ctx, &j, y)) return NULL;
+  WEFT_RETURN_IF_ERROR(read_args(ctx, &y->shape, op->family == weft_cpu_batch_norm_kernels ? 5 : 2, &j));
   const int64_t rows = y->count / j.inner;
   weft_parallel_for(ctx->device->pool, rows, WEFT_CPU_GRAIN / 8 / j.inner + 1, fused_fns[y->dtype], &j);
   return NULL;
 }
 
-#define FUSED(op_, types_, family_, plain_, is_product_)                                      \
+#define FUSED(op_, types_, family_, plain_, is_product_, then_)                               \
   {                                                                                           \
     .op = op_, .type_attr = "T", .types = types_, .prepare = fused_prepare, .compute = fused, \
     .destroy = fused_destroy, .param = &(const fused_op_t) {                                  \
-      family_, plain_, is_product_                                                            \
+      family_, plain_, is_product_, then_                                                     \
     }                                                                                         \
   }
 #define F16_BF16_F32 (WEFT_SET_FLOATS & ~WEFT_DTYPE_BIT(WEFT_F64))
 const weft_kernel_t weft_cpu_fused_kernels[] = {
-    FUSED("_FusedBatchNormEx", F16_BF16_F32, weft_cpu_batch_norm_kernels, "FusedBatchNormV3", false),
+    FUSED("_FusedBatchNormEx", F16_BF16_F32, weft_cpu_batch_norm_kernels, "FusedBatchNormV3", false, NULL),
     FUSED("_FusedConv2D", WEFT_SET_FLOATS & ~WEFT_DTYPE_BIT(WEFT_BF16), weft_cpu_conv_kernels, "Conv2D",
-          false),
-    FUSED("_FusedConv3D", F16_BF16_F32, weft_cpu_conv_kernels, "Conv3D", false),
+          false, weft_conv2d_then),
+    FUSED("_FusedConv3D", F16_BF16_F32, weft_cpu_conv_kernels, "Conv3D", false, NULL),
     FUSED("_FusedDepthwiseConv2dNative", WEFT_SET_FLOATS, weft_cpu_depthwise_kernels, "DepthwiseConv2dNative",
-          false),
-    FUSED("_FusedMatMul", F16_BF16_F32, weft_cpu_matmul_kernels, "MatMul", true),
+          false, weft_depthwise_then),
+    FUSED("_FusedMatMul", F16_BF16_F32, weft_cpu_matmul_kernels, "MatMul", true, NULL),
     {0},
 };

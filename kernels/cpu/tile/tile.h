@@ -22,6 +22,9 @@
 #define WEFT_TILE_ROWS 6
 #endif
 
+/* Rows of b that are asked for ahead: a panel that the caches do not hold comes from memory meanwhile. */
+#define WEFT_TILE_AHEAD 12
+
 typedef struct weft_tile {
   const void *const *a, *const *b; /* of each tap */
   int64_t taps, depth;

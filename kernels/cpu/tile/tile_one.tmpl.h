@@ -15,13 +15,19 @@ WEFT_SPECIALISED void TILE_NAME(tile_block)(const weft_tile_t *t, int64_t first,
   WEFT_UNROLL
   for (int m = 0; m < rows; m++) {
     WEFT_UNROLL
-    for (int v = 0; v < vectors; v++) sum[m][v] = (TILE_VECTOR){0};
+    for (int v = 0; v < vectors; v++) {
+      sum[m][v] = (TILE_VECTOR){0};
+      __builtin_prefetch(c + m * c_stride + v * TILE_LANES, 1);
+    }
   }
   const int64_t row = by_columns ? 1 : t->a_stride, step = by_columns ? t->a_stride : 1;
   for (int64_t tap = 0; tap < t->taps; tap++) {
     const ELEM *a = (const ELEM *)t->a[tap] + first * row, *b = t->b[tap];
     for (int64_t k = 0; k < t->depth; k++) {
       TILE_VECTOR right[2];
+      WEFT_UNROLL
+      for (int v = 0; v < vectors; v++)
+        __builtin_prefetch(b + WEFT_TILE_AHEAD * t->b_stride + v * TILE_LANES);
       WEFT_UNROLL
       for (int v = 0; v < vectors; v++) right[v] = *(const TILE_VECTOR *)(b + v * TILE_LANES);
       WEFT_UNROLL
