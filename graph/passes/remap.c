@@ -1,8 +1,15 @@
-/* graph/passes/remap.c - a product or convolution with a BiasAdd, and perhaps an activation, behind it
- * becomes one node, as TensorFlow's Remapper does it: of floats, on CPUs, with channels last.
+/* graph/passes/remap.c - a product or convolution and what follows it on each element of its result become
+ * one node, as TensorFlow's Remapper does it: of floats, on CPUs, with channels last.
+ *
+ *   MatMul, Conv2D, DepthwiseConv2dNative
+ *   -> BiasAdd and, of convolutions, FusedBatchNorm with given moments: one of them, or both in this order
+ *   -> maybe Add of a tensor
+ *   -> maybe an activation
  *
  * The node that is left is the last one, with its name: consumers and those that fetch it see no difference,
- * and a failure of the product names it, as in TensorFlow. The others must feed nothing else.
+ * and a failure of the product names it, as in TensorFlow. The others must feed nothing else. Whether the
+ * tensor that is added has the result's shape is seen in the step (kernels/cpu/nn/fused.c), where one that
+ * has not is added, or refused, as by the node that was there.
  */
 #include "base/alloc.h"
 #include "graph/passes/round.h"
@@ -10,30 +17,60 @@
 typedef struct fusible {
   const char *op, *fused,
       *type_list; /* type_list: the attribute with the types of the added inputs; NULL: none */
+  bool takes_norm;
 } fusible_t;
 
 static const fusible_t products[] = {
-    {"MatMul", "_FusedMatMul", NULL},
-    {"Conv2D", "_FusedConv2D", "TArgs"},
-    {"DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative", NULL},
+    {"MatMul", "_FusedMatMul", NULL, false},
+    {"Conv2D", "_FusedConv2D", "TArgs", true},
+    {"DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative", NULL, true},
 };
 static const char *const activations[] = {"Relu", "Relu6", "LeakyRelu"};
+static const char *const norms[] = {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"};
+static const char *const sums[] = {"Add", "AddV2"};
 
-enum { NUM_PRODUCTS = sizeof products / sizeof products[0], NUM_ACTIVATIONS = 3, MOST_ATTRS = 24 };
+enum {
+  NUM_PRODUCTS = sizeof products / sizeof products[0],
+  NUM_ACTIVATIONS = sizeof activations / sizeof activations[0],
+  NUM_NORMS = sizeof norms / sizeof norms[0],
+  NUM_SUMS = sizeof sums / sizeof sums[0],
+  NORM_ARGS = 4, /* scale, offset, mean, variance */
+  MOST_ARGS = 1 + NORM_ARGS + 1,
+  MOST_PARTS = 5,
+  ADDED_ATTRS = 6, /* at most, to those of the product */
+  MOST_ATTRS = 24
+};
 
 typedef struct remapper {
   weft_pass_round_t *r;
-  int *num_readers; /* owned; by id: edges that lead out of a node */
-  const weft_op_def_t *product_ops[NUM_PRODUCTS], *activation_ops[NUM_ACTIVATIONS], *bias_op;
+  int *num_readers; /* owned; by id: edges that lead out of a node; TAKEN: it is part of a fused node */
+  uint8_t *is_read_beyond; /* owned; by id: an output is read that is not the first */
+  const weft_op_def_t *product_ops[NUM_PRODUCTS], *activation_ops[NUM_ACTIVATIONS], *norm_ops[NUM_NORMS],
+      *sum_ops[NUM_SUMS], *bias_op;
 } remapper_t;
 
+enum { TAKEN = -1 };
+
+/* What becomes one node. `parts` ends with the last one, all but that feed only the next. */
+typedef struct layer {
+  const fusible_t *how;
+  weft_node_t *parts[MOST_PARTS];
+  int num_parts;
+  const weft_node_t *product, *bias, *norm, *sum, *activation; /* all but `product` may be NULL */
+  weft_output_t addend;
+} layer_t;
 static weft_status_t *count_readers(remapper_t *m) {
   const weft_graph_t *g = m->r->g;
   m->num_readers = weft_calloc((size_t)g->num_nodes + 1, sizeof *m->num_readers);
-  if (m->num_readers == NULL) return WEFT_NO_MEMORY("optimising a graph of %d nodes", g->num_live);
+  m->is_read_beyond = weft_calloc((size_t)g->num_nodes + 1, sizeof *m->is_read_beyond);
+  if (m->num_readers == NULL || m->is_read_beyond == NULL)
+    return WEFT_NO_MEMORY("optimising a graph of %d nodes", g->num_live);
   for (int id = 0; id < g->num_nodes; id++) {
     const weft_node_t *n = g->nodes[id];
-    for (int i = 0; n != NULL && i < n->num_inputs; i++) m->num_readers[n->inputs[i].node->id]++;
+    for (int i = 0; n != NULL && i < n->num_inputs; i++) {
+      m->num_readers[n->inputs[i].node->id]++;
+      if (n->inputs[i].index > 0) m->is_read_beyond[n->inputs[i].node->id] = 1;
+    }
     for (int i = 0; n != NULL && i < n->num_controls; i++) m->num_readers[n->controls[i]->id]++;
   }
   return NULL;
@@ -55,10 +92,11 @@ static bool is_part(const weft_node_t *n) {
          is_on_cpu(n) && (format.length == 0 || weft_str_is(format, "NHWC"));
 }
 
-/* The node behind input 0 of `reader`, if that alone reads it; else NULL. */
-static weft_node_t *lone_producer(const remapper_t *m, const weft_node_t *reader) {
-  weft_node_t *n = reader->inputs[0].node;
-  const bool is_lone = n->id < m->r->num_ids && m->num_readers[n->id] == 1 && !m->r->is_kept[n->id];
+/* The node behind input `input` of `reader`, if that alone reads it, and its first output; else NULL. */
+static weft_node_t *lone_producer(const remapper_t *m, const weft_node_t *reader, int input) {
+  weft_node_t *n = reader->inputs[input].node;
+  const bool is_lone = n->id < m->r->num_ids && m->num_readers[n->id] == 1 && !m->r->is_kept[n->id] &&
+                       !m->is_read_beyond[n->id];
   return is_lone && is_part(n) && weft_str_eq(n->assigned_device, reader->assigned_device) ? n : NULL;
 }
 
@@ -69,51 +107,120 @@ static int find_op(const weft_op_def_t *const *ops, int n, const weft_op_def_t *
   return -1;
 }
 
+/* ---- finding a layer, from its last node to the product ---- */
+
+static void push_part(layer_t *l, weft_node_t *n) { l->parts[l->num_parts++] = n; }
+
+/* Ends in `n` what a layer begins with: a product with a bias, a normalisation, or both? */
+static bool read_begin(const remapper_t *m, weft_node_t *n, layer_t *l) {
+  if (n != NULL && find_op(m->norm_ops, NUM_NORMS, n->op) >= 0 &&
+      !weft_node_attr_bool(n, "is_training", true)) {
+    l->norm = n;
+    push_part(l, n);
+    n = lone_producer(m, n, 0);
+  }
+  if (n != NULL && n->op == m->bias_op) {
+    l->bias = n;
+    push_part(l, n);
+    n = lone_producer(m, n, 0);
+  }
+  const int which = n == NULL ? -1 : find_op(m->product_ops, NUM_PRODUCTS, n->op);
+  if (which < 0 || (l->bias == NULL && l->norm == NULL)) return false;
+  l->how = &products[which];
+  l->product = n;
+  push_part(l, n);
+  return l->norm == NULL || l->how->takes_norm;
+}
+
+/* The same for the sum of that and another tensor. */
+static bool read_sum(const remapper_t *m, weft_node_t *n, layer_t *l) {
+  if (find_op(m->sum_ops, NUM_SUMS, n->op) < 0) return read_begin(m, n, l);
+  const layer_t before = *l;
+  for (int i = 0; i < 2; i++) {
+    *l = before;
+    l->sum = n;
+    l->addend = n->inputs[1 - i];
+    push_part(l, n);
+    if (read_begin(m, lone_producer(m, n, i), l)) return true;
+  }
+  return false;
+}
+
+static bool read_layer(const remapper_t *m, weft_node_t *last, layer_t *l) {
+  if (!is_part(last) || m->r->is_kept[last->id] || m->is_read_beyond[last->id]) return false;
+  if (find_op(m->activation_ops, NUM_ACTIVATIONS, last->op) < 0) return read_sum(m, last, l);
+  l->activation = last;
+  push_part(l, last);
+  weft_node_t *before = lone_producer(m, last, 0);
+  return before != NULL && read_sum(m, before, l);
+}
+
 /* ---- the fused node ---- */
 
 static bool belongs(const weft_op_def_t *op, weft_str_t name) { return weft_op_attr(op, name) != NULL; }
 
-/* The attributes of the product that the fused op has, and what it adds. */
-static weft_status_t *make_attrs(remapper_t *m, const weft_node_t *product, const weft_node_t *activation,
-                                 const weft_op_def_t *fused, const fusible_t *how, weft_named_attr_t *out,
-                                 int *out_n) {
-  static const int types[] = {WEFT_F32};
-  weft_str_t *ops = weft_arena_calloc(&m->r->arena, 2, sizeof *ops);
-  int n = 0;
-  if (ops == NULL) return WEFT_NO_MEMORY("node '%s'", product->name.data);
-  ops[0] = WEFT_STR("BiasAdd");
-  if (activation != NULL) ops[1] = activation->op->name;
-  for (int i = 0; i < product->num_attrs && n < MOST_ATTRS - 4; i++) {
-    const weft_str_t name = product->attrs[i].name;
-    if (belongs(fused, name) || (name.length > 0 && name.data[0] == '_')) out[n++] = product->attrs[i];
+static weft_named_attr_t list_attr(const char *name, weft_attr_t list) {
+  list.is_list = true;
+  return (weft_named_attr_t){weft_str(name), list};
+}
+
+/* The attributes of the product that the fused op has, and what it adds. The lists lie in the round's arena.
+ */
+static weft_status_t *make_attrs(remapper_t *m, const layer_t *l, const weft_op_def_t *fused, int num_args,
+                                 weft_named_attr_t *out, int *out_n) {
+  weft_str_t *ops = weft_arena_calloc(&m->r->arena, MOST_PARTS, sizeof *ops);
+  int *types = weft_arena_calloc(&m->r->arena, MOST_ARGS, sizeof *types);
+  int n = 0, num_ops = 0;
+  if (ops == NULL || types == NULL) return WEFT_NO_MEMORY("node '%s'", l->product->name.data);
+  for (int i = 0; i < num_args; i++) types[i] = WEFT_F32;
+  if (l->bias != NULL) ops[num_ops++] = WEFT_STR("BiasAdd");
+  if (l->norm != NULL) ops[num_ops++] = WEFT_STR("FusedBatchNorm");
+  if (l->sum != NULL) ops[num_ops++] = WEFT_STR("Add");
+  if (l->activation != NULL) ops[num_ops++] = l->activation->op->name;
+  for (int i = 0; i < l->product->num_attrs && n < MOST_ATTRS - ADDED_ATTRS; i++) {
+    const weft_str_t name = l->product->attrs[i].name;
+    if (belongs(fused, name) || (name.length > 0 && name.data[0] == '_')) out[n++] = l->product->attrs[i];
   }
-  out[n++] = weft_int_attr("num_args", 1);
-  out[n++] = (weft_named_attr_t){
-      WEFT_STR("fused_ops"),
-      {.kind = WEFT_ATTR_STRING, .is_list = true, .n = activation == NULL ? 1 : 2, .list.strings = ops}};
-  const weft_attr_t *alpha = activation == NULL ? NULL : weft_node_attr(activation, "alpha");
+  out[n++] = weft_int_attr("num_args", num_args);
+  out[n++] =
+      list_attr("fused_ops", (weft_attr_t){.kind = WEFT_ATTR_STRING, .n = num_ops, .list.strings = ops});
+  if (l->how->type_list != NULL)
+    out[n++] = list_attr(l->how->type_list,
+                         (weft_attr_t){.kind = WEFT_ATTR_TYPE, .n = num_args, .list.types = types});
+  const weft_attr_t *alpha = l->activation == NULL ? NULL : weft_node_attr(l->activation, "alpha");
   if (alpha != NULL) out[n++] = (weft_named_attr_t){WEFT_STR("leakyrelu_alpha"), *alpha};
-  if (how->type_list != NULL) {
-    out[n++] = (weft_named_attr_t){weft_str(how->type_list),
-                                   {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1, .list.types = types}};
+  if (l->norm != NULL)
+    out[n++] = (weft_named_attr_t){WEFT_STR("epsilon"), *weft_node_attr(l->norm, "epsilon")};
+  if (l->sum != NULL) {
+    out[n++] = (weft_named_attr_t){WEFT_STR("_sum_node"), {.kind = WEFT_ATTR_STRING, .s = l->sum->name}};
   }
   *out_n = n;
   return NULL;
 }
 
-static weft_status_t *fuse(remapper_t *m, const weft_node_t *product, const weft_node_t *bias,
-                           const weft_node_t *activation, const fusible_t *how) {
-  weft_node_t *last = (weft_node_t *)(uintptr_t)(activation != NULL ? activation : bias), *fused = NULL;
+static int gather_inputs(const layer_t *l, weft_output_t *out) {
+  int n = 0;
+  out[n++] = l->product->inputs[0];
+  out[n++] = l->product->inputs[1];
+  if (l->bias != NULL) out[n++] = l->bias->inputs[1];
+  for (int i = 1; l->norm != NULL && i <= NORM_ARGS; i++) out[n++] = l->norm->inputs[i];
+  if (l->sum != NULL) out[n++] = l->addend;
+  return n;
+}
+
+static weft_status_t *fuse(remapper_t *m, const layer_t *l) {
+  weft_node_t *last = l->parts[0], *fused = NULL;
+  weft_output_t inputs[2 + MOST_ARGS];
   weft_named_attr_t attrs[MOST_ATTRS];
   int num_attrs = 0;
-  const weft_op_def_t *op = weft_op_find(weft_str(how->fused));
-  WEFT_RETURN_IF_ERROR(make_attrs(m, product, activation, op, how, attrs, &num_attrs));
-  const weft_output_t inputs[] = {product->inputs[0], product->inputs[1], bias->inputs[1]};
+  const int num_inputs = gather_inputs(l, inputs);
+  const weft_op_def_t *op = weft_op_find(weft_str(l->how->fused));
+  WEFT_RETURN_IF_ERROR(make_attrs(m, l, op, num_inputs - 2, attrs, &num_attrs));
   const weft_node_spec_t spec = {.name = last->name,
                                  .op = op->name,
                                  .device = last->requested_device,
                                  .inputs = inputs,
-                                 .num_inputs = 3,
+                                 .num_inputs = num_inputs,
                                  .attrs = attrs,
                                  .num_attrs = num_attrs};
   weft_graph_remove(m->r->g,
@@ -122,36 +229,34 @@ static weft_status_t *fuse(remapper_t *m, const weft_node_t *product, const weft
   fused->assigned_device = last->assigned_device;
   m->r->merged[last->id] = fused;
   m->r->has_changed = m->r->has_replaced = true;
-  weft_pass_round_note(m->r, product, "is part of", last->name);
-  if (bias != last) weft_pass_round_note(m->r, bias, "is part of", last->name);
+  for (int i = l->num_parts - 1; i > 0; i--) {
+    m->num_readers[l->parts[i]->id] = TAKEN;
+    weft_pass_round_note(m->r, l->parts[i], "is part of", last->name);
+  }
   weft_pass_round_note(m->r, last, "becomes", op->name);
   return NULL;
 }
 
-/* `n` is the last node of a pattern, or none. */
-static weft_status_t *remap(remapper_t *m, weft_node_t *n) {
-  const bool is_activation = find_op(m->activation_ops, NUM_ACTIVATIONS, n->op) >= 0;
-  if ((!is_activation && n->op != m->bias_op) || m->r->is_kept[n->id] || !is_part(n)) return NULL;
-  const weft_node_t *bias = is_activation ? lone_producer(m, n) : n;
-  if (bias == NULL || bias->op != m->bias_op) return NULL;
-  const weft_node_t *product = lone_producer(m, bias);
-  const int which = product == NULL ? -1 : find_op(m->product_ops, NUM_PRODUCTS, product->op);
-  if (which < 0) return NULL;
-  return fuse(m, product, bias, is_activation ? n : NULL, &products[which]);
+static void find_ops(const char *const *names, int n, const weft_op_def_t **out) {
+  for (int i = 0; i < n; i++) out[i] = weft_op_find(weft_str(names[i]));
 }
 
-/* From the last node to the first: an activation takes its BiasAdd along before that is looked at. */
+/* From the last node to the first: a layer is found by its last node before its parts are looked at. */
 weft_status_t *weft_pass_remap(weft_pass_round_t *r) {
   remapper_t m = {.r = r, .bias_op = weft_op_find(WEFT_STR("BiasAdd"))};
   for (int i = 0; i < NUM_PRODUCTS; i++) m.product_ops[i] = weft_op_find(weft_str(products[i].op));
-  for (int i = 0; i < NUM_ACTIVATIONS; i++) m.activation_ops[i] = weft_op_find(weft_str(activations[i]));
+  find_ops(activations, NUM_ACTIVATIONS, m.activation_ops);
+  find_ops(norms, NUM_NORMS, m.norm_ops);
+  find_ops(sums, NUM_SUMS, m.sum_ops);
   weft_status_t *s = weft_pass_round_finish(r);
   if (s == NULL) s = count_readers(&m);
   for (int i = r->num_ordered - 1; s == NULL && i >= 0; i--) {
     weft_node_t *n = r->order[i];
-    if (!weft_pass_round_has(r, n)) continue;
-    s = remap(&m, n);
+    layer_t l = {.how = NULL};
+    if (!weft_pass_round_has(r, n) || m.num_readers[n->id] == TAKEN) continue;
+    if (read_layer(&m, n, &l)) s = fuse(&m, &l);
   }
   weft_free(m.num_readers);
+  weft_free(m.is_read_beyond);
   return s;
 }

@@ -300,3 +300,57 @@ def test_a_layer_keeps_its_bits(cluster, graph, kind, activation):
         assert_all_same(both, sess.run([y * 1.0, z], {x: value}))
     if cluster.maker.name == "weft":
         assert "BiasAdd" not in ops and "_Fused" + kind in ops
+
+
+@pytest.mark.parametrize("activation", [None, tf.nn.relu, tf.nn.leaky_relu])
+@pytest.mark.parametrize("addend", [None, "alike", "row", "larger", "first"])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("kind", ["Conv2D", "DepthwiseConv2dNative"])
+def test_a_normalised_layer_keeps_its_bits(cluster, graph, kind, has_bias, addend, activation):
+    rng = np.random.RandomState(len(kind))
+    x, z = v1.placeholder(tf.float32, None), v1.placeholder(tf.float32, None)
+    value = rng.randn(1, 9, 8, 3).astype(np.float32)
+    if kind == "Conv2D":
+        y = tf.nn.conv2d(x, rng.randn(3, 3, 3, 70).astype(np.float32), 2, "SAME")
+    else:
+        y = tf.nn.depthwise_conv2d(x, rng.randn(3, 3, 3, 1).astype(np.float32), [1, 2, 2, 1], "SAME")
+    channels = 70 if kind == "Conv2D" else 3
+    if has_bias:
+        y = tf.nn.bias_add(y, tf.constant(rng.randn(channels).astype(np.float32)))
+    moments = [rng.uniform(0.5, 2, channels).astype(np.float32) for _ in range(4)]
+    y = v1.nn.fused_batch_norm(y, *moments, epsilon=0.01, is_training=False)[0]
+    shape = {"row": [1, 1, channels], "larger": [3, 5, 4, channels]}.get(addend, [1, 5, 4, channels])
+    if addend is not None:
+        y = z + y if addend == "first" else y + z
+    y = y if activation is None else activation(y)
+    feeds = {x: np.where(rng.rand(*value.shape) < 0.02, rng.choice([np.nan, np.inf, -0.0]), value), z: rng.randn(*shape).astype(np.float32)}
+    fetches = [y * 1.0, tf.reduce_max(y, axis=0)]
+    both, ops = nodes_run(cluster, graph, fetches, feeds)
+    with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+        assert_all_same(both, sess.run(fetches, feeds))
+    if cluster.maker.name == "weft":
+        assert "FusedBatchNormV3" not in ops and "AddV2" not in ops and "_Fused" + kind in ops
+
+
+def test_a_sum_that_does_not_fit_fails_by_its_name(cluster, graph):
+    x, z = v1.placeholder(tf.float32, None), v1.placeholder(tf.float32, None)
+    y = tf.nn.bias_add(tf.nn.conv2d(x, np.ones([1, 1, 2, 3], np.float32), 1, "SAME"), np.ones(3, np.float32))
+    y = tf.nn.relu(tf.add(y, z, name="the_sum")) * 1.0
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess, fails(tf.errors.InvalidArgumentError, "the_sum"):
+        sess.run(y, {x: np.ones([1, 4, 4, 2]), z: np.ones([1, 5, 4, 3])})
+
+
+def test_a_variable_that_changes_between_steps_is_read_anew(cluster, graph):
+    """A kernel keeps a filter in its own layout while the variable is the same."""
+    x = v1.placeholder(tf.float32, [1, 4, 4, 20])
+    w = v1.Variable(tf.ones([3, 3, 20, 40]), use_resource=True)
+    y = tf.reduce_max(tf.nn.relu(tf.nn.conv2d(x, w, 1, "SAME")))
+    change = w.assign_add(tf.ones([3, 3, 20, 40]))
+    train = v1.train.GradientDescentOptimizer(0.0).minimize(y)
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        sess.run(v1.global_variables_initializer())
+        for k in range(1, 6):
+            for _ in range(k):
+                assert sess.run(y, {x: np.ones([1, 4, 4, 20])}) == 180 * k
+            sess.run([train, y], {x: np.ones([1, 4, 4, 20])})
+            sess.run(change)

@@ -90,6 +90,84 @@ static void convolutions_keep_their_attributes(void) {
   weft_graph_destroy(g);
 }
 
+/* A convolution, its normalisation `n` with given moments, and the sum `a` with `z`. `norm`: attributes of n.
+ */
+#define CONV_ATTRS T_F "attr{key:'strides' value{list{i:1 i:1 i:1 i:1}}} attr{key:'padding' value{s:'SAME'}}"
+#define GIVEN_MOMENTS "attr{key:'is_training' value{b:false}} attr{key:'epsilon' value{f:0.5}}"
+#define NORM(name, of, attrs)                                                                         \
+  ON(name, "FusedBatchNormV3", IN1(of) " input:'scale' input:'offset' input:'mean' input:'variance'", \
+     T_F "attr{key:'U' value{type:DT_FLOAT}} " attrs)
+#define RESIDUAL(norm, sum_inputs)                                                                        \
+  FED("x", "")                                                                                            \
+  FED("w", "")                                                                                            \
+  FED("b", "") FED("z", "") FED("scale", "") FED("offset", "") FED("mean", "") FED("variance", "")        \
+      ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS) NORM("n", "p", norm) ON("a", "AddV2", sum_inputs, T_F) \
+          ON("r", "Relu", IN1("a"), T_F) ON("y", "Neg", IN1("r"), T_F)
+
+static void expect_ops(const weft_node_t *n, const char *const *names, int num) {
+  const weft_attr_t *ops = weft_node_attr(n, "fused_ops");
+  CU_ASSERT_EQUAL_FATAL(ops->n, num);
+  for (int i = 0; i < num; i++) CU_ASSERT(weft_str_is(ops->list.strings[i], names[i]));
+}
+
+static void a_normalisation_and_a_sum_go_along(void) {
+  const char *const keep[] = {"y", NULL}, *const names[] = {"FusedBatchNorm", "Add", "Relu"};
+  const char *const sums[] = {RESIDUAL(GIVEN_MOMENTS, IN2("n", "z")), RESIDUAL(GIVEN_MOMENTS, IN2("z", "n"))};
+  for (int i = 0; i < 2; i++) {
+    weft_graph_t *g = remapped(sums[i], keep);
+    const weft_node_t *fused = weft_test_node(g, "r");
+    CU_ASSERT(weft_str_is(fused->op->name, "_FusedConv2D"));
+    CU_ASSERT_EQUAL_FATAL(fused->num_inputs, 7);
+    CU_ASSERT(weft_test_reads(g, "r", 2, "scale"));
+    CU_ASSERT(weft_test_reads(g, "r", 5, "variance"));
+    CU_ASSERT(weft_test_reads(g, "r", 6, "z"));
+    expect_ops(fused, names, 3);
+    CU_ASSERT_EQUAL(weft_node_attr(fused, "epsilon")->f, 0.5f);
+    CU_ASSERT_EQUAL(weft_node_attr_int(fused, "num_args", 0), 5);
+    CU_ASSERT(weft_str_is(weft_node_attr_string(fused, "_sum_node"), "a"));
+    CU_ASSERT(weft_test_is_gone(g, "p") && weft_test_is_gone(g, "n") && weft_test_is_gone(g, "a"));
+    weft_graph_destroy(g);
+  }
+}
+
+static void a_bias_before_a_normalisation_goes_along(void) {
+  const char *const keep[] = {"y", NULL}, *const names[] = {"BiasAdd", "FusedBatchNorm"};
+  weft_graph_t *g = remapped(RESIDUAL(GIVEN_MOMENTS, IN2("m", "z")) ON("s", "BiasAdd", IN2("p", "b"), T_F)
+                                 NORM("m", "s", GIVEN_MOMENTS) ON("k", "Neg", IN1("a"), T_F),
+                             (const char *const[]){"y", "k", NULL});
+  CU_ASSERT(weft_str_is(weft_test_node(g, "a")->op->name, "AddV2")); /* p has two readers */
+  weft_graph_destroy(g);
+  g = remapped(FED("x", "") FED("w", "") FED("b", "") FED("scale", "") FED("offset", "") FED("mean", "")
+                   FED("variance", "") ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS)
+                       ON("s", "BiasAdd", IN2("p", "b"), T_F) NORM("m", "s", GIVEN_MOMENTS)
+                           ON("y", "Neg", IN1("m"), T_F),
+               keep);
+  expect_ops(weft_test_node(g, "m"), names, 2);
+  weft_graph_destroy(g);
+}
+
+static void of_two_products_one_is_added_to_the_other(void) {
+  const char *const keep[] = {"y", NULL};
+  weft_graph_t *g = remapped(RESIDUAL(GIVEN_MOMENTS, IN2("n", "n2")) FED("w2", "") ON(
+                                 "p2", "Conv2D", IN2("x", "w2"), CONV_ATTRS) NORM("n2", "p2", GIVEN_MOMENTS),
+                             keep);
+  CU_ASSERT_EQUAL(weft_test_count(g, "_FusedConv2D"), 2);
+  CU_ASSERT_EQUAL(weft_test_count(g, "AddV2"), 0);
+  CU_ASSERT(weft_test_reads(g, "r", 6, "n2"));
+  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "r")->inputs[6].node, weft_test_node(g, "n2"));
+  weft_graph_destroy(g);
+}
+
+static void a_normalisation_by_the_batch_or_with_other_readers_stays(void) {
+  const char *const keep[] = {"y", "k", NULL};
+  weft_graph_t *g = remapped(RESIDUAL("attr{key:'is_training' value{b:true}}", IN2("n", "z")), keep);
+  CU_ASSERT_EQUAL(weft_test_count(g, "_FusedConv2D"), 0);
+  weft_graph_destroy(g);
+  g = remapped(RESIDUAL(GIVEN_MOMENTS, IN2("n", "z")) ON("k", "Neg", IN1("n:1"), T_F), keep);
+  CU_ASSERT_EQUAL(weft_test_count(g, "_FusedConv2D"), 0);
+  weft_graph_destroy(g);
+}
+
 int main(void) {
   const CU_TestInfo tests[] = {
       {"a layer becomes one node with the last one's name", a_layer_becomes_one_node_with_the_last_ones_name},
@@ -97,6 +175,11 @@ int main(void) {
       {"what others read stays", what_others_read_stays},
       {"layers behind each other are fused each", layers_behind_each_other_are_fused_each},
       {"convolutions keep their attributes", convolutions_keep_their_attributes},
+      {"a normalisation and a sum go along", a_normalisation_and_a_sum_go_along},
+      {"a bias before a normalisation goes along", a_bias_before_a_normalisation_goes_along},
+      {"of two products one is added to the other", of_two_products_one_is_added_to_the_other},
+      {"a normalisation by the batch, or with other readers, stays",
+       a_normalisation_by_the_batch_or_with_other_readers_stays},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("remap", tests);
