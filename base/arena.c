@@ -1,4 +1,4 @@
-/* base/arena.c - bump allocation. */
+/* base/arena.c - bump allocation: aligned objects from the front of a block, texts from its back. */
 #include "base/arena.h"
 
 #include "base/alloc.h"
@@ -56,9 +56,13 @@ void *weft_arena_calloc(weft_arena_t *a, size_t n, size_t size) {
 }
 
 weft_str_t weft_arena_str(weft_arena_t *a, weft_str_t s) {
+  const weft_str_t none = {NULL, 0};
   size_t size;
-  char *copy = weft_add_size(s.length, 1, &size) ? weft_arena_alloc(a, size) : NULL;
-  if (copy == NULL) return (weft_str_t){NULL, 0};
+  if (!weft_add_size(s.length, 1, &size)) return none;
+  bool is_full = a->next == NULL || (size_t)(a->end - a->next) < size;
+  if (is_full && !grow(a, size)) return none;
+  a->end -= size;
+  char *copy = a->end;
   if (s.length > 0) memcpy(copy, s.data, s.length);
   copy[s.length] = '\0';
   return weft_str_of(copy, s.length);
