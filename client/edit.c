@@ -72,7 +72,7 @@ void TF_RemoveAllControlInputs(TF_Graph *graph, TF_Operation *op) {
   for (int i = 0; i < op->node->num_controls; i++) {
     weft_client_edge_remove_locked(graph, weft_client_operation(graph, op->node->controls[i]), op, -1, -1);
   }
-  weft_graph_clear_controls(op->node);
+  weft_graph_clear_controls(graph->graph, op->node);
   weft_mutex_unlock(&graph->mu);
 }
 
@@ -88,8 +88,8 @@ static weft_status_t *append_input(TF_Graph *g, TF_Output new_src, TF_Operation 
     return WEFT_ERROR(OUT_OF_RANGE, "node '%s' has no output %d", from.node->name.data, from.index);
   }
   size_t count = (size_t)n->num_inputs + 1;
-  weft_output_t *inputs = weft_arena_alloc(&g->graph->arena, count * sizeof *inputs);
-  int *types = weft_arena_alloc(&g->graph->arena, count * sizeof *types);
+  weft_output_t *inputs = weft_arena_alloc(&g->graph->records, count * sizeof *inputs);
+  int *types = weft_arena_alloc(g->graph->arena, count * sizeof *types);
   if (inputs == NULL || types == NULL) return no_memory();
   if (n->num_inputs > 0) {
     memcpy(inputs, n->inputs, (count - 1) * sizeof *inputs);
@@ -125,17 +125,10 @@ void TF_SetAttr(TF_Graph *graph, TF_Operation *op, const char *attr_name, TF_Buf
 }
 
 void TF_ClearAttr(TF_Graph *graph, TF_Operation *op, const char *attr_name, TF_Status *status) {
-  weft_node_t *n = op->node;
   weft_mutex_lock(&graph->mu);
-  for (int i = 0; i < n->num_attrs; i++) {
-    if (!weft_str_is(n->attrs[i].name, attr_name)) continue;
-    weft_attr_release_tensors(&n->attrs[i].value);
-    memmove(&n->attrs[i], &n->attrs[i + 1], (size_t)(n->num_attrs - i - 1) * sizeof *n->attrs);
-    n->num_attrs--;
-    break;
-  }
+  weft_status_t *s = weft_graph_clear_attr(graph->graph, op->node, attr_name);
   weft_mutex_unlock(&graph->mu);
-  weft_client_end(status, NULL);
+  weft_client_end(status, s);
 }
 
 void TF_SetRequestedDevice(TF_Graph *graph, TF_Operation *op, const char *device) {

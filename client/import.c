@@ -393,13 +393,7 @@ static weft_status_t *take_output_shapes(TF_Graph *g, weft_node_t *n) WEFT_REQUI
     weft_status_free(s);
     return told;
   }
-  for (int i = 0; i < n->num_attrs; i++) {
-    if (&n->attrs[i].value != a) continue;
-    memmove(&n->attrs[i], &n->attrs[i + 1], (size_t)(n->num_attrs - i - 1) * sizeof *n->attrs);
-    n->num_attrs--;
-    break;
-  }
-  return NULL;
+  return weft_graph_clear_attr(g->graph, n, "_output_shapes");
 }
 
 /* A node can only be colocated with one that comes with it. */

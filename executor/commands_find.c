@@ -235,20 +235,15 @@ static weft_status_t *types_of(weft_arena_t *arena, const weft_output_t *outputs
 }
 
 /* Takes the member out of the graph; it keeps its attributes. */
-static weft_status_t *remove_member(command_finder_t *f, found_commands_t *b) {
+static void remove_member(command_finder_t *f, found_commands_t *b) {
   weft_node_t *n = b->members[b->num_removed];
+  const weft_named_attr_t *attrs = n->attrs;
   const int num_attrs = n->num_attrs;
-  weft_named_attr_t *attrs = weft_arena_calloc(&f->out->arena, (size_t)num_attrs, sizeof *attrs);
-  if (attrs == NULL) return no_memory(f);
-  for (int i = 0; i < num_attrs; i++) {
-    attrs[i].name = n->attrs[i].name;
-    WEFT_RETURN_IF_ERROR(weft_attr_copy(&f->out->arena, &n->attrs[i].value, &attrs[i].value));
-  }
+  weft_attrs_retain_tensors(attrs, num_attrs);
   weft_graph_remove(f->g, n);
   n->attrs = attrs;
   n->num_attrs = num_attrs;
   b->num_removed++;
-  return NULL;
 }
 
 static weft_status_t *add_buffer_node(command_finder_t *f, found_commands_t *b, const buffer_inputs_t *in) {
@@ -256,7 +251,7 @@ static weft_status_t *add_buffer_node(command_finder_t *f, found_commands_t *b, 
   const weft_node_t *last = b->members[b->num_members - 1];
   WEFT_RETURN_IF_ERROR(types_of(&f->arena, in->outputs, in->n, &attrs[0].value));
   WEFT_RETURN_IF_ERROR(types_of(&f->arena, b->outputs, b->num_outputs, &attrs[1].value));
-  while (b->num_removed < b->num_members) WEFT_RETURN_IF_ERROR(remove_member(f, b));
+  while (b->num_removed < b->num_members) remove_member(f, b);
   const weft_node_spec_t spec = {.name = last->name,
                                  .op = WEFT_STR("_WeftCommands"),
                                  .device = last->requested_device,
@@ -382,8 +377,8 @@ weft_status_t *weft_plan_find_commands(const weft_plan_options_t *o, weft_graph_
 void weft_command_buffers_deinit(weft_command_buffers_t *b) {
   for (int i = 0; i < b->num_buffers; i++) {
     for (int m = 0; m < b->buffers[i].num_removed; m++) {
-      weft_node_t *n = b->buffers[i].members[m];
-      for (int a = 0; a < n->num_attrs; a++) weft_attr_release_tensors(&n->attrs[a].value);
+      const weft_node_t *n = b->buffers[i].members[m];
+      weft_attrs_release_tensors(n->attrs, n->num_attrs);
     }
   }
   weft_arena_deinit(&b->arena);

@@ -135,7 +135,7 @@ static weft_status_t *hand_over_controls(update_merger_t *m, weft_node_t *to) {
   weft_node_t **from = weft_arena_calloc(&arena, (size_t)n + 1, sizeof(weft_node_t *));
   if (from == NULL) return no_memory(m);
   memcpy(from, to->controls, (size_t)n * sizeof(weft_node_t *));
-  weft_graph_clear_controls(to);
+  weft_graph_clear_controls(m->g, to);
   for (int i = 0; i < n && s == NULL; i++) {
     weft_node_t *is_now = from[i]->id < m->num_nodes ? m->merged[from[i]->id] : NULL;
     s = weft_graph_add_control(m->g, is_now != NULL ? is_now : from[i], to);
@@ -198,8 +198,8 @@ static weft_status_t *describe(update_merger_t *m, weft_node_t *const *nodes, in
 /* The merged node takes and gives references where the nodes did. */
 static weft_status_t *set_types(update_merger_t *m, weft_node_t *const *nodes, int n, weft_node_t *merged) {
   const int num_inputs = nodes[0]->num_inputs, num_outputs = nodes[0]->num_outputs;
-  int *inputs = weft_arena_calloc(&m->g->arena, (size_t)merged->num_inputs, sizeof *inputs),
-      *outputs = weft_arena_calloc(&m->g->arena, (size_t)merged->num_outputs + 1, sizeof *outputs);
+  int *inputs = weft_arena_calloc(m->g->arena, (size_t)merged->num_inputs, sizeof *inputs),
+      *outputs = weft_arena_calloc(m->g->arena, (size_t)merged->num_outputs + 1, sizeof *outputs);
   if (inputs == NULL || outputs == NULL) return no_memory(m);
   for (int i = 0; i < n; i++) {
     for (int k = 0; k < num_inputs; k++) inputs[i * num_inputs + k] = nodes[i]->input_types[k];

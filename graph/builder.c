@@ -101,7 +101,7 @@ static weft_status_t *infer_type(node_build_t *b, const weft_arg_def_t *arg, wef
 
 static weft_status_t *infer_list(node_build_t *b, const weft_arg_def_t *arg, int first, int n) {
   if (find(b, arg->type_attr) != NULL) return NULL;
-  int *types = weft_arena_calloc(&b->g->arena, (size_t)n, sizeof *types);
+  int *types = weft_arena_calloc(b->g->arena, (size_t)n, sizeof *types);
   if (types == NULL) return no_memory(b);
   for (int i = 0; i < n; i++) {
     const weft_output_t *in = &b->spec->inputs[first + i];
@@ -158,7 +158,7 @@ static weft_status_t *copy_given_attrs(node_build_t *b) {
     const weft_attr_def_t *def = weft_op_attr(op, given->name);
     weft_str_t name = def != NULL ? def->name : weft_graph_intern(b->g, given->name);
     if (name.data == NULL) return no_memory(b);
-    WEFT_RETURN_IF_ERROR(weft_attr_copy(&b->g->arena, &given->value, &b->attrs[b->num_attrs].value));
+    WEFT_RETURN_IF_ERROR(weft_attr_copy(b->g->arena, &given->value, &b->attrs[b->num_attrs].value));
     b->attrs[b->num_attrs++].name = name;
   }
   return NULL;
@@ -205,7 +205,7 @@ static weft_status_t *enter(node_build_t *b) {
         "are registered in the binary running in this process.",
         WEFT_STR_ARGS(spec->op), WEFT_STR_ARGS(spec->name));
   }
-  weft_str_t name = weft_arena_str(&b->g->arena, spec->name), device = weft_graph_intern(b->g, spec->device);
+  weft_str_t name = weft_arena_str(b->g->arena, spec->name), device = weft_graph_intern(b->g, spec->device);
   if (name.data == NULL || device.data == NULL) return no_memory(b);
   WEFT_RETURN_IF_ERROR(weft_graph_enter(b->g, name, &b->n));
   b->n->op = op;

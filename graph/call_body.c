@@ -20,13 +20,13 @@ static weft_func_attr_t callee(const weft_node_t *n) {
 
 /* Placeholders with what is known of the call's inputs: the first nodes of the body. */
 static weft_status_t *add_arguments(weft_call_body_t *b, const weft_node_t *n, const weft_shape_ctx_t *c) {
-  b->args = weft_arena_calloc(&b->graph->arena, (size_t)c->num_inputs + 1, sizeof *b->args);
+  b->args = weft_arena_calloc(b->graph->arena, (size_t)c->num_inputs + 1, sizeof *b->args);
   if (b->args == NULL) return no_memory(n);
   for (int i = 0; i < c->num_inputs; i++) {
     char name[32];
     snprintf(name, sizeof name, "_arg_%d", i);
     weft_named_attr_t dtype = weft_type_attr("dtype", (int)weft_dtype_base(c->input_types[i]));
-    weft_node_spec_t spec = {.name = weft_arena_str(&b->graph->arena, weft_str(name)),
+    weft_node_spec_t spec = {.name = weft_arena_str(b->graph->arena, weft_str(name)),
                              .op = WEFT_STR("Placeholder"),
                              .attrs = &dtype,
                              .num_attrs = 1};

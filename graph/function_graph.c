@@ -5,13 +5,13 @@
 #include "graph/passes.h"
 
 static weft_status_t *copy_attrs(weft_graph_t *g, weft_node_t *call, const weft_func_attr_t *func) {
-  weft_named_attr_t *attrs = weft_arena_calloc(&g->arena, (size_t)func->num_attrs + 1, sizeof *attrs);
+  weft_named_attr_t *attrs = weft_arena_calloc(g->arena, (size_t)func->num_attrs + 1, sizeof *attrs);
   if (attrs == NULL) return WEFT_NO_MEMORY("function '%s'", func->name.data);
   weft_status_t *s = NULL;
   int n = 0;
   while (s == NULL && n < func->num_attrs) {
-    s = weft_attr_copy(&g->arena, &func->attrs[n].value, &attrs[n].value);
-    attrs[n].name = weft_arena_str(&g->arena, func->attrs[n].name);
+    s = weft_attr_copy(g->arena, &func->attrs[n].value, &attrs[n].value);
+    attrs[n].name = weft_arena_str(g->arena, func->attrs[n].name);
     if (s == NULL && attrs[n++].name.data == NULL) s = WEFT_NO_MEMORY("function '%s'", func->name.data);
   }
   if (s == NULL) return weft_node_set_attrs(g, call, attrs, n, WEFT_WORDS_CLIENT);
@@ -21,7 +21,7 @@ static weft_status_t *copy_attrs(weft_graph_t *g, weft_node_t *call, const weft_
 
 /* The function's name as a node's: '_' stands for what only a function's name may have. */
 static weft_str_t node_name(weft_graph_t *g, const weft_function_t *f) {
-  char *name = weft_arena_calloc(&g->arena, f->name.length + 1, 1);
+  char *name = weft_arena_calloc(g->arena, f->name.length + 1, 1);
   for (size_t i = 0; name != NULL && i < f->name.length; i++) {
     const bool is_valid = weft_name_is_valid(weft_str_of(f->name.data + i, 1), true);
     name[i] = is_valid ? f->name.data[i] : '_';
@@ -61,7 +61,7 @@ static weft_status_t *build(weft_graph_t *g, weft_function_t *f, const weft_func
   weft_node_t *call = NULL;
   WEFT_RETURN_IF_ERROR(add_call(g, f, func, &call));
   const int num_args = call->num_inputs, num_ends = num_args + call->num_outputs;
-  weft_node_t **roots = weft_arena_calloc(&g->arena, (size_t)num_ends + 1, sizeof(*roots));
+  weft_node_t **roots = weft_arena_calloc(g->arena, (size_t)num_ends + 1, sizeof(*roots));
   if (roots == NULL) return WEFT_NO_MEMORY("function '%s'", f->name.data);
   for (int i = 0; i < num_args; i++) {
     WEFT_RETURN_IF_ERROR(add_end(g, "_Arg", i, (int)weft_dtype_base(call->input_types[i]), NULL, &roots[i]));

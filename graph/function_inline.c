@@ -57,7 +57,7 @@ static weft_status_t *bind_attrs(body_t *b) {
   for (int i = 0; i < b->spec->num_attrs && s == NULL; i++) {
     const weft_attr_def_t *def = weft_op_attr(op, b->spec->attrs[i].name);
     if (def == NULL) continue;
-    s = weft_attr_copy(&b->g->arena, &b->spec->attrs[i].value, &attrs[n].value);
+    s = weft_attr_copy(b->g->arena, &b->spec->attrs[i].value, &attrs[n].value);
     if (s == NULL) attrs[n++].name = def->name;
   }
   if (s != NULL) {
@@ -135,7 +135,7 @@ static weft_str_t prefixed(body_t *b, const char *before, weft_str_t name) {
   weft_strbuf_putc(&text, '/');
   weft_strbuf_append(&text, name);
   weft_str_t out =
-      text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&b->g->arena, weft_str_of(text.data, text.length));
+      text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(b->g->arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return out;
 }
@@ -146,7 +146,7 @@ static weft_status_t *bind_placeholders(body_t *b, weft_attr_t *a) {
   if (a->kind == WEFT_ATTR_PLACEHOLDER) {
     for (int i = 0; i < b->caller.num_attrs; i++) {
       if (!weft_str_eq(b->caller.attrs[i].name, a->s)) continue;
-      return weft_attr_copy(&b->g->arena, &b->caller.attrs[i].value, a);
+      return weft_attr_copy(b->g->arena, &b->caller.attrs[i].value, a);
     }
     return WEFT_ERROR(INVALID_ARGUMENT, "function '%s' is called without a value for attr '%.*s'",
                       b->spec->function->name.data, WEFT_STR_ARGS(a->s));
@@ -190,7 +190,7 @@ static weft_status_t *read_attr(body_t *b, const weft_node_t *n, weft_str_t entr
   if (!weft_map_entry_read(entry, &key, &value)) return malformed(b);
   out->name = weft_graph_intern(b->g, key);
   if (out->name.data == NULL) return no_memory(b);
-  WEFT_RETURN_IF_ERROR(weft_attr_from_proto(&b->g->arena, value, &out->value));
+  WEFT_RETURN_IF_ERROR(weft_attr_from_proto(b->g->arena, value, &out->value));
   weft_status_t *s = adapt_attr(b, n, out);
   if (s != NULL) weft_attr_release_tensors(&out->value);
   return s;
@@ -366,7 +366,7 @@ static weft_status_t *list_returns(body_t *b) {
 static weft_status_t *find_results(body_t *b) {
   const weft_op_def_t *op = b->caller.op;
   int total = b->caller.num_outputs;
-  b->out.results = weft_arena_calloc(&b->g->arena, (size_t)total, sizeof *b->out.results);
+  b->out.results = weft_arena_calloc(b->g->arena, (size_t)total, sizeof *b->out.results);
   if (b->out.results == NULL) return no_memory(b);
   for (int i = 0; i < op->num_outputs; i++) {
     int wanted = weft_node_arg_count(&b->caller, &op->outputs[i]);
@@ -393,7 +393,7 @@ static weft_status_t *find_results(body_t *b) {
 
 /* Names in control_ret, and whatever has effects of its own. A variable or a placeholder alone has none. */
 static weft_status_t *find_must_run(body_t *b) {
-  b->out.must_run = weft_arena_calloc(&b->g->arena, (size_t)b->num_nodes, sizeof(*b->out.must_run));
+  b->out.must_run = weft_arena_calloc(b->g->arena, (size_t)b->num_nodes, sizeof(*b->out.must_run));
   if (b->out.must_run == NULL) return no_memory(b);
   for (int i = 0; i < b->num_nodes; i++) b->nodes[i].node->mark = 0;
   weft_wire_reader_t r = weft_wire_reader(b->spec->function->def);
@@ -416,7 +416,7 @@ static weft_status_t *find_must_run(body_t *b) {
 }
 
 static weft_status_t *list_body(body_t *b) {
-  b->out.body = weft_arena_calloc(&b->g->arena, (size_t)b->num_nodes, sizeof(*b->out.body));
+  b->out.body = weft_arena_calloc(b->g->arena, (size_t)b->num_nodes, sizeof(*b->out.body));
   if (b->out.body == NULL) return no_memory(b);
   for (int i = 0; i < b->num_nodes; i++) b->out.body[b->out.num_body++] = b->nodes[i].node;
   return NULL;
@@ -454,7 +454,7 @@ weft_status_t *weft_inline(weft_graph_t *g, const weft_inline_spec_t *spec, weft
   body_t b = {.g = g, .spec = spec};
   weft_status_t *s = run(&b);
   if (s == NULL) *out = b.out;
-  for (int i = 0; i < b.caller.num_attrs; i++) weft_attr_release_tensors(&b.caller.attrs[i].value);
+  weft_attrs_release_tensors(b.caller.attrs, b.caller.num_attrs);
   weft_map_deinit(&b.by_name);
   weft_map_deinit(&b.returns);
   weft_arena_deinit(&b.scratch);

@@ -61,7 +61,7 @@ weft_status_t *weft_gradient_enter(weft_gradient_build_t *b, const weft_gradient
 }
 
 static weft_status_t *set_first_shape(weft_gradient_build_t *b, weft_node_t *n, const weft_shape_t *shape) {
-  weft_shape_t *shapes = weft_arena_alloc(&b->g->arena, (size_t)n->num_outputs * sizeof *shapes);
+  weft_shape_t *shapes = weft_arena_alloc(b->g->arena, (size_t)n->num_outputs * sizeof *shapes);
   if (shapes == NULL) return weft_gradient_no_memory();
   for (int i = 0; i < n->num_outputs; i++)
     shapes[i] = i == 0 ? *shape : weft_gradient_shape((weft_output_t){n, i});

@@ -372,7 +372,7 @@ static weft_status_t *choose_prefix(weft_graph_t *g, weft_str_t wanted, weft_str
     }
     text.length = length;
   }
-  *out = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&g->arena, weft_str_of(text.data, text.length));
+  *out = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(g->arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return out->data == NULL ? weft_gradient_no_memory() : NULL;
 }

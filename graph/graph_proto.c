@@ -9,6 +9,7 @@
 #include "graph/graph_proto.h"
 
 #include "base/alloc.h"
+#include "graph/attr_cache.h"
 #include "graph/attr_proto.h"
 #include "graph/node_build.h"
 #include "graph/versions.h"
@@ -23,6 +24,7 @@ typedef struct graph_import {
   int first_id;
   weft_named_attr_t *attrs; /* owned; scratch of one node */
   int attrs_capacity;
+  weft_attr_cache_t cache;
   weft_str_t last_device;       /* interned */
   const weft_op_def_t *last_op; /* nodes of an op often come in a row */
   weft_function_t *last_function;
@@ -183,7 +185,7 @@ static weft_status_t *read_attr(graph_import_t *im, const weft_node_t *n, weft_s
   }
   out->name = attr_name(im, n->op, key);
   if (out->name.data == NULL) return no_memory();
-  return weft_attr_from_proto_or_raw(&im->g->arena, value, &out->value);
+  return weft_attr_from_proto_or_raw(im->g->arena, value, &out->value);
 }
 
 static weft_status_t *read_attrs(graph_import_t *im, weft_node_t *n, weft_str_t def, const node_view_t *v) {
@@ -225,6 +227,9 @@ static weft_status_t *check_constant(const weft_node_t *n) {
  * as one that is not registered. Its C API refuses it. */
 static weft_status_t *complete_node(graph_import_t *im, weft_node_t *n, weft_str_t def,
                                     const node_view_t *v) {
+  bool is_known = false;
+  WEFT_RETURN_IF_ERROR(weft_attr_cache_find(&im->cache, n, def, v->num_data, &is_known));
+  if (is_known) return weft_node_reserve_inputs(im->g, n);
   weft_status_t *s = read_attrs(im, n, def, v);
   if (s == NULL) s = check_removed(im, n->op);
   if (s == NULL && im->words == WEFT_WORDS_SERVER) s = check_constant(n);
@@ -237,7 +242,9 @@ static weft_status_t *complete_node(graph_import_t *im, weft_node_t *n, weft_str
     n->flags = n->op->flags;
     s = has_attrs ? NULL : read_attrs(im, n, def, v); /* as they came, for export */
   }
-  return s != NULL ? s : weft_node_set_types(im->g, n, v->num_data);
+  if (s == NULL) s = weft_node_set_types(im->g, n, v->num_data);
+  if (s == NULL && (n->flags & WEFT_OP_UNREGISTERED) == 0) s = weft_attr_cache_keep(&im->cache, n);
+  return s;
 }
 
 static weft_status_t *set_device(graph_import_t *im, weft_node_t *n, weft_str_t device) {
@@ -260,7 +267,7 @@ static weft_status_t *read_node(graph_import_t *im, weft_str_t def) {
   if (im->last_op == NULL || !weft_str_eq(im->last_op->name, v.op)) {
     WEFT_RETURN_IF_ERROR(weft_node_resolve_any_op(im->g, v.op, &im->last_op, &im->last_function));
   }
-  weft_str_t name = weft_arena_str(&im->g->arena, v.name);
+  weft_str_t name = weft_arena_str(im->g->arena, v.name);
   if (name.data == NULL) return no_memory();
   weft_node_t *n = NULL;
   weft_status_t *s = weft_graph_enter(im->g, name, &n);
@@ -272,9 +279,7 @@ static weft_status_t *read_node(graph_import_t *im, weft_str_t def) {
   WEFT_RETURN_IF_ERROR(set_device(im, n, v.device));
   WEFT_RETURN_IF_ERROR(complete_node(im, n, def, &v));
   if (v.num_controls > 0) {
-    n->controls = weft_arena_calloc(&im->g->arena, (size_t)v.num_controls, sizeof(*n->controls));
-    if (n->controls == NULL) return no_memory();
-    n->controls_capacity = v.num_controls;
+    WEFT_RETURN_IF_ERROR(weft_node_reserve_controls(im->g, n, v.num_controls));
   }
   return NULL;
 }
@@ -330,22 +335,24 @@ static weft_status_t *check_cycles(const weft_graph_t *g) {
 
 static weft_status_t *run(graph_import_t *im, weft_str_t graph_def) {
   WEFT_RETURN_IF_ERROR(read_top_level(im, graph_def));
+  WEFT_RETURN_IF_ERROR(weft_graph_reserve(im->g, im->num_defs));
   for (int i = 0; i < im->num_defs; i++) WEFT_RETURN_IF_ERROR(read_node(im, im->defs[i]));
   for (int id = 0; id < im->g->num_nodes; id++) {
     if (im->g->nodes[id] != NULL) im->g->nodes[id]->mark = 0;
   }
   for (int i = 0; i < im->num_defs; i++) {
     weft_node_t *n = im->g->nodes[im->first_id + i];
-    if (n->num_inputs + n->controls_capacity > 0) WEFT_RETURN_IF_ERROR(read_inputs(im, n, im->defs[i]));
+    if (n->num_inputs > 0 || n->controls != NULL) WEFT_RETURN_IF_ERROR(read_inputs(im, n, im->defs[i]));
   }
   return check_cycles(im->g);
 }
 
 weft_status_t *weft_graph_import(weft_graph_t *g, weft_str_t graph_def, const weft_import_options_t *o) {
-  graph_import_t im = {.g = g, .o = o, .first_id = g->num_nodes};
+  graph_import_t im = {.g = g, .o = o, .first_id = g->num_nodes, .cache = WEFT_ATTR_CACHE_INIT};
   im.words = o->is_client_api ? WEFT_WORDS_CLIENT : WEFT_WORDS_SERVER;
   weft_status_t *s = run(&im, graph_def);
   weft_free(im.defs);
   weft_free(im.attrs);
+  weft_attr_cache_deinit(&im.cache);
   return s;
 }

@@ -55,7 +55,7 @@ static weft_shape_t common_inputs(const weft_node_t *n, bool all) {
 
 static weft_status_t *set_first(weft_graph_t *g, weft_node_t *n, const weft_shape_t *shape) {
   if (n->output_shapes != NULL && weft_shape_eq(&n->output_shapes[0], shape)) return NULL;
-  weft_shape_t *shapes = weft_arena_alloc(&g->arena, (size_t)n->num_outputs * sizeof *shapes);
+  weft_shape_t *shapes = weft_arena_alloc(g->arena, (size_t)n->num_outputs * sizeof *shapes);
   if (shapes == NULL) return WEFT_NO_MEMORY("inferring shapes of node '%s'", n->name.data);
   for (int o = 0; o < n->num_outputs; o++)
     shapes[o] = n->output_shapes == NULL ? unknown : n->output_shapes[o];
@@ -70,7 +70,7 @@ static weft_status_t *infer_node(loops_t *l, weft_inference_t *inf, weft_node_t 
   weft_status_t *s = weft_inference_add(inf, n);
   if (s == NULL || weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) return s;
   weft_status_free(s);
-  weft_shape_t *shapes = weft_arena_alloc(&l->g->arena, ((size_t)n->num_outputs + 1) * sizeof *shapes);
+  weft_shape_t *shapes = weft_arena_alloc(l->g->arena, ((size_t)n->num_outputs + 1) * sizeof *shapes);
   if (shapes == NULL) return WEFT_NO_MEMORY("inferring shapes of node '%s'", n->name.data);
   for (int o = 0; o < n->num_outputs; o++) shapes[o] = unknown;
   n->output_shapes = shapes;

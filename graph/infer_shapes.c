@@ -180,7 +180,7 @@ static weft_status_t *keep_shapes(weft_inference_t *inf, weft_node_t *n, const w
     n->output_shapes = weft_graph_intern_shape(inf->g, &c->outputs[0]);
     return n->output_shapes == NULL ? no_memory(n) : NULL;
   }
-  weft_shape_t *shapes = weft_arena_alloc(&inf->g->arena, (size_t)n->num_outputs * sizeof *shapes);
+  weft_shape_t *shapes = weft_arena_alloc(inf->g->arena, (size_t)n->num_outputs * sizeof *shapes);
   if (shapes == NULL) return no_memory(n);
   memcpy(shapes, c->outputs, (size_t)n->num_outputs * sizeof *shapes);
   n->output_shapes = shapes;

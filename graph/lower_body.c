@@ -98,7 +98,7 @@ static weft_status_t *extend_chain(weft_lowering_t *l, const weft_node_t *site, 
         "Function '%s' is called within %d functions; they can be nested %d deep (at node '%.100s...')",
         f->name.data, depth, WEFT_LOWER_DEPTH, site->name.data);
   }
-  weft_call_chain_t *chain = weft_arena_alloc(&l->g->arena, sizeof *chain);
+  weft_call_chain_t *chain = weft_arena_alloc(l->g->arena, sizeof *chain);
   if (chain == NULL) return WEFT_NO_MEMORY("lowering node '%s'", site->name.data);
   *chain = (weft_call_chain_t){f, outer};
   *out = chain;
@@ -182,13 +182,12 @@ weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site, cons
 
 static weft_status_t *become(weft_lowering_t *l, weft_node_t *n, const char *op, const weft_output_t *inputs,
                              int num_inputs) {
-  for (int i = 0; i < n->num_attrs; i++) weft_attr_release_tensors(&n->attrs[i].value);
-  n->num_attrs = 0;
+  weft_node_drop_attrs(n);
   n->op = weft_op_find(weft_str(op));
   if (n->op == NULL) return WEFT_ERROR(INTERNAL, "there is no op '%s'", op);
   n->function = NULL;
   n->flags = n->op->flags;
-  weft_graph_clear_controls(n);
+  weft_graph_clear_controls(l->g, n);
   weft_named_attr_t types = {
       WEFT_STR("T"),
       {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_inputs, .list.types = n->output_types}};

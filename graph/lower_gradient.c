@@ -134,7 +134,8 @@ static weft_status_t *copy_body(gradient_site_t *s, weft_node_t *gate, weft_node
   for (int i = 0; i < s->n->num_inputs; i++) s->inputs[i].node->mark = -1;
   for (int id = 0; id < s->body->num_nodes; id++) {
     const weft_node_t *n = s->body->nodes[id];
-    if (n != NULL && n->mark != -1) WEFT_RETURN_IF_ERROR(weft_graph_clone_node(s->l->g, n, &copies[id]));
+    if (n != NULL && n->mark != -1)
+      WEFT_RETURN_IF_ERROR(weft_graph_clone_node(s->l->g, s->body, n, &copies[id]));
   }
   for (int id = 0; id < s->body->num_nodes; id++) {
     const weft_node_t *n = s->body->nodes[id];

@@ -241,7 +241,7 @@ static weft_status_t *add_results(loop_t *w, weft_node_t **out_done) {
 static weft_status_t *name_frame(loop_t *w) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_lower_put_name(w->l, w->n, &text);
-  if (!text.failed) w->frame = weft_arena_str(&w->l->g->arena, weft_str_of(text.data, text.length));
+  if (!text.failed) w->frame = weft_arena_str(w->l->g->arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return w->frame.data == NULL ? WEFT_NO_MEMORY("lowering node '%s'", w->n->name.data) : NULL;
 }

@@ -74,6 +74,28 @@ bool weft_tensor_name_parse(weft_str_t text, weft_str_t *name, int *index) {
 
 /* ---- attributes ---- */
 
+static void retain_func(const weft_func_attr_t *f) {
+  if (f != NULL) weft_attrs_retain_tensors(f->attrs, f->num_attrs);
+}
+
+void weft_attrs_retain_tensors(const weft_named_attr_t *attrs, int num_attrs) {
+  for (int i = 0; i < num_attrs; i++) {
+    const weft_attr_t *a = &attrs[i].value;
+    if (a->kind == WEFT_ATTR_TENSOR && !a->is_list) weft_tensor_retain(a->tensor);
+    if (a->kind == WEFT_ATTR_FUNC && !a->is_list) retain_func(a->func);
+    for (int k = 0; a->kind == WEFT_ATTR_TENSOR && a->is_list && k < a->n; k++)
+      weft_tensor_retain(a->list.tensors[k]);
+    for (int k = 0; a->kind == WEFT_ATTR_FUNC && a->is_list && k < a->n; k++) retain_func(a->list.funcs[k]);
+  }
+}
+
+void weft_attrs_release_tensors(const weft_named_attr_t *attrs, int num_attrs) {
+  for (int i = 0; i < num_attrs; i++) {
+    weft_attr_t value = attrs[i].value; /* a release changes the value, and the list is shared */
+    weft_attr_release_tensors(&value);
+  }
+}
+
 const weft_attr_t *weft_node_attr(const weft_node_t *n, const char *name) {
   return weft_attr_find(n->attrs, n->num_attrs, name);
 }

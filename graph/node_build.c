@@ -168,7 +168,7 @@ static weft_status_t *check_attrs(const weft_node_t *n, weft_named_attr_t *attrs
 /* A default lives as long as its op, so only what is counted needs a copy of its own. */
 static weft_status_t *share(weft_graph_t *g, const weft_attr_t *value, weft_attr_t *out) {
   if (value->kind == WEFT_ATTR_TENSOR || value->kind == WEFT_ATTR_FUNC)
-    return weft_attr_copy(&g->arena, value, out);
+    return weft_attr_copy(g->arena, value, out);
   *out = *value;
   return NULL;
 }
@@ -182,7 +182,7 @@ weft_status_t *weft_node_set_attrs(weft_graph_t *g, weft_node_t *n, weft_named_a
   num_attrs = drop_duplicates(attrs, num_attrs);
   s = check_attrs(n, attrs, num_attrs, words, &num_defaults);
   if (s != NULL || num_attrs + num_defaults == 0) goto done;
-  all = weft_arena_alloc(&g->arena, (size_t)(num_attrs + num_defaults) * sizeof *all);
+  all = weft_arena_alloc(g->arena, (size_t)(num_attrs + num_defaults) * sizeof *all);
   if (all == NULL) {
     s = WEFT_NO_MEMORY("attributes of node '%s'", n->name.data);
     goto done;
@@ -292,6 +292,15 @@ int weft_node_arg_count(const weft_node_t *n, const weft_arg_def_t *arg) {
   return arg->kind == WEFT_ARG_REPEATED ? (int)a->i : a->n;
 }
 
+weft_status_t *weft_node_reserve_inputs(weft_graph_t *g, weft_node_t *n) {
+  n->inputs = NULL;
+  if (n->num_inputs == 0) return NULL;
+  n->inputs = weft_arena_calloc(&g->records, (size_t)n->num_inputs, sizeof *n->inputs);
+  if (n->inputs != NULL) return NULL;
+  n->num_inputs = 0;
+  return WEFT_NO_MEMORY("node '%.*s'", WEFT_STR_ARGS(n->name));
+}
+
 weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_given) {
   type_list_t in = {.capacity = 32}, out = {.capacity = 32};
   in.types = in.few;
@@ -310,13 +319,13 @@ weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_give
   if (s != NULL) goto done;
   n->input_types = weft_graph_intern_types(g, in.types, in.n);
   n->output_types = weft_graph_intern_types(g, out.types, out.n);
-  n->inputs = in.n == 0 ? NULL : weft_arena_calloc(&g->arena, (size_t)in.n, sizeof *n->inputs);
-  if (n->input_types == NULL || n->output_types == NULL || (in.n > 0 && n->inputs == NULL)) {
+  if (n->input_types == NULL || n->output_types == NULL) {
     s = WEFT_NO_MEMORY("node '%s'", n->name.data);
     goto done;
   }
   n->num_inputs = in.n;
   n->num_outputs = out.n;
+  s = weft_node_reserve_inputs(g, n);
 done:
   if (in.types != in.few) weft_free(in.types);
   if (out.types != out.few) weft_free(out.types);

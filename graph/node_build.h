@@ -13,7 +13,7 @@
 
 /* Limits on what a graph may ask of us. Inputs are bounded by the message's own size. */
 enum {
-  WEFT_MAX_NODES = 1 << 27,
+  WEFT_MAX_NODES = WEFT_NODE_INDEX_MAX_IDS,
   WEFT_MAX_OUTPUTS = 1 << 20, /* of one node */
   WEFT_MAX_ATTRS = 1 << 16,   /* of one node */
 };
@@ -55,6 +55,14 @@ WEFT_MUST_CHECK weft_status_t *weft_node_connect(weft_graph_t *g, weft_node_t *n
 /* A blank node with the next id; entered under `name` (in the arena, '\0'-ended), which must be free.
  * Errors: INVALID_ARGUMENT if the name is taken; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_enter(weft_graph_t *g, weft_str_t name, weft_node_t **out);
+/* Gives a node that was just entered, but for its name and control inputs, what `like`, of `from` or
+ * described by its store, has; room for as many inputs. */
+WEFT_MUST_CHECK weft_status_t *weft_node_describe_like(weft_graph_t *g, const weft_graph_t *from,
+                                                       const weft_node_t *like, weft_node_t *n);
+/* Room for n->num_inputs inputs, all {NULL, 0}. */
+WEFT_MUST_CHECK weft_status_t *weft_node_reserve_inputs(weft_graph_t *g, weft_node_t *n);
+/* Room for the control inputs of a node that has none, to be filled in by the caller, each once. */
+WEFT_MUST_CHECK weft_status_t *weft_node_reserve_controls(weft_graph_t *g, weft_node_t *n, int num_controls);
 /* The same array for equal lists. NULL without memory. */
 const int *weft_graph_intern_types(weft_graph_t *g, const int *types, int n);
 const weft_shape_t *weft_graph_intern_shape(weft_graph_t *g, const weft_shape_t *shape);

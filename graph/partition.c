@@ -123,7 +123,8 @@ static weft_status_t *clone_nodes(cut_t *c) {
   WEFT_RETURN_IF_ERROR(reserve_parts(c));
   for (int i = 0; i < c->num_ids; i++) {
     if (c->g->nodes[i] == NULL) continue;
-    WEFT_RETURN_IF_ERROR(weft_graph_clone_node(c->parts[c->part_of[i]].graph, c->g->nodes[i], &c->clones[i]));
+    WEFT_RETURN_IF_ERROR(
+        weft_graph_clone_node(c->parts[c->part_of[i]].graph, c->g, c->g->nodes[i], &c->clones[i]));
   }
   return NULL;
 }

@@ -16,7 +16,7 @@ static weft_status_t *read_bad_consumers(weft_graph_t *g, weft_wire_field_t f, v
   size_t n = weft_wire_count_values(&values);
   if (n == 0) return NULL;
   if (n > 4096) return WEFT_ERROR(INVALID_ARGUMENT, "GraphDef.versions lists %zu bad consumers", n);
-  int *all = weft_arena_calloc(&g->arena, (size_t)v->num_bad_consumers + n, sizeof *all);
+  int *all = weft_arena_calloc(g->arena, (size_t)v->num_bad_consumers + n, sizeof *all);
   if (all == NULL) return WEFT_NO_MEMORY("reading GraphDef.versions");
   if (v->num_bad_consumers > 0) memcpy(all, v->bad_consumers, (size_t)v->num_bad_consumers * sizeof *all);
   v->bad_consumers = all;

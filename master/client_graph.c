@@ -245,7 +245,8 @@ static weft_status_t *clone_needed(client_graph_build_t *b) {
   for (int i = 0; i < b->full->num_nodes; i++) num_needed += b->is_needed[i];
   WEFT_RETURN_IF_ERROR(weft_graph_reserve(b->g, num_needed));
   for (int i = 0; i < b->full->num_nodes; i++) {
-    if (b->is_needed[i]) WEFT_RETURN_IF_ERROR(weft_graph_clone_node(b->g, b->full->nodes[i], &b->clones[i]));
+    if (b->is_needed[i])
+      WEFT_RETURN_IF_ERROR(weft_graph_clone_node(b->g, b->full, b->full->nodes[i], &b->clones[i]));
   }
   for (int i = 0; i < b->num_feds; i++) {
     fed_value_t *f = &b->feds[i];

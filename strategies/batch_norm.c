@@ -129,9 +129,7 @@ static weft_status_t *replace(weft_graph_t *g, norm_t *k, weft_output_t *results
   weft_node_t *n = k->n, *named = NULL;
   weft_str_t name = n->name, other = weft_graph_unique_name(g, WEFT_STR("expanded"));
   if (other.data == NULL) return no_memory();
-  weft_map_remove(&g->by_name, name);
-  n->name = other;
-  WEFT_RETURN_IF_ERROR(weft_map_put(&g->by_name, other, n, NULL));
+  WEFT_RETURN_IF_ERROR(weft_graph_rename(g, n, other));
   weft_node_spec_t spec = {.name = name,
                            .op = WEFT_STR("IdentityN"),
                            .device = n->requested_device,

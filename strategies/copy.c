@@ -116,10 +116,11 @@ weft_status_t *weft_copier_copy_as(weft_copier_t *c, const weft_node_t *n, weft_
                                    weft_node_t **out) {
   weft_node_t like = *n; /* clone_node reads it only */
   weft_node_t *copy = NULL;
-  like.name = name;
+  like.name = name.data == n->name.data ? name : weft_arena_str(c->to->arena, name);
+  if (like.name.data == NULL) return no_memory();
   like.requested_device = device.length > 0 ? device : c->device.length > 0 ? c->device : n->requested_device;
   like.assigned_device = weft_str("");
-  WEFT_RETURN_IF_ERROR(weft_graph_clone_node(c->to, &like, &copy));
+  WEFT_RETURN_IF_ERROR(weft_graph_clone_node(c->to, c->from, &like, &copy));
   WEFT_RETURN_IF_ERROR(connect(c, n, copy));
   WEFT_RETURN_IF_ERROR(rename_things(c, copy));
   WEFT_RETURN_IF_ERROR(weft_copier_set_node(c, n, copy));

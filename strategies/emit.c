@@ -42,13 +42,8 @@ static weft_str_t make_name(weft_emitter_t *e, const char *format, va_list args)
   return name;
 }
 
-void weft_forget_colocation(weft_node_t *n) {
-  for (int i = 0; i < n->num_attrs; i++) {
-    if (!weft_str_is(n->attrs[i].name, "_class")) continue;
-    memmove(&n->attrs[i], &n->attrs[i + 1], (size_t)(n->num_attrs - i - 1) * sizeof n->attrs[0]);
-    n->num_attrs--;
-    return;
-  }
+weft_status_t *weft_forget_colocation(weft_graph_t *g, weft_node_t *n) {
+  return weft_graph_clear_attr(g, n, "_class");
 }
 
 /* `spec` lacks a name and a device. Attributes may be those of another node, which lies elsewhere. */
@@ -65,8 +60,7 @@ static weft_node_t *add(weft_emitter_t *e, weft_node_spec_t *spec, const char *f
     return NULL;
   }
   if (weft_emitter_fail(e, weft_graph_add(e->g, spec, &n))) return NULL;
-  weft_forget_colocation(n);
-  return n;
+  return weft_emitter_fail(e, weft_forget_colocation(e->g, n)) ? NULL : n;
 }
 
 #define WITH_NAME(result, spec)                     \

@@ -23,7 +23,7 @@ WEFT_MUST_CHECK weft_status_t *weft_emitter_end(weft_emitter_t *e);
 bool weft_emitter_fail(weft_emitter_t *e, weft_status_t *s);
 
 /* Removes what places n beside other nodes ("_class"): strategies give each node a device. */
-void weft_forget_colocation(weft_node_t *n);
+WEFT_MUST_CHECK weft_status_t *weft_forget_colocation(weft_graph_t *g, weft_node_t *n);
 
 /* Adds a node called as the format says, or that with a number behind it where the name is taken. An empty
  * name means that its allocation failed: RESOURCE_EXHAUSTED. Type attributes come from the inputs. Attributes

@@ -40,7 +40,7 @@ static weft_status_t *set_shape(weft_output_t of, const weft_shape_t *shape, wef
   weft_node_t *n = of.node;
   bool fits = weft_shape_compatible(&known, shape); /* else the step will fail */
   if (weft_shape_is_known(&known) || n->output_shapes == NULL || !fits) return NULL;
-  weft_shape_t *shapes = weft_arena_calloc(&g->arena, (size_t)n->num_outputs, sizeof *shapes);
+  weft_shape_t *shapes = weft_arena_calloc(g->arena, (size_t)n->num_outputs, sizeof *shapes);
   if (shapes == NULL) return no_memory();
   for (int k = 0; k < n->num_outputs; k++) shapes[k] = k == of.index ? *shape : n->output_shapes[k];
   n->output_shapes = shapes;

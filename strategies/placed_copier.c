@@ -105,7 +105,7 @@ weft_status_t *weft_placed_copy(weft_placed_copier_t *c, const weft_node_t *n, w
   WEFT_RETURN_IF_ERROR(weft_copier_copy(&c->copier, n, &copy));
   copy->requested_device = weft_graph_intern(c->copier.to, device_of(c, n));
   if (copy->requested_device.data == NULL) return no_memory();
-  weft_forget_colocation(copy); /* devices are assigned node by node */
+  WEFT_RETURN_IF_ERROR(weft_forget_colocation(c->copier.to, copy)); /* devices are assigned node by node */
   *out = copy;
   WEFT_RETURN_IF_ERROR(draw_own_numbers(c, n, copy));
   WEFT_RETURN_IF_ERROR(wait_at_gate(c, n, copy));

@@ -56,9 +56,7 @@ static weft_status_t *replace_by_placeholder(weft_graph_t *g, weft_node_t *n) {
   weft_node_t *feed = NULL;
   weft_str_t other = weft_graph_unique_name(g, WEFT_STR("replaced"));
   if (other.data == NULL) return no_memory();
-  weft_map_remove(&g->by_name, name);
-  n->name = other;
-  WEFT_RETURN_IF_ERROR(weft_map_put(&g->by_name, other, n, NULL));
+  WEFT_RETURN_IF_ERROR(weft_graph_rename(g, n, other));
   spec.name = name;
   WEFT_RETURN_IF_ERROR(weft_graph_add(g, &spec, &feed));
   for (int id = 0; id < g->num_nodes; id++) {

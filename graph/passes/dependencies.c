@@ -31,7 +31,7 @@ static weft_node_t *stands_for(weft_node_t *c) {
 
 /* Puts what `n` has to wait for into `out`, each once. Marks of nodes hold the stamp of their last visitor.
  */
-static int needed_controls(weft_node_t *n, int64_t stamp, weft_node_t **out) {
+static int needed_controls(weft_node_t *n, int stamp, weft_node_t **out) {
   int num = 0;
   for (int i = 0; i < n->num_inputs; i++) n->inputs[i].node->mark = stamp;
   for (int i = 0; i < n->num_controls; i++) {
@@ -52,7 +52,7 @@ static bool is_unchanged(const weft_node_t *n, weft_node_t *const *needed, int n
 static weft_status_t *reduce(weft_pass_round_t *r, weft_node_t *n, weft_node_t **needed) {
   const int num = needed_controls(n, n->id, needed);
   if (is_unchanged(n, needed, num)) return NULL;
-  weft_graph_clear_controls(n);
+  weft_graph_clear_controls(r->g, n);
   for (int i = 0; i < num; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(r->g, needed[i], n));
   r->has_changed = true;
   weft_pass_round_note(r, n, "waits for less", (weft_str_t){NULL, 0});

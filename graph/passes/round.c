@@ -190,7 +190,7 @@ static weft_status_t *visit_controls(weft_pass_round_t *r, weft_node_t *n) {
   weft_node_t **old = weft_calloc((size_t)num, sizeof *old);
   if (old == NULL) return no_memory(r->g);
   memcpy(old, n->controls, (size_t)num * sizeof *old);
-  weft_graph_clear_controls(n);
+  weft_graph_clear_controls(r->g, n);
   weft_status_t *s = NULL;
   for (i = 0; s == NULL && i < num; i++)
     s = weft_graph_add_control(r->g, (weft_node_t *)(uintptr_t)merged_into(r, old[i]), n);
@@ -231,16 +231,10 @@ void weft_pass_round_merge(weft_pass_round_t *r, weft_node_t *n, weft_node_t *to
 
 /* ---- nodes that become others ---- */
 
-static void release_attrs(weft_node_t *n) {
-  for (int i = 0; i < n->num_attrs; i++) weft_attr_release_tensors(&n->attrs[i].value);
-  n->num_attrs = 0;
-  n->attrs = NULL;
-}
-
 weft_status_t *weft_pass_round_become_constant(weft_pass_round_t *r, weft_node_t *n, weft_tensor_t *value) {
-  weft_named_attr_t *attrs = weft_arena_calloc(&r->g->arena, 2, sizeof *attrs);
+  weft_named_attr_t *attrs = weft_arena_calloc(r->g->arena, 2, sizeof *attrs);
   if (attrs == NULL) return no_memory(r->g);
-  release_attrs(n);
+  weft_node_drop_attrs(n);
   attrs[0] = weft_type_attr("dtype", value->dtype);
   attrs[1] =
       (weft_named_attr_t){WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = weft_tensor_retain(value)}};
@@ -259,16 +253,16 @@ weft_status_t *weft_pass_round_become(weft_pass_round_t *r, weft_node_t *n, cons
                                       const weft_output_t *inputs, int num_inputs) {
   const int type = weft_node_attr_type(n, "T");
   const weft_op_def_t *def = weft_op_find(weft_str(op));
-  weft_named_attr_t *attrs = weft_arena_calloc(&r->g->arena, 1, sizeof *attrs);
-  weft_output_t *copy = weft_arena_calloc(&r->g->arena, (size_t)num_inputs, sizeof *copy);
-  int *types = weft_arena_calloc(&r->g->arena, (size_t)num_inputs, sizeof *types);
+  weft_named_attr_t *attrs = weft_arena_calloc(r->g->arena, 1, sizeof *attrs);
+  weft_output_t *copy = weft_arena_calloc(&r->g->records, (size_t)num_inputs, sizeof *copy);
+  int *types = weft_arena_calloc(r->g->arena, (size_t)num_inputs, sizeof *types);
   if (attrs == NULL || copy == NULL || types == NULL) return no_memory(r->g);
   attrs[0] = weft_type_attr("T", type);
   for (int i = 0; i < num_inputs; i++) {
     copy[i] = inputs[i];
     types[i] = type;
   }
-  release_attrs(n);
+  weft_node_drop_attrs(n);
   n->attrs = attrs;
   n->num_attrs = 1;
   n->op = def;

@@ -460,7 +460,7 @@ static double import_seconds(int num_nodes) {
     weft_test_expect(weft_test_import(view(&b), &g), WEFT_OK, "");
     double seconds = cpu_seconds() - start;
     if (seconds < best) best = seconds;
-    if (i == 0 && g != NULL) printf("\n    %d nodes: %zu MB of arena, ", g->num_live, g->arena.bytes >> 20);
+    if (i == 0 && g != NULL) printf("\n    %d nodes: %zu MB of arena, ", g->num_live, g->arena->bytes >> 20);
     weft_graph_destroy(g);
   }
   printf("%.3f s ", best);

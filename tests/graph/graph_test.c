@@ -222,7 +222,7 @@ static void control_inputs_are_a_list_without_duplicates(void) {
       weft_test_expect(weft_graph_add_control(g, all[which], to), WEFT_OK, "");
       if (at < 0) want[num++] = all[which];
     } else if (step % 4096 == 4095) {
-      weft_graph_clear_controls(to);
+      weft_graph_clear_controls(g, to);
       num = 0;
     } else if (at < 0 && num > 0) {
       const int i = (int)(random >> 20) % num;

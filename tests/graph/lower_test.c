@@ -380,7 +380,7 @@ static void names_of_nodes_in_functions_are_limited(void) {
   weft_test_expect(weft_pass_lower_functions(g, 0), WEFT_RESOURCE_EXHAUSTED,
                    "unfolding function 'f' needs too much memory for names: 1000 nodes, each of whose names "
                    "begins with the 1048576 bytes of 'nnn");
-  CU_ASSERT(g->arena.bytes < 64 << 20);
+  CU_ASSERT(g->arena->bytes < 64 << 20);
   weft_graph_destroy(g);
 }
 

@@ -229,8 +229,9 @@ static void clones_are_equal_and_names_are_taken_once(void) {
   weft_graph_t *to = NULL;
   weft_node_t *clone = NULL, *again = NULL;
   weft_test_expect(weft_graph_create(&to), WEFT_OK, "");
-  weft_test_expect(weft_graph_clone_node(to, weft_test_node(from, "s"), &clone), WEFT_OK, "");
-  weft_test_expect(weft_graph_clone_node(to, weft_test_node(from, "s"), &again), WEFT_ALREADY_EXISTS, "'s'");
+  weft_test_expect(weft_graph_clone_node(to, from, weft_test_node(from, "s"), &clone), WEFT_OK, "");
+  weft_test_expect(weft_graph_clone_node(to, from, weft_test_node(from, "s"), &again), WEFT_ALREADY_EXISTS,
+                   "'s'");
   CU_ASSERT_PTR_EQUAL(weft_graph_find(to, WEFT_STR("s")), clone);
   weft_graph_destroy(from); /* a clone owes nothing to its model */
   CU_ASSERT_TRUE(weft_str_is(clone->op->name, "Enter") && weft_str_is(clone->requested_device, B));
