@@ -67,7 +67,7 @@ typedef struct command_operand {
 } command_operand_t;
 
 typedef struct buffer_command {
-  weft_kernel_setup_t setup;
+  plan_setup_t setup;
   op_instance_t instance;
   bool forwards;          /* its output is its input */
   uint32_t first_operand; /* of its inputs */

@@ -78,11 +78,11 @@ static weft_status_t *add_command(commands_builder_t *c, const weft_node_t *n, b
   weft_kernel_setup_t seen;
   const weft_kernel_t *k = weft_plan_find_kernel(c->b->options, n, c->out->device);
   weft_plan_describe(c->b, n, c->out->device, k, &seen);
-  WEFT_RETURN_IF_ERROR(weft_kernel_setup_copy(&c->b->plan->arena, &seen, &out->setup));
+  weft_plan_setup_set(&seen, &out->setup);
   out->instance.kernel = k;
   out->forwards = k->forwards && n->num_inputs == 1 && n->num_outputs == 1;
   if (k->prepare == NULL || out->forwards) return NULL;
-  return weft_status_attach_node(k->prepare(&out->setup, &out->instance.state), n->name);
+  return weft_status_attach_node(k->prepare(&seen, &out->instance.state), n->name);
 }
 
 static weft_status_t *compile(commands_builder_t *c) {
@@ -111,6 +111,6 @@ void weft_commands_deinit(weft_commands_t *c) {
   for (uint32_t i = 0; i < c->num_commands; i++) {
     op_instance_t *one = &c->commands[i].instance;
     if (one->state != NULL && one->kernel->destroy != NULL) one->kernel->destroy(one->state);
-    weft_kernel_setup_release(&c->commands[i].setup);
+    weft_attrs_release_tensors(c->commands[i].setup.attrs, c->commands[i].setup.num_attrs);
   }
 }

@@ -79,6 +79,15 @@ typedef struct weft_step_recorder { /* filled by the run; Thread-compatible: rea
 void weft_step_recorder_init(weft_step_recorder_t *r);
 void weft_step_recorder_deinit(weft_step_recorder_t *r);
 
+/* Which node each input of a plan's nodes comes from. Copies between memories, which a plan adds, are left
+ * out. */
+typedef struct weft_plan_inputs weft_plan_inputs_t; /* Thread-compatible. */
+/* The plan must live as long. Linear in the plan. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_plan_inputs_create(const weft_exec_plan_t *p, weft_plan_inputs_t **out);
+void weft_plan_inputs_destroy(weft_plan_inputs_t *x); /* NULL is fine */
+/* Appends the inputs of `n`, a node that a recorder has of the plan: "x, y:1". */
+void weft_plan_inputs_print(const weft_plan_inputs_t *x, const weft_kernel_node_t *n, weft_strbuf_t *out);
+
 typedef struct weft_run_options {
   weft_step_t step;         /* copied; what it points to must live until done */
   weft_thread_pool_t *pool; /* where nodes run; NULL: the device's */

@@ -41,6 +41,11 @@ void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_devi
   };
 }
 
+void weft_plan_setup_set(const weft_kernel_setup_t *seen, plan_setup_t *out) {
+  weft_attrs_retain_tensors(seen->attrs, seen->num_attrs);
+  *out = (plan_setup_t){.node = seen->node, .attrs = seen->attrs, .num_attrs = seen->num_attrs};
+}
+
 static weft_status_t *no_memory(const weft_kernel_setup_t *n) {
   return WEFT_NO_MEMORY("compiling node %.*s", WEFT_STR_ARGS(n->node.name));
 }

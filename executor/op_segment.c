@@ -85,7 +85,8 @@ static bool same_node(const weft_kernel_setup_t *a, const weft_kernel_setup_t *b
 }
 
 weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,
-                                        const weft_kernel_setup_t *setup, op_instance_t *out) {
+                                        const weft_kernel_setup_t *setup, op_instance_t *out,
+                                        bool *out_is_shared) {
   weft_mutex_lock(&s->mu);
   shared_t *one = weft_map_get(&s->by_name, setup->node.name);
   weft_mutex_unlock(&s->mu);
@@ -107,10 +108,12 @@ weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_
     if (failed != NULL) return failed;
   }
   if (one->kernel == kernel && same_node(&one->setup, setup)) {
-    *out = (op_instance_t){.kernel = kernel, .state = one->state, .is_shared = true};
+    *out = (op_instance_t){.kernel = kernel, .state = one->state};
+    *out_is_shared = true;
     return NULL;
   }
   /* Something else of that name: nothing to share. */
   *out = (op_instance_t){.kernel = kernel};
+  *out_is_shared = false;
   return kernel->prepare == NULL ? NULL : kernel->prepare(setup, &out->state);
 }

@@ -33,8 +33,10 @@ static bool lay_out(const weft_exec_plan_t *p, plan_frame_t *f) {
 }
 
 static weft_status_t *finish(weft_exec_plan_t *p) {
+  uint32_t num_roots = 0;
+  for (uint32_t i = 0; i < p->frames[0].num_nodes; i++) num_roots += p->words[i] == 0;
   p->costs = weft_calloc(p->num_costs, sizeof *p->costs);
-  p->roots = weft_calloc(p->frames[0].num_nodes, sizeof *p->roots);
+  p->roots = weft_calloc(num_roots, sizeof *p->roots);
   if (p->costs == NULL || p->roots == NULL) return WEFT_NO_MEMORY("compiling a plan");
   for (uint32_t i = 0; i < p->num_costs; i++)
     atomic_init(&p->costs[i], (uint32_t)COST_UNKNOWN_NS << COST_COUNT_BITS);
@@ -83,6 +85,7 @@ static weft_status_t *create(const weft_graph_t *g, const weft_command_buffers_t
   atomic_init(&p->refs, 1);
   weft_mutex_init(&p->mu);
   p->device = options->device;
+  p->store = weft_graph_store_retain(g->store);
   p->segment = weft_op_segment_retain(options->segment);
   weft_plan_options_t copy = *options;
   copy.session = weft_arena_str(&p->arena, options->session);
@@ -148,13 +151,14 @@ static void free_blocks(weft_exec_plan_t *p) {
 void weft_plan_release(weft_exec_plan_t *p) {
   if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
   free_blocks(p);
-  for (uint32_t i = 0; p->instances != NULL && i < p->num_nodes; i++) {
+  for (uint32_t i = 0; p->instances != NULL && p->setups != NULL && i < p->num_nodes; i++) {
     op_instance_t *one = &p->instances[i];
-    if (!one->is_shared && one->state != NULL && one->kernel->destroy != NULL)
+    if (!p->setups[i].shares_state && one->state != NULL && one->kernel->destroy != NULL)
       one->kernel->destroy(one->state);
   }
   for (uint32_t i = 0; i < p->num_commands; i++) weft_commands_deinit(&p->commands[i]);
-  for (uint32_t i = 0; p->setups != NULL && i < p->num_nodes; i++) weft_kernel_setup_release(&p->setups[i]);
+  for (uint32_t i = 0; p->setups != NULL && i < p->num_nodes; i++)
+    weft_attrs_release_tensors(p->setups[i].attrs, p->setups[i].num_attrs);
   for (uint32_t i = 0; i < p->num_consts; i++) weft_tensor_release(p->consts[i]);
   weft_functions_release(p->functions); /* behind the states, which may point to them */
   weft_op_segment_release(p->segment);
@@ -170,6 +174,7 @@ void weft_plan_release(weft_exec_plan_t *p) {
   weft_free(p->roots);
   weft_free(p->frames);
   weft_arena_deinit(&p->arena);
+  weft_graph_store_release(p->store);
   weft_mutex_deinit(&p->mu);
   weft_free(p);
 }

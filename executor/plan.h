@@ -95,11 +95,17 @@ typedef struct plan_frame {
   atomic_uint heavy_starts; /* 0: it is worth one thread only; else it is scheduled, and starts are counted */
 } plan_frame_t;
 
-/* A stateful kernel's state, or a plan's own. */
+/* What a running kernel, and statistics, need of a node. */
+typedef struct plan_setup {
+  weft_kernel_node_t node;        /* its name and types lie in the plan's store, */
+  const weft_named_attr_t *attrs; /* as these; their tensors are retained */
+  int num_attrs;
+  bool shares_state; /* the segment destroys the node's state */
+} plan_setup_t;
+
 typedef struct weft_op_instance {
   const weft_kernel_t *kernel;
-  void *state;    /* what prepare made */
-  bool is_shared; /* the segment destroys it */
+  void *state; /* what prepare made */
 } op_instance_t;
 
 enum { MAX_FREE_RUNS = 16 };
@@ -107,12 +113,13 @@ enum { MAX_FREE_RUNS = 16 };
 struct weft_exec_plan {
   atomic_int refs;
   weft_arena_t arena;
+  weft_graph_store_t *store; /* retained: of the graph that was compiled */
   uint32_t num_nodes;
   plan_node_t *nodes; /* num_nodes + 1: the last one ends the rows */
   plan_edge_t *edges;
   uint32_t *controls;
   uint32_t *words; /* initial state words */
-  weft_kernel_setup_t *setups;
+  plan_setup_t *setups;
   op_instance_t *instances;
   weft_tensor_t **consts;    /* num_consts; retained */
   weft_commands_t *commands; /* num_commands */
@@ -157,6 +164,8 @@ WEFT_MUST_CHECK weft_status_t *weft_plan_find_serial(weft_exec_plan_t *p);
 /* kernel_node.c: what the kernel `k`, which may be NULL, is told of `n`. Lends what the graph has. */
 void weft_plan_describe(const plan_builder_t *b, const weft_node_t *n, weft_device_t *d,
                         const weft_kernel_t *k, weft_kernel_setup_t *out);
+/* kernel_node.c: what the plan keeps of that; tensors are retained until weft_attrs_release_tensors. */
+void weft_plan_setup_set(const weft_kernel_setup_t *seen, plan_setup_t *out);
 /* plan_find.c: the device and the kernel (NULL: none) of a node; of a copy what it copies, else `n`, for
  * messages. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n,
@@ -175,7 +184,8 @@ bool weft_plan_spans_memories(const weft_plan_options_t *o);
 WEFT_MUST_CHECK weft_status_t *weft_plan_insert_copies(const weft_plan_options_t *o, weft_graph_t *g);
 /* op_segment.c: the shared instance of a stateful node, made if need be. */
 WEFT_MUST_CHECK weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,
-                                                        const weft_kernel_setup_t *setup, op_instance_t *out);
+                                                        const weft_kernel_setup_t *setup, op_instance_t *out,
+                                                        bool *out_is_shared);
 /* kernel_node.c: copies what kernels see of a node into `arena`; tensors in attributes are retained until the
  * release. */
 WEFT_MUST_CHECK weft_status_t *weft_kernel_setup_copy(weft_arena_t *arena, const weft_kernel_setup_t *from,

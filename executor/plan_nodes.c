@@ -117,7 +117,7 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
   plan_node_t *node = &p->nodes[number];
   const bool has_kernel = node->kind == NODE_SYNC || node->kind == NODE_QUEUE || node->kind == NODE_ASYNC;
   if (!has_kernel) seen.num_attrs = 0; /* what the executor does itself reads no attribute */
-  WEFT_RETURN_IF_ERROR(weft_kernel_setup_copy(&p->arena, &seen, &p->setups[number]));
+  weft_plan_setup_set(&seen, &p->setups[number]);
   p->instances[number].kernel = k;
   if (seen.num_attrs == 0 && k != NULL && k->prepare == NULL) return NULL;
   if (!has_kernel) return NULL;
@@ -125,9 +125,10 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
                !(n->flags & (WEFT_OP_SEND | WEFT_OP_RECV | WEFT_OP_ARG | WEFT_OP_RETVAL));
   weft_status_t *s = NULL;
   if (share) {
-    s = weft_op_segment_instance(p->segment, k, &p->setups[number], &p->instances[number]);
+    s = weft_op_segment_instance(p->segment, k, &seen, &p->instances[number],
+                                 &p->setups[number].shares_state);
   } else if (k->prepare != NULL) {
-    s = k->prepare(&p->setups[number], &p->instances[number].state);
+    s = k->prepare(&seen, &p->instances[number].state);
   }
   return weft_status_attach_node(s, n->name);
 }
@@ -281,10 +282,10 @@ static weft_status_t *add_edges(plan_builder_t *b) {
   return NULL;
 }
 
-static int num_client_nodes(const plan_builder_t *b) {
-  int count = 0;
-  for (uint32_t i = 0; i < b->plan->num_nodes; i++)
-    count += (b->order[i]->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) != 0;
+/* How many nodes have one of `flags`. */
+static size_t count_nodes(const plan_builder_t *b, uint64_t flags) {
+  size_t count = 0;
+  for (uint32_t i = 0; i < b->plan->num_nodes; i++) count += (b->order[i]->flags & flags) != 0;
   return count;
 }
 
@@ -296,11 +297,12 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   p->words = weft_calloc(p->num_nodes, sizeof *p->words);
   p->setups = weft_calloc(p->num_nodes, sizeof *p->setups);
   p->instances = weft_calloc(p->num_nodes, sizeof *p->instances);
-  p->consts = weft_calloc(p->num_nodes, sizeof(*p->consts));
+  p->consts = weft_calloc(count_nodes(b, WEFT_OP_CONST), sizeof(*p->consts));
   p->commands = weft_calloc(b->buffers == NULL ? 0 : (size_t)b->buffers->num_buffers, sizeof *p->commands);
   p->queues = weft_arena_calloc(&p->arena, (size_t)b->options->num_devices + 1, sizeof *p->queues);
-  p->client_edges.feeds = weft_arena_calloc(&p->arena, (size_t)num_client_nodes(b) + 1, sizeof(weft_str_t));
-  p->client_edges.fetches = weft_arena_calloc(&p->arena, (size_t)num_client_nodes(b) + 1, sizeof(weft_str_t));
+  p->client_edges.feeds = weft_arena_calloc(&p->arena, count_nodes(b, WEFT_OP_RECV) + 1, sizeof(weft_str_t));
+  p->client_edges.fetches =
+      weft_arena_calloc(&p->arena, count_nodes(b, WEFT_OP_SEND) + 1, sizeof(weft_str_t));
   if (p->client_edges.feeds == NULL || p->client_edges.fetches == NULL)
     return WEFT_NO_MEMORY("compiling a plan of %u nodes", p->num_nodes);
   if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->setups == NULL ||

@@ -35,7 +35,7 @@ static bool grow_locked(weft_step_recorder_t *r) WEFT_REQUIRES(r->mu) {
   return true;
 }
 
-void weft_step_record_begin(const weft_kernel_setup_t *node, const weft_value_t *inputs, node_begin_t *out) {
+void weft_step_record_begin(const plan_setup_t *node, const weft_value_t *inputs, node_begin_t *out) {
   const int n = node->node.num_inputs;
   const weft_shape_t *shapes[WEFT_COST_MAX_SHAPES] = {NULL};
   size_t bytes = 0;
@@ -55,7 +55,7 @@ void weft_step_record_begin(const weft_kernel_setup_t *node, const weft_value_t 
   out->start_ns = weft_clock_ns();
 }
 
-void weft_step_record(weft_step_recorder_t *r, const weft_kernel_setup_t *node, const node_begin_t *begin,
+void weft_step_record(weft_step_recorder_t *r, const plan_setup_t *node, const node_begin_t *begin,
                       const weft_value_t *outputs) {
   weft_node_stats_t s = {
       .node = &node->node,

@@ -239,8 +239,8 @@ static inline bool weft_run_dropped(run_t *run) {
 void weft_run_finish(run_t *run); /* no node is running any more */
 
 /* recorder.c: for runs that have a recorder. A node begins, with these inputs; and has ended. */
-void weft_step_record_begin(const weft_kernel_setup_t *node, const weft_value_t *inputs, node_begin_t *out);
-void weft_step_record(weft_step_recorder_t *r, const weft_kernel_setup_t *node, const node_begin_t *begin,
+void weft_step_record_begin(const plan_setup_t *node, const weft_value_t *inputs, node_begin_t *out);
+void weft_step_record(weft_step_recorder_t *r, const plan_setup_t *node, const node_begin_t *begin,
                       const weft_value_t *outputs);
 
 static inline void value_release(weft_value_t *v) {
