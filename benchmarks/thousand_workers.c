@@ -49,9 +49,9 @@ static void delete_session(weft_worker_client_t *w, weft_str_t session, weft_don
   (void)w, (void)session;
   fn(arg, NULL);
 }
-static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
-                           void *arg) {
-  (void)session;
+static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, bool keeps_graph,
+                           weft_text_fn *fn, void *arg) {
+  (void)session, (void)keeps_graph;
   char handle[24];
   int n = snprintf(handle, sizeof handle, "%016x", (unsigned)model_of(w)->num_graphs++);
   weft_graph_destroy(graph);

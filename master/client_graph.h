@@ -16,6 +16,7 @@ typedef struct weft_signature {
   const weft_str_t *connections_from,
       *connections_to; /* to: a tensor that gets from's value instead of its own */
   int num_connections;
+  bool keeps_graphs;        /* workers keep the parts' graphs, for steps that record them */
   weft_str_t debug_options; /* serialized DebugOptions: what is watched; empty: nothing */
 } weft_signature_t;
 

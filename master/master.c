@@ -188,6 +188,7 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
                                   .num_feeds = r->num_feeds,
                                   .num_fetches = r->num_fetches,
                                   .num_targets = r->num_targets,
+                                  .keeps_graphs = r->options.output_partition_graphs,
                                   .debug_options = r->options.debug_options};
     status = weft_master_session_plan(s, &signature, false, &p);
   }
@@ -262,6 +263,7 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
                                   .connections_from = r->connections_from,
                                   .connections_to = r->connections_to,
                                   .num_connections = r->num_connections,
+                                  .keeps_graphs = r->options.output_partition_graphs,
                                   .debug_options = r->options.debug_options};
     status = weft_master_session_plan_callable(s, &signature, &p);
   }

@@ -77,7 +77,8 @@ void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_se
                                 .targets = r->targets,
                                 .num_feeds = r->num_feeds,
                                 .num_fetches = r->num_fetches,
-                                .num_targets = r->num_targets};
+                                .num_targets = r->num_targets,
+                                .keeps_graphs = true}; /* any piece may record them */
   weft_step_plan_t *plan = NULL;
   weft_partial_step_t *p = NULL;
   weft_status_t *status = weft_master_session_plan(s, &signature, true, &plan);

@@ -39,6 +39,7 @@ static void print_names(weft_strbuf_t *out, const weft_str_t *names, int n) {
 void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbuf_t *out) {
   (void)weft_strbuf_reserve(out, 64 + 64 * (size_t)(s->num_feeds + s->num_fetches + s->num_targets));
   weft_strbuf_putc(out, is_partial ? 'p' : 'w');
+  weft_strbuf_putc(out, s->keeps_graphs ? 'g' : '-');
   print_names(out, s->feeds, s->num_feeds);
   print_names(out, s->fetches, s->num_fetches);
   print_names(out, s->targets, s->num_targets);
@@ -288,7 +289,8 @@ void weft_step_plan_build(weft_step_plan_t *p, const weft_step_plan_options_t *o
     *r = (registration_t){p, i};
     weft_graph_t *g = parts[i].graph;
     parts[i].graph = NULL; /* the worker takes it */
-    p->parts[i].worker->ops->register_graph(p->parts[i].worker, p->session, g, registered, r);
+    p->parts[i].worker->ops->register_graph(p->parts[i].worker, p->session, g, o->signature->keeps_graphs,
+                                            registered, r);
   }
   weft_partitions_free(parts, n);
 }

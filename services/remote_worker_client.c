@@ -199,8 +199,8 @@ static void on_registered(void *arg, weft_status_t *status, weft_message_t *resp
   pending_free(p);
 }
 
-static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
-                           void *arg) {
+static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, bool keeps_graph,
+                           weft_text_fn *fn, void *arg) {
   const char *path = METHOD("RegisterGraph");
   weft_strbuf_t def = WEFT_STRBUF_INIT;
   pending_t *p = pending_new(w, path, arg);
@@ -216,7 +216,8 @@ static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_gra
   p->fn.text = fn;
   weft_register_graph_request_msg_t request = {.session_handle = session,
                                                .graph_def = weft_str_of(def.data, def.length),
-                                               .create_worker_session_called = session.length > 0};
+                                               .create_worker_session_called = session.length > 0,
+                                               .drops_graph = !keeps_graph};
   send_request(p, &weft_register_graph_request_type, &request, NULL, on_registered);
   weft_strbuf_deinit(&def);
 }

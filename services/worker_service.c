@@ -102,8 +102,9 @@ static void register_graph(weft_served_t *s) {
     weft_served_fail(s, status);
     return;
   }
-  worker_of(s)->ops->register_graph(
-      worker_of(s), session_of(m->create_worker_session_called, m->session_handle), graph, on_registered, s);
+  worker_of(s)->ops->register_graph(worker_of(s),
+                                    session_of(m->create_worker_session_called, m->session_handle), graph,
+                                    !m->drops_graph, on_registered, s);
 }
 
 static void deregister_graph(weft_served_t *s) {

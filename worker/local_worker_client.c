@@ -97,13 +97,13 @@ static void delete_session(weft_worker_client_t *c, weft_str_t handle, weft_done
   fn(arg, NULL); /* deleting twice is fine, as in TensorFlow */
 }
 
-static void register_graph(weft_worker_client_t *c, weft_str_t handle, weft_graph_t *graph, weft_text_fn *fn,
-                           void *arg) {
+static void register_graph(weft_worker_client_t *c, weft_str_t handle, weft_graph_t *graph, bool keeps_graph,
+                           weft_text_fn *fn, void *arg) {
   weft_worker_session_t *session = NULL;
   weft_status_t *s = weft_worker_find_session(worker_of(c), handle, &session);
   weft_str_t graph_handle = {NULL, 0};
   if (s == NULL) {
-    s = weft_worker_session_register(session, graph, &graph_handle);
+    s = weft_worker_session_register(session, graph, keeps_graph, &graph_handle);
   } else {
     weft_graph_destroy(graph);
   }

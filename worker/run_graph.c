@@ -123,7 +123,7 @@ static void leave_record(graph_run_t *r, weft_code_t code, weft_str_t message, w
   if (r->observed == NULL) return;
   weft_strbuf_t stats = WEFT_STRBUF_INIT;
   if (weft_run_recording_is_wanted(recordings, r->observed)) {
-    weft_step_stats_encode(r->session->devices, r->graph->graph, &r->recorder, true, &stats);
+    weft_step_stats_encode(r->session->devices, r->graph->plan, &r->recorder, true, &stats);
     weft_strbuf_append(&stats, transfers);
   }
   const weft_step_record_t record = {.end_micros = r->ended_micros,
@@ -143,13 +143,17 @@ static void finish(graph_run_t *r, weft_status_t *status) {
   const weft_devices_t *devices = r->session->devices;
   if (r->has_recorder) get_transfers(r, &transfers);
   if (status == NULL && r->record_timeline) {
-    weft_step_stats_encode(devices, r->graph->graph, &r->recorder, false, &stats);
+    weft_step_stats_encode(devices, r->graph->plan, &r->recorder, false, &stats);
     if (!weft_transfer_log_is_enabled(r->worker->transfers))
       weft_strbuf_append(&stats, weft_str_of(transfers.data, transfers.length));
     if (stats.failed) status = WEFT_NO_MEMORY("step statistics");
   }
-  if (status == NULL && r->record_graphs)
-    status = weft_partition_graphs_export(devices, r->graph->graph, &graphs);
+  if (status == NULL && r->record_graphs) {
+    status = r->graph->graph != NULL
+                 ? weft_partition_graphs_export(devices, r->graph->graph, &graphs)
+                 : WEFT_ERROR(FAILED_PRECONDITION, "graph %.*s was registered without being kept",
+                              WEFT_STR_ARGS(r->graph->handle));
+  }
   weft_run_graph_result_t result = {.recvs = r->recvs,
                                     .num_recvs = r->num_recvs,
                                     .step_stats = weft_str_of(stats.data, stats.length),

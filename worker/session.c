@@ -145,7 +145,7 @@ static weft_status_t *dump_watched_graph(const weft_graph_t *g) {
   return s;
 }
 
-weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph,
+weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph, bool keeps_graph,
                                             weft_str_t *out_handle) {
   weft_registered_graph_t *g = weft_calloc(1, sizeof *g);
   if (g == NULL) {
@@ -163,6 +163,10 @@ weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph
                                  .segment = s->segment,
                                  .session = s->handle};
   if (status == NULL) status = weft_plan_create(graph, &options, &g->plan);
+  if (!keeps_graph) {
+    weft_graph_destroy(graph);
+    g->graph = NULL;
+  }
   weft_strbuf_t handle = WEFT_STRBUF_INIT;
   char *text = NULL;
   if (status != NULL) goto done;

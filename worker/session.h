@@ -15,7 +15,7 @@
 typedef struct weft_registered_graph {
   atomic_int refs;
   weft_str_t handle;   /* owned */
-  weft_graph_t *graph; /* owned: for partition graphs in step statistics */
+  weft_graph_t *graph; /* owned; NULL: not kept */
   weft_exec_plan_t *plan;
   atomic_llong last_run_ns;               /* how long the last step took; large before the first */
   _Atomic(weft_client_places_t *) places; /* owned; of the first step that had any */
@@ -52,9 +52,10 @@ WEFT_MUST_CHECK bool weft_worker_session_unref(weft_worker_session_t *s);
 /* Waits for what holds the session's own devices (device/holds.h), so not on a thread that may be one. */
 void weft_worker_session_free(weft_worker_session_t *s);
 
-/* Compiles `graph` (consumed) and keeps it; *out_handle is lent while the graph is registered. */
+/* Compiles `graph` (consumed), and keeps it as it is, too, if keeps_graph: for steps that record partition
+ * graphs. *out_handle is lent while the graph is registered. */
 WEFT_MUST_CHECK weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph,
-                                                            weft_str_t *out_handle);
+                                                            bool keeps_graph, weft_str_t *out_handle);
 /* Errors: ABORTED if there is none such (as TensorFlow says: the worker may have been restarted). */
 WEFT_MUST_CHECK weft_status_t *weft_worker_session_deregister(weft_worker_session_t *s, weft_str_t handle);
 WEFT_MUST_CHECK weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t handle,

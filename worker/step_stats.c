@@ -10,14 +10,10 @@
 #include "tensor/shape_proto.h"
 #include "worker/worker_impl.h"
 
-static void put_label(weft_strbuf_t *out, const weft_kernel_node_t *n, const weft_node_t *in_graph) {
+static void put_label(weft_strbuf_t *out, const weft_kernel_node_t *n, const weft_plan_inputs_t *inputs) {
   weft_strbuf_t label = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&label, "%.*s = %.*s(", WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op_name));
-  for (int i = 0; in_graph != NULL && i < in_graph->num_inputs; i++) {
-    weft_output_t in = in_graph->inputs[i];
-    weft_strbuf_printf(&label, "%s%.*s", i > 0 ? ", " : "", WEFT_STR_ARGS(in.node->name));
-    if (in.index > 0) weft_strbuf_printf(&label, ":%d", in.index);
-  }
+  weft_plan_inputs_print(inputs, n, &label);
   weft_strbuf_putc(&label, ')');
   weft_wire_put_bytes(out, 8, weft_str_of(label.data, label.length));
   if (label.failed) out->failed = true;
@@ -74,7 +70,7 @@ static void put_cost(weft_strbuf_t *out, const weft_node_stats_t *s) {
   if (s->flops >= 0) weft_wire_put_i64(out, WEFT_NODE_STATS_FLOPS, s->flops);
 }
 
-static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s,
+static void put_node(weft_strbuf_t *out, const weft_plan_inputs_t *inputs, const weft_node_stats_t *s,
                      int64_t wall_offset_ns, bool is_first, bool for_observer) {
   int64_t scheduled = s->scheduled_ns + wall_offset_ns, start = s->start_ns + wall_offset_ns;
   int64_t took = s->end_ns - s->start_ns;
@@ -86,7 +82,7 @@ static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_
   if (s->output_bytes > 0) put_memory(out, s);
   if (is_first) put_accounts(out, s->node->device);
   if (s->first_dtype != WEFT_DTYPE_INVALID) put_output(out, s);
-  put_label(out, s->node, weft_graph_find(g, s->node->name));
+  put_label(out, s->node, inputs);
   weft_wire_put_i64(out, 9, scheduled / 1000);
   weft_wire_put_i64(out, 10, s->thread);
   weft_wire_put_i64(out, 13, start);
@@ -97,7 +93,7 @@ static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_
   weft_wire_end(out, node);
 }
 
-static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_graph_t *g,
+static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_plan_inputs_t *inputs,
                        const weft_step_recorder_t *r, bool for_observer) {
   int64_t wall_offset_ns = weft_clock_micros() * 1000 - weft_clock_ns();
   size_t stats = weft_wire_begin(out, 1);
@@ -106,18 +102,26 @@ static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_gr
   for (size_t i = 0; i < r->count; i++) {
     const weft_kernel_node_t *n = r->stats[i].node;
     if (n->device != d || is_transfer(n)) continue;
-    put_node(out, g, &r->stats[i], wall_offset_ns, is_first, for_observer);
+    put_node(out, inputs, &r->stats[i], wall_offset_ns, is_first, for_observer);
     is_first = false;
   }
   weft_wire_end(out, stats);
 }
 
-void weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
+void weft_step_stats_encode(const weft_devices_t *devices, const weft_exec_plan_t *p,
                             const weft_step_recorder_t *r, bool for_observer, weft_strbuf_t *out) {
+  weft_plan_inputs_t *inputs = NULL;
+  weft_status_t *s = weft_plan_inputs_create(p, &inputs);
+  if (s != NULL) {
+    out->failed = true;
+    weft_status_free(s);
+    return;
+  }
   for (int d = 0; d < devices->n; d++) {
     bool did_something = devices->n == 1;
     for (size_t i = 0; i < r->count && !did_something; i++)
       did_something = r->stats[i].node->device == devices->all[d];
-    if (did_something) put_device(out, devices->all[d], g, r, for_observer);
+    if (did_something) put_device(out, devices->all[d], inputs, r, for_observer);
   }
+  weft_plan_inputs_destroy(inputs);
 }

@@ -78,9 +78,10 @@ typedef struct weft_worker_client_ops {
                          void *arg);
   void (*delete_session)(weft_worker_client_t *w, weft_str_t session, weft_done_fn *fn,
                          void *arg); /* 10 s at most */
-  /* Gives the worker a partition; fn gets its graph handle. `graph` (consumed) has devices assigned. */
-  void (*register_graph)(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
-                         void *arg);
+  /* Gives the worker a partition; fn gets its graph handle. `graph` (consumed) has devices assigned; the
+   * worker keeps it beside its plan if steps are to record it (record_partition_graphs). */
+  void (*register_graph)(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, bool keeps_graph,
+                         weft_text_fn *fn, void *arg);
   void (*deregister_graph)(weft_worker_client_t *w, weft_str_t session, weft_str_t graph_handle,
                            weft_done_fn *fn, void *arg);
   void (*run_graph)(weft_worker_client_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,

@@ -83,10 +83,10 @@ void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, w
                              weft_worker_step_t *step, const weft_run_graph_t *run,
                              weft_canceller_t *canceller, weft_run_graph_fn *fn, void *arg);
 
-/* worker/step_stats.c: appends serialized StepStats of the devices that did something; `g` tells the inputs'
- * names. For an observer nodes have the fields of Weft's own, too (worker/step_record.h). Without memory
- * out->failed is set. */
-void weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
+/* worker/step_stats.c: appends serialized StepStats of the devices that did something; `p`, which was
+ * recorded, tells the inputs' names. For an observer nodes have the fields of Weft's own, too
+ * (worker/step_record.h). Without memory out->failed is set. */
+void weft_step_stats_encode(const weft_devices_t *devices, const weft_exec_plan_t *p,
                             const weft_step_recorder_t *r, bool for_observer, weft_strbuf_t *out);
 
 /* worker/partition_graphs.c: serialized GraphDefs, one per device that has nodes. */

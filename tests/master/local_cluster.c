@@ -115,14 +115,14 @@ static void delete_session(weft_worker_client_t *c, weft_str_t session, weft_don
   }
 }
 
-static void register_graph(weft_worker_client_t *c, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
-                           void *arg) {
+static void register_graph(weft_worker_client_t *c, weft_str_t session, weft_graph_t *graph, bool keeps_graph,
+                           weft_text_fn *fn, void *arg) {
   weft_status_t *s = fault_of(c, WEFT_TEST_REGISTER_GRAPH);
   if (s != NULL) {
     weft_graph_destroy(graph);
     fn(arg, s, WEFT_STR(""));
   } else {
-    inner(c)->ops->register_graph(inner(c), session, graph, fn, arg);
+    inner(c)->ops->register_graph(inner(c), session, graph, keeps_graph, fn, arg);
   }
 }
 

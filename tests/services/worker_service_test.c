@@ -69,9 +69,9 @@ static void delete_session(weft_worker_client_t *w, weft_str_t session, weft_don
   NOTE(w, "delete %.*s", WEFT_STR_ARGS(session));
   fn(arg, verdict(w));
 }
-static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
-                           void *arg) {
-  NOTE(w, "register %.*s nodes=%d", WEFT_STR_ARGS(session), graph->num_live);
+static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, bool keeps_graph,
+                           weft_text_fn *fn, void *arg) {
+  NOTE(w, "register %.*s nodes=%d keeps=%d", WEFT_STR_ARGS(session), graph->num_live, keeps_graph);
   weft_graph_destroy(graph);
   fn(arg, verdict(w), WEFT_STR("graph-1"));
 }
@@ -440,10 +440,10 @@ static void graphs_come_through(void) {
       .name = WEFT_STR("nothing"), .op = WEFT_STR("NoOp"), .device = WEFT_STR(TASK "/device:CPU:0")};
   CU_ASSERT_PTR_NULL_FATAL(weft_graph_create(&g));
   CU_ASSERT_PTR_NULL_FATAL(weft_graph_add(g, &spec, &n));
-  f.remote->ops->register_graph(f.remote, WEFT_STR("abc"), g, on_text, &f);
+  f.remote->ops->register_graph(f.remote, WEFT_STR("abc"), g, true, on_text, &f);
   CU_ASSERT_PTR_NULL(wait_answer(&f));
   CU_ASSERT_STRING_EQUAL(f.text.data, "graph-1");
-  CU_ASSERT_TRUE(saw(&f, "register abc nodes=1\n"));
+  CU_ASSERT_TRUE(saw(&f, "register abc nodes=1 keeps=1\n"));
   teardown(&f);
 }
 

@@ -90,14 +90,20 @@ static weft_graph_t *import(const char *text) {
   return g;
 }
 
-static weft_status_t *enter(fixture_t *f, const char *session, const char *text, char handle[64]) {
+static weft_status_t *enter_kept(fixture_t *f, const char *session, const char *text, bool keeps_graph,
+                                 char handle[64]) {
   weft_test_step_t k;
   weft_test_step_begin(&k);
-  f->client->ops->register_graph(f->client, weft_str(session), import(text), weft_test_on_text, &k);
+  f->client->ops->register_graph(f->client, weft_str(session), import(text), keeps_graph, weft_test_on_text,
+                                 &k);
   weft_status_t *s = weft_test_step_wait(&k);
   memcpy(handle, k.text, sizeof k.text);
   weft_test_step_deinit(&k);
   return s;
+}
+
+static weft_status_t *enter(fixture_t *f, const char *session, const char *text, char handle[64]) {
+  return enter_kept(f, session, text, false, handle);
 }
 
 static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
@@ -307,6 +313,76 @@ static void a_client_s_values_go_by_place(void) {
     weft_test_step_deinit(&k);
     clean(&f, step);
   }
+  finish(&f);
+}
+
+typedef struct recorded {
+  weft_test_step_t step;
+  weft_strbuf_t stats;
+  int num_graphs;
+} recorded_t;
+
+static void on_recorded(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
+  recorded_t *r = arg;
+  if (result != NULL) weft_strbuf_append(&r->stats, result->step_stats);
+  if (result != NULL) r->num_graphs = result->num_partition_graphs;
+  weft_test_on_done(&r->step, status);
+}
+
+static weft_status_t *record(fixture_t *f, const char *graph, int64_t step, bool records_graphs,
+                             recorded_t *r) {
+  const weft_run_graph_t run = {.session = WEFT_STR("s"),
+                                .graph_handle = weft_str(graph),
+                                .step_id = step,
+                                .record_timeline = true,
+                                .record_partition_graphs = records_graphs};
+  *r = (recorded_t){.stats = WEFT_STRBUF_INIT};
+  weft_test_step_begin(&r->step);
+  f->client->ops->run_graph(f->client, &run, NULL, on_recorded, r);
+  weft_status_t *s = weft_test_step_wait(&r->step);
+  weft_test_step_deinit(&r->step);
+  clean(f, step);
+  return s;
+}
+
+static bool has_text(const weft_strbuf_t *b, const char *text) {
+  const size_t n = strlen(text);
+  for (size_t at = 0; at + n <= b->length; at++) {
+    if (memcmp(b->data + at, text, n) == 0) return true;
+  }
+  return false;
+}
+
+/* What a graph says of a step is known without it; the graph itself only where it was kept. */
+static void statistics_name_inputs_and_graphs_are_there_if_kept(void) {
+  static const char text[] =
+      "node{name:\"x\" op:\"Const\" attr{key:\"dtype\" value{type:DT_FLOAT}} "
+      "attr{key:\"value\" value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:2}}}} "
+      "node{name:\"p\" op:\"Const\" attr{key:\"dtype\" value{type:DT_BOOL}} "
+      "attr{key:\"value\" value{tensor{dtype:DT_BOOL tensor_shape{} bool_val:true}}}} "
+      "node{name:\"sw\" op:\"Switch\" input:\"x\" input:\"p\" " T
+      "} "
+      "node{name:\"a\" op:\"AddV2\" input:\"sw:1\" input:\"x\" " T
+      "} "
+      "node{name:\"b\" op:\"Neg\" input:\"a\" input:\"^x\" " T "} ";
+  fixture_t f;
+  char dropped[64], kept[64];
+  recorded_t r;
+  begin(&f);
+  make_session(&f, "s", "/job:m", 1);
+  ok(enter_kept(&f, "s", text, false, dropped));
+  ok(enter_kept(&f, "s", text, true, kept));
+  ok(record(&f, dropped, 1, false, &r));
+  CU_ASSERT_TRUE(has_text(&r.stats, "sw = Switch(x, p)"));
+  CU_ASSERT_TRUE(has_text(&r.stats, "a = AddV2(sw:1, x)"));
+  CU_ASSERT_TRUE(has_text(&r.stats, "b = Neg(a)"));
+  weft_strbuf_deinit(&r.stats);
+  weft_test_expect(record(&f, dropped, 2, true, &r), WEFT_FAILED_PRECONDITION, "without being kept");
+  weft_strbuf_deinit(&r.stats);
+  ok(record(&f, kept, 3, true, &r));
+  CU_ASSERT_EQUAL(r.num_graphs, 1);
+  CU_ASSERT_TRUE(has_text(&r.stats, "a = AddV2(sw:1, x)"));
+  weft_strbuf_deinit(&r.stats);
   finish(&f);
 }
 
@@ -539,6 +615,8 @@ int main(void) {
       {"cleaning_up_aborts_waiting_receives", cleaning_up_aborts_waiting_receives},
       {"keys_of_others_are_refused", keys_of_others_are_refused},
       {"unknown_handles_are_aborted", unknown_handles_are_aborted},
+      {"statistics name inputs, and graphs are there if kept",
+       statistics_name_inputs_and_graphs_are_there_if_kept},
       {"a client's values go by place", a_client_s_values_go_by_place},
       {"a_run_whose_caller_is_gone_ends_and_leaves_nothing",
        a_run_whose_caller_is_gone_ends_and_leaves_nothing},
