@@ -1,6 +1,6 @@
 """The rows of compare_ops: an op on the shapes that models have, as a function of placeholders.
 
-A row is (family, name, function, [(dtype, shape), ...]). Values are uniform in [0.1, 1.1) for floats, below 100 for integers
+A row is (family, name, function, [(dtype, shape), ...]). Values are uniform in [0.1, 1.1) for floats, 1 to 99 for integers
 where the row does not say more ("ids:50": below 50).
 """
 
@@ -185,6 +185,6 @@ def values(dtype, shape, rng):
         return rng.integers(kind == "positive", int(limit), shape).astype(np.int32)
     if kind == BOOL:
         return rng.random(shape) < 0.5
-    if kind in (I, L, U):
-        return rng.integers(0, 100, shape).astype(kind)
+    if kind in (I, L, U, "int8", "int16"):
+        return rng.integers(1, 100, shape).astype(kind)
     return (rng.random(shape) + 0.1).astype(F if kind == B else kind)
