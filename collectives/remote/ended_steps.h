@@ -9,18 +9,20 @@
 #include "base/status.h"
 #include "base/str.h"
 
-enum { WEFT_ENDED_STEPS = 4096, WEFT_ENDED_STEP_HINTS = 1024 };
+enum { WEFT_ENDED_STEPS = 4096 };
 
 typedef struct weft_ended_step {
   int64_t step_id;    /* 0: the step has begun again */
   char *run, *task;   /* owned; NULL: all runs; the step ended in this task */
   weft_status_t *why; /* NULL: a free place */
+  uint16_t bucket;    /* these two are ended_steps.c's */
+  uint16_t behind;    /* the next of the bucket, older, plus 1; 0: none */
 } weft_ended_step_t;
 
 typedef struct weft_ended_steps { /* Zeroed is ready for use. */
   weft_ended_step_t ring[WEFT_ENDED_STEPS];
   size_t next;
-  uint16_t hints[WEFT_ENDED_STEP_HINTS]; /* how many by the hash of their step: mostly 0 */
+  uint16_t buckets[WEFT_ENDED_STEPS]; /* by the hash of step and run: the newest one, plus 1; 0: none */
 } weft_ended_steps_t;
 
 /* Why a transfer of this step and key, with `task`, cannot be: a copy, or NULL. */
