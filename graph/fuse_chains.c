@@ -166,7 +166,7 @@ static weft_status_t *hand_over_controls(fuser_t *f, weft_node_t *n) {
   weft_node_t **from = weft_arena_calloc(&f->arena, (size_t)num, sizeof(weft_node_t *));
   if (from == NULL) return no_memory(f);
   memcpy(from, n->controls, (size_t)num * sizeof(weft_node_t *));
-  weft_graph_clear_controls(n);
+  weft_graph_clear_controls(f->g, n);
   for (int i = 0; i < num; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(f->g, is_now(f, from[i]), n));
   return NULL;
 }
