@@ -58,9 +58,9 @@ typedef struct WEFT_CollectiveHints {
                             The same on all ranks */
   int64_t timeout_ms;    /* 0: the group's */
   int64_t key; /* not 0: matches the other ranks' calls with this key, in any order of calls. Calls with equal
-                  keys match in their order. What the ranks do under a key is agreed on once; calls that differ
-                  from the one before in kind, type or shape are agreed on anew, which costs a question to rank 0:
-                  calls that alternate are faster with a key for each */
+                  keys match in their order. What the ranks do under a key is agreed on once; calls that
+                  differ from the one before in kind, type or shape are agreed on anew, which costs a question
+                  to rank 0: calls that alternate are faster with a key for each */
 } WEFT_CollectiveHints;
 
 /* Starts listening at addresses[rank] ("host:port", num_ranks of them, copied) and returns at once; the first

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "graph/passes.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"
 #include "tests/runner.h"
@@ -17,6 +18,7 @@
   "\"}} "                                                                                    \
   "attr{key:\"recv_device\" value{s:\"" to "\"}} attr{key:\"send_device_incarnation\" value{i:0}} "
 #define T "attr{key:\"T\" value{type:DT_FLOAT}} "
+#define APART T "attr{key:\"" WEFT_NO_CHAIN_ATTR "\" value{b:true}} " /* no link of a chain */
 #define RECV(name, from, to) \
   "node{name:\"r_" name      \
   "\" op:\"_Recv\" " KEY_ATTRS(name, from, to) "attr{key:\"tensor_type\" value{type:DT_FLOAT}}} "
@@ -362,9 +364,9 @@ static void statistics_name_inputs_and_graphs_are_there_if_kept(void) {
       "attr{key:\"value\" value{tensor{dtype:DT_BOOL tensor_shape{} bool_val:true}}}} "
       "node{name:\"sw\" op:\"Switch\" input:\"x\" input:\"p\" " T
       "} "
-      "node{name:\"a\" op:\"AddV2\" input:\"sw:1\" input:\"x\" " T
+      "node{name:\"a\" op:\"AddV2\" input:\"sw:1\" input:\"x\" " APART
       "} "
-      "node{name:\"b\" op:\"Neg\" input:\"a\" input:\"^x\" " T "} ";
+      "node{name:\"b\" op:\"Neg\" input:\"a\" input:\"^x\" " APART "} ";
   fixture_t f;
   char dropped[64], kept[64];
   recorded_t r;

@@ -72,7 +72,8 @@ static void it_finds_what_a_list_would(void) {
       const int64_t step_id = 1 + (int64_t)random_of(&seed, STEPS);
       weft_ended_steps_begin(s, step_id);
       for (int i = 0; i <= n; i++) {
-        if (list[i].step_id == step_id && list[i].run[0] == '\0' && list[i].task[0] == '\0') list[i].step_id = 0;
+        if (list[i].step_id == step_id && list[i].run[0] == '\0' && list[i].task[0] == '\0')
+          list[i].step_id = 0;
       }
     }
     compare(s, list, n + 1, &seed);

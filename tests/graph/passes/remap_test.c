@@ -100,7 +100,8 @@ static void convolutions_keep_their_attributes(void) {
 #define RESIDUAL(norm, sum_inputs)                                                                        \
   FED("x", "")                                                                                            \
   FED("w", "")                                                                                            \
-  FED("b", "") FED("z", "") FED("scale", "") FED("offset", "") FED("mean", "") FED("variance", "")        \
+  FED("b", "")                                                                                            \
+  FED("z", "") FED("scale", "") FED("offset", "") FED("mean", "") FED("variance", "")                     \
       ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS) NORM("n", "p", norm) ON("a", "AddV2", sum_inputs, T_F) \
           ON("r", "Relu", IN1("a"), T_F) ON("y", "Neg", IN1("r"), T_F)
 
