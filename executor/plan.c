@@ -106,9 +106,9 @@ static weft_status_t *create(const weft_graph_t *g, const weft_command_buffers_t
 }
 
 /* A copy of the graph as the plan runs it. */
-static weft_status_t *rewrite(const weft_plan_options_t *options, bool spans_memories, weft_graph_t *g,
-                              weft_command_buffers_t *buffers) {
-  WEFT_RETURN_IF_ERROR(weft_pass_fuse_chains(g, weft_plan_chain_limits, (void *)(uintptr_t)options));
+static weft_status_t *rewrite(const weft_plan_options_t *options, chain_limits_finder_t *finder,
+                              bool spans_memories, weft_graph_t *g, weft_command_buffers_t *buffers) {
+  WEFT_RETURN_IF_ERROR(weft_pass_fuse_chains(g, weft_plan_chain_limits, finder));
   if (!spans_memories) return NULL;
   WEFT_RETURN_IF_ERROR(weft_plan_merge_updates(options, g));
   WEFT_RETURN_IF_ERROR(weft_plan_insert_copies(options, g));
@@ -118,12 +118,13 @@ static weft_status_t *rewrite(const weft_plan_options_t *options, bool spans_mem
 weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
                                 weft_exec_plan_t **out) {
   const bool spans_memories = weft_plan_spans_memories(options);
-  if (!spans_memories && !weft_pass_may_fuse_chains(g, weft_plan_chain_limits, (void *)(uintptr_t)options))
+  chain_limits_finder_t finder = {.options = options};
+  if (!spans_memories && !weft_pass_may_fuse_chains(g, weft_plan_chain_limits, &finder))
     return create(g, NULL, options, out);
   weft_graph_t *copy = NULL;
   weft_command_buffers_t buffers = {.num_buffers = 0};
   WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &copy));
-  weft_status_t *s = rewrite(options, spans_memories, copy, &buffers);
+  weft_status_t *s = rewrite(options, &finder, spans_memories, copy, &buffers);
   if (s == NULL) s = create(copy, spans_memories ? &buffers : NULL, options, out);
   weft_command_buffers_deinit(&buffers);
   weft_graph_destroy(copy);

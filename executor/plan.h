@@ -173,8 +173,21 @@ WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *
 const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n,
                                            const weft_device_t *d);
 const weft_node_t *weft_plan_origin(const weft_node_t *n);
-/* How large a chain on the node's device may be; NULL: `n` may not be a link. `options`: the plan's. */
-const weft_chain_limits_t *weft_plan_chain_limits(void *options, const weft_node_t *n);
+/* How large a chain on the node's device may be; NULL: `n` may not be a link. `finder`: a
+ * chain_limits_finder_t, which remembers what it has found for ops, types and devices: attributes of links
+ * say no more. */
+const weft_chain_limits_t *weft_plan_chain_limits(void *finder, const weft_node_t *n);
+enum { CHAIN_LIMITS_KNOWN = 61 };
+typedef struct chain_limits_known {
+  const weft_op_def_t *op; /* NULL: nothing yet */
+  const char *device;
+  int operand, result;
+  const weft_chain_limits_t *limits;
+} chain_limits_known_t;
+typedef struct chain_limits_finder {
+  const weft_plan_options_t *options;
+  chain_limits_known_t known[CHAIN_LIMITS_KNOWN];
+} chain_limits_finder_t;
 /* merge_updates.c: makes one node of many updates of variables, on devices that compute them at once. On
  * failure the graph is unusable: destroy it. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_merge_updates(const weft_plan_options_t *o, weft_graph_t *g);

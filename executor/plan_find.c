@@ -28,11 +28,10 @@ const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const w
   return k != NULL ? k : weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs);
 }
 
-const weft_chain_limits_t *weft_plan_chain_limits(void *options, const weft_node_t *n) {
+static const weft_chain_limits_t *find_limits(const weft_plan_options_t *o, const weft_node_t *n) {
   static const weft_chain_limits_t of_host = {INT_MAX, MOST_LINKS, INT_MAX},
                                    of_library = {WEFT_CHAIN_LIBRARY_INPUTS, WEFT_CHAIN_LIBRARY_LINKS,
                                                  WEFT_CHAIN_LIBRARY_OUTPUTS};
-  const weft_plan_options_t *o = options;
   weft_device_t *d = NULL;
   weft_status_t *s = weft_plan_find_device(o, n, &d);
   if (s != NULL) {
@@ -45,6 +44,20 @@ const weft_chain_limits_t *weft_plan_chain_limits(void *options, const weft_node
       !weft_kernel_may_link(d->type, n->op->name.data, n->input_types[n->num_inputs - 1], n->output_types[0]))
     return NULL;
   return d->space == NULL ? &of_host : &of_library;
+}
+
+const weft_chain_limits_t *weft_plan_chain_limits(void *finder, const weft_node_t *n) {
+  chain_limits_finder_t *f = finder;
+  const int operand = n->input_types[n->num_inputs - 1], result = n->output_types[0];
+  const uintptr_t hash = (uintptr_t)n->op / sizeof *n->op + (uintptr_t)n->assigned_device.data +
+                         (uintptr_t)operand * 5 + (uintptr_t)result;
+  chain_limits_known_t *known = &f->known[hash % CHAIN_LIMITS_KNOWN];
+  if (known->op != n->op || known->device != n->assigned_device.data || known->operand != operand ||
+      known->result != result) {
+    *known =
+        (chain_limits_known_t){n->op, n->assigned_device.data, operand, result, find_limits(f->options, n)};
+  }
+  return known->limits;
 }
 
 const weft_node_t *weft_plan_origin(const weft_node_t *n) {

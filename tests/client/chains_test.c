@@ -279,6 +279,68 @@ static void random_graphs_give_the_same_bits(void) {
   for (int i = 0; i < n; i++) compare((uint64_t)i * 7919 + 1);
 }
 
+/* ---- loops ---- */
+
+static TF_Output unplaced(TF_Graph *g, TF_Status *s, const char *op, const char *name, TF_Output x,
+                          TF_Output y) {
+  TF_OperationDescription *d = TF_NewOperation(g, op, name);
+  TF_AddInput(d, x);
+  if (y.oper != NULL) TF_AddInput(d, y);
+  if (strcmp(op, "Cast") == 0) TF_SetAttrType(d, "DstT", TF_FLOAT);
+  TF_Operation *o = TF_FinishOperation(d, s);
+  CU_ASSERT_EQUAL_FATAL(TF_GetCode(s), TF_OK);
+  return (TF_Output){o, 0};
+}
+
+/* Values that an iteration computes together are read in it, in the next one and behind the loop. */
+static void a_loop_gives_the_same_bits(void) {
+  const TF_Output none = {NULL, 0};
+  sessions_t s = {.fused = NULL};
+  world_open(&s.w);
+  TF_Graph *g = s.w.g;
+  const TF_Output in[] = {placeholder(&s.w, g, "i", TF_INT32), placeholder(&s.w, g, "x", TF_FLOAT),
+                          placeholder(&s.w, g, "y", TF_FLOAT)};
+  TF_Output vars[] = {in[0], in[1], in[2]}, out[3];
+  TF_WhileParams p = TF_NewWhile(g, vars, 3, s.w.s);
+  ASSERT_OK(&s.w);
+  p.name = "loop";
+  p.cond_output = binary(&s.w, p.cond_graph, "Less", "less", p.cond_inputs[0],
+                         constant(&s.w, p.cond_graph, "n", new_int(9)));
+  TF_Graph *b = p.body_graph;
+  const TF_Output one = constant(&s.w, b, "one", new_int(1)),
+                  scale = constant(&s.w, b, "scale", new_float(0.9f));
+  const TF_Output t =
+      unplaced(b, s.w.s, "Tanh", "t", unplaced(b, s.w.s, "Mul", "scaled", p.body_inputs[1], scale), none);
+  const TF_Output step = unplaced(b, s.w.s, "Cast", "step", p.body_inputs[0], none);
+  const TF_Output z = unplaced(b, s.w.s, "Mul", "z", p.body_inputs[2], t);
+  p.body_outputs[0] = unplaced(b, s.w.s, "AddV2", "next", p.body_inputs[0], one);
+  p.body_outputs[1] = unplaced(b, s.w.s, "AddV2", "moved", t, step);
+  p.body_outputs[2] = unplaced(b, s.w.s, "Sub", "rest", z, unplaced(b, s.w.s, "Square", "squares", t, none));
+  TF_FinishWhile(&p, s.w.s, out);
+  ASSERT_OK(&s.w);
+  const TF_Output fetches[] = {out[0], out[1],
+                               unary(&s.w, g, "Exp", "exp", unary(&s.w, g, "Neg", "neg", out[2]))};
+  sessions_open(&s);
+  const int64_t dims[] = {3, 5};
+  float v[15];
+  for (int i = 0; i < 15; i++) v[i] = (float)i / 8 - 1;
+  TF_Tensor *values[] = {new_int(0), new_floats(1, dims + 1, v), new_floats(2, dims, v)}, *got[3] = {NULL},
+            *want[3] = {NULL};
+  TF_SessionRun(s.fused, NULL, in, values, 3, fetches, got, 3, NULL, 0, NULL, s.w.s);
+  ASSERT_OK(&s.w);
+  TF_SessionRun(s.plain, NULL, in, values, 3, fetches, want, 3, NULL, 0, NULL, s.w.s);
+  ASSERT_OK(&s.w);
+  CU_ASSERT_EQUAL(int_at(got[0], 0), 9);
+  for (int f = 0; f < 3; f++) {
+    CU_ASSERT_TRUE(are_equal(got[f], want[f]));
+    TF_DeleteTensor(got[f]);
+    TF_DeleteTensor(want[f]);
+    TF_DeleteTensor(values[f]);
+  }
+  sessions_close(&s);
+  world_close(&s.w);
+}
+
 /* ---- what a step shows ---- */
 
 static void a_failure_names_the_node(void) {
@@ -390,6 +452,7 @@ static void shapes_change_from_step_to_step(void) {
 static const CU_TestInfo tests[] = {
     {"a session turns it off", a_session_turns_it_off},
     {"random graphs give the same bits", random_graphs_give_the_same_bits},
+    {"a loop gives the same bits", a_loop_gives_the_same_bits},
     {"a failure names the node", a_failure_names_the_node},
     {"a partial run sees each node", a_partial_run_sees_each_node},
     {"shapes change from step to step", shapes_change_from_step_to_step},
