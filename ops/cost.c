@@ -10,6 +10,9 @@
 
 #include <stdlib.h>
 
+#include "ops/chain.h"
+#include "ops/op_functions.h"
+
 typedef struct cost_row {
   const char *op;
   weft_cost_kind_t kind;
@@ -29,10 +32,11 @@ static const cost_row_t *find(const weft_op_def_t *op) {
 }
 
 static bool is_elementwise(const weft_op_def_t *op) { return (op->flags & WEFT_OP_ELEMENTWISE) != 0; }
+static bool is_chain(const weft_op_def_t *op) { return op->infer_shapes == weft_infer_chain; }
 
 bool weft_op_has_cost(const weft_op_def_t *op) {
   const cost_row_t *row = find(op);
-  return row != NULL ? row->kind != WEFT_COST_NONE : is_elementwise(op);
+  return row != NULL ? row->kind != WEFT_COST_NONE : is_elementwise(op) || is_chain(op);
 }
 
 /* ---- shapes and attributes ---- */
@@ -192,9 +196,43 @@ static weft_op_cost_t reduce(const weft_cost_inputs_t *in, const cost_row_t *row
   return c;
 }
 
+/* The sum over the links; not known if that is so of one of them. */
+static weft_op_cost_t chain(const weft_cost_inputs_t *in) {
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_chain_t c;
+  weft_shape_t *values = NULL;
+  double flops = 0;
+  weft_status_t *s = weft_chain_read(&arena, in->attrs, in->num_attrs, &c);
+  bool is_known = s == NULL && c.num_inputs <= in->num_shapes && c.num_inputs <= WEFT_COST_MAX_SHAPES;
+  if (is_known) values = weft_arena_calloc(&arena, (size_t)weft_chain_num_values(&c), sizeof *values);
+  is_known = values != NULL;
+  for (int i = 0; is_known && i < c.num_inputs; i++) {
+    is_known = in->shapes[i] != NULL;
+    if (is_known) values[i] = *in->shapes[i];
+  }
+  if (is_known) {
+    s = weft_chain_infer(&c, &arena, values);
+    is_known = s == NULL;
+  }
+  for (int i = 0; is_known && i < c.num_links; i++) {
+    const weft_chain_link_t *l = &c.links[i];
+    const weft_shape_t *operands[WEFT_COST_MAX_SHAPES];
+    const int n = l->num_operands < WEFT_COST_MAX_SHAPES ? l->num_operands : WEFT_COST_MAX_SHAPES;
+    for (int k = 0; k < n; k++) operands[k] = &values[l->operands[k]];
+    const weft_cost_inputs_t of = {.shapes = operands, .num_shapes = n, .num_inputs = l->num_operands};
+    const weft_op_cost_t cost = weft_op_cost_begin(l->op, &of); /* a link is no chain */
+    const int64_t link = weft_op_cost_end(&cost, &values[c.num_inputs + i]);
+    is_known = link >= 0;
+    flops += (double)link;
+  }
+  weft_status_free(s);
+  weft_arena_deinit(&arena);
+  return is_known ? fixed(flops) : not_known();
+}
+
 weft_op_cost_t weft_op_cost_begin(const weft_op_def_t *op, const weft_cost_inputs_t *in) {
   const cost_row_t *row = find(op);
-  if (row == NULL) return is_elementwise(op) ? per_output(1) : not_known();
+  if (row == NULL) return is_chain(op) ? chain(in) : is_elementwise(op) ? per_output(1) : not_known();
   switch (row->kind) {
     case WEFT_COST_NONE: return fixed(0);
     case WEFT_COST_INPUT: return of_input(in, row->a, row->b, 0);

@@ -118,7 +118,7 @@ def test_random_graphs_keep_their_results(cluster, graph, seed):
         v1.enable_control_flow_v2()
     plain = run(cluster.master, graph, drawn, without_passes())
     all_passes = run(cluster.master, graph, drawn, config({"min_graph_nodes": -1}))
-    for field in ("constant_folding", "arithmetic_optimization", "dependency_optimization", "common_subgraph_elimination"):
+    for field in ("constant_folding", "arithmetic_optimization", "dependency_optimization", "common_subgraph_elimination", "implementation_selector"):
         others = run(cluster.master, graph, drawn, config({field: OFF, "min_graph_nodes": -1}))
         assert_all_same(others, plain, exact=not has_nan(plain))
     assert_all_same(all_passes, plain, exact=not has_nan(plain))

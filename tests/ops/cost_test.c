@@ -4,8 +4,10 @@
  */
 #include "ops/cost.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "ops/chain.h"
 #include "tests/runner.h"
 
 enum { MAX_INPUTS = 10, MAX_ATTRS = 4 };
@@ -204,6 +206,28 @@ static void what_does_not_fit_is_not_known(void) {
   CHECK(cases);
 }
 
+/* (x + y) * (x + y) of a column and a row. */
+static void a_chain_costs_what_its_links_cost(void) {
+  static const int types[] = {WEFT_F32, WEFT_F32};
+  static const int64_t sum[] = {0, 1}, square[] = {2, 2}, outputs[] = {3};
+  const weft_chain_link_t links[] = {
+      {weft_op_find(WEFT_STR("AddV2")), WEFT_STR("a"), WEFT_F32, 2, sum},
+      {weft_op_find(WEFT_STR("Mul")), WEFT_STR("b"), WEFT_F32, 2, square},
+  };
+  const weft_chain_t c = {2, 2, 1, types, links, outputs};
+  const weft_shape_t column = S(3, 1), row = S(5), *shapes[] = {&column, &row}, *unknown[] = {&column, NULL};
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_named_attr_t attrs[WEFT_CHAIN_NUM_ATTRS];
+  CU_ASSERT_PTR_NULL_FATAL(weft_chain_attrs(&arena, &c, attrs));
+  const weft_op_def_t *op = weft_op_find(WEFT_STR("_WeftChain"));
+  const weft_cost_inputs_t in = {attrs, WEFT_CHAIN_NUM_ATTRS, shapes, 2, 2},
+                           without = {attrs, WEFT_CHAIN_NUM_ATTRS, unknown, 2, 2};
+  const weft_op_cost_t cost = weft_op_cost_begin(op, &in), none = weft_op_cost_begin(op, &without);
+  CU_ASSERT_EQUAL(weft_op_cost_end(&cost, NULL), 30);
+  CU_ASSERT_EQUAL(weft_op_cost_end(&none, NULL), -1);
+  weft_arena_deinit(&arena);
+}
+
 static void the_list_is_sorted_and_names_ops(void) {
   static const char *const names[] = {
 #define WEFT_COST(op, kind, a, b) op,
@@ -227,6 +251,7 @@ int main(void) {
       {"convolutions count their windows", convolutions_count_their_windows},
       {"elements count one by one", elements_count_one_by_one},
       {"what does not fit is not known", what_does_not_fit_is_not_known},
+      {"a chain costs what its links cost", a_chain_costs_what_its_links_cost},
       {"the list is sorted and names ops", the_list_is_sorted_and_names_ops},
       CU_TEST_INFO_NULL,
   };
