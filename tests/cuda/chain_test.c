@@ -138,7 +138,7 @@ int main(void) {
   snprintf(compilations, sizeof compilations, "%s.log", folder);
   setenv("WEFT_DEVICE_PATH", "tests/cuda/fake/libweft_cuda_emulated.so", 0);
   setenv("WEFT_CUDA_DRIVER", "tests/cuda/fake/libcuda_emulated.so", 0);
-  setenv("WEFT_PASSES", "none", 0); /* else a pass computes what comes from constants, on the host */
+  setenv("WEFT_PASSES", "fuse", 0); /* others compute what comes from constants, on the host */
   setenv("WEFT_CUBLASLT", "tests/cuda/fake/libcublasLt_fake.so", 0);
   setenv("WEFT_NVRTC", "tests/cuda/fake/libnvrtc_fake.so", 0);
   setenv("WEFT_FAKE_CUDA", "late_us=100,seed=5", 0);
