@@ -39,9 +39,17 @@ bool weft_add_size(size_t a, size_t b, size_t *out) {
   return true;
 }
 
+/* glibc keeps small blocks for each thread, without a lock, for malloc alone. */
+enum { MALLOC_IS_FASTER = 1024 };
+
 void *weft_calloc(size_t n, size_t size) {
+  size_t total;
   if (n == 0 || size == 0) n = size = 1;
-  return weft_fault_strikes() ? NULL : calloc(n, size);
+  if (weft_fault_strikes()) return NULL;
+  if (!weft_mul_size(n, size, &total) || total > MALLOC_IS_FASTER) return calloc(n, size);
+  void *p = malloc(total);
+  __asm__("" : "+r"(p)); /* else the compiler makes a calloc of the two */
+  return p == NULL ? NULL : memset(p, 0, total);
 }
 
 void *weft_malloc(size_t size) { return weft_fault_strikes() ? NULL : malloc(size > 0 ? size : 1); }

@@ -76,6 +76,19 @@ static weft_status_t *map2_same(weft_kernel_ctx_t *ctx, uint32_t flags, map2_job
   return NULL;
 }
 
+/* One element each, of whatever ranks: the result has the higher one. Most of what a small step computes. */
+static weft_status_t *map2_one(weft_kernel_ctx_t *ctx, weft_map2_fn *fn) {
+  const weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1);
+  const void *x_data = x->data, *y_data = y->data; /* stay valid when the output takes one over */
+  const bool takes_y =
+      x->shape.rank < y->shape.rank || (x->shape.rank == y->shape.rank && !weft_tensor_is_exclusive(x));
+  weft_tensor_t *z = NULL;
+  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, takes_y, 0, weft_dtype_base(ctx->node->output_types[0]),
+                                        takes_y ? &y->shape : &x->shape, &z));
+  fn(1, x_data, 1, y_data, 1, z->data);
+  return NULL;
+}
+
 /* Is there an element that `test` holds for? In blocks, of which the compiler makes vectors. */
 #define ANY(type, test)                                              \
   do {                                                               \
@@ -149,11 +162,13 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
   weft_map2_fn *fn = map->fns[weft_cpu_stored_as(x->dtype)];
   if (fn == NULL || x->dtype != y->dtype) return unsupported(ctx, x->dtype);
+  const bool any_value = (flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) == 0;
+  if (any_value && x->count == 1 && y->count == 1 &&
+      (x->shape.rank == y->shape.rank || (flags & (WEFT_MAP_SAME_SHAPE | WEFT_MAP_SAME_COUNT)) == 0))
+    return map2_one(ctx, fn);
   weft_dtype_t out_dtype = weft_dtype_base(ctx->node->output_types[0]);
   map2_job_t j = {fn, x->data, y->data, NULL, weft_dtype_size(x->dtype), weft_dtype_size(out_dtype)};
-  if ((flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) == 0 &&
-      weft_shape_eq(&x->shape, &y->shape))
-    return map2_same(ctx, flags, &j);
+  if (any_value && weft_shape_eq(&x->shape, &y->shape)) return map2_same(ctx, flags, &j);
   weft_broadcast_t b;
   WEFT_RETURN_IF_ERROR(weft_map2_broadcast(ctx->node, flags, &x->shape, &y->shape, &b));
   const weft_shape_t *shapes[2] = {&x->shape, (flags & WEFT_MAP_SAME_COUNT) != 0 ? &x->shape : &y->shape};
