@@ -137,6 +137,7 @@ static run_t *run_new(weft_exec_plan_t *p) {
 }
 
 void weft_run_free(run_t *run) {
+  if (run->has_lasting) weft_iteration_clear(run->root);
   weft_mutex_deinit(&run->top.mu);
   weft_mutex_deinit(&run->mu);
   weft_free(run);

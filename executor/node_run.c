@@ -161,7 +161,7 @@ void weft_node_learn_cost(atomic_uint *cost, int64_t ns) {
                 : sample < (int64_t)old ? ((int64_t)old + sample) / 2
                                         : (3 * (int64_t)old + sample) / 4;
   if (now > 2 * (int64_t)old + 100) now = 2 * (int64_t)old + 100;
-  atomic_store_explicit(cost, (uint32_t)now << COST_COUNT_BITS, memory_order_relaxed);
+  atomic_store_explicit(cost, cost_counted((uint32_t)now << COST_COUNT_BITS), memory_order_relaxed);
 }
 
 weft_status_t *weft_node_compute(runner_t *r, iteration_t *it, uint32_t node, bool is_dead, weft_value_t *in,
@@ -173,8 +173,7 @@ weft_status_t *weft_node_compute(runner_t *r, iteration_t *it, uint32_t node, bo
   if (cost != NULL) {
     uint32_t old = atomic_load_explicit(cost, memory_order_relaxed);
     measure = (old & COST_COUNT_MASK) == 0;
-    atomic_store_explicit(cost, (old & ~(uint32_t)COST_COUNT_MASK) | ((old + 1) & COST_COUNT_MASK),
-                          memory_order_relaxed);
+    atomic_store_explicit(cost, cost_counted(old), memory_order_relaxed);
   }
   int64_t start_ns = measure ? weft_clock_ns() : 0;
   weft_kernel_ctx_t c;
@@ -182,7 +181,6 @@ weft_status_t *weft_node_compute(runner_t *r, iteration_t *it, uint32_t node, bo
   weft_status_t *s = p->instances[node].kernel->compute(&c);
   if (measure) {
     weft_node_learn_cost(cost, weft_clock_ns() - start_ns);
-    atomic_fetch_or_explicit(cost, 1, memory_order_relaxed);
   }
   *failed = c.failed;
   return s;

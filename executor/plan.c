@@ -61,7 +61,7 @@ static weft_status_t *compile(plan_builder_t *b) {
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(b->graph, &b->order));
   WEFT_RETURN_IF_ERROR(weft_plan_assign_frames(b));
   WEFT_RETURN_IF_ERROR(weft_plan_add_nodes(b));
-  if (!b->options->schedules_loops) WEFT_RETURN_IF_ERROR(weft_plan_find_serial(p));
+  if (!b->options->only_schedules) WEFT_RETURN_IF_ERROR(weft_plan_find_serial(p));
   return finish(p);
 }
 

@@ -137,6 +137,8 @@ struct weft_exec_plan {
   weft_functions_t *functions; /* its own, where there are neither a segment nor the options' */
   weft_mutex_t mu;             /* a leaf */
   run_t *free_runs;            /* guarded by mu */
+  atomic_uint num_runs;        /* that were measured; of a plan with a program */
+  atomic_bool is_light;        /* one thread is best: its program is run */
   int num_free_runs;           /* guarded by mu */
 };
 

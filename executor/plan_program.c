@@ -45,6 +45,7 @@ typedef struct program_maker {
   uint32_t *guard_of_pred; /* by maker: the first one, or 0 */
   uint32_t in_body;        /* the guard of the body; 0: not known yet. Behind the loop: one less */
   uint32_t *first_route;   /* by maker, and one more */
+  bool is_top;             /* the frame is the top level: all of it is body, under guard 0 */
   bool is_refused, is_unruly;
 } program_maker_t;
 
@@ -216,7 +217,7 @@ static void walk_gate(program_maker_t *m, uint32_t place, uint32_t gate) {
     if (!is_within(m, guard, m->runs_under[own(m, inner->enters[k])])) refuse_as_unruly(m);
   }
   if (m->is_unruly) return;
-  if (!sees_variable) m->is_refused = true;
+  if (!sees_variable && !m->is_top) m->is_refused = true;
   m->runs_under[i] = guard;
   for (uint32_t x = 0; x < inner->num_exits; x++) {
     const input_t made = {.maker = m->exit_makers[place] + x, .guard = guard};
@@ -245,7 +246,8 @@ static void walk_node(program_maker_t *m, uint32_t place) {
   const plan_node_t *n = &m->p->nodes[node];
   const uint64_t flags = op_flags(m, node);
   /* What comes from no variable would run even where the loop is dead. */
-  const bool is_aimless = n->kind == NODE_SYNC && !m->sees_variable[i] && (flags & WEFT_OP_LOOP_COND) == 0;
+  const bool is_aimless =
+      !m->is_top && n->kind == NODE_SYNC && !m->sees_variable[i] && (flags & WEFT_OP_LOOP_COND) == 0;
   if ((n->flags & NODE_TRIGGER) || is_aimless) m->is_refused = true;
   if (n->flags & NODE_ENTER) {
     walk_gate(m, place, node);
@@ -255,7 +257,7 @@ static void walk_node(program_maker_t *m, uint32_t place) {
     walk_forward(m, node);
   } else if (n->kind == NODE_SYNC && (flags & WEFT_OP_SWITCH)) {
     walk_switch(m, node);
-  } else if (n->kind == NODE_SYNC && (flags & WEFT_OP_LOOP_COND)) {
+  } else if (!m->is_top && n->kind == NODE_SYNC && (flags & WEFT_OP_LOOP_COND)) {
     m->is_refused =
         m->is_refused || m->out->cond != 0 || m->runs_under[i] != 0 || !has_no_controls(m, node, 1);
     m->out->cond = node;
@@ -302,7 +304,7 @@ static void walk(program_maker_t *m) {
     tell(m, m->f->enters[k], &made, false, 0, false);
   }
   for (uint32_t i = 0; i < m->from->num_units && !m->is_unruly; i++) walk_node(m, i);
-  if (m->out->cond == 0 || m->in_body == 0) m->is_refused = true;
+  if (!m->is_top && (m->out->cond == 0 || m->in_body == 0)) m->is_refused = true;
 }
 
 /* ---- the second walk: routes ---- */
@@ -314,8 +316,8 @@ static bool is_of_body(const program_maker_t *m, uint32_t node) {
 static bool is_step(const program_maker_t *m, uint32_t node) {
   const plan_node_t *n = &m->p->nodes[node];
   if (n->kind == NODE_MERGE) return m->variable_of[own(m, node)] == 0;
-  if (n->flags & NODE_ENTER) return true;
-  return n->kind == NODE_SYNC && m->variable_of[own(m, node)] == 0 && node != m->out->cond;
+  if (n->flags & (NODE_ENTER | NODE_CLIENT)) return true;
+  return n->kind == NODE_SYNC && m->variable_of[own(m, node)] == 0 && (m->is_top || node != m->out->cond);
 }
 
 /* By what maker the route to an input of a node is found: of a variable there are two rows. */
@@ -335,7 +337,7 @@ static void for_each_end(program_maker_t *m,
       const plan_frame_t *inner = &m->p->frames[n->aux];
       for (int k = 0; k < inner->num_enters; k++)
         fn(m, inner->enters[k], 0, row_of(m, input_of(m, inner->enters[k], 0), is_of_body(m, node)));
-    } else if (is_step(m, node) || (n->flags & NODE_NEXT_ITERATION) || node == m->out->cond) {
+    } else if (is_step(m, node) || (n->flags & NODE_NEXT_ITERATION) || (!m->is_top && node == m->out->cond)) {
       for (uint32_t k = 0; k < n->num_inputs; k++)
         fn(m, node, k, row_of(m, input_of(m, node, k), is_of_body(m, node)));
     }
@@ -343,7 +345,8 @@ static void for_each_end(program_maker_t *m,
 }
 
 static void count_route(program_maker_t *m, uint32_t node, uint32_t input, uint32_t row) {
-  if (input_of(m, node, input)->maker == own(m, m->out->cond)) m->is_refused = true; /* it is for Switches */
+  if (!m->is_top && input_of(m, node, input)->maker == own(m, m->out->cond))
+    m->is_refused = true; /* it is for Switches */
   m->first_route[row + 1]++;
 }
 
@@ -499,7 +502,8 @@ static weft_status_t *make(program_maker_t *m) {
 
 weft_status_t *weft_serial_program_make(const program_source_t *from, serial_program_t **out,
                                         bool *is_unruly) {
-  program_maker_t m = {.from = from, .p = from->p, .f = from->frame};
+  program_maker_t m = {
+      .from = from, .p = from->p, .f = from->frame, .is_top = from->frame == &from->p->frames[0]};
   *out = NULL;
   m.out = weft_arena_calloc(&from->p->arena, 1, sizeof *m.out);
   weft_status_t *s = m.out == NULL ? no_memory(from->frame) : make(&m);

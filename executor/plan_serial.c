@@ -1,4 +1,5 @@
-/* executor/plan_serial.c - finds the loops that may run as loops (serial.h), and the order of their nodes.
+/* executor/plan_serial.c - finds the frames that may run serially (serial.h), loops and the top level, and
+ * the order of their nodes.
  *
  * A frame may be run serially if nothing in it waits, sends or enqueues, if the frames inside it may be, if
  * it has a program (plan_program.c), and if all its Enters may be waited for before it begins. Its Enters
@@ -15,9 +16,10 @@
 #include "executor/serial.h"
 
 enum {
-  MAX_DEPTH = 32,
-  SCHEDULED = MAX_DEPTH + 1
-}; /* of loops within loops: each takes a call on the stack */
+  MAX_DEPTH = 32, /* of loops within loops: each takes a call on the stack */
+  SCHEDULED = MAX_DEPTH + 1,
+  MAX_TOP_NODES = 1 << 16, /* a step of more nodes is not short, and a program takes memory */
+};
 
 typedef struct serial_finder {
   weft_exec_plan_t *p;
@@ -73,10 +75,12 @@ static bool is_plain_next(const serial_finder_t *f, uint32_t node) {
   return feeds_merges_only(p, node);
 }
 
+/* At the top level clients' receives and sends do not wait, where the run has the values at hand. */
 static bool never_waits(const plan_node_t *n) {
+  if (n->flags & NODE_CLIENT) return true;
   const bool is_kind = n->kind == NODE_NOOP || n->kind == NODE_CONST || n->kind == NODE_FORWARD ||
                        n->kind == NODE_MERGE || n->kind == NODE_SYNC;
-  return is_kind && (n->flags & (NODE_COMMUNICATION | NODE_RUNS_DEAD | NODE_CLIENT)) == 0;
+  return is_kind && (n->flags & (NODE_COMMUNICATION | NODE_RUNS_DEAD)) == 0;
 }
 
 static bool has_plain_crossings(serial_finder_t *f, int frame) {
@@ -219,11 +223,12 @@ static weft_status_t *decide(serial_finder_t *f, int i) {
   plan_frame_t *frame = &f->p->frames[i];
   const node_kinds_t kinds = kinds_in(f->p, frame);
   uint32_t num_units = 0;
-  if (i > 0 || f->has_frames[i]) f->has_circle[i] = sort(f, frame, &num_units) < num_units;
-  if (i == 0) return NULL;
+  const bool is_short = i > 0 || (!kinds.waits && frame->num_nodes <= MAX_TOP_NODES);
+  if (is_short || f->has_frames[i]) f->has_circle[i] = sort(f, frame, &num_units) < num_units;
+  if (!is_short) return NULL;
   if (!has_plain_crossings(f, i)) {
     f->is_unruly = true;
-  } else if (!kinds.communicates && !f->has_circle[i]) {
+  } else if ((!kinds.communicates || i == 0) && !f->has_circle[i]) {
     const program_source_t from = {.p = f->p,
                                    .frame = frame,
                                    .order = f->order,
@@ -234,6 +239,7 @@ static weft_status_t *decide(serial_finder_t *f, int i) {
     f->is_unruly = f->is_unruly || is_unruly;
   }
   if (frame->program != NULL) WEFT_RETURN_IF_ERROR(keep_order(f, frame, num_units));
+  if (i == 0) return NULL;
   const uint8_t depth = frame->program != NULL ? (uint8_t)(f->inside[i] + 1) : SCHEDULED;
   if (depth > f->inside[frame->parent]) f->inside[frame->parent] = depth;
   f->has_frames[frame->parent] = true;
@@ -248,7 +254,9 @@ static weft_status_t *find(serial_finder_t *f) {
   f->ready = weft_calloc(nodes, sizeof *f->ready);
   f->order = weft_calloc(nodes, sizeof *f->order);
   f->is_entered = weft_calloc(nodes, sizeof *f->is_entered);
-  f->enters = weft_arena_calloc(&p->arena, nodes, sizeof *f->enters);
+  size_t num_enters = 0;
+  for (int i = 0; i < p->num_frames; i++) num_enters += (size_t)p->frames[i].num_enters;
+  f->enters = weft_arena_calloc(&p->arena, num_enters + 1, sizeof *f->enters);
   f->first_enter = weft_calloc(frames, sizeof *f->first_enter);
   f->inside = weft_calloc(frames, sizeof *f->inside);
   f->has_frames = weft_calloc(frames, sizeof *f->has_frames);
@@ -263,13 +271,15 @@ static weft_status_t *find(serial_finder_t *f) {
     if (f->is_unruly || f->has_circle[p->frames[i].parent]) p->frames[i].program = NULL;
     if (p->frames[i].program != NULL) make_gate(p, &p->frames[i]);
   }
-  lead_to_gates(f);
+  if (f->is_unruly) p->frames[0].program = NULL;
+  if (p->has_frames) lead_to_gates(f);
   return NULL;
 }
 
 weft_status_t *weft_plan_find_serial(weft_exec_plan_t *p) {
   serial_finder_t f = {.p = p};
-  weft_status_t *s = p->has_frames ? find(&f) : NULL;
+  const bool is_short = p->frames[0].num_nodes <= MAX_TOP_NODES && !kinds_in(p, &p->frames[0]).waits;
+  weft_status_t *s = p->has_frames || is_short ? find(&f) : NULL;
   weft_free(f.stand_in);
   weft_free(f.waits);
   weft_free(f.ready);

@@ -35,17 +35,29 @@ void weft_run_fail(run_t *run, weft_status_t *s, const weft_kernel_node_t *node,
   weft_status_free(copy);
 }
 
+/* Decides now and then how later steps are run; first it must be known what nodes cost. */
+static void look_at_costs(run_t *run) {
+  enum { LOOK_EVERY = 16 };
+  weft_exec_plan_t *p = run->plan;
+  const uint32_t n = atomic_fetch_add_explicit(&p->num_runs, 1, memory_order_relaxed) + 1;
+  if (n % LOOK_EVERY != 0 && (n > LOOK_EVERY || (n & (n - 1)) != 0)) return;
+  const bool is_heavy = weft_serial_is_heavy(run, &p->frames[0], run->root);
+  atomic_store_explicit(&p->is_light, !is_heavy, memory_order_relaxed);
+}
+
 static void end(run_t *run) {
   weft_exec_plan_t *p = run->plan;
   weft_plan_done_fn *done = run->done;
   void *arg = run->done_arg;
   weft_status_t *s = run->status;
   run->status = NULL;
-  /* Without frames every node of a step that went well has run and taken its inputs. */
-  if (s != NULL || p->has_frames) {
+  /* Without frames every node of a step that went well has run and taken its inputs. So has a program. */
+  if (s != NULL || (p->has_frames && !run->runs_program)) {
     weft_frames_clear(run);
     weft_iteration_clear(run->root);
+    run->has_lasting = false;
   }
+  if (s == NULL && p->frames[0].program != NULL && run->recorder == NULL) look_at_costs(run);
   weft_run_recycle(p, run);
   weft_plan_release(p);
   done(arg, s);

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 
 enum {
+  LOOK_EVERY = 64,          /* steps, after which a program looks whether the step was cancelled */
   TRY_EVERY = 64,           /* a heavy loop begins serially now and then, to be measured anew */
   WORTH_THREADS_NS = 10000, /* so much must be left for other threads in an iteration */
 };
@@ -185,13 +186,46 @@ static bool run_kernel(serial_loop_t *s, const serial_step_t *step) {
   return true;
 }
 
+/* What a client feeds or fetches. False: the run has failed. */
+static bool run_client_edge(serial_loop_t *s, const serial_step_t *step) {
+  run_t *run = s->r->run;
+  const plan_node_t *n = &s->r->plan->nodes[step->node];
+  if (n->flags & NODE_FETCH) {
+    weft_status_t *status = NULL;
+    if (n->flags & NODE_REF_INPUT)
+      status = weft_node_read_references(s->r->plan, step->node, slot_in(s, n->first_slot));
+    if (status == NULL) {
+      run->fetches[n->aux] = take(s, n->first_slot).tensor;
+    } else {
+      weft_node_fail(s->r, step->node, NULL, status);
+    }
+    return status == NULL;
+  }
+  weft_value_t v = {.tensor = run->feeds[n->aux]};
+  run->feeds[n->aux] = NULL;
+  hand_on(s, step->routes, &v);
+  value_release(&v); /* if nothing reads it */
+  return true;
+}
+
+/* False: the step was cancelled, or has failed elsewhere. */
+static bool may_go_on(const serial_loop_t *s) {
+  run_t *run = s->r->run;
+  if (weft_canceller_is_cancelled(run->step.canceller) && !atomic_load(&run->fate.is_committed))
+    weft_run_fail(run, WEFT_ERROR(CANCELLED, "Step was cancelled."), NULL, false);
+  return !weft_run_dropped(run);
+}
+
 /* False: the run has failed. */
 static bool run_steps(serial_loop_t *s, uint32_t begin, uint32_t end) {
-  const serial_step_t *step = s->program->steps + begin, *last = s->program->steps + end;
+  const serial_step_t *first = s->program->steps + begin, *step = first, *last = s->program->steps + end;
   for (; step < last; step++) {
     const plan_node_t *n = &s->r->plan->nodes[step->node];
+    if ((size_t)(step - first) % LOOK_EVERY == LOOK_EVERY - 1 && !may_go_on(s)) return false;
     if (!is_live(s, step->guard)) {
       skip_step(s, step);
+    } else if (n->flags & NODE_CLIENT) {
+      if (!run_client_edge(s, step)) return false;
     } else if (n->kind == NODE_SYNC) {
       if (!run_kernel(s, step)) return false;
     } else if (n->kind == NODE_LOOP) {
@@ -224,22 +258,19 @@ static void end_consumers_by(const weft_exec_plan_t *p, iteration_t *it, uint32_
   for (uint32_t c = n->first_control; c < n[1].first_control; c++) end_by(it, p->controls[c] & ~TO_MERGE, ns);
 }
 
-/* Would other threads have much to do beside what leads from one iteration to the next? Between two
- * iterations, when no guard is in use. */
-static bool is_heavy(const serial_loop_t *s) {
-  const weft_exec_plan_t *p = s->r->plan;
-  const plan_frame_t *f = s->plan;
-  const run_t *run = s->r->run;
+/* Other threads would have to have much to do beside what leads from one iteration to the next. */
+bool weft_serial_is_heavy(const run_t *run, const plan_frame_t *f, iteration_t *it) {
+  const weft_exec_plan_t *p = run->plan;
   uint64_t total = 0;
   uint32_t carried = 0;
   bool is_heavy_inside = false;
   if (run->pool == NULL || weft_thread_pool_size(run->pool) < 2) return false;
-  memset((void *)s->it->words, 0, f->num_nodes * sizeof(uint32_t));
+  memset((void *)it->words, 0, f->num_nodes * sizeof(uint32_t));
   for (uint32_t i = 0; i < f->num_order; i++) {
     const uint32_t node = f->order[i];
     const plan_node_t *n = &p->nodes[node];
     const uint32_t own = cost_of(p, n),
-                   before = atomic_load_explicit(word_of(s->it, node), memory_order_relaxed);
+                   before = atomic_load_explicit(word_of(it, node), memory_order_relaxed);
     const uint32_t ns = before > UINT32_MAX - own ? UINT32_MAX : before + own;
     total += own;
     if (((n->flags & NODE_NEXT_ITERATION) || f->max_parallel == 1) && ns > carried) carried = ns;
@@ -247,9 +278,9 @@ static bool is_heavy(const serial_loop_t *s) {
       const plan_frame_t *inner = &p->frames[n->aux];
       is_heavy_inside =
           is_heavy_inside || atomic_load_explicit(&inner->heavy_starts, memory_order_relaxed) > 0;
-      for (uint32_t x = 0; x < inner->num_exits; x++) end_consumers_by(p, s->it, inner->exits[x], ns);
+      for (uint32_t x = 0; x < inner->num_exits; x++) end_consumers_by(p, it, inner->exits[x], ns);
     } else if (!(n->flags & NODE_CROSSES)) {
-      end_consumers_by(p, s->it, node, ns);
+      end_consumers_by(p, it, node, ns);
     }
   }
   return is_heavy_inside ||
@@ -311,7 +342,7 @@ static loop_end_t run_iterations(serial_loop_t *s) {
   for (;; s->it->number++) {
     bool goes_on = false;
     if (s->it->number == next_look) {
-      const bool heavy = is_heavy(s);
+      const bool heavy = weft_serial_is_heavy(s->r->run, s->plan, s->it); /* no guard is in use */
       atomic_store_explicit(&s->plan->heavy_starts, heavy, memory_order_relaxed);
       if (heavy && s->outer == NULL) return LOOP_IS_HEAVY; /* else the outer loop will see it */
       next_look *= 2;
@@ -382,6 +413,19 @@ static bool run_inner(serial_loop_t *s, uint32_t gate) {
   }
   for (int i = 0; i < plan->num_enters; i++) enter(&inner, i, take(s, p->nodes[plan->enters[i]].first_slot));
   return run_loop(&inner);
+}
+
+/* ---- the top level ---- */
+
+void weft_serial_run_top(runner_t *r) {
+  run_t *run = r->run;
+  plan_frame_t *top = &r->plan->frames[0];
+  serial_loop_t s = {.r = r, .frame = &run->top, .plan = top, .program = top->program, .it = run->root};
+  if (!may_go_on(&s)) return;
+  if (!run->has_lasting || run->lacks_lasting) hand_on_lasting(&s);
+  run->has_lasting = true;
+  (void)run_steps(&s, 0, s.program->num_steps);
+  run->lacks_lasting = s.lacks_lasting;
 }
 
 /* ---- a gate of a scheduled iteration ---- */

@@ -14,7 +14,9 @@ static void begin(run_t *run, weft_exec_plan_t *p, const weft_run_options_t *opt
   run->fetches = options->fetches;
   run->done = done;
   run->done_arg = arg;
-  run->serial = !p->has_async && (run->pool == NULL || p->num_costs == 0);
+  run->runs_program = atomic_load_explicit(&p->is_light, memory_order_relaxed) && run->recorder == NULL &&
+                      (run->feeds != NULL || p->client_edges.num_feeds + p->client_edges.num_fetches == 0);
+  run->serial = run->runs_program || (!p->has_async && (run->pool == NULL || p->num_costs == 0));
   run->status = NULL;
   run->frames = NULL;
   atomic_store_explicit(&run->tasks, 1, memory_order_relaxed);
@@ -22,6 +24,9 @@ static void begin(run_t *run, weft_exec_plan_t *p, const weft_run_options_t *opt
   atomic_store_explicit(&run->fate.is_committed, false, memory_order_relaxed);
   run->async_done = weft_async_done;
   run->step.fate = p->has_frames ? NULL : &run->fate;
+  if (run->runs_program) return;
+  if (run->has_lasting) weft_iteration_clear(run->root);
+  run->has_lasting = false;
   memcpy((void *)run->root->words, p->words, f->num_nodes * sizeof(uint32_t));
   if (f->num_merges > 0) memset((void *)run->root->sides, 0, f->num_merges * sizeof(uint32_t));
   if (f->num_children > 0) memset(run->root->children, 0, (size_t)f->num_children * sizeof(frame_t *));
@@ -33,8 +38,12 @@ static void start(void *arg) {
   runner_t r;
   const uint64_t mode = weft_float_mode_flush(); /* the caller's thread, where a step is run inline */
   weft_runner_begin(&r, run);
-  for (uint32_t i = 0; i < p->num_roots; i++) runner_push(&r, run->root, p->roots[i]);
-  weft_runner_loop(&r);
+  if (run->runs_program) {
+    weft_serial_run_top(&r);
+  } else {
+    for (uint32_t i = 0; i < p->num_roots; i++) runner_push(&r, run->root, p->roots[i]);
+    weft_runner_loop(&r);
+  }
   weft_runner_end(&r);
   weft_float_mode_restore(mode);
 }

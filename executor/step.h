@@ -129,6 +129,9 @@ struct weft_run {
   atomic_uint num_undrained;   /* queues of the plan whose work for this step is not known to be done */
   weft_fence_waiter_t *drains; /* plan->num_queues; behind this struct */
   bool serial;                 /* one thread only, from beginning to end */
+  bool runs_program;           /* the plan's, instead of being scheduled */
+  bool has_lasting;            /* values lie in the root's slots from a run of the program before */
+  bool lacks_lasting;          /* but not all */
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu; the first failure */
   frame_t *frames;       /* guarded by mu; all but the top level */
@@ -155,9 +158,21 @@ void weft_run_task(void *arg);
 /* Ends an asynchronous kernel: called by it. */
 void weft_async_done(weft_kernel_ctx_t *ctx, weft_status_t *status);
 
-/* What a node costs is an estimate that follows measurements: 28 bits of nanoseconds above 4 bits that count
- * executions, because only one in 16 is measured. Updates may be lost; that does not matter. */
-enum { COST_COUNT_BITS = 4, COST_COUNT_MASK = 15, COST_UNKNOWN_NS = 0xfffffff, COSTLY_NS = 5000 };
+/* What a node costs is an estimate that follows measurements: 24 bits of nanoseconds, 16 ms at most, above 8
+ * bits that count up to the next measurement. Of the executions of a node that is far from costly one in 256
+ * is measured, as looking at the clock costs as much as it does; of others one in 16. Updates may be lost;
+ * that does not matter. */
+enum {
+  COST_COUNT_BITS = 8,
+  COST_COUNT_MASK = 255,
+  COST_UNKNOWN_NS = 0xffffff,
+  COSTLY_NS = 5000,
+  CHEAP_NS = COSTLY_NS / 4,
+};
+static inline uint32_t cost_counted(uint32_t cost) {
+  const uint32_t by = cost >> COST_COUNT_BITS < CHEAP_NS ? 1 : 16;
+  return (cost & ~(uint32_t)COST_COUNT_MASK) | ((cost + by) & COST_COUNT_MASK);
+}
 
 /* node_run.c: runs a ready node and hands on its results. */
 void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead);
@@ -188,7 +203,12 @@ void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status);
  * how many nodes got ready. */
 uint32_t weft_deliver(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead);
 
-/* serial.c: runs the loop behind a gate of iteration `it`, or begins its frame. */
+/* serial.c: runs the program of the plan's top level. */
+void weft_serial_run_top(runner_t *r);
+/* Would several threads be faster than one, by the costs that nodes of the frame were measured to have? Uses
+ * the words of `it`. */
+bool weft_serial_is_heavy(const run_t *run, const plan_frame_t *f, iteration_t *it);
+/* Runs the loop behind a gate of iteration `it`, or begins its frame. */
 void weft_serial_run(runner_t *r, iteration_t *it, uint32_t gate, bool is_dead);
 
 /* frame.c: hands on the result of an Enter, Exit or NextIteration. Consumes `v`. */

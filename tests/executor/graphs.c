@@ -268,7 +268,7 @@ weft_status_t *harness_compile(harness_t *h) {
                                  .num_devices = h->devices.n,
                                  .session = WEFT_STR("test"),
                                  .kernels = &table,
-                                 .schedules_loops = h->schedules_loops};
+                                 .only_schedules = h->only_schedules};
   return weft_plan_create(h->g, &options, &h->plan);
 }
 

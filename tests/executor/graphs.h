@@ -31,7 +31,7 @@ typedef struct harness {
   weft_tensor_t *args[MAX_RESULTS];
   weft_tensor_t *results[MAX_RESULTS];
   int num_results;
-  bool schedules_loops; /* no loop is run serially */
+  bool only_schedules; /* nothing is run serially */
   int64_t step_id;
 } harness_t;
 
