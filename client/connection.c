@@ -1,7 +1,7 @@
 /* client/connection.c - waits for the answers of an asynchronous master.
  *
  * Locking: `mu` guards handle and version and is held for no call. A call's answer
- * has a mutex of its own, on the caller's stack.
+ * lies on the caller's stack, with a mutex of its own where the caller has to sleep for it.
  */
 #include "client/connection.h"
 
@@ -37,11 +37,18 @@ static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a session"); }
 
 /* ---- waiting ---- */
 
-/* An answer that a caller waits for. */
+/* An answer that a caller waits for. Of a session in this process it is mostly there when the call returns:
+ * then neither mutex nor condition are made.
+ *
+ *   COMING -> HERE              deliver(): the caller has not begun to wait, and may go on at once
+ *   COMING -> AWAITED -> HERE   await(), then deliver(), under mu: the caller sleeps
+ */
+enum { ANSWER_COMING, ANSWER_AWAITED, ANSWER_HERE };
+
 typedef struct pending_answer {
-  weft_mutex_t mu;
+  atomic_int state; /* the rest is written before it is ANSWER_HERE (release, acquire) */
+  weft_mutex_t mu;  /* made before it is ANSWER_AWAITED, as is the condition */
   weft_cond_t came;
-  bool is_here;          /* guarded by mu; the rest is written before it is set */
   weft_status_t *status; /* owned */
   char *text;            /* owned: a handle */
   size_t text_length;
@@ -52,25 +59,30 @@ typedef struct pending_answer {
   weft_device_list_t devices;
 } pending_answer_t;
 
-static void expect(pending_answer_t *a) {
-  memset(a, 0, sizeof *a);
-  weft_mutex_init(&a->mu);
-  weft_cond_init(&a->came);
-}
+static void expect(pending_answer_t *a) { memset(a, 0, sizeof *a); }
 
+/* `a` may be gone when the state is ANSWER_HERE and mu is free. */
 static void deliver(pending_answer_t *a, weft_status_t *status) {
-  weft_mutex_lock(&a->mu);
+  int state = ANSWER_COMING;
   a->status = status;
-  a->is_here = true;
+  if (atomic_compare_exchange_strong(&a->state, &state, ANSWER_HERE)) return;
+  weft_mutex_lock(&a->mu);
+  atomic_store(&a->state, ANSWER_HERE);
   weft_cond_signal(&a->came);
   weft_mutex_unlock(&a->mu);
 }
 
 /* Woken by deliver(), which every call of a master reaches once. */
 static weft_status_t *await(pending_answer_t *a) {
-  weft_mutex_lock(&a->mu);
-  while (!a->is_here) weft_cond_wait(&a->came, &a->mu);
-  weft_mutex_unlock(&a->mu);
+  int state = ANSWER_COMING;
+  if (atomic_load(&a->state) == ANSWER_HERE) return a->status;
+  weft_mutex_init(&a->mu);
+  weft_cond_init(&a->came);
+  if (atomic_compare_exchange_strong(&a->state, &state, ANSWER_AWAITED)) {
+    weft_mutex_lock(&a->mu);
+    while (atomic_load(&a->state) != ANSWER_HERE) weft_cond_wait(&a->came, &a->mu);
+    weft_mutex_unlock(&a->mu);
+  }
   weft_cond_deinit(&a->came);
   weft_mutex_deinit(&a->mu);
   return a->status;

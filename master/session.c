@@ -171,6 +171,30 @@ weft_status_t *weft_master_session_plan_callable(weft_master_session_t *s, const
   return NULL;
 }
 
+/* The plan of a signature that was asked for lately: found without a look at the map. */
+static weft_step_plan_t *find_recent_locked(weft_master_session_t *s, const weft_signature_t *signature)
+    WEFT_REQUIRES(s->mu) {
+  for (int i = 0; i < WEFT_RECENT_PLANS && s->recent[i] != NULL; i++) {
+    if (weft_step_plan_is_of(s->recent[i], signature)) return s->recent[i];
+  }
+  return NULL;
+}
+
+/* The first place is the last one's that was not found. */
+static void add_recent_locked(weft_master_session_t *s, weft_step_plan_t *p) WEFT_REQUIRES(s->mu) {
+  memmove(&s->recent[1], &s->recent[0], (WEFT_RECENT_PLANS - 1) * sizeof(weft_step_plan_t *));
+  s->recent[0] = p;
+}
+
+static void remove_recent_locked(weft_master_session_t *s, const weft_step_plan_t *p) WEFT_REQUIRES(s->mu) {
+  int n = 0;
+  for (int i = 0; i < WEFT_RECENT_PLANS; i++) {
+    weft_step_plan_t *one = s->recent[i];
+    s->recent[i] = NULL;
+    if (one != p) s->recent[n++] = one;
+  }
+}
+
 /* A signature that failed is forgotten, so that the next step tries again. */
 typedef struct forget {
   weft_master_session_t *session;
@@ -184,6 +208,7 @@ static void forget_failed(void *arg, weft_status_t *status) {
     weft_mutex_lock(&f->session->mu);
     if (weft_map_get(&f->session->step_plans, f->plan->signature_text) == f->plan) {
       dropped = weft_map_remove(&f->session->step_plans, f->plan->signature_text);
+      remove_recent_locked(f->session, f->plan);
     }
     weft_mutex_unlock(&f->session->mu);
   }
@@ -196,12 +221,20 @@ static void forget_failed(void *arg, weft_status_t *status) {
 
 weft_status_t *weft_master_session_plan(weft_master_session_t *s, const weft_signature_t *signature,
                                         bool is_partial, weft_step_plan_t **out) {
+  const bool is_plain = !is_partial && signature->debug_options.length == 0;
+  if (is_plain) {
+    weft_mutex_lock(&s->mu);
+    *out = weft_step_plan_retain(find_recent_locked(s, signature));
+    weft_mutex_unlock(&s->mu);
+    if (*out != NULL) return NULL;
+  }
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_signature_print(signature, is_partial, &text);
   if (text.failed) return no_memory();
   weft_str_t key = weft_str_of(text.data, text.length);
   weft_mutex_lock(&s->mu);
   weft_step_plan_t *p = weft_step_plan_retain(weft_map_get(&s->step_plans, key));
+  if (p != NULL && is_plain) add_recent_locked(s, p);
   weft_mutex_unlock(&s->mu);
   if (p != NULL) {
     weft_strbuf_deinit(&text);
@@ -260,9 +293,16 @@ static void worker_dropped(void *arg, weft_status_t *status) {
   weft_free(c);
 }
 
+static void forget_all(const weft_map_t *plans) {
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(plans, &at, &e);) weft_step_plan_forget(e.value);
+}
+
 /* No step runs any more: the workers may drop the session. */
 static void drop_from_workers(weft_master_session_t *s, weft_done_fn *fn, void *arg) {
   weft_partial_steps_abandon(s);
+  forget_all(&s->step_plans);
+  forget_all(&s->callables);
   closing_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) {
     fn(arg, no_memory());

@@ -17,6 +17,8 @@
 
 typedef struct weft_partial_step weft_partial_step_t; /* master/partial_step.h */
 
+enum { WEFT_RECENT_PLANS = 4 };
+
 typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   atomic_int refs;
   weft_str_t handle;  /* owned */
@@ -35,10 +37,11 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   int num_workers;
   weft_canceller_t *canceller; /* of all its steps */
   weft_mutex_t mu;
-  weft_mutex_t extending;              /* held by the one Extend in progress; taken before mu */
-  weft_graph_version_t *graph;         /* guarded by mu */
-  int64_t version;                     /* guarded by mu */
-  weft_map_t step_plans;               /* guarded by mu: signature text -> weft_step_plan_t (one reference) */
+  weft_mutex_t extending;      /* held by the one Extend in progress; taken before mu */
+  weft_graph_version_t *graph; /* guarded by mu */
+  int64_t version;             /* guarded by mu */
+  weft_map_t step_plans;       /* guarded by mu: signature text -> weft_step_plan_t (one reference) */
+  weft_step_plan_t *recent[WEFT_RECENT_PLANS]; /* guarded by mu: of step_plans, those found first by name */
   weft_map_t callables;                /* guarded by mu: handle + 1 -> weft_step_plan_t (one reference) */
   weft_map_t partial_steps;            /* guarded by mu: handle text -> weft_partial_step_t (one reference) */
   int64_t next_callable, next_partial; /* guarded by mu */

@@ -279,7 +279,8 @@ static void launch(running_step_t *t) {
                             .is_partial = r->is_partial,
                             .is_last_partial = r->is_last_partial,
                             .record_timeline = r->options.trace_level >= 2,
-                            .record_partition_graphs = r->options.output_partition_graphs};
+                            .record_partition_graphs = r->options.output_partition_graphs,
+                            .kept = &part->kept};
     part->worker->ops->run_graph(part->worker, &run, t->canceller, part_done, &t->parts[i]);
   }
   drop(t);

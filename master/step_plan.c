@@ -46,6 +46,18 @@ void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbu
   print_names(out, &s->debug_options, 1);
 }
 
+static bool are_names(const weft_str_t *a, int num_a, const weft_str_t *b, int num_b) {
+  bool same = num_a == num_b;
+  for (int i = 0; same && i < num_a; i++) same = weft_str_eq(a[i], b[i]);
+  return same;
+}
+
+bool weft_step_plan_is_of(const weft_step_plan_t *p, const weft_signature_t *s) {
+  return are_names(p->feeds, p->num_feeds, s->feeds, s->num_feeds) &&
+         are_names(p->fetches, p->num_fetches, s->fetches, s->num_fetches) &&
+         are_names(p->targets, p->num_targets, s->targets, s->num_targets);
+}
+
 static bool copy_names(weft_arena_t *arena, const weft_str_t *names, int n, weft_str_t **out) {
   *out = weft_arena_calloc(arena, (size_t)n + 1, sizeof **out);
   for (int i = 0; *out != NULL && i < n; i++) {
@@ -110,8 +122,16 @@ static void ignore(void *arg, weft_status_t *status) {
   weft_status_free(status); /* a worker that is gone has dropped the graph as well */
 }
 
+void weft_step_plan_forget(weft_step_plan_t *p) {
+  for (int i = 0; i < p->num_parts; i++) {
+    weft_kept_graph_t *kept = atomic_exchange(&p->parts[i].kept, NULL);
+    if (kept != NULL) kept->forget(kept);
+  }
+}
+
 void weft_step_plan_release(weft_step_plan_t *p) {
   if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_step_plan_forget(p);
   for (int i = 0; i < p->num_parts; i++) {
     weft_step_part_t *part = &p->parts[i];
     if (part->graph_handle.length > 0 && atomic_load(&p->is_dropped)) {

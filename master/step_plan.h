@@ -22,9 +22,10 @@ typedef struct weft_step_plan weft_step_plan_t; /* Thread-safe. Refcounted. */
 typedef void weft_step_plan_fn(void *arg, weft_status_t *status);
 
 typedef struct weft_step_part {
-  weft_worker_client_t *worker; /* retained */
-  weft_str_t graph_handle;      /* owned */
-  bool is_client;               /* feeds go in and fetches come out here */
+  weft_worker_client_t *worker;      /* retained */
+  weft_str_t graph_handle;           /* owned */
+  bool is_client;                    /* feeds go in and fetches come out here */
+  _Atomic(weft_kept_graph_t *) kept; /* the worker's; NULL: nothing */
 } weft_step_part_t;
 
 typedef struct weft_step_plan_waiter weft_step_plan_waiter_t;
@@ -58,6 +59,10 @@ WEFT_MUST_CHECK weft_status_t *weft_step_plan_create(weft_str_t session, const w
                                                      weft_step_plan_t **out);
 weft_step_plan_t *weft_step_plan_retain(weft_step_plan_t *p);
 void weft_step_plan_release(weft_step_plan_t *p); /* NULL is fine */
+/* Are these its feeds, fetches and targets, in this order? */
+bool weft_step_plan_is_of(const weft_step_plan_t *p, const weft_signature_t *s);
+/* Workers are to drop what they keep of the parts for later steps. No step of the plan runs, or will. */
+void weft_step_plan_forget(weft_step_plan_t *p);
 /* The key of a signature: its bytes differ for different lists of names. */
 void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbuf_t *out);
 

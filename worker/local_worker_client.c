@@ -44,7 +44,10 @@ static void drop_stale_locked(weft_worker_t *w, const weft_worker_session_spec_t
     if (s->master_incarnation == spec->master_incarnation || s->master_task.length == 0) continue;
     if (weft_str_eq(s->master_task, spec->master_task)) stale[(*num_stale)++] = s;
   }
-  for (int i = 0; i < *num_stale; i++) weft_map_remove(&w->sessions, stale[i]->handle);
+  for (int i = 0; i < *num_stale; i++) {
+    weft_map_remove(&w->sessions, stale[i]->handle);
+    atomic_store(&stale[i]->is_deleted, true);
+  }
 }
 
 static void tell_what_is_left(void *arg, weft_str_t handle) {
@@ -92,6 +95,7 @@ static void delete_session(weft_worker_client_t *c, weft_str_t handle, weft_done
   weft_worker_t *w = worker_of(c);
   weft_mutex_lock(&w->mu);
   weft_worker_session_t *s = weft_map_remove(&w->sessions, handle);
+  if (s != NULL) atomic_store(&s->is_deleted, true);
   weft_mutex_unlock(&w->mu);
   weft_worker_release_session(w, s);
   fn(arg, NULL); /* deleting twice is fine, as in TensorFlow */

@@ -236,11 +236,52 @@ static void start(graph_run_t *r) {
   weft_plan_run(r->graph->plan, &options, plan_done, r);
 }
 
+/* What a run has looked up, for the next run of the graph. */
+typedef struct found_graph {
+  weft_kept_graph_t base;
+  weft_worker_t *worker;
+  weft_worker_session_t *session; /* retained, as is the graph */
+  weft_registered_graph_t *graph;
+} found_graph_t;
+
+static void forget(weft_kept_graph_t *k) {
+  found_graph_t *found = (found_graph_t *)(void *)k;
+  weft_registered_graph_release(found->graph);
+  weft_worker_release_session(found->worker, found->session);
+  weft_free(found);
+}
+
+/* Without memory nothing is kept. */
+static void keep(weft_worker_t *w, const weft_run_graph_t *run, weft_worker_session_t *session,
+                 weft_registered_graph_t *graph) {
+  found_graph_t *found = run->kept == NULL ? NULL : weft_calloc(1, sizeof *found);
+  weft_kept_graph_t *none = NULL;
+  if (found == NULL) return;
+  *found =
+      (found_graph_t){{forget}, w, weft_worker_session_retain(session), weft_registered_graph_retain(graph)};
+  if (!atomic_compare_exchange_strong(run->kept, &none, &found->base)) forget(&found->base);
+}
+
+/* Both are retained. */
+static weft_status_t *find_graph(weft_worker_t *w, const weft_run_graph_t *run,
+                                 weft_worker_session_t **session, weft_registered_graph_t **graph) {
+  weft_kept_graph_t *kept = run->kept == NULL ? NULL : atomic_load(run->kept);
+  const found_graph_t *found = (const found_graph_t *)(const void *)kept;
+  if (found != NULL && !atomic_load(&found->session->is_deleted)) {
+    *session = weft_worker_session_retain(found->session);
+    *graph = weft_registered_graph_retain(found->graph);
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(weft_worker_find_session(w, run->session, session));
+  WEFT_RETURN_IF_ERROR(weft_worker_session_find(*session, run->graph_handle, graph));
+  keep(w, run, *session, *graph);
+  return NULL;
+}
+
 static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, weft_worker_session_t **session,
                               weft_registered_graph_t **graph, weft_worker_step_t **step,
                               const weft_client_places_t **places) {
-  WEFT_RETURN_IF_ERROR(weft_worker_find_session(w, run->session, session));
-  WEFT_RETURN_IF_ERROR(weft_worker_session_find(*session, run->graph_handle, graph));
+  WEFT_RETURN_IF_ERROR(find_graph(w, run, session, graph));
   WEFT_RETURN_IF_ERROR(weft_step_table_get(&w->steps, run->step_id, step));
   atomic_store(&(*step)->was_run, true);
   WEFT_RETURN_IF_ERROR(weft_collectives_begin_step(w->collectives, run->step_id, (*session)->losses));

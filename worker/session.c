@@ -20,6 +20,11 @@ static bool copy_text(weft_str_t from, weft_str_t *to) {
 
 static void free_text(weft_str_t s) { weft_free((void *)(uintptr_t)s.data); }
 
+weft_registered_graph_t *weft_registered_graph_retain(weft_registered_graph_t *g) {
+  atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+  return g;
+}
+
 void weft_registered_graph_release(weft_registered_graph_t *g) {
   if (g == NULL || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
   weft_client_places_free(atomic_load(&g->places));
@@ -201,7 +206,7 @@ weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t han
                                         weft_registered_graph_t **out) {
   weft_mutex_lock(&s->mu);
   weft_registered_graph_t *g = weft_map_get(&s->graphs, handle);
-  if (g != NULL) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+  if (g != NULL) weft_registered_graph_retain(g);
   weft_mutex_unlock(&s->mu);
   if (g == NULL) return WEFT_ERROR(ABORTED, "Graph handle is not found: %.*s", WEFT_STR_ARGS(handle));
   *out = g;

@@ -23,6 +23,7 @@ typedef struct weft_registered_graph {
 
 typedef struct weft_worker_session { /* Thread-safe. Refcounted. */
   atomic_int refs;
+  atomic_bool is_deleted; /* no run may begin any more, also where the session is at hand */
   weft_str_t handle;      /* owned */
   weft_str_t master_task; /* owned */
   int64_t master_incarnation;
@@ -60,6 +61,7 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_session_register(weft_worker_session_
 WEFT_MUST_CHECK weft_status_t *weft_worker_session_deregister(weft_worker_session_t *s, weft_str_t handle);
 WEFT_MUST_CHECK weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t handle,
                                                         weft_registered_graph_t **out); /* retained */
-void weft_registered_graph_release(weft_registered_graph_t *g);                         /* NULL is fine */
+weft_registered_graph_t *weft_registered_graph_retain(weft_registered_graph_t *g);
+void weft_registered_graph_release(weft_registered_graph_t *g); /* NULL is fine */
 
 #endif /* WEFT_WORKER_SESSION_H_ */

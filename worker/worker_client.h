@@ -44,6 +44,13 @@ typedef struct weft_worker_session_spec {
   weft_str_t server_def; /* serialized ServerDef; empty: the worker's own configuration */
 } weft_worker_session_spec_t;
 
+/* What a worker may keep of a graph from run to run, where its client has a place for it. The client has it
+ * forgotten before it deletes the session. */
+typedef struct weft_kept_graph weft_kept_graph_t;
+struct weft_kept_graph {
+  void (*forget)(weft_kept_graph_t *k);
+};
+
 typedef struct weft_run_graph {
   weft_str_t session, graph_handle;
   int64_t step_id, request_id;
@@ -53,6 +60,7 @@ typedef struct weft_run_graph {
   int num_recvs;
   bool is_partial, is_last_partial;
   bool record_timeline, record_partition_graphs;
+  _Atomic(weft_kept_graph_t *) *kept; /* of the graph; NULL: nothing is to be kept */
 } weft_run_graph_t;
 
 typedef struct weft_run_graph_result {
