@@ -354,3 +354,19 @@ def test_a_variable_that_changes_between_steps_is_read_anew(cluster, graph):
                 assert sess.run(y, {x: np.ones([1, 4, 4, 20])}) == 180 * k
             sess.run([train, y], {x: np.ones([1, 4, 4, 20])})
             sess.run(change)
+
+
+def test_a_matrix_that_stays_in_a_loop_and_one_that_does_not(cluster, graph):
+    """Panels of the first are kept from iteration to iteration."""
+    rng = np.random.RandomState(3)
+    x = v1.placeholder(tf.float32, [8, 40])
+    w, scale = tf.constant(rng.randn(40, 40).astype(np.float32) / 8), tf.constant(np.float32(0.9))
+    def body(i, h, u):
+        return i + 1, tf.tanh(tf.matmul(h, w) + tf.matmul(h, u)), u * scale
+    fetches = tf.while_loop(lambda i, *_: i < 9, body, [0, x, w])[1:]
+    feeds = {x: rng.randn(8, 40)}
+    with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+        want = sess.run(fetches, feeds)
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        for _ in range(3):
+            assert_all_same(sess.run(fetches, feeds), want)

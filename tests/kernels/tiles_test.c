@@ -70,6 +70,18 @@ static void check(bool ta, bool tb, bool accumulate) {
     run(&t, cuts[i][0], cuts[i][1]);
     CU_ASSERT_EQUAL(memcmp(c, first, (size_t)(M * ldc) * sizeof *c), 0);
   }
+  float *panels = weft_aligned_alloc(64, weft_tiles_panels_bytes(K, N));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(panels);
+  const int64_t width = weft_tiles_columns();
+  for (int64_t j = 0; j < N; j += 2 * width)
+    weft_tiles_pack(&t, j, N - j < 2 * width ? N - j : 2 * width, panels);
+  t.panels = panels;
+  for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+    memcpy(c, before, (size_t)(M * ldc) * sizeof *c);
+    run(&t, cuts[i][0], (cuts[i][1] + width - 1) / width * width);
+    CU_ASSERT_EQUAL(memcmp(c, first, (size_t)(M * ldc) * sizeof *c), 0);
+  }
+  weft_free(panels);
   weft_free(a);
   weft_free(b);
   weft_free(before);
@@ -106,7 +118,7 @@ static void a_row_of_dot_products_is_right(void) {
 
 int main(void) {
   static const CU_TestInfo tests[] = {
-      {"pieces change no bit", pieces_change_no_bit},
+      {"pieces and panels change no bit", pieces_change_no_bit},
       {"a row of dot products is right", a_row_of_dot_products_is_right},
       CU_TEST_INFO_NULL,
   };

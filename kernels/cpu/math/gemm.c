@@ -18,6 +18,7 @@ typedef struct gemm {
   const void *a, *b;
   void *c;
   bool accumulate;
+  const float *panels; /* of b, all of it; NULL: there are none */
 } gemm_t;
 
 #define EACH_HALFS
@@ -134,6 +135,7 @@ static weft_tiles_t tiles_of(const gemm_t *g) {
                     .ldc = g->ldc,
                     .a = g->a,
                     .b = g->b,
+                    .panels = g->panels,
                     .c = g->c};
   if (g->m == 1 && t.turns_a && t.lda == 1) t.turns_a = false; /* a row all the same */
   t.dots = g->m == 1 && t.turns_b && !t.turns_a;
@@ -374,7 +376,7 @@ weft_status_t *weft_gemm_many(weft_thread_pool_t *pool, weft_dtype_t dtype, weft
                               int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc, bool accumulate,
                               int64_t count, weft_gemm_place_fn *place, const void *place_arg) {
   if (m == 0 || n == 0 || count == 0) return NULL;
-  const gemm_t g = {dtype, op_a, op_b, m, n, k, lda, ldb, ldc, a, b, c, accumulate};
+  const gemm_t g = {dtype, op_a, op_b, m, n, k, lda, ldb, ldc, a, b, c, accumulate, NULL};
   if (k == 0) {
     if (!accumulate) clear_products(&g, count, place, place_arg);
     return NULL;
@@ -393,4 +395,50 @@ weft_status_t *weft_gemm(weft_thread_pool_t *pool, weft_dtype_t dtype, weft_gemm
                          weft_gemm_op_t op_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
                          const void *b, int64_t ldb, void *c, int64_t ldc, bool accumulate) {
   return weft_gemm_many(pool, dtype, op_a, op_b, m, n, k, a, lda, b, ldb, c, ldc, accumulate, 1, NULL, NULL);
+}
+
+/* ---- with panels that are kept ---- */
+
+/* Panels pay where a panel serves few rows: laying it out on the way costs about as much as ten of them. Very
+ * few rows are computed without panels. */
+enum { LEAST_KEPT_ROWS = 4, MOST_KEPT_ROWS = 512 };
+
+typedef struct pack_job {
+  weft_tiles_t t;
+  float *panels;
+} pack_job_t;
+
+static void pack_range(void *arg, int64_t begin, int64_t end) {
+  const pack_job_t *j = arg;
+  const int64_t width = weft_tiles_columns();
+  weft_tiles_pack(&j->t, begin * width, least(end * width, j->t.n) - begin * width, j->panels);
+}
+
+/* From weft_aligned_alloc; NULL without memory: then the product does without. */
+static float *pack_panels(weft_thread_pool_t *pool, const gemm_t *g) {
+  const size_t bytes = weft_tiles_panels_bytes(g->k, g->n);
+  pack_job_t j = {.t = tiles_of(g), .panels = bytes == 0 ? NULL : weft_aligned_alloc(64, bytes)};
+  const int64_t width = weft_tiles_columns();
+  if (j.panels != NULL)
+    weft_parallel_for(pool, (g->n - 1) / width + 1, WEFT_CPU_GRAIN / (g->k * width) + 1, pack_range, &j);
+  return j.panels;
+}
+
+weft_status_t *weft_gemm_kept(weft_thread_pool_t *pool, weft_dtype_t dtype, weft_gemm_op_t op_a,
+                              weft_gemm_op_t op_b, int64_t m, int64_t n, int64_t k, const void *a,
+                              int64_t lda, weft_tensor_t *b, void *c, int64_t ldc, weft_kept_t *kept) {
+  const int64_t ldb = b->shape.dims[1];
+  const bool is_tiled = WEFT_SIMD_FMA && dtype == WEFT_F32 && n > 1 && k > 0 && m >= LEAST_KEPT_ROWS &&
+                        m <= MOST_KEPT_ROWS && n < INT_MAX && k < INT_MAX && lda < INT_MAX && ldc < INT_MAX;
+  bool is_wanted = false;
+  weft_kept_copy_t *copy = kept != NULL && is_tiled ? weft_kept_find(kept, b, op_b, &is_wanted) : NULL;
+  if (copy == NULL && !is_wanted)
+    return weft_gemm(pool, dtype, op_a, op_b, m, n, k, a, lda, b->data, ldb, c, ldc, false);
+  gemm_t g = {dtype, op_a, op_b, m, n, k, lda, ldb, ldc, a, b->data, c, false, NULL};
+  float *made = is_wanted ? pack_panels(pool, &g) : NULL;
+  g.panels = copy != NULL ? copy->data : made;
+  weft_status_t *s = run_products(pool, &g, 1, NULL, NULL);
+  if (made != NULL) weft_kept_offer(kept, b, op_b, made);
+  weft_kept_copy_release(copy);
+  return s;
 }

@@ -9,6 +9,7 @@
 #define WEFT_KERNELS_CPU_MATH_GEMM_H_
 
 #include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/math/kept.h"
 
 typedef enum weft_gemm_op { WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED, WEFT_GEMM_ADJOINT } weft_gemm_op_t;
 
@@ -22,6 +23,13 @@ WEFT_MUST_CHECK weft_status_t *weft_gemm(weft_thread_pool_t *pool, weft_dtype_t 
                                          weft_gemm_op_t op_b, int64_t m, int64_t n, int64_t k, const void *a,
                                          int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                                          bool accumulate);
+
+/* The same for c[M,N] = op(a)[M,K] . op(b), without accumulation, where b is a whole tensor of rank 2 and
+ * dense. Panels of it are kept while b stays the same, if `kept` is not NULL; no bit differs. */
+WEFT_MUST_CHECK weft_status_t *weft_gemm_kept(weft_thread_pool_t *pool, weft_dtype_t dtype,
+                                              weft_gemm_op_t op_a, weft_gemm_op_t op_b, int64_t m, int64_t n,
+                                              int64_t k, const void *a, int64_t lda, weft_tensor_t *b,
+                                              void *c, int64_t ldc, weft_kept_t *kept);
 
 /* Where the matrices of product i begin: elements from a, b and c. Pure, and called from several threads. */
 typedef void weft_gemm_place_fn(const void *arg, int64_t i, int64_t places[3]);

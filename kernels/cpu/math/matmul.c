@@ -22,7 +22,15 @@ typedef struct matmul_state {
   weft_gemm_op_t op_a, op_b;
   bool broadcasts;
   weft_dtype_t out; /* V3 may widen */
+  weft_kept_t
+      *kept; /* owned; panels of the second matrix of a MatMul; NULL: it may be another one each time */
 } matmul_state_t;
+
+static void destroy(void *state) {
+  matmul_state_t *s = state;
+  if (s != NULL) weft_kept_destroy(s->kept);
+  weft_free(s);
+}
 
 static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
   matmul_state_t *s = weft_calloc(1, sizeof *s);
@@ -32,6 +40,11 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state
   s->op_b = weft_knode_bool(setup, p->flip_b) ? p->flipped : WEFT_GEMM_PLAIN;
   s->broadcasts = p->broadcasts;
   s->out = weft_dtype_base(setup->node.output_types[0]);
+  weft_status_t *status = weft_kept_may_keep(setup, 1) ? weft_kept_create(&s->kept) : NULL;
+  if (status != NULL) {
+    weft_free(s);
+    return status;
+  }
   *out_state = s;
   return NULL;
 }
@@ -54,8 +67,8 @@ static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
   }
   weft_shape_t shape = weft_shape_matrix(m, n);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &shape, &c));
-  return weft_gemm(ctx->device->pool, a->dtype, s->op_a, s->op_b, m, n, k, a->data, a->shape.dims[1], b->data,
-                   b->shape.dims[1], c->data, n, false);
+  return weft_gemm_kept(ctx->device->pool, a->dtype, s->op_a, s->op_b, m, n, k, a->data, a->shape.dims[1], b,
+                        c->data, n, s->kept);
 }
 
 /* ---- batches ---- */
@@ -151,10 +164,10 @@ static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
 #define U8 WEFT_DTYPE_BIT(WEFT_U8)
 #define V2_TYPES (WEFT_SET_NUMBERS & ~WEFT_DTYPE_BIT(WEFT_I8))
 #define V3_TYPES (WEFT_SET_FIELD | WEFT_SET_SIGNED | U8)
-#define PRODUCT(op_, types_, fn, param_, ...)                                                             \
-  {                                                                                                       \
-    .op = op_, .types = types_, .prepare = prepare, .compute = fn, .destroy = weft_free, .param = param_, \
-    __VA_ARGS__                                                                                           \
+#define PRODUCT(op_, types_, fn, param_, ...)                                                           \
+  {                                                                                                     \
+    .op = op_, .types = types_, .prepare = prepare, .compute = fn, .destroy = destroy, .param = param_, \
+    __VA_ARGS__                                                                                         \
   }
 const weft_kernel_t weft_cpu_matmul_kernels[] = {
     PRODUCT("BatchMatMul", WEFT_SET_FIELD | WEFT_SET_INDEX, batch_compute, &batch, .type_attr = "T"),

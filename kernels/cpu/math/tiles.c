@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/loops/turn.h"
 
@@ -185,21 +186,62 @@ static void run_tile(tile_fn *fn, tile_t *t, int64_t rows, int64_t n) {
   }
 }
 
-/* A block of rows and of K against all columns of the piece. `a`: as laid out, `b`, `c`: of the block. */
+/* ---- panels of all of b: for each block of K those of all columns, one behind the other ---- */
+
+/* Rows of a block of K but the last. */
+static int64_t k_block(int64_t k) {
+  const int64_t blocks = (k - 1) / K_BLOCK + 1;
+  return (k - 1) / blocks + 1;
+}
+
+static int64_t whole_panels(int64_t n) { return (n - 1) / TILE_COLUMNS * TILE_COLUMNS + TILE_COLUMNS; }
+
+/* Where the panel of `column` begins, in a block of k rows from row l on. */
+static int64_t panel_place(int64_t n, int64_t l, int64_t k, int64_t column) {
+  return l * whole_panels(n) + column * k;
+}
+
+size_t weft_tiles_panels_bytes(int64_t k, int64_t n) {
+  size_t columns = 0, bytes = 0;
+  const bool fits = weft_add_size((size_t)n, TILE_COLUMNS, &columns) &&
+                    weft_mul_size(columns, (size_t)k, &bytes) && weft_mul_size(bytes, sizeof(float), &bytes);
+  return fits ? bytes : 0;
+}
+
+void weft_tiles_pack(const weft_tiles_t *t, int64_t column, int64_t columns, float *panels) {
+  const int64_t block = k_block(t->k);
+  for (int64_t l = 0; l < t->k; l += block) {
+    const int64_t k = least(t->k - l, block);
+    for (int64_t j = column; j < column + columns; j += TILE_COLUMNS) {
+      const int64_t n = least(t->n - j, TILE_COLUMNS);
+      float *to = panels + panel_place(t->n, l, k, j);
+      if (n < TILE_COLUMNS) memset(to, 0, (size_t)(k * TILE_COLUMNS) * sizeof *to);
+      if (t->turns_b) {
+        turn_columns(t->b + j * t->ldb + l, t->ldb, k, n, to);
+      } else {
+        copy_columns(t->b + l * t->ldb + j, t->ldb, k, n, to);
+      }
+    }
+  }
+}
+
+/* A block of rows and of K against all columns of the piece. `a`: as laid out, `b`, `c`: of the block.
+ * `panels`: of those columns; NULL: they are laid out in `panel`, one after the other. */
 static void run_block(const weft_tiles_t *t, bool by_rows, const float *a, const float *b, int64_t k,
-                      int64_t rows, int64_t columns, float *c, bool adds, float *panel) {
+                      int64_t rows, int64_t columns, float *c, bool adds, const float *panels, float *panel) {
   for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
     const int64_t n = least(columns - j, TILE_COLUMNS);
-    const bool reads_b = !t->turns_b && n == TILE_COLUMNS;
-    if (t->turns_b) {
+    const bool reads_b = panels == NULL && !t->turns_b && n == TILE_COLUMNS;
+    const float *laid_out = panels == NULL ? panel : panels + j * k;
+    if (panels == NULL && t->turns_b) {
       turn_columns(b + j * t->ldb, t->ldb, k, n, panel);
-    } else if (!reads_b) {
+    } else if (panels == NULL && !reads_b) {
       copy_columns(b + j, t->ldb, k, n, panel);
     }
     for (int64_t i = 0; i < rows; i += TILE_ROWS) {
       const int64_t r = least(rows - i, TILE_ROWS);
       const tile_fns_t *fns = &tile_fns[r];
-      tile_t one = {k, TILE_COLUMNS, t->ldc, a + i * A_STEP, panel, NULL, c + i * t->ldc + j, adds};
+      tile_t one = {k, TILE_COLUMNS, t->ldc, a + i * A_STEP, laid_out, NULL, c + i * t->ldc + j, adds};
       tile_fn *fn = by_rows ? fns->rows : fns->turned;
       if (n <= WEFT_SIMD) fn = by_rows ? fns->rows_half : fns->turned_half;
       if (reads_b && i == 0) {
@@ -298,7 +340,7 @@ void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t co
     return;
   }
   float *panel = scratch, *laid_out = panel + B_PANEL;
-  const int64_t blocks = (t->k - 1) / K_BLOCK + 1, block = (t->k - 1) / blocks + 1;
+  const int64_t block = k_block(t->k);
   const bool by_rows = !t->turns_a && columns <= FEW_COLUMNS;
   for (int64_t l = 0; l < t->k; l += block) {
     const int64_t k = least(t->k - l, block);
@@ -323,8 +365,9 @@ void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t co
           turn_rows(a + q * t->lda, t->lda, k, least(r - q, TILE_ROWS), laid_out + q * A_STEP);
         }
       }
+      const float *panels = t->panels == NULL ? NULL : t->panels + panel_place(t->n, l, k, column + done);
       run_block(t, by_rows, laid_out, b + (t->turns_b ? 0 : done), k, r, columns - done, c + done, adds,
-                panel);
+                panels, panel);
     }
   }
 }

@@ -23,6 +23,7 @@ typedef struct weft_tiles {
   int64_t m, n, k;       /* at least 1 */
   int64_t lda, ldb, ldc; /* elements from one stored row to the next */
   const float *a, *b;
+  const float *panels; /* b as weft_tiles_pack lays it out; NULL: it is laid out on the way. No bit differs */
   float *c;
 } weft_tiles_t;
 
@@ -31,8 +32,13 @@ int64_t weft_tiles_rows(void);
 int64_t weft_tiles_columns(void);
 /* Bytes that weft_tiles_run needs for a product of at most m rows. */
 size_t weft_tiles_scratch(int64_t m);
-/* Rows [row, row + rows) and columns [column, column + columns) of the product. `scratch`: aligned to 64
- * bytes, used by one thread at a time. */
+/* Bytes of all panels of a b[K,N]; 0: too many. */
+size_t weft_tiles_panels_bytes(int64_t k, int64_t n);
+/* Lays out columns [column, column + columns) of t's b in `panels`, which has room for all of b. `column` is
+ * a multiple of weft_tiles_columns(), and so is `columns`, but at the end. */
+void weft_tiles_pack(const weft_tiles_t *t, int64_t column, int64_t columns, float *panels);
+/* Rows [row, row + rows) and columns [column, column + columns) of the product; with panels, `column` is a
+ * multiple of weft_tiles_columns(). `scratch`: aligned to 64 bytes, used by one thread at a time. */
 void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t column, int64_t columns,
                     void *scratch);
 
