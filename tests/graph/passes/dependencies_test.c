@@ -55,12 +55,41 @@ static void effects_keep_their_order(void) {
   weft_graph_destroy(g);
 }
 
+/* As in the gradients of a first layer: `dx` is only waited for, and so is then what it alone reads. */
+#define UNREAD                                                                                             \
+  FED("x", "") FED("dy", "") NODE("t", "Neg", IN1("dy"), T_F) NODE("dx", "Mul", IN2("t", "x"), T_F)        \
+  NODE("dw", "Mul", IN2("dy", "x"), T_F) NODE("group", "NoOp", "input:'^dx' input:'^dw'", "")              \
+  NODE("y", "Identity", "input:'dw' input:'^group'", T_F)
+
+static void what_is_only_waited_for_is_not_computed(void) {
+  weft_graph_t *g = weft_test_optimized1(UNREAD, "dependencies", "y");
+  CU_ASSERT_EQUAL(weft_test_count(g, "Neg"), 0);
+  CU_ASSERT_EQUAL(weft_test_count(g, "Mul"), 1);
+  CU_ASSERT(weft_test_depends(g, weft_test_node(g, "y"), weft_test_node(g, "x")));
+  CU_ASSERT(weft_test_depends(g, weft_test_node(g, "y"), weft_test_node(g, "dy")));
+  weft_graph_destroy(g);
+}
+
+static void a_target_and_a_check_are_computed(void) {
+  weft_graph_t *g = weft_test_optimized(UNREAD, "dependencies", (const char *const[]){"y", "dx", NULL});
+  CU_ASSERT_EQUAL(weft_test_count(g, "Mul"), 2);
+  CU_ASSERT_EQUAL(weft_test_count(g, "Neg"), 1);
+  weft_graph_destroy(g);
+  g = weft_test_optimized1(FED("x", "") NODE("c", "CheckNumerics", IN1("x"), T_F "attr{key:'message' value{s:'m'}}")
+                               NODE("y", "Neg", "input:'x' input:'^c'", T_F),
+                           "dependencies", "y");
+  CU_ASSERT_EQUAL(weft_test_count(g, "CheckNumerics"), 1);
+  weft_graph_destroy(g);
+}
+
 int main(void) {
   const CU_TestInfo tests[] = {
       {"control inputs that order nothing are left out", control_inputs_that_order_nothing_are_left_out},
       {"waiting goes past identities and lone NoOps", waiting_goes_past_identities_and_lone_noops},
       {"a branch keeps its pivot", a_branch_keeps_its_pivot},
       {"effects keep their order", effects_keep_their_order},
+      {"what is only waited for is not computed", what_is_only_waited_for_is_not_computed},
+      {"a target and a check are computed", a_target_and_a_check_are_computed},
       CU_TEST_INFO_NULL,
   };
   const int status = weft_run_tests("dependencies", tests);
