@@ -1,9 +1,10 @@
 /* kernels/cpu/loops/move.c - see the header.
  *
- * Adjacent dimensions that step alike on both sides are merged first. What is left ends in a run that is
- * contiguous on both sides (memcpy), or in one that is not: then, if another dimension is the contiguous one
- * of the source, the two are a plane that is transposed in blocks, each of which reads and writes whole cache
- * lines. Long runs and large planes are cut, so that threads share them.
+ * Adjacent dimensions that step alike on both sides are merged first. What is left ends in runs that are
+ * contiguous on both sides, or in some that are not: then, if another dimension is the contiguous one of the
+ * source, the two are a plane that is transposed in blocks, each of which reads and writes whole cache lines.
+ * Else the last two dimensions are a sheet of runs, so that short ones cost no more than they hold. Long
+ * runs, sheets and planes are cut, so that threads share them.
  */
 #include "kernels/cpu/loops/move.h"
 
@@ -12,7 +13,9 @@
 enum {
   BLOCK = 16,       /* elements a side: a cache line of floats */
   ROWS = 2 * BLOCK, /* written side by side: two lines of each page of the source while it is known */
-  PIECE = 1 << 17   /* bytes: what is cut off a run or a plane */
+  PIECE = 1 << 17,  /* bytes: what is cut off a run, a sheet or a plane */
+  SHORT_RUN = 8,    /* elements, not contiguous, that do not pay a loop */
+  SHORT_ROWS = 256, /* of them that are copied element by element while they are in the cache */
 };
 
 void weft_strides_of(const weft_shape_t *shape, int64_t *strides) {
@@ -22,6 +25,8 @@ void weft_strides_of(const weft_shape_t *shape, int64_t *strides) {
     stride *= (uint64_t)shape->dims[d];
   }
 }
+
+static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
 /* Elements of one size. Steps of 0 and -1, of which a compiler makes vectors, have loops of their own. */
 #define ELEM_COPY(type)                                                      \
@@ -118,8 +123,6 @@ static void turn_strip(const char *from, int64_t from_step, char *to, int64_t to
   }
 }
 
-static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
-
 static void turn_plane(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t rows,
                        int64_t columns, size_t size) {
   const int64_t s = (int64_t)size;
@@ -132,12 +135,67 @@ static void turn_plane(const char *from, int64_t from_step, char *to, int64_t to
   }
 }
 
+/* Runs of `bytes` each, at steps in bytes. A short one is copied by two vectors that may overlap. */
+static void copy_runs(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t rows,
+                      size_t bytes) {
+#define ROWS_OF(...)                                                     \
+  for (int64_t r = 0; r < rows; r++, from += from_step, to += to_step) { \
+    __VA_ARGS__;                                                         \
+  }
+#define ENDS(n) ROWS_OF(memcpy(to, from, n), memcpy(to + bytes - (n), from + bytes - (n), n))
+  switch (bytes) {
+    case 1: ROWS_OF(*to = *from) return;
+    case 2: ROWS_OF(memcpy(to, from, 2)) return;
+    case 4: ROWS_OF(memcpy(to, from, 4)) return;
+    case 8: ROWS_OF(memcpy(to, from, 8)) return;
+    case 16: ROWS_OF(memcpy(to, from, 16)) return;
+    default: break;
+  }
+  if (bytes < 4) {
+    ENDS(2)
+  } else if (bytes < 8) {
+    ENDS(4)
+  } else if (bytes < 16) {
+    ENDS(8)
+  } else if (bytes <= 32) {
+    ENDS(16)
+  } else if (bytes <= 64) {
+    ROWS_OF(memcpy(to, from, 32), memcpy(to + bytes - 32, from + bytes - 32, 32))
+  } else {
+    ROWS_OF(memcpy(to, from, bytes))
+  }
+#undef ENDS
+#undef ROWS_OF
+}
+
+void weft_move_sheet(const weft_sheet_t *h, const void *from, void *to, size_t size) {
+  const int64_t s = (int64_t)size;
+  const char *x = from;
+  char *y = to;
+  if (h->from_step == 1 && h->to_step == 1) {
+    copy_runs(x, h->from_row * s, y, h->to_row * s, h->rows, (size_t)h->n * size);
+  } else if (h->n < SHORT_RUN && h->rows > h->n) { /* the loop is over the rows */
+    for (int64_t r = 0; r < h->rows; r += SHORT_ROWS) {
+      const int64_t m = at_most(h->rows - r, SHORT_ROWS);
+      for (int64_t i = 0; i < h->n; i++) {
+        strided_copy(x + (r * h->from_row + i * h->from_step) * s, h->from_row,
+                     y + (r * h->to_row + i * h->to_step) * s, h->to_row, m, size);
+      }
+    }
+  } else {
+    for (int64_t r = 0; r < h->rows; r++) {
+      strided_copy(x + r * h->from_row * s, h->from_step, y + r * h->to_row * s, h->to_step, h->n, size);
+    }
+  }
+}
+
 typedef struct move_job {
   weft_move_t m;
   int last;                            /* the innermost dimension */
-  int tiled;                           /* the other dimension of a plane; -1: none */
+  int other;                           /* of a sheet or a plane; -1: of runs that are cut themselves */
+  bool is_turned;                      /* a plane */
   int outer[WEFT_MAX_DIMS], num_outer; /* the dimensions in front */
-  int64_t cut, cuts;                   /* the dimension `tiled`, or else `last`, in pieces of so many */
+  int64_t cut, cuts;                   /* the dimension `other`, or else `last`, in pieces of so many */
   const weft_tensor_t *from;
   weft_tensor_t *to;
   size_t size;
@@ -155,24 +213,29 @@ static void copy_elements(move_job_t *j, int64_t from, int64_t to, int64_t n) {
 /* Elements [begin, begin + n) of the cut dimension, at an index of the outer ones. */
 static void copy_piece(move_job_t *j, int64_t from, int64_t to, int64_t begin, int64_t n) {
   const weft_move_t *m = &j->m;
-  const int d = j->tiled >= 0 ? j->tiled : j->last;
+  const int d = j->other >= 0 ? j->other : j->last;
   const int64_t s = (int64_t)j->size, fs = m->from_strides[j->last], ts = m->to_strides[j->last];
   const char *src = (const char *)j->from->data + (from + begin * m->from_strides[d]) * s;
   char *dst = (char *)j->to->data + (to + begin * m->to_strides[d]) * s;
-  if (j->tiled >= 0) {
+  if (j->is_turned) {
     turn_plane(src, fs * s, dst, m->to_strides[d] * s, n, m->dims[j->last], j->size);
-  } else if (fs == 1 && ts == 1) {
-    memcpy(dst, src, (size_t)n * j->size);
-  } else {
-    strided_copy(src, fs, dst, ts, n, j->size);
+    return;
   }
+  weft_sheet_t h = {.rows = 1, .n = n, .from_step = fs, .to_step = ts};
+  if (j->other >= 0) {
+    h.rows = n;
+    h.n = m->dims[j->last];
+    h.from_row = m->from_strides[d];
+    h.to_row = m->to_strides[d];
+  }
+  weft_move_sheet(&h, src, dst, j->size);
 }
 
 static void outer_range(void *arg, int64_t begin, int64_t end) {
   move_job_t *j = arg;
   const weft_move_t *m = &j->m;
   const bool is_plain = weft_dtype_is_plain(j->from->dtype);
-  const int64_t whole = m->dims[j->tiled >= 0 ? j->tiled : j->last];
+  const int64_t whole = m->dims[j->other >= 0 ? j->other : j->last];
   int64_t index[WEFT_MAX_DIMS] = {0}, from = m->from_base, to = m->to_base, rest = begin / j->cuts;
   for (int o = j->num_outer - 1; o >= 0; o--) {
     int d = j->outer[o];
@@ -229,23 +292,26 @@ weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool, con
   for (int d = 0; d < m->rank; d++) {
     if (m->dims[d] <= 0) return NULL;
   }
-  move_job_t j = {.tiled = -1, .from = from, .to = to, .size = weft_dtype_size(from->dtype)};
+  move_job_t j = {.other = -1, .from = from, .to = to, .size = weft_dtype_size(from->dtype)};
   const bool is_plain = weft_dtype_is_plain(from->dtype);
   merge(m, &j.m);
   j.last = j.m.rank - 1;
   for (int d = 0; is_plain && j.m.from_strides[j.last] != 1 && j.m.to_strides[j.last] == 1 && d < j.last;
        d++) {
-    if (j.m.from_strides[d] == 1 && j.m.dims[d] >= 4 && j.m.dims[j.last] >= 4) j.tiled = d;
+    if (j.m.from_strides[d] == 1 && j.m.dims[d] >= 4 && j.m.dims[j.last] >= 4) j.other = d;
   }
+  j.is_turned = j.other >= 0;
+  if (is_plain && j.other < 0 && j.last > 0 && (int64_t)j.size * j.m.dims[j.last] < PIECE)
+    j.other = j.last - 1;
   int64_t units = 1;
   for (int d = 0; d < j.last; d++) {
-    if (d == j.tiled) continue;
+    if (d == j.other) continue;
     j.outer[j.num_outer++] = d;
     units *= j.m.dims[d];
   }
   /* Bytes of the cut dimension's one place; a piece is whole blocks. */
-  const int64_t each = (int64_t)j.size * (j.tiled >= 0 ? j.m.dims[j.last] : 1),
-                whole = j.m.dims[j.tiled >= 0 ? j.tiled : j.last];
+  const int64_t each = (int64_t)j.size * (j.other >= 0 ? j.m.dims[j.last] : 1),
+                whole = j.m.dims[j.other >= 0 ? j.other : j.last];
   j.cut = is_plain ? (PIECE / (each < PIECE ? each : PIECE) / ROWS + 1) * ROWS : whole;
   if (j.cut > whole) j.cut = whole;
   j.cuts = (whole - 1) / j.cut + 1;
