@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/indices.h"
 #include "kernels/cpu/loops/move.h"
 
 static weft_status_t *fill_compute(weft_kernel_ctx_t *ctx) {
@@ -66,15 +67,16 @@ static weft_status_t *int_range(weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
   weft_shape_t shape = weft_shape_vector((int64_t)n);
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dtype, &shape, &y));
-  uint64_t v = (uint64_t)start;
-  for (uint64_t i = 0; i < n; i++, v += (uint64_t)delta) {
-    switch (weft_dtype_size(dtype)) {
-      case 1: ((uint8_t *)y->data)[i] = (uint8_t)v; break;
-      case 2: ((uint16_t *)y->data)[i] = (uint16_t)v; break;
-      case 4: ((uint32_t *)y->data)[i] = (uint32_t)v; break;
-      default: ((uint64_t *)y->data)[i] = v; break;
-    }
+  const uint64_t first = (uint64_t)start, by = (uint64_t)delta;
+#define RANGE(type, wide) \
+  for (uint64_t i = 0; i < n; i++) ((type *)y->data)[i] = (type)((wide)first + (wide)i * (wide)by);
+  switch (weft_dtype_size(dtype)) { /* the low bits of a sum are those of the sum of low bits */
+    case 1: RANGE(uint8_t, uint32_t) break;
+    case 2: RANGE(uint16_t, uint32_t) break;
+    case 4: RANGE(uint32_t, uint32_t) break;
+    default: RANGE(uint64_t, uint64_t) break;
   }
+#undef RANGE
   return NULL;
 }
 
@@ -100,6 +102,11 @@ static weft_status_t *float_range(weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dtype, &shape, &y));
   size_t size = weft_dtype_size(dtype);
   double value = start;
+  if (dtype == WEFT_F32) {
+    float next = (float)start, *out = y->data;
+    for (int64_t i = 0; i < y->count; i++, next += (float)delta) out[i] = next;
+    return NULL;
+  }
   for (int64_t i = 0; i < y->count; i++) {
     char *at = (char *)y->data + (size_t)i * size;
     back(1, &value, at);
@@ -142,6 +149,12 @@ static weft_status_t *lin_space_compute(weft_kernel_ctx_t *ctx) {
   size_t size = weft_dtype_size(dtype);
   double step = n > 1 ? (ends[1] - ends[0]) / (double)(n - 1) : 0;
   float step_f = n > 1 ? ((float)ends[1] - (float)ends[0]) / (float)(n - 1) : 0;
+  if (dtype == WEFT_F32) {
+    float *out = y->data;
+    for (int64_t i = 0; i < n; i++) out[i] = (float)ends[0] + step_f * (float)i;
+    if (n > 1) out[n - 1] = (float)ends[1];
+    return NULL;
+  }
   for (int64_t i = 0; i < n; i++) {
     double v = dtype == WEFT_F64 ? ends[0] + step * (double)i : (double)((float)ends[0] + step_f * (float)i);
     if (i > 0 && i == n - 1) v = ends[1];
@@ -156,6 +169,7 @@ typedef struct one_hot_job {
   const weft_tensor_t *indices, *on, *off;
   weft_tensor_t *y;
   int64_t depth, inner; /* of y: [.., depth, inner] */
+  bool off_is_zero;     /* all its bits */
 } one_hot_job_t;
 
 /* An index outside of the axis leaves off values, and is no error. */
@@ -165,9 +179,13 @@ static void one_hot_range(void *arg, int64_t begin, int64_t end) {
   const int64_t slice = j->depth * j->inner;
   for (int64_t s = begin; s < end; s++) {
     char *to = (char *)j->y->data + (size_t)(s * slice) * size;
-    weft_move_fill(NULL, to, j->off->data, size, slice);
+    if (j->off_is_zero) {
+      memset(to, 0, (size_t)slice * size);
+    } else {
+      weft_move_fill(NULL, to, j->off->data, size, slice);
+    }
     for (int64_t i = 0; i < j->inner; i++) {
-      const int64_t hot = weft_cpu_int_at(j->indices, s * j->inner + i);
+      const int64_t hot = weft_index_at(j->indices, s * j->inner + i);
       if (hot >= 0 && hot < j->depth) memcpy(to + (size_t)(hot * j->inner + i) * size, j->on->data, size);
     }
   }
@@ -212,8 +230,10 @@ static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx, const one_hot_comp
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, on->dtype, &shape, &y));
   if (y->count == 0) return NULL;
-  one_hot_job_t j = {indices, on, off, y, depth, weft_cpu_product(&shape, at + 1, rank + 1)};
+  one_hot_job_t j = {indices, on, off, y, depth, weft_cpu_product(&shape, at + 1, rank + 1), false};
   if (!weft_dtype_is_plain(on->dtype)) return one_hot_elements(&j);
+  static const weft_c128_t zero = {0, 0};
+  j.off_is_zero = memcmp(off->data, &zero, weft_dtype_size(off->dtype)) == 0;
   /* A slice is what has one index in front of the axis: [depth, inner]. */
   const int64_t slices = indices->count / j.inner, grain = WEFT_CPU_GRAIN / (depth * j.inner) + 1;
   weft_parallel_for(ctx->device->pool, slices, grain, one_hot_range, &j);

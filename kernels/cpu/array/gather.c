@@ -9,6 +9,22 @@
 #include "kernels/cpu/loops/common.h"
 #include "kernels/cpu/loops/indices.h"
 
+/* A piece is asked for so many pieces before it is copied: pieces lie anywhere. */
+enum { AHEAD = 4 };
+
+/* The usual small pieces without a call. */
+static inline void copy_plain(char *to, const char *from, size_t bytes) {
+  switch (bytes) {
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    case 16: memcpy(to, from, 16); break;
+    case 32: memcpy(to, from, 32); break;
+    case 64: memcpy(to, from, 64); break;
+    case 128: memcpy(to, from, 128); break;
+    default: memcpy(to, from, bytes); break;
+  }
+}
+
 /* out[b, o, i, :] = params[b, o, indices[b, i], :] */
 typedef struct gather_job {
   const weft_tensor_t *params, *indices;
@@ -25,20 +41,26 @@ static void gather_range(void *arg, int64_t begin, int64_t end) {
   bool plain = weft_dtype_is_plain(j->params->dtype);
   const char *from = j->params->data;
   char *to = j->out->data;
+  int64_t i = begin % j->n - 1, rest = begin / j->n;
   for (int64_t p = begin; p < end; p++) {
-    int64_t i = p % j->n, rest = p / j->n, batch = rest / j->outer;
-    int64_t index = weft_cpu_int_at(j->indices, batch * j->n + i);
+    if (++i == j->n) {
+      i = 0;
+      rest++;
+    }
+    const int64_t batch = j->outer == 1 ? rest : rest / j->outer;
+    int64_t index = weft_index_at(j->indices, batch * j->n + i);
+    if (i + AHEAD < j->n) { /* whatever the index is: a prefetch does not fail */
+      const uint64_t next =
+          (uint64_t)rest * (uint64_t)j->size + (uint64_t)weft_index_at(j->indices, batch * j->n + i + AHEAD);
+      __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)(next * bytes)));
+    }
     if (index < 0 || index >= j->size) {
       atomic_store(&j->bad, batch * j->n + i);
       return;
     }
     int64_t at = rest * j->size + index;
     if (plain) {
-      switch (bytes) { /* the usual small pieces without a call */
-        case 4: memcpy(to + (size_t)p * 4, from + (size_t)at * 4, 4); break;
-        case 8: memcpy(to + (size_t)p * 8, from + (size_t)at * 8, 8); break;
-        default: memcpy(to + (size_t)p * bytes, from + (size_t)at * bytes, bytes); break;
-      }
+      copy_plain(to + (size_t)p * bytes, from + (size_t)at * bytes, bytes);
       continue;
     }
     weft_status_t *s = weft_cpu_copy(j->out, p * j->inner, j->params, at * j->inner, j->inner), *none = NULL;
@@ -137,6 +159,11 @@ static void nd_range(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     int64_t at = 0;
     if (weft_index_flatten(j->indices, i, j->depth, &j->params->shape, &at)) {
+      if (is_plain) {
+        copy_plain((char *)j->out->data + (size_t)i * bytes,
+                   (const char *)j->params->data + (size_t)at * bytes, bytes);
+        continue;
+      }
       weft_status_t *s = weft_cpu_copy(j->out, i * j->inner, j->params, at * j->inner, j->inner);
       if (s == NULL) continue;
       j->status = s; /* only of what is not plain, and so of one thread */
@@ -186,7 +213,9 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_i
                 .ignores = weft_ignores_bad_indices(attrs)};
   atomic_init(&j.bad, n);
   if (weft_dtype_is_plain(params->dtype)) {
-    weft_parallel_for(ctx->device->pool, n, WEFT_CPU_GRAIN / (inner + 8) + 1, nd_range, &j);
+    const double slice = (double)inner * (double)weft_dtype_size(params->dtype);
+    const weft_unit_cost_t row = {.bytes = 64 + 2 * slice, .cycles = 8 + 2 * (double)depth};
+    weft_parallel_for_cost(ctx->device->pool, n, row, nd_range, &j);
   } else {
     nd_range(&j, 0, n);
   }

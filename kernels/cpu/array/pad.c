@@ -48,32 +48,60 @@ typedef struct pad_job {
   int64_t row, left, inner;  /* elements of a row, of its border in front, of the input's row */
   size_t size;
   const void *value;
+  bool is_zero; /* all bits of the value */
   const char *from;
   char *to;
 } pad_job_t;
 
+/* The outer index of row i. */
+static void outer_index(int rank, const int64_t *dims, int64_t i, int64_t *out) {
+  for (int d = rank - 1; d >= 0; d--) {
+    out[d] = i % dims[d];
+    i /= dims[d];
+  }
+}
+
+/* To the next one. */
+static void outer_next(int rank, const int64_t *dims, int64_t *index) {
+  for (int d = rank - 1; d >= 0 && ++index[d] == dims[d]; d--) index[d] = 0;
+}
+
+static void pad_fill(const pad_job_t *j, char *to, int64_t n) {
+  if (n <= 0) return;
+  if (j->is_zero) {
+    memset(to, 0, (size_t)n * j->size);
+  } else {
+    weft_move_fill(NULL, to, j->value, j->size, n);
+  }
+}
+
 static void pad_rows(void *arg, int64_t begin, int64_t end) {
   const pad_job_t *j = arg;
-  for (int64_t i = begin; i < end; i++) {
-    int64_t rest = i, at = 0, stride = 1;
-    bool is_inside = true;
-    for (int d = j->rank - 1; d >= 0; d--) {
-      const int64_t index = rest % j->dims[d] - j->before[d];
-      rest /= j->dims[d];
-      is_inside = is_inside && index >= 0 && index < j->inner_dims[d];
-      at += index * stride;
-      stride *= j->inner_dims[d];
+  const size_t left = (size_t)j->left * j->size, inner = (size_t)j->inner * j->size;
+  int64_t index[WEFT_MAX_DIMS];
+  outer_index(j->rank, j->dims, begin, index);
+  for (int64_t i = begin; i < end; i++, outer_next(j->rank, j->dims, index)) {
+    int64_t at = 0;
+    bool is_inside = j->inner > 0;
+    for (int d = 0; d < j->rank; d++) {
+      const int64_t from = index[d] - j->before[d];
+      is_inside = is_inside && from >= 0 && from < j->inner_dims[d];
+      at = at * j->inner_dims[d] + from;
     }
     char *to = j->to + (size_t)(i * j->row) * j->size;
-    if (!is_inside || j->inner == 0) {
-      weft_move_fill(NULL, to, j->value, j->size, j->row);
+    if (!is_inside) {
+      pad_fill(j, to, j->row);
       continue;
     }
-    const size_t left = (size_t)j->left * j->size, inner = (size_t)j->inner * j->size;
-    weft_move_fill(NULL, to, j->value, j->size, j->left);
+    pad_fill(j, to, j->left);
     memcpy(to + left, j->from + (size_t)at * inner, inner);
-    weft_move_fill(NULL, to + left + inner, j->value, j->size, j->row - j->left - j->inner);
+    pad_fill(j, to + left + inner, j->row - j->left - j->inner);
   }
+}
+
+static bool is_all_zero(const void *value, size_t size) {
+  static const weft_c128_t zero = {0, 0};
+  return memcmp(value, &zero, size) == 0;
 }
 
 static void pad_plain(weft_thread_pool_t *pool, const weft_tensor_t *x, int64_t (*pads)[2],
@@ -90,6 +118,7 @@ static void pad_plain(weft_thread_pool_t *pool, const weft_tensor_t *x, int64_t 
                  .value = value == NULL ? (const void *)&zero : value->data,
                  .from = x->data,
                  .to = y->data};
+  j.is_zero = is_all_zero(j.value, j.size);
   for (int d = 0; d < last; d++) {
     j.dims[d] = y->shape.dims[d];
     j.inner_dims[d] = x->shape.dims[d];
@@ -169,16 +198,79 @@ static int64_t mirrored(const mirror_t *m, int d, int64_t at, int64_t dim) {
   return i;
 }
 
-/* Position in `inner` of element `i` of the padded tensor `outer`. */
-static int64_t inner_position(const mirror_t *m, const weft_shape_t *outer, const weft_shape_t *inner,
-                              int64_t i) {
-  int64_t at = 0, stride = 1;
-  for (int d = outer->rank - 1; d >= 0; d--) {
-    at += mirrored(m, d, i % outer->dims[d], inner->dims[d]) * stride;
-    stride *= inner->dims[d];
-    i /= outer->dims[d];
+/* A padded tensor and its inner one as rows: the last dimension that is padded, and what is behind it. A row
+ * has places of `behind` elements: `left` ones that mirror the front of the inner row, the inner row, and
+ * `right` ones that mirror its rear. */
+typedef struct mirror_rows {
+  mirror_t m;
+  int rank; /* of the outer dimensions */
+  int64_t outer_dims[WEFT_MAX_DIMS], inner_dims[WEFT_MAX_DIMS];
+  int64_t rows, left, inner, right, behind;
+  size_t size; /* of an element */
+} mirror_rows_t;
+
+/* `outer` has elements. */
+static void find_rows(const mirror_t *m, const weft_shape_t *outer, const weft_shape_t *inner, size_t size,
+                      mirror_rows_t *out) {
+  int last = outer->rank - 1;
+  while (last > 0 && m->pads[last][0] == 0 && m->pads[last][1] == 0) last--;
+  *out = (mirror_rows_t){.m = *m, .rank = last, .size = size};
+  out->rows = weft_cpu_product(outer, 0, last);
+  out->behind = weft_cpu_product(outer, last + 1, outer->rank);
+  out->left = m->pads[last][0];
+  out->inner = inner->dims[last];
+  out->right = m->pads[last][1];
+  memcpy(out->outer_dims, outer->dims, sizeof out->outer_dims);
+  memcpy(out->inner_dims, inner->dims, sizeof out->inner_dims);
+}
+
+/* The first element of the inner row that an outer one stands for. */
+static int64_t inner_row(const mirror_rows_t *r, const int64_t *index) {
+  int64_t at = 0;
+  for (int d = 0; d < r->rank; d++) {
+    at = at * r->inner_dims[d] + mirrored(&r->m, d, index[d], r->inner_dims[d]);
   }
-  return at;
+  return at * r->inner * r->behind;
+}
+
+typedef struct mirror_job {
+  mirror_rows_t r;
+  const char *from;
+  char *to;
+} mirror_job_t;
+
+static void mirror_range(void *arg, int64_t begin, int64_t end) {
+  const mirror_job_t *j = arg;
+  const mirror_rows_t *r = &j->r;
+  const int64_t place = r->behind * (int64_t)r->size, row = (r->left + r->inner + r->right) * place;
+  /* From the last place that the border in front mirrors to the first, and the same behind. */
+  const weft_sheet_t left = {r->left, r->behind, -r->behind, 1, r->behind, 1},
+                     right = {r->right, r->behind, -r->behind, 1, r->behind, 1};
+  int64_t index[WEFT_MAX_DIMS];
+  outer_index(r->rank, r->outer_dims, begin, index);
+  for (int64_t i = begin; i < end; i++, outer_next(r->rank, r->outer_dims, index)) {
+    const char *x = j->from + inner_row(r, index) * (int64_t)r->size;
+    char *y = j->to + i * row;
+    memcpy(y + r->left * place, x, (size_t)(r->inner * place));
+    if (r->left > 0) weft_move_sheet(&left, x + (r->left - 1 + r->m.offset) * place, y, r->size);
+    if (r->right > 0)
+      weft_move_sheet(&right, x + (r->inner - 1 - r->m.offset) * place, y + (r->left + r->inner) * place,
+                      r->size);
+  }
+}
+
+/* Element by element, of any kind. */
+static weft_status_t *mirror_elements(const mirror_rows_t *r, const weft_tensor_t *x, weft_tensor_t *y) {
+  const int last = r->rank;
+  int64_t index[WEFT_MAX_DIMS], to = 0;
+  outer_index(r->rank, r->outer_dims, 0, index);
+  for (int64_t i = 0; i < r->rows; i++, outer_next(r->rank, r->outer_dims, index)) {
+    for (int64_t p = 0; p < r->left + r->inner + r->right; p++, to += r->behind) {
+      const int64_t from = inner_row(r, index) + mirrored(&r->m, last, p, r->inner) * r->behind;
+      WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, to, x, from, r->behind));
+    }
+  }
+  return NULL;
 }
 
 WEFT_ATTRS_STRUCT(mirror, (STRING, mode))
@@ -190,13 +282,21 @@ static weft_status_t *mirror_compute(weft_kernel_ctx_t *ctx, const mirror_attrs_
   WEFT_RETURN_IF_ERROR(read_mirror(ctx, attrs->mode, &x->shape, &m));
   WEFT_RETURN_IF_ERROR(check_mirror(&m, &x->shape));
   WEFT_RETURN_IF_ERROR(padded_shape(&x->shape, m.pads, 1, &shape));
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
-  for (int64_t i = 0; i < y->count; i++) {
-    WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, i, x, inner_position(&m, &shape, &x->shape, i), 1));
+  if (shape.rank == 0) {
+    weft_cpu_out_same(ctx, 0, 0);
+    return NULL;
   }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
+  if (y->count == 0) return NULL;
+  mirror_job_t j = {.from = x->data, .to = y->data};
+  find_rows(&m, &shape, &x->shape, weft_dtype_size(x->dtype), &j.r);
+  if (!weft_dtype_is_plain(x->dtype)) return mirror_elements(&j.r, x, y);
+  const int64_t row = y->count / j.r.rows;
+  weft_parallel_for(ctx->device->pool, j.r.rows, WEFT_CPU_GRAIN / row + 1, mirror_range, &j);
   return NULL;
 }
 
+/* The gradient of an element is the sum of those that mirror it, in their order. */
 WEFT_ATTRS_OF(mirror_grad_compute, mirror)
 static weft_status_t *mirror_grad_compute(weft_kernel_ctx_t *ctx, const mirror_attrs_t *attrs) {
   weft_tensor_t *dy = weft_in(ctx, 0), *dx = NULL;
@@ -207,11 +307,28 @@ static weft_status_t *mirror_grad_compute(weft_kernel_ctx_t *ctx, const mirror_a
   WEFT_RETURN_IF_ERROR(check_mirror(&m, &shape));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dy->dtype, &shape, &dx));
   weft_cpu_zero(dx);
+  if (dy->count == 0) return NULL;
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, dy->dtype);
-  size_t size = weft_dtype_size(dy->dtype);
-  for (int64_t i = 0; i < dy->count; i++) {
-    int64_t to = inner_position(&m, &dy->shape, &shape, i);
-    add((char *)dx->data + (size_t)to * size, (const char *)dy->data + (size_t)i * size, 1, false);
+  if (shape.rank == 0) {
+    add(dx->data, dy->data, 1, false);
+    return NULL;
+  }
+  mirror_rows_t r;
+  find_rows(&m, &dy->shape, &shape, weft_dtype_size(dy->dtype), &r);
+  const int64_t place = r.behind * (int64_t)r.size;
+  const char *from = dy->data;
+  int64_t index[WEFT_MAX_DIMS];
+  outer_index(r.rank, r.outer_dims, 0, index);
+  for (int64_t i = 0; i < r.rows; i++, outer_next(r.rank, r.outer_dims, index)) {
+    char *row = (char *)dx->data + inner_row(&r, index) * (int64_t)r.size;
+    for (int64_t p = 0; p < r.left; p++, from += place) {
+      add(row + mirrored(&m, r.rank, p, r.inner) * place, from, r.behind, false);
+    }
+    add(row, from, r.inner * r.behind, false);
+    from += r.inner * place;
+    for (int64_t p = 0; p < r.right; p++, from += place) {
+      add(row + (r.inner - 1 - m.offset - p) * place, from, r.behind, false);
+    }
   }
   return NULL;
 }

@@ -4,8 +4,29 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* For the usual types, whose values lie in memory as they are; the loop is short, so a call would count. */
+#define FLATTEN(type)                                                                                 \
+  static bool flatten_##type(const type *v, int64_t depth, const weft_shape_t *shape, int64_t *out) { \
+    int64_t at = 0;                                                                                   \
+    bool fits = true;                                                                                 \
+    for (int d = 0; d < (int)depth; d++) {                                                            \
+      fits &= (uint64_t)(int64_t)v[d] < (uint64_t)shape->dims[d];                                     \
+      at = (int64_t)((uint64_t)at * (uint64_t)shape->dims[d] + (uint64_t)v[d]);                       \
+    }                                                                                                 \
+    *out = at;                                                                                        \
+    return fits;                                                                                      \
+  }
+FLATTEN(int32_t)
+FLATTEN(int64_t)
+
 bool weft_index_flatten(const weft_tensor_t *indices, int64_t i, int64_t depth, const weft_shape_t *shape,
                         int64_t *out) {
+  if (indices->dtype == WEFT_I32) {
+    return flatten_int32_t((const int32_t *)indices->data + i * depth, depth, shape, out);
+  }
+  if (indices->dtype == WEFT_I64) {
+    return flatten_int64_t((const int64_t *)indices->data + i * depth, depth, shape, out);
+  }
   int64_t at = 0;
   for (int d = 0; d < (int)depth; d++) {
     int64_t v = weft_cpu_int_at(indices, i * depth + d);

@@ -12,6 +12,12 @@ static inline bool weft_ignores_bad_indices(const weft_bad_indices_attrs_t *attr
   return weft_str_is(attrs->bad_indices_policy, "IGNORE");
 }
 
+/* weft_cpu_int_at, without a call for the usual types of indices. */
+static inline int64_t weft_index_at(const weft_tensor_t *t, int64_t i) {
+  if (t->dtype == WEFT_I32) return ((const int32_t *)t->data)[i];
+  return t->dtype == WEFT_I64 ? ((const int64_t *)t->data)[i] : weft_cpu_int_at(t, i);
+}
+
 /* Row i of `indices` ([..., depth]) as a position among the first `depth` dimensions of `shape`; false if a
  * coordinate is out of range. */
 bool weft_index_flatten(const weft_tensor_t *indices, int64_t i, int64_t depth, const weft_shape_t *shape,
