@@ -14,21 +14,41 @@ typedef struct segment {
   bool mean, root; /* divide by the count, or by its square root */
 } segment_t;
 
+typedef void segment_fold_fn(int64_t rows, const int64_t *to_rows, const int64_t *from_rows, int64_t inner,
+                             const void *from, void *to);
+typedef void segment_divide_fn(int64_t n, double by, void *to);
+
+#define MAP_STEM segment_sum
+#define MAP_COMP WRAP
+#define SEGMENT_JOIN(a, b) ((a) + (b))
+#define SEGMENT_COMPLEX
+#include "kernels/cpu/math/segment_reals.tmpl.h"
+#define MAP_STEM segment_product
+#define MAP_COMP WRAP
+#define SEGMENT_JOIN(a, b) ((a) * (b))
+#define SEGMENT_COMPLEX
+#include "kernels/cpu/math/segment_reals.tmpl.h"
+/* In TensorFlow's order: the next row stays unless what is there is beyond it. So a NaN is taken, and the row
+ * behind it takes its place. */
+#define MAP_STEM segment_max
+#define MAP_COMP COMP
+#define SEGMENT_JOIN(a, b) ((b) < (a) ? (a) : (b))
+#include "kernels/cpu/math/segment_reals.tmpl.h"
+#define MAP_STEM segment_min
+#define MAP_COMP COMP
+#define SEGMENT_JOIN(a, b) ((a) < (b) ? (a) : (b))
+#include "kernels/cpu/math/segment_reals.tmpl.h"
+
 #define EACH_HALFS
 #define EACH_FLOATS
 #define EACH_I32_I64
 #define EACH_I8_I16
 #define EACH_UNSIGNED
-#define EACH_FILE "kernels/cpu/math/segment_one.tmpl.h"
+#define EACH_COMPLEX
+#define EACH_FILE "kernels/cpu/math/segment_divide_one.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
-static weft_update_fn *const segment_max_fns[WEFT_DTYPE_COUNT] = {
-#define MAP_STEM segment_max
-#define EACH_FILE "tensor/dtype_entry.tmpl.h"
-#include "tensor/each_dtype.tmpl.h"
-#undef MAP_STEM
-};
-static weft_update_fn *const segment_min_fns[WEFT_DTYPE_COUNT] = {
-#define MAP_STEM segment_min
+static segment_divide_fn *const segment_divide_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM segment_divide
 #define EACH_FILE "tensor/dtype_entry.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
 #undef MAP_STEM
@@ -36,11 +56,13 @@ static weft_update_fn *const segment_min_fns[WEFT_DTYPE_COUNT] = {
 #include "tensor/undef_each.tmpl.h"
 
 /* How the next row of a segment joins what is there. */
-static weft_update_fn *join_of(weft_update_t how, weft_dtype_t dtype) {
+static segment_fold_fn *fold_of(weft_update_t how, weft_dtype_t dtype) {
   if (how == WEFT_UPDATE_MAX) return segment_max_fns[dtype];
   if (how == WEFT_UPDATE_MIN) return segment_min_fns[dtype];
-  return weft_update_find(how, dtype);
+  return how == WEFT_UPDATE_MUL ? segment_product_fns[dtype] : segment_sum_fns[dtype];
 }
+
+enum { FOLD_ROWS = 128 }; /* rows that are numbered before they are folded */
 
 static char *row_at(const weft_tensor_t *t, int64_t row, int64_t inner) {
   return (char *)t->data + (size_t)(row * inner) * weft_dtype_size(t->dtype);
@@ -81,39 +103,21 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
   weft_update_identity(segment->how, out->dtype, out->count, out->data);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
-  weft_update_fn *update = join_of(segment->how, out->dtype);
-  for (int64_t i = 0; i < ids->count && data->count > 0; i++) {
-    int64_t id = weft_cpu_int_at(ids, i);
-    if (id < 0) continue;
-    update(row_at(out, id, inner), row_at(data, i, inner), inner, false);
+  segment_fold_fn *fold = fold_of(segment->how, out->dtype);
+  int64_t to[FOLD_ROWS], from[FOLD_ROWS];
+  for (int64_t i = 0, rows = 0; i < ids->count && data->count > 0; i += rows) {
+    rows = ids->count - i < FOLD_ROWS ? ids->count - i : FOLD_ROWS;
+    for (int64_t k = 0; k < rows; k++) {
+      to[k] = weft_index_at(ids, i + k);
+      from[k] = i + k;
+    }
+    fold(rows, to, from, inner, data->data, out->data);
   }
   return NULL;
 }
 
 /* ---- sorted ---- */
 
-/* Divides a row by `by`, in the type that it is computed in. */
-static void divide(weft_dtype_t dtype, int64_t n, double by, void *to) {
-  weft_cpu_cast_fn *wide = weft_cpu_cast_loop(dtype, WEFT_C128), *back = weft_cpu_cast_loop(WEFT_C128, dtype);
-  size_t size = weft_dtype_size(dtype);
-  for (int64_t i = 0; i < n; i++) {
-    char *at = (char *)to + (size_t)i * size;
-    if (dtype == WEFT_F32) {
-      *(float *)(void *)at /= (float)by;
-    } else if (weft_dtype_is_integer(dtype)) {
-      int64_t v = 0;
-      weft_cpu_cast_loop(dtype, WEFT_I64)(1, at, &v);
-      v /= (int64_t)by;
-      weft_cpu_cast_loop(WEFT_I64, dtype)(1, &v, at);
-    } else {
-      weft_c128_t v;
-      wide(1, at, &v);
-      v.re /= by;
-      v.im /= by;
-      back(1, &v, at);
-    }
-  }
-}
 /* Are ids of this type in order, the first and the last in range? Looks at all, without a branch. */
 #define IDS_FIT(type)                                                      \
   static bool ids_fit_##type(const type *x, int64_t n, int64_t segments) { \
@@ -156,34 +160,43 @@ typedef struct sorted_job {
   const weft_tensor_t *data, *pick, *ids;
   weft_tensor_t *out;
   int64_t n, inner;
-  weft_update_fn *update;
+  segment_fold_fn *fold;
 } sorted_job_t;
+
+/* Row i of the segments' rows, in `data`. */
+static int64_t picked(const sorted_job_t *j, int64_t i) {
+  return j->pick == NULL ? i : weft_index_at(j->pick, i);
+}
+
+/* Rows [begin, end) into that of their segment. */
+static void fold_segment(const sorted_job_t *j, int64_t id, int64_t begin, int64_t end) {
+  int64_t to[FOLD_ROWS], from[FOLD_ROWS];
+  for (int64_t i = begin, num = 0; i < end; i += num) {
+    num = end - i < FOLD_ROWS ? end - i : FOLD_ROWS;
+    for (int64_t k = 0; k < num; k++) {
+      to[k] = id;
+      from[k] = picked(j, i + k);
+    }
+    j->fold(num, to, from, j->inner, j->data->data, j->out->data);
+  }
+}
 
 /* The segments that begin within rows [begin, end), whole. */
 static void sorted_range(void *arg, int64_t begin, int64_t end) {
   const sorted_job_t *j = arg;
-  int64_t previous = begin > 0 ? weft_cpu_int_at(j->ids, begin - 1) : -1, count = 0;
+  const size_t bytes = (size_t)j->inner * weft_dtype_size(j->out->dtype);
+  segment_divide_fn *divide = segment_divide_fns[j->out->dtype];
   int64_t i = begin;
-  while (i < end && weft_cpu_int_at(j->ids, i) == previous) i++; /* of the piece before */
-  if (i == end) return;
-  previous = -1;
-  for (int64_t id = weft_cpu_int_at(j->ids, i), next; i < j->n && (i < end || id == previous);
-       i++, id = next) {
-    const int64_t from = j->pick == NULL ? i : weft_cpu_int_at(j->pick, i);
+  while (begin > 0 && i < end && weft_index_at(j->ids, i) == weft_index_at(j->ids, begin - 1)) i++;
+  for (int64_t next = i; i < end; i = next) {
+    const int64_t id = weft_index_at(j->ids, i);
     char *to = row_at(j->out, id, j->inner);
-    const char *row = row_at(j->data, from, j->inner);
-    if (id != previous) {
-      count = 0;
-      if (j->inner > 0) memcpy(to, row, (size_t)j->inner * weft_dtype_size(j->out->dtype));
-    } else {
-      j->update(to, row, j->inner, false);
-    }
-    count++;
-    previous = id;
-    next = i + 1 < j->n ? weft_cpu_int_at(j->ids, i + 1) : -1;
-    if (next == id || count == 1) continue;
-    if (j->segment->mean) divide(j->out->dtype, j->inner, (double)count, to);
-    if (j->segment->root) divide(j->out->dtype, j->inner, sqrt((double)count), to);
+    for (next = i + 1; next < j->n && weft_index_at(j->ids, next) == id;) next++;
+    if (bytes > 0) memcpy(to, row_at(j->data, picked(j, i), j->inner), bytes);
+    fold_segment(j, id, i + 1, next);
+    if (next - i == 1) continue;
+    if (j->segment->mean) divide(j->inner, (double)(next - i), to);
+    if (j->segment->root) divide(j->inner, sqrt((double)(next - i)), to);
   }
 }
 
@@ -207,7 +220,7 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_t *segment, c
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   weft_update_identity(segment->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
                        out->count, out->data);
-  sorted_job_t j = {segment, data, pick, ids, out, n, inner, join_of(segment->how, out->dtype)};
+  sorted_job_t j = {segment, data, pick, ids, out, n, inner, fold_of(segment->how, out->dtype)};
   weft_parallel_for(ctx->device->pool, n, WEFT_CPU_GRAIN / (inner + 8) + 1, sorted_range, &j);
   return NULL;
 }
