@@ -2,7 +2,7 @@
  * Bincount, DenseBincount, HistogramFixedWidth. */
 #include <inttypes.h>
 
-#include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/loops/indices.h"
 #include "tensor/update.h"
 
 #define F32_F64 (WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
@@ -74,6 +74,25 @@ static weft_status_t *read_size(const weft_tensor_t *t, int64_t *out) {
   return NULL;
 }
 
+/* The usual counts: one more for each value below `size`, without a call. False for other types. */
+static bool count_ones(const weft_tensor_t *values, int64_t begin, int64_t end, int64_t size,
+                       weft_dtype_t dtype, void *bins) {
+#define COUNT(type)                             \
+  for (int64_t i = begin; i < end; i++) {       \
+    const int64_t v = weft_index_at(values, i); \
+    if (v < size) ((type *)bins)[v] += (type)1; \
+  }                                             \
+  return true;
+  switch (dtype) {
+    case WEFT_I32: COUNT(uint32_t)
+    case WEFT_I64: COUNT(uint64_t)
+    case WEFT_F32: COUNT(float)
+    case WEFT_F64: COUNT(double)
+    default: return false;
+  }
+#undef COUNT
+}
+
 /* Counts in rows of `width` values each. `weights` has as many elements as `values`, or none; `is_binary`:
  * whether a value occurs, not how often. */
 static weft_status_t *count_rows(weft_kernel_ctx_t *ctx, const weft_shape_t *shape, int64_t size,
@@ -81,8 +100,7 @@ static weft_status_t *count_rows(weft_kernel_ctx_t *ctx, const weft_shape_t *sha
   const weft_tensor_t *values = weft_in(ctx, 0), *weights = weft_in(ctx, 2);
   weft_tensor_t *out = NULL;
   for (int64_t i = 0; i < values->count; i++) {
-    if (weft_cpu_int_at(values, i) < 0)
-      return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
+    if (weft_index_at(values, i) < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weights->dtype, shape, &out));
   weft_cpu_zero(out);
@@ -90,12 +108,18 @@ static weft_status_t *count_rows(weft_kernel_ctx_t *ctx, const weft_shape_t *sha
   weft_update_identity(WEFT_UPDATE_MUL, weights->dtype, 1, one);
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, weights->dtype);
   bool is_plain = is_binary || weights->count == 0;
-  for (int64_t i = 0; i < values->count; i++) {
-    int64_t v = weft_cpu_int_at(values, i);
-    if (v >= size) continue;
-    char *bin = element(out, i / width * size + v);
-    if (is_binary) weft_update_identity(WEFT_UPDATE_ADD, weights->dtype, 1, bin);
-    add(bin, is_plain ? (const void *)one : element(weights, i), 1, false);
+  for (int64_t begin = 0, row = 0; begin < values->count; begin += width, row++) {
+    const int64_t end = begin + width;
+    if (is_plain && !is_binary &&
+        count_ones(values, begin, end, size, weights->dtype, element(out, row * size)))
+      continue;
+    for (int64_t i = begin; i < end; i++) {
+      int64_t v = weft_index_at(values, i);
+      if (v >= size) continue;
+      char *bin = element(out, row * size + v);
+      if (is_binary) weft_update_identity(WEFT_UPDATE_ADD, weights->dtype, 1, bin);
+      add(bin, is_plain ? (const void *)one : element(weights, i), 1, false);
+    }
   }
   return NULL;
 }

@@ -131,19 +131,42 @@ static weft_status_t *select_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- ClipByValue: max with the lower bound, then min with the upper ---- */
 
-/* Each of y's n elements is `how` of itself and that of `limit`, which may be a scalar; of complex numbers
- * the real and the imaginary parts are, each by itself. */
-static void bound(weft_update_t how, weft_tensor_t *y, const weft_tensor_t *limit, int64_t n) {
-  bool is_scalar = limit->shape.rank == 0;
-  size_t size = weft_dtype_size(y->dtype);
-  if (!weft_dtype_is_complex(y->dtype)) {
-    weft_update_find(how, y->dtype)(y->data, limit->data, n, is_scalar);
+/* Elements that stay in the first-level cache between the bounds. */
+enum { CLIP_BLOCK = 2048 };
+
+typedef struct clip_job {
+  const weft_tensor_t *low, *high;
+  weft_tensor_t *y; /* its memory may be x's */
+  const char *from;
+  weft_update_fn *min, *max; /* of elements, or of the parts of complex numbers */
+  size_t size;
+} clip_job_t;
+
+/* Each of y's elements is `how` of itself and that of `limit`, which may be a scalar; of complex numbers the
+ * real and the imaginary parts are, each by itself. */
+static void bound(const clip_job_t *j, weft_update_fn *how, const weft_tensor_t *limit, int64_t begin,
+                  int64_t n) {
+  const bool is_scalar = limit->shape.rank == 0;
+  char *y = (char *)j->y->data + (size_t)begin * j->size;
+  const char *by = (const char *)limit->data + (is_scalar ? 0 : (size_t)begin * j->size);
+  if (!weft_dtype_is_complex(j->y->dtype)) {
+    how(y, by, n, is_scalar);
     return;
   }
-  weft_update_fn *parts = weft_update_find(how, y->dtype == WEFT_C64 ? WEFT_F32 : WEFT_F64);
-  for (int64_t i = 0; i < n; i++)
-    parts((char *)y->data + (size_t)i * size, (const char *)limit->data + (is_scalar ? 0 : (size_t)i * size),
-          2, false);
+  for (int64_t i = 0; i < n; i++) {
+    how(y + (size_t)i * j->size, by + (is_scalar ? 0 : (size_t)i * j->size), 2, false);
+  }
+}
+
+static void clip_range(void *arg, int64_t begin, int64_t end) {
+  const clip_job_t *j = arg;
+  for (int64_t at = begin; at < end; at += CLIP_BLOCK) {
+    const int64_t n = end - at < CLIP_BLOCK ? end - at : CLIP_BLOCK;
+    char *y = (char *)j->y->data + (size_t)at * j->size;
+    if (j->y->data != j->from) memcpy(y, j->from + (size_t)at * j->size, (size_t)n * j->size);
+    bound(j, j->min, j->high, at, n);
+    bound(j, j->max, j->low, at, n);
+  }
 }
 
 static weft_status_t *clip_compute(weft_kernel_ctx_t *ctx) {
@@ -157,20 +180,25 @@ static weft_status_t *clip_compute(weft_kernel_ctx_t *ctx) {
         "shape: %sclip_value_min shape: %sclip_value_max shape: %s",
         WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&low->shape), WEFT_SHAPE_TEXT(&high->shape));
   }
-  const void *data = x->data;
-  size_t bytes = x->bytes;
-  int64_t n = x->count;
   weft_shape_t shape = x->shape;
-  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, x->dtype, &shape, &y));
-  if (y->data != data && bytes > 0) memcpy(y->data, data, bytes);
-  bound(WEFT_UPDATE_MIN, y, high, n);
-  bound(WEFT_UPDATE_MAX, y, low, n);
+  const weft_dtype_t dtype = x->dtype, part = dtype == WEFT_C64    ? WEFT_F32
+                                              : dtype == WEFT_C128 ? WEFT_F64
+                                                                   : dtype;
+  clip_job_t j = {.low = low,
+                  .high = high,
+                  .from = x->data,
+                  .min = weft_update_find(WEFT_UPDATE_MIN, part),
+                  .max = weft_update_find(WEFT_UPDATE_MAX, part),
+                  .size = weft_dtype_size(dtype)};
+  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, dtype, &shape, &y));
+  j.y = y;
+  weft_parallel_for_cost(ctx->device->pool, y->count, weft_cpu_element(2 * j.size, false), clip_range, &j);
   return NULL;
 }
 
 /* ---- AddN: in the order of the list ---- */
 
-/* Elements that a thread sums before it goes on: they stay in the first-level cache. */
+/* The sum of a block stays in the first-level cache between groups of operands. */
 enum { SUM_BLOCK = 2048 };
 
 typedef struct sum_job {
@@ -222,7 +250,8 @@ static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = first->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, dtype, &shape, &sum));
   sum_job_t j = {ctx, data, sum, weft_sum_of(dtype)};
-  weft_parallel_for(ctx->device->pool, sum->count, WEFT_CPU_GRAIN / n, sum_range, &j);
+  weft_parallel_for_cost(ctx->device->pool, sum->count,
+                         weft_cpu_element((size_t)(n + 1) * weft_dtype_size(dtype), false), sum_range, &j);
   return NULL;
 }
 

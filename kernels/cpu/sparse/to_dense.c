@@ -5,18 +5,15 @@
 #include <inttypes.h>
 
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/indices.h"
+#include "kernels/cpu/loops/move.h"
 #include "kernels/cpu/sparse/sparse.h"
 #include "tensor/update.h"
 
 /* Where element i of `indices` ([n, rank], int32 or int64) lies in a dense tensor; -1: outside. */
 static int64_t position(const weft_tensor_t *indices, int64_t i, const weft_shape_t *shape) {
   int64_t at = 0;
-  for (int d = 0; d < shape->rank; d++) {
-    int64_t k = weft_cpu_int_at(indices, i * shape->rank + d);
-    if (k < 0 || k >= shape->dims[d]) return -1;
-    at = at * shape->dims[d] + k;
-  }
-  return at;
+  return weft_index_flatten(indices, i, shape->rank, shape, &at) ? at : -1;
 }
 
 /* ---- SparseToDense ---- */
@@ -64,15 +61,14 @@ static weft_status_t *check_positions(const weft_tensor_t *indices, int64_t n, c
   return NULL;
 }
 
-static weft_status_t *fill(weft_tensor_t *t, const weft_tensor_t *value) {
-  size_t size = weft_dtype_size(t->dtype);
+static weft_status_t *fill(weft_thread_pool_t *pool, weft_tensor_t *t, const weft_tensor_t *value) {
   if (!weft_dtype_is_plain(t->dtype)) {
     for (int64_t i = 0; i < t->count; i++) {
       WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(t, i, value, 0, 1));
     }
     return NULL;
   }
-  for (int64_t i = 0; i < t->count; i++) memcpy((char *)t->data + (size_t)i * size, value->data, size);
+  weft_move_fill(pool, t->data, value->data, weft_dtype_size(t->dtype), t->count);
   return NULL;
 }
 
@@ -87,7 +83,7 @@ static weft_status_t *to_dense_compute(weft_kernel_ctx_t *ctx, const to_dense_co
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 1), "output_shape", &shape));
   WEFT_RETURN_IF_ERROR(check_positions(indices, n, &shape, attrs->validate_indices));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, values->dtype, &shape, &out));
-  WEFT_RETURN_IF_ERROR(fill(out, weft_in(ctx, 3)));
+  WEFT_RETURN_IF_ERROR(fill(ctx->device->pool, out, weft_in(ctx, 3)));
   for (int64_t i = 0; i < n; i++) {
     int64_t from = weft_is_scalar(values) ? 0 : i;
     WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, position(indices, i, &shape), values, from, 1));
