@@ -7,6 +7,8 @@
 
 enum {
   WIDTH = WEFT_REDUCE_WIDTH,
+  SHORT_RUN = 256, /* elements; with fewer a run has a shorter vector of accumulators, */
+  SHORT_WIDTH = 8, /* of so many */
   TOGETHER = 2048, /* elements of the rows that are taken together, */
   LEAST_ROWS = 8,  /* which are at least so many */
 };

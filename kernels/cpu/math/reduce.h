@@ -11,7 +11,8 @@ typedef struct reduce_fns {
   size_t acc_size;
   void (*init)(int64_t n, void *acc);
   void (*join)(int64_t n, const void *from, void *to);
-  void (*run)(int64_t n, const void *x, void *acc); /* n elements into one accumulator */
+  /* Each of `rows` runs of n elements, one behind the other, into its own accumulator. */
+  void (*runs)(int64_t rows, int64_t n, const void *x, void *acc);
   /* Rows of n elements, `stride` apart, into n accumulators, one element of each row. */
   void (*rows)(int64_t rows, int64_t stride, int64_t n, const void *x, void *acc);
   void (*finish)(int64_t n, const void *acc, int64_t count, void *y);

@@ -31,30 +31,48 @@ static inline void WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(int64_t rows, int
   for (int k = 0; k < WIDTH; k++) acc[k] = lane[k];
 }
 
-/* One accumulator over n elements. From WIDTH on it is that of lanes side by side, which are joined in pairs.
+/* An accumulator over the n elements of a run, out of `width` lanes side by side, which are joined in pairs.
  */
-static void WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX))(int64_t n, const void *xv, void *accv) {
-  const ELEM *x = xv;
-  RED_ACC acc = *(RED_ACC *)accv, lane[WIDTH];
-  if (n < WIDTH) {
-    for (int64_t i = 0; i < n; i++) {
-      const RED_ACC v = RED_VALUE(LOAD(x[i]));
-      acc = (RED_ACC)(RED_JOIN(acc, v));
+static inline __attribute__((always_inline)) RED_ACC WEFT_CAT(RED_STEM,
+                                                              WEFT_CAT(run, SUFFIX))(int64_t n, const ELEM *x,
+                                                                                     const int width) {
+  RED_ACC lane[WIDTH];
+  int64_t i = 0;
+  for (int k = 0; k < width; k++) lane[k] = (RED_ACC)(RED_INIT(SUFFIX));
+  for (; i + width <= n; i += width) {
+#pragma GCC unroll 1 /* a loop is what becomes vectors of any kind of join */
+    for (int k = 0; k < width; k++) {
+      const RED_ACC v = RED_VALUE(LOAD(x[i + k]));
+      lane[k] = (RED_ACC)(RED_JOIN(lane[k], v));
     }
-    *(RED_ACC *)accv = acc;
-    return;
   }
-  for (int k = 0; k < WIDTH; k++) lane[k] = (RED_ACC)(RED_INIT(SUFFIX));
-  WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(n / WIDTH, WIDTH, x, lane);
-  for (int64_t k = 0, i = n - n % WIDTH; i + k < n; k++) {
+  for (int64_t k = 0; i + k < n; k++) {
     const RED_ACC v = RED_VALUE(LOAD(x[i + k]));
     lane[k] = (RED_ACC)(RED_JOIN(lane[k], v));
   }
 #pragma GCC unroll 8
-  for (int half = WIDTH / 2; half > 0; half /= 2) {
+  for (int half = width / 2; half > 0; half /= 2) {
     for (int k = 0; k < half; k++) lane[k] = (RED_ACC)(RED_JOIN(lane[k], lane[k + half]));
   }
-  *(RED_ACC *)accv = (RED_ACC)(RED_JOIN(acc, lane[0]));
+  return lane[0];
+}
+
+/* Each of `rows` runs of n elements into its own accumulator. A short run has few lanes: joining them is most
+ * of the work, and runs do not wait for each other. */
+static void WEFT_CAT(RED_STEM, WEFT_CAT(runs, SUFFIX))(int64_t rows, int64_t n, const void *xv, void *accv) {
+  const ELEM *x = xv;
+  RED_ACC *acc = accv;
+  if (n < SHORT_RUN) {
+    for (int64_t r = 0; r < rows; r++) {
+      const RED_ACC v = WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX))(n, x + r * n, SHORT_WIDTH);
+      acc[r] = (RED_ACC)(RED_JOIN(acc[r], v));
+    }
+  } else {
+    for (int64_t r = 0; r < rows; r++) {
+      const RED_ACC v = WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX))(n, x + r * n, WIDTH);
+      acc[r] = (RED_ACC)(RED_JOIN(acc[r], v));
+    }
+  }
 }
 
 /* n accumulators over rows of n elements. Rows wider than the lanes are taken a few at a time, which the
@@ -106,7 +124,7 @@ static const reduce_fns_t WEFT_CAT(RED_STEM, SUFFIX) = {
     sizeof(RED_ACC),
     WEFT_CAT(RED_STEM, WEFT_CAT(init, SUFFIX)),
     WEFT_CAT(RED_STEM, WEFT_CAT(join, SUFFIX)),
-    WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX)),
+    WEFT_CAT(RED_STEM, WEFT_CAT(runs, SUFFIX)),
     WEFT_CAT(RED_STEM, WEFT_CAT(rows, SUFFIX)),
     WEFT_CAT(RED_STEM, WEFT_CAT(finish, SUFFIX)),
 };

@@ -14,8 +14,8 @@
 enum {
   PIECE = 65536, /* elements a thread takes at a time */
   MOST_ACC = 16, /* bytes of an accumulator: a complex one of doubles */
-  NARROW_BYTES = 16384,
-  NARROW_RESULTS = 256,
+  TURNED_BYTES = 16384,
+  RESULTS = 256, /* of runs, at a time */
 };
 
 weft_status_t *weft_reduction_axes(const weft_tensor_t *t, int rank, bool *axes) {
@@ -99,7 +99,7 @@ static void fold(const reduce_job_t *j, int64_t base, int64_t begin, int64_t end
   for (int64_t r = begin, m = 1; r < end; r += m) {
     const char *x = j->x + (size_t)(base + walk_offset(w, r)) * j->elem_size;
     if (j->inner_is_reduced) {
-      j->fns->run(j->inner, x, acc);
+      j->fns->runs(1, j->inner, x, acc);
       continue;
     }
     m = dim - r % dim < end - r ? dim - r % dim : end - r; /* rows that are `stride` apart */
@@ -126,25 +126,31 @@ static void turn(const char *from, int64_t rows, int64_t n, size_t size, char *t
 #undef TURN
 }
 
-/* Results of kept index [begin, end), each over a few elements that follow each other: as columns, a loop
- * takes many results side by side. */
-static void fold_narrow(const reduce_job_t *j, int64_t begin, int64_t end) {
-  _Alignas(64) char turned[NARROW_BYTES], acc[NARROW_RESULTS * MOST_ACC];
-  const int64_t fits = NARROW_BYTES / (j->inner * (int64_t)j->elem_size),
-                most = fits < NARROW_RESULTS ? fits : NARROW_RESULTS;
+/* Results of kept index [begin, end), each over a run of elements. Of short runs the block is turned: as
+ * columns, a loop takes many results side by side. */
+static void fold_runs(const reduce_job_t *j, int64_t begin, int64_t end) {
+  _Alignas(64) char turned[TURNED_BYTES], acc[RESULTS * MOST_ACC];
+  const int64_t run = j->inner * (int64_t)j->elem_size, fits = TURNED_BYTES / run;
+  const bool is_short = j->inner < WEFT_REDUCE_WIDTH;
+  const int64_t most = is_short && fits < RESULTS ? fits : RESULTS;
   for (int64_t k = begin, m = 0; k < end; k += m) {
+    const char *x = j->x + (size_t)(k * run);
     m = end - k < most ? end - k : most;
-    turn(j->x + (size_t)(k * j->inner) * j->elem_size, m, j->inner, j->elem_size, turned);
     j->fns->init(m, acc);
-    j->fns->rows(j->inner, m, m, turned, acc);
+    if (is_short) {
+      turn(x, m, j->inner, j->elem_size, turned);
+      j->fns->rows(j->inner, m, m, turned, acc);
+    } else {
+      j->fns->runs(m, j->inner, x, acc);
+    }
     j->fns->finish(m, acc, j->count, j->y + (size_t)k * j->elem_size);
   }
 }
 
 /* Results of kept index [begin, end). `acc` is scratch for one row of accumulators. */
 static void fold_kept(const reduce_job_t *j, int64_t begin, int64_t end, void *acc) {
-  if (j->inner_is_reduced && j->reduced.n == 0 && j->inner > 0 && j->inner < WEFT_REDUCE_WIDTH) {
-    fold_narrow(j, begin, end);
+  if (j->inner_is_reduced && j->reduced.n == 0 && j->inner > 0) {
+    fold_runs(j, begin, end);
     return;
   }
   int64_t width = j->inner_is_reduced ? 1 : j->inner;
@@ -190,7 +196,7 @@ static void piece_range(void *arg, int64_t begin, int64_t end) {
     j->fns->init(width, acc);
     int64_t from = p * j->piece, to = from + j->piece < j->total ? from + j->piece : j->total;
     if (j->inner_is_reduced) {
-      j->fns->run(to - from, j->x + (size_t)from * j->elem_size, acc);
+      j->fns->runs(1, to - from, j->x + (size_t)from * j->elem_size, acc);
     } else {
       fold(j, 0, from, to, acc);
     }
