@@ -14,8 +14,8 @@
  * the loop waits for room at a second descriptor of the same socket, so that the two waits do not touch each
  * other.
  *
- * Locking: a connection's `mu`, then the loop's, both leaves for callers. Packets are sent under the
- * connection's `mu`, which does not wait.
+ * Locking: a connection's `mu`, then the loop's, both leaves for callers; `reserve` is taken by the loop's
+ * threads alone, under no other. Packets are sent under the connection's `mu`, which does not wait.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "rpc/local_loop.h"
@@ -32,7 +32,7 @@
 #include "rpc/local_socket.h"
 
 enum { LEAST_THREADS = 2, USUAL_THREADS = 4, ALL_THREADS = 8 };
-#define RESERVE_AFTER_NS 2000000L
+#define RESERVE_AFTER_NS 10000000L
 
 /* Bytes that wait for a peer that does not read; beyond it the connection ends. */
 static const size_t MOST_WAITING = (size_t)1 << 30;
@@ -54,8 +54,9 @@ struct weft_local_loop {
   int epoll;
   weft_local_source_t posted, timer, stopped; /* stopped: readable for ever once the threads are to end */
   atomic_bool is_ticking;
-  int reserve_timer;              /* read by threads that are in reserve */
-  int num_usual;                  /* constant */
+  int reserve_timer;
+  weft_mutex_t reserve; /* held by the thread in reserve that reads the timer; the others queue for it */
+  int num_usual;        /* constant */
   atomic_int num_awake, num_busy; /* threads that wait for packets or handle one; that handle one */
   atomic_bool is_reserve_asked, is_stopping;
   weft_mutex_t mu;
@@ -393,20 +394,25 @@ static bool leave_handler(weft_local_loop_t *l) {
          atomic_compare_exchange_strong(&l->num_awake, &awake, awake - 1);
 }
 
-/* False: the loop ends. */
-static bool be_in_reserve(weft_local_loop_t *l) {
+/* Waits until a further thread is needed; woken by the timer. False: the loop ends. */
+static bool await_need(weft_local_loop_t *l) {
   for (;;) {
     uint64_t count;
     const ssize_t got = read(l->reserve_timer, &count, sizeof count);
-    if (atomic_load(&l->is_stopping)) return false;
-    if (got < 0 && errno != EINTR) return false;
+    if (atomic_load(&l->is_stopping) || (got < 0 && errno != EINTR)) return false;
     if (got < 0) continue;
     atomic_store(&l->is_reserve_asked, false);
-    const int awake = atomic_load(&l->num_awake);
-    if (atomic_load(&l->num_busy) < awake) continue;
-    atomic_fetch_add(&l->num_awake, 1);
-    return true;
+    if (atomic_load(&l->num_busy) >= atomic_load(&l->num_awake)) break;
   }
+  atomic_fetch_add(&l->num_awake, 1);
+  return true;
+}
+
+static bool be_in_reserve(weft_local_loop_t *l) {
+  weft_mutex_lock(&l->reserve);
+  const bool is_needed = await_need(l);
+  weft_mutex_unlock(&l->reserve);
+  return is_needed;
 }
 
 /* Handles what comes, until the thread is not needed any more. False: the loop ends. */
@@ -476,6 +482,7 @@ static void loop_free(weft_local_loop_t *l) {
   close_one(l->reserve_timer);
   close_one(l->stopped.fd);
   weft_cond_deinit(&l->emptied);
+  weft_mutex_deinit(&l->reserve);
   weft_mutex_deinit(&l->mu);
   weft_free(l);
 }
@@ -503,6 +510,7 @@ weft_status_t *weft_local_loop_create(weft_local_loop_t **out) {
                                               : (int)processors;
   atomic_init(&l->num_awake, l->num_usual);
   weft_mutex_init(&l->mu);
+  weft_mutex_init(&l->reserve);
   weft_cond_init(&l->emptied);
   l->last = &l->first;
   if (!open_sources(l) || !start_threads(l)) {
