@@ -29,6 +29,7 @@ struct weft_local_peer {
   atomic_int num_answers;       /* over gRPC, while it is unknown */
   weft_mutex_t mu;
   char *name;                /* owned; guarded by mu, as all below; NULL unless near */
+  bool was_reached;          /* at that name */
   weft_local_calls_t *calls; /* owned; NULL: not open */
   weft_local_waiter_t *kept[KEPT_WAITERS];
   int num_kept;
@@ -57,7 +58,8 @@ bool weft_local_peer_wants_name(weft_local_peer_t *p) {
   return atomic_compare_exchange_strong(&p->nearness, &unknown, ASKING);
 }
 
-/* Forgets the name, and closes what no call uses. */
+/* Forgets the name, and closes what no call uses. A name that was never reached is one of another network
+ * namespace: the server is as far as one of another host. */
 static void forget(weft_local_peer_t *p) {
   weft_local_waiter_t *kept[KEPT_WAITERS];
   weft_mutex_lock(&p->mu);
@@ -67,7 +69,7 @@ static void forget(weft_local_peer_t *p) {
   weft_free(p->name);
   p->name = NULL;
   atomic_store(&p->num_answers, 0);
-  atomic_store(&p->nearness, UNKNOWN);
+  atomic_store(&p->nearness, p->was_reached ? UNKNOWN : FAR);
   weft_mutex_unlock(&p->mu);
   for (int i = 0; i < num_kept; i++) weft_local_waiter_close(kept[i]);
 }
@@ -94,6 +96,7 @@ void weft_local_peer_named(weft_local_peer_t *p, weft_str_t name) {
   weft_mutex_lock(&p->mu);
   weft_free(p->name);
   p->name = copy;
+  p->was_reached = false;
   atomic_store(&p->nearness, copy == NULL ? FAR : NEAR);
   weft_mutex_unlock(&p->mu);
 }
@@ -110,6 +113,7 @@ static weft_local_calls_t *open_calls(weft_local_peer_t *p, weft_local_loop_t *l
   }
   if (p->calls == NULL && p->name != NULL) p->calls = weft_local_calls_open(loop, weft_str(p->name), is_gone);
   weft_local_calls_t *calls = p->calls == NULL ? NULL : weft_local_calls_retain(p->calls);
+  if (calls != NULL) p->was_reached = true;
   weft_mutex_unlock(&p->mu);
   weft_local_calls_release(over);
   return calls;
@@ -152,6 +156,7 @@ static weft_local_waiter_t *open_waiter(weft_local_peer_t *p) {
 static void keep_waiter(weft_local_peer_t *p, weft_local_waiter_t *w) {
   weft_mutex_lock(&p->mu);
   const bool keeps = p->num_kept < KEPT_WAITERS && p->name != NULL;
+  p->was_reached = true;
   if (keeps) p->kept[p->num_kept++] = w;
   weft_mutex_unlock(&p->mu);
   if (!keeps) weft_local_waiter_close(w);

@@ -3,7 +3,7 @@
  * States:
  *   unknown --a few calls were answered over gRPC--> asking      weft_local_peer_wants_name(): once
  *   asking  --weft_local_peer_named()--> near or far             near: it has told the name of its socket
- *   near    --its socket is gone--> unknown
+ *   near    --its socket is gone--> unknown, or far if it was never reached
  *   far     --the connection was lost--> unknown                 weft_local_peer_lost(): another may come in
  * its place
  *

@@ -73,12 +73,13 @@ int weft_local_socket_connect(weft_str_t name, int type, bool *is_gone) {
   /* Not blocking while it connects: a full backlog must not hold up the thread of the RPCs. */
   int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
+  errno = 0;
   if (connect(fd, (struct sockaddr *)&address, length) == 0 && is_ours(fd) &&
       fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0) {
     widen(fd);
     return fd;
   }
-  if (is_gone != NULL) *is_gone = errno == ECONNREFUSED;
+  if (is_gone != NULL) *is_gone = errno != EAGAIN;
   close(fd);
   return -1;
 }

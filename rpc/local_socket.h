@@ -21,7 +21,8 @@ typedef struct weft_local_returned {
 /* All return -1 or false on failure, and none raises SIGPIPE. `type`: SOCK_STREAM or SOCK_SEQPACKET. */
 int weft_local_socket_listen(weft_str_t name, int type);
 int weft_local_socket_accept(int listener); /* blocks, if the listener does; only a peer of our own user */
-/* Does not block. *is_gone: nothing listens there; else another try may succeed. May be NULL. */
+/* Does not block. *is_gone: it cannot be reached; else the listener is busy, and another try may succeed. May
+ * be NULL. */
 int weft_local_socket_connect(weft_str_t name, int type, bool *is_gone);
 int64_t weft_local_socket_peer(int fd); /* the process at the other end; 0: it is not seen from here */
 bool weft_local_socket_read(int fd, void *to, size_t n);
