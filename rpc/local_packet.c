@@ -1,8 +1,14 @@
-/* rpc/local_packet.c - one system call for a packet, some more for one with a file. */
-#define _GNU_SOURCE /* memfd_create */
+/* rpc/local_packet.c - one system call for a packet, some more for one with a file.
+ *
+ * A file is sealed by its sender: it can neither change nor shrink any more, not even by the sender's hand.
+ * So the receiver maps it, and reads the message where it lies, without a copy; a file without these seals is
+ * refused.
+ */
+#define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
 #include "rpc/local_packet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,7 +28,10 @@ struct weft_packet_room {
   char bytes[sizeof(packet_head_t) + WEFT_PACKET_MAX_TEXT + WEFT_PACKET_INLINE + 1];
 };
 
-enum { MOST_PIECES = 62 }; /* of one system call, beside head and text */
+enum {
+  MOST_PIECES = 62, /* of one system call, beside head and text */
+  SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
+};
 
 weft_packet_room_t *weft_packet_room_create(void) { return weft_malloc(sizeof(weft_packet_room_t)); }
 void weft_packet_room_destroy(weft_packet_room_t *r) { weft_free(r); }
@@ -59,10 +68,10 @@ static bool write_pieces(int file, struct iovec *pieces, int n) {
 /* A file with the message; -1: there is no memory, or no descriptor. */
 static int to_file(const weft_message_t *m) {
   struct iovec pieces[MOST_PIECES];
-  int file = memfd_create("weft-message", MFD_CLOEXEC);
+  int file = memfd_create("weft-message", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   bool ok = file >= 0;
   for (int at = 0, n; ok && (n = pieces_of(m, at, pieces)) > 0; at += n) ok = write_pieces(file, pieces, n);
-  if (ok) return file;
+  if (ok && fcntl(file, F_ADD_SEALS, SEALS) == 0) return file;
   if (file >= 0) close(file);
   return -1;
 }
@@ -136,34 +145,37 @@ static int take_file(struct msghdr *m) {
   return file;
 }
 
-static bool read_file(int file, char *to, size_t n) {
-  for (size_t at = 0; at < n;) {
-    ssize_t got = pread(file, to + at, n - at, (off_t)at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += (size_t)got;
-  }
-  return true;
+typedef struct mapped_message {
+  void *at;
+  size_t bytes;
+} mapped_message_t;
+
+static void unmap(void *arg) {
+  mapped_message_t *m = arg;
+  munmap(m->at, m->bytes);
+  weft_free(m);
 }
 
 /* False: the file is not what the packet says. */
 static bool from_file(int file, uint64_t bytes, weft_packet_t *out) {
   struct stat st;
-  if (file < 0 || fstat(file, &st) != 0 || !S_ISREG(st.st_mode) || bytes > INT32_MAX ||
-      st.st_size != (off_t)bytes)
+  if (file < 0 || bytes == 0 || bytes > INT32_MAX || fstat(file, &st) != 0 || st.st_size != (off_t)bytes)
     return false;
-  char *copy = weft_malloc(bytes == 0 ? 1 : bytes);
-  weft_status_t *s = copy == NULL ? WEFT_NO_MEMORY("a message of %llu bytes", (unsigned long long)bytes)
-                                  : weft_message_create(&out->message);
-  if (s == NULL && !read_file(file, copy, bytes)) {
-    weft_message_destroy(out->message);
-    weft_free(copy);
-    return false;
-  }
-  if (s == NULL) {
-    s = weft_message_share(out->message, copy, bytes, weft_free, copy);
+  const int seals = fcntl(file, F_GET_SEALS);
+  if (seals < 0 || (seals & SEALS) != SEALS) return false;
+  mapped_message_t *m = weft_malloc(sizeof *m);
+  void *at = m == NULL ? MAP_FAILED : mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
+  weft_status_t *s = weft_message_create(&out->message);
+  if (at == MAP_FAILED) {
+    weft_free(m);
+    if (s == NULL) s = WEFT_NO_MEMORY("a message of %llu bytes", (unsigned long long)bytes);
   } else {
-    weft_free(copy);
+    *m = (mapped_message_t){at, bytes};
+    if (s == NULL) {
+      s = weft_message_share(out->message, at, bytes, unmap, m);
+    } else {
+      unmap(m);
+    }
   }
   out->failure = s;
   return true;

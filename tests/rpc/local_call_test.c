@@ -1,9 +1,12 @@
 /* Calls past gRPC: between two channels and servers of one process, and to a server in a process of its own,
  * which this program is, too, when it is started with "serve". */
+#define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -687,6 +690,64 @@ static void bytes_that_are_no_packet_end_their_connection_only(void) {
   teardown(&f);
 }
 
+/* A call of ECHO whose bytes are in `file`, of which it says that it has `bytes`. */
+static bool send_file(int fd, int file, uint64_t bytes) {
+  struct {
+    uint16_t kind, code;
+    uint8_t is_answered, is_in_file;
+    uint16_t text_bytes;
+    uint64_t id, message_bytes;
+  } head = {.kind = 1, .is_in_file = 1, .text_bytes = sizeof ECHO - 1, .id = 7, .message_bytes = bytes};
+  union {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } control;
+  char path[] = ECHO;
+  struct iovec pieces[2] = {{&head, sizeof head}, {path, sizeof ECHO - 1}};
+  struct msghdr m = {.msg_iov = pieces,
+                     .msg_iovlen = 2,
+                     .msg_control = control.bytes,
+                     .msg_controllen = sizeof control.bytes};
+  memset(&control, 0, sizeof control);
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof file);
+  memcpy(CMSG_DATA(c), &file, sizeof file);
+  return sendmsg(fd, &m, MSG_NOSIGNAL) > 0;
+}
+
+/* A file that could still change, or is shorter than its packet says, is refused: reading it could end the
+ * process. */
+static void files_are_taken_only_when_they_are_sealed(void) {
+  enum { BYTES = 100000 };
+  static const struct {
+    int seals;
+    uint64_t said;
+    bool is_taken;
+  } cases[] = {{F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, BYTES, true},
+               {F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, BYTES + 1, false},
+               {F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, UINT64_MAX, false},
+               {F_SEAL_SHRINK | F_SEAL_GROW, BYTES, false},
+               {0, BYTES, false}};
+  fixture_t f;
+  setup(&f);
+  char name[100];
+  static char bytes[BYTES];
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "1 ", name, sizeof name));
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const int fd = connect_raw(name), file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CU_ASSERT_EQUAL(write(file, bytes, BYTES), (ssize_t)BYTES);
+    if (cases[i].seals != 0) CU_ASSERT_EQUAL(fcntl(file, F_ADD_SEALS, cases[i].seals), 0);
+    CU_ASSERT_TRUE(send_file(fd, file, cases[i].said));
+    CU_ASSERT_EQUAL(recv(fd, bytes, sizeof bytes, 0) > 0, cases[i].is_taken);
+    close(file);
+    close(fd);
+  }
+  CU_ASSERT_TRUE(is_near(&f, NULL));
+  teardown(&f);
+}
+
 /* Whatever is not there, the call ends, and the next one goes on. */
 static void a_call_without_memory_ends(void) {
   fixture_t f;
@@ -734,6 +795,7 @@ static const CU_TestInfo tests[] = {
     {"a server that takes its time is waited for", a_server_that_takes_its_time_is_waited_for},
     {"bytes that are no packet end their connection only",
      bytes_that_are_no_packet_end_their_connection_only},
+    {"files are taken only when they are sealed", files_are_taken_only_when_they_are_sealed},
     {"a call without memory ends", a_call_without_memory_ends},
     CU_TEST_INFO_NULL,
 };
