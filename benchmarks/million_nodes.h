@@ -8,6 +8,7 @@
 typedef struct weft_large_graph_result {
   double seconds;        /* from a GraphDef to plans on two workers of this process: imported, placed, cut,
                             registered */
+  double cpu_seconds;    /* of all threads of this process, for that */
   double create_seconds; /* the share of CreateSession: import and placement */
   double bytes;          /* allocated and kept, the GraphDef not counted */
 } weft_large_graph_result_t;
