@@ -1,5 +1,5 @@
-/* Rows whose results depend on values in the device's memory, against the CPU's kernels: Where and both
- * CheckNumerics. */
+/* Rows whose results depend on values in the device's memory, against the CPU's kernels: Where, both
+ * CheckNumerics and InvertPermutation. */
 #include <math.h>
 
 #include "kernels/cuda/kernels.h"
@@ -38,6 +38,31 @@ static void check(weft_row_case_t *c) {
   }
 }
 
+/* A permutation, but for some elements in later rounds: the same as others, or out of range. */
+static void invert(weft_row_case_t *c) {
+  enum { MOST = 3000 };
+  static int64_t values[MOST];
+  const int n = c->round == 7 ? 0 : c->round == 1 ? MOST : (int)weft_row_int(c, 1, 60);
+  for (int i = 0; i < n; i++) {
+    const int64_t with = weft_row_int(c, 0, i);
+    values[i] = values[with];
+    values[with] = i;
+  }
+  for (int i = 0; i < 3 && c->round >= 3 && n > 0; i++) {
+    const int64_t at = weft_row_int(c, 0, n - 1);
+    values[at] = c->round == 3 ? weft_row_int(c, 0, n - 1) : weft_row_int(c, -3, 2 * (int64_t)n);
+  }
+  if (c->round == 5) {
+    const weft_shape_t matrix = weft_shape_matrix(2, 3);
+    (void)weft_row_add(c, c->dtype, &matrix, WEFT_ROW_SMALL);
+  } else {
+    (void)weft_row_add_ints(c, c->dtype, n, values);
+  }
+}
+
+static const weft_row_op_t permutations[] = {
+    {"InvertPermutation", WEFT_DTYPE_BIT(WEFT_I64), invert, .tolerance = -1, .same_message = true},
+};
 static const weft_row_op_t wheres[] = {
     {"Where", WEFT_CUDA_SET(REAL_BOOL) | COMPLEX, where, .tolerance = -1},
 };
@@ -48,7 +73,9 @@ static const weft_row_op_t checks[] = {
 
 static void coordinates_as_the_cpu(void) { weft_row_check(weft_cuda_where_kernels, wheres, 1); }
 static void checks_as_the_cpu(void) { weft_row_check(weft_cuda_check_kernels, checks, 2); }
+static void permutations_as_the_cpu(void) { weft_row_check(weft_cuda_permutation_kernels, permutations, 1); }
 static void all_are_tested(void) {
+  weft_row_check_covered(weft_cuda_permutation_kernels, permutations, 1);
   weft_row_check_covered(weft_cuda_where_kernels, wheres, 1);
   weft_row_check_covered(weft_cuda_check_kernels, checks, 2);
 }
@@ -57,6 +84,7 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"coordinates as the CPU", coordinates_as_the_cpu},
       {"checks as the CPU", checks_as_the_cpu},
+      {"permutations as the CPU", permutations_as_the_cpu},
       {"all are tested", all_are_tested},
       CU_TEST_INFO_NULL,
   };
