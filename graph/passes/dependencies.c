@@ -1,7 +1,8 @@
 /* graph/passes/dependencies.c - leaves out what is only waited for, and control inputs that order nothing.
  *
- * - A node that is waited for, but none of whose outputs is read, is not computed: it becomes a NoOp that waits for
- *   what it would have read. Gradients of a model's input are such nodes. As in TensorFlow's dependency optimizer.
+ * - A node that is waited for, but none of whose outputs is read, is not computed: it becomes a NoOp that
+ * waits for what it would have read. Gradients of a model's input are such nodes. As in TensorFlow's
+ * dependency optimizer.
  * - A node waits for the producer of one of its inputs anyway.
  * - A constant or NoOp that waits for nothing is there from the begin of the step, in every step.
  * - Waiting for a node that only passes its input on is waiting for the producer of that, and waiting for a
@@ -97,7 +98,8 @@ static weft_status_t *drop_unread(weft_pass_round_t *r, const readers_t *c) {
   }
   for (int i = r->num_ordered - 1; i >= 0; i--) {
     weft_node_t *n = r->order[i];
-    if (!weft_pass_round_has(r, n) || r->is_kept[n->id] || c->num_reads[n->id] > 0 || c->num_waits[n->id] == 0)
+    if (!weft_pass_round_has(r, n) || r->is_kept[n->id] || c->num_reads[n->id] > 0 ||
+        c->num_waits[n->id] == 0)
       continue;
     if (!weft_node_is_pure(n) || n->num_inputs == 0 || weft_pass_round_is_conditional(r, n)) continue;
     count(c, n, -1);

@@ -2,7 +2,7 @@
  * one node, as TensorFlow's Remapper does it: of floats, on CPUs, with channels last.
  *
  *   MatMul, Conv2D, DepthwiseConv2dNative
- *   -> BiasAdd and, of convolutions, FusedBatchNorm with given moments: one of them, or both in this order
+ *   -> BiasAdd, or an Add of a vector that is as long as the result has channels, and, of convolutions, FusedBatchNorm with given moments: one of them, or both in this order
  *   -> maybe Add of a tensor
  *   -> maybe an activation
  *
@@ -20,10 +20,11 @@ typedef struct fusible {
   bool takes_norm;
 } fusible_t;
 
+enum { MATMUL, CONV2D, DEPTHWISE };
 static const fusible_t products[] = {
-    {"MatMul", "_FusedMatMul", NULL, false},
-    {"Conv2D", "_FusedConv2D", "TArgs", true},
-    {"DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative", NULL, true},
+    [MATMUL] = {"MatMul", "_FusedMatMul", NULL, false},
+    [CONV2D] = {"Conv2D", "_FusedConv2D", "TArgs", true},
+    [DEPTHWISE] = {"DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative", NULL, true},
 };
 static const char *const activations[] = {"Relu", "Relu6", "LeakyRelu"};
 static const char *const norms[] = {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"};
@@ -57,7 +58,7 @@ typedef struct layer {
   weft_node_t *parts[MOST_PARTS];
   int num_parts;
   const weft_node_t *product, *bias, *norm, *sum, *activation; /* all but `product` may be NULL */
-  weft_output_t addend;
+  weft_output_t bias_value, addend;
 } layer_t;
 static weft_status_t *count_readers(remapper_t *m) {
   const weft_graph_t *g = m->r->g;
@@ -111,6 +112,29 @@ static int find_op(const weft_op_def_t *const *ops, int n, const weft_op_def_t *
 
 static void push_part(layer_t *l, weft_node_t *n) { l->parts[l->num_parts++] = n; }
 
+/* The channels of a product's result, as far as its second operand tells them; -1: it does not. */
+static int64_t channels_of(const remapper_t *m, const weft_node_t *product) {
+  const weft_shape_t *f = weft_pass_round_shape(product->inputs[1]);
+  switch (find_op(m->product_ops, NUM_PRODUCTS, product->op)) {
+    case MATMUL: return f->rank == 2 ? f->dims[!weft_node_attr_bool(product, "transpose_b", false)] : -1;
+    case CONV2D: return f->rank == 4 ? f->dims[3] : -1;
+    case DEPTHWISE: return f->rank == 4 && f->dims[2] >= 0 && f->dims[3] == 1 ? f->dims[2] : -1;
+    default: return -1;
+  }
+}
+
+/* Which input of `n` is a bias; -1: none is. Of an Add, the other one is a product. */
+static int bias_input(const remapper_t *m, const weft_node_t *n) {
+  if (n->op == m->bias_op) return 1;
+  for (int i = 0; i < 2 && find_op(m->sum_ops, NUM_SUMS, n->op) >= 0; i++) {
+    const weft_node_t *product = lone_producer(m, n, 1 - i);
+    const weft_shape_t *value = weft_pass_round_shape(n->inputs[i]);
+    const int64_t channels = product == NULL ? -1 : channels_of(m, product);
+    if (channels > 1 && value->rank == 1 && value->dims[0] == channels) return i;
+  }
+  return -1;
+}
+
 /* Ends in `n` what a layer begins with: a product with a bias, a normalisation, or both? */
 static bool read_begin(const remapper_t *m, weft_node_t *n, layer_t *l) {
   if (n != NULL && find_op(m->norm_ops, NUM_NORMS, n->op) >= 0 &&
@@ -119,10 +143,12 @@ static bool read_begin(const remapper_t *m, weft_node_t *n, layer_t *l) {
     push_part(l, n);
     n = lone_producer(m, n, 0);
   }
-  if (n != NULL && n->op == m->bias_op) {
+  const int value = n == NULL ? -1 : bias_input(m, n);
+  if (value >= 0) {
     l->bias = n;
+    l->bias_value = n->inputs[value];
     push_part(l, n);
-    n = lone_producer(m, n, 0);
+    n = lone_producer(m, n, 1 - value);
   }
   const int which = n == NULL ? -1 : find_op(m->product_ops, NUM_PRODUCTS, n->op);
   if (which < 0 || (l->bias == NULL && l->norm == NULL)) return false;
@@ -143,7 +169,8 @@ static bool read_sum(const remapper_t *m, weft_node_t *n, layer_t *l) {
     push_part(l, n);
     if (read_begin(m, lone_producer(m, n, i), l)) return true;
   }
-  return false;
+  *l = before;
+  return read_begin(m, n, l);
 }
 
 static bool read_layer(const remapper_t *m, weft_node_t *last, layer_t *l) {
@@ -202,7 +229,7 @@ static int gather_inputs(const layer_t *l, weft_output_t *out) {
   int n = 0;
   out[n++] = l->product->inputs[0];
   out[n++] = l->product->inputs[1];
-  if (l->bias != NULL) out[n++] = l->bias->inputs[1];
+  if (l->bias != NULL) out[n++] = l->bias_value;
   for (int i = 1; l->norm != NULL && i <= NORM_ARGS; i++) out[n++] = l->norm->inputs[i];
   if (l->sum != NULL) out[n++] = l->addend;
   return n;
@@ -249,6 +276,7 @@ weft_status_t *weft_pass_remap(weft_pass_round_t *r) {
   find_ops(norms, NUM_NORMS, m.norm_ops);
   find_ops(sums, NUM_SUMS, m.sum_ops);
   weft_status_t *s = weft_pass_round_finish(r);
+  if (s == NULL) s = weft_pass_round_infer(r);
   if (s == NULL) s = count_readers(&m);
   for (int i = r->num_ordered - 1; s == NULL && i >= 0; i--) {
     weft_node_t *n = r->order[i];

@@ -5,17 +5,19 @@
 #include "kernels/cpu/nn/window.h"
 #include "tensor/update.h"
 
-enum { POOL_WIDTH = 32 }; /* channels whose maxima or sums stay in registers */
+enum { POOL_WIDTH = 32, POOL_NARROW = 16 }; /* channels whose maxima or sums stay in registers */
+#define MOST_CELLS ((double)UINT32_MAX)     /* of a window whose maximum is to be found: they are numbered */
 
 typedef struct pool_job {
   weft_window_t s[WEFT_SPACE];
   int64_t n, c, depth;
-  const void *x;
+  const void *x, *dy; /* dy: of a gradient that reads x, too */
   void *y;
   int64_t *where; /* NULL, or what gets the position of each maximum; -1: there is none */
   bool
       needs_value; /* the maximum of negative infinities alone is at no position: none of them is MaxPool's */
   void (*fn)(const struct pool_job *j, int64_t begin, int64_t end);
+  int64_t unit; /* output rows that are computed one after the other */
 } pool_job_t;
 
 #define EACH_HALFS
@@ -32,6 +34,12 @@ static pool_fn *const max_pool_fns[WEFT_DTYPE_COUNT] = {
 #include "tensor/each_dtype.tmpl.h"
 #undef MAP_STEM
     [WEFT_QINT8] = max_pool_i8,
+};
+static pool_fn *const max_grad_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM max_grad
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
 };
 static pool_fn *const max_depth_fns[WEFT_DTYPE_COUNT] = {
 #define MAP_STEM max_depth
@@ -63,6 +71,11 @@ static pool_fn *const avg_grad_fns[WEFT_DTYPE_COUNT] = {
 static void images_range(void *arg, int64_t begin, int64_t end) {
   const pool_job_t *j = arg;
   j->fn(j, begin, end);
+}
+
+static void units_range(void *arg, int64_t begin, int64_t end) {
+  const pool_job_t *j = arg;
+  j->fn(j, begin * j->unit, end * j->unit);
 }
 
 /* fn over `units` units of all that there is to compute. */
@@ -301,42 +314,64 @@ static weft_status_t *check_grad_shapes(weft_kernel_ctx_t *ctx, const weft_windo
   return NULL;
 }
 
+/* Output rows whose windows share no cell may be computed side by side, else images. */
+static void scatter_to_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) {
+  const bool by_rows = j->s[1].k <= j->s[1].stride;
+  const int64_t unit = by_rows ? 1 : j->s[1].out, lines = j->n * j->s[1].out;
+  const double work = (double)(unit * j->s[2].out * j->c) * (double)(2 * j->s[1].k * j->s[2].k);
+  const int64_t rows = (int64_t)(WEFT_CPU_GRAIN / (work + 1)) + 1;
+  j->fn = fn;
+  j->unit = unit;
+  weft_parallel_for(lines / unit > rows ? ctx->device->pool : NULL, lines / unit, rows, units_range, j);
+}
+
+/* Of each output the element of g at the maximum; 0 where there is none. */
+static weft_status_t *gather_from_maxima(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, pool_job_t *j,
+                                         const weft_tensor_t *image, const weft_tensor_t *g,
+                                         weft_tensor_t **out) {
+  weft_tensor_t *y = NULL;
+  int64_t *where = NULL;
+  WEFT_RETURN_IF_ERROR(find_maxima(ctx, a, j, image, &y, &where));
+  weft_status_t *s = weft_tensor_new(image->dtype, &y->shape, ctx->device->allocator, out);
+  const size_t size = weft_dtype_size(image->dtype);
+  const int64_t image_in = j->s[1].in * j->s[2].in * j->c, image_out = j->s[1].out * j->s[2].out * j->c;
+  if (s == NULL) weft_cpu_zero(*out);
+  for (int64_t i = 0; s == NULL && i < y->count; i++) {
+    if (where[i] < 0) continue;
+    const size_t at = (size_t)(i / image_out * image_in + where[i]) * size;
+    memcpy((char *)(*out)->data + (size_t)i * size, (const char *)g->data + at, size);
+  }
+  weft_free(where);
+  weft_tensor_release(y);
+  return s;
+}
+
 /* MaxPoolGrad scatters dy to the maxima; MaxPoolGradGrad (`second`) gathers from them. */
 static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, bool second) {
-  weft_tensor_t *x = weft_in(ctx, 0), *grad = weft_in(ctx, 2), *image = NULL, *g = NULL, *y = NULL,
-                *out = NULL;
-  int64_t *where = NULL;
+  weft_tensor_t *x = weft_in(ctx, 0), *grad = weft_in(ctx, 2), *image = NULL, *g = NULL, *out = NULL;
   pool_job_t j = {.needs_value = second};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   WEFT_RETURN_IF_ERROR(check_grad_shapes(ctx, a, &j, second));
   if (a->ksize_channel != 1) {
     return WEFT_ERROR(UNIMPLEMENTED, "MaxPoolingGrad is not yet supported on the depth dimension.");
   }
+  if ((double)j.s[1].in * (double)j.s[2].in > MOST_CELLS && (double)j.s[1].k * (double)j.s[2].k > MOST_CELLS)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a window of a pool is too large");
+  const weft_shape_t in = in_shape(a, false, &j);
   weft_status_t *s = channels_last(ctx, a, x, &image);
   if (s == NULL) s = channels_last(ctx, a, grad, &g);
-  if (s == NULL) s = find_maxima(ctx, a, &j, image, &y, &where);
-  weft_shape_t in = in_shape(a, false, &j);
-  if (s == NULL) s = weft_tensor_new(x->dtype, second ? &y->shape : &in, ctx->device->allocator, &out);
-  if (s == NULL) {
-    weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
-    size_t size = weft_dtype_size(x->dtype);
-    int64_t image_in = j.s[1].in * j.s[2].in * j.c, image_out = j.s[1].out * j.s[2].out * j.c;
-    weft_cpu_zero(out);
-    for (int64_t i = 0; i < y->count; i++) {
-      if (where[i] < 0) continue;
-      size_t at = (size_t)(i / image_out * image_in + where[i]) * size;
-      const char *from = (const char *)g->data + (second ? at : (size_t)i * size);
-      char *to = (char *)out->data + (second ? (size_t)i * size : at);
-      if (second) {
-        memcpy(to, from, size);
-      } else {
-        add(to, from, 1, false);
-      }
+  if (s == NULL && second) s = gather_from_maxima(ctx, a, &j, image, g, &out);
+  if (s == NULL && !second) {
+    s = weft_tensor_new(x->dtype, &in, ctx->device->allocator, &out);
+    if (s == NULL) {
+      weft_cpu_zero(out);
+      j.x = image->data;
+      j.dy = g->data;
+      j.y = out->data;
+      if (g->count > 0 && out->count > 0) scatter_to_maxima(ctx, &j, max_grad_fns[x->dtype]);
     }
-    s = deliver(ctx, a, 0, out);
   }
-  weft_free(where);
-  weft_tensor_release(y);
+  if (s == NULL) s = deliver(ctx, a, 0, out);
   weft_tensor_release(g);
   weft_tensor_release(image);
   return s;

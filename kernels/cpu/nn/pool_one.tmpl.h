@@ -24,6 +24,8 @@ static void WEFT_CAT(max_pixel, SUFFIX)(const pool_job_t *j, const ELEM *x, int6
   int64_t c = 0;
   for (; c + POOL_WIDTH <= C; c += POOL_WIDTH)
     WEFT_CAT(max_cells, SUFFIX)(x + c, h, w, row, C, POOL_WIDTH, y + c);
+  for (; c + POOL_NARROW <= C; c += POOL_NARROW)
+    WEFT_CAT(max_cells, SUFFIX)(x + c, h, w, row, C, POOL_NARROW, y + c);
   if (c < C) WEFT_CAT(max_cells, SUFFIX)(x + c, h, w, row, C, (int)(C - c), y + c);
 }
 
@@ -70,6 +72,66 @@ static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64
       }
       for (int64_t c = 0; j->needs_value && c < C; c++) {
         if (!(LOAD(y[c]) >= LOAD(POOL_LOWEST))) where[c] = -1;
+      }
+    }
+  }
+}
+
+/* Adds dy of `n` channels to dx where x has the first maximum of h by w cells; a NaN in the first cell is
+ * one. x and dx: the first cell's first channel. */
+static inline __attribute__((always_inline)) void WEFT_CAT(max_grad_cells,
+                                                           SUFFIX)(const ELEM *x, const ELEM *dy, int64_t h,
+                                                                   int64_t w, int64_t row, int64_t C, int n,
+                                                                   ELEM *dx) {
+  ELEM best[POOL_WIDTH];
+  uint32_t at[POOL_WIDTH], cell = 0; /* MOST_CELLS */
+  for (int c = 0; c < n; c++) {
+    best[c] = x[c];
+    at[c] = 0;
+  }
+  for (int64_t i = 0; i < h; i++) {
+    for (int64_t k = 0; k < w; k++, cell++) {
+      const ELEM *p = x + i * row + k * C; /* the first cell is not greater than itself */
+      for (int c = 0; c < n; c++) {
+        at[c] = LOAD(p[c]) > LOAD(best[c]) ? cell : at[c];
+        best[c] = LOAD(p[c]) > LOAD(best[c]) ? p[c] : best[c];
+      }
+    }
+  }
+  cell = 0;
+  for (int64_t i = 0; i < h; i++) {
+    for (int64_t k = 0; k < w; k++, cell++) {
+      ELEM *q = dx + i * row + k * C;
+      WEFT_IVDEP
+      for (int c = 0; c < n; c++) { /* sums begin with 0 and are never -0, so adding 0 changes none */
+        q[c] = STORE((WRAP)LOAD(q[c]) + (at[c] == cell ? (WRAP)LOAD(dy[c]) : 0));
+      }
+    }
+  }
+}
+
+/* dx (zeroed) from x and dy, for output rows [begin, end) of the images. */
+static void WEFT_CAT(max_grad, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
+  const weft_window_t *h = &j->s[1], *w = &j->s[2];
+  const int64_t C = j->c, row = w->in * C;
+  for (int64_t line = begin; line < end; line++) {
+    const int64_t image = line / h->out * h->in * row, h0 = line % h->out * h->stride - h->before;
+    const int64_t top = h0 < 0 ? 0 : h0, bottom = h0 + h->k < h->in ? h0 + h->k : h->in;
+    for (int64_t ow = 0; ow < w->out; ow++) {
+      const int64_t w0 = ow * w->stride - w->before, left = w0 < 0 ? 0 : w0;
+      const int64_t right = w0 + w->k < w->in ? w0 + w->k : w->in;
+      if (top >= bottom || left >= right) continue; /* padding alone */
+      const int64_t cell = image + top * row + left * C;
+      const ELEM *x = (const ELEM *)j->x + cell, *dy = (const ELEM *)j->dy + (line * w->out + ow) * C;
+      ELEM *dx = (ELEM *)j->y + cell;
+      int64_t c = 0;
+      for (; c + POOL_WIDTH <= C; c += POOL_WIDTH) {
+        WEFT_CAT(max_grad_cells, SUFFIX)
+        (x + c, dy + c, bottom - top, right - left, row, C, POOL_WIDTH, dx + c);
+      }
+      if (c < C) {
+        WEFT_CAT(max_grad_cells, SUFFIX)
+        (x + c, dy + c, bottom - top, right - left, row, C, (int)(C - c), dx + c);
       }
     }
   }

@@ -90,6 +90,30 @@ static void convolutions_keep_their_attributes(void) {
   weft_graph_destroy(g);
 }
 
+static void expect_ops(const weft_node_t *n, const char *const *names, int num) {
+  const weft_attr_t *ops = weft_node_attr(n, "fused_ops");
+  CU_ASSERT_EQUAL_FATAL(ops->n, num);
+  for (int i = 0; i < num; i++) CU_ASSERT(weft_str_is(ops->list.strings[i], names[i]));
+}
+
+#define VECTOR(n) "dim{size:" n "}"
+static void an_added_vector_of_the_channels_is_a_bias(void) {
+  const char *const keep[] = {"y", NULL}, *const names[] = {"BiasAdd", "Relu"};
+  for (int i = 0; i < 2; i++) {
+    weft_graph_t *g = remapped(i == 0 ? FED("x", "") FED("w", VECTOR("3") VECTOR("5")) FED("b", VECTOR("5"))
+                                   ON("p", "MatMul", IN2("x", "w"), T_F) ON("s", "AddV2", IN2("b", "p"), T_F)
+                                       ON("r", "Relu", IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F)
+                                      : FED("x", "") FED("w", VECTOR("3") VECTOR("5")) FED("b", VECTOR("1"))
+                                   ON("p", "MatMul", IN2("x", "w"), T_F) ON("s", "AddV2", IN2("b", "p"), T_F)
+                                       ON("r", "Relu", IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F),
+                               keep);
+    CU_ASSERT_EQUAL(weft_test_count(g, "_FusedMatMul"), i == 0);
+    if (i == 0) expect_ops(weft_test_node(g, "r"), names, 2);
+    if (i == 0) CU_ASSERT(weft_test_reads(g, "r", 2, "b"));
+    weft_graph_destroy(g);
+  }
+}
+
 /* A convolution, its normalisation `n` with given moments, and the sum `a` with `z`. `norm`: attributes of n.
  */
 #define CONV_ATTRS T_F "attr{key:'strides' value{list{i:1 i:1 i:1 i:1}}} attr{key:'padding' value{s:'SAME'}}"
@@ -101,15 +125,10 @@ static void convolutions_keep_their_attributes(void) {
   FED("x", "")                                                                                            \
   FED("w", "")                                                                                            \
   FED("b", "")                                                                                            \
-  FED("z", "") FED("scale", "") FED("offset", "") FED("mean", "") FED("variance", "")                     \
+  FED("z", "")                                                                                            \
+  FED("scale", "") FED("offset", "") FED("mean", "") FED("variance", "")                                  \
       ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS) NORM("n", "p", norm) ON("a", "AddV2", sum_inputs, T_F) \
           ON("r", "Relu", IN1("a"), T_F) ON("y", "Neg", IN1("r"), T_F)
-
-static void expect_ops(const weft_node_t *n, const char *const *names, int num) {
-  const weft_attr_t *ops = weft_node_attr(n, "fused_ops");
-  CU_ASSERT_EQUAL_FATAL(ops->n, num);
-  for (int i = 0; i < num; i++) CU_ASSERT(weft_str_is(ops->list.strings[i], names[i]));
-}
 
 static void a_normalisation_and_a_sum_go_along(void) {
   const char *const keep[] = {"y", NULL}, *const names[] = {"FusedBatchNorm", "Add", "Relu"};
@@ -176,6 +195,7 @@ int main(void) {
       {"what others read stays", what_others_read_stays},
       {"layers behind each other are fused each", layers_behind_each_other_are_fused_each},
       {"convolutions keep their attributes", convolutions_keep_their_attributes},
+      {"an added vector of the channels is a bias", an_added_vector_of_the_channels_is_a_bias},
       {"a normalisation and a sum go along", a_normalisation_and_a_sum_go_along},
       {"a bias before a normalisation goes along", a_bias_before_a_normalisation_goes_along},
       {"of two products one is added to the other", of_two_products_one_is_added_to_the_other},

@@ -46,7 +46,8 @@ static void what_is_fed_computed_or_behind_a_reference_is_not(void) {
 /* A loop whose variable `w` comes back as `next`, and a product that reads it in the body. */
 #define LOOP(next)                                                                                          \
   FED("x", "")                                                                                              \
-  FED("c", "") CONST("w0", "DT_FLOAT", "dim{size:2} dim{size:2}", "float_val:1")                            \
+  FED("c", "")                                                                                              \
+  CONST("w0", "DT_FLOAT", "dim{size:2} dim{size:2}", "float_val:1")                                         \
       NODE("e", "Enter", IN1("w0"), T_F "attr{key:'frame_name' value{s:'f'}}")                              \
           NODE("x1", "Enter", IN1("x"),                                                                     \
                T_F "attr{key:'frame_name' value{s:'f'}} attr{key:'is_constant' value{b:true}}")             \
