@@ -2,7 +2,8 @@
  * one node, as TensorFlow's Remapper does it: of floats, on CPUs, with channels last.
  *
  *   MatMul, Conv2D, DepthwiseConv2dNative
- *   -> BiasAdd, or an Add of a vector that is as long as the result has channels, and, of convolutions, FusedBatchNorm with given moments: one of them, or both in this order
+ *   -> BiasAdd, or an Add of a vector that is as long as the result has channels, and, of convolutions,
+ * FusedBatchNorm with given moments: one of them, or both in this order
  *   -> maybe Add of a tensor
  *   -> maybe an activation
  *

@@ -100,13 +100,14 @@ static void expect_ops(const weft_node_t *n, const char *const *names, int num) 
 static void an_added_vector_of_the_channels_is_a_bias(void) {
   const char *const keep[] = {"y", NULL}, *const names[] = {"BiasAdd", "Relu"};
   for (int i = 0; i < 2; i++) {
-    weft_graph_t *g = remapped(i == 0 ? FED("x", "") FED("w", VECTOR("3") VECTOR("5")) FED("b", VECTOR("5"))
-                                   ON("p", "MatMul", IN2("x", "w"), T_F) ON("s", "AddV2", IN2("b", "p"), T_F)
-                                       ON("r", "Relu", IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F)
-                                      : FED("x", "") FED("w", VECTOR("3") VECTOR("5")) FED("b", VECTOR("1"))
-                                   ON("p", "MatMul", IN2("x", "w"), T_F) ON("s", "AddV2", IN2("b", "p"), T_F)
-                                       ON("r", "Relu", IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F),
-                               keep);
+    weft_graph_t *g =
+        remapped(i == 0 ? FED("x", "") FED("w", VECTOR("3") VECTOR("5")) FED("b", VECTOR("5"))
+                              ON("p", "MatMul", IN2("x", "w"), T_F) ON("s", "AddV2", IN2("b", "p"), T_F)
+                                  ON("r", "Relu", IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F)
+                        : FED("x", "") FED("w", VECTOR("3") VECTOR("5")) FED("b", VECTOR("1"))
+                              ON("p", "MatMul", IN2("x", "w"), T_F) ON("s", "AddV2", IN2("b", "p"), T_F)
+                                  ON("r", "Relu", IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F),
+                 keep);
     CU_ASSERT_EQUAL(weft_test_count(g, "_FusedMatMul"), i == 0);
     if (i == 0) expect_ops(weft_test_node(g, "r"), names, 2);
     if (i == 0) CU_ASSERT(weft_test_reads(g, "r", 2, "b"));
@@ -121,14 +122,15 @@ static void an_added_vector_of_the_channels_is_a_bias(void) {
 #define NORM(name, of, attrs)                                                                         \
   ON(name, "FusedBatchNormV3", IN1(of) " input:'scale' input:'offset' input:'mean' input:'variance'", \
      T_F "attr{key:'U' value{type:DT_FLOAT}} " attrs)
-#define RESIDUAL(norm, sum_inputs)                                                                        \
-  FED("x", "")                                                                                            \
-  FED("w", "")                                                                                            \
-  FED("b", "")                                                                                            \
-  FED("z", "")                                                                                            \
-  FED("scale", "") FED("offset", "") FED("mean", "") FED("variance", "")                                  \
-      ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS) NORM("n", "p", norm) ON("a", "AddV2", sum_inputs, T_F) \
-          ON("r", "Relu", IN1("a"), T_F) ON("y", "Neg", IN1("r"), T_F)
+#define RESIDUAL(norm, sum_inputs)                                                                   \
+  FED("x", "")                                                                                       \
+  FED("w", "")                                                                                       \
+  FED("b", "")                                                                                       \
+  FED("z", "")                                                                                       \
+  FED("scale", "")                                                                                   \
+  FED("offset", "") FED("mean", "") FED("variance", "") ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS) \
+      NORM("n", "p", norm) ON("a", "AddV2", sum_inputs, T_F) ON("r", "Relu", IN1("a"), T_F)          \
+          ON("y", "Neg", IN1("r"), T_F)
 
 static void a_normalisation_and_a_sum_go_along(void) {
   const char *const keep[] = {"y", NULL}, *const names[] = {"FusedBatchNorm", "Add", "Relu"};

@@ -44,20 +44,21 @@ static void what_is_fed_computed_or_behind_a_reference_is_not(void) {
 }
 
 /* A loop whose variable `w` comes back as `next`, and a product that reads it in the body. */
-#define LOOP(next)                                                                                          \
-  FED("x", "")                                                                                              \
-  FED("c", "")                                                                                              \
-  CONST("w0", "DT_FLOAT", "dim{size:2} dim{size:2}", "float_val:1")                                         \
-      NODE("e", "Enter", IN1("w0"), T_F "attr{key:'frame_name' value{s:'f'}}")                              \
-          NODE("x1", "Enter", IN1("x"),                                                                     \
-               T_F "attr{key:'frame_name' value{s:'f'}} attr{key:'is_constant' value{b:true}}")             \
-              NODE("m", "Merge", IN2("e", "n"), T_F "attr{key:'N' value{i:2}}")                             \
-                  NODE("t", "Const", "input:'^m'",                                                          \
-                       "attr{key:'dtype' value{type:DT_BOOL}} attr{key:'value' value{tensor{dtype:DT_BOOL " \
-                       "tensor_shape{} bool_val:false}}}") NODE("l", "LoopCond", IN1("t"), "")              \
-                      NODE("s", "Switch", IN2("m", "l"), T_F) NODE("i", "Identity", IN1("s:1"), T_F)        \
-                          NODE("p", "MatMul", IN2("x1", "i"), T_F) NODE("q", "Neg", IN1("i"), T_F)          \
-                              NODE("n", "NextIteration", IN1(next), T_F) NODE("z", "Exit", IN1("s"), T_F)
+#define LOOP(next)                                                                          \
+  FED("x", "")                                                                              \
+  FED("c", "")                                                                              \
+  CONST("w0", "DT_FLOAT", "dim{size:2} dim{size:2}", "float_val:1")                         \
+  NODE("e", "Enter", IN1("w0"), T_F "attr{key:'frame_name' value{s:'f'}}")                  \
+  NODE("x1", "Enter", IN1("x"),                                                             \
+       T_F "attr{key:'frame_name' value{s:'f'}} attr{key:'is_constant' value{b:true}}")     \
+  NODE("m", "Merge", IN2("e", "n"), T_F "attr{key:'N' value{i:2}}")                         \
+  NODE("t", "Const", "input:'^m'",                                                          \
+       "attr{key:'dtype' value{type:DT_BOOL}} attr{key:'value' value{tensor{dtype:DT_BOOL " \
+       "tensor_shape{} bool_val:false}}}")                                                  \
+  NODE("l", "LoopCond", IN1("t"), "") NODE("s", "Switch", IN2("m", "l"), T_F)               \
+      NODE("i", "Identity", IN1("s:1"), T_F) NODE("p", "MatMul", IN2("x1", "i"), T_F)       \
+          NODE("q", "Neg", IN1("i"), T_F) NODE("n", "NextIteration", IN1(next), T_F)        \
+              NODE("z", "Exit", IN1("s"), T_F)
 
 static void what_a_loop_passes_on_is_steady(void) {
   weft_graph_t *g = weft_test_optimized(LOOP("i"), "steady", (const char *const[]){"z", "p", NULL});
