@@ -296,8 +296,8 @@ weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool, con
   const bool is_plain = weft_dtype_is_plain(from->dtype);
   merge(m, &j.m);
   j.last = j.m.rank - 1;
-  for (int d = 0; is_plain && j.m.from_strides[j.last] != 1 && j.m.to_strides[j.last] == 1 && d < j.last;
-       d++) {
+  const int64_t step = j.m.from_strides[j.last]; /* 0: one element that is repeated */
+  for (int d = 0; is_plain && step != 0 && step != 1 && j.m.to_strides[j.last] == 1 && d < j.last; d++) {
     if (j.m.from_strides[d] == 1 && j.m.dims[d] >= 4 && j.m.dims[j.last] >= 4) j.other = d;
   }
   j.is_turned = j.other >= 0;
