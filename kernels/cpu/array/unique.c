@@ -297,16 +297,47 @@ static int64_t find_set(const weft_tensor_t *t, int64_t begin, int64_t n, uint8_
   return num;
 }
 
-/* Writes the coordinates of each element, and goes on to the next place where it is set: without a branch
- * that depends on the values. */
-static int64_t *put_coordinates(const uint8_t *is_set, int64_t n, const weft_shape_t *shape, int64_t *index,
-                                int64_t *to, const int64_t *end) {
-  const int last = shape->rank - 1;
-  for (int64_t i = 0; i < n && to < end; i++) {
-    for (int d = 0; d <= last; d++) to[d] = index[d];
-    to += is_set[i] * (last + 1);
-    for (int d = last; ++index[d] == shape->dims[d] && d > 0; d--) index[d] = 0;
+/* Writes the coordinates of each of n elements of a row, and goes on to the next place where it is set:
+ * without a branch that depends on the values. One behind them is set, or the last one is. */
+static inline __attribute__((always_inline)) int64_t *put_run(const uint8_t *is_set, int64_t n,
+                                                              const int64_t *index, const int rank,
+                                                              int64_t *to) {
+  const int64_t first = index[rank - 1];
+  for (int64_t i = 0; i < n; i++) {
+    for (int d = 0; d < rank - 1; d++) to[d] = index[d];
+    to[rank - 1] = first + i;
+    to += is_set[i] * rank;
   }
+  return to;
+}
+
+static void advance(const weft_shape_t *shape, int64_t *index, int64_t n) {
+  int d = shape->rank - 1;
+  index[d] += n;
+  for (; d > 0 && index[d] >= shape->dims[d]; d--) {
+    index[d - 1] += index[d] / shape->dims[d];
+    index[d] %= shape->dims[d];
+  }
+}
+
+/* The coordinates of those of n elements that are set; `index`: of the first, and then of the next one. */
+static int64_t *put_coordinates(const uint8_t *is_set, int64_t n, const weft_shape_t *shape, int64_t *index,
+                                int64_t *to) {
+  const int last = shape->rank - 1;
+  int64_t used = n; /* nothing is written behind the last one: that place is another thread's */
+  while (used > 0 && is_set[used - 1] == 0) used--;
+  for (int64_t i = 0, run = 0; i < used; i += run) {
+    run = shape->dims[last] - index[last] < used - i ? shape->dims[last] - index[last] : used - i;
+    switch (shape->rank) {
+      case 1: to = put_run(is_set + i, run, index, 1, to); break;
+      case 2: to = put_run(is_set + i, run, index, 2, to); break;
+      case 3: to = put_run(is_set + i, run, index, 3, to); break;
+      case 4: to = put_run(is_set + i, run, index, 4, to); break;
+      default: to = put_run(is_set + i, run, index, shape->rank, to); break;
+    }
+    advance(shape, index, run);
+  }
+  advance(shape, index, n - used);
   return to;
 }
 
@@ -353,7 +384,7 @@ static void put_range(void *arg, int64_t begin, int64_t end) {
     for (int64_t i = p * WHERE_PIECE; i < limit && to < last; i += WHERE_BLOCK) {
       const int64_t here = limit - i < WHERE_BLOCK ? limit - i : WHERE_BLOCK;
       (void)find_set(j->x, i, here, is_set);
-      to = put_coordinates(is_set, here, shape, index, to, last);
+      to = put_coordinates(is_set, here, shape, index, to);
     }
   }
 }
