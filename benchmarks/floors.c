@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "benchmarks/allreduce.h"
 #include "benchmarks/child.h"
+#include "kernels/cpu/blas/blas.h"
 #include "rpc/empty_call.h"
 
 enum { LINE = 64, MAX_ROUNDS = 31 };
@@ -237,7 +238,7 @@ static weft_status_t *sgemm(const weft_bench_options_t *o, double *out_ns) {
   float *x = weft_calloc((size_t)N * N, 3 * sizeof *x);
   if (x == NULL) return WEFT_NO_MEMORY("three matrices");
   for (int i = 0; i < 2 * N * N; i++) x[i] = (float)(i % 7) / 7;
-  openblas_set_num_threads(1); /* as kernels have it: kernels/cpu/math/gemm.c */
+  weft_blas_init(); /* as for kernels */
   for (int i = -1; i < rounds; i++) {
     int64_t began = weft_clock_ns();
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, N, N, N, 1, x, N, x + N * N, N, 0, x + 2 * N * N,

@@ -1,5 +1,5 @@
-/* tests/kernels/move_test.c - strided copies: every element arrives at its place, whatever the dimensions, the
- * steps and the size of an element, and nothing is written beside them.
+/* tests/kernels/move_test.c - strided copies: every element arrives at its place, whatever the dimensions,
+ * the steps and the size of an element, and nothing is written beside them.
  */
 #include "kernels/cpu/loops/move.h"
 

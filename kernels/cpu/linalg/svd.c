@@ -19,6 +19,8 @@ void zgesdd_(const char *jobz, const int *m, const int *n, void *a, const int *l
 
 #include <limits.h>
 
+#include "kernels/cpu/blas/blas.h"
+
 #define gesdd_f32 sgesdd_
 #define gesdd_f64 dgesdd_
 #define gesdd_c64 cgesdd_

@@ -42,8 +42,4 @@ WEFT_MUST_CHECK weft_status_t *weft_gemm_many(weft_thread_pool_t *pool, weft_dty
                                               int64_t count, weft_gemm_place_fn *place,
                                               const void *place_arg);
 
-/* Keeps OpenBLAS on the calling thread; for code that calls its LAPACK, before the first call. Thread-safe.
- */
-void weft_blas_init(void);
-
 #endif /* WEFT_KERNELS_CPU_MATH_GEMM_H_ */
