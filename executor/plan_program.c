@@ -154,6 +154,7 @@ static bool has_no_controls(const program_maker_t *m, uint32_t node, uint32_t nu
 static void walk_merge(program_maker_t *m, uint32_t node) {
   const plan_node_t *n = &m->p->nodes[node];
   const uint32_t i = own(m, node);
+  if (n->flags & NODE_REF_INPUT) m->is_refused = true;
   if (m->variable_of[i] != 0) {
     m->is_refused =
         m->is_refused || m->runs_under[i] != 0 || m->p->words[node] != 1 || (n->flags & NODE_INDEX_USED);
@@ -229,7 +230,13 @@ static void walk_forward(program_maker_t *m, uint32_t node) {
   const plan_node_t *n = &m->p->nodes[node];
   const uint32_t i = own(m, node), guard = m->runs_under[i];
   const input_t *in = input_of(m, node, 0);
-  if (n->flags & NODE_NEXT_ITERATION) {
+  if (n->flags & NODE_REF_INPUT) { /* what a reference refers to is read when its turn comes */
+    if (n->flags & NODE_CROSSES) {
+      m->is_refused = true;
+    } else {
+      tell_all(m, node);
+    }
+  } else if (n->flags & NODE_NEXT_ITERATION) {
     if (m->in_body == 0 || guard != m->in_body) refuse_as_unruly(m);
   } else if (n->flags & NODE_EXIT) {
     const bool is_variable = in->maker < m->f->num_nodes && m->variable_of[in->maker] != 0;
@@ -260,6 +267,7 @@ static void walk_node(program_maker_t *m, uint32_t place) {
   } else if (!m->is_top && n->kind == NODE_SYNC && (flags & WEFT_OP_LOOP_COND)) {
     m->is_refused =
         m->is_refused || m->out->cond != 0 || m->runs_under[i] != 0 || !has_no_controls(m, node, 1);
+    if (n->flags & NODE_REF_INPUT) m->is_refused = true;
     m->out->cond = node;
     tell_all(m, node);
   } else {
@@ -317,6 +325,7 @@ static bool is_step(const program_maker_t *m, uint32_t node) {
   const plan_node_t *n = &m->p->nodes[node];
   if (n->kind == NODE_MERGE) return m->variable_of[own(m, node)] == 0;
   if (n->flags & (NODE_ENTER | NODE_CLIENT)) return true;
+  if (n->kind == NODE_FORWARD) return (n->flags & NODE_REF_INPUT) != 0;
   return n->kind == NODE_SYNC && m->variable_of[own(m, node)] == 0 && (m->is_top || node != m->out->cond);
 }
 

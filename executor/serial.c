@@ -226,7 +226,7 @@ static bool run_steps(serial_loop_t *s, uint32_t begin, uint32_t end) {
       skip_step(s, step);
     } else if (n->flags & NODE_CLIENT) {
       if (!run_client_edge(s, step)) return false;
-    } else if (n->kind == NODE_SYNC) {
+    } else if (n->kind == NODE_SYNC || n->kind == NODE_FORWARD) {
       if (!run_kernel(s, step)) return false;
     } else if (n->kind == NODE_LOOP) {
       if (!run_inner(s, step->node)) return false;

@@ -1,8 +1,9 @@
 /* executor/serial.h - the program of a loop that runs as a loop. Private to the executor.
  *
  * A frame that may run serially (plan_serial.c) is compiled to a list of steps (plan_program.c), which
- * serial.c runs. Only nodes with a kernel are steps, and Merges that end a branch. What just passes values on
- * has been resolved: a route leads from where a value is made to the slot of each step that reads it.
+ * serial.c runs. Steps are nodes with a kernel, Merges that end a branch, and what reads a reference. What
+ * just passes values on has been resolved: a route leads from where a value is made to the slot of each step
+ * that reads it.
  *
  * A variable is what a Merge of an Enter and a NextIteration carries from iteration to iteration. The frame's
  * LoopCond steers the Switch of each variable, and nothing else. Steps that need not know its answer are the

@@ -184,17 +184,21 @@ static void references_are_read_when_their_consumer_runs(void) {
   harness_t h;
   harness_init(&h, 0);
   weft_node_t *v = add_variable(&h, "v");
-  int r = add_fetch(&h, out0(add_op(&h, "Identity", "read", INPUTS(out0(v)))));
+  weft_node_t *read = add_op(&h, "Identity", "read", INPUTS(out0(v)));
+  int r = add_fetch(&h, out0(read)),
+      sum = add_fetch(&h, out0(add_op(&h, "Add", "sum", INPUTS(out0(read), out0(v)))));
   must_fail(&h, WEFT_FAILED_PRECONDITION, /* a copy reads in the name of the variable */
             harness_has_copies(&h) ? "Attempting to use uninitialized value v\n\t [[{{node v}}]]"
                                    : "Attempting to use uninitialized value v\n\t [[{{node read}}]]");
-  weft_tensor_t *t = NULL;
-  int32_t five = 5;
-  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_scalar(WEFT_I32, &five, &t));
-  weft_variable_write(test_variable, t);
-  weft_tensor_release(t);
-  must_run(&h);
-  CU_ASSERT_EQUAL(result(&h, r), 5);
+  for (int32_t i = 5; i < 12; i++) { /* the first steps are scheduled, later ones run serially */
+    weft_tensor_t *t = NULL;
+    CU_ASSERT_PTR_NULL_FATAL(weft_tensor_scalar(WEFT_I32, &i, &t));
+    weft_variable_write(test_variable, t);
+    weft_tensor_release(t);
+    must_run(&h);
+    CU_ASSERT_EQUAL(result(&h, r), i);
+    CU_ASSERT_EQUAL(result(&h, sum), 2 * i);
+  }
   harness_deinit(&h);
 }
 
