@@ -36,7 +36,7 @@ struct weft_node {
   weft_output_t *inputs;      /* num_inputs */
   weft_node_t **controls;     /* num_controls; no duplicates */
   const weft_named_attr_t *attrs;    /* num_attrs, sorted by name; op defaults filled in, '_' attributes kept.
-                                        Nodes    share lists; each counts the tensors in its own */
+                                        Nodes share lists; each counts the tensors in its own */
   const int *input_types;            /* num_inputs; may be ref types */
   const int *output_types;           /* num_outputs */
   const weft_shape_t *output_shapes; /* num_outputs, or NULL before inference */
