@@ -293,10 +293,47 @@ static void heavy_loops_use_the_pool(void) {
   harness_deinit(&h);
 }
 
+/* ---- memory ---- */
+
+/* Two steps of a new plan: the first is scheduled but for its loops. */
+static weft_status_t *compile_and_run_twice(harness_t *h) {
+  weft_plan_release(h->plan);
+  h->plan = NULL;
+  WEFT_RETURN_IF_ERROR(harness_compile(h));
+  weft_status_t *s = NULL;
+  for (int i = 0; i < 2 && s == NULL; i++) {
+    for (int k = 0; k < MAX_RESULTS; k++) {
+      weft_tensor_release(h->results[k]);
+      h->results[k] = NULL;
+    }
+    weft_run_options_t o = {.step = {.id = i + 1,
+                                     .args = h->args,
+                                     .num_args = MAX_RESULTS,
+                                     .results = h->results,
+                                     .num_results = MAX_RESULTS},
+                            .run_inline = true};
+    s = weft_plan_run_sync(h->plan, &o);
+  }
+  return s;
+}
+
+static void every_failing_allocation_is_reported(void) {
+  harness_t h;
+  make(&h, 8, 0, false);
+  const outcome_t want = run(&h);
+  long n = 0;
+  CU_ASSERT_STRING_EQUAL_FATAL(want.message, "");
+  WEFT_FAIL_EACH_ALLOCATION(n, s, compile_and_run_twice(&h));
+  CU_ASSERT_TRUE(n > 100);
+  for (int i = 0; i < h.num_results; i++) CU_ASSERT_EQUAL(result(&h, i), want.results[i]);
+  harness_deinit(&h);
+}
+
 static const CU_TestInfo tests[] = {
     {"random graphs agree", random_graphs_agree},
     {"steps on one plan run at once", steps_on_one_plan_run_at_once},
     {"heavy loops use the pool", heavy_loops_use_the_pool},
+    {"every failing allocation is reported", every_failing_allocation_is_reported},
     CU_TEST_INFO_NULL,
 };
 
