@@ -56,12 +56,14 @@ static void effects_keep_their_order(void) {
 }
 
 /* As in the gradients of a first layer: `dx` is only waited for, and so is then what it alone reads. */
-#define UNREAD                                                                                    \
-  FED("x", "")                                                                                    \
-  FED("dy", "")                                                                                   \
-  NODE("t", "Neg", IN1("dy"), T_F) NODE("dx", "Mul", IN2("t", "x"), T_F)                          \
-      NODE("dw", "Mul", IN2("dy", "x"), T_F) NODE("group", "NoOp", "input:'^dx' input:'^dw'", "") \
-          NODE("y", "Identity", "input:'dw' input:'^group'", T_F)
+#define UNREAD                                         \
+  FED("x", "")                                         \
+  FED("dy", "")                                        \
+  NODE("t", "Neg", IN1("dy"), T_F)                     \
+  NODE("dx", "Mul", IN2("t", "x"), T_F)                \
+  NODE("dw", "Mul", IN2("dy", "x"), T_F)               \
+  NODE("group", "NoOp", "input:'^dx' input:'^dw'", "") \
+  NODE("y", "Identity", "input:'dw' input:'^group'", T_F)
 
 static void what_is_only_waited_for_is_not_computed(void) {
   weft_graph_t *g = weft_test_optimized1(UNREAD, "dependencies", "y");

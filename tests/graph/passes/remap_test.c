@@ -122,15 +122,18 @@ static void an_added_vector_of_the_channels_is_a_bias(void) {
 #define NORM(name, of, attrs)                                                                         \
   ON(name, "FusedBatchNormV3", IN1(of) " input:'scale' input:'offset' input:'mean' input:'variance'", \
      T_F "attr{key:'U' value{type:DT_FLOAT}} " attrs)
-#define RESIDUAL(norm, sum_inputs)                                                                   \
-  FED("x", "")                                                                                       \
-  FED("w", "")                                                                                       \
-  FED("b", "")                                                                                       \
-  FED("z", "")                                                                                       \
-  FED("scale", "")                                                                                   \
-  FED("offset", "") FED("mean", "") FED("variance", "") ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS) \
-      NORM("n", "p", norm) ON("a", "AddV2", sum_inputs, T_F) ON("r", "Relu", IN1("a"), T_F)          \
-          ON("y", "Neg", IN1("r"), T_F)
+#define RESIDUAL(norm, sum_inputs)             \
+  FED("x", "")                                 \
+  FED("w", "")                                 \
+  FED("b", "")                                 \
+  FED("z", "")                                 \
+  FED("scale", "")                             \
+  FED("offset", "")                            \
+  FED("mean", "")                              \
+  FED("variance", "")                          \
+  ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS) \
+  NORM("n", "p", norm)                         \
+  ON("a", "AddV2", sum_inputs, T_F) ON("r", "Relu", IN1("a"), T_F) ON("y", "Neg", IN1("r"), T_F)
 
 static void a_normalisation_and_a_sum_go_along(void) {
   const char *const keep[] = {"y", NULL}, *const names[] = {"FusedBatchNorm", "Add", "Relu"};

@@ -55,10 +55,11 @@ static void what_is_fed_computed_or_behind_a_reference_is_not(void) {
   NODE("t", "Const", "input:'^m'",                                                          \
        "attr{key:'dtype' value{type:DT_BOOL}} attr{key:'value' value{tensor{dtype:DT_BOOL " \
        "tensor_shape{} bool_val:false}}}")                                                  \
-  NODE("l", "LoopCond", IN1("t"), "") NODE("s", "Switch", IN2("m", "l"), T_F)               \
-      NODE("i", "Identity", IN1("s:1"), T_F) NODE("p", "MatMul", IN2("x1", "i"), T_F)       \
-          NODE("q", "Neg", IN1("i"), T_F) NODE("n", "NextIteration", IN1(next), T_F)        \
-              NODE("z", "Exit", IN1("s"), T_F)
+  NODE("l", "LoopCond", IN1("t"), "")                                                       \
+  NODE("s", "Switch", IN2("m", "l"), T_F)                                                   \
+  NODE("i", "Identity", IN1("s:1"), T_F)                                                    \
+  NODE("p", "MatMul", IN2("x1", "i"), T_F)                                                  \
+  NODE("q", "Neg", IN1("i"), T_F) NODE("n", "NextIteration", IN1(next), T_F) NODE("z", "Exit", IN1("s"), T_F)
 
 static void what_a_loop_passes_on_is_steady(void) {
   weft_graph_t *g = weft_test_optimized(LOOP("i"), "steady", (const char *const[]){"z", "p", NULL});
