@@ -113,11 +113,14 @@ static int find_op(const weft_op_def_t *const *ops, int n, const weft_op_def_t *
 
 static void push_part(layer_t *l, weft_node_t *n) { l->parts[l->num_parts++] = n; }
 
-/* The channels of a product's result, as far as its second operand tells them; -1: it does not. */
-static int64_t channels_of(const remapper_t *m, const weft_node_t *product) {
-  const weft_shape_t *f = weft_pass_round_shape(product->inputs[1]);
-  switch (find_op(m->product_ops, NUM_PRODUCTS, product->op)) {
-    case MATMUL: return f->rank == 2 ? f->dims[!weft_node_attr_bool(product, "transpose_b", false)] : -1;
+/* The channels of a product's result, as far as its second operand tells them; -1: it does not, or `n` is no
+ * product. */
+static int64_t channels_of(const remapper_t *m, const weft_node_t *n) {
+  const int which = find_op(m->product_ops, NUM_PRODUCTS, n->op);
+  if (which < 0) return -1;
+  const weft_shape_t *f = weft_pass_round_shape(n->inputs[1]);
+  switch (which) {
+    case MATMUL: return f->rank == 2 ? f->dims[!weft_node_attr_bool(n, "transpose_b", false)] : -1;
     case CONV2D: return f->rank == 4 ? f->dims[3] : -1;
     case DEPTHWISE: return f->rank == 4 && f->dims[2] >= 0 && f->dims[3] == 1 ? f->dims[2] : -1;
     default: return -1;

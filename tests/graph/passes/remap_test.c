@@ -97,6 +97,9 @@ static void expect_ops(const weft_node_t *n, const char *const *names, int num) 
 }
 
 #define VECTOR(n) "dim{size:" n "}"
+#define SIX                                 \
+  "attr{key:'dtype' value{type:DT_FLOAT}} " \
+  "attr{key:'value' value{tensor{dtype:DT_FLOAT tensor_shape{dim{size:5}} float_val:6}}}"
 static void an_added_vector_of_the_channels_is_a_bias(void) {
   const char *const keep[] = {"y", NULL}, *const names[] = {"BiasAdd", "Relu"};
   for (int i = 0; i < 2; i++) {
@@ -113,6 +116,17 @@ static void an_added_vector_of_the_channels_is_a_bias(void) {
     if (i == 0) CU_ASSERT(weft_test_reads(g, "r", 2, "b"));
     weft_graph_destroy(g);
   }
+}
+
+/* What stands behind an Add may have no second input: a constant, or a function of one tensor. */
+static void a_sum_of_what_is_no_product_stays(void) {
+  const char *const keep[] = {"y", NULL};
+  weft_graph_t *g = remapped(FED("x", VECTOR("5")) ON("n", "Neg", IN1("x"), T_F) ON("c", "Const", "", SIX)
+                                 ON("s", "AddV2", IN2("n", "c"), T_F) ON("t", "AddV2", IN2("c2", "s"), T_F)
+                                     ON("c2", "Const", "", SIX) ON("y", "Relu", IN1("t"), T_F),
+                             keep);
+  CU_ASSERT_EQUAL(weft_test_count(g, "AddV2"), 2);
+  weft_graph_destroy(g);
 }
 
 /* A convolution, its normalisation `n` with given moments, and the sum `a` with `z`. `norm`: attributes of n.
@@ -201,6 +215,7 @@ int main(void) {
       {"layers behind each other are fused each", layers_behind_each_other_are_fused_each},
       {"convolutions keep their attributes", convolutions_keep_their_attributes},
       {"an added vector of the channels is a bias", an_added_vector_of_the_channels_is_a_bias},
+      {"a sum of what is no product stays", a_sum_of_what_is_no_product_stays},
       {"a normalisation and a sum go along", a_normalisation_and_a_sum_go_along},
       {"a bias before a normalisation goes along", a_bias_before_a_normalisation_goes_along},
       {"of two products one is added to the other", of_two_products_one_is_added_to_the_other},
