@@ -218,8 +218,8 @@ WEFT_MUST_CHECK weft_status_t *weft_frame_enter(runner_t *r, iteration_t *it, ui
                                                 bool is_dead);
 /* Delivers into an iteration other than the node's own; another hold keeps that alive meanwhile. */
 void weft_deliver_into(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead);
-/* The id of the frame of `plan` inside `parent`, as TensorFlow counts it. */
-uint64_t weft_frame_id(const iteration_t *parent, const plan_frame_t *plan);
+/* The id of the frame of `f` inside `parent`, as TensorFlow counts it. */
+uint64_t weft_frame_id(const iteration_t *parent, const plan_frame_t *f);
 /* Schedules a frame whose first iterations were run serially: its next one, `number`, begins with what is
  * parked. No lock of the caller's. */
 void weft_frame_continue(runner_t *r, frame_t *f, int64_t number);

@@ -71,7 +71,8 @@ weft_status_t *weft_graph_reserve(weft_graph_t *g, int num_nodes) {
   }
   int needed = g->num_nodes + num_nodes;
   if (needed > g->capacity) WEFT_RETURN_IF_ERROR(reserve_ids(g, needed));
-  return weft_node_index_reserve(&g->by_name, g->nodes, g->num_nodes, (size_t)(g->num_live + num_nodes));
+  return weft_node_index_reserve(&g->by_name, g->nodes, g->num_nodes,
+                                 (size_t)g->num_live + (size_t)num_nodes);
 }
 
 weft_status_t *weft_graph_enter(weft_graph_t *g, weft_str_t name, weft_node_t **out) {
