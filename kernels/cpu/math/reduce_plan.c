@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/parallel_for.h"
+#include "kernels/cpu/loops/move.h"
 #include "kernels/cpu/math/reduce.h"
 
 enum {
@@ -107,25 +108,6 @@ static void fold(const reduce_job_t *j, int64_t base, int64_t begin, int64_t end
   }
 }
 
-/* to[i][k] = from[k][i] for rows k of n elements. */
-static void turn(const char *from, int64_t rows, int64_t n, size_t size, char *to) {
-#define TURN(type)                                                                        \
-  for (int64_t i = 0; i < n; i++) {                                                       \
-    for (int64_t k = 0; k < rows; k++) {                                                  \
-      ((type *)(void *)to)[i * rows + k] = ((const type *)(const void *)from)[k * n + i]; \
-    }                                                                                     \
-  }
-  switch (size) {
-    case 1: TURN(uint8_t) break;
-    case 2: TURN(uint16_t) break;
-    case 4: TURN(uint32_t) break;
-    case 8: TURN(uint64_t) break;
-    case 16: TURN(weft_c128_t) break;
-    default: break;
-  }
-#undef TURN
-}
-
 /* Results of kept index [begin, end), each over a run of elements. Of short runs the block is turned: as
  * columns, a loop takes many results side by side. */
 static void fold_runs(const reduce_job_t *j, int64_t begin, int64_t end) {
@@ -138,7 +120,9 @@ static void fold_runs(const reduce_job_t *j, int64_t begin, int64_t end) {
     m = end - k < most ? end - k : most;
     j->fns->init(m, acc);
     if (is_short) {
-      turn(x, m, j->inner, j->elem_size, turned);
+      const weft_sheet_t columns = {
+          .rows = j->inner, .n = m, .from_row = 1, .from_step = j->inner, .to_row = m, .to_step = 1};
+      weft_move_sheet(&columns, x, turned, j->elem_size);
       j->fns->rows(j->inner, m, m, turned, acc);
     } else {
       j->fns->runs(m, j->inner, x, acc);
