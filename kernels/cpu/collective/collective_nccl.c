@@ -106,17 +106,17 @@ static void broadcast_recv(weft_kernel_ctx_t *ctx, const nccl_broadcast_attrs_t 
   weft_collective_run_start(r);
 }
 
-/* ---- what is replaced ---- */
+/* ---- what is replaced, as in TensorFlow, before a step (graph/nccl_pairs.c) ---- */
 
-static weft_status_t *stub(weft_kernel_ctx_t *c) {
+static weft_status_t *refuse_unreplaced(weft_kernel_ctx_t *c) {
   return WEFT_ERROR(UNIMPLEMENTED, "%.*s: This op should be replaced during graph optimization.",
                     WEFT_STR_ARGS(c->node->name));
 }
 
 const weft_kernel_t weft_cpu_collective_nccl_kernels[] = {
     {.op = "NcclAllReduce", WEFT_COMPUTE_ASYNC(all_reduce)},
-    {.op = "NcclBroadcast", .compute = stub},
-    {.op = "NcclReduce", .compute = stub},
+    {.op = "NcclBroadcast", .compute = refuse_unreplaced},
+    {.op = "NcclReduce", .compute = refuse_unreplaced},
     {.op = "_NcclBroadcastRecv", WEFT_COMPUTE_ASYNC(broadcast_recv)},
     {.op = "_NcclBroadcastSend", WEFT_COMPUTE_ASYNC(broadcast_send)},
     {.op = "_NcclReduceRecv", WEFT_COMPUTE_ASYNC(reduce_recv)},
