@@ -1,273 +1,120 @@
 /* A server and its clients in one process, over real sockets. */
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/mutex.h"
-#include "rpc/channel.h"
-#include "rpc/server.h"
+#include "tests/rpc/rpc_testing.h"
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
-#define ECHO "/weft.Test/Echo"
-#define HOLD "/weft.Test/Hold"
-#define FAIL "/weft.Test/Fail"
-
-/* What a handler kept, and a test waits for. */
-typedef struct latch {
-  weft_mutex_t mu;
-  weft_cond_t changed;
-  int count;
-} latch_t;
-
-static void latch_init(latch_t *l) {
-  weft_mutex_init(&l->mu);
-  weft_cond_init(&l->changed);
-  l->count = 0;
-}
-static void latch_deinit(latch_t *l) {
-  weft_cond_deinit(&l->changed);
-  weft_mutex_deinit(&l->mu);
-}
-static void latch_add(void *arg) {
-  latch_t *l = arg;
-  weft_mutex_lock(&l->mu);
-  l->count++;
-  weft_cond_broadcast(&l->changed);
-  weft_mutex_unlock(&l->mu);
-}
-static bool latch_wait(latch_t *l, int count) {
-  int64_t deadline = weft_clock_ns() + 20000000000;
-  weft_mutex_lock(&l->mu);
-  bool in_time = true;
-  while (l->count < count && in_time) in_time = weft_cond_wait_until(&l->changed, &l->mu, deadline);
-  bool reached = l->count >= count;
-  weft_mutex_unlock(&l->mu);
-  return reached;
-}
-
-typedef struct fixture {
-  weft_rpc_client_t *client;
-  weft_rpc_server_t *server;
-  weft_rpc_channel_t *channel;
-  latch_t held, cancelled;
-} fixture_t;
-
-static void release_strbuf(void *arg) { weft_free(arg); }
-
-/* Answers with the request's own bytes, copied once. */
-static void echo(void *arg, weft_rpc_call_t *call) {
-  (void)arg;
-  weft_message_t *request = weft_rpc_call_request(call), *response = NULL;
-  size_t n = weft_message_bytes(request);
-  char *copy = weft_malloc(n + 1);
-  weft_status_t *s = weft_message_create(&response);
-  if (s == NULL && copy != NULL && weft_message_read(request, 0, copy, n))
-    s = weft_message_share(response, copy, n, release_strbuf, copy);
-  if (s != NULL) {
-    weft_message_destroy(response);
-    weft_rpc_fail(call, s);
-  } else {
-    weft_rpc_reply(call, response);
-  }
-}
-
-/* Keeps the call until it is cancelled; then answers. */
-typedef struct held {
-  fixture_t *f;
-  weft_rpc_call_t *call;
-} held_t;
-static void answer_held(void *arg) {
-  held_t *h = arg;
-  weft_rpc_fail(h->call, WEFT_ERROR(CANCELLED, "held until cancelled"));
-  latch_add(&h->f->cancelled);
-  weft_free(h);
-}
-static void hold(void *arg, weft_rpc_call_t *call) {
-  held_t *h = weft_calloc(1, sizeof *h);
-  h->f = arg;
-  h->call = call;
-  latch_t *held = &h->f->held;
-  uint64_t token;
-  if (!weft_canceller_register(weft_rpc_call_canceller(call), answer_held, h, &token)) answer_held(h);
-  latch_add(held);
-}
-
-static void fail(void *arg, weft_rpc_call_t *call) {
-  (void)arg;
-  weft_str_t text;
-  weft_status_t *s = weft_message_flatten(weft_rpc_call_request(call), &text);
-  if (s == NULL) s = WEFT_ERROR(ALREADY_EXISTS, "%.*s", WEFT_STR_ARGS(text));
-  weft_rpc_fail(call, s);
-}
-
-static weft_status_t *serve(fixture_t *f, int port) {
-  weft_rpc_server_options_t o = {.host = "127.0.0.1", .port = port, .client = f->client};
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_create(&o, &f->server));
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, ECHO, echo, f, NULL));
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, HOLD, hold, f, NULL));
-  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(f->server, FAIL, fail, f, NULL));
-  return weft_rpc_server_start(f->server);
-}
-
-static void setup(fixture_t *f) {
-  memset(f, 0, sizeof *f);
-  latch_init(&f->held);
-  latch_init(&f->cancelled);
-  CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(2, &f->client));
-  CU_ASSERT_PTR_NULL_FATAL(serve(f, 0));
-  char target[64];
-  snprintf(target, sizeof target, "127.0.0.1:%d", weft_rpc_server_port(f->server));
-  CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(f->client, weft_str(target), &f->channel));
-}
-static void teardown(fixture_t *f) {
-  weft_rpc_channel_release(f->channel);
-  weft_rpc_server_destroy(f->server);
-  weft_rpc_client_destroy(f->client);
-  latch_deinit(&f->held);
-  latch_deinit(&f->cancelled);
-}
-
-static weft_message_t *text_message(weft_str_t text) {
-  weft_message_t *m = NULL;
-  weft_status_t *s = weft_message_create(&m);
-  if (s == NULL) s = weft_message_append(m, text);
-  weft_status_free(s); /* CUnit's asserts are for the test's thread only; the answer will show it */
-  return m;
-}
-
-static weft_status_t *ask(fixture_t *f, const char *path, weft_str_t text, const weft_rpc_options_t *o,
-                          weft_message_t **out) {
-  *out = NULL;
-  return weft_rpc_call_sync(f->channel, path, text_message(text), o, out);
-}
-
-/* True if the server echoes `text`. */
-static bool echoes(fixture_t *f, weft_str_t text, const weft_rpc_options_t *o) {
-  weft_message_t *m;
-  weft_status_t *s = ask(f, ECHO, text, o, &m);
-  bool ok = s == NULL;
-  weft_str_t got = {0};
-  if (ok) {
-    ok = weft_message_bytes(m) == text.length;
-    weft_status_t *flat = weft_message_flatten(m, &got);
-    ok = ok && flat == NULL && weft_str_eq(got, text);
-    weft_status_free(flat);
-  }
-  weft_status_free(s);
-  weft_message_destroy(m);
-  return ok;
-}
-
 static void a_message_comes_back(void) {
-  fixture_t f;
-  setup(&f);
-  CU_ASSERT_TRUE(echoes(&f, WEFT_STR("hello"), NULL));
-  CU_ASSERT_TRUE(echoes(&f, WEFT_STR(""), NULL));
-  teardown(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
+  CU_ASSERT_TRUE(weft_test_echoes(&f, WEFT_STR("hello"), NULL));
+  CU_ASSERT_TRUE(weft_test_echoes(&f, WEFT_STR(""), NULL));
+  weft_test_rpc_teardown(&f);
 }
 
 static void messages_beyond_grpcs_own_limit_pass(void) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   size_t n = 9u << 20;
   char *big = weft_malloc(n);
   for (size_t i = 0; i < n; i++) big[i] = (char)(i * 2654435761u >> 13);
-  CU_ASSERT_TRUE(echoes(&f, weft_str_of(big, n), NULL));
+  CU_ASSERT_TRUE(weft_test_echoes(&f, weft_str_of(big, n), NULL));
   weft_free(big);
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static void a_failure_keeps_code_and_text(void) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   weft_message_t *m;
-  weft_status_t *s = ask(&f, FAIL, WEFT_STR("no such thing: 100% \xc3\xa4\n"), NULL, &m);
+  weft_status_t *s = weft_test_ask(&f, FAIL, WEFT_STR("no such thing: 100% \xc3\xa4\n"), NULL, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ALREADY_EXISTS);
   CU_ASSERT_STRING_EQUAL(weft_status_message(s), "no such thing: 100% \xc3\xa4\n");
   weft_status_free(s);
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static void a_long_failure_is_cut(void) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   static char text[10 << 20];
   memset(text, '%', sizeof text); /* three bytes each on the wire */
   memcpy(text + sizeof text - 3, "end", 3);
   weft_message_t *m;
-  weft_status_t *s = ask(&f, FAIL, weft_str_of(text, sizeof text), NULL, &m);
+  weft_status_t *s = weft_test_ask(&f, FAIL, weft_str_of(text, sizeof text), NULL, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ALREADY_EXISTS);
   weft_str_t got = weft_str(weft_status_message(s));
   CU_ASSERT(got.length <= 3072 && got.length > 3000);
   CU_ASSERT_TRUE(weft_str_starts_with(got, "%%%") && weft_str_ends_with(got, "%%%end"));
   CU_ASSERT_PTR_NOT_NULL(strstr(got.data, " bytes left out) ... "));
   weft_status_free(s);
-  s = ask(&f, FAIL, weft_str_of(text, 3072), NULL, &m);
+  s = weft_test_ask(&f, FAIL, weft_str_of(text, 3072), NULL, &m);
   CU_ASSERT_EQUAL(strlen(weft_status_message(s)), 3072);
   weft_status_free(s);
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static void an_unknown_method_is_unimplemented(void) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   for (int i = 0; i < 20; i++) { /* more often than calls are awaited */
     weft_message_t *m;
-    weft_status_t *s = ask(&f, "/weft.Test/Nothing", WEFT_STR("x"), NULL, &m);
+    weft_status_t *s = weft_test_ask(&f, "/weft.Test/Nothing", WEFT_STR("x"), NULL, &m);
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNIMPLEMENTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), "/weft.Test/Nothing"));
     weft_status_free(s);
   }
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static void a_deadline_ends_the_call_on_both_ends(void) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   weft_message_t *m;
   weft_rpc_options_t o = {.timeout_ms = 1000}; /* enough for the call to arrive */
-  weft_status_t *s = ask(&f, HOLD, WEFT_STR("x"), &o, &m);
+  weft_status_t *s = weft_test_ask(&f, HOLD, WEFT_STR("x"), &o, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_DEADLINE_EXCEEDED);
   weft_status_free(s);
-  CU_ASSERT_TRUE(latch_wait(&f.cancelled, 1));
-  teardown(&f);
+  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.cancelled, 1));
+  weft_test_rpc_teardown(&f);
 }
 
 typedef struct cancel_later {
-  fixture_t *f;
+  weft_test_rpc_t *f;
   weft_canceller_t *canceller;
 } cancel_later_t;
 static void *cancel_when_held(void *arg) {
   cancel_later_t *c = arg;
-  latch_wait(&c->f->held, 1);
+  weft_test_latch_wait(&c->f->host.held, 1);
   weft_canceller_cancel(c->canceller);
   return NULL;
 }
 
 static void end_by_canceller(bool is_quiet) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   cancel_later_t c = {&f, weft_canceller_create(NULL)};
   pthread_t thread;
   CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_when_held, &c), 0);
   weft_message_t *m;
   weft_rpc_options_t o = {.canceller = c.canceller, .is_quiet = is_quiet};
-  weft_status_t *s = ask(&f, HOLD, WEFT_STR("x"), &o, &m);
+  weft_status_t *s = weft_test_ask(&f, HOLD, WEFT_STR("x"), &o, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_CANCELLED);
   weft_status_free(s);
   pthread_join(thread, NULL);
-  CU_ASSERT_TRUE(latch_wait(&f.cancelled, 1));
-  s = ask(&f, ECHO, WEFT_STR("x"), &o, &m); /* cancelled before it began */
+  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.cancelled, 1));
+  s = weft_test_ask(&f, ECHO, WEFT_STR("x"), &o, &m); /* cancelled before it began */
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_CANCELLED);
   weft_status_free(s);
   weft_canceller_release(c.canceller);
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static void a_canceller_ends_the_call_on_both_ends(void) {
@@ -278,45 +125,45 @@ static void a_canceller_ends_the_call_on_both_ends(void) {
 /* What ends a call that is open beside others: an answer, a failure, a deadline, the end of the server. Steps
  * go on meanwhile. */
 static void *stop_when_held(void *arg) {
-  fixture_t *f = arg;
-  latch_wait(&f->held, 2);
-  for (int i = 0; i < 100; i++) CU_ASSERT_TRUE(echoes(f, WEFT_STR("meanwhile"), NULL));
-  weft_rpc_server_stop(f->server, 0);
+  weft_test_rpc_t *f = arg;
+  weft_test_latch_wait(&f->host.held, 2);
+  for (int i = 0; i < 100; i++) CU_ASSERT_TRUE(weft_test_echoes(f, WEFT_STR("meanwhile"), NULL));
+  weft_rpc_server_stop(f->host.server, 0);
   return NULL;
 }
 
 static void a_quiet_call_ends_as_others_do(void) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   weft_message_t *m;
   pthread_t thread;
   weft_rpc_options_t o = {.is_quiet = true};
-  CU_ASSERT_TRUE(echoes(&f, WEFT_STR("hello"), &o));
-  weft_status_t *s = ask(&f, FAIL, WEFT_STR("no"), &o, &m);
+  CU_ASSERT_TRUE(weft_test_echoes(&f, WEFT_STR("hello"), &o));
+  weft_status_t *s = weft_test_ask(&f, FAIL, WEFT_STR("no"), &o, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ALREADY_EXISTS);
   weft_status_free(s);
   o.timeout_ms = 1000;
-  s = ask(&f, HOLD, WEFT_STR("x"), &o, &m);
+  s = weft_test_ask(&f, HOLD, WEFT_STR("x"), &o, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_DEADLINE_EXCEEDED);
   weft_status_free(s);
   o.timeout_ms = 0;
   CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_when_held, &f), 0);
-  s = ask(&f, HOLD, WEFT_STR("x"), &o, &m);
+  s = weft_test_ask(&f, HOLD, WEFT_STR("x"), &o, &m);
   CU_ASSERT_TRUE(weft_status_code(s) == WEFT_UNAVAILABLE || weft_status_code(s) == WEFT_CANCELLED);
   weft_status_free(s);
   pthread_join(thread, NULL);
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static void no_server_is_unavailable(void) {
-  fixture_t f;
-  setup(&f);
-  weft_rpc_server_stop(f.server, 0);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
+  weft_rpc_server_stop(f.host.server, 0);
   weft_message_t *m;
-  weft_status_t *s = ask(&f, ECHO, WEFT_STR("x"), NULL, &m);
+  weft_status_t *s = weft_test_ask(&f, ECHO, WEFT_STR("x"), NULL, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
   weft_status_free(s);
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 /* How one that listens goes away before it has spoken HTTP/2. */
@@ -338,8 +185,8 @@ static void *leave(void *arg) {
 }
 
 static void one_that_leaves_before_it_speaks_cannot_be_connected_to(void) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   for (way_t way = 0; way < NUM_WAYS; way++) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
@@ -355,7 +202,7 @@ static void one_that_leaves_before_it_speaks_cannot_be_connected_to(void) {
     weft_rpc_channel_t *channel = NULL;
     CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(f.client, weft_str(target), &channel));
     weft_message_t *m = NULL;
-    weft_status_t *s = weft_rpc_call_sync(channel, ECHO, text_message(WEFT_STR("x")), NULL, &m);
+    weft_status_t *s = weft_rpc_call_sync(channel, ECHO, weft_test_text_message(WEFT_STR("x")), NULL, &m);
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
     CU_ASSERT_TRUE(strncmp(weft_status_message(s), begin, strlen(begin)) == 0);
     CU_ASSERT_PTR_NULL(strstr(weft_status_message(s) + strlen(begin), target)); /* says it once */
@@ -367,48 +214,33 @@ static void one_that_leaves_before_it_speaks_cannot_be_connected_to(void) {
     pthread_join(thread, NULL);
     close(leaver.fd);
   }
-  teardown(&f);
-}
-
-typedef struct answers {
-  latch_t latch;
-  atomic_int codes[17];
-  atomic_int bytes;
-} answers_t;
-static void count_answer(void *arg, weft_status_t *status, weft_message_t *response) {
-  answers_t *a = arg;
-  atomic_fetch_add(&a->codes[weft_status_code(status)], 1);
-  if (response != NULL) atomic_fetch_add(&a->bytes, (int)weft_message_bytes(response));
-  weft_status_free(status);
-  weft_message_destroy(response);
-  latch_add(&a->latch);
+  weft_test_rpc_teardown(&f);
 }
 
 static void many_calls_at_once_are_all_answered(void) {
   enum { N = 500 };
-  fixture_t f;
-  setup(&f);
-  answers_t a = {.bytes = 0};
-  latch_init(&a.latch);
-  for (int i = 0; i < N; i++)
-    weft_rpc_call(f.channel, ECHO, text_message(WEFT_STR("abc")), NULL, count_answer, &a);
-  CU_ASSERT_TRUE(latch_wait(&a.latch, N));
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
+  weft_test_answers_t a;
+  weft_test_answers_init(&a);
+  for (int i = 0; i < N; i++) weft_test_begin(&f, ECHO, WEFT_STR("abc"), NULL, &a);
+  CU_ASSERT_TRUE(weft_test_latch_wait(&a.latch, N));
   CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_OK]), N);
   CU_ASSERT_EQUAL(atomic_load(&a.bytes), 3 * N);
-  teardown(&f);
-  latch_deinit(&a.latch);
+  weft_test_rpc_teardown(&f);
+  weft_test_answers_deinit(&a);
 }
 
 static void *echo_often(void *arg) {
-  fixture_t *f = arg;
+  weft_test_rpc_t *f = arg;
   intptr_t good = 0;
-  for (int i = 0; i < 100; i++) good += echoes(f, WEFT_STR("from a thread"), NULL);
+  for (int i = 0; i < 100; i++) good += weft_test_echoes(f, WEFT_STR("from a thread"), NULL);
   return (void *)good;
 }
 static void waiting_calls_of_many_threads_do_not_mix(void) {
   enum { N = 12 }; /* more than queues are kept */
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   pthread_t threads[N];
   for (int i = 0; i < N; i++) CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, echo_often, &f), 0);
   for (int i = 0; i < N; i++) {
@@ -416,52 +248,53 @@ static void waiting_calls_of_many_threads_do_not_mix(void) {
     pthread_join(threads[i], &good);
     CU_ASSERT_EQUAL((intptr_t)good, 100);
   }
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static void stop_cancels_calls_in_flight(void) {
   enum { N = 7 };
-  fixture_t f;
-  setup(&f);
-  answers_t a = {.bytes = 0};
-  latch_init(&a.latch);
-  for (int i = 0; i < N; i++)
-    weft_rpc_call(f.channel, HOLD, text_message(WEFT_STR("x")), NULL, count_answer, &a);
-  CU_ASSERT_TRUE(latch_wait(&f.held, N));
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
+  weft_test_answers_t a;
+  weft_test_answers_init(&a);
+  for (int i = 0; i < N; i++) weft_test_begin(&f, HOLD, WEFT_STR("x"), NULL, &a);
+  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.held, N));
   int64_t begin = weft_clock_ns();
-  weft_rpc_server_stop(f.server, 50);
+  weft_rpc_server_stop(f.host.server, 50);
   CU_ASSERT_TRUE(weft_clock_ns() - begin < 5000000000);
-  CU_ASSERT_TRUE(latch_wait(&f.cancelled, N));
-  CU_ASSERT_TRUE(latch_wait(&a.latch, N));
+  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.cancelled, N));
+  CU_ASSERT_TRUE(weft_test_latch_wait(&a.latch, N));
   CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_OK]), 0);
-  weft_rpc_server_stop(f.server, 0); /* again: nothing happens */
-  teardown(&f);
-  latch_deinit(&a.latch);
+  weft_rpc_server_stop(f.host.server, 0); /* again: nothing happens */
+  weft_test_rpc_teardown(&f);
+  weft_test_answers_deinit(&a);
 }
 
 static void a_new_server_takes_the_port_at_once(void) {
-  fixture_t f;
-  setup(&f);
-  int port = weft_rpc_server_port(f.server);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
+  int port = weft_rpc_server_port(f.host.server);
   weft_rpc_options_t o = {.wait_for_ready = true, .timeout_ms = 20000};
   for (int i = 0; i < 3;
        i++) { /* a call that meets the old connection's end is UNAVAILABLE: then once more */
-    CU_ASSERT_TRUE(echoes(&f, WEFT_STR("before"), &o) || echoes(&f, WEFT_STR("before"), &o));
-    weft_rpc_server_destroy(f.server);
-    f.server = NULL;
-    weft_status_t *s = serve(&f, port);
+    CU_ASSERT_TRUE(weft_test_echoes(&f, WEFT_STR("before"), &o) ||
+                   weft_test_echoes(&f, WEFT_STR("before"), &o));
+    weft_rpc_server_destroy(f.host.server);
+    f.host.server = NULL;
+    weft_status_t *s = weft_test_host_serve(&f.host, port, f.client);
     CU_ASSERT_PTR_NULL(s);
     weft_status_free(s);
-    CU_ASSERT_TRUE(echoes(&f, WEFT_STR("after"), &o) || echoes(&f, WEFT_STR("after"), &o));
+    CU_ASSERT_TRUE(weft_test_echoes(&f, WEFT_STR("after"), &o) ||
+                   weft_test_echoes(&f, WEFT_STR("after"), &o));
   }
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static void a_port_that_is_taken_is_named(void) {
-  fixture_t f;
-  setup(&f);
+  weft_test_rpc_t f;
+  weft_test_rpc_setup(&f);
   weft_rpc_server_t *second = NULL;
-  weft_rpc_server_options_t o = {.host = "127.0.0.1", .port = weft_rpc_server_port(f.server)};
+  weft_rpc_server_options_t o = {.host = "127.0.0.1", .port = weft_rpc_server_port(f.host.server)};
   CU_ASSERT_PTR_NULL(weft_rpc_server_create(&o, &second));
   weft_status_t *s = weft_rpc_server_start(second);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
@@ -470,7 +303,7 @@ static void a_port_that_is_taken_is_named(void) {
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), address));
   weft_status_free(s);
   weft_rpc_server_destroy(second); /* never started */
-  teardown(&f);
+  weft_test_rpc_teardown(&f);
 }
 
 static const CU_TestInfo tests[] = {

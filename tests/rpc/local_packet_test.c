@@ -1,0 +1,144 @@
+/* Bytes and files that no client sends over the socket of a server of this host. */
+#define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "rpc/local_link.h"
+#include "tests/rpc/rpc_testing.h"
+#include "tests/runner.h"
+
+static void setup(weft_test_rpc_t *f) {
+  weft_test_rpc_setup(f);
+  weft_test_become_near(f);
+}
+
+/* The name of the server's socket, as any process of this user may learn it. */
+static bool ask_name(weft_test_rpc_t *f, const char *version, char *out, size_t size) {
+  char text[200];
+  weft_message_t *m;
+  weft_str_t name = {NULL, 0};
+  snprintf(text, sizeof text, "%s%.*s", version, WEFT_STR_ARGS(weft_local_link_host()));
+  weft_status_t *s = weft_test_ask(f, "/weft.LocalService/Introduce", weft_str(text), NULL, &m);
+  if (s == NULL) s = weft_message_flatten(m, &name);
+  snprintf(out, size, "%.*s", WEFT_STR_ARGS(name));
+  const bool ok = s == NULL && name.length > 0;
+  weft_status_free(s);
+  weft_message_destroy(m);
+  return ok;
+}
+
+static int connect_raw(const char *name) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  memcpy(address.sun_path + 1, name, strlen(name));
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+  if (connect(fd, (struct sockaddr *)&address, length) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+static void bytes_that_are_no_packet_end_their_connection_only(void) {
+  weft_test_rpc_t f;
+  setup(&f);
+  char name[100], other[100];
+  CU_ASSERT_FALSE(ask_name(&f, "0 ", other, sizeof other)); /* what speaks otherwise is told nothing */
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "1 ", name, sizeof name));
+  unsigned seed = 1;
+  for (int round = 0; round < 300; round++) {
+    unsigned char bytes[300];
+    int fd = connect_raw(name);
+    CU_ASSERT_TRUE_FATAL(fd >= 0);
+    const size_t n = 1 + (size_t)round % sizeof bytes;
+    for (size_t i = 0; i < n; i++) bytes[i] = (unsigned char)((seed = seed * 1664525u + 1013904223u) >> 24);
+    if (round % 2 == 0 && n > 24) { /* a head that is nearly right */
+      memset(bytes, 0, 24);
+      bytes[0] = (unsigned char)(round % 8);
+      bytes[5] = (unsigned char)(round / 8 % 3); /* its bytes are in a file that is not there */
+      bytes[6] = (unsigned char)(round / 2);
+      bytes[16] = (unsigned char)(n - 24);
+      bytes[22] = (unsigned char)(round % 5 == 0 ? 255 : 0);
+    }
+    CU_ASSERT_EQUAL(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+    if (round % 3 == 0) { /* it hears of it, or gets an answer to a call that happened to be one */
+      shutdown(fd, SHUT_WR);
+      while (recv(fd, bytes, sizeof bytes, 0) > 0) {
+      }
+    }
+    close(fd);
+  }
+  CU_ASSERT_TRUE(weft_test_is_near(&f, NULL));
+  weft_test_rpc_teardown(&f);
+}
+
+/* A call of ECHO whose bytes are in `file`, of which it says that it has `bytes`. */
+static bool send_file(int fd, int file, uint64_t bytes) {
+  struct {
+    uint16_t kind, code;
+    uint8_t is_answered, is_in_file;
+    uint16_t text_bytes;
+    uint64_t id, message_bytes;
+  } head = {.kind = 1, .is_in_file = 1, .text_bytes = sizeof ECHO - 1, .id = 7, .message_bytes = bytes};
+  union {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } control;
+  char path[] = ECHO;
+  struct iovec pieces[2] = {{&head, sizeof head}, {path, sizeof ECHO - 1}};
+  struct msghdr m = {.msg_iov = pieces,
+                     .msg_iovlen = 2,
+                     .msg_control = control.bytes,
+                     .msg_controllen = sizeof control.bytes};
+  memset(&control, 0, sizeof control);
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof file);
+  memcpy(CMSG_DATA(c), &file, sizeof file);
+  return sendmsg(fd, &m, MSG_NOSIGNAL) > 0;
+}
+
+/* A file that could still change, or is shorter than its packet says, is refused: reading it could end the
+ * process. */
+static void files_are_taken_only_when_they_are_sealed(void) {
+  enum { BYTES = 100000 };
+  static const struct {
+    int seals;
+    uint64_t said;
+    bool is_taken;
+  } cases[] = {{F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, BYTES, true},
+               {F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, BYTES + 1, false},
+               {F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, UINT64_MAX, false},
+               {F_SEAL_SHRINK | F_SEAL_GROW, BYTES, false},
+               {0, BYTES, false}};
+  weft_test_rpc_t f;
+  setup(&f);
+  char name[100];
+  static char bytes[BYTES];
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "1 ", name, sizeof name));
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const int fd = connect_raw(name), file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CU_ASSERT_EQUAL(write(file, bytes, BYTES), (ssize_t)BYTES);
+    if (cases[i].seals != 0) CU_ASSERT_EQUAL(fcntl(file, F_ADD_SEALS, cases[i].seals), 0);
+    CU_ASSERT_TRUE(send_file(fd, file, cases[i].said));
+    CU_ASSERT_EQUAL(recv(fd, bytes, sizeof bytes, 0) > 0, cases[i].is_taken);
+    close(file);
+    close(fd);
+  }
+  CU_ASSERT_TRUE(weft_test_is_near(&f, NULL));
+  weft_test_rpc_teardown(&f);
+}
+
+static const CU_TestInfo tests[] = {
+    {"bytes that are no packet end their connection only",
+     bytes_that_are_no_packet_end_their_connection_only},
+    {"files are taken only when they are sealed", files_are_taken_only_when_they_are_sealed},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("local_packet", tests); }
