@@ -267,6 +267,21 @@ static void end_of_input(weft_job_loops_t *l, int loop) {
 
 /* ---- a run ---- */
 
+static bool others_fetch_locked(const weft_job_loops_t *l) WEFT_REQUIRES(l->mu) {
+  bool any = false;
+  for (int i = 0; i < l->plan->num_loops; i++)
+    any = any || (!l->plan->loops[i].is_update && l->safepoint.loops[i].is_busy);
+  return any;
+}
+
+/* The first update ends before the runs whose gradients it has taken, and a step is told with what was
+ * fetched. */
+static void wait_for_values(weft_job_loops_t *l) {
+  weft_mutex_lock(&l->mu);
+  while (!l->has_values && !l->is_over && others_fetch_locked(l)) weft_cond_wait(&l->changed, &l->mu);
+  weft_mutex_unlock(&l->mu);
+}
+
 static weft_status_t *notify(weft_job_loop_run_t *r) {
   weft_job_loops_t *l = r->all;
   bool is_update = r->loop->is_update, stops = false;
@@ -275,6 +290,7 @@ static weft_status_t *notify(weft_job_loop_run_t *r) {
                         .counts = r->counts,
                         .traced_step = r->traced_step};
   if (r->metadata != NULL) ran.statistics = weft_str_of(r->metadata->data, r->metadata->length);
+  if (is_update && r->counts) wait_for_values(l);
   weft_mutex_lock(l->callback_mu);
   weft_mutex_lock(&l->mu);
   if (r->counts) l->done++;
@@ -286,6 +302,7 @@ static weft_status_t *notify(weft_job_loop_run_t *r) {
   weft_mutex_unlock(&l->mu);
   weft_status_t *s = !is_told ? NULL : l->ran(l->arg, &ran, &stops);
   weft_mutex_lock(&l->mu);
+  if (!is_update) l->has_values = true;
   if (stops && !l->is_over) {
     l->end = WEFT_JOB_END_ASKED;
     weft_job_safepoint_stop_soon(&l->safepoint, l->done, 1);

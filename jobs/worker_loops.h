@@ -63,6 +63,7 @@ typedef struct weft_job_loops { /* Set what comes first; zero the rest. */
   weft_job_loop_run_t *loops;     /* owned; one per loop of the plan */
   bool shares_steps;              /* there is no update loop */
   int64_t done, steps;            /* steps that are done, earlier ones included; where the run ends */
+  bool has_values;                /* a loop that fetches has ended a run */
   bool is_pausing, is_over,
       is_stopped;   /* is_over: no further run starts, also not of a later weft_job_loops_run */
   bool is_draining; /* the inputs have ended: updates with a complete set of gradients are still applied */

@@ -115,6 +115,7 @@ static int losses(const job_t *j, double *out) {
        line = end + 1) {
     json_t *root = json_loadb(line, (size_t)(end - line), 0, NULL);
     json_t *loss = json_object_get(json_object_get(root, "fetches"), "loss");
+    if (!json_is_number(loss)) printf("\n    %.*s", (int)(end - line), line);
     CU_ASSERT_TRUE(json_is_number(loss));
     out[n++] = json_number_value(loss);
     json_decref(root);
@@ -194,6 +195,8 @@ static void what_was_trained_is_evaluated_by_a_run_of_its_own(void) {
     expect_end(&other);
     int n = losses(&job, before), m = losses(&other, after);
     CU_ASSERT_TRUE_FATAL(n > 1 && m > 0);
+    if (!(after[m - 1] < before[0]))
+      printf("\n    %s: %.12g after %.12g", strategies[i], after[m - 1], before[0]);
     CU_ASSERT_TRUE(after[m - 1] < before[0]);
   }
   kill_all(&c);

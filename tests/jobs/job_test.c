@@ -156,6 +156,46 @@ static void backup_workers_run_once(void) {
   WEFT_DeleteJob(job);
 }
 
+/* The update of the first step ends before any worker's run, whose fetch comes after its gradients. */
+#define SLOW                                                                                                     \
+  NODE("slow/shape", "Const",                                                                                  \
+       TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: DT_INT32 tensor_shape { dim { " \
+                                 "size: 2 } } int_val: 600 } } }") \
+  NODE("slow/axes", "Const",                                                                                   \
+       TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: DT_INT32 tensor_shape { dim { " \
+                                 "size: 2 } } tensor_content: \"\\0\\0\\0\\0\\1\\0\\0\\0\" } } }") \
+  NODE("slow/m", "RandomUniform",                                                                                \
+       "input: \"slow/shape\" input: \"^train\" " TYPE("dtype", "DT_FLOAT") TYPE("T", "DT_INT32"))               \
+  NODE("slow/m2", "MatMul", "input: \"slow/m\" input: \"slow/m\" " TYPE("T", "DT_FLOAT"))                        \
+  NODE("slow/m4", "MatMul", "input: \"slow/m2\" input: \"slow/m2\" " TYPE("T", "DT_FLOAT"))                      \
+  NODE("slow/m8", "MatMul", "input: \"slow/m4\" input: \"slow/m4\" " TYPE("T", "DT_FLOAT"))                      \
+  NODE("slow", "Mean",                                                                                           \
+       "input: \"slow/m8\" input: \"slow/axes\" " TYPE("T", "DT_FLOAT") TYPE("Tidx", "DT_INT32"))
+
+static int expect_a_value(void *arg, WEFT_Job *job, int64_t step) {
+  CU_ASSERT_TRUE(value_of(job, 0) > 0);
+  *(int64_t *)arg = step;
+  return 0;
+}
+
+static void each_step_that_is_told_has_values(void) {
+  TF_Buffer *mlp = graph_of_file(MLP), *slow = graph_of_text(SLOW);
+  weft_strbuf_t both = WEFT_STRBUF_INIT; /* messages one behind the other are merged */
+  weft_strbuf_append(&both, weft_str_of(mlp->data, mlp->length));
+  weft_strbuf_append(&both, weft_str_of(slow->data, slow->length));
+  int64_t told = 0;
+  WEFT_Job *job = training_job_of(TF_NewBufferFromString(both.data, both.length), "slow", NULL,
+                                  "parameter_server:mode=sync,workers=3,backup=1", NULL, 0);
+  WEFT_JobOnStep(job, expect_a_value, &told, job_status);
+  must("WEFT_JobOnStep");
+  run_to(job, 3);
+  CU_ASSERT_EQUAL(told, 3);
+  WEFT_DeleteJob(job);
+  weft_strbuf_deinit(&both);
+  TF_DeleteBuffer(mlp);
+  TF_DeleteBuffer(slow);
+}
+
 /* ---- wrong calls ---- */
 
 static void no_source(void *arg, int64_t batch, TF_Tensor **values, int num_values, TF_Status *status) {
@@ -718,6 +758,7 @@ int main(void) {
        strategies_in_step_and_runs_in_pieces_give_the_same},
       {"worker loops share the steps", worker_loops_share_the_steps},
       {"backup workers run once", backup_workers_run_once},
+      {"each step that is told has values", each_step_that_is_told_has_values},
       {"wrong orders are refused and change nothing", wrong_orders_are_refused_and_change_nothing},
       {"wrong names and values are refused", wrong_names_and_values_are_refused},
       {"what cannot be initialised fails with its cause", what_cannot_be_initialised_fails_with_its_cause},

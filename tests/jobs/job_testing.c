@@ -92,16 +92,21 @@ WEFT_Job *counting_job(const char *master, const char *prefix, int64_t every) {
 }
 
 WEFT_Job *training_job(const char *master, const char *strategy, const char *prefix, int64_t every) {
+  return training_job_of(graph_of_file(MLP), "loss", master, strategy, prefix, every);
+}
+
+WEFT_Job *training_job_of(TF_Buffer *graph, const char *fetch, const char *master, const char *strategy,
+                          const char *prefix, int64_t every) {
   WEFT_JobOptions options;
   WEFT_InitJobOptions(&options);
   options.strategy = strategy;
   options.batch = 12;
   options.shuffle = 1;
-  WEFT_Job *job = new_job(graph_of_file(MLP), master, &options);
+  WEFT_Job *job = new_job(graph, master, &options);
   TF_Tensor *x = mlp_x(0, MLP_ROWS), *y = mlp_y(0, MLP_ROWS);
   WEFT_JobAddInitialiser(job, "init", job_status);
   WEFT_JobAddTarget(job, "train", job_status);
-  CU_ASSERT_EQUAL(WEFT_JobAddFetch(job, "loss", job_status), 0);
+  CU_ASSERT_EQUAL(WEFT_JobAddFetch(job, fetch, job_status), 0);
   WEFT_JobInputTensor(job, "x", x, WEFT_JOB_ROWS, job_status);
   must("x");
   WEFT_JobInputTensor(job, "y", y, WEFT_JOB_ROWS, job_status);

@@ -25,6 +25,10 @@ WEFT_Job *counting_job(const char *master, const char *prefix, int64_t every);
 /* Trains the MLP with rows of arrays, 12 at a time, shuffled; fetch 0 is the loss. `prefix` NULL: nothing is
  * saved. */
 WEFT_Job *training_job(const char *master, const char *strategy, const char *prefix, int64_t every);
+/* The same with a graph that has the MLP and more, which it deletes, and another fetch. */
+WEFT_Job *training_job_of(TF_Buffer *graph, const char *fetch, const char *master, const char *strategy,
+                          const char *prefix, int64_t every);
+/* -1: there is none yet. */
 float value_of(const WEFT_Job *job, int fetch);
 
 /* The status of the calls below; of the test's thread. */
