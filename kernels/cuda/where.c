@@ -1,21 +1,15 @@
 /* kernels/cuda/where.c - the row of Where: how many elements are not zero is known when the device has
  * counted them. */
-#include "kernels/cuda/where_args.h"
+#include "kernels/cuda/where.h"
 
-#include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/where_args.h"
 
 WEFT_CUDA_INSTANCES(count_real, where_count, REAL_BOOL)
 WEFT_CUDA_INSTANCES(count_complex, where_count, COMPLEX)
 WEFT_CUDA_INSTANCES(write_real, where_write, REAL_BOOL)
 WEFT_CUDA_INSTANCES(write_complex, where_write, COMPLEX)
 static weft_cuda_function_t places_function = WEFT_CUDA_FUNCTION("weft_where_places");
-
-/* What the host is told. */
-typedef struct where_told {
-  int64_t count;
-  void *places; /* in the device's memory: of each piece */
-} where_told_t;
 
 static weft_cuda_function_t *pick(const weft_cuda_instances_t *real, const weft_cuda_instances_t *complex,
                                   int dtype) {
@@ -37,39 +31,49 @@ static weft_cuda_geometry_t geometry_of(WEFT_KernelContext *c, const weft_cuda_w
   return (weft_cuda_geometry_t){.grid = {blocks, 1, 1}, .block = {WEFT_CUDA_BLOCK, 1, 1}};
 }
 
-static WEFT_Failure *where(WEFT_KernelContext *c) {
-  WEFT_TensorView x;
-  void *memory = NULL;
-  weft_cuda_host->input(c, 0, &x);
-  if (x.rank == 0) return WEFT_CUDA_INVALID("WhereOp : Unhandled input dimensions: 0");
-  weft_cuda_where_t w = where_of(&x);
-  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(where_told_t), &memory));
-  where_told_t *told = memory;
+WEFT_Failure *weft_cuda_where_count(WEFT_KernelContext *c, const WEFT_TensorView *x,
+                                    weft_cuda_where_told_t *told) {
+  weft_cuda_where_t w = where_of(x);
   if (w.n == 0) return NULL;
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)(w.num_pieces + 1) * sizeof(int64_t), &told->places));
   const weft_cuda_geometry_t g = geometry_of(c, &w),
                              one = {.grid = {1, 1, 1}, .block = {WEFT_CUDA_BLOCK, 1, 1}};
+  const void *data = x->data;
   void *places = told->places;
-  void *args[] = {&x.data, &places, &w};
-  WEFT_CUDA_TRY(weft_cuda_launch(c, pick(&count_real, &count_complex, x.dtype), &g, args));
+  void *args[] = {&data, &places, &w};
+  WEFT_CUDA_TRY(weft_cuda_launch(c, pick(&count_real, &count_complex, x->dtype), &g, args));
   void *sums[] = {&places, &w.num_pieces};
   WEFT_CUDA_TRY(weft_cuda_launch(c, &places_function, &one, sums));
   return weft_cuda_read(c, &told->count, (int64_t *)places + w.num_pieces, sizeof told->count);
 }
 
+WEFT_Failure *weft_cuda_where_write(WEFT_KernelContext *c, const WEFT_TensorView *x,
+                                    const weft_cuda_where_told_t *told, void *to) {
+  if (told->count == 0) return NULL;
+  weft_cuda_where_t w = where_of(x);
+  const weft_cuda_geometry_t g = geometry_of(c, &w);
+  const void *data = x->data;
+  void *places = told->places, *args[] = {&data, &places, &to, &w};
+  return weft_cuda_launch(c, pick(&write_real, &write_complex, x->dtype), &g, args);
+}
+
+static WEFT_Failure *where(WEFT_KernelContext *c) {
+  WEFT_TensorView x;
+  void *told = NULL;
+  weft_cuda_host->input(c, 0, &x);
+  if (x.rank == 0) return WEFT_CUDA_INVALID("WhereOp : Unhandled input dimensions: 0");
+  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(weft_cuda_where_told_t), &told));
+  return weft_cuda_where_count(c, &x, told);
+}
+
 static WEFT_Failure *finish(WEFT_KernelContext *c) {
   WEFT_TensorView x, y;
-  void *memory = NULL;
+  void *told = NULL;
   weft_cuda_host->input(c, 0, &x);
-  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, 0, &memory));
-  const where_told_t *told = memory;
-  const int64_t dims[2] = {told->count, x.rank};
+  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, 0, &told));
+  const int64_t dims[2] = {((const weft_cuda_where_told_t *)told)->count, x.rank};
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, 2, dims, &y));
-  if (told->count == 0) return NULL;
-  weft_cuda_where_t w = where_of(&x);
-  const weft_cuda_geometry_t g = geometry_of(c, &w);
-  void *places = told->places, *args[] = {&x.data, &places, &y.data, &w};
-  return weft_cuda_launch(c, pick(&write_real, &write_complex, x.dtype), &g, args);
+  return weft_cuda_where_write(c, &x, told, y.data);
 }
 
 const WEFT_DeviceKernel weft_cuda_where_kernels[] = {
