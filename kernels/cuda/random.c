@@ -1,7 +1,8 @@
 /* kernels/cuda/random.c - rows of random numbers: of ops with a stream that goes on from run to run, and of
  * the Stateless ops, whose numbers depend on a seed, or on a key and a counter, alone. These lie in the
  * host's memory. */
-#include "kernels/cuda/common.h"
+#include "kernels/cuda/random.h"
+
 #include "kernels/cuda/kernels.h"
 
 WEFT_CUDA_INSTANCES(float_instances, random, FLOAT)
@@ -17,12 +18,8 @@ typedef enum cuda_drawn {
 static const cuda_drawn_t uniform = UNIFORM, normal = NORMAL, truncated = TRUNCATED,
                           uniform_int = UNIFORM_INT, full_int = FULL_INT;
 
-typedef struct cuda_generator {
-  uint64_t key, low, high; /* counter: low and high */
-} cuda_generator_t;
-
 /* One block of Philox4x32-10, which scrambles a pair of seeds. */
-static cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
+static weft_cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
   uint32_t c[4] = {(uint32_t)seed0, (uint32_t)(seed0 >> 32), (uint32_t)seed1, (uint32_t)(seed1 >> 32)};
   uint32_t key[2] = {0x3ec8f720u, 0x02461e29u};
   for (int round = 0; round < 10; round++) {
@@ -34,7 +31,24 @@ static cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
     key[0] += 0x9E3779B9u;
     key[1] += 0xBB67AE85u;
   }
-  return (cuda_generator_t){(uint64_t)c[1] << 32 | c[0], 0, (uint64_t)c[3] << 32 | c[2]};
+  return (weft_cuda_generator_t){(uint64_t)c[1] << 32 | c[0], 0, (uint64_t)c[3] << 32 | c[2]};
+}
+
+WEFT_Failure *weft_cuda_generator_from_seed(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out) {
+  WEFT_TensorView seed;
+  weft_cuda_host->input(c, i, &seed);
+  if (seed.rank != 1 || seed.count != 2)
+    return WEFT_CUDA_INVALID("seed must have shape [2], not %s", WEFT_CUDA_SHAPE(&seed));
+  *out = scrambled((uint64_t)weft_cuda_int_at(&seed, 0), (uint64_t)weft_cuda_int_at(&seed, 1));
+  return NULL;
+}
+
+WEFT_Failure *weft_cuda_generator_take(WEFT_KernelContext *c, uint64_t n, weft_cuda_generator_t *out) {
+  uint64_t counter[2];
+  WEFT_CUDA_TRY(weft_cuda_host->random_take(c, n * WEFT_CUDA_BLOCKS_PER_ELEMENT, &out->key, counter));
+  out->low = counter[0];
+  out->high = counter[1];
+  return NULL;
 }
 
 static WEFT_Failure *read_bounds(WEFT_KernelContext *c, int at, uint64_t *low, uint64_t *range) {
@@ -54,8 +68,7 @@ static WEFT_Failure *read_bounds(WEFT_KernelContext *c, int at, uint64_t *low, u
 }
 
 /* is_stream: the generator is taken out of the node's stream, once nothing can be wrong any more. */
-static WEFT_Failure *draw(WEFT_KernelContext *c, cuda_generator_t g, int bounds, bool is_stream) {
-  enum { BLOCKS_PER_ELEMENT = 256 }; /* whatever is used, because TensorFlow does */
+static WEFT_Failure *draw(WEFT_KernelContext *c, weft_cuda_generator_t g, int bounds, bool is_stream) {
   const cuda_drawn_t drawn = *(const cuda_drawn_t *)weft_cuda_host->param(c);
   WEFT_TensorView y;
   uint64_t low = 0, range = 0;
@@ -64,12 +77,7 @@ static WEFT_Failure *draw(WEFT_KernelContext *c, cuda_generator_t g, int bounds,
           groups = (n + (weft_cuda_size(y.dtype) == 8 ? 1 : 3)) / (weft_cuda_size(y.dtype) == 8 ? 2 : 4);
   if (n == 0) return NULL;
   if (drawn == UNIFORM_INT) WEFT_CUDA_TRY(read_bounds(c, bounds, &low, &range));
-  if (is_stream) {
-    uint64_t counter[2];
-    WEFT_CUDA_TRY(weft_cuda_host->random_take(c, (uint64_t)n * BLOCKS_PER_ELEMENT, &g.key, counter));
-    g.low = counter[0];
-    g.high = counter[1];
-  }
+  if (is_stream) WEFT_CUDA_TRY(weft_cuda_generator_take(c, (uint64_t)n, &g));
   if (drawn != UNIFORM_INT && drawn != FULL_INT) {
     int32_t distribution = (int32_t)drawn;
     void *args[] = {&y.data, &n, &g.key, &g.low, &g.high, &distribution};
@@ -81,12 +89,9 @@ static WEFT_Failure *draw(WEFT_KernelContext *c, cuda_generator_t g, int bounds,
 }
 
 static WEFT_Failure *from_seed(WEFT_KernelContext *c) {
-  WEFT_TensorView seed;
-  weft_cuda_host->input(c, 1, &seed);
-  if (seed.rank != 1 || seed.count != 2)
-    return WEFT_CUDA_INVALID("seed must have shape [2], not %s", WEFT_CUDA_SHAPE(&seed));
-  return draw(c, scrambled((uint64_t)weft_cuda_int_at(&seed, 0), (uint64_t)weft_cuda_int_at(&seed, 1)), 2,
-              false);
+  weft_cuda_generator_t g;
+  WEFT_CUDA_TRY(weft_cuda_generator_from_seed(c, 1, &g));
+  return draw(c, g, 2, false);
 }
 
 static WEFT_Failure *from_key(WEFT_KernelContext *c) {
@@ -111,11 +116,13 @@ static WEFT_Failure *from_key(WEFT_KernelContext *c) {
   }
   if (id != PHILOX && id != AUTO) return WEFT_CUDA_INVALID("Unsupported algorithm id: %d", (int)id);
   const uint64_t *words = counter.data;
-  const cuda_generator_t g = {*(const uint64_t *)key.data, words[0], counter.count > 1 ? words[1] : 0};
+  const weft_cuda_generator_t g = {*(const uint64_t *)key.data, words[0], counter.count > 1 ? words[1] : 0};
   return draw(c, g, 4, false);
 }
 
-static WEFT_Failure *from_stream(WEFT_KernelContext *c) { return draw(c, (cuda_generator_t){0}, 1, true); }
+static WEFT_Failure *from_stream(WEFT_KernelContext *c) {
+  return draw(c, (weft_cuda_generator_t){0}, 1, true);
+}
 
 #define ALL UINT32_MAX
 #define FULL_INTS (WEFT_CUDA_SET(INDEX) | UINT32_C(1) << WEFT_CUDA_u32 | UINT32_C(1) << WEFT_CUDA_u64)

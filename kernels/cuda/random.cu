@@ -3,55 +3,12 @@
  * A thread makes a group at a time: what one block of four words gives, four elements of up to 32 bits or two
  * of 64. A group of a truncated normal begins at a block of its own.
  */
-#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/philox.cuh"
 #include "kernels/cuda/types.h"
 
 namespace weft {
 
 enum { WEFT_CUDA_UNIFORM, WEFT_CUDA_NORMAL, WEFT_CUDA_TRUNCATED }; /* as in random.c */
-
-struct philox_at {
-  uint32_t counter[4], key[2];
-};
-
-WEFT_FN void skip(philox_at &p, uint64_t n) {
-  const uint32_t low = (uint32_t)n;
-  uint32_t high = (uint32_t)(n >> 32);
-  p.counter[0] += low;
-  if (p.counter[0] < low) high++;
-  p.counter[1] += high;
-  if (p.counter[1] < high && ++p.counter[2] == 0) ++p.counter[3];
-}
-
-WEFT_FN void next_block(philox_at &p, uint32_t (&out)[4]) {
-  uint32_t c0 = p.counter[0], c1 = p.counter[1], c2 = p.counter[2], c3 = p.counter[3];
-  uint32_t k0 = p.key[0], k1 = p.key[1];
-  WEFT_UNROLL
-  for (int round = 0; round < 10; round++) {
-    const uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
-    c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
-    c1 = (uint32_t)b;
-    c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-    c3 = (uint32_t)a;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  out[0] = c0;
-  out[1] = c1;
-  out[2] = c2;
-  out[3] = c3;
-  skip(p, 1);
-}
-
-WEFT_FN philox_at generator(uint64_t key, uint64_t low, uint64_t high) {
-  return philox_at{{(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)},
-                   {(uint32_t)key, (uint32_t)(key >> 32)}};
-}
-
-WEFT_FN float uniform_float(uint32_t word) { return float_of(127u << 23 | (word & 0x7fffffu)) - 1.0f; }
-WEFT_FN double uniform_double(uint32_t high, uint32_t low) {
-  return double_of((uint64_t)1023 << 52 | (uint64_t)(high & 0xfffffu) << 32 | low) - 1.0;
-}
 
 /* As many numbers of [0, 1) as a block gives; half and bfloat16 take as many low bits as they have mantissa.
  */

@@ -1,0 +1,185 @@
+/* kernels/cuda/bins.c - rows of Bincount, DenseBincount and HistogramFixedWidth. The number of bins and the
+ * range lie in the host's memory; whether a value is refused is known when the device has seen all of them.
+ */
+#include "kernels/cuda/bins_args.h"
+
+#include "kernels/cuda/common.h"
+#include "kernels/cuda/kernels.h"
+
+#define WEFT_CUDA_COUNTED(m, f) m(f, f32) m(f, f64) m(f, i32) m(f, i64)
+WEFT_CUDA_INSTANCES(bincount_instances, bincount, COUNTED)
+WEFT_CUDA_INSTANCES(histogram_i32_instances, histogram_i32, COUNTED)
+WEFT_CUDA_INSTANCES(histogram_i64_instances, histogram_i64, COUNTED)
+
+/* Memory in which the device notes that a value is refused, or NULL: nothing is counted. */
+static WEFT_Failure *new_found(WEFT_KernelContext *c, int64_t n, void **out) {
+  void *told = NULL;
+  *out = NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(int32_t), &told));
+  if (n == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->scratch(c, sizeof(int32_t), out));
+  return weft_cuda_fill(c, *out, 0, sizeof(int32_t));
+}
+static WEFT_Failure *tell_found(WEFT_KernelContext *c, const void *found) {
+  void *told = NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, 0, &told));
+  return weft_cuda_read(c, told, found, sizeof(int32_t));
+}
+/* The param is what is said of a value that is refused. */
+static WEFT_Failure *finish(WEFT_KernelContext *c) {
+  void *told = NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, 0, &told));
+  return *(const int32_t *)told == 0 ? NULL : WEFT_CUDA_INVALID("%s", (const char *)weft_cuda_host->param(c));
+}
+
+/* ---- Bincount, DenseBincount ---- */
+
+static WEFT_Failure *read_size(WEFT_KernelContext *c, int64_t *out) {
+  WEFT_TensorView v;
+  weft_cuda_host->input(c, 1, &v);
+  if (v.rank != 0) return WEFT_CUDA_INVALID("Shape must be rank 0 but is rank %d", v.rank);
+  *out = weft_cuda_int_at(&v, 0);
+  if (*out < 0) return WEFT_CUDA_INVALID("size (%lld) must be non-negative", (long long)*out);
+  return NULL;
+}
+
+static WEFT_Failure *count_rows(WEFT_KernelContext *c, int rank, const int64_t *dims, int64_t width,
+                                bool is_binary) {
+  WEFT_TensorView values, weights, y;
+  void *found = NULL;
+  weft_cuda_host->input(c, 0, &values);
+  weft_cuda_host->input(c, 2, &weights);
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank, dims, &y));
+  WEFT_CUDA_TRY(new_found(c, values.count, &found));
+  if (y.count > 0) WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
+  if (values.count == 0) return NULL;
+  weft_cuda_bins_t b = {.n = values.count,
+                        .width = width,
+                        .size = dims[rank - 1],
+                        .value_bytes = (int32_t)weft_cuda_size(values.dtype),
+                        .is_binary = is_binary};
+  const void *of = weights.count > 0 ? weights.data : NULL;
+  void *args[] = {&values.data, &of, &y.data, &b, &found};
+  WEFT_CUDA_TRY(weft_cuda_launch_over(c, weft_cuda_pick(&bincount_instances, y.dtype), b.n, 1, args));
+  return tell_found(c, found);
+}
+
+static WEFT_Failure *bincount(WEFT_KernelContext *c) {
+  WEFT_TensorView values, weights;
+  int64_t size = 0;
+  weft_cuda_host->input(c, 0, &values);
+  weft_cuda_host->input(c, 2, &weights);
+  WEFT_CUDA_TRY(read_size(c, &size));
+  if (weights.count != 0 && weights.count != values.count)
+    return WEFT_CUDA_INVALID("Input indices and weights must have the same size.");
+  return count_rows(c, 1, &size, values.count, false);
+}
+
+/* The state: not NULL if binary_output. */
+static WEFT_Failure *dense_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
+  static const char is_binary = 1;
+  int binary = 0;
+  (void)param;
+  (void)weft_cuda_host->attr_bool(s, "binary_output", &binary);
+  *out = binary != 0 ? (void *)(uintptr_t)&is_binary : NULL;
+  return NULL;
+}
+
+static WEFT_Failure *dense_bincount(WEFT_KernelContext *c) {
+  WEFT_TensorView values, weights;
+  int64_t dims[2] = {0};
+  weft_cuda_host->input(c, 0, &values);
+  weft_cuda_host->input(c, 2, &weights);
+  if (values.rank > 2) return WEFT_CUDA_INVALID("Shape must be at most rank 2 but is rank %d", values.rank);
+  const int rank = values.rank == 2 ? 2 : 1;
+  WEFT_CUDA_TRY(read_size(c, &dims[rank - 1]));
+  if (weights.count != 0 && !weft_cuda_same_shape(&weights, &values)) {
+    return WEFT_CUDA_INVALID(
+        "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case it acts as all "
+        "weights equal to 1. Received %s",
+        WEFT_CUDA_SHAPE(&weights));
+  }
+  if (rank == 2) dims[0] = values.dims[0];
+  return count_rows(c, rank, dims, rank == 2 ? values.dims[1] : values.count,
+                    weft_cuda_host->state(c) != NULL);
+}
+
+/* ---- HistogramFixedWidth ---- */
+
+/* Whether the range is one, and how wide it is in the type's own arithmetic. */
+#define RANGE(type, code, distance)    \
+  case WEFT_CUDA_##code: {             \
+    const type *of = range->data;      \
+    *is_range = of[0] < of[1];         \
+    *width = distance(of[1], of[0]);   \
+    memcpy(low, &of[0], sizeof of[0]); \
+    break;                             \
+  }
+#define OF_FLOATS(v, low) ((double)((v) - (low)))
+#define OF_INTS(v, low) ((double)((uint64_t)(v) - (uint64_t)(low)))
+static void read_range(const WEFT_TensorView *range, bool *is_range, double *width, uint64_t *low) {
+  switch (range->dtype) {
+    RANGE(float, f32, OF_FLOATS)
+    RANGE(double, f64, OF_FLOATS)
+    RANGE(int32_t, i32, OF_INTS)
+    default: RANGE(int64_t, i64, OF_INTS)
+  }
+}
+
+static WEFT_Failure *histogram(WEFT_KernelContext *c) {
+  WEFT_TensorView x, range, num, y;
+  weft_cuda_range_t r = {.low = 0};
+  bool is_range = false;
+  double width = 0;
+  void *found = NULL;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &range);
+  weft_cuda_host->input(c, 2, &num);
+  if (range.rank != 1) return WEFT_CUDA_INVALID("value_range should be a vector.");
+  if (range.count != 2) return WEFT_CUDA_INVALID("value_range should be a vector of 2 elements.");
+  if (num.rank != 0) return WEFT_CUDA_INVALID("nbins should be a scalar.");
+  read_range(&range, &is_range, &width, &r.low);
+  if (!is_range) return WEFT_CUDA_INVALID("value_range should satisfy value_range[0] < value_range[1]");
+  r.size = weft_cuda_int_at(&num, 0);
+  if (r.size <= 0)
+    return WEFT_CUDA_INVALID("nbins should be a positive number, but got '%lld'", (long long)r.size);
+  r.step = width / (double)r.size;
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, 1, &r.size, &y));
+  WEFT_CUDA_TRY(new_found(c, x.count, &found));
+  WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
+  if (x.count == 0) return NULL;
+  const weft_cuda_instances_t *f =
+      y.dtype == WEFT_CUDA_i32 ? &histogram_i32_instances : &histogram_i64_instances;
+  void *args[] = {&x.data, &x.count, &y.data, &r, &found};
+  WEFT_CUDA_TRY(weft_cuda_launch_over(c, weft_cuda_pick(f, x.dtype), x.count, 1, args));
+  return tell_found(c, found);
+}
+
+enum { SECOND = 2, THIRD = 4 };
+static const char negative[] = "Input arr must be non-negative!",
+                  not_a_number[] = "Histogram values must not contain NaN";
+const WEFT_DeviceKernel weft_cuda_bins_kernels[] = {
+    {.op = "Bincount",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(COUNTED),
+     .compute = bincount,
+     .finish = finish,
+     .param = negative,
+     .host_inputs = SECOND},
+    {.op = "DenseBincount",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(COUNTED),
+     .prepare = dense_prepare,
+     .compute = dense_bincount,
+     .finish = finish,
+     .param = negative,
+     .host_inputs = SECOND},
+    {.op = "HistogramFixedWidth",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(COUNTED),
+     .compute = histogram,
+     .finish = finish,
+     .param = not_a_number,
+     .host_inputs = SECOND | THIRD},
+    {.op = NULL},
+};
