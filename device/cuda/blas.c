@@ -3,7 +3,8 @@
  * cuBLASLt has columns where Weft has rows: it computes outᵀ [n, m] = bᵀ · aᵀ, of which each operand lies in
  * memory as it is.
  *
- * A plan is constant once it is in the table, and lives as long as the context of its device.
+ * A plan is constant once it is in the table, and lives as long as the context of its device. A bias is part
+ * of the description of a product, so that one with a bias is described anew for each run.
  */
 #include "device/cuda/blas.h"
 
@@ -74,7 +75,8 @@ typedef struct cublas_key {
   int64_t a_row, b_row, out_row, a_step, b_step, out_step; /* of weft_cuda_product_t */
   int dtype;
   unsigned a_alignment, b_alignment, out_alignment; /* of the addresses, at most 256 */
-  bool transpose_a, transpose_b, is_adjoint, same_a, same_b, in_tf32;
+  bool transpose_a, transpose_b, is_adjoint, same_a, same_b, in_tf32, has_bias;
+  weft_cuda_epilogue_kind_t epilogue;
 } cublas_key_t;
 
 typedef struct cublas_plan {
@@ -84,6 +86,7 @@ typedef struct cublas_plan {
   cublasLtMatrixLayout_t a, b, out; /* Weft's a and b */
   cublasLtMatmulAlgo_t algorithm;
   size_t workspace;
+  bool is_refused; /* there is no algorithm for its epilogue */
 } cublas_plan_t;
 
 typedef struct cublas_device {
@@ -136,6 +139,10 @@ typedef struct cublas_types {
   cublasComputeType_t compute;
 } cublas_types_t;
 
+static bool has_epilogue(const cublas_key_t *k) {
+  return k->has_bias || k->epilogue != WEFT_CUDA_EPILOGUE_IDENTITY;
+}
+
 static bool types_of(const cublas_key_t *key, cublas_types_t *out) {
   switch (key->dtype) {
     case TYPE_FLOAT:
@@ -169,17 +176,37 @@ static cublasStatus_t make_layout(cudaDataType_t type, int64_t num, int64_t leng
   return r;
 }
 
-static cublasStatus_t describe(cublas_plan_t *p, const cublas_types_t *t) {
-  const cublas_key_t *k = &p->key;
+/* The first operand is b. */
+static cublasStatus_t describe_product(const cublas_key_t *k, const cublas_types_t *t, const void *bias,
+                                       cublasLtMatmulDesc_t *out) {
   const cublasOperation_t flip = k->is_adjoint ? CUBLAS_OP_C : CUBLAS_OP_T;
   const cublasOperation_t a = k->transpose_a ? flip : CUBLAS_OP_N, b = k->transpose_b ? flip : CUBLAS_OP_N;
-  cublasStatus_t r = blas.cublasLtMatmulDescCreate(&p->product, t->compute, t->scale);
-  if (r == CUBLAS_STATUS_SUCCESS) { /* its first operand is b */
-    r = blas.cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b);
+  static const cublasLtEpilogue_t epilogues[][2] = {
+      [WEFT_CUDA_EPILOGUE_IDENTITY] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS},
+      [WEFT_CUDA_EPILOGUE_RELU] = {CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS},
+      [WEFT_CUDA_EPILOGUE_GELU] = {CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS}};
+  const cublasLtEpilogue_t epilogue = epilogues[k->epilogue][k->has_bias];
+  const struct {
+    cublasLtMatmulDescAttributes_t attribute;
+    const void *value;
+    size_t size;
+    bool is_given;
+  } attributes[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b, true},
+                    {CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a, true},
+                    {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, has_epilogue(k)},
+                    {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias, k->has_bias}};
+  cublasStatus_t r = blas.cublasLtMatmulDescCreate(out, t->compute, t->scale);
+  for (size_t i = 0; i < sizeof attributes / sizeof *attributes && r == CUBLAS_STATUS_SUCCESS; i++) {
+    if (!attributes[i].is_given) continue;
+    r = blas.cublasLtMatmulDescSetAttribute(*out, attributes[i].attribute, attributes[i].value,
+                                            attributes[i].size);
   }
-  if (r == CUBLAS_STATUS_SUCCESS) {
-    r = blas.cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a);
-  }
+  return r;
+}
+
+static cublasStatus_t describe(cublas_plan_t *p, const cublas_types_t *t, const void *bias) {
+  const cublas_key_t *k = &p->key;
+  cublasStatus_t r = describe_product(k, t, bias, &p->product);
   if (r == CUBLAS_STATUS_SUCCESS) {
     r = make_layout(t->data, k->transpose_a ? k->k : k->m, k->transpose_a ? k->m : k->k, k->a_row, k->batch,
                     k->a_step, k->same_a, &p->a);
@@ -232,17 +259,18 @@ static cublasStatus_t choose(cublas_device_t *d, cublas_plan_t *p, size_t worksp
   return best.state;
 }
 
-static WEFT_Failure *make_plan(cublas_device_t *d, const cublas_key_t *key, size_t workspace,
-                               cublas_plan_t **out) {
+static WEFT_Failure *make_plan(cublas_device_t *d, const cublas_key_t *key, const void *bias,
+                               size_t workspace, cublas_plan_t **out) {
   cublas_types_t types;
   if (!types_of(key, &types))
     return weft_cuda_host->failure(WEFT_UNIMPLEMENTED, "a product of type %d", key->dtype);
   cublas_plan_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return weft_cuda_host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory: cuBLASLt");
   p->key = *key;
-  cublasStatus_t r = describe(p, &types);
+  cublasStatus_t r = describe(p, &types, bias);
   if (r == CUBLAS_STATUS_SUCCESS) r = choose(d, p, workspace);
-  if (r != CUBLAS_STATUS_SUCCESS) {
+  p->is_refused = r == CUBLAS_STATUS_NOT_SUPPORTED && has_epilogue(key);
+  if (r != CUBLAS_STATUS_SUCCESS && !p->is_refused) {
     char what[160];
     snprintf(what, sizeof what, "choosing for a product of %lld x %lld x %lld, %lld times", (long long)key->m,
              (long long)key->k, (long long)key->n, (long long)key->batch);
@@ -269,11 +297,11 @@ static bool is_same(const cublas_key_t *x, const cublas_key_t *y) {
          x->transpose_b == y->transpose_b && x->is_adjoint == y->is_adjoint && x->same_a == y->same_a &&
          x->same_b == y->same_b && x->in_tf32 == y->in_tf32 && x->a_row == y->a_row && x->b_row == y->b_row &&
          x->out_row == y->out_row && x->a_step == y->a_step && x->b_step == y->b_step &&
-         x->out_step == y->out_step;
+         x->out_step == y->out_step && x->has_bias == y->has_bias && x->epilogue == y->epilogue;
 }
 
-static WEFT_Failure *find_plan(cublas_device_t *d, const cublas_key_t *key, size_t workspace,
-                               cublas_plan_t **out, bool *out_owned) {
+static WEFT_Failure *find_plan(cublas_device_t *d, const cublas_key_t *key, const void *bias,
+                               size_t workspace, cublas_plan_t **out, bool *out_owned) {
   cublas_plan_t **chain = &d->chains[chain_of(key)];
   WEFT_Failure *f = NULL;
   *out_owned = false;
@@ -281,7 +309,7 @@ static WEFT_Failure *find_plan(cublas_device_t *d, const cublas_key_t *key, size
   cublas_plan_t *p = *chain;
   while (p != NULL && !is_same(&p->key, key)) p = p->next;
   if (p == NULL) {
-    f = make_plan(d, key, workspace, &p);
+    f = make_plan(d, key, bias, workspace, &p);
     if (f == NULL && d->num_plans < MAX_PLANS) {
       p->next = *chain;
       *chain = p;
@@ -318,8 +346,8 @@ static size_t size_of(int dtype) {
   }
 }
 
-static WEFT_Failure *run_plan(WEFT_KernelContext *c, cublas_device_t *d, const cublas_plan_t *p,
-                              const void *a, const void *b, void *out) {
+static WEFT_Failure *enqueue(WEFT_KernelContext *c, cublas_device_t *d, const cublas_plan_t *p,
+                             cublasLtMatmulDesc_t product, const void *a, const void *b, void *out) {
   const weft_cuda_device_t *device = weft_cuda_host->device(c);
   weft_cuda_queue_t *q = device->queues[WEFT_QUEUE_COMPUTE];
   static const double one_f64[2] = {1}, zero_f64[2] = {0}; /* of complex numbers, too */
@@ -332,38 +360,94 @@ static WEFT_Failure *run_plan(WEFT_KernelContext *c, cublas_device_t *d, const c
   }
   weft_cuda_queue_note(q, weft_cuda_host->node_name(c));
   return failure_of(
-      blas.cublasLtMatmul(d->handle, p->product, is_f64 ? (const void *)one_f64 : one, b, p->b, a, p->a,
+      blas.cublasLtMatmul(d->handle, product, is_f64 ? (const void *)one_f64 : one, b, p->b, a, p->a,
                           is_f64 ? (const void *)zero_f64 : zero, out, p->out, out, p->out, &p->algorithm,
                           workspace, p->workspace, (cudaStream_t)weft_cuda_queue_stream(q)),
       "enqueuing a product");
 }
 
-WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_t *p, const void *a,
-                                 const void *b, void *out) {
-  if (p->m == 0 || p->n == 0 || p->batch == 0) return NULL;
-  if (p->k == 0) return weft_cuda_fill(c, out, 0, (size_t)(p->batch * p->m * p->n) * size_of(p->dtype));
+static WEFT_Failure *run_plan(WEFT_KernelContext *c, cublas_device_t *d, const cublas_plan_t *p,
+                              const void *bias, const void *a, const void *b, void *out) {
+  cublas_types_t types;
+  cublasLtMatmulDesc_t own = NULL;
+  if (!p->key.has_bias) return enqueue(c, d, p, p->product, a, b, out);
+  (void)types_of(&p->key, &types);
+  WEFT_Failure *f = failure_of(describe_product(&p->key, &types, bias, &own), "describing a product");
+  if (f == NULL) f = enqueue(c, d, p, own, a, b, out);
+  if (own != NULL) (void)blas.cublasLtMatmulDescDestroy(own);
+  return f;
+}
+
+static WEFT_Failure *find_device(WEFT_KernelContext *c, void **out) {
   const weft_cuda_device_t *device = weft_cuda_host->device(c);
-  weft_cuda_queue_t *q = device->queues[WEFT_QUEUE_COMPUTE];
-  WEFT_Failure *f = weft_cuda_queue_begin(q, "a product");
-  void *kept = NULL;
-  if (f == NULL)
-    f = weft_cuda_physical_attachment(device->physical, WEFT_CUDA_BLAS, make_device, destroy_device, &kept);
+  WEFT_Failure *f = weft_cuda_queue_begin(device->queues[WEFT_QUEUE_COMPUTE], "a product");
   if (f != NULL) return f;
-  cublas_key_t key;
-  memset(&key, 0, sizeof key); /* compared as bytes */
-  key.m = p->m, key.n = p->n, key.k = p->k, key.batch = p->batch, key.dtype = p->dtype;
-  key.transpose_a = p->transpose_a, key.transpose_b = p->transpose_b;
-  key.a_row = p->a_row, key.b_row = p->b_row, key.out_row = p->out_row;
-  key.a_step = p->a_step, key.b_step = p->b_step, key.out_step = p->out_step;
-  key.is_adjoint = p->is_adjoint && (p->dtype == TYPE_COMPLEX64 || p->dtype == TYPE_COMPLEX128);
-  key.same_a = p->same_a && p->batch > 1, key.same_b = p->same_b && p->batch > 1;
-  key.a_alignment = alignment(a), key.b_alignment = alignment(b), key.out_alignment = alignment(out);
-  key.in_tf32 = p->dtype == TYPE_FLOAT && !is_off("NVIDIA_TF32_OVERRIDE") && !is_off("WEFT_TF32");
+  return weft_cuda_physical_attachment(device->physical, WEFT_CUDA_BLAS, make_device, destroy_device, out);
+}
+
+static cublas_key_t key_of(const weft_cuda_product_t *p, const weft_cuda_epilogue_t *e, const void *a,
+                           const void *b, const void *out) {
+  return (cublas_key_t){
+      .m = p->m,
+      .n = p->n,
+      .k = p->k,
+      .batch = p->batch,
+      .dtype = p->dtype,
+      .transpose_a = p->transpose_a,
+      .transpose_b = p->transpose_b,
+      .a_row = p->a_row,
+      .b_row = p->b_row,
+      .out_row = p->out_row,
+      .a_step = p->a_step,
+      .b_step = p->b_step,
+      .out_step = p->out_step,
+      .is_adjoint = p->is_adjoint && (p->dtype == TYPE_COMPLEX64 || p->dtype == TYPE_COMPLEX128),
+      .same_a = p->same_a && p->batch > 1,
+      .same_b = p->same_b && p->batch > 1,
+      .a_alignment = alignment(a),
+      .b_alignment = alignment(b),
+      .out_alignment = alignment(out),
+      .in_tf32 = p->dtype == TYPE_FLOAT && !is_off("NVIDIA_TF32_OVERRIDE") && !is_off("WEFT_TF32"),
+      .has_bias = e->bias != NULL,
+      .epilogue = e->kind};
+}
+
+/* *out_done: false where the epilogue is refused: then nothing was enqueued. */
+static WEFT_Failure *multiply(WEFT_KernelContext *c, const weft_cuda_product_t *p,
+                              const weft_cuda_epilogue_t *e, const void *a, const void *b, void *out,
+                              bool *out_done) {
+  const weft_cuda_device_t *device = weft_cuda_host->device(c);
   const size_t workspace = device->physical->capability_major >= 9 ? WORKSPACE_HOPPER : WORKSPACE;
+  const cublas_key_t key = key_of(p, e, a, b, out);
+  void *kept = NULL;
   cublas_plan_t *plan = NULL;
   bool is_owned = false;
-  f = find_plan(kept, &key, workspace, &plan, &is_owned);
-  if (f == NULL) f = run_plan(c, kept, plan, a, b, out);
+  WEFT_Failure *f = find_device(c, &kept);
+  if (f == NULL) f = find_plan(kept, &key, e->bias, workspace, &plan, &is_owned);
+  *out_done = f == NULL && !plan->is_refused;
+  if (*out_done) f = run_plan(c, kept, plan, e->bias, a, b, out);
   if (is_owned) destroy_plan(plan);
   return f;
+}
+
+WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_t *p, const void *a,
+                                 const void *b, void *out) {
+  bool is_done = false;
+  if (p->m == 0 || p->n == 0 || p->batch == 0) return NULL;
+  if (p->k == 0) return weft_cuda_fill(c, out, 0, (size_t)(p->batch * p->m * p->n) * size_of(p->dtype));
+  return multiply(c, p, &(weft_cuda_epilogue_t){WEFT_CUDA_EPILOGUE_IDENTITY, NULL}, a, b, out, &is_done);
+}
+
+WEFT_Failure *weft_cuda_multiply_finished(WEFT_KernelContext *c, const weft_cuda_product_t *p,
+                                          const weft_cuda_epilogue_t *epilogue, const void *a, const void *b,
+                                          void *out, bool *out_done) {
+  enum { BIAS_ALIGNMENT = 16 }; /* of vector loads; the heuristics are not told of another one */
+  const bool is_short = p->dtype == TYPE_FLOAT || p->dtype == TYPE_HALF || p->dtype == TYPE_BFLOAT16;
+  *out_done = false;
+  if (is_short && p->m > 0 && p->n > 0 && p->k > 0 && p->batch > 0 &&
+      (uintptr_t)epilogue->bias % BIAS_ALIGNMENT == 0) {
+    WEFT_Failure *f = multiply(c, p, epilogue, a, b, out, out_done);
+    if (f != NULL || *out_done) return f;
+  }
+  return weft_cuda_multiply(c, p, a, b, out);
 }

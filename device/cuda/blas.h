@@ -26,11 +26,29 @@ typedef struct weft_cuda_product {
   int64_t a_row, b_row, out_row, a_step, b_step, out_step;
 } weft_cuda_product_t;
 
+/* What becomes of each element of a product. */
+typedef enum weft_cuda_epilogue_kind {
+  WEFT_CUDA_EPILOGUE_IDENTITY,
+  WEFT_CUDA_EPILOGUE_RELU,
+  WEFT_CUDA_EPILOGUE_GELU /* by the hyperbolic tangent */
+} weft_cuda_epilogue_kind_t;
+typedef struct weft_cuda_epilogue {
+  weft_cuda_epilogue_kind_t kind;
+  const void *bias; /* n elements of the product's type, added to each row before; NULL: none */
+} weft_cuda_epilogue_t;
+
 /* Enqueues it on the context's compute queue. m, n, k and batch may be 0. float is multiplied in TF32, as
  * TensorFlow does, unless the variable NVIDIA_TF32_OVERRIDE or WEFT_TF32 is 0. Errors: UNAVAILABLE where
  * there is no cuBLASLt; UNIMPLEMENTED for another type; RESOURCE_EXHAUSTED; INTERNAL, the library's.
  * Thread-safe. */
 WEFT_Failure *weft_cuda_multiply(WEFT_KernelContext *c, const weft_cuda_product_t *p, const void *a,
                                  const void *b, void *out);
+
+/* The same, with an epilogue of a product of float, half or bfloat16, which the product computes before it
+ * rounds to the type. *out_done: false where the library has no algorithm for that: then only the product is
+ * enqueued. */
+WEFT_Failure *weft_cuda_multiply_finished(WEFT_KernelContext *c, const weft_cuda_product_t *p,
+                                          const weft_cuda_epilogue_t *epilogue, const void *a, const void *b,
+                                          void *out, bool *out_done);
 
 #endif /* WEFT_DEVICE_CUDA_BLAS_H_ */

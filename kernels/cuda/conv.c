@@ -330,8 +330,8 @@ static WEFT_Failure *compute(WEFT_KernelContext *c) {
   return run(c, weft_cuda_host->param(c), weft_cuda_host->state(c), &out);
 }
 
-const weft_cuda_plain_t weft_cuda_plain_conv2d = {"Conv2D", &conv2d, prepare, run, free},
-                        weft_cuda_plain_conv3d = {"Conv3D", &conv3d, prepare, run, free};
+const weft_cuda_plain_t weft_cuda_plain_conv2d = {"Conv2D", &conv2d, prepare, run, free, NULL},
+                        weft_cuda_plain_conv3d = {"Conv3D", &conv3d, prepare, run, free, NULL};
 
 enum { FIRST = 1, SECOND = 2 };
 #define BF16 (UINT32_C(1) << WEFT_CUDA_bf16)

@@ -84,7 +84,7 @@ static WEFT_Failure *forward(WEFT_KernelContext *c) {
   return run(c, NULL, weft_cuda_host->state(c), &y);
 }
 
-const weft_cuda_plain_t weft_cuda_plain_depthwise = {"DepthwiseConv2dNative", NULL, prepare, run, free};
+const weft_cuda_plain_t weft_cuda_plain_depthwise = {"DepthwiseConv2dNative", NULL, prepare, run, free, NULL};
 
 static WEFT_Failure *of_input(WEFT_KernelContext *c) {
   const weft_cuda_windows_t *a = weft_cuda_host->state(c);

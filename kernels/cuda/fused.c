@@ -1,5 +1,6 @@
 /* kernels/cuda/fused.c - rows of the ops that TensorFlow's graph optimiser puts in the place of several
- * nodes: a convolution, a product or a batch norm, and what follows it on each of its elements. That is one
+ * nodes: a convolution, a product or a batch norm, and what follows it on each of its elements. A bias and an
+ * activation of a product are an epilogue of cuBLASLt where it has one (docs/decisions/0036); all else is one
  * kernel, which changes the plain op's result in place. Errors are those of kernels/cpu/nn/fused.c. */
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/plain.h"
@@ -172,12 +173,24 @@ static WEFT_Failure *read_args(WEFT_KernelContext *c, const cuda_fused_state_t *
                            WEFT_CUDA_SHAPE(&addend));
 }
 
+/* *out_done: what follows is done, too. */
+static WEFT_Failure *compute_plain(WEFT_KernelContext *c, const cuda_fused_node_t *n, WEFT_TensorView *y,
+                                   bool *out_done) {
+  const weft_cuda_plain_t *plain = n->op->plain;
+  *out_done = false;
+  if (plain->compute_finished == NULL || n->s.has_norm || n->s.has_addend)
+    return plain->compute(c, plain->param, n->s.inner, y);
+  return plain->compute_finished(c, plain->param, n->s.inner, n->s.has_bias ? 2 : -1, n->s.activation, y,
+                                 out_done);
+}
+
 static WEFT_Failure *compute(WEFT_KernelContext *c) {
   const cuda_fused_node_t *n = weft_cuda_host->state(c);
   const cuda_fused_state_t *s = &n->s;
   WEFT_TensorView y;
-  WEFT_CUDA_TRY(n->op->plain->compute(c, n->op->plain->param, s->inner, &y));
-  if (y.count == 0) return NULL;
+  bool is_done = false;
+  WEFT_CUDA_TRY(compute_plain(c, n, &y, &is_done));
+  if (y.count == 0 || is_done) return NULL;
   const int at = s->is_channels_first ? 1 : y.rank - 1;
   weft_cuda_fused_t j = {.n = y.count,
                          .channels = y.dims[at],

@@ -151,8 +151,28 @@ static WEFT_Failure *take(WEFT_KernelContext *c, int type, const WEFT_TensorView
   return weft_cuda_convert(c, v->dtype, v->data, type, made, v->count);
 }
 
-static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *state, WEFT_TensorView *out) {
+/* What follows, as an epilogue of a product with n columns; false: none is like that. */
+static bool epilogue_of(WEFT_KernelContext *c, int64_t n, int bias_input, weft_cuda_activation_t activation,
+                        weft_cuda_epilogue_t *out) {
+  *out = (weft_cuda_epilogue_t){.bias = NULL};
+  switch (activation) {
+    case WEFT_CUDA_NO_ACTIVATION: out->kind = WEFT_CUDA_EPILOGUE_IDENTITY; break;
+    case WEFT_CUDA_RELU: out->kind = WEFT_CUDA_EPILOGUE_RELU; break;
+    case WEFT_CUDA_GELU_APPROXIMATE: out->kind = WEFT_CUDA_EPILOGUE_GELU; break;
+    default: return false;
+  }
+  if (bias_input < 0) return activation != WEFT_CUDA_NO_ACTIVATION;
+  WEFT_TensorView bias;
+  weft_cuda_host->input(c, bias_input, &bias);
+  out->bias = bias.data;
+  return bias.rank == 1 && bias.count == n;
+}
+
+static WEFT_Failure *run_finished(WEFT_KernelContext *c, const void *param, const void *state, int bias_input,
+                                  weft_cuda_activation_t activation, WEFT_TensorView *out, bool *out_done) {
   const product_state_t *s = state;
+  weft_cuda_epilogue_t epilogue;
+  *out_done = false;
   WEFT_TensorView a, b;
   weft_cuda_host->input(c, 0, &a);
   weft_cuda_host->input(c, 1, &b);
@@ -181,7 +201,16 @@ static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *s
   const void *x = NULL, *y = NULL;
   WEFT_CUDA_TRY(take(c, s->type, &a, &x));
   WEFT_CUDA_TRY(take(c, s->type, &b, &y));
+  if (batches.rank == 0 && epilogue_of(c, p.n, bias_input, activation, &epilogue)) {
+    p.batch = 1;
+    return weft_cuda_multiply_finished(c, &p, &epilogue, x, y, out->data, out_done);
+  }
   return run_all(c, &batches, &p, x, y, out->data);
+}
+
+static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *state, WEFT_TensorView *out) {
+  bool is_done = false;
+  return run_finished(c, param, state, -1, WEFT_CUDA_NO_ACTIVATION, out, &is_done);
 }
 
 static WEFT_Failure *compute(WEFT_KernelContext *c) {
@@ -189,7 +218,7 @@ static WEFT_Failure *compute(WEFT_KernelContext *c) {
   return run(c, weft_cuda_host->param(c), weft_cuda_host->state(c), &out);
 }
 
-const weft_cuda_plain_t weft_cuda_plain_matmul = {"MatMul", &plain, prepare, run, weft_free};
+const weft_cuda_plain_t weft_cuda_plain_matmul = {"MatMul", &plain, prepare, run, weft_free, run_finished};
 
 #define PRODUCT(name, attr, product)                                                       \
   {                                                                                        \

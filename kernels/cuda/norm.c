@@ -163,7 +163,7 @@ static WEFT_Failure *forward(WEFT_KernelContext *c) {
   return run(c, NULL, weft_cuda_host->state(c), &y);
 }
 
-const weft_cuda_plain_t weft_cuda_plain_batch_norm = {"FusedBatchNormV3", NULL, prepare, run, free};
+const weft_cuda_plain_t weft_cuda_plain_batch_norm = {"FusedBatchNormV3", NULL, prepare, run, free, NULL};
 
 /* ---- gradient ---- */
 

@@ -3,6 +3,9 @@
 #ifndef WEFT_KERNELS_CUDA_PLAIN_H_
 #define WEFT_KERNELS_CUDA_PLAIN_H_
 
+#include <stdbool.h>
+
+#include "kernels/cuda/args.h"
 #include "weft/device.h"
 
 /* The functions of a row, with a state and a param of their own. */
@@ -13,6 +16,11 @@ typedef struct weft_cuda_plain {
   /* Makes the outputs and enqueues the work; *out: the first of them. */
   WEFT_Failure *(*compute)(WEFT_KernelContext *c, const void *param, const void *state, WEFT_TensorView *out);
   void (*destroy)(void *state);
+  /* NULL, or compute() with what follows, where the op can do that as well: a bias, which input bias_input is
+   * (-1: none), then an activation. *out_done: whether it did. It does none where the bias does not fit. */
+  WEFT_Failure *(*compute_finished)(WEFT_KernelContext *c, const void *param, const void *state,
+                                    int bias_input, weft_cuda_activation_t activation, WEFT_TensorView *out,
+                                    bool *out_done);
 } weft_cuda_plain_t;
 
 extern const weft_cuda_plain_t weft_cuda_plain_batch_norm, weft_cuda_plain_conv2d, weft_cuda_plain_conv3d,

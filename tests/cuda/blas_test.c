@@ -90,6 +90,21 @@ static double _Complex number(const weft_cuda_product_t *p, const void *from, in
   return parts[0] + (is_flipped && p->is_adjoint ? -parts[1] : parts[1]) * I;
 }
 
+/* What a test multiplies, and what follows. */
+typedef struct trial_product {
+  weft_cuda_product_t p;
+  weft_cuda_epilogue_kind_t epilogue;
+  bool has_bias;
+} trial_product_t;
+
+static double finished(const trial_product_t *t, double v, const void *bias, int64_t col) {
+  if (t->has_bias) v += get(t->p.dtype, bias, col);
+  if (t->epilogue == WEFT_CUDA_EPILOGUE_RELU) return v < 0 ? 0 : v;
+  if (t->epilogue == WEFT_CUDA_EPILOGUE_GELU)
+    return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+  return v;
+}
+
 static double _Complex element(const weft_cuda_product_t *p, const void *a, const void *b, int64_t n,
                                int64_t row, int64_t col) {
   double _Complex sum = 0;
@@ -128,6 +143,77 @@ static void multiply(weft_rig_t *r, const weft_cuda_product_t *p) {
   type->deallocate(r->device, x, (size_t)num_a * size + 1, used);
   type->deallocate(r->device, y, (size_t)num_b * size + 1, used);
   type->deallocate(r->device, z, (size_t)num * size + 1, used);
+}
+
+/* One with an epilogue, of a bias that lies `off` elements behind an aligned address; is_done: cuBLASLt has
+ * it. */
+static void multiply_finished(weft_rig_t *r, const trial_product_t *t, int64_t off, bool is_done) {
+  static double a[MOST], b[MOST], bias[MOST], out[MOST];
+  const weft_cuda_product_t *p = &t->p;
+  const size_t size = size_of(p->dtype);
+  const int64_t num = p->m * p->n;
+  for (int64_t i = 0; i < p->m * p->k; i++) put(p->dtype, a, i, ((double)(i * 7 % 11) - 5) / 4);
+  for (int64_t i = 0; i < p->k * p->n; i++) put(p->dtype, b, i, ((double)(i * 5 % 13) - 6) / 4);
+  for (int64_t i = 0; i < p->n; i++) put(p->dtype, bias, i + off, (double)(i % 5) - 2);
+  void *x = send(r, a, sizeof a / 8), *y = send(r, b, sizeof b / 8), *z = send(r, out, sizeof out / 8);
+  char *v = send(r, bias, sizeof bias / 8);
+  const weft_cuda_epilogue_t e = {t->epilogue, t->has_bias ? v + (size_t)off * size : NULL};
+  WEFT_KernelContext c = {r->device, "product"};
+  bool got_done = !is_done;
+  TRIAL_OK(weft_cuda_multiply_finished(&c, p, &e, x, y, z, &got_done));
+  TRIAL(got_done == is_done);
+  type->wait(r->queues[WEFT_QUEUE_COPIES_OUT], r->queues[WEFT_QUEUE_COMPUTE],
+             weft_rig_mark(r, WEFT_QUEUE_COMPUTE));
+  TRIAL_OK(type->copy(r->queues[WEFT_QUEUE_COPIES_OUT], r->device, z, NULL, out, (size_t)num * size));
+  TRIAL_OK(weft_rig_await(r, WEFT_QUEUE_COPIES_OUT, weft_rig_mark(r, WEFT_QUEUE_COPIES_OUT)));
+  for (int64_t i = 0; i < num; i++) {
+    const double plain = creal(element(p, a, b, 0, i / p->n, i % p->n)),
+                 expected = is_done ? finished(t, plain, (char *)bias + (size_t)off * size, i % p->n) : plain;
+    TRIAL(fabs(get(p->dtype, out, i) - expected) <= epsilon(p->dtype) * (1e-3 + fabs(expected)));
+  }
+  const uint64_t used = weft_rig_mark(r, WEFT_QUEUE_COMPUTE);
+  void *const blocks[] = {x, y, z, v};
+  for (int i = 0; i < 4; i++) type->deallocate(r->device, blocks[i], sizeof a / 8, used);
+}
+
+static void trial_epilogues(void *arg) {
+  (void)arg;
+  setenv("WEFT_CUBLASLT", FAKE, 1);
+  weft_rig_library();
+  weft_rig_t r;
+  TRIAL_OK(weft_rig_open(&r, NULL, 0));
+  static const int dtypes[] = {FLOAT, HALF, BFLOAT16};
+  for (int i = 0; i < 3 * 3 * 2 * 4; i++) {
+    const trial_product_t t = {.p = {.dtype = dtypes[i % 3],
+                                     .m = 5,
+                                     .n = 7,
+                                     .k = 6,
+                                     .batch = 1,
+                                     .transpose_a = (i / 18 & 1) != 0,
+                                     .transpose_b = (i / 18 & 2) != 0},
+                               .epilogue = (weft_cuda_epilogue_kind_t)(i / 3 % 3),
+                               .has_bias = i / 9 % 2 != 0};
+    for (int again = 0; again < 2; again++) multiply_finished(&r, &t, 0, true);
+  }
+  trial_product_t t = {.p = {.dtype = FLOAT, .m = 4, .n = 3, .k = 2, .batch = 1},
+                       .epilogue = WEFT_CUDA_EPILOGUE_RELU,
+                       .has_bias = true};
+  multiply_finished(&r, &t, 1, false); /* the bias is not aligned */
+  multiply_finished(&r, &t, 4, true);
+  t.p.n = 1;
+  for (int again = 0; again < 2; again++) multiply_finished(&r, &t, 0, false); /* no algorithm */
+  t.p.n = 3, t.p.k = 0;
+  multiply_finished(&r, &t, 0, false);
+  t.p.k = 2, t.p.dtype = DOUBLE;
+  multiply_finished(&r, &t, 0, false);
+  weft_rig_close(&r);
+  weft_rig_is_clean();
+}
+
+static void epilogues_finish_the_product(void) {
+  const char *wrong = weft_trial(trial_epilogues, NULL, "late_us=20", NULL);
+  if (wrong != NULL) fprintf(stderr, "%s\n", wrong);
+  CU_ASSERT_PTR_NULL(wrong);
 }
 
 static void trial_products(void *arg) {
@@ -230,6 +316,7 @@ static void without_memory_nothing_is_left(void) {
 
 static const CU_TestInfo tests[] = {
     {"products are those of plain loops", products_are_those_of_plain_loops},
+    {"epilogues finish the product", epilogues_finish_the_product},
     {"without the library a product says what to do", without_the_library_a_product_says_what_to_do},
     {"without memory nothing is left", without_memory_nothing_is_left},
     CU_TEST_INFO_NULL,

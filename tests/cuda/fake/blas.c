@@ -3,7 +3,8 @@
  * Products are plain loops, in double or float, in the order of the fake driver's streams (a host function).
  * What a real library refuses is refused: sizes that do not fit together, addresses that are no device memory
  * or not aligned as was said, a workspace that is smaller than was asked for. It asks for a workspace
- * whenever it may, and writes over it.
+ * whenever it may, and writes over it. Of epilogues it has those that Weft asks for, but has no algorithm for
+ * one of a product of a single row (as cuBLASLt counts them).
  */
 #pragma GCC visibility push(default)
 #include <cuda.h>
@@ -11,6 +12,7 @@
 #include <cublasLt.h>
 #pragma GCC visibility pop
 #include <dlfcn.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,6 +36,8 @@ typedef struct blas_product {
   cublasComputeType_t compute;
   cudaDataType scale;
   cublasOperation_t a, b;
+  cublasLtEpilogue_t epilogue;
+  const void *bias;
 } blas_product_t;
 
 typedef struct blas_preference {
@@ -68,7 +72,7 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulDescCreate(cublasLtMatmulDesc_t
                                                             cudaDataType_t scale) {
   blas_product_t *p = calloc(1, sizeof *p);
   if (p == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
-  *p = (blas_product_t){compute, scale, CUBLAS_OP_N, CUBLAS_OP_N};
+  *p = (blas_product_t){compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL};
   *out = (cublasLtMatmulDesc_t)(void *)p;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -82,14 +86,23 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulDescSetAttribute(cublasLtMatmul
                                                                   cublasLtMatmulDescAttributes_t which,
                                                                   const void *value, size_t bytes) {
   blas_product_t *p = (blas_product_t *)(void *)desc;
-  if (bytes != sizeof p->a) return CUBLAS_STATUS_INVALID_VALUE;
-  if (which == CUBLASLT_MATMUL_DESC_TRANSA) {
-    memcpy(&p->a, value, bytes);
-  } else if (which == CUBLASLT_MATMUL_DESC_TRANSB) {
-    memcpy(&p->b, value, bytes);
-  } else {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+  void *to = NULL;
+  size_t size = sizeof p->a;
+  switch ((int)which) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: to = &p->a; break;
+    case CUBLASLT_MATMUL_DESC_TRANSB: to = &p->b; break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      to = &p->epilogue;
+      size = sizeof p->epilogue;
+      break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      to = &p->bias;
+      size = sizeof p->bias;
+      break;
+    default: return CUBLAS_STATUS_NOT_SUPPORTED;
   }
+  if (bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(to, value, size);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -160,6 +173,19 @@ static uint64_t cols_of(const blas_layout_t *l, cublasOperation_t op) {
 static bool is_double(cudaDataType type) { return type == CUDA_R_64F || type == CUDA_C_64F; }
 static bool is_complex(cudaDataType type) { return type == CUDA_C_32F || type == CUDA_C_64F; }
 
+static bool has_bias(cublasLtEpilogue_t e) {
+  return e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_RELU_BIAS || e == CUBLASLT_EPILOGUE_GELU_BIAS;
+}
+
+/* Whether the epilogue is one that there is, with the bias that it needs. */
+static bool is_epilogue(const blas_product_t *p, cudaDataType type) {
+  if (p->epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
+  if (type != CUDA_R_32F && type != CUDA_R_16F && type != CUDA_R_16BF) return false;
+  return has_bias(p->epilogue)
+             ? p->bias != NULL
+             : p->epilogue == CUBLASLT_EPILOGUE_RELU || p->epilogue == CUBLASLT_EPILOGUE_GELU;
+}
+
 static bool fits(const blas_product_t *p, const blas_layout_t *a, const blas_layout_t *b,
                  const blas_layout_t *out) {
   const cudaDataType scale = is_complex(a->type) || a->type == CUDA_R_64F ? a->type : CUDA_R_32F;
@@ -167,7 +193,7 @@ static bool fits(const blas_product_t *p, const blas_layout_t *a, const blas_lay
          cols_of(b, p->b) == out->cols && a->type == b->type && a->type == out->type &&
          a->batch == out->batch && b->batch == out->batch && p->scale == scale &&
          (p->compute == CUBLAS_COMPUTE_64F) == is_double(a->type) &&
-         (p->compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a->type == CUDA_R_32F);
+         (p->compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a->type == CUDA_R_32F) && is_epilogue(p, out->type);
 }
 
 EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(
@@ -180,6 +206,11 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(
       !fits((const blas_product_t *)(void *)desc, (blas_layout_t *)(void *)a, (blas_layout_t *)(void *)b,
             (blas_layout_t *)(void *)d)) {
     return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (((const blas_product_t *)(void *)desc)->epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+      ((const blas_layout_t *)(void *)d)->rows == 1) {
+    *out_num = 0;
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   const blas_algorithm_t algorithm = {MAGIC, p->workspace < WANTED_WORKSPACE ? 0 : WANTED_WORKSPACE, p->a,
                                       p->b, p->out};
@@ -195,7 +226,7 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(
 typedef struct blas_run {
   blas_product_t product;
   blas_layout_t a, b, out;
-  const char *a_bytes, *b_bytes;
+  const char *a_bytes, *b_bytes, *bias_bytes;
   char *out_bytes, *workspace;
   size_t workspace_bytes;
 } blas_run_t;
@@ -226,6 +257,16 @@ static void store(cudaDataType type, char *bytes, int64_t i, const double v[2]) 
   if (has_two) fake_store(number_of(type), bytes, 2 * i + 1, v[1]);
 }
 
+/* What the epilogue makes of v, an element of row `row`. */
+static double finished(const blas_run_t *r, double v, uint64_t row) {
+  const cublasLtEpilogue_t e = r->product.epilogue;
+  if (has_bias(e)) v += fake_load(number_of(r->out.type), r->bias_bytes, (int64_t)row);
+  if (e == CUBLASLT_EPILOGUE_RELU || e == CUBLASLT_EPILOGUE_RELU_BIAS) return v < 0 ? 0 : v;
+  if (e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS)
+    return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+  return v;
+}
+
 static void run(const void *arg) {
   const blas_run_t *r = arg;
   const cudaDataType type = r->out.type;
@@ -242,6 +283,7 @@ static void run(const void *arg) {
           sum[0] += x[0] * y[0] - x[1] * y[1];
           sum[1] += x[0] * y[1] + x[1] * y[0];
         }
+        sum[0] = finished(r, sum[0], row);
         store(type, r->out_bytes, index_of(&r->out, CUBLAS_OP_N, row, col, n), sum);
       }
     }
@@ -287,12 +329,15 @@ EXPORT cublasStatus_t CUBLASWINAPI cublasLtMatmul(
       .type = CUDA_R_16F, .rows = workspace_bytes / 2, .cols = 1, .ld = 1, .batch = 1};
   if (workspace_bytes > 0) r.workspace = bytes_of(workspace, &room, 16);
   r.workspace_bytes = workspace_bytes;
+  const blas_layout_t vector = {.type = r.out.type, .rows = r.out.rows, .cols = 1, .ld = 1, .batch = 1};
+  const bool is_biased = has_bias(r.product.epilogue);
+  if (is_biased) r.bias_bytes = bytes_of(r.product.bias, &vector, 16);
   weft_fake_cuda_call_fn *call;
   *(void **)&call = driver_function(WEFT_FAKE_CUDA_CALL);
   if (algorithm.magic != MAGIC || algorithm.workspace > workspace_bytes || scale != 1 || added != 0 ||
       c != d || c_layout != d_layout || !fits(&r.product, &r.a, &r.b, &r.out) || r.a_bytes == NULL ||
       r.b_bytes == NULL || r.out_bytes == NULL || (workspace_bytes > 0 && r.workspace == NULL) ||
-      call == NULL) {
+      (is_biased && r.bias_bytes == NULL) || call == NULL) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   return call(stream, run, &r, sizeof r) == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS
