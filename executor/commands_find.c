@@ -10,6 +10,10 @@
  * What the graph does not show, and what is dead: the members of a group wait for the same sources and are
  * dead together (sources.c).
  *
+ * A node that computes in the host's memory alone is a member where it takes something of one, a shape
+ * mostly: the recording has its result as a constant. Others stay outside, since their inputs are part of the
+ * signature.
+ *
  * A buffer ends behind a node whose output is to be sent, copied or reduced, so that this begins early.
  */
 #include "base/alloc.h"
@@ -59,8 +63,20 @@ static bool are_plain(const int *types, int n) {
   return true;
 }
 
-/* May the node be a member? Then on that device. */
-static bool may_join(const command_finder_t *f, const weft_node_t *n, weft_device_t **out) {
+/* All that the kernel reads and writes lies in the host's memory. */
+static bool is_on_host(const weft_kernel_t *k, const weft_node_t *n) {
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (!weft_kernel_input_is_host(k, i, n->num_inputs)) return false;
+  }
+  for (int i = 0; i < n->num_outputs; i++) {
+    if (!weft_kernel_is_host(k->host_outputs, i)) return false;
+  }
+  return true;
+}
+
+/* May the node be a member? Then on that device. *out_on_host: it enqueues nothing. */
+static bool may_join(const command_finder_t *f, const weft_node_t *n, weft_device_t **out,
+                     bool *out_on_host) {
   const uint64_t never = WEFT_OP_STATEFUL | WEFT_OP_BLOCKING | WEFT_OP_UPDATE | WEFT_OP_EFFECT |
                          WEFT_OP_SEND | WEFT_OP_RECV | WEFT_OP_ARG | WEFT_OP_RETVAL | WEFT_OP_SWITCH |
                          WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION |
@@ -78,13 +94,23 @@ static bool may_join(const command_finder_t *f, const weft_node_t *n, weft_devic
   const weft_device_t *d = *out;
   if (d->space == NULL || d->compute->ops->record_begin == NULL) return false;
   const weft_kernel_t *k = weft_plan_find_kernel(f->o, n, d);
+  *out_on_host = k != NULL && is_on_host(k, n);
   return k != NULL && k->compute != NULL && k->keeping == NULL;
+}
+
+static bool takes_of(const command_finder_t *f, const weft_node_t *n, const command_group_t *group) {
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (f->groups[n->inputs[i].node->id] == group) return true;
+  }
+  return false;
 }
 
 static weft_status_t *find_group(command_finder_t *f, const weft_node_t *n) {
   weft_device_t *d = NULL;
+  bool on_host = false;
   const uint32_t waits = f->sources.waits_of[n->id], dead = f->sources.dead_of[n->id];
-  if (waits == WEFT_TOO_MANY_SOURCES || dead == WEFT_TOO_MANY_SOURCES || !may_join(f, n, &d)) return NULL;
+  if (waits == WEFT_TOO_MANY_SOURCES || dead == WEFT_TOO_MANY_SOURCES || !may_join(f, n, &d, &on_host))
+    return NULL;
   const struct {
     const weft_device_t *device;
     int64_t frame, waits, dead;
@@ -98,6 +124,8 @@ static weft_status_t *find_group(command_finder_t *f, const weft_node_t *n) {
     group->slot = -1;
     WEFT_RETURN_IF_ERROR(weft_map_put(&f->group_of, weft_str_of(kept, sizeof key), group, NULL));
   }
+  /* A loop's counter would make each iteration another signature; shapes of members are constants. */
+  if (on_host && !takes_of(f, n, group)) return NULL;
   group->num_nodes++;
   f->groups[n->id] = group;
   return NULL;

@@ -10,8 +10,10 @@
  *
  * Inputs that lie at the same address in the second and the third run are read there, and the recording is
  * given up if one moves; others are copied to a block of the recording in front of each replay. Outputs lie
- * in blocks of the recording, so that a replay must wait until nothing has those of the last one: such a run
- * is as ever.
+ * in blocks of the recording, so that it cannot be replayed while anything has those of the last replay. Such
+ * a run uses a second recording of the signature: in a loop whose body takes what the last iteration made,
+ * and with a variable that keeps an output, the two are replayed in turns. Where both have outputs in use the
+ * run is as ever.
  *
  * A device, and a library of it, may refuse to record anything; then all runs of the signature are as ever.
  *
@@ -23,6 +25,7 @@
 
 enum {
   MAX_RECORDINGS = 4,         /* of a buffer */
+  MAX_IN_TURNS = 2,           /* of a signature */
   MAX_HOST_BYTES = 4096,      /* of an input; a larger one is not compared */
   MAX_COPIED_BYTES = 8 << 20, /* in front of each replay */
   MAX_REFUSALS = 8,           /* runs in a row that could not be recorded or replayed */
@@ -150,6 +153,37 @@ static bool fits_all(const weft_commands_t *c, const recording_t *r, const weft_
   return true;
 }
 
+/* Whether outputs of its last run are in use. */
+static bool has_outputs_in_use(const recording_t *r) {
+  if (r->state == REHEARSED) return weft_commands_memory_is_in_use(r->memory);
+  return r->state == RECORDED && atomic_load_explicit(&r->refs, memory_order_acquire) > 1;
+}
+
+/* Finds a recording of the inputs' signature and moves it to the front: one that can be used, else any. NULL:
+ * there is none. */
+static recording_t *find_locked(const weft_commands_t *c, const weft_value_t *in, int *out_num,
+                                int *out_num_fit) WEFT_REQUIRES(c->recordings->mu) {
+  commands_recordings_t *all = c->recordings;
+  recording_t **found = NULL;
+  bool is_free = false;
+  *out_num = *out_num_fit = 0;
+  for (recording_t **at = &all->first; *at != NULL; at = &(*at)->next) {
+    recording_t *r = *at;
+    ++*out_num;
+    if (!fits_all(c, r, in)) continue;
+    ++*out_num_fit;
+    if (found != NULL && is_free) continue;
+    found = at;
+    is_free = !r->is_busy && r->state != REFUSED && !has_outputs_in_use(r);
+  }
+  if (found == NULL) return NULL;
+  recording_t *r = *found;
+  *found = r->next;
+  r->next = all->first;
+  all->first = r;
+  return r;
+}
+
 /* Removes the one that was used longest ago, unless it is busy. */
 static recording_t *take_last_locked(commands_recordings_t *all) WEFT_REQUIRES(all->mu) {
   recording_t **at = &all->first;
@@ -160,36 +194,36 @@ static recording_t *take_last_locked(commands_recordings_t *all) WEFT_REQUIRES(a
   return last;
 }
 
-/* The recording of the inputs' signature, busy from now on; NULL: the run is as ever. */
+/* Puts a new recording to the front. *old: one that has to go for it. NULL: there is no room. */
+static recording_t *add_locked(const weft_commands_t *c, const weft_value_t *in, int num, recording_t **old)
+    WEFT_REQUIRES(c->recordings->mu) {
+  if (num >= MAX_RECORDINGS) *old = take_last_locked(c->recordings);
+  recording_t *r = num < MAX_RECORDINGS || *old != NULL ? recording_new(c, in) : NULL;
+  if (r == NULL) return NULL;
+  r->next = c->recordings->first;
+  c->recordings->first = r;
+  return r;
+}
+
+/* A recording of the inputs' signature, busy from now on; NULL: the run is as ever. */
 static recording_t *take(const weft_commands_t *c, const weft_value_t *in) {
-  commands_recordings_t *all = c->recordings;
-  recording_t *found = NULL, *old = NULL;
-  int n = 0;
-  weft_mutex_lock(&all->mu);
-  for (recording_t **at = &all->first; *at != NULL && found == NULL; n++) {
-    recording_t *r = *at;
-    if (fits_all(c, r, in)) {
-      found = r;
-      *at = r->next; /* to the front */
-    } else {
-      at = &r->next;
+  recording_t *old = NULL, *taken = NULL;
+  int num = 0, num_fit = 0;
+  weft_mutex_lock(&c->recordings->mu);
+  recording_t *found = find_locked(c, in, &num, &num_fit);
+  if (found == NULL) {
+    (void)add_locked(c, in, num, &old);
+  } else if (!found->is_busy && found->state != REFUSED) {
+    taken = found;
+    if (num_fit < MAX_IN_TURNS && has_outputs_in_use(found)) {
+      recording_t *second = add_locked(c, in, num, &old);
+      if (second != NULL) taken = second;
     }
+    taken->is_busy = true;
   }
-  const bool is_new = found == NULL;
-  if (is_new && n >= MAX_RECORDINGS) old = take_last_locked(all);
-  if (is_new && (n < MAX_RECORDINGS || old != NULL)) found = recording_new(c, in);
-  if (found != NULL) {
-    found->next = all->first;
-    all->first = found;
-    if (is_new || found->is_busy || found->state == REFUSED) {
-      found = NULL;
-    } else {
-      found->is_busy = true;
-    }
-  }
-  weft_mutex_unlock(&all->mu);
+  weft_mutex_unlock(&c->recordings->mu);
   if (old != NULL) discard(c, old);
-  return found;
+  return taken;
 }
 
 static void give_back(const weft_commands_t *c, recording_t *r) {
@@ -371,7 +405,7 @@ static bool use(const weft_commands_t *c, recording_t *r, commands_run_t *x, wef
   switch (r->state) {
     case SEEN: *out_status = rehearse(c, r, x); return true;
     case REHEARSED:
-      if (weft_commands_memory_is_in_use(r->memory)) return refuse(c, r); /* by the outputs of that run */
+      if (has_outputs_in_use(r)) return refuse(c, r);
       if (!record(c, r, x)) {
         forget(c, r);
         r->state = REFUSED;
@@ -380,7 +414,7 @@ static bool use(const weft_commands_t *c, recording_t *r, commands_run_t *x, wef
       r->state = RECORDED;
       break;
     case RECORDED:
-      if (atomic_load_explicit(&r->refs, memory_order_acquire) > 1) return refuse(c, r);
+      if (has_outputs_in_use(r)) return refuse(c, r);
       if (has_moved(c, r, x->values)) {
         forget(c, r);
         r->state = SEEN;

@@ -399,6 +399,32 @@ static void iterations_of_a_loop_are_replayed(void) {
   close_pair(&p);
 }
 
+/* An iteration reads what the last one made, so that two recordings take turns. */
+static void a_long_loop_is_replayed_at_each_iteration(void) {
+  enum { NUM = 60 };
+  pair_t p;
+  open_pair(&p, build_loop);
+  for (int i = 0; i < 3; i++) step(&p, (TF_Tensor *[]){rows(3, i), new_int(NUM)});
+  const long before = launches();
+  for (int i = 0; i < 3; i++) step(&p, (TF_Tensor *[]){rows(3, 5 + i), new_int(NUM)});
+  CU_ASSERT(launches() - before >= 3 * NUM);
+  CU_ASSERT(live().graphs <= 4); /* two of the body, one or two of what follows the loop */
+  close_pair(&p);
+  CU_ASSERT_EQUAL(live().graphs, 0);
+}
+
+/* The values of a variable lie in two recordings by turns. */
+static void an_output_that_the_next_step_reads_is_replayed(void) {
+  pair_t p;
+  open_pair(&p, build_kept);
+  for (int i = 0; i < 10; i++) step(&p, (TF_Tensor *[]){rows(WIDTH, i)});
+  const long before = launches();
+  for (int i = 0; i < 20; i++) step(&p, (TF_Tensor *[]){rows(WIDTH, i)});
+  CU_ASSERT(launches() - before >= 20);
+  close_pair(&p);
+  CU_ASSERT_EQUAL(live().graphs, 0);
+}
+
 typedef struct runner {
   side_t *side;
   TF_Tensor *in[8], *want[8]; /* by what is fed */
@@ -514,6 +540,8 @@ static const CU_TestInfo tests[] = {
     {"a reference gives the value of now", a_reference_gives_the_value_of_now},
     {"an output that is kept stays as it is", an_output_that_is_kept_stays_as_it_is},
     {"iterations of a loop are replayed", iterations_of_a_loop_are_replayed},
+    {"a long loop is replayed at each iteration", a_long_loop_is_replayed_at_each_iteration},
+    {"an output that the next step reads is replayed", an_output_that_the_next_step_reads_is_replayed},
     {"steps at once do not mix", steps_at_once_do_not_mix},
     {"a command buffer of a client is refused", a_command_buffer_of_a_client_is_refused},
     CU_TEST_INFO_NULL,
