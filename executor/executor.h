@@ -36,7 +36,8 @@ typedef struct weft_plan_options {
   const weft_kernel_table_t
       *kernels; /* looked at before the device type's own; NULL: only those. Must outlive the plan */
   weft_functions_t *functions; /* that its nodes call; lent by what owns the plan, too; NULL: the segment's */
-  bool only_schedules;         /* nothing is run serially: to compare results */
+  bool only_schedules;         /* nothing is run serially, and no updates together in the host's memory: to
+                                  compare results */
 } weft_plan_options_t;
 
 /* Compiles a graph. The graph may be destroyed afterwards.

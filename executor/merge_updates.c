@@ -1,10 +1,14 @@
 /* executor/merge_updates.c - puts one _WeftUpdates in the place of many nodes that update variables.
  *
- * Nodes of one op with equal attributes, in one frame and on one device whose library computes several at
- * once, are a group. Of a group those nodes become one between which there is no path, also none that the
- * graph does not show (sources.c): nodes have as level the largest number of the group's nodes on a path to
- * them, and those of one level are merged. An edge never leads to a lower level, and out of a node of the
- * group it leads to a higher one, so that a path from a merged node leads to no node before it.
+ * Nodes of one op with equal attributes, in one frame and on one device that computes several at once, are a
+ * group. In the host's memory these are updates of small variables only, because a thread computes the
+ * members one after the other: what they save is what a node costs beside its arithmetic, and large ones are
+ * faster side by side. For the same reason a merged node takes SMALL_TOGETHER_BYTES at most.
+ *
+ * Of a group those nodes become one between which there is no path, also none that the graph does not show
+ * (sources.c): nodes have as level the largest number of the group's nodes on a path to them, and those of
+ * one level are merged. An edge never leads to a lower level, and out of a node of the group it leads to a
+ * higher one, so that a path from a merged node leads to no node before it.
  *
  * What waited for one of the nodes then waits for all of them. A gradient is kept until all are there.
  */
@@ -17,6 +21,10 @@ enum {
   MOST_MEMBERS = 128, /* of a _WeftUpdates */
   MOST_GROUPS = 16,   /* each takes some passes over the graph: the largest ones */
   MOST_ATTRS = 8,     /* of an op whose nodes are merged */
+  /* Of variables in the host's memory. One of SMALL_BYTES takes half a microsecond, ten times what its node
+   * costs; those of SMALL_TOGETHER_BYTES take less than handing a node to another thread. */
+  SMALL_BYTES = 16 << 10,
+  SMALL_TOGETHER_BYTES = 64 << 10,
 };
 
 typedef struct update_group {
@@ -31,6 +39,7 @@ typedef struct update_merger {
   weft_map_t group_of_key;
   int num_nodes;           /* ids before there are merged nodes */
   update_group_t **groups; /* by id, num_nodes of them; NULL: the node joins nothing */
+  int *host_bytes;         /* by id: of its variables that lie in the host's memory */
   weft_node_t **merged;    /* by id: what the node has become; NULL: it is there still */
   weft_node_t **order;     /* owned; of the graph as it is */
   weft_fanout_t fanout;    /* likewise */
@@ -61,19 +70,62 @@ static bool read_attrs(const weft_node_t *n, update_key_t *out) {
   return true;
 }
 
-/* May the node be merged with others? Then *out says with which. */
-static bool may_merge(const update_merger_t *m, const weft_node_t *n, const weft_node_sources_t *sources,
-                      update_key_t *out) {
-  weft_device_t *d = NULL;
+static bool is_variable(int type) { return weft_dtype_is_ref(type) || type == WEFT_RESOURCE; }
+
+/* Failures of a reference without a value name the node that makes it; of a merged node they name the
+ * variable. */
+static bool has_name_of_its_own(const weft_node_t *variable) {
+  const weft_attr_t *shared = weft_node_attr(variable, "shared_name");
+  return shared != NULL && shared->kind == WEFT_ATTR_STRING && shared->s.length > 0 &&
+         !weft_str_eq(shared->s, variable->name);
+}
+
+/* The bytes of a variable behind `from`; -1: that is not known, or it is not a small one. */
+static int small_bytes_of(weft_output_t from) {
+  const weft_node_t *n = from.node;
+  const weft_attr_t *shape = weft_node_attr(n, "shape");
+  if ((n->flags & WEFT_OP_VARIABLE) == 0 || shape == NULL || shape->kind != WEFT_ATTR_SHAPE || shape->is_list)
+    return -1;
+  const int output = n->output_types[from.index];
+  if (weft_dtype_is_ref(output) && has_name_of_its_own(n)) return -1;
+  const int64_t count = weft_shape_count(shape->shape);
+  const int type = weft_dtype_base(weft_node_attr_type(n, "dtype"));
+  const size_t size = weft_dtype_is_valid(type) ? weft_dtype_size(type) : 0;
+  if (count < 0 || size == 0 || (uint64_t)count > SMALL_BYTES / size) return -1;
+  return (int)((size_t)count * size);
+}
+
+/* Are all variables of the node small? */
+static bool updates_small(const weft_node_t *n, int *out_bytes) {
+  *out_bytes = 0;
+  for (int i = 0; i < n->num_inputs && is_variable(n->input_types[i]); i++) {
+    const int bytes = small_bytes_of(n->inputs[i]);
+    if (bytes < 0) return false;
+    *out_bytes += bytes;
+  }
+  return true;
+}
+
+/* Does the node's device compute several like it at once? */
+static bool joins(const weft_plan_options_t *o, const weft_node_t *n, weft_device_t **out, int *out_bytes) {
+  *out_bytes = 0;
   if ((n->flags & WEFT_OP_UPDATE) == 0 || (n->flags & WEFT_OP_BLOCKING) != 0 || n->function != NULL)
     return false;
-  weft_status_t *s = weft_plan_find_device(m->o, n, &d);
+  weft_status_t *s = weft_plan_find_device(o, n, out);
   if (s != NULL) {
     weft_status_free(s); /* adding the node will say it */
     return false;
   }
-  const weft_kernel_t *k = d->space == NULL ? NULL : weft_plan_find_kernel(m->o, n, d);
-  if (k == NULL || !k->joins) return false;
+  if ((*out)->space == NULL && (o->only_schedules || !updates_small(n, out_bytes))) return false;
+  const weft_kernel_t *k = weft_plan_find_kernel(o, n, *out);
+  return k != NULL && k->joins;
+}
+
+/* May the node be merged with others? Then *out says with which. */
+static bool may_merge(const update_merger_t *m, const weft_node_t *n, const weft_node_sources_t *sources,
+                      update_key_t *out) {
+  weft_device_t *d = NULL;
+  if (!joins(m->o, n, &d, &m->host_bytes[n->id])) return false;
   memset(out, 0, sizeof *out);
   out->op = n->op;
   out->device = d;
@@ -271,6 +323,17 @@ static void sort_by_level(const update_merger_t *m, const update_group_t *group,
   }
 }
 
+/* How many of the first of n nodes become one; at least one. */
+static int count_together(const update_merger_t *m, weft_node_t *const *nodes, int n) {
+  int count = 1, bytes = m->host_bytes[nodes[0]->id];
+  while (count < n && count < MOST_MEMBERS) {
+    bytes += m->host_bytes[nodes[count]->id];
+    if (bytes > SMALL_TOGETHER_BYTES) break;
+    count++;
+  }
+  return count;
+}
+
 static weft_status_t *merge_group(update_merger_t *m, const update_group_t *group) {
   m->levels = weft_arena_calloc(&m->arena, (size_t)m->g->num_nodes + 1, sizeof *m->levels);
   weft_node_t **sorted = weft_arena_calloc(&m->arena, (size_t)group->num_nodes, sizeof(weft_node_t *));
@@ -280,8 +343,8 @@ static weft_status_t *merge_group(update_merger_t *m, const update_group_t *grou
   if (begin == NULL) return no_memory(m);
   sort_by_level(m, group, highest, begin, sorted);
   for (int l = 0; l <= highest; l++) {
-    for (int at = begin[l]; at < begin[l + 1]; at += MOST_MEMBERS) {
-      const int n = begin[l + 1] - at < MOST_MEMBERS ? begin[l + 1] - at : MOST_MEMBERS;
+    for (int at = begin[l], n; at < begin[l + 1]; at += n) {
+      n = count_together(m, &sorted[at], begin[l + 1] - at);
       if (n > 1) WEFT_RETURN_IF_ERROR(merge(m, &sorted[at], n));
     }
   }
@@ -292,7 +355,8 @@ static weft_status_t *merge_all(update_merger_t *m) {
   const size_t ids = (size_t)m->num_nodes + 1;
   m->groups = weft_arena_calloc(&m->arena, ids, sizeof(update_group_t *));
   m->merged = weft_arena_calloc(&m->arena, ids, sizeof(weft_node_t *));
-  if (m->groups == NULL || m->merged == NULL) return no_memory(m);
+  m->host_bytes = weft_arena_calloc(&m->arena, ids, sizeof *m->host_bytes);
+  if (m->groups == NULL || m->merged == NULL || m->host_bytes == NULL) return no_memory(m);
   WEFT_RETURN_IF_ERROR(find_groups(m));
   for (int i = 0; i < MOST_GROUPS; i++) {
     const update_group_t *group = choose_group(m);
@@ -310,15 +374,18 @@ static weft_status_t *merge_all(update_merger_t *m) {
   return NULL;
 }
 
-static bool has_updates(const weft_graph_t *g) {
+bool weft_plan_may_merge_updates(const weft_plan_options_t *o, const weft_graph_t *g) {
   int n = 0;
-  for (int i = 0; i < g->num_nodes && n < 2; i++)
-    n += g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_UPDATE) != 0;
+  for (int i = 0; i < g->num_nodes && n < 2; i++) {
+    weft_device_t *d = NULL;
+    int bytes = 0;
+    n += g->nodes[i] != NULL && joins(o, g->nodes[i], &d, &bytes);
+  }
   return n > 1;
 }
 
 weft_status_t *weft_plan_merge_updates(const weft_plan_options_t *o, weft_graph_t *g) {
-  if (!has_updates(g)) return NULL;
+  if (!weft_plan_may_merge_updates(o, g)) return NULL;
   update_merger_t m = {.o = o, .g = g, .arena = WEFT_ARENA_INIT, .num_nodes = g->num_nodes};
   weft_status_t *s = merge_all(&m);
   weft_fanout_deinit(&m.fanout);

@@ -109,8 +109,8 @@ static weft_status_t *create(const weft_graph_t *g, const weft_command_buffers_t
 static weft_status_t *rewrite(const weft_plan_options_t *options, chain_limits_finder_t *finder,
                               bool spans_memories, weft_graph_t *g, weft_command_buffers_t *buffers) {
   WEFT_RETURN_IF_ERROR(weft_pass_fuse_chains(g, weft_plan_chain_limits, finder));
-  if (!spans_memories) return NULL;
   WEFT_RETURN_IF_ERROR(weft_plan_merge_updates(options, g));
+  if (!spans_memories) return NULL;
   WEFT_RETURN_IF_ERROR(weft_plan_insert_copies(options, g));
   return weft_plan_find_commands(options, g, buffers);
 }
@@ -119,8 +119,10 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
                                 weft_exec_plan_t **out) {
   const bool spans_memories = weft_plan_spans_memories(options);
   chain_limits_finder_t finder = {.options = options};
-  if (!spans_memories && !weft_pass_may_fuse_chains(g, weft_plan_chain_limits, &finder))
+  if (!spans_memories && !weft_pass_may_fuse_chains(g, weft_plan_chain_limits, &finder) &&
+      !weft_plan_may_merge_updates(options, g)) {
     return create(g, NULL, options, out);
+  }
   weft_graph_t *copy = NULL;
   weft_command_buffers_t buffers = {.num_buffers = 0};
   WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &copy));

@@ -50,6 +50,7 @@ enum {
   NODE_INDEX_USED = 1 << 12,  /* a Merge whose value_index has consumers */
   NODE_FEED = 1 << 13,        /* a client's _Recv; aux: which of the feeds */
   NODE_FETCH = 1 << 14,       /* a client's _Send; aux: which of the fetches */
+  NODE_LASTS = 1 << 15,       /* a handle, the same in each step until something is deleted */
   NODE_CLIENT = NODE_FEED | NODE_FETCH,
   NODE_CROSSES = NODE_ENTER | NODE_EXIT | NODE_NEXT_ITERATION,
 };
@@ -193,6 +194,8 @@ typedef struct chain_limits_finder {
 /* merge_updates.c: makes one node of many updates of variables, on devices that compute them at once. On
  * failure the graph is unusable: destroy it. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_merge_updates(const weft_plan_options_t *o, weft_graph_t *g);
+/* Are there several nodes that it may make one? */
+bool weft_plan_may_merge_updates(const weft_plan_options_t *o, const weft_graph_t *g);
 /* memory_copies.c: is there a device with a memory of its own? Then copies between memories are to be put
  * into the graph. */
 bool weft_plan_spans_memories(const weft_plan_options_t *o);

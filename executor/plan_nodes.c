@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "device/transfer.h"
 #include "executor/commands.h"
+#include "kernels/state.h"
 #include "ops/updates.h"
 
 static weft_status_t *no_memory(const weft_node_t *n) {
@@ -81,6 +82,18 @@ static weft_status_t *add_client_edge(plan_builder_t *b, const weft_node_t *n, c
     return add_client_key(b, n, e->fetches, &e->num_fetches);
   }
   return NULL;
+}
+
+/* Does the node give the same handle in each step? One that waits for something may have to follow a deletion
+ * in its own step. */
+static bool lasts(const plan_builder_t *b, const weft_node_t *n, const weft_device_t *d,
+                  const plan_frame_t *f, const plan_node_t *out) {
+  if ((n->flags & WEFT_OP_VARIABLE) == 0 || out->kind != NODE_SYNC || n->num_inputs + n->num_controls > 0)
+    return false;
+  if (n->num_outputs != 1 || n->output_types[0] != WEFT_RESOURCE || f != &b->plan->frames[0]) return false;
+  const weft_attr_t *name = weft_node_attr(n, "shared_name");
+  return d == b->plan->device && name != NULL && name->kind == WEFT_ATTR_STRING &&
+         !weft_str_is(name->s, WEFT_ANONYMOUS_VARIABLE);
 }
 
 /* Gives the node its places in its frame's block. */
@@ -177,6 +190,7 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   }
   if (out->kind == NODE_QUEUE || out->kind == NODE_COMMANDS) add_queue(p, d->compute);
   out->flags = flags_of(n);
+  if (lasts(b, n, d, f, out)) out->flags |= NODE_LASTS;
   out->first_slot = f->first_slot + f->num_slots;
   place_in_frame(b, n, out, f);
   WEFT_RETURN_IF_ERROR(add_client_edge(b, n, d, f, out));

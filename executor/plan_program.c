@@ -325,6 +325,7 @@ static bool is_step(const program_maker_t *m, uint32_t node) {
   const plan_node_t *n = &m->p->nodes[node];
   if (n->kind == NODE_MERGE) return m->variable_of[own(m, node)] == 0;
   if (n->flags & (NODE_ENTER | NODE_CLIENT)) return true;
+  if (n->flags & NODE_LASTS) return false;
   if (n->kind == NODE_FORWARD) return (n->flags & NODE_REF_INPUT) != 0;
   return n->kind == NODE_SYNC && m->variable_of[own(m, node)] == 0 && (m->is_top || node != m->out->cond);
 }
@@ -366,8 +367,9 @@ static void add_route(program_maker_t *m, uint32_t node, uint32_t input, uint32_
   m->out->routes[--m->first_route[row + 1]] = (serial_route_t){slot, in->output};
   m->out->merge_guards[place] = in->guard == m->in_body ? 0 : in->guard;
   if (in->maker >= m->first_enter && in->maker < m->first_exit) m->out->lasting[place] = true;
-  if (in->maker < m->f->num_nodes && m->p->nodes[m->f->first_node + in->maker].kind == NODE_CONST)
-    m->out->lasting[place] = true;
+  if (in->maker >= m->f->num_nodes) return;
+  const plan_node_t *maker = &m->p->nodes[m->f->first_node + in->maker];
+  if (maker->kind == NODE_CONST || (maker->flags & NODE_LASTS)) m->out->lasting[place] = true;
 }
 
 static int by_output(const void *a, const void *b) {
@@ -402,6 +404,15 @@ static void add_steps(program_maker_t *m, bool of_body) {
       inner->program->exit_routes[x] = range_of(m, m->exit_makers[i] + x);
   }
   if (!of_body) m->out->num_cond = m->out->num_steps;
+}
+
+static void add_handles(program_maker_t *m) {
+  for (uint32_t i = 0; i < m->from->num_units; i++) {
+    const uint32_t node = m->from->order[i];
+    if (m->p->nodes[node].flags & NODE_LASTS)
+      m->out->handles[m->out->num_handles++] =
+          (serial_step_t){.node = node, .routes = range_of(m, own(m, node))};
+  }
 }
 
 static void add_constants(program_maker_t *m) {
@@ -448,15 +459,16 @@ static weft_status_t *write_program(program_maker_t *m) {
   const uint32_t num_routes = m->first_route[m->num_makers];
   out->routes = take(arena, num_routes, sizeof *out->routes);
   out->steps = take(arena, m->from->num_units, sizeof *out->steps);
+  out->handles = take(arena, m->from->num_units, sizeof *out->handles);
   out->constants = take(arena, (size_t)m->from->num_units + (size_t)m->f->num_enters, sizeof *out->constants);
   out->variables = take(arena, m->f->num_next, sizeof *out->variables);
   out->variable_of_exit = take(arena, m->f->num_exits, sizeof *out->variable_of_exit);
   out->exit_routes = take(arena, m->f->num_exits, sizeof *out->exit_routes);
   out->lasting = take(arena, m->f->num_slots, sizeof *out->lasting);
   out->merge_guards = take(arena, m->f->num_slots, sizeof *out->merge_guards);
-  if (out->routes == NULL || out->steps == NULL || out->constants == NULL || out->variables == NULL ||
-      out->variable_of_exit == NULL || out->exit_routes == NULL || out->lasting == NULL ||
-      out->merge_guards == NULL) {
+  if (out->routes == NULL || out->steps == NULL || out->handles == NULL || out->constants == NULL ||
+      out->variables == NULL || out->variable_of_exit == NULL || out->exit_routes == NULL ||
+      out->lasting == NULL || out->merge_guards == NULL) {
     return no_memory(m->f);
   }
   for_each_end(m, add_route);
@@ -466,6 +478,7 @@ static weft_status_t *write_program(program_maker_t *m) {
   }
   add_steps(m, false);
   add_steps(m, true);
+  add_handles(m);
   add_constants(m);
   add_variables(m);
   out->num_guards = m->num_guards;

@@ -18,6 +18,7 @@
 #include "executor/serial.h"
 
 #include "base/clock.h"
+#include "resources/resource.h"
 
 enum {
   LOOK_EVERY = 64,          /* steps, after which a program looks whether the step was cancelled */
@@ -417,13 +418,67 @@ static bool run_inner(serial_loop_t *s, uint32_t gate) {
 
 /* ---- the top level ---- */
 
+/* Has something been deleted since the handles were looked up? Then they are looked up anew. */
+static void drop_old_handles(serial_loop_t *s) {
+  run_t *run = s->r->run;
+  const serial_program_t *p = s->program;
+  if (p->num_handles == 0) return;
+  const uint64_t now = weft_resource_generation(s->r->plan->device->resources);
+  if (run->has_lasting && run->generation == now) return;
+  for (uint32_t i = 0; i < p->num_handles; i++) {
+    for (uint32_t k = p->handles[i].routes.begin; k < p->handles[i].routes.end; k++)
+      value_release(slot_in(s, p->routes[k].slot));
+  }
+  run->generation = now;
+  run->lacks_lasting = true;
+}
+
+static bool has_all(const serial_loop_t *s, route_range_t range) {
+  for (uint32_t k = range.begin; k < range.end; k++) {
+    if (value_is_none(slot_in(s, s->program->routes[k].slot))) return false;
+  }
+  return true;
+}
+
+/* Fills the slots of a handle. False: the run has failed. */
+static bool make_handle(serial_loop_t *s, const serial_step_t *step) {
+  runner_t *r = s->r;
+  const weft_kernel_node_t *failed = NULL;
+  weft_value_t *out = r->scratch;
+  weft_status_t *status = weft_node_compute(r, s->it, step->node, false, out, out, &failed);
+  if (status == NULL) status = weft_node_check_outputs(r->plan, step->node, out);
+  if (status != NULL) {
+    weft_node_fail(r, step->node, failed, status);
+  } else {
+    for (uint32_t k = step->routes.begin; k < step->routes.end; k++) {
+      weft_value_t *slot = slot_in(s, s->program->routes[k].slot);
+      if (value_is_none(slot)) *slot = value_retain(*out);
+    }
+  }
+  value_release(out);
+  return status == NULL;
+}
+
+/* Fills the slots of what lasts from step to step, where they are empty. False: the run has failed. */
+static bool begin_top(serial_loop_t *s) {
+  run_t *run = s->r->run;
+  const serial_program_t *p = s->program;
+  drop_old_handles(s);
+  const bool is_complete = run->has_lasting && !run->lacks_lasting;
+  run->has_lasting = true;
+  if (is_complete) return true;
+  hand_on_lasting(s);
+  for (uint32_t i = 0; i < p->num_handles; i++) {
+    if (!has_all(s, p->handles[i].routes) && !make_handle(s, &p->handles[i])) return false;
+  }
+  return true;
+}
+
 void weft_serial_run_top(runner_t *r) {
   run_t *run = r->run;
   plan_frame_t *top = &r->plan->frames[0];
   serial_loop_t s = {.r = r, .frame = &run->top, .plan = top, .program = top->program, .it = run->root};
-  if (!may_go_on(&s)) return;
-  if (!run->has_lasting || run->lacks_lasting) hand_on_lasting(&s);
-  run->has_lasting = true;
+  if (!may_go_on(&s) || !begin_top(&s)) return;
   (void)run_steps(&s, 0, s.program->num_steps);
   run->lacks_lasting = s.lacks_lasting;
 }

@@ -45,7 +45,8 @@ typedef struct serial_variable {
 } serial_variable_t;
 
 struct serial_program {
-  serial_step_t *steps; /* num_steps, the first num_cond of the condition */
+  serial_step_t *steps;   /* num_steps, the first num_cond of the condition */
+  serial_step_t *handles; /* num_handles; of the top level: what lasts until something is deleted */
   serial_route_t *routes;
   serial_constant_t *constants;
   serial_variable_t *variables; /* by their NextIteration's place among the frame's */
@@ -54,7 +55,7 @@ struct serial_program {
   route_range_t *exit_routes;   /* likewise, in the program of the frame outside; where that has one */
   bool *lasting;                /* by slot: its value stays from iteration to iteration */
   uint32_t *merge_guards;       /* by slot of a Merge: when its value is live */
-  uint32_t num_steps, num_cond, num_constants, num_guards;
+  uint32_t num_steps, num_cond, num_handles, num_constants, num_guards;
   uint32_t cond;     /* the LoopCond */
   uint32_t a_switch; /* one that it steers */
 };

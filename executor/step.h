@@ -132,6 +132,7 @@ struct weft_run {
   bool runs_program;           /* the plan's, instead of being scheduled */
   bool has_lasting;            /* values lie in the root's slots from a run of the program before */
   bool lacks_lasting;          /* but not all */
+  uint64_t generation;         /* of the device's resources when the handles among them were looked up */
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu; the first failure */
   frame_t *frames;       /* guarded by mu; all but the top level */

@@ -235,19 +235,26 @@ static weft_status_t *find_variable(weft_kernel_ctx_t *c, const weft_handle_t *h
   return NULL;
 }
 
-weft_status_t *weft_state_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out) {
-  weft_variable_t *v =
-      (weft_variable_t *)(c->inputs[i].ref == NULL ? NULL : weft_object_retain(&c->inputs[i].ref->object));
+weft_status_t *weft_state_in_any_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out) {
   const weft_handle_t *h = NULL;
-  if (v == NULL) {
-    WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, i, &h));
-    WEFT_RETURN_IF_ERROR(find_variable(c, h, false, &v));
+  if (c->inputs[i].ref != NULL) {
+    *out = (weft_variable_t *)weft_object_retain(&c->inputs[i].ref->object);
+    return NULL;
   }
+  WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, i, &h));
+  return find_variable(c, h, false, out);
+}
+
+weft_status_t *weft_state_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out) {
+  weft_variable_t *v = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_in_any_variable(c, i, &v));
   weft_mutex_lock(&v->mu);
   bool has_value = v->value != NULL;
   weft_mutex_unlock(&v->mu);
   if (!has_value) {
-    weft_status_t *s = h == NULL ? weft_variable_uninitialized(v) : weft_state_no_variable(c, h);
+    weft_status_t *s = c->inputs[i].ref != NULL
+                           ? weft_variable_uninitialized(v)
+                           : weft_state_no_variable(c, ((weft_handle_t *const *)weft_in(c, i)->data)[0]);
     weft_object_release(&v->object);
     return s;
   }

@@ -29,6 +29,10 @@ void weft_state_name_deinit(weft_state_name_t *n);
 
 /* ---- handles ---- */
 
+/* The shared_name of a VarHandleOp that makes a new variable in each run: TensorFlow's
+ * ResourceHandle::ANONYMOUS_NAME. */
+#define WEFT_ANONYMOUS_VARIABLE "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
 /* A scalar resource tensor with one handle to `o` (may be NULL). */
 WEFT_MUST_CHECK weft_status_t *weft_state_handle(const weft_device_t *d, const char *container,
                                                  const char *name, const weft_resource_type_t *type,
@@ -54,6 +58,8 @@ WEFT_MUST_CHECK weft_status_t *weft_state_in_if_there(weft_kernel_ctx_t *c, int 
  * Errors: as above; NOT_FOUND for a handle's variable without a value, FAILED_PRECONDITION for a reference's.
  */
 WEFT_MUST_CHECK weft_status_t *weft_state_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
+/* The same for callers that look at the value themselves, under the variable's mutex: it may have none. */
+WEFT_MUST_CHECK weft_status_t *weft_state_in_any_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
 /* The same, but a variable without a value is fine, and a handle's variable is made if it is missing. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in_new_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
 /* NOT_FOUND: weft_resource_missing() of a handle's variable. */

@@ -11,7 +11,7 @@
 #include "device/queue.h"
 #include "kernels/loaded/context.h"
 #include "kernels/state.h"
-#include "ops/updates.h"
+#include "kernels/updates.h"
 
 /* Locks that are held at once. ThreadSanitizer ends a program that holds more than 64. */
 #ifndef __has_feature
@@ -48,28 +48,13 @@ static weft_status_t *describe_members(const weft_kernel_setup_t *setup, const w
   j->kernel = weft_kernel_find(setup->node.device->type, u->op->name, j->attrs, u->op->num_attrs);
   if (j->kernel == NULL || !j->kernel->joins)
     return WEFT_ERROR(INTERNAL, "updates of %.*s are not computed together", WEFT_STR_ARGS(u->op->name));
-  for (int m = 0; m < u->n; m++) {
-    weft_kernel_node_t *n = &j->nodes[m];
-    *n = setup->node;
-    n->name = u->nodes[m];
-    n->op_name = u->op->name;
-    n->op = u->op;
-    n->num_inputs = u->num_inputs;
-    n->num_outputs = u->num_outputs;
-    n->input_types += m * u->num_inputs;
-    n->output_types += m * u->num_outputs;
-    n->param = j->kernel->param;
-  }
+  for (int m = 0; m < u->n; m++) weft_updates_member_node(&setup->node, u, j->kernel, m, &j->nodes[m]);
   j->n = u->n;
   j->num_inputs = u->num_inputs;
   j->num_outputs = u->num_outputs;
   while (j->num_variables < u->num_inputs && is_variable(j->nodes[0].input_types[j->num_variables]))
     j->num_variables++;
-  weft_kernel_setup_t first = *setup;
-  first.node = j->nodes[0];
-  first.attrs = j->attrs;
-  first.num_attrs = u->op->num_attrs;
-  return j->kernel->prepare(&first, &j->state);
+  return weft_updates_members_prepare(setup, u, j->kernel, j->attrs, &j->state);
 }
 
 static weft_status_t *joint_prepare(const weft_kernel_setup_t *setup, void **out) {

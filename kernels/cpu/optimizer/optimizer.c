@@ -133,11 +133,15 @@ static weft_status_t *different_shapes(const weft_kernel_ctx_t *c, int i, const 
                     WEFT_SHAPE_TEXT(&other->shape));
 }
 
+/* Whatever a handle's variable lacks. */
+static weft_status_t *no_variable(void) { return WEFT_ERROR(INTERNAL, "Invalid variable reference."); }
+
 /* All variables have values of one shape and the op's dtype. The caller holds their mutexes. */
 static weft_status_t *check_vars(const weft_kernel_ctx_t *c, const opt_state_t *st,
                                  weft_variable_t *const *v) {
   for (int i = 0; i < st->num_vars; i++) {
-    if (v[i]->value == NULL) return weft_variable_uninitialized(v[i]);
+    if (v[i]->value == NULL && st->is_ref) return weft_variable_uninitialized(v[i]);
+    if (v[i]->value == NULL) return no_variable();
     if (v[i]->value->dtype != st->dtype) {
       return WEFT_ERROR(
           INVALID_ARGUMENT, "Trying to update variable %.*s with wrong dtype. Expected %s got %s",
@@ -251,14 +255,14 @@ weft_status_t *weft_opt_compute(weft_kernel_ctx_t *c) {
   weft_variable_t *v[WEFT_OPT_MAX_VARS] = {NULL};
   weft_status_t *s = NULL;
   int n = 0;
-  for (; s == NULL && n < st->num_vars; n++) s = weft_state_in_variable(c, n, &v[n]);
+  for (; s == NULL && n < st->num_vars; n++) s = weft_state_in_any_variable(c, n, &v[n]);
   if (s == NULL) {
     weft_variables_lock(v, st->num_vars);
     s = apply(c, st, v);
     weft_variables_unlock(v, st->num_vars);
   } else if (!st->is_ref && weft_status_code(s) == WEFT_NOT_FOUND) {
     weft_status_free(s);
-    s = WEFT_ERROR(INTERNAL, "Invalid variable reference.");
+    s = no_variable();
   }
   for (int i = 0; i < n; i++) {
     if (v[i] != NULL) weft_object_release(&v[i]->object);

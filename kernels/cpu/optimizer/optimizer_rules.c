@@ -94,9 +94,7 @@ RULE(rmsprop, "vvvssssg", true);
 #define OPT(op_, stem, types_, is_ref, is_sparse)                                                           \
   {                                                                                                         \
     .op = op_, .type_attr = "T", .types = types_, .prepare = weft_opt_prepare, .compute = weft_opt_compute, \
-    .destroy = weft_free, .param = &(const weft_opt_op_t) {                                                 \
-      &stem, is_ref, is_sparse                                                                              \
-    }                                                                                                       \
+    .destroy = weft_free, .param = &(const weft_opt_op_t){&stem, is_ref, is_sparse}, .joins = !(is_sparse)  \
   }
 #define RESOURCE_DENSE(word, stem, types) OPT("ResourceApply" word, stem, types, false, false)
 #define RESOURCE_SPARSE(word, stem, types) OPT("ResourceSparseApply" word, stem, types, false, true)
@@ -138,5 +136,9 @@ const weft_kernel_t weft_cpu_optimizer_kernels[] = {
     SPARSE("ProximalGradientDescent", proximal_gradient_descent, ORDERED),
     DENSE("RMSProp", rmsprop, ANY),
     SPARSE("RMSProp", rmsprop, ANY),
+    {.op = "_WeftUpdates",
+     .prepare = weft_opt_updates_prepare,
+     .compute = weft_opt_updates_compute,
+     .destroy = weft_opt_updates_destroy},
     {0},
 };

@@ -10,9 +10,6 @@
 #include "kernels/state.h"
 #include "tensor/update.h"
 
-/* The handle of an anonymous variable: every run of its node makes a new variable. */
-#define ANONYMOUS "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
-
 /* ---- VariableV2, VarHandleOp: the nodes that hold variables ---- */
 
 typedef struct var_state {
@@ -171,7 +168,7 @@ static weft_status_t *anonymous_handle(var_state_t *state, weft_kernel_ctx_t *c)
 static weft_status_t *var_handle(weft_kernel_ctx_t *c) {
   var_state_t *state = c->state;
   weft_tensor_t *t = NULL;
-  if (strcmp(state->name.name, ANONYMOUS) == 0) return anonymous_handle(state, c);
+  if (strcmp(state->name.name, WEFT_ANONYMOUS_VARIABLE) == 0) return anonymous_handle(state, c);
   while (!var_current(state, c->device->resources, NULL, &t)) {
     WEFT_RETURN_IF_ERROR(var_refresh(state, c, &weft_variable_type));
   }
@@ -336,8 +333,9 @@ static weft_status_t *check_assigned(bool validate_shape, const weft_tensor_t *o
 static weft_status_t *add_container(weft_kernel_ctx_t *c) {
   const weft_handle_t *h = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
-  return weft_str_is(h->name, ANONYMOUS) ? NULL
-                                         : weft_resource_add_container(c->device->resources, h->container);
+  return weft_str_is(h->name, WEFT_ANONYMOUS_VARIABLE)
+             ? NULL
+             : weft_resource_add_container(c->device->resources, h->container);
 }
 
 WEFT_ATTRS(assign_variable, (BOOL, validate_shape))
