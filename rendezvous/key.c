@@ -1,6 +1,6 @@
 /* rendezvous/key.c - the text of rendezvous keys. */
 #include "device/device_name.h"
-#include "rendezvous/rendezvous.h"
+#include "rendezvous/gather.h"
 
 static weft_status_t *invalid(weft_str_t key) {
   int shown = key.length > 1024 ? 1024 : (int)key.length;
@@ -51,6 +51,23 @@ weft_status_t *weft_key_parse(weft_str_t key, weft_key_parts_t *out) {
             parse_hex(part[1], &parts.src_incarnation) && is_device(part[2]);
   if (!ok) return invalid(key);
   *out = parts;
+  return NULL;
+}
+
+weft_status_t *weft_key_parse_next(weft_str_t key, const weft_key_parts_t *before, weft_key_parts_t *out) {
+  const char *begin = before->src_device.data;
+  const size_t same =
+      (size_t)(before->dst_device.data + before->dst_device.length - begin) + 1; /* with ';' */
+  weft_str_t edge, last;
+  if (key.length <= same || memcmp(key.data, begin, same) != 0) return weft_key_parse(key, out);
+  if (!weft_str_split(weft_str_of(key.data + same, key.length - same), ';', &edge, &last) ||
+      edge.length == 0 || last.length == 0 || weft_str_find(last, ';') >= 0)
+    return invalid(key);
+  *out = (weft_key_parts_t){
+      .src_device = weft_str_of(key.data, before->src_device.length),
+      .dst_device = weft_str_of(key.data + (before->dst_device.data - begin), before->dst_device.length),
+      .edge = edge,
+      .src_incarnation = before->src_incarnation};
   return NULL;
 }
 
