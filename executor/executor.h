@@ -55,6 +55,13 @@ typedef struct weft_client_edges {
   int num_feeds, num_fetches;
 } weft_client_edges_t;
 const weft_client_edges_t *weft_plan_client_edges(const weft_exec_plan_t *p); /* lives as long as the plan */
+/* What each step receives from other devices, whatever it does: by the top-level _Recv nodes that no client
+ * feeds. */
+typedef struct weft_plan_receives {
+  weft_str_t *keys; /* their rendezvous keys */
+  int n;
+} weft_plan_receives_t;
+const weft_plan_receives_t *weft_plan_receives(const weft_exec_plan_t *p); /* lives as long as the plan */
 /* What nodes keep from run to run (weft_kernel_keeping_t), appended; nothing if none does. And back: into
  * nodes of the same names. No run may be under way. Errors of load: INVALID_ARGUMENT: there is no such node;
  * DATA_LOSS. */

@@ -131,6 +131,7 @@ struct weft_exec_plan {
   int num_frames;
   bool has_frames, has_async;
   weft_client_edges_t client_edges; /* in the arena */
+  weft_plan_receives_t receives;    /* likewise */
   weft_device_t *device;            /* borrowed; its pool runs the plan */
   weft_queue_t **queues;            /* num_queues; of the devices whose kernels the plan runs; lent */
   uint32_t num_queues;

@@ -50,7 +50,7 @@ static node_kind_t kind_of(const weft_plan_options_t *o, const weft_node_t *n, c
   return d->compute != NULL ? NODE_QUEUE : NODE_SYNC;
 }
 
-static weft_status_t *add_client_key(plan_builder_t *b, const weft_node_t *n, weft_str_t *keys, int *count) {
+static weft_status_t *add_key(plan_builder_t *b, const weft_node_t *n, weft_str_t *keys, int *count) {
   const weft_attr_t *from = weft_node_attr(n, "send_device"), *to = weft_node_attr(n, "recv_device"),
                     *name = weft_node_attr(n, "tensor_name"),
                     *incarnation = weft_node_attr(n, "send_device_incarnation");
@@ -64,6 +64,14 @@ static weft_status_t *add_client_key(plan_builder_t *b, const weft_node_t *n, we
   return NULL;
 }
 
+/* Notes the key of a node that receives in each step, from another device. */
+static weft_status_t *add_receive(plan_builder_t *b, const weft_node_t *n, const plan_frame_t *f) {
+  weft_plan_receives_t *r = &b->plan->receives;
+  if ((n->flags & WEFT_OP_RECV) == 0 || f != &b->plan->frames[0]) return NULL;
+  if (weft_node_attr_bool(n, "client_terminated", false)) return NULL;
+  return add_key(b, n, r->keys, &r->n);
+}
+
 /* Marks the node if a client feeds or fetches by it. */
 static weft_status_t *add_client_edge(plan_builder_t *b, const weft_node_t *n, const weft_device_t *d,
                                       const plan_frame_t *f, plan_node_t *out) {
@@ -74,12 +82,12 @@ static weft_status_t *add_client_edge(plan_builder_t *b, const weft_node_t *n, c
   if (is_recv && out->kind == NODE_ASYNC) {
     out->flags |= NODE_FEED;
     out->aux = (uint32_t)e->num_feeds;
-    return add_client_key(b, n, e->feeds, &e->num_feeds);
+    return add_key(b, n, e->feeds, &e->num_feeds);
   }
   if (is_send && out->kind == NODE_SYNC) {
     out->flags |= NODE_FETCH;
     out->aux = (uint32_t)e->num_fetches;
-    return add_client_key(b, n, e->fetches, &e->num_fetches);
+    return add_key(b, n, e->fetches, &e->num_fetches);
   }
   return NULL;
 }
@@ -194,6 +202,7 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   out->first_slot = f->first_slot + f->num_slots;
   place_in_frame(b, n, out, f);
   WEFT_RETURN_IF_ERROR(add_client_edge(b, n, d, f, out));
+  WEFT_RETURN_IF_ERROR(add_receive(b, n, f));
   if (out->kind == NODE_CONST) {
     const bool is_host = k != NULL && weft_kernel_is_host(k->host_outputs, 0);
     out->extra = p->num_consts;
@@ -304,6 +313,7 @@ static size_t count_nodes(const plan_builder_t *b, uint64_t flags) {
 }
 
 const weft_client_edges_t *weft_plan_client_edges(const weft_exec_plan_t *p) { return &p->client_edges; }
+const weft_plan_receives_t *weft_plan_receives(const weft_exec_plan_t *p) { return &p->receives; }
 
 weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   weft_exec_plan_t *p = b->plan;
@@ -317,7 +327,8 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   p->client_edges.feeds = weft_arena_calloc(&p->arena, count_nodes(b, WEFT_OP_RECV) + 1, sizeof(weft_str_t));
   p->client_edges.fetches =
       weft_arena_calloc(&p->arena, count_nodes(b, WEFT_OP_SEND) + 1, sizeof(weft_str_t));
-  if (p->client_edges.feeds == NULL || p->client_edges.fetches == NULL)
+  p->receives.keys = weft_arena_calloc(&p->arena, count_nodes(b, WEFT_OP_RECV) + 1, sizeof(weft_str_t));
+  if (p->client_edges.feeds == NULL || p->client_edges.fetches == NULL || p->receives.keys == NULL)
     return WEFT_NO_MEMORY("compiling a plan of %u nodes", p->num_nodes);
   if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->setups == NULL ||
       p->instances == NULL || p->consts == NULL || p->commands == NULL) {

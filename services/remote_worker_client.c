@@ -18,6 +18,7 @@
 #include "services/part_fetch.h"
 #include "services/record_codec.h"
 #include "services/remote_collectives.h"
+#include "services/remote_gather.h"
 #include "services/remote_worker.h"
 
 #define METHOD(name) "/tensorflow.WorkerService/" name
@@ -474,6 +475,11 @@ static weft_rpc_channel_t *channel_of(weft_worker_client_t *w) {
   return ((remote_worker_t *)(void *)w)->channel;
 }
 
+static void recv_tensors(weft_worker_client_t *w, int64_t step_id, const weft_key_t *keys, int n,
+                         weft_canceller_t *canceller, weft_gather_fn *fn, void *arg) {
+  weft_remote_recv_tensors(w, channel_of(w), step_id, keys, n, canceller, fn, arg);
+}
+
 static void recv_buf(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *canceller,
                      weft_buf_fn *fn, void *arg) {
   weft_remote_recv_buf(w, channel_of(w), r, canceller, fn, arg);
@@ -575,6 +581,7 @@ weft_status_t *weft_remote_worker_client_create(weft_rpc_channel_t *channel, wef
                                                .cleanup_graph = cleanup_graph,
                                                .cleanup_all = cleanup_all,
                                                .recv_tensor = recv_tensor,
+                                               .recv_tensors = recv_tensors,
                                                .logging = logging,
                                                .recv_buf = recv_buf,
                                                .complete_group = complete_group,

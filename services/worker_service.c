@@ -26,6 +26,7 @@
 #include "services/part_owner.h"
 #include "services/record_codec.h"
 #include "services/remote_collectives.h"
+#include "services/remote_gather.h"
 #include "services/remote_worker.h"
 #include "tensor/tensor_proto.h"
 
@@ -454,6 +455,11 @@ static void recv_tensor(weft_served_t *s) {
                                  weft_served_canceller(s), on_received, s);
 }
 
+static void recv_tensors(weft_served_t *s) {
+  const weft_recv_tensors_request_msg_t *m = s->request;
+  if (is_new(s, m->request_id, "RecvTensors (weft.WorkerService)")) weft_serve_recv_tensors(worker_of(s), s);
+}
+
 /* ---- the rest ---- */
 
 static void on_logged(void *arg, weft_status_t *status, weft_str_t text) {
@@ -534,6 +540,7 @@ static const weft_service_method_t methods[] = {
     {METHOD("CleanupGraph", cleanup_graph)},
     {METHOD("CleanupAll", cleanup_all)},
     {METHOD("RecvTensor", recv_tensor)},
+    {WEFT_METHOD("/weft.WorkerService/RecvTensors", recv_tensors)},
     {WEFT_METHOD("/weft.WorkerService/RecvTensorPart", recv_tensor_part)},
     {METHOD("RecvBuf", recv_buf)},
     {METHOD_OF_EMPTY("Logging", logging)},

@@ -8,7 +8,7 @@ LIST names messages and fields (services/messages.txt); the .proto files have th
 import re
 import sys
 
-SCALARS = {"string": "TEXT", "bytes": "BYTES", "bool": "BOOL", "fixed64": "FIXED64", "messages": "MESSAGES", "int64s": "I64S"}
+SCALARS = {"string": "TEXT", "bytes": "BYTES", "bool": "BOOL", "fixed64": "FIXED64", "messages": "MESSAGES", "int64s": "I64S", "strings": "TEXTS", "tensors": "TENSORS"}
 INTEGERS = {"int32", "int64", "uint32", "uint64"}
 MEMBERS = {"TEXT": "weft_str_t ", "BYTES": "weft_str_t ", "I64": "int64_t ", "I64S": "weft_i64s_t ", "FIXED64": "uint64_t ", "BOOL": "bool ",
            "TEXTS": "weft_texts_t ", "MESSAGES": "weft_texts_t ", "TENSOR": "weft_tensor_t *", "TENSORS": "weft_tensors_t ", "NAMED_TENSORS": "weft_tensors_t "}

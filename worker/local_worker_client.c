@@ -152,16 +152,29 @@ static void cleanup_all(weft_worker_client_t *c, const weft_str_t *containers, i
 typedef struct peer_receive {
   weft_worker_t *worker;
   weft_worker_step_t *step;
-  weft_recv_fn *fn;
+  union {
+    weft_recv_fn *recv;
+    weft_gather_fn *gather;
+  } fn;
   void *arg;
 } peer_receive_t;
 
-static void peer_received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
-  peer_receive_t *p = arg;
-  p->fn(p->arg, status, tensor, is_dead);
+static void peer_done(peer_receive_t *p) {
   weft_step_table_peer_done(&p->worker->steps, p->step);
   weft_worker_step_release(p->step);
   weft_free(p);
+}
+
+static void peer_received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
+  peer_receive_t *p = arg;
+  p->fn.recv(p->arg, status, tensor, is_dead);
+  peer_done(p);
+}
+
+static void peer_gathered(void *arg, weft_status_t *status, const weft_gathered_t *items, int n) {
+  peer_receive_t *p = arg;
+  p->fn.gather(p->arg, status, items, n);
+  peer_done(p);
 }
 
 static weft_str_t local_part(weft_str_t device) {
@@ -169,9 +182,16 @@ static weft_str_t local_part(weft_str_t device) {
   return weft_str_of(device.data + task, device.length - task);
 }
 
-static weft_status_t *check_source(weft_worker_t *w, weft_str_t key) {
+/* Was the key made for a device of this task, as it is since its last start? `known` (may be NULL) is a key
+ * that was. */
+static weft_status_t *check_source(weft_worker_t *w, weft_str_t key, const weft_key_parts_t *known,
+                                   weft_key_parts_t *out) {
   weft_key_parts_t parts;
-  WEFT_RETURN_IF_ERROR(weft_key_parse(key, &parts));
+  WEFT_RETURN_IF_ERROR(known == NULL ? weft_key_parse(key, &parts) : weft_key_parse_next(key, known, &parts));
+  *out = parts;
+  if (known != NULL && parts.src_incarnation == known->src_incarnation &&
+      weft_str_eq(parts.src_device, known->src_device))
+    return NULL;
   const weft_device_t *source = weft_devices_find(&w->devices, parts.src_device);
   if (source == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s unknown device.", WEFT_STR_ARGS(local_part(parts.src_device)));
@@ -187,24 +207,51 @@ static weft_status_t *check_source(weft_worker_t *w, weft_str_t key) {
   return NULL;
 }
 
+static weft_status_t *begin_receive(weft_worker_t *w, int64_t step_id, weft_str_t key, void *arg,
+                                    peer_receive_t **out) {
+  weft_worker_step_t *step = NULL;
+  WEFT_RETURN_IF_ERROR(weft_step_table_get(&w->steps, step_id, &step));
+  peer_receive_t *p = weft_calloc(1, sizeof *p);
+  if (p == NULL) {
+    weft_worker_step_release(step);
+    return WEFT_NO_MEMORY("receiving %.*s", WEFT_STR_ARGS(key));
+  }
+  *p = (peer_receive_t){.worker = w, .step = step, .arg = arg};
+  atomic_fetch_add(&step->waiting_peers, 1);
+  *out = p;
+  return NULL;
+}
+
 static void recv_tensor(weft_worker_client_t *c, int64_t step_id, weft_key_t key, weft_canceller_t *canceller,
                         weft_recv_fn *fn, void *arg) {
   weft_worker_t *w = worker_of(c);
-  weft_worker_step_t *step = NULL;
+  weft_key_parts_t parts;
   peer_receive_t *p = NULL;
-  weft_status_t *s = check_source(w, key.text);
-  if (s == NULL) s = weft_step_table_get(&w->steps, step_id, &step);
-  if (s == NULL && (p = weft_calloc(1, sizeof *p)) == NULL) {
-    s = WEFT_NO_MEMORY("receiving %.*s", WEFT_STR_ARGS(key.text));
-  }
+  weft_status_t *s = check_source(w, key.text, NULL, &parts);
+  if (s == NULL) s = begin_receive(w, step_id, key.text, arg, &p);
   if (s != NULL) {
-    weft_worker_step_release(step);
     fn(arg, s, NULL, false);
     return;
   }
-  *p = (peer_receive_t){w, step, fn, arg};
-  atomic_fetch_add(&step->waiting_peers, 1);
-  weft_remote_rendezvous_recv_local(step->rendezvous, key, canceller, peer_received, p);
+  p->fn.recv = fn;
+  weft_remote_rendezvous_recv_local(p->step->rendezvous, key, canceller, peer_received, p);
+}
+
+static void recv_tensors(weft_worker_client_t *c, int64_t step_id, const weft_key_t *keys, int n,
+                         weft_canceller_t *canceller, weft_gather_fn *fn, void *arg) {
+  weft_worker_t *w = worker_of(c);
+  weft_key_parts_t parts[2]; /* of the last key, and of this one */
+  peer_receive_t *p = NULL;
+  weft_status_t *s = n < 1 ? WEFT_ERROR(INVALID_ARGUMENT, "a receive of no tensors") : NULL;
+  for (int i = 0; s == NULL && i < n; i++)
+    s = check_source(w, keys[i].text, i == 0 ? NULL : &parts[(i - 1) & 1], &parts[i & 1]);
+  if (s == NULL) s = begin_receive(w, step_id, keys[0].text, arg, &p);
+  if (s != NULL) {
+    fn(arg, s, NULL, 0);
+    return;
+  }
+  p->fn.gather = fn;
+  weft_remote_rendezvous_gather_local(p->step->rendezvous, keys, n, canceller, peer_gathered, p);
 }
 
 static void recv_buf(weft_worker_client_t *c, const weft_buf_request_t *r, weft_canceller_t *canceller,
@@ -262,6 +309,7 @@ static const weft_worker_client_ops_t ops = {
     .cleanup_graph = cleanup_graph,
     .cleanup_all = cleanup_all,
     .recv_tensor = recv_tensor,
+    .recv_tensors = recv_tensors,
     .logging = logging,
     .recv_buf = recv_buf,
     .complete_group = complete_group,

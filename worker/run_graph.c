@@ -233,6 +233,8 @@ static void start(graph_run_t *r) {
       .run_inline = atomic_load_explicit(&r->graph->last_run_ns, memory_order_relaxed) < INLINE_NS,
   };
   r->started_ns = weft_clock_ns();
+  if (r->graph->receives != NULL)
+    weft_remote_rendezvous_subscribe(r->step->rendezvous, r->graph->receives, r->step->canceller);
   weft_plan_run(r->graph->plan, &options, plan_done, r);
 }
 

@@ -28,6 +28,7 @@ weft_registered_graph_t *weft_registered_graph_retain(weft_registered_graph_t *g
 void weft_registered_graph_release(weft_registered_graph_t *g) {
   if (g == NULL || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
   weft_client_places_free(atomic_load(&g->places));
+  weft_receive_lists_release(g->receives);
   weft_plan_release(g->plan);
   weft_graph_destroy(g->graph);
   free_text(g->handle);
@@ -168,6 +169,11 @@ weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph
                                  .segment = s->segment,
                                  .session = s->handle};
   if (status == NULL) status = weft_plan_create(graph, &options, &g->plan);
+  if (status == NULL) {
+    const weft_plan_receives_t *receives = weft_plan_receives(g->plan);
+    status = weft_receive_lists_create(weft_device_task_part(options.device->name), receives->keys,
+                                       receives->n, &g->receives);
+  }
   if (!keeps_graph) {
     weft_graph_destroy(graph);
     g->graph = NULL;

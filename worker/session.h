@@ -7,6 +7,7 @@
 #define WEFT_WORKER_SESSION_H_
 
 #include "executor/executor.h"
+#include "rendezvous/remote/remote_rendezvous.h"
 #include "worker/client_edges.h"
 #include "worker/devices.h"
 #include "worker/session_cluster.h"
@@ -17,6 +18,7 @@ typedef struct weft_registered_graph {
   weft_str_t handle;   /* owned */
   weft_graph_t *graph; /* owned; NULL: not kept */
   weft_exec_plan_t *plan;
+  weft_receive_lists_t *receives;         /* what each step receives from other tasks; NULL: nothing */
   atomic_llong last_run_ns;               /* how long the last step took; large before the first */
   _Atomic(weft_client_places_t *) places; /* owned; of the first step that had any */
 } weft_registered_graph_t;

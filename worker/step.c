@@ -26,7 +26,7 @@ static weft_status_t *step_create(weft_step_table_t *t, int64_t id, weft_worker_
   weft_mutex_init(&s->mu);
   s->table = t;
   s->id = id;
-  weft_status_t *status = weft_remote_rendezvous_create(t->task, id, t->fetch, t->fetch_arg, &s->rendezvous);
+  weft_status_t *status = weft_remote_rendezvous_create(t->task, id, t->source, &s->rendezvous);
   if (status == NULL) status = weft_step_container_create(&s->container);
   s->canceller = weft_canceller_create(NULL);
   if (status == NULL && s->canceller == NULL) status = WEFT_NO_MEMORY("step %" PRId64, id);
@@ -88,9 +88,8 @@ static weft_worker_step_t *retain(weft_worker_step_t *s) {
   return s;
 }
 
-void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch,
-                          void *fetch_arg) {
-  *t = (weft_step_table_t){.task = task, .fetch = fetch, .fetch_arg = fetch_arg};
+void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_tensor_source_t source) {
+  *t = (weft_step_table_t){.task = task, .source = source};
   weft_mutex_init(&t->mu);
 }
 

@@ -53,12 +53,10 @@ typedef struct weft_step_table { /* Thread-safe. */
   weft_worker_step_t *free; /* guarded by mu; steps that used nothing, for later ones */
   int num_free;             /* guarded by mu */
   weft_str_t task;          /* borrowed from the worker */
-  weft_fetch_remote_fn *fetch;
-  void *fetch_arg;
+  weft_tensor_source_t source;
 } weft_step_table_t;
 
-void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch,
-                          void *fetch_arg);
+void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_tensor_source_t source);
 void weft_step_table_deinit(weft_step_table_t *t); /* all steps must have been released */
 /* Finds or makes the step; *out is retained. Errors: RESOURCE_EXHAUSTED; UNAVAILABLE after a stop. */
 WEFT_MUST_CHECK weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id,

@@ -24,12 +24,28 @@ static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_
   weft_worker_client_release(peer);
 }
 
+/* The same for the tensors that a step wants of one task. */
+static void gather_remote(void *arg, int64_t step_id, weft_str_t task, const weft_key_t *keys, int n,
+                          weft_canceller_t *canceller, weft_gather_fn *fn, void *fn_arg) {
+  weft_worker_cache_t *cache = arg;
+  weft_worker_client_t *peer = cache == NULL ? NULL : cache->find(cache, task);
+  if (peer == NULL) {
+    fn(fn_arg, WEFT_ERROR(INVALID_ARGUMENT, "No worker known as %.*s", WEFT_STR_ARGS(task)), NULL, 0);
+  } else if (peer->ops->recv_tensors == NULL) {
+    fn(fn_arg, WEFT_ERROR(UNIMPLEMENTED, "%.*s sends tensors one by one", WEFT_STR_ARGS(task)), NULL, 0);
+  } else {
+    peer->ops->recv_tensors(peer, step_id, keys, n, canceller, fn, fn_arg);
+  }
+  weft_worker_client_release(peer);
+}
+
 static void list_running_steps(void *arg, weft_strbuf_t *out) {
   weft_step_table_list_run(&((weft_worker_t *)arg)->steps, out);
 }
 
 static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t *o) {
-  weft_step_table_init(&w->steps, w->task, fetch_remote, w->cache);
+  const weft_tensor_source_t source = {fetch_remote, gather_remote, w->cache};
+  weft_step_table_init(&w->steps, w->task, source);
   int num_threads = o->num_threads, num_cpus = o->num_cpus;
   if (num_threads <= 0) num_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
   if (num_threads < 1) num_threads = 1;

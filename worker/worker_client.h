@@ -10,7 +10,7 @@
 #include "base/cancellation.h"
 #include "collectives/remote/peers.h"
 #include "graph/graph.h"
-#include "rendezvous/rendezvous.h"
+#include "rendezvous/gather.h"
 #include "tensor/tensor.h"
 #include "worker/step_record.h"
 #include "worker/transfer_log.h"
@@ -100,6 +100,10 @@ typedef struct weft_worker_client_ops {
   /* `fn` may get a tensor in a device's memory, with its fence, from a worker of this process. */
   void (*recv_tensor)(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *canceller,
                       weft_recv_fn *fn, void *arg);
+  /* Receives those of several keys that are there (rendezvous/gather.h). `keys` are lent until fn is called.
+   * UNIMPLEMENTED: the worker answers receives of one key only, as TensorFlow's do. */
+  void (*recv_tensors)(weft_worker_client_t *w, int64_t step_id, const weft_key_t *keys, int n,
+                       weft_canceller_t *canceller, weft_gather_fn *fn, void *arg);
   /* Logging and Tracing: `request` and the answer are serialized messages. */
   void (*logging)(weft_worker_client_t *w, weft_str_t request, weft_text_fn *fn, void *arg);
   /* The bytes that the worker offers under a key for a collective; fetched once. */

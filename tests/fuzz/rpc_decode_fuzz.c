@@ -1,5 +1,5 @@
-/* tests/fuzz/rpc_decode_fuzz.c - what masters and workers read off the wire: RecvTensor both ways, RunStep,
- * RunGraph.
+/* tests/fuzz/rpc_decode_fuzz.c - what masters and workers read off the wire: RecvTensor and RecvTensors both
+ * ways, RunStep, RunGraph.
  */
 #include "base/alloc.h"
 #include "rpc/message_reader.h"
@@ -29,6 +29,10 @@ const weft_fuzz_seed_t weft_fuzz_seeds[] = {
                     "a:0\x12\x03"
                     "b:0\x1a\x01t\x22\x02\x10\x09\x2a\x0a\x0a\x03p:0\x12\x03q:0\x32\x0d\x0a\x03"
                     "a:0\x12\x06/cpu:0\x18\x04"),
+    /* RecvTensorsRequest and RecvTensorsResponse */
+    WEFT_FUZZ_BYTES("\x08\x07\x10\x63\x1a\x02k0\x1a\x02k1"),
+    WEFT_FUZZ_BYTES(
+        "\x0a\x02\x00\x02\x12\x02\x00\x01\x18\x4d\x22\x0a\x08\x01\x12\x00\x22\x04\x00\x00\x60\x40"),
     WEFT_FUZZ_END,
 };
 
@@ -42,12 +46,15 @@ typedef union any_struct {
   weft_run_graph_response_msg_t run_graph_response;
   weft_recv_tensor_request_msg_t recv_tensor;
   weft_recv_tensor_response_msg_t recv_tensor_response;
+  weft_recv_tensors_request_msg_t recv_tensors;
+  weft_recv_tensors_response_msg_t recv_tensors_response;
 } any_struct_t;
 
 static const weft_message_type_t *const types[] = {
-    &weft_run_step_request_type,      &weft_run_step_response_type,   &weft_run_callable_request_type,
-    &weft_make_callable_request_type, &weft_callable_options_type,    &weft_run_graph_request_type,
-    &weft_run_graph_response_type,    &weft_recv_tensor_request_type, &weft_recv_tensor_response_type,
+    &weft_run_step_request_type,      &weft_run_step_response_type,     &weft_run_callable_request_type,
+    &weft_make_callable_request_type, &weft_callable_options_type,      &weft_run_graph_request_type,
+    &weft_run_graph_response_type,    &weft_recv_tensor_request_type,   &weft_recv_tensor_response_type,
+    &weft_recv_tensors_request_type,  &weft_recv_tensors_response_type,
 };
 
 /* The bytes in pieces of `step`. NULL without memory. */

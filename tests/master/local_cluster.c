@@ -46,19 +46,23 @@ struct weft_test_cluster {
 static flaky_client_t *flaky(weft_worker_client_t *c) { return (flaky_client_t *)(void *)c; }
 static weft_worker_client_t *inner(weft_worker_client_t *c) { return flaky(c)->inner; }
 
-static weft_status_t *fault_of(weft_worker_client_t *c, weft_test_call_t call) {
-  fault_t *f = &flaky(c)->faults[call];
-  atomic_fetch_add(&f->count, 1);
-  int code = atomic_load(&f->code);
+static weft_status_t *failure_of(weft_worker_client_t *c, weft_test_call_t call) {
+  int code = atomic_load(&flaky(c)->faults[call].code);
   return code == WEFT_OK ? NULL
                          : weft_status_new((weft_code_t)code, __FILE__, __LINE__, "%.*s is not well",
                                            WEFT_STR_ARGS(c->task));
+}
+
+static weft_status_t *fault_of(weft_worker_client_t *c, weft_test_call_t call) {
+  atomic_fetch_add(&flaky(c)->faults[call].count, 1);
+  return failure_of(c, call);
 }
 
 typedef struct hanging {
   weft_run_graph_fn *run_fn;
   weft_devices_fn *devices_fn;
   weft_recv_fn *recv_fn;
+  weft_gather_fn *gather_fn;
   void *arg;
 } hanging_t;
 
@@ -68,6 +72,7 @@ static void give_up(void *arg) {
   if (h->run_fn != NULL) h->run_fn(h->arg, s, NULL);
   if (h->devices_fn != NULL) h->devices_fn(h->arg, s, NULL);
   if (h->recv_fn != NULL) h->recv_fn(h->arg, s, NULL, false);
+  if (h->gather_fn != NULL) h->gather_fn(h->arg, s, NULL, 0);
   weft_free(h);
 }
 
@@ -170,6 +175,37 @@ static void recv_tensor(weft_worker_client_t *c, int64_t step_id, weft_key_t key
   }
 }
 
+typedef struct counted_gather {
+  flaky_client_t *client; /* borrowed */
+  weft_gather_fn *fn;
+  void *arg;
+} counted_gather_t;
+
+static void count_gathered(void *arg, weft_status_t *status, const weft_gathered_t *items, int n) {
+  const counted_gather_t g = *(counted_gather_t *)arg;
+  weft_free(arg);
+  for (int i = 0; i < n; i++) {
+    if (items[i].kind != WEFT_GATHERED_ALONE)
+      atomic_fetch_add(&g.client->faults[WEFT_TEST_RECV_TENSOR].count, 1);
+  }
+  g.fn(g.arg, status, items, n);
+}
+
+static void recv_tensors(weft_worker_client_t *c, int64_t step_id, const weft_key_t *keys, int n,
+                         weft_canceller_t *canceller, weft_gather_fn *fn, void *arg) {
+  weft_status_t *s = failure_of(c, WEFT_TEST_RECV_TENSOR);
+  counted_gather_t *g = weft_malloc(sizeof *g);
+  if (s == NULL && g == NULL) s = WEFT_NO_MEMORY("a gather");
+  if (s != NULL) {
+    weft_free(g);
+    fn(arg, s, NULL, 0);
+    return;
+  }
+  *g = (counted_gather_t){flaky(c), fn, arg};
+  if (!hang(c, WEFT_TEST_RECV_TENSOR, canceller, (hanging_t){.gather_fn = count_gathered, .arg = g}))
+    inner(c)->ops->recv_tensors(inner(c), step_id, keys, n, canceller, count_gathered, g);
+}
+
 static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *fn, void *arg) {
   inner(c)->ops->logging(inner(c), request, fn, arg);
 }
@@ -213,6 +249,7 @@ static weft_worker_client_t *wrap(weft_test_cluster_t *cluster, weft_worker_clie
                                                .cleanup_graph = cleanup_graph,
                                                .cleanup_all = cleanup_all,
                                                .recv_tensor = recv_tensor,
+                                               .recv_tensors = recv_tensors,
                                                .logging = logging,
                                                .recv_buf = recv_buf,
                                                .complete_group = complete_group,

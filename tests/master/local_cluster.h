@@ -23,7 +23,7 @@ typedef enum weft_test_call {
   WEFT_TEST_RUN_GRAPH,
   WEFT_TEST_CLEANUP_GRAPH,
   WEFT_TEST_CLEANUP_ALL,
-  WEFT_TEST_RECV_TENSOR,
+  WEFT_TEST_RECV_TENSOR, /* counted are the tensors, however many come in a call */
   WEFT_TEST_NUM_CALLS,
 } weft_test_call_t;
 

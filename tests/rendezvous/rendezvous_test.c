@@ -31,7 +31,8 @@ static weft_rendezvous_t *make_local(void) {
 
 static weft_rendezvous_t *make_remote(void) {
   weft_rendezvous_t *r = NULL;
-  weft_status_t *s = weft_remote_rendezvous_create(WEFT_STR(HERE), 1, no_fetch, NULL, &r);
+  weft_status_t *s =
+      weft_remote_rendezvous_create(WEFT_STR(HERE), 1, (weft_tensor_source_t){.fetch = no_fetch}, &r);
   CU_ASSERT_PTR_NULL_FATAL(s);
   return r;
 }
@@ -296,7 +297,8 @@ static void peer_fetch(void *arg, int64_t step_id, weft_key_t key, const weft_ke
 
 static weft_rendezvous_t *make_fetching(peer_t *p) {
   weft_rendezvous_t *r = NULL;
-  weft_status_t *s = weft_remote_rendezvous_create(WEFT_STR(HERE), 42, peer_fetch, p, &r);
+  weft_status_t *s = weft_remote_rendezvous_create(WEFT_STR(HERE), 42,
+                                                   (weft_tensor_source_t){.fetch = peer_fetch, .arg = p}, &r);
   CU_ASSERT_PTR_NULL_FATAL(s);
   return r;
 }
