@@ -161,7 +161,7 @@ static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const weft_host
   if (l->is_connector && (!weft_str_is(task, l->task) || h->id != l->incarnation)) return false;
   if (!l->is_connector) l->task = weft_strndup(task.data, task.length);
   if (l->task == NULL) return false;
-  l->incarnation = h->id;
+  if (!l->is_connector) l->incarnation = h->id;
   l->owner = (weft_process_memory_t){.address = h->address, .word = h->word};
   weft_status_t *s = weft_host_link_read(l, 0, NULL, 0);
   bool can_read = s == NULL;
