@@ -274,6 +274,7 @@ static WEFT_CollectiveRequest *begin_tensor(WEFT_CollectiveGroup *g, weft_collec
 
 static TF_Tensor *run_tensor(WEFT_CollectiveGroup *g, weft_collective_t call, const TF_Tensor *input,
                              const WEFT_CollectiveHints *hints, TF_Status *status) {
+  call.waits = true;
   WEFT_CollectiveRequest *r = begin_tensor(g, call, input, hints, status);
   return r == NULL ? NULL : WEFT_WaitCollective(r, status);
 }
@@ -340,7 +341,7 @@ TF_Tensor *WEFT_AllToAll(WEFT_CollectiveGroup *group, const TF_Tensor *input, co
 void WEFT_Barrier(WEFT_CollectiveGroup *group, const WEFT_CollectiveHints *hints, TF_Status *status) {
   weft_status_t *s = NULL;
   weft_tensor_t *output = NULL;
-  weft_collective_t call = {.kind = WEFT_BARRIER, .root = -1, .dtype = WEFT_F32};
+  weft_collective_t call = {.kind = WEFT_BARRIER, .root = -1, .dtype = WEFT_F32, .waits = true};
   WEFT_CollectiveRequest *r = begin(group, &call, NULL, NULL, hints, &s);
   if (r != NULL) s = wait_for(r, &output);
   weft_tensor_release(output);
@@ -420,8 +421,14 @@ static WEFT_CollectiveRequest *begin_buffer(WEFT_CollectiveGroup *g, weft_collec
   return begin(g, &call, tensor, count == 0 ? NULL : output, hints, s);
 }
 
-static void end_buffer(WEFT_CollectiveRequest *r, weft_status_t *s, TF_Status *status) {
+/* Begins and waits. */
+static void run_buffer(WEFT_CollectiveGroup *g, weft_collective_t call, const void *input, void *to,
+                       int64_t count, TF_DataType dtype, const WEFT_CollectiveHints *hints,
+                       TF_Status *status) {
+  weft_status_t *s = NULL;
   weft_tensor_t *output = NULL;
+  call.waits = true;
+  WEFT_CollectiveRequest *r = begin_buffer(g, call, input, to, count, dtype, hints, &s);
   if (r != NULL) s = wait_for(r, &output);
   weft_tensor_release(output); /* of no elements */
   weft_client_end(status, s);
@@ -430,10 +437,7 @@ static void end_buffer(WEFT_CollectiveRequest *r, weft_status_t *s, TF_Status *s
 void WEFT_AllReduceBuffer(WEFT_CollectiveGroup *group, const void *input, void *output, int64_t count,
                           TF_DataType dtype, WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
                           TF_Status *status) {
-  weft_status_t *s = NULL;
-  WEFT_CollectiveRequest *r = begin_buffer(group, reduction_of(WEFT_ALL_REDUCE, reduction, -1), input, output,
-                                           count, dtype, hints, &s);
-  end_buffer(r, s, status);
+  run_buffer(group, reduction_of(WEFT_ALL_REDUCE, reduction, -1), input, output, count, dtype, hints, status);
 }
 WEFT_CollectiveRequest *WEFT_AllReduceBufferAsync(WEFT_CollectiveGroup *group, const void *input,
                                                   void *output, int64_t count, TF_DataType dtype,
@@ -447,10 +451,8 @@ WEFT_CollectiveRequest *WEFT_AllReduceBufferAsync(WEFT_CollectiveGroup *group, c
 }
 void WEFT_BroadcastBuffer(WEFT_CollectiveGroup *group, void *buffer, int64_t count, TF_DataType dtype,
                           int root, const WEFT_CollectiveHints *hints, TF_Status *status) {
-  weft_status_t *s = NULL;
-  WEFT_CollectiveRequest *r = begin_buffer(group, reduction_of(WEFT_BROADCAST, WEFT_REDUCTION_SUM, root),
-                                           buffer, buffer, count, dtype, hints, &s);
-  end_buffer(r, s, status);
+  run_buffer(group, reduction_of(WEFT_BROADCAST, WEFT_REDUCTION_SUM, root), buffer, buffer, count, dtype,
+             hints, status);
 }
 
 /* ---- what moved ---- */

@@ -106,7 +106,7 @@ static weft_status_t *exchange_counts(weft_coll_run_t *r) {
 }
 
 static weft_status_t *move_data(weft_coll_run_t *r) {
-  if (r->is_together) return NULL;
+  if (r->is_together || r->is_posted) return NULL;
   WEFT_RETURN_IF_ERROR(weft_coll_run_make_buffers(r));
   if (!weft_collective_has_counts(&r->call)) weft_coll_run_keep_plan(r);
   return weft_coll_run_start_actions(r);
@@ -125,8 +125,9 @@ static void on_ended(weft_coll_run_t *r) {
 }
 
 static weft_coll_stage_fn *const stages[] = {
-    weft_coll_run_join_group, weft_coll_run_agree,       exchange_counts, weft_coll_run_together,
-    weft_coll_run_jointly,    weft_coll_run_bring_input, move_data,       weft_coll_run_return_output,
+    weft_coll_run_join_group,    weft_coll_run_agree,       exchange_counts,    weft_coll_run_together,
+    weft_coll_run_jointly,       weft_coll_run_bring_input, weft_coll_run_post, move_data,
+    weft_coll_run_return_output,
 };
 static const weft_coll_run_ops_t run_ops = {.stages = stages,
                                             .num_stages = sizeof stages / sizeof stages[0],

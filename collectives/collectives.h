@@ -140,6 +140,8 @@ typedef struct weft_collective {
   bool is_uniform;  /* of gather, all-gather: all ranks' shapes are the same (then checked), no row counts
                        travel */
   bool takes_input; /* the input's memory may be overwritten: the caller holds no other reference */
+  bool waits; /* the caller has nothing else to do until it is done: its thread may look for the other members
+                 for a moment before weft_collectives_run() returns */
   weft_collective_algorithm_t algorithm;
   int64_t timeout_ms; /* 0: none */
 } weft_collective_t;

@@ -6,6 +6,7 @@
  *   join group --> agree on instance --> exchange counts --> move data --> ended
  *        \_______________\___________________\__________________\--> failed --explain--> ended
  *
+ * Data of few bytes moves by posts, if all members are on one host (run_posts.c).
  * Of a call with a place, "move data" is: all members at once, where they are of one task and the place can
  * do that; those of each task jointly, where the places of all tasks can; else bring the input to the host,
  * move data, bring the output back.
@@ -21,7 +22,7 @@
  *
  * Files, each using only those named before it: run_transfer.c (keys, offers, fetches), run.c (the states),
  * run_watchdog.c (timeouts), then the stages: run_by_name.c, run_join.c, run_agreement.c, run_counts.c,
- * run_buffers.c, run_together.c, run_jointly.c, run_places.c and run_actions.c.
+ * run_buffers.c, run_together.c, run_jointly.c, run_places.c, run_posts.c and run_actions.c.
  *
  * Locking: `mu` is a leaf.
  */
@@ -119,6 +120,7 @@ struct weft_coll_run {
                                   memory, once there is one */
   bool takes_placed_input;     /* as the call said; call.takes_input is of that copy */
   bool is_together;            /* all members are done at once, at their places */
+  bool is_posted;              /* its data has moved by posts */
   void *scratch;
   char *base[WEFT_PLAN_BUFFERS];
   weft_coll_transfer_t *transfers; /* one per action */
@@ -153,6 +155,8 @@ size_t weft_coll_run_name(const weft_coll_run_t *r, const weft_coll_signature_t 
                           size_t size);
 weft_str_t weft_coll_run_key(const weft_coll_run_t *r, char *text, const char *what, int pass, int field,
                              int source, int destination);
+/* A part of the run: what ends the run, or what was agreed, ends it, too. */
+weft_str_t weft_coll_run_part(const weft_coll_run_t *r, char *text, const char *what);
 void weft_coll_run_offer(weft_coll_run_t *r, weft_str_t key, int peer, const void *data, size_t bytes,
                          bool is_kept, weft_transfer_done_fn *fn, void *arg);
 weft_fetch_t weft_coll_run_fetch_from(const weft_coll_run_t *r, weft_str_t key, int peer, size_t bytes);
@@ -210,9 +214,12 @@ WEFT_MUST_CHECK weft_status_t *weft_coll_run_jointly(weft_coll_run_t *r);
 /* run_places.c: of a call with a place, the input in the host's memory, and the output back. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_bring_input(weft_coll_run_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_return_output(weft_coll_run_t *r);
-/* run_buffers.c: sizes and shapes; then output, plan if there is none yet, scratch. */
+/* run_posts.c: of few bytes within a host. */
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_post(weft_coll_run_t *r);
+/* run_buffers.c: sizes and shapes; the output; then plan if there is none yet, and scratch. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_lay_out(weft_coll_run_t *r, weft_coll_layout_t *out);
 void weft_coll_layout_deinit(weft_coll_layout_t *l);
+WEFT_MUST_CHECK weft_status_t *weft_coll_run_make_output(weft_coll_run_t *r, const weft_coll_layout_t *l);
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r);
 /* run_actions.c: lets the actions of r->plan begin. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_coll_run_start_actions(weft_coll_run_t *r);

@@ -146,16 +146,25 @@ weft_status_t *weft_coll_run_lay_out(weft_coll_run_t *r, weft_coll_layout_t *out
   return lay_out(r, out);
 }
 
+weft_status_t *weft_coll_run_make_output(weft_coll_run_t *r, const weft_coll_layout_t *l) {
+  const weft_collective_t *call = &r->call;
+  const bool is_same = output_is_input(r);
+  if (l->has_output && r->output == NULL) {
+    if (!is_same) WEFT_RETURN_IF_ERROR(weft_tensor_new(call->dtype, &l->out_shape, NULL, &r->output));
+    if (is_same) r->output = weft_tensor_retain(call->input);
+  }
+  if (call->input != NULL) r->base[WEFT_PLAN_INPUT] = call->input->data;
+  if (r->output != NULL) r->base[WEFT_PLAN_OUTPUT] = r->output->data;
+  return NULL;
+}
+
 weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r) {
   const weft_collective_t *call = &r->call;
   weft_coll_layout_t l;
   weft_status_t *s = weft_coll_run_lay_out(r, &l);
+  if (s == NULL) s = weft_coll_run_make_output(r, &l);
   if (s != NULL) goto done;
-  const bool is_same = output_is_input(r);
-  if (l.has_output && is_same) r->output = weft_tensor_retain(call->input);
-  if (l.has_output && !is_same) s = weft_tensor_new(call->dtype, &l.out_shape, NULL, &r->output);
-  if (s != NULL) goto done;
-  if (r->plan == NULL) s = make_plan(r, &l, is_same);
+  if (r->plan == NULL) s = make_plan(r, &l, output_is_input(r));
   if (s != NULL) goto done;
   if (r->plan->scratch_bytes > 0) {
     weft_fence_t after = {NULL, 0};
@@ -164,8 +173,6 @@ weft_status_t *weft_coll_run_make_buffers(weft_coll_run_t *r) {
       s = WEFT_NO_MEMORY("collective %.*s: %zu bytes", WEFT_STR_ARGS(call->name), r->plan->scratch_bytes);
     }
   }
-  if (call->input != NULL) r->base[WEFT_PLAN_INPUT] = call->input->data;
-  if (r->output != NULL) r->base[WEFT_PLAN_OUTPUT] = r->output->data;
   r->base[WEFT_PLAN_SCRATCH] = r->scratch;
 done:
   weft_coll_layout_deinit(&l);

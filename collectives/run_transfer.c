@@ -20,6 +20,12 @@ weft_str_t weft_coll_run_key(const weft_coll_run_t *r, char *text, const char *w
   return weft_str_of(text, (size_t)n);
 }
 
+weft_str_t weft_coll_run_part(const weft_coll_run_t *r, char *text, const char *what) {
+  const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s/%x/%s", (int)r->run_length, r->run_text,
+                         (unsigned)(r->agreed_source + 1), what);
+  return weft_str_of(text, (size_t)n);
+}
+
 /* The signs of presence of each rank are a run of their own: a rank that has ended withdraws its own, not
  * those that other ranks of its task still offer. */
 static weft_str_t presence_of(const weft_coll_run_t *r, char *text, int rank) {

@@ -78,6 +78,27 @@ int weft_group_rank_of(const weft_group_t *g, weft_str_t device);
 bool weft_group_has_task(const weft_group_t *g, weft_str_t task);
 typedef void weft_group_fn(void *arg, weft_status_t *status, weft_group_t *group); /* group: one reference */
 
+/* A member's part in a collective of few bytes whose members are all on one host. In round 0 each gives
+ * `bytes` to all others, in round 1, if there is one, `second_bytes`. All is lent until it is done. */
+typedef struct weft_posting {
+  int64_t step_id;
+  weft_str_t run; /* the run, and a part of its own: what ends it ends this */
+  const weft_group_t *group;
+  int rank;
+  const void *data;
+  const size_t *bytes;        /* by rank: what each gives */
+  const size_t *second_bytes; /* by rank; NULL: one round */
+  const size_t *reads[2];     /* by round and rank: what is read of it, for the counters */
+  bool waits_for_readers;     /* is done when all others have read */
+  bool polls; /* the caller has nothing else to do: it may look for the others for a moment before it returns
+               */
+  /* All members' bytes of a round have come: from[rank] are lent for this call. Others may change them
+   * meanwhile, if the collective fails. `second`: memory for this member's second bytes, to be filled in
+   * round 0; NULL in round 1. On any thread. */
+  void (*read)(void *arg, int round, const void *const *from, void *second);
+  void *arg; /* of read */
+} weft_posting_t;
+
 /* All that must be the same in one instance on all ranks, and which rank is the source of a broadcast. */
 typedef struct weft_instance_request {
   int64_t group_key, instance_key, step_id;
@@ -124,6 +145,11 @@ typedef struct weft_transport_ops {
   void (*end_step)(weft_transport_t *t, int64_t step_id, const weft_status_t *why);
   void (*fetch)(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller,
                 weft_transfer_done_fn *done, void *arg);
+  /* Done when this member has read all rounds. UNIMPLEMENTED, and `read` was not called: it is so for all
+   * members of the group, which go another way. NULL: always so. */
+  void (*post)(weft_transport_t *t, const weft_posting_t *p, weft_canceller_t *canceller,
+               weft_transfer_done_fn *done, void *arg);
+  int max_posting; /* most members of a posting */
   /* Ask the leader. */
   void (*complete_group)(weft_transport_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,
                          weft_group_fn *fn, void *arg);

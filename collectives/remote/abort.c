@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "collectives/remote/remote_impl.h"
 
-static void finish_all(weft_transfer_list_t *x, const weft_status_t *why) {
+static void finish_all(weft_transfer_list_t *x, const weft_transfer_filter_t *w, const weft_status_t *why) {
   for (weft_remote_offer_t *o = x->offers, *next; o != NULL; o = next) {
     next = o->next;
     weft_remote_end_offer(o, weft_status_clone(why));
@@ -20,12 +20,20 @@ static void finish_all(weft_transfer_list_t *x, const weft_status_t *why) {
     next = c->next;
     weft_remote_end_arrival(c, true);
   }
+  for (weft_remote_share_t *s = x->shares, *next; s != NULL; s = next) {
+    next = s->next;
+    if (weft_transfer_filter_is_peers_step(w)) {
+      weft_remote_go_on(s, false);
+    } else {
+      weft_remote_end_share(s, weft_status_clone(why), false);
+    }
+  }
 }
 
 void weft_remote_abort(weft_remote_t *t, const weft_transfer_filter_t *w, const weft_status_t *why) {
-  weft_transfer_list_t taken = {NULL, NULL, NULL, NULL};
-  weft_transfers_take(t->transfers, w, &taken);
-  finish_all(&taken, why);
+  weft_transfer_list_t taken = {.offers = NULL};
+  weft_transfers_take(t->transfers, w, why, &taken);
+  finish_all(&taken, w, why);
   /* Calls one after the other: each is cancelled with the cause that it shall report. */
   for (bool again = true; again;) {
     weft_canceller_t *c = weft_transfers_take_call(t->transfers, w, why);

@@ -128,3 +128,18 @@ weft_status_t *weft_remote_departure_status(weft_remote_t *t) {
   weft_status_t *why = weft_peer_table_departure_cause(t->known, &failed);
   return why != NULL ? why : WEFT_ERROR(UNAVAILABLE, "The task %s was shut down", t->task);
 }
+
+void weft_remote_fail(weft_remote_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group,
+                      const weft_status_t *why) {
+  for (int i = 0; group != NULL && i < group->size; i++) {
+    weft_str_t task = group->members[i].task;
+    bool is_told = weft_str_is(task, t->task);
+    for (int k = 0; k < i && !is_told; k++) is_told = weft_str_eq(group->members[k].task, task);
+    if (is_told) continue;
+    weft_host_link_t *link = weft_host_links_find(t->links, task);
+    if (link != NULL) (void)weft_host_link_ended(link, step_id, run, why);
+    if (link == NULL) weft_remote_broadcast_abort(t, task, step_id, run, why);
+    weft_host_link_release(link);
+  }
+  weft_remote_fail_here(t, step_id, run, why);
+}

@@ -24,6 +24,7 @@ void weft_host_link_release(weft_host_link_t *l) {
   }
   if (!l->is_closed) close(l->fd);
   weft_mutex_deinit(&l->mu);
+  weft_posts_view_release(l->posts);
   weft_free(l->task);
   weft_free(l->failed);
   weft_status_free(l->failed_why);
@@ -31,6 +32,8 @@ void weft_host_link_release(weft_host_link_t *l) {
 }
 
 weft_str_t weft_host_link_task(const weft_host_link_t *l) { return weft_str(l->task == NULL ? "" : l->task); }
+
+weft_posts_view_t *weft_host_link_posts(const weft_host_link_t *l) { return l->posts; }
 
 bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_failed,
                              const weft_status_t **out_why) {
@@ -63,8 +66,27 @@ static void want_writes(weft_host_link_t *l, bool wants) {
   epoll_ctl(l->links->epoll, EPOLL_CTL_MOD, l->fd, &e);
 }
 
-static bool send_pieces(weft_host_link_t *l, struct iovec *pieces, int n) {
+/* Room for one file beside a packet. */
+typedef union host_control {
+  struct cmsghdr head;
+  char bytes[CMSG_SPACE(sizeof(int))];
+} host_control_t;
+
+static void add_file(struct msghdr *m, host_control_t *control, int file) {
+  memset(control, 0, sizeof *control);
+  m->msg_control = control->bytes;
+  m->msg_controllen = sizeof control->bytes;
+  struct cmsghdr *c = CMSG_FIRSTHDR(m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof file);
+  memcpy(CMSG_DATA(c), &file, sizeof file);
+}
+
+static bool send_pieces(weft_host_link_t *l, struct iovec *pieces, int n, int file) {
   struct msghdr m = {.msg_iov = pieces, .msg_iovlen = (size_t)n};
+  host_control_t control;
+  if (file >= 0) add_file(&m, &control, file);
   weft_host_packet_t *p = NULL;
   size_t length = 0;
   for (int i = 0; i < n; i++) length += pieces[i].iov_len;
@@ -78,7 +100,7 @@ static bool send_pieces(weft_host_link_t *l, struct iovec *pieces, int n) {
     ok = sent >= 0 || queued;
   }
   weft_mutex_unlock(&l->mu);
-  if (!ok || !queued) return ok;
+  if (!ok || !queued || file >= 0) return ok && !queued;
   p = weft_malloc(sizeof *p + length);
   if (p == NULL) return false;
   *p = (weft_host_packet_t){.next = NULL, .length = length};
@@ -117,8 +139,8 @@ void weft_host_link_flush(weft_host_link_t *l) {
   }
 }
 
-bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b,
-                         const void *payload, size_t n) {
+static bool send_packet(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b,
+                        const void *payload, size_t n, int file) {
   h->magic = WEFT_HOST_MAGIC;
   if (b.length > MAX_TEXT) b.length = MAX_TEXT;
   size_t total = 0;
@@ -133,7 +155,35 @@ bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t 
                             {(void *)(uintptr_t)a.data, a.length},
                             {(void *)(uintptr_t)b.data, b.length},
                             {(void *)(uintptr_t)payload, n}};
-  return send_pieces(l, pieces, 4);
+  return send_pieces(l, pieces, 4, file);
+}
+
+bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b,
+                         const void *payload, size_t n) {
+  return send_packet(l, h, a, b, payload, n, -1);
+}
+
+bool weft_host_link_send_file(weft_host_link_t *l, weft_host_header_t *h, weft_str_t text, int file) {
+  return send_packet(l, h, text, WEFT_STR(""), NULL, 0, file);
+}
+
+ssize_t weft_host_link_recv(weft_host_link_t *l, char *to, int *out_file) {
+  host_control_t control;
+  struct iovec piece = {to, WEFT_HOST_MAX_PACKET};
+  struct msghdr m = {.msg_iov = &piece,
+                     .msg_iovlen = 1,
+                     .msg_control = control.bytes,
+                     .msg_controllen = sizeof control.bytes};
+  *out_file = -1;
+  ssize_t got;
+  do got = recvmsg(l->fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  for (struct cmsghdr *c = got < 0 ? NULL : CMSG_FIRSTHDR(&m); c != NULL; c = CMSG_NXTHDR(&m, c)) {
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof *out_file))
+      memcpy(out_file, CMSG_DATA(c), sizeof *out_file);
+  }
+  return got;
 }
 
 bool weft_host_link_offer(weft_host_link_t *l, const weft_host_offer_t *o) {
@@ -154,6 +204,11 @@ bool weft_host_link_finished(weft_host_link_t *l, uint64_t id) {
 
 bool weft_host_link_refused(weft_host_link_t *l, uint64_t id) {
   weft_host_header_t h = {.kind = WEFT_HOST_REFUSED, .id = id};
+  return weft_host_link_send(l, &h, WEFT_STR(""), WEFT_STR(""), NULL, 0);
+}
+
+bool weft_host_link_wake(weft_host_link_t *l, uint64_t id) {
+  weft_host_header_t h = {.kind = WEFT_HOST_WAKE, .id = id};
   return weft_host_link_send(l, &h, WEFT_STR(""), WEFT_STR(""), NULL, 0);
 }
 

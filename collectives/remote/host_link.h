@@ -4,7 +4,9 @@
  * Tasks that run on one host, for one user, in one network and process namespace
  * are linked by a Unix socket per pair. Over it a task announces its offers; small payloads come with that
  * message, large ones are read by the receiver straight out of the owner's memory (process_vm_readv), in
- * blocks that stay in the cache. The link's end is the first sign that a task is lost.
+ * blocks that stay in the cache. The link's end is the first sign that a task is lost. With the greeting the
+ * two hand each other their segments (collectives/remote/posts.h), in which all members of a small collective
+ * read.
  *
  * Whether two tasks are linked is decided once per incarnation of theirs, before
  * the first group that holds both is complete, and both decide the same: the one
@@ -17,6 +19,7 @@
 #define WEFT_COLLECTIVES_REMOTE_HOST_LINK_H_
 
 #include "base/str.h"
+#include "collectives/remote/posts.h"
 
 enum {
   WEFT_HOST_LINK_INLINE =
@@ -45,6 +48,7 @@ typedef struct weft_host_link_ops {
   void (*refused)(void *arg, weft_host_link_t *l,
                   uint64_t id); /* this task's offer cannot be read; its receiver will call for it */
   void (*linked)(void *arg, double seconds); /* a new link: the seconds that a short message takes */
+  void (*woken)(void *arg, uint64_t id);     /* the peer has seen that the post `id` of this task can go on */
   /* The peer ended a step, or one run of it (`run` not empty). Owns `why`. */
   void (*ended)(void *arg, weft_host_link_t *l, int64_t step_id, weft_str_t run, weft_status_t *why);
   void (*broken)(void *arg,
@@ -80,10 +84,15 @@ weft_host_link_t *weft_host_links_find(weft_host_links_t *l, weft_str_t task);
 /* Breaks the link to a task that is known to be lost; `broken` follows. False if there is none. */
 bool weft_host_links_break(weft_host_links_t *l, weft_str_t task);
 
+/* This task's segment; lent. NULL: this system has no such means, or it is switched off. */
+weft_posts_t *weft_host_links_posts(const weft_host_links_t *l);
+
 weft_host_link_t *weft_host_link_retain(weft_host_link_t *l);
 void weft_host_link_release(weft_host_link_t *l);          /* NULL is fine */
 bool weft_host_link_is_linked(weft_host_link_t *l);        /* not broken yet */
 weft_str_t weft_host_link_task(const weft_host_link_t *l); /* lent */
+/* The peer's segment; lent. NULL: it has none, or this task cannot map it. */
+weft_posts_view_t *weft_host_link_posts(const weft_host_link_t *l);
 /* Did the peer announce its departure? And because of which failed task, or failure; NULL: none. Lent; only
  * in `broken`. */
 bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_failed,
@@ -91,6 +100,7 @@ bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_failed,
 /* Each never blocks; false if the link is broken or without memory. */
 bool weft_host_link_offer(weft_host_link_t *l, const weft_host_offer_t *o);
 bool weft_host_link_finished(weft_host_link_t *l, uint64_t id);
+bool weft_host_link_wake(weft_host_link_t *l, uint64_t id); /* the peer's post can go on */
 /* The peer's offer cannot be read: it is to be held for a call. */
 bool weft_host_link_refused(weft_host_link_t *l, uint64_t id);
 bool weft_host_link_ended(weft_host_link_t *l, int64_t step_id, weft_str_t run, const weft_status_t *why);

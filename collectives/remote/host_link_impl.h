@@ -3,8 +3,8 @@
  * How two tasks are linked; C has the smaller name:
  *
  *   C: connect, HELLO ------------> A: which process? can A read C's word?
- *   C: can C read A's word? <------ HELLO (yes)
- *   C: linked, READY -------------> A: linked
+ *   C: can C read A's word? <------ HELLO (yes)        with each HELLO goes the sender's segment, if it has
+ * one C: linked, READY -------------> A: linked
  *
  * A word is a random number at a known address; every later read fetches it, too,
  * and so finds out if another process has got the peer's number. A task that cannot read, or waits longer
@@ -33,7 +33,7 @@
 #include "collectives/remote/host_link.h"
 
 enum { WEFT_HOST_WAIT_MS = 2000, WEFT_HOST_MAX_PACKET = 64 << 10 };
-#define WEFT_HOST_MAGIC UINT32_C(0x316c6877) /* "whl1" */
+#define WEFT_HOST_MAGIC UINT32_C(0x326c6877) /* "whl2" */
 
 typedef enum weft_host_kind {
   WEFT_HOST_HELLO,
@@ -41,6 +41,7 @@ typedef enum weft_host_kind {
   WEFT_HOST_OFFER,
   WEFT_HOST_FINISHED,
   WEFT_HOST_REFUSED,
+  WEFT_HOST_WAKE,
   WEFT_HOST_ENDED,
   WEFT_HOST_BYE
 } weft_host_kind_t;
@@ -80,6 +81,7 @@ struct weft_host_link {
   char *failed;             /* owned, as below; the thread's own: what came with WEFT_HOST_BYE */
   weft_status_t *failed_why;
   weft_process_memory_t owner; /* the peer's; constant once greeted */
+  weft_posts_view_t *posts;    /* the peer's segment; constant once greeted; NULL: none */
   pid_t pid;
   weft_host_state_t state; /* guarded by links.mu */
   weft_mutex_t mu;
@@ -107,6 +109,7 @@ struct weft_host_links {
   pthread_t thread;
   bool has_thread;
   atomic_bool is_stopping;
+  weft_posts_t *posts;    /* owned; NULL: none */
   weft_host_link_t *open; /* thread's own */
   char *buffer;           /* owned; the thread's: one packet */
   weft_mutex_t mu;
@@ -134,6 +137,11 @@ weft_host_link_t *weft_host_link_new(weft_host_links_t *ls, int fd); /* takes fd
 void weft_host_link_flush(weft_host_link_t *l); /* the thread's: the socket takes some again */
 bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b,
                          const void *payload, size_t n);
+/* As above, with an open file; -1: none. Only while nothing is queued. */
+bool weft_host_link_send_file(weft_host_link_t *l, weft_host_header_t *h, weft_str_t text, int file);
+/* Receives a packet of at most WEFT_HOST_MAX_PACKET bytes as recv(MSG_DONTWAIT | MSG_TRUNC) does, and the
+ * file that came with it; -1: none. */
+ssize_t weft_host_link_recv(weft_host_link_t *l, char *to, int *out_file);
 void weft_host_link_bye(weft_host_link_t *l, weft_str_t failed, const weft_status_t *why);
 void weft_host_link_break(weft_host_link_t *l);
 

@@ -117,6 +117,7 @@ static void end_link(weft_host_links_t *ls, weft_host_link_t *l) {
   l->is_closed = true;
   close(l->fd);
   weft_mutex_unlock(&l->mu);
+  weft_posts_view_end(l->posts);
   if (was_linked) ls->ops->broken(ls->arg, l);
   tell_decided(ls);
   weft_host_link_release(l);
@@ -151,16 +152,18 @@ static bool say(weft_host_links_t *ls, weft_host_link_t *l, weft_host_kind_t kin
   l->said_ns = weft_clock_ns();
   weft_host_header_t h = {
       .kind = kind, .id = ls->incarnation, .address = (uint64_t)(uintptr_t)&ls->word, .word = ls->word};
-  return weft_host_link_send(l, &h, ls->task, WEFT_STR(""), NULL, 0);
+  const bool has_file = kind == WEFT_HOST_HELLO && ls->posts != NULL;
+  return weft_host_link_send_file(l, &h, ls->task, has_file ? weft_posts_file(ls->posts) : -1);
 }
 
 /* False: the link is to be closed. */
-static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const weft_host_header_t *h,
-                     weft_str_t task) {
+static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const weft_host_header_t *h, weft_str_t task,
+                     int file) {
   if (l->state != WEFT_HOST_NEW || task.length == 0) return false;
   if (l->is_connector && (!weft_str_is(task, l->task) || h->id != l->incarnation)) return false;
   if (!l->is_connector) l->task = weft_strndup(task.data, task.length);
   if (l->task == NULL) return false;
+  l->posts = file < 0 ? NULL : weft_posts_view_new(file);
   if (!l->is_connector) l->incarnation = h->id;
   l->owner = (weft_process_memory_t){.address = h->address, .word = h->word};
   weft_status_t *s = weft_host_link_read(l, 0, NULL, 0);
@@ -179,7 +182,8 @@ static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const weft_host
   return true;
 }
 
-static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *bytes, size_t length) {
+static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *bytes, size_t length,
+                      int file) {
   weft_host_header_t h;
   if (length < sizeof h) return false;
   memcpy(&h, bytes, sizeof h);
@@ -187,7 +191,7 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
   if (h.magic != WEFT_HOST_MAGIC || total != length) return false;
   weft_str_t a = weft_str_of(bytes + sizeof h, h.text_a), b = weft_str_of(a.data + a.length, h.text_b);
   const char *payload = b.data + b.length;
-  if (h.kind == WEFT_HOST_HELLO) return on_hello(ls, l, &h, a);
+  if (h.kind == WEFT_HOST_HELLO) return on_hello(ls, l, &h, a, file);
   if (h.kind == WEFT_HOST_READY) {
     if (l->state != WEFT_HOST_GREETED) return false;
     ls->ops->linked(ls->arg, (double)(weft_clock_ns() - l->said_ns) * 0.5e-9);
@@ -211,6 +215,8 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
     ls->ops->finished(ls->arg, l, h.id);
   } else if (h.kind == WEFT_HOST_REFUSED) {
     ls->ops->refused(ls->arg, l, h.id);
+  } else if (h.kind == WEFT_HOST_WAKE) {
+    ls->ops->woken(ls->arg, h.id);
   } else if (h.kind == WEFT_HOST_BYE) {
     if (!l->has_left && h.code != WEFT_OK) { /* the first says it all */
       l->failed = weft_strndup(a.data, a.length);
@@ -229,10 +235,13 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
 static void on_readable(weft_host_links_t *ls, weft_host_link_t *l) {
   char *buffer = ls->buffer;
   for (;;) {
-    ssize_t got = recv(l->fd, buffer, WEFT_HOST_MAX_PACKET, MSG_DONTWAIT | MSG_TRUNC);
-    if (got < 0 && errno == EINTR) continue;
+    int file = -1;
+    const ssize_t got = weft_host_link_recv(l, buffer, &file);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (got <= 0 || got > WEFT_HOST_MAX_PACKET || !on_packet(ls, l, buffer, (size_t)got)) {
+    const bool goes_on =
+        got > 0 && got <= WEFT_HOST_MAX_PACKET && on_packet(ls, l, buffer, (size_t)got, file);
+    if (file >= 0) close(file);
+    if (!goes_on) {
       end_link(ls, l);
       return;
     }

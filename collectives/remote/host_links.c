@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* process_vm_readv */
 #include "collectives/remote/host_link_impl.h"
 
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
@@ -44,6 +45,8 @@ weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, con
   ls->arg = arg;
   ls->listener = ls->epoll = ls->wake = -1;
   ls->buffer = weft_malloc(WEFT_HOST_MAX_PACKET);
+  const char *shares = getenv("WEFT_SHARED_COLLECTIVES");
+  if (incarnation != 0 && (shares == NULL || strcmp(shares, "0") != 0)) ls->posts = weft_posts_create();
   if (incarnation != 0 && ls->buffer != NULL && weft_process_memory_may_read() && open_sockets(ls))
     ls->has_thread = pthread_create(&ls->thread, NULL, weft_host_links_run, ls) == 0;
   if (ls->has_thread) ls->host = weft_host_describe();
@@ -55,6 +58,8 @@ weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, con
 weft_str_t weft_host_links_host(const weft_host_links_t *ls) {
   return weft_str(ls->host == NULL ? "" : ls->host);
 }
+
+weft_posts_t *weft_host_links_posts(const weft_host_links_t *ls) { return ls->posts; }
 
 static void wake_up(weft_host_links_t *ls) {
   uint64_t one = 1;
@@ -99,6 +104,7 @@ void weft_host_links_destroy(weft_host_links_t *ls) {
   if (ls->epoll >= 0) close(ls->epoll);
   if (ls->wake >= 0) close(ls->wake);
   weft_mutex_deinit(&ls->mu);
+  weft_posts_destroy(ls->posts);
   weft_free(ls->buffer);
   weft_free(ls->host);
   weft_free(ls);

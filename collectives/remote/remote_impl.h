@@ -6,10 +6,12 @@
  *   transfers.h         the tables of offers, fetches and requests
  *   transfer_end.c      how each of these ends
  *   copies.c            copies the bytes of a fetch to where they belong
+ *   shares.c            how a share goes on and ends
  *   abort.c             ends many transfers at once
  *   abort_broadcast.c   tells tasks without a link that a run has failed
  *   rpc_path.c          fetches by RecvBuf and answers to it
  *   shm_path.c          offers and fetches over links, by shared memory
+ *   post_path.c         collectives by posts
  *   group_join.c        requests to the leader
  *   remote_transport.c  the transport
  *
@@ -23,6 +25,7 @@
 #include "collectives/remote/host_link.h"
 #include "collectives/remote/link_costs.h"
 #include "collectives/remote/peer_table.h"
+#include "collectives/remote/polling.h"
 #include "collectives/remote/remote_transport.h"
 #include "collectives/remote/transfers.h"
 
@@ -67,6 +70,7 @@ struct weft_remote {
   weft_scratch_blocks_t scratch;
   weft_abort_broadcasts_t broadcasts;
   weft_leader_calls_t leader_calls;
+  weft_polling_t polling;
 };
 
 static inline weft_remote_t *weft_remote_of(weft_transport_t *t) { return (weft_remote_t *)(void *)t; }
@@ -102,6 +106,16 @@ weft_status_t *weft_remote_copy(weft_remote_fetch_t *f, const weft_remote_source
 void weft_remote_note_cost(weft_remote_fetch_t *f, weft_way_t way);
 void weft_scratch_blocks_deinit(weft_scratch_blocks_t *s);
 
+/* shares.c: each consumes `s`, which is looking, and the status. */
+
+/* is_in_cancel: its cancel callback does it, or none is registered. */
+void weft_remote_finish_share(weft_remote_share_t *s, weft_status_t *status, bool is_in_cancel);
+/* Ends it with `why`, unless all has come by now that it waits for. */
+void weft_remote_end_share(weft_remote_share_t *s, weft_status_t *why, bool is_in_cancel);
+/* Goes on until it is complete or parked. polls: this thread may look for a moment. */
+void weft_remote_go_on(weft_remote_share_t *s, bool polls);
+void weft_remote_on_woken(void *arg, uint64_t id); /* arg: weft_remote_t. Of a peer: any number */
+
 /* abort.c */
 
 /* Ends all that match here, but not what is being read: its reader ends it. */
@@ -119,6 +133,9 @@ void weft_remote_broadcast_abort(weft_remote_t *t, weft_str_t task, int64_t step
                                  const weft_status_t *why);
 /* Is the request such a message? Then it was handled, and the answer is an empty buffer. */
 bool weft_remote_receive_abort(weft_remote_t *t, const weft_buf_request_t *r);
+/* A run failed: tells the tasks of `group`, and ends it here. */
+void weft_remote_fail(weft_remote_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group,
+                      const weft_status_t *why);
 /* No more are sent; waits a moment for those that are in flight. */
 void weft_remote_stop_broadcasts(weft_remote_t *t);
 bool weft_remote_is_departing(weft_remote_t *t);
@@ -137,8 +154,16 @@ void weft_remote_call(weft_remote_t *t, weft_remote_fetch_t *f, bool is_own);
 void weft_remote_announce(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_str_t to_device,
                           bool is_kept);
 void weft_remote_wait(weft_remote_t *t, weft_remote_fetch_t *f,
-                      weft_host_link_t *link);          /* takes the reference to link */
+                      weft_host_link_t *link); /* takes the reference to link */
+/* What waits for the peer is in its table by now: if the link broke before, no callback will say so. NULL is
+ * fine. */
+void weft_remote_notice_end(weft_remote_t *t, weft_host_link_t *link);
 extern const weft_host_link_ops_t weft_remote_link_ops; /* arg: weft_remote_t */
+
+/* post_path.c */
+
+void weft_remote_post(weft_transport_t *base, const weft_posting_t *p, weft_canceller_t *canceller,
+                      weft_transfer_done_fn *done, void *arg);
 
 /* group_join.c */
 

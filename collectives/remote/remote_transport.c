@@ -114,18 +114,7 @@ static void transport_fetch(weft_transport_t *base, const weft_fetch_t *wanted, 
 
 static void transport_fail(weft_transport_t *base, int64_t step_id, weft_str_t run, const weft_group_t *group,
                            const weft_status_t *why) {
-  weft_remote_t *t = weft_remote_of(base);
-  for (int i = 0; group != NULL && i < group->size; i++) {
-    weft_str_t task = group->members[i].task;
-    bool is_told = weft_str_is(task, t->task);
-    for (int k = 0; k < i && !is_told; k++) is_told = weft_str_eq(group->members[k].task, task);
-    if (is_told) continue;
-    weft_host_link_t *link = weft_host_links_find(t->links, task);
-    if (link != NULL) (void)weft_host_link_ended(link, step_id, run, why);
-    if (link == NULL) weft_remote_broadcast_abort(t, task, step_id, run, why);
-    weft_host_link_release(link);
-  }
-  weft_remote_fail_here(t, step_id, run, why);
+  weft_remote_fail(weft_remote_of(base), step_id, run, group, why);
 }
 
 static void transport_lost_task(weft_transport_t *base, weft_str_t task, const weft_status_t *why) {
@@ -262,6 +251,8 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
                                            .begin_step = transport_begin_step,
                                            .end_step = transport_end_step,
                                            .fetch = transport_fetch,
+                                           .post = weft_remote_post,
+                                           .max_posting = WEFT_POST_RANKS,
                                            .complete_group = weft_remote_complete_group,
                                            .complete_instance = weft_remote_complete_instance,
                                            .cost = transport_cost,

@@ -205,8 +205,17 @@ static void on_broken(void *arg, weft_host_link_t *link) {
   weft_status_free(why);
 }
 
-const weft_host_link_ops_t weft_remote_link_ops = {on_offered, on_finished, on_refused,
-                                                   on_linked,  on_ended,    on_broken};
+const weft_host_link_ops_t weft_remote_link_ops = {.offered = on_offered,
+                                                   .finished = on_finished,
+                                                   .refused = on_refused,
+                                                   .linked = on_linked,
+                                                   .woken = weft_remote_on_woken,
+                                                   .ended = on_ended,
+                                                   .broken = on_broken};
+
+void weft_remote_notice_end(weft_remote_t *t, weft_host_link_t *link) {
+  if (link != NULL && !weft_host_link_is_linked(link)) on_broken(t, link);
+}
 
 static void on_cancel(void *arg) {
   weft_remote_fetch_t *f = arg; /* lives: the thread that ends it waits for this callback */
@@ -221,8 +230,7 @@ void weft_remote_wait(weft_remote_t *t, weft_remote_fetch_t *f, weft_host_link_t
   weft_status_t *s =
       is_registered ? weft_transfers_wait(t->transfers, f, link, &a) : weft_remote_cancelled(f->key);
   bool waits = s == NULL && a == NULL;
-  if (waits && !weft_host_link_is_linked(link))
-    on_broken(t, link); /* it broke before f waited: no callback will say so */
+  if (waits) weft_remote_notice_end(t, link);
   weft_host_link_release(link);
   if (s != NULL) {
     weft_remote_end_fetch(f, s, !is_registered);

@@ -20,7 +20,8 @@ struct weft_transfers {
   weft_map_t held, announced;    /* offers: by name, by id */
   weft_map_t waiting, calling;   /* fetches, by name */
   weft_map_t arrivals, requests; /* by name */
-  uint64_t next_id;              /* of announced offers */
+  weft_map_t shares;             /* by id */
+  uint64_t next_id;              /* of announced offers and shares */
   weft_ended_steps_t ended;
   atomic_bool has_ended_steps; /* written under mu; read without it: false until the first one */
   int64_t last_step;           /* the last one that had a transfer */
@@ -40,7 +41,7 @@ void weft_transfers_destroy(weft_transfers_t *x) {
   if (x == NULL) return;
   weft_ended_steps_deinit(&x->ended);
   weft_map_t *maps[] = {&x->held,     &x->announced, &x->waiting, &x->calling,
-                        &x->arrivals, &x->requests,  &x->steps};
+                        &x->arrivals, &x->requests,  &x->shares,  &x->steps};
   for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) weft_map_deinit(maps[i]);
   weft_cond_deinit(&x->idle);
   weft_mutex_deinit(&x->mu);
@@ -261,6 +262,67 @@ bool weft_transfers_cancel_request(weft_transfers_t *x, weft_remote_request_t *r
   return is_ours;
 }
 
+/* ---- shares ---- */
+
+weft_status_t *weft_transfers_enter_share(weft_transfers_t *x, weft_remote_share_t *s) {
+  weft_mutex_lock(&x->mu);
+  weft_status_t *why = ended_locked(x, s->p.step_id, weft_str(s->key), WEFT_STR(""));
+  s->id = ++x->next_id;
+  if (why == NULL) why = weft_map_put_u64(&x->shares, s->id, s, NULL);
+  weft_mutex_unlock(&x->mu);
+  return why;
+}
+
+/* Why it cannot go on, here or at one of its peers: a copy, or NULL. */
+static weft_status_t *share_ended_locked(weft_transfers_t *x, const weft_remote_share_t *s,
+                                         weft_post_state_t awaited) WEFT_REQUIRES(x->mu) {
+  weft_status_t *why = ended_locked(x, s->p.step_id, weft_str(s->key), WEFT_STR(""));
+  for (int i = 0; i < s->p.group->size && why == NULL; i++) {
+    if (!weft_post_has_reached(s->post, i, awaited))
+      why = ended_locked(x, s->p.step_id, weft_str(s->key), s->p.group->members[i].task);
+  }
+  return why;
+}
+
+bool weft_transfers_park_share(weft_transfers_t *x, weft_remote_share_t *s, weft_post_state_t awaited,
+                               weft_status_t **out_why) {
+  weft_mutex_lock(&x->mu);
+  *out_why = s->is_cancelled ? cancelled(s->p.run) : s->why;
+  s->why = *out_why == s->why ? NULL : s->why;
+  if (*out_why == NULL && atomic_load_explicit(&x->has_ended_steps, memory_order_relaxed))
+    *out_why = share_ended_locked(x, s, awaited);
+  const bool is_parked = *out_why == NULL && !s->is_woken;
+  s->is_woken = false;
+  s->is_parked = is_parked;
+  weft_mutex_unlock(&x->mu);
+  return is_parked;
+}
+
+weft_remote_share_t *weft_transfers_wake_share(weft_transfers_t *x, uint64_t id) {
+  weft_mutex_lock(&x->mu);
+  weft_remote_share_t *s = weft_map_get_u64(&x->shares, id);
+  const bool is_ours = s != NULL && s->is_parked;
+  if (is_ours) s->is_parked = false;
+  if (s != NULL && !is_ours) s->is_woken = true;
+  weft_mutex_unlock(&x->mu);
+  return is_ours ? s : NULL;
+}
+
+bool weft_transfers_cancel_share(weft_transfers_t *x, weft_remote_share_t *s) {
+  weft_mutex_lock(&x->mu);
+  s->is_cancelled = true;
+  const bool is_ours = s->is_parked;
+  s->is_parked = false;
+  weft_mutex_unlock(&x->mu);
+  return is_ours;
+}
+
+void weft_transfers_leave_share(weft_transfers_t *x, weft_remote_share_t *s) {
+  weft_mutex_lock(&x->mu);
+  weft_map_remove_u64(&x->shares, s->id);
+  weft_mutex_unlock(&x->mu);
+}
+
 /* ---- many at once ---- */
 
 static bool matches(const weft_transfer_filter_t *w, int64_t step_id, weft_str_t key, weft_str_t task,
@@ -318,10 +380,39 @@ static void take_others_locked(weft_transfers_t *x, const weft_transfer_filter_t
   }
 }
 
-void weft_transfers_take(weft_transfers_t *x, const weft_transfer_filter_t *w, weft_transfer_list_t *out) {
+static bool share_matches(const weft_transfer_filter_t *w, const weft_remote_share_t *s) {
+  if (w->has_step && (s->p.step_id != w->step_id || !weft_ended_steps_is_in_run(weft_str(s->key), w->run)))
+    return false;
+  bool found = w->link == NULL && w->task.length == 0;
+  for (int i = 0; i < s->p.group->size && !found; i++)
+    found = w->link != NULL ? s->links[i] == w->link : weft_str_eq(s->p.group->members[i].task, w->task);
+  return found;
+}
+
+static void take_shares_locked(weft_transfers_t *x, const weft_transfer_filter_t *w, const weft_status_t *why,
+                               weft_transfer_list_t *out) WEFT_REQUIRES(x->mu) {
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&x->shares, &at, &e);) {
+    weft_remote_share_t *s = e.value;
+    if (!share_matches(w, s)) continue;
+    if (s->is_parked) {
+      s->is_parked = false;
+      s->next = out->shares;
+      out->shares = s;
+    } else if (weft_transfer_filter_is_peers_step(w)) {
+      s->is_woken = true;
+    } else if (s->why == NULL) {
+      s->why = weft_status_clone(why);
+    }
+  }
+}
+
+void weft_transfers_take(weft_transfers_t *x, const weft_transfer_filter_t *w, const weft_status_t *why,
+                         weft_transfer_list_t *out) {
   weft_mutex_lock(&x->mu);
   take_offers_locked(x, w, out);
   take_others_locked(x, w, out);
+  take_shares_locked(x, w, why, out);
   weft_mutex_unlock(&x->mu);
 }
 

@@ -10,6 +10,13 @@
  *              ^---------- refused: the receiver cannot read --/
  *   fetch    waiting --arrival--> copied                 calling --answer--> copied
  *
+ * A *share* is this task's part in a collective by posts. It is in its table from beginning to end, either
+ * *parked* or with the one thread that looks what has come; what wakes or ends it meanwhile is left in it for
+ * that thread.
+ *
+ *   share    looking <--woken, ended-- parked
+ *               \_____nothing new_______^
+ *
  * The thread that takes an item out of its table ends it, outside the lock, because callbacks may call the
  * transport.
  *
@@ -85,6 +92,25 @@ typedef struct weft_remote_request {
   void *arg;
 } weft_remote_request_t;
 
+typedef struct weft_remote_share {
+  struct weft_remote_share *next; /* of a list of those that were parked and are to end */
+  weft_remote_t *t;
+  uint64_t id;
+  char *key; /* owned: "RUN/" */
+  weft_posting_t p;
+  weft_post_t *post;        /* NULL: not yet, or not any more */
+  weft_host_link_t **links; /* by rank; retained; NULL: of this task. Owned, with the three below behind it */
+  weft_posts_view_t **views;   /* by rank; lent by the links */
+  const void **from;           /* by rank */
+  int num_read;                /* rounds */
+  weft_canceller_t *canceller; /* retained */
+  uint64_t token;
+  bool is_parked, is_woken, is_cancelled; /* guarded by the table's lock, as `why` */
+  weft_status_t *why;                     /* what has ended it while it was looking */
+  weft_transfer_done_fn *done;
+  void *arg;
+} weft_remote_share_t;
+
 WEFT_MUST_CHECK weft_status_t *weft_transfers_create(weft_transfers_t **out);
 void weft_transfers_destroy(weft_transfers_t *x); /* all tables empty; NULL is fine */
 
@@ -143,6 +169,21 @@ WEFT_MUST_CHECK weft_status_t *weft_transfers_request(weft_transfers_t *x, weft_
                                                       weft_remote_offer_t **out_offer);
 bool weft_transfers_cancel_request(weft_transfers_t *x, weft_remote_request_t *r); /* as of a fetch */
 
+/* ---- shares ---- */
+
+/* Enters `s`, with an id, as looking. Errors: what ended its step or run; s is the caller's. */
+WEFT_MUST_CHECK weft_status_t *weft_transfers_enter_share(weft_transfers_t *x, weft_remote_share_t *s);
+/* Parks `s`, which is then no longer the caller's: true. False: it was woken, or *out_why has ended it, and
+ * it is still looking. A peer that has ended its step ends it unless its post has reached `awaited`. */
+bool weft_transfers_park_share(weft_transfers_t *x, weft_remote_share_t *s, weft_post_state_t awaited,
+                               weft_status_t **out_why);
+/* Wakes the share `id`. Not NULL: it was parked, and is the caller's, looking. */
+weft_remote_share_t *weft_transfers_wake_share(weft_transfers_t *x, uint64_t id);
+/* The share is cancelled. True: it was parked, and is the caller's, looking. */
+bool weft_transfers_cancel_share(weft_transfers_t *x, weft_remote_share_t *s);
+/* Takes `s`, which is looking, out of the table. */
+void weft_transfers_leave_share(weft_transfers_t *x, weft_remote_share_t *s);
+
 /* ---- many at once ---- */
 
 /* Which ones: of a step, of a run in it, with a task, over a link; unset ones match all. */
@@ -156,13 +197,21 @@ typedef struct weft_transfer_filter {
   bool with_announced; /* also offers whose receiver may be reading; otherwise it says when it does not */
 } weft_transfer_filter_t;
 
+/* One peer has ended a step: what has come from it is good. */
+static inline bool weft_transfer_filter_is_peers_step(const weft_transfer_filter_t *w) {
+  return w->has_step && w->link != NULL;
+}
+
 typedef struct weft_transfer_list { /* taken; lists by `next` */
   weft_remote_offer_t *offers;
   weft_remote_fetch_t *fetches;
   weft_remote_request_t *requests;
   weft_remote_arrival_t *arrivals;
+  weft_remote_share_t *shares; /* looking: in their table still */
 } weft_transfer_list_t;
-void weft_transfers_take(weft_transfers_t *x, const weft_transfer_filter_t *w, weft_transfer_list_t *out);
+/* Shares that are looking get `why` (copied), or are woken, if it is one peer's step that has ended. */
+void weft_transfers_take(weft_transfers_t *x, const weft_transfer_filter_t *w, const weft_status_t *why,
+                         weft_transfer_list_t *out);
 /* The canceller, retained, of one calling fetch that matches and was not returned before; it will report
  * `why` (copied). NULL: there is none. */
 weft_canceller_t *weft_transfers_take_call(weft_transfers_t *x, const weft_transfer_filter_t *w,

@@ -1,0 +1,27 @@
+/* collectives/remote/polling.c - a loop of looks, and the pause after one that was of no use. */
+#include "collectives/remote/polling.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+
+static void pause_polling(weft_polling_t *p, int64_t now) {
+  int64_t pause = 2 * atomic_load_explicit(&p->pause_ns, memory_order_relaxed);
+  if (pause < WEFT_POLL_LEAST_PAUSE_NS) pause = WEFT_POLL_LEAST_PAUSE_NS;
+  if (pause > WEFT_POLL_MOST_PAUSE_NS) pause = WEFT_POLL_MOST_PAUSE_NS;
+  atomic_store_explicit(&p->pause_ns, pause, memory_order_relaxed);
+  atomic_store_explicit(&p->not_before_ns, now + pause, memory_order_relaxed);
+}
+
+bool weft_polling_run(weft_polling_t *p, bool (*look)(void *arg), void *arg) {
+  int64_t now = weft_clock_ns();
+  if (now < atomic_load_explicit(&p->not_before_ns, memory_order_relaxed)) return false;
+  for (const int64_t until = now + WEFT_POLL_NS; now < until; now = weft_clock_ns()) {
+    sched_yield();
+    if (!look(arg)) continue;
+    atomic_store_explicit(&p->pause_ns, 0, memory_order_relaxed);
+    return true;
+  }
+  pause_polling(p, now);
+  return false;
+}

@@ -1,0 +1,444 @@
+/* tests/collectives/remote/post_path_test.c - small collectives of several tasks on one host, all in this
+ * process: by posts, and with the same results as by other ways. */
+#include <CUnit/CUnit.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "collectives/link_counters.h"
+#include "collectives/remote/remote_transport.h"
+#include "tests/runner.h"
+
+enum { MAX_TASKS = 5 };
+
+typedef struct cluster cluster_t;
+typedef struct task {
+  cluster_t *cluster;
+  char name[64], device[96];
+  weft_transport_t *transport;
+  weft_collectives_t *collectives;
+} task_t;
+struct cluster {
+  int n;    /* tasks that are there */
+  int size; /* of the group */
+  task_t tasks[MAX_TASKS];
+  weft_thread_pool_t *pool;
+  weft_mutex_t mu;
+  weft_cond_t changed;
+};
+
+static task_t *find(cluster_t *c, weft_str_t name) {
+  for (int i = 0; i < c->n; i++) {
+    if (weft_str_is(name, c->tasks[i].name)) return &c->tasks[i];
+  }
+  return NULL;
+}
+
+static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *fn_arg) {
+  weft_remote_transport_serve(find(((task_t *)arg)->cluster, task)->transport, r, canceller, fn, fn_arg);
+}
+static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *fn_arg) {
+  weft_remote_transport_join_group(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
+}
+static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                              weft_instance_fn *fn, void *fn_arg) {
+  weft_remote_transport_join_instance(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
+}
+
+static void start(cluster_t *c, int i, bool only_rpc) {
+  task_t *t = &c->tasks[i];
+  t->cluster = c;
+  snprintf(t->name, sizeof t->name, "/job:w/replica:0/task:%d", i);
+  snprintf(t->device, sizeof t->device, "/job:w/replica:0/task:%d/device:CPU:0", i);
+  weft_remote_transport_options_t o = {.task = weft_str(t->name),
+                                       .incarnation = weft_random_id(),
+                                       .pool = c->pool,
+                                       .only_rpc = only_rpc,
+                                       .peers = {.arg = t,
+                                                 .leader = WEFT_STR("/job:w/replica:0/task:0"),
+                                                 .recv_buf = recv_buf,
+                                                 .complete_group = complete_group,
+                                                 .complete_instance = complete_instance}};
+  CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_collectives_create(weft_str(t->name), c->pool, t->transport, &t->collectives));
+}
+
+static void setup(cluster_t *c, int n, bool only_rpc) {
+  *c = (cluster_t){.n = n, .size = n};
+  weft_mutex_init(&c->mu);
+  weft_cond_init(&c->changed);
+  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 2, &c->pool));
+  for (int i = 0; i < n; i++) start(c, i, only_rpc);
+}
+
+static void teardown(cluster_t *c) {
+  for (int i = c->n; i-- > 0;) weft_collectives_destroy(c->tasks[i].collectives);
+  for (int i = c->n; i-- > 0;) weft_remote_transport_stop(c->tasks[i].transport);
+  for (int i = c->n; i-- > 0;) c->tasks[i].transport->ops->destroy(c->tasks[i].transport);
+  weft_thread_pool_destroy(c->pool);
+  weft_cond_deinit(&c->changed);
+  weft_mutex_deinit(&c->mu);
+}
+
+/* ---- calls ---- */
+
+typedef struct part {
+  cluster_t *cluster;
+  weft_tensor_t *in, *out;
+  int num_done; /* guarded by the cluster's mu */
+  weft_status_t *status;
+} part_t;
+
+static void on_done(void *arg, weft_status_t *status, weft_tensor_t *output) {
+  part_t *p = arg;
+  weft_mutex_lock(&p->cluster->mu);
+  p->num_done++;
+  p->status = status;
+  p->out = output;
+  weft_cond_broadcast(&p->cluster->changed);
+  weft_mutex_unlock(&p->cluster->mu);
+}
+
+/* What all ranks of a collective do; each has its own rows, where they differ. */
+typedef struct collective_case {
+  weft_collective_kind_t kind;
+  weft_dtype_t dtype;
+  weft_reduction_t reduction;
+  bool is_mean, takes_input;
+  int64_t count;  /* elements of a rank's tensor */
+  int64_t ragged; /* rank i has i * ragged rows more */
+  weft_collective_algorithm_t algorithm;
+} collective_case_t;
+
+static void fill(weft_tensor_t *t, int rank) {
+  for (int64_t i = 0; i < t->count; i++) {
+    const int v = (int)((i * 7 + rank * 13) % 101) - 50;
+    if (t->dtype == WEFT_F32) ((float *)t->data)[i] = (float)v / 3.0f * (i % 5 == 0 ? 1e-4f : 1.0f);
+    if (t->dtype == WEFT_F64) ((double *)t->data)[i] = v / 7.0;
+    if (t->dtype == WEFT_I32) ((int32_t *)t->data)[i] = v;
+    if (t->dtype == WEFT_I8) ((int8_t *)t->data)[i] = (int8_t)v;
+    if (t->dtype == WEFT_BF16) ((uint16_t *)t->data)[i] = (uint16_t)(0x3f80 + v);
+  }
+}
+
+static void begin(cluster_t *c, const collective_case_t *k, int rank, int64_t step, int64_t key,
+                  weft_canceller_t *canceller, part_t *p) {
+  int targets[MAX_TASKS];
+  const int root = 1;
+  for (int i = 0; i < c->size; i++) targets[i] = i == 0 ? -1 : i - 1; /* the last rank gets none */
+  const bool gives = (k->kind != WEFT_BROADCAST && k->kind != WEFT_SCATTER) || rank == root;
+  weft_collective_t call = {.kind = k->kind,
+                            .name = WEFT_STR("it"),
+                            .device = weft_str(c->tasks[rank].device),
+                            .step_id = step,
+                            .group_key = 1,
+                            .instance_key = key,
+                            .group_size = c->size,
+                            .rank = rank,
+                            .reduction = k->reduction,
+                            .is_mean = k->is_mean,
+                            .root = root,
+                            .is_source = rank == root,
+                            .dtype = k->dtype,
+                            .shape = weft_shape_vector(k->count + k->ragged * rank),
+                            .targets = k->kind == WEFT_PERMUTE ? targets : NULL,
+                            .takes_input = k->takes_input,
+                            .waits = step % 2 == 0,
+                            .algorithm = k->algorithm,
+                            .timeout_ms = 60000};
+  *p = (part_t){.cluster = c};
+  if (k->kind == WEFT_SCATTER && gives) call.shape = weft_shape_vector(k->count * c->size);
+  if (gives && k->kind != WEFT_BARRIER) {
+    CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(k->dtype, &call.shape, NULL, &p->in));
+    fill(p->in, rank);
+    call.input = p->in;
+  }
+  weft_collectives_run(c->tasks[rank].collectives, &call, canceller, on_done, p);
+}
+
+static bool wait_for(part_t *p) {
+  const int64_t deadline = weft_clock_ns() + INT64_C(30000000000);
+  weft_mutex_lock(&p->cluster->mu);
+  while (p->num_done == 0 && weft_cond_wait_until(&p->cluster->changed, &p->cluster->mu, deadline)) {
+  }
+  const bool is_done = p->num_done == 1;
+  weft_mutex_unlock(&p->cluster->mu);
+  CU_ASSERT_TRUE_FATAL(is_done);
+  return is_done;
+}
+
+static void end_parts(cluster_t *c, int64_t step, part_t *parts) {
+  for (int i = 0; i < c->n; i++) weft_collectives_end_step(c->tasks[i].collectives, step, NULL);
+  for (int i = 0; i < c->n; i++) {
+    weft_status_free(parts[i].status);
+    weft_tensor_release(parts[i].in);
+    weft_tensor_release(parts[i].out);
+  }
+}
+
+/* All take part; `parts` have the outputs. */
+static void run(cluster_t *c, const collective_case_t *k, int64_t step, int64_t key, part_t *parts) {
+  for (int i = 0; i < c->n; i++) { /* in another order each time */
+    const int rank = (i + (int)step) % c->n;
+    begin(c, k, rank, step, key, NULL, &parts[rank]);
+  }
+  for (int i = 0; i < c->n; i++) {
+    wait_for(&parts[i]);
+    if (parts[i].status != NULL) fprintf(stderr, "rank %d: %s\n", i, weft_status_message(parts[i].status));
+    CU_ASSERT_PTR_NULL(parts[i].status);
+  }
+}
+
+static bool is_same(const weft_tensor_t *a, const weft_tensor_t *b) {
+  if (a == NULL || b == NULL) return a == b;
+  return a->bytes == b->bytes && weft_shape_eq(&a->shape, &b->shape) &&
+         memcmp(a->data, b->data, a->bytes) == 0;
+}
+
+static int64_t received(cluster_t *c, int from, int to) {
+  return weft_link_counters_sum(weft_remote_transport_counters(c->tasks[to].transport),
+                                weft_str(c->tasks[from].name), weft_str(c->tasks[to].name),
+                                WEFT_TRAFFIC_COLLECTIVE)
+      .messages;
+}
+
+/* ---- tests ---- */
+
+/* Reductions in the ring's order have the ring's bits; all else is moved. A reduction at a root is the same
+ * as one at all. */
+static void check_as_by_calls(int n) {
+  static const collective_case_t cases[] = {
+      {WEFT_ALL_REDUCE, WEFT_F32, .count = 1},
+      {WEFT_ALL_REDUCE, WEFT_F32, .count = 0},
+      {WEFT_ALL_REDUCE, WEFT_F32, .count = 16384, .is_mean = true},
+      {WEFT_ALL_REDUCE, WEFT_F32, .count = 16384, .is_mean = true, .takes_input = true},
+      {WEFT_ALL_REDUCE, WEFT_F32, .count = 100003, .takes_input = true}, /* two rounds */
+      {WEFT_ALL_REDUCE, WEFT_F32, .count = 250001, .reduction = WEFT_REDUCE_MAX},
+      {WEFT_ALL_REDUCE, WEFT_F64, .count = 777, .reduction = WEFT_REDUCE_PROD},
+      {WEFT_ALL_REDUCE, WEFT_BF16, .count = 9999},
+      {WEFT_ALL_REDUCE, WEFT_I8, .count = 130001, .is_mean = true},
+      {WEFT_ALL_REDUCE, WEFT_I32, .count = 3, .reduction = WEFT_REDUCE_MIN},
+      {WEFT_REDUCE, WEFT_I32, .count = 5000},
+      {WEFT_REDUCE, WEFT_I32, .count = 5000, .takes_input = true},
+      {WEFT_REDUCE_SCATTER, WEFT_F32, .count = 1003, .is_mean = true},
+      {WEFT_REDUCE_SCATTER, WEFT_BF16, .count = 4},
+      {WEFT_BROADCAST, WEFT_F32, .count = 5000},
+      {WEFT_BROADCAST, WEFT_F32, .count = 0},
+      {WEFT_SCATTER, WEFT_F32, .count = 77},
+      {WEFT_GATHER, WEFT_F32, .count = 10, .ragged = 3},
+      {WEFT_ALL_GATHER, WEFT_I8, .count = 10, .ragged = 3},
+      {WEFT_ALL_GATHER, WEFT_F64, .count = 0, .ragged = 1000},
+      {WEFT_ALL_TO_ALL, WEFT_F32, .count = 60},
+      {WEFT_PERMUTE, WEFT_F32, .count = 11},
+      {WEFT_BARRIER, WEFT_F32},
+  };
+  cluster_t near, far;
+  setup(&near, n, false);
+  setup(&far, n, true);
+  for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+    for (int again = 0; again < 3; again++) { /* agreed by the leader; from memory; and its thread looks */
+      const int64_t step = 1 + 3 * i + again;
+      collective_case_t other = cases[i];
+      if (other.kind == WEFT_ALL_REDUCE || other.kind == WEFT_REDUCE_SCATTER)
+        other.algorithm = WEFT_ALGORITHM_RING;
+      part_t a[MAX_TASKS], b[MAX_TASKS];
+      const int64_t before = received(&near, 0, 1);
+      run(&near, &cases[i], step, i, a);
+      run(&far, &other, step, i, b);
+      for (int rank = 0; rank < n; rank++) {
+        const bool ok = is_same(a[rank].out, b[rank].out);
+        if (!ok) fprintf(stderr, "case %d of %d ranks, rank %d differs\n", i, n, rank);
+        CU_ASSERT_TRUE(ok);
+      }
+      const int64_t messages = received(&near, 0, 1) - before;
+      CU_ASSERT_TRUE(messages <= (cases[i].count >= 100003 ? 2 : 1)); /* a ring's or tree's would be more */
+      end_parts(&near, step, a);
+      end_parts(&far, step, b);
+    }
+  }
+  teardown(&near);
+  teardown(&far);
+}
+static void two_ranks_get_what_calls_give(void) { check_as_by_calls(2); }
+static void four_ranks_get_what_calls_give(void) { check_as_by_calls(4); }
+static void five_ranks_get_what_calls_give(void) { check_as_by_calls(5); }
+
+/* Many at one time, each rank in another order: more than there is room for. */
+static void many_at_once_in_any_order(void) {
+  enum { N = 4, AT_ONCE = 700, COUNT = 8000 };
+  static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = COUNT};
+  cluster_t c;
+  setup(&c, N, false);
+  part_t(*parts)[N] = weft_calloc(AT_ONCE, sizeof *parts);
+  for (int rank = 0; rank < N; rank++) {
+    for (int i = 0; i < AT_ONCE; i++) {
+      static const int strides[N] = {1, 3, 9, 699}; /* have no divisor in common with AT_ONCE */
+      const int which = (i * strides[rank] + rank * 100) % AT_ONCE;
+      begin(&c, &k, rank, 2, which, NULL, &parts[which][rank]);
+    }
+  }
+  for (int i = 0; i < AT_ONCE; i++) {
+    for (int rank = 0; rank < N; rank++) {
+      wait_for(&parts[i][rank]);
+      if (parts[i][rank].status != NULL) fprintf(stderr, "%s\n", weft_status_message(parts[i][rank].status));
+      CU_ASSERT_PTR_NULL(parts[i][rank].status);
+      CU_ASSERT_TRUE(is_same(parts[i][rank].out, parts[0][0].out));
+    }
+  }
+  for (int i = AT_ONCE; i-- > 0;) end_parts(&c, 2, parts[i]);
+  weft_free(parts);
+  teardown(&c);
+}
+
+static void a_cancelled_rank_ends_all(void) {
+  static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 100};
+  cluster_t c;
+  part_t parts[MAX_TASKS];
+  setup(&c, 3, false);
+  run(&c, &k, 100, 1, parts);
+  end_parts(&c, 100, parts);
+  for (int64_t step = 1; step <= 6; step++) {
+    weft_canceller_t *canceller = weft_canceller_create(NULL);
+    begin(&c, &k, 0, step, 1, step % 3 == 0 ? NULL : canceller, &parts[0]);
+    begin(&c, &k, 1, step, 1, NULL, &parts[1]);
+    if (step % 3 != 0) {
+      weft_canceller_cancel(canceller);
+      wait_for(&parts[0]);
+      CU_ASSERT_EQUAL(weft_status_code(parts[0].status), WEFT_CANCELLED);
+      CU_ASSERT_TRUE(wait_for(&parts[1]) && parts[1].status != NULL);
+      begin(&c, &k, 2, step, 1, NULL, &parts[2]);
+      CU_ASSERT_TRUE(wait_for(&parts[2]) && parts[2].status != NULL);
+    } else { /* and the group works on */
+      begin(&c, &k, 2, step, 1, NULL, &parts[2]);
+      for (int i = 0; i < 3; i++) CU_ASSERT_TRUE(wait_for(&parts[i]) && parts[i].status == NULL);
+    }
+    end_parts(&c, step, parts);
+    weft_canceller_release(canceller);
+  }
+  teardown(&c);
+}
+
+static void a_rank_that_ends_its_step_ends_all(void) {
+  static const collective_case_t k = {WEFT_BROADCAST, WEFT_F32, .count = 100};
+  cluster_t c;
+  part_t parts[MAX_TASKS];
+  setup(&c, 3, false);
+  run(&c, &k, 1, 1, parts);
+  end_parts(&c, 1, parts);
+  for (int i = 0; i < 2; i++) begin(&c, &k, i, 2, 1, NULL, &parts[i]);
+  weft_status_t *why = WEFT_ERROR(DATA_LOSS, "no good");
+  weft_collectives_end_step(c.tasks[0].collectives, 2, why);
+  weft_status_free(why);
+  for (int i = 0; i < 2; i++) CU_ASSERT_TRUE(wait_for(&parts[i]) && parts[i].status != NULL);
+  parts[2] = (part_t){.cluster = &c};
+  end_parts(&c, 2, parts);
+  teardown(&c);
+}
+
+/* A rank whose step is over has done its part: the root goes on waiting for the others. */
+static void a_rank_that_is_done_may_end_its_step(void) {
+  static const collective_case_t k = {WEFT_BROADCAST, WEFT_F32, .count = 100};
+  cluster_t c;
+  part_t parts[MAX_TASKS];
+  setup(&c, 3, false);
+  run(&c, &k, 1000, 1, parts);
+  end_parts(&c, 1000, parts);
+  for (int64_t step = 1; step <= 200; step++) {
+    for (int i = 0; i < 3; i++) begin(&c, &k, i, step, 1, NULL, &parts[i]);
+    for (int i = 2; i >= 0; i--) { /* the root, rank 1, in between */
+      wait_for(&parts[i]);
+      if (parts[i].status != NULL) fprintf(stderr, "%d: %s\n", i, weft_status_message(parts[i].status));
+      CU_ASSERT_PTR_NULL(parts[i].status);
+      weft_collectives_end_step(c.tasks[i].collectives, step, NULL);
+    }
+    end_parts(&c, step, parts);
+  }
+  teardown(&c);
+}
+
+/* Another shape on one rank: INVALID_ARGUMENT on all, first time and later. */
+static void ranks_that_differ_are_told(void) {
+  cluster_t c;
+  part_t parts[MAX_TASKS];
+  setup(&c, 3, false);
+  for (int64_t step = 1; step <= 3; step++) {
+    const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 100},
+                            other = {WEFT_ALL_REDUCE, WEFT_F32, .count = step == 2 ? 100 : 99};
+    for (int i = 0; i < 3; i++) begin(&c, i == 1 ? &other : &k, i, step, step == 1 ? 1 : 2, NULL, &parts[i]);
+    for (int i = 0; i < 3; i++) {
+      wait_for(&parts[i]);
+      CU_ASSERT_EQUAL(weft_status_code(parts[i].status), step == 2 ? WEFT_OK : WEFT_INVALID_ARGUMENT);
+    }
+    end_parts(&c, step, parts);
+  }
+  teardown(&c);
+}
+
+/* A task that is gone: at once, with its name, on all other ranks; whatever they do at that moment. */
+static void a_lost_task_ends_all(void) {
+  static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 100};
+  for (int moment = 0; moment < 3; moment++) {
+    cluster_t c;
+    part_t parts[MAX_TASKS];
+    setup(&c, 3, false);
+    run(&c, &k, 1, 1, parts);
+    end_parts(&c, 1, parts);
+    begin(&c, &k, 0, 2, 1, NULL, &parts[0]);
+    if (moment > 0) begin(&c, &k, 1, 2, 1, NULL, &parts[1]);
+    weft_collectives_destroy(c.tasks[2].collectives);
+    weft_remote_transport_stop(c.tasks[2].transport);
+    c.tasks[2].transport->ops->destroy(c.tasks[2].transport);
+    c.n = 2;
+    if (moment == 0) begin(&c, &k, 1, 2, 1, NULL, &parts[1]);
+    for (int i = 0; i < 2; i++) {
+      wait_for(&parts[i]);
+      CU_ASSERT_EQUAL(weft_status_code(parts[i].status), WEFT_UNAVAILABLE);
+      CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(parts[i].status), "/task:2"));
+    }
+    end_parts(&c, 2, parts);
+    teardown(&c);
+  }
+}
+
+/* One task has no segment: all go another way, and none waits. */
+static void without_a_segment_it_goes_another_way(void) {
+  static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 1000};
+  cluster_t c = {.n = 3, .size = 3};
+  part_t parts[MAX_TASKS];
+  weft_mutex_init(&c.mu);
+  weft_cond_init(&c.changed);
+  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 2, &c.pool));
+  for (int i = 0; i < 3; i++) {
+    if (i == 1) setenv("WEFT_SHARED_COLLECTIVES", "0", 1);
+    start(&c, i, false);
+    unsetenv("WEFT_SHARED_COLLECTIVES");
+  }
+  for (int64_t step = 1; step <= 4; step++) {
+    run(&c, &k, step, 1, parts);
+    for (int i = 1; i < 3; i++) CU_ASSERT_TRUE(is_same(parts[i].out, parts[0].out));
+    end_parts(&c, step, parts);
+  }
+  teardown(&c);
+}
+
+static const CU_TestInfo tests[] = {
+    {"two ranks get what calls give", two_ranks_get_what_calls_give},
+    {"four ranks get what calls give", four_ranks_get_what_calls_give},
+    {"five ranks get what calls give", five_ranks_get_what_calls_give},
+    {"many at once in any order", many_at_once_in_any_order},
+    {"a cancelled rank ends all", a_cancelled_rank_ends_all},
+    {"a rank that ends its step ends all", a_rank_that_ends_its_step_ends_all},
+    {"a rank that is done may end its step", a_rank_that_is_done_may_end_its_step},
+    {"ranks that differ are told", ranks_that_differ_are_told},
+    {"a lost task ends all", a_lost_task_ends_all},
+    {"without a segment it goes another way", without_a_segment_it_goes_another_way},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("post_path", tests); }
