@@ -1,5 +1,8 @@
 /* base/timer.c - a list sorted by deadline and a thread that waits for its head.
  *
+ * Most entries are removed before they are due. So the thread is woken only for an entry that is due before
+ * it wakes by itself, and may wake for one that is gone.
+ *
  * Locking: `mu` is a leaf, not held while a callback runs; `running` names the
  * entry whose callback runs, so that remove can wait for it.
  */
@@ -19,11 +22,12 @@ typedef struct timer_entry {
 
 struct weft_timer {
   weft_mutex_t mu;
-  weft_cond_t changed;    /* the head or `stopping` changed */
-  weft_cond_t idle;       /* `running` became 0 */
-  timer_entry_t *head;    /* guarded by mu; soonest first */
-  uint64_t next_id;       /* guarded by mu */
-  uint64_t running;       /* guarded by mu */
+  weft_cond_t changed; /* an entry is due before wakes_ns, or `stopping` changed */
+  weft_cond_t idle;    /* `running` became 0 */
+  timer_entry_t *head; /* guarded by mu; soonest first */
+  uint64_t next_id;    /* guarded by mu */
+  uint64_t running;    /* guarded by mu */
+  int64_t wakes_ns;    /* guarded by mu: when the thread wakes by itself, INT64_MAX: never; 0: it is awake */
   bool started, stopping; /* guarded by mu */
   pthread_t thread;
 };
@@ -33,11 +37,13 @@ static void *run(void *arg) {
   weft_mutex_lock(&t->mu);
   while (!t->stopping) {
     timer_entry_t *e = t->head;
+    t->wakes_ns = e == NULL ? INT64_MAX : e->deadline_ns;
     if (e == NULL) {
       weft_cond_wait(&t->changed, &t->mu); /* woken by add and destroy */
     } else if (weft_clock_ns() < e->deadline_ns) {
       weft_cond_wait_until(&t->changed, &t->mu, e->deadline_ns);
     } else {
+      t->wakes_ns = 0;
       t->head = e->next;
       t->running = e->id;
       weft_mutex_unlock(&t->mu);
@@ -99,7 +105,10 @@ weft_status_t *weft_timer_add(weft_timer_t *t, int64_t deadline_ns, weft_timer_f
   while (*at != NULL && (*at)->deadline_ns <= deadline_ns) at = &(*at)->next;
   e->next = *at;
   *at = e;
-  if (t->head == e) weft_cond_signal(&t->changed);
+  if (deadline_ns < t->wakes_ns) {
+    t->wakes_ns = deadline_ns; /* or as soon as it can: no need to wake it twice */
+    weft_cond_signal(&t->changed);
+  }
   weft_mutex_unlock(&t->mu);
   return NULL;
 }

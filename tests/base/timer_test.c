@@ -65,6 +65,27 @@ static uint64_t add(weft_timer_t *t, int64_t deadline, weft_timer_fn *fn, void *
   return id;
 }
 
+/* The thread sleeps until an entry that was removed, or longer: none that is due before is late. */
+static void what_was_removed_makes_no_other_late(void) {
+  weft_timer_t *t = fresh();
+  log_t l;
+  log_init(&l);
+  mark_t far = {&l, 100}, due[8];
+  const int64_t later = weft_clock_ns() + (int64_t)3600000 * MS;
+  for (int i = 0; i < 8; i++) {
+    due[i] = (mark_t){&l, i};
+    const uint64_t removed[] = {add(t, later + i, note, &far), add(t, later - i, note, &far),
+                                add(t, weft_clock_ns() + 200 * MS, note, &far)};
+    if (i % 2 == 0) add(t, later + 10, note, &far);
+    for (int k = 0; k < 3; k++) CU_ASSERT_TRUE(weft_timer_remove(t, removed[(i + k) % 3]));
+    add(t, weft_clock_ns() + (i % 3) * MS, note, &due[i]);
+    CU_ASSERT_TRUE(await(&l, i + 1));
+    CU_ASSERT_EQUAL(l.order[i], i);
+  }
+  weft_timer_destroy(t);
+  log_deinit(&l);
+}
+
 /* A call that keeps the timer's thread, so that a test can add and remove while nothing comes due. */
 typedef struct gate {
   weft_mutex_t mu;
@@ -247,6 +268,7 @@ int main(void) {
       {"no_time_is_too_long", no_time_is_too_long},
       {"calls_come_in_the_order_of_their_moments", calls_come_in_the_order_of_their_moments},
       {"what_is_removed_is_not_called", what_is_removed_is_not_called},
+      {"what_was_removed_makes_no_other_late", what_was_removed_makes_no_other_late},
       {"removal_waits_for_a_call_in_progress", removal_waits_for_a_call_in_progress},
       {"a_call_can_ask_for_its_own_removal", a_call_can_ask_for_its_own_removal},
       {"destruction_drops_what_is_pending", destruction_drops_what_is_pending},
