@@ -241,6 +241,13 @@ static weft_str_t target_node(weft_str_t target) {
   return weft_tensor_name_parse(name, &name, &index) ? name : target;
 }
 
+/* Of the type of device that the node has been given. */
+static bool has_kernel(void *arg, const weft_node_t *n) {
+  const weft_step_plan_options_t *o = arg;
+  const weft_session_device_t *d = weft_device_set_find(o->devices, n->assigned_device);
+  return d != NULL && o->kernels != NULL && (o->kernels->types(n) & d->type_bit) != 0;
+}
+
 /* What is watched, and what is fed bit by bit, has to be there under its name. */
 static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_options_t *o,
                                weft_graph_t **g) {
@@ -253,6 +260,8 @@ static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_o
                                            .keep = keep,
                                            .num_keep = signature->num_targets,
                                            .evaluator = o->evaluator,
+                                           .has_kernel = has_kernel,
+                                           .has_kernel_arg = (void *)(uintptr_t)o,
                                            .rebuild = build_client_graph,
                                            .rebuild_arg = (void *)(uintptr_t)o};
   weft_status_t *s = weft_optimize(g, &options);

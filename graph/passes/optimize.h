@@ -6,7 +6,8 @@
  *
  * What every pass keeps: the nodes that `keep` names, nodes with an effect, the order that control inputs ask
  * for, on which device a node runs, and which nodes are dead in which branch. A node that fails is left
- * alone: the step fails with its name. Equal bits: but for the rules of arithmetic.c that say so.
+ * alone: the step fails with its name. Equal bits: but for the rules of arithmetic.c that say so, and for the
+ * layers that remap.c makes on other devices than CPUs.
  *
  * Source: the contract of TensorFlow's Grappler (meta_optimizer.cc) as far as RewriterConfig shows it.
  */
@@ -67,6 +68,10 @@ typedef struct weft_optimize_options {
                              those that are not there are ignored */
   int num_keep;
   const weft_evaluator_t *evaluator; /* NULL: only what shapes tell is folded */
+  /* Whether the type of device that a node is assigned to has a kernel for it: for ops that a pass makes. Of
+   * the node only the op, the attributes and the device are read. NULL: such ops are made on CPUs alone. */
+  bool (*has_kernel)(void *arg, const weft_node_t *n);
+  void *has_kernel_arg;
   /* Makes the graph once more, as it was; for when a pass has failed. NULL: a copy is kept. */
   weft_status_t *(*rebuild)(void *arg, weft_graph_t **out);
   void *rebuild_arg;

@@ -1,5 +1,7 @@
 /* graph/passes/remap.c - a product or convolution and what follows it on each element of its result become
- * one node, as TensorFlow's Remapper does it: of floats, on CPUs, with channels last.
+ * one node, as TensorFlow's Remapper does it: of floats, on CPUs, with channels last. On other devices that
+ * is done to products with a bias and maybe an activation, of float, half or bfloat16, where the device has a
+ * kernel for the fused node: it may round once instead of behind each node (docs/decisions/0036).
  *
  *   MatMul, Conv2D, DepthwiseConv2dNative
  *   -> BiasAdd, or an Add of a vector that is as long as the result has channels, and, of convolutions,
@@ -87,11 +89,17 @@ static bool is_on_cpu(const weft_node_t *n) {
   return false;
 }
 
+static bool is_short_float(int type) { return type == WEFT_F32 || type == WEFT_F16 || type == WEFT_BF16; }
+
 /* May `n` be part of a fused node? */
-static bool is_part(const weft_node_t *n) {
+static bool is_part(const remapper_t *m, const weft_node_t *n) {
   const weft_str_t format = weft_node_attr_string(n, "data_format");
-  return n->num_controls == 0 && weft_node_attr_type(n, "T") == WEFT_F32 && weft_node_is_pure(n) &&
-         is_on_cpu(n) && (format.length == 0 || weft_str_is(format, "NHWC"));
+  const int type = weft_node_attr_type(n, "T");
+  const bool fits = is_on_cpu(n) ? type == WEFT_F32
+                                 : is_short_float(type) && m->r->options->has_kernel != NULL &&
+                                       n->assigned_device.length > 0;
+  return fits && n->num_controls == 0 && weft_node_is_pure(n) &&
+         (format.length == 0 || weft_str_is(format, "NHWC"));
 }
 
 /* The node behind input `input` of `reader`, if that alone reads it, and its first output; else NULL. */
@@ -99,7 +107,7 @@ static weft_node_t *lone_producer(const remapper_t *m, const weft_node_t *reader
   weft_node_t *n = reader->inputs[input].node;
   const bool is_lone = n->id < m->r->num_ids && m->num_readers[n->id] == 1 && !m->r->is_kept[n->id] &&
                        !m->is_read_beyond[n->id];
-  return is_lone && is_part(n) && weft_str_eq(n->assigned_device, reader->assigned_device) ? n : NULL;
+  return is_lone && is_part(m, n) && weft_str_eq(n->assigned_device, reader->assigned_device) ? n : NULL;
 }
 
 static int find_op(const weft_op_def_t *const *ops, int n, const weft_op_def_t *op) {
@@ -178,12 +186,22 @@ static bool read_sum(const remapper_t *m, weft_node_t *n, layer_t *l) {
 }
 
 static bool read_layer(const remapper_t *m, weft_node_t *last, layer_t *l) {
-  if (!is_part(last) || m->r->is_kept[last->id] || m->is_read_beyond[last->id]) return false;
+  if (!is_part(m, last) || m->r->is_kept[last->id] || m->is_read_beyond[last->id]) return false;
   if (find_op(m->activation_ops, NUM_ACTIVATIONS, last->op) < 0) return read_sum(m, last, l);
   l->activation = last;
   push_part(l, last);
   weft_node_t *before = lone_producer(m, last, 0);
   return before != NULL && read_sum(m, before, l);
+}
+
+/* May the layer be one node where it is? */
+static bool is_fusible(const remapper_t *m, const layer_t *l, const weft_op_def_t *op,
+                       const weft_named_attr_t *attrs, int num_attrs) {
+  if (is_on_cpu(l->product)) return true;
+  const weft_node_t fused = {
+      .op = op, .attrs = attrs, .num_attrs = num_attrs, .assigned_device = l->product->assigned_device};
+  return l->how == &products[MATMUL] && l->bias != NULL && l->norm == NULL && l->sum == NULL &&
+         m->r->options->has_kernel(m->r->options->has_kernel_arg, &fused);
 }
 
 /* ---- the fused node ---- */
@@ -247,6 +265,7 @@ static weft_status_t *fuse(remapper_t *m, const layer_t *l) {
   const int num_inputs = gather_inputs(l, inputs);
   const weft_op_def_t *op = weft_op_find(weft_str(l->how->fused));
   WEFT_RETURN_IF_ERROR(make_attrs(m, l, op, num_inputs - 2, attrs, &num_attrs));
+  if (!is_fusible(m, l, op, attrs, num_attrs)) return NULL;
   const weft_node_spec_t spec = {.name = last->name,
                                  .op = op->name,
                                  .device = last->requested_device,

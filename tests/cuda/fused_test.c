@@ -1,9 +1,12 @@
 /* tests/cuda/fused_test.c - the ops that TensorFlow's graph optimiser puts in the place of several nodes, on
  * the CUDA device and on the CPU.
  */
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tests/cuda/both.h"
+#include "tests/cuda/fake/fake.h"
 
 enum { MAX_OPS = 3, MAX_ARGS = 5 };
 
@@ -268,9 +271,47 @@ static void a_bias_that_does_not_fit_is_refused(void) {
   }
 }
 
+static long num_kernels(void) {
+  weft_fake_cuda_calls_fn *calls;
+  void *driver = dlopen(getenv("WEFT_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+  *(void **)&calls = driver == NULL ? NULL : dlsym(driver, WEFT_FAKE_CUDA_CALLS);
+  return calls == NULL ? 0 : calls("cuLaunchKernel");
+}
+
+/* A dense layer of a client's graph, in plain ops. */
+static TF_Output build_layer(world_t *w, const char *device) {
+  static const int64_t a[] = {4, 5}, b[] = {5, 3}, three = 3;
+  static const char *const ops[] = {"MatMul", "BiasAdd", "Relu"};
+  const TF_Output others[] = {operand(w, device, "b", 2, b, TF_FLOAT, false, 2),
+                              operand(w, device, "bias", 1, &three, TF_FLOAT, false, 3)};
+  TF_Output y = operand(w, device, "a", 2, a, TF_FLOAT, false, 1);
+  for (int i = 0; i < 3; i++) {
+    TF_OperationDescription *d = TF_NewOperation(w->g, ops[i], ops[i]);
+    TF_AddInput(d, y);
+    if (i < 2) TF_AddInput(d, others[i]);
+    TF_SetDevice(d, device);
+    y = (TF_Output){TF_FinishOperation(d, w->s), 0};
+    ASSERT_OK(w);
+  }
+  return y;
+}
+
+/* The pass makes one node of it, whose bias and activation the product computes. */
+static void a_layer_is_one_product(void) {
+  const long before = num_kernels();
+  weft_both_agree(build_layer, 1e-5);
+  const long plain = num_kernels() - before;
+  setenv("WEFT_PASSES", "remap", 1);
+  weft_both_agree(build_layer, 1e-5);
+  const long fused = num_kernels() - before - plain;
+  setenv("WEFT_PASSES", "none", 1);
+  CU_ASSERT_EQUAL(plain - fused, 2); /* opening a device counts as a call */
+}
+
 static const CU_TestInfo tests[] = {
     {"fused ops are those of the CPU", fused_ops_are_those_of_the_cpu},
     {"what is not known is refused", what_is_not_known_is_refused},
+    {"a layer is one product", a_layer_is_one_product},
     {"a bias that does not fit is refused", a_bias_that_does_not_fit_is_refused},
     CU_TEST_INFO_NULL,
 };

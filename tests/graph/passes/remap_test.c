@@ -10,17 +10,63 @@
   ON("p", "MatMul", IN2("x", "w"), T_F) \
   ON("s", "BiasAdd", IN2("p", "b"), T_F) ON("r", activation, IN1("s"), T_F) ON("y", "Neg", IN1("r"), T_F)
 
+/* There is a kernel but of float16. */
+static bool not_of_half(void *arg, const weft_node_t *n) {
+  (void)arg;
+  CU_ASSERT(weft_str_is(n->op->name, "_FusedMatMul"));
+  return weft_node_attr_type(n, "T") != WEFT_F16;
+}
+
 /* What a placer would have done. */
-static weft_graph_t *remapped(const char *text, const char *const *keep) {
+static weft_graph_t *remapped_with(const char *text, const char *const *keep,
+                                   bool (*has_kernel)(void *arg, const weft_node_t *n)) {
   enum { MOST_KEPT = 8 };
   weft_str_t names[MOST_KEPT];
   weft_graph_t *g = weft_test_graph(text);
   for (int id = 0; id < g->num_nodes; id++) g->nodes[id]->assigned_device = g->nodes[id]->requested_device;
-  weft_optimize_options_t o = {.settings = weft_pass_defaults(), .keep = names};
+  weft_optimize_options_t o = {.settings = weft_pass_defaults(), .keep = names, .has_kernel = has_kernel};
   o.settings.passes = WEFT_PASS_BIT(WEFT_PASS_REMAP);
   for (; keep[o.num_keep] != NULL; o.num_keep++) names[o.num_keep] = weft_str(keep[o.num_keep]);
   weft_test_expect(weft_optimize(&g, &o), WEFT_OK, "");
   return g;
+}
+
+static weft_graph_t *remapped(const char *text, const char *const *keep) {
+  return remapped_with(text, keep, NULL);
+}
+
+/* A product with a bias, and maybe an activation, where the device has a kernel for it; no sum. */
+static void on_other_devices_a_kernel_is_asked_for(void) {
+#define GPU "device:'/job:localhost/replica:0/task:0/device:GPU:0' "
+#define FED_OF(name, type) \
+  NODE(name, "Placeholder", "", "attr{key:'dtype' value{type:" type "}} attr{key:'shape' value{shape{}}}")
+#define ON_GPU(name, op, in, type) \
+  "node{name:'" name "' op:'" op "' " in " " GPU "attr{key:'T' value{type:" type "}}} "
+#define GPU_LAYER(type, then) \
+  FED_OF("x", type)           \
+  FED_OF("w", type)           \
+  FED_OF("b", type)           \
+  ON_GPU("p", "MatMul", IN2("x", "w"), type) ON_GPU("s", "BiasAdd", IN2("p", "b"), type) then
+#define RELU(type) ON_GPU("r", "Relu", IN1("s"), type) ON_GPU("y", "Neg", IN1("r"), type)
+#define SUM(type) ON_GPU("r", "AddV2", IN2("s", "x"), type) ON_GPU("y", "Relu", IN1("r"), type)
+  const char *const keep[] = {"y", NULL};
+  static const struct {
+    const char *graph, *fused; /* which node is the fused one; NULL: none */
+  } cases[] = {{GPU_LAYER("DT_FLOAT", RELU("DT_FLOAT")), "r"},
+               {GPU_LAYER("DT_BFLOAT16", RELU("DT_BFLOAT16")), "r"},
+               {GPU_LAYER("DT_HALF", RELU("DT_HALF")), NULL},
+               {GPU_LAYER("DT_DOUBLE", RELU("DT_DOUBLE")), NULL},
+               {GPU_LAYER("DT_FLOAT", SUM("DT_FLOAT")), "s"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    weft_graph_t *g = remapped_with(cases[i].graph, keep, not_of_half);
+    CU_ASSERT_EQUAL(weft_test_count(g, "_FusedMatMul"), cases[i].fused != NULL);
+    if (cases[i].fused != NULL)
+      CU_ASSERT(weft_str_is(weft_test_node(g, cases[i].fused)->op->name, "_FusedMatMul"));
+    weft_graph_destroy(g);
+    g = remapped(cases[i].graph, keep);
+    CU_ASSERT_EQUAL(weft_test_count(g, "_FusedMatMul"), 0);
+    weft_graph_destroy(g);
+  }
 }
 
 static void a_layer_becomes_one_node_with_the_last_ones_name(void) {
@@ -221,6 +267,7 @@ int main(void) {
       {"of two products one is added to the other", of_two_products_one_is_added_to_the_other},
       {"a normalisation by the batch, or with other readers, stays",
        a_normalisation_by_the_batch_or_with_other_readers_stays},
+      {"on other devices a kernel is asked for", on_other_devices_a_kernel_is_asked_for},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("remap", tests);
