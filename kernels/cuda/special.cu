@@ -16,6 +16,7 @@ WEFT_FORMULA double weft_lgamma(double x) { /* lgamma() writes a global */
 #else
 WEFT_FORMULA double weft_lgamma(double x) { return lgamma(x); }
 #endif
+#include "kernels/formulas/integral.h"
 #include "kernels/formulas/special.h"
 
 namespace weft {
@@ -53,10 +54,17 @@ ONE(BesselK1, K_PLAIN(1))
 ONE(BesselK1e, K_SCALED(1))
 ONE(BesselY0, weft_bessel_y(0, x))
 ONE(BesselY1, weft_bessel_y(1, x))
+ONE(Dawsn, weft_dawson(x))
 ONE(Digamma, weft_digamma(x))
 ONE(Erfinv, weft_erfinv(x))
+ONE(Expint, x < 0   ? (C)NAN
+            : x < 2 ? (C)weft_expint_series((double)x)
+                    : exp(x) * (C)weft_expint_scaled((double)x))
+ONE(FresnelCos, weft_fresnel_of(x).c)
+ONE(FresnelSin, weft_fresnel_of(x).s)
 ONE(Lgamma, weft_lgamma(x))
 ONE(Ndtri, weft_ndtri(x))
+ONE(Spence, weft_spence(x))
 TWO(Igamma, weft_igamma(x, y).v)
 TWO(IgammaGradA, weft_igamma(x, y).d)
 TWO(Igammac, weft_igammac(x, y))

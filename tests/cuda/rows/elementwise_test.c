@@ -18,7 +18,7 @@ static void complex_one(weft_row_case_t *c) {
   const weft_shape_t s = weft_row_shape(c, 0, 4);
   weft_row_add(c, c->dtype, &s, c->round % 2 == 0 ? WEFT_ROW_SMALL : WEFT_ROW_ANY);
 }
-/* What C says of infinities and of NaN is not all kept by these. */
+/* What C says of infinities and of NaN is not all kept by these, or digits are lost near a pole. */
 static void complex_finite(weft_row_case_t *c) {
   const weft_shape_t s = weft_row_shape(c, 0, 4);
   weft_row_add(c, c->dtype, &s, c->round % 2 == 0 ? WEFT_ROW_SMALL : WEFT_ROW_NONZERO);
@@ -162,7 +162,7 @@ static weft_row_op_t binary[] = {
 enum { NUM_UNARY = sizeof unary / sizeof unary[0], NUM_BINARY = sizeof binary / sizeof binary[0] };
 
 static void unary_as_the_cpu(void) {
-  static const char *const names[] = {"Cos", "Cosh", "Sin", "Sinh", "Tan", "Tanh"};
+  static const char *const names[] = {"Cos", "Cosh", "Sigmoid", "Sin", "Sinh", "Tan", "Tanh"};
   for (int i = 0; i < NUM_UNARY; i++) {
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
       if (unary[i].make == complex_one && strcmp(unary[i].op, names[k]) == 0) unary[i].make = complex_finite;
