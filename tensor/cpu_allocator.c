@@ -2,7 +2,7 @@
  *
  * Blocks of LARGE bytes and more are rounded up to an eighth of their power of two. A freed one is kept for a
  * block of the same size; blocks of HUGE bytes and more are pages of their own (base/pages.h), smaller ones
- * come from the heap.
+ * come from the heap. Blocks of less than LARGE bytes are those of base/thread_blocks.h.
  *
  * Kept are at most CACHE_BYTES, and for at most KEEP_NS while blocks are freed: what was freed first goes
  * first. Without that order the sizes of a phase that has ended would fill the cache for good, and each block
@@ -14,9 +14,10 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/pages.h"
+#include "base/thread_blocks.h"
 #include "tensor/allocator.h"
 
-enum { LARGE = 256 << 10, SIZES = 512 };
+enum { LARGE = WEFT_THREAD_BLOCK_LARGEST, SIZES = 512 };
 #define HUGE_BYTES WEFT_HUGE_PAGE
 #define CACHE_BYTES ((size_t)256 << 20)
 #define KEEP_NS ((int64_t)10 * 1000 * 1000 * 1000)
@@ -38,9 +39,9 @@ typedef struct cpu_allocator {
   size_t cached;                 /* guarded by mu */
 } cpu_allocator_t;
 
-/* Rounds up to a size class; false when the block is too small or too large to keep. */
+/* Rounds up to a size class; false when the block is too large to keep. */
 static bool class_of(size_t bytes, size_t *rounded, int *index) {
-  if (bytes < LARGE || bytes > CACHE_BYTES / 2) return false;
+  if (bytes > CACHE_BYTES / 2) return false;
   int log2 = 63 - __builtin_clzl(bytes);
   size_t step = (size_t)1 << (log2 - 3);
   *rounded = (bytes + step - 1) & ~(step - 1);
@@ -98,6 +99,7 @@ static void *allocate(weft_allocator_t *base, size_t bytes, weft_fence_t *after)
   cpu_allocator_t *a = (cpu_allocator_t *)(void *)base;
   size_t rounded = bytes;
   int index;
+  if (bytes < LARGE) return weft_thread_block_take(bytes);
   if (class_of(bytes, &rounded, &index)) {
     weft_mutex_lock(&a->mu);
     free_block_t *b = a->lists[index];
@@ -113,6 +115,10 @@ static void deallocate(weft_allocator_t *base, void *p, size_t bytes) {
   size_t rounded = bytes;
   int index;
   if (p == NULL) return;
+  if (bytes < LARGE) {
+    weft_thread_block_give(p, bytes);
+    return;
+  }
   if (!class_of(bytes, &rounded, &index)) {
     give_back(p, rounded);
     return;

@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "base/alloc.h"
+#include "base/thread_blocks.h"
 #include "kernels/cpu/blas/blas.h"
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/math/tiles.h"
@@ -127,12 +128,25 @@ static void run_part(const pieces_t *p, const gemm_t *g, int64_t row, int64_t m,
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* A small product takes less time than malloc does for its scratch. */
+static void *scratch_take(size_t bytes) {
+  return bytes <= WEFT_THREAD_BLOCK_LARGEST ? weft_thread_block_take(bytes) : weft_aligned_alloc(64, bytes);
+}
+
+static void scratch_give(void *p, size_t bytes) {
+  if (bytes <= WEFT_THREAD_BLOCK_LARGEST) {
+    weft_thread_block_give(p, bytes);
+  } else {
+    weft_free(p);
+  }
+}
+
 static void run_range(void *arg, int64_t begin, int64_t end) {
   pieces_t *p = arg;
   const size_t scratch_size = p->by_tiles           ? weft_tiles_scratch(p->rows)
                               : is_blas(p->g.dtype) ? 0
                                                     : (size_t)p->columns * sizeof(uint64_t);
-  void *scratch = scratch_size > 0 ? weft_aligned_alloc(64, scratch_size) : NULL;
+  void *scratch = scratch_size > 0 ? scratch_take(scratch_size) : NULL;
   if (scratch == NULL && scratch_size > 0) {
     atomic_store(&p->failed, true);
     return;
@@ -148,7 +162,7 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
     g.c = (char *)g.c + places[2] * (int64_t)weft_dtype_size(g.dtype);
     run_part(p, &g, row, least(p->rows, g.m - row), column, least(p->columns, g.n - column), scratch);
   }
-  weft_free(scratch);
+  scratch_give(scratch, scratch_size);
 }
 
 /* Nanoseconds of one thread, roughly: what a processor of 2020 takes for a multiplication, and for a byte
