@@ -102,6 +102,13 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t weft_tiles_rows(void) { return TILE_ROWS; }
 int64_t weft_tiles_columns(void) { return TILE_COLUMNS; }
 
+/* Rows of the tiles of `rows` rows: about the same number in each, because one of less than four rows waits
+ * for its own sums. */
+static int64_t tile_height(int64_t rows) {
+  const int64_t tiles = (rows - 1) / TILE_ROWS + 1;
+  return (rows - 1) / tiles + 1;
+}
+
 /* A panel of b, and behind it the rows of a. Stores of whole blocks write up to 8 elements past the end. */
 enum { B_PANEL = K_BLOCK * TILE_COLUMNS };
 size_t weft_tiles_scratch(int64_t m) {
@@ -132,13 +139,13 @@ static void turn_rows(const float *a, int64_t lda, int64_t k, int64_t rows, floa
   }
 }
 
-/* `rows` rows from [K,M] to panels of [K,TILE_ROWS], A_STEP * TILE_ROWS apart. */
-static void copy_turned_rows(const float *a, int64_t lda, int64_t k, int64_t rows, float *to) {
-  for (int64_t i = 0; i < rows; i += TILE_ROWS) {
-    const int64_t n = least(rows - i, TILE_ROWS);
-    float *panel = to + i * A_STEP;
+/* `rows` rows from [K,M] to panels of `height` rows, [K,TILE_ROWS], A_STEP * TILE_ROWS apart. */
+static void copy_turned_rows(const float *a, int64_t lda, int64_t k, int64_t rows, int64_t height,
+                             float *panel) {
+  for (int64_t i = 0; i < rows; i += height, panel += A_STEP * TILE_ROWS) {
+    const int64_t n = least(rows - i, height);
     for (int64_t l = 0; l < k; l++) {
-      if (n == TILE_ROWS) {
+      if (rows - i >= TILE_ROWS) { /* more than its own rows, so that the size is a constant */
         memcpy(panel + l * TILE_ROWS, a + l * lda + i, TILE_ROWS * sizeof *a);
       } else {
         memcpy(panel + l * TILE_ROWS, a + l * lda + i, (size_t)n * sizeof *a);
@@ -225,10 +232,13 @@ void weft_tiles_pack(const weft_tiles_t *t, int64_t column, int64_t columns, flo
   }
 }
 
-/* A block of rows and of K against all columns of the piece. `a`: as laid out, `b`, `c`: of the block.
- * `panels`: of those columns; NULL: they are laid out in `panel`, one after the other. */
+/* A block of rows and of K against all columns of the piece. `a`: as laid out, in panels of `height` rows if
+ * not by rows, `b`, `c`: of the block. `panels`: of those columns; NULL: they are laid out in `panel`, one
+ * after the other. */
 static void run_block(const weft_tiles_t *t, bool by_rows, const float *a, const float *b, int64_t k,
-                      int64_t rows, int64_t columns, float *c, bool adds, const float *panels, float *panel) {
+                      int64_t rows, int64_t height, int64_t columns, float *c, bool adds, const float *panels,
+                      float *panel) {
+  const int64_t a_step = by_rows ? height * A_STEP : TILE_ROWS * A_STEP; /* from tile to tile */
   for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
     const int64_t n = least(columns - j, TILE_COLUMNS);
     const bool reads_b = panels == NULL && !t->turns_b && n == TILE_COLUMNS;
@@ -238,10 +248,11 @@ static void run_block(const weft_tiles_t *t, bool by_rows, const float *a, const
     } else if (panels == NULL && !reads_b) {
       copy_columns(b + j, t->ldb, k, n, panel);
     }
-    for (int64_t i = 0; i < rows; i += TILE_ROWS) {
-      const int64_t r = least(rows - i, TILE_ROWS);
+    const float *rows_of_a = a;
+    for (int64_t i = 0; i < rows; i += height, rows_of_a += a_step) {
+      const int64_t r = least(rows - i, height);
       const tile_fns_t *fns = &tile_fns[r];
-      tile_t one = {k, TILE_COLUMNS, t->ldc, a + i * A_STEP, laid_out, NULL, c + i * t->ldc + j, adds};
+      tile_t one = {k, TILE_COLUMNS, t->ldc, rows_of_a, laid_out, NULL, c + i * t->ldc + j, adds};
       tile_fn *fn = by_rows ? fns->rows : fns->turned;
       if (n <= WEFT_SIMD) fn = by_rows ? fns->rows_half : fns->turned_half;
       if (reads_b && i == 0) {
@@ -347,7 +358,7 @@ void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t co
     const float *b = t->b + (t->turns_b ? column * t->ldb + l : l * t->ldb + column);
     const bool adds = t->accumulate || l > 0;
     for (int64_t i = row; i < row + rows; i += ROW_BLOCK) {
-      const int64_t r = least(row + rows - i, ROW_BLOCK);
+      const int64_t r = least(row + rows - i, ROW_BLOCK), height = tile_height(r);
       const float *a = t->a + (t->turns_a ? l * t->lda + i : i * t->lda + l);
       float *c = t->c + i * t->ldc + column;
       int64_t done = 0;
@@ -359,15 +370,15 @@ void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t co
       if (by_rows) {
         for (int64_t q = 0; q < r; q++) memcpy(laid_out + q * A_STEP, a + q * t->lda, (size_t)k * sizeof *a);
       } else if (t->turns_a) {
-        copy_turned_rows(a, t->lda, k, r, laid_out);
+        copy_turned_rows(a, t->lda, k, r, height, laid_out);
       } else {
-        for (int64_t q = 0; q < r; q += TILE_ROWS) {
-          turn_rows(a + q * t->lda, t->lda, k, least(r - q, TILE_ROWS), laid_out + q * A_STEP);
-        }
+        float *to = laid_out;
+        for (int64_t q = 0; q < r; q += height, to += TILE_ROWS * A_STEP)
+          turn_rows(a + q * t->lda, t->lda, k, least(r - q, height), to);
       }
       const float *panels = t->panels == NULL ? NULL : t->panels + panel_place(t->n, l, k, column + done);
-      run_block(t, by_rows, laid_out, b + (t->turns_b ? 0 : done), k, r, columns - done, c + done, adds,
-                panels, panel);
+      run_block(t, by_rows, laid_out, b + (t->turns_b ? 0 : done), k, r, height, columns - done, c + done,
+                adds, panels, panel);
     }
   }
 }
