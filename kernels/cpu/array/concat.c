@@ -8,11 +8,15 @@
 #include "base/alloc.h"
 #include "kernels/cpu/loops/move.h"
 
+enum { SHORT_RUN = 4096 }; /* elements; a longer one may be worth several threads */
+
 /* Copies `count` elements along the axis, `from_at` in a tensor of `from_axis`, to `to_at` in one of
  * `to_axis`. */
 static weft_status_t *copy_piece(weft_kernel_ctx_t *ctx, const weft_tensor_t *from, int64_t from_axis,
                                  int64_t from_at, weft_tensor_t *to, int64_t to_axis, int64_t to_at,
                                  int64_t count, int64_t outer, int64_t inner) {
+  if (outer == 1 && count * inner <= SHORT_RUN)
+    return weft_tensor_copy_elements(to, to_at * inner, from, from_at * inner, count * inner);
   weft_move_t m = {.rank = 2,
                    .dims = {outer, count * inner},
                    .from_strides = {from_axis * inner, 1},

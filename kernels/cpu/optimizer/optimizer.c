@@ -191,6 +191,8 @@ static weft_status_t *check_sparse(const weft_kernel_ctx_t *c, const opt_state_t
 
 /* ---- compute ---- */
 
+enum { SMALL_COUNT = 4096 }; /* elements; not worth a second thread, nor the question */
+
 typedef struct dense_job {
   const opt_state_t *st;
   const weft_opt_args_t *args;
@@ -241,7 +243,9 @@ static weft_status_t *apply(weft_kernel_ctx_t *c, const opt_state_t *st,
   args.grad = grad->data;
   if (st->is_sparse) {
     run_sparse(st, &args, v[0]->value, weft_in(c, st->indices));
-  } else if (grad->count > 0) {
+  } else if (grad->count <= SMALL_COUNT) {
+    if (grad->count > 0) st->fn(&args, grad->count);
+  } else {
     dense_job_t job = {st, &args, weft_dtype_size(st->dtype)};
     const weft_unit_cost_t element = {.bytes = (double)(2 * st->num_vars + 1) * (double)job.size,
                                       .cycles = 8};
