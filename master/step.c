@@ -22,6 +22,7 @@ typedef struct running_step running_step_t;
 typedef struct part_run {
   running_step_t *step;
   int index;
+  bool ends_itself; /* the worker cleans up; written by the part alone */
 } part_run_t;
 
 enum { REASON_NONE, REASON_CALLER, REASON_DEADLINE };
@@ -217,13 +218,16 @@ static void finish(running_step_t *t) {
   if (s != NULL) {
     for (int i = 0; i < t->request.num_recvs; i++) weft_tensor_release(t->fetches[i]);
   }
-  bool is_kept = t->request.keep && s == NULL;
+  bool is_kept = t->request.keep && s == NULL, has_failed = s != NULL;
   if (t->has_graph_id) {
     weft_collective_steps_retire(t->session->collective_steps, t->request.options.collective_graph_key,
                                  t->request.step_id, s);
   }
   t->fn(t->arg, s, s == NULL ? &result : NULL);
-  if (!is_kept) weft_step_plan_cleanup_step(t->plan, t->request.step_id);
+  for (int i = 0; !is_kept && i < t->plan->num_parts; i++) {
+    if (!has_failed && t->parts[i].ends_itself) continue; /* a failed step may leave more behind */
+    weft_step_plan_cleanup_part(&t->plan->parts[i], t->request.step_id);
+  }
   free_step(t);
 }
 
@@ -248,6 +252,7 @@ static void part_done(void *arg, weft_status_t *status, weft_run_graph_result_t 
     t->failures[p->index] = status;
     if (cancel) weft_canceller_cancel(t->canceller);
   } else {
+    p->ends_itself = result->ends_itself;
     if (t->plan->parts[p->index].is_client) {
       for (int i = 0; i < result->num_recvs; i++) t->fetches[i] = result->recvs[i];
     }
@@ -267,7 +272,7 @@ static void launch(running_step_t *t) {
   int n = t->plan->num_parts;
   for (int i = 0; i < n; i++) {
     weft_step_part_t *part = &t->plan->parts[i];
-    t->parts[i] = (part_run_t){t, i};
+    t->parts[i] = (part_run_t){t, i, false};
     weft_run_graph_t run = {.session = t->plan->session,
                             .graph_handle = part->graph_handle,
                             .step_id = r->step_id,

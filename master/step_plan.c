@@ -370,8 +370,10 @@ void weft_step_plan_wait(weft_step_plan_t *p, weft_canceller_t *c, weft_step_pla
   end_wait(w, is_building ? cancelled() : status);
 }
 
+void weft_step_plan_cleanup_part(weft_step_part_t *p, int64_t step_id) {
+  p->worker->ops->cleanup_graph(p->worker, step_id, ignore, NULL);
+}
+
 void weft_step_plan_cleanup_step(weft_step_plan_t *p, int64_t step_id) {
-  for (int i = 0; i < p->num_parts; i++) {
-    p->parts[i].worker->ops->cleanup_graph(p->parts[i].worker, step_id, ignore, NULL);
-  }
+  for (int i = 0; i < p->num_parts; i++) weft_step_plan_cleanup_part(&p->parts[i], step_id);
 }

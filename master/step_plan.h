@@ -85,7 +85,8 @@ void weft_step_plan_build(weft_step_plan_t *p, const weft_step_plan_options_t *o
  * CANCELLED. */
 void weft_step_plan_wait(weft_step_plan_t *p, weft_canceller_t *c, weft_step_plan_fn *fn, void *arg);
 
-/* Sends CleanupGraph to the workers of all parts. */
+/* Sends CleanupGraph to the worker of a part, or to those of all parts. */
+void weft_step_plan_cleanup_part(weft_step_part_t *p, int64_t step_id);
 void weft_step_plan_cleanup_step(weft_step_plan_t *p, int64_t step_id);
 
 #endif /* WEFT_MASTER_STEP_PLAN_H_ */

@@ -38,6 +38,9 @@ typedef void weft_gather_fn(void *arg, weft_status_t *status, const weft_gathere
 void weft_local_rendezvous_gather(weft_rendezvous_t *r, const weft_key_t *keys, int n,
                                   weft_canceller_t *canceller, weft_gather_fn *fn, void *arg);
 
+/* Does nothing lie in a local rendezvous, and wait for it? */
+bool weft_local_rendezvous_is_empty(weft_rendezvous_t *r);
+
 /* As weft_key_parse(), for one of several keys: quick where the devices and the incarnation are those of
  * `before`, the parts of another one. */
 WEFT_MUST_CHECK weft_status_t *weft_key_parse_next(weft_str_t key, const weft_key_parts_t *before,

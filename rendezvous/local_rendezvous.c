@@ -588,6 +588,18 @@ static void end_gathers(local_t *r) {
   }
 }
 
+bool weft_local_rendezvous_is_empty(weft_rendezvous_t *base) {
+  local_t *r = (local_t *)base;
+  if ((atomic_load_explicit(&r->state, memory_order_acquire) & TABLE_USED) == 0) return true;
+  bool is_empty = atomic_load(&r->num_gathers) == 0;
+  for (int k = 0; is_empty && k < NUM_SHARDS; k++) {
+    weft_mutex_lock(&r->shards[k].mu);
+    is_empty = r->shards[k].count == 0;
+    weft_mutex_unlock(&r->shards[k].mu);
+  }
+  return is_empty;
+}
+
 weft_status_t *weft_local_rendezvous_aborted(weft_rendezvous_t *r) {
   local_t *table = (local_t *)r;
   weft_mutex_lock(&table->mu);

@@ -257,7 +257,8 @@ static void on_run(void *arg, weft_status_t *status, weft_message_t *response) {
                                     .num_recvs = p->num_recvs,
                                     .step_stats = body.step_stats,
                                     .partition_graphs = body.partition_graph.items,
-                                    .num_partition_graphs = body.partition_graph.n};
+                                    .num_partition_graphs = body.partition_graph.n,
+                                    .ends_itself = body.ends_itself};
   for (int i = 0; status != NULL && recvs != NULL && i < p->num_recvs; i++) weft_tensor_release(recvs[i]);
   p->fn.run(p->arg, status, status == NULL ? &result : NULL);
   weft_fields_release(&weft_run_graph_response_type, &body);

@@ -141,6 +141,7 @@ static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *re
   weft_run_graph_response_msg_t response = {
       .recv = {.names = m->recv_key.items, .items = recvs, .n = n, .capacity = n},
       .step_stats = result->step_stats,
+      .ends_itself = result->ends_itself,
       /* The cast drops const: encoding only reads. */
       .partition_graph = {(weft_str_t *)(uintptr_t)result->partition_graphs, result->num_partition_graphs,
                           0}};

@@ -158,15 +158,21 @@ static void finish(graph_run_t *r, weft_status_t *status) {
                                     .num_recvs = r->num_recvs,
                                     .step_stats = weft_str_of(stats.data, stats.length),
                                     .partition_graphs = graphs.defs,
-                                    .num_partition_graphs = graphs.n};
+                                    .num_partition_graphs = graphs.n,
+                                    .ends_itself = status == NULL && r->graph->is_plain};
   if (status != NULL) {
     for (int i = 0; i < r->num_recvs; i++) weft_tensor_release(r->recvs[i]);
   }
+  if (result.ends_itself) weft_step_table_end_when_empty(&r->worker->steps, r->step);
   weft_code_t code = weft_status_code(status);
   weft_status_t *told = r->observed == NULL ? NULL : weft_status_clone(status);
   r->fn(r->arg, status, status == NULL ? &result : NULL);
   leave_record(r, code, weft_str(told == NULL ? "" : weft_status_message(told)),
                weft_str_of(transfers.data, transfers.length));
+  if (result.ends_itself) {
+    weft_collectives_end_step(r->worker->collectives, r->step->id, NULL);
+    weft_step_recordings_end_step(r->worker->recordings, r->step->id);
+  }
   weft_status_free(told);
   weft_strbuf_deinit(&stats);
   weft_strbuf_deinit(&transfers);

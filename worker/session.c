@@ -151,6 +151,22 @@ static weft_status_t *dump_watched_graph(const weft_graph_t *g) {
   return s;
 }
 
+/* Is all of a step that ended well gone when its peers have received what it sent? */
+static bool is_plain(const weft_graph_t *g) {
+  for (int i = 0; i < g->num_nodes; i++) {
+    const weft_node_t *n = g->nodes[i];
+    if (n == NULL) continue;
+    const bool moves = (n->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) != 0;
+    if (n->function != NULL || (!moves && (n->flags & (WEFT_OP_COMMUNICATION | WEFT_OP_BLOCKING)) != 0))
+      return false;
+    if ((n->flags & WEFT_OP_SEND) != 0 && !weft_str_is(n->op->name, "_Send")) return false;
+    for (int k = 0; k < n->num_attrs; k++) {
+      if (n->attrs[k].value.kind == WEFT_ATTR_FUNC) return false;
+    }
+  }
+  return true;
+}
+
 weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph, bool keeps_graph,
                                             weft_str_t *out_handle) {
   weft_registered_graph_t *g = weft_calloc(1, sizeof *g);
@@ -162,6 +178,7 @@ weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph
   atomic_init(&g->last_run_ns, INT64_MAX);
   g->graph = graph;
   take_devices_from_names(graph, s->devices);
+  g->is_plain = is_plain(graph);
   weft_status_t *status = dump_watched_graph(graph);
   weft_plan_options_t options = {.device = s->devices->all[0],
                                  .devices = s->devices->all,

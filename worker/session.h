@@ -18,7 +18,8 @@ typedef struct weft_registered_graph {
   weft_str_t handle;   /* owned */
   weft_graph_t *graph; /* owned; NULL: not kept */
   weft_exec_plan_t *plan;
-  weft_receive_lists_t *receives;         /* what each step receives from other tasks; NULL: nothing */
+  weft_receive_lists_t *receives; /* what each step receives from other tasks; NULL: nothing */
+  bool is_plain; /* no node waits for others but by _Recv, calls a function, or sends to no receiver */
   atomic_llong last_run_ns;               /* how long the last step took; large before the first */
   _Atomic(weft_client_places_t *) places; /* owned; of the first step that had any */
 } weft_registered_graph_t;

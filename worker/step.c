@@ -1,7 +1,7 @@
 /* worker/step.c - the table of steps.
  *
  * Locking: the table's `mu` is a leaf: steps are made before it is taken, and
- * aborted, cancelled and released after it is given back.
+ * aborted, cancelled and released after it is given back. The rendezvous's locks are taken under it.
  */
 #include "worker/step.h"
 
@@ -79,6 +79,7 @@ static weft_worker_step_t *reuse_locked(weft_step_table_t *t, int64_t id) WEFT_R
   s->id = id;
   atomic_store(&s->refs, 1);
   atomic_store(&s->was_run, false);
+  atomic_store(&s->ends_itself, false);
   atomic_store(&s->waiting_peers, 0);
   return s;
 }
@@ -167,6 +168,22 @@ void weft_step_table_cleanup(weft_step_table_t *t, int64_t id) {
   if (s != NULL) finish(s, NULL);
 }
 
+/* Ends a step that ends itself, if nothing is left of it. A peer that receives tries it again afterwards. */
+static void try_to_end(weft_step_table_t *t, weft_worker_step_t *s) {
+  weft_mutex_lock(&t->mu);
+  const bool is_over = atomic_load(&s->ends_itself) && atomic_load(&s->waiting_peers) == 0 &&
+                       weft_map_get_u64(&t->steps, (uint64_t)s->id) == s &&
+                       weft_remote_rendezvous_is_empty(s->rendezvous);
+  if (is_over) weft_map_remove_u64(&t->steps, (uint64_t)s->id);
+  weft_mutex_unlock(&t->mu);
+  if (is_over) finish(s, NULL);
+}
+
+void weft_step_table_end_when_empty(weft_step_table_t *t, weft_worker_step_t *s) {
+  atomic_store(&s->ends_itself, true);
+  try_to_end(t, s);
+}
+
 size_t weft_step_table_count(weft_step_table_t *t) {
   weft_mutex_lock(&t->mu);
   size_t n = t->steps.count;
@@ -193,6 +210,7 @@ void weft_step_table_peer_done(weft_step_table_t *t, weft_worker_step_t *s) {
   }
   weft_mutex_unlock(&t->mu);
   weft_worker_step_release(forgotten);
+  if (atomic_load(&s->ends_itself)) try_to_end(t, s);
 }
 
 void weft_step_table_stop(weft_step_table_t *t) {

@@ -1,11 +1,12 @@
 /* worker/step.h - a step as one worker sees it: its rendezvous, its canceller, its resources.
  *
  * A step begins at whichever comes first, RunGraph or a peer's RecvTensor, and
- * ends with CleanupGraph. It is found by its id.
+ * ends with CleanupGraph, or by itself. It is found by its id.
  *
  *   1. weft_step_table_get      made on first use; the table holds one reference
  *   2. RunGraph runs a plan on it; peers receive from its rendezvous
  *   3. weft_step_table_cleanup  out of the table; receives that still wait get ABORTED "Cleanup <id>"
+ *      weft_step_table_end_when_empty  the same, once its peers have received all that was sent
  *   4. the last reference goes  when no plan runs and no receive waits any more; a step that has used neither
  *                               rendezvous nor resources is kept for another one
  */
@@ -39,7 +40,8 @@ struct weft_worker_step { /* Thread-safe. Refcounted. */
   weft_rendezvous_t *rendezvous;
   weft_canceller_t *canceller; /* of everything in the step */
   weft_step_container_t *container;
-  atomic_bool was_run;      /* a RunGraph came: CleanupGraph will follow */
+  atomic_bool was_run;      /* a RunGraph came: CleanupGraph will follow, or */
+  atomic_bool ends_itself;  /* ... the step ends when its rendezvous is empty */
   atomic_int waiting_peers; /* RecvTensor calls in progress */
   weft_mutex_t mu;
   bool is_moved;               /* guarded by mu: see weft_worker_step_move */
@@ -69,6 +71,9 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft
 /* NULL if unknown; else retained. */
 weft_worker_step_t *weft_step_table_find(weft_step_table_t *t, int64_t id);
 void weft_step_table_cleanup(weft_step_table_t *t, int64_t id);
+/* The step's plan has ended well: the step ends as by a cleanup, now or when its peers have received all that
+ * lies in its rendezvous. Every tensor that it sent is received, as the step is whole. */
+void weft_step_table_end_when_empty(weft_step_table_t *t, weft_worker_step_t *s);
 size_t weft_step_table_count(weft_step_table_t *t);
 /* Appends the ids, int64_t in a row, of the steps that a RunGraph came for. */
 void weft_step_table_list_run(weft_step_table_t *t, weft_strbuf_t *out);

@@ -69,6 +69,7 @@ typedef struct weft_run_graph_result {
   weft_str_t step_stats;              /* serialized StepStats or empty; lent */
   const weft_str_t *partition_graphs; /* serialized GraphDefs; lent */
   int num_partition_graphs;
+  bool ends_itself; /* the worker forgets the step without a cleanup_graph, once its peers have all tensors */
 } weft_run_graph_result_t;
 
 /* Callbacks own `status`. */

@@ -112,3 +112,7 @@ bool weft_remote_rendezvous_take(weft_rendezvous_t *base, weft_key_t key, weft_t
 weft_status_t *weft_remote_rendezvous_aborted(weft_rendezvous_t *base) {
   return weft_local_rendezvous_aborted(remote_of(base)->local);
 }
+
+bool weft_remote_rendezvous_is_empty(weft_rendezvous_t *base) {
+  return weft_local_rendezvous_is_empty(remote_of(base)->local);
+}

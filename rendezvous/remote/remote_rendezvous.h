@@ -51,6 +51,8 @@ bool weft_remote_rendezvous_renew(weft_rendezvous_t *r, int64_t step_id);
 bool weft_remote_rendezvous_take(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t **out_tensor,
                                  bool *out_is_dead);
 weft_status_t *weft_remote_rendezvous_aborted(weft_rendezvous_t *base);
+/* Does nothing lie in the local table, and wait for it? */
+bool weft_remote_rendezvous_is_empty(weft_rendezvous_t *base);
 
 /* ---- subscriptions ---- */
 

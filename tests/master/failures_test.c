@@ -61,6 +61,23 @@ static void a_failing_part_fails_the_step_and_only_that(void) {
   finish(&s);
 }
 
+/* Steps that end well end by themselves; of one that has failed something may be left. */
+static void workers_are_told_to_clean_up_where_they_may_have_to(void) {
+  begin();
+  weft_test_session_t s = weft_test_opened(m, graph);
+  works(&s);
+  works(&s);
+  for (int task = 0; task < 3; task++)
+    CU_ASSERT_EQUAL(weft_test_cluster_count(c, task, WEFT_TEST_CLEANUP_GRAPH), 0);
+  weft_test_cluster_fail(c, 2, WEFT_TEST_RUN_GRAPH, WEFT_UNAVAILABLE);
+  weft_test_expect(weft_test_run(&s, &run_z, NULL), WEFT_UNAVAILABLE, "");
+  weft_test_cluster_fail(c, 2, WEFT_TEST_RUN_GRAPH, WEFT_OK);
+  weft_test_expect(weft_test_close(&s), WEFT_OK, "");
+  for (int task = 0; task < 3; task++)
+    CU_ASSERT_EQUAL(weft_test_cluster_count(c, task, WEFT_TEST_CLEANUP_GRAPH), 1);
+  finish(NULL);
+}
+
 static void the_others_are_cancelled(void) {
   begin();
   weft_test_session_t s = weft_test_opened(m, graph);
@@ -298,6 +315,8 @@ static void closing_races_with_steps(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"a_failing_part_fails_the_step_and_only_that", a_failing_part_fails_the_step_and_only_that},
+      {"workers are told to clean up where they may have to",
+       workers_are_told_to_clean_up_where_they_may_have_to},
       {"the_others_are_cancelled", the_others_are_cancelled},
       {"several_causes_are_told_together", several_causes_are_told_together},
       {"a_part_that_hangs_ends_with_the_deadline_or_the_session",

@@ -108,7 +108,8 @@ static void run_graph(weft_worker_client_t *w, const weft_run_graph_t *run, weft
                                     .num_recvs = run->num_recvs,
                                     .step_stats = WEFT_STR("stats"),
                                     .partition_graphs = graphs,
-                                    .num_partition_graphs = run->record_partition_graphs ? 2 : 0};
+                                    .num_partition_graphs = run->record_partition_graphs ? 2 : 0,
+                                    .ends_itself = run->record_partition_graphs};
   fn(arg, NULL, &result);
 }
 static void cleanup_graph(weft_worker_client_t *w, int64_t step_id, weft_done_fn *fn, void *arg) {
@@ -373,7 +374,8 @@ static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *re
   for (int i = 0; result != NULL && i < result->num_recvs; i++)
     f->tensors[f->num_tensors++] = result->recvs[i];
   if (result != NULL)
-    weft_strbuf_printf(&f->text, "%.*s %d", WEFT_STR_ARGS(result->step_stats), result->num_partition_graphs);
+    weft_strbuf_printf(&f->text, "%.*s %d %d", WEFT_STR_ARGS(result->step_stats),
+                       result->num_partition_graphs, result->ends_itself);
   answered_locked(f, status);
   weft_mutex_unlock(&f->mu);
 }
@@ -482,7 +484,7 @@ static void a_run_carries_tensors_both_ways(void) {
   f.remote->ops->run_graph(f.remote, &run, NULL, on_run, &f);
   CU_ASSERT_PTR_NULL(wait_answer(&f));
   CU_ASSERT_TRUE(saw(&f, "run abc g step=77 sends=2 first=k0 recvs=3 partial=01 record=01\n"));
-  CU_ASSERT_STRING_EQUAL(f.text.data, "stats 2");
+  CU_ASSERT_STRING_EQUAL(f.text.data, "stats 2 1");
   CU_ASSERT_EQUAL_FATAL(f.num_tensors, 3);
   CU_ASSERT_TRUE(weft_shape_eq(&f.tensors[0]->shape, &shape));
   CU_ASSERT_EQUAL(memcmp(f.tensors[0]->data, big->data, big->bytes), 0);

@@ -208,15 +208,17 @@ static void peers_may_ask_before_or_after(void) {
   ok(weft_test_step_wait(&early.step));
   CU_ASSERT_TRUE(early.has_value && early.value == -5);
   weft_test_step_deinit(&early.step);
-  clean(&f, 7);
+  CU_ASSERT_EQUAL(num_steps(&f), 0); /* it has ended by itself */
   start(&f, "s", graph, 8, &in, NULL, &k);
   ok(weft_test_step_wait(&k));
   weft_test_step_deinit(&k);
+  CU_ASSERT_EQUAL(num_steps(&f), 1); /* what it sent to the peer waits there */
   receive(&f, 8, f.peer, NULL, &late);
+  CU_ASSERT_EQUAL(num_steps(&f), 0);
   ok(weft_test_step_wait(&late.step));
   CU_ASSERT_TRUE(late.has_value && late.value == -5);
   weft_test_step_deinit(&late.step);
-  clean(&f, 8);
+  clean(&f, 8); /* fine, too */
   finish(&f);
 }
 
