@@ -1,5 +1,6 @@
 /* tests/cuda/finish_test.c - sessions whose steps depend on values in the CUDA device's memory: sizes that
- * Where finds, checks of numbers that fail, in loops of steps and in one that is begun while another runs. */
+ * Where and Unique find, checks of numbers that fail, in loops of steps and in one that is begun while
+ * another runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,49 @@ static void sizes_are_found_on_the_device(void) {
   world_close(&w);
 }
 
+/* Element i is i modulo `step`. */
+static TF_Tensor *remainders(int step) {
+  TF_Tensor *t = ones(1);
+  for (int i = 0; i < N; i++) ((float *)TF_TensorData(t))[i] = (float)(i % step);
+  return t;
+}
+
+static TF_Output cast(world_t *w, const char *name, TF_Output x) {
+  TF_OperationDescription *d = TF_NewOperation(w->g, "Cast", name);
+  TF_AddInput(d, x);
+  TF_SetAttrType(d, "DstT", TF_FLOAT);
+  TF_SetDevice(d, "/device:GPU:0");
+  TF_Operation *made = TF_FinishOperation(d, w->s);
+  ASSERT_OK(w);
+  return (TF_Output){made, 0};
+}
+
+/* A vector is put together again from its values, and as many elements are counted as it has. */
+static void equal_values_are_found_on_the_device(void) {
+  world_t w;
+  world_open(&w);
+  const TF_Output x = placeholder(&w, w.g, "x", TF_FLOAT);
+  const TF_Output unique = node(&w, "UniqueWithCounts", "unique", 1, &x), by[2] = {unique, {unique.oper, 1}};
+  const TF_Output again = node(&w, "Gather", "again", 2, by),
+                  counts = cast(&w, "counts", (TF_Output){unique.oper, 2});
+  const int steps[] = {1, 7, N, 4096};
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    TF_Tensor *out = run1(&w, x, remainders(steps[i]), again),
+              *num = run1(&w, x, remainders(steps[i]), counts);
+    ASSERT_OK(&w);
+    CU_ASSERT_EQUAL_FATAL(TF_TensorElementCount(out), N);
+    CU_ASSERT_EQUAL_FATAL(TF_TensorElementCount(num), steps[i]);
+    int64_t right = 0;
+    for (int k = 0; k < N; k++) right += float_at(out, k) == (float)(k % steps[i]);
+    for (int k = 0; k < steps[i]; k++) right -= (int64_t)float_at(num, k);
+    CU_ASSERT_EQUAL(right, 0);
+    CU_ASSERT_EQUAL(float_at(out, N - 1), (float)((N - 1) % steps[i]));
+    TF_DeleteTensor(out);
+    TF_DeleteTensor(num);
+  }
+  world_close(&w);
+}
+
 static void numbers_are_checked_on_the_device(void) {
   static const char *const ops[] = {"CheckNumerics", "CheckNumericsV2"};
   static const char *const says[] = {"loss : Tensor had NaN values", "loss : Tensor had NaN values"};
@@ -79,6 +123,7 @@ static void numbers_are_checked_on_the_device(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"sizes are found on the device", sizes_are_found_on_the_device},
+      {"equal values are found on the device", equal_values_are_found_on_the_device},
       {"numbers are checked on the device", numbers_are_checked_on_the_device},
       CU_TEST_INFO_NULL,
   };

@@ -275,7 +275,7 @@ static long num_kernels(void) {
   weft_fake_cuda_calls_fn *calls;
   void *driver = dlopen(getenv("WEFT_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
   *(void **)&calls = driver == NULL ? NULL : dlsym(driver, WEFT_FAKE_CUDA_CALLS);
-  return calls == NULL ? 0 : calls("cuLaunchKernel");
+  return calls == NULL ? -1 : calls("cuLaunchKernel");
 }
 
 /* A dense layer of a client's graph, in plain ops. */
@@ -296,8 +296,10 @@ static TF_Output build_layer(world_t *w, const char *device) {
   return y;
 }
 
-/* The pass makes one node of it, whose bias and activation the product computes. */
+/* The pass makes one node of it, whose bias and activation the product computes. A real driver does not
+ * count. */
 static void a_layer_is_one_product(void) {
+  weft_both_agree(build_layer, 1e-5);
   const long before = num_kernels();
   weft_both_agree(build_layer, 1e-5);
   const long plain = num_kernels() - before;
@@ -305,6 +307,7 @@ static void a_layer_is_one_product(void) {
   weft_both_agree(build_layer, 1e-5);
   const long fused = num_kernels() - before - plain;
   setenv("WEFT_PASSES", "none", 1);
+  if (before < 0) return;
   CU_ASSERT_EQUAL(plain - fused, 2); /* opening a device counts as a call */
 }
 
