@@ -149,14 +149,16 @@ static bool on_given_back(void *arg, weft_local_end_t how) {
 static void say(weft_served_t *s) {
   ends_t *e = s->service;
   const weft_recv_tensor_request_msg_t *m = s->request;
-  weft_local_transport_msg_t peer = {.link = 0}, answer = {.name = weft_local_sender_name(e->sender)};
+  weft_local_transport_msg_t peer = {.link = 0};
   weft_strbuf_t options = WEFT_STRBUF_INIT;
-  weft_mutex_lock(&e->mu);
+  weft_mutex_lock(&e->mu); /* the test's thread wrote all of this before it took it */
   weft_tensor_t *t = e->tensor;
+  weft_local_sender_t *sender = e->sender;
   const weft_local_transport_msg_t says = e->says;
   weft_mutex_unlock(&e->mu);
+  weft_local_transport_msg_t answer = {.name = weft_local_sender_name(sender)};
   if (weft_local_transport_from_any(m->transport_options, &s->arena, &peer) &&
-      weft_local_sender_lend(e->sender, peer.link, (uint64_t)m->request_id, on_given_back, e)) {
+      weft_local_sender_lend(sender, peer.link, (uint64_t)m->request_id, on_given_back, e)) {
     answer = says;
     t = NULL;
   }
