@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/isa.h"
 #include "kernels/kernel.h"
+#include "kernels/loaded/library.h"
 #include "tools/command.h"
 #include "tools/graph_summary.h"
 #include "tools/model.h"
@@ -269,7 +270,8 @@ int weft_command_ops(int argc, char **argv) {
       .about =
           "Lists the ops that graphs may use: on which devices, whether they can be differentiated, in how "
           "many "
-          "random cases they agree with TensorFlow, and for which dtypes. "
+          "random cases they agree with TensorFlow, and for which dtypes. Devices are the CPU and those of "
+          "the device libraries that are found. "
           "With NAME only those with NAME in their name.",
       .examples =
           "  weft ops\n  weft ops conv\n  weft ops --json\n  weft ops --missing model.pb\n"
@@ -280,6 +282,7 @@ int weft_command_ops(int argc, char **argv) {
       .argument = &a.filter,
   };
   if (!weft_options_read(&line, argc, argv, &code)) return code;
+  if (!a.markdown) weft_device_libraries_load(); /* docs/ops.md is of this machine's CPU alone */
   weft_status_t *s = a.graph != NULL ? find_missing(&a, &code) : list_ops(&a);
   return s != NULL ? weft_command_fail(s) : weft_command_flush(code);
 }
