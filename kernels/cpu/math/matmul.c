@@ -3,9 +3,8 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "kernels/cpu/loops/broadcast.h"
 #include "kernels/cpu/loops/cast.h"
-#include "kernels/cpu/math/gemm.h"
+#include "kernels/cpu/math/batch_product.h"
 
 /* The param of a row. */
 typedef struct matmul_product {
@@ -73,89 +72,24 @@ static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- batches ---- */
 
-/* Where the matrices of a batch are: its dimensions, and the elements from one matrix to the next along each.
- */
-typedef struct batch_places {
-  weft_broadcast_t batch; /* operands count in matrices */
-  int64_t sizes[3];       /* elements of a matrix of a, b and c */
-} batch_places_t;
-
-static void place_of(const void *arg, int64_t i, int64_t places[3]) {
-  const batch_places_t *p = arg;
-  int64_t rest = i;
-  places[0] = places[1] = 0;
-  for (int d = p->batch.rank - 1; d >= 0; d--) {
-    const int64_t index = rest % p->batch.dims[d];
-    rest /= p->batch.dims[d];
-    places[0] += index * p->batch.strides[0][d];
-    places[1] += index * p->batch.strides[1][d];
-  }
-  places[0] *= p->sizes[0];
-  places[1] *= p->sizes[1];
-  places[2] = i * p->sizes[2];
-}
-
-static weft_status_t *check_batch(const weft_kernel_ctx_t *ctx, const matmul_state_t *s,
-                                  const weft_tensor_t *a, const weft_tensor_t *b) {
-  if (!s->broadcasts) {
-    if (a->shape.rank != b->shape.rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s",
-                        WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
-    }
-    for (int d = 0; d < a->shape.rank - 2; d++) {
-      if (a->shape.dims[d] == b->shape.dims[d]) continue;
-      return WEFT_ERROR(INVALID_ARGUMENT, "In[0].dim(%d) and In[1].dim(%d) must be the same: %s vs %s", d, d,
-                        WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
-    }
-  }
-  for (int i = 0; i < 2; i++) {
-    if (weft_in(ctx, i)->shape.rank >= 2) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "In[%d] ndims must be >= 2: %d", i, weft_in(ctx, i)->shape.rank);
-  }
-  return NULL;
-}
-
 /* Both operands are of type s->out. */
-static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_tensor_t *a, const weft_tensor_t *b) {
-  const matmul_state_t *s = ctx->state;
+static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_batch_product_t *p,
+                                    const weft_tensor_t *a, const weft_tensor_t *b) {
   weft_tensor_t *c = NULL;
-  const int64_t *ad = &a->shape.dims[a->shape.rank - 2], *bd = &b->shape.dims[b->shape.rank - 2];
-  bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
-  const int64_t m = ad[ta], k = ad[!ta], n = bd[!tb];
-  batch_places_t p = {.sizes = {0}};
-  weft_shape_t a_batch = a->shape, b_batch = b->shape;
-  a_batch.rank -= 2;
-  b_batch.rank -= 2;
-  const weft_shape_t *batches[2] = {&a_batch, &b_batch};
-  if (!weft_broadcast_init(&p.batch, batches, 2)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
-                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
-  }
-  if (bd[tb] != k) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s",
-                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
-  }
-  weft_shape_t shape = p.batch.shape;
-  if (shape.rank + 2 > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
-  shape.dims[shape.rank++] = m;
-  shape.dims[shape.rank++] = n;
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &shape, &c));
-  if (c->count == 0) return NULL;
-  p.sizes[0] = m * k;
-  p.sizes[1] = k * n;
-  p.sizes[2] = m * n;
-  return weft_gemm_many(ctx->device->pool, a->dtype, s->op_a, s->op_b, m, n, k, a->data, ad[1], b->data,
-                        bd[1], c->data, n, false, p.batch.count, place_of, &p);
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &p->shape, &c));
+  return weft_batch_product_run(p, ctx->device->pool, a->dtype, a->data, b->data, c->data);
 }
 
 static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
   const matmul_state_t *s = ctx->state;
   weft_tensor_t *a = weft_in(ctx, 0), *b = weft_in(ctx, 1), *wide_a = NULL, *wide_b = NULL;
-  WEFT_RETURN_IF_ERROR(check_batch(ctx, s, a, b));
+  weft_batch_product_t p;
+  WEFT_RETURN_IF_ERROR(weft_batch_product_plan(s->op_a, s->op_b, s->broadcasts, &a->shape, &b->shape, &p));
   weft_status_t *status = NULL;
   if (a->dtype != s->out) status = weft_cpu_cast(ctx, a, s->out, &wide_a);
   if (status == NULL && b->dtype != s->out) status = weft_cpu_cast(ctx, b, s->out, &wide_b);
-  if (status == NULL) status = batch_product(ctx, wide_a != NULL ? wide_a : a, wide_b != NULL ? wide_b : b);
+  if (status == NULL)
+    status = batch_product(ctx, &p, wide_a != NULL ? wide_a : a, wide_b != NULL ? wide_b : b);
   weft_tensor_release(wide_a);
   weft_tensor_release(wide_b);
   return status;
