@@ -6,6 +6,7 @@
 
 #include "base/parallel_for.h"
 #include "kernels/cpu/loops/broadcast.h"
+#include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/vector_math.h"
 
 enum {
@@ -20,7 +21,6 @@ typedef struct softmax_job {
   void *y, *backprop;
   int64_t classes, x_rows, x_width, label_rows, label_width; /* an operand of one row or column repeats it */
   const weft_tensor_t *classes_of;
-  bool log;
   void (*fn)(const struct softmax_job *j, int64_t begin, int64_t end);
 } softmax_job_t;
 
@@ -29,13 +29,19 @@ typedef struct softmax_job {
 #define EACH_FILE "kernels/cpu/nn/softmax_one.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
 
-typedef void softmax_fn(const softmax_job_t *j, int64_t begin, int64_t end);
-static softmax_fn *const softmax_fns[WEFT_DTYPE_COUNT] = {
+static const weft_rows_t softmax_rows = {{
 #define MAP_STEM softmax
 #define EACH_FILE "tensor/dtype_entry.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
 #undef MAP_STEM
-};
+}};
+static const weft_rows_t log_softmax_rows = {{
+#define MAP_STEM log_softmax
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+}};
+typedef void softmax_fn(const softmax_job_t *j, int64_t begin, int64_t end);
 static softmax_fn *const cross_fns[WEFT_DTYPE_COUNT] = {
 #define MAP_STEM cross
 #define EACH_FILE "tensor/dtype_entry.tmpl.h"
@@ -54,26 +60,45 @@ static void rows_range(void *arg, int64_t begin, int64_t end) {
   j->fn(j, begin, end);
 }
 
+static weft_unit_cost_t cost_of_row(int64_t classes) { /* three passes, one with exp */
+  return (weft_unit_cost_t){.cycles = 8 * (double)(classes + 4)};
+}
+
 static void run(weft_kernel_ctx_t *ctx, softmax_job_t *j, int64_t rows) {
-  const weft_unit_cost_t row = {.cycles = 8 * (double)(j->classes + 4)}; /* three passes, one with exp */
-  weft_parallel_for_cost(ctx->device->pool, rows, row, rows_range, j);
+  weft_parallel_for_cost(ctx->device->pool, rows, cost_of_row(j->classes), rows_range, j);
+}
+
+/* Rows of n elements, which are of `size` bytes. */
+typedef struct softmax_range {
+  weft_rows_fn *fn;
+  int64_t n;
+  size_t size;
+  const char *x;
+  char *y;
+} softmax_range_t;
+
+static void softmax_range(void *arg, int64_t begin, int64_t end) {
+  const softmax_range_t *r = arg;
+  const size_t at = (size_t)(begin * r->n) * r->size;
+  r->fn(end - begin, r->n, r->x + at, r->y + at);
 }
 
 static weft_status_t *softmax_compute(weft_kernel_ctx_t *ctx) {
+  const weft_rows_t *rows = ctx->node->param;
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   if (x->shape.rank < 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "logits must have >= 1 dimension, got %s",
                       WEFT_SHAPE_TEXT(&x->shape));
   }
-  softmax_job_t j = {.x = x->data,
-                     .classes = x->shape.dims[x->shape.rank - 1],
-                     .fn = softmax_fns[x->dtype],
-                     .log = *(const bool *)ctx->node->param};
-  int64_t count = x->count;
-  weft_shape_t shape = x->shape;
+  softmax_range_t r = {.fn = rows->fns[x->dtype],
+                       .n = x->shape.dims[x->shape.rank - 1],
+                       .size = weft_dtype_size(x->dtype),
+                       .x = x->data};
+  const int64_t count = x->count;
+  const weft_shape_t shape = x->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, x->dtype, &shape, &y));
-  j.y = y->data;
-  if (count > 0) run(ctx, &j, count / j.classes);
+  r.y = y->data;
+  if (count > 0) weft_parallel_for_cost(ctx->device->pool, count / r.n, cost_of_row(r.n), softmax_range, &r);
   return NULL;
 }
 
@@ -162,16 +187,11 @@ static weft_status_t *sparse_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define SOFTMAX(op_, is_log)                                                           \
-  {                                                                                    \
-    .op = op_, .type_attr = "T", .types = WEFT_SET_FLOATS, .compute = softmax_compute, \
-    .param = &(const bool) {                                                           \
-      is_log                                                                           \
-    }                                                                                  \
-  }
+#define SOFTMAX(op_, rows) \
+  { .op = op_, .type_attr = "T", .types = WEFT_SET_FLOATS, .compute = softmax_compute, .param = &rows }
 const weft_kernel_t weft_cpu_softmax_kernels[] = {
-    SOFTMAX("LogSoftmax", true),
-    SOFTMAX("Softmax", false),
+    SOFTMAX("LogSoftmax", log_softmax_rows),
+    SOFTMAX("Softmax", softmax_rows),
     WEFT_KERNEL("SoftmaxCrossEntropyWithLogits", "T", WEFT_SET_FLOATS, NULL, cross_compute, NULL),
     WEFT_KERNEL("SparseSoftmaxCrossEntropyWithLogits", "T", WEFT_SET_FLOATS, NULL, sparse_compute, NULL),
     {0},

@@ -208,13 +208,13 @@ static inline void WEFT_CAT(few_store, SUFFIX)(COMP (*v)[ROWS], int64_t num, int
   }
 }
 
-static void WEFT_CAT(softmax_few_rows, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
-  const int64_t C = j->classes;
+static inline void WEFT_CAT(softmax_few_rows, SUFFIX)(int64_t rows, int64_t C, const ELEM *logits, ELEM *y,
+                                                      bool is_log) {
   WEFT_CAT(softmax_few, SUFFIX) f;
-  for (int64_t row = begin; row < end; row += ROWS) {
-    const ELEM *x = WEFT_CAT(few_rows, SUFFIX)((const ELEM *)j->x + row * C, C, end - row, f.padded[0]);
+  for (int64_t row = 0; row < rows; row += ROWS) {
+    const ELEM *x = WEFT_CAT(few_rows, SUFFIX)(logits + row * C, C, rows - row, f.padded[0]);
     WEFT_CAT(few, SUFFIX)(x, C, 1, C, &f);
-    if (j->log) {
+    if (is_log) {
       for (int64_t c = 0; c < C; c++) {
         for (int k = 0; k < ROWS; k++) f.e[c][k] = f.d[c][k] - f.log_sum[k];
       }
@@ -224,7 +224,7 @@ static void WEFT_CAT(softmax_few_rows, SUFFIX)(const softmax_job_t *j, int64_t b
         for (int k = 0; k < ROWS; k++) f.e[c][k] *= f.sum[k];
       }
     }
-    WEFT_CAT(few_store, SUFFIX)(f.e, end - row, C, (ELEM *)j->y + row * C);
+    WEFT_CAT(few_store, SUFFIX)(f.e, rows - row, C, y + row * C);
   }
 }
 
@@ -269,22 +269,25 @@ static void WEFT_CAT(sparse_few_rows, SUFFIX)(const softmax_job_t *j, int64_t be
 
 /* ---- any number of classes ---- */
 
-static void WEFT_CAT(softmax, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
-  const int64_t C = j->classes;
+static void WEFT_CAT(softmax, SUFFIX)(int64_t rows, int64_t C, const void *xv, void *yv) {
+  const ELEM *x = xv;
+  ELEM *y = yv;
   COMP room[MOST_KEPT];
   if (C <= CHUNK) {
-    WEFT_CAT(softmax_few_rows, SUFFIX)(j, begin, end);
+    WEFT_CAT(softmax_few_rows, SUFFIX)(rows, C, x, y, false);
     return;
   }
-  for (int64_t row = begin; row < end; row++) {
-    const ELEM *x = (const ELEM *)j->x + row * C;
-    ELEM *y = (ELEM *)j->y + row * C;
-    if (j->log) {
-      WEFT_CAT(log_softmax_row, SUFFIX)(x, C, y);
-    } else {
-      WEFT_CAT(softmax_row, SUFFIX)(x, C, y, room);
-    }
+  for (int64_t row = 0; row < rows; row++) WEFT_CAT(softmax_row, SUFFIX)(x + row * C, C, y + row * C, room);
+}
+
+static void WEFT_CAT(log_softmax, SUFFIX)(int64_t rows, int64_t C, const void *xv, void *yv) {
+  const ELEM *x = xv;
+  ELEM *y = yv;
+  if (C <= CHUNK) {
+    WEFT_CAT(softmax_few_rows, SUFFIX)(rows, C, x, y, true);
+    return;
   }
+  for (int64_t row = 0; row < rows; row++) WEFT_CAT(log_softmax_row, SUFFIX)(x + row * C, C, y + row * C);
 }
 
 static inline const ELEM *WEFT_CAT(repeat, SUFFIX)(const ELEM *x, ELEM *same) {
