@@ -181,6 +181,8 @@ const weft_node_t *weft_plan_origin(const weft_node_t *n);
  * chain_limits_finder_t, which remembers what it has found for ops, types and devices: attributes of links
  * say no more. */
 const weft_chain_limits_t *weft_plan_chain_limits(void *finder, const weft_node_t *n);
+/* A weft_may_attend_fn; `finder` likewise. */
+bool weft_plan_may_attend(void *finder, const weft_node_t *n);
 enum { CHAIN_LIMITS_KNOWN = 61 };
 typedef struct chain_limits_known {
   const weft_op_def_t *op; /* NULL: nothing yet */

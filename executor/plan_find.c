@@ -40,15 +40,18 @@ static const weft_chain_limits_t *find_limits(const weft_plan_options_t *o, cons
   }
   /* A kernel of the plan's own table is no link's. */
   const weft_kernel_t *k = weft_plan_find_kernel(o, n, d);
+  const int operand = n->input_types[weft_chain_main_operand(n->op, n->num_inputs)];
   if (k == NULL || k != weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs) ||
-      !weft_kernel_may_link(d->type, n->op->name.data, n->input_types[n->num_inputs - 1], n->output_types[0]))
+      !weft_kernel_may_link(d->type, n->op->name.data, operand, n->output_types[0]))
     return NULL;
+  if (d->space != NULL && !weft_op_is_elementwise(n->op)) return NULL; /* libraries know no other links */
   return d->space == NULL ? &of_host : &of_library;
 }
 
 const weft_chain_limits_t *weft_plan_chain_limits(void *finder, const weft_node_t *n) {
   chain_limits_finder_t *f = finder;
-  const int operand = n->input_types[n->num_inputs - 1], result = n->output_types[0];
+  const int operand = n->input_types[weft_chain_main_operand(n->op, n->num_inputs)],
+            result = n->output_types[0];
   const uintptr_t hash = (uintptr_t)n->op / sizeof *n->op + (uintptr_t)n->assigned_device.data +
                          (uintptr_t)operand * 5 + (uintptr_t)result;
   chain_limits_known_t *known = &f->known[hash % CHAIN_LIMITS_KNOWN];
@@ -58,6 +61,21 @@ const weft_chain_limits_t *weft_plan_chain_limits(void *finder, const weft_node_
         (chain_limits_known_t){n->op, n->assigned_device.data, operand, result, find_limits(f->options, n)};
   }
   return known->limits;
+}
+
+bool weft_plan_may_attend(void *finder, const weft_node_t *n) {
+  const weft_plan_options_t *o = ((chain_limits_finder_t *)finder)->options;
+  weft_device_t *d = NULL;
+  weft_status_t *s = weft_plan_find_device(o, n, &d);
+  if (s != NULL) {
+    weft_status_free(s); /* adding the node will say it */
+    return false;
+  }
+  /* A kernel of the plan's own table is no part of another. */
+  const weft_kernel_t *k = weft_plan_find_kernel(o, n, d);
+  return d->space == NULL && k != NULL &&
+         k == weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs) &&
+         weft_kernel_exists(d->type, WEFT_STR("_WeftAttention"), &(weft_dtype_set_t){0});
 }
 
 const weft_node_t *weft_plan_origin(const weft_node_t *n) {

@@ -1,4 +1,4 @@
-/* graph/chain_regions.c - which elementwise nodes become one _WeftChain.
+/* graph/chain_regions.c - which elementwise nodes and reductions of rows become one _WeftChain.
  *
  * A chain is one node of the plan: it waits for all that its links wait for, is dead as a whole, and its
  * outputs come together. Links whose results are read outside therefore wait for the same sources, are dead
@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "graph/sources.h"
+#include "ops/chain.h"
 
 enum { NONE = -1 };
 
@@ -65,28 +66,48 @@ static weft_status_t *no_memory(const region_finder_t *f) {
 
 /* ---- which nodes may be links ---- */
 
-/* A link has no attributes of its own: types and numbers of inputs follow from its operands, and all others
- * must be what the op has by default. */
+/* A link has no attributes of its own but keep_dims: types and numbers of inputs follow from its operands,
+ * and all others must be what the op has by default. */
 static bool has_plain_attrs(const weft_node_t *n) {
+  const bool reduces = weft_chain_reduces(n->op);
   for (int i = 0; i < n->op->num_attrs; i++) {
     const weft_attr_def_t *def = &n->op->attrs[i];
     const weft_attr_t *a = weft_attr_find(n->attrs, n->num_attrs, def->name.data);
     if (def->kind == WEFT_ATTR_TYPE && !def->is_list) continue;
-    if (weft_str_is(def->name, "N")) continue;
+    if (weft_str_is(def->name, "N") || (reduces && weft_str_is(def->name, "keep_dims"))) continue;
     if (a == NULL || !def->has_default || !weft_attr_eq(a, &def->default_value)) return false;
   }
   return true;
 }
 
+/* Are the axes of a reduction constant, and, as far as one can tell without shapes, the innermost ones? Then
+ * its result follows from a row of elements, and a chain needs no other. */
+static bool reduces_rows(const weft_node_t *n) {
+  const weft_node_t *axes = n->inputs[1].node;
+  const weft_attr_t *value = (axes->flags & WEFT_OP_CONST) != 0 ? weft_node_attr(axes, "value") : NULL;
+  if (value == NULL || value->kind != WEFT_ATTR_TENSOR || value->is_list) return false;
+  const weft_tensor_t *t = value->tensor;
+  if (t->dtype != weft_dtype_base(n->input_types[1])) return false;
+  int64_t least = 0, most = 0;
+  for (int64_t i = 0; i < t->count; i++) {
+    const int64_t axis = t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+    least = i == 0 || axis < least ? axis : least;
+    most = i == 0 || axis > most ? axis : most;
+  }
+  const bool is_last = least < 0 ? most == -1 : least > 0; /* 0 is the outermost one */
+  return t->count > 0 && t->count <= WEFT_MAX_DIMS && is_last && most - least == t->count - 1;
+}
+
 static bool may_be_link(const weft_node_t *n) {
   const uint64_t never = WEFT_OP_STATEFUL | WEFT_OP_BLOCKING | WEFT_OP_UPDATE | WEFT_OP_EFFECT;
-  if (n->function != NULL || !weft_op_is_elementwise(n->op) || (n->flags & never) != 0) return false;
+  if (n->function != NULL || !weft_chain_may_link(n->op) || (n->flags & never) != 0) return false;
   if (n->num_outputs != 1 || n->num_inputs < 1 || weft_dtype_is_ref(n->output_types[0])) return false;
   for (int i = 0; i < n->num_inputs; i++) { /* a reference is read when the node runs */
     const weft_output_t from = n->inputs[i];
     if (weft_dtype_is_ref(n->input_types[i]) || weft_dtype_is_ref(from.node->output_types[from.index]))
       return false;
   }
+  if (weft_chain_reduces(n->op) && !reduces_rows(n)) return false;
   return has_plain_attrs(n) && weft_node_attr(n, WEFT_NO_CHAIN_ATTR) == NULL;
 }
 
@@ -94,6 +115,7 @@ bool weft_pass_may_fuse_chains(const weft_graph_t *g, weft_chain_limits_fn *limi
   for (int i = 0; i < g->num_nodes; i++) {
     const weft_node_t *n = g->nodes[i];
     if (n == NULL || !may_be_link(n)) continue;
+    if (weft_chain_is_by_rows(n->op) && limits(arg, n) != NULL) return true; /* weft_pass_fuse_attention */
     for (int k = 0; k < n->num_inputs; k++) {
       const weft_node_t *from = n->inputs[k].node;
       if (may_be_link(from) && limits(arg, n) != NULL && limits(arg, from) != NULL) return true;

@@ -1,4 +1,5 @@
-/* graph/chain_regions.h - which elementwise nodes become one _WeftChain. Private to the chain passes. */
+/* graph/chain_regions.h - which elementwise nodes and reductions become one _WeftChain. Private to the chain
+ * passes. */
 #ifndef WEFT_GRAPH_CHAIN_REGIONS_H_
 #define WEFT_GRAPH_CHAIN_REGIONS_H_
 

@@ -1,5 +1,5 @@
-/* graph/fuse_chains.c - puts one _WeftChain in the place of each region of elementwise nodes
- * (chain_regions.h). */
+/* graph/fuse_chains.c - puts one _WeftChain in the place of each region of elementwise nodes and
+ * reductions (chain_regions.h). */
 #include "base/alloc.h"
 #include "graph/chain_regions.h"
 #include "ops/chain.h"
@@ -99,6 +99,7 @@ static weft_status_t *describe(fuser_t *f, int r, weft_chain_t *c) {
     links[l] = (weft_chain_link_t){.op = node->op,
                                    .node = node->name,
                                    .type = node->output_types[0],
+                                   .keeps_dims = weft_node_attr_bool(node, "keep_dims", false),
                                    .num_operands = node->num_inputs,
                                    .operands = operands};
   }
@@ -198,7 +199,7 @@ weft_status_t *weft_pass_forbid_chains(weft_graph_t *g) {
   const weft_attr_t is_set = {.kind = WEFT_ATTR_BOOL, .b = true};
   for (int i = 0; i < g->num_nodes; i++) {
     weft_node_t *n = g->nodes[i];
-    if (n != NULL && n->function == NULL && weft_op_is_elementwise(n->op))
+    if (n != NULL && n->function == NULL && weft_chain_may_link(n->op))
       WEFT_RETURN_IF_ERROR(weft_graph_set_attr(g, n, WEFT_NO_CHAIN_ATTR, &is_set));
   }
   return NULL;

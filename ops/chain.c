@@ -3,6 +3,18 @@
 
 #include "ops/infer.h"
 
+/* ---- which ops may be links ---- */
+
+bool weft_chain_reduces(const weft_op_def_t *op) {
+  return op->infer_shapes == weft_infer_reduce && op->num_inputs == 2 && op->num_outputs == 1;
+}
+
+bool weft_chain_is_by_rows(const weft_op_def_t *op) { return op->infer_shapes == weft_infer_softmax; }
+
+bool weft_chain_may_link(const weft_op_def_t *op) {
+  return weft_op_is_elementwise(op) || weft_chain_reduces(op) || weft_chain_is_by_rows(op);
+}
+
 /* ---- attributes ---- */
 
 static weft_status_t *no_chain(const char *why) {
@@ -55,7 +67,7 @@ static bool has_types(const weft_chain_t *c, const weft_chain_link_t *l) {
 
 static weft_status_t *read_link(const weft_chain_t *c, int i, weft_chain_link_t *l,
                                 const weft_attr_t *operands, int64_t arity, int *at) {
-  if (l->op == NULL || !weft_op_is_elementwise(l->op)) return no_chain("an op that is not elementwise");
+  if (l->op == NULL || !weft_chain_may_link(l->op)) return no_chain("an op that may be no link");
   if (arity < 1 || arity > operands->n - *at) return no_chain("too few operands");
   l->num_operands = (int)arity;
   l->operands = operands->list.ints + *at;
@@ -64,6 +76,8 @@ static weft_status_t *read_link(const weft_chain_t *c, int i, weft_chain_link_t 
     if (l->operands[k] < 0 || l->operands[k] >= c->num_inputs + i)
       return no_chain("an operand that is not there yet");
   }
+  if (weft_chain_reduces(l->op) && l->num_operands == 2 && l->operands[1] >= c->num_inputs)
+    return no_chain("axes that the chain computes");
   return has_types(c, l) ? NULL : no_chain("operands or results of other types than an op has");
 }
 
@@ -74,13 +88,14 @@ weft_status_t *weft_chain_read(weft_arena_t *arena, const weft_named_attr_t *att
                     *nodes = list(attrs, num_attrs, "nodes", WEFT_ATTR_STRING),
                     *results = list(attrs, num_attrs, "types", WEFT_ATTR_TYPE),
                     *arities = list(attrs, num_attrs, "arities", WEFT_ATTR_INT),
+                    *keep_dims = list(attrs, num_attrs, "keep_dims", WEFT_ATTR_BOOL),
                     *operands = list(attrs, num_attrs, "operands", WEFT_ATTR_INT),
                     *outputs = list(attrs, num_attrs, "outputs", WEFT_ATTR_INT);
   int at = 0;
   if (types->n < 1) return no_chain("the number of inputs");
   if (ops->n < 1) return no_chain("the number of links");
   if (outputs->n < 1) return no_chain("the number of outputs");
-  if (nodes->n != ops->n || results->n != ops->n || arities->n != ops->n)
+  if (nodes->n != ops->n || results->n != ops->n || keep_dims->n != ops->n || arities->n != ops->n)
     return no_chain("lists of different lengths");
   weft_chain_link_t *links = weft_arena_calloc(arena, (size_t)ops->n, sizeof *links);
   if (links == NULL) return WEFT_NO_MEMORY("a chain of %d links", ops->n);
@@ -93,7 +108,8 @@ weft_status_t *weft_chain_read(weft_arena_t *arena, const weft_named_attr_t *att
   for (int i = 0; i < ops->n; i++) {
     links[i] = (weft_chain_link_t){.op = weft_op_find(ops->list.strings[i]),
                                    .node = nodes->list.strings[i],
-                                   .type = results->list.types[i]};
+                                   .type = results->list.types[i],
+                                   .keeps_dims = keep_dims->list.bools[i]};
     WEFT_RETURN_IF_ERROR(read_link(out, i, &links[i], operands, arities->list.ints[i], &at));
   }
   const weft_attr_t *output_types = list(attrs, num_attrs, "Tout", WEFT_ATTR_TYPE);
@@ -121,10 +137,11 @@ weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c, weft
              *nodes = weft_arena_calloc(arena, n, sizeof *nodes);
   int *types = weft_arena_calloc(arena, n, sizeof *types),
       *output_types = weft_arena_calloc(arena, (size_t)c->num_outputs, sizeof *output_types);
+  bool *keep_dims = weft_arena_calloc(arena, n, sizeof *keep_dims);
   int64_t *arities = weft_arena_calloc(arena, n, sizeof *arities),
           *operands = weft_arena_calloc(arena, num_operands, sizeof *operands);
-  if (ops == NULL || nodes == NULL || types == NULL || output_types == NULL || arities == NULL ||
-      operands == NULL)
+  if (ops == NULL || nodes == NULL || types == NULL || output_types == NULL || keep_dims == NULL ||
+      arities == NULL || operands == NULL)
     return WEFT_NO_MEMORY("describing a chain of %d links", c->num_links);
   num_operands = 0;
   for (int i = 0; i < c->num_links; i++) {
@@ -132,6 +149,7 @@ weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c, weft
     ops[i] = l->op->name;
     nodes[i] = l->node;
     types[i] = l->type;
+    keep_dims[i] = l->keeps_dims;
     arities[i] = l->num_operands;
     for (int k = 0; k < l->num_operands; k++) operands[num_operands++] = l->operands[k];
   }
@@ -152,6 +170,8 @@ weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c, weft
   out[6].value.list.ints = operands;
   out[7] = list_attr("outputs", WEFT_ATTR_INT, c->num_outputs);
   out[7].value.list.ints = c->outputs;
+  out[8] = list_attr("keep_dims", WEFT_ATTR_BOOL, c->num_links);
+  out[8].value.list.bools = keep_dims;
   return NULL;
 }
 
@@ -160,7 +180,7 @@ weft_status_t *weft_chain_attrs(weft_arena_t *arena, const weft_chain_t *c, weft
 /* What the kernels of the ops say, while a step runs, of shapes that do not fit. */
 static weft_status_t *in_kernels_words(const weft_chain_link_t *l, const weft_shape_t *operands,
                                        weft_status_t *s) {
-  if (s == NULL || l->num_operands != 2) return s;
+  if (s == NULL || l->num_operands != 2 || weft_chain_reduces(l->op)) return s;
   weft_status_free(s);
   if (l->op->infer_shapes == weft_infer_broadcast) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&operands[0]),
@@ -174,20 +194,28 @@ static weft_status_t *in_kernels_words(const weft_chain_link_t *l, const weft_sh
       WEFT_SHAPE_TEXT(&operands[1]));
 }
 
-static weft_status_t *infer_link(const weft_chain_t *c, weft_arena_t *arena, int i, weft_shape_t *values) {
+static weft_status_t *infer_link(const weft_chain_t *c, weft_arena_t *arena,
+                                 const weft_tensor_t *const *inputs, int i, weft_shape_t *shapes) {
   const weft_chain_link_t *l = &c->links[i];
   weft_shape_t *operands = weft_arena_calloc(arena, (size_t)l->num_operands, sizeof *operands);
   int *input_types = weft_arena_calloc(arena, (size_t)l->num_operands, sizeof *input_types);
+  const weft_tensor_t **values =
+      weft_arena_calloc(arena, (size_t)l->num_operands, sizeof(const weft_tensor_t *));
   weft_named_attr_t attrs[8];
   int num_attrs = 0;
-  if (operands == NULL || input_types == NULL) return WEFT_NO_MEMORY("a chain of %d links", c->num_links);
+  if (operands == NULL || input_types == NULL || values == NULL)
+    return WEFT_NO_MEMORY("a chain of %d links", c->num_links);
   for (int k = 0; k < l->num_operands; k++) {
-    operands[k] = values[l->operands[k]];
+    operands[k] = shapes[l->operands[k]];
+    if (inputs != NULL && l->operands[k] < c->num_inputs) values[k] = inputs[l->operands[k]];
     input_types[k] = (int)weft_chain_type(c, l->operands[k]);
   }
   for (int a = 0; a < l->op->num_attrs && num_attrs < 8; a++) {
-    if (l->op->attrs[a].has_default)
+    if (weft_str_is(l->op->attrs[a].name, "keep_dims")) {
+      attrs[num_attrs++] = weft_bool_attr("keep_dims", l->keeps_dims);
+    } else if (l->op->attrs[a].has_default) {
       attrs[num_attrs++] = (weft_named_attr_t){l->op->attrs[a].name, l->op->attrs[a].default_value};
+    }
   }
   weft_shape_ctx_t x = {.op = l->op,
                         .node_name = l->node,
@@ -198,14 +226,16 @@ static weft_status_t *infer_link(const weft_chain_t *c, weft_arena_t *arena, int
                         .input_types = input_types,
                         .output_types = &l->type,
                         .inputs = operands,
-                        .outputs = &values[c->num_inputs + i]};
-  values[c->num_inputs + i] = WEFT_UNKNOWN_SHAPE;
+                        .values = values,
+                        .outputs = &shapes[c->num_inputs + i]};
+  shapes[c->num_inputs + i] = WEFT_UNKNOWN_SHAPE;
   return in_kernels_words(l, operands, l->op->infer_shapes == NULL ? NULL : l->op->infer_shapes(&x));
 }
 
-weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_arena_t *arena, weft_shape_t *values) {
+weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_arena_t *arena,
+                                const weft_tensor_t *const *inputs, weft_shape_t *shapes) {
   for (int i = 0; i < c->num_links; i++) {
-    weft_status_t *s = infer_link(c, arena, i, values);
+    weft_status_t *s = infer_link(c, arena, inputs, i, shapes);
     if (s == NULL) continue;
     if (i == c->num_links - 1) return s; /* the node has its name */
     weft_status_t *named =
@@ -225,7 +255,7 @@ static weft_status_t *infer_chain(weft_shape_ctx_t *c, weft_arena_t *arena) {
   weft_shape_t *values = weft_arena_calloc(arena, (size_t)weft_chain_num_values(&chain), sizeof *values);
   if (values == NULL) return WEFT_NO_MEMORY("a chain of %d links", chain.num_links);
   for (int i = 0; i < chain.num_inputs; i++) values[i] = c->inputs[i];
-  WEFT_RETURN_IF_ERROR(weft_chain_infer(&chain, arena, values));
+  WEFT_RETURN_IF_ERROR(weft_chain_infer(&chain, arena, c->values, values));
   for (int i = 0; i < chain.num_outputs; i++) c->outputs[i] = values[chain.outputs[i]];
   return NULL;
 }

@@ -211,7 +211,7 @@ static weft_op_cost_t chain(const weft_cost_inputs_t *in) {
     if (is_known) values[i] = *in->shapes[i];
   }
   if (is_known) {
-    s = weft_chain_infer(&c, &arena, values);
+    s = weft_chain_infer(&c, &arena, NULL, values);
     is_known = s == NULL;
   }
   for (int i = 0; is_known && i < c.num_links; i++) {

@@ -11,6 +11,7 @@
 #include "graph/passes/optimize.h"
 #include "kernels/evaluate.h"
 #include "kernels/kernel.h"
+#include "ops/chain.h"
 #include "resources/resource.h"
 
 /* One thing that a pass did to a node. */
@@ -92,9 +93,8 @@ static weft_status_t *make_feeds_unknown(weft_graph_t *g, const weft_names_t *fe
 static const weft_chain_limits_t *limits_of_cpu(void *arg, const weft_node_t *n) {
   static const weft_chain_limits_t limits = {INT_MAX, INT_MAX, INT_MAX};
   (void)arg;
-  return weft_kernel_may_link("CPU", n->op->name.data, n->input_types[n->num_inputs - 1], n->output_types[0])
-             ? &limits
-             : NULL;
+  const int operand = n->input_types[weft_chain_main_operand(n->op, n->num_inputs)];
+  return weft_kernel_may_link("CPU", n->op->name.data, operand, n->output_types[0]) ? &limits : NULL;
 }
 
 static weft_status_t *fuse(inspect_optimized_t *t, weft_graph_t *g) {

@@ -57,6 +57,8 @@ static void sessions_close(sessions_t *s) {
 typedef struct any_value {
   TF_Output of;
   TF_DataType type;
+  int rank;
+  bool is_odd; /* it has a shape that does not broadcast with those of others */
 } any_value_t;
 
 typedef struct any_graph {
@@ -94,15 +96,24 @@ static TF_Output add_node(any_graph_t *a, const char *op, const TF_Output *in, i
   return (TF_Output){o, 0};
 }
 
-static void keep(any_graph_t *a, TF_Output of, TF_DataType type) {
-  a->values[a->num_values++] = (any_value_t){of, type};
+static int rank_of(const any_graph_t *a, TF_Output of) {
+  for (int i = a->num_values - 1; i >= 0; i--) {
+    if (a->values[i].of.oper == of.oper && a->values[i].of.index == of.index) return a->values[i].rank;
+  }
+  return 0;
 }
+
+static void keep(any_graph_t *a, TF_Output of, TF_DataType type, int rank) {
+  a->values[a->num_values++] = (any_value_t){of, type, rank, false};
+}
+
+static int most(int x, int y) { return x > y ? x : y; }
 
 /* A value of that type; mostly a late one, so that regions are large. */
 static TF_Output pick(any_graph_t *a, TF_DataType type) {
   int at[NUM_INPUTS + MAX_NODES + 8], n = 0;
   for (int i = 0; i < a->num_values; i++) {
-    if (a->values[i].type == type) at[n++] = i;
+    if (a->values[i].type == type && !a->values[i].is_odd) at[n++] = i;
   }
   CU_ASSERT_TRUE_FATAL(n > 0); /* there is an input of each type */
   const uint32_t back = draw(&a->seed, 3) > 0 && n > 4 ? 4 : (uint32_t)n;
@@ -133,7 +144,7 @@ static void add_input(any_graph_t *a, TF_DataType type) {
   const TF_Output x = placeholder(&a->s.w, a->s.w.g, name, type);
   a->feeds[a->num_feeds] = x;
   a->fed[a->num_feeds++] = t;
-  keep(a, x, type);
+  keep(a, x, type, rank);
 }
 
 /* Two sides of a predicate, on each some nodes, and what they meet in. */
@@ -154,7 +165,90 @@ static void add_branch(any_graph_t *a, TF_Output pred) {
   TF_AddInputList(d, sides, 2);
   TF_Operation *merge = TF_FinishOperation(d, a->s.w.s);
   ASSERT_OK(&a->s.w);
-  keep(a, (TF_Output){merge, 0}, TF_FLOAT);
+  keep(a, (TF_Output){merge, 0}, TF_FLOAT, rank_of(a, switched[0]));
+}
+
+static TF_Output axes_node(any_graph_t *a, const int32_t *axes, int n) {
+  const int64_t dims[] = {n};
+  TF_Tensor *t = TF_AllocateTensor(TF_INT32, dims, 1, (size_t)n * sizeof *axes);
+  memcpy(TF_TensorData(t), axes, (size_t)n * sizeof *axes);
+  char name[16];
+  snprintf(name, sizeof name, "axes%d", a->num_nodes);
+  TF_OperationDescription *d = TF_NewOperation(a->s.w.g, "Const", name);
+  TF_SetAttrTensor(d, "value", t, a->s.w.s);
+  ASSERT_OK(&a->s.w);
+  TF_SetAttrType(d, "dtype", TF_INT32);
+  TF_SetDevice(d, "/device:CPU:0");
+  TF_Operation *o = TF_FinishOperation(d, a->s.w.s);
+  ASSERT_OK(&a->s.w);
+  TF_DeleteTensor(t);
+  return (TF_Output){o, 0};
+}
+
+static TF_Output add_fold(any_graph_t *a, const char *op, TF_Output x, TF_Output axes, bool keep_dims) {
+  char name[16];
+  snprintf(name, sizeof name, "n%d", a->num_nodes++);
+  TF_OperationDescription *d = TF_NewOperation(a->s.w.g, op, name);
+  TF_AddInput(d, x);
+  TF_AddInput(d, axes);
+  TF_SetAttrBool(d, "keep_dims", keep_dims);
+  TF_SetDevice(d, draw(&a->seed, 12) == 0 ? "/device:CPU:1" : "/device:CPU:0");
+  TF_Operation *o = TF_FinishOperation(d, a->s.w.s);
+  ASSERT_OK(&a->s.w);
+  return (TF_Output){o, 0};
+}
+
+/* A reduction along the last axes, or sometimes others. What has lost dimensions goes on alone. */
+static void add_reduction(any_graph_t *a, TF_DataType type) {
+  static const char *const of_numbers[] = {"Sum", "Mean", "Max", "Min", "Prod"}, *const of_bools[] = {"All",
+                                                                                                      "Any"};
+  const TF_Output x = pick(a, type);
+  const int rank = rank_of(a, x);
+  int32_t axes[MAX_RANK];
+  if (rank == 0) return;
+  const int from = draw(&a->seed, 5) == 0 ? 0 : rank - 1 - (int)draw(&a->seed, (uint32_t)rank);
+  const int n = draw(&a->seed, 5) == 0 ? 1 : rank - from, base = draw(&a->seed, 2) == 0 ? from : from - rank;
+  for (int i = 0; i < n; i++) axes[i] = base + i;
+  const bool keep_dims = draw(&a->seed, 4) > 0;
+  const char *op = type == TF_BOOL ? of_bools[draw(&a->seed, 2)] : of_numbers[draw(&a->seed, 5)];
+  const TF_Output y = add_fold(a, op, x, axes_node(a, axes, n), keep_dims);
+  if (keep_dims || n == rank) {
+    keep(a, y, type, keep_dims ? rank : 0);
+    return;
+  }
+  if (type == TF_BOOL) return;
+  const TF_Output squares = add_node(a, "Square", &y, 1, NULL, 0);
+  a->values[a->num_values++] = (any_value_t){
+      add_node(a, "SquaredDifference", (TF_Output[]){y, squares}, 2, NULL, 0), type, rank - n, true};
+}
+
+/* A row less its mean, in relation to its deviation; and a row of shares. */
+static void add_normalisation(any_graph_t *a) {
+  const TF_DataType type = draw(&a->seed, 4) == 0 ? TF_DOUBLE : TF_FLOAT;
+  const TF_Output x = pick(a, type);
+  const int rank = rank_of(a, x);
+  if (rank == 0) return;
+  const int32_t last = draw(&a->seed, 2) == 0 ? -1 : rank - 1;
+  const TF_Output axes = axes_node(a, &last, 1);
+  if (draw(&a->seed, 2) == 0) {
+    const TF_Output max = add_fold(a, "Max", x, axes, true);
+    const TF_Output e =
+        add_node(a, "Exp", (TF_Output[]){add_node(a, "Sub", (TF_Output[]){x, max}, 2, NULL, 0)}, 1, NULL, 0);
+    const TF_Output sum = add_fold(a, "Sum", e, axes, true);
+    keep(a, add_node(a, "RealDiv", (TF_Output[]){e, sum}, 2, NULL, 0), type, rank);
+    if (draw(&a->seed, 3) == 0) keep(a, sum, type, rank);
+    return;
+  }
+  const TF_Output mean = add_fold(a, "Mean", x, axes, true);
+  const TF_Output parts = add_node(a, "SquaredDifference", (TF_Output[]){x, mean}, 2, NULL, 0);
+  const TF_Output variance = add_fold(a, "Mean", parts, axes, true);
+  const TF_Output factor = add_node(a, "Rsqrt", &variance, 1, NULL, 0);
+  const TF_Output scale = pick(a, type);
+  const TF_Output scaled = add_node(a, "Mul", (TF_Output[]){factor, scale}, 2, NULL, 0);
+  const TF_Output shift = add_node(a, "Mul", (TF_Output[]){mean, scaled}, 2, NULL, 0);
+  const TF_Output y = add_node(a, "Mul", (TF_Output[]){x, scaled}, 2, NULL, 0);
+  keep(a, add_node(a, "Sub", (TF_Output[]){y, shift}, 2, NULL, 0), type, most(rank, rank_of(a, scale)));
+  if (draw(&a->seed, 3) == 0) keep(a, factor, type, rank);
 }
 
 static void add_any(any_graph_t *a) {
@@ -168,30 +262,35 @@ static void add_any(any_graph_t *a) {
   const TF_DataType type = types[draw(&a->seed, 8)];
   const bool is_float = type == TF_FLOAT || type == TF_DOUBLE || type == TF_HALF;
   TF_Output in[4] = {pick(a, type), pick(a, type)};
-  const uint32_t kind = draw(&a->seed, 16);
-  if (kind == 0) { /* a node that is no link */
-    if (type == TF_FLOAT) keep(a, add_node(a, "L2Loss", in, 1, NULL, 0), type);
+  const int first = rank_of(a, in[0]), both = most(first, rank_of(a, in[1]));
+  const uint32_t kind = draw(&a->seed, 19);
+  if (kind == 18) {
+    add_normalisation(a);
+  } else if (kind > 15) {
+    add_reduction(a, type);
+  } else if (kind == 0) { /* a node that is no link */
+    if (type == TF_FLOAT) keep(a, add_node(a, "L2Loss", in, 1, NULL, 0), type, 0);
   } else if (kind == 1) {
     const TF_DataType to = types[draw(&a->seed, 8)];
-    if (to != type) keep(a, add_node(a, "Cast", in, 1, "DstT", to), to);
+    if (to != type) keep(a, add_node(a, "Cast", in, 1, "DstT", to), to, first);
   } else if (kind == 2) {
     in[2] = in[1];
     in[1] = in[0];
     in[0] = pick(a, TF_BOOL);
-    keep(a, add_node(a, "SelectV2", in, 3, NULL, 0), type);
+    keep(a, add_node(a, "SelectV2", in, 3, NULL, 0), type, most(both, rank_of(a, in[0])));
   } else if (kind == 3 && type != TF_BOOL) {
     for (int i = 1; i < 4; i++) in[i] = in[0];
     in[1] = add_node(a, "Square", in, 1, NULL, 0);
-    if (type != TF_INT32) keep(a, add_node(a, "AddN", in, 2 + (int)draw(&a->seed, 3), NULL, 0), type);
+    if (type != TF_INT32) keep(a, add_node(a, "AddN", in, 2 + (int)draw(&a->seed, 3), NULL, 0), type, first);
   } else if (kind < 6) {
     const bool any = type != TF_BOOL;
     keep(a, add_node(a, any ? compares[draw(&a->seed, 4)] : logic[draw(&a->seed, 2)], in, 2, NULL, 0),
-         TF_BOOL);
+         TF_BOOL, both);
   } else if (kind < 11 || type == TF_BOOL) {
     const char *op = type == TF_BOOL ? "LogicalNot"
                      : is_float      ? of_floats[draw(&a->seed, 12)]
                                      : of_ints[draw(&a->seed, 4)];
-    keep(a, add_node(a, op, in, 1, NULL, 0), type);
+    keep(a, add_node(a, op, in, 1, NULL, 0), type, first);
   } else {
     keep(a,
          add_node(a,
@@ -199,16 +298,16 @@ static void add_any(any_graph_t *a) {
                                       : is_float                            ? 7
                                                                             : 5)],
                   in, 2, NULL, 0),
-         type);
+         type, both);
   }
 }
 
 static void build(any_graph_t *a, uint64_t seed) {
   *a = (any_graph_t){.seed = seed};
   world_open(&a->s.w);
-  static const int64_t sizes[][MAX_RANK] = {{1, 1, 1},   {2, 3, 5}, {2, 0, 5},
-                                            {4, 33, 65}, {3, 1, 7}, {31, 5, 129}};
-  memcpy(a->dims, sizes[draw(&a->seed, 6)], sizeof a->dims);
+  static const int64_t sizes[][MAX_RANK] = {{1, 1, 1},    {2, 3, 5}, {2, 0, 5},    {4, 33, 65}, {3, 1, 7},
+                                            {31, 5, 129}, {4, 3, 0}, {3, 2, 9000}, {2, 300, 3}};
+  memcpy(a->dims, sizes[draw(&a->seed, 9)], sizeof a->dims);
   for (int i = 0; i < NUM_INPUTS - 1; i++) add_input(a, types[i % 8]);
   const TF_Output pred = placeholder(&a->s.w, a->s.w.g, "pred", TF_BOOL);
   a->feeds[a->num_feeds] = pred;

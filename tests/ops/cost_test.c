@@ -211,8 +211,8 @@ static void a_chain_costs_what_its_links_cost(void) {
   static const int types[] = {WEFT_F32, WEFT_F32};
   static const int64_t sum[] = {0, 1}, square[] = {2, 2}, outputs[] = {3};
   const weft_chain_link_t links[] = {
-      {weft_op_find(WEFT_STR("AddV2")), WEFT_STR("a"), WEFT_F32, 2, sum},
-      {weft_op_find(WEFT_STR("Mul")), WEFT_STR("b"), WEFT_F32, 2, square},
+      {weft_op_find(WEFT_STR("AddV2")), WEFT_STR("a"), WEFT_F32, false, 2, sum},
+      {weft_op_find(WEFT_STR("Mul")), WEFT_STR("b"), WEFT_F32, false, 2, square},
   };
   const weft_chain_t c = {2, 2, 1, types, links, outputs};
   const weft_shape_t column = S(3, 1), row = S(5), *shapes[] = {&column, &row}, *unknown[] = {&column, NULL};

@@ -1,38 +1,29 @@
-/* kernels/cpu/math/chain.c - _WeftChain: elementwise nodes that are computed together, block by block.
+/* kernels/cpu/math/chain.c - _WeftChain: elementwise nodes and reductions that are computed together, block
+ * by block.
  *
- * Each link runs the loop of its op's own kernel (loops/map.h), so that results are those of the nodes one by
- * one, bit for bit. What follows from shapes is worked out when they are first seen (chain_layout.c) and
- * kept: a step on scalars is then a row of calls.
- *
- * Locking: layouts are published once, with release order, and live as long as the plan.
+ * Each link runs the loop of its op's own kernel (loops/map.h, reduce.h), so that results are those of the
+ * nodes one by one, bit for bit. What follows from shapes is worked out when they are first seen
+ * (chain_layout.c) and kept: a step on scalars is then a row of calls.
  */
 #include "kernels/cpu/math/chain.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-/* Sets of input shapes that are remembered. Further ones are laid out in each step. */
-enum { MOST_LAYOUTS = 8 };
-
 /* Memory that fits the stack: that of a step on scalars. */
 enum { SMALL_BYTES = 4096 };
 
-typedef struct chain_state {
-  cpu_chain_t c;
-  weft_arena_t arena; /* of `c` */
-  chain_layout_t *_Atomic layouts[MOST_LAYOUTS];
-} chain_state_t;
-
 /* ---- compiling ---- */
 
-static weft_status_t *compile(const weft_kernel_setup_t *setup, chain_state_t *st) {
+weft_status_t *weft_cpu_chain_init(const weft_kernel_setup_t *setup, chain_state_t *st) {
   weft_chain_t *c = &st->c.chain;
   WEFT_RETURN_IF_ERROR(weft_chain_read(&st->arena, setup->attrs, setup->num_attrs, c));
   chain_loop_t *loops = weft_arena_calloc(&st->arena, (size_t)c->num_links, sizeof *loops);
   weft_kernel_node_t *nodes = weft_arena_calloc(&st->arena, (size_t)c->num_links, sizeof *nodes);
-  if (loops == NULL || nodes == NULL) return WEFT_NO_MEMORY("preparing a chain of %d links", c->num_links);
+  bool *is_axes = weft_arena_calloc(&st->arena, (size_t)c->num_inputs, sizeof *is_axes);
+  if (loops == NULL || nodes == NULL || is_axes == NULL)
+    return WEFT_NO_MEMORY("preparing a chain of %d links", c->num_links);
   if (c->num_inputs != setup->node.num_inputs || c->num_outputs != setup->node.num_outputs)
     return WEFT_ERROR(INVALID_ARGUMENT, "a _WeftChain has not as many inputs or outputs as its node");
   for (int i = 0; i < c->num_links; i++) {
@@ -42,27 +33,33 @@ static weft_status_t *compile(const weft_kernel_setup_t *setup, chain_state_t *s
     nodes[i].op_name = l->op->name;
     nodes[i].op = l->op;
     if (nodes[i].name.data == NULL) return WEFT_NO_MEMORY("preparing a chain of %d links", c->num_links);
-    const weft_dtype_t operand = weft_chain_type(c, l->operands[l->num_operands - 1]);
+    const weft_dtype_t operand =
+        weft_chain_type(c, l->operands[weft_chain_main_operand(l->op, l->num_operands)]);
     if (!weft_cpu_chain_find_loop(l->op, operand, (weft_dtype_t)l->type, &loops[i]))
       return WEFT_ERROR(UNIMPLEMENTED, "the CPU has no loop for %.*s in a chain", WEFT_STR_ARGS(l->op->name));
+    if (weft_chain_reduces(l->op)) is_axes[l->operands[1]] = true;
   }
   st->c.loops = loops;
   st->c.nodes = nodes;
+  st->c.is_axes = is_axes;
   return NULL;
 }
 
-static void chain_destroy(void *state) {
-  chain_state_t *st = state;
-  for (int i = 0; i < MOST_LAYOUTS; i++)
+void weft_cpu_chain_deinit(chain_state_t *st) {
+  for (int i = 0; i < CHAIN_MOST_LAYOUTS; i++)
     weft_cpu_chain_layout_destroy(atomic_load_explicit(&st->layouts[i], memory_order_relaxed));
   weft_arena_deinit(&st->arena);
-  weft_free(st);
+}
+
+static void chain_destroy(void *state) {
+  weft_cpu_chain_deinit(state);
+  weft_free(state);
 }
 
 static weft_status_t *chain_prepare(const weft_kernel_setup_t *setup, void **out) {
   chain_state_t *st = weft_calloc(1, sizeof *st);
   if (st == NULL) return WEFT_NO_MEMORY("preparing a chain");
-  weft_status_t *s = compile(setup, st);
+  weft_status_t *s = weft_cpu_chain_init(setup, st);
   if (s != NULL) {
     chain_destroy(st);
     return s;
@@ -73,47 +70,61 @@ static weft_status_t *chain_prepare(const weft_kernel_setup_t *setup, void **out
 
 /* ---- layouts ---- */
 
-static bool has_shapes(const chain_layout_t *l, const weft_value_t *inputs, int n) {
+static bool has_shapes(const cpu_chain_t *c, const chain_layout_t *l, const weft_value_t *inputs) {
   const int64_t *p = l->shapes;
-  for (int i = 0; i < n; i++) {
-    const weft_shape_t *s = &inputs[i].tensor->shape;
-    if (*p++ != s->rank) return false;
-    for (int d = 0; d < s->rank; d++) {
-      if (*p++ != s->dims[d]) return false;
+  for (int i = 0; i < c->chain.num_inputs; i++) {
+    const weft_tensor_t *t = inputs[i].tensor;
+    if (*p++ != t->shape.rank) return false;
+    for (int d = 0; d < t->shape.rank; d++) {
+      if (*p++ != t->shape.dims[d]) return false;
+    }
+    for (int64_t k = 0; c->is_axes[i] && k < t->count; k++) {
+      if (*p++ != weft_cpu_int_at(t, k)) return false;
     }
   }
   return true;
 }
 
-static const chain_layout_t *find_layout(const chain_state_t *st, const weft_kernel_ctx_t *ctx) {
-  for (int i = 0; i < MOST_LAYOUTS; i++) {
-    const chain_layout_t *l = atomic_load_explicit(&st->layouts[i], memory_order_acquire);
-    if (l == NULL || has_shapes(l, ctx->inputs, st->c.chain.num_inputs)) return l;
-  }
-  return NULL;
-}
-
-static weft_status_t *make_layout(const chain_state_t *st, weft_kernel_ctx_t *ctx, chain_layout_t **out) {
+static weft_status_t *make_layout(const chain_state_t *st, const weft_value_t *inputs, chain_layout_t **out,
+                                  int *out_failed) {
   const int n = st->c.chain.num_inputs;
-  const weft_shape_t **shapes = weft_calloc((size_t)n, sizeof(const weft_shape_t *));
-  int failed = -1;
-  if (shapes == NULL) return WEFT_NO_MEMORY("a chain of %d inputs", n);
-  for (int i = 0; i < n; i++) shapes[i] = &weft_in(ctx, i)->shape;
-  weft_status_t *s = weft_cpu_chain_layout_create(&st->c, shapes, out, &failed);
-  if (failed >= 0) ctx->failed = &st->c.nodes[failed];
-  weft_free((void *)shapes);
+  const weft_tensor_t **tensors = weft_calloc((size_t)n, sizeof(const weft_tensor_t *));
+  if (tensors == NULL) return WEFT_NO_MEMORY("a chain of %d inputs", n);
+  for (int i = 0; i < n; i++) tensors[i] = inputs[i].tensor;
+  weft_status_t *s = weft_cpu_chain_layout_create(&st->c, tensors, out, out_failed);
+  weft_free((void *)tensors);
   return s;
 }
 
 /* False: there is no room for it. */
 static bool keep_layout(chain_state_t *st, chain_layout_t *l) {
-  for (int i = 0; i < MOST_LAYOUTS; i++) {
+  for (int i = 0; i < CHAIN_MOST_LAYOUTS; i++) {
     chain_layout_t *none = NULL;
     if (atomic_compare_exchange_strong_explicit(&st->layouts[i], &none, l, memory_order_acq_rel,
                                                 memory_order_relaxed))
       return true;
   }
   return false;
+}
+
+weft_status_t *weft_cpu_chain_find_layout(chain_state_t *st, const weft_value_t *inputs,
+                                          chain_finish_fn *finish, const void *arg,
+                                          const chain_layout_t **out, bool *out_is_kept, int *out_failed) {
+  chain_layout_t *mine = NULL;
+  *out_failed = -1;
+  *out_is_kept = true;
+  for (int i = 0; i < CHAIN_MOST_LAYOUTS; i++) {
+    const chain_layout_t *l = atomic_load_explicit(&st->layouts[i], memory_order_acquire);
+    if (l == NULL) break;
+    if (!has_shapes(&st->c, l, inputs)) continue;
+    *out = l;
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(make_layout(st, inputs, &mine, out_failed));
+  if (finish != NULL) finish(arg, mine);
+  *out_is_kept = keep_layout(st, mine);
+  *out = mine;
+  return NULL;
 }
 
 /* ---- running ---- */
@@ -178,28 +189,63 @@ static void sum(const chain_call_t *c, const chain_operand_t *o, char *const *ba
   } while (i < c->is.num_operands);
 }
 
-static void run_block(const chain_layout_t *l, const chain_phase_t *p, char *const *bases, int64_t begin,
-                      int64_t n) {
-  for (const chain_call_t *c = l->calls + p->first_call, *end = l->calls + p->end_call; c < end; c++) {
-    const chain_operand_t *o = l->operands + c->first_operand;
-    char *to = place(bases, &c->to, begin);
-    const char *x = place(bases, &o[0].at, begin);
-    switch ((chain_loop_form_t)c->form) {
-      case CHAIN_ONE:
-      case CHAIN_CAST: c->fn.one(n, x, to); break;
-      case CHAIN_TWO: c->fn.two(n, x, o[0].step, place(bases, &o[1].at, begin), o[1].step, to); break;
-      case CHAIN_CHOICE:
-        c->fn.choose(n, (const uint8_t *)x, o[0].step, place(bases, &o[1].at, begin), o[1].step,
-                     place(bases, &o[2].at, begin), o[2].step, to);
-        break;
-      case CHAIN_SUM: sum(c, o, bases, begin, n, to); break;
-      case CHAIN_SPREAD: {
-        chain_spread_t s = {x, to, c->size, begin};
-        weft_broadcast_walk(&l->broadcasts[c->is.spread], begin, begin + n, spread, &s);
-        break;
-      }
+/* A call of the loop for each of `rows` rows. */
+static void run_by_rows(const chain_call_t *c, const chain_operand_t *o, char *const *bases, int64_t begin,
+                        int64_t rows, char *to) {
+  const char *x = place(bases, &o[0].at, begin), *y = place(bases, &o[1].at, begin), *z = NULL;
+  const size_t row = (size_t)c->width * c->size;
+  if (c->form == CHAIN_TWO) {
+    for (; rows > 0; rows--, x += o[0].row, y += o[1].row, to += row)
+      c->fn.two(c->width, x, o[0].step, y, o[1].step, to);
+    return;
+  }
+  z = place(bases, &o[2].at, begin);
+  for (; rows > 0; rows--, x += o[0].row, y += o[1].row, z += o[2].row, to += row)
+    c->fn.choose(c->width, (const uint8_t *)x, o[0].step, y, o[1].step, z, o[2].step, to);
+}
+
+static void run_call(const chain_layout_t *l, const chain_call_t *c, char *const *bases, int64_t begin,
+                     int64_t units) {
+  const chain_operand_t *o = l->operands + c->first_operand;
+  const int64_t n = units * c->width;
+  char *to = place(bases, &c->to, begin);
+  const char *x = place(bases, &o[0].at, begin);
+  switch ((chain_loop_form_t)c->form) {
+    case CHAIN_ONE:
+    case CHAIN_CAST: c->fn.one(n, x, to); break;
+    case CHAIN_TWO: c->fn.two(n, x, o[0].step, place(bases, &o[1].at, begin), o[1].step, to); break;
+    case CHAIN_CHOICE:
+      c->fn.choose(n, (const uint8_t *)x, o[0].step, place(bases, &o[1].at, begin), o[1].step,
+                   place(bases, &o[2].at, begin), o[2].step, to);
+      break;
+    case CHAIN_SUM: sum(c, o, bases, begin, n, to); break;
+    case CHAIN_FOLD: weft_reduction_rows(c->fn.fold, c->size, units, c->width, x, to); break;
+    case CHAIN_ROWS: c->fn.rows(units, c->width, x, to); break;
+    case CHAIN_COPY: memmove(to, x, (size_t)n * c->size); break;
+    case CHAIN_SPREAD: {
+      chain_spread_t s = {x, to, c->size, begin * c->width};
+      weft_broadcast_walk(&l->broadcasts[c->is.spread], s.begin, s.begin + n, spread, &s);
+      break;
     }
   }
+}
+
+void weft_cpu_chain_run_block(const chain_layout_t *l, const chain_phase_t *p, char *const *bases,
+                              int64_t begin, int64_t units) {
+  for (const chain_call_t *c = l->calls + p->first_call, *end = l->calls + p->end_call; c < end; c++) {
+    if (c->by_rows) {
+      run_by_rows(c, l->operands + c->first_operand, bases, begin, units, place(bases, &c->to, begin));
+    } else {
+      run_call(l, c, bases, begin, units);
+    }
+  }
+}
+
+static weft_status_t *run_whole(const chain_layout_t *l, const chain_phase_t *p, weft_thread_pool_t *pool,
+                                char *const *bases) {
+  const chain_call_t *c = &l->calls[p->first_call];
+  return weft_reduction_run(p->whole, pool, c->fn.fold, c->size,
+                            place(bases, &l->operands[c->first_operand].at, 0), place(bases, &c->to, 0));
 }
 
 /* Blocks [begin, end) of the phase. Slots are this call's own; all other bases are shared. */
@@ -219,9 +265,30 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
   bases[CHAIN_BASE_SLOTS] = block + slots_at;
   for (int64_t i = begin; i < end; i++) {
     const int64_t at = i * p->block, left = p->count - at;
-    run_block(r->layout, p, bases, at, left < p->block ? left : p->block);
+    weft_cpu_chain_run_block(r->layout, p, bases, at, left < p->block ? left : p->block);
   }
   if (block != small) weft_free(block);
+}
+
+weft_status_t *weft_cpu_chain_run(const chain_layout_t *l, weft_thread_pool_t *pool, char *const *bases,
+                                  int num_bases, int begin, int end) {
+  chain_run_t r = {.layout = l, .bases = bases, .num_bases = num_bases};
+  atomic_init(&r.failed, false);
+  for (int i = begin; i < end; i++) {
+    r.phase = &l->phases[i];
+    if (r.phase->whole != NULL) {
+      WEFT_RETURN_IF_ERROR(run_whole(l, r.phase, pool, bases));
+      continue;
+    }
+    const int64_t num_blocks = (r.phase->count - 1) / r.phase->block + 1;
+    if (r.phase->is_serial) {
+      run_range(&r, 0, num_blocks);
+    } else {
+      weft_parallel_for_cost(pool, num_blocks, r.phase->cost, run_range, &r);
+    }
+  }
+  return atomic_load_explicit(&r.failed, memory_order_relaxed) ? WEFT_NO_MEMORY("the blocks of a chain")
+                                                               : NULL;
 }
 
 /* An output in new memory, or in that of an input that nothing else holds. */
@@ -249,20 +316,7 @@ static weft_status_t *run(const chain_state_t *st, const chain_layout_t *l, weft
     WEFT_RETURN_IF_ERROR(make_output(ctx, i, &l->outputs[i], &t));
     *to++ = t->data;
   }
-  chain_run_t r = {.layout = l, .bases = bases, .num_bases = (int)(to - bases)};
-  atomic_init(&r.failed, false);
-  for (int i = 0; i < l->num_phases; i++) {
-    r.phase = &l->phases[i];
-    const int64_t num_blocks = (r.phase->count - 1) / r.phase->block + 1;
-    if (r.phase->is_serial) {
-      run_range(&r, 0, num_blocks);
-    } else {
-      weft_parallel_for_cost(ctx->device->pool, num_blocks, r.phase->cost, run_range, &r);
-    }
-  }
-  return atomic_load_explicit(&r.failed, memory_order_relaxed)
-             ? WEFT_NO_MEMORY("the blocks of a chain of %d links", c->num_links)
-             : NULL;
+  return weft_cpu_chain_run(l, ctx->device->pool, bases, (int)(to - bases), 0, l->num_phases);
 }
 
 static weft_status_t *run_layout(const chain_state_t *st, const chain_layout_t *l, weft_kernel_ctx_t *ctx) {
@@ -281,13 +335,14 @@ static weft_status_t *run_layout(const chain_state_t *st, const chain_layout_t *
 
 static weft_status_t *chain_compute(weft_kernel_ctx_t *ctx) {
   chain_state_t *st = ctx->state;
-  const chain_layout_t *l = find_layout(st, ctx);
-  if (l != NULL) return run_layout(st, l, ctx);
-  chain_layout_t *mine = NULL;
-  WEFT_RETURN_IF_ERROR(make_layout(st, ctx, &mine));
-  const bool is_kept = keep_layout(st, mine);
-  weft_status_t *s = run_layout(st, mine, ctx);
-  if (!is_kept) weft_cpu_chain_layout_destroy(mine);
+  const chain_layout_t *l = NULL;
+  bool is_kept = true;
+  int failed = -1;
+  weft_status_t *s = weft_cpu_chain_find_layout(st, ctx->inputs, NULL, NULL, &l, &is_kept, &failed);
+  if (failed >= 0) ctx->failed = &st->c.nodes[failed];
+  if (s != NULL) return s;
+  s = run_layout(st, l, ctx);
+  if (!is_kept) weft_cpu_chain_layout_destroy((chain_layout_t *)l);
   return s;
 }
 

@@ -4,12 +4,15 @@
 #include "kernels/cpu/math/chain.h"
 
 /* Ops whose kernels are no rows of map.h. */
-typedef enum other_form { EQUALITY, CAST, CHOICE, SUM } other_form_t;
+typedef enum other_form { EQUALITY, CAST, CHOICE, SUM, FOLD, ROWS } other_form_t;
 static const struct {
   const char *op;
   other_form_t form;
 } others[] = {
-    {"AddN", SUM}, {"Cast", CAST}, {"Equal", EQUALITY}, {"NotEqual", EQUALITY}, {"SelectV2", CHOICE}};
+    {"AddN", SUM},        {"All", FOLD},        {"Any", FOLD},     {"Cast", CAST}, {"Equal", EQUALITY},
+    {"LogSoftmax", ROWS}, {"Max", FOLD},        {"Mean", FOLD},    {"Min", FOLD},  {"NotEqual", EQUALITY},
+    {"Prod", FOLD},       {"SelectV2", CHOICE}, {"Softmax", ROWS}, {"Sum", FOLD},
+};
 
 enum { TYPES = WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) };
 
@@ -34,6 +37,19 @@ static bool find_other(other_form_t form, const weft_kernel_t *k, weft_dtype_t o
       out->form = CHAIN_SUM;
       out->fn.sum = weft_sum_of(operand);
       return out->fn.sum != NULL;
+    case FOLD: {
+      const reduce_fns_t *const *fns = k->param;
+      out->form = CHAIN_FOLD;
+      out->fn.fold = fns[operand];
+      return out->fn.fold != NULL;
+    }
+    case ROWS: { /* its param begins with a weft_rows_t */
+      const weft_rows_t *rows = k->param;
+      out->form = CHAIN_ROWS;
+      out->flags = WEFT_MAP_COSTLY;
+      out->fn.rows = rows->fns[operand];
+      return out->fn.rows != NULL;
+    }
   }
   return false;
 }

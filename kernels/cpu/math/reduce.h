@@ -34,6 +34,11 @@ void weft_reduction_plan(const weft_shape_t *shape, const bool *axes, weft_reduc
 WEFT_MUST_CHECK weft_status_t *weft_reduction_run(const weft_reduced_dims_t *r, weft_thread_pool_t *pool,
                                                   const reduce_fns_t *fns, size_t elem_size, const void *x,
                                                   void *y);
+/* y[rows] from x[rows, n], n > 0, on the calling thread: what weft_reduction_run gives where the last
+ * dimensions are reduced, but of one row of WEFT_REDUCE_PIECES elements and more. */
+enum { WEFT_REDUCE_PIECES = 131072 };
+void weft_reduction_rows(const reduce_fns_t *fns, size_t elem_size, int64_t rows, int64_t n, const void *x,
+                         void *y);
 /* Reads a reduction_indices tensor. Errors: INVALID_ARGUMENT as TensorFlow words it. */
 WEFT_MUST_CHECK weft_status_t *weft_reduction_axes(const weft_tensor_t *t, int rank, bool *axes);
 /* `shape` without the axes, or with 1 in their place. */

@@ -131,6 +131,12 @@ static void fold_runs(const reduce_job_t *j, int64_t begin, int64_t end) {
   }
 }
 
+void weft_reduction_rows(const reduce_fns_t *fns, size_t elem_size, int64_t rows, int64_t n, const void *x,
+                         void *y) {
+  const reduce_job_t j = {.fns = fns, .inner = n, .count = n, .elem_size = elem_size, .x = x, .y = y};
+  fold_runs(&j, 0, rows);
+}
+
 /* Results of kept index [begin, end). `acc` is scratch for one row of accumulators. */
 static void fold_kept(const reduce_job_t *j, int64_t begin, int64_t end, void *acc) {
   if (j->inner_is_reduced && j->reduced.n == 0 && j->inner > 0) {
@@ -231,7 +237,7 @@ weft_status_t *weft_reduction_run(const weft_reduced_dims_t *r, weft_thread_pool
   }
   if (r->rank == 0) j.inner_is_reduced = true;
   int64_t work = j.inner * j.reduced.count;
-  if (j.kept.count == 1 && work >= 2 * PIECE) return run_cut(&j, pool);
+  if (j.kept.count == 1 && work >= WEFT_REDUCE_PIECES) return run_cut(&j, pool);
   const weft_unit_cost_t result = {.bytes = (double)work * (double)elem_size, .cycles = (double)work};
   weft_parallel_for_cost(pool, j.kept.count, result, kept_range, &j);
   return NULL;
