@@ -109,6 +109,7 @@ static weft_status_t *create(const weft_graph_t *g, const weft_command_buffers_t
 static weft_status_t *rewrite(const weft_plan_options_t *options, chain_limits_finder_t *finder,
                               bool spans_memories, weft_graph_t *g, weft_command_buffers_t *buffers) {
   WEFT_RETURN_IF_ERROR(weft_pass_fuse_chains(g, weft_plan_chain_limits, finder));
+  WEFT_RETURN_IF_ERROR(weft_pass_fuse_attention(g, weft_plan_may_attend, finder));
   WEFT_RETURN_IF_ERROR(weft_plan_merge_updates(options, g));
   if (!spans_memories) return NULL;
   WEFT_RETURN_IF_ERROR(weft_plan_insert_copies(options, g));

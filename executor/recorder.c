@@ -38,18 +38,22 @@ static bool grow_locked(weft_step_recorder_t *r) WEFT_REQUIRES(r->mu) {
 void weft_step_record_begin(const plan_setup_t *node, const weft_value_t *inputs, node_begin_t *out) {
   const int n = node->node.num_inputs;
   const weft_shape_t *shapes[WEFT_COST_MAX_SHAPES] = {NULL};
+  const weft_tensor_t *values[WEFT_COST_MAX_SHAPES] = {NULL};
   size_t bytes = 0;
   for (int i = 0; i < n; i++) {
     const weft_tensor_t *t = inputs[i].tensor;
     if (t == NULL) continue;
     bytes += t->bytes;
-    if (i < WEFT_COST_MAX_SHAPES) shapes[i] = &t->shape;
+    if (i >= WEFT_COST_MAX_SHAPES) continue;
+    shapes[i] = &t->shape;
+    values[i] = t;
   }
   const weft_cost_inputs_t in = {.attrs = node->attrs,
                                  .num_attrs = node->num_attrs,
                                  .shapes = shapes,
                                  .num_shapes = n < WEFT_COST_MAX_SHAPES ? n : WEFT_COST_MAX_SHAPES,
-                                 .num_inputs = n};
+                                 .num_inputs = n,
+                                 .values = values};
   out->input_bytes = bytes;
   out->cost = weft_op_cost_begin(node->node.op, &in);
   out->start_ns = weft_clock_ns();

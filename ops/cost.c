@@ -211,7 +211,7 @@ static weft_op_cost_t chain(const weft_cost_inputs_t *in) {
     if (is_known) values[i] = *in->shapes[i];
   }
   if (is_known) {
-    s = weft_chain_infer(&c, &arena, NULL, values);
+    s = weft_chain_infer(&c, &arena, in->values, values);
     is_known = s == NULL;
   }
   for (int i = 0; is_known && i < c.num_links; i++) {
@@ -230,6 +230,37 @@ static weft_op_cost_t chain(const weft_cost_inputs_t *in) {
   return is_known ? fixed(flops) : not_known();
 }
 
+/* The chain reads the first product's scores in the place of its left operand. */
+static weft_op_cost_t attention(const weft_cost_inputs_t *in) {
+  const weft_attr_t *input = attr_of(in, "scores"), *turned = attr_of(in, "turned");
+  const int n = in->num_inputs;
+  if (input == NULL || turned == NULL || turned->n != 3 || n > in->num_shapes || n < 3 || input->i < 0 ||
+      input->i >= n - 2)
+    return not_known();
+  const weft_shape_t *q = shape_of(in, (int)input->i, 2), *k = shape_of(in, n - 2, 2);
+  if (q == NULL || k == NULL) return not_known();
+  const bool *turns = turned->list.bools;
+  const int64_t depth = q->dims[q->rank - (turns[0] ? 2 : 1)], keys = k->dims[k->rank - (turns[1] ? 2 : 1)];
+  const int64_t length = q->dims[q->rank - (turns[0] ? 1 : 2)];
+  weft_shape_t scores = q->rank >= k->rank ? *q : *k;
+  for (int d = 1; d <= scores.rank - 2; d++) { /* batches may be broadcast */
+    const int at = scores.rank - 2 - d;
+    const int64_t a = d <= q->rank - 2 ? q->dims[q->rank - 2 - d] : 1,
+                  b = d <= k->rank - 2 ? k->dims[k->rank - 2 - d] : 1;
+    scores.dims[at] = a == 1 ? b : a;
+  }
+  scores.dims[scores.rank - 2] = length;
+  scores.dims[scores.rank - 1] = keys;
+  const weft_shape_t *shapes[WEFT_COST_MAX_SHAPES];
+  for (int i = 0; i < n; i++) shapes[i] = i == input->i ? &scores : in->shapes[i];
+  weft_cost_inputs_t between = *in;
+  between.shapes = shapes;
+  weft_op_cost_t cost = chain(&between);
+  cost.fixed += 2 * (double)depth * elements(&scores);
+  cost.per_output = 2 * (double)keys;
+  return cost;
+}
+
 weft_op_cost_t weft_op_cost_begin(const weft_op_def_t *op, const weft_cost_inputs_t *in) {
   const cost_row_t *row = find(op);
   if (row == NULL) return is_chain(op) ? chain(in) : is_elementwise(op) ? per_output(1) : not_known();
@@ -241,6 +272,7 @@ weft_op_cost_t weft_op_cost_begin(const weft_op_def_t *op, const weft_cost_input
     case WEFT_COST_SUM: return of_input(in, 0, in->num_inputs - 1, 0);
     case WEFT_COST_L2_LOSS: return of_input(in, 0, 3, -1);
     case WEFT_COST_MATMUL: return matmul(in, "transpose_a");
+    case WEFT_COST_ATTENTION: return attention(in);
     case WEFT_COST_BATCH_MATMUL: return matmul(in, "adj_x");
     case WEFT_COST_EINSUM: return einsum(in);
     case WEFT_COST_ROWS: return rows_cost(in, row, 1, 1);

@@ -33,6 +33,7 @@ typedef enum weft_cost_kind {
   WEFT_COST_DEPTHWISE_IN_GRAD, /* filter: input 1; gradient: input 2 */
   WEFT_COST_DEPTHWISE_FILTER_GRAD, /* the output is that of the filter; gradient: input 2 */
   WEFT_COST_POOL,                  /* the window of attribute ksize for each element of the output */
+  WEFT_COST_ATTENTION,             /* two products and the chain between them */
   WEFT_COST_POOL_GRAD,             /* a times that window, and b, for each element of input 1 */
 } weft_cost_kind_t;
 
@@ -42,6 +43,8 @@ typedef struct weft_cost_inputs {
   int num_attrs;
   const weft_shape_t *const *shapes; /* of the first num_shapes inputs; NULL: it has no tensor there */
   int num_shapes, num_inputs;
+  /* Of the first num_shapes inputs; NULL: they are not known. Axes of reductions within chains are read. */
+  const weft_tensor_t *const *values;
 } weft_cost_inputs_t;
 enum { WEFT_COST_MAX_SHAPES = 8 }; /* more are not looked at */
 

@@ -97,16 +97,28 @@ static const weft_chain_limits_t *limits_of_cpu(void *arg, const weft_node_t *n)
   return weft_kernel_may_link("CPU", n->op->name.data, operand, n->output_types[0]) ? &limits : NULL;
 }
 
+static bool may_attend_on_cpu(void *arg, const weft_node_t *n) {
+  (void)arg;
+  (void)n;
+  return true;
+}
+
+static void note_parts(inspect_optimized_t *t, const weft_node_t *n, const char *attr) {
+  const weft_attr_t *parts = weft_node_attr(n, attr);
+  for (int i = 0; parts != NULL && i < parts->n; i++) {
+    const weft_node_t part = {.name = parts->list.strings[i]};
+    take_note(t, weft_pass_name(WEFT_PASS_FUSE), &part, "is computed in", n->name);
+  }
+}
+
 static weft_status_t *fuse(inspect_optimized_t *t, weft_graph_t *g) {
   WEFT_RETURN_IF_ERROR(weft_pass_fuse_chains(g, limits_of_cpu, NULL));
+  WEFT_RETURN_IF_ERROR(weft_pass_fuse_attention(g, may_attend_on_cpu, NULL));
   for (int id = 0; id < g->num_nodes; id++) {
-    const weft_node_t *chain = g->nodes[id];
-    if (chain == NULL || !weft_str_is(chain->op->name, "_WeftChain")) continue;
-    const weft_attr_t *links = weft_node_attr(chain, "nodes");
-    for (int i = 0; i < links->n; i++) {
-      const weft_node_t link = {.name = links->list.strings[i]};
-      take_note(t, weft_pass_name(WEFT_PASS_FUSE), &link, "is computed in", chain->name);
-    }
+    const weft_node_t *n = g->nodes[id];
+    const bool is_attention = n != NULL && weft_str_is(n->op->name, "_WeftAttention");
+    if (is_attention) note_parts(t, n, "products");
+    if (is_attention || (n != NULL && weft_str_is(n->op->name, "_WeftChain"))) note_parts(t, n, "nodes");
   }
   return NULL;
 }

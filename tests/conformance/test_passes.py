@@ -392,3 +392,99 @@ def test_a_matrix_that_stays_in_a_loop_and_one_that_does_not(cluster, graph):
     with v1.Session(cluster.master, graph=graph, config=config()) as sess:
         for _ in range(3):
             assert_all_same(sess.run(fetches, feeds), want)
+
+
+# ---- rows ----
+
+
+def layer_norm(x, axes):
+    mean, variance = tf.nn.moments(x, axes, keepdims=True)
+    return tf.nn.batch_normalization(x, mean, variance, tf.cast(0.5, x.dtype), tf.cast(1.5, x.dtype), 1e-3)
+
+
+def written_softmax(x, axes):
+    e = tf.exp(x - tf.reduce_max(x, axes, keepdims=True))
+    return e / tf.reduce_sum(e, axes, keepdims=True)
+
+
+ROWS = {
+    "layer norm": layer_norm,
+    "softmax": written_softmax,
+    "gradient": lambda x, axes: tf.gradients(layer_norm(x, axes), x, tf.sin(x))[0],
+    "loss": lambda x, axes: tf.reduce_mean(tf.math.squared_difference(x, tf.sin(x)), axes),
+    "norm": lambda x, axes: tf.nn.l2_normalize(x * 2, axes),
+    "least and greatest": lambda x, axes: tf.reduce_max(-x, axes) * tf.reduce_min(x * x, axes) + tf.reduce_prod(x, axes),
+    "log softmax": lambda x, axes: tf.nn.log_softmax(x * 0.5 + tf.sin(x)) - tf.reduce_sum(x * 0.1, axes, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", ROWS)
+def test_rows_are_tensorflows_and_keep_their_bits(cluster, graph, kind, dtype):
+    rng = np.random.RandomState(len(kind))
+    x = v1.placeholder(dtype, None)
+    with tf.Graph().as_default() as same:
+        twin = v1.placeholder(dtype, None)
+        theirs = [tf.cast(ROWS[kind](twin, axes), tf.float64) for axes in ([-1], [-2, -1], [1, 2])]
+    ours = [tf.cast(ROWS[kind](x, axes), tf.float64) for axes in ([-1], [-2, -1], [1, 2])]
+    tolerance = {"float32": 1e-5, "float64": 1e-12, "float16": 2e-2, "bfloat16": 1e-1}[dtype]
+    for shape in ([2, 3, 5], [4, 1, 40], [2, 33, 129], [1, 2, 1], [3, 2, 4, 3], [2, 0, 3], [0, 2, 3]):
+        value = rng.uniform(-1, 1, shape)
+        special = np.where(rng.rand(*shape) < 0.02, rng.choice([np.inf, -np.inf, np.nan, -0.0]), value)
+        for fed in (value, special):
+            fed = fed.astype(tf.as_dtype(dtype).as_numpy_dtype)
+            with v1.Session(cluster.master, graph=graph, config=config({"min_graph_nodes": -1})) as sess:
+                got = sess.run(ours, {x: fed})
+            with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+                plain = sess.run(ours, {x: fed})
+            assert_all_same(got, plain, exact=not has_nan(plain))
+            with local_session(same) as sess:
+                assert_all_same(got, sess.run(theirs, {twin: fed}), atol=tolerance, rtol=tolerance)
+
+
+def test_a_reduction_of_a_dimension_that_is_not_there_fails_by_its_name(cluster, graph):
+    x = v1.placeholder(tf.float32, None)
+    y = tf.reduce_sum(tf.sin(x), 3, keepdims=True, name="the_sum") * tf.cos(x)
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        assert sess.run(y, {x: np.ones([1, 1, 1, 4])}).shape == (1, 1, 1, 4)
+        for _ in range(2):
+            with fails(tf.errors.InvalidArgumentError, "Invalid reduction dimension", "the_sum"):
+                sess.run(y, {x: np.ones([4, 4])})
+
+
+def test_rows_in_branches_and_with_values_fed_in_the_middle(cluster, graph):
+    x, p = v1.placeholder(tf.float32, [None, 8]), v1.placeholder(tf.bool, [])
+    mean = tf.reduce_mean(x * 2.0, -1, keepdims=True)
+    centred = x - mean
+    variance = tf.reduce_mean(centred * centred, -1, keepdims=True)
+    y = tf.cond(p, lambda: written_softmax(centred * tf.math.rsqrt(variance + 0.1), -1), lambda: layer_norm(centred + mean, [-1]))
+    rng = np.random.RandomState(5)
+    value = rng.randn(6, 8).astype(np.float32)
+    for side in (True, False):
+        for fed in ({}, {mean: rng.randn(6, 1)}, {variance: rng.uniform(1, 2, [6, 1])}, {centred: rng.randn(6, 8)}):
+            feeds, wanted = {x: value, p: side, **fed}, [y, variance, tf.reduce_max(y, 1)]
+            with v1.Session(cluster.master, graph=graph, config=config({"min_graph_nodes": -1})) as sess:
+                got = sess.run(wanted, feeds)
+            with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+                assert_all_same(got, sess.run(wanted, feeds))
+
+
+@pytest.mark.parametrize("length", [5, 40, 130])
+@pytest.mark.parametrize("mask", ["none", "keys", "causal"])
+def test_an_attention_keeps_its_bits(cluster, graph, mask, length):
+    rng = np.random.RandomState(length)
+    q, k, v = (v1.placeholder(tf.float32, [2, 3, None, 16]) for _ in range(3))
+    allowed = v1.placeholder(tf.float32, [2, 1, 1, None])
+    scores = tf.matmul(q, k, transpose_b=True) * 0.25
+    if mask == "keys":
+        scores += (1.0 - allowed) * -1e9
+    if mask == "causal":
+        scores += np.triu(np.full([length, length], -1e9, np.float32), 1)
+    y = tf.matmul(tf.nn.softmax(scores), v) * 1.5
+    feeds = {x: rng.randn(2, 3, length, 16) for x in (q, k, v)} | {allowed: rng.rand(2, 1, 1, length) < 0.7}
+    with v1.Session(cluster.master, graph=graph, config=config({"min_graph_nodes": -1})) as sess:
+        got = sess.run([y, scores] if mask == "none" and length == 5 else [y], feeds)
+    with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+        assert_all_same(got[0], sess.run(y, feeds))
+    with v1.Session("", graph=graph) as sess:
+        assert_all_same(got[0], sess.run(y, feeds), atol=1e-5)

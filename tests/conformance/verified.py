@@ -33,6 +33,7 @@ SUITES = {  # how an op's name begins: the test that states what it does
     "WeftMultinomialRows": "tests/kernels:random_rows_test",
     "WeftForgetVariable": "tests/jobs:stale_variables_test",
     "WeftNamedAllReduce": "tests/kernels:collective_test",
+    "_WeftAttention": "tests/client:attention_test",
     "_WeftChain": "tests/device:chains_test",
     "_WeftMemoryCopy": "tests/device:mutation_test",
     "_FusedBatchNormEx": "test_fused",

@@ -265,6 +265,100 @@ static void a_long_chain_is_cut(void) {
   weft_strbuf_deinit(&b);
 }
 
+/* ---- reductions ---- */
+
+#define AXES(name, values)                                                \
+  "node{name:'" name                                                      \
+  "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' " \
+  "value{tensor{dtype:DT_INT32 tensor_shape{dim{size:1}} int_val:" values "}}}} "
+#define FOLD(name, op, x, axes)                                             \
+  "node{name:'" name "' op:'" op "' input:'" x "' input:'" axes "'" T_FLOAT \
+  "attr{key:'Tidx' value{type:DT_INT32}} attr{key:'keep_dims' value{b:true}}} "
+
+static void a_normalisation_is_one_chain(void) {
+  weft_graph_t *g = fused(INPUT("x") AXES("axes", "-1") FOLD("mean", "Mean", "x", "axes") PAIR(
+      "parts", "SquaredDifference", "x", "mean") FOLD("variance", "Mean", "parts", "axes")
+                              ONE("factor", "Rsqrt", "variance") PAIR("centred", "Sub", "x", "mean")
+                                  PAIR("y", "Mul", "centred", "factor") OUT("out", "y"));
+  const weft_node_t *n = weft_test_node(g, "y");
+  weft_chain_t c;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  CU_ASSERT_TRUE_FATAL(weft_str_is(n->op->name, "_WeftChain"));
+  CU_ASSERT_EQUAL(g->num_live, 4);
+  CU_ASSERT_EQUAL(n->num_inputs, 2);
+  weft_test_expect(weft_chain_read(&arena, n->attrs, n->num_attrs, &c), WEFT_OK, "");
+  CU_ASSERT_TRUE(c.links[0].keeps_dims);
+  weft_arena_deinit(&arena);
+  weft_graph_destroy(g);
+}
+
+/* Along the outermost dimension, and along one that only the step knows. */
+static void other_reductions_stay_nodes(void) {
+  weft_graph_t *g =
+      fused(INPUT("x") AXES("axes", "0") ONE("a", "Tanh", "x") FOLD("b", "Sum", "a", "axes") OUT("out", "b"));
+  CU_ASSERT_EQUAL(weft_test_count(g, "_WeftChain"), 0);
+  weft_graph_destroy(g);
+  g = fused(INPUT("x") "node{name:'axes' op:'Placeholder' attr{key:'dtype' value{type:DT_INT32}}} " ONE(
+      "a", "Tanh", "x") FOLD("b", "Sum", "a", "axes") OUT("out", "b"));
+  CU_ASSERT_EQUAL(weft_test_count(g, "_WeftChain"), 0);
+  weft_graph_destroy(g);
+}
+
+/* ---- attention ---- */
+
+#define PRODUCT(name, x, y) PAIR(name, "BatchMatMulV2", x, y)
+#define SHARES                                                                                   \
+  INPUT("q")                                                                                     \
+  INPUT("k")                                                                                     \
+  INPUT("v") INPUT("mask") PRODUCT("scores", "q", "k") PAIR("masked", "AddV2", "scores", "mask") \
+      ONE("shares", "Softmax", "masked") PRODUCT("y", "shares", "v")
+
+static bool may_attend(void *arg, const weft_node_t *n) {
+  (void)n;
+  return *(const bool *)arg;
+}
+
+static weft_graph_t *attended(const char *text, bool may) {
+  weft_graph_t *g = fused(text);
+  weft_test_expect(weft_pass_fuse_attention(g, may_attend, &may), WEFT_OK, "");
+  return g;
+}
+
+static void products_and_the_chain_between_them_become_one(void) {
+  weft_graph_t *g = attended(SHARES OUT("out", "y") "node{name:'after' op:'NoOp' input:'^y'}", true);
+  const weft_node_t *n = weft_test_node(g, "y");
+  CU_ASSERT_TRUE_FATAL(weft_str_is(n->op->name, "_WeftAttention"));
+  CU_ASSERT_EQUAL(g->num_live, 7);
+  CU_ASSERT_EQUAL_FATAL(n->num_inputs, 4);
+  CU_ASSERT_PTR_EQUAL(n->inputs[2].node, weft_test_node(g, "k"));
+  CU_ASSERT_PTR_EQUAL(n->inputs[3].node, weft_test_node(g, "v"));
+  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "out")->inputs[0].node, n);
+  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "after")->controls[0], n);
+  weft_graph_destroy(g);
+  g = attended(INPUT("q") INPUT("k") INPUT("v") PRODUCT("scores", "q", "k") ONE("shares", "Softmax", "scores")
+                   PRODUCT("y", "shares", "v") PRODUCT("again", "y", "k") ONE("more", "Softmax", "again")
+                       PRODUCT("z", "more", "v") OUT("out", "z"),
+               true);
+  CU_ASSERT_EQUAL(weft_test_count(g, "_WeftAttention"), 2);
+  CU_ASSERT_PTR_EQUAL(weft_test_node(g, "z")->inputs[0].node, weft_test_node(g, "y"));
+  weft_graph_destroy(g);
+}
+
+static void scores_that_are_read_elsewhere_stay(void) {
+  static const char *const texts[] = {SHARES OUT("out", "y") OUT("other", "scores"),
+                                      SHARES OUT("out", "y") OUT("other", "shares"),
+                                      SHARES OUT("out", "y") "node{name:'after' op:'NoOp' input:'^scores'}"};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    weft_graph_t *g = attended(texts[i], true);
+    CU_ASSERT_EQUAL(weft_test_count(g, "_WeftAttention"), 0);
+    CU_ASSERT_EQUAL(weft_test_count(g, "BatchMatMulV2"), 2);
+    weft_graph_destroy(g);
+  }
+  weft_graph_t *g = attended(SHARES OUT("out", "y"), false); /* a device without a kernel for it */
+  CU_ASSERT_EQUAL(weft_test_count(g, "_WeftAttention"), 0);
+  weft_graph_destroy(g);
+}
+
 /* ---- random graphs ---- */
 
 static uint32_t draw(uint64_t *seed, uint32_t below) {
@@ -371,6 +465,10 @@ static const CU_TestInfo tests[] = {
      what_waits_for_several_links_waits_for_the_chain_once},
     {"nodes that are marked stay", nodes_that_are_marked_stay},
     {"a long chain is cut", a_long_chain_is_cut},
+    {"a normalisation is one chain", a_normalisation_is_one_chain},
+    {"other reductions stay nodes", other_reductions_stay_nodes},
+    {"products and the chain between them become one", products_and_the_chain_between_them_become_one},
+    {"scores that are read elsewhere stay", scores_that_are_read_elsewhere_stay},
     {"random graphs keep their order", random_graphs_keep_their_order},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
     CU_TEST_INFO_NULL,

@@ -54,9 +54,10 @@ static const int64_t ones[] = {1, 1, 1, 1}, twos[] = {1, 2, 2, 1}, window[] = {1
 static int64_t cost_of(const cost_case_t *c) {
   const weft_shape_t *shapes[MAX_INPUTS];
   for (int i = 0; i < c->num_inputs; i++) shapes[i] = c->inputs[i].rank == -2 ? NULL : &c->inputs[i];
-  const weft_cost_inputs_t in = {c->attrs, c->num_attrs, shapes,
-                                 c->num_inputs < WEFT_COST_MAX_SHAPES ? c->num_inputs : WEFT_COST_MAX_SHAPES,
-                                 c->num_inputs};
+  const weft_cost_inputs_t in = {
+      c->attrs,      c->num_attrs,
+      shapes,        c->num_inputs < WEFT_COST_MAX_SHAPES ? c->num_inputs : WEFT_COST_MAX_SHAPES,
+      c->num_inputs, NULL};
   const weft_op_def_t *op = weft_op_find(weft_str(c->op));
   CU_ASSERT_PTR_NOT_NULL_FATAL(op);
   const weft_op_cost_t cost = weft_op_cost_begin(op, &in);
@@ -220,11 +221,36 @@ static void a_chain_costs_what_its_links_cost(void) {
   weft_named_attr_t attrs[WEFT_CHAIN_NUM_ATTRS];
   CU_ASSERT_PTR_NULL_FATAL(weft_chain_attrs(&arena, &c, attrs));
   const weft_op_def_t *op = weft_op_find(WEFT_STR("_WeftChain"));
-  const weft_cost_inputs_t in = {attrs, WEFT_CHAIN_NUM_ATTRS, shapes, 2, 2},
-                           without = {attrs, WEFT_CHAIN_NUM_ATTRS, unknown, 2, 2};
+  const weft_cost_inputs_t in = {attrs, WEFT_CHAIN_NUM_ATTRS, shapes, 2, 2, NULL},
+                           without = {attrs, WEFT_CHAIN_NUM_ATTRS, unknown, 2, 2, NULL};
   const weft_op_cost_t cost = weft_op_cost_begin(op, &in), none = weft_op_cost_begin(op, &without);
   CU_ASSERT_EQUAL(weft_op_cost_end(&cost, NULL), 30);
   CU_ASSERT_EQUAL(weft_op_cost_end(&none, NULL), -1);
+  weft_arena_deinit(&arena);
+}
+
+/* softmax(q . k') . v of 2 heads, 3 rows, 5 keys, 4 columns. */
+static void an_attention_costs_products_and_chain(void) {
+  static const int types[] = {WEFT_F32, WEFT_F32, WEFT_F32};
+  static const int64_t operand[] = {0}, outputs[] = {3};
+  static const bool turns[] = {false, true, false};
+  const weft_chain_link_t link = {
+      weft_op_find(WEFT_STR("Softmax")), WEFT_STR("s"), WEFT_F32, false, 1, operand};
+  const weft_chain_t c = {3, 1, 1, types, &link, outputs};
+  const weft_shape_t q = S(2, 3, 4), k = S(2, 5, 4), scores = S(2, 3, 5), out = S(2, 3, 4),
+                     *shapes[] = {&q, &k, &k}, *of_softmax[] = {&scores};
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  enum { NUM = WEFT_CHAIN_NUM_ATTRS + 2 };
+  weft_named_attr_t attrs[NUM];
+  CU_ASSERT_PTR_NULL_FATAL(weft_chain_attrs(&arena, &c, attrs));
+  attrs[NUM - 2] = weft_int_attr("scores", 0);
+  attrs[NUM - 1] = (weft_named_attr_t){WEFT_STR("turned"), {.kind = WEFT_ATTR_BOOL, .is_list = true, .n = 3}};
+  attrs[NUM - 1].value.list.bools = turns;
+  const weft_cost_inputs_t in = {attrs, NUM, shapes, 3, 3, NULL}, softmax = {NULL, 0, of_softmax, 1, 1, NULL};
+  const weft_op_cost_t cost = weft_op_cost_begin(weft_op_find(WEFT_STR("_WeftAttention")), &in),
+                       between = weft_op_cost_begin(link.op, &softmax);
+  CU_ASSERT_EQUAL(weft_op_cost_end(&cost, &out),
+                  2 * 4 * 30 + 2 * 5 * 24 + weft_op_cost_end(&between, &scores));
   weft_arena_deinit(&arena);
 }
 
@@ -252,6 +278,7 @@ int main(void) {
       {"elements count one by one", elements_count_one_by_one},
       {"what does not fit is not known", what_does_not_fit_is_not_known},
       {"a chain costs what its links cost", a_chain_costs_what_its_links_cost},
+      {"an attention costs its products and its chain", an_attention_costs_products_and_chain},
       {"the list is sorted and names ops", the_list_is_sorted_and_names_ops},
       CU_TEST_INFO_NULL,
   };
