@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/loops/cost.h"
+#include "kernels/cpu/loops/narrow.h"
 
-#define EACH_HALFS
 #define EACH_FLOATS
 #define EACH_I32_I64
 #define EACH_I8_I16
@@ -14,18 +14,31 @@
 #define EACH_COMPLEX
 #define EACH_FILE "kernels/cpu/loops/cast_one.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
+#include "tensor/undef_each.tmpl.h"
+#define EACH_HALFS
+#define FROM_HALF
+#define EACH_FILE "kernels/cpu/loops/cast_one.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef FROM_HALF
 /* As each_dtype.tmpl.h's, but for LOAD: a comparison with 0 becomes a mask, which takes gcc seven times as
  * long. */
 #define ELEM uint8_t
 #define COMP uint8_t
 #define SUFFIX bool
 #define LOAD(v) ((uint8_t)((v) > 1 ? 1 : (v)))
+#define FROM_BOOL
 #include "kernels/cpu/loops/cast_one.tmpl.h"
+#undef FROM_BOOL
 #undef LOAD
 #undef SUFFIX
 #undef COMP
 #undef ELEM
 
+#define EACH_FLOATS
+#define EACH_I32_I64
+#define EACH_I8_I16
+#define EACH_UNSIGNED
+#define EACH_COMPLEX
 #define EACH_BOOL
 #define MAP_STEM casts
 static weft_cpu_cast_fn *const *const loops[WEFT_DTYPE_COUNT] = {

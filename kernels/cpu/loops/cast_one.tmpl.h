@@ -7,11 +7,11 @@
 #endif
 #define TO uint16_t
 #define TO_SUFFIX f16
-#define TO_STORE(v) (weft_f32_to_f16((float)REAL(v)))
+#define TO_HALF(v) weft_f32_to_f16(v)
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO uint16_t
 #define TO_SUFFIX bf16
-#define TO_STORE(v) (weft_f32_to_bf16((float)REAL(v)))
+#define TO_HALF(v) weft_f32_to_bf16(v)
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO float
 #define TO_SUFFIX f32

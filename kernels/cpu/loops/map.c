@@ -63,6 +63,80 @@ static void map2_range(void *arg, int64_t begin, int64_t end) {
   j->fn(end - begin, j->x + at, 1, j->y + at, 1, j->z + (size_t)begin * j->z_size);
 }
 
+/* Rows that are shorter than NARROW are taken ROOM_BYTES at a time: an operand that repeats is written out
+ * beside, so that a run of the loop has hundreds of elements and not a few. */
+enum { NARROW = 48, ROOM_BYTES = 8192 };
+
+typedef struct narrow_job {
+  const map2_job_t *map;
+  const weft_broadcast_t *b;
+} narrow_job_t;
+
+/* Where operand k's element of row `row` begins: rows are numbered over all dimensions but the last. */
+static int64_t row_place(const weft_broadcast_t *b, int k, int64_t row) {
+  int64_t at = 0;
+  for (int d = b->rank - 2; d >= 0; d--) {
+    at += row % b->dims[d] * b->strides[k][d];
+    row /= b->dims[d];
+  }
+  return at;
+}
+
+#define WRITE_OUT(type)                                       \
+  do {                                                        \
+    const type *from = x;                                     \
+    type *to = room;                                          \
+    for (int64_t r = 0; r < rows; r++, from += stride) {      \
+      for (int64_t i = 0; i < n; i++) *to++ = from[i * step]; \
+    }                                                         \
+  } while (0)
+
+/* Operand x as `rows` rows of n elements one behind the other: where it is, or in `room`. */
+static const void *written_out(const void *x, int64_t rows, int64_t stride, int64_t n, int64_t step,
+                               size_t size, void *room) {
+  if (step == 1 && stride == n) return x;
+  switch (size) {
+    case 1: WRITE_OUT(uint8_t); break;
+    case 2: WRITE_OUT(uint16_t); break;
+    case 4: WRITE_OUT(uint32_t); break;
+    case 8: WRITE_OUT(uint64_t); break;
+    default: WRITE_OUT(weft_c128_t); break;
+  }
+  return room;
+}
+
+static void narrow_range(void *arg, int64_t begin, int64_t end) {
+  const narrow_job_t *j = arg;
+  const weft_broadcast_t *b = j->b;
+  const map2_job_t *map = j->map;
+  _Alignas(64) char room[2][ROOM_BYTES];
+  const int last = b->rank - 1;
+  const int64_t n = b->dims[last], near = b->dims[last - 1], most = ROOM_BYTES / (n * (int64_t)map->size);
+  for (int64_t row = begin, rows = 0; row < end; row += rows) {
+    const int64_t left = near - row % near, wanted = end - row < most ? end - row : most;
+    rows = left < wanted ? left : wanted;
+    const void *operands[2];
+    for (int k = 0; k < 2; k++) {
+      const char *x = (k == 0 ? map->x : map->y) + (size_t)row_place(b, k, row) * map->size;
+      operands[k] = written_out(x, rows, b->strides[k][last - 1], n, b->strides[k][last], map->size, room[k]);
+    }
+    map->fn(rows * n, operands[0], 1, operands[1], 1, map->z + (size_t)(row * n) * map->z_size);
+  }
+}
+
+static void map2_repeated(const weft_broadcast_t *b, weft_thread_pool_t *pool, uint32_t flags,
+                          map2_job_t *j) {
+  const weft_unit_cost_t element = cost_of(flags, 2 * j->size + j->z_size);
+  const int64_t n = b->dims[b->rank - 1];
+  if (b->rank > 1 && n < NARROW && b->dims[b->rank - 2] > 1) {
+    narrow_job_t narrow = {j, b};
+    const weft_unit_cost_t row = {.bytes = element.bytes * (double)n, .cycles = element.cycles * (double)n};
+    weft_parallel_for_cost(pool, b->count / n, row, narrow_range, &narrow);
+  } else {
+    weft_broadcast_run_cost(b, pool, element, map2_run, j);
+  }
+}
+
 /* Operands of one shape, by far the most usual case: nothing is repeated. */
 static weft_status_t *map2_same(weft_kernel_ctx_t *ctx, uint32_t flags, map2_job_t *j) {
   const weft_tensor_t *x = weft_in(ctx, 0);
@@ -185,6 +259,6 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
     WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, out_dtype, &b.shape, &z));
   }
   j.z = z->data;
-  weft_broadcast_run_cost(&b, ctx->device->pool, cost_of(flags, 2 * j.size + j.z_size), map2_run, &j);
+  if (b.count > 0) map2_repeated(&b, ctx->device->pool, flags, &j);
   return NULL;
 }

@@ -7,11 +7,28 @@
  *   MAP_BOOL      define it when the result is a bool
  *   MAP_LIBM      define it when the function is one of libm_vectors.h: whole blocks are taken, so that a
  *                 result does not depend on the element's place
+ *   MAP_ROUNDS    define it when the expression rounds to the element type itself (LOAD, STORE): half and
+ *                 bfloat16 then have loops of their own, where else theirs is the loop of float
+ *   MAP_HALF_BITS(x)   the bits of the result out of those of a half or bfloat16, where no number is needed
  *   EACH_...      for which types (each_dtype.tmpl.h)
  * All of them are undefined at the end. x and y may be the same memory.
  */
+#if defined(EACH_HALFS) && !defined(MAP_ROUNDS)
+#define MAP_HALFS
+#undef EACH_HALFS
+#endif
 #define EACH_FILE "kernels/cpu/loops/map1_one.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
+#ifdef MAP_HALFS
+#define SUFFIX f16
+#include "kernels/cpu/loops/map1_half.tmpl.h"
+#undef SUFFIX
+#define SUFFIX bf16
+#include "kernels/cpu/loops/map1_half.tmpl.h"
+#undef SUFFIX
+#define EACH_HALFS
+#undef MAP_HALFS
+#endif
 static weft_map1_fn *const WEFT_CAT(MAP_STEM, fns)[WEFT_DTYPE_COUNT] = {
 #define EACH_FILE "tensor/dtype_entry.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
@@ -24,3 +41,5 @@ static weft_map1_fn *const WEFT_CAT(MAP_STEM, fns)[WEFT_DTYPE_COUNT] = {
 #undef MAP_BOOL
 #undef MAP_WRAPS
 #undef MAP_LIBM
+#undef MAP_ROUNDS
+#undef MAP_HALF_BITS

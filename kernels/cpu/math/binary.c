@@ -54,6 +54,7 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 
 /* The quotient is rounded to the element type before it is cut, as by a machine that divides in that type. */
 #define MAP_STEM trunc_div
+#define MAP_ROUNDS
 #define MAP_EXPR(x, y) trunc(LOAD(STORE((x) / (y))))
 #define MAP_INT_EXPR(x, y) INT_DIV(x, y)
 #include "kernels/cpu/loops/map2_reals.tmpl.h"
@@ -65,6 +66,7 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 
 /* The quotient of integers goes down by one where it was cut towards zero. */
 #define MAP_STEM floor_div
+#define MAP_ROUNDS
 #define MAP_EXPR(x, y) floor(LOAD(STORE((x) / (y))))
 #define MAP_INT_EXPR(x, y)     \
   (IS_MINUS_ONE(y)             \

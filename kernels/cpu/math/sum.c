@@ -1,7 +1,10 @@
 /* kernels/cpu/math/sum.c - see the header. */
 #include "kernels/cpu/math/sum.h"
 
+#include <string.h>
+
 #include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/loops/narrow.h"
 #include "kernels/cpu/loops/simd.h"
 
 /* The additions of one vector wait for each other: so many vectors keep the processor busy meanwhile. */

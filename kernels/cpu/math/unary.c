@@ -11,6 +11,7 @@
 #define MAP_STEM neg
 #define MAP_EXPR(x) (-(x))
 #define MAP_INT_EXPR(x) (0 - (x))
+#define MAP_HALF_BITS(x) ((x) ^ 0x8000)
 #define MAP_WRAPS
 #define EACH_COMPLEX
 #include "kernels/cpu/loops/map1_signed.tmpl.h"
@@ -21,6 +22,7 @@
 #define MAP_STEM abs
 #define MAP_EXPR(x) fabs(x)
 #define MAP_INT_EXPR(x) ((x) < 0 ? 0 - (WRAP)(x) : (WRAP)(x))
+#define MAP_HALF_BITS(x) ((x)&0x7fff)
 #include "kernels/cpu/loops/map1_signed.tmpl.h"
 #define MAP_STEM sign
 #define MAP_EXPR(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x))
@@ -145,7 +147,7 @@
 #include "kernels/cpu/loops/map1_field.tmpl.h"
 #define MAP_STEM erf
 #define MAP_LIBM
-#define MAP_EXPR(x) erf(x)
+#define MAP_EXPR(x) WEFT_CAT(weft_erf, SUFFIX)(x)
 #include "kernels/cpu/loops/map1_floats.tmpl.h"
 #define MAP_STEM erfc
 #define MAP_LIBM

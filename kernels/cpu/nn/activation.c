@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/loops/cost.h"
 #include "kernels/cpu/loops/map.h"
+#include "kernels/cpu/loops/narrow.h"
 #include "kernels/cpu/loops/vector_math.h"
 
 #define SELU_SCALE 1.0507009873554805
@@ -60,9 +61,13 @@
 /* ---- LeakyRelu: x where x > 0, alpha x elsewhere; its gradient has the same slopes ---- */
 
 #define EACH_FILE "kernels/cpu/nn/leaky_one.tmpl.h"
-#define EACH_HALFS
 #define EACH_FLOATS
 #include "tensor/each_dtype.tmpl.h"
+#define EACH_FILE "kernels/cpu/nn/leaky_half.tmpl.h"
+#undef EACH_FLOATS
+#define EACH_HALFS
+#include "tensor/each_dtype.tmpl.h"
+#define EACH_FLOATS
 typedef void leaky_fn(int64_t n, double alpha, const void *value, const void *x, void *y);
 #define MAP_STEM leaky
 static leaky_fn *const leaky_fns[WEFT_DTYPE_COUNT] = {
