@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tensor/half.h"
 #include "tests/runner.h"
 
 enum { M = 61, N = 149, K = 600, PAD = 5 };
@@ -23,7 +24,7 @@ static float *numbers(int64_t n, unsigned seed) {
 
 /* Cuts behind each `rows` rows and `columns` columns. */
 static void run(const weft_tiles_t *t, int64_t rows, int64_t columns) {
-  void *scratch = weft_aligned_alloc(64, weft_tiles_scratch(rows));
+  void *scratch = weft_aligned_alloc(64, weft_tiles_scratch(t->dtype, rows, columns));
   CU_ASSERT_PTR_NOT_NULL_FATAL(scratch);
   for (int64_t i = 0; i < t->m; i += rows) {
     for (int64_t j = 0; j < t->n; j += columns) {
@@ -39,7 +40,8 @@ static void check(bool ta, bool tb, bool accumulate) {
   const int64_t lda = (ta ? M : K) + PAD, ldb = (tb ? K : N) + PAD, ldc = N + PAD;
   float *a = numbers((ta ? K : M) * lda, 1), *b = numbers((tb ? N : K) * ldb, 2),
         *before = numbers(M * ldc, 3), *c = numbers(M * ldc, 3), *first = numbers(M * ldc, 3);
-  weft_tiles_t t = {.turns_a = ta,
+  weft_tiles_t t = {.dtype = WEFT_F32,
+                    .turns_a = ta,
                     .turns_b = tb,
                     .accumulate = accumulate,
                     .m = M,
@@ -95,7 +97,8 @@ static void pieces_change_no_bit(void) {
 
 static void a_row_of_dot_products_is_right(void) {
   float *a = numbers(K, 1), *b = numbers((int64_t)N * K, 2), c[N] = {0};
-  const weft_tiles_t t = {.turns_b = true,
+  const weft_tiles_t t = {.dtype = WEFT_F32,
+                          .turns_b = true,
                           .dots = true,
                           .m = 1,
                           .n = N,
@@ -116,10 +119,81 @@ static void a_row_of_dot_products_is_right(void) {
   weft_free(b);
 }
 
+/* Multiples of 1/8 up to 2: their products and sums are exact in float. */
+static uint16_t *halfs(weft_dtype_t dtype, int64_t n, unsigned seed) {
+  float *x = numbers(n, seed);
+  uint16_t *h = weft_calloc((size_t)n, sizeof *h);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(h);
+  for (int64_t i = 0; i < n; i++) {
+    x[i] = rintf(x[i] * 16) / 8;
+    h[i] = dtype == WEFT_F16 ? weft_f32_to_f16(x[i]) : weft_f32_to_bf16(x[i]);
+  }
+  weft_free(x);
+  return h;
+}
+
+static float to_float(weft_dtype_t dtype, uint16_t h) {
+  return dtype == WEFT_F16 ? weft_f16_to_f32(h) : weft_bf16_to_f32(h);
+}
+
+/* Of halfs each element is the exact sum, rounded once (twice where it is added to c). */
+static void check_halfs(weft_dtype_t dtype, bool ta, bool tb, bool accumulate, int64_t k) {
+  static const int64_t cuts[][2] = {{M, N}, {14, 32}, {1, N}, {17, 1}, {6, 149}};
+  const int64_t lda = (ta ? M : k) + 1, ldb = (tb ? k : N) + 1, ldc = N + PAD;
+  uint16_t *a = halfs(dtype, (ta ? k : M) * lda, 1), *b = halfs(dtype, (tb ? N : k) * ldb, 2),
+           *before = halfs(dtype, M * ldc, 3), *c = halfs(dtype, M * ldc, 3);
+  const weft_tiles_t t = {.dtype = dtype,
+                          .turns_a = ta,
+                          .turns_b = tb,
+                          .accumulate = accumulate,
+                          .m = M,
+                          .n = N,
+                          .k = k,
+                          .lda = lda,
+                          .ldb = ldb,
+                          .ldc = ldc,
+                          .a = a,
+                          .b = b,
+                          .c = c};
+  int wrong = 0;
+  for (size_t at = 0; at < sizeof cuts / sizeof cuts[0]; at++) {
+    memcpy(c, before, (size_t)(M * ldc) * sizeof *c);
+    run(&t, cuts[at][0], cuts[at][1]);
+    for (int64_t i = 0; i < M; i++) {
+      for (int64_t j = 0; j < N; j++) {
+        float sum = 0;
+        for (int64_t l = 0; l < k; l++) {
+          sum += to_float(dtype, a[ta ? l * lda + i : i * lda + l]) *
+                 to_float(dtype, b[tb ? j * ldb + l : l * ldb + j]);
+        }
+        if (accumulate) sum += to_float(dtype, before[i * ldc + j]);
+        wrong += c[i * ldc + j] != (dtype == WEFT_F16 ? weft_f32_to_f16(sum) : weft_f32_to_bf16(sum));
+      }
+      wrong += memcmp(c + i * ldc + N, before + i * ldc + N, PAD * sizeof *c) != 0;
+    }
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+  weft_free(a);
+  weft_free(b);
+  weft_free(before);
+  weft_free(c);
+}
+
+static void products_of_halfs_are_rounded_once(void) {
+  for (int form = 0; form < 8; form++) {
+    check_halfs(WEFT_F16, form & 1, form & 2, form & 4, 1);
+    check_halfs(WEFT_F16, form & 1, form & 2, form & 4, 301);
+    check_halfs(WEFT_BF16, form & 1, form & 2, form & 4, 1);
+    check_halfs(WEFT_BF16, form & 1, form & 2, form & 4, 40);
+    check_halfs(WEFT_BF16, form & 1, form & 2, form & 4, 1037);
+  }
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"pieces and panels change no bit", pieces_change_no_bit},
       {"a row of dot products is right", a_row_of_dot_products_is_right},
+      {"products of halfs are rounded once", products_of_halfs_are_rounded_once},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("tiles", tests);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/thread_blocks.h"
 #include "kernels/cpu/blas/blas.h"
+#include "kernels/cpu/loops/narrow.h"
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/math/tiles.h"
 
@@ -20,7 +21,6 @@ typedef struct gemm {
   const float *panels; /* of b, all of it; NULL: there are none */
 } gemm_t;
 
-#define EACH_HALFS
 #define EACH_I32_I64
 #define EACH_I8_I16
 #define EACH_UNSIGNED
@@ -59,6 +59,8 @@ static void blas_product(const gemm_t *g) {
   }
 }
 
+static bool is_half(weft_dtype_t d) { return d == WEFT_F16 || d == WEFT_BF16; }
+
 static bool is_blas(weft_dtype_t d) {
   return d == WEFT_F32 || d == WEFT_F64 || d == WEFT_C64 || d == WEFT_C128;
 }
@@ -93,7 +95,8 @@ static gemm_t part_of(const gemm_t *g, int64_t row, int64_t m, int64_t column, i
 }
 
 static weft_tiles_t tiles_of(const gemm_t *g) {
-  weft_tiles_t t = {.turns_a = g->op_a != WEFT_GEMM_PLAIN,
+  weft_tiles_t t = {.dtype = g->dtype,
+                    .turns_a = g->op_a != WEFT_GEMM_PLAIN,
                     .turns_b = g->op_b != WEFT_GEMM_PLAIN,
                     .accumulate = g->accumulate,
                     .m = g->m,
@@ -143,7 +146,7 @@ static void scratch_give(void *p, size_t bytes) {
 
 static void run_range(void *arg, int64_t begin, int64_t end) {
   pieces_t *p = arg;
-  const size_t scratch_size = p->by_tiles           ? weft_tiles_scratch(p->rows)
+  const size_t scratch_size = p->by_tiles           ? weft_tiles_scratch(p->g.dtype, p->rows, p->columns)
                               : is_blas(p->g.dtype) ? 0
                                                     : (size_t)p->columns * sizeof(uint64_t);
   void *scratch = scratch_size > 0 ? scratch_take(scratch_size) : NULL;
@@ -169,7 +172,7 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
  * that it brings from the third-level cache. */
 static double cost_of(const gemm_t *g) {
   const double m = (double)g->m, n = (double)g->n, k = (double)g->k, size = (double)weft_dtype_size(g->dtype);
-  const double each = g->dtype == WEFT_F32                           ? 0.0125
+  const double each = g->dtype == WEFT_F32 || is_half(g->dtype)      ? 0.0125
                       : g->dtype == WEFT_F64 || g->dtype == WEFT_C64 ? 0.04
                       : g->dtype == WEFT_C128                        ? 0.1
                                                                      : 0.3;
@@ -249,24 +252,28 @@ static void swap_column(gemm_t *g) {
 static weft_status_t *run_products(weft_thread_pool_t *pool, const gemm_t *g, int64_t count,
                                    weft_gemm_place_fn *place, const void *place_arg) {
   pieces_t p = {.g = *g, .count = count, .place = place, .place_arg = place_arg};
-  p.by_tiles = WEFT_SIMD_FMA && g->dtype == WEFT_F32;
+  p.by_tiles = WEFT_SIMD_FMA && (g->dtype == WEFT_F32 || is_half(g->dtype));
   p.is_swapped = p.by_tiles && g->n == 1 && g->m > 1 && g->ldc == 1;
   if (p.is_swapped) swap_column(&p.g);
   return run(pool, &p);
 }
 
-/* ---- half and bfloat16: convert, multiply in float, convert back ---- */
+/* ---- half and bfloat16 without tiles: convert, multiply in float, convert back ---- */
 
 static void to_float(weft_dtype_t dtype, const uint16_t *x, int64_t n, float *y) {
   if (dtype == WEFT_F16) {
-    for (int64_t i = 0; i < n; i++) y[i] = weft_f16_to_f32(x[i]);
+    weft_widen_f16(n, x, y);
   } else {
-    for (int64_t i = 0; i < n; i++) y[i] = weft_bf16_to_f32(x[i]);
+    weft_widen_bf16(n, x, y);
   }
 }
 
-static uint16_t from_float(weft_dtype_t dtype, float v) {
-  return dtype == WEFT_F16 ? weft_f32_to_f16(v) : weft_f32_to_bf16(v);
+static void from_float(weft_dtype_t dtype, const float *x, int64_t n, uint16_t *y) {
+  if (dtype == WEFT_F16) {
+    weft_narrow_f16(n, x, y);
+  } else {
+    weft_narrow_bf16(n, x, y);
+  }
 }
 
 static int64_t extent(int64_t rows, int64_t cols, int64_t ld) {
@@ -299,12 +306,14 @@ static weft_status_t *run_half(weft_thread_pool_t *pool, const gemm_t *g) {
   weft_status_t *s = run_products(pool, &f, 1, NULL, NULL);
   uint16_t *out = g->c;
   for (int64_t i = 0; s == NULL && i < g->m; i++) {
-    for (int64_t j = 0; j < g->n; j++) {
-      uint16_t *o = &out[i * g->ldc + j];
+    uint16_t *to = out + i * g->ldc;
+    float *row = c + i * g->n;
+    for (int64_t j = 0; g->accumulate && j < g->n; j++) {
       float old = 0;
-      if (g->accumulate) to_float(g->dtype, o, 1, &old);
-      *o = from_float(g->dtype, old + c[i * g->n + j]);
+      to_float(g->dtype, to + j, 1, &old);
+      row[j] += old;
     }
+    from_float(g->dtype, row, g->n, to);
   }
   weft_free(buffer);
   return s;
@@ -366,8 +375,9 @@ weft_status_t *weft_gemm_many(weft_thread_pool_t *pool, weft_dtype_t dtype, weft
   if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a matrix product has a dimension of 2^31 or more");
   }
-  if (dtype == WEFT_F16 || dtype == WEFT_BF16) return run_halfs(pool, &g, count, place, place_arg);
-  if (!is_blas(dtype) && naive_fns[dtype] == NULL) {
+  const bool is_tiled = WEFT_SIMD_FMA && m > 1 && n > 1; /* vectors are read once: nothing is laid out */
+  if (is_half(dtype) && !is_tiled) return run_halfs(pool, &g, count, place, place_arg);
+  if (!is_blas(dtype) && !is_half(dtype) && naive_fns[dtype] == NULL) {
     return WEFT_ERROR(UNIMPLEMENTED, "no matrix product of %s", weft_dtype_name(dtype));
   }
   return run_products(pool, &g, count, place, place_arg);

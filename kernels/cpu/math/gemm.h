@@ -1,9 +1,9 @@
 /* kernels/cpu/math/gemm.h - matrix products of every number type.
  *
- * float goes to tiles.h on the levels that have its instruction, and else, as double and complex, to
- * OpenBLAS; half and bfloat16 go through float, integers to a plain loop. OpenBLAS is told once to use one
- * thread: a large product is cut into blocks of rows and columns that run on the device's own threads, so
- * that kernels never compete with a second pool.
+ * float, half and bfloat16 go to tiles.h on the levels that have its instruction; else float, as double and
+ * complex, goes to OpenBLAS, and half and bfloat16 through float. Integers have a plain loop. OpenBLAS is
+ * told once to use one thread: a large product is cut into blocks of rows and columns that run on the
+ * device's own threads, so that kernels never compete with a second pool.
  */
 #ifndef WEFT_KERNELS_CPU_MATH_GEMM_H_
 #define WEFT_KERNELS_CPU_MATH_GEMM_H_

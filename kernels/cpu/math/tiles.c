@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/loops/narrow.h"
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/loops/turn.h"
 
@@ -36,35 +37,11 @@ typedef struct tile {
   bool adds;
 } tile_t;
 
-#define ROWS 1
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 2
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 3
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 4
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 5
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 6
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#if WEFT_SIMD == 16
-#define ROWS 7
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 8
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 9
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 10
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 11
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 12
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 13
-#include "kernels/cpu/math/tile_one.tmpl.h"
-#define ROWS 14
-#include "kernels/cpu/math/tile_one.tmpl.h"
+#include "kernels/cpu/math/tile_rows.tmpl.h"
+#if WEFT_SIMD_PAIRS
+#define PAIRS
+#include "kernels/cpu/math/tile_rows.tmpl.h"
+#undef PAIRS
 #endif
 
 typedef void tile_fn(const tile_t *t);
@@ -97,6 +74,17 @@ static const tile_fns_t tile_fns[TILE_ROWS + 1] = {
 #endif
 };
 
+#if WEFT_SIMD_PAIRS
+/* By number of rows: of two vectors of columns, and of one. */
+#define PAIR_FNS(r) \
+  { pairs_##r##_turned, pairs_##r##_turned_half }
+static tile_fn *const pair_fns[TILE_ROWS + 1][2] = {
+    {NULL, NULL}, PAIR_FNS(1),  PAIR_FNS(2),  PAIR_FNS(3),  PAIR_FNS(4),
+    PAIR_FNS(5),  PAIR_FNS(6),  PAIR_FNS(7),  PAIR_FNS(8),  PAIR_FNS(9),
+    PAIR_FNS(10), PAIR_FNS(11), PAIR_FNS(12), PAIR_FNS(13), PAIR_FNS(14),
+};
+#endif
+
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 int64_t weft_tiles_rows(void) { return TILE_ROWS; }
@@ -109,11 +97,14 @@ static int64_t tile_height(int64_t rows) {
   return (rows - 1) / tiles + 1;
 }
 
-/* A panel of b, and behind it the rows of a. Stores of whole blocks write up to 8 elements past the end. */
-enum { B_PANEL = K_BLOCK * TILE_COLUMNS };
-size_t weft_tiles_scratch(int64_t m) {
-  int64_t rows = m < ROW_BLOCK ? m + TILE_ROWS : ROW_BLOCK;
-  return (size_t)(B_PANEL + rows * A_STEP + 16) * sizeof(float);
+/* A panel of b, and behind it the rows of a; of halfs also some of their lines as words, and the sums of a
+ * block. Stores of whole blocks write up to 8 elements past the end. */
+enum { B_PANEL = K_BLOCK * TILE_COLUMNS, STAGE = TILE_COLUMNS * A_STEP, STRIP = 512 };
+static int64_t scratch_rows(int64_t m) { return m < ROW_BLOCK ? m + TILE_ROWS : ROW_BLOCK; }
+size_t weft_tiles_scratch(weft_dtype_t dtype, int64_t m, int64_t n) {
+  const int64_t rows = scratch_rows(m), floats = B_PANEL + rows * A_STEP + 16;
+  if (dtype == WEFT_F32) return (size_t)floats * sizeof(float);
+  return (size_t)(floats + STAGE + 16 + least(m, ROW_BLOCK) * least(n, STRIP)) * sizeof(float);
 }
 
 /* A panel of `rows` rows from [M,K] to [K,TILE_ROWS]. */
@@ -217,6 +208,7 @@ size_t weft_tiles_panels_bytes(int64_t k, int64_t n) {
 
 void weft_tiles_pack(const weft_tiles_t *t, int64_t column, int64_t columns, float *panels) {
   const int64_t block = k_block(t->k);
+  const float *b = t->b;
   for (int64_t l = 0; l < t->k; l += block) {
     const int64_t k = least(t->k - l, block);
     for (int64_t j = column; j < column + columns; j += TILE_COLUMNS) {
@@ -224,9 +216,9 @@ void weft_tiles_pack(const weft_tiles_t *t, int64_t column, int64_t columns, flo
       float *to = panels + panel_place(t->n, l, k, j);
       if (n < TILE_COLUMNS) memset(to, 0, (size_t)(k * TILE_COLUMNS) * sizeof *to);
       if (t->turns_b) {
-        turn_columns(t->b + j * t->ldb + l, t->ldb, k, n, to);
+        turn_columns(b + j * t->ldb + l, t->ldb, k, n, to);
       } else {
-        copy_columns(t->b + l * t->ldb + j, t->ldb, k, n, to);
+        copy_columns(b + l * t->ldb + j, t->ldb, k, n, to);
       }
     }
   }
@@ -322,45 +314,168 @@ static float sum_of(weft_simd_t a, weft_simd_t b) {
 
 /* Columns [column, column + columns): dot products with rows of b, of which some are read side by side. */
 static void run_dots(const weft_tiles_t *t, int64_t column, int64_t columns) {
+  const float *row = t->a, *rows_of_b = t->b;
+  float *c = t->c;
   for (int64_t j = column; j < column + columns; j += DOT_ROWS) {
     const int64_t rows = least(column + columns - j, DOT_ROWS);
     const float *b[DOT_ROWS];
     weft_simd_t sums[DOT_ROWS][2] = {{{0}}};
-    for (int64_t i = 0; i < DOT_ROWS; i++) b[i] = t->b + (j + least(i, rows - 1)) * t->ldb;
+    for (int64_t i = 0; i < DOT_ROWS; i++) b[i] = rows_of_b + (j + least(i, rows - 1)) * t->ldb;
     int64_t l = 0;
     for (; l + 2 * WEFT_SIMD <= t->k; l += 2 * WEFT_SIMD) {
       UNROLLED for (int i = 0; i < DOT_ROWS; i++) {
         UNROLLED for (int v = 0; v < 2; v++) {
           const int64_t at = l + v * WEFT_SIMD;
-          sums[i][v] = weft_simd_fma(weft_simd_load(t->a + at), weft_simd_load(b[i] + at), sums[i][v]);
+          sums[i][v] = weft_simd_fma(weft_simd_load(row + at), weft_simd_load(b[i] + at), sums[i][v]);
         }
       }
     }
     for (int64_t i = 0; i < rows; i++) {
       float sum = sum_of(sums[i][0], sums[i][1]);
-      for (int64_t at = l; at < t->k; at++) sum += t->a[at] * b[i][at];
-      t->c[j + i] = t->accumulate ? t->c[j + i] + sum : sum;
+      for (int64_t at = l; at < t->k; at++) sum += row[at] * b[i][at];
+      c[j + i] = t->accumulate ? c[j + i] + sum : sum;
+    }
+  }
+}
+
+/* ---- half and bfloat16: laid out as words, summed in float ---- */
+
+/* A word is a float, or where the processor multiplies them two bfloat16 of successive k. */
+typedef struct narrow {
+  void (*widen)(int64_t n, const uint16_t *x, float *y);
+  void (*narrow)(int64_t n, const float *x, uint16_t *y);
+  bool pairs;
+} narrow_t;
+
+static narrow_t narrow_of(weft_dtype_t dtype) {
+  if (dtype == WEFT_F16) return (narrow_t){weft_widen_f16, weft_narrow_f16, false};
+#if WEFT_SIMD_PAIRS
+  return (narrow_t){weft_widen_bf16, weft_narrow_bf16, weft_simd_has_pairs()};
+#else
+  return (narrow_t){weft_widen_bf16, weft_narrow_bf16, false};
+#endif
+}
+
+/* n lines of k numbers each: as lines of words, A_STEP apart. */
+static void stage_lines(const narrow_t *h, const uint16_t *x, int64_t ld, int64_t k, int64_t n, float *to) {
+  for (int64_t i = 0; i < n; i++, x += ld, to += A_STEP) {
+    if (!h->pairs) {
+      h->widen(k, x, to);
+    } else {
+      to[k / 2] = 0; /* what an odd last number is multiplied by */
+      memcpy(to, x, (size_t)k * sizeof *x);
+    }
+  }
+}
+
+/* A line of n numbers for each of k: as lines of n words, to_step apart. */
+static void stage_steps(const narrow_t *h, const uint16_t *x, int64_t ld, int64_t k, int64_t n, float *to,
+                        int64_t to_step) {
+  if (!h->pairs) {
+    for (int64_t l = 0; l < k; l++) h->widen(n, x + l * ld, to + l * to_step);
+    return;
+  }
+  for (int64_t l = 0; l < k; l += 2, to += to_step) {
+    const uint16_t *even = x + l * ld, *odd = even + ld;
+    uint32_t words[TILE_COLUMNS];
+    for (int64_t i = 0; i < n; i++) words[i] = even[i] | (l + 1 < k ? (uint32_t)odd[i] << 16 : 0);
+    memcpy(to, words, (size_t)n * sizeof *words);
+  }
+}
+
+static tile_fn *narrow_tile(const narrow_t *h, int64_t rows, int64_t n) {
+#if WEFT_SIMD_PAIRS
+  if (h->pairs) return pair_fns[rows][n <= WEFT_SIMD];
+#endif
+  (void)h;
+  return n <= WEFT_SIMD ? tile_fns[rows].turned_half : tile_fns[rows].turned;
+}
+
+/* A block of at most ROW_BLOCK rows and STRIP columns. `a`: the block's first row, `b`: its first column. */
+static void sum_narrow(const weft_tiles_t *t, const narrow_t *h, const uint16_t *a, const uint16_t *b,
+                       int64_t rows, int64_t columns, float *scratch, float *sums) {
+  float *panel = scratch, *stage = panel + B_PANEL, *laid_out = stage + STAGE + 16;
+  const int64_t block = h->pairs ? 2 * k_block((t->k + 1) / 2) : k_block(t->k);
+  for (int64_t l = 0; l < t->k; l += block) {
+    const int64_t k = least(t->k - l, block), words = h->pairs ? (k + 1) / 2 : k;
+    for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+      const int64_t r = least(rows - i, TILE_ROWS);
+      float *to = laid_out + i * A_STEP;
+      if (t->turns_a) {
+        stage_steps(h, a + l * t->lda + i, t->lda, k, r, to, TILE_ROWS);
+      } else {
+        stage_lines(h, a + i * t->lda + l, t->lda, k, r, stage);
+        turn_rows(stage, A_STEP, words, r, to);
+      }
+    }
+    for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
+      const int64_t n = least(columns - j, TILE_COLUMNS);
+      if (t->turns_b) {
+        stage_lines(h, b + j * t->ldb + l, t->ldb, k, n, stage);
+        turn_columns(stage, A_STEP, words, n, panel);
+      } else {
+        stage_steps(h, b + l * t->ldb + j, t->ldb, k, n, panel, TILE_COLUMNS);
+      }
+      for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+        const int64_t r = least(rows - i, TILE_ROWS);
+        tile_t one = {words, TILE_COLUMNS,           columns, laid_out + i * A_STEP, panel,
+                      NULL,  sums + i * columns + j, l > 0};
+        run_tile(narrow_tile(h, r, n), &one, r, n);
+      }
+    }
+  }
+}
+
+static void run_narrow(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                       float *scratch) {
+  const narrow_t h = narrow_of(t->dtype);
+  const uint16_t *a = t->a, *b = t->b;
+  uint16_t *to = t->c;
+  float *sums = scratch + B_PANEL + STAGE + scratch_rows(rows) * A_STEP + 32, old[STRIP];
+  for (int64_t i = row; i < row + rows; i += ROW_BLOCK) {
+    for (int64_t j = column; j < column + columns; j += STRIP) {
+      const int64_t r = least(row + rows - i, ROW_BLOCK), n = least(column + columns - j, STRIP);
+      sum_narrow(t, &h, a + (t->turns_a ? i : i * t->lda), b + (t->turns_b ? j * t->ldb : j), r, n, scratch,
+                 sums);
+      if (n == t->ldc && !t->accumulate) {
+        h.narrow(r * n, sums, to + i * n);
+        continue;
+      }
+      for (int64_t q = 0; q < r; q++) {
+        uint16_t *c = to + (i + q) * t->ldc + j;
+        if (t->accumulate) {
+          h.widen(n, c, old);
+          for (int64_t e = 0; e < n; e++) sums[q * n + e] += old[e];
+        }
+        h.narrow(n, sums + q * n, c);
+      }
     }
   }
 }
 
 void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t column, int64_t columns,
                     void *scratch) {
+  if (t->dtype != WEFT_F32) {
+    run_narrow(t, row, rows, column, columns, scratch);
+    return;
+  }
   if (t->dots) {
     run_dots(t, column, columns);
     return;
   }
+  const float *a0 = t->a, *b0 = t->b;
+  float *c0 = t->c;
   float *panel = scratch, *laid_out = panel + B_PANEL;
   const int64_t block = k_block(t->k);
   const bool by_rows = !t->turns_a && columns <= FEW_COLUMNS;
   for (int64_t l = 0; l < t->k; l += block) {
     const int64_t k = least(t->k - l, block);
-    const float *b = t->b + (t->turns_b ? column * t->ldb + l : l * t->ldb + column);
+    const float *b = b0 + (t->turns_b ? column * t->ldb + l : l * t->ldb + column);
     const bool adds = t->accumulate || l > 0;
     for (int64_t i = row; i < row + rows; i += ROW_BLOCK) {
       const int64_t r = least(row + rows - i, ROW_BLOCK), height = tile_height(r);
-      const float *a = t->a + (t->turns_a ? l * t->lda + i : i * t->lda + l);
-      float *c = t->c + i * t->ldc + column;
+      const float *a = a0 + (t->turns_a ? l * t->lda + i : i * t->lda + l);
+      float *c = c0 + i * t->ldc + column;
       int64_t done = 0;
       if (r <= THIN_ROWS && !t->turns_b) {
         const tile_t thin = {k, t->ldb, t->ldc, a, b, NULL, c, adds};
