@@ -11,6 +11,7 @@ enum {
   SHORT_WIDTH = 8, /* of so many */
   TOGETHER = 2048, /* elements of the rows that are taken together, */
   LEAST_ROWS = 8,  /* which are at least so many */
+  LINE = 64,       /* bytes of a cache line */
 };
 
 /* The greatest number that divides both, which are positive. */

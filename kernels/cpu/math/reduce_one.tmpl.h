@@ -17,12 +17,18 @@ static void WEFT_CAT(RED_STEM, WEFT_CAT(join, SUFFIX))(int64_t n, const void *fr
   for (int64_t i = 0; i < n; i++) to[i] = (RED_ACC)(RED_JOIN(to[i], from[i]));
 }
 
-/* WIDTH accumulators over rows of as many elements, one element of each row for each. */
+/* WIDTH accumulators over rows of as many elements, one element of each row for each. Meanwhile as many bytes
+ * are fetched from `next` on, which goes on by `next_step` with each row; NULL: none are. */
 static inline void WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(int64_t rows, int64_t stride, const ELEM *x,
-                                                               RED_ACC *acc) {
+                                                               RED_ACC *acc, const char *next,
+                                                               int64_t next_step) {
   RED_ACC lane[WIDTH];
   for (int k = 0; k < WIDTH; k++) lane[k] = acc[k];
   for (int64_t r = 0; r < rows; r++, x += stride) {
+    if (next != NULL) {
+      for (size_t line = 0; line < WIDTH * sizeof(ELEM); line += LINE) __builtin_prefetch(next + line);
+      next += next_step;
+    }
     for (int k = 0; k < WIDTH; k++) {
       const RED_ACC v = RED_VALUE(LOAD(x[k]));
       lane[k] = (RED_ACC)(RED_JOIN(lane[k], v));
@@ -76,15 +82,20 @@ static void WEFT_CAT(RED_STEM, WEFT_CAT(runs, SUFFIX))(int64_t rows, int64_t n, 
 }
 
 /* n accumulators over rows of n elements. Rows wider than the lanes are taken a few at a time, which the
- * first-level cache holds: for each of its lanes an accumulator is loaded once for all of them. */
+ * first-level cache holds: for each of its lanes an accumulator is loaded once for all of them. The next ones
+ * are fetched meanwhile in the order of memory, which the processor does not see in these steps by itself. */
 static void WEFT_CAT(RED_STEM, WEFT_CAT(columns, SUFFIX))(int64_t rows, int64_t stride, int64_t n,
                                                           const ELEM *x, RED_ACC *acc) {
   const int64_t fits = TOGETHER / n, together = n <= WIDTH ? rows : fits > LEAST_ROWS ? fits : LEAST_ROWS;
   for (int64_t m = 0; rows > 0; rows -= m, x += m * stride) {
     int64_t at = 0;
     m = rows < together ? rows : together;
+    const char *next = rows > m ? (const char *)(x + m * stride) : NULL;
+    const int64_t step = stride == n ? WIDTH : stride, column = stride == n ? m : 1;
     for (; at + WIDTH <= n; at += WIDTH) {
-      WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(m, stride, x + at, acc + at);
+      WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))
+      (m, stride, x + at, acc + at, next == NULL ? NULL : next + at * column * (int64_t)sizeof(ELEM),
+       step * (int64_t)sizeof(ELEM));
     }
     for (int64_t r = 0; r < m && at < n; r++) {
       for (int64_t k = at; k < n; k++) {
