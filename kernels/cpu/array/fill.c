@@ -172,22 +172,35 @@ typedef struct one_hot_job {
   bool off_is_zero;     /* all its bits */
 } one_hot_job_t;
 
-/* An index outside of the axis leaves off values, and is no error. */
+enum { ONE_HOT_BLOCK = 2048 }; /* elements */
+
+/* The on values of a slice. An index outside of the axis leaves off values, and is no error. */
+static void set_hot(const one_hot_job_t *j, int64_t slice, size_t size, char *to) {
+  for (int64_t i = 0; i < j->inner; i++) {
+    const int64_t hot = weft_index_at(j->indices, slice * j->inner + i);
+    if (hot < 0 || hot >= j->depth) continue;
+    char *at = to + (size_t)(hot * j->inner + i) * size;
+    if (size == 4) {
+      memcpy(at, j->on->data, 4);
+    } else {
+      memcpy(at, j->on->data, size);
+    }
+  }
+}
+
 static void one_hot_range(void *arg, int64_t begin, int64_t end) {
   const one_hot_job_t *j = arg;
   const size_t size = weft_dtype_size(j->on->dtype);
-  const int64_t slice = j->depth * j->inner;
-  for (int64_t s = begin; s < end; s++) {
+  const int64_t slice = j->depth * j->inner, fits = ONE_HOT_BLOCK / slice, most = fits > 1 ? fits : 1;
+  for (int64_t s = begin, num = 0; s < end; s += num) { /* so many slices as the first-level cache holds */
     char *to = (char *)j->y->data + (size_t)(s * slice) * size;
+    num = end - s < most ? end - s : most;
     if (j->off_is_zero) {
-      memset(to, 0, (size_t)slice * size);
+      memset(to, 0, (size_t)(num * slice) * size);
     } else {
-      weft_move_fill(NULL, to, j->off->data, size, slice);
+      weft_move_fill(NULL, to, j->off->data, size, num * slice);
     }
-    for (int64_t i = 0; i < j->inner; i++) {
-      const int64_t hot = weft_index_at(j->indices, s * j->inner + i);
-      if (hot >= 0 && hot < j->depth) memcpy(to + (size_t)(hot * j->inner + i) * size, j->on->data, size);
-    }
+    for (int64_t i = 0; i < num; i++, to += (size_t)slice * size) set_hot(j, s + i, size, to);
   }
 }
 

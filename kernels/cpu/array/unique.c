@@ -262,16 +262,24 @@ static weft_status_t *list_diff_compute(weft_kernel_ctx_t *ctx) {
     int64_t *slot = table_slot(&table, &ys, i);
     if (*slot < 0) *slot = i;
   }
-  int64_t n = 0;
-  for (int64_t i = 0; i < x->count; i++) n += *table_slot(&table, &xs, i) < 0;
-  weft_shape_t shape = weft_shape_vector(n);
-  weft_status_t *s = weft_out_new(ctx, 0, x->dtype, &shape, &out);
-  if (s == NULL) s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &idx);
-  for (int64_t i = 0, to = 0; s == NULL && i < x->count; i++) {
-    if (*table_slot(&table, &xs, i) >= 0) continue;
-    s = weft_cpu_copy(out, to, x, i, 1);
-    if (s == NULL) put_int(idx, to++, i);
+  int64_t n = 0, *kept = weft_malloc((size_t)x->count * sizeof *kept + 1);
+  weft_status_t *s = kept == NULL ? WEFT_NO_MEMORY("the places of %" PRId64 " values", x->count) : NULL;
+  for (int64_t i = 0; s == NULL && i < x->count; i++) {
+    if (*table_slot(&table, &xs, i) < 0) kept[n++] = i;
   }
+  weft_shape_t shape = weft_shape_vector(n);
+  if (s == NULL) s = weft_out_new(ctx, 0, x->dtype, &shape, &out);
+  if (s == NULL) s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &idx);
+  const size_t size = weft_dtype_size(x->dtype);
+  for (int64_t i = 0; s == NULL && i < n; i++) {
+    put_int(idx, i, kept[i]);
+    if (size == 4 && weft_dtype_is_plain(x->dtype)) {
+      memcpy((char *)out->data + i * 4, (const char *)x->data + kept[i] * 4, 4);
+    } else {
+      s = weft_cpu_copy(out, i, x, kept[i], 1);
+    }
+  }
+  weft_free(kept);
   weft_free(table.slots);
   return s;
 }

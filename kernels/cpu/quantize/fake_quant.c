@@ -35,15 +35,45 @@ typedef struct fake_quant_run {
   bool divides; /* by the size of a step, where others multiply by the inverse: they round differently */
 } fake_quant_run_t;
 
-static float rounded(const steps_t *s, float x, bool divides) {
+static inline float rounded(const steps_t *s, float x, bool divides) {
   x = s->high < x ? s->high : x;
   x = (x < s->low ? s->low : x) - s->low;
   x = divides ? x / s->size : x * s->per_unit;
   return s->is_none ? 0.0f : floorf(x - s->zero + 0.5f) * s->size;
 }
 
+static inline bool lets_through(const steps_t *s, float x) {
+  return s->is_none || (x >= s->low && x <= s->high);
+}
+
+/* One range for all: loops without it in memory. y may be x. */
+static void forward_one(const fake_quant_run_t *r, int64_t begin, int64_t end) {
+  const steps_t s = r->steps[0];
+  const float *x = r->x;
+  float *y = r->y;
+  if (r->divides) {
+    WEFT_IVDEP
+    for (int64_t i = begin; i < end; i++) y[i] = rounded(&s, x[i], true);
+  } else {
+    WEFT_IVDEP
+    for (int64_t i = begin; i < end; i++) y[i] = rounded(&s, x[i], false);
+  }
+}
+
+static void backward_one(const fake_quant_run_t *r, int64_t begin, int64_t end) {
+  const steps_t s = r->steps[0];
+  const float *x = r->x, *dy = r->dy;
+  float *y = r->y;
+  WEFT_IVDEP
+  for (int64_t i = begin; i < end; i++) y[i] = dy[i] * (lets_through(&s, x[i]) ? 1.0f : 0.0f);
+}
+
 static void forward_rows(void *arg, int64_t begin, int64_t end) {
   const fake_quant_run_t *r = arg;
+  if (r->channels == 1) {
+    forward_one(r, begin, end);
+    return;
+  }
   for (int64_t i = begin * r->channels; i < end * r->channels; i += r->channels) {
     for (int64_t k = 0; k < r->channels; k++) r->y[i + k] = rounded(&r->steps[k], r->x[i + k], r->divides);
   }
@@ -51,11 +81,13 @@ static void forward_rows(void *arg, int64_t begin, int64_t end) {
 
 static void backward_rows(void *arg, int64_t begin, int64_t end) {
   const fake_quant_run_t *r = arg;
+  if (r->channels == 1) {
+    backward_one(r, begin, end);
+    return;
+  }
   for (int64_t i = begin * r->channels; i < end * r->channels; i += r->channels) {
     for (int64_t k = 0; k < r->channels; k++) {
-      const steps_t *s = &r->steps[k];
-      bool passes = s->is_none || (r->x[i + k] >= s->low && r->x[i + k] <= s->high);
-      r->y[i + k] = r->dy[i + k] * (passes ? 1.0f : 0.0f);
+      r->y[i + k] = r->dy[i + k] * (lets_through(&r->steps[k], r->x[i + k]) ? 1.0f : 0.0f);
     }
   }
 }
