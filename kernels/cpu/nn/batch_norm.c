@@ -19,6 +19,7 @@ enum {
   MAX_PIECES = 16, /* partial sums over the batch: a fixed number, so that threads do not change the result */
   NORM_ROWS = 64,  /* pixels that are summed up at a time, while they are in the cache */
   NORM_WIDTH = 16, /* channels of these whose sums stay in registers */
+  NORM_SHORT = 16, /* pixels whose sums are float in a gradient: converting each number takes longest */
 };
 
 typedef struct norm_job {
@@ -34,6 +35,9 @@ typedef struct norm_job {
   void (*moments)(const struct norm_job *j, int64_t o, int64_t o_end, double *sums);
   void (*apply)(const struct norm_job *j, int64_t u, int64_t end);
 } norm_job_t;
+
+/* Of NORM_WIDTH channels; by name, since the compiler keeps an array of sums in memory. */
+typedef float norm_vector_t __attribute__((vector_size(NORM_WIDTH * sizeof(float))));
 
 /* Asks for the next block of pixels, of which `left` elements are there, into the cache: channels are taken
  * some at a time, in steps that the processor does not foresee. */

@@ -102,7 +102,14 @@ static void WEFT_CAT(norm_apply, SUFFIX)(const norm_job_t *j, int64_t u, int64_t
   }
 }
 
-/* sums[c] += dy; sums[channels + c] += dy * (x - mean). Ranges as above. */
+static inline void WEFT_CAT(norm_load, SUFFIX)(const ELEM *x, norm_vector_t *out) {
+  float v[NORM_WIDTH];
+  for (int k = 0; k < NORM_WIDTH; k++) v[k] = LOAD(x[k]);
+  memcpy(out, v, sizeof *out);
+}
+
+/* sums[c] += dy; sums[channels + c] += dy * (x - mean). Ranges as above. Of a few pixels the sums are float.
+ */
 static void WEFT_CAT(norm_grad_sums, SUFFIX)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c,
                                              int64_t c_end, double *restrict sums) {
   const int64_t C = j->channels, I = j->inner;
@@ -120,11 +127,21 @@ static void WEFT_CAT(norm_grad_sums, SUFFIX)(const norm_job_t *j, int64_t o, int
       double plain[NORM_WIDTH] = {0}, product[NORM_WIDTH] = {0}, mean[NORM_WIDTH] = {0};
       for (int k = 0; k < width; k++) mean[k] = (double)means[at + k];
       if (width == NORM_WIDTH) {
-        for (int64_t r = 0; r < rows; r++) {
+        norm_vector_t center;
+        memcpy(&center, means + at, sizeof center);
+        for (int64_t r = 0; r < rows;) {
+          const int64_t end = r + NORM_SHORT < rows ? r + NORM_SHORT : rows;
+          norm_vector_t few = {0}, products_of_few = {0};
+          for (; r < end; r++) {
+            norm_vector_t g, v;
+            WEFT_CAT(norm_load, SUFFIX)(dy + r * C, &g);
+            WEFT_CAT(norm_load, SUFFIX)(x + r * C, &v);
+            few += g;
+            products_of_few += g * (v - center);
+          }
           for (int k = 0; k < NORM_WIDTH; k++) {
-            const double g = (double)LOAD(dy[r * C + k]);
-            plain[k] += g;
-            product[k] += g * ((double)LOAD(x[r * C + k]) - mean[k]);
+            plain[k] += (double)few[k];
+            product[k] += (double)products_of_few[k];
           }
         }
       } else {

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/parallel_for.h"
@@ -84,6 +85,21 @@ static void forward_block(const lrn_job_t *j, const float *x, const float *squar
   }
 }
 
+static int block_of(const lrn_job_t *j, int64_t c) {
+  return j->depth - c < LRN_BLOCK ? (int)(j->depth - c) : LRN_BLOCK;
+}
+
+/* The squares of a row behind j->radius zeros; true if one is not finite. */
+static bool square_row(const lrn_job_t *j, const float *x, float *squares) {
+  int infinite = 0;
+  for (int64_t c = 0; c < j->depth; c++) {
+    const float square = x[c] * x[c];
+    squares[j->radius + c] = square;
+    infinite |= !(square <= j->largest);
+  }
+  return infinite != 0;
+}
+
 static void forward_range(void *arg, int64_t begin, int64_t end) {
   lrn_job_t *j = arg;
   float *scratch = weft_calloc((size_t)(j->depth + 2 * j->radius + LRN_BLOCK), sizeof *scratch);
@@ -94,38 +110,86 @@ static void forward_range(void *arg, int64_t begin, int64_t end) {
   for (int64_t p = begin; p < end; p++) {
     const float *x = j->x + p * j->depth;
     float *out = j->out + p * j->depth;
-    int infinite = 0;
-    for (int64_t c = 0; c < j->depth; c++) {
-      const float square = x[c] * x[c];
-      scratch[j->radius + c] = square;
-      infinite |= !(square <= j->largest);
-    }
-    if (infinite != 0) {
+    if (square_row(j, x, scratch)) {
       forward_row(j, x, out);
       continue;
     }
     for (int64_t c = 0; c < j->depth; c += LRN_BLOCK) {
-      const int n = j->depth - c < LRN_BLOCK ? (int)(j->depth - c) : LRN_BLOCK;
-      forward_block(j, x + c, scratch + c, n, out + c);
+      forward_block(j, x + c, scratch + c, block_of(j, c), out + c);
     }
   }
   weft_free(scratch);
 }
 
+/* A row with a square that is not finite. */
+static void grad_row(const lrn_job_t *j, const float *x, const float *dy, const float *y, float *dx) {
+  for (int64_t c = 0; c < j->depth; c++) dx[c] = 0;
+  for (int64_t c = 0; c < j->depth; c++) {
+    float norm = norm_at(j, x, c), share = -2 * j->alpha * j->beta * dy[c] * y[c] / norm;
+    int64_t from = c > j->radius ? c - j->radius : 0,
+            to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
+    for (int64_t k = from; k < to; k++) dx[k] += share * x[k];
+    dx[c] += dy[c] * powf(norm, -j->beta);
+  }
+}
+
+/* The same side by side for finite squares: `shares` are -2 alpha beta dy y / N with j->radius zeros on
+ * either side, `own` is dy N^-beta. Sums are those of grad_row in its order. */
+static void grad_block(const lrn_job_t *j, const float *x, const float *shares, const float *own, int n,
+                       float *dx) {
+  float sum[LRN_BLOCK] = {0}, of_x[LRN_BLOCK] = {0}, of_own[LRN_BLOCK] = {0};
+  memcpy(of_x, x, (size_t)n * sizeof *x);
+  memcpy(of_own, own, (size_t)n * sizeof *own);
+  for (int64_t k = 0; k <= 2 * j->radius; k++) {
+    for (int i = 0; i < LRN_BLOCK; i++) sum[i] += shares[k + i] * of_x[i];
+    if (k != j->radius) continue;
+    for (int i = 0; i < LRN_BLOCK; i++) sum[i] += of_own[i];
+  }
+  memcpy(dx, sum, (size_t)n * sizeof *dx);
+}
+
+/* Of LRN_BLOCK channels N is made in a block; what lies behind the row is not read. */
+static void norm_block(const lrn_job_t *j, const float *squares, const float *dy, const float *y, int n,
+                       float *shares, float *own) {
+  float norm[LRN_BLOCK] = {0}, share[LRN_BLOCK] = {0}, power[LRN_BLOCK];
+  float of_dy[LRN_BLOCK] = {0}, of_y[LRN_BLOCK] = {0};
+  memcpy(of_dy, dy, (size_t)n * sizeof *dy);
+  memcpy(of_y, y, (size_t)n * sizeof *y);
+  for (int64_t k = 0; k <= 2 * j->radius; k++) {
+    for (int i = 0; i < LRN_BLOCK; i++) norm[i] += squares[k + i];
+  }
+  for (int i = 0; i < LRN_BLOCK; i++) norm[i] = j->bias + j->alpha * norm[i];
+  for (int i = 0; i < LRN_BLOCK; i++) share[i] = -2 * j->alpha * j->beta * of_dy[i] * of_y[i] / norm[i];
+  for (int i = 0; i < LRN_BLOCK; i++) power[i] = of_dy[i] * powf(norm[i], -j->beta);
+  memcpy(shares, share, (size_t)n * sizeof *share);
+  memcpy(own, power, (size_t)n * sizeof *power);
+}
+
 static void grad_range(void *arg, int64_t begin, int64_t end) {
-  const lrn_job_t *j = arg;
+  lrn_job_t *j = arg;
+  const int64_t padded = j->depth + 2 * j->radius + LRN_BLOCK;
+  float *squares = weft_calloc((size_t)(2 * padded + j->depth), sizeof *squares);
+  if (squares == NULL) {
+    atomic_store_explicit(&j->has_failed, true, memory_order_relaxed);
+    return;
+  }
+  float *shares = squares + padded, *own = shares + padded;
   for (int64_t p = begin; p < end; p++) {
     const float *x = j->x + p * j->depth, *dy = j->dy + p * j->depth, *y = j->y + p * j->depth;
     float *dx = j->out + p * j->depth;
-    for (int64_t c = 0; c < j->depth; c++) dx[c] = 0;
-    for (int64_t c = 0; c < j->depth; c++) {
-      float norm = norm_at(j, x, c), share = -2 * j->alpha * j->beta * dy[c] * y[c] / norm;
-      int64_t from = c > j->radius ? c - j->radius : 0,
-              to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
-      for (int64_t k = from; k < to; k++) dx[k] += share * x[k];
-      dx[c] += dy[c] * powf(norm, -j->beta);
+    if (square_row(j, x, squares)) {
+      grad_row(j, x, dy, y, dx);
+      continue;
+    }
+    for (int64_t c = 0; c < j->depth; c += LRN_BLOCK) {
+      const int n = block_of(j, c);
+      norm_block(j, squares + c, dy + c, y + c, n, shares + j->radius + c, own + c);
+    }
+    for (int64_t c = 0; c < j->depth; c += LRN_BLOCK) {
+      grad_block(j, x + c, shares + c, own + c, block_of(j, c), dx + c);
     }
   }
+  weft_free(squares);
 }
 
 /* LRN has one input, LRNGrad three: they are read as floats, the result is in the node's type. */
