@@ -111,6 +111,59 @@ static void floats_are_as_exact_as_it_is_said(void) {
   weft_bench_deinit(&b);
 }
 
+/* Newton's method on a concave function, from the left, where it does not go beyond the root. */
+static long double erfinv(long double x) {
+  long double y = fabsl(x) * 0.8862269254527580136L, step = 1;
+  if (fabsl(x) < 1e-9L) return x * 0.8862269254527580136L;
+  for (int i = 0; i < 200 && fabsl(step) > fabsl(y) * 1e-15L; i++) {
+    step = (fabsl(x) - erfl(y)) * expl(y * y) * 0.8862269254527580136L;
+    y += step;
+  }
+  return copysignl(y, x);
+}
+
+static long double ndtri(long double p) {
+  long double y = -14, step = 1;
+  for (int i = 0; i < 200 && fabsl(step) > fabsl(y) * 1e-15L; i++) {
+    const long double below = 0.5L * erfcl(-y * 0.70710678118654752440L);
+    step = (logl(p) - logl(below)) * below / (0.39894228040143267794L * expl(-0.5L * y * y));
+    y += step;
+  }
+  return y;
+}
+
+static void inverse_error_functions_of_floats_are_exact(void) {
+  enum { N = 3000 };
+  static const struct {
+    const char *op;
+    long double (*exact)(long double);
+  } inverses[] = {{"Erfinv", erfinv}, {"Ndtri", ndtri}};
+  weft_bench_t b;
+  CU_ASSERT_PTR_NULL_FATAL(weft_bench_init(&b));
+  float x[N];
+  for (uint32_t i = 0; i < N; i++) { /* all exponents below 1; then the last floats below it */
+    const uint32_t bits = i < N - 100 ? 0x00800001u + i * ((0x3f800000u - 0x00800001u) / (N - 100))
+                                      : 0x3f7fff9cu + i - (N - 100);
+    memcpy(&x[i], &bits, sizeof bits);
+  }
+  for (size_t f = 0; f < 2; f++) {
+    weft_tensor_t *y = run1(&b, inverses[f].op, WEFT_F32, x, N);
+    double worst = 0, at = 0;
+    for (int i = 0; i < N; i++) {
+      const long double exact = inverses[f].exact((long double)x[i]);
+      const double e = error_of((long double)((const float *)y->data)[i], exact, 24, FLT_MIN);
+      if (!(e <= worst)) {
+        worst = e;
+        at = (double)x[i];
+      }
+    }
+    if (worst > 2) fprintf(stderr, "%s(%a): %.2f ulp\n", inverses[f].op, at, worst);
+    CU_ASSERT_TRUE(worst <= 2);
+    weft_tensor_release(y);
+  }
+  weft_bench_deinit(&b);
+}
+
 static double any_double(uint64_t *state) {
   double x;
   *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -240,6 +293,7 @@ int main(void) {
       {"names of levels", names_of_levels},
       {"floats are as exact as it is said", floats_are_as_exact_as_it_is_said},
       {"doubles are as exact as it is said", doubles_are_as_exact_as_it_is_said},
+      {"inverse error functions of floats are exact", inverse_error_functions_of_floats_are_exact},
       {"a result does not depend on its place", a_result_does_not_depend_on_its_place},
       CU_TEST_INFO_NULL,
   };

@@ -42,6 +42,28 @@ void weft_widen_bf16(int64_t n, const uint16_t *restrict x, float *restrict y) {
   for (int64_t i = 0; i < n; i++) y[i] = weft_bf16_to_f32(x[i]);
 }
 
-void weft_narrow_bf16(int64_t n, const float *restrict x, uint16_t *restrict y) {
+static void narrow_bf16(int64_t n, const float *restrict x, uint16_t *restrict y) {
   for (int64_t i = 0; i < n; i++) y[i] = weft_f32_to_bf16(x[i]);
+}
+
+#if WEFT_SIMD_PAIRS
+WEFT_SIMD_PAIRS_TARGET static void narrow_bf16_by_instruction(int64_t n, const float *x, uint16_t *y) {
+  enum { STEP = 2 * WEFT_SIMD };
+  int64_t i = 0;
+  for (; i + STEP <= n; i += STEP) {
+    if (!weft_simd_store_bf16(y + i, weft_simd_load(x + i), weft_simd_load(x + i + WEFT_SIMD)))
+      narrow_bf16(STEP, x + i, y + i);
+  }
+  narrow_bf16(n - i, x + i, y + i);
+}
+#endif
+
+void weft_narrow_bf16(int64_t n, const float *x, uint16_t *y) {
+#if WEFT_SIMD_PAIRS
+  if (weft_simd_has_pairs()) {
+    narrow_bf16_by_instruction(n, x, y);
+    return;
+  }
+#endif
+  narrow_bf16(n, x, y);
 }

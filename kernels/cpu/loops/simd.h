@@ -130,6 +130,19 @@ WEFT_SIMD_PAIRS_TARGET static inline weft_simd_t weft_simd_dot_pairs(weft_simd_t
                                                                      weft_simd_t c) {
   return (weft_simd_t)_mm512_dpbf16_ps((__m512)c, (__m512bh)a, (__m512bh)b);
 }
+
+/* Stores a and b, rounded to nearest even, as 2 * WEFT_SIMD bfloat16. False if one is a NaN or subnormal,
+ * which the instruction does not round as tensor/half.h does: then what is stored is not to be used. */
+WEFT_SIMD_PAIRS_TARGET static inline bool weft_simd_store_bf16(uint16_t *p, weft_simd_t a, weft_simd_t b) {
+  const __m512i one =
+      _mm512_set1_epi32(1); /* doubled without its sign, a subnormal number is at most 0xfffffe */
+  const __m512i rest_a = _mm512_sub_epi32(_mm512_slli_epi32((__m512i)a, 1), one),
+                rest_b = _mm512_sub_epi32(_mm512_slli_epi32((__m512i)b, 1), one);
+  const __mmask16 is_subnormal =
+      _mm512_cmplt_epu32_mask(_mm512_min_epu32(rest_a, rest_b), _mm512_set1_epi32(0x00ffffff));
+  _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a));
+  return _mm512_kortestz(is_subnormal, _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q)) != 0;
+}
 #else
 #define WEFT_SIMD_PAIRS 0
 #endif
