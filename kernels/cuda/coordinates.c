@@ -80,8 +80,9 @@ static WEFT_Failure *reorder(WEFT_KernelContext *c) {
 
 /* ---- SparseReshape ---- */
 
-/* Dimension d of `dims`, which may be a vector with one -1 if out_unknown is given; *out_count: their
- * product, the unknown one left out. Overflow is an error even beside a dimension of 0. */
+/* Reads a shape into `dims`; *out_count: the product of its dimensions. One of them may be -1 if out_unknown
+ * is given: *out_unknown says which (it is -1 before), and it counts as 1. Overflow is an error even beside a
+ * dimension of 0. */
 static WEFT_Failure *read_dims(const WEFT_TensorView *v, int64_t *dims, int64_t *out_count,
                                int *out_unknown) {
   int64_t product = 1;
