@@ -109,6 +109,12 @@ size_t weft_wire_count_values(const weft_wire_values_t *v) {
 bool weft_wire_is_utf8(weft_str_t text) {
   const uint8_t *p = (const uint8_t *)text.data, *end = text.length == 0 ? p : p + text.length;
   while (p < end) {
+    uint64_t eight;
+    for (; end - p >= 8; p += 8) { /* most texts are ASCII */
+      memcpy(&eight, p, sizeof eight);
+      if ((eight & UINT64_C(0x8080808080808080)) != 0) break;
+    }
+    if (p == end) break;
     uint8_t lead = *p++;
     if (lead < 0x80) continue;
     int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;

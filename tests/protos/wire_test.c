@@ -201,6 +201,12 @@ static void utf8_is_told_from_other_bytes(void) {
   CU_ASSERT(weft_wire_is_utf8(B("")));
   CU_ASSERT(weft_wire_is_utf8(B("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80")));
   CU_ASSERT(weft_wire_is_utf8(B("\xf4\x8f\xbf\xbf"))); /* U+10FFFF */
+  CU_ASSERT(weft_wire_is_utf8(B("sixteen of ASCII, then more")));
+  CU_ASSERT(weft_wire_is_utf8(B("01234567\xc3\xa9")));
+  CU_ASSERT(weft_wire_is_utf8(B("0123456\xc3\xa9 and eight")));
+  CU_ASSERT_FALSE(weft_wire_is_utf8(B("01234567\x80")));
+  CU_ASSERT_FALSE(weft_wire_is_utf8(B("0123456789abcde\xc3")));
+  CU_ASSERT_FALSE(weft_wire_is_utf8(B("\x80 01234567")));
   CU_ASSERT_FALSE(weft_wire_is_utf8(B("\x80")));
   CU_ASSERT_FALSE(weft_wire_is_utf8(B("\xc3")));
   CU_ASSERT_FALSE(weft_wire_is_utf8(B("\xc0\x80")));         /* overlong */
