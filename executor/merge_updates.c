@@ -14,6 +14,7 @@
  */
 #include "base/alloc.h"
 #include "executor/plan.h"
+#include "graph/passes.h"
 #include "graph/sources.h"
 #include "ops/updates.h"
 
@@ -111,6 +112,7 @@ static bool joins(const weft_plan_options_t *o, const weft_node_t *n, weft_devic
   *out_bytes = 0;
   if ((n->flags & WEFT_OP_UPDATE) == 0 || (n->flags & WEFT_OP_BLOCKING) != 0 || n->function != NULL)
     return false;
+  if (weft_node_attr_bool(n, WEFT_APART_ATTR, false)) return false;
   weft_status_t *s = weft_plan_find_device(o, n, out);
   if (s != NULL) {
     weft_status_free(s); /* adding the node will say it */

@@ -65,6 +65,10 @@ bool weft_pass_may_fuse_chains(const weft_graph_t *g, weft_chain_limits_fn *limi
  * RESOURCE_EXHAUSTED. */
 #define WEFT_NO_CHAIN_ATTR "_weft_no_chain"
 WEFT_MUST_CHECK weft_status_t *weft_pass_forbid_chains(weft_graph_t *g);
+/* An update of a variable with this attribute is not computed together with others; and gives it to all.
+ * Errors: RESOURCE_EXHAUSTED. */
+#define WEFT_APART_ATTR "_weft_apart"
+WEFT_MUST_CHECK weft_status_t *weft_pass_forbid_updates(weft_graph_t *g);
 
 /* Of a graph whose nodes are placed: NcclReduce and NcclBroadcast become nodes on each of their devices that
  * find each other. On failure the graph is unusable: destroy it. Errors: INVALID_ARGUMENT for a reduction

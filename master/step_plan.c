@@ -248,11 +248,17 @@ static bool has_kernel(void *arg, const weft_node_t *n) {
   return d != NULL && o->kernels != NULL && (o->kernels->types(n) & d->type_bit) != 0;
 }
 
+/* Workers leave alone what the passes that they would run are not to change. */
+static weft_status_t *forbid_worker_passes(weft_graph_t *g, uint32_t passes) {
+  if ((passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) == 0) WEFT_RETURN_IF_ERROR(weft_pass_forbid_chains(g));
+  return (passes & WEFT_PASS_BIT(WEFT_PASS_UPDATES)) == 0 ? weft_pass_forbid_updates(g) : NULL;
+}
+
 /* What is watched, and what is fed bit by bit, has to be there under its name. */
 static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_options_t *o,
                                weft_graph_t **g) {
   const weft_signature_t *signature = o->signature;
-  if (p->is_partial || signature->debug_options.length > 0) return weft_pass_forbid_chains(*g);
+  if (p->is_partial || signature->debug_options.length > 0) return forbid_worker_passes(*g, 0);
   weft_str_t *keep = weft_calloc((size_t)signature->num_targets + 1, sizeof *keep);
   if (keep == NULL) return no_memory();
   for (int i = 0; i < signature->num_targets; i++) keep[i] = target_node(signature->targets[i]);
@@ -266,8 +272,7 @@ static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_o
                                            .rebuild_arg = (void *)(uintptr_t)o};
   weft_status_t *s = weft_optimize(g, &options);
   weft_free(keep);
-  const bool fuses = (o->passes->passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) != 0;
-  return s == NULL && !fuses ? weft_pass_forbid_chains(*g) : s;
+  return s == NULL ? forbid_worker_passes(*g, o->passes->passes) : s;
 }
 
 static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o, weft_partition_t **parts,

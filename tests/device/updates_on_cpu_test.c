@@ -108,6 +108,26 @@ static void small_ones_run_together(void) {
   }
 }
 
+/* ConfigProto.graph_options.rewrite_options.scoped_allocator_optimization = OFF */
+static void the_pass_can_be_turned_off(void) {
+  static const char off[] = {0x52, 4, 0x52, 2, 0x78, 2};
+  uint64_t seed = 4;
+  open_graph(&joint, device);
+  for (int i = 0; i < 3; i++) {
+    const update_plan_t p = {.rule = &rules[DESCENT], .type = TF_FLOAT, .n = 4};
+    add_update(&joint, &p, &seed);
+  }
+  TF_SessionOptions *o = TF_NewSessionOptions();
+  TF_SetConfig(o, off, sizeof off, joint.w.s);
+  ASSERT_OK(&joint.w);
+  joint.w.session = TF_NewSession(joint.w.g, o, joint.w.s);
+  ASSERT_OK(&joint.w);
+  TF_DeleteSessionOptions(o);
+  initialize(&joint);
+  CU_ASSERT_FALSE(runs_together(&joint));
+  world_close(&joint.w);
+}
+
 static double first_of(update_graph_t *u, TF_Output read) {
   TF_Tensor *t = run1(&u->w, none, NULL, read);
   ASSERT_OK(&u->w);
@@ -289,6 +309,7 @@ static const CU_TestInfo tests[] = {
     {"as one by one, to the bit", as_one_by_one_to_the_bit},
     {"as with unknown shapes, to the bit", as_with_unknown_shapes_to_the_bit},
     {"small ones run together", small_ones_run_together},
+    {"the pass can be turned off", the_pass_can_be_turned_off},
     {"one variable twice", one_variable_twice},
     {"failures name the variable's node", failures_name_the_variable_s_node},
     {"a wrong shape is named", a_wrong_shape_is_named},
