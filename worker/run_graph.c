@@ -136,6 +136,12 @@ static void leave_record(graph_run_t *r, weft_code_t code, weft_str_t message, w
   weft_strbuf_deinit(&stats);
 }
 
+/* Will nothing be left of the step? What a client did not fetch would stay in the rendezvous, but not in
+ * places. */
+static bool ends_itself(const graph_run_t *r, const weft_status_t *status) {
+  return status == NULL && r->graph->is_plain && r->places != NULL;
+}
+
 /* Ends the run; consumes `status`. */
 static void finish(graph_run_t *r, weft_status_t *status) {
   weft_strbuf_t stats = WEFT_STRBUF_INIT, transfers = WEFT_STRBUF_INIT;
@@ -159,7 +165,7 @@ static void finish(graph_run_t *r, weft_status_t *status) {
                                     .step_stats = weft_str_of(stats.data, stats.length),
                                     .partition_graphs = graphs.defs,
                                     .num_partition_graphs = graphs.n,
-                                    .ends_itself = status == NULL && r->graph->is_plain};
+                                    .ends_itself = ends_itself(r, status)};
   if (status != NULL) {
     for (int i = 0; i < r->num_recvs; i++) weft_tensor_release(r->recvs[i]);
   }

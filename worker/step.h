@@ -5,8 +5,8 @@
  *
  *   1. weft_step_table_get      made on first use; the table holds one reference
  *   2. RunGraph runs a plan on it; peers receive from its rendezvous
- *   3. weft_step_table_cleanup  out of the table; receives that still wait get ABORTED "Cleanup <id>"
- *      weft_step_table_end_when_empty  the same, once its peers have received all that was sent
+ *   3. weft_step_table_cleanup  out of the table; receives that still wait get ABORTED "Cleanup <id>".
+ *                               weft_step_table_end_when_empty: the same, once its peers have received all
  *   4. the last reference goes  when no plan runs and no receive waits any more; a step that has used neither
  *                               rendezvous nor resources is kept for another one
  */
@@ -40,8 +40,8 @@ struct weft_worker_step { /* Thread-safe. Refcounted. */
   weft_rendezvous_t *rendezvous;
   weft_canceller_t *canceller; /* of everything in the step */
   weft_step_container_t *container;
-  atomic_bool was_run;      /* a RunGraph came: CleanupGraph will follow, or */
-  atomic_bool ends_itself;  /* ... the step ends when its rendezvous is empty */
+  atomic_bool was_run;      /* a RunGraph came: CleanupGraph will follow, or the step ends itself */
+  atomic_bool ends_itself;  /* the step ends when its rendezvous is empty */
   atomic_int waiting_peers; /* RecvTensor calls in progress */
   weft_mutex_t mu;
   bool is_moved;               /* guarded by mu: see weft_worker_step_move */

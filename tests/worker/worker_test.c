@@ -22,6 +22,7 @@
 #define RECV(name, from, to) \
   "node{name:\"r_" name      \
   "\" op:\"_Recv\" " KEY_ATTRS(name, from, to) "attr{key:\"tensor_type\" value{type:DT_FLOAT}}} "
+#define CLIENT "attr{key:\"client_terminated\" value{b:true}} "
 #define SEND(name, input, from, to) \
   "node{name:\"s_" name "\" op:\"_Send\" input:\"" input "\" " KEY_ATTRS(name, from, to) T "} "
 
@@ -195,9 +196,17 @@ static void peers_may_ask_before_or_after(void) {
   begin(&f);
   make_session(&f, "s", "/job:m", 1);
   char text[4096];
-  snprintf(text, sizeof text, RECV("in", DEVICE, DEVICE) "node{name:\"n\" op:\"Neg\" input:\"r_in\" " T "} " SEND("out", "n", DEVICE, DEVICE)
-           "node{name:\"s_peer\" op:\"_Send\" input:\"n\" attr{key:\"tensor_name\" value{s:\"peer\"}} attr{key:\"send_device\" value{s:\"" DEVICE "\"}} "
-           "attr{key:\"recv_device\" value{s:\"" PEER "\"}} attr{key:\"send_device_incarnation\" value{i:%lld}} " T "} ",
+  snprintf(text, sizeof text,
+           "node{name:\"r_in\" op:\"_Recv\" " KEY_ATTRS("in", DEVICE, DEVICE) CLIENT
+           "attr{key:\"tensor_type\" value{type:DT_FLOAT}}} "
+           "node{name:\"n\" op:\"Neg\" input:\"r_in\" " T
+           "} node{name:\"s_out\" op:\"_Send\" input:\"n\" " KEY_ATTRS("out", DEVICE, DEVICE) CLIENT T
+           "} "
+           "node{name:\"s_peer\" op:\"_Send\" input:\"n\" attr{key:\"tensor_name\" value{s:\"peer\"}} "
+           "attr{key:\"send_device\" value{s:\"" DEVICE
+           "\"}} "
+           "attr{key:\"recv_device\" value{s:\"" PEER
+           "\"}} attr{key:\"send_device_incarnation\" value{i:%lld}} " T "} ",
            (long long)weft_worker_device(f.worker)->incarnation);
   ok(enter(&f, "s", text, graph));
   receive(&f, 7, f.peer, NULL, &early);
@@ -287,7 +296,6 @@ static void unknown_handles_are_aborted(void) {
 /* Marked as a client's, values go by place. Steps with other names go through the rendezvous, before and
  * after; steps that used nothing by name are kept for later ones. */
 static void a_client_s_values_go_by_place(void) {
-#define CLIENT "attr{key:\"client_terminated\" value{b:true}} "
   static const char text[] = "node{name:\"r_in\" op:\"_Recv\" " KEY_ATTRS("in", DEVICE, DEVICE) CLIENT
       "attr{key:\"tensor_type\" value{type:DT_FLOAT}}} node{name:\"n\" op:\"Neg\" input:\"r_in\" " T
       "} "
