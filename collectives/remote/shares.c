@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "collectives/remote/remote_impl.h"
 
-enum { READ_ON_THE_POOL = 512 << 10 }; /* bytes: less is read at once by the links' thread */
+enum { READ_ON_THE_POOL = 512 << 10 }; /* bytes: less is read at once by the thread that finds them */
 
 static int num_rounds(const weft_remote_share_t *s) { return s->p.second_bytes == NULL ? 1 : 2; }
 
@@ -129,13 +129,15 @@ void weft_remote_go_on(weft_remote_share_t *s, bool polls) {
 
 static void go_on_later(void *arg) { weft_remote_go_on(arg, false); }
 
-void weft_remote_on_woken(void *arg, uint64_t id) {
-  weft_remote_t *t = arg;
-  weft_remote_share_t *s = weft_transfers_wake_share(t->transfers, id);
-  if (s == NULL) return; /* it has gone on, or ended */
+void weft_remote_go_on_anywhere(weft_remote_share_t *s) {
   const size_t *reads = s->num_read > 1 ? NULL : s->p.reads[s->num_read];
   size_t bytes = 0;
   for (int i = 0; reads != NULL && i < s->p.group->size; i++) bytes += reads[i];
-  if (bytes < READ_ON_THE_POOL || !weft_thread_pool_submit(t->pool, go_on_later, s))
-    weft_remote_go_on(s, false);
+  if (bytes < READ_ON_THE_POOL || !weft_thread_pool_submit(s->t->pool, go_on_later, s)) go_on_later(s);
+}
+
+void weft_remote_on_woken(void *arg, uint64_t id) {
+  weft_remote_t *t = arg;
+  weft_remote_share_t *s = weft_transfers_wake_share(t->transfers, id);
+  if (s != NULL) weft_remote_go_on_anywhere(s); /* NULL: it has gone on, or ended */
 }

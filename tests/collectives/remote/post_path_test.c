@@ -223,6 +223,10 @@ static void check_as_by_calls(int num_tasks, int n) {
       {WEFT_ALL_REDUCE, WEFT_F32, .count = 16384, .is_mean = true, .takes_input = true},
       {WEFT_ALL_REDUCE, WEFT_F32, .count = 100003, .takes_input = true}, /* two rounds */
       {WEFT_ALL_REDUCE, WEFT_F32, .count = 250001, .reduction = WEFT_REDUCE_MAX},
+      {WEFT_ALL_REDUCE, WEFT_F32, .count = 300001,
+       .takes_input = true}, /* by reading in memory, as two below */
+      {WEFT_ALL_REDUCE, WEFT_F32, .count = 300007, .is_mean = true},
+      {WEFT_ALL_REDUCE, WEFT_BF16, .count = 600001, .reduction = WEFT_REDUCE_MAX, .takes_input = true},
       {WEFT_ALL_REDUCE, WEFT_F64, .count = 777, .reduction = WEFT_REDUCE_PROD},
       {WEFT_ALL_REDUCE, WEFT_BF16, .count = 9999},
       {WEFT_ALL_REDUCE, WEFT_I8, .count = 130001, .is_mean = true},
@@ -261,8 +265,8 @@ static void check_as_by_calls(int num_tasks, int n) {
         CU_ASSERT_TRUE(ok);
       }
       const int64_t messages = received(&near, 0, 1) - before;
-      CU_ASSERT_TRUE(num_tasks < n ||
-                     messages <= (cases[i].count >= 100003 ? 2 : 1)); /* a ring's or tree's would be more */
+      CU_ASSERT_TRUE(num_tasks < n || messages <= (cases[i].count >= 100003 ? 2 : 1) ||
+                     cases[i].count > 250001); /* a ring's or tree's would be more */
       end_parts(&near, step, a);
       end_parts(&far, step, b);
     }
@@ -305,8 +309,8 @@ static void many_at_once_in_any_order(void) {
   teardown(&c);
 }
 
-static void a_cancelled_rank_ends_all(void) {
-  static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 100};
+static void check_cancelled(int64_t count) {
+  const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = count, .takes_input = true};
   cluster_t c;
   part_t parts[MAX_TASKS];
   setup(&c, 3, false);
@@ -331,6 +335,10 @@ static void a_cancelled_rank_ends_all(void) {
     weft_canceller_release(canceller);
   }
   teardown(&c);
+}
+static void a_cancelled_rank_ends_all(void) {
+  check_cancelled(100);
+  check_cancelled(300000);
 }
 
 static void a_rank_that_ends_its_step_ends_all(void) {
@@ -390,8 +398,8 @@ static void ranks_that_differ_are_told(void) {
 }
 
 /* A task that is gone: at once, with its name, on all other ranks; whatever they do at that moment. */
-static void a_lost_task_ends_all(void) {
-  static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 100};
+static void check_lost(int64_t count) {
+  const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = count};
   for (int moment = 0; moment < 3; moment++) {
     cluster_t c;
     part_t parts[MAX_TASKS];
@@ -414,6 +422,41 @@ static void a_lost_task_ends_all(void) {
     end_parts(&c, 2, parts);
     teardown(&c);
   }
+}
+static void a_lost_task_ends_all(void) {
+  check_lost(100);
+  check_lost(300000);
+}
+
+/* Ranks that are cancelled at any moment of a large one, while others read in their memory. */
+static void a_rank_may_fail_while_others_read_its_memory(void) {
+  static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 300000, .takes_input = true};
+  cluster_t c;
+  part_t parts[MAX_TASKS];
+  unsigned seed = 5;
+  setup(&c, 4, false);
+  run(&c, &k, 1000, 1, parts);
+  end_parts(&c, 1000, parts);
+  for (int64_t step = 1; step <= 20; step++) {
+    weft_canceller_t *canceller = weft_canceller_create(NULL);
+    for (int i = 0; i < 4; i++)
+      begin(&c, &k, i, 2 * step + 1, 1, i == step % 4 ? canceller : NULL, &parts[i]);
+    seed = seed * 1664525u + 1013904223u;
+    for (unsigned looks = (seed >> 16) % 3000; looks > 0; looks--)
+      (void)weft_canceller_is_cancelled(canceller);
+    weft_canceller_cancel(canceller);
+    for (int i = 0; i < 4; i++) {
+      wait_for(&parts[i]);
+      const weft_code_t code = weft_status_code(parts[i].status);
+      CU_ASSERT_TRUE(code == WEFT_OK || code == WEFT_CANCELLED || code == WEFT_ABORTED);
+    }
+    end_parts(&c, 2 * step + 1, parts);
+    weft_canceller_release(canceller);
+  }
+  run(&c, &k, 2000, 1, parts);
+  for (int i = 1; i < 4; i++) CU_ASSERT_TRUE(is_same(parts[i].out, parts[0].out));
+  end_parts(&c, 2000, parts);
+  teardown(&c);
 }
 
 /* One task has no segment: all go another way, and none waits. */
@@ -448,6 +491,7 @@ static const CU_TestInfo tests[] = {
     {"a rank that is done may end its step", a_rank_that_is_done_may_end_its_step},
     {"ranks that differ are told", ranks_that_differ_are_told},
     {"a lost task ends all", a_lost_task_ends_all},
+    {"a rank may fail while others read its memory", a_rank_may_fail_while_others_read_its_memory},
     {"without a segment it goes another way", without_a_segment_it_goes_another_way},
     CU_TEST_INFO_NULL,
 };
