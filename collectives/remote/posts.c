@@ -183,8 +183,7 @@ static void free_post(weft_post_t *x) {
 }
 
 /* Takes entry and room back. */
-static void remove_locked(weft_post_t *x) WEFT_REQUIRES(x->posts->mu) {
-  weft_posts_t *p = x->posts;
+static void remove_locked(weft_posts_t *p, weft_post_t *x) WEFT_REQUIRES(p->mu) {
   atomic_store(&x->entry->word, x->serial << 2 | WEFT_POST_FREE);
   p->owners[x->place] = NULL;
   for (weft_post_t **at = &p->lowest; *at != NULL; at = &(*at)->above) {
@@ -219,7 +218,7 @@ static weft_post_t *reclaim_locked(weft_posts_t *p, int most, uint64_t hash) WEF
     }
     *at = x->next_left;
     if (x->next_left == NULL) p->last_left = at;
-    remove_locked(x);
+    remove_locked(p, x);
     x->next_left = taken;
     taken = x;
   }
@@ -434,9 +433,10 @@ void weft_post_leave(weft_post_t *x) {
 
 void weft_post_withdraw(weft_post_t *x) {
   if (x == NULL) return;
-  weft_mutex_lock(&x->posts->mu);
-  remove_locked(x);
-  weft_mutex_unlock(&x->posts->mu);
+  weft_posts_t *p = x->posts;
+  weft_mutex_lock(&p->mu);
+  remove_locked(p, x);
+  weft_mutex_unlock(&p->mu);
   free_post(x);
 }
 
