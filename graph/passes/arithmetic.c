@@ -2,8 +2,8 @@
  *
  * All rules keep every bit, but for two kinds: quiet and signalling NaN are not told apart, and denormals
  * that a product by one would have flushed to zero stay; and Pow by 2, 1/2, -1/2 and -1 becomes Square, Sqrt,
- * Rsqrt and Reciprocal, as TensorFlow's Grappler does it (pow(-inf, 1/2) is inf, sqrt(-inf) is NaN). So x + 0
- * is x for integers only: -0.0 + 0.0 is 0.0; x - 0.0 and x + -0.0 are x.
+ * Rsqrt and Reciprocal, and by 3 the product with a Square, as TensorFlow's Grappler does it (pow(-inf, 1/2)
+ * is inf, sqrt(-inf) is NaN). So x + 0 is x for integers only: -0.0 + 0.0 is 0.0; x - 0.0 and x + -0.0 are x.
  *
  * A node that waits for something is left alone, so is one behind a value of another device or of a Switch.
  * The value of a variable that is read through a reference changes with it: what computes with it makes a
@@ -172,6 +172,29 @@ static weft_status_t *rule_involution(weft_pass_round_t *r, weft_node_t *n) {
   return x.node != NULL ? forward(r, n, 0, x) : NULL;
 }
 
+/* x^3 as the product of x and its square, which is a new node. */
+static weft_status_t *become_cube(weft_pass_round_t *r, weft_node_t *n) {
+  const weft_output_t x = n->inputs[0];
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&text, "%s/square", n->name.data);
+  const weft_str_t name =
+      text.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(r->g, weft_str_of(text.data, text.length));
+  weft_strbuf_deinit(&text);
+  if (name.data == NULL) return WEFT_NO_MEMORY("node '%s'", n->name.data);
+  const weft_named_attr_t type = weft_type_attr("T", n->output_types[0]);
+  const weft_node_spec_t spec = {.name = name,
+                                 .op = WEFT_STR("Square"),
+                                 .device = n->requested_device,
+                                 .inputs = &x,
+                                 .num_inputs = 1,
+                                 .attrs = &type,
+                                 .num_attrs = 1};
+  weft_node_t *square = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_add(r->g, &spec, &square));
+  square->assigned_device = n->assigned_device;
+  return weft_pass_round_become(r, n, "Mul", (weft_output_t[]){x, {square, 0}}, 2);
+}
+
 static weft_status_t *rule_pow(weft_pass_round_t *r, weft_node_t *n) {
   static const struct {
     double exponent;
@@ -183,7 +206,8 @@ static weft_status_t *rule_pow(weft_pass_round_t *r, weft_node_t *n) {
     if (is_all(n->inputs[1], simpler[i].exponent) && may_become_another(n))
       return weft_pass_round_become(r, n, simpler[i].op, &n->inputs[0], 1);
   }
-  return NULL;
+  const bool is_cube = is_all(n->inputs[1], 3) && may_become_another(n);
+  return is_cube && !weft_pass_round_is_variable(r, n->inputs[0].node) ? become_cube(r, n) : NULL;
 }
 
 static weft_status_t *rule_add_n(weft_pass_round_t *r, weft_node_t *n) {

@@ -92,7 +92,8 @@ static void powers_become_what_is_cheaper(void) {
       {X FLOAT_CONST("c", "0.5") NODE("y", "Pow", IN2("x", "c"), T_F), "Sqrt"},
       {X FLOAT_CONST("c", "-0.5") NODE("y", "Pow", IN2("x", "c"), T_F), "Rsqrt"},
       {X FLOAT_CONST("c", "-1") NODE("y", "Pow", IN2("x", "c"), T_F), "Reciprocal"},
-      {X FLOAT_CONST("c", "3") NODE("y", "Pow", IN2("x", "c"), T_F), "Pow"},
+      {X FLOAT_CONST("c", "3") NODE("y", "Pow", IN2("x", "c"), T_F), "Mul"},
+      {X FLOAT_CONST("c", "4") NODE("y", "Pow", IN2("x", "c"), T_F), "Pow"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_graph_t *g = weft_test_optimized1(cases[i].text, "arithmetic", "y");
