@@ -136,7 +136,7 @@ static bool open_room(const attention_run_t *r, attention_room_t *out) {
                           r->values_bytes,
                           r->scores_bytes,
                           r->in_place ? 0 : r->scores_bytes,
-                          weft_tiles_scratch(r->rows),
+                          weft_tiles_scratch(WEFT_F32, r->rows, 0),
                           (size_t)r->num_bases * sizeof(char *),
                           last->slot_bytes};
   size_t at[7], total = 0;
@@ -162,7 +162,8 @@ static bool open_room(const attention_run_t *r, attention_room_t *out) {
 static weft_tiles_t tiles_of(const weft_batch_product_t *p, int64_t rows, const float *a, const float *b,
                              const float *panels, float *c) {
   const bool turns_a = p->op_a != WEFT_GEMM_PLAIN && p->m > 1;
-  return (weft_tiles_t){.turns_a = turns_a,
+  return (weft_tiles_t){.dtype = WEFT_F32,
+                        .turns_a = turns_a,
                         .turns_b = p->op_b != WEFT_GEMM_PLAIN,
                         .dots = p->m == 1 && p->op_b != WEFT_GEMM_PLAIN,
                         .m = rows,
