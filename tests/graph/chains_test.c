@@ -307,12 +307,13 @@ static void other_reductions_stay_nodes(void) {
 /* ---- attention ---- */
 
 #define PRODUCT(name, x, y) PAIR(name, "BatchMatMulV2", x, y)
-#define SHARES                                                                        \
-  INPUT("q")                                                                          \
-  INPUT("k")                                                                          \
-  INPUT("v")                                                                          \
-  INPUT("mask") PRODUCT("scores", "q", "k") PAIR("masked", "AddV2", "scores", "mask") \
-      ONE("shares", "Softmax", "masked") PRODUCT("y", "shares", "v")
+#define SHARES                \
+  INPUT("q")                  \
+  INPUT("k")                  \
+  INPUT("v")                  \
+  INPUT("mask")               \
+  PRODUCT("scores", "q", "k") \
+  PAIR("masked", "AddV2", "scores", "mask") ONE("shares", "Softmax", "masked") PRODUCT("y", "shares", "v")
 
 static bool may_attend(void *arg, const weft_node_t *n) {
   (void)n;

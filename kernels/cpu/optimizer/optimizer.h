@@ -51,9 +51,5 @@ WEFT_MUST_CHECK weft_status_t *weft_opt_compute(weft_kernel_ctx_t *c);
 
 /* The rows of all optimizers, ended by {0}. */
 extern const weft_kernel_t weft_cpu_optimizer_kernels[];
-/* Functions of the row of _WeftUpdates. The members' rows join. */
-WEFT_MUST_CHECK weft_status_t *weft_opt_updates_prepare(const weft_kernel_setup_t *setup, void **out_state);
-WEFT_MUST_CHECK weft_status_t *weft_opt_updates_compute(weft_kernel_ctx_t *ctx);
-void weft_opt_updates_destroy(void *state);
 
 #endif /* WEFT_KERNELS_CPU_OPTIMIZER_OPTIMIZER_H_ */

@@ -136,9 +136,5 @@ const weft_kernel_t weft_cpu_optimizer_kernels[] = {
     SPARSE("ProximalGradientDescent", proximal_gradient_descent, ORDERED),
     DENSE("RMSProp", rmsprop, ANY),
     SPARSE("RMSProp", rmsprop, ANY),
-    {.op = "_WeftUpdates",
-     .prepare = weft_opt_updates_prepare,
-     .compute = weft_opt_updates_compute,
-     .destroy = weft_opt_updates_destroy},
     {0},
 };

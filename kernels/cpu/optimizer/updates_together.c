@@ -18,7 +18,7 @@ typedef struct opt_members {
   weft_kernel_node_t nodes[];
 } opt_members_t;
 
-void weft_opt_updates_destroy(void *state) {
+static void destroy(void *state) {
   opt_members_t *x = state;
   if (x->state != NULL) x->kernel->destroy(x->state);
   weft_free(x->attrs);
@@ -44,7 +44,7 @@ static weft_status_t *describe(const weft_kernel_setup_t *setup, const weft_upda
   return weft_updates_members_prepare(setup, u, x->kernel, x->attrs, &x->state);
 }
 
-weft_status_t *weft_opt_updates_prepare(const weft_kernel_setup_t *setup, void **out_state) {
+static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out_state) {
   weft_updates_t u;
   WEFT_RETURN_IF_ERROR(weft_updates_read(setup->attrs, setup->num_attrs, &u));
   opt_members_t *x = weft_calloc(1, sizeof *x + (size_t)u.n * sizeof x->nodes[0]);
@@ -52,14 +52,14 @@ weft_status_t *weft_opt_updates_prepare(const weft_kernel_setup_t *setup, void *
   x->attrs = weft_calloc((size_t)u.op->num_attrs + 1, sizeof *x->attrs);
   weft_status_t *s = x->attrs == NULL ? WEFT_NO_MEMORY("preparing %d updates", u.n) : describe(setup, &u, x);
   if (s != NULL) {
-    weft_opt_updates_destroy(x);
+    destroy(x);
     return s;
   }
   *out_state = x;
   return NULL;
 }
 
-weft_status_t *weft_opt_updates_compute(weft_kernel_ctx_t *ctx) {
+static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   const opt_members_t *x = ctx->state;
   weft_kernel_ctx_t c = *ctx;
   c.state = x->state;
@@ -75,3 +75,8 @@ weft_status_t *weft_opt_updates_compute(weft_kernel_ctx_t *ctx) {
   }
   return NULL;
 }
+
+const weft_kernel_t weft_cpu_updates_kernels[] = {
+    {.op = "_WeftUpdates", .prepare = prepare, .compute = compute, .destroy = destroy},
+    {0},
+};
