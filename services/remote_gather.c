@@ -57,15 +57,18 @@ static weft_status_t *read_items(const gather_call_t *c, weft_recv_tensors_respo
   return NULL;
 }
 
-/* Counts what has come, and notes it for a step that is traced. The transfer proper began when the peer had
+/* Counts what has come, and notes it for a step that is traced. An answer that brings none is not counted: the
+ * tensors that it speaks of are when they come. The transfer proper began when the peer had
  * the tensors: what was before is waiting. */
 static void note_transfers(const gather_call_t *c, const weft_gathered_t *items, int n, int64_t sent_micros) {
   const weft_worker_client_t *w = c->worker;
   weft_transfer_t t = {.step_id = c->step_id, .end_micros = c->start_micros == 0 ? 0 : weft_clock_micros()};
   size_t bytes = 0;
+  bool brings = false;
   t.start_micros = sent_micros > c->start_micros ? sent_micros : c->start_micros;
   if (t.start_micros > t.end_micros) t.start_micros = t.end_micros;
   for (int i = 0; i < n; i++) {
+    brings = brings || items[i].kind != WEFT_GATHERED_ALONE;
     if (items[i].kind != WEFT_GATHERED_TENSOR) continue;
     bytes += items[i].tensor->bytes;
     if (c->start_micros == 0) continue;
@@ -73,7 +76,7 @@ static void note_transfers(const gather_call_t *c, const weft_gathered_t *items,
     t.bytes = (int64_t)items[i].tensor->bytes;
     weft_transfer_log_add(w->transfers, &t);
   }
-  weft_link_counters_add(w->counters, w->task, w->seen_from, WEFT_TRAFFIC_TENSOR, bytes);
+  if (brings) weft_link_counters_add(w->counters, w->task, w->seen_from, WEFT_TRAFFIC_TENSOR, bytes);
 }
 
 static void on_gathered(void *arg, weft_status_t *status, weft_message_t *response) {

@@ -1,7 +1,9 @@
 /* tests/strategies/wire_test.c - what strategies send between tasks, counted by the servers: T-DDP-3,
- * T-MIR-3, T-PS1-4, T-PS2-4.
+ * T-MIR-3, T-PS1-4, T-PS2-4. Between hosts, that is: within one, small collectives are read in memory that
+ * all members map, each rank all of them (docs/decisions/0034).
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "strategies/traffic.h"
 #include "tests/graph/graph_testing.h"
@@ -254,5 +256,6 @@ int main(void) {
       {"what is predicted is sent", what_is_predicted_is_sent},
       CU_TEST_INFO_NULL,
   };
+  setenv("WEFT_SHARED_COLLECTIVES", "0", 1);
   return weft_run_tests("strategies/wire", tests);
 }
