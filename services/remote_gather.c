@@ -57,9 +57,9 @@ static weft_status_t *read_items(const gather_call_t *c, weft_recv_tensors_respo
   return NULL;
 }
 
-/* Counts what has come, and notes it for a step that is traced. An answer that brings none is not counted: the
- * tensors that it speaks of are when they come. The transfer proper began when the peer had
- * the tensors: what was before is waiting. */
+/* Counts what has come, and notes it for a step that is traced. An answer that brings none is not counted:
+ * the tensors that it speaks of are when they come. The transfer proper began when the peer had the tensors:
+ * what was before is waiting. */
 static void note_transfers(const gather_call_t *c, const weft_gathered_t *items, int n, int64_t sent_micros) {
   const weft_worker_client_t *w = c->worker;
   weft_transfer_t t = {.step_id = c->step_id, .end_micros = c->start_micros == 0 ? 0 : weft_clock_micros()};
