@@ -35,7 +35,7 @@ typedef void weft_gather_fn(void *arg, weft_status_t *status, const weft_gathere
 
 /* Gathers from a local rendezvous. `keys` (with their hashes; lent until fn is called) are different ones, at
  * least one. `canceller` (may be NULL) ends the wait with CANCELLED. Errors: those of a receive. */
-void weft_local_rendezvous_gather(weft_rendezvous_t *r, const weft_key_t *keys, int n,
+void weft_local_rendezvous_gather(weft_rendezvous_t *base, const weft_key_t *keys, int n,
                                   weft_canceller_t *canceller, weft_gather_fn *fn, void *arg);
 
 /* Does nothing lie in a local rendezvous, and wait for it? */

@@ -70,7 +70,7 @@ void weft_receive_lists_release(weft_receive_lists_t *l); /* NULL is fine */
 /* Asks for the tensors of the lists (retained), and for those that are not there yet again, until all have
  * come. Before the step's first receive, once. `canceller` (retained) ends what is under way. Without memory
  * receives fetch their tensors one by one. */
-void weft_remote_rendezvous_subscribe(weft_rendezvous_t *r, weft_receive_lists_t *lists,
+void weft_remote_rendezvous_subscribe(weft_rendezvous_t *base, weft_receive_lists_t *lists,
                                       weft_canceller_t *canceller);
 
 #endif /* WEFT_RENDEZVOUS_REMOTE_REMOTE_RENDEZVOUS_H_ */

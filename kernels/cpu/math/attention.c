@@ -246,7 +246,8 @@ static void run_streamed(attention_run_t *r, weft_thread_pool_t *pool) {
                 wanted = pool == NULL ? 1 : 2 * weft_thread_pool_size(pool);
   r->parts = qk->batch.count >= wanted ? 1 : least((wanted - 1) / qk->batch.count + 1, num_parts);
   const double row = (double)qk->n * ((double)qk->k + (double)sv->n) * 0.04 + (double)qk->n * 8;
-  const weft_unit_cost_t cost = {.cycles = row * (double)(qk->m / r->parts)};
+  const int64_t rows = qk->m / r->parts;
+  const weft_unit_cost_t cost = {.cycles = row * (double)rows};
   weft_parallel_for_cost(pool, qk->batch.count * r->parts, cost, run_units, r);
 }
 
