@@ -201,7 +201,7 @@ static void run(cluster_t *c, const collective_case_t *k, int64_t step, int64_t 
 static bool is_same(const weft_tensor_t *a, const weft_tensor_t *b) {
   if (a == NULL || b == NULL) return a == b;
   return a->bytes == b->bytes && weft_shape_eq(&a->shape, &b->shape) &&
-         memcmp(a->data, b->data, a->bytes) == 0;
+         (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
 }
 
 static int64_t received(cluster_t *c, int from, int to) {
