@@ -472,7 +472,7 @@ static void without_a_segment_it_goes_another_way(void) {
   for (int i = 0; i < 3; i++) {
     if (i == 1) setenv("WEFT_SHARED_COLLECTIVES", "0", 1);
     start(&c, i, false);
-    unsetenv("WEFT_SHARED_COLLECTIVES");
+    setenv("WEFT_SHARED_COLLECTIVES", "1", 1);
   }
   for (int64_t step = 1; step <= 4; step++) {
     run(&c, &k, step, 1, parts);
@@ -498,4 +498,7 @@ static const CU_TestInfo tests[] = {
     CU_TEST_INFO_NULL,
 };
 
-int main(void) { return weft_run_tests("post_path", tests); }
+int main(void) {
+  setenv("WEFT_SHARED_COLLECTIVES", "1", 1);
+  return weft_run_tests("post_path", tests);
+}
