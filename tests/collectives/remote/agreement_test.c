@@ -4,81 +4,10 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/mutex.h"
-#include "base/random.h"
-#include "collectives/remote/remote_transport.h"
+#include "tests/collectives/remote/tasks_testing.h"
 #include "tests/runner.h"
 
-enum { MAX_TASKS = 4, SMALL = 8, LARGE = 100000 };
-
-typedef struct cluster cluster_t;
-typedef struct task {
-  cluster_t *cluster;
-  char name[64], device[96];
-  weft_transport_t *transport;
-  weft_collectives_t *collectives;
-} task_t;
-struct cluster {
-  int n;
-  task_t tasks[MAX_TASKS];
-  weft_thread_pool_t *pool;
-  weft_mutex_t mu;
-  weft_cond_t changed;
-};
-
-static task_t *find(cluster_t *c, weft_str_t name) {
-  for (int i = 0; i < c->n; i++) {
-    if (weft_str_is(name, c->tasks[i].name)) return &c->tasks[i];
-  }
-  return NULL;
-}
-
-static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
-                     weft_buf_fn *fn, void *fn_arg) {
-  weft_remote_transport_serve(find(((task_t *)arg)->cluster, task)->transport, r, canceller, fn, fn_arg);
-}
-static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
-                           weft_group_fn *fn, void *fn_arg) {
-  weft_remote_transport_join_group(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
-}
-static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                              weft_instance_fn *fn, void *fn_arg) {
-  weft_remote_transport_join_instance(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
-}
-
-static void setup(cluster_t *c, int n, bool only_rpc) {
-  *c = (cluster_t){.n = n};
-  weft_mutex_init(&c->mu);
-  weft_cond_init(&c->changed);
-  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 2, &c->pool));
-  for (int i = 0; i < n; i++) {
-    task_t *t = &c->tasks[i];
-    t->cluster = c;
-    snprintf(t->name, sizeof t->name, "/job:w/replica:0/task:%d", i);
-    snprintf(t->device, sizeof t->device, "/job:w/replica:0/task:%d/device:CPU:0", i);
-    weft_remote_transport_options_t o = {.task = weft_str(t->name),
-                                         .incarnation = weft_random_id(),
-                                         .pool = c->pool,
-                                         .only_rpc = only_rpc,
-                                         .peers = {.arg = t,
-                                                   .leader = WEFT_STR("/job:w/replica:0/task:0"),
-                                                   .recv_buf = recv_buf,
-                                                   .complete_group = complete_group,
-                                                   .complete_instance = complete_instance}};
-    CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
-    CU_ASSERT_PTR_NULL_FATAL(
-        weft_collectives_create(weft_str(t->name), c->pool, t->transport, &t->collectives));
-  }
-}
-
-static void teardown(cluster_t *c) {
-  for (int i = c->n; i-- > 0;) weft_collectives_destroy(c->tasks[i].collectives);
-  for (int i = c->n; i-- > 0;) weft_remote_transport_stop(c->tasks[i].transport);
-  for (int i = c->n; i-- > 0;) c->tasks[i].transport->ops->destroy(c->tasks[i].transport);
-  weft_thread_pool_destroy(c->pool);
-  weft_cond_deinit(&c->changed);
-  weft_mutex_deinit(&c->mu);
-}
+enum { SMALL = 8, LARGE = 100000 };
 
 /* ---- calls ---- */
 
@@ -179,7 +108,7 @@ static void check_two_sources(int n, bool only_rpc, int64_t count) {
   for (int order = 0; order < 2; order++) {
     cluster_t c;
     part_t parts[MAX_TASKS];
-    setup(&c, n, only_rpc);
+    cluster_setup(&c, n, only_rpc);
     agree(&c, 10, -1, 0, count);
     agree(&c, 11, -1, 0, count);
     for (int k = 0; k < n; k++) {
@@ -188,7 +117,7 @@ static void check_two_sources(int n, bool only_rpc, int64_t count) {
     }
     check_refused(&parts[n - 1], "two sources", "/job:w/replica:0/task:0/device:CPU:0");
     end_step(&c, 12, parts);
-    teardown(&c);
+    cluster_teardown(&c);
   }
 }
 
@@ -205,13 +134,13 @@ static void a_second_source_in_a_later_step_is_refused_at_once(void) {
 static void check_other_shape(bool only_rpc, int odd) {
   cluster_t c;
   part_t parts[MAX_TASKS];
-  setup(&c, 3, only_rpc);
+  cluster_setup(&c, 3, only_rpc);
   agree(&c, 10, 0, 0, SMALL);
   agree(&c, 11, 0, 0, SMALL);
   for (int i = 0; i < 3; i++) begin(&c, i, 12, 0, i == 0, i == odd ? SMALL + 1 : SMALL, &parts[i]);
   check_refused(&parts[odd], "[8]", "[9]");
   end_step(&c, 12, parts);
-  teardown(&c);
+  cluster_teardown(&c);
 }
 
 static void another_shape_in_a_later_step_is_refused_at_once(void) {
@@ -224,13 +153,13 @@ static void another_shape_in_a_later_step_is_refused_at_once(void) {
 static void the_source_may_move_if_all_say_so(void) {
   for (int only_rpc = 0; only_rpc < 2; only_rpc++) {
     cluster_t c;
-    setup(&c, 2, only_rpc != 0);
+    cluster_setup(&c, 2, only_rpc != 0);
     agree(&c, 10, -1, 0, SMALL);
     agree(&c, 11, -1, 0, SMALL);
     agree(&c, 12, -1, 1, SMALL);
     agree(&c, 13, -1, 1, SMALL);
     agree(&c, 14, -1, 0, LARGE);
-    teardown(&c);
+    cluster_teardown(&c);
   }
 }
 

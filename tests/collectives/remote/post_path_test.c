@@ -6,85 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/mutex.h"
-#include "base/random.h"
 #include "collectives/link_counters.h"
-#include "collectives/remote/remote_transport.h"
+#include "tests/collectives/remote/tasks_testing.h"
 #include "tests/runner.h"
-
-enum { MAX_TASKS = 5 };
-
-typedef struct cluster cluster_t;
-typedef struct task {
-  cluster_t *cluster;
-  char name[64];
-  weft_transport_t *transport;
-  weft_collectives_t *collectives;
-} task_t;
-struct cluster {
-  int n;         /* tasks that are there */
-  int num_tasks; /* at the beginning */
-  int size;      /* of the group: rank r is of task r % num_tasks */
-  task_t tasks[MAX_TASKS];
-  weft_thread_pool_t *pool;
-  weft_mutex_t mu;
-  weft_cond_t changed;
-};
-
-static task_t *find(cluster_t *c, weft_str_t name) {
-  for (int i = 0; i < c->n; i++) {
-    if (weft_str_is(name, c->tasks[i].name)) return &c->tasks[i];
-  }
-  return NULL;
-}
-
-static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
-                     weft_buf_fn *fn, void *fn_arg) {
-  weft_remote_transport_serve(find(((task_t *)arg)->cluster, task)->transport, r, canceller, fn, fn_arg);
-}
-static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
-                           weft_group_fn *fn, void *fn_arg) {
-  weft_remote_transport_join_group(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
-}
-static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                              weft_instance_fn *fn, void *fn_arg) {
-  weft_remote_transport_join_instance(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
-}
-
-static void start(cluster_t *c, int i, bool only_rpc) {
-  task_t *t = &c->tasks[i];
-  t->cluster = c;
-  snprintf(t->name, sizeof t->name, "/job:w/replica:0/task:%d", i);
-  weft_remote_transport_options_t o = {.task = weft_str(t->name),
-                                       .incarnation = weft_random_id(),
-                                       .pool = c->pool,
-                                       .only_rpc = only_rpc,
-                                       .peers = {.arg = t,
-                                                 .leader = WEFT_STR("/job:w/replica:0/task:0"),
-                                                 .recv_buf = recv_buf,
-                                                 .complete_group = complete_group,
-                                                 .complete_instance = complete_instance}};
-  CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
-  CU_ASSERT_PTR_NULL_FATAL(
-      weft_collectives_create(weft_str(t->name), c->pool, t->transport, &t->collectives));
-}
-
-static void setup(cluster_t *c, int n, bool only_rpc) {
-  *c = (cluster_t){.n = n, .num_tasks = n, .size = n};
-  weft_mutex_init(&c->mu);
-  weft_cond_init(&c->changed);
-  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 2, &c->pool));
-  for (int i = 0; i < n; i++) start(c, i, only_rpc);
-}
-
-static void teardown(cluster_t *c) {
-  for (int i = c->n; i-- > 0;) weft_collectives_destroy(c->tasks[i].collectives);
-  for (int i = c->n; i-- > 0;) weft_remote_transport_stop(c->tasks[i].transport);
-  for (int i = c->n; i-- > 0;) c->tasks[i].transport->ops->destroy(c->tasks[i].transport);
-  weft_thread_pool_destroy(c->pool);
-  weft_cond_deinit(&c->changed);
-  weft_mutex_deinit(&c->mu);
-}
 
 /* ---- calls ---- */
 
@@ -246,8 +170,8 @@ static void check_as_by_calls(int num_tasks, int n) {
       {WEFT_BARRIER, WEFT_F32},
   };
   cluster_t near, far;
-  setup(&near, num_tasks, false);
-  setup(&far, num_tasks, true);
+  cluster_setup(&near, num_tasks, false);
+  cluster_setup(&far, num_tasks, true);
   near.size = far.size = n;
   for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
     const int times = cases[i].count > 200000 ? 1 : 3;
@@ -273,8 +197,8 @@ static void check_as_by_calls(int num_tasks, int n) {
       end_parts(&far, step, b);
     }
   }
-  teardown(&near);
-  teardown(&far);
+  cluster_teardown(&near);
+  cluster_teardown(&far);
 }
 static void two_ranks_get_what_calls_give(void) { check_as_by_calls(2, 2); }
 static void four_ranks_get_what_calls_give(void) { check_as_by_calls(4, 4); }
@@ -289,7 +213,7 @@ static void many_at_once_in_any_order(void) {
   enum { N = 4, AT_ONCE = 700, COUNT = 8000 };
   static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = COUNT};
   cluster_t c;
-  setup(&c, N, false);
+  cluster_setup(&c, N, false);
   part_t(*parts)[N] = weft_calloc(AT_ONCE, sizeof *parts);
   for (int rank = 0; rank < N; rank++) {
     for (int i = 0; i < AT_ONCE; i++) {
@@ -308,14 +232,14 @@ static void many_at_once_in_any_order(void) {
   }
   for (int i = AT_ONCE; i-- > 0;) end_parts(&c, 2, parts[i]);
   weft_free(parts);
-  teardown(&c);
+  cluster_teardown(&c);
 }
 
 static void check_cancelled(int64_t count) {
   const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = count, .takes_input = true};
   cluster_t c;
   part_t parts[MAX_TASKS];
-  setup(&c, 3, false);
+  cluster_setup(&c, 3, false);
   run(&c, &k, 100, 1, parts);
   end_parts(&c, 100, parts);
   for (int64_t step = 1; step <= 6; step++) {
@@ -336,7 +260,7 @@ static void check_cancelled(int64_t count) {
     end_parts(&c, step, parts);
     weft_canceller_release(canceller);
   }
-  teardown(&c);
+  cluster_teardown(&c);
 }
 static void a_cancelled_rank_ends_all(void) {
   check_cancelled(100);
@@ -347,7 +271,7 @@ static void a_rank_that_ends_its_step_ends_all(void) {
   static const collective_case_t k = {WEFT_BROADCAST, WEFT_F32, .count = 100};
   cluster_t c;
   part_t parts[MAX_TASKS];
-  setup(&c, 3, false);
+  cluster_setup(&c, 3, false);
   run(&c, &k, 1, 1, parts);
   end_parts(&c, 1, parts);
   for (int i = 0; i < 2; i++) begin(&c, &k, i, 2, 1, NULL, &parts[i]);
@@ -357,7 +281,7 @@ static void a_rank_that_ends_its_step_ends_all(void) {
   for (int i = 0; i < 2; i++) CU_ASSERT_TRUE(wait_for(&parts[i]) && parts[i].status != NULL);
   parts[2] = (part_t){.cluster = &c};
   end_parts(&c, 2, parts);
-  teardown(&c);
+  cluster_teardown(&c);
 }
 
 /* A rank whose step is over has done its part: the root goes on waiting for the others. */
@@ -365,7 +289,7 @@ static void a_rank_that_is_done_may_end_its_step(void) {
   static const collective_case_t k = {WEFT_BROADCAST, WEFT_F32, .count = 100};
   cluster_t c;
   part_t parts[MAX_TASKS];
-  setup(&c, 3, false);
+  cluster_setup(&c, 3, false);
   run(&c, &k, 1000, 1, parts);
   end_parts(&c, 1000, parts);
   for (int64_t step = 1; step <= 200; step++) {
@@ -378,14 +302,14 @@ static void a_rank_that_is_done_may_end_its_step(void) {
     }
     end_parts(&c, step, parts);
   }
-  teardown(&c);
+  cluster_teardown(&c);
 }
 
 /* Another shape on one rank: INVALID_ARGUMENT on all, first time and later. */
 static void ranks_that_differ_are_told(void) {
   cluster_t c;
   part_t parts[MAX_TASKS];
-  setup(&c, 3, false);
+  cluster_setup(&c, 3, false);
   for (int64_t step = 1; step <= 3; step++) {
     const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 100},
                             other = {WEFT_ALL_REDUCE, WEFT_F32, .count = step == 2 ? 100 : 99};
@@ -396,7 +320,7 @@ static void ranks_that_differ_are_told(void) {
     }
     end_parts(&c, step, parts);
   }
-  teardown(&c);
+  cluster_teardown(&c);
 }
 
 /* A task that is gone: at once, with its name, on all other ranks; whatever they do at that moment. */
@@ -405,7 +329,7 @@ static void check_lost(int64_t count) {
   for (int moment = 0; moment < 3; moment++) {
     cluster_t c;
     part_t parts[MAX_TASKS];
-    setup(&c, 3, false);
+    cluster_setup(&c, 3, false);
     run(&c, &k, 1, 1, parts);
     end_parts(&c, 1, parts);
     begin(&c, &k, 0, 2, 1, NULL, &parts[0]);
@@ -422,7 +346,7 @@ static void check_lost(int64_t count) {
       CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(parts[i].status), "/task:2"));
     }
     end_parts(&c, 2, parts);
-    teardown(&c);
+    cluster_teardown(&c);
   }
 }
 static void a_lost_task_ends_all(void) {
@@ -436,7 +360,7 @@ static void a_rank_may_fail_while_others_read_its_memory(void) {
   cluster_t c;
   part_t parts[MAX_TASKS];
   unsigned seed = 5;
-  setup(&c, 4, false);
+  cluster_setup(&c, 4, false);
   run(&c, &k, 1000, 1, parts);
   end_parts(&c, 1000, parts);
   for (int64_t step = 1; step <= 20; step++) {
@@ -458,20 +382,18 @@ static void a_rank_may_fail_while_others_read_its_memory(void) {
   run(&c, &k, 2000, 1, parts);
   for (int i = 1; i < 4; i++) CU_ASSERT_TRUE(is_same(parts[i].out, parts[0].out));
   end_parts(&c, 2000, parts);
-  teardown(&c);
+  cluster_teardown(&c);
 }
 
 /* One task has no segment: all go another way, and none waits. */
 static void without_a_segment_it_goes_another_way(void) {
   static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 1000};
-  cluster_t c = {.n = 3, .num_tasks = 3, .size = 3};
+  cluster_t c;
   part_t parts[MAX_TASKS];
-  weft_mutex_init(&c.mu);
-  weft_cond_init(&c.changed);
-  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 2, &c.pool));
+  cluster_open(&c, 3);
   for (int i = 0; i < 3; i++) {
     if (i == 1) setenv("WEFT_SHARED_COLLECTIVES", "0", 1);
-    start(&c, i, false);
+    cluster_start(&c, i, false);
     setenv("WEFT_SHARED_COLLECTIVES", "1", 1);
   }
   for (int64_t step = 1; step <= 4; step++) {
@@ -479,7 +401,7 @@ static void without_a_segment_it_goes_another_way(void) {
     for (int i = 1; i < 3; i++) CU_ASSERT_TRUE(is_same(parts[i].out, parts[0].out));
     end_parts(&c, step, parts);
   }
-  teardown(&c);
+  cluster_teardown(&c);
 }
 
 static const CU_TestInfo tests[] = {

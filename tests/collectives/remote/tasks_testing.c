@@ -1,0 +1,67 @@
+/* tests/collectives/remote/tasks_testing.c - tasks, and the calls between them. */
+#include "tests/collectives/remote/tasks_testing.h"
+
+#include <CUnit/CUnit.h>
+#include <stdio.h>
+
+#include "base/random.h"
+
+static task_t *find(cluster_t *c, weft_str_t name) {
+  for (int i = 0; i < c->n; i++) {
+    if (weft_str_is(name, c->tasks[i].name)) return &c->tasks[i];
+  }
+  return NULL;
+}
+
+static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *fn_arg) {
+  weft_remote_transport_serve(find(((task_t *)arg)->cluster, task)->transport, r, canceller, fn, fn_arg);
+}
+static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *fn_arg) {
+  weft_remote_transport_join_group(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
+}
+static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                              weft_instance_fn *fn, void *fn_arg) {
+  weft_remote_transport_join_instance(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
+}
+
+void cluster_start(cluster_t *c, int i, bool only_rpc) {
+  task_t *t = &c->tasks[i];
+  t->cluster = c;
+  snprintf(t->name, sizeof t->name, "/job:w/replica:0/task:%d", i);
+  snprintf(t->device, sizeof t->device, "/job:w/replica:0/task:%d/device:CPU:0", i);
+  weft_remote_transport_options_t o = {.task = weft_str(t->name),
+                                       .incarnation = weft_random_id(),
+                                       .pool = c->pool,
+                                       .only_rpc = only_rpc,
+                                       .peers = {.arg = t,
+                                                 .leader = WEFT_STR("/job:w/replica:0/task:0"),
+                                                 .recv_buf = recv_buf,
+                                                 .complete_group = complete_group,
+                                                 .complete_instance = complete_instance}};
+  CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_collectives_create(weft_str(t->name), c->pool, t->transport, &t->collectives));
+}
+
+void cluster_open(cluster_t *c, int n) {
+  *c = (cluster_t){.n = n, .num_tasks = n, .size = n};
+  weft_mutex_init(&c->mu);
+  weft_cond_init(&c->changed);
+  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 2, &c->pool));
+}
+
+void cluster_setup(cluster_t *c, int n, bool only_rpc) {
+  cluster_open(c, n);
+  for (int i = 0; i < n; i++) cluster_start(c, i, only_rpc);
+}
+
+void cluster_teardown(cluster_t *c) {
+  for (int i = c->n; i-- > 0;) weft_collectives_destroy(c->tasks[i].collectives);
+  for (int i = c->n; i-- > 0;) weft_remote_transport_stop(c->tasks[i].transport);
+  for (int i = c->n; i-- > 0;) c->tasks[i].transport->ops->destroy(c->tasks[i].transport);
+  weft_thread_pool_destroy(c->pool);
+  weft_cond_deinit(&c->changed);
+  weft_mutex_deinit(&c->mu);
+}
