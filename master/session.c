@@ -46,16 +46,25 @@ weft_master_session_t *weft_master_session_retain(weft_master_session_t *s) {
   return s;
 }
 
-static void release_all(weft_map_t *m) {
+/* Of plans whose build has ended; their registrations may still be in progress. */
+static void forget_all(weft_master_session_t *s, weft_map_t *plans) {
+  weft_mutex_lock(&s->mu);
+  weft_map_t taken = *plans;
+  *plans = (weft_map_t){0};
+  memset(s->recent, 0, sizeof s->recent);
+  weft_mutex_unlock(&s->mu);
   weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(m, &at, &e);) weft_step_plan_release(e.value);
-  weft_map_deinit(m);
+  for (size_t at = 0; weft_map_next(&taken, &at, &e);) {
+    weft_step_plan_forget(e.value);
+    weft_step_plan_release(e.value);
+  }
+  weft_map_deinit(&taken);
 }
 
 void weft_master_session_release(weft_master_session_t *s) {
   if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
-  release_all(&s->step_plans);
-  release_all(&s->callables);
+  forget_all(s, &s->step_plans);
+  forget_all(s, &s->callables);
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&s->partial_steps, &at, &e);) weft_partial_step_release(e.value);
   weft_map_deinit(&s->partial_steps);
@@ -164,11 +173,11 @@ static void build(weft_master_session_t *s, weft_step_plan_t *p, const weft_sign
 
 weft_status_t *weft_master_session_plan_callable(weft_master_session_t *s, const weft_signature_t *signature,
                                                  weft_step_plan_t **out) {
-  weft_step_plan_t *p = NULL;
-  WEFT_RETURN_IF_ERROR(weft_step_plan_create(s->handle, signature, s->devices.client, false, &p));
-  build(s, p, signature);
-  *out = p;
-  return NULL;
+  WEFT_RETURN_IF_ERROR(weft_master_session_begin_step(s));
+  weft_status_t *status = weft_step_plan_create(s->handle, signature, s->devices.client, false, out);
+  if (status == NULL) build(s, *out, signature);
+  weft_master_session_end_step(s);
+  return status;
 }
 
 /* The plan of a signature that was asked for lately: found without a look at the map. */
@@ -219,15 +228,10 @@ static void forget_failed(void *arg, weft_status_t *status) {
   weft_free(f);
 }
 
-weft_status_t *weft_master_session_plan(weft_master_session_t *s, const weft_signature_t *signature,
-                                        bool is_partial, weft_step_plan_t **out) {
+/* Finds the plan or builds it. */
+static weft_status_t *make_plan(weft_master_session_t *s, const weft_signature_t *signature, bool is_partial,
+                                weft_step_plan_t **out) {
   const bool is_plain = !is_partial && signature->debug_options.length == 0;
-  if (is_plain) {
-    weft_mutex_lock(&s->mu);
-    *out = weft_step_plan_retain(find_recent_locked(s, signature));
-    weft_mutex_unlock(&s->mu);
-    if (*out != NULL) return NULL;
-  }
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_signature_print(signature, is_partial, &text);
   if (text.failed) return no_memory();
@@ -266,6 +270,20 @@ weft_status_t *weft_master_session_plan(weft_master_session_t *s, const weft_sig
   return NULL;
 }
 
+weft_status_t *weft_master_session_plan(weft_master_session_t *s, const weft_signature_t *signature,
+                                        bool is_partial, weft_step_plan_t **out) {
+  if (!is_partial && signature->debug_options.length == 0) {
+    weft_mutex_lock(&s->mu);
+    *out = weft_step_plan_retain(find_recent_locked(s, signature));
+    weft_mutex_unlock(&s->mu);
+    if (*out != NULL) return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(weft_master_session_begin_step(s));
+  weft_status_t *status = make_plan(s, signature, is_partial, out);
+  weft_master_session_end_step(s);
+  return status;
+}
+
 /* ---- steps and the end ---- */
 
 weft_status_t *weft_master_session_begin_step(weft_master_session_t *s) {
@@ -293,16 +311,11 @@ static void worker_dropped(void *arg, weft_status_t *status) {
   weft_free(c);
 }
 
-static void forget_all(const weft_map_t *plans) {
-  weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(plans, &at, &e);) weft_step_plan_forget(e.value);
-}
-
 /* No step runs any more: the workers may drop the session. */
 static void drop_from_workers(weft_master_session_t *s, weft_done_fn *fn, void *arg) {
   weft_partial_steps_abandon(s);
-  forget_all(&s->step_plans);
-  forget_all(&s->callables);
+  forget_all(s, &s->step_plans);
+  forget_all(s, &s->callables);
   closing_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) {
     fn(arg, no_memory());

@@ -46,7 +46,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   weft_map_t partial_steps;            /* guarded by mu: handle text -> weft_partial_step_t (one reference) */
   int64_t next_callable, next_partial; /* guarded by mu */
   int64_t next_edge;                   /* guarded by mu: numbers for names of inserted nodes */
-  int running;                         /* guarded by mu: steps in progress */
+  int running;                         /* guarded by mu: steps in progress, and plans being built */
   bool closed;                         /* guarded by mu */
   weft_status_t *ended_by;             /* guarded by mu, until closed; owned; NULL: the client closed it */
   weft_done_fn *close_fn;              /* guarded by mu: to be called when running is 0 */
@@ -68,7 +68,8 @@ WEFT_MUST_CHECK weft_status_t *weft_master_session_load(weft_master_session_t *s
 WEFT_MUST_CHECK weft_status_t *weft_master_session_extend(weft_master_session_t *s,
                                                           const weft_extend_session_t *r,
                                                           int64_t *out_version);
-/* One more step; FAILED_PRECONDITION "Session is closed." */
+/* One more step, or one more plan that is built: the workers keep the session until it ends.
+ * FAILED_PRECONDITION "Session is closed." */
 WEFT_MUST_CHECK weft_status_t *weft_master_session_begin_step(weft_master_session_t *s);
 void weft_master_session_end_step(weft_master_session_t *s);
 /* Cancels the steps; fn when none is running and the workers have dropped the session. The steps end with

@@ -1,5 +1,6 @@
 /* What a master makes of workers that fail, hang or are gone: the right status, the others cancelled, nothing
  * left behind. */
+#include <pthread.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -312,6 +313,44 @@ static void closing_races_with_steps(void) {
   finish(NULL);
 }
 
+/* Steps, each of a signature that has no plan yet, until the session is closed. */
+static void *run_new_signatures(void *arg) {
+  static const char *const targets[] = {"y", "z", "q"};
+  weft_test_session_t *s = arg;
+  weft_code_t code = WEFT_OK;
+  for (int i = 0; code == WEFT_OK; i++) {
+    weft_test_run_t run = {.feeds = {"x:0"}, .values = {3}, .fetches = {"z:0"}};
+    for (int j = 0, n = 0; j < 3; j++) {
+      if ((i >> j) % 2 == 1) run.targets[n++] = targets[j];
+    }
+    weft_status_t *status = weft_test_run(s, &run, NULL);
+    code = weft_status_code(status);
+    CU_ASSERT_TRUE(code == WEFT_OK || code == WEFT_CANCELLED || code == WEFT_ABORTED ||
+                   code == WEFT_FAILED_PRECONDITION);
+    weft_status_free(status);
+  }
+  return NULL;
+}
+
+/* The plans that are being built when a session is closed are dropped with it. */
+static void closing_races_with_planning(void) {
+  begin();
+  for (int i = 0; i < 60; i++) {
+    weft_test_session_t s = weft_test_opened(m, graph);
+    pthread_t runner;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&runner, NULL, run_new_signatures, &s), 0);
+    if (i % 2 == 0) works(&s); /* the runner may plan by now */
+    weft_test_step_t closing;
+    weft_test_step_begin(&closing);
+    m->ops->close_session(m, weft_str(s.handle), weft_test_on_done, &closing);
+    weft_test_expect(weft_test_step_wait(&closing), WEFT_OK, "");
+    weft_test_step_deinit(&closing);
+    pthread_join(runner, NULL);
+  }
+  CU_ASSERT_EQUAL(weft_test_cluster_sessions(c), 0);
+  finish(NULL);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"a_failing_part_fails_the_step_and_only_that", a_failing_part_fails_the_step_and_only_that},
@@ -334,6 +373,7 @@ int main(void) {
       {"a_worker_that_was_restarted_aborts", a_worker_that_was_restarted_aborts},
       {"storms_of_failures_leave_nothing_behind", storms_of_failures_leave_nothing_behind},
       {"closing_races_with_steps", closing_races_with_steps},
+      {"closing_races_with_planning", closing_races_with_planning},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("failures", tests);
