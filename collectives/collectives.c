@@ -46,14 +46,18 @@ weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool
 }
 
 typedef bool meant_fn(const weft_coll_run_t *r, const void *arg);
+typedef void end_fn(weft_coll_run_t *r, weft_status_t *s); /* consumes s */
 
 static weft_status_t *step_ended(int64_t step_id) {
   return weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id));
 }
 
-/* Fails the runs for which `is_meant`; one at a time, because failing calls code of others. `why` NULL: their
- * step has ended. */
-static void fail_runs(weft_collectives_t *c, meant_fn *is_meant, const void *arg, const weft_status_t *why) {
+static void fail(weft_coll_run_t *r, weft_status_t *s) { weft_coll_run_fail(r, s, true); }
+
+/* Calls `end` for the runs for which `is_meant`, until there is none; one at a time, because it calls code of
+ * others. `why` NULL: their step has ended. */
+static void end_runs(weft_collectives_t *c, meant_fn *is_meant, const void *arg, end_fn *end,
+                     const weft_status_t *why) {
   for (;;) {
     weft_coll_run_t *found = NULL;
     weft_mutex_lock(&c->mu);
@@ -64,7 +68,7 @@ static void fail_runs(weft_collectives_t *c, meant_fn *is_meant, const void *arg
     }
     weft_mutex_unlock(&c->mu);
     if (found == NULL) return;
-    weft_coll_run_fail(found, why == NULL ? step_ended(found->call.step_id) : weft_status_clone(why), true);
+    end(found, why == NULL ? step_ended(found->call.step_id) : weft_status_clone(why));
     weft_coll_run_advance(found);
     weft_coll_run_release(found);
   }
@@ -82,7 +86,7 @@ void weft_collectives_destroy(weft_collectives_t *c) {
   c->is_ending = true;
   weft_mutex_unlock(&c->mu);
   weft_status_t *why = WEFT_ERROR(CANCELLED, "the collectives of %s end", c->task == NULL ? "" : c->task);
-  fail_runs(c, any, NULL, why);
+  end_runs(c, any, NULL, fail, why);
   weft_status_free(why);
   weft_mutex_lock(&c->mu);
   while (c->num_runs > 0) weft_cond_wait(&c->idle, &c->mu); /* woken by on_ended(); all runs were failed */
@@ -247,7 +251,7 @@ static bool is_of_step(const weft_coll_run_t *r, const void *arg) {
 }
 
 void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const weft_status_t *why) {
-  fail_runs(c, is_of_step, &step_id, why);
+  end_runs(c, is_of_step, &step_id, fail, why);
   c->transport->ops->end_step(c->transport, step_id, why);
   weft_meetings_forget_step(c->meetings, step_id);
   weft_group_losses_forget_step(c->losses, step_id);
@@ -262,7 +266,7 @@ weft_status_t *weft_collectives_begin_step(weft_collectives_t *c, int64_t step_i
 }
 
 static bool is_with_task(const weft_coll_run_t *r, const void *arg) {
-  return weft_group_has_task(r->group, *(const weft_str_t *)arg);
+  return r->loss == NULL && weft_group_has_task(r->group, *(const weft_str_t *)arg);
 }
 
 void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const weft_status_t *why) {
@@ -270,6 +274,6 @@ void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const we
   if (c->transport->ops->cause != NULL) s = c->transport->ops->cause(c->transport, task, s);
   weft_group_cache_lose_task(c->groups, task, c->losses, s);
   c->transport->ops->lost_task(c->transport, task, s);
-  fail_runs(c, is_with_task, &task, s);
+  end_runs(c, is_with_task, &task, weft_coll_run_lose, s);
   weft_status_free(s);
 }

@@ -19,6 +19,7 @@ void weft_coll_run_release(weft_coll_run_t *r) {
   weft_canceller_release(r->canceller);
   weft_canceller_release(r->probe_canceller);
   weft_status_free(r->status);
+  weft_status_free(r->loss);
   weft_cached_group_release(r->cached);
   weft_group_release(r->group);
   weft_collective_plan_release(r->plan);
@@ -58,6 +59,18 @@ void weft_coll_run_fail(weft_coll_run_t *r, weft_status_t *s, bool tells_peers) 
     weft_coll_run_tell(r, weft_str_of(r->run_text, r->run_length), tells_peers ? r->group : NULL, why);
   weft_canceller_cancel(r->canceller);
   weft_status_free(why);
+}
+
+void weft_coll_run_lose(weft_coll_run_t *r, weft_status_t *s) {
+  weft_mutex_lock(&r->mu);
+  const bool is_posting = r->is_posting, is_first = is_posting && r->loss == NULL;
+  if (is_first) r->loss = s;
+  weft_mutex_unlock(&r->mu);
+  if (!is_posting) {
+    weft_coll_run_fail(r, s, true);
+  } else if (!is_first) {
+    weft_status_free(s);
+  }
 }
 
 void weft_coll_run_begin(weft_coll_run_t *r) {

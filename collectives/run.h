@@ -94,6 +94,9 @@ struct weft_coll_run {
   weft_status_t *status; /* guarded by mu, as all of this paragraph: the first failure */
   bool has_failed, is_explained, is_advancing, is_finished;
   int stage, outstanding;
+  bool is_posting; /* its data moves by posts, or has done so: the transport knows whether all of it is there,
+                      so the loss of a member does not end the run */
+  weft_status_t *loss;   /* such a loss, the first one; owned */
   bool is_starting;      /* a thread starts the ready actions */
   int *ready, num_ready; /* actions that may start */
   int *pending;          /* per action: how many it still waits for */
@@ -145,6 +148,9 @@ void weft_coll_run_release(weft_coll_run_t *r);
 void weft_coll_run_advance(weft_coll_run_t *r);
 /* Consumes `s` (not NULL). Does not advance. tells_peers: the other members do not know it from elsewhere. */
 void weft_coll_run_fail(weft_coll_run_t *r, weft_status_t *s, bool tells_peers);
+/* A member is lost: the run fails with `s` (consumed). A run that is posting fails only if its transport
+ * cannot end it well. Does not advance. */
+void weft_coll_run_lose(weft_coll_run_t *r, weft_status_t *s);
 void weft_coll_run_begin(weft_coll_run_t *r);
 void weft_coll_run_end(weft_coll_run_t *r, weft_status_t *s); /* consumes s */
 

@@ -186,11 +186,16 @@ static void read_round(void *arg, int round, const void *const *from, void *seco
 static void on_posted(void *arg, weft_status_t *s) {
   coll_posting_t *x = arg;
   weft_coll_run_t *r = x->run;
+  const bool goes_on = weft_status_code(s) == WEFT_UNIMPLEMENTED;
   weft_coll_layout_deinit(&x->layout);
   r->is_posted = s == NULL;
-  if (weft_status_code(s) == WEFT_UNIMPLEMENTED) {
+  if (goes_on) { /* by the next stage, without a member that was lost meanwhile */
     weft_status_free(s);
-    s = NULL;
+    weft_mutex_lock(&r->mu);
+    r->is_posting = false;
+    s = r->loss;
+    r->loss = NULL;
+    weft_mutex_unlock(&r->mu);
   }
   weft_coll_run_end(r, s);
 }
@@ -248,6 +253,9 @@ weft_status_t *weft_coll_run_post(weft_coll_run_t *r) {
                           .polls = r->call.waits,
                           .read = read_round,
                           .arg = x};
+  weft_mutex_lock(&r->mu);
+  r->is_posting = true;
+  weft_mutex_unlock(&r->mu);
   weft_coll_run_begin(r);
   r->transport->ops->post(r->transport, &x->p, r->canceller, on_posted, x);
   return NULL;

@@ -354,6 +354,115 @@ static void a_lost_task_ends_all(void) {
   check_lost(300000);
 }
 
+/* ---- a task that is lost behind its part ---- */
+
+/* Keeps the pool's threads until it is let go, so that nothing is read there. */
+typedef struct hold {
+  cluster_t *cluster;
+  int num_held;
+  bool is_over; /* guarded by the cluster's mu, as above */
+} hold_t;
+
+static void stay(void *arg) {
+  hold_t *h = arg;
+  weft_mutex_lock(&h->cluster->mu);
+  h->num_held++;
+  weft_cond_broadcast(&h->cluster->changed);
+  while (!h->is_over) weft_cond_wait(&h->cluster->changed, &h->cluster->mu); /* woken by let_go() */
+  h->num_held--;
+  weft_cond_broadcast(&h->cluster->changed);
+  weft_mutex_unlock(&h->cluster->mu);
+}
+
+static void hold_pool(cluster_t *c, hold_t *h) {
+  *h = (hold_t){.cluster = c};
+  for (int i = 0; i < CLUSTER_THREADS; i++) CU_ASSERT_TRUE_FATAL(weft_thread_pool_submit(c->pool, stay, h));
+  weft_mutex_lock(&c->mu);
+  while (h->num_held < CLUSTER_THREADS) weft_cond_wait(&c->changed, &c->mu); /* woken by stay() */
+  weft_mutex_unlock(&c->mu);
+}
+
+static void let_go(hold_t *h) {
+  weft_mutex_lock(&h->cluster->mu);
+  h->is_over = true;
+  weft_cond_broadcast(&h->cluster->changed);
+  while (h->num_held > 0) weft_cond_wait(&h->cluster->changed, &h->cluster->mu); /* woken by stay() */
+  weft_mutex_unlock(&h->cluster->mu);
+}
+
+static void end_last_task(cluster_t *c) {
+  task_t *t = &c->tasks[--c->n];
+  weft_collectives_destroy(t->collectives);
+  weft_remote_transport_stop(t->transport);
+  t->transport->ops->destroy(t->transport);
+}
+
+static void tell_loss(const cluster_t *c, int told, int lost) {
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "lost the connection to %s", c->tasks[lost].name);
+  weft_collectives_lost_task(c->tasks[told].collectives, weft_str(c->tasks[lost].name), why);
+  weft_status_free(why);
+}
+
+/* All bytes are there, but not read yet, when the task that posted last is gone: the others end well. */
+static void what_is_posted_outlives_its_task(void) {
+  static const collective_case_t cases[] = {
+      /* one round, whose bytes are read on the pool; none that begins with an exchange of counts */
+      {WEFT_PERMUTE, WEFT_F32, .count = 200000},
+      {WEFT_ALL_TO_ALL, WEFT_F32, .count = 262143, .takes_input = true},
+      {WEFT_REDUCE_SCATTER, WEFT_F32, .count = 262143},
+  };
+  for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+    cluster_t c;
+    hold_t h;
+    part_t before[MAX_TASKS], parts[MAX_TASKS];
+    cluster_setup(&c, 3, false);
+    run(&c, &cases[i], 1, 1, before);
+    hold_pool(&c, &h);
+    for (int rank = 0; rank < 3; rank++) begin(&c, &cases[i], rank, 2, 1, NULL, &parts[rank]);
+    wait_for(&parts[2]); /* which has read on this thread */
+    end_last_task(&c);
+    for (int rank = 0; rank < 2; rank++) tell_loss(&c, rank, 2);
+    let_go(&h);
+    for (int rank = 0; rank < 3; rank++) {
+      wait_for(&parts[rank]);
+      if (parts[rank].status != NULL) fprintf(stderr, "%s\n", weft_status_message(parts[rank].status));
+      CU_ASSERT_PTR_NULL(parts[rank].status);
+      CU_ASSERT_TRUE(is_same(parts[rank].out, before[rank].out));
+    }
+    end_parts(&c, 1, before);
+    end_parts(&c, 2, parts);
+    begin(&c, &cases[i], 0, 3, 1, NULL, &parts[0]); /* and the next one fails */
+    wait_for(&parts[0]);
+    CU_ASSERT_EQUAL(weft_status_code(parts[0].status), WEFT_UNAVAILABLE);
+    parts[1] = parts[2] = (part_t){.cluster = &c};
+    end_parts(&c, 3, parts);
+    cluster_teardown(&c);
+  }
+}
+
+/* The lost task has posted, but another one has not: the loss ends all, and by its name. */
+static void what_is_not_all_posted_ends_with_a_loss(void) {
+  static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 1000};
+  for (int64_t step = 2; step <= 3; step++) {
+    cluster_t c;
+    part_t parts[MAX_TASKS];
+    cluster_setup(&c, 3, false);
+    run(&c, &k, 1, 1, parts);
+    end_parts(&c, 1, parts);
+    begin(&c, &k, 0, step, 1, NULL, &parts[0]);
+    begin(&c, &k, 2, step, 1, NULL, &parts[2]);
+    tell_loss(&c, 0, 2);
+    begin(&c, &k, 1, step, 1, NULL, &parts[1]);
+    for (int rank = 0; rank < 3; rank++) {
+      wait_for(&parts[rank]);
+      CU_ASSERT_EQUAL(weft_status_code(parts[rank].status), WEFT_UNAVAILABLE);
+    }
+    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(parts[0].status), "/task:2"));
+    end_parts(&c, step, parts);
+    cluster_teardown(&c);
+  }
+}
+
 /* Ranks that are cancelled at any moment of a large one, while others read in their memory. */
 static void a_rank_may_fail_while_others_read_its_memory(void) {
   static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 300000, .takes_input = true};
@@ -415,6 +524,8 @@ static const CU_TestInfo tests[] = {
     {"a rank that is done may end its step", a_rank_that_is_done_may_end_its_step},
     {"ranks that differ are told", ranks_that_differ_are_told},
     {"a lost task ends all", a_lost_task_ends_all},
+    {"what is posted outlives its task", what_is_posted_outlives_its_task},
+    {"what is not all posted ends with a loss", what_is_not_all_posted_ends_with_a_loss},
     {"a rank may fail while others read its memory", a_rank_may_fail_while_others_read_its_memory},
     {"without a segment it goes another way", without_a_segment_it_goes_another_way},
     CU_TEST_INFO_NULL,

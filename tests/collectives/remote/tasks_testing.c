@@ -15,7 +15,12 @@ static task_t *find(cluster_t *c, weft_str_t name) {
 
 static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
                      weft_buf_fn *fn, void *fn_arg) {
-  weft_remote_transport_serve(find(((task_t *)arg)->cluster, task)->transport, r, canceller, fn, fn_arg);
+  const task_t *to = find(((task_t *)arg)->cluster, task);
+  if (to == NULL) { /* it has ended */
+    fn(fn_arg, WEFT_ERROR(UNAVAILABLE, "no connection to %.*s", WEFT_STR_ARGS(task)), NULL);
+    return;
+  }
+  weft_remote_transport_serve(to->transport, r, canceller, fn, fn_arg);
 }
 static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
                            weft_group_fn *fn, void *fn_arg) {
@@ -49,7 +54,7 @@ void cluster_open(cluster_t *c, int n) {
   *c = (cluster_t){.n = n, .num_tasks = n, .size = n};
   weft_mutex_init(&c->mu);
   weft_cond_init(&c->changed);
-  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 2, &c->pool));
+  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", CLUSTER_THREADS, &c->pool));
 }
 
 void cluster_setup(cluster_t *c, int n, bool only_rpc) {

@@ -6,7 +6,7 @@
 #include "base/mutex.h"
 #include "collectives/remote/remote_transport.h"
 
-enum { MAX_TASKS = 5 };
+enum { MAX_TASKS = 5, CLUSTER_THREADS = 2 /* of the pool */ };
 
 typedef struct remote_cluster cluster_t;
 typedef struct remote_task {
