@@ -33,6 +33,8 @@ void weft_host_link_release(weft_host_link_t *l) {
 
 weft_str_t weft_host_link_task(const weft_host_link_t *l) { return weft_str(l->task == NULL ? "" : l->task); }
 
+uint64_t weft_host_link_incarnation(const weft_host_link_t *l) { return l->incarnation; }
+
 weft_posts_view_t *weft_host_link_posts(const weft_host_link_t *l) { return l->posts; }
 
 bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_failed,

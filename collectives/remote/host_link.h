@@ -88,9 +88,10 @@ bool weft_host_links_break(weft_host_links_t *l, weft_str_t task);
 weft_posts_t *weft_host_links_posts(const weft_host_links_t *l);
 
 weft_host_link_t *weft_host_link_retain(weft_host_link_t *l);
-void weft_host_link_release(weft_host_link_t *l);          /* NULL is fine */
-bool weft_host_link_is_linked(weft_host_link_t *l);        /* not broken yet */
-weft_str_t weft_host_link_task(const weft_host_link_t *l); /* lent */
+void weft_host_link_release(weft_host_link_t *l);               /* NULL is fine */
+bool weft_host_link_is_linked(weft_host_link_t *l);             /* not broken yet */
+weft_str_t weft_host_link_task(const weft_host_link_t *l);      /* lent */
+uint64_t weft_host_link_incarnation(const weft_host_link_t *l); /* of the peer */
 /* The peer's segment; lent. NULL: it has none, or this task cannot map it. */
 weft_posts_view_t *weft_host_link_posts(const weft_host_link_t *l);
 /* Did the peer announce its departure? And because of which failed task, or failure; NULL: none. Lent; only

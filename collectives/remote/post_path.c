@@ -35,17 +35,19 @@ static weft_remote_share_t *share_new(weft_remote_t *t, const weft_posting_t *p)
   return s;
 }
 
-/* Finds the segments of all members. False: one cannot be read; *out_is_known: the others know it, too. */
+/* Finds the segments of all members, of the incarnations that have formed the group: a task that was started
+ * again has another one. False: one cannot be read; *out_is_known: the others know it, too. */
 static bool find_segments(weft_remote_share_t *s, bool *out_is_known) {
   weft_posts_t *own = weft_host_links_posts(s->t->links);
   *out_is_known = own == NULL;
   bool has_all = own != NULL;
   for (int i = 0; i < s->p.group->size && has_all; i++) {
-    const weft_str_t task = s->p.group->members[i].task;
-    const bool is_own = weft_str_is(task, s->t->task);
-    if (!is_own) s->links[i] = weft_host_links_find(s->t->links, task);
+    const weft_group_member_t *m = &s->p.group->members[i];
+    const bool is_own = weft_str_is(m->task, s->t->task);
+    if (!is_own) s->links[i] = weft_host_links_find(s->t->links, m->task);
     if (is_own) s->views[i] = weft_posts_own_view(own);
-    if (s->links[i] != NULL) s->views[i] = weft_host_link_posts(s->links[i]);
+    if (s->links[i] != NULL && weft_host_link_incarnation(s->links[i]) == m->incarnation)
+      s->views[i] = weft_host_link_posts(s->links[i]);
     has_all = s->views[i] != NULL;
   }
   return has_all;

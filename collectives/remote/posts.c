@@ -8,7 +8,9 @@
  * and after it reads an entry or bytes. A word is serial * 4 + state.
  *
  * A step may be run again under its id. A post that is left over from then is told by what it says it has
- * seen: beyond FIRST it has seen a post of this rank, by serial number, which is not this one.
+ * seen: beyond FIRST it has seen a post of this rank, by serial number, which is not this one. A segment's
+ * serial numbers begin at a random one: a task that is started again does not repeat those that its peers
+ * have seen.
  *
  * Locking: `mu` is a leaf; under it posts get entry and room, and lose them. Peers need no lock.
  */
@@ -23,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/mutex.h"
+#include "base/random.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
@@ -34,15 +37,15 @@ enum {
   PROBES = 8,
   OLDEST = 8, /* of the left posts: so many are looked at each time */
 };
-#define MAGIC UINT64_C(0x3174736f70666577) /* "wefpost1" */
+#define MAGIC UINT64_C(0x3274736f70666577) /* "wefpost2" */
 
-typedef struct post_entry { /* 384 bytes */
+typedef struct post_entry { /* 512 bytes */
   _Atomic uint64_t word;
   _Atomic uint64_t hash, id, step_id;
   _Atomic uint64_t at, bytes, second_bytes; /* the second bytes begin a line behind the first */
   _Atomic uint32_t sleeps_until;            /* a weft_post_state_t; 0: awake */
   _Atomic uint32_t key_bytes;
-  _Atomic uint32_t seen[WEFT_POST_RANKS]; /* the low bits of serials; valid beyond FIRST */
+  _Atomic uint64_t seen[WEFT_POST_RANKS]; /* serials; valid beyond FIRST */
   _Atomic uint64_t key[WEFT_POST_KEY / 8];
 } post_entry_t;
 
@@ -131,6 +134,7 @@ weft_posts_t *weft_posts_create(void) {
   if (p == NULL) return NULL;
   weft_mutex_init(&p->mu);
   p->last_left = &p->oldest_left;
+  p->next_serial = weft_random_id() >> 4; /* a word has 62 bits for it */
   p->file = memfd_create("weft-posts", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (p->file >= 0 && ftruncate(p->file, (off_t)sizeof *p->segment) == 0) {
     void *at = mmap(NULL, sizeof *p->segment, PROT_READ | PROT_WRITE, MAP_SHARED, p->file, 0);
@@ -336,7 +340,7 @@ static bool find(weft_post_t *x, int rank) {
     post_entry_t *e = &peer->view->segment->table[place_of(hash, probe)];
     const uint64_t word = atomic_load(&e->word);
     if (state_of(word) == WEFT_POST_FREE || FIELD(e, hash) != hash || !is_same_key(e, x->entry)) continue;
-    if (state_of(word) != WEFT_POST_FIRST && FIELD(e, seen[x->rank]) != (uint32_t)x->serial) continue;
+    if (state_of(word) != WEFT_POST_FIRST && FIELD(e, seen[x->rank]) != x->serial) continue;
     const post_peer_t found = {
         peer->view, e, serial_of(word), FIELD(e, at), FIELD(e, bytes), FIELD(e, second_bytes)};
     order_loads();
@@ -401,7 +405,7 @@ const void *weft_post_second(const weft_post_t *x, int rank, size_t *out_bytes) 
 void *weft_post_own_second(const weft_post_t *x) { return x->posts->segment->bytes + x->at + x->second_at; }
 
 void weft_post_set(weft_post_t *x, weft_post_state_t state) {
-  for (int i = 0; i < x->n; i++) SET_FIELD(x->entry, seen[i], (uint32_t)x->peers[i].serial);
+  for (int i = 0; i < x->n; i++) SET_FIELD(x->entry, seen[i], x->peers[i].serial);
   atomic_store(&x->entry->word, x->serial << 2 | (uint64_t)state);
 }
 

@@ -37,12 +37,13 @@ typedef struct collective_case {
   bool is_mean, takes_input;
   int64_t count;  /* elements of a rank's tensor */
   int64_t ragged; /* rank i has i * ragged rows more */
+  int more;       /* added to each element */
   weft_collective_algorithm_t algorithm;
 } collective_case_t;
 
-static void fill(weft_tensor_t *t, int rank) {
+static void fill(weft_tensor_t *t, int rank, int more) {
   for (int64_t i = 0; i < t->count; i++) {
-    const int v = (int)((i * 7 + rank * 13) % 101) - 50;
+    const int v = (int)((i * 7 + rank * 13) % 101) - 50 + more;
     if (t->dtype == WEFT_F32) ((float *)t->data)[i] = (float)v / 3.0f * (i % 5 == 0 ? 1e-4f : 1.0f);
     if (t->dtype == WEFT_F64) ((double *)t->data)[i] = v / 7.0;
     if (t->dtype == WEFT_I32) ((int32_t *)t->data)[i] = v;
@@ -83,7 +84,7 @@ static void begin(cluster_t *c, const collective_case_t *k, int rank, int64_t st
   if (k->kind == WEFT_SCATTER && gives) call.shape = weft_shape_vector(k->count * c->size);
   if (gives && k->kind != WEFT_BARRIER) {
     CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(k->dtype, &call.shape, NULL, &p->in));
-    fill(p->in, rank);
+    fill(p->in, rank, k->more);
     call.input = p->in;
   }
   weft_collectives_run(task->collectives, &call, canceller, on_done, p);
@@ -463,6 +464,27 @@ static void what_is_not_all_posted_ends_with_a_loss(void) {
   }
 }
 
+/* A task comes back as another process, which posts under the same names: none takes a post of the time
+ * before for a new one. */
+static void a_task_that_is_started_again_posts_anew(void) {
+  collective_case_t k = {WEFT_ALL_REDUCE, WEFT_I32, .count = 100};
+  cluster_t c;
+  cluster_setup(&c, 3, false);
+  for (k.more = 0; k.more < 8; k.more++) {
+    part_t parts[MAX_TASKS];
+    run(&c, &k, 2, 1, parts); /* task 2 is the first one to post */
+    for (int rank = 0; rank < 3; rank++) {
+      CU_ASSERT_EQUAL(((const int32_t *)parts[rank].out->data)[0], 3 * k.more - 150 + 13 + 26);
+      weft_tensor_release(parts[rank].in);
+      weft_tensor_release(parts[rank].out);
+    }
+    end_last_task(&c);
+    for (int rank = 0; rank < 2; rank++) tell_loss(&c, rank, 2);
+    cluster_start(&c, c.n++, false);
+  }
+  cluster_teardown(&c);
+}
+
 /* Ranks that are cancelled at any moment of a large one, while others read in their memory. */
 static void a_rank_may_fail_while_others_read_its_memory(void) {
   static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 300000, .takes_input = true};
@@ -526,6 +548,7 @@ static const CU_TestInfo tests[] = {
     {"a lost task ends all", a_lost_task_ends_all},
     {"what is posted outlives its task", what_is_posted_outlives_its_task},
     {"what is not all posted ends with a loss", what_is_not_all_posted_ends_with_a_loss},
+    {"a task that is started again posts anew", a_task_that_is_started_again_posts_anew},
     {"a rank may fail while others read its memory", a_rank_may_fail_while_others_read_its_memory},
     {"without a segment it goes another way", without_a_segment_it_goes_another_way},
     CU_TEST_INFO_NULL,
