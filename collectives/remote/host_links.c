@@ -46,7 +46,7 @@ weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, con
   ls->listener = ls->epoll = ls->wake = -1;
   ls->buffer = weft_malloc(WEFT_HOST_MAX_PACKET);
   const char *shares = getenv("WEFT_SHARED_COLLECTIVES");
-  if (incarnation != 0 && shares != NULL && strcmp(shares, "1") == 0) ls->posts = weft_posts_create();
+  if (incarnation != 0 && (shares == NULL || strcmp(shares, "0") != 0)) ls->posts = weft_posts_create();
   if (incarnation != 0 && ls->buffer != NULL && weft_process_memory_may_read() && open_sockets(ls))
     ls->has_thread = pthread_create(&ls->thread, NULL, weft_host_links_run, ls) == 0;
   if (ls->has_thread) ls->host = weft_host_describe();

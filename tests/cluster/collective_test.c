@@ -284,12 +284,16 @@ static void kill_one(const char *kind, const char *algorithm) {
 static void a_killed_rank_is_named_by_all_others_in_each_primitive(void) {
   for (int i = 0; i < NUM_KINDS; i++) kill_one(kinds[i], "auto");
 }
-/* Of few bytes: in one round and in two. */
-static void a_killed_rank_is_named_by_all_others_in_posts(void) {
+/* By posts: in one round and in two; and without posts. */
+static void a_killed_rank_is_named_by_all_others_with_few_bytes(void) {
   setenv("WEFT_TEST_COUNT", "9000", 1);
   for (int i = 0; i < NUM_KINDS; i++) kill_one(kinds[i], "auto");
   setenv("WEFT_TEST_COUNT", "90000", 1);
   for (int i = 0; i < 3; i++) kill_one("all_reduce", "auto");
+  setenv("WEFT_TEST_COUNT", "9000", 1);
+  setenv("WEFT_SHARED_COLLECTIVES", "0", 1);
+  for (int i = 0; i < 3; i++) kill_one(kinds[i], "auto");
+  unsetenv("WEFT_SHARED_COLLECTIVES");
   unsetenv("WEFT_TEST_COUNT");
 }
 static void a_killed_rank_is_named_with_each_algorithm(void) {
@@ -377,6 +381,10 @@ static void all_primitives_are_right_between_processes(void) {
     setenv("WEFT_TEST_COUNT", counts[i], 1);
     check_all_primitives();
   }
+  setenv("WEFT_TEST_COUNT", counts[0], 1);
+  setenv("WEFT_SHARED_COLLECTIVES", "0", 1); /* small ones as large ones */
+  check_all_primitives();
+  unsetenv("WEFT_SHARED_COLLECTIVES");
   unsetenv("WEFT_TEST_COUNT");
 }
 
@@ -418,7 +426,8 @@ static const CU_TestInfo tests[] = {
     {"an all-reduce sends what its formula says", an_all_reduce_sends_what_its_formula_says},
     {"a killed rank is named by all others in each primitive",
      a_killed_rank_is_named_by_all_others_in_each_primitive},
-    {"a killed rank is named by all others in posts", a_killed_rank_is_named_by_all_others_in_posts},
+    {"a killed rank is named by all others with few bytes",
+     a_killed_rank_is_named_by_all_others_with_few_bytes},
     {"a killed rank is named with each algorithm", a_killed_rank_is_named_with_each_algorithm},
     {"a killed rank is named by RPC", a_killed_rank_is_named_by_rpc},
     {"ranks may end right behind their last collective", ranks_may_end_right_behind_their_last_collective},

@@ -525,7 +525,7 @@ static void without_a_segment_it_goes_another_way(void) {
   for (int i = 0; i < 3; i++) {
     if (i == 1) setenv("WEFT_SHARED_COLLECTIVES", "0", 1);
     cluster_start(&c, i, false);
-    setenv("WEFT_SHARED_COLLECTIVES", "1", 1);
+    unsetenv("WEFT_SHARED_COLLECTIVES");
   }
   for (int64_t step = 1; step <= 4; step++) {
     run(&c, &k, step, 1, parts);
@@ -555,6 +555,6 @@ static const CU_TestInfo tests[] = {
 };
 
 int main(void) {
-  setenv("WEFT_SHARED_COLLECTIVES", "1", 1);
+  unsetenv("WEFT_SHARED_COLLECTIVES");
   return weft_run_tests("post_path", tests);
 }
