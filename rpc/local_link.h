@@ -11,14 +11,17 @@
  * What the receiver can read where it lies, the sender lends: it hears over the link when the receiver is
  * done with it, and a link that breaks gives back all that was lent over it.
  *
- * Wire: the receiver says (magic, link id) once; then per payload the sender says
- * (transfer, header bytes, payload bytes) in three little-endian words, the header, the payload. Per loan the
- * receiver says (transfer, what became of it) in two.
+ * What is not too large for the memory that both ends share (rpc/local_room.h), the sender copies there.
+ *
+ * Wire: the receiver says (magic, link id) once, and hands over the file of its room; then per payload the
+ * sender says (transfer, header bytes, payload bytes) in three little-endian words, the header, the payload.
+ * Per loan the receiver says (transfer, what became of it) in two.
  */
 #ifndef WEFT_RPC_LOCAL_LINK_H_
 #define WEFT_RPC_LOCAL_LINK_H_
 
 #include "base/str.h"
+#include "rpc/local_room.h"
 
 enum { WEFT_LOCAL_LINK_MAX_HEADER = 4096, WEFT_LOCAL_LINK_MAX_LINKS = 64 };
 
@@ -66,6 +69,12 @@ typedef bool weft_local_loan_fn(void *arg, weft_local_end_t how);
 bool weft_local_sender_lend(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_local_loan_fn *fn,
                             void *arg);
 
+/* Copies bytes into the room of the receiving end, which hears of them by other means, later: at *out_at,
+ * under the number `transfer`. False: there is no such link or room, the receiver has given it back already,
+ * or there is no place. */
+bool weft_local_sender_put(weft_local_sender_t *s, uint64_t link, uint64_t transfer, const void *data,
+                           size_t bytes, uint64_t *out_at);
+
 /* ---- the receiving end: one link ---- */
 
 typedef struct weft_local_receiver weft_local_receiver_t; /* Thread-safe. */
@@ -90,8 +99,11 @@ WEFT_MUST_CHECK weft_status_t *weft_local_receiver_create(weft_str_t name,
 uint64_t weft_local_receiver_link(const weft_local_receiver_t *r); /* what the sender knows it by; never 0 */
 /* The sender's process, as the kernel says; 0: it is not seen from here. */
 int64_t weft_local_receiver_peer(const weft_local_receiver_t *r);
-/* Gives back a loan, which need not have been made yet. False: the link is over, and what was lent over it
- * may be gone since any time. Never blocks. */
+/* Where the sender puts tensors. Lent; a holder of a place retains it. NULL: nowhere. */
+weft_local_room_t *weft_local_receiver_room(const weft_local_receiver_t *r);
+/* Gives back a loan, or the places of a transfer of which the receiver does not hear any more; neither need
+ * have been made yet. False: the link is over, and what was lent over it may be gone since any time. Never
+ * blocks. */
 bool weft_local_receiver_give_back(weft_local_receiver_t *r, uint64_t transfer, weft_local_end_t how);
 /* Another holder, with a release of its own; the link may be over meanwhile. */
 weft_local_receiver_t *weft_local_receiver_retain(weft_local_receiver_t *r);

@@ -23,14 +23,20 @@ struct weft_local_receiver {
   int64_t peer;                         /* its process; constant */
   const weft_local_receiver_ops_t *ops; /* constant */
   void *arg;
-  weft_mutex_t giving; /* held while two words are written, which does not wait */
+  weft_local_room_t *room; /* owned; NULL: none. Constant */
+  weft_mutex_t giving;     /* held while two words are written, which does not wait */
 };
+
+static void receiver_free(weft_local_receiver_t *r) {
+  weft_local_socket_close(r->fd);
+  weft_local_room_release(r->room);
+  weft_mutex_deinit(&r->giving);
+  weft_free(r);
+}
 
 static void unref(weft_local_receiver_t *r) {
   if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
-  weft_local_socket_close(r->fd);
-  weft_mutex_deinit(&r->giving);
-  weft_free(r);
+  receiver_free(r);
 }
 
 static bool skip(int fd, uint64_t bytes) {
@@ -93,18 +99,16 @@ weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_rece
   r->peer = r->fd < 0 ? 0 : weft_local_socket_peer(r->fd);
   weft_local_hello_t hello = {WEFT_LOCAL_MAGIC, r->link};
   pthread_t thread;
-  if (r->fd < 0 || !weft_local_socket_write(r->fd, &hello, sizeof hello, NULL, 0)) {
-    weft_local_socket_close(r->fd);
-    weft_mutex_deinit(&r->giving);
-    weft_free(r);
+  if (r->fd >= 0) r->room = weft_local_room_create(); /* without it, tensors come in other ways */
+  const int file = r->room == NULL ? -1 : weft_local_room_file(r->room);
+  if (r->fd < 0 || !weft_local_socket_write_file(r->fd, &hello, sizeof hello, file)) {
+    receiver_free(r);
     return WEFT_ERROR(UNAVAILABLE, "cannot connect to the Unix socket @%.*s", WEFT_STR_ARGS(name));
   }
   *out = r; /* before the thread's first callback */
   if (pthread_create(&thread, NULL, run, r) != 0) {
     *out = NULL;
-    weft_local_socket_close(r->fd);
-    weft_mutex_deinit(&r->giving);
-    weft_free(r);
+    receiver_free(r);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot start a thread for a local link");
   }
   pthread_setname_np(thread, "weft-link-in");
@@ -115,6 +119,8 @@ weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_rece
 uint64_t weft_local_receiver_link(const weft_local_receiver_t *r) { return r->link; }
 
 int64_t weft_local_receiver_peer(const weft_local_receiver_t *r) { return r->peer; }
+
+weft_local_room_t *weft_local_receiver_room(const weft_local_receiver_t *r) { return r->room; }
 
 weft_local_receiver_t *weft_local_receiver_retain(weft_local_receiver_t *r) {
   atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);

@@ -51,6 +51,7 @@ typedef struct sender_link {
   link_state_t state;             /* guarded by mu */
   int fd;                         /* changes under mu */
   uint64_t id;                    /* guarded by mu; 0 until the hello */
+  weft_local_room_t *room;        /* owned; changes under mu; NULL: the receiver has none */
   local_payload_t *first, **last; /* guarded by mu */
   pthread_t reader;
   bool has_reader; /* guarded by mu, as the rest */
@@ -144,7 +145,12 @@ static void *read_returned(void *arg) {
     weft_mutex_lock(&l->sender->mu);
     local_loan_t *loan = take_loan_locked(l, r.transfer);
     weft_mutex_unlock(&l->sender->mu);
-    if (loan != NULL) ok = end_loan(loan, (weft_local_end_t)r.how);
+    if (loan != NULL) {
+      ok = end_loan(loan, (weft_local_end_t)r.how);
+    } else if (l->room != NULL) {
+      (void)weft_local_room_forget(l->room,
+                                   r.transfer); /* behind the note in `early`: put() sees one of both */
+    }
   }
   break_link(l);
   return NULL;
@@ -168,9 +174,13 @@ static void *serve_link(void *arg) {
   sender_link_t *l = arg;
   weft_local_sender_t *s = l->sender;
   weft_local_hello_t hello;
-  bool ok = weft_local_socket_read(l->fd, &hello, sizeof hello) && hello.magic == WEFT_LOCAL_MAGIC &&
-            hello.link != 0;
+  int file;
+  bool ok = weft_local_socket_read_file(l->fd, &hello, sizeof hello, &file) &&
+            hello.magic == WEFT_LOCAL_MAGIC && hello.link != 0;
+  weft_local_room_t *room = ok && file >= 0 ? weft_local_room_open(file) : NULL;
+  if (!ok) weft_local_socket_close(file);
   weft_mutex_lock(&s->mu);
+  l->room = room;
   if (ok) l->id = hello.link;
   weft_mutex_unlock(&s->mu);
   for (local_payload_t *p; ok && (p = next_payload(l)) != NULL; payload_free(p)) {
@@ -188,6 +198,11 @@ static void *serve_link(void *arg) {
     rest = next;
   }
   end_loans(l);
+  weft_mutex_lock(&s->mu);
+  room = l->room;
+  l->room = NULL;
+  weft_mutex_unlock(&s->mu);
+  weft_local_room_release(room);
   return NULL;
 }
 
@@ -367,6 +382,25 @@ bool weft_local_sender_lend(weft_local_sender_t *s, uint64_t link, uint64_t tran
   weft_mutex_unlock(&s->mu);
   if (!is_lent) weft_free(loan);
   return is_lent;
+}
+
+bool weft_local_sender_put(weft_local_sender_t *s, uint64_t link, uint64_t transfer, const void *data,
+                           size_t bytes, uint64_t *out_at) {
+  weft_mutex_lock(&s->mu);
+  sender_link_t *l = link == 0 ? NULL : find_locked(s, link);
+  /* With the reader: it hears of transfers that fail. */
+  const bool may = l != NULL && l->room != NULL && has_reader_locked(l);
+  weft_local_room_t *room = may ? weft_local_room_retain(l->room) : NULL;
+  weft_mutex_unlock(&s->mu);
+  if (room == NULL) return false;
+  bool is_put = weft_local_room_put(room, transfer, data, bytes, out_at);
+  weft_mutex_lock(&s->mu);
+  l = is_put ? find_locked(s, link) : NULL;
+  is_put = l != NULL && !was_given_back_locked(l, transfer);
+  weft_mutex_unlock(&s->mu);
+  if (l != NULL && !is_put) (void)weft_local_room_forget(room, transfer);
+  weft_local_room_release(room);
+  return is_put;
 }
 
 weft_str_t weft_local_link_host(void) {

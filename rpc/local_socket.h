@@ -28,6 +28,10 @@ int64_t weft_local_socket_peer(int fd); /* the process at the other end; 0: it i
 bool weft_local_socket_read(int fd, void *to, size_t n);
 /* Two pieces with one call where it can be. */
 bool weft_local_socket_write(int fd, const void *a, size_t num_a, const void *b, size_t num_b);
+/* The same with a file, -1: none, that the first byte takes along. Of a read: owned by the caller, -1: none
+ * came. */
+bool weft_local_socket_read_file(int fd, void *to, size_t n, int *out_file);
+bool weft_local_socket_write_file(int fd, const void *a, size_t n, int file);
 bool weft_local_socket_write_now(int fd, const void *a, size_t n); /* all of it, without waiting */
 bool weft_local_socket_is_over(int fd);                            /* has the peer gone? Does not wait */
 void weft_local_socket_break(int fd); /* ends pending reads, writes and accepts; does not close */

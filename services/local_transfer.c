@@ -37,11 +37,12 @@ typedef struct expected {
   bool is_here,
       is_lost; /* lost: the peer sent something that is no tensor, or the link broke in the middle */
   bool is_cancelled;
-  weft_local_receiver_t *offered; /* retained: the peer may lend the tensor over it; NULL: not */
-  weft_status_t *failure;         /* owned: of an import's copy */
-  bool is_busy;                   /* the link's thread uses `intake` */
-  bool ends_later;                /* and is to end the receive, which has been taken out of the map */
-  weft_recv_fn *fn;               /* set by await */
+  weft_local_receiver_t *link; /* retained: what the peer may lend the tensor over, or put it into its room */
+  bool may_import;             /* the peer may lend it */
+  weft_status_t *failure;      /* owned: of an import's copy */
+  bool is_busy;                /* the link's thread uses `intake` */
+  bool ends_later;             /* and is to end the receive, which has been taken out of the map */
+  weft_recv_fn *fn;            /* set by await */
   void *arg;
   weft_canceller_t *canceller; /* retained; may be NULL */
   uint64_t token;
@@ -66,7 +67,7 @@ static void expected_free(expected_t *x) {
   weft_tensor_t *none = NULL;
   if (x->intake != NULL) weft_status_free(weft_tensor_intake_end(x->intake, false, &none));
   weft_tensor_release(x->tensor);
-  weft_local_receiver_release(x->offered);
+  weft_local_receiver_release(x->link);
   weft_status_free(x->failure);
   weft_free(x);
 }
@@ -145,7 +146,7 @@ static void offer_import(expected_t *x, weft_local_receiver_t *link, uint8_t id[
   if (!weft_peer_memory_identify(x->space, id)) return;
   m->device_type = weft_str(x->space == NULL ? WEFT_PEER_HOST : x->space->device->type);
   m->device = weft_str_of((const char *)id, WEFT_DEVICE_ID_BYTES);
-  x->offered = weft_local_receiver_retain(link);
+  x->may_import = true;
 }
 
 weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id,
@@ -169,8 +170,8 @@ weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id
     x->owner = t;
     x->id = id;
     x->space = space;
+    x->link = link;
     if (may_import) offer_import(x, link, device, &m);
-    weft_local_receiver_release(link);
     weft_mutex_lock(&t->mu);
     s = weft_map_put_u64(&t->expected, (uint64_t)id, x, NULL);
     weft_mutex_unlock(&t->mu);
@@ -189,9 +190,12 @@ void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id, bool has
   while (x != NULL && x->is_busy) weft_cond_wait(&t->rested, &t->mu); /* woken by rest(); soon */
   weft_mutex_unlock(&t->mu);
   if (x == NULL) return;
-  if (has_failed && x->offered != NULL)
-    (void)weft_local_receiver_give_back(x->offered, (uint64_t)id, WEFT_LOCAL_DONE);
+  if (has_failed) (void)weft_local_receiver_give_back(x->link, (uint64_t)id, WEFT_LOCAL_DONE);
   expected_free(x);
+}
+
+static weft_status_t *no_transfer(weft_local_transfers_t *t) {
+  return WEFT_ERROR(INTERNAL, "%.*s sent a tensor to a local link that is none", WEFT_STR_ARGS(t->task));
 }
 
 static void cancel(void *arg) {
@@ -212,8 +216,7 @@ void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canc
   expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)id);
   weft_mutex_unlock(&t->mu);
   if (x == NULL) { /* no such transfer was announced: the peer is faulty */
-    fn(arg, WEFT_ERROR(INTERNAL, "%.*s sent a tensor to a local link that is none", WEFT_STR_ARGS(t->task)),
-       NULL, false);
+    fn(arg, no_transfer(t), NULL, false);
     return;
   }
   /* Until fn is set, only the creating thread uses the receive: the link only adds its tensor, cancel only
@@ -230,6 +233,44 @@ void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canc
   is_over = is_over && may_end_locked(t, x);
   weft_mutex_unlock(&t->mu);
   if (is_over) finish(x, false);
+}
+
+/* What the peer says of a tensor that lies somewhere else. False: it is no tensor of plain bytes. */
+static bool read_head(const weft_local_transport_msg_t *m, weft_tensor_head_t *out) {
+  size_t payload_at = 0, total = 0;
+  return m->offset >= 0 && m->bytes >= 0 && weft_add_size(m->head.length, (size_t)m->bytes, &total) &&
+         weft_tensor_proto_peek(m->head, total, out, &payload_at) && payload_at == m->head.length &&
+         weft_dtype_is_plain(out->dtype);
+}
+
+/* ---- the room ---- */
+
+static void leave_place(void *data, size_t bytes, void *arg) {
+  weft_local_room_t *room = arg;
+  (void)bytes;
+  weft_local_room_give_back(room, data);
+  weft_local_room_release(room);
+}
+
+weft_status_t *weft_local_transfers_take(weft_local_transfers_t *t, int64_t id,
+                                         const weft_local_transport_msg_t *m, weft_tensor_t **out) {
+  weft_tensor_head_t head;
+  weft_mutex_lock(&t->mu);
+  expected_t *x = take_locked(t, id);
+  weft_mutex_unlock(&t->mu);
+  if (x == NULL) return no_transfer(t);
+  weft_local_room_t *room = weft_local_room_retain(weft_local_receiver_room(x->link));
+  expected_free(x);
+  void *data = room == NULL || !read_head(m, &head)
+                   ? NULL
+                   : weft_local_room_at(room, (uint64_t)m->offset, (size_t)m->bytes);
+  weft_status_t *s = data == NULL ? no_transfer(t)
+                                  : weft_tensor_wrap(head.dtype, &head.shape, data, (size_t)m->bytes,
+                                                     leave_place, room, out);
+  if (s == NULL) return NULL;
+  if (data != NULL) weft_local_room_give_back(room, data);
+  weft_local_room_release(room);
+  return s;
 }
 
 /* ---- imports ---- */
@@ -314,14 +355,10 @@ static void on_imported(void *arg, weft_status_t *status, weft_tensor_t *tensor)
   import_end(i);
 }
 
-/* What the peer says of the tensor. False: it is no tensor of plain bytes. */
+/* Where the peer says that the tensor lies. False: it is no tensor of plain bytes. */
 static bool read_place(const weft_local_transport_msg_t *m, weft_peer_tensor_t *out) {
   weft_tensor_head_t head;
-  size_t payload_at = 0, total = 0;
-  if (m->memory.length != WEFT_MEMORY_HANDLE_BYTES || m->offset < 0 || m->bytes < 0) return false;
-  if (!weft_add_size(m->head.length, (size_t)m->bytes, &total)) return false;
-  if (!weft_tensor_proto_peek(m->head, total, &head, &payload_at) || payload_at != m->head.length)
-    return false;
+  if (m->memory.length != WEFT_MEMORY_HANDLE_BYTES || !read_head(m, &head)) return false;
   *out = (weft_peer_tensor_t){.dtype = head.dtype,
                               .shape = head.shape,
                               .handle = (const uint8_t *)m->memory.data,
@@ -334,18 +371,18 @@ void weft_local_transfers_import(weft_local_transfers_t *t, int64_t id, const we
   import_t *i = weft_calloc(1, sizeof *i);
   weft_mutex_lock(&t->mu);
   expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)id); /* stays until it is awaited */
-  const bool is_offered = x != NULL && x->offered != NULL;
+  const bool is_offered = x != NULL && x->may_import;
   if (i != NULL && is_offered) t->num_imports++;
   weft_mutex_unlock(&t->mu);
   if (i == NULL || !is_offered) {
     weft_free(i);
     if (x != NULL) import_fails(t, id, is_offered ? WEFT_NO_MEMORY("receiving a tensor") : NULL);
-    if (is_offered) (void)weft_local_receiver_give_back(x->offered, (uint64_t)id, WEFT_LOCAL_DONE);
+    if (is_offered) (void)weft_local_receiver_give_back(x->link, (uint64_t)id, WEFT_LOCAL_DONE);
     return;
   }
   atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
   *i = (import_t){
-      .owner = t, .link = weft_local_receiver_retain(x->offered), .id = id, .is_to_host = x->space == NULL};
+      .owner = t, .link = weft_local_receiver_retain(x->link), .id = id, .is_to_host = x->space == NULL};
   if (!read_place(m, &place)) {
     (void)give_back(i, WEFT_LOCAL_DONE);
     import_fails(t, id, NULL);

@@ -5,7 +5,10 @@
  * two threads, in any order; a receive is done when both are there. Where there
  * is no link, the answer holds the tensor, as always.
  *
- * A tensor that the receiver can read where it lies does not move until the receiver copies it
+ * A tensor of middle size is copied by its owner into memory that both ends of the link share
+ * (rpc/local_room.h), and used there.
+ *
+ * A larger tensor that the receiver can read where it lies does not move until the receiver copies it
  * (device/peer_memory.h): the host's memory for the host's, a device's for that of another device that can
  * read it. The answer says where it lies, and the link is how the receiver gives it back. A receiver that
  * cannot read it asks for its bytes on the link, and does not offer to read the peer's memory again.
@@ -16,8 +19,12 @@
 #include "services/local_transport.h"
 #include "worker/worker_client.h"
 
-/* Tensors smaller than this go with the answer: two more threads cost more than a copy. */
-enum { WEFT_LOCAL_TRANSFER_MIN_BYTES = 256 << 10 };
+enum {
+  WEFT_LOCAL_ROOM_MIN_BYTES = 32 << 10, /* a tensor that is smaller goes with the answer */
+  /* Tensors smaller than this are not lent and not sent over the link: a hand-over to another thread costs
+   * more than a copy. */
+  WEFT_LOCAL_TRANSFER_MIN_BYTES = 256 << 10
+};
 
 typedef struct weft_local_transfers weft_local_transfers_t; /* Thread-safe. */
 
@@ -37,6 +44,11 @@ WEFT_MUST_CHECK weft_status_t *weft_local_transfers_expect(weft_local_transfers_
 void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id, bool has_failed);
 /* The answer is there, and says where the tensor lies in the peer's memory. Await comes next. */
 void weft_local_transfers_import(weft_local_transfers_t *t, int64_t id, const weft_local_transport_msg_t *m);
+/* The answer is there, and says that the tensor is in the room. *out: owned by the caller, and uses its bytes
+ * there. Errors: INTERNAL, there is no such place; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_local_transfers_take(weft_local_transfers_t *t, int64_t id,
+                                                         const weft_local_transport_msg_t *m,
+                                                         weft_tensor_t **out);
 /* The answer is there, and says that the tensor is on the link, or it is imported. fn is called once, perhaps
  * before this returns, with the tensor, in the memory where it is wanted and with its fence; CANCELLED;
  * UNAVAILABLE if the link breaks. */

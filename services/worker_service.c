@@ -237,7 +237,7 @@ static bool put_on_link(weft_local_sender_t *sender, uint64_t link, uint64_t id,
 static bool is_for_local_peer(weft_served_t *s, const weft_tensor_t *tensor,
                               weft_local_transport_msg_t *out) {
   const weft_recv_tensor_request_msg_t *m = s->request;
-  return tensor->bytes >= WEFT_LOCAL_TRANSFER_MIN_BYTES && weft_dtype_is_plain(tensor->dtype) &&
+  return tensor->bytes >= WEFT_LOCAL_ROOM_MIN_BYTES && weft_dtype_is_plain(tensor->dtype) &&
          weft_local_transport_from_any(m->transport_options, &s->arena, out) && out->host.length > 0 &&
          weft_str_eq(out->host, weft_local_link_host());
 }
@@ -260,7 +260,8 @@ static bool send_locally(weft_served_t *s, weft_tensor_t *tensor, weft_strbuf_t 
   if (!is_for_local_peer(s, tensor, &peer)) return false;
   weft_local_sender_t *sender = sender_of(s->service);
   if (sender == NULL) return false;
-  answer.is_on_link = put_with_header(sender, peer.link, (uint64_t)m->request_id, tensor);
+  answer.is_on_link = tensor->bytes >= WEFT_LOCAL_TRANSFER_MIN_BYTES &&
+                      put_with_header(sender, peer.link, (uint64_t)m->request_id, tensor);
   if (!answer.is_on_link && peer.link == 0) answer.name = weft_local_sender_name(sender);
   weft_local_transport_to_any(&answer, options);
   return answer.is_on_link;
@@ -359,9 +360,9 @@ static void answer_otherwise(weft_served_t *s, weft_tensor_t *tensor) {
   }
 }
 
-/* ---- tensors that the peer reads where they lie ---- */
+/* ---- tensors that the peer reads where they lie, or in the room that it shares with us ---- */
 
-/* From the request until the receiver gives the tensor back. */
+/* From the request until the receiver gives the tensor back, or until it lies in the room. */
 typedef struct loan {
   weft_fence_waiter_t waiter;
   weft_served_t *call;   /* until it is answered */
@@ -379,11 +380,33 @@ static bool on_given_back(void *arg, weft_local_end_t how) {
   return ok;
 }
 
+/* Copies the tensor into the room and fills in where it lies there. False: it is too large, its bytes or its
+ * receiver are not in the host's memory, or there is no room. */
+static bool put_in_room(const loan_t *l, weft_strbuf_t *options) {
+  weft_strbuf_t head = WEFT_STRBUF_INIT;
+  uint64_t at = 0;
+  if (l->tensor->space != NULL || l->peer.to_device || l->tensor->bytes > WEFT_LOCAL_ROOM_MOST) return false;
+  weft_tensor_proto_header(l->tensor, &head);
+  bool ok = !head.failed &&
+            weft_local_sender_put(l->sender, l->link, l->id, l->tensor->data, l->tensor->bytes, &at);
+  if (ok) {
+    const weft_local_transport_msg_t answer = {.in_room = true,
+                                               .offset = (int64_t)at,
+                                               .head = weft_str_of(head.data, head.length),
+                                               .bytes = (int64_t)l->tensor->bytes};
+    weft_local_transport_to_any(&answer,
+                                options); /* where that fails, so does the call, and with it the place */
+  }
+  weft_strbuf_deinit(&head);
+  return ok;
+}
+
 /* Lends the tensor and fills in where it lies. False: the receiver cannot read it, or its link is over. */
 static bool lend(loan_t *l, weft_strbuf_t *options) {
   WEFT_SharedMemory memory;
   weft_strbuf_t head = WEFT_STRBUF_INIT;
-  bool ok = weft_peer_memory_export(l->tensor, l->peer.device_type, l->peer.device, &memory) &&
+  bool ok = l->tensor->bytes >= WEFT_LOCAL_TRANSFER_MIN_BYTES && l->peer.device.length > 0 &&
+            weft_peer_memory_export(l->tensor, l->peer.device_type, l->peer.device, &memory) &&
             memory.offset <= INT64_MAX;
   if (ok) weft_tensor_proto_header(l->tensor, &head);
   ok = ok && !head.failed;
@@ -405,7 +428,12 @@ static void on_made(void *arg, weft_status_t *status) {
   weft_served_t *call = l->call;
   weft_tensor_t *tensor = l->tensor;
   weft_strbuf_t options = WEFT_STRBUF_INIT;
-  if (status == NULL && lend(l, &options)) { /* `l` may be gone */
+  if (status == NULL && put_in_room(l, &options)) {
+    weft_free(l);
+    weft_tensor_release(tensor);
+    answer_with(call, options.failed ? WEFT_NO_MEMORY("a RecvTensor") : NULL, NULL, false,
+                weft_str_of(options.data, options.length));
+  } else if (status == NULL && lend(l, &options)) { /* `l` may be gone */
     answer_with(call, NULL, NULL, false, weft_str_of(options.data, options.length));
   } else {
     weft_free(l);
@@ -419,12 +447,12 @@ static void on_made(void *arg, weft_status_t *status) {
   weft_strbuf_deinit(&options);
 }
 
-/* Answers when the tensor is made, if the peer says that it may read it. False: it does not, and nothing was
- * taken. Else `tensor` is consumed. */
+/* Answers when the tensor is made, if the peer has a link. False: it has none, and nothing was taken. Else
+ * `tensor` is consumed. */
 static bool answer_by_loan(weft_served_t *s, weft_tensor_t *tensor) {
   const weft_recv_tensor_request_msg_t *m = s->request;
   weft_local_transport_msg_t peer = {.link = 0};
-  if (!is_for_local_peer(s, tensor, &peer) || peer.device.length == 0) return false;
+  if (!is_for_local_peer(s, tensor, &peer)) return false;
   weft_local_sender_t *sender = sender_of(s->service);
   if (sender == NULL || !weft_local_sender_has(sender, peer.link)) return false;
   loan_t *l = weft_calloc(1, sizeof *l);

@@ -328,6 +328,43 @@ static void a_receiver_that_is_gone_gives_back_all(void) {
   got_deinit(&g);
 }
 
+/* What fails before its place is there is given back by its number, in whichever order that comes. */
+static void places_in_the_room_are_taken_and_given_back(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_sender_t *s = NULL;
+  weft_local_receiver_t *r = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_receiver_create(weft_local_sender_name(s), &ops, &g, &r));
+  const uint64_t link = weft_local_receiver_link(r);
+  uint64_t at = 0, other = 0;
+  loan_t known = {.got = &g};
+  CU_ASSERT_TRUE(send_soon(s, link, 1, "", 0, &g)); /* the link is known */
+  CU_ASSERT_FALSE(weft_local_sender_put(s, link + 1, 2, "abc", 4, &at));
+  CU_ASSERT_FALSE(weft_local_sender_put(s, 0, 2, "abc", 4, &at));
+  CU_ASSERT_TRUE(weft_local_sender_put(s, link, 2, "abc", 4, &at));
+  weft_local_room_t *room = weft_local_room_retain(weft_local_receiver_room(r));
+  const char *data = weft_local_room_at(room, at, 4);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(data);
+  CU_ASSERT_STRING_EQUAL(data, "abc");
+  CU_ASSERT_TRUE(weft_local_sender_put(s, link, 3, "def", 4, &other));
+  CU_ASSERT_TRUE(weft_local_sender_lend(s, link, 5, ended, &known));
+  CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 3, WEFT_LOCAL_DONE)); /* its call has failed */
+  CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 4, WEFT_LOCAL_DONE)); /* before it was put */
+  CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 5, WEFT_LOCAL_DONE));
+  CU_ASSERT_TRUE(wait_for(&g, &known.ended, 1)); /* both have been heard of */
+  CU_ASSERT_FALSE(weft_local_sender_put(s, link, 4, "ghi", 4, &at));
+  CU_ASSERT_TRUE(weft_local_sender_put(s, link, 6, "jkl", 4, &at));
+  CU_ASSERT_EQUAL(at, other);
+  weft_local_sender_destroy(s);
+  weft_local_receiver_close(r);
+  CU_ASSERT_TRUE(wait_for(&g, &g.closed, 1));
+  CU_ASSERT_STRING_EQUAL(data, "abc"); /* behind the end of both */
+  weft_local_room_give_back(room, data);
+  weft_local_room_release(room);
+  got_deinit(&g);
+}
+
 static const CU_TestInfo tests[] = {
     {"parts are sent as they come", parts_are_sent_as_they_come},
     {"payloads arrive in order and whole", payloads_arrive_in_order_and_whole},
@@ -337,6 +374,7 @@ static const CU_TestInfo tests[] = {
      the_senders_end_closes_links_and_releases_what_is_queued},
     {"what is lent is given back", what_is_lent_is_given_back},
     {"a receiver that is gone gives back all", a_receiver_that_is_gone_gives_back_all},
+    {"places in the room are taken and given back", places_in_the_room_are_taken_and_given_back},
     {"a place is free again after its link", a_place_is_free_again_after_its_link},
     CU_TEST_INFO_NULL,
 };

@@ -1,6 +1,6 @@
-/* tests/services/host_loan_test.c - large tensors of the host's memory between two tasks of a host: the
- * receiver reads them where they lie, or gets them over the link where the system forbids that. Both ends are
- * in one process.
+/* tests/services/host_loan_test.c - large tensors of the host's memory between two tasks of a host: they come
+ * in the room of their link; the receiver reads larger ones where they lie, or gets them over the link where
+ * the system forbids that. Both ends are in one process.
  */
 #define _GNU_SOURCE /* syscall */
 #include <errno.h>
@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "base/process_memory.h"
+#include "rpc/local_room.h"
 #include "services/remote_worker.h"
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
@@ -85,33 +86,45 @@ static void on_recv(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
   weft_mutex_unlock(&e->mu);
 }
 
-/* A tensor of that type and length, received `times` times. */
-static void move(host_ends_t *e, weft_dtype_t dtype, int64_t count, int times) {
+/* Receives the owner's tensor, which the caller releases. */
+static weft_tensor_t *receive(host_ends_t *e) {
+  weft_mutex_lock(&e->mu);
+  const int before = e->num_answers;
+  weft_mutex_unlock(&e->mu);
+  e->remote->ops->recv_tensor(e->remote, 8, weft_key(WEFT_STR("key")), NULL, on_recv, e);
+  weft_mutex_lock(&e->mu);
+  while (e->num_answers == before) weft_cond_wait(&e->changed, &e->mu);
+  weft_mutex_unlock(&e->mu);
+  CU_ASSERT_PTR_NULL_FATAL(e->status);
+  CU_ASSERT_EQUAL_FATAL(e->got->bytes, e->tensor->bytes);
+  CU_ASSERT_EQUAL(e->got->dtype, e->tensor->dtype);
+  CU_ASSERT_EQUAL(memcmp(e->got->data, e->tensor->data, e->tensor->bytes), 0);
+  return e->got;
+}
+
+static void make(host_ends_t *e, weft_dtype_t dtype, int64_t count) {
   const weft_shape_t shape = weft_shape_vector(count);
   weft_mutex_lock(&e->mu); /* the owner's threads see what is new */
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(dtype, &shape, NULL, &e->tensor));
   for (size_t i = 0; i < e->tensor->bytes; i++)
     ((unsigned char *)e->tensor->data)[i] = (unsigned char)(i / 255 + i);
   weft_mutex_unlock(&e->mu);
+}
+
+/* A tensor of that type and length, received `times` times. */
+static void move(host_ends_t *e, weft_dtype_t dtype, int64_t count, int times) {
+  make(e, dtype, count);
   for (int i = 0; i < times; i++) {
-    weft_mutex_lock(&e->mu);
-    const int before = e->num_answers;
-    weft_mutex_unlock(&e->mu);
-    e->remote->ops->recv_tensor(e->remote, 8, weft_key(WEFT_STR("key")), NULL, on_recv, e);
-    weft_mutex_lock(&e->mu);
-    while (e->num_answers == before) weft_cond_wait(&e->changed, &e->mu);
-    weft_mutex_unlock(&e->mu);
-    CU_ASSERT_PTR_NULL_FATAL(e->status);
-    CU_ASSERT_EQUAL_FATAL(e->got->bytes, e->tensor->bytes);
-    CU_ASSERT_EQUAL(e->got->dtype, dtype);
-    CU_ASSERT_EQUAL(memcmp(e->got->data, e->tensor->data, e->tensor->bytes), 0);
-    CU_ASSERT_TRUE(weft_tensor_is_exclusive(e->got)); /* the receiver's own */
-    weft_tensor_release(e->got);
+    weft_tensor_t *got = receive(e);
+    /* What does not lie in the room is the receiver's own. */
+    if (got->bytes > WEFT_LOCAL_ROOM_MOST) CU_ASSERT_TRUE(weft_tensor_is_exclusive(got));
+    weft_tensor_release(got);
   }
 }
 
 static void tensors_of_all_sizes_arrive_whole(host_ends_t *e) {
-  static const int64_t counts[] = {262143, 262144, 262145, 524289, (1 << 20) + 1, (16 << 20) + 3};
+  static const int64_t counts[] = {32767,  32768,  65537,         262143,        262144,
+                                   262145, 524289, (1 << 20) + 1, (16 << 20) + 3};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     move(e, WEFT_U8, counts[i], 4);
     weft_tensor_release(e->tensor);
@@ -127,6 +140,35 @@ static void lent_tensors_are_given_back(void) {
   tensors_of_all_sizes_arrive_whole(&e);
   move(&e, WEFT_F32, 1 << 20, 20);
   teardown(&e);
+  CU_ASSERT_TRUE(weft_tensor_is_exclusive(e.tensor));
+  weft_tensor_release(e.tensor);
+}
+
+/* Tensors that the receiver keeps take up the room: the next ones come in other ways, and in the room again
+ * when there are places. What was received stays as it is behind the end of both ends. */
+static void a_full_room_holds_nothing_up(void) {
+  enum { COUNT = WEFT_LOCAL_ROOM_MOST / 4, KEPT = WEFT_LOCAL_ROOM_BYTES / WEFT_LOCAL_ROOM_MOST + 4 };
+  host_ends_t e;
+  setup(&e);
+  make(&e, WEFT_F32, COUNT);
+  for (int i = 0; i < 4; i++) weft_tensor_release(receive(&e)); /* the link is there */
+  weft_tensor_t *kept[KEPT];
+  int num_own = 0;
+  for (int i = 0; i < KEPT; i++) {
+    kept[i] = receive(&e);
+    num_own += weft_tensor_is_exclusive(kept[i]);
+  }
+  CU_ASSERT_FALSE(weft_tensor_is_exclusive(kept[0]));
+  CU_ASSERT_EQUAL(num_own, 5); /* the first unit has no place: one less fits */
+  for (int i = 0; i < KEPT; i += 2) weft_tensor_release(kept[i]);
+  weft_tensor_t *again = receive(&e);
+  CU_ASSERT_FALSE(weft_tensor_is_exclusive(again));
+  weft_tensor_release(again);
+  teardown(&e);
+  for (int i = 1; i < KEPT; i += 2) {
+    CU_ASSERT_EQUAL(memcmp(kept[i]->data, e.tensor->data, e.tensor->bytes), 0);
+    weft_tensor_release(kept[i]);
+  }
   CU_ASSERT_TRUE(weft_tensor_is_exclusive(e.tensor));
   weft_tensor_release(e.tensor);
 }
@@ -167,6 +209,7 @@ static void where_reading_is_forbidden_tensors_come_over_the_link(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"lent tensors are given back", lent_tensors_are_given_back},
+      {"a full room holds nothing up", a_full_room_holds_nothing_up},
       {"where reading is forbidden tensors come over the link",
        where_reading_is_forbidden_tensors_come_over_the_link},
       CU_TEST_INFO_NULL,
