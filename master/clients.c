@@ -211,7 +211,8 @@ static weft_status_t *make_hold(weft_clients_t *c, const weft_hold_client_t *r, 
   }
   weft_canceller_release(h->call);
   weft_free(h);
-  return WEFT_ERROR(CANCELLED, "the call was cancelled");
+  return weft_canceller_is_cancelled(call) ? WEFT_ERROR(CANCELLED, "the call was cancelled")
+                                           : WEFT_NO_MEMORY("a client");
 }
 
 void weft_clients_hold(weft_clients_t *c, const weft_hold_client_t *r, weft_canceller_t *call,

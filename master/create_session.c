@@ -193,6 +193,10 @@ void weft_create_session_start(const weft_create_options_t *o, const weft_create
   }
   if (call != NULL) {
     c->is_linked = weft_canceller_register(call, caller_gone, c, &c->call_token);
+    if (!c->is_linked && !weft_canceller_is_cancelled(call)) {
+      finish(c, WEFT_NO_MEMORY("a session"));
+      return;
+    }
     if (!c->is_linked) weft_canceller_cancel(c->canceller);
   }
   const weft_discover_options_t discover = {

@@ -406,9 +406,13 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
   weft_mutex_init(&t->mu);
   if (r->canceller != NULL) {
     t->is_linked = weft_canceller_register(r->canceller, caller_gone, t, &t->call_token);
-    if (!t->is_linked) caller_gone(t);
+    if (!t->is_linked && weft_canceller_is_cancelled(r->canceller)) {
+      caller_gone(t);
+    } else if (!t->is_linked) {
+      status = WEFT_NO_MEMORY("a step");
+    }
   }
-  if (r->options.timeout_ms > 0) {
+  if (status == NULL && r->options.timeout_ms > 0) {
     int64_t deadline = weft_clock_deadline_ns(r->options.timeout_ms);
     status = weft_timer_add(s->timer, deadline, deadline_passed, t, &t->timer_id);
     t->has_timer = status == NULL;

@@ -372,7 +372,8 @@ void weft_step_plan_wait(weft_step_plan_t *p, weft_canceller_t *c, weft_step_pla
   weft_mutex_unlock(&p->mu);
   if (waits) return;
   if (is_linked) weft_canceller_deregister(c, w->token);
-  end_wait(w, is_building ? cancelled() : status);
+  if (is_building) status = is_linked || weft_canceller_is_cancelled(c) ? cancelled() : no_memory();
+  end_wait(w, status);
 }
 
 void weft_step_plan_cleanup_part(weft_step_part_t *p, int64_t step_id) {

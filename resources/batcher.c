@@ -615,7 +615,8 @@ void weft_batcher_add(weft_batcher_t *b, weft_str_t queue, const weft_batch_spec
   weft_status_t *s = request_new(b, spec, &r);
   if (s == NULL && !weft_canceller_register(spec->call.canceller, on_cancel, r, &r->token)) {
     request_free(r);
-    s = WEFT_ERROR(CANCELLED, "Batching was cancelled.");
+    s = weft_canceller_is_cancelled(spec->call.canceller) ? WEFT_ERROR(CANCELLED, "Batching was cancelled.")
+                                                          : WEFT_NO_MEMORY("a batch");
   }
   if (s != NULL) {
     weft_resource_call_end(&spec->call, s);

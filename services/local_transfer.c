@@ -224,14 +224,22 @@ void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canc
    */
   x->canceller = weft_canceller_retain(canceller);
   bool is_registered = weft_canceller_register(canceller, cancel, x, &x->token);
+  const bool is_cancelled = !is_registered && weft_canceller_is_cancelled(canceller);
+  weft_status_t *starved = is_registered || is_cancelled ? NULL : WEFT_NO_MEMORY("receiving a tensor");
   weft_mutex_lock(&t->mu);
   x->fn = fn;
   x->arg = arg;
-  if (!is_registered) x->is_cancelled = true;
+  if (is_cancelled) x->is_cancelled = true;
+  if (starved != NULL && x->failure == NULL) {
+    x->failure = starved;
+    starved = NULL;
+  }
+  if (!is_registered && !is_cancelled) x->is_lost = true;
   bool is_over = x->is_here || x->is_lost || x->is_cancelled || t->link == NULL;
   if (is_over) (void)take_locked(t, id);
   is_over = is_over && may_end_locked(t, x);
   weft_mutex_unlock(&t->mu);
+  weft_status_free(starved);
   if (is_over) finish(x, false);
 }
 

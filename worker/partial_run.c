@@ -175,7 +175,11 @@ void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, w
   p->num_recvs = run->num_recvs;
   if (canceller != NULL) {
     p->is_linked = weft_canceller_register(canceller, cancel_step, p, &p->cancel_token);
-    if (!p->is_linked) weft_canceller_cancel(step->canceller);
+    if (!p->is_linked && weft_canceller_is_cancelled(canceller)) {
+      weft_canceller_cancel(step->canceller);
+    } else if (!p->is_linked) {
+      fail(p, WEFT_NO_MEMORY("partial run %" PRId64, step->id));
+    }
   }
   for (int i = 0; i < run->num_recvs; i++) {
     piece_fetch_t *f = weft_calloc(1, sizeof *f);

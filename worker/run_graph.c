@@ -306,6 +306,16 @@ static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, wef
   return *places != NULL ? NULL : send_feeds(*step, run);
 }
 
+/* From now on the caller's canceller cancels the step. Errors: RESOURCE_EXHAUSTED. */
+static weft_status_t *link_to_caller(graph_run_t *r, weft_canceller_t *caller) {
+  if (caller == NULL) return NULL;
+  r->is_linked = weft_canceller_register(caller, cancel_step, r, &r->cancel_token);
+  if (r->is_linked) return NULL;
+  if (!weft_canceller_is_cancelled(caller)) return WEFT_NO_MEMORY("step %" PRId64, r->step->id);
+  weft_canceller_cancel(r->step->canceller); /* too late: the plan ends at once with CANCELLED */
+  return NULL;
+}
+
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
                            weft_run_graph_fn *fn, void *arg) {
   if (!weft_worker_begin_run(w)) {
@@ -326,7 +336,12 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   const size_t num_values = (size_t)run->num_recvs + num_places;
   graph_run_t *r = status != NULL ? NULL : weft_calloc(1, sizeof *r + num_values * sizeof(weft_tensor_t *));
   if (status == NULL && r == NULL) status = WEFT_NO_MEMORY("step %" PRId64, run->step_id);
+  if (status == NULL) {
+    r->step = step;
+    status = link_to_caller(r, canceller);
+  }
   if (status != NULL) {
+    weft_free(r);
     weft_worker_step_release(step);
     weft_registered_graph_release(graph);
     weft_worker_release_session(w, session);
@@ -337,7 +352,6 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   r->worker = w;
   r->session = session;
   r->graph = graph;
-  r->step = step;
   r->canceller = weft_canceller_retain(canceller);
   r->fn = fn;
   r->arg = arg;
@@ -352,11 +366,6 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   if (r->record_timeline || (r->observed != NULL && !weft_transfer_log_is_enabled(w->transfers))) {
     r->logs_transfers = true;
     weft_transfer_log_open(w->transfers, step->id);
-  }
-  if (canceller != NULL) {
-    r->is_linked = weft_canceller_register(canceller, cancel_step, r, &r->cancel_token);
-    if (!r->is_linked)
-      weft_canceller_cancel(step->canceller); /* too late: the plan ends at once with CANCELLED */
   }
   start(r);
 }

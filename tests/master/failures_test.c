@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"
@@ -255,6 +256,43 @@ static void a_worker_that_was_restarted_aborts(void) {
 }
 
 /* Failures and cancellations at random moments. */
+/* A step that lacks memory says so, on whichever task: it is not cancelled. What memory only would have made
+ * faster may be missing. */
+static void a_step_without_memory_is_no_cancelled_one(void) {
+  /* On the CPU: a queue that lacks memory for what it was given fails for good. */
+  static const char on_cpus[] =
+      NODE("x", "Placeholder", "", PS "/device:CPU:0", "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
+          NODE("y", "Neg", IN("x"), PS "/device:CPU:0", T) NODE("z", "Neg", IN("y"), W1 "/device:CPU:0", T);
+  begin();
+  weft_test_session_t s = weft_test_opened(m, on_cpus);
+  works(&s);
+  weft_canceller_t *canceller = weft_canceller_create(NULL);
+  weft_test_run_t run = run_z;
+  const float three = 3;
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_scalar(WEFT_F32, &three, &run.tensors[0]));
+  run.canceller = canceller;
+  bool fired = true;
+  int num_failed = 0;
+  for (long n = 0; fired && n < 2000; n++) {
+    weft_fault_arm(n);
+    weft_status_t *status = weft_test_run(&s, &run, NULL);
+    fired = weft_fault_fired();
+    weft_fault_arm(-1);
+    num_failed += status != NULL;
+    const weft_code_t code = weft_status_code(status);
+    CU_ASSERT_TRUE(code == WEFT_OK || (fired && code == WEFT_RESOURCE_EXHAUSTED));
+    if (code != WEFT_OK && code != WEFT_RESOURCE_EXHAUSTED)
+      fprintf(stderr, "allocation %ld: %s\n", n, weft_status_message(status));
+    weft_status_free(status);
+    works(&s);
+  }
+  CU_ASSERT_FALSE(fired);
+  CU_ASSERT_TRUE(num_failed > 10);
+  weft_tensor_release(run.tensors[0]);
+  weft_canceller_release(canceller);
+  finish(&s);
+}
+
 static void storms_of_failures_leave_nothing_behind(void) {
   enum { STEPS = 120 };
   static weft_test_step_t k[STEPS];
@@ -371,6 +409,7 @@ int main(void) {
       {"a_filter_spares_waiting_for_the_others", a_filter_spares_waiting_for_the_others},
       {"a_session_closes_though_a_worker_is_gone", a_session_closes_though_a_worker_is_gone},
       {"a_worker_that_was_restarted_aborts", a_worker_that_was_restarted_aborts},
+      {"a_step_without_memory_is_no_cancelled_one", a_step_without_memory_is_no_cancelled_one},
       {"storms_of_failures_leave_nothing_behind", storms_of_failures_leave_nothing_behind},
       {"closing_races_with_steps", closing_races_with_steps},
       {"closing_races_with_planning", closing_races_with_planning},

@@ -106,7 +106,9 @@ static void run(weft_kernel_ctx_t *c) {
     r->ctx = c;
     r->negotiator = negotiator;
     if (!weft_canceller_register(canceller, cancelled, r, &r->token)) {
-      s = WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled before it began", WEFT_STR_ARGS(n->name));
+      s = weft_canceller_is_cancelled(canceller)
+              ? WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled before it began", WEFT_STR_ARGS(n->name))
+              : WEFT_NO_MEMORY("the collective %.*s", WEFT_STR_ARGS(n->name));
     }
   }
   if (s != NULL) {

@@ -423,7 +423,9 @@ static weft_status_t *join_line(deal_t *d, shard_waiter_t *w, dealt_t **e) WEFT_
   if (d->is_over) return end_of_sequence();
   if (d->is_closed) return WEFT_ERROR(CANCELLED, "Cancelled Multidevice iterator");
   if (!weft_canceller_register(w->c->step->canceller, step_cancelled, w, &w->token))
-    return WEFT_ERROR(CANCELLED, "GetNextFromShard was cancelled");
+    return weft_canceller_is_cancelled(w->c->step->canceller)
+               ? WEFT_ERROR(CANCELLED, "GetNextFromShard was cancelled")
+               : WEFT_NO_MEMORY("GetNextFromShard");
   if (l->last_waiter != NULL) l->last_waiter->next = w;
   if (l->first_waiter == NULL) l->first_waiter = w;
   l->last_waiter = w;

@@ -209,7 +209,9 @@ static void enqueue(request_t *r) {
   weft_mutex_lock(&n->mu);
   weft_status_t *s = n->is_closed ? closed() : start_thread(n);
   if (s == NULL && !weft_canceller_register(r->spec.canceller, step_cancelled, r, &r->token))
-    s = WEFT_ERROR(CANCELLED, "Step was cancelled before it reached an iterator");
+    s = weft_canceller_is_cancelled(r->spec.canceller)
+            ? WEFT_ERROR(CANCELLED, "Step was cancelled before it reached an iterator")
+            : WEFT_NO_MEMORY("an element of an iterator");
   if (s == NULL) {
     if (n->last != NULL) n->last->next = r;
     if (n->first == NULL) n->first = r;
