@@ -160,6 +160,40 @@ static void responses_of_many_pixels_are_right(void) {
   drop(out, 1);
 }
 
+static weft_tensor_t *softmax_of(const char *op, const float *x, int64_t rows, int64_t classes) {
+  const weft_shape_t shape = {.rank = 2, .dims = {rows, classes}};
+  weft_tensor_t *in = NULL, *out = NULL;
+  int num = 0;
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &in));
+  memcpy(in->data, x, (size_t)(rows * classes) * sizeof *x);
+  CU_ASSERT_PTR_NULL_FATAL(weft_run_op(&bench, op, NULL, &in, 1, &out, 1, &num));
+  weft_tensor_release(in);
+  return out;
+}
+
+/* Rows are taken several at a time, as many as fit into the cache. */
+static void softmax_of_a_row_does_not_depend_on_its_neighbours(void) {
+  static const int64_t classes[] = {10, 33, 50, 64, 128, 200, 1000, 1025, 2049, 5000};
+  static const char *const ops[] = {"Softmax", "LogSoftmax"};
+  enum { ROWS = 19 };
+  for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+    const int64_t C = classes[i];
+    for (int op = 0; op < 2; op++) {
+      weft_tensor_t *all = softmax_of(ops[op], back, ROWS, C);
+      for (int64_t row = 0; row < ROWS; row++) {
+        weft_tensor_t *one = softmax_of(ops[op], back + row * C, 1, C);
+        const float *got = (const float *)all->data + row * C;
+        double sum = 0;
+        CU_ASSERT_EQUAL(memcmp(got, one->data, (size_t)C * sizeof *got), 0);
+        for (int64_t c = 0; c < C; c++) sum += op == 0 ? (double)got[c] : exp((double)got[c]);
+        CU_ASSERT_DOUBLE_EQUAL(sum, 1, 1e-5);
+        weft_tensor_release(one);
+      }
+      weft_tensor_release(all);
+    }
+  }
+}
+
 /* One pixel of two channels, so that no thread but this allocates. */
 static weft_status_t *run_small(const char *op, int num_inputs, int num_outputs) {
   static const char *const text[] = {"float[1,1,1,2]:1,2", "float[2]:1,2", "float[2]:1,2",
@@ -194,6 +228,8 @@ int main(void) {
       {"training normalises large batches", training_normalises_large_batches},
       {"gradients of large batches are right", gradients_of_large_batches_are_right},
       {"responses of many pixels are right", responses_of_many_pixels_are_right},
+      {"softmax of a row does not depend on its neighbours",
+       softmax_of_a_row_does_not_depend_on_its_neighbours},
       {"every failed allocation is reported", every_failed_allocation_is_reported},
       CU_TEST_INFO_NULL,
   };

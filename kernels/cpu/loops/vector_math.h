@@ -30,14 +30,8 @@ static inline float weft_madd_f32(float a, float b, float c) {
 #endif
 }
 
-static inline float weft_exp_f32(float x) {
-  /* Below this the result is 0; a NaN passes. The limit on the other side is applied to the result: two
-   * limits one after the other are four comparisons to a compiler, and this a maximum and one. */
-  const float v = x < -104.0f ? -104.0f : x;
-  /* n = round(v / ln 2): adding 1.5 * 2^23 leaves the integer in the low bits. */
-  weft_float_bits_t shifted = {.f = weft_madd_f32(v, 1.44269504f, 12582912.0f)};
-  const int32_t n = (int32_t)(shifted.u - 0x4b400000u);
-  const float whole = shifted.f - 12582912.0f;
+/* e^v / 2^n, for `whole` = n, the integer next to v / ln 2. */
+static inline float weft_exp_reduced_f32(float v, float whole) {
   const float r = weft_madd_f32(whole, 2.12194440e-4f, weft_madd_f32(whole, -0.693359375f, v));
   float p = 1.9875691500e-4f;
   p = weft_madd_f32(p, r, 1.3981999507e-3f);
@@ -45,11 +39,33 @@ static inline float weft_exp_f32(float x) {
   p = weft_madd_f32(p, r, 4.1665795894e-2f);
   p = weft_madd_f32(p, r, 1.6666665459e-1f);
   p = weft_madd_f32(p, r, 5.0000001201e-1f);
-  p = weft_madd_f32(p * r, r, r) + 1.0f;
+  return weft_madd_f32(p * r, r, r) + 1.0f;
+}
+
+static inline float weft_exp_f32(float x) {
+  /* Below this the result is 0; a NaN passes. The limit on the other side is applied to the result: two
+   * limits one after the other are four comparisons to a compiler, and this a maximum and one. */
+  const float v = x < -104.0f ? -104.0f : x;
+  /* n = round(v / ln 2): adding 1.5 * 2^23 leaves the integer in the low bits. */
+  weft_float_bits_t shifted = {.f = weft_madd_f32(v, 1.44269504f, 12582912.0f)};
+  const int32_t n = (int32_t)(shifted.u - 0x4b400000u);
+  const float p = weft_exp_reduced_f32(v, shifted.f - 12582912.0f);
   const int32_t half = n >> 1;
   weft_float_bits_t a = {.u = (uint32_t)(half + 127) << 23}, b = {.u = (uint32_t)(n - half + 127) << 23};
   const float y = p * a.f * b.f;
   return x > 89.0f ? INFINITY : y;
+}
+
+/* The same, bit for bit, for x that is at most 0 or a NaN, in two thirds of the operations; of a positive x
+ * it gives any number.
+ *
+ * The integer that is added has 127 + 63, too, so that the low bits shifted by 23 are the float 2^(n + 63),
+ * which is never subnormal: n is at least -150. */
+static inline float weft_exp_of_negative_f32(float x) {
+  const float v = x < -104.0f ? -104.0f : x, shift = 12582912.0f + 190.0f;
+  const weft_float_bits_t shifted = {.f = weft_madd_f32(v, 1.44269504f, shift)};
+  const weft_float_bits_t power = {.u = shifted.u << 23};
+  return weft_exp_reduced_f32(v, shifted.f - shift) * power.f * 0x1p-63f;
 }
 
 /* log(1 + f) + e * ln 2 for f in [sqrt(1/2) - 1, sqrt(2) - 1). */
@@ -91,7 +107,7 @@ static inline float weft_erf_f32(float x) {
   far = weft_madd_f32(far, a, -1.06777877e-1f);
   far = weft_madd_f32(far, a, -6.34846687e-1f);
   far = weft_madd_f32(far, a, -1.28717512e-1f);
-  far = 1.0f - weft_exp_f32(weft_madd_f32(far, a, -a));
+  far = 1.0f - weft_exp_of_negative_f32(weft_madd_f32(far, a, -a));
   float near = weft_madd_f32(-5.96761703e-4f, z, 4.99119423e-3f);
   near = weft_madd_f32(near, z, -2.67681349e-2f);
   near = weft_madd_f32(near, z, 1.12819925e-1f);
@@ -120,14 +136,14 @@ static inline float weft_tanh_f32(float x) {
 
 /* One exponential that never overflows. */
 static inline float weft_sigmoid_f32(float x) {
-  const float e = weft_exp_f32(-fabsf(x)), r = 1.0f / (1.0f + e);
+  const float e = weft_exp_of_negative_f32(-fabsf(x)), r = 1.0f / (1.0f + e);
   return x < 0.0f ? e * r : r;
 }
 
 /* log(1 + e^x) = max(x, 0) + log(1 + u) with u = e^-|x| in [0, 1]; 1 + u is halved where it is above sqrt(2),
  * and never formed. */
 static inline float weft_softplus_f32(float x) {
-  const float low = x > 0.0f ? x : 0.0f, u = weft_exp_f32(-fabsf(x));
+  const float low = x > 0.0f ? x : 0.0f, u = weft_exp_of_negative_f32(-fabsf(x));
   const float f = u > 0.41421356f ? (u - 1.0f) * 0.5f : u, e = u > 0.41421356f ? 1.0f : 0.0f;
   return low + weft_log_reduced_f32(f, e);
 }
@@ -146,6 +162,9 @@ static inline double weft_softplus_f64(double x) {
 #define weft_exp_f16 weft_exp_f32
 #define weft_exp_bf16 weft_exp_f32
 #define weft_exp_f64 exp
+#define weft_exp_of_negative_f16 weft_exp_of_negative_f32
+#define weft_exp_of_negative_bf16 weft_exp_of_negative_f32
+#define weft_exp_of_negative_f64 exp
 #define weft_exp_c64 cexpf
 #define weft_exp_c128 cexp
 #define weft_log_f16 weft_log_f32

@@ -12,9 +12,17 @@
 enum {
   CHUNK = 32,
   ROWS = 16,
-  MOST_KEPT =
-      1024, /* terms of a row that stay where its result has no room for them; more are computed twice */
+  /* Terms of rows that stay where their results have no room for them; those of a longer row are computed
+   * twice. */
+  MOST_KEPT = 2048,
 };
+
+/* Of `rows` rows of C classes, those that are taken together: their terms fit into MOST_KEPT, and so into the
+ * first cache. */
+static inline int64_t rows_together(int64_t rows, int64_t C) {
+  const int64_t most = C > MOST_KEPT ? 1 : MOST_KEPT / C < ROWS ? MOST_KEPT / C : ROWS;
+  return rows < most ? rows : most;
+}
 
 typedef struct softmax_job {
   const void *x, *labels;

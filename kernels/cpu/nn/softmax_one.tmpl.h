@@ -41,7 +41,7 @@ static inline COMP WEFT_CAT(row_max, SUFFIX)(const ELEM *x, int64_t step, int64_
 }
 
 static inline void WEFT_CAT(exp_chunk, SUFFIX)(const ELEM *x, COMP max, COMP *e) {
-  for (int k = 0; k < CHUNK; k++) e[k] = WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[k]) - max);
+  for (int k = 0; k < CHUNK; k++) e[k] = WEFT_CAT(weft_exp_of_negative, SUFFIX)(LOAD(x[k]) - max);
 }
 
 /* Sum of exp(x - max); the terms also go to `keep` (which may be x), unless it is NULL. A NaN ends in the
@@ -77,34 +77,51 @@ static inline void WEFT_CAT(terms_chunk, SUFFIX)(const COMP *terms, const ELEM *
   }
 }
 
-/* y = exp(x - max) / sum, by the sum's reciprocal as in TensorFlow. y may be x. */
-static inline void WEFT_CAT(softmax_row, SUFFIX)(const ELEM *x, int64_t C, ELEM *y, COMP *room) {
-  COMP *terms = WEFT_CAT(room_for_terms, SUFFIX)(y, room, C), e[CHUNK], last[CHUNK];
-  const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C),
-             share = 1 / WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, terms);
-  WEFT_CAT(terms_chunk, SUFFIX)(terms, x, 1, C - CHUNK, max, last);
-  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
-    WEFT_CAT(terms_chunk, SUFFIX)(terms, x, 1, i, max, e);
-    for (int k = 0; k < CHUNK; k++) e[k] *= share;
-    WEFT_CAT(store, SUFFIX)(e, y + i);
+/* max[k] and the sum of exp(x - max[k]) of `rows` rows of x, a step at a time for all of them: a row's steps
+ * wait for each other, those of different rows do not. The terms of row k stay from terms + k * C on, unless
+ * `terms` is NULL. */
+static inline void WEFT_CAT(rows_exp, SUFFIX)(int64_t rows, const ELEM *x, int64_t C, COMP *max, COMP *sum,
+                                              COMP *terms) {
+  for (int64_t k = 0; k < rows; k++) max[k] = WEFT_CAT(row_max, SUFFIX)(x + k * C, 1, C);
+  for (int64_t k = 0; k < rows; k++) {
+    sum[k] = WEFT_CAT(row_exp, SUFFIX)(x + k * C, 1, C, max[k], terms == NULL ? NULL : terms + k * C);
   }
-  for (int k = 0; k < CHUNK; k++) last[k] *= share;
-  WEFT_CAT(store, SUFFIX)(last, y + C - CHUNK);
+}
+
+/* y = exp(x - max) / sum, by the sum's reciprocal as in TensorFlow, of up to ROWS rows. y may be x. */
+static inline void WEFT_CAT(softmax_rows, SUFFIX)(int64_t rows, int64_t C, const ELEM *x, ELEM *y,
+                                                  COMP *room) {
+  COMP *terms = WEFT_CAT(room_for_terms, SUFFIX)(y, room, C), e[CHUNK], last[CHUNK], max[ROWS], share[ROWS];
+  WEFT_CAT(rows_exp, SUFFIX)(rows, x, C, max, share, terms);
+  for (int64_t k = 0; k < rows; k++) share[k] = 1 / share[k];
+  for (int64_t k = 0; k < rows; k++, x += C, y += C) {
+    const COMP *row = terms == NULL ? NULL : terms + k * C;
+    WEFT_CAT(terms_chunk, SUFFIX)(row, x, 1, C - CHUNK, max[k], last);
+    for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
+      WEFT_CAT(terms_chunk, SUFFIX)(row, x, 1, i, max[k], e);
+      for (int c = 0; c < CHUNK; c++) e[c] *= share[k];
+      WEFT_CAT(store, SUFFIX)(e, y + i);
+    }
+    for (int c = 0; c < CHUNK; c++) last[c] *= share[k];
+    WEFT_CAT(store, SUFFIX)(last, y + C - CHUNK);
+  }
 }
 
 /* y = x - max - log sum: two subtractions keep the digits of x - max. */
-static inline void WEFT_CAT(log_softmax_row, SUFFIX)(const ELEM *x, int64_t C, ELEM *y) {
-  COMP v[CHUNK], last[CHUNK];
-  const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C),
-             log_sum = WEFT_CAT(weft_log, SUFFIX)(WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, NULL));
-  WEFT_CAT(load, SUFFIX)(x + C - CHUNK, last);
-  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
-    WEFT_CAT(load, SUFFIX)(x + i, v);
-    for (int k = 0; k < CHUNK; k++) v[k] = v[k] - max - log_sum;
-    WEFT_CAT(store, SUFFIX)(v, y + i);
+static inline void WEFT_CAT(log_softmax_rows, SUFFIX)(int64_t rows, int64_t C, const ELEM *x, ELEM *y) {
+  COMP v[CHUNK], last[CHUNK], max[ROWS], log_sum[ROWS];
+  WEFT_CAT(rows_exp, SUFFIX)(rows, x, C, max, log_sum, NULL);
+  for (int64_t k = 0; k < rows; k++) log_sum[k] = WEFT_CAT(weft_log, SUFFIX)(log_sum[k]);
+  for (int64_t k = 0; k < rows; k++, x += C, y += C) {
+    WEFT_CAT(load, SUFFIX)(x + C - CHUNK, last);
+    for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
+      WEFT_CAT(load, SUFFIX)(x + i, v);
+      for (int c = 0; c < CHUNK; c++) v[c] = v[c] - max[k] - log_sum[k];
+      WEFT_CAT(store, SUFFIX)(v, y + i);
+    }
+    for (int c = 0; c < CHUNK; c++) last[c] = last[c] - max[k] - log_sum[k];
+    WEFT_CAT(store, SUFFIX)(last, y + C - CHUNK);
   }
-  for (int k = 0; k < CHUNK; k++) last[k] = last[k] - max - log_sum;
-  WEFT_CAT(store, SUFFIX)(last, y + C - CHUNK);
 }
 
 /* Of each class: the part of the loss, and in e the gradient out of exp(x - max). */
@@ -144,7 +161,8 @@ static inline void WEFT_CAT(sparse_row, SUFFIX)(const ELEM *x, int64_t label, in
                                                 ELEM *back, COMP *room) {
   COMP *terms = WEFT_CAT(room_for_terms, SUFFIX)(back, room, C), e[CHUNK], last[CHUNK];
   const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C), sum = WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, terms),
-             term = terms != NULL ? terms[label] : WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[label]) - max);
+             term =
+                 terms != NULL ? terms[label] : WEFT_CAT(weft_exp_of_negative, SUFFIX)(LOAD(x[label]) - max);
   *loss = STORE(WEFT_CAT(weft_log, SUFFIX)(sum) - (LOAD(x[label]) - max));
   WEFT_CAT(terms_chunk, SUFFIX)(terms, x, 1, C - CHUNK, max, last);
   for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
@@ -188,7 +206,7 @@ static inline void WEFT_CAT(few, SUFFIX)(const ELEM *x, int64_t width, int64_t s
   for (int64_t c = 0; c < C; c++) {
     COMP d[ROWS], e[ROWS];
     for (int k = 0; k < ROWS; k++) d[k] = f->d[c][k] - max[k];
-    for (int k = 0; k < ROWS; k++) e[k] = WEFT_CAT(weft_exp, SUFFIX)(d[k]);
+    for (int k = 0; k < ROWS; k++) e[k] = WEFT_CAT(weft_exp_of_negative, SUFFIX)(d[k]);
     for (int k = 0; k < ROWS; k++) sum[k] += e[k];
     memcpy(f->d[c], d, sizeof d);
     memcpy(f->e[c], e, sizeof e);
@@ -277,7 +295,10 @@ static void WEFT_CAT(softmax, SUFFIX)(int64_t rows, int64_t C, const void *xv, v
     WEFT_CAT(softmax_few_rows, SUFFIX)(rows, C, x, y, false);
     return;
   }
-  for (int64_t row = 0; row < rows; row++) WEFT_CAT(softmax_row, SUFFIX)(x + row * C, C, y + row * C, room);
+  for (int64_t row = 0, num; row < rows; row += num) {
+    num = rows_together(rows - row, C);
+    WEFT_CAT(softmax_rows, SUFFIX)(num, C, x + row * C, y + row * C, room);
+  }
 }
 
 static void WEFT_CAT(log_softmax, SUFFIX)(int64_t rows, int64_t C, const void *xv, void *yv) {
@@ -287,7 +308,10 @@ static void WEFT_CAT(log_softmax, SUFFIX)(int64_t rows, int64_t C, const void *x
     WEFT_CAT(softmax_few_rows, SUFFIX)(rows, C, x, y, true);
     return;
   }
-  for (int64_t row = 0; row < rows; row++) WEFT_CAT(log_softmax_row, SUFFIX)(x + row * C, C, y + row * C);
+  for (int64_t row = 0, num; row < rows; row += num) {
+    num = rows_together(rows - row, C);
+    WEFT_CAT(log_softmax_rows, SUFFIX)(num, C, x + row * C, y + row * C);
+  }
 }
 
 static inline const ELEM *WEFT_CAT(repeat, SUFFIX)(const ELEM *x, ELEM *same) {
