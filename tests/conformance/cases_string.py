@@ -54,6 +54,10 @@ def cases():
     ):
         yield C("StaticRegexFullMatch", texts, pattern=pattern, label=label)
         yield C("RegexFullMatch", texts, one(pattern), label=label)
+    not_utf8 = s(b"a\xffb", b"\xff\xc3abc", b"aaa\xe4\xbd", b"\xc3", b"", "é")
+    for pattern in ("a.*", ".*", "[^a]*", "\\w+", "(a|b)*", ""):
+        yield C("StaticRegexFullMatch", not_utf8, pattern=pattern, label=f"not-utf8-{pattern}")
+        yield C("RegexFullMatch", not_utf8, one(pattern), label=f"not-utf8-{pattern}")
     yield C("RegexFullMatch", texts, one("(unclosed"), label="bad")
     yield C("StaticRegexReplace", texts, pattern="X", rewrite="--", label="all")
     yield C("StaticRegexReplace", texts, pattern="X", rewrite="--", replace_global=False, label="first")

@@ -80,6 +80,13 @@ static void patterns_match_and_replace(void) {
       {"RegexFullMatch", "", "string[1]:'abc' string[]:'a('",
        "INVALID_ARGUMENT: Invalid pattern: a(, error: missing ): a("},
       {"RegexFullMatch", "", "string[2]:'abc','b' string[]:'a.c'", "bool[2]:1,0"},
+      /* A byte that is not UTF-8 matches nothing, and so the whole string does not match. */
+      {"RegexFullMatch", "",
+       "string[4]:'a\xff"
+       "b','\xff\xc3"
+       "abc','a\xc3','a' string[]:'[ab].*'",
+       "bool[4]:0,0,0,1"},
+      {"StaticRegexFullMatch", "pattern='.*'", "string[4]:'a\xff','\xff','\xe4\xbd',''", "bool[4]:0,0,0,1"},
   };
   RUN(calls);
 }

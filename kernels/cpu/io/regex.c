@@ -89,6 +89,13 @@ static void destroy(void *state) { regex_free(state); }
 
 /* ---- full match ---- */
 
+/* Does the match cover all of `s`? PCRE2 takes each stretch of valid UTF-8 for a subject of its own, so that
+ * an anchored match may be one of such a stretch. In RE2 a byte that is not UTF-8 matches nothing. */
+static bool is_whole(weft_str_t s, pcre2_match_data *m) {
+  const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(m);
+  return ends[0] == 0 && ends[1] == s.length;
+}
+
 static weft_status_t *match_all(weft_kernel_ctx_t *c, const regex_t *r) {
   const weft_tensor_t *in = weft_in(c, 0);
   weft_tensor_t *out = NULL;
@@ -97,8 +104,9 @@ static weft_status_t *match_all(weft_kernel_ctx_t *c, const regex_t *r) {
   weft_status_t *s = m == NULL ? WEFT_NO_MEMORY("matching a pattern") : NULL;
   for (int64_t i = 0; s == NULL && i < in->count; i++) {
     bool matches = false;
-    s = match(r, weft_tensor_str_at(in, i), 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, m, &matches);
-    ((uint8_t *)out->data)[i] = matches;
+    const weft_str_t text = weft_tensor_str_at(in, i);
+    s = match(r, text, 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, m, &matches);
+    ((uint8_t *)out->data)[i] = matches && is_whole(text, m);
   }
   pcre2_match_data_free(m);
   return s;
