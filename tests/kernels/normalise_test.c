@@ -97,6 +97,44 @@ static void training_normalises_large_batches(void) {
   check_training(true);
 }
 
+/* Pixels of channels whose mean lies far from that of the pixels before; one channel has an infinity. */
+static void check_drift(int num_rows, int width) {
+  const weft_shape_t shape = {.rank = 4, .dims = {1, 1, num_rows, width}};
+  static float one[CHANNELS * PIXELS];
+  weft_tensor_t *in[5] = {NULL}, *out[6] = {NULL};
+  int num = 0;
+  double off = 0;
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &in[0]));
+  float *x = in[0]->data;
+  for (int r = 0; r < num_rows; r++) {
+    for (int c = 0; c < width; c++) {
+      x[r * width + c] = back[(r * width + c) % COUNT] + (r < 110 ? 0 : (float)(c * 10));
+    }
+  }
+  x[350 * width + width - 1] = INFINITY;
+  for (int i = 1; i < 3; i++) in[i] = make_vector(one, width);
+  for (int i = 3; i < 5; i++) in[i] = make_vector(NULL, 0);
+  CU_ASSERT_PTR_NULL_FATAL(weft_run_op(&bench, "FusedBatchNormV3", "epsilon=0.001", in, 5, out, 6, &num));
+  const float *means = out[3]->data, *variances = out[4]->data;
+  for (int c = 0; c < width - 1; c++) {
+    double mean = 0, variance = 0;
+    for (int r = 0; r < num_rows; r++) mean += (double)x[r * width + c] / num_rows;
+    for (int r = 0; r < num_rows; r++) variance += pow((double)x[r * width + c] - mean, 2) / num_rows;
+    off = worst(off, means[c], mean);
+    off = worst(off, variances[c], variance);
+  }
+  CU_ASSERT_TRUE(off < 1e-6);
+  CU_ASSERT_TRUE(isinf(means[width - 1]) && means[width - 1] > 0);
+  CU_ASSERT_TRUE(isnan(variances[width - 1]));
+  drop(in, 5);
+  drop(out, 6);
+}
+
+static void moments_follow_means_that_drift(void) {
+  check_drift(400, 300); /* more channels than are taken at a time */
+  check_drift(3000, 40);
+}
+
 static void check_gradient(bool channel_first) {
   double mean[CHANNELS], variance[CHANNELS], sum[CHANNELS] = {0}, product[CHANNELS] = {0}, n = BATCH * PIXELS,
                                              off = 0;
@@ -226,6 +264,7 @@ int main(void) {
   fill_images();
   const CU_TestInfo tests[] = {
       {"training normalises large batches", training_normalises_large_batches},
+      {"moments follow means that drift", moments_follow_means_that_drift},
       {"gradients of large batches are right", gradients_of_large_batches_are_right},
       {"responses of many pixels are right", responses_of_many_pixels_are_right},
       {"softmax of a row does not depend on its neighbours",

@@ -17,9 +17,10 @@
 
 enum {
   MAX_PIECES = 16, /* partial sums over the batch: a fixed number, so that threads do not change the result */
-  NORM_ROWS = 64,  /* pixels that are summed up at a time, while they are in the cache */
-  NORM_WIDTH = 16, /* channels of these whose sums stay in registers */
-  NORM_SHORT = 16, /* pixels whose sums are float in a gradient: converting each number takes longest */
+  NORM_ROWS = 64,  /* pixels whose moments are joined with those before them */
+  NORM_SHORT = 16, /* pixels whose sums are float: converting each number takes longest */
+  NORM_AHEAD = 8,  /* pixels between those that are summed up and those that are asked for */
+  NORM_TILE = 256, /* channels whose sums stay in the first cache */
 };
 
 typedef struct norm_job {
@@ -36,15 +37,11 @@ typedef struct norm_job {
   void (*apply)(const struct norm_job *j, int64_t u, int64_t end);
 } norm_job_t;
 
-/* Of NORM_WIDTH channels; by name, since the compiler keeps an array of sums in memory. */
-typedef float norm_vector_t __attribute__((vector_size(NORM_WIDTH * sizeof(float))));
-
-/* Asks for the next block of pixels, of which `left` elements are there, into the cache: channels are taken
- * some at a time, in steps that the processor does not foresee. */
-static inline void fetch(const void *next, int64_t left, size_t size, int64_t channels) {
+/* Asks for pixels that come soon into the cache: several rows at a time are more than the processor foresees.
+ */
+static inline void fetch(const void *at, int64_t bytes) {
   enum { LINE = 64 };
-  const int64_t n = left < NORM_ROWS * channels ? left : NORM_ROWS * channels;
-  for (size_t at = 0; at < (size_t)n * size; at += LINE) __builtin_prefetch((const char *)next + at);
+  for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch((const char *)at + i);
 }
 
 #define EACH_HALFS
