@@ -108,6 +108,7 @@ static weft_status_t *create(const weft_graph_t *g, const weft_command_buffers_t
 /* A copy of the graph as the plan runs it. */
 static weft_status_t *rewrite(const weft_plan_options_t *options, chain_limits_finder_t *finder,
                               bool spans_memories, weft_graph_t *g, weft_command_buffers_t *buffers) {
+  WEFT_RETURN_IF_ERROR(weft_pass_order_references(g));
   WEFT_RETURN_IF_ERROR(weft_pass_fuse_chains(g, weft_plan_chain_limits, finder));
   WEFT_RETURN_IF_ERROR(weft_pass_fuse_attention(g, weft_plan_may_attend, finder));
   WEFT_RETURN_IF_ERROR(weft_plan_merge_updates(options, g));
@@ -121,7 +122,7 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
   const bool spans_memories = weft_plan_spans_memories(options);
   chain_limits_finder_t finder = {.options = options};
   if (!spans_memories && !weft_pass_may_fuse_chains(g, weft_plan_chain_limits, &finder) &&
-      !weft_plan_may_merge_updates(options, g)) {
+      !weft_plan_may_merge_updates(options, g) && !weft_pass_may_order_references(g)) {
     return create(g, NULL, options, out);
   }
   weft_graph_t *copy = NULL;

@@ -20,10 +20,10 @@ enum { MAX_SOURCES = 32 }; /* of a node */
 typedef enum source_kind { A_NODE, A_FRAME_S_MERGES, A_FRAME_S_EXITS, A_PREDICATE } source_kind_t;
 
 /* Sets of sources have numbers; 0 is the empty one. */
-typedef struct source_set {
+struct weft_source_set {
   uint32_t n;
   uint32_t sources[]; /* ascending */
-} source_set_t;
+};
 
 typedef struct source_finder {
   const weft_graph_t *g;
@@ -33,7 +33,7 @@ typedef struct source_finder {
   weft_arena_t *arena;       /* of what is found, and of the sets */
   weft_map_t set_numbers;    /* the bytes of a set -> its number + 1 */
   weft_map_t source_numbers; /* what is a source -> its number + 1 */
-  source_set_t **sets;
+  weft_source_set_t **sets;
   uint32_t num_sets, sets_capacity, num_sources;
 } source_finder_t;
 
@@ -50,13 +50,13 @@ static weft_status_t *intern_set(source_finder_t *f, const uint32_t *sources, ui
     *out = (uint32_t)(known - 1);
     return NULL;
   }
-  source_set_t *set = weft_arena_calloc(f->arena, 1, sizeof *set + n * sizeof *sources);
+  weft_source_set_t *set = weft_arena_calloc(f->arena, 1, sizeof *set + n * sizeof *sources);
   if (set == NULL) return no_memory(f);
   set->n = n;
   if (n > 0) memcpy(set->sources, sources, n * sizeof *sources);
   if (f->num_sets == f->sets_capacity) {
     const uint32_t capacity = f->sets_capacity == 0 ? 64 : 2 * f->sets_capacity;
-    source_set_t **grown = weft_realloc(f->sets, capacity, sizeof(source_set_t *));
+    weft_source_set_t **grown = weft_realloc(f->sets, capacity, sizeof(weft_source_set_t *));
     if (grown == NULL) return no_memory(f);
     f->sets = grown;
     f->sets_capacity = capacity;
@@ -76,7 +76,7 @@ static weft_status_t *unite(source_finder_t *f, uint32_t *set, uint32_t with) {
     *set = with;
     return NULL;
   }
-  const source_set_t *a = f->sets[*set], *b = f->sets[with];
+  const weft_source_set_t *a = f->sets[*set], *b = f->sets[with];
   for (uint32_t i = 0, k = 0; i < a->n || k < b->n;) {
     const bool of_a = k == b->n || (i < a->n && a->sources[i] <= b->sources[k]);
     const bool of_b = i == a->n || (k < b->n && b->sources[k] <= a->sources[i]);
@@ -200,7 +200,20 @@ static weft_status_t *find(source_finder_t *f, weft_node_t *const *order) {
     WEFT_RETURN_IF_ERROR(find_dead(f, order[i]));
     if (f->is_free != NULL) WEFT_RETURN_IF_ERROR(find_costs(f, order[i]));
   }
+  weft_source_set_t **sets = weft_arena_calloc(f->arena, f->num_sets, sizeof(weft_source_set_t *));
+  if (sets == NULL) return no_memory(f);
+  memcpy(sets, f->sets, f->num_sets * sizeof(weft_source_set_t *));
+  f->out->sets = (const weft_source_set_t *const *)sets;
   return NULL;
+}
+
+bool weft_sources_include(const weft_node_sources_t *s, uint32_t whole, uint32_t part) {
+  if (whole == WEFT_TOO_MANY_SOURCES || part == WEFT_TOO_MANY_SOURCES) return false;
+  if (whole == part) return true;
+  const weft_source_set_t *a = s->sets[whole], *b = s->sets[part];
+  uint32_t i = 0, k = 0;
+  for (; i < a->n && k < b->n && a->sources[i] <= b->sources[k]; i++) k += a->sources[i] == b->sources[k];
+  return k == b->n;
 }
 
 weft_status_t *weft_pass_find_sources(const weft_graph_t *g, weft_node_t *const *order,

@@ -11,10 +11,12 @@
 
 /* By node id: the numbers of sets. Nodes with the same numbers wait for the same sources, are dead together,
  * and come right behind the same nodes of some cost. */
+typedef struct weft_source_set weft_source_set_t;
 typedef struct weft_node_sources {
   uint32_t *waits_of, *dead_of;
   uint32_t *costs_of; /* NULL: not asked for */
   weft_frames_t frames;
+  const weft_source_set_t *const *sets; /* by number */
 } weft_node_sources_t;
 
 static const uint32_t WEFT_TOO_MANY_SOURCES =
@@ -28,5 +30,9 @@ typedef bool weft_is_free_fn(void *arg, const weft_node_t *n);
 WEFT_MUST_CHECK weft_status_t *weft_pass_find_sources(const weft_graph_t *g, weft_node_t *const *order,
                                                       weft_is_free_fn *is_free, void *arg,
                                                       weft_arena_t *arena, weft_node_sources_t *out);
+
+/* Is the set with the number `part` a subset of the one with the number `whole`? False where one of them has
+ * too many sources. */
+bool weft_sources_include(const weft_node_sources_t *s, uint32_t whole, uint32_t part);
 
 #endif /* WEFT_GRAPH_SOURCES_H_ */

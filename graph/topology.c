@@ -3,8 +3,9 @@
  * Kahn's algorithm (A. B. Kahn, "Topological sorting of large networks", 1962).
  * An edge from a NextIteration to a Merge closes a loop and does not count.
  */
+#include "graph/topology.h"
+
 #include "base/alloc.h"
-#include "graph/graph.h"
 
 static bool closes_loop(const weft_node_t *from, const weft_node_t *to) {
   return (from->flags & WEFT_OP_NEXT_ITERATION) != 0 && (to->flags & WEFT_OP_MERGE) != 0;
@@ -50,42 +51,64 @@ static weft_status_t *describe_cycle(const weft_graph_t *g, const int *waits, in
   return s;
 }
 
-weft_status_t *weft_graph_topological_order(const weft_graph_t *g, weft_node_t ***out) {
+/* Nodes that are ready, in the order in which they became so: those that are taken first fill the result,
+ * late ones wait in `late`. */
+typedef struct order_queue {
+  const bool *is_late; /* NULL: none is */
+  weft_node_t **order, **late;
+  int num_ordered, num_late, first_late;
+} order_queue_t;
+
+static void add_ready(order_queue_t *q, weft_node_t *n) {
+  if (q->is_late != NULL && q->is_late[n->id]) {
+    q->late[q->num_late++] = n;
+  } else {
+    q->order[q->num_ordered++] = n;
+  }
+}
+
+weft_status_t *weft_graph_order_with_late(const weft_graph_t *g, const bool *is_late, weft_node_t ***out) {
   weft_fanout_t fanout = {NULL, NULL};
-  weft_node_t **order = NULL;
+  order_queue_t q = {.is_late = is_late};
   int *waits = NULL;
   weft_status_t *s = weft_fanout_build(g, &fanout);
   if (s != NULL) goto done;
-  order = weft_calloc((size_t)g->num_live + 1, sizeof(*order));
+  q.order = weft_calloc((size_t)g->num_live + 1, sizeof(weft_node_t *));
+  q.late = is_late == NULL ? NULL : weft_calloc((size_t)g->num_live + 1, sizeof(weft_node_t *));
   waits = weft_calloc((size_t)g->num_nodes + 1, sizeof *waits);
-  if (order == NULL || waits == NULL) {
+  if (q.order == NULL || (is_late != NULL && q.late == NULL) || waits == NULL) {
     s = WEFT_NO_MEMORY("ordering %d nodes", g->num_live);
     goto done;
   }
-  int num_ordered = 0;
   for (int id = 0; id < g->num_nodes; id++) {
     weft_node_t *n = g->nodes[id];
     if (n == NULL) continue;
     waits[id] = count_waits(n);
-    if (waits[id] == 0) order[num_ordered++] = n;
+    if (waits[id] == 0) add_ready(&q, n);
   }
-  for (int i = 0; i < num_ordered; i++) {
-    const weft_node_t *n = order[i];
+  for (int i = 0; i < q.num_ordered || q.first_late < q.num_late; i++) {
+    if (i == q.num_ordered) q.order[q.num_ordered++] = q.late[q.first_late++];
+    const weft_node_t *n = q.order[i];
     for (int k = fanout.begin[n->id]; k < fanout.begin[n->id + 1]; k++) {
       const weft_fanout_edge_t *e = &fanout.edges[k];
       if (e->input >= 0 && closes_loop(n, e->to)) continue;
-      if (--waits[e->to->id] == 0) order[num_ordered++] = e->to;
+      if (--waits[e->to->id] == 0) add_ready(&q, e->to);
     }
   }
-  if (num_ordered < g->num_live) {
-    s = describe_cycle(g, waits, g->num_live - num_ordered);
+  if (q.num_ordered < g->num_live) {
+    s = describe_cycle(g, waits, g->num_live - q.num_ordered);
     goto done;
   }
-  *out = order;
-  order = NULL;
+  *out = q.order;
+  q.order = NULL;
 done:
   weft_fanout_deinit(&fanout);
-  weft_free(order);
+  weft_free(q.order);
+  weft_free(q.late);
   weft_free(waits);
   return s;
+}
+
+weft_status_t *weft_graph_topological_order(const weft_graph_t *g, weft_node_t ***out) {
+  return weft_graph_order_with_late(g, NULL, out);
 }

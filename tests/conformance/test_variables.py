@@ -142,6 +142,48 @@ def test_reads_before_and_after_an_update_are_ordered_by_control_edges(cluster, 
         assert sess.run([before, after]) == [11.0, 21.0]
 
 
+def reads_of(w, x):
+    """Nodes that read the variable where it is, by themselves and with other nodes behind them."""
+    reference = w._ref() if hasattr(w, "_ref") else w
+    with tf.device(PS):
+        reads = [reference * reference, tf.reduce_sum(tf.tanh(reference + 1.0) * 2.0), tf.reduce_sum(reference)]
+        return reads + [tf.matmul(tf.reshape(reference * 2.0, [1, -1]), tf.reshape(x, [-1, 1]))]
+
+
+UPDATES = {
+    "descent": lambda: v1.train.GradientDescentOptimizer(0.5),
+    "momentum": lambda: v1.train.MomentumOptimizer(0.5, 0.9),
+    "adagrad": lambda: v1.train.AdagradOptimizer(0.5),
+    "adam": lambda: v1.train.AdamOptimizer(0.5),
+    "rmsprop": lambda: v1.train.RMSPropOptimizer(0.5),
+    "ftrl": lambda: v1.train.FtrlOptimizer(0.5),
+    "assign": None,
+    "scatter": None,
+}
+
+
+@pytest.mark.parametrize("is_update_first", [False, True], ids=["reads_first", "update_first"])
+@pytest.mark.parametrize("name", UPDATES)
+def test_references_are_read_before_the_step_updates_them(cluster, graph, name, is_update_first):
+    with tf.device(PS):
+        w = variable([1.0, 2.0, 3.0], False)
+    x = v1.placeholder(tf.float32, [3])
+    reads = [] if is_update_first else reads_of(w, x)
+    if name == "assign":
+        update = v1.assign_add(w, x).op
+    elif name == "scatter":
+        update = v1.scatter_add(w, [0, 1, 2], x).op
+    else:
+        update = UPDATES[name]().apply_gradients([(tf.identity(x), w)])
+    reads = reads or reads_of(w, x)
+    feeds = {x: np.array([0.5, -0.25, 1.0], np.float32)}
+    with session(cluster.master, graph) as sess:
+        sess.run(v1.global_variables_initializer())
+        for step in range(25):
+            before = sess.run(reads, feeds)
+            assert all(np.array_equal(a, b) for a, b in zip(before, sess.run([update] + reads, feeds)[1:])), step
+
+
 SCATTERS = [
     "scatter_update",
     "scatter_add",

@@ -1,0 +1,135 @@
+/* tests/graph/order_references_test.c - readers of a reference variable come before its updates, where they
+ * can.
+ */
+#include "base/alloc.h"
+#include "graph/passes.h"
+#include "tests/graph/graph_testing.h"
+#include "tests/runner.h"
+
+#define T_FLOAT " attr{key:'T' value{type:DT_FLOAT}} "
+#define FLOATS " attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{}}}} "
+#define VARIABLE(name) "node{name:'" name "' op:'VariableV2'" FLOATS
+#define INPUT(name) "node{name:'" name "' op:'Placeholder'" FLOATS
+#define PAIR(name, op, x, y) "node{name:'" name "' op:'" op "' input:'" x "' input:'" y "'" T_FLOAT "} "
+#define AFTER(name, op, x, y, control) \
+  "node{name:'" name "' op:'" op "' input:'" x "' input:'" y "' input:'^" control "'" T_FLOAT "} "
+#define ONE(name, op, x) "node{name:'" name "' op:'" op "' input:'" x "'" T_FLOAT "} "
+#define RECV(name)                                                                                  \
+  "node{name:'" name                                                                                \
+  "' op:'_Recv' attr{key:'tensor_type' value{type:DT_FLOAT}} attr{key:'tensor_name' value{s:'" name \
+  "'}} attr{key:'send_device' value{s:'a'}} attr{key:'recv_device' value{s:'b'}} "                  \
+  "attr{key:'send_device_incarnation' value{i:1}}} "
+
+static weft_graph_t *ordered(const char *text) {
+  weft_graph_t *g = weft_test_graph(text);
+  weft_test_expect(weft_pass_order_references(g), WEFT_OK, "");
+  weft_node_t **order = NULL;
+  weft_test_expect(weft_graph_topological_order(g, &order), WEFT_OK, ""); /* no cycles */
+  weft_free(order);
+  return g;
+}
+
+static bool follows(const weft_graph_t *g, const char *to, const char *from) {
+  return weft_test_depends(g, weft_test_node(g, to), weft_test_node(g, from));
+}
+
+static void readers_come_before_updates(void) {
+  static const char *const updates_first = VARIABLE("w") INPUT("x") PAIR("update", "AssignAdd", "w", "x")
+      PAIR("square", "Mul", "w", "w") ONE("loss", "Neg", "square") ONE("read", "Identity", "w");
+  static const char *const readers_first = VARIABLE("w") INPUT("x") ONE("read", "Identity", "w")
+      PAIR("square", "Mul", "w", "w") ONE("loss", "Neg", "square") PAIR("update", "AssignAdd", "w", "x");
+  for (int i = 0; i < 2; i++) {
+    weft_graph_t *g = ordered(i == 0 ? updates_first : readers_first);
+    CU_ASSERT_TRUE(follows(g, "update", "square"));
+    CU_ASSERT_TRUE(follows(g, "update", "read"));
+    CU_ASSERT_FALSE(follows(g, "update", "loss")); /* reads no reference */
+    weft_graph_destroy(g);
+  }
+}
+
+static void a_reader_behind_an_update_stays_behind_it(void) {
+  weft_graph_t *g = ordered(VARIABLE("w") INPUT("x") PAIR("update", "AssignAdd", "w", "x")
+                                ONE("new", "Identity", "update") AFTER("later", "Mul", "w", "w", "update")
+                                    PAIR("other", "AssignSub", "w", "x") PAIR("old", "Mul", "w", "x"));
+  CU_ASSERT_TRUE(follows(g, "update", "old"));
+  CU_ASSERT_TRUE(follows(g, "other", "old"));
+  CU_ASSERT_TRUE(follows(g, "later", "update"));
+  CU_ASSERT_TRUE(follows(g, "new", "update"));
+  weft_graph_destroy(g);
+}
+
+static void updates_wait_for_nothing_that_they_did_not_wait_for(void) {
+  weft_graph_t *g = ordered(VARIABLE("w") INPUT("x") RECV("r") RECV("s") PAIR("far", "Mul", "w", "r")
+                                PAIR("near", "Mul", "w", "x") PAIR("update", "AssignAdd", "w", "x")
+                                    PAIR("step", "AssignSub", "w", "r") PAIR("third", "AssignSub", "w", "s"));
+  CU_ASSERT_TRUE(follows(g, "update", "near"));
+  CU_ASSERT_FALSE(follows(g, "update", "far")); /* what r brings may come of the update */
+  CU_ASSERT_TRUE(follows(g, "step", "far") && follows(g, "step", "near"));
+  CU_ASSERT_TRUE(!follows(g, "third", "far") && follows(g, "third", "near"));
+  weft_graph_destroy(g);
+}
+
+static void variables_are_apart(void) {
+  weft_graph_t *g = ordered(VARIABLE("v") VARIABLE("w") INPUT("x") PAIR("of_v", "Mul", "v", "x")
+                                PAIR("of_w", "Mul", "w", "x") PAIR("update_v", "AssignAdd", "v", "of_w")
+                                    PAIR("update_w", "AssignAdd", "w", "of_v"));
+  CU_ASSERT_TRUE(follows(g, "update_v", "of_v") && follows(g, "update_w", "of_w"));
+  CU_ASSERT_FALSE(follows(g, "update_v", "update_w") || follows(g, "update_w", "update_v"));
+  weft_graph_destroy(g);
+}
+
+static void many_accesses_take_few_edges(void) {
+  enum { MANY = 300 };
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&text, VARIABLE("w") INPUT("x"));
+  for (int i = 0; i < MANY; i++) {
+    weft_strbuf_printf(&text, "node{name:'r%d' op:'Neg' input:'w'" T_FLOAT "} ", i);
+    weft_strbuf_printf(&text, "node{name:'u%d' op:'AssignAdd' input:'w' input:'x'" T_FLOAT "} ", i);
+  }
+  weft_graph_t *g = ordered(text.data);
+  int num_controls = 0;
+  for (int i = 0; i < g->num_nodes; i++) num_controls += g->nodes[i] == NULL ? 0 : g->nodes[i]->num_controls;
+  CU_ASSERT_TRUE(num_controls <= 3 * MANY);
+  CU_ASSERT_TRUE(follows(g, "u0", "r299") && follows(g, "u299", "r0") && follows(g, "u150", "r150"));
+  weft_strbuf_deinit(&text);
+  weft_graph_destroy(g);
+}
+
+static void graphs_without_updates_stay_as_they_are(void) {
+  weft_graph_t *g = weft_test_graph(VARIABLE("w") PAIR("square", "Mul", "w", "w"));
+  CU_ASSERT_FALSE(weft_pass_may_order_references(g));
+  weft_test_expect(weft_pass_order_references(g), WEFT_OK, "");
+  CU_ASSERT_EQUAL(weft_test_node(g, "square")->num_controls, 0);
+  weft_graph_destroy(g);
+}
+
+static weft_status_t *order_copy(const weft_graph_t *g) {
+  weft_graph_t *copy = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &copy));
+  weft_status_t *s = weft_pass_order_references(copy);
+  weft_graph_destroy(copy);
+  return s;
+}
+
+static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
+  weft_graph_t *g = weft_test_graph(VARIABLE("w") INPUT("x") PAIR("update", "AssignAdd", "w", "x") PAIR(
+      "other", "AssignAdd", "w", "x") PAIR("square", "Mul", "w", "w") ONE("read", "Identity", "w"));
+  long n;
+  WEFT_FAIL_EACH_ALLOCATION(n, s, order_copy(g));
+  CU_ASSERT(n > 5);
+  weft_graph_destroy(g);
+}
+
+static CU_TestInfo tests[] = {
+    {"readers come before updates", readers_come_before_updates},
+    {"a reader behind an update stays behind it", a_reader_behind_an_update_stays_behind_it},
+    {"updates wait for nothing that they did not wait for",
+     updates_wait_for_nothing_that_they_did_not_wait_for},
+    {"variables are apart", variables_are_apart},
+    {"many accesses take few edges", many_accesses_take_few_edges},
+    {"graphs without updates stay as they are", graphs_without_updates_stay_as_they_are},
+    {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("order_references", tests); }
