@@ -1,9 +1,10 @@
 /* graph/order_references.c - nodes that read a reference variable run before its updates.
  *
- * A reference is read when the node that has it as an input runs. Without a path between the two, a reader
- * may then see the variable before or after an update of the same step. TensorFlow has the same freedom, but
- * runs what is ready first: a loss that is fetched beside the update is the loss before it. Here control
- * edges from readers to updates make that the rule.
+ * A reference is read when the node that has it as an input runs. What hands a reference's buffer on, such as
+ * Identity, does not read it: the nodes behind it do. Without a path between the two, a reader may then see
+ * the variable before or after an update of the same step. TensorFlow has the same freedom, but runs what is
+ * ready first: a loss that is fetched beside the update is the loss before it. Here control edges from
+ * readers to updates make that the rule.
  *
  * All edges lead forward in one topological order, in which an update is taken only when no other node is
  * ready. So they make no cycle, and a reader that depends on an update stays behind it. The order does not
@@ -48,7 +49,7 @@ typedef struct reference_orderer {
   weft_arena_t arena;  /* all below but `order` */
   weft_node_t **order; /* owned */
   int num_nodes;       /* of the order */
-  int *variable_of;    /* by node id: the variable that its outputs refer to; NONE: no single one */
+  int *variable_of;    /* by node id: the variable whose buffer its outputs have; NONE: no single one */
   reference_accesses_t *variables; /* by node id */
   reference_access_t *accesses;
   int num_accesses;
@@ -79,9 +80,23 @@ bool weft_pass_may_order_references(const weft_graph_t *g) {
 
 /* ---- which nodes access which variable ---- */
 
+/* Is the node's output the buffer of its first input? (Decision 0003.) */
+static bool hands_on(const weft_node_t *n) {
+  return n->num_inputs > 0 && (n->flags & (WEFT_OP_IDENTITY | WEFT_OP_VIEW)) != 0;
+}
+
+/* May the value be a variable's buffer? */
+static bool may_be_buffer(weft_output_t from) { return is_reference(from) || hands_on(from.node); }
+
+/* The variable whose buffer the value is; NONE: it is no variable's. */
+static int variable_behind(const reference_orderer_t *o, weft_output_t from) {
+  return may_be_buffer(from) ? o->variable_of[from.node->id] : NONE;
+}
+
 /* A node without reference inputs that has a reference output is a variable. What forwards one of several
  * references stands for none of them. */
 static int find_variable(const reference_orderer_t *o, const weft_node_t *n) {
+  if (hands_on(n)) return variable_behind(o, n->inputs[0]);
   int num_references = 0;
   for (int i = 0; i < n->num_inputs; i++) num_references += weft_dtype_is_ref(n->input_types[i]);
   if (num_references == 0) return n->id;
@@ -118,7 +133,7 @@ static weft_status_t *find_accesses(reference_orderer_t *o) {
     o->variable_of[id] = NONE;
     o->variables[id] = (reference_accesses_t){NONE, NONE, 0};
     is_late[id] = n != NULL && updates_reference(n);
-    for (int i = 0; n != NULL && i < n->num_inputs; i++) num_inputs += is_reference(n->inputs[i]);
+    for (int i = 0; n != NULL && i < n->num_inputs; i++) num_inputs += may_be_buffer(n->inputs[i]);
   }
   o->accesses = weft_arena_calloc(&o->arena, num_inputs + 1, sizeof *o->accesses);
   if (o->accesses == NULL) return no_memory(o);
@@ -127,10 +142,10 @@ static weft_status_t *find_accesses(reference_orderer_t *o) {
   for (int k = 0; k < o->num_nodes; k++) {
     weft_node_t *n = o->order[k];
     const bool forwards = has_reference_output(n);
-    if (forwards) o->variable_of[n->id] = find_variable(o, n);
+    if (forwards || hands_on(n)) o->variable_of[n->id] = find_variable(o, n);
     if (forwards && !updates_reference(n)) continue;
     for (int i = 0; i < n->num_inputs; i++) {
-      const int variable = is_reference(n->inputs[i]) ? o->variable_of[n->inputs[i].node->id] : NONE;
+      const int variable = variable_behind(o, n->inputs[i]);
       if (variable != NONE) add_access(o, variable, n);
     }
   }

@@ -145,9 +145,13 @@ def test_reads_before_and_after_an_update_are_ordered_by_control_edges(cluster, 
 def reads_of(w, x):
     """Nodes that read the variable where it is, by themselves and with other nodes behind them."""
     reference = w._ref() if hasattr(w, "_ref") else w
+    reads = []
     with tf.device(PS):
-        reads = [reference * reference, tf.reduce_sum(tf.tanh(reference + 1.0) * 2.0), tf.reduce_sum(reference)]
-        return reads + [tf.matmul(tf.reshape(reference * 2.0, [1, -1]), tf.reshape(x, [-1, 1]))]
+        for read in reference, w.read_value(), tf.identity(tf.reshape(w, [3])):  # of one buffer
+            reads += [read * read, tf.reduce_sum(tf.tanh(read + 1.0) * 2.0), tf.reduce_sum(read)]
+            reads += [tf.matmul(tf.reshape(read * 2.0, [1, -1]), tf.reshape(x, [-1, 1]))]
+            reads += [tf.matmul(tf.reshape(read, [1, -1]), tf.reshape(x, [-1, 1]))]
+    return reads
 
 
 UPDATES = {

@@ -47,6 +47,23 @@ static void readers_come_before_updates(void) {
   }
 }
 
+/* Identity and Reshape hand the variable's buffer on: what is behind them reads it. */
+static void readers_through_identities_and_views_come_before_updates(void) {
+  weft_graph_t *g = ordered(VARIABLE("w") INPUT("x") PAIR("update", "AssignAdd", "w", "x")
+                                ONE("read", "Identity", "w") ONE("again", "Identity", "read")
+                                    PAIR("flat", "Reshape", "again", "shape") PAIR("loss", "Mul", "read", "x")
+                                        ONE("far", "Neg", "flat") ONE("farther", "Neg", "far")
+                                            AFTER("new", "Mul", "read", "x", "update")
+                                                "node{name:'shape' op:'Placeholder' "
+                                                "attr{key:'dtype' value{type:DT_INT32}} "
+                                                "attr{key:'shape' value{shape{dim{size:1}}}}} ");
+  CU_ASSERT_TRUE(follows(g, "update", "loss"));
+  CU_ASSERT_TRUE(follows(g, "update", "far"));
+  CU_ASSERT_FALSE(follows(g, "update", "farther")); /* has memory of its own */
+  CU_ASSERT_TRUE(follows(g, "new", "update") && !follows(g, "update", "new"));
+  weft_graph_destroy(g);
+}
+
 static void a_reader_behind_an_update_stays_behind_it(void) {
   weft_graph_t *g = ordered(VARIABLE("w") INPUT("x") PAIR("update", "AssignAdd", "w", "x")
                                 ONE("new", "Identity", "update") AFTER("later", "Mul", "w", "w", "update")
@@ -122,6 +139,8 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
 
 static CU_TestInfo tests[] = {
     {"readers come before updates", readers_come_before_updates},
+    {"readers through identities and views come before updates",
+     readers_through_identities_and_views_come_before_updates},
     {"a reader behind an update stays behind it", a_reader_behind_an_update_stays_behind_it},
     {"updates wait for nothing that they did not wait for",
      updates_wait_for_nothing_that_they_did_not_wait_for},
