@@ -125,6 +125,71 @@ def test_what_only_shows_at_run_time(cluster, graph, name, device):
         assert sess.run(x * 2.0, {x: 4.0}) == 8.0  # the session goes on
 
 
+R = tf.raw_ops
+
+
+def to_dense(indices, shape, **attrs):
+    return lambda: R.SparseToDense(
+        sparse_indices=fed(np.int64(indices)),
+        output_shape=fed(np.int64(shape)),
+        sparse_values=1.0,
+        default_value=0.0,
+        name="bad",
+        **attrs,
+    )
+
+
+def part(strings, pos, unit="BYTE"):
+    return lambda: R.Substr(input=fed(strings), pos=fed(np.int32(pos)), len=fed(np.ones_like(pos, np.int32)), unit=unit, name="bad")
+
+
+def fed(value):
+    return v1.placeholder_with_default(value, None)
+
+
+# a node "bad", and the line of the message that says what is wrong
+TEXTS = {
+    "repeated": (to_dense([[0, 1], [0, 1]], [2, 2]), "indices[1] = [0,1] is repeated"),
+    "order": (to_dense([[1, 1], [0, 1]], [2, 2]), "indices[1] = [0,1] is out of order. Many sparse ops require sorted"),
+    "outside": (to_dense([[0, -1]], [2, 2]), "indices[0] = [0,-1] is out of bounds: need 0 <= index < [2,2]"),
+    "outside_vector": (to_dense([0, 9], [4]), "indices[1] = [9] is out of bounds: need 0 <= index < [4]"),
+    "outside_unordered": (
+        to_dense([[0, 9]], [2, 2], validate_indices=False),
+        "Indices are not valid (out of bounds).  Shape: [2,2]",
+    ),
+    "part": (part(["abc", "a"], [1, 3]), "pos 3 out of range for string b'a' at index 1"),
+    "part_rows": (part([["abcd"], ["x"]], [1, 3]), "pos 3 out of range for string b'x' at index (1, 1)"),
+    "part_each": (part([["a", "b"], ["cc", "d"]], 2), "pos 2 out of range for string b'a' at index 0"),
+    "part_text": (part(["abc", "a"], [1, 3], "UTF8_CHAR"), "pos 3 out of range for string at index 1"),
+    "part_text_rows": (
+        part([["aaaa", "b"], ["cc", "d"], ["e", "f"]], [0, 3], "UTF8_CHAR"),
+        "pos 3 out of range for string at index 0",
+    ),
+    "base64": (lambda: R.DecodeBase64(input=fed("YQ==="), name="bad"), "Invalid character found in base64."),
+    "base64_length": (
+        lambda: R.DecodeBase64(input=fed("YWJjY"), name="bad"),
+        "Base64 string length cannot be 1 modulo 4.",
+    ),
+    "raw": (
+        lambda: R.DecodeRaw(bytes=fed(["abcd", "ab"]), out_type=tf.int8, name="bad"),
+        "but element 1 has size 4 != 2",
+    ),
+    "padded": (
+        lambda: R.DecodePaddedRaw(input_bytes=fed("abcd"), fixed_length=fed(-1), out_type=tf.float32, name="bad"),
+        "fixed_length (-1) must be a multiple of the size of out_type (4)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_text_of_an_error(cluster, graph, name):
+    make, text = TEXTS[name]
+    bad = make()
+    with session(cluster.master, graph) as sess:
+        with fails(Invalid, text, op="bad"):
+            sess.run(bad)
+
+
 @pytest.mark.parametrize("op_name", ["FloorDiv", "FloorMod", "Mod", "Div"])
 def test_integer_division_by_zero(cluster, graph, op_name):
     x = v1.placeholder(tf.int32)

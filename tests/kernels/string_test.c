@@ -50,6 +50,38 @@ static void values_become_text(void) {
   RUN(calls);
 }
 
+static void errors_name_what_is_wrong(void) {
+  static const weft_call_t calls[] = {
+      {"Substr", "", "string[2]:'abc','a' int32[]:2 int32[]:1",
+       "INVALID_ARGUMENT: pos 2 out of range for string b'a' at index 1"},
+      {"Substr", "", "string[2,1]:'abcd','x' int32[2]:1,3 int32[2]:1,1",
+       "INVALID_ARGUMENT: pos 3 out of range for string b'x' at index (1, 1)"},
+      {"Substr", "", "string[2,2]:'abcd','x','abcd','y' int32[2,2]:1,1,1,3 int32[2,2]:1,1,1,1",
+       "INVALID_ARGUMENT: pos 3 out of range for string b'y' at index 3"},
+      {"Substr", "unit='UTF8_CHAR'", "string[2,1]:'abcd','x' int32[2]:1,3 int32[2]:1,1",
+       "INVALID_ARGUMENT: pos 3 out of range for string at index 1"},
+      {"DecodeBase64", "", "string[]:'YQ==='", "INVALID_ARGUMENT: Invalid character found in base64."},
+      {"DecodeBase64", "", "string[]:'YWJjY'",
+       "INVALID_ARGUMENT: Base64 string length cannot be 1 modulo 4."},
+      {"DecodeBase64", "", "string[3]:'YWJj','YQ==','YWI'", "string[3]:'abc','a','ab'"},
+      {"DecodeRaw", "out_type=int8", "string[2]:'abcd','ab'",
+       "INVALID_ARGUMENT: DecodeRaw requires input strings to all be the same size, but element 1 has size 4 "
+       "!= 2"},
+      {"DecodePaddedRaw", "out_type=float", "string[]:'abcd' int32[]:-1",
+       "INVALID_ARGUMENT: fixed_length (-1) must be a multiple of the size of out_type (4)"},
+      {"SparseToDense", "T=float", "int64[2,2]:0,1,0,1 int64[2]:2,2 float[]:1 float[]:0",
+       "INVALID_ARGUMENT: indices[1] = [0,1] is repeated"},
+      {"SparseToDense", "T=float", "int32[2]:1,9 int32[1]:4 float[]:1 float[]:0",
+       "INVALID_ARGUMENT: indices[1] = [9] is out of bounds: need 0 <= index < [4]"},
+      {"SparseToDense", "T=float validate_indices=false", "int32[2]:1,9 int32[1]:4 float[]:1 float[]:0",
+       "INVALID_ARGUMENT: Indices are not valid (out of bounds).  Shape: [4]"},
+      {"SparseToDense", "T=float", "int32[2,2]:1,1,0,1 int32[2]:2,2 float[]:1 float[]:0",
+       "INVALID_ARGUMENT: indices[1] = [0,1] is out of order. Many sparse ops require sorted indices.\n"
+       "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n"},
+  };
+  RUN(calls);
+}
+
 static void strings_are_joined(void) {
   static const weft_call_t calls[] = {
       {"StringJoin", "separator='-' N=2", "string[]:'a' string[2]:'b','c'", "string[2]:'a-b','a-c'"},
@@ -202,6 +234,7 @@ static void summaries_that_make_no_sense_are_refused(void) {
 
 static const CU_TestInfo tests[] = {
     {"values become text", values_become_text},
+    {"errors name what is wrong", errors_name_what_is_wrong},
     {"strings are joined", strings_are_joined},
     {"patterns match and replace", patterns_match_and_replace},
     {"a pattern without end is stopped", a_pattern_without_end_is_stopped},

@@ -38,7 +38,7 @@ static weft_status_t *decode_raw(weft_kernel_ctx_t *c, const decode_raw_attrs_t 
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "DecodeRaw requires input strings to all be the same size, but element %" PRId64
                       " has size %zu != %zu",
-                      i, weft_tensor_str_at(in, i).length, length);
+                      i, length, weft_tensor_str_at(in, i).length);
   }
   if (length % size != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -66,13 +66,13 @@ static weft_status_t *decode_padded_raw(weft_kernel_ctx_t *c, const decode_padde
     return WEFT_ERROR(INVALID_ARGUMENT, "k must be scalar, got shape %s", WEFT_SHAPE_TEXT(&wanted->shape));
   }
   int64_t length = weft_cpu_int_at(wanted, 0);
-  if (length <= 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "fixed_length (%" PRId64 ") must be greater than zero.", length);
-  }
   if (length % size != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "fixed_length (%" PRId64 ") must be a multiple of the size of out_type (%" PRId64 ")",
                       length, size);
+  }
+  if (length <= 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "fixed_length (%" PRId64 ") must be greater than zero.", length);
   }
   WEFT_RETURN_IF_ERROR(with_dim(&in->shape, length / size, &shape));
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &shape, &out));

@@ -47,53 +47,64 @@ weft_status_t *weft_sparse_read(const weft_kernel_ctx_t *ctx, int i, int step, w
   return weft_sparse_of(weft_in(ctx, i), weft_in(ctx, i + step), weft_in(ctx, i + 2 * step), out);
 }
 
-bool weft_sparse_is_inside(const weft_sparse_t *x, int64_t i) {
-  const int64_t *at = weft_sparse_at(x, i);
-  for (int d = 0; d < x->rank; d++) {
-    if (at[d] < 0 || at[d] >= x->dims[d]) return false;
-  }
-  return true;
+static void put_numbers(weft_strbuf_t *text, const int64_t *x, int n) {
+  weft_strbuf_putc(text, '[');
+  for (int d = 0; d < n; d++) weft_strbuf_printf(text, d == 0 ? "%" PRId64 : ",%" PRId64, x[d]);
+  weft_strbuf_putc(text, ']');
 }
 
-static weft_status_t *bad_index(const weft_sparse_t *x, int64_t i, const char *what, bool with_shape) {
+/* `dims`: a shape to end with, or NULL. */
+static weft_status_t *bad_index(int64_t i, const int64_t *at, int rank, const char *what,
+                                const int64_t *dims) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "indices[%" PRId64 "] = [", i);
-  for (int d = 0; d < x->rank; d++) {
-    weft_strbuf_printf(&text, d == 0 ? "%" PRId64 : ",%" PRId64, weft_sparse_at(x, i)[d]);
-  }
-  weft_strbuf_printf(&text, "] %s", what);
-  for (int d = 0; with_shape && d < x->rank; d++) {
-    weft_strbuf_printf(&text, d == 0 ? "[%" PRId64 : ",%" PRId64, x->dims[d]);
-  }
-  if (with_shape) weft_strbuf_putc(&text, ']');
+  weft_strbuf_printf(&text, "indices[%" PRId64 "] = ", i);
+  put_numbers(&text, at, rank);
+  weft_strbuf_printf(&text, " %s", what);
+  if (dims != NULL) put_numbers(&text, dims, rank);
   weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "%s", text.failed ? what : text.data);
   weft_strbuf_deinit(&text);
   return s;
 }
 
-static weft_status_t *outside(const weft_sparse_t *x, int64_t i) {
-  return bad_index(x, i, "is out of bounds: need 0 <= index < ", true);
+static bool is_inside(const int64_t *at, int rank, const int64_t *dims) {
+  for (int d = 0; d < rank; d++) {
+    if (at[d] < 0 || at[d] >= dims[d]) return false;
+  }
+  return true;
+}
+
+static weft_status_t *outside(int64_t i, const int64_t *at, int rank, const int64_t *dims) {
+  return bad_index(i, at, rank, "is out of bounds: need 0 <= index < ", dims);
+}
+
+bool weft_sparse_is_inside(const weft_sparse_t *x, int64_t i) {
+  return is_inside(weft_sparse_at(x, i), x->rank, x->dims);
 }
 
 weft_status_t *weft_sparse_check_inside(const weft_sparse_t *x) {
   for (int64_t i = 0; i < x->n; i++) {
-    if (!weft_sparse_is_inside(x, i)) return outside(x, i);
+    if (!weft_sparse_is_inside(x, i)) return outside(i, weft_sparse_at(x, i), x->rank, x->dims);
   }
   return NULL;
 }
 
+weft_status_t *weft_sparse_check_next(int64_t i, const int64_t *before, const int64_t *at, int rank,
+                                      const int64_t *dims) {
+  if (!is_inside(at, rank, dims)) return outside(i, at, rank, dims);
+  int order = before == NULL ? -1 : weft_coordinates_compare(before, at, rank);
+  if (order > 0) {
+    return bad_index(i, at, rank,
+                     "is out of order. Many sparse ops require sorted indices.\n"
+                     "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n",
+                     NULL);
+  }
+  return order == 0 ? bad_index(i, at, rank, "is repeated", NULL) : NULL;
+}
+
 weft_status_t *weft_sparse_check_order(const weft_sparse_t *x) {
   for (int64_t i = 0; i < x->n; i++) {
-    if (!weft_sparse_is_inside(x, i)) return outside(x, i);
-    int order =
-        i == 0 ? -1 : weft_coordinates_compare(weft_sparse_at(x, i - 1), weft_sparse_at(x, i), x->rank);
-    if (order > 0) {
-      return bad_index(x, i,
-                       "is out of order. Many sparse ops require sorted indices.\n"
-                       "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n",
-                       false);
-    }
-    if (order == 0) return bad_index(x, i, "is repeated", false);
+    const int64_t *before = i == 0 ? NULL : weft_sparse_at(x, i - 1);
+    WEFT_RETURN_IF_ERROR(weft_sparse_check_next(i, before, weft_sparse_at(x, i), x->rank, x->dims));
   }
   return NULL;
 }

@@ -34,6 +34,11 @@ WEFT_MUST_CHECK weft_status_t *weft_sparse_of(const weft_tensor_t *indices, cons
 static inline const int64_t *weft_sparse_at(const weft_sparse_t *x, int64_t i) { return x->at + i * x->rank; }
 /* Is every coordinate of element i inside the shape? */
 bool weft_sparse_is_inside(const weft_sparse_t *x, int64_t i);
+/* Element i, at coordinates `at`, is inside the shape and behind the element at `before` (NULL: i is the
+ * first), in the row-major order of the dense tensor. Errors: INVALID_ARGUMENT, naming i, in TensorFlow's
+ * words. */
+WEFT_MUST_CHECK weft_status_t *weft_sparse_check_next(int64_t i, const int64_t *before, const int64_t *at,
+                                                      int rank, const int64_t *dims);
 /* All elements are inside, in strictly ascending order (of the row-major dense tensor).
  * Errors: INVALID_ARGUMENT, naming the first that is not. */
 WEFT_MUST_CHECK weft_status_t *weft_sparse_check_order(const weft_sparse_t *x);

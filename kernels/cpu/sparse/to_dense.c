@@ -42,19 +42,29 @@ static weft_status_t *to_dense_check(const weft_kernel_ctx_t *ctx, int64_t n, in
   return NULL;
 }
 
+/* Row i of `indices` ([n, rank], int32 or int64). */
+static void read_row(const weft_tensor_t *indices, int64_t i, int rank, int64_t *out) {
+  for (int d = 0; d < rank; d++) out[d] = weft_cpu_int_at(indices, i * rank + d);
+}
+
+/* What is wrong with row i, which is outside or not behind row i - 1. */
+static weft_status_t *bad_row(const weft_tensor_t *indices, int64_t i, const weft_shape_t *shape) {
+  int64_t before[WEFT_MAX_DIMS], at[WEFT_MAX_DIMS];
+  if (i > 0) read_row(indices, i - 1, shape->rank, before);
+  read_row(indices, i, shape->rank, at);
+  return weft_sparse_check_next(i, i > 0 ? before : NULL, at, shape->rank, shape->dims);
+}
+
 /* All coordinates, before memory is taken; in ascending order if `in_order`. */
 static weft_status_t *check_positions(const weft_tensor_t *indices, int64_t n, const weft_shape_t *shape,
                                       bool in_order) {
   int64_t last = -1;
   for (int64_t i = 0; i < n; i++) {
     int64_t at = position(indices, i, shape);
+    if (in_order && at <= last) return bad_row(indices, i, shape);
     if (at < 0) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Indices are not valid (out of bounds).  Shape: %s",
                         WEFT_SHAPE_TEXT(shape));
-    }
-    if (in_order && at <= last) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "indices[%" PRId64 "] is %s", i,
-                        at == last ? "repeated" : "out of order");
     }
     last = at;
   }

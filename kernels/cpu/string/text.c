@@ -156,11 +156,10 @@ static weft_status_t *decode_row(void *arg, int64_t i, weft_strbuf_t *text) {
   if (s.length % 4 == 0 && s.length > 0 && s.data[s.length - 1] == '=') {
     s.length -= s.data[s.length - 2] == '=' ? 2 : 1;
   }
-  if (s.length % 4 == 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Base64 string length cannot be 1 modulo 4.");
-  }
   uint32_t bits = 0;
   for (size_t k = 0; k < s.length; k++) {
+    if (k % 4 == 0 && k + 1 == s.length)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Base64 string length cannot be 1 modulo 4.");
     int value = base64_value(s.data[k]);
     if (value < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Invalid character found in base64.");
     bits = bits << 6 | (uint32_t)value;
@@ -178,6 +177,7 @@ static weft_status_t *decode_base64(weft_kernel_ctx_t *c) {
 typedef struct substr_run {
   const weft_tensor_t *in, *pos, *len;
   weft_tensor_t *out;
+  int64_t columns; /* of a matrix that broadcasting made; 0: any other output */
   bool is_utf8;
   weft_status_t *status;
 } substr_run_t;
@@ -209,12 +209,28 @@ static bool utf8_part(weft_str_t *s, int64_t pos, int64_t len) {
   return true;
 }
 
+/* TensorFlow tells the string only where positions are bytes. In a matrix that broadcasting made it counts
+ * rows and columns, of characters rows alone. */
+static weft_status_t *out_of_range(const substr_run_t *r, int64_t out_at, weft_str_t s, int64_t pos) {
+  const int64_t columns = r->columns;
+  if (r->is_utf8) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "pos %" PRId64 " out of range for string at index %" PRId64, pos,
+                      columns > 0 ? out_at / columns : out_at);
+  }
+  if (columns > 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "pos %" PRId64 " out of range for string b'%.*s' at index (%" PRId64 ", %" PRId64 ")",
+                      pos, WEFT_STR_ARGS(s), out_at / columns, out_at % columns);
+  }
+  return WEFT_ERROR(INVALID_ARGUMENT, "pos %" PRId64 " out of range for string b'%.*s' at index %" PRId64,
+                    pos, WEFT_STR_ARGS(s), out_at);
+}
+
 static weft_status_t *put_part(const substr_run_t *r, int64_t out_at, int64_t in_at, int64_t at) {
   weft_str_t s = weft_tensor_str_at(r->in, in_at);
   int64_t pos = weft_cpu_int_at(r->pos, at), len = weft_cpu_int_at(r->len, at);
   if (!(r->is_utf8 ? utf8_part(&s, pos, len) : byte_part(&s, pos, len))) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "pos %" PRId64 " out of range for string at index %" PRId64, pos,
-                      out_at);
+    return out_of_range(r, out_at, s, pos);
   }
   return weft_tensor_set_str(r->out, out_at, s);
 }
@@ -241,6 +257,8 @@ static weft_status_t *substr(weft_kernel_ctx_t *c, const substr_attrs_t *attrs) 
     return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&r.in->shape),
                       WEFT_SHAPE_TEXT(&r.pos->shape));
   }
+  const bool is_each = r.pos->shape.rank == 0 || weft_shape_eq(&r.in->shape, &r.pos->shape);
+  r.columns = !is_each && b.shape.rank == 2 ? b.shape.dims[1] : 0;
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_STRING, &b.shape, &r.out));
   weft_broadcast_walk(&b, 0, b.count, part_range, &r);
   return r.status;
