@@ -130,6 +130,16 @@ static WEFT_Failure *check_dense(const WEFT_TensorView *in, int64_t n, int64_t r
   return NULL;
 }
 
+/* Element i is outside the shape, or does not lie behind the one before it. */
+static WEFT_Failure *bad_row(const WEFT_TensorView *indices, int64_t i, int64_t rank, const int64_t *dims,
+                             const char *what, bool with_shape) {
+  weft_cuda_shape_t row = {.rank = (int)rank};
+  for (int64_t d = 0; d < rank; d++) row.dims[d] = weft_cuda_int_at(indices, i * rank + d);
+  const WEFT_TensorView at = {.rank = row.rank, .dims = row.dims}, shape = {.rank = row.rank, .dims = dims};
+  return WEFT_CUDA_INVALID("indices[%lld] = %s %s%s", (long long)i, WEFT_CUDA_SHAPE(&at), what,
+                           with_shape ? WEFT_CUDA_SHAPE(&shape) : "");
+}
+
 /* *is_sorted: the places ascend, and none is there twice. */
 static WEFT_Failure *find_places(const WEFT_TensorView *indices, int64_t n, int64_t rank, const int64_t *dims,
                                  bool must_ascend, sparse_place_t *places, bool *is_sorted) {
@@ -140,14 +150,19 @@ static WEFT_Failure *find_places(const WEFT_TensorView *indices, int64_t n, int6
     for (int64_t d = 0; d < rank; d++) {
       const int64_t k = weft_cuda_int_at(indices, i * rank + d);
       if (k < 0 || k >= dims[d]) {
+        if (must_ascend) return bad_row(indices, i, rank, dims, "is out of bounds: need 0 <= index < ", true);
         const WEFT_TensorView shape = {.rank = (int)rank, .dims = dims};
         return WEFT_CUDA_INVALID("Indices are not valid (out of bounds).  Shape: %s",
                                  WEFT_CUDA_SHAPE(&shape));
       }
       at = at * dims[d] + k;
     }
-    if (must_ascend && at <= last) {
-      return WEFT_CUDA_INVALID("indices[%lld] is %s", (long long)i, at == last ? "repeated" : "out of order");
+    if (must_ascend && at == last) return bad_row(indices, i, rank, dims, "is repeated", false);
+    if (must_ascend && at < last) {
+      return bad_row(indices, i, rank, dims,
+                     "is out of order. Many sparse ops require sorted indices.\n"
+                     "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n",
+                     false);
     }
     *is_sorted = *is_sorted && at > last;
     last = at;
