@@ -135,12 +135,19 @@ static void range(void *arg, int64_t begin, int64_t end) {
   j->fn(j, begin, end);
 }
 
-/* Runs `fn` over the images; there is an image. `out_pixels`: of one image. */
-static void run_images(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn, int64_t out_pixels) {
+/* Runs `fn` over `units` > 0 equal parts of `pixels` times the batch: lines of the output, or images. */
+static void run_units(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn, int64_t units, int64_t pixels) {
   j->fn = fn;
-  double work = (double)(out_pixels * j->c) * (double)(j->s[0].k * j->s[1].k * j->s[2].k);
-  int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work + 1)) + 1;
-  weft_parallel_for(j->n > grain ? ctx->device->pool : NULL, j->n, grain, range, j);
+  double work = (double)j->n * (double)pixels * (double)j->c * (double)(j->s[0].k * j->s[1].k * j->s[2].k);
+  int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work / (double)units + 1)) + 1;
+  weft_parallel_for(units > grain ? ctx->device->pool : NULL, units, grain, range, j);
+}
+
+static void run_images(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn, int64_t out_pixels) {
+  run_units(ctx, j, fn, j->n, out_pixels);
+}
+static void run_lines(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn) {
+  run_units(ctx, j, fn, j->n * j->s[0].out * j->s[1].out, out_pixels_of(j));
 }
 
 static weft_shape_t out_shape(const volume_job_t *j) {
@@ -165,7 +172,7 @@ static weft_status_t *forward(weft_kernel_ctx_t *ctx, volume_fn *const fns[]) {
   weft_shape_t shape = out_shape(&j);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
   j.out = y->data;
-  if (y->count > 0) run_images(ctx, &j, fns[x->dtype], out_pixels_of(&j));
+  if (y->count > 0) run_lines(ctx, &j, fns[x->dtype]);
   return NULL;
 }
 
@@ -190,7 +197,11 @@ static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, bool second) {
   weft_cpu_zero(out);
   j.out = out->data;
   if (out->count > 0 && dy->count > 0) {
-    run_images(ctx, &j, (second ? second_fns : max_grad_fns)[x->dtype], out_pixels_of(&j));
+    if (second) {
+      run_lines(ctx, &j, second_fns[x->dtype]);
+    } else {
+      run_images(ctx, &j, max_grad_fns[x->dtype], out_pixels_of(&j));
+    }
   }
   return NULL;
 }
