@@ -198,34 +198,68 @@ static void responses_of_many_pixels_are_right(void) {
   drop(out, 1);
 }
 
-static weft_tensor_t *softmax_of(const char *op, const float *x, int64_t rows, int64_t classes) {
+/* `op` of rows [rows, classes] at x, of the given dtype. */
+static weft_tensor_t *softmax_of(const char *op, weft_dtype_t dtype, const void *x, int64_t rows,
+                                 int64_t classes) {
   const weft_shape_t shape = {.rank = 2, .dims = {rows, classes}};
   weft_tensor_t *in = NULL, *out = NULL;
   int num = 0;
-  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &in));
-  memcpy(in->data, x, (size_t)(rows * classes) * sizeof *x);
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(dtype, &shape, NULL, &in));
+  memcpy(in->data, x, (size_t)(rows * classes) * weft_dtype_size(dtype));
   CU_ASSERT_PTR_NULL_FATAL(weft_run_op(&bench, op, NULL, &in, 1, &out, 1, &num));
   weft_tensor_release(in);
   return out;
 }
 
-/* Rows are taken several at a time, as many as fit into the cache. */
+enum { MOST_CLASSES = 5000, MOST_ROWS = 19 };
+static double numbers_f64[MOST_ROWS * MOST_CLASSES];
+static uint16_t numbers_f16[MOST_ROWS * MOST_CLASSES], numbers_bf16[MOST_ROWS * MOST_CLASSES];
+
+/* Rows are taken several at a time, as many as fit into the cache: any number of them gives the bits that
+ * each has alone. */
 static void softmax_of_a_row_does_not_depend_on_its_neighbours(void) {
-  static const int64_t classes[] = {10, 33, 50, 64, 128, 200, 1000, 1025, 2049, 5000};
+  static const int64_t classes[] = {10, 33, 50, 64, 128, 129, 200, 1000, 1025, 2049, MOST_CLASSES};
   static const char *const ops[] = {"Softmax", "LogSoftmax"};
-  enum { ROWS = 19 };
+  const struct {
+    weft_dtype_t dtype;
+    const void *x;
+  } kinds[] = {{WEFT_F32, back}, {WEFT_F64, numbers_f64}, {WEFT_F16, numbers_f16}, {WEFT_BF16, numbers_bf16}};
+  for (int i = 0; i < MOST_ROWS * MOST_CLASSES; i++) {
+    numbers_f64[i] = (double)back[i] + (double)(i % 1013) * 1e-11;
+    numbers_f16[i] = weft_f32_to_f16(back[i]);
+    numbers_bf16[i] = weft_f32_to_bf16(back[i]);
+  }
   for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
     const int64_t C = classes[i];
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] * 2; k++) {
+      const char *op = ops[k % 2], *x = kinds[k / 2].x;
+      const weft_dtype_t dtype = kinds[k / 2].dtype;
+      const size_t row_bytes = (size_t)C * weft_dtype_size(dtype);
+      for (int64_t rows = 2; rows <= MOST_ROWS; rows += rows < 4 ? 1 : 5) {
+        weft_tensor_t *all = softmax_of(op, dtype, x, rows, C);
+        for (int64_t row = 0; row < rows; row++) {
+          weft_tensor_t *one = softmax_of(op, dtype, x + (size_t)row * row_bytes, 1, C);
+          CU_ASSERT_EQUAL(memcmp((const char *)all->data + (size_t)row * row_bytes, one->data, row_bytes), 0);
+          weft_tensor_release(one);
+        }
+        weft_tensor_release(all);
+      }
+    }
+  }
+}
+
+/* The shares of a row, however long, have the sum 1. */
+static void softmax_of_a_row_sums_to_one(void) {
+  static const int64_t classes[] = {1, 10, 33, 128, 1000, 2049, MOST_CLASSES};
+  for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
     for (int op = 0; op < 2; op++) {
-      weft_tensor_t *all = softmax_of(ops[op], back, ROWS, C);
-      for (int64_t row = 0; row < ROWS; row++) {
-        weft_tensor_t *one = softmax_of(ops[op], back + row * C, 1, C);
-        const float *got = (const float *)all->data + row * C;
+      weft_tensor_t *all =
+          softmax_of(op == 0 ? "Softmax" : "LogSoftmax", WEFT_F32, back, MOST_ROWS, classes[i]);
+      for (int64_t row = 0; row < MOST_ROWS; row++) {
+        const float *got = (const float *)all->data + row * classes[i];
         double sum = 0;
-        CU_ASSERT_EQUAL(memcmp(got, one->data, (size_t)C * sizeof *got), 0);
-        for (int64_t c = 0; c < C; c++) sum += op == 0 ? (double)got[c] : exp((double)got[c]);
+        for (int64_t c = 0; c < classes[i]; c++) sum += op == 0 ? (double)got[c] : exp((double)got[c]);
         CU_ASSERT_DOUBLE_EQUAL(sum, 1, 1e-5);
-        weft_tensor_release(one);
       }
       weft_tensor_release(all);
     }
@@ -269,6 +303,7 @@ int main(void) {
       {"responses of many pixels are right", responses_of_many_pixels_are_right},
       {"softmax of a row does not depend on its neighbours",
        softmax_of_a_row_does_not_depend_on_its_neighbours},
+      {"softmax of a row sums to one", softmax_of_a_row_sums_to_one},
       {"every failed allocation is reported", every_failed_allocation_is_reported},
       CU_TEST_INFO_NULL,
   };

@@ -111,7 +111,9 @@ static inline void WEFT_CAT(softmax_rows, SUFFIX)(int64_t rows, int64_t C, const
 static inline void WEFT_CAT(log_softmax_rows, SUFFIX)(int64_t rows, int64_t C, const ELEM *x, ELEM *y) {
   COMP v[CHUNK], last[CHUNK], max[ROWS], log_sum[ROWS];
   WEFT_CAT(rows_exp, SUFFIX)(rows, x, C, max, log_sum, NULL);
-  for (int64_t k = 0; k < rows; k++) log_sum[k] = WEFT_CAT(weft_log, SUFFIX)(log_sum[k]);
+  /* In all lanes: the vector's log and that of a number left over differ in the last bit. */
+  for (int64_t k = rows; k < ROWS; k++) log_sum[k] = 1;
+  for (int k = 0; k < ROWS; k++) log_sum[k] = WEFT_CAT(weft_log, SUFFIX)(log_sum[k]);
   for (int64_t k = 0; k < rows; k++, x += C, y += C) {
     WEFT_CAT(load, SUFFIX)(x + C - CHUNK, last);
     for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
