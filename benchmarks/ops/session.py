@@ -1,4 +1,4 @@
-"""A session of a C library with TensorFlow's C API, by ctypes: a graph, its feeds, and steps that are timed.
+"""A session of a C library with TensorFlow's C API, by ctypes: a graph, its feeds, and steps that are timed, by a loop in C (steps.c).
 
 Started as a program, with the library and its ConfigProto in hexadecimal, it serves one (serve.py). What is loaded:
   {"graph": PATH, "feeds": PATH of an .npz, "targets": [...]}, and maybe
@@ -7,6 +7,7 @@ Started as a program, with the library and its ConfigProto in hexadecimal, it se
 
 
 import ctypes
+import os
 import sys
 
 import numpy as np
@@ -22,6 +23,23 @@ class Output(ctypes.Structure):
 
 class Buffer(ctypes.Structure):
     _fields_ = [("data", P), ("length", S), ("deallocator", P)]
+
+
+class StepCall(ctypes.Structure):
+    """step_call_t of steps.c"""
+
+    _fields_ = [(name, P) for name in ("run", "delete_tensor", "code", "session", "feeds", "values", "fetch", "targets", "status")] + [("num_feeds", I), ("num_targets", I)]
+
+
+STEPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bazel-bin", "benchmarks", "libsteps.so")
+
+
+def loop_in_c():
+    if not os.path.exists(STEPS):
+        raise RuntimeError(f"no {os.path.normpath(STEPS)}: build //benchmarks:libsteps.so")
+    run_steps = ctypes.CDLL(STEPS).run_steps
+    run_steps.restype, run_steps.argtypes = N, (ctypes.POINTER(StepCall), ctypes.c_double, ctypes.POINTER(ctypes.c_double))
+    return run_steps
 
 
 def declared(library):
@@ -59,7 +77,7 @@ class Session:
     def __init__(self, library, config):
         self.c, self.config = declared(library), config
         self.status = self.c.TF_NewStatus()
-        self.session = None
+        self.session, self.run_steps = None, loop_in_c()
 
     def check(self):
         if self.c.TF_GetCode(self.status) != 0:
@@ -129,6 +147,14 @@ class Session:
         fetched = self.run(self.targets, self.fetch)
         if fetched:
             self.c.TF_DeleteTensor(fetched)
+
+    def steps(self, seconds):
+        """Steps for so long: how many, and what they took."""
+        c, wall_s = self.c, ctypes.c_double()
+        pointers = [ctypes.cast(x, P).value if x is not None else None for x in (c.TF_SessionRun, c.TF_DeleteTensor, c.TF_GetCode, self.session, self.feeds, self.values, self.fetch, self.targets, self.status)]
+        n = self.run_steps(ctypes.byref(StepCall(*pointers, len(self.tensors), len(self.targets))), seconds, ctypes.byref(wall_s))
+        self.check()
+        return n, wall_s.value
 
     def answer(self):
         c, fetched = self.c, self.run(self.targets, self.fetch)
