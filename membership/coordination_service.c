@@ -317,6 +317,10 @@ static weft_status_t *register_watch(state_watch_t *w, int64_t timeout_ms) {
   if (w->canceller == NULL) return NULL;
   w->has_token = weft_canceller_register(w->canceller, on_cancel, w, &w->token);
   if (w->has_token) return NULL;
+  if (!weft_canceller_is_cancelled(w->canceller)) { /* which would be the end of its task */
+    weft_timer_remove(c->o.timer, w->timer_id);
+    return WEFT_NO_MEMORY("a watch");
+  }
   weft_mutex_lock(&c->mu);
   w->early = BY_CANCELLER;
   weft_mutex_unlock(&c->mu);

@@ -203,11 +203,16 @@ static store_waiter_t *make_waiter(weft_store_t *s, const weft_store_request_t *
   w->has_timer = true;
   if (canceller == NULL) return w;
   w->has_token = weft_canceller_register(canceller, on_cancel, w, &w->token);
-  if (!w->has_token) {
-    weft_mutex_lock(&s->mu);
-    w->early = BY_CANCELLER;
-    weft_mutex_unlock(&s->mu);
+  if (w->has_token) return w;
+  if (!weft_canceller_is_cancelled(canceller)) {
+    weft_timer_remove(s->timer, w->timer_id);
+    weft_canceller_release(canceller);
+    weft_free(w);
+    return NULL;
   }
+  weft_mutex_lock(&s->mu);
+  w->early = BY_CANCELLER;
+  weft_mutex_unlock(&s->mu);
   return w;
 }
 

@@ -361,8 +361,7 @@ static void finish_take(weft_room_waiter_t *w) {
   take_t *t = (take_t *)w;
   const weft_resource_call_t call = w->call;
   const weft_accumulator_config_t *config = &((weft_accumulator_t *)w->owner)->config;
-  weft_status_t *s = NULL;
-  if (w->is_cancelled) s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
+  weft_status_t *s = weft_wait_failure(w);
   if (s == NULL) s = take_mean(t, config);
   if (s == NULL && config->is_sparse) s = output_shape(&call, &config->shape, &t->sum.values->shape);
   if (s == NULL) {

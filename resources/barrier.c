@@ -297,15 +297,13 @@ static void finish_take(weft_room_waiter_t *w) {
   taking_t *t = (taking_t *)w;
   weft_barrier_t *b = (weft_barrier_t *)w->owner;
   const weft_resource_call_t call = w->call;
-  weft_status_t *s = NULL;
-  if (w->is_cancelled) {
-    s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
-  } else if (t->is_short) {
+  weft_status_t *s = weft_wait_failure(w);
+  if (s == NULL && t->is_short) {
     s = WEFT_ERROR(OUT_OF_RANGE,
                    "Barrier '%s' is closed and has insufficient elements (requested %" PRId64
                    ", total size %" PRId64 ")",
                    b->name, t->wanted, t->available);
-  } else {
+  } else if (s == NULL) {
     s = deliver(t, b);
   }
   weft_tensor_queue_item_free(t->items);

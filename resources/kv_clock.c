@@ -228,12 +228,10 @@ static void note_missing(weft_room_waiter_t *w) {
 static void finish_wait(weft_room_waiter_t *w) {
   clock_wait_t *t = (clock_wait_t *)w;
   const weft_resource_call_t call = w->call;
-  weft_status_t *s = NULL;
-  if (w->is_cancelled) {
-    s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
-  } else if (w->is_late) {
+  weft_status_t *s = weft_wait_failure(w);
+  if (w->is_late) {
     s = weft_clocked_too_late((weft_clocked_t *)w->owner, t->worker, t->needs, t->seconds, &t->missing);
-  } else {
+  } else if (s == NULL) {
     s = weft_tensor_scalar(WEFT_I64, &t->slowest, &call.outputs[0].tensor);
   }
   weft_free(t);

@@ -317,7 +317,8 @@ static void note_missing(weft_room_waiter_t *w) {
 static void finish_pull(weft_room_waiter_t *w) {
   pull_t *p = (pull_t *)w;
   const weft_resource_call_t call = w->call;
-  weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled) : p->failure;
+  weft_status_t *s = weft_wait_failure(w);
+  if (s == NULL) s = p->failure;
   if (w->is_late)
     s = weft_clocked_too_late((weft_clocked_t *)w->owner, p->worker, p->needs, p->seconds, &p->missing);
   int at = p->has_lens ? 2 : 1;

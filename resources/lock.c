@@ -68,10 +68,8 @@ static void waiter_free(lock_waiter_t *w) {
 static void finish(weft_room_waiter_t *room_waiter) {
   lock_waiter_t *w = (lock_waiter_t *)room_waiter;
   weft_resource_call_t call = w->waiter.call;
-  weft_status_t *s = NULL;
-  if (w->waiter.is_cancelled) {
-    s = WEFT_ERROR(CANCELLED, "%s", w->waiter.cancelled);
-  } else {
+  weft_status_t *s = weft_wait_failure(room_waiter);
+  if (s == NULL) {
     weft_object_retain(w->waiter.owner); /* of the hold */
     ((weft_variant_t **)w->tensor->data)[0] = &w->hold->variant;
     call.outputs[0].tensor = w->tensor;

@@ -106,10 +106,11 @@ static weft_wait_result_t try_take(weft_room_waiter_t *w) {
  */
 static void run_with_reader(weft_room_waiter_t *w) {
   reader_operation_t *op = (reader_operation_t *)w;
-  if (w->is_cancelled) {
+  weft_status_t *s = weft_wait_failure(w);
+  if (s != NULL) {
     weft_resource_call_t call = w->call;
     operation_free(op);
-    weft_resource_call_end(&call, WEFT_ERROR(CANCELLED, "%s", w->cancelled));
+    weft_resource_call_end(&call, s);
     return;
   }
   weft_object_retain(w->owner);

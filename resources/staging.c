@@ -178,10 +178,10 @@ static weft_status_t *out_of_bounds(const stage_op_t *op, int64_t index, int cou
 static void finish(weft_room_waiter_t *w) {
   stage_op_t *op = (stage_op_t *)w;
   const weft_resource_call_t call = w->call;
-  weft_status_t *s = op->outcome;
+  weft_status_t *s = weft_wait_failure(w);
   const int first = op->wish.has_key ? 1 : 0;
-  bool takes = w->line == OUT && !w->is_cancelled && s == NULL;
-  if (w->is_cancelled) s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
+  if (s == NULL) s = op->outcome;
+  bool takes = w->line == OUT && s == NULL;
   if (takes && op->tuple->count != op->wish.num_outputs - first) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "Mismatch stage/unstage: %d vs. %d", op->tuple->count,
                    op->wish.num_outputs - first);

@@ -211,10 +211,8 @@ HOLDS_ROOM static weft_wait_result_t try_enqueue(weft_room_waiter_t *w) {
 static void finish_enqueue(weft_room_waiter_t *w) {
   queue_operation_t *op = (queue_operation_t *)w;
   weft_tensor_queue_t *q = queue_of(op);
-  weft_status_t *s = NULL;
-  if (w->is_cancelled) {
-    s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
-  } else if (op->outcome == QUEUE_CLOSED) {
+  weft_status_t *s = weft_wait_failure(w);
+  if (s == NULL && op->outcome == QUEUE_CLOSED) {
     s = WEFT_ERROR(CANCELLED, "%s '%s' is closed.", plain_name(q), q->name);
   }
   operation_end(op, s);
@@ -436,10 +434,12 @@ static weft_status_t *stack_component(const weft_tensor_queue_t *q, const queue_
 static void finish_dequeue(weft_room_waiter_t *w) {
   queue_operation_t *op = (queue_operation_t *)w;
   weft_tensor_queue_t *q = queue_of(op);
-  weft_status_t *s = NULL;
-  if (w->is_cancelled) {
-    s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
-  } else if (op->outcome == NOT_ENOUGH) {
+  weft_status_t *s = weft_wait_failure(w);
+  if (s != NULL) {
+    operation_end(op, s);
+    return;
+  }
+  if (op->outcome == NOT_ENOUGH) {
     s = WEFT_ERROR(
         OUT_OF_RANGE,
         "%s '%s' is closed and has insufficient elements (requested %" PRId64 ", current size %" PRId64 ")",
@@ -506,10 +506,8 @@ HOLDS_ROOM static weft_wait_result_t try_close(weft_room_waiter_t *w) {
 
 static void finish_close(weft_room_waiter_t *w) {
   queue_operation_t *op = (queue_operation_t *)w;
-  weft_status_t *s = NULL;
-  if (w->is_cancelled) {
-    s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
-  } else if (op->outcome == QUEUE_CLOSED) {
+  weft_status_t *s = weft_wait_failure(w);
+  if (s == NULL && op->outcome == QUEUE_CLOSED) {
     s = WEFT_ERROR(CANCELLED, "Queue '%s' is already closed.", queue_of(op)->name);
   }
   operation_end(op, s);

@@ -109,8 +109,7 @@ static void take_free(unbatch_wait_t *t) {
 static void finish(weft_room_waiter_t *w) {
   unbatch_wait_t *t = (unbatch_wait_t *)w;
   const weft_resource_call_t call = w->call;
-  weft_status_t *s = t->outcome;
-  if (w->is_cancelled) s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
+  weft_status_t *s = weft_status_join(weft_wait_failure(w), t->outcome);
   if (w->is_late) s = WEFT_ERROR(DEADLINE_EXCEEDED, "Batched data did not arrive within timeout window.");
   if (s == NULL) s = weft_batch_join(t->tensors, t->n, call.allocator, &call.outputs[0].tensor);
   take_free(t);

@@ -138,7 +138,8 @@ void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w) {
   w->is_registered = canceller != NULL;
   if (canceller != NULL && !weft_canceller_register(canceller, on_cancel, w, &w->token)) {
     w->is_registered = false;
-    w->is_cancelled = true;
+    w->is_cancelled = weft_canceller_is_cancelled(canceller);
+    w->is_starved = !w->is_cancelled;
     finish(w);
     weft_object_release(owner);
     return;
@@ -157,6 +158,11 @@ void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w) {
   weft_mutex_unlock(&r->mu);
   finish_all(done);
   weft_object_release(owner);
+}
+
+weft_status_t *weft_wait_failure(const weft_room_waiter_t *w) {
+  if (w->is_cancelled) return WEFT_ERROR(CANCELLED, "%s", w->cancelled);
+  return w->is_starved ? WEFT_NO_MEMORY("waiting for a resource") : NULL;
 }
 
 void weft_wait_cancel_line(weft_wait_room_t *r, int line) {

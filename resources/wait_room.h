@@ -8,7 +8,8 @@
  *   made -> weft_wait() -> in line -> attempt says DONE  -> finish()
  *                |             |---- the step is cancelled -> finish() with CANCELLED
  *                |             `---- its deadline passes ---> finish() with is_late
- *                `---- the step is cancelled already ------> finish() with CANCELLED
+ *                |---- the step is cancelled already ------> finish() with CANCELLED
+ *                `---- there is no memory to wait ---------> finish() with RESOURCE_EXHAUSTED
  */
 #ifndef WEFT_RESOURCES_WAIT_ROOM_H_
 #define WEFT_RESOURCES_WAIT_ROOM_H_
@@ -51,7 +52,8 @@ struct weft_room_waiter {
   weft_object_t *owner;      /* one reference to the object of the room */
   int line;
   const char *cancelled; /* the message if the step is cancelled; static */
-  bool is_cancelled;     /* for finish: the outcome is CANCELLED with that message */
+  bool is_cancelled;     /* the wait ended so; see weft_wait_failure() */
+  bool is_starved;       /* it did not begin, without memory; the same */
   bool is_late;          /* for finish: the deadline has passed; expired() has been called */
   weft_timer_t *timer;   /* NULL: no deadline. Borrowed; outlives the wait */
   int64_t deadline_ns;   /* of weft_clock_ns(), with a timer */
@@ -61,7 +63,8 @@ struct weft_room_waiter {
   /* One try. The caller holds room->mu. It must not fail: an error is an outcome, kept in the bigger struct.
    */
   weft_wait_result_t (*attempt)(weft_room_waiter_t *w);
-  /* Called once, with no lock held, on any thread: sets outputs, ends the call, frees w (not owner). */
+  /* Called once, with no lock held, on any thread: sets outputs or takes weft_wait_failure(), ends the call,
+   * frees w (not owner). */
   void (*finish)(weft_room_waiter_t *w);
   /* The room's own. */
   weft_wait_room_t *room;
@@ -74,6 +77,8 @@ void weft_wait_room_init(weft_wait_room_t *r);
 void weft_wait_room_deinit(weft_wait_room_t *r);
 /* Joins the line w->line and tries the waiters. `w` is consumed. */
 void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w);
+/* For finish: CANCELLED with the waiter's message, or RESOURCE_EXHAUSTED; NULL: it was served, or is late. */
+weft_status_t *weft_wait_failure(const weft_room_waiter_t *w);
 /* Tries the waiters; after a change of the object under r->mu. */
 void weft_wait_flush(weft_wait_room_t *r);
 /* Every waiter in the line ends as cancelled, with its own message. The other line is tried then. */

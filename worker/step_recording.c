@@ -541,6 +541,10 @@ static weft_status_t *make_call(weft_step_recordings_t *r, const weft_record_req
   if (canceller != NULL) {
     c->is_linked = weft_canceller_register(canceller, on_cancel, c, &c->token);
     c->is_cancelled = !c->is_linked;
+    if (!c->is_linked && !weft_canceller_is_cancelled(canceller)) {
+      free_call(c);
+      return WEFT_NO_MEMORY("a recording");
+    }
   }
   *out = c;
   return NULL;

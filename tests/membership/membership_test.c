@@ -314,6 +314,40 @@ static void on_refused(void *arg, weft_status_t *status, uint64_t epoch, const w
   weft_status_free(status);
 }
 
+static weft_status_t *watch(weft_coordination_t *k, weft_canceller_t *connection, uint64_t epoch,
+                            weft_code_t *code) {
+  *code = WEFT_OK;
+  weft_coordination_watch(k, &(weft_coordination_caller_t){names[0], 5, epoch, 0}, 60000, connection,
+                          on_refused, code);
+  return weft_status_from_wire((int)*code, "", 0);
+}
+
+/* A watch whose connection breaks is the end of its task; one for which there is no memory is not. */
+static void a_watch_without_memory_loses_no_task(void) {
+  weft_timer_t *timer = NULL;
+  weft_coordination_t *k = NULL;
+  weft_canceller_t *connection = weft_canceller_create(NULL);
+  weft_member_t members[TASKS];
+  weft_code_t code;
+  uint64_t epoch = 0;
+  int n = 0;
+  CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
+  const weft_coordination_options_t o = {
+      .tasks = names, .num_tasks = TASKS, .own = SERVICE_TASK, .lost_after_ms = 60000, .timer = timer};
+  CU_ASSERT_PTR_NULL_FATAL(weft_coordination_create(&o, &k));
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(k, (&(weft_coordination_caller_t){names[0], 5, 0, 0}), &epoch));
+  WEFT_FAIL_EACH_ALLOCATION(n, s, watch(k, connection, epoch, &code));
+  CU_ASSERT_TRUE(n > 1);
+  weft_coordination_watch(k, &(weft_coordination_caller_t){.task = WEFT_STR("")}, 0, NULL, on_state, members);
+  CU_ASSERT_EQUAL(members[0].state, WEFT_MEMBER_ALIVE);
+  CU_ASSERT_EQUAL(members[0].losses, 0);
+  weft_canceller_cancel(connection);
+  CU_ASSERT_EQUAL(code, WEFT_CANCELLED);
+  weft_canceller_release(connection);
+  weft_coordination_destroy(k);
+  weft_timer_destroy(timer);
+}
+
 /* A caller without the secret of a task that is alive changes nothing, whatever else it knows; also that of
  * the task that hosts the service. */
 static void strangers_change_nothing(void) {
@@ -561,6 +595,7 @@ static const CU_TestInfo tests[] = {
     {"silence makes a task lost, and a beat brings it back",
      silence_makes_a_task_lost_and_a_beat_brings_it_back},
     {"the chief hosts the coordination service", the_chief_hosts_the_coordination_service},
+    {"a watch without memory loses no task", a_watch_without_memory_loses_no_task},
     {"strangers change nothing", strangers_change_nothing},
     {"a second process of a task hears that it is not wanted", a_second_process_of_a_task},
     {"a second process of the service task hears that it is not wanted",

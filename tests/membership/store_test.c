@@ -319,12 +319,32 @@ static weft_status_t *use_and_report(void) {
   return code == WEFT_OK ? NULL : weft_status_from_wire((int)code, "", 0);
 }
 
+/* A wait that is cancelled later; without memory it fails, and is not cancelled. */
+static weft_status_t *wait_and_cancel(void) {
+  weft_canceller_t *c = weft_canceller_create(NULL);
+  if (c == NULL) return WEFT_NO_MEMORY("a canceller");
+  weft_test_answer_t a;
+  weft_test_answer_init(&a);
+  weft_store_ask(store,
+                 &(weft_store_request_t){.op = WEFT_STORE_GET, .key = WEFT_STR("w"), .timeout_ms = 60000}, c,
+                 weft_test_answered, &a);
+  const bool had_memory = !weft_test_answer_is_done(&a);
+  weft_canceller_cancel(c);
+  const weft_code_t code = weft_test_answer_wait(&a);
+  CU_ASSERT_EQUAL(code, had_memory ? WEFT_CANCELLED : WEFT_RESOURCE_EXHAUSTED);
+  weft_test_answer_deinit(&a);
+  weft_canceller_release(c);
+  return had_memory ? NULL : weft_status_from_wire((int)code, "", 0);
+}
+
 static void every_failed_allocation_is_reported(void) {
   int n = 0;
   begin();
   weft_status_free(use_and_report()); /* the timer's thread is there */
   WEFT_FAIL_EACH_ALLOCATION(n, s, use_and_report());
   CU_ASSERT_TRUE(n > 5);
+  WEFT_FAIL_EACH_ALLOCATION(n, s, wait_and_cancel());
+  CU_ASSERT_TRUE(n > 2);
   end();
 }
 

@@ -133,6 +133,31 @@ static void a_wait_ends_when_it_is_cancelled_or_the_queue_goes(void) {
   weft_object_release(o);
 }
 
+/* A failed allocation is no cancellation. */
+static weft_status_t *wait_and_cancel(weft_tensor_queue_t *q) {
+  weft_canceller_t *canceller = weft_canceller_create(NULL);
+  if (canceller == NULL) return WEFT_NO_MEMORY("a canceller");
+  ended_t e;
+  weft_resource_call_t call = call_for(&e, canceller);
+  weft_tensor_queue_dequeue(q, &call);
+  if (e.times == 0) {
+    weft_canceller_cancel(canceller);
+    CU_ASSERT_EQUAL(e.code, WEFT_CANCELLED);
+    e.code = WEFT_OK;
+  }
+  CU_ASSERT_EQUAL(e.times, 1);
+  weft_canceller_release(canceller);
+  return weft_status_from_wire((int)e.code, "", 0);
+}
+
+static void without_memory_a_wait_is_not_cancelled(void) {
+  int n = 0;
+  weft_object_t *o = fresh_queue();
+  WEFT_FAIL_EACH_ALLOCATION(n, s, wait_and_cancel((weft_tensor_queue_t *)o));
+  CU_ASSERT_TRUE(n > 0);
+  weft_object_release(o);
+}
+
 static void a_barrier_gives_what_is_whole(void) {
   const weft_dtype_t dtypes[2] = {WEFT_F32, WEFT_F32};
   const weft_shape_t one = weft_shape_vector(1);
@@ -191,6 +216,7 @@ static const CU_TestInfo tests[] = {
     {"a dequeue waits for what comes", a_dequeue_waits_for_what_comes},
     {"a wait ends when it is cancelled or the queue goes",
      a_wait_ends_when_it_is_cancelled_or_the_queue_goes},
+    {"without memory a wait is not cancelled", without_memory_a_wait_is_not_cancelled},
     {"a barrier gives what is whole", a_barrier_gives_what_is_whole},
     {"every failed allocation is reported", every_failed_allocation_is_reported},
     CU_TEST_INFO_NULL,

@@ -247,6 +247,34 @@ static void a_call_waits_for_a_record(void) {
   seen_deinit(&s);
 }
 
+static weft_status_t *ask_and_end(weft_step_recordings_t *r, weft_canceller_t *c, seen_t *s) {
+  const int before = s->answers;
+  const weft_record_request_t q = {.observer = WEFT_STR("a"), .wait_ms = 1000000};
+  weft_step_recordings_ask(r, &q, c, on_answer, s);
+  weft_mutex_lock(&s->mu);
+  const bool has_failed = s->answers > before;
+  weft_mutex_unlock(&s->mu);
+  if (!has_failed) return NULL;
+  return weft_status_from_wire((int)s->code, "", 0);
+}
+
+static void without_memory_a_call_is_not_cancelled(void) {
+  weft_step_recordings_t *r = fresh();
+  weft_canceller_t *c = weft_canceller_create(NULL);
+  seen_t s;
+  int n = 0;
+  seen_init(&s);
+  open_recording(r, "a", &s);
+  WEFT_FAIL_EACH_ALLOCATION(n, status, ask_and_end(r, c, &s));
+  CU_ASSERT_EQUAL(n, 2);
+  weft_canceller_cancel(c);
+  wait_for(&s, n + 2);
+  CU_ASSERT_EQUAL(s.code, WEFT_CANCELLED);
+  weft_step_recordings_destroy(r);
+  weft_canceller_release(c);
+  seen_deinit(&s);
+}
+
 static void a_failed_run_says_why(void) {
   weft_step_recordings_t *r = fresh();
   seen_t s;
@@ -562,6 +590,7 @@ int main(void) {
       {"steps that run already are partial", steps_that_run_already_are_partial},
       {"observers do not disturb each other", observers_do_not_disturb_each_other},
       {"a call waits for a record", a_call_waits_for_a_record},
+      {"without memory a call is not cancelled", without_memory_a_call_is_not_cancelled},
       {"a failed run says why", a_failed_run_says_why},
       {"what does not fit is dropped and counted", what_does_not_fit_is_dropped_and_counted},
       {"a shared record counts once", a_shared_record_counts_once},

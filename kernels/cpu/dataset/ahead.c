@@ -91,7 +91,15 @@ weft_status_t *weft_ahead_create(const weft_ahead_options_t *o, weft_ahead_t **o
   weft_mutex_init(&a->mu);
   weft_cond_init(&a->has_room);
   weft_cond_init(&a->has_result);
-  a->is_cancelled = !weft_canceller_register(a->canceller, cancelled, a, &a->token);
+  const bool is_registered = weft_canceller_register(a->canceller, cancelled, a, &a->token);
+  a->is_cancelled = !is_registered;
+  if (!is_registered && !weft_canceller_is_cancelled(a->canceller)) {
+    weft_cond_deinit(&a->has_room);
+    weft_cond_deinit(&a->has_result);
+    weft_mutex_deinit(&a->mu);
+    destroy_unstarted(a);
+    return WEFT_NO_MEMORY("elements made ahead");
+  }
   o->owner->canceller = a->canceller;
   *out = a;
   return NULL;

@@ -22,6 +22,7 @@ static void wake(void *arg) {
 weft_status_t *weft_iterator_pause(const weft_iterator_t *it, int64_t micros) {
   pause_t p = {.is_cancelled = false};
   uint64_t token;
+  bool is_starved = false;
   const int64_t deadline = weft_clock_ns() + micros * 1000;
   weft_mutex_init(&p.mu);
   weft_cond_init(&p.woken);
@@ -31,9 +32,11 @@ weft_status_t *weft_iterator_pause(const weft_iterator_t *it, int64_t micros) {
     weft_mutex_unlock(&p.mu);
     (void)weft_canceller_deregister(it->canceller, token);
   } else {
-    p.is_cancelled = true;
+    p.is_cancelled = weft_canceller_is_cancelled(it->canceller);
+    is_starved = !p.is_cancelled;
   }
   weft_cond_deinit(&p.woken);
   weft_mutex_deinit(&p.mu);
+  if (is_starved) return WEFT_NO_MEMORY("a pause of an iterator");
   return p.is_cancelled ? WEFT_ERROR(CANCELLED, "Iterator was cancelled") : NULL;
 }

@@ -120,7 +120,8 @@ static weft_status_t *set_bool(weft_kernel_ctx_t *c, bool value) {
 static void finish_claim(weft_room_waiter_t *w) {
   asking_t *a = (asking_t *)w;
   weft_kernel_ctx_t *ctx = a->ctx;
-  weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled) : a->failure;
+  weft_status_t *s = weft_wait_failure(w);
+  if (s == NULL) s = a->failure;
   if (s == NULL && a->is_new && ctx->step->fate != NULL && !weft_step_commit(ctx->step)) {
     s = WEFT_ERROR(ABORTED, "the step failed before it could claim id %" PRId64, a->id);
   }
