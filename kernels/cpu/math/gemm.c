@@ -193,7 +193,8 @@ static int64_t parts_of(int64_t total, int64_t parts, int64_t multiple, int64_t 
 
 /* Cuts each product into at least `wanted` parts, if it has so many tiles: by rows, columns or both, such
  * that the least is laid out again. A part of all columns lays out b, one of all rows a; a costs more, as it
- * is transposed. */
+ * is transposed. Parts have about as many rows each, whole tiles or not: threads that have as many parts end
+ * together. */
 static void cut(pieces_t *p, int64_t wanted) {
   const int64_t tile_m = p->by_tiles ? weft_tiles_rows() : 1,
                 tile_n = p->by_tiles ? weft_tiles_columns() : 16;
@@ -210,7 +211,7 @@ static void cut(pieces_t *p, int64_t wanted) {
     row_parts = r;
     column_parts = c;
   }
-  p->row_parts = parts_of(p->g.m, row_parts, tile_m, &p->rows);
+  p->row_parts = parts_of(p->g.m, row_parts, 1, &p->rows);
   p->column_parts = parts_of(p->g.n, column_parts, tile_n, &p->columns);
 }
 
