@@ -23,7 +23,10 @@ TILE_TARGET static inline __attribute__((always_inline)) void TILE_ANY(const til
   weft_simd_t sums[ROWS][TILE_VECTORS];
   const float *a = t->a, *b = t->b;
   UNROLLED for (int i = 0; i < ROWS; i++) {
-    UNROLLED for (int v = 0; v < width; v++) sums[i][v] = (weft_simd_t){0};
+    UNROLLED for (int v = 0; v < width; v++) {
+      sums[i][v] = (weft_simd_t){0};
+      __builtin_prefetch(t->c + i * t->ldc + v * WEFT_SIMD, 1); /* comes while the sums are computed */
+    }
   }
   for (int64_t l = 0; l < t->k; l++) {
     weft_simd_t column[TILE_VECTORS];
