@@ -21,11 +21,11 @@
 #define WEFT_COLLECTIVES_REMOTE_REMOTE_IMPL_H_
 
 #include "base/mutex.h"
+#include "base/polling.h"
 #include "collectives/group_table.h"
 #include "collectives/remote/host_link.h"
 #include "collectives/remote/link_costs.h"
 #include "collectives/remote/peer_table.h"
-#include "collectives/remote/polling.h"
 #include "collectives/remote/remote_transport.h"
 #include "collectives/remote/transfers.h"
 

@@ -1,5 +1,5 @@
-/* collectives/remote/polling.c - a loop of looks, and the pause after one that was of no use. */
-#include "collectives/remote/polling.h"
+/* base/polling.c - a loop of looks, and the pause after one that was of no use. */
+#include "base/polling.h"
 
 #include <sched.h>
 

@@ -1,4 +1,4 @@
-/* collectives/remote/polling.h - whether to look for a peer's bytes for a moment before sleeping.
+/* base/polling.h - whether to look for a peer's bytes for a moment before sleeping.
  *
  * Looking saves a sleep and a wake-up, but it takes the core from a thread that has work: perhaps from the
  * very peer that is waited for. So the core is given away between two looks (sched_yield), and all looks
@@ -6,8 +6,8 @@
  * then, the cores are not free, or the peer is late: no thread of this task polls for a while, which doubles
  * each time up to WEFT_POLL_MOST_PAUSE_NS and begins anew when polling was of use.
  */
-#ifndef WEFT_COLLECTIVES_REMOTE_POLLING_H_
-#define WEFT_COLLECTIVES_REMOTE_POLLING_H_
+#ifndef WEFT_BASE_POLLING_H_
+#define WEFT_BASE_POLLING_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,4 +26,4 @@ typedef struct weft_polling { /* Thread-safe. Zeroed is ready for use. */
 /* Calls `look` until it returns true, or it is time to sleep: false. */
 bool weft_polling_run(weft_polling_t *p, bool (*look)(void *arg), void *arg);
 
-#endif /* WEFT_COLLECTIVES_REMOTE_POLLING_H_ */
+#endif /* WEFT_BASE_POLLING_H_ */
