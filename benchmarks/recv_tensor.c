@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/mutex.h"
 #include "benchmarks/child.h"
 #include "services/remote_worker.h"
 
@@ -83,11 +83,9 @@ static weft_status_t *send_tensors(size_t bytes, int to, int until) {
 /* ---- the receiver ---- */
 
 typedef struct receiver {
-  weft_mutex_t mu;
-  weft_cond_t changed;
-  bool is_there;         /* guarded by mu */
-  weft_status_t *status; /* guarded by mu */
-  size_t bytes;          /* guarded by mu */
+  sem_t is_there;
+  weft_status_t *status; /* once it is there, as the next */
+  size_t bytes;
   weft_rpc_client_t *rpc;
   weft_rpc_channel_t *channel;
   weft_worker_client_t *worker;
@@ -101,20 +99,15 @@ static void received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bo
   receiver_t *r = arg;
   size_t bytes = tensor == NULL ? 0 : tensor->bytes;
   weft_tensor_release(tensor);
-  weft_mutex_lock(&r->mu);
   r->status = status;
   r->bytes = bytes;
-  r->is_there = true;
-  weft_cond_signal(&r->changed);
-  weft_mutex_unlock(&r->mu);
+  sem_post(&r->is_there);
 }
 
 static weft_status_t *receive_once(receiver_t *r, size_t bytes) {
-  r->is_there = false;
   r->worker->ops->recv_tensor(r->worker, ++r->asked, weft_key(WEFT_STR("key")), NULL, received, r);
-  weft_mutex_lock(&r->mu);
-  while (!r->is_there) weft_cond_wait(&r->changed, &r->mu); /* woken by received */
-  weft_mutex_unlock(&r->mu);
+  while (sem_wait(&r->is_there) != 0) { /* posted by received() */
+  }
   if (r->status == NULL && r->bytes != bytes) return WEFT_ERROR(INTERNAL, "received %zu bytes", r->bytes);
   return r->status;
 }
@@ -169,8 +162,7 @@ static weft_status_t *connect_both(receiver_t *r, const int *ports, size_t bytes
 
 static weft_status_t *receive_tensors(size_t bytes, int times, const int *ports, transfer_times_t *out) {
   receiver_t r = {.fd = -1};
-  weft_mutex_init(&r.mu);
-  weft_cond_init(&r.changed);
+  sem_init(&r.is_there, 0, 0);
   weft_status_t *s = connect_both(&r, ports, bytes);
   if (s == NULL) s = race(&r, bytes, times, out);
   if (r.fd >= 0) close(r.fd);
@@ -179,8 +171,7 @@ static weft_status_t *receive_tensors(size_t bytes, int times, const int *ports,
   weft_rpc_client_destroy(r.rpc);
   weft_free(r.buffer);
   weft_free(r.source);
-  weft_cond_deinit(&r.changed);
-  weft_mutex_deinit(&r.mu);
+  sem_destroy(&r.is_there);
   return s;
 }
 

@@ -21,5 +21,8 @@ weft_message_t *weft_rpc_call_request(weft_rpc_call_t *call) { return call->requ
 weft_canceller_t *weft_rpc_call_canceller(weft_rpc_call_t *call) { return call->canceller; }
 const char *weft_rpc_call_peer(weft_rpc_call_t *call) { return call->ops->peer(call); }
 int64_t weft_rpc_call_deadline_ns(weft_rpc_call_t *call) { return call->ops->deadline_ns(call); }
+void weft_rpc_call_expect_more(weft_rpc_call_t *call) {
+  if (call->ops->expect_more != NULL) call->ops->expect_more(call);
+}
 void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response) { call->ops->reply(call, response); }
 void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status) { call->ops->fail(call, status); }

@@ -480,6 +480,10 @@ static bool call_locally(weft_rpc_channel_t *c, const char *path, weft_message_t
   return false;
 }
 
+void weft_rpc_channel_expect_more(weft_rpc_channel_t *c) {
+  if (weft_local_peer_is_near(c->local)) weft_local_peer_expect_more(c->local);
+}
+
 /* The same for a call whose thread waits. */
 static bool wait_locally(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
                          const weft_rpc_options_t *o, weft_message_t **out, weft_status_t **out_status) {

@@ -35,6 +35,10 @@ bool weft_rpc_channel_is_silent(weft_rpc_channel_t *c);
  * server to come up. NULL, or a call that is answered: it is served again. */
 void weft_rpc_channel_refuse(weft_rpc_channel_t *c, const weft_status_t *why);
 
+/* Another answer is likely to come within some tens of microseconds: within a host a thread looks for it for
+ * a moment before it sleeps. For the function that is told of an answer. */
+void weft_rpc_channel_expect_more(weft_rpc_channel_t *c);
+
 /* Called once, on a client thread. Owns both; response is NULL on failure. */
 typedef void weft_rpc_done_fn(void *arg, weft_status_t *status, weft_message_t *response);
 

@@ -200,6 +200,7 @@ void weft_local_calls_release(weft_local_calls_t *c) {
 void weft_local_calls_close(weft_local_calls_t *c) {
   if (c != NULL) weft_local_conn_break(&c->conn);
 }
+void weft_local_calls_expect_more(weft_local_calls_t *c) { weft_local_conn_expect_more(&c->conn); }
 bool weft_local_calls_are_over(weft_local_calls_t *c) {
   weft_mutex_lock(&c->mu);
   const bool is_over = c->is_over;

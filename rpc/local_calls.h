@@ -51,8 +51,9 @@ weft_local_calls_t *weft_local_calls_open(weft_local_loop_t *loop, weft_str_t na
 weft_local_calls_t *weft_local_calls_retain(weft_local_calls_t *c);
 void weft_local_calls_release(weft_local_calls_t *c); /* NULL is fine */
 /* What is under way ends as lost. */
-void weft_local_calls_close(weft_local_calls_t *c);    /* NULL is fine */
-bool weft_local_calls_are_over(weft_local_calls_t *c); /* the connection has ended */
+void weft_local_calls_close(weft_local_calls_t *c);       /* NULL is fine */
+bool weft_local_calls_are_over(weft_local_calls_t *c);    /* the connection has ended */
+void weft_local_calls_expect_more(weft_local_calls_t *c); /* weft_local_conn_expect_more() */
 
 /* Begins a call; consumes `request`. `canceller` may be NULL. False: the connection has ended or there is no
  * memory, nothing was sent and nothing taken. Else call->done will be called once. */

@@ -4,18 +4,28 @@
  * connection is closed by one thread, and never while another one is about to read from it. That thread arms
  * the source again as soon as it has taken one packet, and handles the packet then.
  *
+ * An event names a slot, which says whether the source is awaited. The thread that changes that to false has
+ * the source. An event that comes too late for it is of no use, and may be of a source that is gone: slots
+ * stay until the loop ends, and are used again.
+ *
  * Few threads wait for packets, because each that is awake costs the others time: one for each processor, up
  * to USUAL_THREADS. The rest are in reserve, and wait for a timer. A thread that finds all others busy sets
  * it; where they are still busy RESERVE_AFTER_NS later, some handler takes its time, and one of the reserve
  * waits for packets, too, until there are idle ones again. So no handler keeps the process from hearing its
  * peers.
  *
+ * Where packets follow each other closely, waking a thread for each takes longer than handling it. So the
+ * thread whose handler says that more is to come takes the source back, and looks for the next packet itself;
+ * one thread at a time. Events of the source would wake the others meanwhile: it is disarmed.
+ *
  * A packet that finds the socket's buffer full waits in the connection, and all later ones behind it. Then
  * the loop waits for room at a second descriptor of the same socket, so that the two waits do not touch each
  * other.
  *
  * Locking: a connection's `mu`, then the loop's, both leaves for callers; `reserve` is taken by the loop's
- * threads alone, under no other. Packets are sent under the connection's `mu`, which does not wait.
+ * threads alone, under no other. A packet is sent without a lock where none waits: the receiver that it wakes
+ * often takes the processor from the sender, and the lock would hold up all that send meanwhile. Packets that
+ * wait are sent under the connection's `mu`, which does not wait.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "rpc/local_loop.h"
@@ -29,6 +39,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/polling.h"
 #include "rpc/local_socket.h"
 
 enum { LEAST_THREADS = 2, USUAL_THREADS = 4, ALL_THREADS = 8 };
@@ -42,6 +53,12 @@ typedef struct waiting_packet {
   weft_packet_t packet; /* owned: its message, and its text, which lies behind */
   char text[];
 } waiting_packet_t;
+
+typedef struct weft_local_slot {
+  weft_local_source_t *source; /* written before it is awaited */
+  atomic_bool is_awaited;
+  struct weft_local_slot *next, *next_free; /* guarded by the loop */
+} loop_slot_t;
 
 typedef struct loop_thread {
   weft_local_loop_t *loop;
@@ -59,30 +76,74 @@ struct weft_local_loop {
   int num_usual;        /* constant */
   atomic_int num_awake, num_busy; /* threads that wait for packets or handle one; that handle one */
   atomic_bool is_reserve_asked, is_stopping;
+  atomic_bool is_polling; /* a thread looks for the next packet of a connection */
+  weft_polling_t polling;
   weft_mutex_t mu;
   weft_cond_t emptied;
   weft_local_conn_t *conns; /* guarded by mu, as all below */
   int num_conns;
   weft_local_post_t *first, **last;
-  int num_threads; /* constant once created */
+  loop_slot_t *slots, *free_slots; /* all, by `next`; those without a source, by `next_free` */
+  int num_threads;                 /* constant once created */
   loop_thread_t threads[ALL_THREADS];
 };
 
 static bool await_source(weft_local_loop_t *l, weft_local_source_t *s, weft_local_interest_t what, int how) {
   struct epoll_event e = {.events = (what == WEFT_LOCAL_READ ? EPOLLIN : EPOLLOUT) | EPOLLONESHOT,
-                          .data.ptr = s};
-  atomic_store_explicit(&s->is_awaited, true, memory_order_release); /* pairs with the load in run() */
-  return epoll_ctl(l->epoll, how, s->fd, &e) == 0;
+                          .data.ptr = s->slot};
+  loop_slot_t *slot = s->slot;
+  atomic_store_explicit(&slot->is_awaited, true, memory_order_release); /* pairs with take_source() */
+  if (epoll_ctl(l->epoll, how, s->fd, &e) == 0) return true;
+  atomic_store_explicit(&slot->is_awaited, false, memory_order_relaxed);
+  return false;
+}
+
+/* True: the calling thread has the slot's source, until it awaits it again. */
+static bool take_source(loop_slot_t *slot) {
+  return atomic_load_explicit(&slot->is_awaited, memory_order_relaxed) &&
+         atomic_exchange_explicit(&slot->is_awaited, false, memory_order_acq_rel);
+}
+
+/* NULL without memory. */
+static loop_slot_t *slot_new(weft_local_loop_t *l) {
+  weft_mutex_lock(&l->mu);
+  loop_slot_t *slot = l->free_slots;
+  if (slot != NULL) l->free_slots = slot->next_free;
+  weft_mutex_unlock(&l->mu);
+  if (slot != NULL) return slot;
+  slot = weft_calloc(1, sizeof *slot);
+  if (slot == NULL) return NULL;
+  weft_mutex_lock(&l->mu);
+  slot->next = l->slots;
+  l->slots = slot;
+  weft_mutex_unlock(&l->mu);
+  return slot;
+}
+
+static void leave_slot(weft_local_loop_t *l, weft_local_source_t *s) {
+  loop_slot_t *slot = s->slot;
+  s->slot = NULL;
+  weft_mutex_lock(&l->mu);
+  slot->next_free = l->free_slots;
+  l->free_slots = slot;
+  weft_mutex_unlock(&l->mu);
 }
 
 bool weft_local_loop_add(weft_local_loop_t *l, weft_local_source_t *s, weft_local_interest_t what) {
-  return await_source(l, s, what, EPOLL_CTL_ADD);
+  loop_slot_t *slot = slot_new(l);
+  if (slot == NULL) return false;
+  slot->source = s;
+  s->slot = slot;
+  if (await_source(l, s, what, EPOLL_CTL_ADD)) return true;
+  leave_slot(l, s);
+  return false;
 }
 bool weft_local_loop_again(weft_local_loop_t *l, weft_local_source_t *s, weft_local_interest_t what) {
   return await_source(l, s, what, EPOLL_CTL_MOD);
 }
 void weft_local_loop_remove(weft_local_loop_t *l, weft_local_source_t *s) {
   (void)epoll_ctl(l->epoll, EPOLL_CTL_DEL, s->fd, NULL);
+  leave_slot(l, s);
 }
 
 /* ---- posts ---- */
@@ -202,6 +263,7 @@ static void drop_waiting(weft_local_conn_t *c) {
   c->first = NULL;
   c->last = &c->first;
   c->waiting_bytes = 0;
+  atomic_store(&c->has_waiting, false);
   weft_mutex_unlock(&c->mu);
   for (waiting_packet_t *next; w != NULL; w = next) {
     next = w->next;
@@ -213,7 +275,7 @@ static void drop_waiting(weft_local_conn_t *c) {
 static waiting_packet_t *send_waiting_locked(weft_local_conn_t *c, weft_packet_result_t *out) {
   waiting_packet_t *sent = NULL;
   *out = WEFT_PACKET_DONE;
-  while (c->first != NULL && !c->is_broken) {
+  while (c->first != NULL && !atomic_load(&c->is_broken)) {
     waiting_packet_t *w = c->first;
     *out = weft_packet_send(c->in.fd, &w->packet);
     if (*out != WEFT_PACKET_DONE) break;
@@ -223,6 +285,7 @@ static waiting_packet_t *send_waiting_locked(weft_local_conn_t *c, weft_packet_r
     w->next = sent;
     sent = w;
   }
+  atomic_store(&c->has_waiting, c->first != NULL); /* behind the send: a later packet does not overtake */
   return sent;
 }
 
@@ -237,7 +300,7 @@ static void flush(weft_local_source_t *self, weft_packet_room_t *room) {
   (void)room;
   weft_mutex_lock(&c->mu);
   waiting_packet_t *sent = send_waiting_locked(c, &r);
-  bool goes_on = c->first != NULL && !c->is_broken && r == WEFT_PACKET_LATER;
+  bool goes_on = c->first != NULL && !atomic_load(&c->is_broken) && r == WEFT_PACKET_LATER;
   const bool is_stuck = c->first != NULL && !goes_on;
   if (!goes_on) weft_local_loop_remove(c->loop, self);
   if (goes_on) goes_on = weft_local_loop_again(c->loop, self, WEFT_LOCAL_WRITE);
@@ -271,6 +334,7 @@ static bool wait_locked(weft_local_conn_t *c, waiting_packet_t *w) WEFT_REQUIRES
   }
   *c->last = w;
   c->last = &w->next;
+  atomic_store(&c->has_waiting, true);
   c->waiting_bytes += bytes;
   return true;
 }
@@ -287,13 +351,11 @@ static waiting_packet_t *waiting_new(const weft_packet_t *p) {
 
 weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packet_t *p) {
   weft_packet_result_t r = WEFT_PACKET_LATER;
-  weft_mutex_lock(&c->mu);
-  if (c->is_broken) {
+  if (atomic_load(&c->is_broken)) {
     r = WEFT_PACKET_OVER;
-  } else if (c->first == NULL) {
+  } else if (!atomic_load(&c->has_waiting)) {
     r = weft_packet_send(c->in.fd, p);
   }
-  weft_mutex_unlock(&c->mu);
   if (r != WEFT_PACKET_LATER) {
     weft_message_destroy(p->message);
     return r;
@@ -301,7 +363,7 @@ weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packe
   waiting_packet_t *w = waiting_new(p);
   bool waits = false;
   weft_mutex_lock(&c->mu);
-  if (c->is_broken) {
+  if (atomic_load(&c->is_broken)) {
     r = WEFT_PACKET_OVER;
   } else if (w != NULL) {
     waits = wait_locked(c, w);
@@ -318,25 +380,77 @@ weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packe
 
 /* ---- connections ---- */
 
-static void take_packet(weft_local_source_t *self, weft_packet_room_t *room) {
-  weft_local_conn_t *c = (weft_local_conn_t *)(void *)((char *)self - offsetof(weft_local_conn_t, in));
-  weft_local_loop_t *l = c->loop;
-  weft_packet_t p;
-  weft_packet_result_t r = weft_packet_recv(self->fd, room, &p);
-  weft_local_conn_retain(c); /* once it is awaited again, another thread may close it */
-  if (r != WEFT_PACKET_OVER && weft_local_loop_again(l, self, WEFT_LOCAL_READ)) {
-    if (r == WEFT_PACKET_DONE) c->ops->packet(c, &p);
-    weft_local_conn_release(c);
-    return;
-  }
-  if (r == WEFT_PACKET_DONE) c->ops->packet(c, &p);
-  weft_local_loop_remove(l, self);
+/* A thread that has the connection's source closes it. */
+static void close_conn(weft_local_conn_t *c) {
+  weft_mutex_lock(&c->mu);
+  weft_local_loop_remove(c->loop, &c->in); /* under `mu`: take_back() looks at its slot */
+  weft_mutex_unlock(&c->mu);
   weft_local_conn_break(c);
   drop_waiting(c);
   c->ops->closed(c);
-  leave(l, c);
-  weft_local_conn_release(c);
+  leave(c->loop, c);
   weft_local_conn_release(c); /* the loop's */
+}
+
+typedef struct packet_look {
+  weft_local_conn_t *conn;
+  weft_packet_room_t *room;
+  bool has_source;
+  weft_packet_result_t result;
+  weft_packet_t packet;
+} packet_look_t;
+
+/* True: the calling thread has the connection's source, which is disarmed. False: another thread has it, or
+ * had it and has closed the connection. */
+static bool take_back(weft_local_conn_t *c) {
+  weft_mutex_lock(&c->mu);
+  loop_slot_t *slot = c->in.slot;
+  const bool is_taken = slot != NULL && take_source(slot);
+  weft_mutex_unlock(&c->mu);
+  struct epoll_event none = {.events = 0, .data.ptr = slot};
+  if (is_taken) (void)epoll_ctl(c->loop->epoll, EPOLL_CTL_MOD, c->in.fd, &none);
+  return is_taken;
+}
+
+/* Looks once. True: there is something, or the source is not to be had. */
+static bool look(void *arg) {
+  packet_look_t *k = arg;
+  weft_local_source_t *s = &k->conn->in;
+  if (!k->has_source) k->has_source = take_back(k->conn);
+  if (!k->has_source) return true;
+  k->result = weft_packet_recv(s->fd, k->room, &k->packet);
+  return k->result != WEFT_PACKET_LATER;
+}
+
+/* Looks for the next packet for a moment, if it is expected soon. */
+static void look_for_more(packet_look_t *k) {
+  weft_local_loop_t *l = k->conn->loop;
+  k->has_source = false;
+  if (!atomic_load_explicit(&k->conn->expects_more, memory_order_relaxed)) return;
+  if (atomic_exchange(&l->is_polling, true)) return;
+  atomic_store_explicit(&k->conn->expects_more, false, memory_order_relaxed);
+  (void)weft_polling_run(&l->polling, look, k);
+  atomic_store(&l->is_polling, false);
+}
+
+static void take_packet(weft_local_source_t *self, weft_packet_room_t *room) {
+  weft_local_conn_t *c = (weft_local_conn_t *)(void *)((char *)self - offsetof(weft_local_conn_t, in));
+  packet_look_t k = {.conn = c, .room = room, .has_source = true};
+  weft_local_conn_retain(c); /* once it is awaited again, another thread may close it */
+  k.result = weft_packet_recv(self->fd, room, &k.packet);
+  while (k.has_source) {
+    const bool goes_on =
+        k.result != WEFT_PACKET_OVER && weft_local_loop_again(c->loop, self, WEFT_LOCAL_READ);
+    if (k.result == WEFT_PACKET_DONE) c->ops->packet(c, &k.packet);
+    if (!goes_on) close_conn(c);
+    k.has_source = false;
+    if (goes_on && k.result == WEFT_PACKET_DONE) look_for_more(&k);
+  }
+  weft_local_conn_release(c);
+}
+
+void weft_local_conn_expect_more(weft_local_conn_t *c) {
+  atomic_store_explicit(&c->expects_more, true, memory_order_relaxed);
 }
 
 weft_status_t *weft_local_conn_open(weft_local_conn_t *c, const weft_local_conn_ops_t *ops,
@@ -371,7 +485,7 @@ void weft_local_conn_release(weft_local_conn_t *c) {
 
 void weft_local_conn_break(weft_local_conn_t *c) {
   weft_mutex_lock(&c->mu);
-  c->is_broken = true;
+  atomic_store(&c->is_broken, true);
   weft_mutex_unlock(&c->mu);
   weft_local_socket_break(c->in.fd);
 }
@@ -423,8 +537,9 @@ static bool handle_events(weft_local_loop_t *l, weft_packet_room_t *room) {
     const int n = epoll_wait(l->epoll, &e, 1, -1);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 || e.data.ptr == &l->stopped) return false;
-    weft_local_source_t *s = e.data.ptr;
-    (void)atomic_load_explicit(&s->is_awaited, memory_order_acquire); /* pairs with await_source() */
+    loop_slot_t *slot = e.data.ptr;
+    if (!take_source(slot)) continue;
+    weft_local_source_t *s = slot->source;
     enter_handler(l);
     s->ready(s, room);
     is_surplus = leave_handler(l);
@@ -481,6 +596,10 @@ static void loop_free(weft_local_loop_t *l) {
   close_one(l->timer.fd);
   close_one(l->reserve_timer);
   close_one(l->stopped.fd);
+  for (loop_slot_t *slot = l->slots, *next; slot != NULL; slot = next) {
+    next = slot->next;
+    weft_free(slot);
+  }
   weft_cond_deinit(&l->emptied);
   weft_mutex_deinit(&l->reserve);
   weft_mutex_deinit(&l->mu);

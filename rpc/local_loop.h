@@ -19,9 +19,7 @@ typedef struct weft_local_loop weft_local_loop_t; /* Thread-safe. */
 typedef struct weft_local_source {
   int fd;
   void (*ready)(struct weft_local_source *self, weft_packet_room_t *room);
-  /* What was written before the loop waits is seen by `ready`: epoll orders it, and this says so to
-   * ThreadSanitizer, which does not know that of epoll_ctl(). */
-  atomic_bool is_awaited;
+  struct weft_local_slot *slot; /* the loop's, while it is added */
 } weft_local_source_t;
 typedef enum weft_local_interest { WEFT_LOCAL_READ, WEFT_LOCAL_WRITE } weft_local_interest_t;
 
@@ -67,7 +65,8 @@ struct weft_local_conn {
   weft_mutex_t mu;
   struct waiting_packet *first, **last; /* guarded by mu: packets that wait for room in the buffer */
   size_t waiting_bytes;                 /* guarded by mu */
-  bool is_broken;                       /* guarded by mu */
+  atomic_bool has_waiting, is_broken;   /* change under mu; read without it */
+  atomic_bool expects_more;
 };
 
 /* Takes over the connected socket `fd` and receives from now on. The caller has one reference, the loop
@@ -79,5 +78,8 @@ void weft_local_conn_release(weft_local_conn_t *c); /* NULL is fine */
 /* Sends it now or when there is room; consumes its message. DONE, OVER or NO_MEMORY. Never waits. */
 weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packet_t *p);
 void weft_local_conn_break(weft_local_conn_t *c); /* `closed` comes soon */
+/* Another packet is likely to come within some tens of microseconds: the thread that handles one now, or the
+ * next, looks for it before it sleeps (base/polling.h). */
+void weft_local_conn_expect_more(weft_local_conn_t *c);
 
 #endif /* WEFT_RPC_LOCAL_LOOP_H_ */

@@ -129,6 +129,12 @@ bool weft_local_peer_start(weft_local_peer_t *p, weft_local_loop_t *loop, const 
   return ok;
 }
 
+void weft_local_peer_expect_more(weft_local_peer_t *p) {
+  weft_mutex_lock(&p->mu);
+  if (p->calls != NULL) weft_local_calls_expect_more(p->calls);
+  weft_mutex_unlock(&p->mu);
+}
+
 /* ---- calls that are waited for ---- */
 
 /* A connection that was kept, or NULL. */

@@ -32,6 +32,9 @@ bool weft_local_peer_is_near(weft_local_peer_t *p);
 bool weft_local_peer_start(weft_local_peer_t *p, weft_local_loop_t *loop, const char *path,
                            weft_message_t *request, weft_canceller_t *canceller, weft_local_call_t *call);
 
+/* Another answer to such a call is likely to come soon (weft_local_conn_expect_more()). */
+void weft_local_peer_expect_more(weft_local_peer_t *p);
+
 /* A call for which the calling thread waits; `request` is lent. False: as above, and nothing was sent.
  * CANCELLED and ENDED (with `status`) are outcomes, too. */
 bool weft_local_peer_wait(weft_local_peer_t *p, const char *path, weft_message_t *request,

@@ -126,8 +126,12 @@ static void fail(weft_rpc_call_t *base, weft_status_t *status) {
   answer(c, &p);
 }
 
+static void expect_more(weft_rpc_call_t *base) {
+  weft_local_conn_expect_more(&((local_served_t *)(void *)base)->conn->conn);
+}
+
 static const weft_rpc_call_ops_t call_ops = {
-    .peer = peer_of, .deadline_ns = deadline_of, .reply = reply, .fail = fail};
+    .peer = peer_of, .deadline_ns = deadline_of, .reply = reply, .fail = fail, .expect_more = expect_more};
 
 /* A failure that no handler has seen. */
 static void refuse(served_conn_t *conn, uint64_t id, weft_code_t code, weft_str_t text) {

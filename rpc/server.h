@@ -49,6 +49,9 @@ weft_message_t *weft_rpc_call_request(weft_rpc_call_t *call); /* lent until the 
 weft_canceller_t *weft_rpc_call_canceller(weft_rpc_call_t *call);
 const char *weft_rpc_call_peer(weft_rpc_call_t *call);    /* "ipv4:127.0.0.1:4711"; for messages */
 int64_t weft_rpc_call_deadline_ns(weft_rpc_call_t *call); /* on weft_clock_ns()'s scale; INT64_MAX: none */
+/* The caller is likely to call again within some tens of microseconds: within a host a thread looks for that
+ * call for a moment before it sleeps. */
+void weft_rpc_call_expect_more(weft_rpc_call_t *call);
 /* Both consume their arguments and end the call. A status text over 3,072 bytes is cut, as TensorFlow cuts
  * it. An answer that is too much for a peer that does not read becomes RESOURCE_EXHAUSTED. In-band errors are
  * the caller's business. UNAVAILABLE from a handler would be retried by TensorFlow clients. */

@@ -431,6 +431,7 @@ static void on_made(void *arg, weft_status_t *status) {
   if (status == NULL && put_in_room(l, &options)) {
     weft_free(l);
     weft_tensor_release(tensor);
+    weft_rpc_call_expect_more(call->call);
     answer_with(call, options.failed ? WEFT_NO_MEMORY("a RecvTensor") : NULL, NULL, false,
                 weft_str_of(options.data, options.length));
   } else if (status == NULL && lend(l, &options)) { /* `l` may be gone */

@@ -1,6 +1,7 @@
 /* Calls past gRPC: between two channels and servers of one process, and to a server in a process of its own,
  * which this program is, too, when it is started with "serve". */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -231,6 +232,85 @@ static void many_calls_at_once_are_all_answered(void) {
   weft_test_rpc_teardown(&f);
 }
 
+/* Calls that follow each other, as both ends are told: the threads that take their packets look for more. */
+typedef struct call_chain {
+  weft_test_rpc_t *f;
+  weft_test_answers_t *answers; /* counts its last answer, and each good one */
+  int left;                     /* calls to come; below 0: until one fails */
+} call_chain_t;
+
+static void go_on(call_chain_t *c);
+
+static void on_more(void *arg, weft_status_t *status, weft_message_t *response) {
+  call_chain_t *c = arg;
+  weft_rpc_channel_expect_more(c->f->channel);
+  if (status != NULL || --c->left == 0) {
+    weft_test_answers_count(c->answers, status, response);
+    return;
+  }
+  atomic_fetch_add(&c->answers->bytes, (long)weft_message_bytes(response));
+  weft_message_destroy(response);
+  go_on(c);
+}
+
+static void go_on(call_chain_t *c) {
+  weft_rpc_call(c->f->channel, MORE, weft_test_text_message(WEFT_STR("more")), NULL, on_more, c);
+}
+
+enum { CHAINS = 4 };
+static void begin_chains(weft_test_rpc_t *f, weft_test_answers_t *a, call_chain_t *chains, int left) {
+  for (int i = 0; i < CHAINS; i++) {
+    chains[i] = (call_chain_t){f, a, left};
+    go_on(&chains[i]);
+  }
+}
+
+static void calls_that_follow_each_other_are_all_answered(void) {
+  enum { N = 3000 };
+  weft_test_rpc_t f;
+  call_chain_t chains[CHAINS];
+  setup(&f);
+  weft_test_answers_t a;
+  weft_test_answers_init(&a);
+  for (int round = 1; round <= 3; round++) {
+    begin_chains(&f, &a, chains, N);
+    CU_ASSERT_TRUE(weft_test_latch_wait(&a.latch, round * CHAINS));
+    CU_ASSERT_TRUE(weft_test_is_near(&f, NULL));
+  }
+  CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_OK]), 3 * CHAINS);
+  CU_ASSERT_EQUAL(atomic_load(&a.bytes), 3L * CHAINS * N * (long)strlen("more"));
+  weft_test_answers_deinit(&a);
+  weft_test_rpc_teardown(&f);
+}
+
+/* Waits for some answers of chains that do not end by themselves. */
+static void await_some(weft_test_answers_t *a) {
+  while (atomic_load(&a->bytes) < 4000) sched_yield();
+}
+
+static void a_connection_that_ends_while_more_is_looked_for_ends_once(void) {
+  for (int round = 0; round < 20; round++) {
+    weft_test_rpc_t f;
+    child_t child = {0, -1};
+    call_chain_t chains[CHAINS];
+    const bool is_killed = round % 2 == 0;
+    if (is_killed) setup_with_child(&f, &child);
+    if (!is_killed) setup(&f);
+    weft_test_answers_t a;
+    weft_test_answers_init(&a);
+    begin_chains(&f, &a, chains, -1);
+    await_some(&a);
+    if (is_killed) kill(child.pid, SIGKILL);
+    if (!is_killed) weft_rpc_server_stop(f.host.server, 0);
+    CU_ASSERT_TRUE(weft_test_latch_wait(&a.latch, CHAINS));
+    CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_OK]), 0);
+    CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_UNAVAILABLE]), CHAINS);
+    if (is_killed) teardown_with_child(&f, &child);
+    if (!is_killed) weft_test_rpc_teardown(&f);
+    weft_test_answers_deinit(&a);
+  }
+}
+
 static void *echo_often(void *arg) {
   intptr_t good = 0;
   for (int i = 0; i < 200; i++) good += weft_test_echoes(arg, WEFT_STR("from a thread"), NULL);
@@ -432,6 +512,9 @@ static const CU_TestInfo tests[] = {
     {"a canceller ends the call on both ends", a_canceller_ends_the_call_on_both_ends},
     {"calls to a lost server end", calls_to_a_lost_server_end},
     {"many calls at once are all answered", many_calls_at_once_are_all_answered},
+    {"calls that follow each other are all answered", calls_that_follow_each_other_are_all_answered},
+    {"a connection that ends while more is looked for ends once",
+     a_connection_that_ends_while_more_is_looked_for_ends_once},
     {"waiting calls of many threads do not mix", waiting_calls_of_many_threads_do_not_mix},
     {"a server that stops cancels its calls", a_server_that_stops_cancels_its_calls},
     {"a new server is found again", a_new_server_is_found_again},

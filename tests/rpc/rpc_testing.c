@@ -80,6 +80,10 @@ static void echo(void *arg, weft_rpc_call_t *call) {
   }
 }
 
+static void echo_and_expect_more(void *arg, weft_rpc_call_t *call) {
+  weft_rpc_call_expect_more(call);
+  echo(arg, call);
+}
 static void tell_peer(void *arg, weft_rpc_call_t *call) {
   (void)arg;
   char peer[100];
@@ -133,6 +137,7 @@ weft_status_t *weft_test_host_serve(weft_test_host_t *h, int port, weft_rpc_clie
   WEFT_RETURN_IF_ERROR(weft_rpc_server_create(&o, &h->server));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, ECHO, echo, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, PEER, tell_peer, h, NULL));
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, MORE, echo_and_expect_more, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, HOLD, hold, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, FAIL, fail, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, BLOCK, block, h, NULL));

@@ -10,6 +10,7 @@
 #include "rpc/server.h"
 
 #define ECHO "/weft.Test/Echo"       /* answers with the request's bytes */
+#define MORE "/weft.Test/More"       /* as ECHO, and expects more calls */
 #define PEER "/weft.Test/Peer"       /* with the caller's address, as the server knows it */
 #define FAIL "/weft.Test/Fail"       /* ALREADY_EXISTS, with the request as text */
 #define HOLD "/weft.Test/Hold"       /* CANCELLED, when the call is cancelled */
