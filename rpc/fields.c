@@ -13,7 +13,7 @@ const weft_message_type_t weft_empty_type = {"message without fields", NULL, 0};
  * one message, all of them together may not: a few hundred bytes must not cost a server its memory. Tensors
  * of more than SMALL bytes on the wire are counted when they are there, smaller ones before. */
 #define MAX_FILL_PER_MESSAGE ((size_t)1 << 30)
-enum { SMALL = 4096 };
+enum { SMALL = 4096, USUAL_BYTES = 255 /* of the encoded fields that are no tensors */ };
 
 typedef struct decoder {
   const weft_message_type_t *type;
@@ -302,6 +302,7 @@ weft_status_t *weft_fields_encode(const weft_message_type_t *type, const void *i
   weft_message_t *m = NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_message_create(&m);
+  if (type->num_fields > 0) (void)weft_strbuf_reserve(&text, USUAL_BYTES); /* what fails is seen at the end */
   for (int i = 0; i < type->num_fields && s == NULL; i++)
     s = encode_field(&type->fields[i], (const char *)in + type->fields[i].offset, &text, m);
   if (s == NULL && (text.length > 0 || text.failed)) s = weft_message_take(m, &text);

@@ -3,8 +3,11 @@
  * A slice counts references to its bytes, so the transport may go on sending a
  * tensor after the message has been destroyed; the release callback of a shared
  * piece runs when the last reference goes. gRPC stores up to 23 bytes inside the
- * slice itself; such a piece would move when the row grows, so texts that we
- * copy always get bytes outside.
+ * slice itself; such a piece would move when the row grows, so texts that are
+ * copied get bytes outside.
+ *
+ * The first OWN_BYTES of copied texts lie in the message: most messages within a host are no longer, and so
+ * are one block. gRPC may keep what it sends for longer than the message lives, and gets a copy of these.
  */
 #include "rpc/message.h"
 
@@ -14,14 +17,16 @@
 #include "base/alloc.h"
 #include "rpc/slices.h"
 
-enum { INLINE_PIECES = 4 };
+enum { INLINE_PIECES = 4, OWN_BYTES = 320 };
 
 struct weft_message {
   grpc_slice *pieces; /* owned; `few` or an allocated row */
   int num_pieces, capacity;
   size_t bytes;
   char *flat; /* owned; NULL until asked for */
+  int own_used;
   grpc_slice few[INLINE_PIECES];
+  char own[OWN_BYTES];
 };
 
 weft_status_t *weft_message_create(weft_message_t **out) {
@@ -32,6 +37,7 @@ weft_status_t *weft_message_create(weft_message_t **out) {
   m->capacity = INLINE_PIECES;
   m->bytes = 0;
   m->flat = NULL;
+  m->own_used = 0;
   *out = m;
   return NULL;
 }
@@ -68,8 +74,11 @@ static void push(weft_message_t *m, grpc_slice slice) {
 weft_status_t *weft_message_append(weft_message_t *m, weft_str_t bytes) {
   if (bytes.length == 0) return NULL;
   WEFT_RETURN_IF_ERROR(grow(m, bytes.length));
-  grpc_slice slice = grpc_slice_malloc_large(bytes.length);
+  const bool fits = bytes.length <= (size_t)(OWN_BYTES - m->own_used);
+  grpc_slice slice = fits ? grpc_slice_from_static_buffer(m->own + m->own_used, bytes.length)
+                          : grpc_slice_malloc_large(bytes.length);
   memcpy(GRPC_SLICE_START_PTR(slice), bytes.data, bytes.length);
+  if (fits) m->own_used += (int)bytes.length;
   push(m, slice);
   return NULL;
 }
@@ -140,7 +149,18 @@ bool weft_message_read(const weft_message_t *m, size_t at, void *to, size_t n) {
   return true;
 }
 
-grpc_byte_buffer *weft_message_to_buffer(const weft_message_t *m) {
+static bool is_own(const weft_message_t *m, int piece) {
+  const uintptr_t at = (uintptr_t)GRPC_SLICE_START_PTR(m->pieces[piece]), own = (uintptr_t)m->own;
+  return at >= own && at < own + OWN_BYTES;
+}
+
+grpc_byte_buffer *weft_message_to_buffer(weft_message_t *m) {
+  for (int i = 0; m != NULL && m->own_used > 0 && i < m->num_pieces; i++) {
+    if (!is_own(m, i)) continue;
+    const weft_str_t piece = weft_message_piece(m, i);
+    m->pieces[i] = grpc_slice_malloc_large(piece.length);
+    memcpy(GRPC_SLICE_START_PTR(m->pieces[i]), piece.data, piece.length);
+  }
   return grpc_raw_byte_buffer_create(m == NULL ? NULL : m->pieces, m == NULL ? 0 : (size_t)m->num_pieces);
 }
 

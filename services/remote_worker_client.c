@@ -31,6 +31,7 @@ enum {
   RECORD_MS = 10000,
   PEAKS_MS = 60000
 };
+enum { FEW = 4 }; /* tensors that a RunGraph brings or gets without an allocation for their list */
 
 typedef struct remote_worker {
   weft_worker_client_t base;
@@ -245,7 +246,9 @@ static void on_run(void *arg, weft_status_t *status, weft_message_t *response) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_run_graph_response_msg_t body;
   memset(&body, 0, sizeof body);
-  weft_tensor_t **recvs = weft_arena_calloc(&arena, (size_t)p->num_recvs + 1, sizeof *recvs);
+  weft_tensor_t *few[FEW] = {NULL};
+  weft_tensor_t **recvs =
+      p->num_recvs <= FEW ? few : weft_arena_calloc(&arena, (size_t)p->num_recvs, sizeof *recvs);
   status = name_peer(p, status);
   if (status == NULL && recvs == NULL) status = no_memory(p->path);
   if (status == NULL) status = weft_fields_decode(&weft_run_graph_response_type, response, &arena, &body);
@@ -273,8 +276,11 @@ static void run_graph(weft_worker_client_t *w, const weft_run_graph_t *run, weft
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_strbuf_t opts = WEFT_STRBUF_INIT;
   pending_t *p = pending_new(w, path, arg);
-  weft_str_t *names = weft_arena_calloc(&arena, (size_t)run->num_sends + 1, sizeof *names);
-  weft_tensor_t **tensors = weft_arena_calloc(&arena, (size_t)run->num_sends + 1, sizeof *tensors);
+  weft_str_t few_names[FEW];
+  weft_tensor_t *few_tensors[FEW];
+  const size_t n = (size_t)run->num_sends;
+  weft_str_t *names = n <= FEW ? few_names : weft_arena_calloc(&arena, n, sizeof *names);
+  weft_tensor_t **tensors = n <= FEW ? few_tensors : weft_arena_calloc(&arena, n, sizeof *tensors);
   weft_executor_opts_msg_t wanted = {run->record_timeline, run->record_partition_graphs};
   weft_fields_encode_bytes(&weft_executor_opts_type, &wanted, &opts);
   if (p == NULL || names == NULL || tensors == NULL || opts.failed) {
