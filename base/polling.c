@@ -1,4 +1,4 @@
-/* base/polling.c - a loop of looks, and the pause after one that was of no use. */
+/* base/polling.c - a loop of looks, and the pause after one that found the cores wanted. */
 #include "base/polling.h"
 
 #include <sched.h>
@@ -16,12 +16,19 @@ static void pause_polling(weft_polling_t *p, int64_t now) {
 bool weft_polling_run(weft_polling_t *p, bool (*look)(void *arg), void *arg) {
   int64_t now = weft_clock_ns();
   if (now < atomic_load_explicit(&p->not_before_ns, memory_order_relaxed)) return false;
-  for (const int64_t until = now + WEFT_POLL_NS; now < until; now = weft_clock_ns()) {
+  for (const int64_t until = now + WEFT_POLL_NS; now < until;) {
+    const int64_t given_away = weft_clock_ns();
     sched_yield();
-    if (!look(arg)) continue;
-    atomic_store_explicit(&p->pause_ns, 0, memory_order_relaxed);
-    return true;
+    now = weft_clock_ns();
+    const bool was_wanted = now - given_away >= WEFT_POLL_NS;
+    if (look(arg)) {
+      atomic_store_explicit(&p->pause_ns, 0, memory_order_relaxed);
+      return true;
+    }
+    if (was_wanted) {
+      pause_polling(p, now);
+      return false;
+    }
   }
-  pause_polling(p, now);
   return false;
 }

@@ -1,10 +1,12 @@
 /* base/polling.h - whether to look for a peer's bytes for a moment before sleeping.
  *
- * Looking saves a sleep and a wake-up, but it takes the core from a thread that has work: perhaps from the
- * very peer that is waited for. So the core is given away between two looks (sched_yield), and all looks
- * together take no longer than WEFT_POLL_NS, which one late return of the core uses up. If nothing came by
- * then, the cores are not free, or the peer is late: no thread of this task polls for a while, which doubles
- * each time up to WEFT_POLL_MOST_PAUSE_NS and begins anew when polling was of use.
+ * Looking saves a sleep and a wake-up, which are dear where a core that has nothing to do is slow to begin
+ * again; but it takes the core from a thread that has work: perhaps from the very peer that is waited for. So
+ * the core is given away between two looks (sched_yield), and all looks together take no longer than
+ * WEFT_POLL_NS. A core that comes back later than that had work for other threads: looking ends, and no
+ * thread of this task polls for a while, which doubles each time up to WEFT_POLL_MOST_PAUSE_NS and begins
+ * anew when polling was of use. Where the core came back at once each time, the peer is late, and the looks
+ * took time that no thread wanted: the next wait polls again.
  */
 #ifndef WEFT_BASE_POLLING_H_
 #define WEFT_BASE_POLLING_H_
