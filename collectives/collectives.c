@@ -190,6 +190,7 @@ static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *ca
   r->joints = c->joints;
   r->transport = c->transport;
   r->pool = c->pool;
+  r->caller = pthread_self();
   r->timer = c->timer;
   r->rank = r->source = r->agreed_source = -1;
   r->canceller = weft_canceller_create(canceller);

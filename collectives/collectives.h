@@ -140,8 +140,8 @@ typedef struct weft_collective {
   bool is_uniform;  /* of gather, all-gather: all ranks' shapes are the same (then checked), no row counts
                        travel */
   bool takes_input; /* the input's memory may be overwritten: the caller holds no other reference */
-  bool waits; /* the caller has nothing else to do until it is done: its thread may look for the other members
-                 for a moment before weft_collectives_run() returns */
+  bool waits;       /* the caller has nothing else to do until it is done: weft_collectives_run() may keep its
+                       thread until then */
   weft_collective_algorithm_t algorithm;
   int64_t timeout_ms; /* 0: none */
 } weft_collective_t;
@@ -150,9 +150,9 @@ typedef struct weft_collectives weft_collectives_t; /* Of a task. Thread-safe. *
 
 /* Called once, on any thread. Owns status and output (NULL if this rank gets none). */
 typedef void weft_collective_done_fn(void *arg, weft_status_t *status, weft_tensor_t *output);
-/* Never blocks. All outstanding transfers have ended when done is called. Errors beside those above: INTERNAL
- * (INVALID_ARGUMENT for what the call itself says wrongly), CANCELLED. A zero-sized or one-member collective
- * works. */
+/* Never blocks, unless call->waits. All outstanding transfers have ended when done is called. Errors beside
+ * those above: INTERNAL (INVALID_ARGUMENT for what the call itself says wrongly), CANCELLED. A zero-sized or
+ * one-member collective works. */
 void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, weft_canceller_t *canceller,
                           weft_collective_done_fn *done, void *arg);
 

@@ -29,6 +29,8 @@
 #ifndef WEFT_COLLECTIVES_RUN_H_
 #define WEFT_COLLECTIVES_RUN_H_
 
+#include <pthread.h>
+
 #include "base/mutex.h"
 #include "base/timer.h"
 #include "collectives/group_cache.h"
@@ -84,6 +86,7 @@ struct weft_coll_run {
   weft_joints_t *joints;
   weft_collective_t call; /* texts and arrays in `arena` */
   weft_arena_t arena;
+  pthread_t caller; /* the thread that has begun it */
   weft_collective_done_fn *done;
   void *arg;
   weft_canceller_t *canceller; /* child of the caller's */

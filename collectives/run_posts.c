@@ -250,7 +250,7 @@ weft_status_t *weft_coll_run_post(weft_coll_run_t *r) {
                           .second_bytes = x->second_bytes,
                           .reads = {x->reads[0], x->reads[1]},
                           .waits_for_readers = weft_collective_has_root(k),
-                          .polls = r->call.waits,
+                          .keeps_thread = r->call.waits && pthread_equal(r->caller, pthread_self()),
                           .read = read_round,
                           .arg = x};
   weft_mutex_lock(&r->mu);

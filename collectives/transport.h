@@ -90,8 +90,7 @@ typedef struct weft_posting {
   const size_t *second_bytes; /* by rank; NULL: one round */
   const size_t *reads[2];     /* by round and rank: what is read of it, for the counters */
   bool waits_for_readers;     /* is done when all others have read */
-  bool polls; /* the caller has nothing else to do: it may look for the others for a moment before it returns
-               */
+  bool keeps_thread;          /* the caller has nothing else to do: `post` may return when it is done */
   /* All members' bytes of a round have come: from[rank] are lent for this call. Others may change them
    * meanwhile, if the collective fails. `second`: memory for this member's second bytes, to be filled in
    * round 0; NULL in round 1. On any thread. */

@@ -94,7 +94,7 @@ void weft_remote_post(weft_transport_t *base, const weft_posting_t *p, weft_canc
     weft_remote_finish_share(s, why, !is_registered);
   } else {
     for (int i = 0; i < p->group->size; i++) weft_remote_notice_end(t, s->links[i]);
-    if (p->polls) { /* its caller waits */
+    if (p->keeps_thread) {
       weft_remote_go_on(s, true);
     } else {
       weft_remote_go_on_anywhere(s);

@@ -36,14 +36,15 @@ enum {
   LINE = 64,
   PROBES = 8,
   OLDEST = 8, /* of the left posts: so many are looked at each time */
+  ON_WORDS = 4,
 };
-#define MAGIC UINT64_C(0x3274736f70666577) /* "wefpost2" */
+#define MAGIC UINT64_C(0x3374736f70666577) /* "wefpost3" */
 
 typedef struct post_entry { /* 512 bytes */
   _Atomic uint64_t word;
   _Atomic uint64_t hash, id, step_id;
   _Atomic uint64_t at, bytes, second_bytes; /* the second bytes begin a line behind the first */
-  _Atomic uint32_t sleeps_until;            /* a weft_post_state_t; 0: awake */
+  _Atomic uint32_t sleeps_until; /* a weft_post_state_t, and ON_WORDS if a thread sleeps on words; 0: awake */
   _Atomic uint32_t key_bytes;
   _Atomic uint64_t seen[WEFT_POST_RANKS]; /* serials; valid beyond FIRST */
   _Atomic uint64_t key[WEFT_POST_KEY / 8];
@@ -51,7 +52,8 @@ typedef struct post_entry { /* 512 bytes */
 
 typedef struct post_segment {
   uint64_t magic, entry_bytes;
-  char rest[4096 - 16];
+  _Alignas(LINE) _Atomic uint32_t changes; /* of the words of all entries */
+  char rest[4096 - LINE - sizeof(uint32_t)];
   post_entry_t table[WEFT_POST_TABLE];
   _Alignas(4096) char bytes[WEFT_POST_BYTES];
 } post_segment_t;
@@ -283,6 +285,12 @@ static uint64_t word_of_key(weft_str_t key, size_t i) {
   return word;
 }
 
+/* Stores the word, then tells the threads that watch the segment, should they be about to sleep. */
+static void set_word(weft_post_t *x, weft_post_state_t state) {
+  atomic_store(&x->entry->word, x->serial << 2 | (uint64_t)state);
+  atomic_fetch_add(&x->posts->segment->changes, 1);
+}
+
 /* Writes the entry and lets others see it. */
 static void publish(weft_post_t *x, const weft_post_request_t *q) {
   post_entry_t *e = x->entry;
@@ -296,7 +304,7 @@ static void publish(weft_post_t *x, const weft_post_request_t *q) {
   SET_FIELD(e, key_bytes, (uint32_t)q->key.length);
   for (size_t i = 0; i * 8 < q->key.length; i++) SET_FIELD(e, key[i], word_of_key(q->key, i));
   x->peers[x->rank] = (post_peer_t){x->peers[x->rank].view, e, x->serial, x->at, q->bytes, q->second_bytes};
-  atomic_store(&e->word, x->serial << 2 | WEFT_POST_FIRST);
+  set_word(x, WEFT_POST_FIRST);
 }
 
 weft_post_t *weft_post_new(weft_posts_t *p, const weft_post_request_t *q) {
@@ -406,22 +414,39 @@ void *weft_post_own_second(const weft_post_t *x) { return x->posts->segment->byt
 
 void weft_post_set(weft_post_t *x, weft_post_state_t state) {
   for (int i = 0; i < x->n; i++) SET_FIELD(x->entry, seen[i], x->peers[i].serial);
-  atomic_store(&x->entry->word, x->serial << 2 | (uint64_t)state);
+  set_word(x, state);
 }
 
 void weft_post_sleep(weft_post_t *x, weft_post_state_t state) {
   atomic_store(&x->entry->sleeps_until, (uint32_t)state);
 }
 
+/* A rank that is missing here stores its state later, then changes its word, then looks for sleepers: so the
+ * word is not what was seen, or its sleeper is woken. */
+int weft_post_watch(weft_post_t *x, weft_post_state_t state, weft_watched_word_t *words) {
+  int n = 0;
+  atomic_store(&x->entry->sleeps_until, (uint32_t)state | ON_WORDS);
+  for (int i = 0; i < x->n; i++) {
+    if (i == x->rank) continue;
+    words[n] = weft_word_watch(&x->peers[i].view->segment->changes);
+    if (!weft_post_has_reached(x, i, state)) n++;
+  }
+  return n;
+}
+
 void weft_post_awake(weft_post_t *x) { SET_FIELD(x->entry, sleeps_until, 0); }
 
 void weft_post_wake(const weft_post_t *x, weft_post_state_t state, weft_post_wake_fn *wake, void *arg) {
+  bool has_words = false;
   for (int i = 0; i < x->n; i++) {
     post_entry_t *e = x->peers[i].entry;
-    if (i == x->rank || atomic_load(&e->sleeps_until) != (uint32_t)state) continue;
+    const uint32_t until = i == x->rank ? 0 : atomic_load(&e->sleeps_until);
+    has_words = has_words || until == ((uint32_t)state | ON_WORDS);
+    if (until != (uint32_t)state) continue;
     const uint64_t id = FIELD(e, id);
     if (serial_of(atomic_load(&e->word)) == x->peers[i].serial) wake(arg, i, id);
   }
+  if (has_words) weft_word_wake(&x->posts->segment->changes);
 }
 
 /* ---- the end of a post ---- */

@@ -15,7 +15,10 @@
  *
  * A rank that has to wait says so in its entry. The rank whose step completes a state sees that, and wakes
  * it: each first stores what it says, then looks at what the others say, so that one of the two sees the
- * other.
+ * other. A rank waits in one of two ways: its thread goes on to other work, and the rank is woken by the
+ * caller's message; or its thread sleeps on words of the segments. A segment has one word, which changes with
+ * each state of each of its posts. The sleeper watches the words of the ranks that it waits for, so that the
+ * last of these wakes all sleepers by one call.
  *
  * A post whose collective fails is withdrawn at once. Its readers find out, because an entry's serial number
  * is never used twice: what they have read is then of no use, and their collective fails as well.
@@ -27,6 +30,7 @@
 #define WEFT_COLLECTIVES_REMOTE_POSTS_H_
 
 #include "base/str.h"
+#include "collectives/remote/word_wait.h"
 
 enum {
   WEFT_POST_RANKS = 32,       /* most members of a collective */
@@ -86,10 +90,15 @@ const void *weft_post_second(const weft_post_t *x, int rank, size_t *out_bytes);
 void *weft_post_own_second(const weft_post_t *x);
 /* Of a post for which weft_post_have_all() was true: the next state. */
 void weft_post_set(weft_post_t *x, weft_post_state_t state);
-/* This rank is about to sleep until all have reached `state`; it looks once more first. */
+/* This rank is about to sleep until all have reached `state`; it looks once more first. A message wakes it.
+ */
 void weft_post_sleep(weft_post_t *x, weft_post_state_t state);
+/* The same, but its thread sleeps on words: those of the ranks that have not reached `state` go into `words`
+ * (room for WEFT_POST_RANKS). Returns how many. */
+int weft_post_watch(weft_post_t *x, weft_post_state_t state, weft_watched_word_t *words);
 void weft_post_awake(weft_post_t *x);
-/* Calls `wake` with rank and id of each rank that sleeps until all have reached `state`. */
+/* All have reached `state`: wakes the ranks whose threads sleep until then, and calls `wake` with rank and id
+ * of each other rank that sleeps until then. */
 typedef void weft_post_wake_fn(void *arg, int rank, uint64_t id);
 void weft_post_wake(const weft_post_t *x, weft_post_state_t state, weft_post_wake_fn *wake, void *arg);
 /* Both consume x. Leaving: it stays until all ranks have read it. NULL is fine. */

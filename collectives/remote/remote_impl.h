@@ -112,8 +112,9 @@ void weft_scratch_blocks_deinit(weft_scratch_blocks_t *s);
 void weft_remote_finish_share(weft_remote_share_t *s, weft_status_t *status, bool is_in_cancel);
 /* Ends it with `why`, unless all has come by now that it waits for. */
 void weft_remote_end_share(weft_remote_share_t *s, weft_status_t *why, bool is_in_cancel);
-/* Goes on until it is complete or parked. polls: this thread may look for a moment. */
-void weft_remote_go_on(weft_remote_share_t *s, bool polls);
+/* Goes on until it is complete or parked. keeps_thread: this thread looks for a moment, then sleeps, until it
+ * is complete; it is parked only where the system cannot do that. */
+void weft_remote_go_on(weft_remote_share_t *s, bool keeps_thread);
 /* The same, on the pool if it has much to read. */
 void weft_remote_go_on_anywhere(weft_remote_share_t *s);
 void weft_remote_on_woken(void *arg, uint64_t id); /* arg: weft_remote_t. Of a peer: any number */

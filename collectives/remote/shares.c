@@ -103,23 +103,35 @@ static bool look_once(void *arg) {
   return look(l->share, &l->failure);
 }
 
-void weft_remote_go_on(weft_remote_share_t *s, bool polls) {
+void weft_remote_go_on(weft_remote_share_t *s, bool keeps_thread) {
   poll_look_t polled = {s, NULL};
   for (;;) {
     weft_status_t *why = NULL;
     weft_post_state_t state = WEFT_POST_FREE;
+    weft_watched_word_t words[1 + WEFT_POST_RANKS];
+    int num_words = 1;
     weft_post_awake(s->post);
-    bool is_over = look_once(&polled) || (polls && weft_polling_run(&s->t->polling, look_once, &polled));
+    bool is_over =
+        look_once(&polled) || (keeps_thread && weft_polling_run(&s->t->polling, look_once, &polled));
     while (!is_over && state != awaited(s)) {
       state = awaited(s);
-      weft_post_sleep(s->post, state);
+      if (keeps_thread) {
+        num_words = 1 + weft_post_watch(s->post, state, words + 1);
+      } else {
+        weft_post_sleep(s->post, state);
+      }
       is_over = look_once(&polled);
     }
     if (is_over) {
       weft_remote_finish_share(s, polled.failure, false);
       return;
     }
-    if (weft_transfers_park_share(s->t->transfers, s, state, &why)) return;
+    if (keeps_thread) {
+      if (weft_transfers_watch_share(s->t->transfers, s, state, words, &why))
+        keeps_thread = weft_words_wait(words, num_words);
+    } else if (weft_transfers_park_share(s->t->transfers, s, state, &why)) {
+      return;
+    }
     if (why != NULL) {
       weft_remote_end_share(s, why, false);
       return;

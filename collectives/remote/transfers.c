@@ -21,6 +21,7 @@ struct weft_transfers {
   weft_map_t waiting, calling;   /* fetches, by name */
   weft_map_t arrivals, requests; /* by name */
   weft_map_t shares;             /* by id */
+  _Atomic uint32_t changes;      /* of what a share that is looking is told; changed without mu */
   uint64_t next_id;              /* of announced offers and shares */
   weft_ended_steps_t ended;
   atomic_bool has_ended_steps; /* written under mu; read without it: false until the first one */
@@ -284,18 +285,40 @@ static weft_status_t *share_ended_locked(weft_transfers_t *x, const weft_remote_
   return why;
 }
 
-bool weft_transfers_park_share(weft_transfers_t *x, weft_remote_share_t *s, weft_post_state_t awaited,
-                               weft_status_t **out_why) {
-  weft_mutex_lock(&x->mu);
+/* True: nothing has woken it or is to end it. */
+static bool may_sleep_locked(weft_transfers_t *x, weft_remote_share_t *s, weft_post_state_t awaited,
+                             weft_status_t **out_why) WEFT_REQUIRES(x->mu) {
   *out_why = s->is_cancelled ? cancelled(s->p.run) : s->why;
   s->why = *out_why == s->why ? NULL : s->why;
   if (*out_why == NULL && atomic_load_explicit(&x->has_ended_steps, memory_order_relaxed))
     *out_why = share_ended_locked(x, s, awaited);
-  const bool is_parked = *out_why == NULL && !s->is_woken;
+  const bool may_sleep = *out_why == NULL && !s->is_woken;
   s->is_woken = false;
-  s->is_parked = is_parked;
+  return may_sleep;
+}
+
+bool weft_transfers_park_share(weft_transfers_t *x, weft_remote_share_t *s, weft_post_state_t awaited,
+                               weft_status_t **out_why) {
+  weft_mutex_lock(&x->mu);
+  s->is_parked = may_sleep_locked(x, s, awaited, out_why);
+  const bool is_parked = s->is_parked;
   weft_mutex_unlock(&x->mu);
   return is_parked;
+}
+
+bool weft_transfers_watch_share(weft_transfers_t *x, weft_remote_share_t *s, weft_post_state_t awaited,
+                                weft_watched_word_t *out_word, weft_status_t **out_why) {
+  weft_mutex_lock(&x->mu);
+  *out_word = weft_word_watch(&x->changes); /* changed behind the lock under which a share is told */
+  const bool may_sleep = may_sleep_locked(x, s, awaited, out_why);
+  weft_mutex_unlock(&x->mu);
+  return may_sleep;
+}
+
+/* A share that was looking, perhaps asleep, was told something. */
+static void wake_looking(weft_transfers_t *x) {
+  atomic_fetch_add(&x->changes, 1);
+  weft_word_wake(&x->changes);
 }
 
 weft_remote_share_t *weft_transfers_wake_share(weft_transfers_t *x, uint64_t id) {
@@ -305,6 +328,7 @@ weft_remote_share_t *weft_transfers_wake_share(weft_transfers_t *x, uint64_t id)
   if (is_ours) s->is_parked = false;
   if (s != NULL && !is_ours) s->is_woken = true;
   weft_mutex_unlock(&x->mu);
+  if (s != NULL && !is_ours) wake_looking(x);
   return is_ours ? s : NULL;
 }
 
@@ -314,6 +338,7 @@ bool weft_transfers_cancel_share(weft_transfers_t *x, weft_remote_share_t *s) {
   const bool is_ours = s->is_parked;
   s->is_parked = false;
   weft_mutex_unlock(&x->mu);
+  if (!is_ours) wake_looking(x);
   return is_ours;
 }
 
@@ -389,8 +414,10 @@ static bool share_matches(const weft_transfer_filter_t *w, const weft_remote_sha
   return found;
 }
 
-static void take_shares_locked(weft_transfers_t *x, const weft_transfer_filter_t *w, const weft_status_t *why,
+/* True: one that was looking was told. */
+static bool take_shares_locked(weft_transfers_t *x, const weft_transfer_filter_t *w, const weft_status_t *why,
                                weft_transfer_list_t *out) WEFT_REQUIRES(x->mu) {
+  bool has_told = false;
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&x->shares, &at, &e);) {
     weft_remote_share_t *s = e.value;
@@ -399,12 +426,16 @@ static void take_shares_locked(weft_transfers_t *x, const weft_transfer_filter_t
       s->is_parked = false;
       s->next = out->shares;
       out->shares = s;
-    } else if (weft_transfer_filter_is_peers_step(w)) {
+      continue;
+    }
+    has_told = true;
+    if (weft_transfer_filter_is_peers_step(w)) {
       s->is_woken = true;
     } else if (s->why == NULL) {
       s->why = weft_status_clone(why);
     }
   }
+  return has_told;
 }
 
 void weft_transfers_take(weft_transfers_t *x, const weft_transfer_filter_t *w, const weft_status_t *why,
@@ -412,8 +443,9 @@ void weft_transfers_take(weft_transfers_t *x, const weft_transfer_filter_t *w, c
   weft_mutex_lock(&x->mu);
   take_offers_locked(x, w, out);
   take_others_locked(x, w, out);
-  take_shares_locked(x, w, why, out);
+  const bool has_told = take_shares_locked(x, w, why, out);
   weft_mutex_unlock(&x->mu);
+  if (has_told) wake_looking(x);
 }
 
 weft_canceller_t *weft_transfers_take_call(weft_transfers_t *x, const weft_transfer_filter_t *w,

@@ -177,6 +177,10 @@ WEFT_MUST_CHECK weft_status_t *weft_transfers_enter_share(weft_transfers_t *x, w
  * it is still looking. A peer that has ended its step ends it unless its post has reached `awaited`. */
 bool weft_transfers_park_share(weft_transfers_t *x, weft_remote_share_t *s, weft_post_state_t awaited,
                                weft_status_t **out_why);
+/* The same, but `s` stays looking: true: its thread may sleep on *out_word, too, which changes when there is
+ * something to look at. */
+bool weft_transfers_watch_share(weft_transfers_t *x, weft_remote_share_t *s, weft_post_state_t awaited,
+                                weft_watched_word_t *out_word, weft_status_t **out_why);
 /* Wakes the share `id`. Not NULL: it was parked, and is the caller's, looking. */
 weft_remote_share_t *weft_transfers_wake_share(weft_transfers_t *x, uint64_t id);
 /* The share is cancelled. True: it was parked, and is the caller's, looking. */

@@ -1,6 +1,7 @@
 /* tests/collectives/remote/post_path_test.c - small collectives of several tasks on one host, all in this
  * process: by posts, and with the same results as by other ways. */
 #include <CUnit/CUnit.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +18,14 @@ typedef struct part {
   weft_tensor_t *in, *out;
   int num_done; /* guarded by the cluster's mu */
   weft_status_t *status;
+  pthread_t thread;              /* of a call that keeps its thread */
+  bool has_thread;               /* and it is to be joined */
+  bool is_posting, has_returned; /* guarded by the cluster's mu */
+  task_t *task;
+  weft_collective_t call;
+  weft_canceller_t *canceller;
+  char device[96];
+  int targets[MAX_TASKS];
 } part_t;
 
 static void on_done(void *arg, weft_status_t *status, weft_tensor_t *output) {
@@ -35,6 +44,7 @@ typedef struct collective_case {
   weft_dtype_t dtype;
   weft_reduction_t reduction;
   bool is_mean, takes_input;
+  bool waits;     /* in odd steps, too */
   int64_t count;  /* elements of a rank's tensor */
   int64_t ragged; /* rank i has i * ragged rows more */
   int more;       /* added to each element */
@@ -52,18 +62,51 @@ static void fill(weft_tensor_t *t, int rank, int more) {
   }
 }
 
+static void note(part_t *p, bool *what) {
+  weft_mutex_lock(&p->cluster->mu);
+  *what = true;
+  weft_cond_broadcast(&p->cluster->changed);
+  weft_mutex_unlock(&p->cluster->mu);
+}
+
+static _Thread_local part_t *calling; /* of this thread */
+static void note_post(void) {
+  if (calling != NULL) note(calling, &calling->is_posting);
+}
+
+static void *make_call(void *arg) {
+  part_t *p = calling = arg;
+  weft_collectives_run(p->task->collectives, &p->call, p->canceller, on_done, p);
+  note(p, &p->has_returned);
+  return NULL;
+}
+
+/* Returns when the call waits for others, or has returned. */
+static void call_on_a_thread(part_t *p) {
+  CU_ASSERT_EQUAL_FATAL(pthread_create(&p->thread, NULL, make_call, p), 0);
+  p->has_thread = true;
+  weft_mutex_lock(&p->cluster->mu);
+  while (!p->is_posting && !p->has_returned)
+    weft_cond_wait(&p->cluster->changed, &p->cluster->mu); /* woken by note() */
+  weft_mutex_unlock(&p->cluster->mu);
+}
+
+static void join(part_t *p) {
+  if (p->has_thread) pthread_join(p->thread, NULL);
+  p->has_thread = false;
+}
+
+/* Calls of even steps keep their threads until they are done: each has its own. */
 static void begin(cluster_t *c, const collective_case_t *k, int rank, int64_t step, int64_t key,
                   weft_canceller_t *canceller, part_t *p) {
-  int targets[MAX_TASKS];
   const int root = 1;
-  task_t *task = &c->tasks[rank % c->num_tasks];
-  char device[96];
-  snprintf(device, sizeof device, "%s/device:CPU:%d", task->name, rank / c->num_tasks);
-  for (int i = 0; i < c->size; i++) targets[i] = i == 0 ? -1 : i - 1; /* the last rank gets none */
+  *p = (part_t){.cluster = c, .task = &c->tasks[rank % c->num_tasks], .canceller = canceller};
+  snprintf(p->device, sizeof p->device, "%s/device:CPU:%d", p->task->name, rank / c->num_tasks);
+  for (int i = 0; i < c->size; i++) p->targets[i] = i == 0 ? -1 : i - 1; /* the last rank gets none */
   const bool gives = (k->kind != WEFT_BROADCAST && k->kind != WEFT_SCATTER) || rank == root;
   weft_collective_t call = {.kind = k->kind,
                             .name = WEFT_STR("it"),
-                            .device = weft_str(device),
+                            .device = weft_str(p->device),
                             .step_id = step,
                             .group_key = 1,
                             .instance_key = key,
@@ -75,19 +118,23 @@ static void begin(cluster_t *c, const collective_case_t *k, int rank, int64_t st
                             .is_source = rank == root,
                             .dtype = k->dtype,
                             .shape = weft_shape_vector(k->count + k->ragged * rank),
-                            .targets = k->kind == WEFT_PERMUTE ? targets : NULL,
+                            .targets = k->kind == WEFT_PERMUTE ? p->targets : NULL,
                             .takes_input = k->takes_input,
-                            .waits = step % 2 == 0,
+                            .waits = k->waits || step % 2 == 0,
                             .algorithm = k->algorithm,
                             .timeout_ms = 60000};
-  *p = (part_t){.cluster = c};
   if (k->kind == WEFT_SCATTER && gives) call.shape = weft_shape_vector(k->count * c->size);
   if (gives && k->kind != WEFT_BARRIER) {
     CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(k->dtype, &call.shape, NULL, &p->in));
     fill(p->in, rank, k->more);
     call.input = p->in;
   }
-  weft_collectives_run(task->collectives, &call, canceller, on_done, p);
+  p->call = call;
+  if (call.waits) {
+    call_on_a_thread(p);
+  } else {
+    weft_collectives_run(p->task->collectives, &p->call, canceller, on_done, p);
+  }
 }
 
 static bool wait_for(part_t *p) {
@@ -103,6 +150,7 @@ static bool wait_for(part_t *p) {
 
 static void end_parts(cluster_t *c, int64_t step, part_t *parts) {
   for (int i = 0; i < c->n; i++) weft_collectives_end_step(c->tasks[i].collectives, step, NULL);
+  for (int i = 0; i < c->size; i++) join(&parts[i]);
   for (int i = 0; i < c->size; i++) {
     weft_status_free(parts[i].status);
     weft_tensor_release(parts[i].in);
@@ -220,7 +268,7 @@ static void many_at_once_in_any_order(void) {
     for (int i = 0; i < AT_ONCE; i++) {
       static const int strides[N] = {1, 3, 9, 699}; /* have no divisor in common with AT_ONCE */
       const int which = (i * strides[rank] + rank * 100) % AT_ONCE;
-      begin(&c, &k, rank, 2, which, NULL, &parts[which][rank]);
+      begin(&c, &k, rank, 3, which, NULL, &parts[which][rank]);
     }
   }
   for (int i = 0; i < AT_ONCE; i++) {
@@ -231,7 +279,7 @@ static void many_at_once_in_any_order(void) {
       CU_ASSERT_TRUE(is_same(parts[i][rank].out, parts[0][0].out));
     }
   }
-  for (int i = AT_ONCE; i-- > 0;) end_parts(&c, 2, parts[i]);
+  for (int i = AT_ONCE; i-- > 0;) end_parts(&c, 3, parts[i]);
   weft_free(parts);
   cluster_teardown(&c);
 }
@@ -419,8 +467,12 @@ static void what_is_posted_outlives_its_task(void) {
     cluster_setup(&c, 3, false);
     run(&c, &cases[i], 1, 1, before);
     hold_pool(&c, &h);
-    for (int rank = 0; rank < 3; rank++) begin(&c, &cases[i], rank, 2, 1, NULL, &parts[rank]);
-    wait_for(&parts[2]); /* which has read on this thread */
+    for (int rank = 0; rank < 3; rank++) {
+      collective_case_t k = cases[i];
+      k.waits = rank == 2;
+      begin(&c, &k, rank, 3, 1, NULL, &parts[rank]);
+    }
+    wait_for(&parts[2]); /* which has read on its thread */
     end_last_task(&c);
     for (int rank = 0; rank < 2; rank++) tell_loss(&c, rank, 2);
     let_go(&h);
@@ -431,12 +483,12 @@ static void what_is_posted_outlives_its_task(void) {
       CU_ASSERT_TRUE(is_same(parts[rank].out, before[rank].out));
     }
     end_parts(&c, 1, before);
-    end_parts(&c, 2, parts);
-    begin(&c, &cases[i], 0, 3, 1, NULL, &parts[0]); /* and the next one fails */
+    end_parts(&c, 3, parts);
+    begin(&c, &cases[i], 0, 5, 1, NULL, &parts[0]); /* and the next one fails */
     wait_for(&parts[0]);
     CU_ASSERT_EQUAL(weft_status_code(parts[0].status), WEFT_UNAVAILABLE);
     parts[1] = parts[2] = (part_t){.cluster = &c};
-    end_parts(&c, 3, parts);
+    end_parts(&c, 5, parts);
     cluster_teardown(&c);
   }
 }
@@ -444,7 +496,7 @@ static void what_is_posted_outlives_its_task(void) {
 /* The lost task has posted, but another one has not: the loss ends all, and by its name. */
 static void what_is_not_all_posted_ends_with_a_loss(void) {
   static const collective_case_t k = {WEFT_ALL_REDUCE, WEFT_F32, .count = 1000};
-  for (int64_t step = 2; step <= 3; step++) {
+  for (int64_t step = 3; step <= 5; step += 2) {
     cluster_t c;
     part_t parts[MAX_TASKS];
     cluster_setup(&c, 3, false);
@@ -475,6 +527,7 @@ static void a_task_that_is_started_again_posts_anew(void) {
     run(&c, &k, 2, 1, parts); /* task 2 is the first one to post */
     for (int rank = 0; rank < 3; rank++) {
       CU_ASSERT_EQUAL(((const int32_t *)parts[rank].out->data)[0], 3 * k.more - 150 + 13 + 26);
+      join(&parts[rank]);
       weft_tensor_release(parts[rank].in);
       weft_tensor_release(parts[rank].out);
     }
@@ -555,6 +608,7 @@ static const CU_TestInfo tests[] = {
 };
 
 int main(void) {
+  cluster_observe_posts(note_post);
   unsetenv("WEFT_SHARED_COLLECTIVES");
   return weft_run_tests("post_path", tests);
 }

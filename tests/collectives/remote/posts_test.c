@@ -5,6 +5,7 @@
 
 #include <CUnit/CUnit.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -133,6 +134,48 @@ static void sleepers_are_woken_by_id(void) {
   weft_post_wake(x[2], WEFT_POST_FIRST, note_wake, &none);
   CU_ASSERT_EQUAL(none.n, 0);
   for (int i = 0; i < RANKS; i++) weft_post_withdraw(x[i]);
+  teardown(&w);
+}
+
+typedef struct sleeper {
+  weft_post_t *post;
+  weft_post_state_t until;
+} sleeper_t;
+
+/* Sleeps on words until all have reached the state. */
+static void *sleep_on_words(void *arg) {
+  sleeper_t *s = arg;
+  weft_watched_word_t words[WEFT_POST_RANKS];
+  for (int n = 1; n > 0;) {
+    n = weft_post_watch(s->post, s->until, words);
+    if (n > 0 && !weft_words_wait(words, n)) break;
+  }
+  return NULL;
+}
+
+/* Whatever the order is of what the sleepers do and the others post: no message is needed. */
+static void sleepers_on_words_are_woken_by_the_last(void) {
+  world_t w;
+  setup(&w);
+  const bool can = weft_words_wait(&(weft_watched_word_t){&(_Atomic uint32_t){1}, 0}, 1);
+  if (!can) fprintf(stderr, "the system cannot sleep on several words\n");
+  for (int round = 0; round < 200 && can; round++) {
+    woken_t none = {0, 0};
+    weft_post_t *x[RANKS];
+    pthread_t threads[RANKS - 1];
+    sleeper_t sleepers[RANKS - 1];
+    for (int i = 0; i < RANKS - 1; i++) {
+      x[i] = post(&w, i, "k/");
+      sleepers[i] = (sleeper_t){x[i], WEFT_POST_FIRST};
+      CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, sleep_on_words, &sleepers[i]), 0);
+    }
+    x[RANKS - 1] = post(&w, RANKS - 1, "k/");
+    CU_ASSERT_TRUE(weft_post_have_all(x[RANKS - 1], WEFT_POST_FIRST));
+    weft_post_wake(x[RANKS - 1], WEFT_POST_FIRST, note_wake, &none);
+    for (int i = 0; i < RANKS - 1; i++) pthread_join(threads[i], NULL);
+    CU_ASSERT_EQUAL(none.n, 0);
+    for (int i = 0; i < RANKS; i++) weft_post_withdraw(x[i]);
+  }
   teardown(&w);
 }
 
@@ -371,6 +414,7 @@ static void the_lack_of_memory_is_survived(void) {
 static const CU_TestInfo tests[] = {
     {"all find all in any order", all_find_all_in_any_order},
     {"sleepers are woken by id", sleepers_are_woken_by_id},
+    {"sleepers on words are woken by the last", sleepers_on_words_are_woken_by_the_last},
     {"a withdrawn post spoils what was read", a_withdrawn_post_spoils_what_was_read},
     {"what is left of an earlier time does not count", what_is_left_of_an_earlier_time_does_not_count},
     {"room comes back when all have read", room_comes_back_when_all_have_read},

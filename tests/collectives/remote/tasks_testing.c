@@ -31,6 +31,27 @@ static void complete_instance(void *arg, const weft_instance_request_t *r, weft_
   weft_remote_transport_join_instance(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
 }
 
+static void (*on_post)(void);
+static const weft_transport_ops_t *remote_ops; /* of all remote transports */
+static weft_transport_ops_t observed_ops;
+
+void cluster_observe_posts(void (*fn)(void)) { on_post = fn; }
+
+static void observed_post(weft_transport_t *t, const weft_posting_t *p, weft_canceller_t *canceller,
+                          weft_transfer_done_fn *done, void *arg) {
+  on_post();
+  remote_ops->post(t, p, canceller, done, arg);
+}
+
+static void observe(weft_transport_t *t) {
+  if (remote_ops == NULL) {
+    remote_ops = t->ops;
+    observed_ops = *t->ops;
+    observed_ops.post = observed_post;
+  }
+  t->ops = &observed_ops;
+}
+
 void cluster_start(cluster_t *c, int i, bool only_rpc) {
   task_t *t = &c->tasks[i];
   t->cluster = c;
@@ -46,6 +67,7 @@ void cluster_start(cluster_t *c, int i, bool only_rpc) {
                                                  .complete_group = complete_group,
                                                  .complete_instance = complete_instance}};
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
+  if (on_post != NULL) observe(t->transport);
   CU_ASSERT_PTR_NULL_FATAL(
       weft_collectives_create(weft_str(t->name), c->pool, t->transport, &t->collectives));
 }

@@ -31,5 +31,7 @@ void cluster_setup(cluster_t *c, int n, bool only_rpc);
 void cluster_open(cluster_t *c, int n);
 void cluster_start(cluster_t *c, int i, bool only_rpc);
 void cluster_teardown(cluster_t *c); /* of the tasks that are there */
+/* From now on the tasks that start call `fn` on the thread that is about to post. */
+void cluster_observe_posts(void (*fn)(void));
 
 #endif /* WEFT_TESTS_COLLECTIVES_REMOTE_TASKS_TESTING_H_ */
