@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/socket_file.h"
 
 typedef struct packet_head { /* both ends are on one machine: its own byte order */
   uint16_t kind, code;
@@ -77,21 +78,9 @@ static int to_file(const weft_message_t *m) {
 }
 
 static weft_packet_result_t send_pieces(int fd, struct iovec *pieces, int n, int file) {
-  union {
-    struct cmsghdr head;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control;
+  weft_socket_file_t beside;
   struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)n};
-  if (file >= 0) {
-    memset(&control, 0, sizeof control);
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof control.bytes;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof file);
-    memcpy(CMSG_DATA(c), &file, sizeof file);
-  }
+  weft_socket_file_attach(&message, &beside, file);
   ssize_t sent;
   do {
     sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -129,21 +118,6 @@ weft_packet_result_t weft_packet_send(int fd, const weft_packet_t *p) {
 }
 
 /* ---- receiving ---- */
-
-/* The descriptor that came with a packet; -1: none. Further ones are closed. */
-static int take_file(struct msghdr *m) {
-  int file = -1;
-  for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
-      int one;
-      memcpy(&one, CMSG_DATA(c) + at, sizeof one);
-      if (file >= 0) close(file);
-      file = one;
-    }
-  }
-  return file;
-}
 
 typedef struct mapped_message {
   void *at;
@@ -207,22 +181,17 @@ static bool read_packet(const weft_packet_room_t *room, size_t n, int file, weft
 }
 
 weft_packet_result_t weft_packet_recv(int fd, weft_packet_room_t *room, weft_packet_t *out) {
-  union {
-    struct cmsghdr head;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control;
+  weft_socket_file_t beside;
   struct iovec piece = {room->bytes, sizeof room->bytes};
-  struct msghdr message = {.msg_iov = &piece,
-                           .msg_iovlen = 1,
-                           .msg_control = control.bytes,
-                           .msg_controllen = sizeof control.bytes};
+  struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
   ssize_t got;
+  weft_socket_file_expect(&message, &beside);
   do {
     got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return WEFT_PACKET_LATER;
   if (got < 0) return WEFT_PACKET_OVER;
-  const int file = message.msg_controllen > 0 ? take_file(&message) : -1;
+  const int file = weft_socket_file_take(&message);
   const bool ok = (message.msg_flags & MSG_TRUNC) == 0 && read_packet(room, (size_t)got, file, out);
   if (file >= 0) close(file);
   return ok ? WEFT_PACKET_DONE : WEFT_PACKET_OVER;

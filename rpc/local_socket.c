@@ -11,6 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/socket_file.h"
+
 enum { BUFFER_BYTES = 1 << 20, BACKLOG = 16 };
 
 /* An abstract name: a zero byte in front, and no file. False if it is too long. */
@@ -113,28 +115,16 @@ bool weft_local_socket_write(int fd, const void *a, size_t num_a, const void *b,
   return true;
 }
 
-/* Room for one file. */
-typedef union socket_control {
-  struct cmsghdr head;
-  char bytes[CMSG_SPACE(sizeof(int))];
-} socket_control_t;
-
 bool weft_local_socket_read_file(int fd, void *to, size_t n, int *out_file) {
-  socket_control_t control;
+  weft_socket_file_t room;
   struct iovec piece = {to, n};
-  struct msghdr message = {.msg_iov = &piece,
-                           .msg_iovlen = 1,
-                           .msg_control = control.bytes,
-                           .msg_controllen = sizeof control.bytes};
+  struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
   ssize_t got;
-  *out_file = -1;
+  weft_socket_file_expect(&message, &room);
   do {
     got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
-  const struct cmsghdr *c = got < 0 || message.msg_controllen == 0 ? NULL : CMSG_FIRSTHDR(&message);
-  if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-      c->cmsg_len == CMSG_LEN(sizeof *out_file))
-    memcpy(out_file, CMSG_DATA(c), sizeof *out_file);
+  *out_file = got < 0 ? -1 : weft_socket_file_take(&message);
   if (got > 0 && weft_local_socket_read(fd, (char *)to + got, n - (size_t)got)) return true;
   weft_local_socket_close(*out_file);
   *out_file = -1;
@@ -142,19 +132,10 @@ bool weft_local_socket_read_file(int fd, void *to, size_t n, int *out_file) {
 }
 
 bool weft_local_socket_write_file(int fd, const void *a, size_t n, int file) {
-  if (file < 0) return weft_local_socket_write(fd, a, n, NULL, 0);
-  socket_control_t control;
-  memset(&control, 0, sizeof control);
+  weft_socket_file_t room;
   struct iovec piece = {(void *)(uintptr_t)a, n}; /* the cast drops const: the kernel only reads */
-  struct msghdr message = {.msg_iov = &piece,
-                           .msg_iovlen = 1,
-                           .msg_control = control.bytes,
-                           .msg_controllen = sizeof control.bytes};
-  struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-  c->cmsg_level = SOL_SOCKET;
-  c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof file);
-  memcpy(CMSG_DATA(c), &file, sizeof file);
+  struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+  weft_socket_file_attach(&message, &room, file);
   ssize_t sent;
   do {
     sent = sendmsg(fd, &message, MSG_NOSIGNAL);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/socket_file.h"
 
 enum { MAX_TEXT = 3072 };
 
@@ -68,27 +69,10 @@ static void want_writes(weft_host_link_t *l, bool wants) {
   epoll_ctl(l->links->epoll, EPOLL_CTL_MOD, l->fd, &e);
 }
 
-/* Room for one file beside a packet. */
-typedef union host_control {
-  struct cmsghdr head;
-  char bytes[CMSG_SPACE(sizeof(int))];
-} host_control_t;
-
-static void add_file(struct msghdr *m, host_control_t *control, int file) {
-  memset(control, 0, sizeof *control);
-  m->msg_control = control->bytes;
-  m->msg_controllen = sizeof control->bytes;
-  struct cmsghdr *c = CMSG_FIRSTHDR(m);
-  c->cmsg_level = SOL_SOCKET;
-  c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof file);
-  memcpy(CMSG_DATA(c), &file, sizeof file);
-}
-
 static bool send_pieces(weft_host_link_t *l, struct iovec *pieces, int n, int file) {
   struct msghdr m = {.msg_iov = pieces, .msg_iovlen = (size_t)n};
-  host_control_t control;
-  if (file >= 0) add_file(&m, &control, file);
+  weft_socket_file_t beside;
+  weft_socket_file_attach(&m, &beside, file);
   weft_host_packet_t *p = NULL;
   size_t length = 0;
   for (int i = 0; i < n; i++) length += pieces[i].iov_len;
@@ -170,21 +154,14 @@ bool weft_host_link_send_file(weft_host_link_t *l, weft_host_header_t *h, weft_s
 }
 
 ssize_t weft_host_link_recv(weft_host_link_t *l, char *to, int *out_file) {
-  host_control_t control;
+  weft_socket_file_t beside;
   struct iovec piece = {to, WEFT_HOST_MAX_PACKET};
-  struct msghdr m = {.msg_iov = &piece,
-                     .msg_iovlen = 1,
-                     .msg_control = control.bytes,
-                     .msg_controllen = sizeof control.bytes};
-  *out_file = -1;
+  struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1};
   ssize_t got;
+  weft_socket_file_expect(&m, &beside);
   do got = recvmsg(l->fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
-  for (struct cmsghdr *c = got < 0 ? NULL : CMSG_FIRSTHDR(&m); c != NULL; c = CMSG_NXTHDR(&m, c)) {
-    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof *out_file))
-      memcpy(out_file, CMSG_DATA(c), sizeof *out_file);
-  }
+  *out_file = got < 0 ? -1 : weft_socket_file_take(&m);
   return got;
 }
 

@@ -1,7 +1,17 @@
 /* Both ends of local links in one process. */
+#define _GNU_SOURCE /* pipe2 */
 #include "rpc/local_link.h"
 
+#include <CUnit/CUnit.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -365,6 +375,53 @@ static void places_in_the_room_are_taken_and_given_back(void) {
   got_deinit(&g);
 }
 
+/* Connects to a sender as a receiver does, and says hello with `n` copies of `file`. */
+static int say_hello(weft_str_t name, int file, int n) {
+  struct {
+    uint64_t magic, link;
+  } hello = {UINT64_C(0x316b6e696c746677), 4711};
+  union {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
+  } control;
+  struct sockaddr_un to = {.sun_family = AF_UNIX};
+  memcpy(to.sun_path + 1, name.data, name.length);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + name.length);
+  CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, length), 0);
+  memset(&control, 0, sizeof control);
+  struct iovec piece = {&hello, sizeof hello};
+  struct msghdr m = {.msg_iov = &piece,
+                     .msg_iovlen = 1,
+                     .msg_control = control.bytes,
+                     .msg_controllen = CMSG_SPACE((size_t)n * sizeof(int))};
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+  for (int i = 0; i < n; i++) memcpy(CMSG_DATA(c) + (size_t)i * sizeof file, &file, sizeof file);
+  CU_ASSERT_EQUAL(sendmsg(fd, &m, MSG_NOSIGNAL), (ssize_t)sizeof hello);
+  return fd;
+}
+
+/* The sender wants one file, the receiver's room; a pipe is none. */
+static void files_that_a_peer_sends_do_not_stay_open(void) {
+  weft_local_sender_t *s = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  for (int n = 1; n <= 2; n++) {
+    int ends[2];
+    CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
+    const int fd = say_hello(weft_local_sender_name(s), ends[1], n);
+    close(ends[1]);
+    struct pollfd end = {.fd = ends[0]};
+    CU_ASSERT_EQUAL(poll(&end, 1, 20000), 1);
+    CU_ASSERT_TRUE((end.revents & POLLHUP) != 0);
+    close(fd);
+    close(ends[0]);
+  }
+  weft_local_sender_destroy(s);
+}
+
 static const CU_TestInfo tests[] = {
     {"parts are sent as they come", parts_are_sent_as_they_come},
     {"payloads arrive in order and whole", payloads_arrive_in_order_and_whole},
@@ -376,6 +433,7 @@ static const CU_TestInfo tests[] = {
     {"a receiver that is gone gives back all", a_receiver_that_is_gone_gives_back_all},
     {"places in the room are taken and given back", places_in_the_room_are_taken_and_given_back},
     {"a place is free again after its link", a_place_is_free_again_after_its_link},
+    {"files that a peer sends do not stay open", files_that_a_peer_sends_do_not_stay_open},
     CU_TEST_INFO_NULL,
 };
 
