@@ -70,8 +70,13 @@ static void echo(void *arg, weft_rpc_call_t *call) {
   size_t n = weft_message_bytes(request);
   char *copy = weft_malloc(n + 1);
   weft_status_t *s = weft_message_create(&response);
-  if (s == NULL && copy != NULL && weft_message_read(request, 0, copy, n))
+  if (s == NULL && copy == NULL) s = WEFT_NO_MEMORY("an echo of %zu bytes", n);
+  if (s == NULL) {
+    (void)weft_message_read(request, 0, copy, n); /* all that there is */
     s = weft_message_share(response, copy, n, release_strbuf, copy);
+    copy = NULL;
+  }
+  weft_free(copy);
   if (s != NULL) {
     weft_message_destroy(response);
     weft_rpc_fail(call, s);
