@@ -44,7 +44,7 @@ static const weft_chain_limits_t *find_limits(const weft_plan_options_t *o, cons
   if (k == NULL || k != weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs) ||
       !weft_kernel_may_link(d->type, n->op->name.data, operand, n->output_types[0]))
     return NULL;
-  if (d->space != NULL && !weft_op_is_elementwise(n->op)) return NULL; /* libraries know no other links */
+  if (d->space != NULL && weft_chain_reduces(n->op)) return NULL; /* libraries are not told of axes */
   return d->space == NULL ? &of_host : &of_library;
 }
 
@@ -73,9 +73,12 @@ bool weft_plan_may_attend(void *finder, const weft_node_t *n) {
   }
   /* A kernel of the plan's own table is no part of another. */
   const weft_kernel_t *k = weft_plan_find_kernel(o, n, d);
-  return d->space == NULL && k != NULL &&
-         k == weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs) &&
-         weft_kernel_exists(d->type, WEFT_STR("_WeftAttention"), &(weft_dtype_set_t){0});
+  weft_dtype_set_t types = 0;
+  if (k == NULL || k != weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs) ||
+      !weft_kernel_exists(d->type, WEFT_STR("_WeftAttention"), &types) ||
+      (types & WEFT_DTYPE_BIT(n->output_types[0])) == 0)
+    return false;
+  return !weft_chain_is_by_rows(n->op) || weft_plan_chain_limits(finder, n) != NULL;
 }
 
 const weft_node_t *weft_plan_origin(const weft_node_t *n) {

@@ -28,8 +28,8 @@ static bool is_product(const weft_node_t *n) {
   bool is_one = false;
   for (size_t i = 0; i < sizeof products / sizeof products[0]; i++)
     is_one = is_one || weft_str_is(n->op->name, products[i]);
-  return is_one && n->function == NULL && n->output_types[0] == WEFT_F32 && n->input_types[0] == WEFT_F32 &&
-         n->input_types[1] == WEFT_F32;
+  return is_one && n->function == NULL && n->input_types[0] == n->output_types[0] &&
+         n->input_types[1] == n->output_types[0];
 }
 
 /* The node behind input `input` of `reader`, if that alone reads it, by its first output and on its device.
@@ -70,20 +70,22 @@ static weft_status_t *find_parts(attender_t *a, weft_node_t *second, attention_p
   if (!is_product(second) || second->id >= a->num_nodes || weft_node_attr_bool(second, "adj_x", false))
     return NULL;
   out->chain = lone_producer(a, second, 0);
-  if (out->chain == NULL || out->chain->output_types[0] != WEFT_F32) return NULL;
+  if (out->chain == NULL || out->chain->output_types[0] != second->output_types[0]) return NULL;
   bool is_chain = false;
   WEFT_RETURN_IF_ERROR(read_chain(a, out->chain, &out->c, &is_chain));
   for (int i = 0; is_chain && i < out->chain->num_inputs && !*out_found; i++) {
     out->first = lone_producer(a, out->chain, i);
     out->scores = i;
-    *out_found = out->first != NULL && is_product(out->first);
+    *out_found = out->first != NULL && is_product(out->first) &&
+                 out->first->output_types[0] == second->output_types[0];
   }
-  *out_found = *out_found && a->may(a->arg, out->first) && a->may(a->arg, second);
+  *out_found =
+      *out_found && a->may(a->arg, out->first) && a->may(a->arg, out->chain) && a->may(a->arg, second);
   return NULL;
 }
 
 /* The chain with two more inputs, which no link reads: all other values have higher numbers. */
-static weft_status_t *widen(attender_t *a, weft_chain_t *c) {
+static weft_status_t *widen(attender_t *a, weft_chain_t *c, int type) {
   const int n = c->num_inputs;
   int *types = weft_arena_calloc(&a->arena, (size_t)n + 2, sizeof *types);
   weft_chain_link_t *links = weft_arena_calloc(&a->arena, (size_t)c->num_links, sizeof *links);
@@ -91,7 +93,7 @@ static weft_status_t *widen(attender_t *a, weft_chain_t *c) {
   if (types == NULL || links == NULL || output == NULL)
     return WEFT_NO_MEMORY("a chain of %d links", c->num_links);
   for (int i = 0; i < n; i++) types[i] = c->input_types[i];
-  types[n] = types[n + 1] = WEFT_F32;
+  types[n] = types[n + 1] = type;
   for (int i = 0; i < c->num_links; i++) {
     links[i] = c->links[i];
     int64_t *operands = weft_arena_calloc(&a->arena, (size_t)links[i].num_operands, sizeof *operands);
@@ -108,20 +110,17 @@ static weft_status_t *widen(attender_t *a, weft_chain_t *c) {
   return NULL;
 }
 
-enum { NUM_OWN_ATTRS = 4, NUM_ATTRS = WEFT_CHAIN_NUM_ATTRS + NUM_OWN_ATTRS };
+enum { NUM_OWN_ATTRS = 7, NUM_ATTRS = WEFT_CHAIN_NUM_ATTRS + NUM_OWN_ATTRS };
 
 static weft_status_t *make_attrs(attender_t *a, attention_parts_t *p, weft_named_attr_t *out) {
   weft_str_t *names = weft_arena_calloc(&a->arena, 4, sizeof *names);
-  bool *turned = weft_arena_calloc(&a->arena, 3, sizeof *turned);
-  if (names == NULL || turned == NULL) return WEFT_NO_MEMORY("node '%s'", p->second->name.data);
+  if (names == NULL) return WEFT_NO_MEMORY("node '%s'", p->second->name.data);
   names[0] = p->first->name;
   names[1] = p->second->name;
   names[2] = p->first->op->name;
   names[3] = p->second->op->name;
-  turned[0] = weft_node_attr_bool(p->first, "adj_x", false);
-  turned[1] = weft_node_attr_bool(p->first, "adj_y", false);
-  turned[2] = weft_node_attr_bool(p->second, "adj_y", false);
-  WEFT_RETURN_IF_ERROR(widen(a, &p->c));
+  const int type = p->second->output_types[0];
+  WEFT_RETURN_IF_ERROR(widen(a, &p->c, type));
   WEFT_RETURN_IF_ERROR(weft_chain_attrs(&a->arena, &p->c, out));
   out += WEFT_CHAIN_NUM_ATTRS;
   const weft_attr_t texts = {.kind = WEFT_ATTR_STRING, .is_list = true, .n = 2};
@@ -130,8 +129,10 @@ static weft_status_t *make_attrs(attender_t *a, attention_parts_t *p, weft_named
   out[1].value.list.strings = names;
   out[2] = (weft_named_attr_t){WEFT_STR("product_ops"), texts};
   out[2].value.list.strings = names + 2;
-  out[3] = (weft_named_attr_t){WEFT_STR("turned"), {.kind = WEFT_ATTR_BOOL, .is_list = true, .n = 3}};
-  out[3].value.list.bools = turned;
+  out[3] = weft_type_attr("Tproducts", type);
+  out[4] = weft_bool_attr("adj_q", weft_node_attr_bool(p->first, "adj_x", false));
+  out[5] = weft_bool_attr("adj_k", weft_node_attr_bool(p->first, "adj_y", false));
+  out[6] = weft_bool_attr("adj_v", weft_node_attr_bool(p->second, "adj_y", false));
   return NULL;
 }
 

@@ -232,19 +232,23 @@ static weft_status_t *infer_link(const weft_chain_t *c, weft_arena_t *arena,
   return in_kernels_words(l, operands, l->op->infer_shapes == NULL ? NULL : l->op->infer_shapes(&x));
 }
 
+weft_status_t *weft_chain_infer_links(const weft_chain_t *c, weft_arena_t *arena,
+                                      const weft_tensor_t *const *inputs, weft_shape_t *shapes,
+                                      int *out_failed) {
+  weft_status_t *s = NULL;
+  for (int i = 0; i < c->num_links && s == NULL; i++) {
+    *out_failed = i;
+    s = infer_link(c, arena, inputs, i, shapes);
+  }
+  return s;
+}
+
 weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_arena_t *arena,
                                 const weft_tensor_t *const *inputs, weft_shape_t *shapes) {
-  for (int i = 0; i < c->num_links; i++) {
-    weft_status_t *s = infer_link(c, arena, inputs, i, shapes);
-    if (s == NULL) continue;
-    if (i == c->num_links - 1) return s; /* the node has its name */
-    weft_status_t *named =
-        weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s\n\t [[{{node %.*s}}]]",
-                        weft_status_message(s), WEFT_STR_ARGS(c->links[i].node));
-    weft_status_free(s);
-    return named;
-  }
-  return NULL;
+  int failed = 0;
+  weft_status_t *s = weft_chain_infer_links(c, arena, inputs, shapes, &failed);
+  const bool has_name = failed == c->num_links - 1; /* the last link's, which is the node's */
+  return s == NULL || has_name ? s : weft_infer_at_node(s, c->links[failed].node);
 }
 
 static weft_status_t *infer_chain(weft_shape_ctx_t *c, weft_arena_t *arena) {

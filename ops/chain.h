@@ -59,6 +59,11 @@ WEFT_MUST_CHECK weft_status_t *weft_chain_read(weft_arena_t *arena, const weft_n
 WEFT_MUST_CHECK weft_status_t *weft_chain_infer(const weft_chain_t *c, weft_arena_t *arena,
                                                 const weft_tensor_t *const *inputs, weft_shape_t *shapes);
 
+/* The same, but a failure has no name of a node: *out_failed is the link that it is of. */
+WEFT_MUST_CHECK weft_status_t *weft_chain_infer_links(const weft_chain_t *c, weft_arena_t *arena,
+                                                      const weft_tensor_t *const *inputs,
+                                                      weft_shape_t *shapes, int *out_failed);
+
 static inline int weft_chain_num_values(const weft_chain_t *c) { return c->num_inputs + c->num_links; }
 
 /* The type of a value: of an input, or a link's result. */

@@ -232,16 +232,17 @@ static weft_op_cost_t chain(const weft_cost_inputs_t *in) {
 
 /* The chain reads the first product's scores in the place of its left operand. */
 static weft_op_cost_t attention(const weft_cost_inputs_t *in) {
-  const weft_attr_t *input = attr_of(in, "scores"), *turned = attr_of(in, "turned");
+  const weft_attr_t *input = attr_of(in, "scores"), *turns_q = attr_of(in, "adj_q"),
+                    *turns_k = attr_of(in, "adj_k");
   const int n = in->num_inputs;
-  if (input == NULL || turned == NULL || turned->n != 3 || n > in->num_shapes || n < 3 || input->i < 0 ||
+  if (input == NULL || turns_q == NULL || turns_k == NULL || n > in->num_shapes || n < 3 || input->i < 0 ||
       input->i >= n - 2)
     return not_known();
   const weft_shape_t *q = shape_of(in, (int)input->i, 2), *k = shape_of(in, n - 2, 2);
   if (q == NULL || k == NULL) return not_known();
-  const bool *turns = turned->list.bools;
-  const int64_t depth = q->dims[q->rank - (turns[0] ? 2 : 1)], keys = k->dims[k->rank - (turns[1] ? 2 : 1)];
-  const int64_t length = q->dims[q->rank - (turns[0] ? 1 : 2)];
+  const int64_t depth = q->dims[q->rank - (turns_q->b ? 2 : 1)],
+                keys = k->dims[k->rank - (turns_k->b ? 2 : 1)];
+  const int64_t length = q->dims[q->rank - (turns_q->b ? 1 : 2)];
   weft_shape_t scores = q->rank >= k->rank ? *q : *k;
   for (int d = 1; d <= scores.rank - 2; d++) { /* batches may be broadcast */
     const int at = scores.rank - 2 - d;

@@ -55,6 +55,9 @@ weft_shape_t weft_infer_variable(const weft_shape_ctx_t *c, int i);
 /* Sum of two dims; unknown if one is. Errors: overflow. */
 WEFT_MUST_CHECK weft_status_t *weft_infer_add(int64_t a, int64_t b, int64_t *out);
 
+/* Consumes the failure `s` and returns it with the name of a node that the one at hand computes. */
+WEFT_MUST_CHECK weft_status_t *weft_infer_at_node(weft_status_t *s, weft_str_t node);
+
 /* Consumes `s` and returns it with "\n\tFrom merging shape 2 with other shapes." appended. */
 WEFT_MUST_CHECK weft_status_t *weft_infer_from_merging(weft_status_t *s, int i);
 

@@ -317,6 +317,13 @@ weft_status_t *weft_shape_from_input(weft_shape_ctx_t *c, int input, weft_shape_
   return NULL;
 }
 
+weft_status_t *weft_infer_at_node(weft_status_t *s, weft_str_t node) {
+  weft_status_t *named = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s\n\t [[{{node %.*s}}]]",
+                                         weft_status_message(s), WEFT_STR_ARGS(node));
+  weft_status_free(s);
+  return named;
+}
+
 weft_status_t *weft_infer_from_merging(weft_status_t *s, int i) {
   if (s == NULL) return NULL;
   weft_status_t *longer = WEFT_ERROR(INVALID_ARGUMENT, "%s\n\tFrom merging shape %d with other shapes.",

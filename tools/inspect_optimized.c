@@ -99,8 +99,7 @@ static const weft_chain_limits_t *limits_of_cpu(void *arg, const weft_node_t *n)
 
 static bool may_attend_on_cpu(void *arg, const weft_node_t *n) {
   (void)arg;
-  (void)n;
-  return true;
+  return n->output_types[0] == WEFT_F32;
 }
 
 static void note_parts(inspect_optimized_t *t, const weft_node_t *n, const char *attr) {

@@ -233,19 +233,18 @@ static void a_chain_costs_what_its_links_cost(void) {
 static void an_attention_costs_products_and_chain(void) {
   static const int types[] = {WEFT_F32, WEFT_F32, WEFT_F32};
   static const int64_t operand[] = {0}, outputs[] = {3};
-  static const bool turns[] = {false, true, false};
   const weft_chain_link_t link = {
       weft_op_find(WEFT_STR("Softmax")), WEFT_STR("s"), WEFT_F32, false, 1, operand};
   const weft_chain_t c = {3, 1, 1, types, &link, outputs};
   const weft_shape_t q = S(2, 3, 4), k = S(2, 5, 4), scores = S(2, 3, 5), out = S(2, 3, 4),
                      *shapes[] = {&q, &k, &k}, *of_softmax[] = {&scores};
   weft_arena_t arena = WEFT_ARENA_INIT;
-  enum { NUM = WEFT_CHAIN_NUM_ATTRS + 2 };
+  enum { NUM = WEFT_CHAIN_NUM_ATTRS + 3 };
   weft_named_attr_t attrs[NUM];
   CU_ASSERT_PTR_NULL_FATAL(weft_chain_attrs(&arena, &c, attrs));
-  attrs[NUM - 2] = weft_int_attr("scores", 0);
-  attrs[NUM - 1] = (weft_named_attr_t){WEFT_STR("turned"), {.kind = WEFT_ATTR_BOOL, .is_list = true, .n = 3}};
-  attrs[NUM - 1].value.list.bools = turns;
+  attrs[NUM - 3] = weft_int_attr("scores", 0);
+  attrs[NUM - 2] = weft_bool_attr("adj_q", false);
+  attrs[NUM - 1] = weft_bool_attr("adj_k", true);
   const weft_cost_inputs_t in = {attrs, NUM, shapes, 3, 3, NULL}, softmax = {NULL, 0, of_softmax, 1, 1, NULL};
   const weft_op_cost_t cost = weft_op_cost_begin(weft_op_find(WEFT_STR("_WeftAttention")), &in),
                        between = weft_op_cost_begin(link.op, &softmax);

@@ -360,8 +360,7 @@ static const weft_attr_t *list(const weft_kernel_setup_t *setup, const char *nam
 
 static weft_status_t *init(const weft_kernel_setup_t *setup, attention_t *a) {
   const weft_attr_t *nodes = list(setup, "products", WEFT_ATTR_STRING, 2),
-                    *ops = list(setup, "product_ops", WEFT_ATTR_STRING, 2),
-                    *turned = list(setup, "turned", WEFT_ATTR_BOOL, 3);
+                    *ops = list(setup, "product_ops", WEFT_ATTR_STRING, 2);
   WEFT_RETURN_IF_ERROR(weft_cpu_chain_init(setup, &a->chain));
   const weft_chain_t *c = &a->chain.c.chain;
   const int64_t scores = weft_knode_int(setup, "scores");
@@ -369,10 +368,11 @@ static weft_status_t *init(const weft_kernel_setup_t *setup, attention_t *a) {
   const bool has_types = n >= 3 && scores >= 0 && scores < n - 2 && c->input_types[scores] == WEFT_F32 &&
                          c->input_types[n - 2] == WEFT_F32 && c->input_types[n - 1] == WEFT_F32 &&
                          c->num_outputs == 1 && weft_chain_type(c, c->outputs[0]) == WEFT_F32;
-  if (!has_types || nodes == NULL || ops == NULL || turned == NULL)
+  if (!has_types || nodes == NULL || ops == NULL)
     return WEFT_ERROR(INVALID_ARGUMENT, "the attributes of a _WeftAttention describe none");
-  weft_gemm_op_t *flips[3] = {&a->op_q, &a->op_k, &a->op_v};
-  for (int i = 0; i < 3; i++) *flips[i] = turned->list.bools[i] ? WEFT_GEMM_TRANSPOSED : WEFT_GEMM_PLAIN;
+  a->op_q = weft_knode_bool(setup, "adj_q") ? WEFT_GEMM_TRANSPOSED : WEFT_GEMM_PLAIN;
+  a->op_k = weft_knode_bool(setup, "adj_k") ? WEFT_GEMM_TRANSPOSED : WEFT_GEMM_PLAIN;
+  a->op_v = weft_knode_bool(setup, "adj_v") ? WEFT_GEMM_TRANSPOSED : WEFT_GEMM_PLAIN;
   a->scores = (int)scores;
   for (int i = 0; i < 2; i++) {
     const weft_op_def_t *op = weft_op_find(ops->list.strings[i]);
@@ -401,6 +401,11 @@ static weft_status_t *prepare(const weft_kernel_setup_t *setup, void **out) {
 }
 
 const weft_kernel_t weft_cpu_attention_kernels[] = {
-    {.op = "_WeftAttention", .prepare = prepare, .compute = compute, .destroy = destroy},
+    {.op = "_WeftAttention",
+     .type_attr = "Tproducts",
+     .types = WEFT_DTYPE_BIT(WEFT_F32),
+     .prepare = prepare,
+     .compute = compute,
+     .destroy = destroy},
     {0},
 };

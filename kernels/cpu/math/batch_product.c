@@ -1,48 +1,25 @@
 /* kernels/cpu/math/batch_product.c - see the header. */
 #include "kernels/cpu/math/batch_product.h"
 
-static weft_status_t *check_ranks(bool broadcasts, const weft_shape_t *a, const weft_shape_t *b) {
-  if (!broadcasts) {
-    if (a->rank != b->rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s",
-                        WEFT_SHAPE_TEXT(a), WEFT_SHAPE_TEXT(b));
-    }
-    for (int d = 0; d < a->rank - 2; d++) {
-      if (a->dims[d] == b->dims[d]) continue;
-      return WEFT_ERROR(INVALID_ARGUMENT, "In[0].dim(%d) and In[1].dim(%d) must be the same: %s vs %s", d, d,
-                        WEFT_SHAPE_TEXT(a), WEFT_SHAPE_TEXT(b));
-    }
-  }
-  if (a->rank < 2) return WEFT_ERROR(INVALID_ARGUMENT, "In[0] ndims must be >= 2: %d", a->rank);
-  if (b->rank < 2) return WEFT_ERROR(INVALID_ARGUMENT, "In[1] ndims must be >= 2: %d", b->rank);
-  return NULL;
-}
+#include "ops/product.h"
 
 weft_status_t *weft_batch_product_plan(weft_gemm_op_t op_a, weft_gemm_op_t op_b, bool broadcasts,
                                        const weft_shape_t *a, const weft_shape_t *b,
                                        weft_batch_product_t *out) {
-  WEFT_RETURN_IF_ERROR(check_ranks(broadcasts, a, b));
-  const int64_t *ad = &a->dims[a->rank - 2], *bd = &b->dims[b->rank - 2];
   const bool ta = op_a != WEFT_GEMM_PLAIN, tb = op_b != WEFT_GEMM_PLAIN;
-  const int64_t m = ad[ta], k = ad[!ta], n = bd[!tb];
+  *out = (weft_batch_product_t){.op_a = op_a, .op_b = op_b};
+  WEFT_RETURN_IF_ERROR(weft_product_shape(broadcasts, ta, tb, a, b, &out->shape));
+  const int64_t *ad = &a->dims[a->rank - 2], *bd = &b->dims[b->rank - 2];
+  out->m = ad[ta];
+  out->k = ad[!ta];
+  out->n = bd[!tb];
+  out->lda = ad[1];
+  out->ldb = bd[1];
   weft_shape_t a_batch = *a, b_batch = *b;
   a_batch.rank -= 2;
   b_batch.rank -= 2;
   const weft_shape_t *batches[2] = {&a_batch, &b_batch};
-  *out =
-      (weft_batch_product_t){.op_a = op_a, .op_b = op_b, .m = m, .n = n, .k = k, .lda = ad[1], .ldb = bd[1]};
-  if (!weft_broadcast_init(&out->batch, batches, 2)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
-                      WEFT_SHAPE_TEXT(a), WEFT_SHAPE_TEXT(b));
-  }
-  if (bd[tb] != k) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s", WEFT_SHAPE_TEXT(a),
-                      WEFT_SHAPE_TEXT(b));
-  }
-  out->shape = out->batch.shape;
-  if (out->shape.rank + 2 > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
-  out->shape.dims[out->shape.rank++] = m;
-  out->shape.dims[out->shape.rank++] = n;
+  (void)weft_broadcast_init(&out->batch, batches, 2); /* they fit: they have a product's shape */
   return NULL;
 }
 
