@@ -346,34 +346,43 @@ static size_t size_of(int dtype) {
   }
 }
 
+/* Makes the workspace as large as that. */
+static WEFT_Failure *reserve(WEFT_KernelContext *c, size_t bytes, weft_cuda_workspace_t *w) {
+  if (bytes <= w->bytes) return NULL;
+  WEFT_Failure *f = weft_cuda_host->scratch(c, bytes, &w->at);
+  w->bytes = f == NULL ? bytes : 0;
+  return f;
+}
+
 static WEFT_Failure *enqueue(WEFT_KernelContext *c, cublas_device_t *d, const cublas_plan_t *p,
-                             cublasLtMatmulDesc_t product, const void *a, const void *b, void *out) {
+                             cublasLtMatmulDesc_t product, const void *a, const void *b, void *out,
+                             weft_cuda_workspace_t *workspace) {
   const weft_cuda_device_t *device = weft_cuda_host->device(c);
   weft_cuda_queue_t *q = device->queues[WEFT_QUEUE_COMPUTE];
   static const double one_f64[2] = {1}, zero_f64[2] = {0}; /* of complex numbers, too */
   static const float one[2] = {1}, zero[2] = {0};
   const bool is_f64 = p->key.dtype == TYPE_DOUBLE || p->key.dtype == TYPE_COMPLEX128;
-  void *workspace = NULL;
-  if (p->workspace > 0) {
-    WEFT_Failure *f = weft_cuda_host->scratch(c, p->workspace, &workspace);
-    if (f != NULL) return f;
-  }
+  weft_cuda_workspace_t own = {.at = NULL};
+  if (workspace == NULL) workspace = &own;
+  WEFT_Failure *f = reserve(c, p->workspace, workspace);
+  if (f != NULL) return f;
   weft_cuda_queue_note(q, weft_cuda_host->node_name(c));
-  return failure_of(
-      blas.cublasLtMatmul(d->handle, product, is_f64 ? (const void *)one_f64 : one, b, p->b, a, p->a,
-                          is_f64 ? (const void *)zero_f64 : zero, out, p->out, out, p->out, &p->algorithm,
-                          workspace, p->workspace, (cudaStream_t)weft_cuda_queue_stream(q)),
-      "enqueuing a product");
+  return failure_of(blas.cublasLtMatmul(d->handle, product, is_f64 ? (const void *)one_f64 : one, b, p->b, a,
+                                        p->a, is_f64 ? (const void *)zero_f64 : zero, out, p->out, out,
+                                        p->out, &p->algorithm, p->workspace > 0 ? workspace->at : NULL,
+                                        p->workspace, (cudaStream_t)weft_cuda_queue_stream(q)),
+                    "enqueuing a product");
 }
 
 static WEFT_Failure *run_plan(WEFT_KernelContext *c, cublas_device_t *d, const cublas_plan_t *p,
-                              const void *bias, const void *a, const void *b, void *out) {
+                              const void *bias, const void *a, const void *b, void *out,
+                              weft_cuda_workspace_t *workspace) {
   cublas_types_t types;
   cublasLtMatmulDesc_t own = NULL;
-  if (!p->key.has_bias) return enqueue(c, d, p, p->product, a, b, out);
+  if (!p->key.has_bias) return enqueue(c, d, p, p->product, a, b, out, workspace);
   (void)types_of(&p->key, &types);
   WEFT_Failure *f = failure_of(describe_product(&p->key, &types, bias, &own), "describing a product");
-  if (f == NULL) f = enqueue(c, d, p, own, a, b, out);
+  if (f == NULL) f = enqueue(c, d, p, own, a, b, out, workspace);
   if (own != NULL) (void)blas.cublasLtMatmulDescDestroy(own);
   return f;
 }
@@ -425,7 +434,7 @@ static WEFT_Failure *multiply(WEFT_KernelContext *c, const weft_cuda_product_t *
   WEFT_Failure *f = find_device(c, &kept);
   if (f == NULL) f = find_plan(kept, &key, e->bias, workspace, &plan, &is_owned);
   *out_done = f == NULL && !plan->is_refused;
-  if (*out_done) f = run_plan(c, kept, plan, e->bias, a, b, out);
+  if (*out_done) f = run_plan(c, kept, plan, e->bias, a, b, out, p->workspace);
   if (is_owned) destroy_plan(plan);
   return f;
 }

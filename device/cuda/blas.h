@@ -8,9 +8,16 @@
 #define WEFT_DEVICE_CUDA_BLAS_H_
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "weft/device.h"
+
+/* Scratch memory that products of one run have one after the other. {0} at first. */
+typedef struct weft_cuda_workspace {
+  void *at;
+  size_t bytes;
+} weft_cuda_workspace_t;
 
 /* out [m, n] = a [m, k] · b [k, n], `batch` times. Elements of a row are neighbours. */
 typedef struct weft_cuda_product {
@@ -24,6 +31,7 @@ typedef struct weft_cuda_product {
   /* Elements from a row to the next as they lie in memory, and from a matrix to the next. 0: rows and
    * matrices lie one behind the other. Matrices may be mixed, but no element is in two of `out`. */
   int64_t a_row, b_row, out_row, a_step, b_step, out_step;
+  weft_cuda_workspace_t *workspace; /* NULL: its own */
 } weft_cuda_product_t;
 
 /* What becomes of each element of a product. */

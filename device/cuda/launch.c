@@ -63,4 +63,5 @@ WEFT_Failure *weft_cuda_read(WEFT_KernelContext *c, void *to, const void *from, 
   return weft_cuda_queue_check(q, r, "a copy to the host");
 }
 
+size_t weft_cuda_cache_bytes(WEFT_KernelContext *c) { return (size_t)device_of(c)->physical->cache_bytes; }
 int weft_cuda_num_processors(WEFT_KernelContext *c) { return device_of(c)->physical->num_processors; }

@@ -45,6 +45,9 @@ WEFT_Failure *weft_cuda_read(WEFT_KernelContext *c, void *to, const void *from, 
 /* Multiprocessors of the device, for the sizes of grids. */
 int weft_cuda_num_processors(WEFT_KernelContext *c);
 
+/* Bytes of the cache that all multiprocessors share (the second level). */
+size_t weft_cuda_cache_bytes(WEFT_KernelContext *c);
+
 /* What Weft gave to the library when it opened it. Set once, before anything else is called. */
 extern const WEFT_DeviceHost *weft_cuda_host;
 

@@ -76,6 +76,7 @@ static WEFT_Failure *describe(weft_cuda_physical_t *p) {
   if (f == NULL) f = attribute(p->handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &p->capability_major);
   if (f == NULL) f = attribute(p->handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &p->capability_minor);
   if (f == NULL) f = attribute(p->handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &p->num_processors);
+  if (f == NULL) f = attribute(p->handle, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &p->cache_bytes);
   p->numa_node = numa_node(bus_id);
   p->has_uuid = f == NULL && weft_cuda_driver.cuDeviceGetUuid(&p->uuid, p->handle) == CUDA_SUCCESS;
   snprintf(p->description, sizeof p->description,

@@ -23,7 +23,8 @@ typedef struct weft_cuda_physical {
   CUcontext context; /* the primary one, as libraries of NVIDIA want it */
   int capability_major, capability_minor;
   int num_processors;
-  int numa_node; /* -1: not known */
+  int cache_bytes; /* of the second level */
+  int numa_node;   /* -1: not known */
   char description[256];
   bool has_uuid;
   CUuuid uuid;

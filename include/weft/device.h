@@ -325,8 +325,9 @@ typedef struct WEFT_DeviceKernel {
   WEFT_Failure *(*finish)(WEFT_KernelContext *c);
 } WEFT_DeviceKernel;
 
-/* An elementwise op within a _WeftChain, with the attributes that the op has by default. Values are numbered:
- * the chain's inputs first, then the results of its links in their order. Lent by the state. */
+/* An elementwise op, or one that computes each row of its last dimension from a row (Softmax, LogSoftmax),
+ * within a _WeftChain, with the attributes that the op has by default. Values are numbered: the chain's
+ * inputs first, then the results of its links in their order. Lent by the state. */
 typedef struct WEFT_ChainLink {
   const char *op;
   int type; /* TF_DataType of the result */
@@ -409,7 +410,7 @@ typedef struct WEFT_DeviceHost {
    * without such attributes. */
   WEFT_Failure *(*random_take)(WEFT_KernelContext *c, uint64_t blocks, uint64_t *out_key,
                                uint64_t out_counter[2]);
-  /* Since 1.1. In prepare() of a _WeftChain: link i of it. 0: there are no more. */
+  /* Since 1.1. In prepare() of a _WeftChain or a _WeftAttention: link i of it. 0: there are no more. */
   int (*setup_link)(const WEFT_KernelSetup *s, int i, WEFT_ChainLink *out);
   /* Since 1.1. In prepare(): at most `max` texts of a list, each as attr_string's; returns how many there
    * are, -1 if there is no such list. */
@@ -436,9 +437,15 @@ typedef struct WEFT_DeviceLibrary {
   /* Since 1.1. sizeof(WEFT_DeviceKernel) of the library's header: how far apart rows are, and which members
    * they have. A library of 1.0 has rows that end with `updates`. */
   size_t kernel_size;
-  /* May an elementwise op with inputs of the type `operand` (of a choice: those that it chooses from) and a
-   * result of the type `result` be a link of a _WeftChain? Then the library has a row for _WeftChain, which
-   * computes elementwise nodes that feed only each other at once. NULL: no op may. */
+  /* May an op of WEFT_ChainLink's kind with inputs of the type `operand` (of a choice: those that it chooses
+   * from) and a result of the type `result` be a link of a _WeftChain? Then the library has a row for
+   * _WeftChain, which computes nodes that feed only each other at once. NULL: no op may.
+   *
+   * A library with a row for _WeftAttention, too, gets such a node in the place of a BatchMatMul, a chain
+   * that alone reads it, and a BatchMatMul that alone reads that, all of one type of the row's, `Tproducts`.
+   * Its inputs are the chain's, of which number `scores` is the first product; there stands that product's
+   * left operand. Behind them come its right operand and the second product's. `adj_q`, `adj_k` and `adj_v`
+   * say which of the three operands lie transposed. */
   int (*may_link)(const char *op, int operand, int result);
 } WEFT_DeviceLibrary;
 

@@ -87,15 +87,21 @@ typedef struct weft_cuda_sparse_update {
   int32_t index_bytes;
 } weft_cuda_sparse_update_t;
 
-/* A chain of elementwise ops: n elements in row-major order of `dims`. Element i of input k lies at the sum
- * of index times step. */
+/* A chain: n units from unit `first` on, in row-major order of `dims`. A unit is an element or, of a chain
+ * with links that compute rows, a row of `width` elements. Unit i of input k begins at its start, which may
+ * be negative, and the sum of index times step; the result of the first unit at `out`. */
 typedef struct weft_cuda_chain {
-  int64_t n;
+  int64_t first, n;
   int32_t rank, num_inputs;
   void *out;
   const void *inputs[WEFT_CUDA_CHAIN_INPUTS];
   int64_t dims[WEFT_CUDA_DIMS];
   int64_t steps[WEFT_CUDA_CHAIN_INPUTS][WEFT_CUDA_DIMS]; /* in elements */
+  int64_t starts[WEFT_CUDA_CHAIN_INPUTS];
+  int64_t width;
+  int64_t row_steps[WEFT_CUDA_CHAIN_INPUTS]; /* within a row */
+  uint64_t singles; /* bit i: link i computes rows of one element, which the result's rows repeat */
+  int32_t sharers;  /* of a row (rows.cuh) */
 } weft_cuda_chain_t;
 
 /* What follows a convolution or a product on each of its n elements. */

@@ -5,6 +5,7 @@
 HEADER(chain_cuh)
 HEADER(binary_functions_cuh)
 HEADER(unary_functions_cuh)
+HEADER(rows_cuh)
 HEADER(numbers_cuh)
 HEADER(kernel_cuh)
 HEADER(args_h)
@@ -16,6 +17,7 @@ const weft_cuda_header_t weft_cuda_chain_headers[] = {
     HEADER("chain.cuh", chain_cuh)                       /* */
     HEADER("binary_functions.cuh", binary_functions_cuh) /* */
     HEADER("unary_functions.cuh", unary_functions_cuh)   /* */
+    HEADER("rows.cuh", rows_cuh)                         /* */
     HEADER("numbers.cuh", numbers_cuh)                   /* */
     HEADER("kernel.cuh", kernel_cuh)                     /* */
     HEADER("args.h", args_h)                             /* */

@@ -87,6 +87,13 @@ WEFT_Failure *weft_cuda_output_like(WEFT_KernelContext *c, int in, int i, WEFT_T
 
 /* ---- launches ---- */
 
+int32_t weft_cuda_sharers(int64_t elements) {
+  enum { EACH = 4 };
+  int32_t sharers = 1;
+  while (sharers < WEFT_CUDA_BLOCK && (int64_t)sharers * EACH < elements) sharers *= 2;
+  return sharers;
+}
+
 weft_cuda_geometry_t weft_cuda_geometry(WEFT_KernelContext *c, int64_t n, int64_t per_thread) {
   enum { WAVES = 16 }; /* blocks for each multiprocessor: two sets of as many as it holds at once */
   const int64_t per_block = WEFT_CUDA_BLOCK * per_thread, blocks = (n + per_block - 1) / per_block;

@@ -83,6 +83,9 @@ WEFT_Failure *weft_cuda_output_like(WEFT_KernelContext *c, int in, int i, WEFT_T
 
 /* ---- launches ---- */
 
+/* Threads that share a row of so many elements, as rows.cuh has them. */
+int32_t weft_cuda_sharers(int64_t elements);
+
 /* Enough blocks for n items at `per_thread` each, but no more than keep the device busy: kernels step on. */
 weft_cuda_geometry_t weft_cuda_geometry(WEFT_KernelContext *c, int64_t n, int64_t per_thread);
 /* Launches f for n items; nothing if n is 0. */

@@ -1,12 +1,11 @@
 /* kernels/cuda/matmul.c - rows of MatMul and BatchMatMul, by cuBLASLt. */
 #include "base/alloc.h"
-#include "device/cuda/blas.h"
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/plain.h"
+#include "kernels/cuda/product.h"
 
 #define TYPES (WEFT_CUDA_SET(FLOAT) | WEFT_CUDA_SET(COMPLEX))
-enum { MAX_RANK = 254 }; /* as TensorFlow's shapes */
 
 /* The param of a row. */
 typedef struct cuda_product {
@@ -57,90 +56,6 @@ static WEFT_Failure *check_ranks(const product_t *p, const WEFT_TensorView *a, c
   return NULL;
 }
 
-/* ---- batches ---- */
-
-/* The batch dimensions, lined up at the right. */
-typedef struct cuda_batches {
-  int rank;
-  int64_t dims[MAX_RANK + 2];                   /* and the matrices', for the output's shape */
-  int64_t a_steps[MAX_RANK], b_steps[MAX_RANK]; /* in matrices; 0 where the operand repeats */
-} batches_t;
-
-/* Dimension d of the `rank` batch dimensions of v; 1 where it has none. */
-static int64_t batch_dim(const WEFT_TensorView *v, int rank, int d) {
-  const int own = d - (rank - (v->rank - 2));
-  return own < 0 ? 1 : v->dims[own];
-}
-
-static bool line_up(const WEFT_TensorView *a, const WEFT_TensorView *b, batches_t *out) {
-  out->rank = (a->rank > b->rank ? a->rank : b->rank) - 2;
-  int64_t a_step = 1, b_step = 1;
-  for (int d = out->rank - 1; d >= 0; d--) {
-    const int64_t of_a = batch_dim(a, out->rank, d), of_b = batch_dim(b, out->rank, d);
-    if (of_a != of_b && of_a != 1 && of_b != 1) return false;
-    out->dims[d] = of_a == 1 ? of_b : of_a;
-    out->a_steps[d] = of_a == 1 ? 0 : a_step;
-    out->b_steps[d] = of_b == 1 ? 0 : b_step;
-    a_step *= of_a;
-    b_step *= of_b;
-  }
-  return true;
-}
-
-/* The last dimensions that both operands walk in the same way, densely or not at all, are one run of
- * products: returns where they begin. */
-static int run_begin(const batches_t *b) {
-  int d = b->rank;
-  int64_t dense = 1;
-  bool a_repeats = true, b_repeats = true, is_first = true;
-  for (; d > 0; d--) {
-    if (b->dims[d - 1] == 1) continue;
-    const bool a_same = b->a_steps[d - 1] == 0, b_same = b->b_steps[d - 1] == 0;
-    if (!is_first && (a_same != a_repeats || b_same != b_repeats)) break;
-    if ((!a_same && b->a_steps[d - 1] != dense) || (!b_same && b->b_steps[d - 1] != dense)) break;
-    a_repeats = a_same, b_repeats = b_same, is_first = false;
-    dense *= b->dims[d - 1];
-  }
-  return d;
-}
-
-/* Where the operands' matrices of run i of dimensions [0, end) are. */
-static void place(const batches_t *b, int end, int64_t i, int64_t *out_a, int64_t *out_b) {
-  *out_a = *out_b = 0;
-  for (int d = end - 1; d >= 0; d--) {
-    const int64_t at = i % b->dims[d];
-    i /= b->dims[d];
-    *out_a += at * b->a_steps[d];
-    *out_b += at * b->b_steps[d];
-  }
-}
-
-static WEFT_Failure *run_all(WEFT_KernelContext *c, const batches_t *b, weft_cuda_product_t *p, const char *x,
-                             const char *y, char *out) {
-  const int end = run_begin(b);
-  const int64_t num_runs = weft_cuda_product(b->dims, 0, end);
-  const int64_t size = (int64_t)weft_cuda_size(p->dtype);
-  p->batch = weft_cuda_product(b->dims, end, b->rank);
-  p->same_a = p->same_b = p->batch > 1;
-  for (int d = end; d < b->rank; d++) {
-    if (b->a_steps[d] != 0) p->same_a = false;
-    if (b->b_steps[d] != 0) p->same_b = false;
-  }
-  const int64_t a_bytes = p->m * p->k * size, b_bytes = p->k * p->n * size,
-                out_bytes = p->batch * p->m * p->n * size;
-  if (p->same_b && !p->same_a && !p->transpose_a) { /* one tall product */
-    p->m *= p->batch;
-    p->batch = 1;
-    p->same_b = false;
-  }
-  for (int64_t i = 0; i < num_runs; i++) {
-    int64_t a_at, b_at;
-    place(b, end, i, &a_at, &b_at);
-    WEFT_CUDA_TRY(weft_cuda_multiply(c, p, x + a_at * a_bytes, y + b_at * b_bytes, out + i * out_bytes));
-  }
-  return NULL;
-}
-
 /* An operand in the type of the result. */
 static WEFT_Failure *take(WEFT_KernelContext *c, int type, const WEFT_TensorView *v, const void **out) {
   void *made = NULL;
@@ -173,9 +88,10 @@ static WEFT_Failure *run_finished(WEFT_KernelContext *c, const void *param, cons
   const product_state_t *s = state;
   weft_cuda_epilogue_t epilogue;
   *out_done = false;
-  WEFT_TensorView a, b;
-  weft_cuda_host->input(c, 0, &a);
-  weft_cuda_host->input(c, 1, &b);
+  WEFT_TensorView operands[2];
+  weft_cuda_host->input(c, 0, &operands[0]);
+  weft_cuda_host->input(c, 1, &operands[1]);
+  const WEFT_TensorView a = operands[0], b = operands[1];
   WEFT_CUDA_TRY(check_ranks(param, &a, &b));
   const int64_t *ad = &a.dims[a.rank - 2], *bd = &b.dims[b.rank - 2];
   weft_cuda_product_t p = {.dtype = s->type,
@@ -185,8 +101,8 @@ static WEFT_Failure *run_finished(WEFT_KernelContext *c, const void *param, cons
                            .transpose_a = s->transpose_a,
                            .transpose_b = s->transpose_b,
                            .is_adjoint = ((const product_t *)weft_cuda_host->param(c))->is_adjoint};
-  batches_t batches;
-  if (a.rank > MAX_RANK || b.rank > MAX_RANK || !line_up(&a, &b, &batches)) {
+  weft_cuda_batches_t batches;
+  if (!weft_cuda_batches_line_up(operands, 2, &batches)) {
     return WEFT_CUDA_INVALID("In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
                              WEFT_CUDA_SHAPE(&a), WEFT_CUDA_SHAPE(&b));
   }
@@ -205,7 +121,7 @@ static WEFT_Failure *run_finished(WEFT_KernelContext *c, const void *param, cons
     p.batch = 1;
     return weft_cuda_multiply_finished(c, &p, &epilogue, x, y, out->data, out_done);
   }
-  return run_all(c, &batches, &p, x, y, out->data);
+  return weft_cuda_multiply_batches(c, &batches, &p, x, y, out->data);
 }
 
 static WEFT_Failure *run(WEFT_KernelContext *c, const void *param, const void *state, WEFT_TensorView *out) {

@@ -6,13 +6,6 @@ WEFT_CUDA_INSTANCES(softmax_instances, softmax, FLOAT)
 WEFT_CUDA_INSTANCES(cross_instances, cross, FLOAT)
 WEFT_CUDA_INSTANCES(sparse_instances, sparse_cross, FLOAT)
 
-/* Threads that share a row: about four elements each. */
-static int32_t sharers_of(int64_t classes) {
-  int32_t sharers = 1;
-  while (sharers < WEFT_CUDA_BLOCK && (int64_t)sharers * 4 < classes) sharers *= 2;
-  return sharers;
-}
-
 static WEFT_Failure *launch(WEFT_KernelContext *c, weft_cuda_function_t *f, int64_t rows, int32_t sharers,
                             void **args) {
   return weft_cuda_launch_over(c, f, rows * sharers, 1, args);
@@ -23,7 +16,7 @@ static WEFT_Failure *softmax(WEFT_KernelContext *c) {
   weft_cuda_host->input(c, 0, &x);
   if (x.rank < 1) return WEFT_CUDA_INVALID("logits must have >= 1 dimension, got %s", WEFT_CUDA_SHAPE(&x));
   int64_t classes = x.dims[x.rank - 1], rows = classes > 0 ? x.count / classes : 0;
-  int32_t is_log = *(const int32_t *)weft_cuda_host->param(c), sharers = sharers_of(classes);
+  int32_t is_log = *(const int32_t *)weft_cuda_host->param(c), sharers = weft_cuda_sharers(classes);
   WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &y));
   void *args[] = {&x.data, &y.data, &rows, &classes, &is_log, &sharers};
   return launch(c, weft_cuda_pick(&softmax_instances, y.dtype), rows, sharers, args);
@@ -63,7 +56,7 @@ static WEFT_Failure *cross(WEFT_KernelContext *c) {
   steps_of(&x, &x_row, &x_step);
   steps_of(&labels, &label_row, &label_step);
   int64_t rows = dims[0], classes = dims[1];
-  int32_t sharers = sharers_of(classes);
+  int32_t sharers = weft_cuda_sharers(classes);
   if (rows > 0 && classes == 0) return weft_cuda_fill(c, loss.data, 0, loss.bytes);
   void *args[] = {&x.data, &labels.data, &loss.data, &back.data,  &rows,   &classes,
                   &x_row,  &x_step,      &label_row, &label_step, &sharers};
@@ -88,7 +81,7 @@ static WEFT_Failure *sparse_cross(WEFT_KernelContext *c) {
   }
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, 1, &rows, &loss));
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 1, 2, x.dims, &back));
-  int32_t label_bytes = (int32_t)weft_cuda_size(labels.dtype), sharers = sharers_of(classes);
+  int32_t label_bytes = (int32_t)weft_cuda_size(labels.dtype), sharers = weft_cuda_sharers(classes);
   void *args[] = {&x.data, &labels.data, &label_bytes, &loss.data, &back.data, &rows, &classes, &sharers};
   return launch(c, weft_cuda_pick(&sparse_instances, x.dtype), rows, sharers, args);
 }

@@ -3,50 +3,17 @@
  * So many threads as are worth it share a row: they find its largest logit, then the sum of the exponentials,
  * joined half with half in the block's memory, then write. Formulas as kernels/cpu/nn/softmax.c.
  */
-#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/types.h"
 
 namespace weft {
 
-struct larger { /* a NaN stays out: it ends in the sum */
-  template <class C>
-  WEFT_FN C join(C a, C b) {
-    return b > a ? b : a;
-  }
-};
-struct total_of {
-  template <class C>
-  WEFT_FN C join(C a, C b) {
-    return a + b;
-  }
-};
-
-/* What the threads that share a row have, joined; each of them gets it. All threads of the block call it. */
-template <class F, class C>
-WEFT_FN C together(C *shared, C mine, int sharers) {
-  const int t = (int)threadIdx.x, sharer = t % sharers;
-  shared[t] = mine;
-  __syncthreads();
-  for (int half = sharers / 2; half > 0; half /= 2) {
-    if (sharer < half) shared[t] = F::join(shared[t], shared[t + half]);
-    __syncthreads();
-  }
-  const C all = shared[t - sharer];
-  __syncthreads(); /* before the memory is used again */
-  return all;
-}
-
-/* The largest logit of a row and the sum of exp(logit - largest). */
+/* Of a row whose logits are `step` elements apart. */
 template <class T>
-WEFT_FN void row_sum(comp_t<T> *shared, const T *x, int64_t step, int64_t classes, bool is_row, int sharers,
-                     comp_t<T> *max, comp_t<T> *total) {
-  typedef comp_t<T> C;
-  const int sharer = (int)threadIdx.x % sharers;
-  C m = -(C)INFINITY, s = 0;
-  for (int64_t i = sharer; is_row && i < classes; i += sharers) m = larger::join(m, (C)load(x[i * step]));
-  *max = together<larger>(shared, m, sharers);
-  for (int64_t i = sharer; is_row && i < classes; i += sharers) s += exp(load(x[i * step]) - *max);
-  *total = together<total_of>(shared, s, sharers);
+WEFT_FN softmax_row<comp_t<T>> find_row(comp_t<T> *shared, const T *x, int64_t step, int64_t classes,
+                                        bool is_row, int sharers) {
+  return find_softmax_row(
+      shared, [=](int64_t i) { return load(x[i * step]); }, classes, is_row, sharers);
 }
 
 template <class T>
@@ -58,12 +25,10 @@ WEFT_FN void softmax(const T *x, T *y, int64_t rows, int64_t classes, int is_log
        first += (int64_t)gridDim.x * rows_of_block) {
     const int64_t row = first + threadIdx.x / sharers;
     const bool is_row = row < rows;
-    C max, total;
-    row_sum(shared, x + row * classes, 1, classes, is_row, sharers, &max, &total);
-    const C log_total = log(total);
+    const softmax_row<C> r = find_row(shared, x + row * classes, 1, classes, is_row, sharers);
     for (int64_t i = sharer; is_row && i < classes; i += sharers) {
-      const C v = load(x[row * classes + i]) - max;
-      store(&y[row * classes + i], is_log != 0 ? v - log_total : exp(v) / total);
+      const C v = load(x[row * classes + i]);
+      store(&y[row * classes + i], is_log != 0 ? LogSoftmax::of(v, r) : Softmax::of(v, r));
     }
   }
 }
@@ -80,13 +45,12 @@ WEFT_FN void cross(const T *x, const T *labels, T *loss, T *back, int64_t rows, 
     const int64_t row = first + threadIdx.x / sharers;
     const bool is_row = row < rows;
     const T *from = x + row * x_row, *label = labels + row * label_row;
-    C max, total, mine = 0;
-    row_sum(shared, from, x_step, classes, is_row, sharers, &max, &total);
-    const C log_total = log(total);
+    C mine = 0;
+    const softmax_row<C> r = find_row(shared, from, x_step, classes, is_row, sharers);
     for (int64_t i = sharer; is_row && i < classes; i += sharers) {
-      const C v = load(from[i * x_step]) - max, l = load(label[i * label_step]);
-      mine += l * (log_total - v);
-      store(&back[row * classes + i], exp(v) / total - l);
+      const C v = load(from[i * x_step]) - r.max, l = load(label[i * label_step]);
+      mine += l * (r.log_total - v);
+      store(&back[row * classes + i], exp(v) / r.total - l);
     }
     const C all = together<total_of>(shared, mine, sharers);
     if (is_row && sharer == 0) store(&loss[row], all);
@@ -108,13 +72,13 @@ WEFT_FN void sparse_cross(const T *x, const void *labels, int label_bytes, T *lo
     int64_t label = -1;
     if (is_row) label = label_bytes == 8 ? ((const int64_t *)labels)[row] : ((const int32_t *)labels)[row];
     const bool is_class = label >= 0 && label < classes;
-    C max, total;
-    row_sum(shared, from, 1, classes, is_row, sharers, &max, &total);
+    const softmax_row<C> r = find_row(shared, from, 1, classes, is_row, sharers);
     for (int64_t i = sharer; is_row && i < classes; i += sharers) {
-      const C v = exp(load(from[i]) - max) / total - (i == label ? 1 : 0);
+      const C v = Softmax::of(load(from[i]), r) - (i == label ? 1 : 0);
       store(&back[row * classes + i], is_class ? v : (C)NAN);
     }
-    if (is_row && sharer == 0) store(&loss[row], is_class ? log(total) - (load(from[label]) - max) : (C)NAN);
+    if (is_row && sharer == 0)
+      store(&loss[row], is_class ? r.log_total - (load(from[label]) - r.max) : (C)NAN);
   }
 }
 

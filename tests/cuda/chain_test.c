@@ -141,6 +141,7 @@ int main(void) {
   setenv("WEFT_PASSES", "fuse", 0); /* others compute what comes from constants, on the host */
   setenv("WEFT_CUBLASLT", "tests/cuda/fake/libcublasLt_fake.so", 0);
   setenv("WEFT_NVRTC", "tests/cuda/fake/libnvrtc_fake.so", 0);
+  setenv("WEFT_FAKE_NVRTC_REAL", "1", 0);
   setenv("WEFT_FAKE_CUDA", "late_us=100,seed=5", 0);
   setenv("WEFT_FAKE_NVRTC_LOG", compilations, 1);
   setenv("WEFT_CACHE_DIR", folder, 1);
