@@ -19,7 +19,8 @@ static const weft_attr_t *pair_of_texts(const weft_shape_ctx_t *c, const char *n
   return a != NULL && a->is_list && a->kind == WEFT_ATTR_STRING && a->n == 2 ? a : NULL;
 }
 
-static weft_status_t *read_parts(const weft_shape_ctx_t *c, weft_arena_t *arena, attention_description_t *out) {
+static weft_status_t *read_parts(const weft_shape_ctx_t *c, weft_arena_t *arena,
+                                 attention_description_t *out) {
   WEFT_RETURN_IF_ERROR(weft_chain_read(arena, c->attrs, c->num_attrs, &out->chain));
   out->products = pair_of_texts(c, "products");
   out->product_ops = pair_of_texts(c, "product_ops");
