@@ -50,6 +50,23 @@ WEFT_FN double uniform_double(uint32_t high, uint32_t low) {
   return double_of((uint64_t)1023 << 52 | (uint64_t)(high & 0xfffffu) << 32 | low) - 1.0;
 }
 
+/* Normally distributed numbers (Box and Muller 1958). */
+const double two_pi = 2.0 * 3.14159265358979323846;
+WEFT_FN void normal(const uint32_t (&x)[4], float (&to)[4]) {
+  for (int i = 0; i < 4; i += 2) {
+    const float u = uniform_float(x[i]), radius = sqrtf(-2.0f * logf(u < 1.0e-7f ? 1.0e-7f : u));
+    const float angle = (float)(two_pi * (double)uniform_float(x[i + 1]));
+    to[i] = sinf(angle) * radius;
+    to[i + 1] = cosf(angle) * radius;
+  }
+}
+WEFT_FN void normal(const uint32_t (&x)[4], double (&to)[2]) {
+  const double u = uniform_double(x[0], x[1]), radius = sqrt(-2.0 * log(u < 1.0e-7 ? 1.0e-7 : u));
+  const double angle = two_pi * uniform_double(x[2], x[3]);
+  to[0] = sin(angle) * radius;
+  to[1] = cos(angle) * radius;
+}
+
 }  // namespace weft
 
 #endif /* WEFT_KERNELS_CUDA_PHILOX_CUH_ */

@@ -43,6 +43,32 @@ WEFT_Failure *weft_cuda_generator_from_seed(WEFT_KernelContext *c, int i, weft_c
   return NULL;
 }
 
+WEFT_Failure *weft_cuda_generator_from_key(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out) {
+  enum { PHILOX = 1, AUTO = 3 };
+  WEFT_TensorView key, counter, alg;
+  weft_cuda_host->input(c, i, &key);
+  weft_cuda_host->input(c, i + 1, &counter);
+  weft_cuda_host->input(c, i + 2, &alg);
+  if (alg.rank != 0)
+    return WEFT_CUDA_INVALID("input %d (0-based) must have shape [], not %s", i + 2, WEFT_CUDA_SHAPE(&alg));
+  const int32_t id = *(const int32_t *)alg.data;
+  if (key.rank != 1 || key.count != 1) {
+    return WEFT_CUDA_INVALID(
+        "key must have shape [1], not %s. (Note that batched keys are not supported yet.)",
+        WEFT_CUDA_SHAPE(&key));
+  }
+  if (counter.rank != 1 || counter.count < 1) {
+    return WEFT_CUDA_INVALID(
+        "counter must be a vector with length at least 1; got shape: %s. (Note that "
+        "batched counters are not supported yet.)",
+        WEFT_CUDA_SHAPE(&counter));
+  }
+  if (id != PHILOX && id != AUTO) return WEFT_CUDA_INVALID("Unsupported algorithm id: %d", (int)id);
+  const uint64_t *words = counter.data;
+  *out = (weft_cuda_generator_t){*(const uint64_t *)key.data, words[0], counter.count > 1 ? words[1] : 0};
+  return NULL;
+}
+
 WEFT_Failure *weft_cuda_generator_take(WEFT_KernelContext *c, uint64_t n, weft_cuda_generator_t *out) {
   uint64_t counter[2];
   WEFT_CUDA_TRY(weft_cuda_host->random_take(c, n * WEFT_CUDA_BLOCKS_PER_ELEMENT, &out->key, counter));
@@ -95,28 +121,8 @@ static WEFT_Failure *from_seed(WEFT_KernelContext *c) {
 }
 
 static WEFT_Failure *from_key(WEFT_KernelContext *c) {
-  enum { PHILOX = 1, AUTO = 3 };
-  WEFT_TensorView key, counter, alg;
-  weft_cuda_host->input(c, 1, &key);
-  weft_cuda_host->input(c, 2, &counter);
-  weft_cuda_host->input(c, 3, &alg);
-  if (alg.rank != 0)
-    return WEFT_CUDA_INVALID("input 3 (0-based) must have shape [], not %s", WEFT_CUDA_SHAPE(&alg));
-  const int32_t id = *(const int32_t *)alg.data;
-  if (key.rank != 1 || key.count != 1) {
-    return WEFT_CUDA_INVALID(
-        "key must have shape [1], not %s. (Note that batched keys are not supported yet.)",
-        WEFT_CUDA_SHAPE(&key));
-  }
-  if (counter.rank != 1 || counter.count < 1) {
-    return WEFT_CUDA_INVALID(
-        "counter must be a vector with length at least 1; got shape: %s. (Note that "
-        "batched counters are not supported yet.)",
-        WEFT_CUDA_SHAPE(&counter));
-  }
-  if (id != PHILOX && id != AUTO) return WEFT_CUDA_INVALID("Unsupported algorithm id: %d", (int)id);
-  const uint64_t *words = counter.data;
-  const weft_cuda_generator_t g = {*(const uint64_t *)key.data, words[0], counter.count > 1 ? words[1] : 0};
+  weft_cuda_generator_t g;
+  WEFT_CUDA_TRY(weft_cuda_generator_from_key(c, 1, &g));
   return draw(c, g, 4, false);
 }
 

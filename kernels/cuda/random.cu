@@ -25,23 +25,6 @@ WEFT_FN void uniform(const uint32_t (&x)[4], f64 *to) {
   for (int i = 0; i < 2; i++) to[i] = uniform_double(x[2 * i], x[2 * i + 1]);
 }
 
-/* Normally distributed numbers (Box and Muller 1958), in what T computes in. */
-#define TWO_PI (2.0 * 3.14159265358979323846)
-WEFT_FN void normal(const uint32_t (&x)[4], float (&to)[4]) {
-  for (int i = 0; i < 4; i += 2) {
-    const float u = uniform_float(x[i]), radius = sqrtf(-2.0f * logf(u < 1.0e-7f ? 1.0e-7f : u));
-    const float angle = (float)(TWO_PI * (double)uniform_float(x[i + 1]));
-    to[i] = sinf(angle) * radius;
-    to[i + 1] = cosf(angle) * radius;
-  }
-}
-WEFT_FN void normal(const uint32_t (&x)[4], double (&to)[2]) {
-  const double u = uniform_double(x[0], x[1]), radius = sqrt(-2.0 * log(u < 1.0e-7 ? 1.0e-7 : u));
-  const double angle = TWO_PI * uniform_double(x[2], x[3]);
-  to[0] = sin(angle) * radius;
-  to[1] = cos(angle) * radius;
-}
-
 template <class T>
 WEFT_FN void random_floats(T *y, int64_t count, const philox_at &start, int distribution) {
   const int N = sizeof(T) == 8 ? 2 : 4;

@@ -13,6 +13,9 @@ typedef struct weft_cuda_generator {
 
 /* The generator of a pair of seeds, which input i in the host's memory is. Failures: INVALID_ARGUMENT. */
 WEFT_Failure *weft_cuda_generator_from_seed(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out);
+/* That of a key and a counter, which inputs i and i + 1 in the host's memory are; input i + 2 is the
+ * algorithm. Failures: INVALID_ARGUMENT. */
+WEFT_Failure *weft_cuda_generator_from_key(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out);
 /* Takes the numbers of n elements out of the node's stream. Failures: as of random_take() (weft/device.h). */
 WEFT_Failure *weft_cuda_generator_take(WEFT_KernelContext *c, uint64_t n, weft_cuda_generator_t *out);
 

@@ -16,6 +16,7 @@ WEFT_FORMULA double weft_lgamma(double x) { /* lgamma() writes a global */
 #else
 WEFT_FORMULA double weft_lgamma(double x) { return lgamma(x); }
 #endif
+#include "kernels/formulas/gamma_slope.h"
 #include "kernels/formulas/integral.h"
 #include "kernels/formulas/special.h"
 
@@ -65,6 +66,7 @@ ONE(FresnelSin, weft_fresnel_of(x).s)
 ONE(Lgamma, weft_lgamma(x))
 ONE(Ndtri, weft_ndtri(x))
 ONE(Spence, weft_spence(x))
+TWO(RandomGammaGrad, weft_gamma_slope(x, y, sizeof(C) == sizeof(float) ? -87.33654475 : -708.3964185322641))
 TWO(Igamma, weft_igamma(x, y).v)
 TWO(IgammaGradA, weft_igamma(x, y).d)
 TWO(Igammac, weft_igammac(x, y))
