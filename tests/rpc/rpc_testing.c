@@ -226,7 +226,11 @@ void weft_test_answers_count(void *arg, weft_status_t *status, weft_message_t *r
   weft_test_answers_t *a = arg;
   atomic_fetch_add(&a->codes[weft_status_code(status)], 1);
   if (response != NULL) atomic_fetch_add(&a->bytes, (long)weft_message_bytes(response));
-  if (status != NULL) snprintf(a->text, sizeof a->text, "%s", weft_status_message(status));
+  if (status != NULL) {
+    weft_mutex_lock(&a->latch.mu);
+    snprintf(a->text, sizeof a->text, "%s", weft_status_message(status));
+    weft_mutex_unlock(&a->latch.mu);
+  }
   weft_status_free(status);
   weft_message_destroy(response);
   weft_test_latch_add(&a->latch);
