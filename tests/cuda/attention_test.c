@@ -228,6 +228,23 @@ static void shapes_that_have_no_parts(void) {
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) agree(&cases[i], i);
 }
 
+/* From the third step on with the same shapes a step is recorded and replayed. */
+static void steps_that_are_replayed_give_the_same(void) {
+  enum { STEPS = 6 };
+  static attention_graph_t g;
+  static const attention_case_t c = {
+      MASKED, TF_FLOAT, "BatchMatMulV2", {2, 2, 60, 8}, {2, 2, 8, 57}, {2, 2, 57, 8}, {2, 1, 1, 57}, 4, {0}};
+  TF_Tensor *out[STEPS] = {NULL};
+  const TF_Output y = build(&g, &c, "/device:GPU:0", 3);
+  for (int i = 0; i < STEPS; i++) {
+    run(&g.w, g.feeds, g.fed, g.num_feeds, &y, &out[i], 1);
+    ASSERT_OK(&g.w);
+    CU_ASSERT_EQUAL(memcmp(TF_TensorData(out[i]), TF_TensorData(out[0]), TF_TensorByteSize(out[0])), 0);
+  }
+  for (int i = 0; i < STEPS; i++) TF_DeleteTensor(out[i]);
+  destroy(&g);
+}
+
 static void a_failure_names_its_part(void) {
   static const struct {
     attention_case_t c;
@@ -296,6 +313,7 @@ static const CU_TestInfo tests[] = {
     {"drawn attentions give what the CPU gives", drawn_attentions_give_what_the_cpu_gives},
     {"halfs and doubles give what the CPU gives", halfs_and_doubles_give_what_the_cpu_gives},
     {"shapes that have no parts", shapes_that_have_no_parts},
+    {"steps that are replayed give the same", steps_that_are_replayed_give_the_same},
     {"a failure names its part", a_failure_names_its_part},
     CU_TEST_INFO_NULL,
 };
