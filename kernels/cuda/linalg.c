@@ -27,6 +27,7 @@ STEP(permute)
 STEP(determinants)
 STEP(triangular)
 STEP(triangular_divide)
+STEP(tridiagonal_product)
 static weft_cuda_function_t lu_begin = WEFT_CUDA_FUNCTION("weft_lu_begin");
 
 #define REALS WEFT_CUDA_SET(F32_F64)
@@ -338,6 +339,26 @@ static WEFT_Failure *triangular_row(WEFT_KernelContext *c) {
   return solve_triangular(c, a.dtype, matrices, y.data, m, flags->is_lower, flags->is_adjoint, false, s);
 }
 
+/* ---- tridiagonal matrices ---- */
+
+/* Inputs: superdiagonal, diagonal and subdiagonal [1, n] of each matrix, and what it is multiplied with [n,
+ * m]. */
+static WEFT_Failure *tridiagonal_product_row(WEFT_KernelContext *c) {
+  static const char *const names[3] = {"superdiagonal", "main diagonal", "subdiagonal"};
+  WEFT_TensorView diagonals[3], b, y;
+  WEFT_CUDA_TRY(check_batches(c, 4));
+  weft_cuda_host->input(c, 3, &b);
+  weft_cuda_matrices_t s = matrices_of(&b);
+  for (int i = 0; i < 3; i++) {
+    weft_cuda_host->input(c, i, &diagonals[i]);
+    const weft_cuda_matrices_t d = matrices_of(&diagonals[i]);
+    if (d.n != 1 || d.m != s.n) return WEFT_CUDA_INVALID("Invalid %s shape.", names[i]);
+  }
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, b.rank, b.dims, &y));
+  void *args[] = {&diagonals[0].data, &diagonals[1].data, &diagonals[2].data, &b.data, &y.data, &s};
+  return over(c, tridiagonal_product, b.dtype, y.count, args);
+}
+
 #define ROW(op_, types_, compute_) \
   { .op = op_, .type_attr = "T", .types = types_, .compute = compute_ }
 #define FLAGGED(op_, types_, compute_, finish_)                                            \
@@ -359,5 +380,6 @@ const WEFT_DeviceKernel weft_cuda_linalg_kernels[] = {
     FLAGGED("MatrixInverse", TYPES, inverse_row, inverse_finish),
     FLAGGED("MatrixSolve", TYPES, solve_row, solve_finish),
     FLAGGED("MatrixTriangularSolve", TYPES, triangular_row, NULL),
+    ROW("TridiagonalMatMul", TYPES, tridiagonal_product_row),
     {.op = NULL},
 };
