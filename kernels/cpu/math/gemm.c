@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "base/alloc.h"
+#include "base/parallel_for.h"
 #include "base/thread_blocks.h"
 #include "kernels/cpu/blas/blas.h"
 #include "kernels/cpu/loops/narrow.h"
@@ -180,8 +181,8 @@ static double cost_of(const gemm_t *g) {
 }
 
 enum {
-  PIECE_NS = 15000,     /* a shorter piece is not worth another thread */
-  PIECES_PER_THREAD = 4 /* so that one that is late does not hold the others long */
+  PIECE_NS = 2 * (int)WEFT_HANDOFF_NS, /* a shorter piece is not worth another thread */
+  PIECES_PER_THREAD = 4                /* so that one that is late does not hold the others long */
 };
 
 static int64_t parts_of(int64_t total, int64_t parts, int64_t multiple, int64_t *out_size) {
