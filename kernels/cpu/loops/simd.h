@@ -53,6 +53,27 @@ static inline weft_simd_t weft_simd_fma(weft_simd_t a, weft_simd_t b, weft_simd_
 #endif
 }
 
+/* Doubles: vectors of at most 32 bytes, because a conversion to one of 64 takes some processors longer than
+ * two. gcc makes two conversions and a shuffle of one. */
+enum { WEFT_SIMD_WIDE = WEFT_SIMD < 8 ? 2 : 4 };
+typedef double weft_simd_wide_t __attribute__((vector_size(WEFT_SIMD < 8 ? 16 : 32)));
+
+/* WEFT_SIMD_WIDE floats from p on. */
+static inline weft_simd_wide_t weft_simd_load_wide(const float *p) {
+#if defined(__AVX2__)
+  return (weft_simd_wide_t)_mm256_cvtps_pd(_mm_loadu_ps(p));
+#else
+  return (weft_simd_wide_t){(double)p[0], (double)p[1]};
+#endif
+}
+
+/* The first n of them, fewer than WEFT_SIMD_WIDE, and zeros. */
+static inline weft_simd_wide_t weft_simd_load_wide_part(const float *p, int64_t n) {
+  weft_simd_wide_t part = {0};
+  for (int64_t i = 0; i < n; i++) part[i] = (double)p[i];
+  return part;
+}
+
 /* Words of 32 bits, each in the lower half of one of 64. */
 typedef uint64_t weft_simd_words_t __attribute__((vector_size(WEFT_SIMD * 4)));
 

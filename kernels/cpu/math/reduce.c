@@ -5,6 +5,8 @@
 #include <math.h>
 #include <tgmath.h>
 
+#include "kernels/cpu/math/float_sums.h"
+
 enum {
   WIDTH = WEFT_REDUCE_WIDTH,
   SHORT_RUN = 256, /* elements; with fewer a run has a shorter vector of accumulators, */
@@ -13,6 +15,14 @@ enum {
   LEAST_ROWS = 8,  /* which are at least so many */
   LINE = 64,       /* bytes of a cache line */
 };
+
+enum { NO_SUMS, PLAIN_SUMS, SQUARES }; /* RED_SUMS */
+
+static inline uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
 
 /* The greatest number that divides both, which are positive. */
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -27,6 +37,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 /* Sums of float are kept in double, of half in float, of integers in 64 bits (the low bits are those of a
  * wrapping sum in the type itself). */
 #define RED_STEM sum
+#define RED_SUMS PLAIN_SUMS
 #define RED_ACC ACC
 #define RED_INIT(suffix) 0
 #define RED_VALUE(v) ((ACC)(v))
@@ -35,6 +46,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 #include "kernels/cpu/math/reduce_numbers.tmpl.h"
 
 #define RED_STEM mean
+#define RED_SUMS PLAIN_SUMS
 #define RED_ACC ACC
 #define RED_INIT(suffix) 0
 #define RED_VALUE(v) ((ACC)(v))
@@ -107,6 +119,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 #define RED_INIT(suffix) WEFT_CAT(LOWEST, suffix)
 #define RED_VALUE(v) (v)
 #define RED_JOIN(a, b) ((a) < (b) || (b) != (b) ? (b) : (a))
+#define RED_EXTREME(a, b) ((b) > (a) ? (b) : (a))
 #define RED_FINISH(a, count) (a)
 #include "kernels/cpu/math/reduce_reals.tmpl.h"
 
@@ -115,6 +128,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 #define RED_INIT(suffix) WEFT_CAT(HIGHEST, suffix)
 #define RED_VALUE(v) (v)
 #define RED_JOIN(a, b) ((a) > (b) || (b) != (b) ? (b) : (a))
+#define RED_EXTREME(a, b) ((b) < (a) ? (b) : (a))
 #define RED_FINISH(a, count) (a)
 #include "kernels/cpu/math/reduce_reals.tmpl.h"
 
@@ -137,6 +151,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 #include "kernels/cpu/math/reduce.tmpl.h"
 
 #define RED_STEM norm
+#define RED_SUMS SQUARES
 #define RED_ACC double
 #define RED_INIT(suffix) 0
 #define RED_VALUE(v) ((double)(v) * (double)(v))
@@ -168,6 +183,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 #include "kernels/cpu/math/reduce.tmpl.h"
 
 #define RED_STEM half_squares
+#define RED_SUMS SQUARES
 #define RED_ACC double
 #define RED_INIT(suffix) 0
 #define RED_VALUE(v) ((double)(v) * (double)(v))

@@ -1,4 +1,8 @@
 /* kernels/cpu/math/reduce_one.tmpl.h - the loops of reduce.tmpl.h for one element type. */
+/* Floats that are summed in double: float_sums.h has the loops. */
+#define RED_IS_FLOAT_SUM                                                                        \
+  (RED_SUMS != NO_SUMS && sizeof(ELEM) == sizeof(float) && sizeof(RED_ACC) == sizeof(double) && \
+   (ELEM)0.5 != 0)
 #ifdef IS_COMPLEX
 #define RED_UNSIGNED 0
 #elif defined(IS_UNSIGNED)
@@ -22,6 +26,10 @@ static void WEFT_CAT(RED_STEM, WEFT_CAT(join, SUFFIX))(int64_t n, const void *fr
 static inline void WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(int64_t rows, int64_t stride, const ELEM *x,
                                                                RED_ACC *acc, const char *next,
                                                                int64_t next_step) {
+  if (RED_IS_FLOAT_SUM) {
+    weft_float_sums_columns(rows, stride, (const void *)x, (void *)acc, next, next_step, RED_SUMS == SQUARES);
+    return;
+  }
   RED_ACC lane[WIDTH];
   for (int k = 0; k < WIDTH; k++) lane[k] = acc[k];
   for (int64_t r = 0; r < rows; r++, x += stride) {
@@ -37,11 +45,53 @@ static inline void WEFT_CAT(RED_STEM, WEFT_CAT(lanes, SUFFIX))(int64_t rows, int
   for (int k = 0; k < WIDTH; k++) acc[k] = lane[k];
 }
 
+#ifdef RED_EXTREME
+/* The same as `run` below, of floats and halfs: whether one is NaN is asked once, at the end. A NaN is what
+ * has the greatest bits beside the sign. */
+static inline __attribute__((always_inline)) float WEFT_CAT(RED_STEM,
+                                                            WEFT_CAT(float_run, SUFFIX))(int64_t n,
+                                                                                         const ELEM *x,
+                                                                                         const int width) {
+  float lane[WIDTH];
+  uint32_t most[WIDTH]; /* bits of an element, twice as large */
+  int64_t i = 0;
+  for (int k = 0; k < width; k++) lane[k] = (float)(RED_INIT(SUFFIX)), most[k] = 0;
+  for (; i + width <= n; i += width) {
+#pragma GCC unroll 1
+    for (int k = 0; k < width; k++) {
+      const float v = (float)LOAD(x[i + k]);
+      const uint32_t bits = bits_of(v) << 1;
+      lane[k] = RED_EXTREME(lane[k], v);
+      most[k] = most[k] > bits ? most[k] : bits;
+    }
+  }
+  for (int64_t k = 0; i + k < n; k++) {
+    const float v = (float)LOAD(x[i + k]);
+    const uint32_t bits = bits_of(v) << 1;
+    lane[k] = RED_EXTREME(lane[k], v);
+    most[k] = most[k] > bits ? most[k] : bits;
+  }
+#pragma GCC unroll 8
+  for (int half = width / 2; half > 0; half /= 2) {
+    for (int k = 0; k < half; k++) {
+      lane[k] = RED_EXTREME(lane[k], lane[k + half]);
+      most[k] = most[k] > most[k + half] ? most[k] : most[k + half];
+    }
+  }
+  return most[0] > 2 * bits_of(INFINITY) ? NAN : lane[0];
+}
+#endif
+
 /* An accumulator over the n elements of a run, out of `width` lanes side by side, which are joined in pairs.
  */
 static inline __attribute__((always_inline)) RED_ACC WEFT_CAT(RED_STEM,
                                                               WEFT_CAT(run, SUFFIX))(int64_t n, const ELEM *x,
                                                                                      const int width) {
+  if (RED_IS_FLOAT_SUM) return (RED_ACC)weft_float_sums_run(n, (const void *)x, width, RED_SUMS == SQUARES);
+#ifdef RED_EXTREME
+  if (sizeof(COMP) == sizeof(float) && (COMP)0.5 != 0)
+    return (RED_ACC)WEFT_CAT(RED_STEM, WEFT_CAT(float_run, SUFFIX))(n, x, width);
+#endif
   RED_ACC lane[WIDTH];
   int64_t i = 0;
   for (int k = 0; k < width; k++) lane[k] = (RED_ACC)(RED_INIT(SUFFIX));
@@ -139,4 +189,5 @@ static const reduce_fns_t WEFT_CAT(RED_STEM, SUFFIX) = {
     WEFT_CAT(RED_STEM, WEFT_CAT(rows, SUFFIX)),
     WEFT_CAT(RED_STEM, WEFT_CAT(finish, SUFFIX)),
 };
+#undef RED_IS_FLOAT_SUM
 #undef RED_UNSIGNED
