@@ -368,6 +368,15 @@ static void stage_lines(const narrow_t *h, const uint16_t *x, int64_t ld, int64_
   }
 }
 
+/* n words of a number of each line, at most TILE_COLUMNS. */
+static inline __attribute__((always_inline)) void pair_lines(const uint16_t *restrict even,
+                                                             const uint16_t *restrict odd, const int64_t n,
+                                                             float *to) {
+  typedef uint32_t word_t __attribute__((may_alias));
+  word_t *restrict words = (void *)to;
+  for (int64_t i = 0; i < n; i++) words[i] = even[i] | (uint32_t)odd[i] << 16;
+}
+
 /* A line of n numbers for each of k: as lines of n words, to_step apart. */
 static void stage_steps(const narrow_t *h, const uint16_t *x, int64_t ld, int64_t k, int64_t n, float *to,
                         int64_t to_step) {
@@ -375,11 +384,14 @@ static void stage_steps(const narrow_t *h, const uint16_t *x, int64_t ld, int64_
     for (int64_t l = 0; l < k; l++) h->widen(n, x + l * ld, to + l * to_step);
     return;
   }
+  static const uint16_t zeros[TILE_COLUMNS]; /* what an odd last line is multiplied by */
   for (int64_t l = 0; l < k; l += 2, to += to_step) {
-    const uint16_t *even = x + l * ld, *odd = even + ld;
-    uint32_t words[TILE_COLUMNS];
-    for (int64_t i = 0; i < n; i++) words[i] = even[i] | (l + 1 < k ? (uint32_t)odd[i] << 16 : 0);
-    memcpy(to, words, (size_t)n * sizeof *words);
+    const uint16_t *even = x + l * ld, *odd = l + 1 < k ? even + ld : zeros;
+    if (n == TILE_COLUMNS) {
+      pair_lines(even, odd, TILE_COLUMNS, to);
+    } else {
+      pair_lines(even, odd, n, to);
+    }
   }
 }
 
