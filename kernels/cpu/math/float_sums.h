@@ -1,7 +1,7 @@
 /* kernels/cpu/math/float_sums.h - sums of floats, or of their squares, that are kept in double: the loops of
  * reduce_one.tmpl.h in vectors by name.
  *
- * The same additions in the same order, so with the same bits, in three quarters of the time: gcc's own
+ * The same additions in the same order, so with the same bits, in about half of the time: gcc's own
  * vectors are loaded as floats, cut in two, and converted by halves.
  */
 #ifndef WEFT_KERNELS_CPU_MATH_FLOAT_SUMS_H_

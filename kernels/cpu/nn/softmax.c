@@ -15,6 +15,7 @@ enum {
   /* Terms of rows that stay where their results have no room for them; those of a longer row are computed
    * twice. */
   MOST_KEPT = 2048,
+  LINE = 64, /* bytes of a cache line */
 };
 
 /* Of `rows` rows of C classes, those that are taken together: their terms fit into MOST_KEPT, and so into the
@@ -22,6 +23,10 @@ enum {
 static inline int64_t rows_together(int64_t rows, int64_t C) {
   const int64_t most = C > MOST_KEPT ? 1 : MOST_KEPT / C < ROWS ? MOST_KEPT / C : ROWS;
   return rows < most ? rows : most;
+}
+
+static inline void fetch_ahead(const void *x, size_t bytes) {
+  for (size_t line = 0; line < bytes; line += LINE) __builtin_prefetch((const char *)x + line);
 }
 
 typedef struct softmax_job {

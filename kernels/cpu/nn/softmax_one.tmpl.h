@@ -26,13 +26,19 @@ static inline COMP WEFT_CAT(join_sum, SUFFIX)(COMP *lane) {
 
 /* ---- a row of more than CHUNK classes ---- */
 
-static inline COMP WEFT_CAT(row_max, SUFFIX)(const ELEM *x, int64_t step, int64_t C) {
-  COMP lane[CHUNK], v[CHUNK];
-  WEFT_CAT(load, SUFFIX)(x + (C - CHUNK) * step, lane);
-  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
-    WEFT_CAT(load, SUFFIX)(x + i * step, v);
-    for (int k = 0; k < CHUNK; k++) lane[k] = v[k] > lane[k] ? v[k] : lane[k];
+static inline void WEFT_CAT(max_chunk, SUFFIX)(const ELEM *x, COMP *lane) {
+  for (int k = 0; k < CHUNK; k++) {
+    const COMP v = LOAD(x[k]);
+    lane[k] = v > lane[k] ? v : lane[k];
   }
+}
+
+/* The greatest number; a NaN is not one, and ends in the sum of the exponentials. */
+static inline COMP WEFT_CAT(row_max, SUFFIX)(const ELEM *x, int64_t step, int64_t C) {
+  COMP lane[CHUNK];
+  for (int k = 0; k < CHUNK; k++) lane[k] = -(COMP)INFINITY;
+  for (int64_t i = 0; i + CHUNK <= C; i += CHUNK) WEFT_CAT(max_chunk, SUFFIX)(x + i * step, lane);
+  if (C % CHUNK != 0) WEFT_CAT(max_chunk, SUFFIX)(x + (C - CHUNK) * step, lane);
 #pragma GCC unroll 8
   for (int half = CHUNK / 2; half > 0; half /= 2) {
     for (int k = 0; k < half; k++) lane[k] = lane[k + half] > lane[k] ? lane[k + half] : lane[k];
@@ -44,19 +50,34 @@ static inline void WEFT_CAT(exp_chunk, SUFFIX)(const ELEM *x, COMP max, COMP *e)
   for (int k = 0; k < CHUNK; k++) e[k] = WEFT_CAT(weft_exp_of_negative, SUFFIX)(LOAD(x[k]) - max);
 }
 
-/* Sum of exp(x - max); the terms also go to `keep` (which may be x), unless it is NULL. A NaN ends in the
- * sum. */
+/* Sum of exp(x - max); the terms also go to `keep` (which may be x), unless it is NULL. What the rows after
+ * these will read is fetched meanwhile: the exponentials take longer. */
 static inline COMP WEFT_CAT(row_exp, SUFFIX)(const ELEM *x, int64_t step, int64_t C, COMP max, COMP *keep) {
-  COMP lane[CHUNK] = {0}, e[CHUNK], last[CHUNK];
-  const int64_t at = C - CHUNK, seen = CHUNK - 1 - (C - 1) % CHUNK; /* lanes that another chunk has, too */
-  WEFT_CAT(exp_chunk, SUFFIX)(x + at * step, max, last);
-  for (int k = 0; k < CHUNK; k++) lane[k] = k >= seen ? last[k] : 0;
-  for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
-    WEFT_CAT(exp_chunk, SUFFIX)(x + i * step, max, e);
-    for (int k = 0; k < CHUNK; k++) lane[k] += e[k];
-    if (keep != NULL) memcpy(keep + i, e, sizeof e);
+  COMP lane[CHUNK], last[CHUNK];
+  const int64_t at = C - CHUNK, whole = C / CHUNK * CHUNK;
+  for (int k = 0; k < CHUNK; k++) lane[k] = 0;
+  if (whole < C) { /* of the last chunk what no other has; first, since `keep` may be x */
+    WEFT_CAT(exp_chunk, SUFFIX)(x + at * step, max, last);
+    for (int k = 0; k < CHUNK; k++) lane[k] = k >= whole - at ? last[k] : 0;
   }
-  if (keep != NULL) memcpy(keep + at, last, sizeof last);
+  if (keep != NULL) {
+    for (int64_t i = 0; i < whole; i += CHUNK) {
+      fetch_ahead(x + i * step + MOST_KEPT, CHUNK * sizeof *x);
+      WEFT_IVDEP /* a row that is x is read where it is written */
+          for (int k = 0; k < CHUNK; k++) {
+        const COMP e = WEFT_CAT(weft_exp_of_negative, SUFFIX)(LOAD(x[i * step + k]) - max);
+        lane[k] += e;
+        keep[i + k] = e;
+      }
+    }
+    if (whole < C) memcpy(keep + at, last, sizeof last);
+  } else {
+    for (int64_t i = 0; i < whole; i += CHUNK) {
+      fetch_ahead(x + i * step + MOST_KEPT, CHUNK * sizeof *x);
+      for (int k = 0; k < CHUNK; k++)
+        lane[k] += WEFT_CAT(weft_exp_of_negative, SUFFIX)(LOAD(x[i * step + k]) - max);
+    }
+  }
   return WEFT_CAT(join_sum, SUFFIX)(lane);
 }
 
@@ -96,14 +117,24 @@ static inline void WEFT_CAT(softmax_rows, SUFFIX)(int64_t rows, int64_t C, const
   for (int64_t k = 0; k < rows; k++) share[k] = 1 / share[k];
   for (int64_t k = 0; k < rows; k++, x += C, y += C) {
     const COMP *row = terms == NULL ? NULL : terms + k * C;
-    WEFT_CAT(terms_chunk, SUFFIX)(row, x, 1, C - CHUNK, max[k], last);
-    for (int64_t i = 0; i + CHUNK < C; i += CHUNK) {
-      WEFT_CAT(terms_chunk, SUFFIX)(row, x, 1, i, max[k], e);
-      for (int c = 0; c < CHUNK; c++) e[c] *= share[k];
-      WEFT_CAT(store, SUFFIX)(e, y + i);
+    const int64_t whole = C / CHUNK * CHUNK;
+    if (whole < C) WEFT_CAT(terms_chunk, SUFFIX)(row, x, 1, C - CHUNK, max[k], last);
+    if (row != NULL) {
+      for (int64_t i = 0; i < whole; i += CHUNK) {
+        WEFT_IVDEP
+        for (int c = 0; c < CHUNK; c++) y[i + c] = STORE(row[i + c] * share[k]);
+      }
+    } else {
+      for (int64_t i = 0; i < whole; i += CHUNK) {
+        WEFT_CAT(exp_chunk, SUFFIX)(x + i, max[k], e);
+        for (int c = 0; c < CHUNK; c++) e[c] *= share[k];
+        WEFT_CAT(store, SUFFIX)(e, y + i);
+      }
     }
-    for (int c = 0; c < CHUNK; c++) last[c] *= share[k];
-    WEFT_CAT(store, SUFFIX)(last, y + C - CHUNK);
+    if (whole < C) {
+      for (int c = 0; c < CHUNK; c++) last[c] *= share[k];
+      WEFT_CAT(store, SUFFIX)(last, y + C - CHUNK);
+    }
   }
 }
 
