@@ -16,9 +16,10 @@
 #include "ops/op_functions.h"
 #include "ops/shard.h"
 
-/* Of ops.def's flags, what is not one bit: the input of UPDATES_FROM, plus 1. */
-enum { UPDATE_SHIFT = 60, MOST_UPDATED = 15, MOST_INPUTS = 16 };
-#define FLAG_BITS ((UINT64_C(1) << UPDATE_SHIFT) - 1)
+/* No update is linear in an input. So in the records the bits of LINEAR_IN say of an update from which input
+ * it is, plus 1 (UPDATES_FROM). */
+enum { UPDATE_SHIFT = 48, MOST_UPDATED = 255, MOST_INPUTS = 16 };
+#define UPDATE_BITS (UINT64_C(0xff) << UPDATE_SHIFT)
 /* `i`, in a record; one that its bits have no room for does not compile. */
 #define BELOW(i, limit)                                                     \
   ((i) + (int)(0 * sizeof(struct {                                          \
@@ -88,6 +89,7 @@ typedef struct entry {
 #define CALL WEFT_OP_CALL
 #define READS_FILES WEFT_OP_READS_FILES
 #define REMOTE_CALL WEFT_OP_REMOTE_CALL
+#define MAY_FORWARD WEFT_OP_MAY_FORWARD
 #define GRADIENT WEFT_OP_GRADIENT
 #define IN_DATA_SERVICE "the tf.data service is a system of servers of its own"
 #define SAVE WEFT_OP_SAVE
@@ -143,8 +145,9 @@ static weft_status_t *build_locked(void) {
     table.sorted[i] = op;
     op->infer_shapes = e->infer_shapes;
     op->gradient = e->gradient == weft_grad_missing ? NULL : e->gradient;
-    op->flags = e->flags & FLAG_BITS;
-    op->update_grad_input = (int)(e->flags >> UPDATE_SHIFT) - 1;
+    const uint64_t update = (e->flags & WEFT_OP_UPDATE) != 0 ? e->flags & UPDATE_BITS : 0;
+    op->flags = e->flags & ~update;
+    op->update_grad_input = (int)(update >> UPDATE_SHIFT) - 1;
     op->formula = e->formula;
     op->collective = e->collective;
     op->removed_in = e->removed_in;

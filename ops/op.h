@@ -104,6 +104,8 @@
   (UINT64_C(1) << 58) /* calls the function in attribute f on the device that input 0 names: RemoteCall */
 #define WEFT_OP_READS_FILES \
   (UINT64_C(1) << 59) /* a data set of the records of files, whose names are input 0: TFRecordDataset */
+#define WEFT_OP_MAY_FORWARD \
+  (UINT64_C(1) << 60) /* an output may lie in the memory of input 0, or of another of its dtype: Slice */
 /* Linear in input i, the others being constant; i < 8. Of sums see linear_together. */
 #define WEFT_OP_LINEAR_IN(i) (UINT64_C(1) << (48 + (i)))
 enum { WEFT_OP_MAX_LINEAR = 8, WEFT_OP_ALL_INPUTS = 0xffff }; /* ALL_INPUTS: repeated arguments, too */
