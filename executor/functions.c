@@ -32,6 +32,7 @@ typedef struct callee {
   weft_attr_t func; /* in `arena` */
   weft_function_library_t *library;
   weft_plan_options_t options;
+  weft_forbidden_t forbidden;
   weft_mutex_t mu;
   weft_exec_plan_t *plan; /* guarded by mu while NULL: not compiled; constant from then on, as what follows */
   int num_args, num_results;
@@ -101,6 +102,7 @@ static weft_status_t *callee_new(const function_source_t *from, const weft_attr_
   c->of = from->functions;
   weft_mutex_init(&c->mu);
   c->library = weft_function_library_retain(from->library);
+  c->forbidden = from->forbidden;
   c->key = weft_arena_str(&c->arena, key);
   c->options = (weft_plan_options_t){.device = device,
                                      .functions = from->functions,
@@ -136,10 +138,11 @@ static weft_status_t *find_by_key(const function_source_t *from, const weft_attr
 static weft_status_t *find(const weft_graph_functions_t *base, const weft_func_attr_t *func,
                            weft_device_t *device, weft_callee_t **out) {
   const weft_attr_t value = {.kind = WEFT_ATTR_FUNC, .func = func};
+  const weft_forbidden_t forbidden = ((const function_source_t *)base)->forbidden;
   callee_t *c = NULL;
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_strbuf_append(&key, device->name);
-  weft_strbuf_putc(&key, ' ');
+  weft_strbuf_printf(&key, " %d%d ", forbidden.chains, forbidden.joint_updates);
   weft_status_t *s = weft_attr_to_proto(&value, &key);
   if (s == NULL && key.failed) s = WEFT_NO_MEMORY("function '%.*s'", WEFT_STR_ARGS(func->name));
   if (s == NULL)
@@ -162,14 +165,16 @@ static weft_status_t *write_node(const weft_graph_functions_t *base, const weft_
 }
 
 void weft_function_source_init(function_source_t *s, weft_functions_t *functions,
-                               weft_function_library_t *library, const weft_plan_options_t *options) {
-  *s = (function_source_t){{find, write_node, weft_graph_runner_create}, functions, library, options};
+                               weft_function_library_t *library, const weft_plan_options_t *options,
+                               weft_forbidden_t forbidden) {
+  *s = (function_source_t){
+      {find, write_node, weft_graph_runner_create}, functions, library, options, forbidden};
 }
 
 static weft_status_t *on(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out) {
   const callee_t *c = (const callee_t *)callee;
   function_source_t source;
-  weft_function_source_init(&source, c->of, c->library, &c->options);
+  weft_function_source_init(&source, c->of, c->library, &c->options, c->forbidden);
   return find(&source.base, c->func.func, device, out);
 }
 
@@ -184,7 +189,8 @@ static weft_status_t *compile(callee_t *c) {
     c->num_args += (g->nodes[i]->flags & WEFT_OP_ARG) != 0;
     c->num_results += (g->nodes[i]->flags & WEFT_OP_RETVAL) != 0;
   }
-  weft_status_t *s = weft_plan_create(g, &c->options, &c->plan);
+  weft_status_t *s = weft_pass_forbid(g, c->forbidden);
+  if (s == NULL) s = weft_plan_create(g, &c->options, &c->plan);
   weft_graph_destroy(g);
   return s;
 }
@@ -273,7 +279,7 @@ static weft_status_t *apart(weft_callee_t *callee, weft_callee_t **out) {
   weft_functions_t *table = NULL;
   WEFT_RETURN_IF_ERROR(weft_functions_create(&table));
   function_source_t source;
-  weft_function_source_init(&source, table, c->library, &c->options);
+  weft_function_source_init(&source, table, c->library, &c->options, c->forbidden);
   weft_status_t *s = find(&source.base, c->func.func, c->options.device, out);
   if (s != NULL) weft_functions_release(table); /* else it is the caller's hold of *out */
   return s;

@@ -10,6 +10,7 @@
 #define WEFT_EXECUTOR_FUNCTIONS_H_
 
 #include "executor/executor.h"
+#include "graph/passes.h"
 #include "kernels/function_call.h"
 
 /* Thread-safe. Refcounted. */
@@ -23,6 +24,7 @@ typedef struct function_source {
   weft_functions_t *functions;
   weft_function_library_t *library;
   const weft_plan_options_t *options;
+  weft_forbidden_t forbidden; /* in what is called */
 } function_source_t;
 /* A run of a plan whose results are `call`'s: a call of a function or of a graph. `name`, for messages, is
  * lent until it is done; the plan need not be. */
@@ -32,6 +34,7 @@ void weft_plan_call(weft_exec_plan_t *plan, weft_str_t name, const weft_function
 WEFT_MUST_CHECK weft_status_t *weft_graph_runner_create(const weft_graph_functions_t *f,
                                                         weft_device_t *device, weft_graph_runner_t **out);
 void weft_function_source_init(function_source_t *s, weft_functions_t *functions,
-                               weft_function_library_t *library, const weft_plan_options_t *options);
+                               weft_function_library_t *library, const weft_plan_options_t *options,
+                               weft_forbidden_t forbidden);
 
 #endif /* WEFT_EXECUTOR_FUNCTIONS_H_ */

@@ -194,13 +194,3 @@ weft_status_t *weft_pass_fuse_chains(weft_graph_t *g, weft_chain_limits_fn *limi
   weft_arena_deinit(&f.arena);
   return s;
 }
-
-weft_status_t *weft_pass_forbid_chains(weft_graph_t *g) {
-  const weft_attr_t is_set = {.kind = WEFT_ATTR_BOOL, .b = true};
-  for (int i = 0; i < g->num_nodes; i++) {
-    weft_node_t *n = g->nodes[i];
-    if (n != NULL && n->function == NULL && weft_chain_may_link(n->op))
-      WEFT_RETURN_IF_ERROR(weft_graph_set_attr(g, n, WEFT_NO_CHAIN_ATTR, &is_set));
-  }
-  return NULL;
-}

@@ -63,14 +63,20 @@ typedef bool weft_may_attend_fn(void *arg, const weft_node_t *n);
 WEFT_MUST_CHECK weft_status_t *weft_pass_fuse_attention(weft_graph_t *g, weft_may_attend_fn *may, void *arg);
 /* Could one of the two change the graph? Linear, and without a change of it. */
 bool weft_pass_may_fuse_chains(const weft_graph_t *g, weft_chain_limits_fn *limits, void *arg);
-/* A node with this attribute is not put into a chain; and gives it to all that could be. Errors:
- * RESOURCE_EXHAUSTED. */
+/* A node with this attribute is not put into a chain. */
 #define WEFT_NO_CHAIN_ATTR "_weft_no_chain"
-WEFT_MUST_CHECK weft_status_t *weft_pass_forbid_chains(weft_graph_t *g);
-/* An update of a variable with this attribute is not computed together with others; and gives it to all.
- * Errors: RESOURCE_EXHAUSTED. */
+/* An update of a variable with this attribute is not computed together with others. */
 #define WEFT_APART_ATTR "_weft_apart"
-WEFT_MUST_CHECK weft_status_t *weft_pass_forbid_updates(weft_graph_t *g);
+/* What a plan is not to do with the nodes of a graph, and with those of the functions that they call. */
+typedef struct weft_forbidden {
+  bool chains;        /* put nodes into chains */
+  bool joint_updates; /* compute updates of variables together */
+} weft_forbidden_t;
+/* Gives the attributes to all nodes that what is forbidden could change, and to nodes that call functions.
+ * Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_pass_forbid(weft_graph_t *g, weft_forbidden_t f);
+/* What nodes that call functions say. Linear. */
+weft_forbidden_t weft_pass_forbidden_in_calls(const weft_graph_t *g);
 
 /* Adds control edges, so that nodes that read a reference variable run before its updates, where no path
  * leads from an update to the reader, both are in one frame, and the update waits for all receives, queues

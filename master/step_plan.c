@@ -250,8 +250,9 @@ static bool has_kernel(void *arg, const weft_node_t *n) {
 
 /* Workers leave alone what the passes that they would run are not to change. */
 static weft_status_t *forbid_worker_passes(weft_graph_t *g, uint32_t passes) {
-  if ((passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) == 0) WEFT_RETURN_IF_ERROR(weft_pass_forbid_chains(g));
-  return (passes & WEFT_PASS_BIT(WEFT_PASS_UPDATES)) == 0 ? weft_pass_forbid_updates(g) : NULL;
+  const weft_forbidden_t forbidden = {.chains = (passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) == 0,
+                                      .joint_updates = (passes & WEFT_PASS_BIT(WEFT_PASS_UPDATES)) == 0};
+  return weft_pass_forbid(g, forbidden);
 }
 
 /* What is watched, and what is fed bit by bit, has to be there under its name. */

@@ -1,13 +1,14 @@
 /* Functions that kernels run: found by name, compiled once, cancelled, failing, nested, in a growing library.
  *
  * The ops of these graphs have kernels of the test: MapDefun calls its function once with its inputs as they
- * are, Add counts how often it is prepared, Abs fails below 0, Neg waits until the step is cancelled, Square
- * gives how often it has run.
+ * are, Add and _WeftChain count how often they are prepared, Abs fails below 0, Neg waits until the step is
+ * cancelled, Square gives how often it has run.
  */
 #include <pthread.h>
 #include <stdio.h>
 
 #include "graph/function.h"
+#include "graph/passes.h"
 #include "kernels/function_call.h"
 #include "tests/executor/graphs.h"
 #include "tests/graph/graph_testing.h"
@@ -73,6 +74,12 @@ static weft_status_t *add(weft_kernel_ctx_t *c) {
   return weft_tensor_scalar(WEFT_I32, &sum, &c->outputs[0].tensor);
 }
 
+/* In the place of a chain of two products. */
+static weft_status_t *cube(weft_kernel_ctx_t *c) {
+  const int32_t x = int_in(c, 0), y = x * x * x;
+  return weft_tensor_scalar(WEFT_I32, &y, &c->outputs[0].tensor);
+}
+
 static weft_status_t *fail_below_zero(weft_kernel_ctx_t *c) {
   const int32_t x = int_in(c, 0);
   if (x < 0) return WEFT_ERROR(INVALID_ARGUMENT, "negative");
@@ -122,6 +129,7 @@ static const weft_kernel_keeping_t counts = {.save = save_count, .load = load_co
 static const weft_kernel_t kernels[] = {
     {.op = "MapDefun", .prepare = prepare_call, .compute_async = call_function},
     {.op = "Add", .prepare = prepare_add, .compute = add},
+    {.op = "_WeftChain", .prepare = prepare_add, .compute = cube},
     {.op = "Abs", .compute = fail_below_zero},
     {.op = "Neg", .compute_async = wait_for_cancel},
     {.op = "Square",
@@ -232,6 +240,23 @@ static void calls_within_calls_end(void) {
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), "Function f is called within 200 calls"));
   weft_status_free(s);
   harness_deinit(&h);
+}
+
+#define CUBE                                                                                              \
+  FUNCTION("cube", NODE("m", "Mul", " input:'a' input:'a'") NODE("n", "Mul", " input:'m:z:0' input:'a'"), \
+           "n:z:0")
+#define OUTER FUNCTION("outer", CALL("node_def", "c", "cube", "a"), "c:output:0")
+
+static void bodies_keep_their_nodes_where_the_caller_does(void) {
+  for (int chains = 0; chains < 2; chains++) {
+    harness_t h;
+    begin(&h, 2, INT("x", "4") CALL("node", "call", "outer", "x") "library{" CUBE OUTER "}");
+    weft_test_expect(weft_pass_forbid(h.g, (weft_forbidden_t){.chains = chains == 0}), WEFT_OK, "");
+    expect(run(&h), WEFT_OK, "");
+    CU_ASSERT_EQUAL(result(&h, 0), 64);
+    CU_ASSERT_EQUAL(atomic_load(&num_prepared), chains); /* of two products */
+    harness_deinit(&h);
+  }
 }
 
 static void a_session_compiles_a_function_once(void) {
@@ -450,6 +475,7 @@ static const CU_TestInfo tests[] = {
     {"a function that is not there fails the call", a_function_that_is_not_there_fails_the_call},
     {"numbers of arguments and results must fit", numbers_of_arguments_and_results_must_fit},
     {"calls within calls end", calls_within_calls_end},
+    {"bodies keep their nodes where the caller does", bodies_keep_their_nodes_where_the_caller_does},
     {"a session compiles a function once", a_session_compiles_a_function_once},
     {"cancelling the step ends the call", cancelling_the_step_ends_the_call},
     {"a function may outlive its plan", a_function_may_outlive_its_plan},

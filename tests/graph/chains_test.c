@@ -246,7 +246,7 @@ static void what_waits_for_several_links_waits_for_the_chain_once(void) {
 static void nodes_that_are_marked_stay(void) {
   weft_graph_t *g = weft_test_graph(INPUT("x") ONE("a", "Tanh", "x") ONE("b", "Exp", "a") OUT("out", "b"));
   CU_ASSERT_TRUE(weft_pass_may_fuse_chains(g, many_outputs, NULL));
-  weft_test_expect(weft_pass_forbid_chains(g), WEFT_OK, "");
+  weft_test_expect(weft_pass_forbid(g, (weft_forbidden_t){.chains = true}), WEFT_OK, "");
   CU_ASSERT_FALSE(weft_pass_may_fuse_chains(g, many_outputs, NULL));
   weft_test_expect(weft_pass_fuse_chains(g, many_outputs, NULL), WEFT_OK, "");
   CU_ASSERT_EQUAL(weft_test_count(g, "_WeftChain"), 0);
