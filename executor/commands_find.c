@@ -365,7 +365,7 @@ static weft_status_t *find(command_finder_t *f) {
   f->buffer_of = weft_arena_calloc(&f->arena, ids, sizeof *f->buffer_of);
   if (f->groups == NULL || f->buffer_of == NULL) return no_memory(f);
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(f->g, &f->order));
-  WEFT_RETURN_IF_ERROR(weft_pass_find_sources(f->g, f->order, NULL, NULL, &f->arena, &f->sources));
+  WEFT_RETURN_IF_ERROR(weft_pass_find_sources(f->g, f->order, false, NULL, NULL, &f->arena, &f->sources));
   for (int i = 0; i < f->num_live; i++) WEFT_RETURN_IF_ERROR(find_group(f, f->order[i]));
   choose_groups(f);
   if (f->num_slots == 0) return NULL;

@@ -141,7 +141,7 @@ static weft_status_t *find_groups(update_merger_t *m) {
   weft_node_sources_t sources;
   weft_arena_t arena = WEFT_ARENA_INIT;
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(m->g, &m->order));
-  weft_status_t *s = weft_pass_find_sources(m->g, m->order, NULL, NULL, &arena, &sources);
+  weft_status_t *s = weft_pass_find_sources(m->g, m->order, false, NULL, NULL, &arena, &sources);
   for (int i = 0; s == NULL && i < m->g->num_live; i++) {
     update_key_t key;
     if (!may_merge(m, m->order[i], &sources, &key)) continue;

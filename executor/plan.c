@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "executor/commands.h"
 #include "graph/passes.h"
+#include "graph/references.h"
 
 /* Where the parts of an iteration's block lie. */
 static bool lay_out(const weft_exec_plan_t *p, plan_frame_t *f) {
@@ -109,7 +110,7 @@ static weft_status_t *create(const weft_graph_t *g, const weft_command_buffers_t
 /* A copy of the graph as the plan runs it. */
 static weft_status_t *rewrite(const weft_plan_options_t *options, chain_limits_finder_t *finder,
                               bool spans_memories, weft_graph_t *g, weft_command_buffers_t *buffers) {
-  WEFT_RETURN_IF_ERROR(weft_pass_order_references(g));
+  WEFT_RETURN_IF_ERROR(weft_pass_order_references(g, NULL, NULL));
   WEFT_RETURN_IF_ERROR(weft_pass_fuse_chains(g, weft_plan_chain_limits, finder));
   WEFT_RETURN_IF_ERROR(weft_pass_fuse_attention(g, weft_plan_may_attend, finder));
   WEFT_RETURN_IF_ERROR(weft_plan_merge_updates(options, g));

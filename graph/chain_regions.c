@@ -190,7 +190,7 @@ static weft_status_t *find_classes(region_finder_t *f) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   f->classes = weft_arena_calloc(f->arena, (size_t)f->num_links + 1, sizeof(region_class_t *));
   if (f->classes == NULL) return no_memory(f);
-  weft_status_t *s = weft_pass_find_sources(f->g, f->order, is_free, f, &arena, &sources);
+  weft_status_t *s = weft_pass_find_sources(f->g, f->order, false, is_free, f, &arena, &sources);
   for (int i = 0; s == NULL && i < f->num_links; i++) s = find_class(f, &sources, &f->links[i]);
   weft_arena_deinit(&arena);
   return s;

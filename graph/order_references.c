@@ -1,22 +1,27 @@
 /* graph/order_references.c - nodes that read a reference variable run before its updates.
  *
  * A reference is read when the node that has it as an input runs. What hands a reference's buffer on, such as
- * Identity, does not read it: the nodes behind it do. Without a path between the two, a reader may then see
- * the variable before or after an update of the same step. TensorFlow has the same freedom, but runs what is
- * ready first: a loss that is fetched beside the update is the loss before it. Here control edges from
- * readers to updates make that the rule.
+ * Identity, does not read it: the nodes behind it do (references.h). Without a path between the two, a reader
+ * may then see the variable before or after an update of the same step. TensorFlow has the same freedom, but
+ * runs what is ready first: a loss that is fetched beside the update is the loss before it. Here control
+ * edges from readers to updates make that the rule.
  *
  * All edges lead forward in one topological order, in which an update is taken only when no other node is
  * ready. So they make no cycle, and a reader that depends on an update stays behind it. The order does not
  * show waits outside the graph: an update waits only for readers that wait for nothing (sources.h) that it
  * does not wait for itself. Otherwise a received value that another task computes from the update would be
- * waited for before it. Likewise an edge is added only where the reader is dead only if the update is.
+ * waited for before it.
  *
  * Readers of one variable that wait alike and are dead alike are a class. Several of them reach several
- * updates through a NoOp, so that the number of edges is linear in the accesses for each class.
+ * updates through a gate, so that the number of edges is linear in the accesses for each class. A reader in a
+ * branch is dead where the branch is not taken, and an update behind it would be. Its gate is a
+ * ControlTrigger, which runs when all of its inputs have come, dead or not.
+ *
+ * A loop is one whole in the order: its Exits come behind its other nodes. An update outside of it waits for
+ * readers in it by a gate behind all of its Exits.
  */
 #include "base/alloc.h"
-#include "graph/passes.h"
+#include "graph/references.h"
 #include "graph/sources.h"
 #include "graph/topology.h"
 
@@ -26,19 +31,36 @@ enum {
 };
 
 typedef struct reference_access {
-  weft_node_t *node;
-  int next; /* of the same variable; NONE: it is the last one */
+  weft_node_t *node; /* NULL: the readers in a loop */
+  int loop;          /* its frame */
+  int next;          /* of the same variable; NONE: it is the last one */
 } reference_access_t;
 
 /* Of one variable, by the id of the node that makes the reference. */
 typedef struct reference_accesses {
   int first, last; /* NONE: there are none */
   int num_updates; /* that have had no edges yet */
+  int last_loop;   /* the loop that was the last to be seen to read it; 0: none */
 } reference_accesses_t;
+
+/* A variable that is read in a loop. */
+typedef struct loop_read {
+  int variable;
+  int next; /* of the same loop; NONE: it is the last one */
+} loop_read_t;
+
+typedef struct reader_loop {
+  int first_read;      /* NONE: there is none */
+  weft_node_t **exits; /* num_exits; those behind the first num_left are known */
+  bool is_spread;      /* Exits are in several tasks */
+  int num_exits, num_left;
+  weft_node_t *gate; /* behind all Exits; NULL: not made yet */
+} reader_loop_t;
 
 typedef struct reader_class {
   uint32_t waits, dead;
   int frame;
+  int loop;              /* 0: none; otherwise the readers are those in the loop */
   weft_node_t *gate;     /* NULL: none; waits for readers that are not in `readers` */
   weft_node_t **readers; /* num_readers; in the arena */
   int num_readers, capacity;
@@ -46,13 +68,18 @@ typedef struct reader_class {
 
 typedef struct reference_orderer {
   weft_graph_t *g;
+  weft_crosses_tasks_fn *crosses; /* NULL: all is in one task */
+  void *arg;
   weft_arena_t arena;  /* all below but `order` */
   weft_node_t **order; /* owned */
-  int num_nodes;       /* of the order */
-  int *variable_of;    /* by node id: the variable whose buffer its outputs have; NONE: no single one */
+  weft_frames_t frames;
+  weft_references_t references;
+  bool loops_are_whole;            /* in the order */
+  reader_loop_t *loops;            /* by frame */
   reference_accesses_t *variables; /* by node id */
   reference_access_t *accesses;
-  int num_accesses;
+  loop_read_t *reads;
+  int num_accesses, accesses_capacity, num_reads, reads_capacity;
   weft_node_sources_t sources;
   reader_class_t classes[MAX_CLASSES]; /* of the variable that is looked at */
   int num_classes;
@@ -62,92 +89,134 @@ static weft_status_t *no_memory(const reference_orderer_t *o) {
   return WEFT_NO_MEMORY("ordering accesses to variables in a graph of %d nodes", o->g->num_live);
 }
 
-static bool is_reference(weft_output_t from) {
-  return weft_dtype_is_ref(from.node->output_types[from.index]);
-}
-
-/* Does the node write what a reference refers to? */
-static bool updates_reference(const weft_node_t *n) {
-  return (n->flags & WEFT_OP_UPDATE) != 0 && n->num_inputs > 0 && weft_dtype_is_ref(n->input_types[0]);
-}
-
 bool weft_pass_may_order_references(const weft_graph_t *g) {
   for (int i = 0; i < g->num_nodes; i++) {
-    if (g->nodes[i] != NULL && updates_reference(g->nodes[i])) return true;
+    const weft_node_t *n = g->nodes[i];
+    if (n != NULL && weft_node_updates_reference(n) && weft_node_attr(n, WEFT_ORDERED_ATTR) == NULL)
+      return true;
   }
   return false;
+}
+
+weft_status_t *weft_pass_settle_references(weft_graph_t *g) {
+  static const weft_attr_t is_set = {.kind = WEFT_ATTR_BOOL, .b = true};
+  for (int i = 0; i < g->num_nodes; i++) {
+    weft_node_t *n = g->nodes[i];
+    if (n != NULL && weft_node_updates_reference(n))
+      WEFT_RETURN_IF_ERROR(weft_graph_set_attr(g, n, WEFT_ORDERED_ATTR, &is_set));
+  }
+  return NULL;
+}
+
+static bool is_apart(const reference_orderer_t *o, const weft_node_t *from, const weft_node_t *to) {
+  return o->crosses != NULL && o->crosses(o->arg, from, to);
+}
+
+/* ---- the order ---- */
+
+/* Updates come late; those in a loop before those outside of it, which may wait for the loop. */
+static weft_status_t *find_order(reference_orderer_t *o) {
+  unsigned char *lateness = weft_arena_calloc(&o->arena, (size_t)o->g->num_nodes + 1, 1);
+  if (lateness == NULL) return no_memory(o);
+  WEFT_RETURN_IF_ERROR(weft_pass_find_frames(o->g, &o->arena, &o->frames));
+  for (int id = 0; id < o->g->num_nodes; id++) {
+    const weft_node_t *n = o->g->nodes[id];
+    if (n != NULL && weft_node_updates_reference(n)) lateness[id] = o->frames.frame_of[id] == 0 ? 2 : 1;
+  }
+  const weft_order_wishes_t wishes = {.lateness = lateness, .frames = &o->frames};
+  return weft_graph_order_as_wished(o->g, &wishes, &o->order, &o->loops_are_whole);
 }
 
 /* ---- which nodes access which variable ---- */
 
-/* Is the node's output the buffer of its first input? (Decision 0003.) */
-static bool hands_on(const weft_node_t *n) {
-  return n->num_inputs > 0 && (n->flags & (WEFT_OP_IDENTITY | WEFT_OP_VIEW)) != 0;
+/* Makes room for one more in an array in the arena. */
+static void *with_room(reference_orderer_t *o, void *array, int n, int *capacity, size_t size) {
+  if (n < *capacity) return array;
+  const int wanted = *capacity == 0 ? 64 : 2 * *capacity;
+  void *grown = weft_arena_calloc(&o->arena, (size_t)wanted, size);
+  if (grown == NULL) return NULL;
+  if (n > 0) memcpy(grown, array, (size_t)n * size);
+  *capacity = wanted;
+  return grown;
 }
 
-/* May the value be a variable's buffer? */
-static bool may_be_buffer(weft_output_t from) { return is_reference(from) || hands_on(from.node); }
-
-/* The variable whose buffer the value is; NONE: it is no variable's. */
-static int variable_behind(const reference_orderer_t *o, weft_output_t from) {
-  return may_be_buffer(from) ? o->variable_of[from.node->id] : NONE;
-}
-
-/* A node without reference inputs that has a reference output is a variable. What forwards one of several
- * references stands for none of them. */
-static int find_variable(const reference_orderer_t *o, const weft_node_t *n) {
-  if (hands_on(n)) return variable_behind(o, n->inputs[0]);
-  int num_references = 0;
-  for (int i = 0; i < n->num_inputs; i++) num_references += weft_dtype_is_ref(n->input_types[i]);
-  if (num_references == 0) return n->id;
-  if (!weft_dtype_is_ref(n->input_types[0]) || (num_references > 1 && !updates_reference(n))) return NONE;
-  return o->variable_of[n->inputs[0].node->id];
-}
-
-static bool has_reference_output(const weft_node_t *n) {
-  for (int i = 0; i < n->num_outputs; i++) {
-    if (weft_dtype_is_ref(n->output_types[i])) return true;
-  }
-  return false;
-}
-
-static void add_access(reference_orderer_t *o, int variable, weft_node_t *n) {
+static weft_status_t *append_access(reference_orderer_t *o, int variable, weft_node_t *n, int loop) {
   reference_accesses_t *of = &o->variables[variable];
-  if (of->last != NONE && o->accesses[of->last].node == n) return; /* reads it twice */
+  reference_access_t *grown =
+      with_room(o, o->accesses, o->num_accesses, &o->accesses_capacity, sizeof *o->accesses);
+  if (grown == NULL) return no_memory(o);
+  o->accesses = grown;
   const int a = o->num_accesses++;
-  o->accesses[a] = (reference_access_t){n, NONE};
+  o->accesses[a] = (reference_access_t){n, loop, NONE};
   *(of->last == NONE ? &of->first : &o->accesses[of->last].next) = a;
   of->last = a;
-  of->num_updates += updates_reference(n);
+  return NULL;
+}
+
+static weft_status_t *append_loop_read(reference_orderer_t *o, int variable, int loop) {
+  reference_accesses_t *of = &o->variables[variable];
+  if (loop == 0 || of->last_loop == loop) return NULL;
+  of->last_loop = loop;
+  loop_read_t *grown = with_room(o, o->reads, o->num_reads, &o->reads_capacity, sizeof *o->reads);
+  if (grown == NULL) return no_memory(o);
+  o->reads = grown;
+  o->reads[o->num_reads] = (loop_read_t){variable, o->loops[loop].first_read};
+  o->loops[loop].first_read = o->num_reads++;
+  return NULL;
+}
+
+static weft_status_t *add_access(reference_orderer_t *o, int variable, weft_node_t *n) {
+  reference_accesses_t *of = &o->variables[variable];
+  if (of->last != NONE && o->accesses[of->last].node == n) return NULL; /* reads it twice */
+  if (is_apart(o, n, o->g->nodes[variable])) return NULL;
+  WEFT_RETURN_IF_ERROR(append_access(o, variable, n, 0));
+  if (weft_node_updates_reference(n)) {
+    of->num_updates++;
+    return NULL;
+  }
+  return append_loop_read(o, variable, o->frames.frame_of[n->id]);
+}
+
+static weft_status_t *add_accesses(reference_orderer_t *o, weft_node_t *n) {
+  if (weft_node_forwards_reference(n)) return NULL;
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_buffer_set_t behind = weft_references_behind(&o->references, n->inputs[i]);
+    for (int k = 0; k < behind.n; k++) WEFT_RETURN_IF_ERROR(add_access(o, behind.variables[k], n));
+  }
+  return NULL;
+}
+
+/* With its last Exit a loop has read all that it reads. */
+static weft_status_t *add_exit(reference_orderer_t *o, weft_node_t *exit) {
+  const int loop = o->frames.frame_of[exit->id], parent = o->frames.parent[loop];
+  reader_loop_t *l = &o->loops[loop];
+  if (l->exits == NULL) l->exits = weft_arena_calloc(&o->arena, (size_t)l->num_exits, sizeof(weft_node_t *));
+  if (l->exits == NULL) return no_memory(o);
+  l->exits[--l->num_left] = exit;
+  l->is_spread = l->is_spread || is_apart(o, exit, l->exits[l->num_exits - 1]);
+  for (int r = l->num_left > 0 ? NONE : l->first_read; r != NONE; r = o->reads[r].next) {
+    if (!l->is_spread && !is_apart(o, exit, o->g->nodes[o->reads[r].variable]))
+      WEFT_RETURN_IF_ERROR(append_access(o, o->reads[r].variable, NULL, loop));
+    WEFT_RETURN_IF_ERROR(append_loop_read(o, o->reads[r].variable, parent));
+  }
+  return NULL;
 }
 
 static weft_status_t *find_accesses(reference_orderer_t *o) {
-  const size_t ids = (size_t)o->g->num_nodes + 1;
-  size_t num_inputs = 0;
-  bool *is_late = weft_arena_calloc(&o->arena, ids, sizeof *is_late);
-  o->variable_of = weft_arena_calloc(&o->arena, ids, sizeof *o->variable_of);
-  o->variables = weft_arena_calloc(&o->arena, ids, sizeof *o->variables);
-  if (is_late == NULL || o->variable_of == NULL || o->variables == NULL) return no_memory(o);
+  o->variables = weft_arena_calloc(&o->arena, (size_t)o->g->num_nodes + 1, sizeof *o->variables);
+  o->loops = weft_arena_calloc(&o->arena, (size_t)o->frames.num_frames, sizeof *o->loops);
+  if (o->variables == NULL || o->loops == NULL) return no_memory(o);
+  for (int f = 0; f < o->frames.num_frames; f++) o->loops[f].first_read = NONE;
   for (int id = 0; id < o->g->num_nodes; id++) {
     const weft_node_t *n = o->g->nodes[id];
-    o->variable_of[id] = NONE;
-    o->variables[id] = (reference_accesses_t){NONE, NONE, 0};
-    is_late[id] = n != NULL && updates_reference(n);
-    for (int i = 0; n != NULL && i < n->num_inputs; i++) num_inputs += may_be_buffer(n->inputs[i]);
+    o->variables[id] = (reference_accesses_t){NONE, NONE, 0, 0};
+    if (n != NULL && (n->flags & WEFT_OP_EXIT) != 0) o->loops[o->frames.frame_of[id]].num_exits++;
   }
-  o->accesses = weft_arena_calloc(&o->arena, num_inputs + 1, sizeof *o->accesses);
-  if (o->accesses == NULL) return no_memory(o);
-  WEFT_RETURN_IF_ERROR(weft_graph_order_with_late(o->g, is_late, &o->order));
-  o->num_nodes = o->g->num_live;
-  for (int k = 0; k < o->num_nodes; k++) {
-    weft_node_t *n = o->order[k];
-    const bool forwards = has_reference_output(n);
-    if (forwards || hands_on(n)) o->variable_of[n->id] = find_variable(o, n);
-    if (forwards && !updates_reference(n)) continue;
-    for (int i = 0; i < n->num_inputs; i++) {
-      const int variable = variable_behind(o, n->inputs[i]);
-      if (variable != NONE) add_access(o, variable, n);
-    }
+  for (int f = 0; f < o->frames.num_frames; f++) o->loops[f].num_left = o->loops[f].num_exits;
+  for (int k = 0; k < o->g->num_live; k++) {
+    WEFT_RETURN_IF_ERROR(add_accesses(o, o->order[k]));
+    if (o->loops_are_whole && (o->order[k]->flags & WEFT_OP_EXIT) != 0)
+      WEFT_RETURN_IF_ERROR(add_exit(o, o->order[k]));
   }
   return NULL;
 }
@@ -161,43 +230,62 @@ static uint32_t waits_of(const reference_orderer_t *o, const weft_node_t *reader
   return o->sources.waits_of[reader->inputs[0].node->id];
 }
 
-static weft_status_t *add_reader(reference_orderer_t *o, weft_node_t *n) {
-  const uint32_t waits = waits_of(o, n), dead = o->sources.dead_of[n->id];
-  const int frame = o->sources.frames.frame_of[n->id];
+/* The class of such readers; NULL: they are in none. */
+static reader_class_t *find_class(reference_orderer_t *o, uint32_t waits, uint32_t dead, int frame,
+                                  int loop) {
   int k = 0;
-  while (k < o->num_classes &&
-         (o->classes[k].waits != waits || o->classes[k].dead != dead || o->classes[k].frame != frame)) {
+  if (waits == WEFT_TOO_MANY_SOURCES || dead == WEFT_TOO_MANY_SOURCES) return NULL;
+  while (k < o->num_classes && (o->classes[k].waits != waits || o->classes[k].dead != dead ||
+                                o->classes[k].frame != frame || o->classes[k].loop != loop)) {
     k++;
   }
-  if (k == MAX_CLASSES || waits == WEFT_TOO_MANY_SOURCES || dead == WEFT_TOO_MANY_SOURCES) return NULL;
-  reader_class_t *c = &o->classes[k];
+  if (k == MAX_CLASSES) return NULL;
   if (k == o->num_classes) {
-    *c = (reader_class_t){.waits = waits, .dead = dead, .frame = frame};
+    o->classes[k] = (reader_class_t){.waits = waits, .dead = dead, .frame = frame, .loop = loop};
     o->num_classes++;
   }
-  if (c->num_readers == c->capacity) {
-    const int capacity = c->capacity == 0 ? 8 : 2 * c->capacity;
-    weft_node_t **grown = weft_arena_calloc(&o->arena, (size_t)capacity, sizeof(weft_node_t *));
-    if (grown == NULL) return no_memory(o);
-    if (c->num_readers > 0) memcpy(grown, c->readers, (size_t)c->num_readers * sizeof(weft_node_t *));
-    c->readers = grown;
-    c->capacity = capacity;
+  return &o->classes[k];
+}
+
+static weft_status_t *add_reader(reference_orderer_t *o, const reference_access_t *a) {
+  if (a->node == NULL) { /* its gate is never dead */
+    (void)find_class(o, o->sources.loops_wait[a->loop], 0, o->frames.parent[a->loop], a->loop);
+    return NULL;
   }
-  c->readers[c->num_readers++] = n;
+  reader_class_t *c = find_class(o, waits_of(o, a->node), o->sources.dead_of[a->node->id],
+                                 o->frames.frame_of[a->node->id], 0);
+  if (c == NULL) return NULL;
+  weft_node_t **grown = with_room(o, c->readers, c->num_readers, &c->capacity, sizeof(weft_node_t *));
+  if (grown == NULL) return no_memory(o);
+  c->readers = grown;
+  c->readers[c->num_readers++] = a->node;
   return NULL;
 }
 
-/* Puts a NoOp behind all readers of the class. */
-static weft_status_t *make_gate(reference_orderer_t *o, reader_class_t *c, const weft_node_t *update) {
+/* A node behind all of `nodes`, for the update to wait for. One behind nodes that may be dead is not dead. */
+static weft_status_t *make_gate(reference_orderer_t *o, weft_node_t *const *nodes, int n, bool may_be_dead,
+                                const weft_node_t *update, weft_node_t **out) {
   const weft_node_spec_t spec = {.name = weft_graph_unique_name(o->g, update->name),
-                                 .op = WEFT_STR("NoOp"),
+                                 .op = may_be_dead ? WEFT_STR("ControlTrigger") : WEFT_STR("NoOp"),
                                  .device = update->requested_device,
-                                 .controls = c->readers,
-                                 .num_controls = c->num_readers};
-  weft_node_t *gate = NULL;
+                                 .controls = nodes,
+                                 .num_controls = n};
   if (spec.name.data == NULL) return no_memory(o);
-  WEFT_RETURN_IF_ERROR(weft_graph_add(o->g, &spec, &gate));
-  gate->assigned_device = update->assigned_device;
+  WEFT_RETURN_IF_ERROR(weft_graph_add(o->g, &spec, out));
+  (*out)->assigned_device = update->assigned_device;
+  return NULL;
+}
+
+/* Puts a gate behind all readers of the class. */
+static weft_status_t *close_class(reference_orderer_t *o, reader_class_t *c, const weft_node_t *update) {
+  reader_loop_t *l = &o->loops[c->loop];
+  if (c->loop != 0) {
+    if (l->gate == NULL) WEFT_RETURN_IF_ERROR(make_gate(o, l->exits, l->num_exits, true, update, &l->gate));
+    c->gate = l->gate;
+    return NULL;
+  }
+  weft_node_t *gate = NULL;
+  WEFT_RETURN_IF_ERROR(make_gate(o, c->readers, c->num_readers, c->dead != 0, update, &gate));
   if (c->gate != NULL) WEFT_RETURN_IF_ERROR(weft_graph_add_control(o->g, c->gate, gate));
   c->gate = gate;
   c->num_readers = 0;
@@ -207,13 +295,14 @@ static weft_status_t *make_gate(reference_orderer_t *o, reader_class_t *c, const
 static weft_status_t *put_behind(reference_orderer_t *o, reader_class_t *c, bool is_last_update,
                                  weft_node_t *update) {
   const weft_node_sources_t *s = &o->sources;
-  if (s->frames.frame_of[update->id] != c->frame ||
-      !weft_sources_include(s, s->waits_of[update->id], c->waits) ||
-      !weft_sources_include(s, s->dead_of[update->id], c->dead)) {
+  if (o->frames.frame_of[update->id] != c->frame ||
+      !weft_sources_include(s, s->waits_of[update->id], c->waits)) {
     return NULL;
   }
-  if (!is_last_update && c->num_readers + (c->gate != NULL) > 1 && c->num_readers > 0)
-    WEFT_RETURN_IF_ERROR(make_gate(o, c, update));
+  const bool is_open = c->num_readers > 0 || (c->loop != 0 && c->gate == NULL);
+  const bool is_shared = !is_last_update && c->num_readers + (c->gate != NULL) > 1;
+  const bool may_be_dead = !weft_sources_include(s, s->dead_of[update->id], c->dead);
+  if (is_open && (is_shared || may_be_dead || c->loop != 0)) WEFT_RETURN_IF_ERROR(close_class(o, c, update));
   if (c->gate != NULL) WEFT_RETURN_IF_ERROR(weft_graph_add_control(o->g, c->gate, update));
   for (int i = 0; i < c->num_readers; i++)
     WEFT_RETURN_IF_ERROR(weft_graph_add_control(o->g, c->readers[i], update));
@@ -224,8 +313,8 @@ static weft_status_t *order_accesses(reference_orderer_t *o, reference_accesses_
   o->num_classes = 0;
   for (int a = of->first; a != NONE && of->num_updates > 0; a = o->accesses[a].next) {
     weft_node_t *n = o->accesses[a].node;
-    if (!updates_reference(n)) {
-      WEFT_RETURN_IF_ERROR(add_reader(o, n));
+    if (n == NULL || !weft_node_updates_reference(n)) {
+      WEFT_RETURN_IF_ERROR(add_reader(o, &o->accesses[a]));
       continue;
     }
     of->num_updates--;
@@ -237,15 +326,18 @@ static weft_status_t *order_accesses(reference_orderer_t *o, reference_accesses_
 
 static weft_status_t *order_all(reference_orderer_t *o) {
   const int num_ids = o->g->num_nodes;
+  WEFT_RETURN_IF_ERROR(find_order(o));
+  WEFT_RETURN_IF_ERROR(weft_pass_find_references(o->g, o->order, &o->arena, &o->references));
   WEFT_RETURN_IF_ERROR(find_accesses(o));
-  WEFT_RETURN_IF_ERROR(weft_pass_find_sources(o->g, o->order, NULL, NULL, &o->arena, &o->sources));
+  WEFT_RETURN_IF_ERROR(
+      weft_pass_find_sources(o->g, o->order, o->loops_are_whole, NULL, NULL, &o->arena, &o->sources));
   for (int id = 0; id < num_ids; id++) WEFT_RETURN_IF_ERROR(order_accesses(o, &o->variables[id]));
   return NULL;
 }
 
-weft_status_t *weft_pass_order_references(weft_graph_t *g) {
+weft_status_t *weft_pass_order_references(weft_graph_t *g, weft_crosses_tasks_fn *crosses, void *arg) {
   if (!weft_pass_may_order_references(g)) return NULL;
-  reference_orderer_t o = {.g = g, .arena = WEFT_ARENA_INIT};
+  reference_orderer_t o = {.g = g, .crosses = crosses, .arg = arg, .arena = WEFT_ARENA_INIT};
   weft_status_t *s = order_all(&o);
   weft_free(o.order);
   weft_arena_deinit(&o.arena);

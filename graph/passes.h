@@ -78,15 +78,6 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_forbid(weft_graph_t *g, weft_forbidden_
 /* What nodes that call functions say. Linear. */
 weft_forbidden_t weft_pass_forbidden_in_calls(const weft_graph_t *g);
 
-/* Adds control edges, so that nodes that read a reference variable run before its updates, where no path
- * leads from an update to the reader, both are in one frame, and the update waits for all receives, queues
- * and branches of conditionals that the reader does. Of a part of a graph: the edges are right whatever the
- * other parts are. Linear. On failure the graph is unusable: destroy it. Errors: RESOURCE_EXHAUSTED; those of
- * weft_graph_topological_order and weft_pass_find_frames. */
-WEFT_MUST_CHECK weft_status_t *weft_pass_order_references(weft_graph_t *g);
-/* Are there updates of reference variables? Linear, and without a change of the graph. */
-bool weft_pass_may_order_references(const weft_graph_t *g);
-
 /* Of a graph whose nodes are placed: NcclReduce and NcclBroadcast become nodes on each of their devices that
  * find each other. On failure the graph is unusable: destroy it. Errors: INVALID_ARGUMENT for a reduction
  * without an input on its own device, or with one on a device of another type or task. */

@@ -31,6 +31,7 @@ typedef struct source_finder {
   weft_is_free_fn *is_free;
   void *arg;
   weft_arena_t *arena;       /* of what is found, and of the sets */
+  uint32_t *sources_in;      /* by frame: the sources in it and in the frames within; NULL: not asked for */
   weft_map_t set_numbers;    /* the bytes of a set -> its number + 1 */
   weft_map_t source_numbers; /* what is a source -> its number + 1 */
   weft_source_set_t **sets;
@@ -123,12 +124,8 @@ static bool is_of_loop(const weft_node_t *merge) {
   return false;
 }
 
-/* What the node's outputs wait for. */
-static weft_status_t *find_waits(source_finder_t *f, const weft_node_t *n) {
-  const uint64_t waits =
-      WEFT_OP_BLOCKING | WEFT_OP_RECV | WEFT_OP_COMMUNICATION | WEFT_OP_FUNCTIONAL | WEFT_OP_CALL;
-  const int frame = f->out->frames.frame_of[n->id];
-  uint32_t *set = &f->out->waits_of[n->id];
+/* What the inputs of the node wait for, those of this iteration. */
+static weft_status_t *find_input_waits(source_finder_t *f, const weft_node_t *n, uint32_t *set) {
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_node_t *from = n->inputs[i].node;
     if ((from->flags & WEFT_OP_NEXT_ITERATION) != 0) continue; /* of the iteration before */
@@ -136,11 +133,35 @@ static weft_status_t *find_waits(source_finder_t *f, const weft_node_t *n) {
   }
   for (int i = 0; i < n->num_controls; i++)
     WEFT_RETURN_IF_ERROR(unite(f, set, f->out->waits_of[n->controls[i]->id]));
-  if ((n->flags & WEFT_OP_EXIT) != 0) return add_source(f, set, A_FRAME_S_EXITS, frame, 0, 0);
+  return NULL;
+}
+
+/* The last nodes of a loop that is whole in the order. */
+static weft_status_t *find_exit_waits(source_finder_t *f, int frame, uint32_t *set) {
+  uint32_t *loop = &f->out->loops_wait[frame];
+  WEFT_RETURN_IF_ERROR(unite(f, loop, f->sources_in[frame]));
+  WEFT_RETURN_IF_ERROR(unite(f, &f->sources_in[f->out->frames.parent[frame]], f->sources_in[frame]));
+  *set = *loop;
+  return NULL;
+}
+
+/* What the node's outputs wait for. */
+static weft_status_t *find_waits(source_finder_t *f, const weft_node_t *n) {
+  const uint64_t waits =
+      WEFT_OP_BLOCKING | WEFT_OP_RECV | WEFT_OP_COMMUNICATION | WEFT_OP_FUNCTIONAL | WEFT_OP_CALL;
+  const int frame = f->out->frames.frame_of[n->id];
+  uint32_t *set = &f->out->waits_of[n->id];
+  const bool is_exit = (n->flags & WEFT_OP_EXIT) != 0;
+  if (is_exit && f->out->loops_wait != NULL) return find_exit_waits(f, frame, set);
+  WEFT_RETURN_IF_ERROR(find_input_waits(f, n, set));
+  if ((n->flags & WEFT_OP_ENTER) != 0 && f->out->loops_wait != NULL)
+    WEFT_RETURN_IF_ERROR(unite(f, &f->out->loops_wait[frame], *set));
+  if (is_exit) return add_source(f, set, A_FRAME_S_EXITS, frame, 0, 0);
   if ((n->flags & WEFT_OP_MERGE) != 0 && is_of_loop(n))
     return add_source(f, set, A_FRAME_S_MERGES, frame, 0, 0);
   const bool is_copy = (n->flags & WEFT_OP_COPY) != 0;
   if (((n->flags & waits) == 0 && n->function == NULL) || is_copy || is_feed(n)) return NULL;
+  if (f->sources_in != NULL) WEFT_RETURN_IF_ERROR(add_source(f, &f->sources_in[frame], A_NODE, n->id, 0, 0));
   return add_source(f, set, A_NODE, n->id, 0, 0);
 }
 
@@ -185,7 +206,7 @@ static weft_status_t *find_costs(source_finder_t *f, const weft_node_t *n) {
 
 /* ---- all of it ---- */
 
-static weft_status_t *find(source_finder_t *f, weft_node_t *const *order) {
+static weft_status_t *find(source_finder_t *f, weft_node_t *const *order, bool loops_are_whole) {
   const size_t ids = (size_t)f->g->num_nodes + 1;
   uint32_t none = 0;
   f->out->waits_of = weft_arena_calloc(f->arena, ids, sizeof *f->out->waits_of);
@@ -194,6 +215,11 @@ static weft_status_t *find(source_finder_t *f, weft_node_t *const *order) {
   if (f->out->waits_of == NULL || f->out->dead_of == NULL) return no_memory(f);
   if (f->is_free != NULL && f->out->costs_of == NULL) return no_memory(f);
   WEFT_RETURN_IF_ERROR(weft_pass_find_frames(f->g, f->arena, &f->out->frames));
+  const size_t num_frames = (size_t)f->out->frames.num_frames;
+  f->sources_in = !loops_are_whole ? NULL : weft_arena_calloc(f->arena, num_frames, sizeof *f->sources_in);
+  f->out->loops_wait =
+      !loops_are_whole ? NULL : weft_arena_calloc(f->arena, num_frames, sizeof *f->out->loops_wait);
+  if (loops_are_whole && (f->sources_in == NULL || f->out->loops_wait == NULL)) return no_memory(f);
   WEFT_RETURN_IF_ERROR(intern_set(f, NULL, 0, &none));
   for (int i = 0; i < f->g->num_live; i++) {
     WEFT_RETURN_IF_ERROR(find_waits(f, order[i]));
@@ -216,11 +242,11 @@ bool weft_sources_include(const weft_node_sources_t *s, uint32_t whole, uint32_t
   return k == b->n;
 }
 
-weft_status_t *weft_pass_find_sources(const weft_graph_t *g, weft_node_t *const *order,
+weft_status_t *weft_pass_find_sources(const weft_graph_t *g, weft_node_t *const *order, bool loops_are_whole,
                                       weft_is_free_fn *is_free, void *arg, weft_arena_t *arena,
                                       weft_node_sources_t *out) {
   source_finder_t f = {.g = g, .out = out, .is_free = is_free, .arg = arg, .arena = arena};
-  weft_status_t *s = find(&f, order);
+  weft_status_t *s = find(&f, order, loops_are_whole);
   weft_map_deinit(&f.set_numbers);
   weft_map_deinit(&f.source_numbers);
   weft_free(f.sets);

@@ -14,7 +14,9 @@
 typedef struct weft_source_set weft_source_set_t;
 typedef struct weft_node_sources {
   uint32_t *waits_of, *dead_of;
-  uint32_t *costs_of; /* NULL: not asked for */
+  uint32_t *costs_of;   /* NULL: not asked for */
+  uint32_t *loops_wait; /* by frame: what a loop waits for from outside, and its nodes by themselves, before
+                           it ends; NULL: not asked for */
   weft_frames_t frames;
   const weft_source_set_t *const *sets; /* by number */
 } weft_node_sources_t;
@@ -25,11 +27,14 @@ static const uint32_t WEFT_TOO_MANY_SOURCES =
 /* Which nodes take no time that matters. NULL: costs are not asked for. */
 typedef bool weft_is_free_fn(void *arg, const weft_node_t *n);
 
-/* `order`: the nodes of the graph, producers first. What is found lies in `arena`. Errors: those of
- * weft_pass_find_frames; RESOURCE_EXHAUSTED. */
+/* `order`: the nodes of the graph, producers first. With `loops_are_whole` it is one in which Exits come
+ * behind their loops (weft_order_wishes_t): what waits for an Exit is then visible in it, so that an Exit
+ * waits for what its loop waits for, instead of being a source. What is found lies in `arena`. Errors: those
+ * of weft_pass_find_frames; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_find_sources(const weft_graph_t *g, weft_node_t *const *order,
-                                                      weft_is_free_fn *is_free, void *arg,
-                                                      weft_arena_t *arena, weft_node_sources_t *out);
+                                                      bool loops_are_whole, weft_is_free_fn *is_free,
+                                                      void *arg, weft_arena_t *arena,
+                                                      weft_node_sources_t *out);
 
 /* Is the set with the number `part` a subset of the one with the number `whole`? False where one of them has
  * too many sources. */

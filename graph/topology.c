@@ -51,32 +51,105 @@ static weft_status_t *describe_cycle(const weft_graph_t *g, const int *waits, in
   return s;
 }
 
-/* Nodes that are ready, in the order in which they became so: those that are taken first fill the result,
- * late ones wait in `late`. */
+/* Nodes that are ready, in the order in which they became so: those with lateness 0 fill the result, the
+ * others wait in `late`. An Exit that has all its inputs waits with its frame for the rest of that. */
 typedef struct order_queue {
-  const bool *is_late; /* NULL: none is */
-  weft_node_t **order, **late;
-  int num_ordered, num_late, first_late;
+  const weft_order_wishes_t *wishes;
+  weft_node_t **order;
+  weft_node_t **late[WEFT_MAX_LATENESS];
+  int first_late[WEFT_MAX_LATENESS], num_late[WEFT_MAX_LATENESS];
+  int num_ordered;
+  /* By frame, only with wishes->frames: its nodes but for its Exits, the Exits of frames in it, and these
+   * frames themselves, as far as they are not ordered; and the Exits that wait for that. */
+  int *open;
+  weft_node_t **held;
+  weft_node_t **next_held; /* by node id */
 } order_queue_t;
 
 static void add_ready(order_queue_t *q, weft_node_t *n) {
-  if (q->is_late != NULL && q->is_late[n->id]) {
-    q->late[q->num_late++] = n;
-  } else {
+  const unsigned char *lateness = q->wishes->lateness;
+  const int late = lateness == NULL ? 0 : lateness[n->id];
+  if (late == 0) {
     q->order[q->num_ordered++] = n;
+  } else {
+    q->late[late - 1][q->num_late[late - 1]++] = n;
   }
 }
 
-weft_status_t *weft_graph_order_with_late(const weft_graph_t *g, const bool *is_late, weft_node_t ***out) {
+static bool is_exit(const weft_node_t *n) { return (n->flags & WEFT_OP_EXIT) != 0; }
+
+/* All inputs of the node are ordered. */
+static void add_complete(order_queue_t *q, weft_node_t *n) {
+  const int frame = q->open == NULL || !is_exit(n) ? 0 : q->wishes->frames->frame_of[n->id];
+  if (frame == 0 || q->open[frame] == 0) {
+    add_ready(q, n);
+    return;
+  }
+  q->next_held[n->id] = q->held[frame];
+  q->held[frame] = n;
+}
+
+/* One of what is open in the frame is ordered. */
+static void close_one(order_queue_t *q, int frame) {
+  const weft_frames_t *frames = q->wishes->frames;
+  for (; frame != 0 && --q->open[frame] == 0; frame = frames->parent[frame]) {
+    for (weft_node_t *n = q->held[frame]; n != NULL; n = q->next_held[n->id]) add_ready(q, n);
+  }
+}
+
+/* The frame that the node's value is in, if that is open until the node is ordered. */
+static int opens(const weft_frames_t *frames, const weft_node_t *n) {
+  const int frame = frames->frame_of[n->id];
+  return is_exit(n) ? frames->parent[frame] : frame;
+}
+
+static weft_status_t *init_queue(order_queue_t *q, const weft_graph_t *g) {
+  const size_t num_live = (size_t)g->num_live + 1;
+  const weft_frames_t *frames = q->wishes->frames;
+  q->order = weft_calloc(num_live, sizeof(weft_node_t *));
+  bool ok = q->order != NULL;
+  for (int i = 0; i < WEFT_MAX_LATENESS && q->wishes->lateness != NULL; i++)
+    ok = (q->late[i] = weft_calloc(num_live, sizeof(weft_node_t *))) != NULL && ok;
+  if (frames != NULL && frames->num_frames > 1) {
+    q->open = weft_calloc((size_t)frames->num_frames, sizeof *q->open);
+    q->held = weft_calloc((size_t)frames->num_frames, sizeof(weft_node_t *));
+    q->next_held = weft_calloc((size_t)g->num_nodes + 1, sizeof(weft_node_t *));
+    ok = ok && q->open != NULL && q->held != NULL && q->next_held != NULL;
+  }
+  if (!ok) return WEFT_NO_MEMORY("ordering %d nodes", g->num_live);
+  if (q->open == NULL) return NULL;
+  for (int id = 0; id < g->num_nodes; id++) {
+    if (g->nodes[id] != NULL) q->open[opens(frames, g->nodes[id])]++;
+  }
+  for (int f = 1; f < frames->num_frames; f++) q->open[frames->parent[f]]++;
+  return NULL;
+}
+
+static void deinit_queue(order_queue_t *q) {
+  weft_free(q->order);
+  for (int i = 0; i < WEFT_MAX_LATENESS; i++) weft_free(q->late[i]);
+  weft_free(q->open);
+  weft_free(q->held);
+  weft_free(q->next_held);
+}
+
+/* Takes a late node, if no other one is ready. */
+static void take_late(order_queue_t *q, int num_taken) {
+  for (int i = 0; i < WEFT_MAX_LATENESS && num_taken == q->num_ordered; i++) {
+    if (q->first_late[i] < q->num_late[i]) q->order[q->num_ordered++] = q->late[i][q->first_late[i]++];
+  }
+}
+
+/* *out is NULL where wishes for loops are not to be had. */
+static weft_status_t *order_nodes(const weft_graph_t *g, const weft_order_wishes_t *w, weft_node_t ***out) {
   weft_fanout_t fanout = {NULL, NULL};
-  order_queue_t q = {.is_late = is_late};
+  order_queue_t q = {.wishes = w};
   int *waits = NULL;
   weft_status_t *s = weft_fanout_build(g, &fanout);
+  if (s == NULL) s = init_queue(&q, g);
   if (s != NULL) goto done;
-  q.order = weft_calloc((size_t)g->num_live + 1, sizeof(weft_node_t *));
-  q.late = is_late == NULL ? NULL : weft_calloc((size_t)g->num_live + 1, sizeof(weft_node_t *));
   waits = weft_calloc((size_t)g->num_nodes + 1, sizeof *waits);
-  if (q.order == NULL || (is_late != NULL && q.late == NULL) || waits == NULL) {
+  if (waits == NULL) {
     s = WEFT_NO_MEMORY("ordering %d nodes", g->num_live);
     goto done;
   }
@@ -84,31 +157,44 @@ weft_status_t *weft_graph_order_with_late(const weft_graph_t *g, const bool *is_
     weft_node_t *n = g->nodes[id];
     if (n == NULL) continue;
     waits[id] = count_waits(n);
-    if (waits[id] == 0) add_ready(&q, n);
+    if (waits[id] == 0) add_complete(&q, n);
   }
-  for (int i = 0; i < q.num_ordered || q.first_late < q.num_late; i++) {
-    if (i == q.num_ordered) q.order[q.num_ordered++] = q.late[q.first_late++];
+  for (int i = 0;; i++) {
+    take_late(&q, i);
+    if (i == q.num_ordered) break;
     const weft_node_t *n = q.order[i];
     for (int k = fanout.begin[n->id]; k < fanout.begin[n->id + 1]; k++) {
       const weft_fanout_edge_t *e = &fanout.edges[k];
       if (e->input >= 0 && closes_loop(n, e->to)) continue;
-      if (--waits[e->to->id] == 0) add_ready(&q, e->to);
+      if (--waits[e->to->id] == 0) add_complete(&q, e->to);
     }
+    if (q.open != NULL) close_one(&q, opens(w->frames, n));
   }
-  if (q.num_ordered < g->num_live) {
+  if (q.num_ordered == g->num_live) {
+    *out = q.order;
+    q.order = NULL;
+  } else if (q.open == NULL) {
     s = describe_cycle(g, waits, g->num_live - q.num_ordered);
-    goto done;
   }
-  *out = q.order;
-  q.order = NULL;
 done:
   weft_fanout_deinit(&fanout);
-  weft_free(q.order);
-  weft_free(q.late);
+  deinit_queue(&q);
   weft_free(waits);
   return s;
 }
 
+weft_status_t *weft_graph_order_as_wished(const weft_graph_t *g, const weft_order_wishes_t *w,
+                                          weft_node_t ***out, bool *out_loops_are_whole) {
+  weft_node_t **order = NULL;
+  weft_status_t *s = order_nodes(g, w, &order);
+  *out_loops_are_whole = w->frames != NULL && order != NULL;
+  const weft_order_wishes_t less = {.lateness = w->lateness};
+  if (s == NULL && order == NULL) s = order_nodes(g, &less, &order);
+  if (s == NULL) *out = order;
+  return s;
+}
+
 weft_status_t *weft_graph_topological_order(const weft_graph_t *g, weft_node_t ***out) {
-  return weft_graph_order_with_late(g, NULL, out);
+  const weft_order_wishes_t none = {NULL, NULL};
+  return order_nodes(g, &none, out);
 }
