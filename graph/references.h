@@ -40,7 +40,7 @@ bool weft_node_forwards_reference(const weft_node_t *n);
 #define WEFT_ORDERED_ATTR "_weft_ordered"
 bool weft_pass_may_order_references(const weft_graph_t *g);
 
-/* Does the node `from` run in another task than `to`? */
+/* Does the node `from` run in another task than `to`? Of copies: and in memory that an update would write? */
 typedef bool weft_crosses_tasks_fn(void *arg, const weft_node_t *from, const weft_node_t *to);
 
 /* Adds control edges, so that nodes that read a reference variable run before its updates, where no path
@@ -53,5 +53,12 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_order_references(weft_graph_t *g, weft_
                                                           void *arg);
 /* Gives the attribute to all updates of references. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_settle_references(weft_graph_t *g);
+
+/* Copies values of reference variables that go to another task, where the step updates the variable without
+ * waiting for what reads the value there, and that does not wait for an update. Of a whole graph, whose nodes
+ * are placed; before weft_pass_order_references. Linear in the graph for each 64 updates of variables that
+ * are read so. On failure the graph is unusable: destroy it. Errors: as there. */
+WEFT_MUST_CHECK weft_status_t *weft_pass_copy_references(weft_graph_t *g, weft_crosses_tasks_fn *crosses,
+                                                         void *arg);
 
 #endif /* WEFT_GRAPH_REFERENCES_H_ */

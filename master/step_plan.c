@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "graph/partition.h"
 #include "graph/passes.h"
+#include "graph/references.h"
 #include "master/debug_watch.h"
 
 enum { BUILDING, READY, FAILED };
@@ -276,6 +277,30 @@ static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_o
   return s == NULL ? forbid_worker_passes(*g, o->passes->passes) : s;
 }
 
+static bool crosses_tasks(void *arg, const weft_node_t *from, const weft_node_t *to) {
+  (void)arg;
+  return !weft_str_eq(weft_device_task_part(from->assigned_device),
+                      weft_device_task_part(to->assigned_device));
+}
+
+/* Devices with queues copy what leaves them in the order of their work. */
+static bool lends_to_task(void *arg, const weft_node_t *from, const weft_node_t *to) {
+  const weft_step_plan_options_t *o = arg;
+  const weft_session_device_t *d = weft_device_set_find(o->devices, from->assigned_device);
+  return d != NULL && weft_str_is(d->attributes.type, "CPU") && crosses_tasks(NULL, from, to);
+}
+
+/* Readers of reference variables come before updates, and workers leave it at that. Not where feeds come bit
+ * by bit: an update would wait for the feed of a reader, which its own result may be needed for. */
+static weft_status_t *order_references(const weft_step_plan_t *p, const weft_step_plan_options_t *o,
+                                       weft_graph_t *g) {
+  if (!p->is_partial) {
+    WEFT_RETURN_IF_ERROR(weft_pass_copy_references(g, lends_to_task, (void *)(uintptr_t)o));
+    WEFT_RETURN_IF_ERROR(weft_pass_order_references(g, crosses_tasks, NULL));
+  }
+  return weft_pass_settle_references(g);
+}
+
 static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o, weft_partition_t **parts,
                           int *num_parts) {
   weft_graph_t *g = NULL;
@@ -285,6 +310,7 @@ static weft_status_t *cut(weft_step_plan_t *p, const weft_step_plan_options_t *o
                                       .arg = (void *)(uintptr_t)o->devices,
                                       .next_edge = o->next_edge};
   weft_status_t *s = optimize(p, o, &g);
+  if (s == NULL) s = order_references(p, o, g);
   if (s == NULL) s = weft_pass_pair_nccl(g);
   if (s == NULL) s = weft_collective_members_find(g, &p->arena, &p->members);
   if (s == NULL) s = weft_graph_partition(&g, &options, parts, num_parts);

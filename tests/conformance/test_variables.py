@@ -188,6 +188,113 @@ def test_references_are_read_before_the_step_updates_them(cluster, graph, name, 
             assert all(np.array_equal(a, b) for a, b in zip(before, sess.run([update] + reads, feeds)[1:])), step
 
 
+def cond_of(w, x):
+    return v1.cond(x[0] < 1.0, lambda: w * x, lambda: tf.nn.relu(w) + x)
+
+
+def nested_cond_of(w, x):
+    return v1.cond(x[0] < 1.0, lambda: v1.cond(x[1] < 0.0, lambda: w * 2.0, lambda: w * 3.0), lambda: w - x)
+
+
+def loop_of(w, x):
+    start = [tf.constant(0), x]
+    return v1.while_loop(lambda i, a: i < 3, lambda i, a: [i + 1, a * 0.5 + w * tf.cast(i, tf.float32)], start)[1]
+
+
+def condition_of(w, x):
+    return v1.while_loop(lambda a: tf.reduce_sum(w + a) < 40.0, lambda a: [a + 1.0], [x])
+
+
+def nested_loop_of(w, x):
+    def body(i, a):
+        return [i + 1, a + loop_of(w, a) + v1.cond(i < 1, lambda: w * a, lambda: tf.stop_gradient(w))]
+
+    return v1.while_loop(lambda i, a: i < 3, body, [tf.constant(0), x])[1]
+
+
+def merged_of(w, x):
+    return v1.cond(x[0] < 1.0, lambda: tf.identity(w), lambda: tf.reshape(w, [3])) * x
+
+
+def rows_of(w, x):
+    parts = [w[0:2], tf.split(w, 3)[1], tf.slice(w, [1], [2]), tf.concat([tf.reshape(w, [1, 3])], 0)]
+    return [tf.tanh(part) + 1.0 for part in parts]
+
+
+def on_worker(read):
+    def reads(w, x):
+        with tf.device(W1):
+            return read(w, x)
+
+    return reads
+
+
+def received_of(w, x):
+    """A reader that waits for another task, as the update does not."""
+    with tf.device(W1):
+        far = tf.tanh(tf.matmul(tf.ones([200, 200]), tf.ones([200, 200])))[0, :3] + x
+    return w * far
+
+
+CONTROLLED_READS = {
+    "cond": cond_of,
+    "nested cond": nested_cond_of,
+    "cond of a value": lambda w, x: cond_of(tf.identity(w), x),
+    "merged": merged_of,
+    "loop": loop_of,
+    "condition of a loop": condition_of,
+    "nested loop": nested_loop_of,
+    "loop in a cond": lambda w, x: v1.cond(x[0] < 1.0, lambda: loop_of(w, x), lambda: x),
+    "stop_gradient": lambda w, x: tf.stop_gradient(w) * x,
+    "prevent_gradient": lambda w, x: tf.raw_ops.PreventGradient(input=w) * x,
+    "check_numerics": lambda w, x: v1.check_numerics(w, "bad") * x,
+    "identity_n": lambda w, x: tf.identity_n([w, x])[0] * x,
+    "same cast": lambda w, x: tf.raw_ops.Cast(x=w, DstT=tf.float32) * x,
+    "rows": rows_of,
+    "on a worker": on_worker(lambda w, x: [w * 2.0, tf.reduce_sum(w)]),
+    "a value on a worker": lambda w, x: on_worker(lambda w, x: w * x)(tf.identity(w), x),
+    "a cond on a worker": on_worker(cond_of),
+    "a loop on a worker": on_worker(loop_of),
+    "behind a receive": received_of,
+}
+
+
+@pytest.mark.parametrize("is_update_first", [False, True], ids=["reads_first", "update_first"])
+@pytest.mark.parametrize("update", ["descent", "adam", "assign", "constant"])
+@pytest.mark.parametrize("name", CONTROLLED_READS)
+def test_references_are_read_behind_control_flow(cluster, graph, control_flow, name, update, is_update_first):
+    """What is fetched beside an update is of the variable before it, whatever the reader is behind."""
+    x = v1.placeholder(tf.float32, [3])
+    with tf.device(PS):
+        w = variable([1.0, 2.0, 3.0], False)
+        reads = None if is_update_first else CONTROLLED_READS[name](w, x)
+        if update in ("assign", "constant"):
+            change = v1.assign_add(w, x if update == "assign" else tf.ones([3])).op
+        else:
+            change = UPDATES[update]().apply_gradients([(x + 0.0, w)])
+        reads = CONTROLLED_READS[name](w, x) if reads is None else reads
+    reads = tf.nest.flatten(reads)
+    feeds = [{x: np.array(value, np.float32)} for value in ([0.5, -0.25, 1.0], [0.5, 0.25, -1.0], [1.5, 0.25, 1.0])]
+    with session(cluster.master, graph) as sess:
+        sess.run(v1.global_variables_initializer())
+        for step in range(21):
+            before = sess.run(reads, feeds[step % 3])
+            beside = sess.run([change] + reads, feeds[step % 3])[1:]
+            assert all(np.array_equal(a, b) for a, b in zip(before, beside)), step
+
+
+def test_a_partial_run_updates_a_reference_before_a_reader_has_its_feed(cluster, graph):
+    w = variable([1.0, 2.0, 3.0], False)
+    x, y = v1.placeholder(tf.float32, [3]), v1.placeholder(tf.float32, [3])
+    read = w * x
+    change = tf.identity(v1.assign_add(w, y)) + 0.0
+    with session(cluster.master, graph) as sess:
+        sess.run(v1.global_variables_initializer())
+        run = sess.partial_run_setup([change, read], [x, y])
+        assert sess.partial_run(run, change, {y: [1.0, 1.0, 1.0]}).tolist() == [2.0, 3.0, 4.0]
+        assert sess.partial_run(run, read, {x: [2.0, 2.0, 2.0]}).tolist() == [4.0, 6.0, 8.0]
+
+
 SCATTERS = [
     "scatter_update",
     "scatter_add",
