@@ -2,13 +2,15 @@
 
 load("//tools:defs.bzl", "weft_library")
 
-def weft_cpu_family(name, deps = [], contract = "off", **kwargs):
+def weft_cpu_family(name, deps = [], contract = "off", complex = False, **kwargs):
     """All sources of the folder.
 
     Args:
       name: the folder's
       deps: what it needs beside what every family uses
       contract: "off": products and sums are rounded one by one, alike on every level; "fast": once, where the processor can
+      complex: it multiplies complex numbers. gcc 12 makes one rounding of products and sums of their parts, whatever
+        -ffp-contract says, where it vectorises straight-line code (https://gcc.gnu.org/PR107647)
       **kwargs: of the library
     """
     weft_library(
@@ -20,7 +22,7 @@ def weft_cpu_family(name, deps = [], contract = "off", **kwargs):
             "-fno-math-errno",
             "-fno-trapping-math",
             "-ffp-contract=" + contract,
-        ] + select({
+        ] + (["-fno-tree-slp-vectorize"] if complex else []) + select({
             "//kernels/cpu:is_v3": ["-march=x86-64-v3"],
             "//kernels/cpu:is_v4": ["-march=x86-64-v4"],
             "//kernels/cpu:is_x86_64": ["-march=x86-64-v2"],

@@ -196,6 +196,12 @@ def casts():
             if src.is_complex and not dst.is_complex:
                 v = np.abs(v).astype(v.dtype)
             yield C("Cast", v, DstT=dst, label=f"{src.name}-{dst.name}")
+    # One at a time: TensorFlow's vectors saturate, its loops over what is left do not.
+    for src in (np.float16, np.float32, np.float64):
+        for dst in (tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32, tf.int64, tf.uint64):
+            for value in (-6, 300, -300, 70000, 5e9, -5e9, 1e19, 1e20, -1e20, NAN):
+                with np.errstate(over="ignore"):
+                    yield C("Cast", np.array([value], src), DstT=dst, label=f"{np.dtype(src)}-{dst.name}-{value}")
     yield C("Cast", np.float32([1.00390625, 3.14159, -1e38]), DstT=tf.bfloat16, Truncate=True, label="truncate")
     yield C("Cast", np.float32([65520.0, 1e-8, NAN, INF]), DstT=tf.float16, label="to-half-edges")
     yield C("Cast", np.float64([1.00390625, 1e300]), DstT=tf.float32, label="to-float-edges")

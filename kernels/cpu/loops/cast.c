@@ -7,6 +7,12 @@
 #include "kernels/cpu/loops/cost.h"
 #include "kernels/cpu/loops/narrow.h"
 
+/* 2^63 where it is out of range. */
+static inline uint64_t u64_of(double v) {
+  const int64_t low = (int64_t)v, high = (int64_t)(v - 0x1p63);
+  return (uint64_t)low | ((uint64_t)high & (uint64_t)(low >> 63));
+}
+
 #define EACH_FLOATS
 #define EACH_I32_I64
 #define EACH_I8_I16

@@ -1,5 +1,7 @@
 /* kernels/cpu/loops/cast_loop.tmpl.h - the loop from ELEM to TO. A value that does not fit an integer gives
- * what the processor gives (the lowest number), as in TensorFlow; a NaN is true as a bool. Halfs are
+ * what the processor gives for one number, as in TensorFlow: the lowest number of 32 and 64 bits, of which
+ * narrower types take the low bits, and what is negative wraps around where there is no sign. A type's own
+ * vector instructions would saturate, those for one number not. A NaN is true as a bool. Halfs are
  * converted to float and from it in blocks (narrow.h): FROM_HALF and TO_HALF are defined where ELEM
  * and TO are such types, FROM_BOOL where ELEM is bool. */
 static void WEFT_CAT(WEFT_CAT(cast, SUFFIX), TO_SUFFIX)(int64_t n, const void *xv, void *yv) {

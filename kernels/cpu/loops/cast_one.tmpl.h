@@ -23,11 +23,11 @@
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO int8_t
 #define TO_SUFFIX i8
-#define TO_STORE(v) ((int8_t)REAL(v))
+#define TO_STORE(v) ((int8_t)(int32_t)REAL(v))
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO int16_t
 #define TO_SUFFIX i16
-#define TO_STORE(v) ((int16_t)REAL(v))
+#define TO_STORE(v) ((int16_t)(int32_t)REAL(v))
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO int32_t
 #define TO_SUFFIX i32
@@ -39,19 +39,23 @@
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO uint8_t
 #define TO_SUFFIX u8
-#define TO_STORE(v) ((uint8_t)REAL(v))
+#define TO_STORE(v) ((uint8_t)(int32_t)REAL(v))
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO uint16_t
 #define TO_SUFFIX u16
-#define TO_STORE(v) ((uint16_t)REAL(v))
+#define TO_STORE(v) ((uint16_t)(int32_t)REAL(v))
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO uint32_t
 #define TO_SUFFIX u32
-#define TO_STORE(v) ((uint32_t)REAL(v))
+#define TO_STORE(v) ((uint32_t)(int64_t)REAL(v))
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO uint64_t
 #define TO_SUFFIX u64
+#if defined(IS_INTEGER) || defined(FROM_BOOL)
 #define TO_STORE(v) ((uint64_t)REAL(v))
+#else
+#define TO_STORE(v) u64_of(REAL(v))
+#endif
 #include "kernels/cpu/loops/cast_loop.tmpl.h"
 #define TO float _Complex
 #define TO_SUFFIX c64
