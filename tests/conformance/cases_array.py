@@ -193,6 +193,11 @@ def gathers():
     yield C("GatherNd", p, np.zeros((2, 0), I32), label="whole")
     yield C("GatherNd", p, I32([[3, 0]]), label="out-of-range")
     yield C("GatherNd", p, I32([[0, 0, 0, 0]]), label="too-deep")
+    bad = I32([[7], [0], [-1], [1]])  # the last that is not in range is the error
+    yield C("GatherNd", p, bad, label="two-out-of-range")
+    yield C("ScatterNd", bad, np.float32([1, 2, 3, 4]), I32([4]), label="two-out-of-range")
+    for op in ("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterMax", "ScatterNdNonAliasingAdd"):
+        yield C(op, np.float32([1, 2, 3]), bad, np.float32([1, 2, 3, 4]), label="two-out-of-range")
     yield C("ScatterNd", I32([[1], [3], [1]]), x(3, 2), I32([4, 2]))
     yield C("ScatterNd", I64([[0, 1], [1, 0]]), np.int64([5, 6]), I64([2, 2]), label="cells")
     yield C("ScatterNd", I32([[1], [0], [1]]), np.array(["a", "b", "c"], object), I32([3]), label="strings")

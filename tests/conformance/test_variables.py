@@ -325,8 +325,9 @@ def test_scatters_equal_the_oracle(cluster, use_resource, name):
             ):
                 sess.run(op.op if hasattr(op, "op") else op, {index: indices, update: updates})
                 out.append(sess.run(v))
-            with pytest.raises(tf.errors.InvalidArgumentError):
-                sess.run(op.op if hasattr(op, "op") else op, {index: [4], update: [[1.0, 1.0]]})
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 4 is not in \[0, 4\)"):  # with row 3 written
+                sess.run(op.op if hasattr(op, "op") else op, {index: [3, 4, 0], update: [[3.0, 0.5], [1.0, 1.0], [2.0, 2.0]]})
+            out.append(sess.run(v))
             return out
 
         return steps
@@ -353,6 +354,46 @@ def test_scatter_nds_equal_the_oracle(cluster, use_resource, name):
 
     got, want = on_both(cluster, build)
     assert_same(got, want)
+
+
+@pytest.mark.parametrize("name", ["scatter_nd_update", "scatter_nd_add", "scatter_nd_sub"])
+def test_scatter_nds_write_all_places_in_range(cluster, use_resource, name):
+    def build(place):
+        with place(PS):
+            v = variable(np.ones((3, 2), np.float32), use_resource)
+        op = getattr(v1, name)(v, [[0, 1], [2, 2], [2, 0], [-1, 1], [1, 1]], [1.0, 2.0, 3.0, 4.0, 5.0])
+
+        def steps(sess):
+            sess.run(v.initializer)
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[3\] = \[-1, 1\] does not index into"):
+                sess.run(op.op)
+            return sess.run(v)
+
+        return steps
+
+    got, want = on_both(cluster, build)
+    assert_same(got, want)
+
+
+@pytest.mark.parametrize("shape", [(7,), (3,), (1,), (2, 2), (3, 1, 2)])
+@pytest.mark.parametrize("name", ["scatter_update", "scatter_add"])
+def test_scatters_of_wrong_shapes_fail_alike(cluster, use_resource, name, shape):
+    def build(place):
+        with place(PS):
+            v = variable(np.ones((5, 2), np.float32), use_resource)
+        update = v1.placeholder(tf.float32)
+        op = getattr(v1, name)(v, v1.placeholder_with_default([0, 1, 2], None), update)
+
+        def steps(sess):
+            sess.run(v.initializer)
+            with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                sess.run(op.op if hasattr(op, "op") else op, {update: np.ones(shape)})
+            return next(line for line in caught.value.message.splitlines() if "updates" in line)
+
+        return steps
+
+    got, want = on_both(cluster, build)
+    assert want in got
 
 
 def test_gathers_from_a_variable(cluster, graph, use_resource):

@@ -147,7 +147,8 @@ typedef struct nd_job {
   weft_tensor_t *out;
   int64_t depth, inner; /* of a row of indices, of what it names */
   bool ignores;
-  atomic_int_fast64_t bad; /* the first row of indices that names nothing; their number: none */
+  atomic_int_fast64_t
+      bad; /* the last row of indices that names nothing, as TensorFlow's error says; -1: none */
   weft_status_t *_Atomic status;
 } nd_job_t;
 
@@ -173,10 +174,9 @@ static void nd_range(void *arg, int64_t begin, int64_t end) {
       if (is_plain) memset((char *)j->out->data + (size_t)i * bytes, 0, bytes);
       continue;
     }
-    int_fast64_t first = atomic_load(&j->bad);
-    while (i < first && !atomic_compare_exchange_weak(&j->bad, &first, i)) {
+    int_fast64_t last = atomic_load(&j->bad);
+    while (i > last && !atomic_compare_exchange_weak(&j->bad, &last, i)) {
     }
-    return;
   }
 }
 
@@ -211,7 +211,7 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_i
                 .depth = depth,
                 .inner = inner,
                 .ignores = weft_ignores_bad_indices(attrs)};
-  atomic_init(&j.bad, n);
+  atomic_init(&j.bad, -1);
   if (weft_dtype_is_plain(params->dtype)) {
     const double slice = (double)inner * (double)weft_dtype_size(params->dtype);
     const weft_unit_cost_t row = {.bytes = 64 + 2 * slice, .cycles = 8 + 2 * (double)depth};
@@ -221,7 +221,7 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_i
   }
   const int64_t bad = atomic_load(&j.bad);
   weft_status_t *status = atomic_load(&j.status);
-  if (bad == n || status != NULL) return status;
+  if (bad < 0 || status != NULL) return status;
   char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
   return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %s",
                     weft_index_print(is, is->rank - 1, bad, where),

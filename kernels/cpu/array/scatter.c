@@ -25,23 +25,20 @@ static weft_status_t *append(weft_tensor_t *to, int64_t at, const weft_tensor_t 
   return s;
 }
 
-/* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. */
+/* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. Of places that
+ * are not in `out` the last is the error, as in TensorFlow. */
 static weft_status_t *scatter(const weft_tensor_t *indices, const weft_tensor_t *updates, weft_update_t how,
                               bool ignores_bad, int64_t depth, weft_tensor_t *out) {
   int64_t rows = weft_cpu_product(&indices->shape, 0, num_outer(&indices->shape));
   int64_t inner = weft_cpu_product(&out->shape, (int)depth, out->shape.rank);
   weft_update_fn *update = weft_update_find(how, out->dtype);
   size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
+  int64_t bad = -1;
   for (int64_t i = 0; i < rows; i++) {
     int64_t at = 0;
     if (!weft_index_flatten(indices, i, depth, &out->shape, &at)) {
-      if (ignores_bad) continue;
-      char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
-      return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into shape %s",
-                        weft_index_print(&indices->shape, num_outer(&indices->shape), i, where),
-                        weft_index_values(indices, i, depth, what), WEFT_SHAPE_TEXT(&out->shape));
-    }
-    if (update != NULL) {
+      bad = i;
+    } else if (update != NULL) {
       update((char *)out->data + (size_t)at * bytes, (const char *)updates->data + (size_t)i * bytes, inner,
              false);
     } else if (how == WEFT_UPDATE_ADD && out->dtype == WEFT_STRING) {
@@ -50,7 +47,11 @@ static weft_status_t *scatter(const weft_tensor_t *indices, const weft_tensor_t 
       WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, at * inner, updates, i * inner, inner));
     }
   }
-  return NULL;
+  if (bad < 0 || ignores_bad) return NULL;
+  char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
+  return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into shape %s",
+                    weft_index_print(&indices->shape, num_outer(&indices->shape), bad, where),
+                    weft_index_values(indices, bad, depth, what), WEFT_SHAPE_TEXT(&out->shape));
 }
 
 static weft_status_t *check_shapes(const weft_shape_t *is, const weft_shape_t *us, const weft_shape_t *target,

@@ -1,7 +1,8 @@
 /* kernels/cpu/variable/scatter_variable.c - rows of a variable written by index, and read by index.
  *
- * All indices are checked before the first row is written, so a bad one leaves
- * the variable as it was. A row that is named twice is updated twice, in order.
+ * A row that is named twice is updated twice, in order. Shapes are checked before the first row is written.
+ * An index that is out of range fails the op where it is met, as in TensorFlow: ScatterX has then written the
+ * rows before it, ScatterNdX all rows whose places are in range. Readers check all indices first.
  */
 #include <inttypes.h>
 
@@ -12,18 +13,21 @@
 #include "kernels/state.h"
 #include "tensor/update.h"
 
+static weft_status_t *bad_index(const weft_tensor_t *indices, int64_t i, int64_t total) {
+  char text[WEFT_INDEX_TEXT];
+  const bool is_scalar = indices->shape.rank == 0;
+  return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %" PRId64 " is not in [0, %" PRId64 ")",
+                    is_scalar ? "" : weft_index_print(&indices->shape, indices->shape.rank, i, text),
+                    weft_cpu_int_at(indices, i), total);
+}
+
 /* Of `each` indices in a batch, whose rows are `limit` each and `total` together: as TensorFlow's, an index
  * may name a row of another batch. */
 static weft_status_t *check_indices(const weft_tensor_t *indices, int64_t each, int64_t limit,
                                     int64_t total) {
-  char text[WEFT_INDEX_TEXT];
   for (int64_t i = 0; i < indices->count; i++) {
     int64_t at = weft_cpu_int_at(indices, i), first = i / each * limit;
-    if (at >= -first && at < total - first) continue;
-    bool is_scalar = indices->shape.rank == 0;
-    return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %" PRId64 " is not in [0, %" PRId64 ")",
-                      is_scalar ? "" : weft_index_print(&indices->shape, indices->shape.rank, i, text), at,
-                      total);
+    if (at < -first || at >= total - first) return bad_index(indices, i, total);
   }
   return NULL;
 }
@@ -58,22 +62,24 @@ static weft_status_t *check_scatter(const weft_kernel_ctx_t *c, const weft_tenso
   if (v->rank < 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1-D, got shape %s", WEFT_SHAPE_TEXT(v));
   }
-  bool is_prefix = u->rank >= i->rank;
+  const bool has_rank = u->rank == i->rank + v->rank - 1, is_ref = c->inputs[0].ref != NULL;
+  if (u->rank == 0 || (has_rank && !is_ref && indices->count == 0)) return NULL;
+  bool is_prefix = has_rank;
   for (int d = 0; is_prefix && d < i->rank; d++) is_prefix = u->dims[d] == i->dims[d];
-  if (u->rank > 0 && !is_prefix && c->inputs[0].ref == NULL) {
+  if (has_rank && !is_prefix && !is_ref) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "The shape of indices (%s) must be a prefix of the shape of updates (%s)",
                       WEFT_SHAPE_TEXT(i), WEFT_SHAPE_TEXT(u));
   }
-  bool fits = is_prefix && u->rank == i->rank + v->rank - 1;
+  bool fits = is_prefix;
   for (int d = 1; fits && d < v->rank; d++) fits = u->dims[i->rank + d - 1] == v->dims[d];
-  if (!fits && u->rank > 0) {
+  if (!fits) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
                       "updates.shape %s, indices.shape %s, params.shape %s",
                       WEFT_SHAPE_TEXT(u), WEFT_SHAPE_TEXT(i), WEFT_SHAPE_TEXT(v));
   }
-  return check_indices(indices, indices->count, v->dims[0], v->dims[0]);
+  return NULL;
 }
 
 /* Is an element 0? Of a bfloat16 the bits say it: read as a float, a denormal may count as 0. */
@@ -107,10 +113,12 @@ static weft_status_t *scatter_locked(weft_kernel_ctx_t *c, const void *attrs, we
     return WEFT_ERROR(INVALID_ARGUMENT, "updates must not contain 0");
   WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
   bool is_scalar = updates->shape.rank == 0;
-  int64_t row = weft_cpu_product(&v->value->shape, 1, v->value->shape.rank);
+  const int64_t limit = v->value->shape.dims[0];
+  const int64_t row = weft_cpu_product(&v->value->shape, 1, v->value->shape.rank);
   for (int64_t i = 0; i < indices->count; i++) {
-    WEFT_RETURN_IF_ERROR(
-        update_row(fn, v->value, weft_cpu_int_at(indices, i) * row, updates, i * row, row, is_scalar));
+    const int64_t at = weft_cpu_int_at(indices, i);
+    if (at < 0 || at >= limit) return bad_index(indices, i, limit);
+    WEFT_RETURN_IF_ERROR(update_row(fn, v->value, at * row, updates, i * row, row, is_scalar));
   }
   return NULL;
 }
@@ -129,23 +137,19 @@ static places_t places_of(const weft_tensor_t *params, const weft_tensor_t *indi
                     weft_cpu_product(&params->shape, depth, params->shape.rank)};
 }
 
-static weft_status_t *check_places(const weft_kernel_ctx_t *c, const weft_tensor_t *params,
-                                   const weft_tensor_t *indices, const places_t *p, bool is_gather) {
+/* Place i of indices is not in params. `gather`: the node that reads, NULL for one that writes. */
+static weft_status_t *bad_place(const weft_tensor_t *params, const weft_tensor_t *indices, const places_t *p,
+                                int64_t i, const weft_kernel_node_t *gather) {
   char place[WEFT_INDEX_TEXT], values[WEFT_INDEX_TEXT];
-  int64_t row = 0;
-  for (int64_t i = 0; i < p->count; i++) {
-    if (weft_index_flatten(indices, i, p->depth, &params->shape, &row)) continue;
-    int batch = indices->shape.rank - 1;
-    const char *at = batch == 0 ? "" : weft_index_print(&indices->shape, batch, i, place);
-    const char *what = weft_index_values(indices, i, p->depth, values);
-    if (!is_gather) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into shape %s", at, what,
-                        WEFT_SHAPE_TEXT(&params->shape));
-    }
-    return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %.*s",
-                      at, what, WEFT_SHAPE_TEXT(&params->shape), WEFT_STR_ARGS(c->node->name));
+  const int batch = indices->shape.rank - 1;
+  const char *at = batch == 0 ? "" : weft_index_print(&indices->shape, batch, i, place);
+  const char *what = weft_index_values(indices, i, p->depth, values);
+  if (gather == NULL) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into shape %s", at, what,
+                      WEFT_SHAPE_TEXT(&params->shape));
   }
-  return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %.*s",
+                    at, what, WEFT_SHAPE_TEXT(&params->shape), WEFT_STR_ARGS(gather->name));
 }
 
 /* Dimensions [a_begin, a_begin+n) of `a` are those from b_begin on of the updates. */
@@ -208,15 +212,16 @@ static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, const void *attrs,
   WEFT_RETURN_IF_ERROR(check_value(v, updates));
   WEFT_RETURN_IF_ERROR(check_scatter_nd(v->value, indices, updates));
   places_t p = updated_places(v->value, indices);
-  bool skips_bad = weft_ignores_bad_indices(attrs);
-  if (!skips_bad) WEFT_RETURN_IF_ERROR(check_places(c, v->value, indices, &p, false));
   WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
+  int64_t bad = -1; /* the last, which TensorFlow names */
   for (int64_t i = 0; i < p.count; i++) {
     int64_t row = 0;
-    if (!weft_index_flatten(indices, i, p.depth, &v->value->shape, &row)) continue;
-    WEFT_RETURN_IF_ERROR(update_row(fn, v->value, row * p.row, updates, i * p.row, p.row, false));
+    if (weft_index_flatten(indices, i, p.depth, &v->value->shape, &row))
+      WEFT_RETURN_IF_ERROR(update_row(fn, v->value, row * p.row, updates, i * p.row, p.row, false));
+    else
+      bad = i;
   }
-  return NULL;
+  return bad < 0 || weft_ignores_bad_indices(attrs) ? NULL : bad_place(v->value, indices, &p, bad, NULL);
 }
 
 /* ---- StridedSliceAssign ---- */
@@ -359,10 +364,13 @@ static weft_status_t *gather_places(weft_kernel_ctx_t *c, const weft_tensor_t *p
                       "Requested more than 0 entries, but params is empty.  Params shape: %s",
                       WEFT_SHAPE_TEXT(&params->shape));
   }
-  WEFT_RETURN_IF_ERROR(check_places(c, params, indices, &p, true));
+  int64_t row = 0, bad = -1; /* the last, which TensorFlow names */
+  for (int64_t i = 0; i < p.count; i++) {
+    if (!weft_index_flatten(indices, i, p.depth, &params->shape, &row)) bad = i;
+  }
+  if (bad >= 0) return bad_place(params, indices, &p, bad, c->node);
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, params->dtype, &shape, &out));
   for (int64_t i = 0; i < p.count && p.row > 0; i++) {
-    int64_t row = 0;
     weft_index_flatten(indices, i, p.depth, &params->shape, &row);
     WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, i * p.row, params, row * p.row, p.row));
   }
