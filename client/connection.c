@@ -260,7 +260,7 @@ static weft_status_t *need_session(weft_connection_t *c, weft_str_t *out) {
   *out = handle_of(c, NULL, &is_closed);
   if (is_closed) return closed(c);
   if (out->data == NULL)
-    return WEFT_ERROR(FAILED_PRECONDITION, "Session was not created with a graph before Run()!");
+    return WEFT_ERROR(INVALID_ARGUMENT, "Session was not created with a graph before Run()!");
   return NULL;
 }
 

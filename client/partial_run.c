@@ -3,11 +3,9 @@
 #include "client/session.h"
 #include "client/status.h"
 
-static weft_status_t *names_of(const TF_Output *all, int n, const char *what, weft_str_t *out) {
+static weft_status_t *names_of(const TF_Output *all, int n, bool is_feed, weft_str_t *out) {
   for (int i = 0; i < n; i++) {
-    if (all[i].oper == NULL || all[i].index < 0 || all[i].index >= all[i].oper->node->num_outputs) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s %d of a partial run is not a tensor of the graph", what, i);
-    }
+    if (!weft_client_is_output(all[i])) return weft_client_no_such_output(all[i], is_feed);
     out[i] = weft_client_tensor_name(all[i]);
     if (out[i].data == NULL) return WEFT_NO_MEMORY("a partial run");
   }
@@ -26,8 +24,8 @@ void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninpu
     names = weft_calloc((size_t)ninputs + (size_t)noutputs + (size_t)ntargets + 1, sizeof *names);
     if (names == NULL) s = WEFT_NO_MEMORY("a partial run");
   }
-  if (s == NULL) s = names_of(inputs, ninputs, "feed", names);
-  if (s == NULL) s = names_of(outputs, noutputs, "fetch", names + ninputs);
+  if (s == NULL) s = names_of(inputs, ninputs, true, names);
+  if (s == NULL) s = names_of(outputs, noutputs, false, names + ninputs);
   if (s == NULL) {
     weft_str_t *targets = names + ninputs + noutputs;
     for (int i = 0; i < ntargets; i++) targets[i] = target_opers[i]->node->name;
@@ -45,6 +43,16 @@ void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninpu
   weft_client_end(status, s);
 }
 
+/* What is no tensor of the graph cannot have been named at setup. */
+static weft_status_t *check_specified(const TF_Output *all, int n, const char *what) {
+  for (int i = 0; i < n; i++) {
+    if (all[i].oper == NULL || weft_client_is_output(all[i])) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "The %s %s:%d was not specified in partial_run_setup.", what,
+                      all[i].oper->node->name.data, all[i].index);
+  }
+  return NULL;
+}
+
 void TF_DeletePRunHandle(const char *handle) { weft_free((void *)(uintptr_t)handle); }
 
 void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *inputs,
@@ -54,6 +62,8 @@ void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *in
   weft_client_step_t step;
   for (int i = 0; i < noutputs; i++) output_values[i] = NULL;
   weft_status_t *s = weft_client_session_extend(session);
+  if (s == NULL) s = check_specified(inputs, ninputs, "feed");
+  if (s == NULL) s = check_specified(outputs, noutputs, "fetch");
   if (s == NULL) s = weft_client_step_init(&step, ninputs, noutputs, ntargets);
   if (s == NULL) {
     s = weft_client_step_add(&step, session->connection, inputs, input_values, ninputs, outputs, noutputs,

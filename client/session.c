@@ -77,13 +77,34 @@ void TF_ExtendSession(TF_Session *session, TF_Status *status) {
 
 /* ---- running ---- */
 
-static weft_status_t *no_such_output(TF_Output o, const char *what) {
-  return o.oper == NULL ? WEFT_ERROR(INVALID_ARGUMENT, "a %s names no operation", what)
-                        : WEFT_ERROR(NOT_FOUND, "%s '%s:%d' is not an output of the graph", what,
-                                     o.oper->node->name.data, o.index);
+weft_status_t *weft_client_no_such_output(TF_Output o, bool is_feed) {
+  if (o.oper == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "a %s names no operation", is_feed ? "feed" : "fetch");
+  const weft_node_t *n = o.oper->node;
+  if (o.index < 0 && is_feed)
+    return WEFT_ERROR(NOT_FOUND, "FeedInputs: unable to find feed output %s:%d", n->name.data, o.index);
+  if (o.index < 0) return WEFT_ERROR(NOT_FOUND, "FetchOutputs node %s:%d: not found", n->name.data, o.index);
+  return is_feed
+             ? WEFT_ERROR(INVALID_ARGUMENT, "FeedInputs: %s:%d should have output index < %d", n->name.data,
+                          o.index, n->num_outputs)
+             : WEFT_ERROR(INVALID_ARGUMENT, "FetchOutputs %s:%d: output index too large, must be < %d",
+                          n->name.data, o.index, n->num_outputs);
 }
 
-static bool is_output(TF_Output o) {
+/* A session in this process looks at the graph itself, and says it in other words. */
+static weft_status_t *no_such_output(TF_Output o, bool is_feed, const weft_connection_t *c) {
+  if (o.oper == NULL || !weft_connection_is_local(c)) return weft_client_no_such_output(o, is_feed);
+  const weft_node_t *n = o.oper->node;
+  if (o.index >= 0) {
+    return WEFT_ERROR(OUT_OF_RANGE, "Node '%s' (type: '%s', num of outputs: %d) does not have output %d",
+                      n->name.data, n->op->name.data, n->num_outputs, o.index);
+  }
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Tensor %s:%d:0, specified in either feed_devices or fetch_devices was not found in the Graph",
+      n->name.data, o.index);
+}
+
+bool weft_client_is_output(TF_Output o) {
   return o.oper != NULL && o.index >= 0 && o.index < o.oper->node->num_outputs;
 }
 
@@ -93,7 +114,7 @@ static weft_status_t *check_feed(const TF_Output *inputs, int ninputs, int i, co
   if ((int)given->dtype == wanted) return NULL;
   weft_str_t name = weft_client_tensor_name(inputs[i]);
   for (int k = 0; k < ninputs; k++) { /* TensorFlow numbers arguments by the names' order */
-    if (k != i && is_output(inputs[k]))
+    if (k != i && weft_client_is_output(inputs[k]))
       place += weft_str_compare(weft_client_tensor_name(inputs[k]), name) < 0;
   }
   return WEFT_ERROR(INVALID_ARGUMENT, "Expects arg[%d] to be %s but %s is provided", place,
@@ -105,13 +126,13 @@ weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connect
                                     const TF_Output *outputs, int noutputs,
                                     const TF_Operation *const *target_opers, int ntargets) {
   for (int i = 0; i < ninputs; i++) {
-    if (!is_output(inputs[i])) return no_such_output(inputs[i], "feed");
+    if (!weft_client_is_output(inputs[i])) return no_such_output(inputs[i], true, c);
     WEFT_RETURN_IF_ERROR(weft_client_step_feed(step, weft_client_tensor_name(inputs[i]), input_values[i]));
     if (weft_connection_is_local(c))
       WEFT_RETURN_IF_ERROR(check_feed(inputs, ninputs, i, step->feeds[i].tensor));
   }
   for (int i = 0; i < noutputs; i++) {
-    if (!is_output(outputs[i])) return no_such_output(outputs[i], "fetch");
+    if (!weft_client_is_output(outputs[i])) return no_such_output(outputs[i], false, c);
     weft_str_t name = weft_client_tensor_name(outputs[i]);
     if (name.data == NULL) return WEFT_NO_MEMORY("a step");
     weft_client_step_fetch(step, name);

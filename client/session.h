@@ -45,7 +45,11 @@ void weft_client_step_fetch(weft_client_step_t *s, weft_str_t name);
 static inline void weft_client_step_target(weft_client_step_t *s, weft_str_t name) {
   s->targets[s->num_targets++] = name;
 }
-/* All feeds, fetches and targets of a session's step. Errors: INVALID_ARGUMENT, NOT_FOUND,
+/* Does the operation have such an output? */
+bool weft_client_is_output(TF_Output o);
+/* That it does not: INVALID_ARGUMENT or NOT_FOUND, in the words of TensorFlow's server. */
+WEFT_MUST_CHECK weft_status_t *weft_client_no_such_output(TF_Output o, bool is_feed);
+/* All feeds, fetches and targets of a session's step. Errors: INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE,
  * RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connection_t *c,
                                                     const TF_Output *inputs, TF_Tensor *const *input_values,

@@ -55,6 +55,23 @@ static void a_fetch_waits_for_its_feeds(void) {
   world_close(&p.w);
 }
 
+static void outputs_that_are_not_there_are_refused(void) {
+  parts_t p;
+  prepare(&p);
+  const TF_Output feed = {p.a.oper, 5}, fetch = {p.first.oper, 3};
+  const char *handle = NULL;
+  TF_SessionPRunSetup(p.w.session, &p.a, 1, &fetch, 1, NULL, 0, &handle, p.w.s);
+  ASSERT_FAILS(&p.w, TF_INVALID_ARGUMENT, "FetchOutputs first:3: output index too large, must be < 1");
+  TF_SessionPRunSetup(p.w.session, &feed, 1, &p.first, 1, NULL, 0, &handle, p.w.s);
+  ASSERT_FAILS(&p.w, TF_INVALID_ARGUMENT, "FeedInputs: a:5 should have output index < 1");
+  CU_ASSERT_PTR_NULL(piece(&p, p.a, 3, fetch));
+  ASSERT_FAILS(&p.w, TF_INVALID_ARGUMENT, "The fetch first:3 was not specified in partial_run_setup.");
+  CU_ASSERT_PTR_NULL(piece(&p, feed, 3, p.first));
+  ASSERT_FAILS(&p.w, TF_INVALID_ARGUMENT, "The feed a:5 was not specified in partial_run_setup.");
+  TF_DeletePRunHandle(p.handle);
+  world_close(&p.w);
+}
+
 static void what_was_not_announced_is_refused(void) {
   parts_t p;
   prepare(&p);
@@ -70,6 +87,7 @@ static const CU_TestInfo tests[] = {
     {"pieces share one step", pieces_share_one_step},
     {"a fetch waits for its feeds", a_fetch_waits_for_its_feeds},
     {"what was not announced is refused", what_was_not_announced_is_refused},
+    {"outputs that are not there are refused", outputs_that_are_not_there_are_refused},
     CU_TEST_INFO_NULL,
 };
 

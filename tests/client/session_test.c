@@ -160,7 +160,12 @@ static void errors_have_tensorflows_codes_and_words(void) {
   out = run1(&w, x, f, x);
   ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "x:0 is both fed and fetched.");
   out = run1(&w, x, f, (TF_Output){y.oper, 3});
-  CU_ASSERT_EQUAL(TF_GetCode(w.s), TF_NOT_FOUND);
+  ASSERT_FAILS(&w, TF_OUT_OF_RANGE, "Node 'y' (type: 'Neg', num of outputs: 1) does not have output 3");
+  out = run1(&w, (TF_Output){x.oper, 5}, f, y);
+  ASSERT_FAILS(&w, TF_OUT_OF_RANGE, "Node 'x' (type: 'Placeholder', num of outputs: 1) does not have output 5");
+  out = run1(&w, x, f, (TF_Output){y.oper, -1});
+  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT,
+               "Tensor y:-1:0, specified in either feed_devices or fetch_devices was not found in the Graph");
   const int64_t two[1] = {2}, three[1] = {3};
   TF_Output a = placeholder(&w, w.g, "a", TF_FLOAT), b = placeholder(&w, w.g, "b", TF_FLOAT);
   TF_Output sum = binary(&w, w.g, "AddV2", "sum", a, b);
@@ -329,7 +334,7 @@ static void old_sessions_name_tensors_by_text(void) {
   const char *in[1] = {"x"}, *out_names[1] = {"y:0"}, *no[1] = {"zz"};
   TF_Tensor *value = new_float(4), *out = NULL;
   TF_Run(s, NULL, in, &value, 1, out_names, &out, 1, NULL, 0, NULL, w.s);
-  CU_ASSERT_EQUAL(TF_GetCode(w.s), TF_FAILED_PRECONDITION);
+  CU_ASSERT_EQUAL(TF_GetCode(w.s), TF_INVALID_ARGUMENT);
   TF_ExtendGraph(s, def->data, def->length, w.s);
   ASSERT_OK(&w);
   TF_Run(s, NULL, in, &value, 1, out_names, &out, 1, NULL, 0, NULL, w.s);
