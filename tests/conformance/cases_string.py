@@ -58,6 +58,11 @@ def cases():
     for pattern in ("a.*", ".*", "[^a]*", "\\w+", "(a|b)*", ""):
         yield C("StaticRegexFullMatch", not_utf8, pattern=pattern, label=f"not-utf8-{pattern}")
         yield C("RegexFullMatch", not_utf8, one(pattern), label=f"not-utf8-{pattern}")
+    broken = s(b"a\xffb", b"\xff\xfe", b"\xe2\x82", b"a\xe2\x82b", b"\x82a", b"\xed\xa0\x80", b"x\xe0\x80\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"caf\xc3\xa9")
+    for pattern in (".", "[^a]", "\\W", "^.?", "x*", "", ".*", "a|", "\\b", "(.)(.)", "b$"):
+        yield C("StaticRegexReplace", broken, pattern=pattern, rewrite="<\\0>", label=f"broken-{pattern}")
+        yield C("StaticRegexReplace", broken, pattern=pattern, rewrite="<\\0>", replace_global=False, label=f"broken-first-{pattern}")
+        yield C("StaticRegexFullMatch", broken, pattern=pattern, label=f"broken-{pattern}")
     yield C("RegexFullMatch", texts, one("(unclosed"), label="bad")
     yield C("StaticRegexReplace", texts, pattern="X", rewrite="--", label="all")
     yield C("StaticRegexReplace", texts, pattern="X", rewrite="--", replace_global=False, label="first")

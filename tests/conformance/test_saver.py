@@ -125,6 +125,8 @@ def test_a_missing_checkpoint_and_a_missing_name(cluster, graph, tmp_path):
             sess.run(value, {prefix: str(tmp_path / "nothing/here"), name: ["v"]})
         with fails(tf.errors.NotFoundError, "stranger"):
             sess.run(value, {prefix: path, name: ["stranger"]})
+        with fails(tf.errors.DataLossError, "Invalid size in bundle entry: key ; stored size 0; expected size 4"):
+            sess.run(value, {prefix: path, name: [""]})  # the index's header, read as an entry
         for suffix in (".index", ".data-00000-of-00001"):
             with open(path + suffix, "r+b") as f:
                 f.truncate(3)

@@ -2,6 +2,10 @@
  *
  * TensorFlow's patterns are RE2's. PCRE2 understands all of RE2 that is in common use; what it knows beyond
  * RE2 is refused. It goes back where RE2 does not, so each match has a limit of steps, and fails beyond it.
+ *
+ * Bytes that are not UTF-8 match nothing in either, but the two do not agree on which these are. PCRE2 is
+ * given a text of the same length in which RE2's opinion is plain (subject_of), and matches are cut from the
+ * original.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -56,6 +60,58 @@ static weft_status_t *regex_new(weft_str_t pattern, regex_t **out) {
   return NULL;
 }
 
+static bool is_trail(weft_str_t s, size_t i) { return i < s.length && ((uint8_t)s.data[i] & 0xc0) == 0x80; }
+
+/* Bytes of the character at s[i], 0: the byte is of none. As RE2 has it, any three or four bytes that look
+ * like a character are one: surrogates, long forms of small numbers, numbers above 10FFFF. */
+static size_t length_at(weft_str_t s, size_t i) {
+  const uint8_t c = (uint8_t)s.data[i];
+  const size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+  for (size_t k = 1; k < n; k++) {
+    if (!is_trail(s, i + k)) return 0;
+  }
+  return n;
+}
+
+/* A character of n bytes at s[i] that is a number in too many bytes, or one above 10FFFF? RE2 matches it as
+ * one character, but passes over its first byte alone where nothing was matched. */
+static bool is_irregular(weft_str_t s, size_t i, size_t n) {
+  const uint8_t c = (uint8_t)s.data[i], next = n >= 3 ? (uint8_t)s.data[i + 1] : 0;
+  return (n == 3 && c == 0xe0 && next < 0xa0) || (n == 4 && c == 0xf0 && next < 0x90) ||
+         (n == 4 && c == 0xf4 && next >= 0x90);
+}
+
+static bool is_surrogate(weft_str_t s, size_t i, size_t n) {
+  return n == 3 && (uint8_t)s.data[i] == 0xed && (uint8_t)s.data[i + 1] >= 0xa0;
+}
+
+/* What PCRE2 does not take for a character is one that is not assigned, and a byte of none is 0xff, which
+ * PCRE2 passes over alone: it takes the begin of a character that is cut off for one gap. `s` itself where
+ * all is ASCII; else a text in `room`. Errors: RESOURCE_EXHAUSTED. */
+static weft_status_t *subject_of(weft_str_t s, weft_strbuf_t *room, weft_str_t *out) {
+  size_t i = 0;
+  while (i < s.length && (uint8_t)s.data[i] < 0x80) i++;
+  *out = s;
+  if (i == s.length) return NULL;
+  room->length = 0;
+  weft_strbuf_append(room, s);
+  if (room->failed) return WEFT_NO_MEMORY("matching a pattern");
+  for (size_t n = 0; i < s.length; i += n == 0 ? 1 : n) {
+    n = length_at(s, i);
+    if (n == 0) room->data[i] = (char)0xff;
+    if (is_irregular(s, i, n) || is_surrogate(s, i, n))
+      memcpy(room->data + i, n == 3 ? "\xef\xb7\x90" : "\xf0\x9f\xbf\xbe", n); /* U+FDD0, U+1FFFE */
+  }
+  *out = weft_str_of(room->data, room->length);
+  return NULL;
+}
+
+/* No match begins at s[i]: what is behind it there, in the text of subject_of. */
+static void pass_over(weft_str_t s, size_t i, weft_strbuf_t *room) {
+  const size_t n = length_at(s, i);
+  if (is_irregular(s, i, n)) memset(room->data + i + 1, 0xff, n - 1);
+}
+
 /* *out: found at or behind `from`? Then `m` holds where. */
 static weft_status_t *match(const regex_t *r, weft_str_t s, size_t from, uint32_t options,
                             pcre2_match_data *m, bool *out) {
@@ -101,13 +157,16 @@ static weft_status_t *match_all(weft_kernel_ctx_t *c, const regex_t *r) {
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_BOOL, &in->shape, &out));
   pcre2_match_data *m = pcre2_match_data_create_from_pattern(r->code, NULL);
+  weft_strbuf_t room = WEFT_STRBUF_INIT;
   weft_status_t *s = m == NULL ? WEFT_NO_MEMORY("matching a pattern") : NULL;
   for (int64_t i = 0; s == NULL && i < in->count; i++) {
     bool matches = false;
-    const weft_str_t text = weft_tensor_str_at(in, i);
-    s = match(r, text, 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, m, &matches);
+    weft_str_t text;
+    s = subject_of(weft_tensor_str_at(in, i), &room, &text);
+    if (s == NULL) s = match(r, text, 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, m, &matches);
     ((uint8_t *)out->data)[i] = matches && is_whole(text, m);
   }
+  weft_strbuf_deinit(&room);
   pcre2_match_data_free(m);
   return s;
 }
@@ -170,14 +229,17 @@ static void keep(weft_str_t s, weft_strbuf_t *out) {
 
 /* As in RE2, an empty match right behind another match is none; and the string stays as it is where the
  * rewrite names a group that is not there, or where the one replacement cannot be written. */
-static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_data *m, weft_strbuf_t *out) {
+static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_data *m, weft_strbuf_t *room,
+                                  weft_strbuf_t *out) {
   size_t at = 0, last_end = SIZE_MAX;
+  weft_str_t subject;
+  WEFT_RETURN_IF_ERROR(subject_of(s, room, &subject));
   keep(s, out);
   if (!has_groups(r->rewrite, m)) return NULL;
   out->length = 0;
   for (bool again = true; again && at <= s.length; again = r->is_global) {
     bool found = false;
-    WEFT_RETURN_IF_ERROR(match(r, s, at, 0, m, &found));
+    WEFT_RETURN_IF_ERROR(match(r, subject, at, 0, m, &found));
     if (!found) break;
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(m);
     size_t begin = ends[0], end = ends[1];
@@ -190,7 +252,10 @@ static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_da
     }
     at = last_end = end;
     if (begin == end) { /* one byte goes over as it is */
-      if (at < s.length) weft_strbuf_putc(out, s.data[at]);
+      if (at < s.length) {
+        weft_strbuf_putc(out, s.data[at]);
+        pass_over(s, at, room);
+      }
       at++;
     }
   }
@@ -201,16 +266,17 @@ static weft_status_t *replace_one(const regex_t *r, weft_str_t s, pcre2_match_da
 static weft_status_t *replace_all(weft_kernel_ctx_t *c, const regex_t *r) {
   const weft_tensor_t *in = weft_in(c, 0);
   weft_tensor_t *out = NULL;
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_t text = WEFT_STRBUF_INIT, room = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_STRING, &in->shape, &out));
   pcre2_match_data *m = pcre2_match_data_create_from_pattern(r->code, NULL);
   weft_status_t *s = m == NULL ? WEFT_NO_MEMORY("matching a pattern") : NULL;
   for (int64_t i = 0; s == NULL && i < in->count; i++) {
-    s = replace_one(r, weft_tensor_str_at(in, i), m, &text);
+    s = replace_one(r, weft_tensor_str_at(in, i), m, &room, &text);
     if (s == NULL && text.failed) s = WEFT_NO_MEMORY("replacing in a string");
     if (s == NULL) s = weft_tensor_set_str(out, i, weft_str_of(text.data, text.length));
   }
   pcre2_match_data_free(m);
+  weft_strbuf_deinit(&room);
   weft_strbuf_deinit(&text);
   return s;
 }
