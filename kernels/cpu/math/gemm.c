@@ -198,7 +198,7 @@ static int64_t parts_of(int64_t total, int64_t parts, int64_t multiple, int64_t 
  * together. */
 static void cut(pieces_t *p, int64_t wanted) {
   const int64_t tile_m = p->by_tiles ? weft_tiles_rows() : 1,
-                tile_n = p->by_tiles ? weft_tiles_columns() : 16;
+                tile_n = p->by_tiles ? weft_tiles_strip(p->g.m) : 16;
   const int64_t most_rows = (p->g.m - 1) / tile_m + 1, most_columns = (p->g.n - 1) / tile_n + 1;
   double best = 0;
   int64_t row_parts = 1, column_parts = 1;

@@ -27,6 +27,9 @@ enum {
   THIN_VECTORS = 8,
 };
 
+/* Vectors of a strip of few rows: its sums stay in registers. */
+#define THIN_WIDTH(rows) (2 * TILE_ROWS / (rows) < THIN_VECTORS ? 2 * TILE_ROWS / (rows) : THIN_VECTORS)
+
 #define UNROLLED _Pragma("GCC unroll 16")
 
 typedef struct tile {
@@ -89,6 +92,7 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 int64_t weft_tiles_rows(void) { return TILE_ROWS; }
 int64_t weft_tiles_columns(void) { return TILE_COLUMNS; }
+int64_t weft_tiles_strip(int64_t m) { return m <= THIN_ROWS ? THIN_WIDTH(m) * WEFT_SIMD : TILE_COLUMNS; }
 
 /* Rows of the tiles of `rows` rows: about the same number in each, because one of less than four rows waits
  * for its own sums. */
@@ -130,6 +134,19 @@ static void turn_rows(const float *a, int64_t lda, int64_t k, int64_t rows, floa
   }
 }
 
+/* n <= TILE_ROWS numbers: by two copies of a constant size, which may overlap. */
+static inline void copy_few(float *restrict to, const float *restrict from, int64_t n) {
+  if (n >= 8) {
+    memcpy(to, from, 8 * sizeof *to);
+    memcpy(to + n - 8, from + n - 8, 8 * sizeof *to);
+  } else if (n >= 4) {
+    memcpy(to, from, 4 * sizeof *to);
+    memcpy(to + n - 4, from + n - 4, 4 * sizeof *to);
+  } else {
+    for (int64_t i = 0; i < n; i++) to[i] = from[i];
+  }
+}
+
 /* `rows` rows from [K,M] to panels of `height` rows, [K,TILE_ROWS], A_STEP * TILE_ROWS apart. */
 static void copy_turned_rows(const float *a, int64_t lda, int64_t k, int64_t rows, int64_t height,
                              float *panel) {
@@ -139,7 +156,7 @@ static void copy_turned_rows(const float *a, int64_t lda, int64_t k, int64_t row
       if (rows - i >= TILE_ROWS) { /* more than its own rows, so that the size is a constant */
         memcpy(panel + l * TILE_ROWS, a + l * lda + i, TILE_ROWS * sizeof *a);
       } else {
-        memcpy(panel + l * TILE_ROWS, a + l * lda + i, (size_t)n * sizeof *a);
+        copy_few(panel + l * TILE_ROWS, a + l * lda + i, n);
       }
     }
   }
@@ -283,9 +300,6 @@ static inline __attribute__((always_inline)) void thin_strip(const tile_t *t, in
     }
   }
 }
-
-/* Vectors of a strip: its sums stay in registers. */
-#define THIN_WIDTH(rows) (2 * TILE_ROWS / (rows) < THIN_VECTORS ? 2 * TILE_ROWS / (rows) : THIN_VECTORS)
 
 /* Returns how many columns the strips took: what is left is narrower than one. */
 static int64_t run_thin(tile_t t, int64_t row, int64_t step, int64_t rows, int64_t columns) {

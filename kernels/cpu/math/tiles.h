@@ -39,6 +39,9 @@ typedef struct weft_tiles {
 /* Rows and columns of a tile: pieces best begin at multiples of them. */
 int64_t weft_tiles_rows(void);
 int64_t weft_tiles_columns(void);
+/* Columns that a product of m rows takes at a time, a multiple of weft_tiles_columns(): b is read as it is,
+ * in wide strips, for very few rows. */
+int64_t weft_tiles_strip(int64_t m);
 /* Bytes that weft_tiles_run needs for a piece of at most m rows and n columns: no more than 2 MiB. */
 size_t weft_tiles_scratch(weft_dtype_t dtype, int64_t m, int64_t n);
 /* Bytes of all panels of a b[K,N]; 0: too many. */
