@@ -17,7 +17,7 @@
 
 enum {
   MOST_BYTES = 1 << 20, /* of one rank: what is more is read in the ranks' own memory, without a copy */
-  ONE_ROUND_BYTES = 384 << 10, /* of all ranks: to read more takes longer than to wait once more */
+  ONE_ROUND_BYTES = 256 << 10, /* of all ranks: to read more takes longer than to wait once more */
   BLOCK = 16 << 10,            /* summed at a time: stays in the first-level cache */
 };
 
