@@ -20,6 +20,8 @@
 #include "base/clock.h"
 #include "weft/collective.h"
 
+/* Keys of calls that are alike: others under the same key have to be agreed upon each time. */
+enum { TENSORS_KEY, BARRIER_KEY, FUSED_KEY };
 enum { RANKS = 4, MAX_RANKS = 16, TENSORS = 100, TENSOR_FLOATS = 1024, TIMEOUT_MS = 60000 };
 
 typedef struct allreduce_bench {
@@ -53,7 +55,7 @@ static weft_status_t *check(const float *x, long count, int size) {
 static weft_status_t *reduce_large(WEFT_CollectiveGroup *g, const allreduce_bench_t *j, float *x,
                                    double *seconds, TF_Status *s) {
   int rank = WEFT_CollectiveRank(g);
-  const WEFT_CollectiveHints barrier = {.key = 1}; /* calls alike have a key of their own */
+  const WEFT_CollectiveHints barrier = {.key = BARRIER_KEY};
   for (int r = -1; r < j->rounds; r++) {
     fill(x, j->count, rank);
     WEFT_Barrier(g, &barrier, s);
@@ -71,6 +73,7 @@ static weft_status_t *reduce_large(WEFT_CollectiveGroup *g, const allreduce_benc
 static weft_status_t *reduce_tensors(WEFT_CollectiveGroup *g, bool is_fused, float *x, float *buffer,
                                      TF_Status *s) {
   size_t bytes = TENSOR_FLOATS * sizeof(float);
+  const WEFT_CollectiveHints fused = {.key = FUSED_KEY};
   for (int i = 0; i < TENSORS; i++) {
     if (is_fused) {
       memcpy(buffer + (size_t)i * TENSOR_FLOATS, x + (size_t)i * TENSOR_FLOATS, bytes);
@@ -81,7 +84,7 @@ static weft_status_t *reduce_tensors(WEFT_CollectiveGroup *g, bool is_fused, flo
     WEFT_RETURN_IF_ERROR(end_of(s));
   }
   if (!is_fused) return NULL;
-  WEFT_AllReduceBuffer(g, buffer, buffer, TENSORS * TENSOR_FLOATS, TF_FLOAT, WEFT_REDUCTION_SUM, NULL, s);
+  WEFT_AllReduceBuffer(g, buffer, buffer, TENSORS * TENSOR_FLOATS, TF_FLOAT, WEFT_REDUCTION_SUM, &fused, s);
   for (int i = 0; i < TENSORS; i++)
     memcpy(x + (size_t)i * TENSOR_FLOATS, buffer + (size_t)i * TENSOR_FLOATS, bytes);
   return end_of(s);
@@ -92,9 +95,10 @@ static weft_status_t *race_tensors(WEFT_CollectiveGroup *g, const allreduce_benc
   float *buffer = weft_calloc((size_t)TENSORS * TENSOR_FLOATS, sizeof *buffer);
   if (buffer == NULL) return WEFT_NO_MEMORY("the buffer");
   weft_status_t *status = NULL;
+  const WEFT_CollectiveHints barrier = {.key = BARRIER_KEY};
   for (int r = -2; r < j->rounds * 2 && status == NULL; r++) { /* by turns */
     fill(x, (long)TENSORS * TENSOR_FLOATS, WEFT_CollectiveRank(g));
-    WEFT_Barrier(g, NULL, s);
+    WEFT_Barrier(g, &barrier, s);
     int64_t begin = weft_clock_ns();
     status = end_of(s);
     if (status == NULL) status = reduce_tensors(g, r % 2 == 0, x, buffer, s);
