@@ -259,6 +259,7 @@ CONTROLLED_READS = {
 }
 
 
+@pytest.mark.weft_only
 @pytest.mark.parametrize("is_update_first", [False, True], ids=["reads_first", "update_first"])
 @pytest.mark.parametrize("update", ["descent", "adam", "assign", "constant"])
 @pytest.mark.parametrize("name", CONTROLLED_READS)
