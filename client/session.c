@@ -78,16 +78,16 @@ void TF_ExtendSession(TF_Session *session, TF_Status *status) {
 /* ---- running ---- */
 
 weft_status_t *weft_client_no_such_output(TF_Output o, bool is_feed) {
-  if (o.oper == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "a %s names no operation", is_feed ? "feed" : "fetch");
+  if (o.oper == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a %s names no operation", is_feed ? "feed" : "fetch");
   const weft_node_t *n = o.oper->node;
   if (o.index < 0 && is_feed)
     return WEFT_ERROR(NOT_FOUND, "FeedInputs: unable to find feed output %s:%d", n->name.data, o.index);
   if (o.index < 0) return WEFT_ERROR(NOT_FOUND, "FetchOutputs node %s:%d: not found", n->name.data, o.index);
-  return is_feed
-             ? WEFT_ERROR(INVALID_ARGUMENT, "FeedInputs: %s:%d should have output index < %d", n->name.data,
-                          o.index, n->num_outputs)
-             : WEFT_ERROR(INVALID_ARGUMENT, "FetchOutputs %s:%d: output index too large, must be < %d",
-                          n->name.data, o.index, n->num_outputs);
+  return is_feed ? WEFT_ERROR(INVALID_ARGUMENT, "FeedInputs: %s:%d should have output index < %d",
+                              n->name.data, o.index, n->num_outputs)
+                 : WEFT_ERROR(INVALID_ARGUMENT, "FetchOutputs %s:%d: output index too large, must be < %d",
+                              n->name.data, o.index, n->num_outputs);
 }
 
 /* A session in this process looks at the graph itself, and says it in other words. */

@@ -162,7 +162,8 @@ static void errors_have_tensorflows_codes_and_words(void) {
   out = run1(&w, x, f, (TF_Output){y.oper, 3});
   ASSERT_FAILS(&w, TF_OUT_OF_RANGE, "Node 'y' (type: 'Neg', num of outputs: 1) does not have output 3");
   out = run1(&w, (TF_Output){x.oper, 5}, f, y);
-  ASSERT_FAILS(&w, TF_OUT_OF_RANGE, "Node 'x' (type: 'Placeholder', num of outputs: 1) does not have output 5");
+  ASSERT_FAILS(&w, TF_OUT_OF_RANGE,
+               "Node 'x' (type: 'Placeholder', num of outputs: 1) does not have output 5");
   out = run1(&w, x, f, (TF_Output){y.oper, -1});
   ASSERT_FAILS(&w, TF_INVALID_ARGUMENT,
                "Tensor y:-1:0, specified in either feed_devices or fetch_devices was not found in the Graph");
