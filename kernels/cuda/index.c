@@ -328,7 +328,15 @@ static WEFT_Failure *scatter_tensor(WEFT_KernelContext *c) {
   return launch_scatter(c, kind_of(c), dtype, updates.data, y.data, &s);
 }
 
-static WEFT_Failure *scatter_variable(WEFT_KernelContext *c) {
+/* Are `n` dimensions of `a`, from a_begin on, those of `b` from b_begin on? */
+static bool are_dims(const WEFT_TensorView *a, int a_begin, const WEFT_TensorView *b, int b_begin, int n) {
+  for (int i = 0; i < n; i++) {
+    if (a->dims[a_begin + i] != b->dims[b_begin + i]) return false;
+  }
+  return true;
+}
+
+static WEFT_Failure *scatter_variable(WEFT_KernelContext *c, bool is_reference) {
   WEFT_TensorView var, indices, updates;
   weft_cuda_host->input(c, 0, &var);
   weft_cuda_host->input(c, 1, &indices);
@@ -342,14 +350,25 @@ static WEFT_Failure *scatter_variable(WEFT_KernelContext *c) {
                            .depth = 1,
                            .index_bytes = (int32_t)weft_cuda_size(indices.dtype),
                            .is_scalar = updates.rank == 0};
-  if (s.is_scalar == 0 && updates.count != s.num * s.inner) {
+  const bool has_rank = updates.rank == indices.rank + var.rank - 1;
+  if (s.is_scalar || (has_rank && s.num == 0 && !is_reference)) /* of no rows the shapes are not looked at */
+    return launch_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
+  const bool is_prefix = has_rank && are_dims(&updates, 0, &indices, 0, indices.rank);
+  if (has_rank && !is_prefix && !is_reference) {
+    return WEFT_CUDA_INVALID("The shape of indices (%s) must be a prefix of the shape of updates (%s)",
+                             WEFT_CUDA_SHAPE(&indices), WEFT_CUDA_SHAPE(&updates));
+  }
+  if (!is_prefix || !are_dims(&updates, indices.rank, &var, 1, var.rank - 1)) {
     return WEFT_CUDA_INVALID(
-        "Must have updates.shape = indices.shape + params.shape[1:], got updates.shape "
+        "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape "
         "%s, indices.shape %s, params.shape %s",
         WEFT_CUDA_SHAPE(&updates), WEFT_CUDA_SHAPE(&indices), WEFT_CUDA_SHAPE(&var));
   }
   return launch_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
 }
+
+static WEFT_Failure *scatter_reference(WEFT_KernelContext *c) { return scatter_variable(c, true); }
+static WEFT_Failure *scatter_resource(WEFT_KernelContext *c) { return scatter_variable(c, false); }
 
 static WEFT_Failure *scatter_nd_variable(WEFT_KernelContext *c) {
   enum { MOST = 7 }; /* dimensions that a place names, as in TensorFlow */
@@ -374,10 +393,11 @@ static WEFT_Failure *scatter_nd_variable(WEFT_KernelContext *c) {
 }
 
 enum { SECOND = 2, THIRD = 4 };
-#define SCATTER(op_, attr, types_, kind) \
-  { .op = op_, .type_attr = attr, .types = types_, .compute = scatter_variable, .param = &kind, .updates = 1 }
-#define BOTH(word, types_, kind) \
-  SCATTER("ResourceScatter" word, "dtype", types_, kind), SCATTER("Scatter" word, "T", types_, kind)
+#define SCATTER(op_, attr, types_, fn, kind) \
+  { .op = op_, .type_attr = attr, .types = types_, .compute = fn, .param = &kind, .updates = 1 }
+#define BOTH(word, types_, kind)                                            \
+  SCATTER("ResourceScatter" word, "dtype", types_, scatter_resource, kind), \
+      SCATTER("Scatter" word, "T", types_, scatter_reference, kind)
 #define ND(op_, types_, kind)                                                                     \
   {                                                                                               \
     .op = op_, .type_attr = "T", .types = types_, .compute = scatter_nd_variable, .param = &kind, \

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <tgmath.h>
 
+#include "kernels/cpu/loops/complex_times.h"
 #include "kernels/cpu/loops/map.h"
 #include "kernels/cpu/loops/vector_math.h"
 
@@ -23,13 +24,13 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 #include "kernels/cpu/loops/map2_numbers.tmpl.h"
 
 #define MAP_STEM mul
-#define MAP_EXPR(x, y) ((x) * (y))
+#define MAP_EXPR(x, y) WEFT_TIMES(x, y)
 #define MAP_WRAPS
 #include "kernels/cpu/loops/map2_numbers.tmpl.h"
 
 #define MAP_STEM squared_difference
 #define MAP_EXPR(x, y) (((x) - (y)) * ((x) - (y)))
-#define MAP_COMPLEX_EXPR(x, y) (conj((x) - (y)) * ((x) - (y)))
+#define MAP_COMPLEX_EXPR(x, y) WEFT_TIMES(conj((x) - (y)), (x) - (y))
 #define MAP_WRAPS
 #include "kernels/cpu/loops/map2_numbers.tmpl.h"
 
@@ -100,7 +101,7 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM mul_no_nan
-#define MAP_EXPR(x, y) ((y) == 0 ? 0 : (x) * (y))
+#define MAP_EXPR(x, y) ((y) == 0 ? 0 : WEFT_TIMES(x, y))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM xdivy
@@ -109,13 +110,13 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 
 #define MAP_STEM xlogy
 #define MAP_LIBM
-#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*WEFT_CAT(weft_log, SUFFIX)(y))
+#define MAP_EXPR(x, y) ((x) == 0 ? 0 : WEFT_TIMES(x, WEFT_CAT(weft_log, SUFFIX)(y)))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM xlog1py
 #define MAP_LIBM
 #define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*log1p(y))
-#define MAP_COMPLEX_EXPR(x, y) ((x) == 0 ? 0 : (x)*log(1 + (y)))
+#define MAP_COMPLEX_EXPR(x, y) ((x) == 0 ? 0 : WEFT_TIMES(x, log(1 + (y))))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 #define MAP_STEM atan2
@@ -125,10 +126,10 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 
 /* Gradients: the first operand is the forward output or input, as the op's argument says. */
 #define MAP_STEM sigmoid_grad
-#define MAP_EXPR(y, dy) ((dy) * ((y) * (1 - (y))))
+#define MAP_EXPR(y, dy) WEFT_TIMES(dy, WEFT_TIMES(y, 1 - (y)))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 #define MAP_STEM tanh_grad
-#define MAP_EXPR(y, dy) ((dy) * (1 - (y) * (y)))
+#define MAP_EXPR(y, dy) WEFT_TIMES(dy, 1 - WEFT_TIMES(y, y))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 /* No gradient comes back where none arrives, however steep the function is there. Of complex numbers the
  * derivative is conjugated here; for the two above the graph does it. */
@@ -138,11 +139,11 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 #define MAP_STEM rsqrt_grad
 #define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : (dy) * (y) * (y) * (y) / -2)
-#define MAP_COMPLEX_EXPR(y, dy) ((dy) == 0 ? 0 : (dy)*conj((y) * (y) * (y)) / -2)
+#define MAP_COMPLEX_EXPR(y, dy) ((dy) == 0 ? 0 : WEFT_TIMES(dy, conj(WEFT_TIMES(WEFT_TIMES(y, y), y))) / -2)
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 #define MAP_STEM inv_grad
 #define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : -(dy) * (y) * (y))
-#define MAP_COMPLEX_EXPR(y, dy) ((dy) == 0 ? 0 : -(dy)*conj((y) * (y)))
+#define MAP_COMPLEX_EXPR(y, dy) ((dy) == 0 ? 0 : WEFT_TIMES(-(dy), conj(WEFT_TIMES(y, y))))
 #include "kernels/cpu/loops/map2_field.tmpl.h"
 
 const weft_kernel_t weft_cpu_binary_kernels[] = {

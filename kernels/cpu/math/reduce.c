@@ -5,6 +5,7 @@
 #include <math.h>
 #include <tgmath.h>
 
+#include "kernels/cpu/loops/complex_times.h"
 #include "kernels/cpu/math/float_sums.h"
 
 enum {
@@ -83,7 +84,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 #define RED_ACC WRAP
 #define RED_INIT(suffix) 1
 #define RED_VALUE(v) ((WRAP)(v))
-#define RED_JOIN(a, b) ((a) * (b))
+#define RED_JOIN(a, b) WEFT_TIMES(a, b)
 #define RED_FINISH(a, count) (a)
 #include "kernels/cpu/math/reduce_numbers.tmpl.h"
 

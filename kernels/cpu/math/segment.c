@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/complex_times.h"
 #include "kernels/cpu/loops/indices.h"
 #include "tensor/update.h"
 
@@ -25,7 +26,7 @@ typedef void segment_divide_fn(int64_t n, double by, void *to);
 #include "kernels/cpu/math/segment_reals.tmpl.h"
 #define MAP_STEM segment_product
 #define MAP_COMP WRAP
-#define SEGMENT_JOIN(a, b) ((a) * (b))
+#define SEGMENT_JOIN(a, b) WEFT_TIMES(a, b)
 #define SEGMENT_COMPLEX
 #include "kernels/cpu/math/segment_reals.tmpl.h"
 /* In TensorFlow's order: the next row stays unless what is there is beyond it. So a NaN is taken, and the row
