@@ -14,7 +14,8 @@ static inline double _Complex weft_times_c128(double _Complex a, double _Complex
   const double ar = creal(a), ai = cimag(a), br = creal(b), bi = cimag(b);
   const volatile double second_real = ai * bi, second_imag = ai * br; /* so rounded */
   const double real = ar * br - second_real, imag = ar * bi + second_imag;
-  return real != real && imag != imag ? a * b /* with C's rules of infinities */ : CMPLX(real, imag);
+  return real != real && imag != imag ? a * b /* with C's rules of infinities */
+                                      : __builtin_complex(real, imag);
 }
 
 /* a * b, each operation rounded. The operands are evaluated once. */

@@ -157,7 +157,8 @@ static void *sleep_on_words(void *arg) {
 static void sleepers_on_words_are_woken_by_the_last(void) {
   world_t w;
   setup(&w);
-  const bool can = weft_words_wait(&(weft_watched_word_t){&(_Atomic uint32_t){1}, 0}, 1);
+  static _Atomic uint32_t changed = 1;
+  const bool can = weft_words_wait(&(weft_watched_word_t){&changed, 0}, 1);
   if (!can) fprintf(stderr, "the system cannot sleep on several words\n");
   for (int round = 0; round < 200 && can; round++) {
     woken_t none = {0, 0};
