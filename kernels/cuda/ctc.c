@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/formulas/ctc_labels.h"
 
 WEFT_CUDA_INSTANCES(ctc_softmax, softmax, F32_F64)
 WEFT_CUDA_INSTANCES(ctc_states, ctc_states, F32_F64)
@@ -84,14 +85,7 @@ static WEFT_Failure *count_labels(cuda_ctc_batch_t *c) {
   }
   for (int64_t i = 0; i < c->values.count; i++) {
     const int64_t b = at[2 * i], k = at[2 * i + 1];
-    const char *problem = NULL;
-    if (b < 0 || b >= c->batch || k < 0 || k >= longest) {
-      problem = "is out of bounds";
-    } else if (i > 0 && (b < at[2 * i - 2] || (b == at[2 * i - 2] && k < at[2 * i - 1]))) {
-      problem = "is out of order";
-    } else if (i > 0 && b == at[2 * i - 2] && k == at[2 * i - 1]) {
-      problem = "is repeated";
-    }
+    const char *problem = weft_ctc_label_problem(at, i, c->batch, longest);
     if (problem != NULL) {
       return WEFT_CUDA_INVALID("label SparseTensor is not valid: indices[%lld] = [%lld,%lld] %s",
                                (long long)i, (long long)b, (long long)k, problem);

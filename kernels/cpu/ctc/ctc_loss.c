@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/ctc/log_sum.h"
 #include "kernels/cpu/loops/common.h"
+#include "kernels/formulas/ctc_labels.h"
 
 /* One sequence of the batch. */
 typedef struct ctc_sequence {
@@ -88,14 +89,7 @@ static weft_status_t *count_labels(ctc_batch_t *c) {
   }
   for (int64_t i = 0; i < c->values->count; i++) {
     const int64_t b = at[2 * i], k = at[2 * i + 1];
-    const char *problem = NULL;
-    if (b < 0 || b >= c->batch || k < 0 || k >= longest) {
-      problem = "is out of bounds";
-    } else if (i > 0 && (b < at[2 * i - 2] || (b == at[2 * i - 2] && k < at[2 * i - 1]))) {
-      problem = "is out of order";
-    } else if (i > 0 && b == at[2 * i - 2] && k == at[2 * i - 1]) {
-      problem = "is repeated";
-    }
+    const char *problem = weft_ctc_label_problem(at, i, c->batch, longest);
     if (problem != NULL) {
       return WEFT_ERROR(INVALID_ARGUMENT,
                         "label SparseTensor is not valid: indices[%" PRId64 "] = [%" PRId64 ",%" PRId64
