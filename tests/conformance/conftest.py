@@ -128,13 +128,20 @@ def pytest_runtest_makereport(item, call):
         _note(item.config, "end", item.nodeid)
 
 
+def weft_binary(config):
+    return os.path.abspath(config.getoption("--weft"))
+
+
+def pytest_sessionstart(session):
+    """Ends before anything is collected, and before pytest-xdist starts its processes, where there is nothing to test."""
+    binary = weft_binary(session.config)
+    if session.config.getoption("--maker") == "weft" and not os.access(binary, os.X_OK):
+        pytest.exit(f"no weft command at {binary}: build it, or name it with --weft", returncode=3)
+
+
 @pytest.fixture(scope="session")
 def maker(request):
-    name = request.config.getoption("--maker")
-    binary = os.path.abspath(request.config.getoption("--weft"))
-    if name == "weft" and not os.access(binary, os.X_OK):
-        pytest.exit(f"no weft command at {binary}: build it, or name it with --weft", returncode=3)
-    return Maker(name, binary)
+    return Maker(request.config.getoption("--maker"), weft_binary(request.config))
 
 
 @pytest.fixture(scope="session")
@@ -173,7 +180,7 @@ def own_cluster(maker, tmp_path):
 @pytest.fixture
 def weft_command(request, tmp_path):
     """The weft command, run in the test's directory: gives its output. A failure fails the test."""
-    program = os.path.abspath(request.config.getoption("--weft"))
+    program = weft_binary(request.config)
 
     def run(*args):
         done = subprocess.run([program, *args], capture_output=True, timeout=180, check=False, cwd=tmp_path)

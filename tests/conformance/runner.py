@@ -3,6 +3,9 @@
 A bug in a server can bring down the client's process, too: a response that TensorFlow did not expect, or a
 hang that only the end of the process breaks. pytest then dies in the middle. So each test notes its begin and
 its end in a file; if pytest dies, the test that had begun has failed, and pytest goes on behind it.
+
+The whole suite is run by two pytest processes (pytest-xdist), each with servers of its own: much of a test's time is one
+thread of the client, or a wait for a server that starts or is killed. `-n 0` runs it in one.
 """
 
 import os
@@ -41,6 +44,8 @@ def main():
     args = sys.argv[1:]
     if not any(os.path.exists(a.split("::")[0]) for a in args if not a.startswith("-")):
         args = [HERE, *args]
+        if not any(a.startswith("-n") for a in args):
+            args += ["-n", "2", "--dist", "worksteal"]  # a half each in the suite's order, so that a file's fixtures serve once
     deaths, broken = [], None
     progress = Progress()
     with tempfile.TemporaryDirectory() as work:
