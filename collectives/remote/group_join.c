@@ -109,18 +109,13 @@ static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
   leader_wait_t *w = arg;
   weft_remote_t *t = w->t;
   note_call(w, false);
-  if (status == NULL) status = weft_peer_table_loss_in(t->known, group);
+  if (status == NULL) status = weft_peer_table_adopt_group(t->known, group);
   if (status != NULL) {
     weft_group_release(group);
     fail_wait(w, status);
     return;
   }
   w->group = group;
-  weft_peer_table_remember_group(t->known, group);
-  for (int i = 0; i < group->size; i++) {
-    weft_peer_table_note(t->known, group->members[i].task, group->members[i].host,
-                         group->members[i].incarnation);
-  }
   weft_str_t host = weft_host_links_host(t->links);
   weft_group_retain(group); /* w may be gone when the last link is decided */
   atomic_init(&w->pending, group->size + 1);

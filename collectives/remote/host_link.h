@@ -89,6 +89,7 @@ weft_posts_t *weft_host_links_posts(const weft_host_links_t *l);
 
 weft_host_link_t *weft_host_link_retain(weft_host_link_t *l);
 void weft_host_link_release(weft_host_link_t *l);               /* NULL is fine */
+void weft_host_link_break(weft_host_link_t *l);                 /* `broken` follows */
 bool weft_host_link_is_linked(weft_host_link_t *l);             /* not broken yet */
 weft_str_t weft_host_link_task(const weft_host_link_t *l);      /* lent */
 uint64_t weft_host_link_incarnation(const weft_host_link_t *l); /* of the peer */

@@ -143,7 +143,6 @@ bool weft_host_link_send_file(weft_host_link_t *l, weft_host_header_t *h, weft_s
  * file that came with it; -1: none. */
 ssize_t weft_host_link_recv(weft_host_link_t *l, char *to, int *out_file);
 void weft_host_link_bye(weft_host_link_t *l, weft_str_t failed, const weft_status_t *why);
-void weft_host_link_break(weft_host_link_t *l);
 
 /* host_link_thread.c */
 

@@ -4,6 +4,7 @@
  */
 #include "collectives/remote/peer_table.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -35,6 +36,7 @@ typedef struct peer_loss {
 
 struct weft_peer_table {
   weft_mutex_t mu;
+  atomic_bool has_losses;         /* written under mu; read without it: false until the first one */
   weft_arena_t arena;             /* guarded by mu, as all below: names and hosts of tasks */
   weft_map_t tasks;               /* task -> peer_entry_t, in the arena */
   weft_map_t groups;              /* key -> the group as it was last; retained */
@@ -76,8 +78,8 @@ weft_str_t weft_peer_table_host_of(weft_peer_table_t *t, weft_str_t task) {
   return text;
 }
 
-void weft_peer_table_note(weft_peer_table_t *t, weft_str_t task, weft_str_t host, uint64_t incarnation) {
-  weft_mutex_lock(&t->mu);
+static void note_locked(weft_peer_table_t *t, weft_str_t task, weft_str_t host, uint64_t incarnation)
+    WEFT_REQUIRES(t->mu) {
   peer_entry_t *known = weft_map_get(&t->tasks, task);
   if (known == NULL || !weft_str_eq(known->host, host)) {
     peer_entry_t *entry = weft_arena_calloc(&t->arena, 1, sizeof *entry);
@@ -91,6 +93,11 @@ void weft_peer_table_note(weft_peer_table_t *t, weft_str_t task, weft_str_t host
     }
   }
   if (known != NULL) known->incarnation = incarnation;
+}
+
+void weft_peer_table_note(weft_peer_table_t *t, weft_str_t task, weft_str_t host, uint64_t incarnation) {
+  weft_mutex_lock(&t->mu);
+  note_locked(t, task, host, incarnation);
   weft_mutex_unlock(&t->mu);
 }
 
@@ -127,9 +134,23 @@ void weft_peer_table_note_loss(weft_peer_table_t *t, weft_str_t task, const weft
     t->losses[i] =
         (peer_loss_t){name, mine, known == NULL ? 0 : known->incarnation, weft_clock_ns(), is_departure};
     mine = NULL;
+    atomic_store(&t->has_losses, true);
   }
   weft_mutex_unlock(&t->mu);
   weft_status_free(mine);
+}
+
+weft_status_t *weft_peer_table_loss_of(weft_peer_table_t *t, weft_str_t task, uint64_t incarnation) {
+  weft_status_t *found = NULL;
+  if (!atomic_load(&t->has_losses)) return NULL;
+  weft_mutex_lock(&t->mu);
+  for (int i = 0; i < MAX_LOSSES && found == NULL; i++) {
+    const peer_loss_t *l = &t->losses[i];
+    if (l->why != NULL && l->incarnation == incarnation && weft_str_eq(l->task, task))
+      found = weft_status_clone(l->why);
+  }
+  weft_mutex_unlock(&t->mu);
+  return found;
 }
 
 bool weft_peer_table_is_lost(weft_peer_table_t *t, weft_str_t task) {
@@ -243,38 +264,45 @@ bool weft_peer_table_is_lost_lately(weft_peer_table_t *t, weft_str_t task) {
   return is_lost;
 }
 
-weft_status_t *weft_peer_table_loss_in(weft_peer_table_t *t, const weft_group_t *group) {
-  weft_status_t *found = NULL;
-  weft_mutex_lock(&t->mu);
+/* A loss that the leader does not know yet: a copy, or NULL. */
+static weft_status_t *late_loss_locked(weft_peer_table_t *t, const weft_group_t *group) WEFT_REQUIRES(t->mu) {
   for (int pass = 0; pass < 2; pass++) {
-    for (int i = 0; i < MAX_LOSSES && found == NULL; i++) {
+    for (int i = 0; i < MAX_LOSSES; i++) {
       const peer_loss_t *l = &t->losses[i];
       if (l->why == NULL || l->is_departure != (pass == 1) || l->incarnation == 0 || !is_lately(l->at_ns))
         continue;
-      for (int k = 0; k < group->size && found == NULL; k++) {
+      for (int k = 0; k < group->size; k++) {
         const weft_group_member_t *m = &group->members[k];
         if (m->incarnation == l->incarnation && weft_str_eq(m->task, l->task))
-          found = weft_status_clone(l->why);
+          return weft_status_clone(l->why);
       }
     }
   }
-  weft_mutex_unlock(&t->mu);
-  return found;
+  return NULL;
 }
 
-void weft_peer_table_remember_group(weft_peer_table_t *t, weft_group_t *group) {
+weft_status_t *weft_peer_table_adopt_group(weft_peer_table_t *t, weft_group_t *group) {
   void *old = NULL;
-  for (int i = 0; i < group->size; i++) weft_peer_table_forget_loss(t, group->members[i].task);
+  weft_status_t *unkept = NULL, *past = NULL;
   weft_mutex_lock(&t->mu);
-  weft_status_t *s = weft_map_put_u64(&t->groups, (uint64_t)group->key, weft_group_retain(group), &old),
-                *past = NULL;
-  if (t->failed_group == (uint64_t)group->key) {
+  weft_status_t *loss = late_loss_locked(t, group);
+  for (int i = 0; i < group->size && loss == NULL; i++) {
+    const weft_group_member_t *m = &group->members[i];
+    weft_status_t *over = NULL;
+    forget_loss_locked(t, m->task, &over);
+    weft_status_free(over);
+    note_locked(t, m->task, m->host, m->incarnation);
+  }
+  if (loss == NULL)
+    unkept = weft_map_put_u64(&t->groups, (uint64_t)group->key, weft_group_retain(group), &old);
+  if (loss == NULL && t->failed_group == (uint64_t)group->key) {
     past = t->failure;
     t->failure = NULL;
   }
   weft_mutex_unlock(&t->mu);
   weft_status_free(past);
-  if (s != NULL) weft_group_release(group);
-  weft_status_free(s); /* a later failure may then name the wrong task of several */
+  if (unkept != NULL) weft_group_release(group);
+  weft_status_free(unkept); /* a later failure may then name the wrong task of several */
   weft_group_release(old);
+  return loss;
 }

@@ -19,10 +19,15 @@ void weft_peer_table_note_loss(weft_peer_table_t *t, weft_str_t task, const weft
                                bool is_departure);
 void weft_peer_table_forget_loss(weft_peer_table_t *t, weft_str_t task);
 bool weft_peer_table_is_lost(weft_peer_table_t *p, weft_str_t task);
+/* The loss of the process that is `task` under this incarnation, while it has not returned: a copy, or NULL.
+ * A transfer that has entered its table and then finds none here is ended by a later loss. */
+weft_status_t *weft_peer_table_loss_of(weft_peer_table_t *t, weft_str_t task, uint64_t incarnation);
 bool weft_peer_table_is_lost_lately(weft_peer_table_t *p, weft_str_t task);
 
-/* A group is complete: none of its members is lost, and an earlier failure of it is over. */
-void weft_peer_table_remember_group(weft_peer_table_t *t, weft_group_t *group);
+/* The leader gives a complete group: notes its members, whose earlier losses and failures are over. Not
+ * NULL: why the group cannot work, and nothing was noted: a member was lost a moment ago, and the leader does
+ * not know it yet. */
+WEFT_MUST_CHECK weft_status_t *weft_peer_table_adopt_group(weft_peer_table_t *t, weft_group_t *group);
 /* A run of a group was UNAVAILABLE; the first time is kept until the group is complete again. */
 void weft_peer_table_note_failure(weft_peer_table_t *t, weft_str_t run, const weft_status_t *why);
 
@@ -34,9 +39,6 @@ weft_status_t *weft_peer_table_cause(weft_peer_table_t *t, weft_str_t task, weft
 weft_status_t *weft_peer_table_first_loss(weft_peer_table_t *t, int64_t key);
 /* The same, or why another member's run of the group was UNAVAILABLE. */
 weft_status_t *weft_peer_table_failure_of(weft_peer_table_t *t, int64_t key);
-/* Why a group that the leader gives cannot work: a member was lost a moment ago, and the leader does not know
- * it yet. A copy, or NULL. */
-weft_status_t *weft_peer_table_loss_in(weft_peer_table_t *t, const weft_group_t *group);
 /* Why this task departs, if because of a failure: a copy, or NULL; *out_task: the task that failed, if one
  * did; lent. */
 weft_status_t *weft_peer_table_departure_cause(weft_peer_table_t *t, weft_str_t *out_task);

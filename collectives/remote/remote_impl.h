@@ -158,8 +158,8 @@ void weft_remote_announce(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t k
                           bool is_kept);
 void weft_remote_wait(weft_remote_t *t, weft_remote_fetch_t *f,
                       weft_host_link_t *link); /* takes the reference to link */
-/* What waits for the peer is in its table by now: if the link broke before, no callback will say so. NULL is
- * fine. */
+/* What waits for the peer is in its table by now: if the link broke, or the peer was lost, before, no later
+ * callback will end it. NULL is fine. */
 void weft_remote_notice_end(weft_remote_t *t, weft_host_link_t *link);
 extern const weft_host_link_ops_t weft_remote_link_ops; /* arg: weft_remote_t */
 

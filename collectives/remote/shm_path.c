@@ -213,8 +213,21 @@ const weft_host_link_ops_t weft_remote_link_ops = {.offered = on_offered,
                                                    .ended = on_ended,
                                                    .broken = on_broken};
 
+/* The peer was lost before there was a link to break: ends what waits for it by now, and the link. */
+static void notice_loss(weft_remote_t *t, weft_host_link_t *link) {
+  weft_status_t *loss =
+      weft_peer_table_loss_of(t->known, weft_host_link_task(link), weft_host_link_incarnation(link));
+  if (loss == NULL) return;
+  const weft_transfer_filter_t by_link = {.link = link};
+  weft_remote_abort(t, &by_link, loss);
+  weft_host_link_break(link); /* `broken` follows, and ends offers whose receiver may be reading */
+  weft_status_free(loss);
+}
+
 void weft_remote_notice_end(weft_remote_t *t, weft_host_link_t *link) {
-  if (link != NULL && !weft_host_link_is_linked(link)) on_broken(t, link);
+  if (link == NULL) return;
+  notice_loss(t, link);
+  if (!weft_host_link_is_linked(link)) on_broken(t, link);
 }
 
 static void on_cancel(void *arg) {
@@ -276,6 +289,7 @@ void weft_remote_announce(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t k
     weft_remote_end_offer(o, s);
     s = NULL;
   }
+  if (!is_broken) notice_loss(t, link);
   weft_status_free(s);
   weft_host_link_release(link);
 }

@@ -516,6 +516,57 @@ static void what_is_not_all_posted_ends_with_a_loss(void) {
   }
 }
 
+static void begin_in_pair(cluster_t *c, int64_t group, int task, int rank, part_t *p) {
+  *p = (part_t){.cluster = c, .task = &c->tasks[task]};
+  p->call = (weft_collective_t){.kind = WEFT_BARRIER,
+                                .name = WEFT_STR("it"),
+                                .device = weft_str(p->task->device),
+                                .step_id = 3,
+                                .group_key = group,
+                                .instance_key = 1,
+                                .group_size = 2,
+                                .rank = rank,
+                                .root = -1,
+                                .dtype = WEFT_F32,
+                                .shape = weft_shape_vector(0)};
+  weft_collectives_run(p->task->collectives, &p->call, NULL, on_done, p);
+}
+
+/* A task is reported lost after its group is complete and before its link stands, so that there is no link to
+ * break; then the link stands, and the other rank posts. The task that is lost never does. */
+static void a_loss_that_came_before_the_link_ends_what_is_posted_later(void) {
+  enum { TOLD = 1, LOST = 2, OTHER = 3 };
+  cluster_t c;
+  hold_t h = {.cluster = &c};
+  part_t parts[2], others[2];
+  cluster_setup(&c, 4, false);
+  for (int i = 0; i < 2; i++) begin_in_pair(&c, 11, i == 0 ? TOLD : OTHER, i, &others[i]);
+  for (int i = 0; i < 2; i++) CU_ASSERT_TRUE(wait_for(&others[i]) && others[i].status == NULL);
+  c.tasks[TOLD].on_lost_arg = &h; /* the links of TOLD stay where they are */
+  c.tasks[TOLD].on_lost = stay;
+  end_last_task(&c);
+  weft_mutex_lock(&c.mu);
+  while (h.num_held == 0) weft_cond_wait(&c.changed, &c.mu); /* woken by stay() */
+  weft_mutex_unlock(&c.mu);
+  c.tasks[TOLD].on_lost = NULL;
+  cluster_stop_posts(&c.tasks[LOST]);
+  for (int i = 0; i < 2; i++) begin_in_pair(&c, 12, i == 0 ? TOLD : LOST, i, &parts[i]);
+  tell_loss(&c, TOLD, LOST);
+  let_go(&h);
+  wait_for(&parts[0]);
+  CU_ASSERT_EQUAL(weft_status_code(parts[0].status), WEFT_UNAVAILABLE);
+  CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(parts[0].status), "/task:2"));
+  cluster_end_stopped(&c.tasks[LOST], WEFT_ERROR(CANCELLED, "the test ends"));
+  wait_for(&parts[1]);
+  for (int i = 0; i < 2; i++) {
+    weft_status_free(parts[i].status);
+    weft_status_free(others[i].status);
+    weft_tensor_release(parts[i].out);
+    weft_tensor_release(others[i].out);
+  }
+  cluster_teardown(&c);
+}
+
 /* A task comes back as another process, which posts under the same names: none takes a post of the time
  * before for a new one. */
 static void a_task_that_is_started_again_posts_anew(void) {
@@ -601,6 +652,8 @@ static const CU_TestInfo tests[] = {
     {"a lost task ends all", a_lost_task_ends_all},
     {"what is posted outlives its task", what_is_posted_outlives_its_task},
     {"what is not all posted ends with a loss", what_is_not_all_posted_ends_with_a_loss},
+    {"a loss that came before the link ends what is posted later",
+     a_loss_that_came_before_the_link_ends_what_is_posted_later},
     {"a task that is started again posts anew", a_task_that_is_started_again_posts_anew},
     {"a rank may fail while others read its memory", a_rank_may_fail_while_others_read_its_memory},
     {"without a segment it goes another way", without_a_segment_it_goes_another_way},

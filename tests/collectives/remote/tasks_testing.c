@@ -35,12 +35,50 @@ static void (*on_post)(void);
 static const weft_transport_ops_t *remote_ops; /* of all remote transports */
 static weft_transport_ops_t observed_ops;
 
+static task_t *stopped_task; /* of all clusters */
+
 void cluster_observe_posts(void (*fn)(void)) { on_post = fn; }
+
+/* Has the task stopped? Then the call waits for cluster_end_stopped(). */
+static bool stops_at(weft_transport_t *t, weft_transfer_done_fn *done, void *arg) {
+  task_t *task = stopped_task;
+  if (task == NULL || task->transport != t) return false;
+  weft_mutex_lock(&task->cluster->mu);
+  const bool is_stopped = task->is_stopped;
+  if (is_stopped) {
+    task->stopped_done = done;
+    task->stopped_arg = arg;
+    weft_cond_broadcast(&task->cluster->changed);
+  }
+  weft_mutex_unlock(&task->cluster->mu);
+  return is_stopped;
+}
+
+void cluster_stop_posts(task_t *t) {
+  stopped_task = t;
+  t->is_stopped = true;
+}
+
+void cluster_end_stopped(task_t *t, weft_status_t *status) {
+  weft_mutex_lock(&t->cluster->mu);
+  while (t->stopped_done == NULL)
+    weft_cond_wait(&t->cluster->changed, &t->cluster->mu); /* woken by stops_at() */
+  weft_mutex_unlock(&t->cluster->mu);
+  stopped_task = NULL;
+  t->stopped_done(t->stopped_arg, status);
+}
 
 static void observed_post(weft_transport_t *t, const weft_posting_t *p, weft_canceller_t *canceller,
                           weft_transfer_done_fn *done, void *arg) {
   on_post();
-  remote_ops->post(t, p, canceller, done, arg);
+  if (!stops_at(t, done, arg)) remote_ops->post(t, p, canceller, done, arg);
+}
+
+static void lost(void *arg, weft_str_t task, const weft_status_t *why) {
+  (void)task;
+  (void)why;
+  task_t *t = arg;
+  if (t->on_lost != NULL) t->on_lost(t->on_lost_arg);
 }
 
 static void observe(weft_transport_t *t) {
@@ -65,7 +103,8 @@ void cluster_start(cluster_t *c, int i, bool only_rpc) {
                                                  .leader = WEFT_STR("/job:w/replica:0/task:0"),
                                                  .recv_buf = recv_buf,
                                                  .complete_group = complete_group,
-                                                 .complete_instance = complete_instance}};
+                                                 .complete_instance = complete_instance,
+                                                 .lost = lost}};
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
   if (on_post != NULL) observe(t->transport);
   CU_ASSERT_PTR_NULL_FATAL(

@@ -14,6 +14,12 @@ typedef struct remote_task {
   char name[64], device[96]; /* its CPU:0 */
   weft_transport_t *transport;
   weft_collectives_t *collectives;
+  bool is_stopped;                     /* guarded by the cluster's mu, as below: posts nothing */
+  weft_transfer_done_fn *stopped_done; /* of the call that it has stopped in */
+  void *stopped_arg;
+  /* Called on the thread of its links when a linked task is lost, if not NULL. */
+  void (*on_lost)(void *arg);
+  void *on_lost_arg;
 } task_t;
 struct remote_cluster {
   int n;         /* tasks that are there; task 0 leads */
@@ -33,5 +39,9 @@ void cluster_start(cluster_t *c, int i, bool only_rpc);
 void cluster_teardown(cluster_t *c); /* of the tasks that are there */
 /* From now on the tasks that start call `fn` on the thread that is about to post. */
 void cluster_observe_posts(void (*fn)(void));
+/* This task posts nothing from now on, as if its process were stopped. cluster_end_stopped() ends the call
+ * that it has stopped in, with `status`. */
+void cluster_stop_posts(task_t *t);
+void cluster_end_stopped(task_t *t, weft_status_t *status);
 
 #endif /* WEFT_TESTS_COLLECTIVES_REMOTE_TASKS_TESTING_H_ */
