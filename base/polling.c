@@ -13,9 +13,15 @@ static void pause_polling(weft_polling_t *p, int64_t now) {
   atomic_store_explicit(&p->not_before_ns, now + pause, memory_order_relaxed);
 }
 
+static bool may(const weft_polling_t *p, int64_t now) {
+  return now >= atomic_load_explicit(&p->not_before_ns, memory_order_relaxed);
+}
+
+bool weft_polling_may(const weft_polling_t *p) { return may(p, weft_clock_ns()); }
+
 bool weft_polling_run(weft_polling_t *p, bool (*look)(void *arg), void *arg) {
   int64_t now = weft_clock_ns();
-  if (now < atomic_load_explicit(&p->not_before_ns, memory_order_relaxed)) return false;
+  if (!may(p, now)) return false;
   for (const int64_t until = now + WEFT_POLL_NS; now < until;) {
     const int64_t given_away = weft_clock_ns();
     sched_yield();

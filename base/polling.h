@@ -25,6 +25,8 @@ typedef struct weft_polling { /* Thread-safe. Zeroed is ready for use. */
   _Atomic int64_t not_before_ns, pause_ns;
 } weft_polling_t;
 
+/* False: it is not long since the cores were wanted. */
+bool weft_polling_may(const weft_polling_t *p);
 /* Calls `look` until it returns true, or it is time to sleep: false. */
 bool weft_polling_run(weft_polling_t *p, bool (*look)(void *arg), void *arg);
 

@@ -24,5 +24,8 @@ int64_t weft_rpc_call_deadline_ns(weft_rpc_call_t *call) { return call->ops->dea
 void weft_rpc_call_expect_more(weft_rpc_call_t *call) {
   if (call->ops->expect_more != NULL) call->ops->expect_more(call);
 }
+bool weft_rpc_call_was_looked_for(weft_rpc_call_t *call) {
+  return call->ops->was_looked_for != NULL && call->ops->was_looked_for(call);
+}
 void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response) { call->ops->reply(call, response); }
 void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status) { call->ops->fail(call, status); }

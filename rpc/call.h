@@ -43,7 +43,8 @@ typedef struct weft_rpc_call_ops {
   int64_t (*deadline_ns)(weft_rpc_call_t *call);
   void (*reply)(weft_rpc_call_t *call, weft_message_t *response);
   void (*fail)(weft_rpc_call_t *call, weft_status_t *status);
-  void (*expect_more)(weft_rpc_call_t *call); /* NULL: nothing happens */
+  void (*expect_more)(weft_rpc_call_t *call);    /* NULL: nothing happens */
+  bool (*was_looked_for)(weft_rpc_call_t *call); /* NULL: no */
 } weft_rpc_call_ops_t;
 
 /* What every call has; the first member of each kind's own struct. */

@@ -11,10 +11,12 @@
  * What the receiver can read where it lies, the sender lends: it hears over the link when the receiver is
  * done with it, and a link that breaks gives back all that was lent over it.
  *
- * What is not too large for the memory that both ends share (rpc/local_room.h), the sender copies there.
+ * What is not too large for the memory that both ends share (rpc/local_room.h), the sender copies there. A
+ * receiver that hears of it before the copy is made, and does not see it made soon, is told over the link.
  *
  * Wire: the receiver says (magic, link id) once, and hands over the file of its room; then per payload the
  * sender says (transfer, header bytes, payload bytes) in three little-endian words, the header, the payload.
+ * Per place whose filling the receiver awaits it says (transfer, all bits set, 0).
  * Per loan the receiver says (transfer, what became of it) in two.
  */
 #ifndef WEFT_RPC_LOCAL_LINK_H_
@@ -69,11 +71,22 @@ typedef bool weft_local_loan_fn(void *arg, weft_local_end_t how);
 bool weft_local_sender_lend(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_local_loan_fn *fn,
                             void *arg);
 
-/* Copies bytes into the room of the receiving end, which hears of them by other means, later: at *out_at,
- * under the number `transfer`. False: there is no such link or room, the receiver has given it back already,
- * or there is no place. */
-bool weft_local_sender_put(weft_local_sender_t *s, uint64_t link, uint64_t transfer, const void *data,
-                           size_t bytes, uint64_t *out_at);
+/* A place in the room of a link's receiving end, which is to be filled. */
+typedef struct weft_local_place {
+  weft_local_sender_t *sender; /* stays until it is filled */
+  weft_local_room_t *room;     /* owned */
+  uint64_t link, transfer, at;
+} weft_local_place_t;
+/* Takes a place for `bytes` in the room of the receiving end, which hears of it by other means, later, at
+ * out->at, under the number `transfer`. weft_local_sender_fill() comes next. False: there is no such link or
+ * room, the receiver has given it back already, or there is no free place. */
+bool weft_local_sender_take(weft_local_sender_t *s, uint64_t link, uint64_t transfer, size_t bytes,
+                            weft_local_place_t *out);
+/* Copies the bytes to the place, before or after the receiver hears of it. Consumes what `p` owns; calls
+ * release(arg) when the bytes are no longer needed. False: the receiver has given it back meanwhile, or the
+ * link is over. */
+bool weft_local_sender_fill(weft_local_place_t *p, const void *data, size_t bytes, void (*release)(void *arg),
+                            void *arg);
 
 /* ---- the receiving end: one link ---- */
 
@@ -87,6 +100,9 @@ typedef struct weft_local_receiver_ops {
   void (*arrive)(void *arg, uint64_t transfer, size_t there);
   /* The payload is there, or will never be. Only after a begin that gave a place. */
   void (*end)(void *arg, uint64_t transfer, bool is_whole);
+  /* The place of a transfer, for which weft_local_room_await() was false, is filled. May be NULL, if it never
+   * was. */
+  void (*filled)(void *arg, uint64_t transfer);
   /* The link is over; the last call of all. */
   void (*closed)(void *arg);
 } weft_local_receiver_ops_t;

@@ -445,6 +445,7 @@ static void take_packet(weft_local_source_t *self, weft_packet_room_t *room) {
     if (!goes_on) close_conn(c);
     k.has_source = false;
     if (goes_on && k.result == WEFT_PACKET_DONE) look_for_more(&k);
+    k.packet.was_looked_for = k.has_source;
   }
   weft_local_conn_release(c);
 }

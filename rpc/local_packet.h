@@ -30,6 +30,7 @@ typedef struct weft_packet {
   weft_str_t text;         /* at most WEFT_PACKET_MAX_TEXT bytes; of one received: lent by the room */
   weft_message_t *message; /* NULL is an empty one; of one received: owned by the receiver */
   weft_status_t *failure;  /* of one received, owned: its message could not be kept */
+  bool was_looked_for;     /* of one received: by a thread that did not sleep until it came */
 } weft_packet_t;
 
 typedef struct weft_packet_room weft_packet_room_t;   /* where a thread receives packets. Confined. */

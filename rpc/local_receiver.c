@@ -66,6 +66,10 @@ static bool receive(weft_local_receiver_t *r) {
   weft_local_frame_t frame;
   char header[WEFT_LOCAL_LINK_MAX_HEADER];
   if (!weft_local_socket_read(r->fd, &frame, sizeof frame)) return false;
+  if (frame.header_bytes == WEFT_LOCAL_FRAME_FILLED && r->ops->filled != NULL) {
+    r->ops->filled(r->arg, frame.transfer);
+    return true;
+  }
   if (frame.header_bytes > sizeof header || frame.payload_bytes > SIZE_MAX / 2)
     return false; /* not our protocol */
   if (!weft_local_socket_read(r->fd, header, frame.header_bytes)) return false;

@@ -1,8 +1,9 @@
 /* rpc/local_room.c - places in a file that two processes have mapped.
  *
- * The file's first unit holds a word for each unit: 1 at the first unit of a place that is in use. The sender
- * sets it, the receiver clears it; the sender alone knows how long places are, and which units are free. It
- * looks for the first run of free units that is long enough, so that the same memory is used again and again.
+ * The file's first unit holds a word for each unit, which says of a place that begins there what state it is
+ * in. The receiver sets it to AWAITED and FREE, the sender to all others; the sender alone knows how long
+ * places are, and which units are free. It looks for the first run of free units that is long enough, so that
+ * the same memory is used again and again.
  *
  * Memory for units that were never used is asked of the system before it is written: a write to a file that
  * cannot grow would end the process.
@@ -29,10 +30,13 @@ enum {
   SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW
 };
 
+/* Words; others, of a peer that is faulty, are as FILLING. */
+enum { FREE, FILLED, FILLING, AWAITED };
+
 typedef struct room_place {
   int units; /* of the place that begins here; 0: none does */
   uint64_t transfer;
-  bool is_filled;    /* else bytes are being copied there: it stays */
+  bool is_filled;    /* else bytes are to be copied there: it stays */
   bool is_forgotten; /* meanwhile */
 } room_place_t;
 
@@ -40,7 +44,7 @@ struct weft_local_room {
   atomic_int refs;
   int file;
   char *at;             /* the mapping */
-  atomic_uint *in_use;  /* in the mapping */
+  atomic_uint *states;  /* in the mapping */
   weft_mutex_t mu;      /* below: the sender's, guarded by mu */
   int backed;           /* units that have memory, from the first on */
   room_place_t *places; /* owned: of UNITS; NULL at the receiver */
@@ -64,7 +68,7 @@ static weft_local_room_t *map_room(int file, bool is_sender) {
   atomic_init(&r->refs, 1);
   r->file = file;
   r->at = at;
-  r->in_use = at;
+  r->states = at;
   r->places = places;
   weft_mutex_init(&r->mu);
   return r;
@@ -112,7 +116,7 @@ int weft_local_room_file(const weft_local_room_t *r) { return r->file; }
 static int step_over_locked(weft_local_room_t *r, int unit, bool *out_is_free) WEFT_REQUIRES(r->mu) {
   room_place_t *p = &r->places[unit];
   /* Acquire: the receiver's last use of the bytes comes before the next write. */
-  if (p->units > 0 && p->is_filled && atomic_load_explicit(&r->in_use[unit], memory_order_acquire) == 0)
+  if (p->units > 0 && p->is_filled && atomic_load_explicit(&r->states[unit], memory_order_acquire) == FREE)
     p->units = 0;
   *out_is_free = p->units == 0;
   return *out_is_free ? 1 : p->units;
@@ -142,8 +146,7 @@ static bool back_locked(weft_local_room_t *r, int end) WEFT_REQUIRES(r->mu) {
   return result == 0;
 }
 
-bool weft_local_room_put(weft_local_room_t *r, uint64_t transfer, const void *data, size_t bytes,
-                         uint64_t *out_at) {
+bool weft_local_room_take(weft_local_room_t *r, uint64_t transfer, size_t bytes, uint64_t *out_at) {
   if (bytes == 0 || bytes > WEFT_LOCAL_ROOM_MOST) return false;
   const int n = (int)((bytes + UNIT - 1) / UNIT);
   weft_mutex_lock(&r->mu);
@@ -151,18 +154,37 @@ bool weft_local_room_put(weft_local_room_t *r, uint64_t transfer, const void *da
   if (unit > 0 && !back_locked(r, unit + n)) unit = 0;
   if (unit > 0) {
     r->places[unit] = (room_place_t){.units = n, .transfer = transfer};
-    atomic_store_explicit(&r->in_use[unit], 1, memory_order_relaxed); /* the answer orders it */
+    atomic_store_explicit(&r->states[unit], FILLING, memory_order_relaxed); /* the answer orders it */
   }
   weft_mutex_unlock(&r->mu);
-  if (unit == 0) return false;
-  memcpy(r->at + (size_t)unit * UNIT, data, bytes);
+  *out_at = (uint64_t)unit * UNIT;
+  return unit > 0;
+}
+
+weft_local_fill_t weft_local_room_fill(weft_local_room_t *r, uint64_t at, const void *data, size_t bytes) {
+  const size_t unit = (size_t)at / UNIT;
+  memcpy(r->at + at, data, bytes);
   weft_mutex_lock(&r->mu);
   r->places[unit].is_filled = true;
-  const bool is_wanted = !r->places[unit].is_forgotten;
-  if (!is_wanted) atomic_store_explicit(&r->in_use[unit], 0, memory_order_relaxed);
+  const bool is_forgotten = r->places[unit].is_forgotten;
+  /* Release: a receiver that sees FILLED sees the bytes. */
+  const unsigned was =
+      atomic_exchange_explicit(&r->states[unit], is_forgotten ? FREE : FILLED, memory_order_acq_rel);
   weft_mutex_unlock(&r->mu);
-  *out_at = (uint64_t)unit * UNIT;
-  return is_wanted;
+  if (is_forgotten) return WEFT_LOCAL_FILLED_FORGOTTEN;
+  return was == AWAITED ? WEFT_LOCAL_FILLED_AWAITED : WEFT_LOCAL_FILLED;
+}
+
+static void free_locked(weft_local_room_t *r, size_t unit) WEFT_REQUIRES(r->mu) {
+  atomic_store_explicit(&r->states[unit], FREE, memory_order_relaxed);
+}
+
+void weft_local_room_drop(weft_local_room_t *r, uint64_t at) {
+  const size_t unit = (size_t)at / UNIT;
+  weft_mutex_lock(&r->mu);
+  r->places[unit].is_filled = true;
+  free_locked(r, unit);
+  weft_mutex_unlock(&r->mu);
 }
 
 bool weft_local_room_forget(weft_local_room_t *r, uint64_t transfer) {
@@ -174,7 +196,7 @@ bool weft_local_room_forget(weft_local_room_t *r, uint64_t transfer) {
     if (!is_free && r->places[unit].transfer == transfer) {
       had = true;
       r->places[unit].is_forgotten = true;
-      if (r->places[unit].is_filled) atomic_store_explicit(&r->in_use[unit], 0, memory_order_relaxed);
+      if (r->places[unit].is_filled) free_locked(r, (size_t)unit);
     }
     unit += step;
   }
@@ -190,7 +212,21 @@ void *weft_local_room_at(const weft_local_room_t *r, uint64_t at, size_t bytes) 
   return r->at + at;
 }
 
+static atomic_uint *state_of(const weft_local_room_t *r, const void *data) {
+  return &r->states[(size_t)((const char *)data - r->at) / UNIT];
+}
+
+bool weft_local_room_is_filled(const weft_local_room_t *r, const void *data) {
+  return atomic_load_explicit(state_of(r, data), memory_order_acquire) == FILLED;
+}
+
+bool weft_local_room_await(weft_local_room_t *r, const void *data) {
+  unsigned was = FILLING;
+  return !atomic_compare_exchange_strong_explicit(state_of(r, data), &was, AWAITED, memory_order_acq_rel,
+                                                  memory_order_acquire) &&
+         was == FILLED;
+}
+
 void weft_local_room_give_back(weft_local_room_t *r, const void *data) {
-  const size_t unit = (size_t)((const char *)data - r->at) / UNIT;
-  atomic_store_explicit(&r->in_use[unit], 0, memory_order_release);
+  atomic_store_explicit(state_of(r, data), FREE, memory_order_release);
 }

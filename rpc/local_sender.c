@@ -7,6 +7,8 @@
  * A receiver may give back what is not lent yet: its call has failed while the answer was under way. Numbers
  * that were given back and are no loans are kept, the last ones, and are not lent any more.
  *
+ * A place that is being filled is counted: a sender that ends waits for that.
+ *
  * Locking: `mu` guards the table, all queues and all loans. Payloads are released, and loans end, outside it.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
@@ -66,12 +68,14 @@ struct weft_local_sender {
   int listener;
   pthread_t accepter;
   weft_mutex_t mu;
-  bool is_stopping; /* guarded by mu */
+  weft_cond_t rested; /* num_filling fell to 0 */
+  int num_filling;    /* guarded by mu */
+  bool is_stopping;   /* guarded by mu */
   sender_link_t links[WEFT_LOCAL_LINK_MAX_LINKS];
 };
 
 static void payload_free(local_payload_t *p) {
-  p->release(p->arg);
+  if (p->release != NULL) p->release(p->arg);
   weft_free(p);
 }
 
@@ -99,6 +103,8 @@ static void break_link_locked(weft_local_sender_t *s, sender_link_t *l) WEFT_REQ
 
 /* Writes the payload, each part as soon as it is there. */
 static bool write_payload(const sender_link_t *l, local_payload_t *p) {
+  if (p->frame.header_bytes == WEFT_LOCAL_FRAME_FILLED)
+    return weft_local_socket_write(l->fd, &p->frame, sizeof p->frame, "", 0);
   const size_t head = sizeof p->frame + p->frame.header_bytes, bytes = p->frame.payload_bytes;
   bool ok = true;
   size_t at = 0;
@@ -149,7 +155,7 @@ static void *read_returned(void *arg) {
       ok = end_loan(loan, (weft_local_end_t)r.how);
     } else if (l->room != NULL) {
       (void)weft_local_room_forget(l->room,
-                                   r.transfer); /* behind the note in `early`: put() sees one of both */
+                                   r.transfer); /* behind the note in `early`: take() sees one of both */
     }
   }
   break_link(l);
@@ -264,6 +270,7 @@ weft_status_t *weft_local_sender_create(weft_local_sender_t **out) {
   if (s == NULL) return WEFT_NO_MEMORY("local links");
   snprintf(s->name, sizeof s->name, "weft-%016" PRIx64 "%016" PRIx64, weft_random_id(), weft_random_id());
   weft_mutex_init(&s->mu);
+  weft_cond_init(&s->rested);
   for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) {
     s->links[i].sender = s;
     s->links[i].fd = -1;
@@ -278,6 +285,7 @@ weft_status_t *weft_local_sender_create(weft_local_sender_t **out) {
   }
   weft_local_socket_close(s->listener);
   for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) weft_cond_deinit(&s->links[i].changed);
+  weft_cond_deinit(&s->rested);
   weft_mutex_deinit(&s->mu);
   weft_free(s);
   return WEFT_ERROR(UNAVAILABLE, "cannot listen on a Unix socket");
@@ -299,8 +307,12 @@ void weft_local_sender_destroy(weft_local_sender_t *s) {
     weft_mutex_unlock(&s->mu);
     if (is_used) pthread_join(l->thread, NULL);
     weft_local_socket_close(l->fd);
-    weft_cond_deinit(&l->changed);
   }
+  weft_mutex_lock(&s->mu);
+  while (s->num_filling > 0) weft_cond_wait(&s->rested, &s->mu); /* woken by weft_local_sender_fill() */
+  weft_mutex_unlock(&s->mu);
+  for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) weft_cond_deinit(&s->links[i].changed);
+  weft_cond_deinit(&s->rested);
   weft_mutex_deinit(&s->mu);
   weft_free(s);
 }
@@ -322,6 +334,25 @@ bool weft_local_sender_has(weft_local_sender_t *s, uint64_t link) {
   return found;
 }
 
+static local_payload_t *payload_new(uint64_t transfer, weft_str_t header, const void *data, size_t bytes) {
+  local_payload_t *p = weft_malloc(sizeof *p);
+  if (p == NULL) return NULL;
+  p->next = NULL;
+  p->frame = (weft_local_frame_t){transfer, header.length, bytes};
+  memcpy(p->header, header.data, header.length);
+  p->data = data;
+  p->arrive = NULL;
+  p->release = NULL;
+  p->arg = NULL;
+  return p;
+}
+
+static void queue_locked(sender_link_t *l, local_payload_t *p) {
+  *l->last = p;
+  l->last = &p->next;
+  weft_cond_signal(&l->changed);
+}
+
 bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
                             const void *data, size_t bytes, void (*release)(void *arg), void *arg) {
   return weft_local_sender_stream(s, link, transfer, header, data, bytes, NULL, release, arg);
@@ -331,22 +362,14 @@ bool weft_local_sender_stream(weft_local_sender_t *s, uint64_t link, uint64_t tr
                               const void *data, size_t bytes, size_t (*arrive)(void *arg, size_t at),
                               void (*release)(void *arg), void *arg) {
   if (link == 0 || header.length > WEFT_LOCAL_LINK_MAX_HEADER) return false;
-  local_payload_t *p = weft_malloc(sizeof *p);
+  local_payload_t *p = payload_new(transfer, header, data, bytes);
   if (p == NULL) return false;
-  p->next = NULL;
-  p->frame = (weft_local_frame_t){transfer, header.length, bytes};
-  memcpy(p->header, header.data, header.length);
-  p->data = data;
   p->arrive = arrive;
   p->release = release;
   p->arg = arg;
   weft_mutex_lock(&s->mu);
   sender_link_t *l = find_locked(s, link);
-  if (l != NULL) {
-    *l->last = p;
-    l->last = &p->next;
-    weft_cond_signal(&l->changed);
-  }
+  if (l != NULL) queue_locked(l, p);
   weft_mutex_unlock(&s->mu);
   if (l == NULL) weft_free(p);
   return l != NULL;
@@ -384,8 +407,8 @@ bool weft_local_sender_lend(weft_local_sender_t *s, uint64_t link, uint64_t tran
   return is_lent;
 }
 
-bool weft_local_sender_put(weft_local_sender_t *s, uint64_t link, uint64_t transfer, const void *data,
-                           size_t bytes, uint64_t *out_at) {
+bool weft_local_sender_take(weft_local_sender_t *s, uint64_t link, uint64_t transfer, size_t bytes,
+                            weft_local_place_t *out) {
   weft_mutex_lock(&s->mu);
   sender_link_t *l = link == 0 ? NULL : find_locked(s, link);
   /* With the reader: it hears of transfers that fail. */
@@ -393,14 +416,48 @@ bool weft_local_sender_put(weft_local_sender_t *s, uint64_t link, uint64_t trans
   weft_local_room_t *room = may ? weft_local_room_retain(l->room) : NULL;
   weft_mutex_unlock(&s->mu);
   if (room == NULL) return false;
-  bool is_put = weft_local_room_put(room, transfer, data, bytes, out_at);
+  *out = (weft_local_place_t){.sender = s, .room = room, .link = link, .transfer = transfer};
+  const bool is_taken = weft_local_room_take(room, transfer, bytes, &out->at);
   weft_mutex_lock(&s->mu);
-  l = is_put ? find_locked(s, link) : NULL;
-  is_put = l != NULL && !was_given_back_locked(l, transfer);
+  l = is_taken ? find_locked(s, link) : NULL;
+  const bool is_wanted = l != NULL && !was_given_back_locked(l, transfer);
+  if (is_wanted) s->num_filling++;
   weft_mutex_unlock(&s->mu);
-  if (l != NULL && !is_put) (void)weft_local_room_forget(room, transfer);
-  weft_local_room_release(room);
-  return is_put;
+  if (is_taken && !is_wanted) weft_local_room_drop(room, out->at);
+  if (!is_wanted) weft_local_room_release(room);
+  return is_wanted;
+}
+
+/* A receiver that is not told waits for what will not come: its link breaks then. */
+static void tell_filled(const weft_local_place_t *p) {
+  weft_local_sender_t *s = p->sender;
+  local_payload_t *note = payload_new(p->transfer, WEFT_STR(""), "", 0);
+  if (note != NULL) note->frame.header_bytes = WEFT_LOCAL_FRAME_FILLED;
+  weft_mutex_lock(&s->mu);
+  sender_link_t *l = find_locked(s, p->link);
+  if (l != NULL && note != NULL) {
+    queue_locked(l, note);
+    note = NULL;
+  } else if (l != NULL) {
+    break_link_locked(s, l);
+  }
+  weft_mutex_unlock(&s->mu);
+  weft_free(note);
+}
+
+bool weft_local_sender_fill(weft_local_place_t *p, const void *data, size_t bytes, void (*release)(void *arg),
+                            void *arg) {
+  weft_local_sender_t *s = p->sender;
+  const weft_local_fill_t fill = weft_local_room_fill(p->room, p->at, data, bytes);
+  release(arg);
+  if (fill == WEFT_LOCAL_FILLED_AWAITED) tell_filled(p);
+  weft_local_room_release(p->room);
+  p->room = NULL;
+  weft_mutex_lock(&s->mu);
+  const bool is_there = find_locked(s, p->link) != NULL;
+  if (--s->num_filling == 0) weft_cond_broadcast(&s->rested);
+  weft_mutex_unlock(&s->mu);
+  return fill != WEFT_LOCAL_FILLED_FORGOTTEN && is_there;
 }
 
 weft_str_t weft_local_link_host(void) {

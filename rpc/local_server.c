@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ typedef struct local_served {
   weft_rpc_call_t base;
   served_conn_t *conn; /* retained */
   uint64_t id;
+  bool was_looked_for;              /* by `taker` */
+  pthread_t taker;                  /* the thread that has taken the call's packet */
   struct local_served *prev, *next; /* guarded by the connection's mu */
   bool is_cancelled;                /* the same */
 } local_served_t;
@@ -130,8 +133,17 @@ static void expect_more(weft_rpc_call_t *base) {
   weft_local_conn_expect_more(&((local_served_t *)(void *)base)->conn->conn);
 }
 
-static const weft_rpc_call_ops_t call_ops = {
-    .peer = peer_of, .deadline_ns = deadline_of, .reply = reply, .fail = fail, .expect_more = expect_more};
+static bool was_looked_for(weft_rpc_call_t *base) {
+  const local_served_t *c = (local_served_t *)(void *)base;
+  return c->was_looked_for && pthread_equal(c->taker, pthread_self());
+}
+
+static const weft_rpc_call_ops_t call_ops = {.peer = peer_of,
+                                             .deadline_ns = deadline_of,
+                                             .reply = reply,
+                                             .fail = fail,
+                                             .expect_more = expect_more,
+                                             .was_looked_for = was_looked_for};
 
 /* A failure that no handler has seen. */
 static void refuse(served_conn_t *conn, uint64_t id, weft_code_t code, weft_str_t text) {
@@ -139,9 +151,9 @@ static void refuse(served_conn_t *conn, uint64_t id, weft_code_t code, weft_str_
   if (weft_local_conn_send(&conn->conn, &p) == WEFT_PACKET_NO_MEMORY) weft_local_conn_break(&conn->conn);
 }
 
-/* Consumes `request`. NULL without memory. */
-static local_served_t *call_new(served_conn_t *conn, weft_rpc_method_t *method, uint64_t id,
-                                weft_message_t *request) {
+/* Consumes the packet's message. NULL without memory. */
+static local_served_t *call_new(served_conn_t *conn, weft_rpc_method_t *method, const weft_packet_t *p) {
+  weft_message_t *request = p->message;
   local_served_t *c = weft_calloc(1, sizeof *c);
   if (c != NULL) c->base.canceller = weft_canceller_create(NULL);
   if (c == NULL || c->base.canceller == NULL) {
@@ -153,7 +165,9 @@ static local_served_t *call_new(served_conn_t *conn, weft_rpc_method_t *method, 
   c->base.method = method;
   c->base.request = request;
   c->conn = conn;
-  c->id = id;
+  c->id = p->id;
+  c->was_looked_for = p->was_looked_for;
+  c->taker = pthread_self();
   (void)weft_local_conn_retain(&conn->conn);
   weft_mutex_lock(&conn->mu);
   c->next = conn->calls;
@@ -182,7 +196,7 @@ static void serve(served_conn_t *conn, weft_packet_t *p) {
     }
     return;
   }
-  local_served_t *c = call_new(conn, method, p->id, request);
+  local_served_t *c = call_new(conn, method, p);
   if (c == NULL) {
     refuse(conn, p->id, WEFT_RESOURCE_EXHAUSTED, WEFT_STR("no memory for a call"));
     weft_rpc_intake_leave(intake);

@@ -14,6 +14,7 @@ typedef struct weft_local_hello {
 typedef struct weft_local_frame { /* both ends are on one machine: its own byte order */
   uint64_t transfer, header_bytes, payload_bytes;
 } weft_local_frame_t;
+#define WEFT_LOCAL_FRAME_FILLED UINT64_MAX /* as header_bytes: nothing follows; the place is filled */
 typedef struct weft_local_returned {
   uint64_t transfer, how; /* a weft_local_end_t */
 } weft_local_returned_t;

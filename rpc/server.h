@@ -52,6 +52,9 @@ int64_t weft_rpc_call_deadline_ns(weft_rpc_call_t *call); /* on weft_clock_ns()'
 /* The caller is likely to call again within some tens of microseconds: within a host a thread looks for that
  * call for a moment before it sleeps. */
 void weft_rpc_call_expect_more(weft_rpc_call_t *call);
+/* Is the calling thread the one that looked for this call and found it, and has not slept since the call
+ * before? Cores are free then, and the caller is likely to be awake, too. */
+bool weft_rpc_call_was_looked_for(weft_rpc_call_t *call);
 /* Both consume their arguments and end the call. A status text over 3,072 bytes is cut, as TensorFlow cuts
  * it. An answer that is too much for a peer that does not read becomes RESOURCE_EXHAUSTED. In-band errors are
  * the caller's business. UNAVAILABLE from a handler would be retried by TensorFlow clients. */

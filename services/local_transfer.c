@@ -21,12 +21,20 @@
 
 #include "base/alloc.h"
 #include "base/mutex.h"
+#include "base/polling.h"
 #include "device/peer_memory.h"
 #include "device/tensor_intake.h"
 #include "rpc/local_link.h"
 #include "services/local_transport.h"
 #include "services/messages.h"
 #include "tensor/tensor_proto.h"
+
+/* A place of the room that is being filled. */
+typedef struct filling_place {
+  const void *data; /* in the room; NULL: none */
+  size_t bytes;
+  weft_tensor_head_t head;
+} filling_place_t;
 
 typedef struct expected {
   weft_local_transfers_t *owner;
@@ -38,6 +46,7 @@ typedef struct expected {
       is_lost; /* lost: the peer sent something that is no tensor, or the link broke in the middle */
   bool is_cancelled;
   weft_local_receiver_t *link; /* retained: what the peer may lend the tensor over, or put it into its room */
+  filling_place_t place;       /* that is awaited */
   bool may_import;             /* the peer may lend it */
   weft_status_t *failure;      /* owned: of an import's copy */
   bool is_busy;                /* the link's thread uses `intake` */
@@ -57,6 +66,7 @@ struct weft_local_transfers {
   weft_local_receiver_t *link; /* NULL: none */
   bool is_tried;               /* a link was offered, and either is there or could not be made */
   bool cannot_import;          /* the peer's memory */
+  weft_polling_t polling;      /* for places that are being filled */
   int num_imports;             /* that are copied now */
   bool closes_later;           /* the last of them closes the link */
   weft_tensor_t *filling;      /* link thread's own */
@@ -67,6 +77,7 @@ static void expected_free(expected_t *x) {
   weft_tensor_t *none = NULL;
   if (x->intake != NULL) weft_status_free(weft_tensor_intake_end(x->intake, false, &none));
   weft_tensor_release(x->tensor);
+  if (x->place.data != NULL) (void)weft_local_receiver_give_back(x->link, (uint64_t)x->id, WEFT_LOCAL_DONE);
   weft_local_receiver_release(x->link);
   weft_status_free(x->failure);
   weft_free(x);
@@ -157,6 +168,7 @@ weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id
   weft_mutex_lock(&t->mu);
   bool is_hopeless = t->is_tried && t->link == NULL;
   const bool may_import = !t->cannot_import;
+  m.is_filling = weft_polling_may(&t->polling);
   weft_local_receiver_t *link = t->link == NULL ? NULL : weft_local_receiver_retain(t->link);
   weft_mutex_unlock(&t->mu);
   if (!is_hopeless) m.host = weft_local_link_host();
@@ -260,25 +272,103 @@ static void leave_place(void *data, size_t bytes, void *arg) {
   weft_local_room_release(room);
 }
 
-weft_status_t *weft_local_transfers_take(weft_local_transfers_t *t, int64_t id,
-                                         const weft_local_transport_msg_t *m, weft_tensor_t **out) {
-  weft_tensor_head_t head;
-  weft_mutex_lock(&t->mu);
-  expected_t *x = take_locked(t, id);
-  weft_mutex_unlock(&t->mu);
-  if (x == NULL) return no_transfer(t);
-  weft_local_room_t *room = weft_local_room_retain(weft_local_receiver_room(x->link));
-  expected_free(x);
-  void *data = room == NULL || !read_head(m, &head)
-                   ? NULL
-                   : weft_local_room_at(room, (uint64_t)m->offset, (size_t)m->bytes);
-  weft_status_t *s = data == NULL ? no_transfer(t)
-                                  : weft_tensor_wrap(head.dtype, &head.shape, data, (size_t)m->bytes,
-                                                     leave_place, room, out);
-  if (s == NULL) return NULL;
-  if (data != NULL) weft_local_room_give_back(room, data);
-  weft_local_room_release(room);
+/* The bytes are there. */
+static weft_status_t *wrap_place(weft_local_room_t *room, const filling_place_t *p, weft_tensor_t **out) {
+  void *data = (void *)(uintptr_t)p->data; /* drops const: the room's bytes are mapped for reading */
+  weft_status_t *s = weft_tensor_wrap(p->head.dtype, &p->head.shape, data, p->bytes, leave_place,
+                                      weft_local_room_retain(room), out);
+  if (s != NULL) leave_place(data, p->bytes, room);
   return s;
+}
+
+/* Where the peer says that the tensor is. False: there is no such place. */
+static bool find_place(const weft_local_room_t *room, const weft_local_transport_msg_t *m,
+                       filling_place_t *out) {
+  *out = (filling_place_t){.bytes = (size_t)m->bytes};
+  if (room != NULL && read_head(m, &out->head))
+    out->data = weft_local_room_at(room, (uint64_t)m->offset, out->bytes);
+  return out->data != NULL;
+}
+
+typedef struct place_look {
+  const weft_local_room_t *room;
+  const void *data;
+} place_look_t;
+
+static bool look_at_place(void *arg) {
+  const place_look_t *k = arg;
+  return weft_local_room_is_filled(k->room, k->data);
+}
+
+/* False: the place is not filled yet, and the link's thread will hear when it is. */
+static bool is_filled_soon(weft_local_transfers_t *t, expected_t *x, weft_local_room_t *room,
+                           const filling_place_t *p) {
+  place_look_t k = {room, p->data};
+  if (look_at_place(&k) || weft_polling_run(&t->polling, look_at_place, &k)) return true;
+  weft_mutex_lock(&t->mu);
+  x->place = *p;
+  weft_mutex_unlock(&t->mu);
+  if (!weft_local_room_await(room, p->data)) return false;
+  weft_mutex_lock(&t->mu);
+  x->place.data = NULL;
+  weft_mutex_unlock(&t->mu);
+  return true;
+}
+
+bool weft_local_transfers_take(weft_local_transfers_t *t, int64_t id, const weft_local_transport_msg_t *m,
+                               weft_status_t **out_status, weft_tensor_t **out) {
+  filling_place_t place;
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)id); /* stays until it is awaited */
+  weft_mutex_unlock(&t->mu);
+  weft_local_room_t *room = x == NULL ? NULL : weft_local_receiver_room(x->link);
+  const bool is_there = find_place(room, m, &place);
+  if (is_there && m->is_filling && !is_filled_soon(t, x, room, &place)) return false;
+  weft_local_room_retain(room);
+  weft_mutex_lock(&t->mu);
+  (void)take_locked(t, id);
+  weft_mutex_unlock(&t->mu);
+  if (x != NULL) expected_free(x);
+  *out_status = is_there ? wrap_place(room, &place, out) : no_transfer(t);
+  weft_local_room_release(room);
+  return true;
+}
+
+/* On the link's thread. */
+static void filled(void *arg, uint64_t transfer) {
+  weft_local_transfers_t *t = arg;
+  filling_place_t place = {.data = NULL};
+  weft_local_room_t *room = NULL;
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, transfer);
+  if (x != NULL && x->place.data != NULL) {
+    room = weft_local_room_retain(weft_local_receiver_room(x->link));
+    if (weft_local_room_is_filled(room, x->place.data)) {
+      place = x->place;
+      x->place.data = NULL; /* this thread's */
+    }
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_tensor_t *tensor = NULL;
+  weft_status_t *s = place.data == NULL ? NULL : wrap_place(room, &place, &tensor);
+  weft_local_room_release(room);
+  if (tensor == NULL && s == NULL) return; /* its receive has ended, or the peer is faulty */
+  weft_mutex_lock(&t->mu);
+  x = weft_map_get_u64(&t->expected, transfer);
+  if (x != NULL) {
+    x->is_here = tensor != NULL;
+    x->is_lost = tensor == NULL;
+    x->tensor = tensor;
+    x->failure = s;
+  }
+  const bool is_awaited = x != NULL && x->fn != NULL;
+  if (is_awaited) (void)take_locked(t, (int64_t)transfer);
+  weft_mutex_unlock(&t->mu);
+  if (x == NULL) {
+    weft_tensor_release(tensor);
+    weft_status_free(s);
+  }
+  if (is_awaited) finish(x, false);
 }
 
 /* ---- imports ---- */
@@ -564,7 +654,7 @@ static void closed(void *arg) {
 
 void weft_local_transfers_offer(weft_local_transfers_t *t, weft_str_t name) {
   static const weft_local_receiver_ops_t ops = {
-      .begin = begin, .arrive = arrive, .end = end, .closed = closed};
+      .begin = begin, .arrive = arrive, .end = end, .filled = filled, .closed = closed};
   weft_mutex_lock(&t->mu);
   bool is_first = !t->is_tried;
   t->is_tried = true;

@@ -385,12 +385,14 @@ static void on_received(void *arg, weft_status_t *status, weft_message_t *respon
   if (status == NULL) status = weft_fields_decode(&weft_recv_tensor_response_type, response, &arena, &body);
   if (status == NULL) (void)weft_local_transport_from_any(body.transport_options, &arena, &local);
   log_sent(p, body.send_start_micros);
+  bool is_elsewhere = local.is_on_link || local.memory.length > 0;
   if (local.in_room && status == NULL) {
-    status = weft_local_transfers_take(p->worker->transfers, p->request_id, &local, &body.tensor);
+    is_elsewhere =
+        !weft_local_transfers_take(p->worker->transfers, p->request_id, &local, &status, &body.tensor);
     weft_rpc_channel_expect_more(p->worker->channel);
   }
   if (local.memory.length > 0) weft_local_transfers_import(p->worker->transfers, p->request_id, &local);
-  if (local.is_on_link || local.memory.length > 0) {
+  if (is_elsewhere) {
     weft_local_transfers_await(p->worker->transfers, p->request_id, p->canceller, on_linked, p);
   } else {
     weft_local_transfers_forget(p->worker->transfers, p->request_id, status != NULL);

@@ -380,25 +380,39 @@ static bool on_given_back(void *arg, weft_local_end_t how) {
   return ok;
 }
 
-/* Copies the tensor into the room and fills in where it lies there. False: it is too large, its bytes or its
- * receiver are not in the host's memory, or there is no room. */
-static bool put_in_room(const loan_t *l, weft_strbuf_t *options) {
-  weft_strbuf_t head = WEFT_STRBUF_INIT;
-  uint64_t at = 0;
-  if (l->tensor->space != NULL || l->peer.to_device || l->tensor->bytes > WEFT_LOCAL_ROOM_MOST) return false;
-  weft_tensor_proto_header(l->tensor, &head);
-  bool ok = !head.failed &&
-            weft_local_sender_put(l->sender, l->link, l->id, l->tensor->data, l->tensor->bytes, &at);
-  if (ok) {
-    const weft_local_transport_msg_t answer = {.in_room = true,
-                                               .offset = (int64_t)at,
-                                               .head = weft_str_of(head.data, head.length),
-                                               .bytes = (int64_t)l->tensor->bytes};
-    weft_local_transport_to_any(&answer,
-                                options); /* where that fails, so does the call, and with it the place */
-  }
+/* Answers with where the tensor lies in the room: behind the copy, or before it, if the receiver looks for
+ * its end. Consumes `l` and its tensor. False: the tensor is too large, its bytes or its receiver are not in
+ * the host's memory, or there is no room; nothing has happened then. */
+static bool answer_by_room(loan_t *l) {
+  weft_served_t *call = l->call;
+  weft_tensor_t *tensor = l->tensor;
+  weft_local_place_t place;
+  weft_strbuf_t head = WEFT_STRBUF_INIT, options = WEFT_STRBUF_INIT;
+  if (tensor->space != NULL || l->peer.to_device || tensor->bytes > WEFT_LOCAL_ROOM_MOST ||
+      !weft_local_sender_take(l->sender, l->link, l->id, tensor->bytes, &place))
+    return false;
+  const bool is_filling = l->peer.is_filling && tensor->bytes >= WEFT_LOCAL_ROOM_EARLY_BYTES &&
+                          weft_rpc_call_was_looked_for(call->call);
+  weft_tensor_retain(tensor); /* until it is copied */
+  if (!is_filling && !weft_local_sender_fill(&place, tensor->data, tensor->bytes, release_tensor, tensor))
+    return false;
+  weft_tensor_proto_header(tensor, &head);
+  const weft_local_transport_msg_t answer = {.in_room = true,
+                                             .is_filling = is_filling,
+                                             .offset = (int64_t)place.at,
+                                             .head = weft_str_of(head.data, head.length),
+                                             .bytes = (int64_t)tensor->bytes};
+  weft_local_transport_to_any(&answer, &options);
+  weft_free(l);
+  weft_rpc_call_expect_more(call->call);
+  /* Where the answer fails, the receiver gives the place back. */
+  answer_with(call, head.failed || options.failed ? WEFT_NO_MEMORY("a RecvTensor") : NULL, NULL, false,
+              weft_str_of(options.data, options.length));
+  if (is_filling) (void)weft_local_sender_fill(&place, tensor->data, tensor->bytes, release_tensor, tensor);
+  weft_tensor_release(tensor);
   weft_strbuf_deinit(&head);
-  return ok;
+  weft_strbuf_deinit(&options);
+  return true;
 }
 
 /* Lends the tensor and fills in where it lies. False: the receiver cannot read it, or its link is over. */
@@ -428,13 +442,8 @@ static void on_made(void *arg, weft_status_t *status) {
   weft_served_t *call = l->call;
   weft_tensor_t *tensor = l->tensor;
   weft_strbuf_t options = WEFT_STRBUF_INIT;
-  if (status == NULL && put_in_room(l, &options)) {
-    weft_free(l);
-    weft_tensor_release(tensor);
-    weft_rpc_call_expect_more(call->call);
-    answer_with(call, options.failed ? WEFT_NO_MEMORY("a RecvTensor") : NULL, NULL, false,
-                weft_str_of(options.data, options.length));
-  } else if (status == NULL && lend(l, &options)) { /* `l` may be gone */
+  if (status == NULL && answer_by_room(l)) return;
+  if (status == NULL && lend(l, &options)) { /* `l` may be gone */
     answer_with(call, NULL, NULL, false, weft_str_of(options.data, options.length));
   } else {
     weft_free(l);

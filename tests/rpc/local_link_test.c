@@ -5,6 +5,7 @@
 #include <CUnit/CUnit.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,9 +22,9 @@
 typedef struct got {
   weft_mutex_t mu;
   weft_cond_t changed;
-  int whole, broken, skipped, closed, released; /* guarded by mu */
-  uint64_t unwanted;                            /* a transfer to refuse */
-  char *place;                                  /* of the payload under way */
+  int whole, broken, skipped, filled, closed, released; /* guarded by mu */
+  uint64_t unwanted;                                    /* a transfer to refuse */
+  char *place;                                          /* of the payload under way */
   size_t bytes;
   uint64_t sum; /* of what arrived; guarded by mu */
   char header[64];
@@ -77,7 +78,10 @@ static void end(void *arg, uint64_t transfer, bool is_whole) {
   add(g, is_whole ? &g->whole : &g->broken);
 }
 static void closed(void *arg) { add(arg, &((got_t *)arg)->closed); }
-static const weft_local_receiver_ops_t ops = {.begin = begin, .end = end, .closed = closed};
+static void filled(void *arg, uint64_t transfer) {
+  if (transfer != 0) add(arg, &((got_t *)arg)->filled);
+}
+static const weft_local_receiver_ops_t ops = {.begin = begin, .end = end, .filled = filled, .closed = closed};
 
 static void released(void *arg) { add(arg, &((got_t *)arg)->released); }
 
@@ -338,6 +342,16 @@ static void a_receiver_that_is_gone_gives_back_all(void) {
   got_deinit(&g);
 }
 
+static void ignore(void *arg) { (void)arg; }
+
+static bool put(weft_local_sender_t *s, uint64_t link, uint64_t transfer, const void *data, size_t bytes,
+                uint64_t *out_at) {
+  weft_local_place_t p;
+  if (!weft_local_sender_take(s, link, transfer, bytes, &p)) return false;
+  *out_at = p.at;
+  return weft_local_sender_fill(&p, data, bytes, ignore, NULL);
+}
+
 /* What fails before its place is there is given back by its number, in whichever order that comes. */
 static void places_in_the_room_are_taken_and_given_back(void) {
   got_t g;
@@ -350,21 +364,21 @@ static void places_in_the_room_are_taken_and_given_back(void) {
   uint64_t at = 0, other = 0;
   loan_t known = {.got = &g};
   CU_ASSERT_TRUE(send_soon(s, link, 1, "", 0, &g)); /* the link is known */
-  CU_ASSERT_FALSE(weft_local_sender_put(s, link + 1, 2, "abc", 4, &at));
-  CU_ASSERT_FALSE(weft_local_sender_put(s, 0, 2, "abc", 4, &at));
-  CU_ASSERT_TRUE(weft_local_sender_put(s, link, 2, "abc", 4, &at));
+  CU_ASSERT_FALSE(put(s, link + 1, 2, "abc", 4, &at));
+  CU_ASSERT_FALSE(put(s, 0, 2, "abc", 4, &at));
+  CU_ASSERT_TRUE(put(s, link, 2, "abc", 4, &at));
   weft_local_room_t *room = weft_local_room_retain(weft_local_receiver_room(r));
   const char *data = weft_local_room_at(room, at, 4);
   CU_ASSERT_PTR_NOT_NULL_FATAL(data);
   CU_ASSERT_STRING_EQUAL(data, "abc");
-  CU_ASSERT_TRUE(weft_local_sender_put(s, link, 3, "def", 4, &other));
+  CU_ASSERT_TRUE(put(s, link, 3, "def", 4, &other));
   CU_ASSERT_TRUE(weft_local_sender_lend(s, link, 5, ended, &known));
   CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 3, WEFT_LOCAL_DONE)); /* its call has failed */
   CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 4, WEFT_LOCAL_DONE)); /* before it was put */
   CU_ASSERT_TRUE(weft_local_receiver_give_back(r, 5, WEFT_LOCAL_DONE));
   CU_ASSERT_TRUE(wait_for(&g, &known.ended, 1)); /* both have been heard of */
-  CU_ASSERT_FALSE(weft_local_sender_put(s, link, 4, "ghi", 4, &at));
-  CU_ASSERT_TRUE(weft_local_sender_put(s, link, 6, "jkl", 4, &at));
+  CU_ASSERT_FALSE(put(s, link, 4, "ghi", 4, &at));
+  CU_ASSERT_TRUE(put(s, link, 6, "jkl", 4, &at));
   CU_ASSERT_EQUAL(at, other);
   weft_local_sender_destroy(s);
   weft_local_receiver_close(r);
@@ -372,6 +386,56 @@ static void places_in_the_room_are_taken_and_given_back(void) {
   CU_ASSERT_STRING_EQUAL(data, "abc"); /* behind the end of both */
   weft_local_room_give_back(room, data);
   weft_local_room_release(room);
+  got_deinit(&g);
+}
+
+typedef struct late_fill {
+  got_t *got;
+  weft_local_place_t place;
+  int begins; /* guarded by the got's mu */
+} late_fill_t;
+
+static void *fill_late(void *arg) {
+  late_fill_t *f = arg;
+  (void)wait_for(f->got, &f->begins, 1);
+  (void)weft_local_sender_fill(&f->place, "abc", 4, released, f->got);
+  return NULL;
+}
+
+/* The receiver hears of a place that it awaits, and of no other one. */
+static void a_receiver_that_awaits_a_place_is_told(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_sender_t *s = NULL;
+  weft_local_receiver_t *r = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_receiver_create(weft_local_sender_name(s), &ops, &g, &r));
+  const uint64_t link = weft_local_receiver_link(r);
+  CU_ASSERT_TRUE(send_soon(s, link, 1, "", 0, &g)); /* the link is known */
+  weft_local_room_t *room = weft_local_receiver_room(r);
+  weft_local_place_t a, b, c;
+  CU_ASSERT_TRUE_FATAL(weft_local_sender_take(s, link, 2, 4, &a));
+  CU_ASSERT_TRUE_FATAL(weft_local_sender_take(s, link, 3, 4, &b));
+  CU_ASSERT_TRUE_FATAL(weft_local_sender_take(s, link, 4, 4, &c));
+  CU_ASSERT_FALSE(weft_local_room_await(room, weft_local_room_at(room, b.at, 4)));
+  CU_ASSERT_TRUE(weft_local_sender_fill(&a, "abc", 4, ignore, NULL));
+  CU_ASSERT_TRUE(weft_local_sender_fill(&b, "def", 4, released, &g));
+  CU_ASSERT_TRUE(wait_for(&g, &g.filled, 1));
+  CU_ASSERT_STRING_EQUAL(weft_local_room_at(room, b.at, 4), "def");
+  CU_ASSERT_TRUE(send_soon(s, link, 5, "", 0, &g)); /* what was told before is heard by then */
+  CU_ASSERT_TRUE(wait_for(&g, &g.whole, 2));
+  CU_ASSERT_EQUAL(g.filled, 1);
+  /* A sender that ends waits for a place that is being filled, whose bytes it needs until then. */
+  late_fill_t late = {.got = &g, .place = c};
+  pthread_t thread;
+  CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, fill_late, &late), 0);
+  weft_local_receiver_close(r);
+  CU_ASSERT_TRUE(wait_for(&g, &g.closed, 1));
+  const int before = g.released;
+  add(&g, &late.begins);
+  weft_local_sender_destroy(s);
+  CU_ASSERT_EQUAL(g.released, before + 1);
+  pthread_join(thread, NULL);
   got_deinit(&g);
 }
 
@@ -431,6 +495,7 @@ static const CU_TestInfo tests[] = {
      the_senders_end_closes_links_and_releases_what_is_queued},
     {"what is lent is given back", what_is_lent_is_given_back},
     {"a receiver that is gone gives back all", a_receiver_that_is_gone_gives_back_all},
+    {"a receiver that awaits a place is told", a_receiver_that_awaits_a_place_is_told},
     {"places in the room are taken and given back", places_in_the_room_are_taken_and_given_back},
     {"a place is free again after its link", a_place_is_free_again_after_its_link},
     {"files that a peer sends do not stay open", files_that_a_peer_sends_do_not_stay_open},

@@ -35,6 +35,11 @@ static void teardown(room_ends_t *e) {
   weft_free(e->data);
 }
 
+static bool put(weft_local_room_t *r, uint64_t transfer, const void *data, size_t bytes, uint64_t *out_at) {
+  return weft_local_room_take(r, transfer, bytes, out_at) &&
+         weft_local_room_fill(r, *out_at, data, bytes) == WEFT_LOCAL_FILLED;
+}
+
 static void bytes_are_whole_and_places_are_used_again(void) {
   static const size_t sizes[] = {1, 4097, UNIT - 1, UNIT, UNIT + 1, 1 << 20, MOST - 1, MOST};
   room_ends_t e;
@@ -42,7 +47,7 @@ static void bytes_are_whole_and_places_are_used_again(void) {
   setup(&e);
   for (int round = 0; round < 30; round++) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-      CU_ASSERT_TRUE_FATAL(weft_local_room_put(e.sender, 7, e.data, sizes[i], &at));
+      CU_ASSERT_TRUE_FATAL(put(e.sender, 7, e.data, sizes[i], &at));
       if (first == 0) first = at;
       CU_ASSERT_EQUAL(at, first); /* the lowest that is free */
       const void *data = weft_local_room_at(e.receiver, at, sizes[i]);
@@ -51,8 +56,8 @@ static void bytes_are_whole_and_places_are_used_again(void) {
       weft_local_room_give_back(e.receiver, data);
     }
   }
-  CU_ASSERT_FALSE(weft_local_room_put(e.sender, 7, e.data, 0, &at));
-  CU_ASSERT_FALSE(weft_local_room_put(e.sender, 7, e.data, MOST + 1, &at));
+  CU_ASSERT_FALSE(put(e.sender, 7, e.data, 0, &at));
+  CU_ASSERT_FALSE(put(e.sender, 7, e.data, MOST + 1, &at));
   teardown(&e);
 }
 
@@ -61,14 +66,14 @@ static void a_full_room_takes_nothing(void) {
   uint64_t at[WEFT_LOCAL_ROOM_BYTES / UNIT], more = 0;
   int n = 0;
   setup(&e);
-  while (weft_local_room_put(e.sender, (uint64_t)n, e.data, UNIT, &at[n])) n++;
+  while (put(e.sender, (uint64_t)n, e.data, UNIT, &at[n])) n++;
   CU_ASSERT_EQUAL(n, WEFT_LOCAL_ROOM_BYTES / UNIT - 1);
   /* Two free units that do not touch hold no place of two; two that do, do. */
   weft_local_room_give_back(e.receiver, weft_local_room_at(e.receiver, at[9], UNIT));
   weft_local_room_give_back(e.receiver, weft_local_room_at(e.receiver, at[11], UNIT));
-  CU_ASSERT_FALSE(weft_local_room_put(e.sender, 1000, e.data, UNIT + 1, &more));
+  CU_ASSERT_FALSE(put(e.sender, 1000, e.data, UNIT + 1, &more));
   weft_local_room_give_back(e.receiver, weft_local_room_at(e.receiver, at[10], UNIT));
-  CU_ASSERT_TRUE(weft_local_room_put(e.sender, 1000, e.data, UNIT + 1, &more));
+  CU_ASSERT_TRUE(put(e.sender, 1000, e.data, UNIT + 1, &more));
   CU_ASSERT_EQUAL(more, at[9]);
   teardown(&e);
 }
@@ -77,13 +82,58 @@ static void what_a_failed_transfer_has_is_free_again(void) {
   room_ends_t e;
   uint64_t a = 0, b = 0, c = 0;
   setup(&e);
-  CU_ASSERT_TRUE(weft_local_room_put(e.sender, 1, e.data, MOST, &a));
-  CU_ASSERT_TRUE(weft_local_room_put(e.sender, 2, e.data, MOST, &b));
+  CU_ASSERT_TRUE(put(e.sender, 1, e.data, MOST, &a));
+  CU_ASSERT_TRUE(put(e.sender, 2, e.data, MOST, &b));
   CU_ASSERT_FALSE(weft_local_room_forget(e.sender, 3));
   CU_ASSERT_TRUE(weft_local_room_forget(e.sender, 1));
   CU_ASSERT_FALSE(weft_local_room_forget(e.sender, 1));
-  CU_ASSERT_TRUE(weft_local_room_put(e.sender, 3, e.data, MOST, &c));
+  CU_ASSERT_TRUE(put(e.sender, 3, e.data, MOST, &c));
   CU_ASSERT_EQUAL(c, a);
+  teardown(&e);
+}
+
+static void a_place_is_seen_before_it_is_filled(void) {
+  room_ends_t e;
+  uint64_t a = 0, b = 0, c = 0;
+  setup(&e);
+  CU_ASSERT_TRUE_FATAL(weft_local_room_take(e.sender, 1, 100, &a));
+  CU_ASSERT_TRUE_FATAL(weft_local_room_take(e.sender, 2, 100, &b));
+  const void *at_a = weft_local_room_at(e.receiver, a, 100), *at_b = weft_local_room_at(e.receiver, b, 100);
+  CU_ASSERT_FALSE(weft_local_room_is_filled(e.receiver, at_a));
+  CU_ASSERT_EQUAL(weft_local_room_fill(e.sender, a, e.data, 100), WEFT_LOCAL_FILLED);
+  CU_ASSERT_TRUE(weft_local_room_is_filled(e.receiver, at_a));
+  CU_ASSERT_TRUE(weft_local_room_await(e.receiver, at_a));
+  CU_ASSERT_FALSE(weft_local_room_await(e.receiver, at_b));
+  CU_ASSERT_FALSE(weft_local_room_is_filled(e.receiver, at_b));
+  CU_ASSERT_EQUAL(weft_local_room_fill(e.sender, b, e.data + 1, 100), WEFT_LOCAL_FILLED_AWAITED);
+  CU_ASSERT_TRUE(weft_local_room_is_filled(e.receiver, at_b));
+  CU_ASSERT_EQUAL(memcmp(at_a, e.data, 100) + memcmp(at_b, e.data + 1, 100), 0);
+  CU_ASSERT_TRUE(put(e.sender, 3, e.data, 1, &c)); /* while both are in use */
+  CU_ASSERT_TRUE(c != a && c != b);
+  weft_local_room_give_back(e.receiver, at_b);
+  CU_ASSERT_TRUE(put(e.sender, 3, e.data, 1, &c));
+  CU_ASSERT_EQUAL(c, b);
+  teardown(&e);
+}
+
+/* A place whose transfer fails is not free before the copy has been made. */
+static void a_place_that_is_forgotten_is_free_behind_its_copy(void) {
+  room_ends_t e;
+  uint64_t a = 0, other = 0;
+  setup(&e);
+  for (int is_awaited = 0; is_awaited < 2; is_awaited++) {
+    CU_ASSERT_TRUE_FATAL(weft_local_room_take(e.sender, 1, 100, &a));
+    if (is_awaited)
+      CU_ASSERT_FALSE(weft_local_room_await(e.receiver, weft_local_room_at(e.receiver, a, 100)));
+    CU_ASSERT_TRUE(weft_local_room_forget(e.sender, 1));
+    CU_ASSERT_TRUE_FATAL(put(e.sender, 2, e.data, 100, &other));
+    CU_ASSERT_NOT_EQUAL(other, a);
+    weft_local_room_give_back(e.receiver, weft_local_room_at(e.receiver, other, 100));
+    CU_ASSERT_EQUAL(weft_local_room_fill(e.sender, a, e.data, 100), WEFT_LOCAL_FILLED_FORGOTTEN);
+    CU_ASSERT_TRUE_FATAL(weft_local_room_take(e.sender, 3, 100, &other));
+    CU_ASSERT_EQUAL(other, a);
+    weft_local_room_drop(e.sender, other);
+  }
   teardown(&e);
 }
 
@@ -160,7 +210,7 @@ static void *use(void *arg) {
   for (uint64_t i = 0; i < ROUNDS; i++) {
     const size_t bytes = (size_t)(1 + (i * 7919) % (3 * UNIT));
     uint64_t at = 0;
-    if (!weft_local_room_put(u->ends->sender, (uint64_t)u->index * ROUNDS + i, own, bytes, &at)) continue;
+    if (!put(u->ends->sender, (uint64_t)u->index * ROUNDS + i, own, bytes, &at)) continue;
     if (i % 3 == 0) { /* a transfer that the other thread may forget: its receiver does not read it */
       (void)weft_local_room_forget(u->ends->sender, (uint64_t)u->index * ROUNDS + i);
       continue;
@@ -192,7 +242,7 @@ static void threads_share_a_room(void) {
   /* All is free again. */
   uint64_t at = 0;
   for (int i = 0; i < WEFT_LOCAL_ROOM_BYTES / MOST - 1; i++)
-    CU_ASSERT_TRUE(weft_local_room_put(e.sender, 1, e.data, MOST, &at));
+    CU_ASSERT_TRUE(put(e.sender, 1, e.data, MOST, &at));
   teardown(&e);
 }
 
@@ -201,6 +251,9 @@ int main(void) {
       {"bytes are whole and places are used again", bytes_are_whole_and_places_are_used_again},
       {"a full room takes nothing", a_full_room_takes_nothing},
       {"what a failed transfer has is free again", what_a_failed_transfer_has_is_free_again},
+      {"a place is seen before it is filled", a_place_is_seen_before_it_is_filled},
+      {"a place that is forgotten is free behind its copy",
+       a_place_that_is_forgotten_is_free_behind_its_copy},
       {"places outside of the room are none", places_outside_of_the_room_are_none},
       {"a file that its owner can cut is refused", a_file_that_its_owner_can_cut_is_refused},
       {"each failing allocation leaves no room", each_failing_allocation_leaves_no_room},
