@@ -2,7 +2,12 @@
  *
  *   marked   Weft's counter: the last fence that there is
  *   covered  the last fence that a recorded event is behind
- *   passed   the last fence that is known to have passed
+ *   passed   the last fence that is known to have passed; it stays as it is once the queue is poisoned
+ *
+ * A fence passes when its event is done and no queue has failed whose fences this one waits for, directly or
+ * by way of others. The second is asked of the driver each time: CUDA does not say whether a stream that
+ * waits for an event of a context that fails waits for ever or goes on, and what a stream did that went on is
+ * worthless.
  *
  * Locking: `registry.mu`, then a queue's `mu`. Both are held over calls of the driver that do not wait. A
  * waiter's function is called, and memory given back, without them. `moving` is a leaf, which host functions
@@ -145,7 +150,7 @@ static cuda_record_t *covering_locked(weft_cuda_queue_t *q, uint64_t value) {
   return e;
 }
 
-/* The oldest event has passed. */
+/* The oldest event is done, and the queue is not poisoned. */
 static void pop_locked(weft_cuda_queue_t *q) {
   cuda_record_t *e = q->oldest;
   q->oldest = e->next;
@@ -159,13 +164,20 @@ static void pop_locked(weft_cuda_queue_t *q) {
   q->spare = e;
 }
 
-static CUresult poll_locked(weft_cuda_queue_t *q) {
-  while (q->oldest != NULL) {
-    const CUresult r = weft_cuda_driver.cuEventQuery(q->oldest->event);
+/* *out: the last fence whose event is done; `passed` where no other is. */
+static CUresult poll_locked(weft_cuda_queue_t *q, uint64_t *out) {
+  *out = weft_cuda_queue_passed(q);
+  for (const cuda_record_t *e = q->oldest; e != NULL; e = e->next) {
+    const CUresult r = weft_cuda_driver.cuEventQuery(e->event);
     if (r != CUDA_SUCCESS) return r;
-    pop_locked(q);
+    *out = e->covers;
   }
   return CUDA_SUCCESS;
+}
+
+/* The events up to that of the fence `done` are done. */
+static void pass_locked(weft_cuda_queue_t *q, uint64_t done) {
+  while (q->poison == NULL && q->oldest != NULL && q->oldest->covers <= done) pop_locked(q);
 }
 
 static cuda_retired_t *take_retired_locked(weft_cuda_queue_t *q, bool all) {
@@ -262,37 +274,51 @@ static void poison_locked(weft_cuda_queue_t *q, WEFT_Failure *failure, WEFT_Fenc
   }
 }
 
-/* Takes over `failure`. is_fatal: the context is lost, and all of its queues with it. */
-static void poison(weft_cuda_queue_t *q, WEFT_Failure *failure, bool is_fatal) {
-  WEFT_Failure *copy = weft_cuda_host->failure_copy(failure);
-  WEFT_FenceWaiter *waiters = NULL;
-  weft_mutex_lock(&registry.mu);
-  poison_locked(q, failure, &waiters);
+/* The same; is_fatal: the context is lost, and all of its queues with it. */
+static void poison_all_locked(weft_cuda_queue_t *q, WEFT_Failure *failure, bool is_fatal,
+                              WEFT_FenceWaiter **out) WEFT_REQUIRES(registry.mu) {
+  WEFT_Failure *copy = is_fatal ? weft_cuda_host->failure_copy(failure) : NULL;
+  poison_locked(q, failure, out);
   for (int i = 0; is_fatal && i < WEFT_CUDA_MAX_QUEUES; i++) {
     weft_cuda_queue_t *other = registry.queues[i];
     if (other == NULL || other == q || other->context != q->context) continue;
-    poison_locked(other, weft_cuda_host->failure_copy(copy), &waiters);
+    poison_locked(other, weft_cuda_host->failure_copy(copy), out);
   }
+  weft_cuda_host->failure_free(copy);
+}
+
+void weft_cuda_queue_poison(weft_cuda_queue_t *q, WEFT_Failure *failure) {
+  WEFT_Failure *copy = weft_cuda_host->failure_copy(failure);
+  WEFT_FenceWaiter *waiters = NULL;
+  weft_mutex_lock(&registry.mu);
+  poison_all_locked(q, failure, false, &waiters);
   weft_mutex_unlock(&registry.mu);
   call_waiters(waiters, copy);
   weft_cuda_host->failure_free(copy);
 }
 
-void weft_cuda_queue_poison(weft_cuda_queue_t *q, WEFT_Failure *failure) { poison(q, failure, false); }
-
-/* The stream has failed with r. */
-static void fail(weft_cuda_queue_t *q, CUresult r, const char *what) {
+/* The stream has failed with r. Returns the failure that *out is called with. */
+static WEFT_Failure *fail_locked(weft_cuda_queue_t *q, CUresult r, const char *what, WEFT_FenceWaiter **out)
+    WEFT_REQUIRES(registry.mu) {
   char names[NUM_NOTES * (NOTE_BYTES + 4)] = "";
-  weft_mutex_lock(&registry.mu);
   for (int i = 0; i < WEFT_CUDA_MAX_QUEUES; i++) { /* whichever queue of the context finds it */
     weft_cuda_queue_t *other = registry.queues[i];
     if (other != NULL && other->context == q->context) add_suspects(other, names, sizeof names);
   }
+  WEFT_Failure *f =
+      weft_cuda_failure(r, "%s of %s failed; kernels since the last one that is known to be done: %.380s",
+                        what, q->name, names[0] == '\0' ? "none" : names);
+  poison_all_locked(q, weft_cuda_host->failure_copy(f), weft_cuda_is_fatal(r), out);
+  return f;
+}
+
+static void fail(weft_cuda_queue_t *q, CUresult r, const char *what) {
+  WEFT_FenceWaiter *waiters = NULL;
+  weft_mutex_lock(&registry.mu);
+  WEFT_Failure *f = fail_locked(q, r, what, &waiters);
   weft_mutex_unlock(&registry.mu);
-  poison(q,
-         weft_cuda_failure(r, "%s of %s failed; kernels since the last one that is known to be done: %.380s",
-                           what, q->name, names[0] == '\0' ? "none" : names),
-         weft_cuda_is_fatal(r));
+  call_waiters(waiters, f);
+  weft_cuda_host->failure_free(f);
 }
 
 WEFT_Failure *weft_cuda_queue_check(weft_cuda_queue_t *q, CUresult r, const char *what) {
@@ -341,6 +367,47 @@ void weft_cuda_queue_note(weft_cuda_queue_t *q, const char *name) {
 
 /* ---- fences ---- */
 
+/* What the driver says of a queue's oldest event. CUDA_SUCCESS, too: there is none. */
+static CUresult ask(weft_cuda_queue_t *q) {
+  weft_mutex_lock(&q->mu);
+  const bool is_asked = q->poison == NULL && q->oldest != NULL;
+  const CUresult r = is_asked ? weft_cuda_driver.cuEventQuery(q->oldest->event) : CUDA_SUCCESS;
+  weft_mutex_unlock(&q->mu);
+  return r == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : r;
+}
+
+/* Adds to `list` the queues whose fences `q` waits for as far as is known; returns how many it has then. */
+static int add_waited_for(const weft_cuda_queue_t *q, bool *is_listed, weft_cuda_queue_t **list, int n)
+    WEFT_REQUIRES(registry.mu) {
+  for (int i = 0; i < WEFT_CUDA_MAX_QUEUES; i++) {
+    weft_cuda_queue_t *other = registry.queues[i];
+    if (other == NULL || is_listed[i] || atomic_load(&q->waits[i]) <= weft_cuda_queue_passed(other)) continue;
+    is_listed[i] = true;
+    list[n++] = other;
+  }
+  return n;
+}
+
+/* Asks all queues whose fences q waits for, and those whose fences these wait for. One that has failed is
+ * poisoned then, and with it q. */
+static void ask_waited_for(weft_cuda_queue_t *q) {
+  bool is_listed[WEFT_CUDA_MAX_QUEUES] = {false};
+  weft_cuda_queue_t *list[WEFT_CUDA_MAX_QUEUES];
+  WEFT_FenceWaiter *waiters = NULL;
+  WEFT_Failure *f = NULL;
+  weft_mutex_lock(&registry.mu); /* none of them is destroyed meanwhile */
+  is_listed[q->index] = true;
+  int n = add_waited_for(q, is_listed, list, 0);
+  for (int i = 0; i < n && f == NULL; i++) {
+    const CUresult r = ask(list[i]);
+    if (r != CUDA_SUCCESS) f = fail_locked(list[i], r, "the work", &waiters);
+    n = add_waited_for(list[i], is_listed, list, n);
+  }
+  weft_mutex_unlock(&registry.mu);
+  call_waiters(waiters, f);
+  weft_cuda_host->failure_free(f);
+}
+
 void weft_cuda_queue_wait(void *queue, void *other_queue, uint64_t value) {
   weft_cuda_queue_t *q = queue, *other = other_queue;
   if (q == other || weft_cuda_queue_passed(other) >= value) return;
@@ -364,7 +431,7 @@ void weft_cuda_queue_wait(void *queue, void *other_queue, uint64_t value) {
     }
   }
   weft_mutex_unlock(&other->mu);
-  if (poisoned != NULL) poison(q, poisoned, false);
+  if (poisoned != NULL) weft_cuda_queue_poison(q, poisoned);
   if (recorded != CUDA_SUCCESS) fail(other, recorded, "recording an event"); /* and q, which waits for it */
   if (waited != CUDA_SUCCESS) fail(q, waited, "waiting for another queue");
 }
@@ -374,15 +441,21 @@ int weft_cuda_queue_has_passed(void *queue, uint64_t value) {
   if (weft_cuda_queue_passed(q) >= value) return 1;
   if (recording.queue != NULL) return 0; /* asking the driver for an event would spoil the capture */
   CUresult r = CUDA_SUCCESS;
-  cuda_retired_t *retired = NULL;
+  uint64_t done = 0;
   weft_mutex_lock(&q->mu);
   if (q->poison == NULL) {
     r = cover_locked(q, value);
-    if (r == CUDA_SUCCESS) r = poll_locked(q);
-    retired = take_retired_locked(q, false);
+    if (r == CUDA_SUCCESS) r = poll_locked(q, &done);
   }
   weft_mutex_unlock(&q->mu);
-  give_back(retired);
+  if (done > weft_cuda_queue_passed(q)) {
+    ask_waited_for(q);
+    weft_mutex_lock(&q->mu);
+    pass_locked(q, done);
+    cuda_retired_t *retired = take_retired_locked(q, false);
+    weft_mutex_unlock(&q->mu);
+    give_back(retired);
+  }
   if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY) fail(q, r, "the work");
   return weft_cuda_queue_passed(q) >= value;
 }
@@ -415,21 +488,23 @@ void weft_cuda_queue_when(void *queue, WEFT_FenceWaiter *w) {
   w->fn(w, f);
 }
 
-/* Sleeps until the smallest fence that is waited for has passed. */
+/* Sleeps until the smallest fence that is waited for has passed, or the queue is poisoned. */
 static CUresult sleep_locked(weft_cuda_queue_t *q) WEFT_REQUIRES(q->mu) {
   cuda_record_t *e = covering_locked(q, q->waiters->value);
   if (e == NULL) return CUDA_SUCCESS;
+  const uint64_t covers = e->covers;
   e->waited_for = true;
   weft_mutex_unlock(&q->mu);
   CUresult r = enter(q);
   if (r == CUDA_SUCCESS) r = weft_cuda_driver.cuEventSynchronize(e->event);
+  if (r == CUDA_SUCCESS) ask_waited_for(q);
   weft_mutex_lock(&q->mu);
   e->waited_for = false;
   if (e->is_done) { /* has_passed() came before */
     e->next = q->spare;
     q->spare = e;
   } else if (r == CUDA_SUCCESS) {
-    while (!e->is_done) pop_locked(q);
+    pass_locked(q, covers);
   }
   return r;
 }

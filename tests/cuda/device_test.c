@@ -1,5 +1,6 @@
 /* tests/cuda/device_test.c - devices, memory, copies and failures of the CUDA device, on the fake driver. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -459,6 +460,69 @@ static void trial_lost(void *arg) {
 
 static void a_lost_device_is_unavailable_and_others_go_on(void) { RUNS(trial_lost, "devices=3"); }
 
+/* The stream of a queue that waits for a lost one goes on. Its fence does not pass, also where nothing has
+ * asked the lost one: that of c waits for it by way of b. */
+static void trial_worthless(void *arg) {
+  (void)arg;
+  weft_rig_library();
+  weft_rig_t a, b, c;
+  TRIAL_OK(weft_rig_open(&a, NULL, 0));
+  TRIAL_OK(weft_rig_open(&b, NULL, 1));
+  TRIAL_OK(weft_rig_open(&c, NULL, 2));
+  uint64_t after;
+  void *x = type->allocate(a.device, 4096, &after), *y = type->allocate(c.device, 4096, &after);
+  weft_rig_hold(WEFT_FAKE_HOLD_ALL);
+  TRIAL_OK(weft_rig_add(&a, "sum", x, 16, 1));
+  type->wait(b.queues[WEFT_QUEUE_COMPUTE], a.queues[WEFT_QUEUE_COMPUTE],
+             weft_rig_mark(&a, WEFT_QUEUE_COMPUTE));
+  type->wait(c.queues[WEFT_QUEUE_COMPUTE], b.queues[WEFT_QUEUE_COMPUTE],
+             weft_rig_mark(&b, WEFT_QUEUE_COMPUTE));
+  TRIAL_OK(weft_rig_add(&c, "copy", y, 16, 1));
+  const uint64_t bad = weft_rig_mark(&c, WEFT_QUEUE_COMPUTE);
+  TRIAL(type->has_passed(c.queues[WEFT_QUEUE_COMPUTE], bad) == 0);
+  weft_rig_break(0, CUDA_ERROR_ILLEGAL_ADDRESS);
+  weft_rig_hold(0);
+  weft_rig_settle();
+  TRIAL(type->has_passed(c.queues[WEFT_QUEUE_COMPUTE], bad) == 0);
+  TRIAL_FAILURE(weft_rig_await(&c, WEFT_QUEUE_COMPUTE, bad), WEFT_INTERNAL, "GPU:0 (compute)");
+  weft_rig_close(&a);
+  weft_rig_close(&b);
+  weft_rig_close(&c);
+}
+
+static void what_waited_for_a_lost_device_does_not_pass(void) { RUNS(trial_worthless, "devices=3"); }
+
+static void note_failure(WEFT_FenceWaiter *w, WEFT_Failure *f) {
+  (void)w;
+  TRIAL_FAILURE(f, WEFT_ABORTED, "given up");
+}
+
+/* A queue is poisoned while its thread sleeps for an event, and the event is done later. */
+static void trial_poisoned(void *arg) {
+  (void)arg;
+  weft_rig_library();
+  weft_rig_t a;
+  TRIAL_OK(weft_rig_open(&a, NULL, 0));
+  uint64_t after;
+  void *x = type->allocate(a.device, 4096, &after);
+  weft_rig_hold(WEFT_FAKE_HOLD_ALL);
+  TRIAL_OK(weft_rig_add(&a, "sum", x, 16, 1));
+  const uint64_t value = weft_rig_mark(&a, WEFT_QUEUE_COMPUTE);
+  WEFT_FenceWaiter w = {.value = value, .fn = note_failure};
+  type->when(a.queues[WEFT_QUEUE_COMPUTE], &w);
+  while (weft_rig_calls("cuEventSynchronize") == 0) sched_yield();
+  weft_cuda_queue_poison(a.queues[WEFT_QUEUE_COMPUTE], weft_cuda_host->failure(WEFT_ABORTED, "given up"));
+  weft_rig_hold(0);
+  weft_rig_settle();
+  for (int i = 0; i < 1000; i++) { /* the thread wakes up meanwhile */
+    sched_yield();
+    TRIAL(weft_cuda_queue_passed(a.queues[WEFT_QUEUE_COMPUTE]) < value);
+  }
+  weft_rig_close(&a);
+}
+
+static void a_fence_of_a_poisoned_queue_never_passes(void) { RUNS(trial_poisoned, ""); }
+
 static void trial_exhausted(void *arg) {
   (void)arg;
   weft_rig_library();
@@ -538,6 +602,8 @@ static const CU_TestInfo tests[] = {
     {"a kernel that fails names the nodes", a_kernel_that_fails_names_the_nodes},
     {"names of nodes on many threads stay whole", names_of_nodes_on_many_threads_stay_whole},
     {"a lost device is unavailable and others go on", a_lost_device_is_unavailable_and_others_go_on},
+    {"what waited for a lost device does not pass", what_waited_for_a_lost_device_does_not_pass},
+    {"a fence of a poisoned queue never passes", a_fence_of_a_poisoned_queue_never_passes},
     {"used up memory says what is in use", used_up_memory_says_what_is_in_use},
     {"launches are checked and record nothing", launches_are_checked_and_record_nothing},
     CU_TEST_INFO_NULL,

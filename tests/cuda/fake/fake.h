@@ -20,7 +20,9 @@
  * Captures: kept, and launched as often as wanted. What CUDA forbids meanwhile spoils them.
  *
  * Failures: at the n-th call of a function, or when a test says so. One that ends the context stays: all
- * later calls give it, work that was not begun is dropped, host functions are not called.
+ * later calls give it, work that was not begun is dropped, host functions are not called. A stream of another
+ * context that waits for one of its events goes on: CUDA does not say what happens, and a caller that trusts
+ * what such a stream did is wrong.
  *
  * The variable WEFT_FAKE_CUDA is read at cuInit: "devices=2,memory=1g,late_us=200,seed=7,version=13000,
  * capability=90,peers=1,own=0,first=0,fail=cuMemAlloc_v2@5:2". A failure has a function, the number of its
