@@ -30,40 +30,41 @@ static WEFT_Failure *sum_classes(WEFT_KernelContext *c, const WEFT_TensorView *l
   return weft_cuda_launch(c, weft_cuda_pick(&totals_instances, logits->dtype), &g, args);
 }
 
-static WEFT_Failure *draw(WEFT_KernelContext *c, bool is_stream) {
+static WEFT_Failure *draw(WEFT_KernelContext *c) {
   WEFT_TensorView logits, num, y;
   weft_cuda_generator_t g;
+  int at = 2;
   void *totals = NULL;
   weft_cuda_host->input(c, 0, &logits);
   weft_cuda_host->input(c, 1, &num);
-  if (!is_stream) WEFT_CUDA_TRY(weft_cuda_generator_from_seed(c, 2, &g));
+  WEFT_CUDA_TRY(weft_cuda_generator_read(c, *(const weft_cuda_source_t *)weft_cuda_host->param(c), &at, &g));
   WEFT_CUDA_TRY(check(&logits, &num));
   int64_t samples = weft_cuda_int_at(&num, 0), classes = logits.dims[1];
   const int64_t dims[2] = {logits.dims[0], samples};
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, 2, dims, &y));
   if (y.count == 0) return NULL;
   /* Two words a number of each row, whose samples are rounded up to fours. */
-  if (is_stream)
-    WEFT_CUDA_TRY(weft_cuda_generator_take(c, (uint64_t)dims[0] * (((uint64_t)samples + 3) / 4 * 8), &g));
+  WEFT_CUDA_TRY(weft_cuda_generator_take(c, (uint64_t)dims[0] * (((uint64_t)samples + 3) / 4 * 8), &g));
   WEFT_CUDA_TRY(sum_classes(c, &logits, &totals));
   void *args[] = {&totals, &y.data, &samples, &classes, &y.count, &g.key, &g.low, &g.high};
   return weft_cuda_launch_over(c, weft_cuda_pick(&draw_instances, y.dtype), y.count, 1, args);
 }
 
-static WEFT_Failure *from_stream(WEFT_KernelContext *c) { return draw(c, true); }
-static WEFT_Failure *from_seed(WEFT_KernelContext *c) { return draw(c, false); }
+static const weft_cuda_source_t from_stream = WEFT_CUDA_FROM_STREAM, from_seed = WEFT_CUDA_FROM_SEED;
 
 enum { SECOND = 2, THIRD = 4 };
 const WEFT_DeviceKernel weft_cuda_multinomial_kernels[] = {
     {.op = "Multinomial",
      .type_attr = "T",
      .types = WEFT_CUDA_SET(FLOAT),
-     .compute = from_stream,
+     .compute = draw,
+     .param = &from_stream,
      .host_inputs = SECOND},
     {.op = "StatelessMultinomial",
      .type_attr = "T",
      .types = WEFT_CUDA_SET(FLOAT),
-     .compute = from_seed,
+     .compute = draw,
+     .param = &from_seed,
      .host_inputs = SECOND | THIRD},
     {.op = NULL},
 };

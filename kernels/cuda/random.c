@@ -15,8 +15,12 @@ typedef enum cuda_drawn {
   UNIFORM_INT,
   FULL_INT
 } cuda_drawn_t; /* as in random.cu */
-static const cuda_drawn_t uniform = UNIFORM, normal = NORMAL, truncated = TRUNCATED,
-                          uniform_int = UNIFORM_INT, full_int = FULL_INT;
+
+/* The param of a row. */
+typedef struct cuda_random_op {
+  cuda_drawn_t drawn;
+  weft_cuda_source_t source;
+} random_op_t;
 
 /* One block of Philox4x32-10, which scrambles a pair of seeds. */
 static weft_cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
@@ -31,10 +35,11 @@ static weft_cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
     key[0] += 0x9E3779B9u;
     key[1] += 0xBB67AE85u;
   }
-  return (weft_cuda_generator_t){(uint64_t)c[1] << 32 | c[0], 0, (uint64_t)c[3] << 32 | c[2]};
+  return (weft_cuda_generator_t){
+      .source = WEFT_CUDA_FROM_SEED, .key = (uint64_t)c[1] << 32 | c[0], .high = (uint64_t)c[3] << 32 | c[2]};
 }
 
-WEFT_Failure *weft_cuda_generator_from_seed(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out) {
+static WEFT_Failure *from_seed(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out) {
   WEFT_TensorView seed;
   weft_cuda_host->input(c, i, &seed);
   if (seed.rank != 1 || seed.count != 2)
@@ -43,7 +48,7 @@ WEFT_Failure *weft_cuda_generator_from_seed(WEFT_KernelContext *c, int i, weft_c
   return NULL;
 }
 
-WEFT_Failure *weft_cuda_generator_from_key(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out) {
+static WEFT_Failure *from_key(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out) {
   enum { PHILOX = 1, AUTO = 3 };
   WEFT_TensorView key, counter, alg;
   weft_cuda_host->input(c, i, &key);
@@ -65,15 +70,28 @@ WEFT_Failure *weft_cuda_generator_from_key(WEFT_KernelContext *c, int i, weft_cu
   }
   if (id != PHILOX && id != AUTO) return WEFT_CUDA_INVALID("Unsupported algorithm id: %d", (int)id);
   const uint64_t *words = counter.data;
-  *out = (weft_cuda_generator_t){*(const uint64_t *)key.data, words[0], counter.count > 1 ? words[1] : 0};
+  *out = (weft_cuda_generator_t){.source = WEFT_CUDA_FROM_KEY,
+                                 .key = *(const uint64_t *)key.data,
+                                 .low = words[0],
+                                 .high = counter.count > 1 ? words[1] : 0};
   return NULL;
 }
 
-WEFT_Failure *weft_cuda_generator_take(WEFT_KernelContext *c, uint64_t n, weft_cuda_generator_t *out) {
+WEFT_Failure *weft_cuda_generator_read(WEFT_KernelContext *c, weft_cuda_source_t source, int *at,
+                                       weft_cuda_generator_t *out) {
+  const int first = *at;
+  *out = (weft_cuda_generator_t){.source = source};
+  if (source == WEFT_CUDA_FROM_STREAM) return NULL;
+  *at += source == WEFT_CUDA_FROM_SEED ? 1 : 3;
+  return source == WEFT_CUDA_FROM_SEED ? from_seed(c, first, out) : from_key(c, first, out);
+}
+
+WEFT_Failure *weft_cuda_generator_take(WEFT_KernelContext *c, uint64_t n, weft_cuda_generator_t *g) {
   uint64_t counter[2];
-  WEFT_CUDA_TRY(weft_cuda_host->random_take(c, n * WEFT_CUDA_BLOCKS_PER_ELEMENT, &out->key, counter));
-  out->low = counter[0];
-  out->high = counter[1];
+  if (g->source != WEFT_CUDA_FROM_STREAM) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->random_take(c, n * WEFT_CUDA_BLOCKS_PER_ELEMENT, &g->key, counter));
+  g->low = counter[0];
+  g->high = counter[1];
   return NULL;
 }
 
@@ -93,17 +111,20 @@ static WEFT_Failure *read_bounds(WEFT_KernelContext *c, int at, uint64_t *low, u
   return NULL;
 }
 
-/* is_stream: the generator is taken out of the node's stream, once nothing can be wrong any more. */
-static WEFT_Failure *draw(WEFT_KernelContext *c, weft_cuda_generator_t g, int bounds, bool is_stream) {
-  const cuda_drawn_t drawn = *(const cuda_drawn_t *)weft_cuda_host->param(c);
+static WEFT_Failure *draw(WEFT_KernelContext *c) {
+  const random_op_t *op = weft_cuda_host->param(c);
+  const cuda_drawn_t drawn = op->drawn;
   WEFT_TensorView y;
+  weft_cuda_generator_t g;
   uint64_t low = 0, range = 0;
+  int bounds = 1; /* the input behind the shape and the generator */
+  WEFT_CUDA_TRY(weft_cuda_generator_read(c, op->source, &bounds, &g));
   WEFT_CUDA_TRY(weft_cuda_host->output_inferred(c, 0, &y));
   int64_t n = y.count,
           groups = (n + (weft_cuda_size(y.dtype) == 8 ? 1 : 3)) / (weft_cuda_size(y.dtype) == 8 ? 2 : 4);
   if (n == 0) return NULL;
   if (drawn == UNIFORM_INT) WEFT_CUDA_TRY(read_bounds(c, bounds, &low, &range));
-  if (is_stream) WEFT_CUDA_TRY(weft_cuda_generator_take(c, (uint64_t)n, &g));
+  WEFT_CUDA_TRY(weft_cuda_generator_take(c, (uint64_t)n, &g));
   if (drawn != UNIFORM_INT && drawn != FULL_INT) {
     int32_t distribution = (int32_t)drawn;
     void *args[] = {&y.data, &n, &g.key, &g.low, &g.high, &distribution};
@@ -114,41 +135,30 @@ static WEFT_Failure *draw(WEFT_KernelContext *c, weft_cuda_generator_t g, int bo
   return weft_cuda_launch_over(c, weft_cuda_pick(&int_instances, signed_type), groups, 1, args);
 }
 
-static WEFT_Failure *from_seed(WEFT_KernelContext *c) {
-  weft_cuda_generator_t g;
-  WEFT_CUDA_TRY(weft_cuda_generator_from_seed(c, 1, &g));
-  return draw(c, g, 2, false);
-}
-
-static WEFT_Failure *from_key(WEFT_KernelContext *c) {
-  weft_cuda_generator_t g;
-  WEFT_CUDA_TRY(weft_cuda_generator_from_key(c, 1, &g));
-  return draw(c, g, 4, false);
-}
-
-static WEFT_Failure *from_stream(WEFT_KernelContext *c) {
-  return draw(c, (weft_cuda_generator_t){0}, 1, true);
-}
-
 #define ALL UINT32_MAX
 #define FULL_INTS (WEFT_CUDA_SET(INDEX) | UINT32_C(1) << WEFT_CUDA_u32 | UINT32_C(1) << WEFT_CUDA_u64)
-#define ROW_OF(op_, attr, types_, fn, drawn) \
-  { .op = op_, .type_attr = attr, .types = types_, .compute = fn, .param = &drawn, .host_inputs = ALL }
-#define ROW(op_, set, fn, drawn) ROW_OF(op_, "dtype", WEFT_CUDA_SET(set), fn, drawn)
+#define ROW_OF(op_, attr, types_, from, drawn)                                          \
+  {                                                                                     \
+    .op = op_, .type_attr = attr, .types = types_, .compute = draw, .host_inputs = ALL, \
+    .param = &(const random_op_t) {                                                     \
+      drawn, WEFT_CUDA_FROM_##from                                                      \
+    }                                                                                   \
+  }
+#define ROW(op_, set, from, drawn) ROW_OF(op_, "dtype", WEFT_CUDA_SET(set), from, drawn)
 const WEFT_DeviceKernel weft_cuda_random_kernels[] = {
-    ROW("RandomStandardNormal", FLOAT, from_stream, normal),
-    ROW("RandomUniform", FLOAT, from_stream, uniform),
-    ROW_OF("RandomUniformInt", "Tout", WEFT_CUDA_SET(INDEX), from_stream, uniform_int),
-    ROW("StatelessRandomNormal", FLOAT, from_seed, normal),
-    ROW("StatelessRandomNormalV2", FLOAT, from_key, normal),
-    ROW("StatelessRandomUniform", FLOAT, from_seed, uniform),
-    ROW_OF("StatelessRandomUniformFullInt", "dtype", FULL_INTS, from_seed, full_int),
-    ROW_OF("StatelessRandomUniformFullIntV2", "dtype", FULL_INTS, from_key, full_int),
-    ROW("StatelessRandomUniformInt", INDEX, from_seed, uniform_int),
-    ROW("StatelessRandomUniformIntV2", INDEX, from_key, uniform_int),
-    ROW("StatelessRandomUniformV2", FLOAT, from_key, uniform),
-    ROW("StatelessTruncatedNormal", FLOAT, from_seed, truncated),
-    ROW("StatelessTruncatedNormalV2", FLOAT, from_key, truncated),
-    ROW("TruncatedNormal", FLOAT, from_stream, truncated),
+    ROW("RandomStandardNormal", FLOAT, STREAM, NORMAL),
+    ROW("RandomUniform", FLOAT, STREAM, UNIFORM),
+    ROW_OF("RandomUniformInt", "Tout", WEFT_CUDA_SET(INDEX), STREAM, UNIFORM_INT),
+    ROW("StatelessRandomNormal", FLOAT, SEED, NORMAL),
+    ROW("StatelessRandomNormalV2", FLOAT, KEY, NORMAL),
+    ROW("StatelessRandomUniform", FLOAT, SEED, UNIFORM),
+    ROW_OF("StatelessRandomUniformFullInt", "dtype", FULL_INTS, SEED, FULL_INT),
+    ROW_OF("StatelessRandomUniformFullIntV2", "dtype", FULL_INTS, KEY, FULL_INT),
+    ROW("StatelessRandomUniformInt", INDEX, SEED, UNIFORM_INT),
+    ROW("StatelessRandomUniformIntV2", INDEX, KEY, UNIFORM_INT),
+    ROW("StatelessRandomUniformV2", FLOAT, KEY, UNIFORM),
+    ROW("StatelessTruncatedNormal", FLOAT, SEED, TRUNCATED),
+    ROW("StatelessTruncatedNormalV2", FLOAT, KEY, TRUNCATED),
+    ROW("TruncatedNormal", FLOAT, STREAM, TRUNCATED),
     {0},
 };
