@@ -1,8 +1,7 @@
 /* kernels/cuda/index.c - rows of Gather, GatherV2, GatherNd, OneHot, ScatterNd, TensorScatter, of gathers out
  * of variables and scatters into them, and of UnsortedSegment. */
-#include "kernels/cuda/index_args.h"
+#include "kernels/cuda/index.h"
 
-#include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/move.h"
 
@@ -193,10 +192,9 @@ static WEFT_Failure *one_hot(WEFT_KernelContext *c) {
 
 /* ---- scatters ---- */
 
-enum { PUT = -1 }; /* beside WEFT_CUDA_FOLD_...: the last value stays */
 static const int is_add = WEFT_CUDA_FOLD_ADD, is_sub = WEFT_CUDA_FOLD_SUB, is_mul = WEFT_CUDA_FOLD_MUL,
                  is_div = WEFT_CUDA_FOLD_DIV, is_min = WEFT_CUDA_FOLD_MIN, is_max = WEFT_CUDA_FOLD_MAX,
-                 is_put = PUT;
+                 is_put = WEFT_CUDA_PUT;
 static int kind_of(const WEFT_KernelContext *c) { return *(const int *)weft_cuda_host->param(c); }
 
 /* Complex numbers are added as twice as many real ones. */
@@ -216,11 +214,11 @@ static WEFT_Failure *take_apart(WEFT_KernelContext *c, int *dtype, const void **
   return NULL;
 }
 
-static WEFT_Failure *launch_scatter(WEFT_KernelContext *c, int kind, int dtype, const void *updates, void *y,
-                                    weft_cuda_scatter_t *s) {
-  if (kind != PUT) WEFT_CUDA_TRY(take_apart(c, &dtype, &updates, s));
+WEFT_Failure *weft_cuda_scatter(WEFT_KernelContext *c, int kind, int dtype, const void *updates, void *y,
+                                weft_cuda_scatter_t *s) {
+  if (kind != WEFT_CUDA_PUT) WEFT_CUDA_TRY(take_apart(c, &dtype, &updates, s));
   void *args[] = {&updates, &y, s};
-  weft_cuda_function_t *f = kind == PUT ? weft_cuda_pick_size(put_functions, dtype)
+  weft_cuda_function_t *f = kind == WEFT_CUDA_PUT ? weft_cuda_pick_size(put_functions, dtype)
                             : kind == WEFT_CUDA_FOLD_ADD || kind == WEFT_CUDA_FOLD_SUB
                                 ? weft_cuda_pick(&add_instances, dtype)
                                 : weft_cuda_pick(&fold_instances, dtype);
@@ -277,7 +275,7 @@ static WEFT_Failure *scatter_nd(WEFT_KernelContext *c) {
   WEFT_CUDA_TRY(update_places(&y, &indices, &updates, &s));
   if (y.count == 0) return NULL;
   WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
-  return launch_scatter(c, WEFT_CUDA_FOLD_ADD, y.dtype, updates.data, y.data, &s);
+  return weft_cuda_scatter(c, WEFT_CUDA_FOLD_ADD, y.dtype, updates.data, y.data, &s);
 }
 
 static WEFT_Failure *segment(WEFT_KernelContext *c) {
@@ -306,7 +304,7 @@ static WEFT_Failure *segment(WEFT_KernelContext *c) {
                            .dims = {y.dims[0]},
                            .depth = 1,
                            .index_bytes = (int32_t)weft_cuda_size(ids.dtype)};
-  return launch_scatter(c, kind, y.dtype, data.data, y.data, &s);
+  return weft_cuda_scatter(c, kind, y.dtype, data.data, y.data, &s);
 }
 
 /* TensorScatter: in the bytes of the tensor if nothing else needs them. */
@@ -325,7 +323,7 @@ static WEFT_Failure *scatter_tensor(WEFT_KernelContext *c) {
   WEFT_CUDA_TRY(weft_cuda_output_like(c, 0, 0, &y));
   if (y.count == 0) return NULL;
   if (y.data != from) WEFT_CUDA_TRY(weft_cuda_copy(c, y.data, from, y.bytes));
-  return launch_scatter(c, kind_of(c), dtype, updates.data, y.data, &s);
+  return weft_cuda_scatter(c, kind_of(c), dtype, updates.data, y.data, &s);
 }
 
 /* Are `n` dimensions of `a`, from a_begin on, those of `b` from b_begin on? */
@@ -352,7 +350,7 @@ static WEFT_Failure *scatter_variable(WEFT_KernelContext *c, bool is_reference) 
                            .is_scalar = updates.rank == 0};
   const bool has_rank = updates.rank == indices.rank + var.rank - 1;
   if (s.is_scalar || (has_rank && s.num == 0 && !is_reference)) /* of no rows the shapes are not looked at */
-    return launch_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
+    return weft_cuda_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
   const bool is_prefix = has_rank && are_dims(&updates, 0, &indices, 0, indices.rank);
   if (has_rank && !is_prefix && !is_reference) {
     return WEFT_CUDA_INVALID("The shape of indices (%s) must be a prefix of the shape of updates (%s)",
@@ -364,7 +362,7 @@ static WEFT_Failure *scatter_variable(WEFT_KernelContext *c, bool is_reference) 
         "%s, indices.shape %s, params.shape %s",
         WEFT_CUDA_SHAPE(&updates), WEFT_CUDA_SHAPE(&indices), WEFT_CUDA_SHAPE(&var));
   }
-  return launch_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
+  return weft_cuda_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
 }
 
 static WEFT_Failure *scatter_reference(WEFT_KernelContext *c) { return scatter_variable(c, true); }
@@ -389,7 +387,7 @@ static WEFT_Failure *scatter_nd_variable(WEFT_KernelContext *c) {
         "Only indices.shape[-1] values between 1 and 5 are currently supported.  Requested rank: %d",
         (int)s.depth);
   }
-  return launch_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
+  return weft_cuda_scatter(c, kind_of(c), var.dtype, updates.data, var.data, &s);
 }
 
 enum { SECOND = 2, THIRD = 4 };

@@ -5,11 +5,10 @@
  * with them is said before anything runs. What each row of the result is made of is put together there, too,
  * so that the device adds up in a fixed order.
  */
-#include "kernels/cuda/segment_args.h"
+#include "kernels/cuda/segment.h"
 
 #include <math.h>
 
-#include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
 WEFT_CUDA_INSTANCES(line_instances, segment_lines, FLOAT_INDEX)
@@ -26,15 +25,9 @@ static WEFT_Failure *no_memory(void) {
 
 /* ---- what rows are made of ---- */
 
-/* In the host's memory: num + 1 starts, then n rows, then n factors. */
-typedef struct cuda_segment_plan {
-  int64_t num, n;
-  int64_t *starts, *rows;
-  double *factors;
-  bool has_rows, has_factors;
-} plan_t;
+typedef weft_cuda_segment_plan_t plan_t;
 
-static WEFT_Failure *plan_init(plan_t *p, int64_t num, int64_t n) {
+WEFT_Failure *weft_cuda_segment_plan_init(plan_t *p, int64_t num, int64_t n) {
   *p = (plan_t){.num = num, .n = n};
   if (num > INT64_MAX / 16 - 2 * n - 1) return no_memory();
   p->starts = calloc((size_t)(num + 1 + 2 * n), sizeof *p->starts);
@@ -44,19 +37,23 @@ static WEFT_Failure *plan_init(plan_t *p, int64_t num, int64_t n) {
   return NULL;
 }
 
+void weft_cuda_segment_plan_deinit(plan_t *p) {
+  free(p->starts);
+  p->starts = NULL;
+}
+
 /* starts[r + 1] holds how many entries row r has: makes them where the rows' entries begin. */
 static void plan_add_up(plan_t *p) {
   for (int64_t r = 0; r < p->num; r++) p->starts[r + 1] += p->starts[r];
 }
 
-/* Sends the plan to the device and folds the rows of x. */
-static WEFT_Failure *plan_run(WEFT_KernelContext *c, const plan_t *p, const segment_op_t *op, int dtype,
-                              const void *x, const WEFT_TensorView *y, int64_t inner, bool rounds) {
+WEFT_Failure *weft_cuda_segment_plan_run(WEFT_KernelContext *c, const plan_t *p, int how, int divide,
+                                         int dtype, const void *x, void *y, int64_t inner, bool rounds) {
   enum { LONG = 128, WAVES = 16 };
   void *sent = NULL;
-  if (y->count == 0) return NULL;
+  if (p->num * inner == 0) return NULL;
   /* complex numbers are added as twice as many real ones */
-  const int64_t parts = weft_cuda_part_type(dtype) != dtype ? 2 : 1, count = parts * y->count;
+  const int64_t parts = weft_cuda_part_type(dtype) != dtype ? 2 : 1, count = parts * p->num * inner;
   dtype = weft_cuda_part_type(dtype);
   const int64_t words = p->num + 1 + (p->has_factors ? 2 * p->n : p->has_rows ? p->n : 0);
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)words * sizeof(int64_t), &sent));
@@ -67,11 +64,10 @@ static WEFT_Failure *plan_run(WEFT_KernelContext *c, const plan_t *p, const segm
                             .factors = p->has_factors ? (const double *)(const void *)(rows + p->n) : NULL,
                             .num = p->num,
                             .inner = parts * inner,
-                            .how = op->how,
-                            .divide = p->has_factors ? WEFT_CUDA_UNDIVIDED : op->divide,
+                            .how = how,
+                            .divide = p->has_factors ? WEFT_CUDA_UNDIVIDED : divide,
                             .rounds = rounds};
-  void *to = y->data;
-  void *args[] = {&x, &to, &s};
+  void *args[] = {&x, &y, &s};
   const int64_t most = (int64_t)weft_cuda_num_processors(c) * WAVES;
   if (p->n / p->num < LONG || count > most * WEFT_CUDA_BLOCK)
     return weft_cuda_launch_over(c, weft_cuda_pick(&line_instances, dtype), count, 1, args);
@@ -118,16 +114,18 @@ static WEFT_Failure *sorted(WEFT_KernelContext *c, const WEFT_TensorView *data, 
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, data->rank, dims, &y));
   if (y.count == 0) return NULL;
   plan_t p;
-  WEFT_CUDA_TRY(plan_init(&p, num, ids->count));
+  WEFT_CUDA_TRY(weft_cuda_segment_plan_init(&p, num, ids->count));
   p.has_rows = pick != NULL;
   for (int64_t i = 0; i < ids->count; i++) {
     p.starts[weft_cuda_int_at(ids, i) + 1]++;
     if (pick != NULL) p.rows[i] = weft_cuda_int_at(pick, i);
   }
   plan_add_up(&p);
-  WEFT_Failure *failure = plan_run(c, &p, weft_cuda_host->param(c), data->dtype, data->data, &y,
-                                   weft_cuda_product(dims, 1, data->rank), pick == NULL);
-  free(p.starts);
+  const segment_op_t *op = weft_cuda_host->param(c);
+  WEFT_Failure *failure =
+      weft_cuda_segment_plan_run(c, &p, op->how, op->divide, data->dtype, data->data, y.data,
+                                 weft_cuda_product(dims, 1, data->rank), pick == NULL);
+  weft_cuda_segment_plan_deinit(&p);
   return failure;
 }
 
@@ -234,7 +232,7 @@ static WEFT_Failure *put_unique(WEFT_KernelContext *c, const spread_t *s) {
 /* The entries of each row of the result, in their order. */
 static WEFT_Failure *plan_spread(const segment_op_t *op, const WEFT_TensorView *ids, const spread_t *s,
                                  plan_t *p) {
-  WEFT_CUDA_TRY(plan_init(p, s->num, s->n));
+  WEFT_CUDA_TRY(weft_cuda_segment_plan_init(p, s->num, s->n));
   p->has_rows = true;
   p->has_factors = op->divide != WEFT_CUDA_UNDIVIDED;
   for (int64_t i = 0; i < s->n; i++) p->starts[s->places[i] + 1]++;
@@ -268,9 +266,9 @@ static WEFT_Failure *spread(WEFT_KernelContext *c, const WEFT_TensorView *grad,
   const segment_op_t *op = weft_cuda_host->param(c);
   plan_t p;
   WEFT_CUDA_TRY(plan_spread(op, ids, s, &p));
-  WEFT_Failure *failure =
-      plan_run(c, &p, op, grad->dtype, grad->data, &y, weft_cuda_product(dims, 1, grad->rank), false);
-  free(p.starts);
+  WEFT_Failure *failure = weft_cuda_segment_plan_run(c, &p, op->how, op->divide, grad->dtype, grad->data,
+                                                     y.data, weft_cuda_product(dims, 1, grad->rank), false);
+  weft_cuda_segment_plan_deinit(&p);
   return failure;
 }
 
