@@ -11,25 +11,11 @@ WEFT_CUDA_INSTANCES(bincount_instances, bincount, COUNTED)
 WEFT_CUDA_INSTANCES(histogram_i32_instances, histogram_i32, COUNTED)
 WEFT_CUDA_INSTANCES(histogram_i64_instances, histogram_i64, COUNTED)
 
-/* Memory in which the device notes that a value is refused, or NULL: nothing is counted. */
-static WEFT_Failure *new_found(WEFT_KernelContext *c, int64_t n, void **out) {
-  void *told = NULL;
-  *out = NULL;
-  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(int32_t), &told));
-  if (n == 0) return NULL;
-  WEFT_CUDA_TRY(weft_cuda_host->scratch(c, sizeof(int32_t), out));
-  return weft_cuda_fill(c, *out, 0, sizeof(int32_t));
-}
-static WEFT_Failure *tell_found(WEFT_KernelContext *c, const void *found) {
-  void *told = NULL;
-  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, 0, &told));
-  return weft_cuda_read(c, told, found, sizeof(int32_t));
-}
 /* The param is what is said of a value that is refused. */
 static WEFT_Failure *finish(WEFT_KernelContext *c) {
-  void *told = NULL;
-  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, 0, &told));
-  return *(const int32_t *)told == 0 ? NULL : WEFT_CUDA_INVALID("%s", (const char *)weft_cuda_host->param(c));
+  bool is_refused = false;
+  WEFT_CUDA_TRY(weft_cuda_note_read(c, &is_refused));
+  return is_refused ? WEFT_CUDA_INVALID("%s", (const char *)weft_cuda_host->param(c)) : NULL;
 }
 
 /* ---- Bincount, DenseBincount ---- */
@@ -50,9 +36,9 @@ static WEFT_Failure *count_rows(WEFT_KernelContext *c, int rank, const int64_t *
   weft_cuda_host->input(c, 0, &values);
   weft_cuda_host->input(c, 2, &weights);
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank, dims, &y));
-  WEFT_CUDA_TRY(new_found(c, values.count, &found));
   if (y.count > 0) WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
   if (values.count == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_note_new(c, &found));
   weft_cuda_bins_t b = {.n = values.count,
                         .width = width,
                         .size = dims[rank - 1],
@@ -61,7 +47,7 @@ static WEFT_Failure *count_rows(WEFT_KernelContext *c, int rank, const int64_t *
   const void *of = weights.count > 0 ? weights.data : NULL;
   void *args[] = {&values.data, &of, &y.data, &b, &found};
   WEFT_CUDA_TRY(weft_cuda_launch_over(c, weft_cuda_pick(&bincount_instances, y.dtype), b.n, 1, args));
-  return tell_found(c, found);
+  return weft_cuda_note_send(c, found);
 }
 
 static WEFT_Failure *bincount(WEFT_KernelContext *c) {
@@ -145,14 +131,14 @@ static WEFT_Failure *histogram(WEFT_KernelContext *c) {
     return WEFT_CUDA_INVALID("nbins should be a positive number, but got '%lld'", (long long)r.size);
   r.step = width / (double)r.size;
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, 1, &r.size, &y));
-  WEFT_CUDA_TRY(new_found(c, x.count, &found));
   WEFT_CUDA_TRY(weft_cuda_fill(c, y.data, 0, y.bytes));
   if (x.count == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_note_new(c, &found));
   const weft_cuda_instances_t *f =
       y.dtype == WEFT_CUDA_i32 ? &histogram_i32_instances : &histogram_i64_instances;
   void *args[] = {&x.data, &x.count, &y.data, &r, &found};
   WEFT_CUDA_TRY(weft_cuda_launch_over(c, weft_cuda_pick(f, x.dtype), x.count, 1, args));
-  return tell_found(c, found);
+  return weft_cuda_note_send(c, found);
 }
 
 enum { SECOND = 2, THIRD = 4 };

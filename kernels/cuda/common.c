@@ -109,6 +109,28 @@ WEFT_Failure *weft_cuda_launch_over(WEFT_KernelContext *c, weft_cuda_function_t 
   return weft_cuda_launch(c, f, &g, args);
 }
 
+/* ---- notes ---- */
+
+WEFT_Failure *weft_cuda_note_new(WEFT_KernelContext *c, void **out) {
+  void *told = NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(int32_t), &told));
+  WEFT_CUDA_TRY(weft_cuda_host->scratch(c, sizeof(int32_t), out));
+  return weft_cuda_fill(c, *out, 0, sizeof(int32_t));
+}
+
+WEFT_Failure *weft_cuda_note_send(WEFT_KernelContext *c, const void *note) {
+  void *told = NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(int32_t), &told));
+  return weft_cuda_read(c, told, note, sizeof(int32_t));
+}
+
+WEFT_Failure *weft_cuda_note_read(WEFT_KernelContext *c, bool *out) {
+  void *told = NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(int32_t), &told));
+  *out = *(const int32_t *)told != 0;
+  return NULL;
+}
+
 /* ---- walks ---- */
 
 void weft_cuda_walk_init(weft_cuda_walk_t *w, int rank, const int64_t *dims) {

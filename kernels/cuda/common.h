@@ -92,6 +92,16 @@ weft_cuda_geometry_t weft_cuda_geometry(WEFT_KernelContext *c, int64_t n, int64_
 WEFT_Failure *weft_cuda_launch_over(WEFT_KernelContext *c, weft_cuda_function_t *f, int64_t n,
                                     int64_t per_thread, void **args);
 
+/* ---- what is known when the device is done ---- */
+
+/* A word in the device's memory, 0, in which kernels of a row with finish() note that a value is refused. At
+ * most one for a run. */
+WEFT_Failure *weft_cuda_note_new(WEFT_KernelContext *c, void **out);
+/* Behind the kernels that write it. */
+WEFT_Failure *weft_cuda_note_send(WEFT_KernelContext *c, const void *note);
+/* In finish(): was it written? Not where there is none. */
+WEFT_Failure *weft_cuda_note_read(WEFT_KernelContext *c, bool *out);
+
 /* ---- walks over several tensors ---- */
 
 /* Begins a walk over `dims`. */

@@ -3,16 +3,13 @@
  * Steps are launches (kernels/cuda/linalg_args.h), two for each column at most. That a matrix has no inverse
  * is known when all of them are done.
  */
-#include "kernels/cuda/linalg_args.h"
+#include "kernels/cuda/linalg.h"
 
 #include "base/alloc.h"
-#include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/move.h"
 
-#define SETS(m, f) m(f, f32) m(f, f64) m(f, c64) m(f, c128)
-#define NAMED(f, type) WEFT_CUDA_FUNCTION("weft_la_" #f "_" #type),
-#define STEP(name) static weft_cuda_function_t name[] = {SETS(NAMED, name)};
+#define STEP(name) WEFT_CUDA_INSTANCES(name, la_##name, SCALAR)
 STEP(lower)
 STEP(cholesky)
 STEP(cholesky_check)
@@ -27,15 +24,10 @@ STEP(permute)
 STEP(determinants)
 STEP(triangular)
 STEP(triangular_divide)
-STEP(tridiagonal_product)
 static weft_cuda_function_t lu_begin = WEFT_CUDA_FUNCTION("weft_lu_begin");
 
 #define REALS WEFT_CUDA_SET(F32_F64)
-#define TYPES (WEFT_CUDA_SET(F32_F64) | WEFT_CUDA_SET(COMPLEX))
-
-static int index_of(int dtype) {
-  return dtype == WEFT_CUDA_f32 ? 0 : dtype == WEFT_CUDA_f64 ? 1 : dtype == WEFT_CUDA_c64 ? 2 : 3;
-}
+#define TYPES WEFT_CUDA_SET(SCALAR)
 
 /* The state of rows with attributes. */
 typedef struct linalg_flags {
@@ -56,7 +48,7 @@ static WEFT_Failure *prepare(const WEFT_KernelSetup *s, const void *param, void 
 
 /* ---- checks, in TensorFlow's words ---- */
 
-static WEFT_Failure *check_batches(WEFT_KernelContext *c, int num) {
+WEFT_Failure *weft_cuda_matrices_check(WEFT_KernelContext *c, int num) {
   WEFT_TensorView first, x;
   weft_cuda_host->input(c, 0, &first);
   if (first.rank < 2) return WEFT_CUDA_INVALID("Input tensor 0 must have rank >= 2, got %d", first.rank);
@@ -71,26 +63,25 @@ static WEFT_Failure *check_batches(WEFT_KernelContext *c, int num) {
   return NULL;
 }
 
-/* The matrices of x: [n, m]. */
-static weft_cuda_matrices_t matrices_of(const WEFT_TensorView *x) {
+weft_cuda_matrices_t weft_cuda_matrices_of(const WEFT_TensorView *x) {
   return (weft_cuda_matrices_t){.batch = weft_cuda_product(x->dims, 0, x->rank - 2),
                                 .n = x->dims[x->rank - 2],
                                 .m = x->dims[x->rank - 1]};
 }
 
 static WEFT_Failure *square(WEFT_KernelContext *c, WEFT_TensorView *x, weft_cuda_matrices_t *s) {
-  WEFT_CUDA_TRY(check_batches(c, 1));
+  WEFT_CUDA_TRY(weft_cuda_matrices_check(c, 1));
   weft_cuda_host->input(c, 0, x);
-  *s = matrices_of(x);
+  *s = weft_cuda_matrices_of(x);
   return s->n == s->m ? NULL : WEFT_CUDA_INVALID("Input matrix must be square.");
 }
 
 /* ---- steps ---- */
 
 /* A launch over the elements of all matrices [rows, columns]. */
-static WEFT_Failure *over(WEFT_KernelContext *c, weft_cuda_function_t *functions, int dtype, int64_t count,
+static WEFT_Failure *over(WEFT_KernelContext *c, const weft_cuda_instances_t *of, int dtype, int64_t count,
                           void **args) {
-  return weft_cuda_launch_over(c, &functions[index_of(dtype)], count, 1, args);
+  return weft_cuda_launch_over(c, weft_cuda_pick(of, dtype), count, 1, args);
 }
 
 static WEFT_Failure *solve_triangular(WEFT_KernelContext *c, int dtype, const void *a, void *x, int64_t m,
@@ -102,9 +93,9 @@ static WEFT_Failure *solve_triangular(WEFT_KernelContext *c, int dtype, const vo
   void *args[] = {&a, &x, &s};
   for (int64_t i = 0; i + 1 < s.n; i++) {
     s.k = s.forward ? i : s.n - 1 - i;
-    WEFT_CUDA_TRY(over(c, triangular, dtype, s.batch * (s.n - 1 - i) * s.m, args));
+    WEFT_CUDA_TRY(over(c, &triangular, dtype, s.batch * (s.n - 1 - i) * s.m, args));
   }
-  return is_unit ? NULL : over(c, triangular_divide, dtype, s.batch * s.n * s.m, args);
+  return is_unit ? NULL : over(c, &triangular_divide, dtype, s.batch * s.n * s.m, args);
 }
 
 /* ---- Cholesky ---- */
@@ -122,20 +113,20 @@ static WEFT_Failure *cholesky_row(WEFT_KernelContext *c) {
   WEFT_CUDA_TRY(weft_cuda_fill(c, bad, 0, (size_t)s.batch * sizeof(int32_t)));
   void *copy[] = {&x.data, &w, &s}, *step[] = {&w, &s}, *check[] = {&w, &bad, &s},
        *finish[] = {&w, &bad, &y.data, &s};
-  WEFT_CUDA_TRY(over(c, lower, dtype, x.count, copy));
+  WEFT_CUDA_TRY(over(c, &lower, dtype, x.count, copy));
   for (s.k = 0; s.k + 1 < s.n; s.k++)
-    WEFT_CUDA_TRY(over(c, cholesky, dtype, s.batch * (s.n - s.k - 1) * (s.n - s.k - 1), step));
-  WEFT_CUDA_TRY(over(c, cholesky_check, dtype, s.batch * s.n, check));
-  return over(c, cholesky_finish, dtype, x.count, finish);
+    WEFT_CUDA_TRY(over(c, &cholesky, dtype, s.batch * (s.n - s.k - 1) * (s.n - s.k - 1), step));
+  WEFT_CUDA_TRY(over(c, &cholesky_check, dtype, s.batch * s.n, check));
+  return over(c, &cholesky_finish, dtype, x.count, finish);
 }
 
 static WEFT_Failure *cholesky_grad_row(WEFT_KernelContext *c) {
   WEFT_TensorView l, g, y;
   void *a = NULL, *b = NULL;
-  WEFT_CUDA_TRY(check_batches(c, 2));
+  WEFT_CUDA_TRY(weft_cuda_matrices_check(c, 2));
   weft_cuda_host->input(c, 0, &l);
   weft_cuda_host->input(c, 1, &g);
-  weft_cuda_matrices_t s = matrices_of(&l), of_g = matrices_of(&g);
+  weft_cuda_matrices_t s = weft_cuda_matrices_of(&l), of_g = weft_cuda_matrices_of(&g);
   if (s.n != of_g.n || s.m != of_g.m)
     return WEFT_CUDA_INVALID("Inputs (L and grad) must have the same shape.");
   if (s.n != s.m) return WEFT_CUDA_INVALID("Inputs must be a square matrices.");
@@ -144,11 +135,11 @@ static WEFT_Failure *cholesky_grad_row(WEFT_KernelContext *c) {
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, l.bytes, &a));
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, l.bytes, &b));
   void *phi[] = {&l.data, &g.data, &a, &s}, *flip[] = {&a, &b, &s}, *join[] = {&b, &y.data, &s};
-  WEFT_CUDA_TRY(over(c, gram_phi, l.dtype, l.count, phi));
+  WEFT_CUDA_TRY(over(c, &gram_phi, l.dtype, l.count, phi));
   WEFT_CUDA_TRY(solve_triangular(c, l.dtype, l.data, a, s.n, true, true, false, s));
-  WEFT_CUDA_TRY(over(c, adjoint, l.dtype, l.count, flip));
+  WEFT_CUDA_TRY(over(c, &adjoint, l.dtype, l.count, flip));
   WEFT_CUDA_TRY(solve_triangular(c, l.dtype, l.data, b, s.n, true, true, false, s));
-  return over(c, symmetric, l.dtype, l.count, join);
+  return over(c, &symmetric, l.dtype, l.count, join);
 }
 
 /* ---- LU ---- */
@@ -167,7 +158,7 @@ static WEFT_Failure *factorize(WEFT_KernelContext *c, const WEFT_TensorView *x, 
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)s.batch * sizeof(int32_t), &out->signs));
   void *copy[] = {&from, &out->lu, &s}, *begin[] = {&out->rows, &out->signs, &s},
        *pivot[] = {&out->lu, &out->rows, &out->signs, &s}, *step[] = {&out->lu, &s};
-  WEFT_CUDA_TRY(is_adjoint ? over(c, adjoint, dtype, x->count, copy)
+  WEFT_CUDA_TRY(is_adjoint ? over(c, &adjoint, dtype, x->count, copy)
                            : weft_cuda_copy(c, out->lu, from, x->bytes));
   WEFT_CUDA_TRY(weft_cuda_launch_over(c, &lu_begin, s.batch * s.n, 1, begin));
   const int64_t most = 4 * (int64_t)weft_cuda_num_processors(c);
@@ -176,8 +167,8 @@ static WEFT_Failure *factorize(WEFT_KernelContext *c, const WEFT_TensorView *x, 
   const weft_cuda_geometry_t each = {.grid = {(unsigned)(s.batch < most ? s.batch : most), 1, 1},
                                      .block = {threads, 1, 1}};
   for (s.k = 0; s.k < s.n; s.k++) {
-    WEFT_CUDA_TRY(weft_cuda_launch(c, &lu_pivot[index_of(dtype)], &each, pivot));
-    WEFT_CUDA_TRY(over(c, lu, dtype, s.batch * (s.n - s.k - 1) * (s.n - s.k - 1), step));
+    WEFT_CUDA_TRY(weft_cuda_launch(c, weft_cuda_pick(&lu_pivot, dtype), &each, pivot));
+    WEFT_CUDA_TRY(over(c, &lu, dtype, s.batch * (s.n - s.k - 1) * (s.n - s.k - 1), step));
   }
   return NULL;
 }
@@ -185,14 +176,11 @@ static WEFT_Failure *factorize(WEFT_KernelContext *c, const WEFT_TensorView *x, 
 /* Finds out whether all have an inverse: finish() says so. */
 static WEFT_Failure *check_pivots(WEFT_KernelContext *c, int dtype, const factors_t *f,
                                   weft_cuda_matrices_t s) {
-  void *told = NULL, *bad = NULL;
-  void *lu_memory = f->lu;
-  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(int32_t), &told));
-  WEFT_CUDA_TRY(weft_cuda_host->scratch(c, sizeof(int32_t), &bad));
-  WEFT_CUDA_TRY(weft_cuda_fill(c, bad, 0, sizeof(int32_t)));
+  void *bad = NULL, *lu_memory = f->lu;
+  WEFT_CUDA_TRY(weft_cuda_note_new(c, &bad));
   void *args[] = {&lu_memory, &bad, &s};
-  WEFT_CUDA_TRY(over(c, lu_check, dtype, s.batch * s.n, args));
-  return weft_cuda_read(c, told, bad, sizeof(int32_t));
+  WEFT_CUDA_TRY(over(c, &lu_check, dtype, s.batch * s.n, args));
+  return weft_cuda_note_send(c, bad);
 }
 
 /* X of A X = B, for the identity where b is NULL. */
@@ -200,15 +188,15 @@ static WEFT_Failure *solve_factors(WEFT_KernelContext *c, int dtype, const facto
                                    void *x, int64_t m, weft_cuda_matrices_t s) {
   s.m = m;
   void *rows = f->rows, *args[] = {&rows, &b, &x, &s};
-  WEFT_CUDA_TRY(over(c, permute, dtype, s.batch * s.n * m, args));
+  WEFT_CUDA_TRY(over(c, &permute, dtype, s.batch * s.n * m, args));
   WEFT_CUDA_TRY(solve_triangular(c, dtype, f->lu, x, m, true, false, true, s));
   return solve_triangular(c, dtype, f->lu, x, m, false, false, false, s);
 }
 
 static WEFT_Failure *finish_with(WEFT_KernelContext *c, const char *words) {
-  void *told = NULL;
-  WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(int32_t), &told));
-  return *(const int32_t *)told == 0 ? NULL : WEFT_CUDA_INVALID("%s", words);
+  bool has_none = false;
+  WEFT_CUDA_TRY(weft_cuda_note_read(c, &has_none));
+  return has_none ? WEFT_CUDA_INVALID("%s", words) : NULL;
 }
 
 static WEFT_Failure *inverse_row(WEFT_KernelContext *c) {
@@ -231,10 +219,10 @@ static WEFT_Failure *solve_row(WEFT_KernelContext *c) {
   const linalg_flags_t *flags = weft_cuda_host->state(c);
   WEFT_TensorView a, b, y;
   factors_t f;
-  WEFT_CUDA_TRY(check_batches(c, 2));
+  WEFT_CUDA_TRY(weft_cuda_matrices_check(c, 2));
   weft_cuda_host->input(c, 0, &a);
   weft_cuda_host->input(c, 1, &b);
-  weft_cuda_matrices_t s = matrices_of(&a), of_b = matrices_of(&b);
+  weft_cuda_matrices_t s = weft_cuda_matrices_of(&a), of_b = weft_cuda_matrices_of(&b);
   if (s.n != s.m) return WEFT_CUDA_INVALID("First input (lhs) must be a square matrix.");
   if (s.n != of_b.n) return WEFT_CUDA_INVALID("Input matrix and rhs are incompatible.");
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, b.rank, b.dims, &y));
@@ -268,7 +256,7 @@ static WEFT_Failure *determinant_row(WEFT_KernelContext *c) {
     WEFT_CUDA_TRY(factorize(c, &x, false, s, &f));
   }
   void *args[] = {&f.lu, &f.signs, &sign.data, &log_abs.data, &s};
-  return over(c, determinants, x.dtype, s.batch, args);
+  return over(c, &determinants, x.dtype, s.batch, args);
 }
 
 /* ---- triangular equations, whose batch dimensions broadcast ---- */
@@ -290,9 +278,8 @@ static int64_t batch_dim(const WEFT_TensorView *x, int rank, int d) {
   return own < 0 ? 1 : x->dims[own];
 }
 
-/* The matrices of x, repeated for the batch `dims` of `rank` dimensions, in `to`. */
-static WEFT_Failure *repeat(WEFT_KernelContext *c, const WEFT_TensorView *x, int rank, const int64_t *dims,
-                            void *to) {
+WEFT_Failure *weft_cuda_matrices_repeat(WEFT_KernelContext *c, const WEFT_TensorView *x, int rank,
+                                        const int64_t *dims, void *to) {
   weft_cuda_walk_t w;
   int64_t all[WEFT_CUDA_DIMS];
   for (int d = 0; d < rank; d++) all[d] = dims[d];
@@ -304,59 +291,48 @@ static WEFT_Failure *repeat(WEFT_KernelContext *c, const WEFT_TensorView *x, int
   return weft_cuda_move(c, x->dtype, x->data, 0, to, 0, &w);
 }
 
+WEFT_Failure *weft_cuda_matrices_broadcast(const WEFT_TensorView *a, const WEFT_TensorView *b, int *out_rank,
+                                           int64_t *dims) {
+  const int rank = (a->rank > b->rank ? a->rank : b->rank) - 2;
+  for (int d = 0; d < rank; d++) {
+    const int64_t of_a = batch_dim(a, rank, d), of_b = batch_dim(b, rank, d);
+    if (of_a != of_b && of_a != 1 && of_b != 1) {
+      return WEFT_CUDA_INVALID("In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
+                               WEFT_CUDA_SHAPE(a), WEFT_CUDA_SHAPE(b));
+    }
+    dims[d] = of_a == 1 ? of_b : of_a;
+  }
+  const int64_t n = a->dims[a->rank - 1], rows = b->dims[b->rank - 2];
+  if (n != rows) {
+    return WEFT_CUDA_INVALID("In[0] mismatch In[1] shape: %lld vs. %lld: %s %s", (long long)n,
+                             (long long)rows, WEFT_CUDA_SHAPE(a), WEFT_CUDA_SHAPE(b));
+  }
+  dims[rank] = rows;
+  dims[rank + 1] = b->dims[b->rank - 1];
+  *out_rank = rank;
+  return NULL;
+}
+
 static WEFT_Failure *triangular_row(WEFT_KernelContext *c) {
   const linalg_flags_t *flags = weft_cuda_host->state(c);
   WEFT_TensorView a, b, y;
   int64_t dims[WEFT_CUDA_DIMS];
+  int rank = 0;
   weft_cuda_host->input(c, 0, &a);
   weft_cuda_host->input(c, 1, &b);
   WEFT_CUDA_TRY(check_triangular(&a, &b));
-  const int rank = (a.rank > b.rank ? a.rank : b.rank) - 2;
-  for (int d = 0; d < rank; d++) {
-    const int64_t of_a = batch_dim(&a, rank, d), of_b = batch_dim(&b, rank, d);
-    if (of_a != of_b && of_a != 1 && of_b != 1) {
-      return WEFT_CUDA_INVALID("In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
-                               WEFT_CUDA_SHAPE(&a), WEFT_CUDA_SHAPE(&b));
-    }
-    dims[d] = of_a == 1 ? of_b : of_a;
-  }
-  const int64_t n = a.dims[a.rank - 1], rows = b.dims[b.rank - 2], m = b.dims[b.rank - 1];
-  if (n != rows) {
-    return WEFT_CUDA_INVALID("In[0] mismatch In[1] shape: %lld vs. %lld: %s %s", (long long)n,
-                             (long long)rows, WEFT_CUDA_SHAPE(&a), WEFT_CUDA_SHAPE(&b));
-  }
-  weft_cuda_matrices_t s = {.batch = weft_cuda_product(dims, 0, rank), .n = n, .m = m};
-  dims[rank] = n;
-  dims[rank + 1] = m;
+  WEFT_CUDA_TRY(weft_cuda_matrices_broadcast(&a, &b, &rank, dims));
+  const int64_t n = dims[rank], m = dims[rank + 1];
+  const weft_cuda_matrices_t s = {.batch = weft_cuda_product(dims, 0, rank), .n = n, .m = m};
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, rank + 2, dims, &y));
   if (y.count == 0) return NULL;
-  WEFT_CUDA_TRY(repeat(c, &b, rank, dims, y.data));
+  WEFT_CUDA_TRY(weft_cuda_matrices_repeat(c, &b, rank, dims, y.data));
   void *matrices = a.data;
   if (weft_cuda_product(a.dims, 0, a.rank - 2) != s.batch) {
     WEFT_CUDA_TRY(weft_cuda_host->scratch(c, (size_t)(s.batch * n * n) * weft_cuda_size(a.dtype), &matrices));
-    WEFT_CUDA_TRY(repeat(c, &a, rank, dims, matrices));
+    WEFT_CUDA_TRY(weft_cuda_matrices_repeat(c, &a, rank, dims, matrices));
   }
   return solve_triangular(c, a.dtype, matrices, y.data, m, flags->is_lower, flags->is_adjoint, false, s);
-}
-
-/* ---- tridiagonal matrices ---- */
-
-/* Inputs: superdiagonal, diagonal and subdiagonal [1, n] of each matrix, and what it is multiplied with [n,
- * m]. */
-static WEFT_Failure *tridiagonal_product_row(WEFT_KernelContext *c) {
-  static const char *const names[3] = {"superdiagonal", "main diagonal", "subdiagonal"};
-  WEFT_TensorView diagonals[3], b, y;
-  WEFT_CUDA_TRY(check_batches(c, 4));
-  weft_cuda_host->input(c, 3, &b);
-  weft_cuda_matrices_t s = matrices_of(&b);
-  for (int i = 0; i < 3; i++) {
-    weft_cuda_host->input(c, i, &diagonals[i]);
-    const weft_cuda_matrices_t d = matrices_of(&diagonals[i]);
-    if (d.n != 1 || d.m != s.n) return WEFT_CUDA_INVALID("Invalid %s shape.", names[i]);
-  }
-  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, b.rank, b.dims, &y));
-  void *args[] = {&diagonals[0].data, &diagonals[1].data, &diagonals[2].data, &b.data, &y.data, &s};
-  return over(c, tridiagonal_product, b.dtype, y.count, args);
 }
 
 #define ROW(op_, types_, compute_) \
@@ -380,6 +356,5 @@ const WEFT_DeviceKernel weft_cuda_linalg_kernels[] = {
     FLAGGED("MatrixInverse", TYPES, inverse_row, inverse_finish),
     FLAGGED("MatrixSolve", TYPES, solve_row, solve_finish),
     FLAGGED("MatrixTriangularSolve", TYPES, triangular_row, NULL),
-    ROW("TridiagonalMatMul", TYPES, tridiagonal_product_row),
     {.op = NULL},
 };

@@ -235,22 +235,6 @@ WEFT_FN void triangular_divide(const T *matrices, T *x, const weft_cuda_matrices
   }
 }
 
-/* ---- tridiagonal matrices ---- */
-
-/* Of the superdiagonal the last element is not read, of the subdiagonal the first one. */
-template <class T>
-WEFT_FN void tridiagonal_product(const T *super, const T *diagonal, const T *sub, const T *b, T *y,
-                                 const weft_cuda_matrices_t &s) {
-  const int64_t count = s.batch * s.n * s.m;
-  for (int64_t x = first_index(); x < count; x += index_step()) {
-    const int64_t at = x / s.m, row = at % s.n; /* at: among the rows of all matrices */
-    T sum = b[x] * diagonal[at];
-    if (row > 0) sum = sum + b[x - s.m] * sub[at];
-    if (row < s.n - 1) sum = sum + b[x + s.m] * super[at];
-    y[x] = sum;
-  }
-}
-
 }  // namespace weft
 
 using namespace weft;
@@ -284,10 +268,6 @@ WEFT_CUDA_KERNEL(weft_lu_begin, (int64_t * rows, int32_t *signs, weft_cuda_matri
       determinants(w, signs, sign, log_abs, s))                                                              \
   ONE(triangular, type, (const type *a, type *x, weft_cuda_matrices_t s), triangular_step(a, x, s))          \
   ONE(triangular_divide, type, (const type *a, type *x, weft_cuda_matrices_t s), triangular_divide(a, x, s)) \
-  ONE(tridiagonal_product, type,                                                                             \
-      (const type *super, const type *diagonal, const type *sub, const type *b, type *y,                     \
-       weft_cuda_matrices_t s),                                                                              \
-      tridiagonal_product(super, diagonal, sub, b, y, s))                                                    \
   WEFT_CUDA_BLOCK_KERNEL(weft_la_lu_pivot_##type,                                                            \
                          (type * w, int64_t * rows, int32_t * signs, weft_cuda_matrices_t s)) {              \
     lu_pivot(w, rows, signs, s);                                                                             \

@@ -155,20 +155,6 @@ static void triangular(weft_row_case_t *c) {
   weft_row_attr(c, "adjoint=%s", c->round / 2 % 2 == 0 ? "true" : "false");
 }
 
-static void tridiagonal(weft_row_case_t *c) {
-  const int64_t n = size_of(c), m = weft_row_int(c, c->round == 4 ? 0 : 1, 5);
-  weft_shape_t diagonal = shape_of(c, 1, n), b = diagonal;
-  b.dims[b.rank - 2] = n;
-  b.dims[b.rank - 1] = m;
-  if (c->round == 7) b.rank = 1;
-  for (int i = 0; i < 3; i++) {
-    weft_shape_t own = diagonal;
-    if (c->round == 6 && i == 1) own.dims[own.rank - 1]++;
-    (void)weft_row_add(c, c->dtype, &own, WEFT_ROW_SMALL);
-  }
-  (void)weft_row_add(c, c->dtype, &b, WEFT_ROW_SMALL);
-}
-
 static const weft_row_op_t ops[] = {
     {"BatchCholesky", REALS, cholesky, .tolerance = 8, .same_message = true},
     {"BatchCholeskyGrad", REALS, cholesky_grad, .tolerance = 16, .same_message = true},
@@ -183,7 +169,6 @@ static const weft_row_op_t ops[] = {
     {"MatrixInverse", TYPES, inverse, .tolerance = 8, .same_message = true},
     {"MatrixSolve", TYPES, solve, .tolerance = 8, .same_message = true},
     {"MatrixTriangularSolve", TYPES, triangular, .tolerance = 8, .same_message = true},
-    {"TridiagonalMatMul", TYPES, tridiagonal, .tolerance = 2, .same_message = true},
 };
 enum { NUM = sizeof ops / sizeof ops[0] };
 
