@@ -43,7 +43,8 @@ typedef struct cuda_tridiagonal_factors {
   void *u, *factors, *ways, *largest, *bad;
 } factors_t;
 
-static WEFT_Failure *factors_new(WEFT_KernelContext *c, size_t size, const weft_cuda_bands_t *s, factors_t *f) {
+static WEFT_Failure *factors_new(WEFT_KernelContext *c, size_t size, const weft_cuda_bands_t *s,
+                                 factors_t *f) {
   const size_t rows = (size_t)(s->batch * s->n);
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, 3 * rows * size, &f->u));
   WEFT_CUDA_TRY(weft_cuda_host->scratch(c, rows * size, &f->factors));
@@ -53,7 +54,8 @@ static WEFT_Failure *factors_new(WEFT_KernelContext *c, size_t size, const weft_
 }
 
 /* Inputs: the diagonals [3, n] of each matrix, and its right sides [n, m]. */
-static WEFT_Failure *check_tridiagonal(WEFT_KernelContext *c, const bands_flags_t *flags, weft_cuda_bands_t *s) {
+static WEFT_Failure *check_tridiagonal(WEFT_KernelContext *c, const bands_flags_t *flags,
+                                       weft_cuda_bands_t *s) {
   WEFT_TensorView diagonals, b;
   WEFT_CUDA_TRY(weft_cuda_matrices_check(c, 2));
   weft_cuda_host->input(c, 0, &diagonals);

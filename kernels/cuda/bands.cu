@@ -1,11 +1,11 @@
 /* kernels/cuda/bands.cu - equations of matrices with few diagonals: TridiagonalSolve, BandedTriangularSolve,
  * TridiagonalMatMul.
  *
- * A row of a solution needs the one before it. So a thread has a matrix, or a right side of one, from its first
- * row to its last one: there is work for a device where there are many of them.
+ * A row of a solution needs the one before it. So a thread has a matrix, or a right side of one, from its
+ * first row to its last one: there is work for a device where there are many of them.
  *
- * A tridiagonal matrix is eliminated once. What the right sides need of that is kept: of row i the diagonal and
- * the two above it, the factor that row i + 1 got, and whether the two were exchanged. Formulas as
+ * A tridiagonal matrix is eliminated once. What the right sides need of that is kept: of row i the diagonal
+ * and the two above it, the factor that row i + 1 got, and whether the two were exchanged. Formulas as
  * kernels/cpu/linalg/tridiagonal.tmpl.h, after LAPACK's gtsv, and lagtf and lagts where pivots are perturbed.
  */
 #include "kernels/cuda/bands_args.h"
@@ -23,7 +23,8 @@ WEFT_FN bool is_nothing(T v) {
   return size_of(v) == 0;
 }
 
-/* The diagonals of a matrix; of the superdiagonal the last element is not read, of the subdiagonal the first. */
+/* The diagonals of a matrix; of the superdiagonal the last element is not read, of the subdiagonal the first.
+ */
 template <class T>
 struct tridiagonal {
   const T *super, *diagonal, *sub;
@@ -36,7 +37,8 @@ WEFT_FN tridiagonal<T> tridiagonal_of(const T *diagonals, int64_t matrix, int64_
 
 /* What becomes of rows i and i + 1. `scale`: the sum of the sizes of row i as it was given. */
 template <class T>
-WEFT_FN int way_of(const tridiagonal<T> &a, int64_t i, const T *u, int pivoting, real_t<T> *scale, int64_t n) {
+WEFT_FN int way_of(const tridiagonal<T> &a, int64_t i, const T *u, int pivoting, real_t<T> *scale,
+                   int64_t n) {
   const real_t<T> below = size_of(a.sub[i + 1]);
   if (pivoting == WEFT_CUDA_NOT_PIVOTED) return KEEPS;
   if (pivoting == WEFT_CUDA_PIVOTED) return size_of(u[0]) >= below ? KEEPS : EXCHANGES;
@@ -251,23 +253,24 @@ using namespace weft;
 
 #define ONE(name, type, parameters, call) \
   WEFT_CUDA_KERNEL(weft_##name##_##type, parameters) { call; }
-#define BANDS(f, type)                                                                                        \
-  ONE(tridiagonal_factors, type,                                                                              \
-      (const type *diagonals, type *u, type *factors, int32_t *ways, real_t<type> *largest, int32_t *bad,     \
-       weft_cuda_bands_t s),                                                                                  \
-      tridiagonal_factors(diagonals, u, factors, ways, largest, bad, s))                                      \
-  ONE(tridiagonal_forward, type,                                                                              \
-      (const type *factors, const int32_t *ways, const type *b, type *x, weft_cuda_bands_t s),                \
-      tridiagonal_forward(factors, ways, b, x, s))                                                            \
-  ONE(tridiagonal_backward, type, (const type *u, const int32_t *bad, type *x, weft_cuda_bands_t s),          \
-      tridiagonal_backward(u, bad, x, s))                                                                     \
-  ONE(tridiagonal_perturbed, type, (const type *u, const real_t<type> *largest, type *x, weft_cuda_bands_t s), \
-      tridiagonal_perturbed(u, largest, x, s))                                                                \
-  ONE(tridiagonal_product, type,                                                                              \
-      (const type *super, const type *diagonal, const type *sub, const type *b, type *y,                      \
-       weft_cuda_bands_t s),                                                                                  \
-      tridiagonal_product(super, diagonal, sub, b, y, s))                                                     \
-  ONE(banded_triangular, type, (const type *a, type *x, weft_cuda_bands_t s), banded_triangular(a, x, s))     \
+#define BANDS(f, type)                                                                                    \
+  ONE(tridiagonal_factors, type,                                                                          \
+      (const type *diagonals, type *u, type *factors, int32_t *ways, real_t<type> *largest, int32_t *bad, \
+       weft_cuda_bands_t s),                                                                              \
+      tridiagonal_factors(diagonals, u, factors, ways, largest, bad, s))                                  \
+  ONE(tridiagonal_forward, type,                                                                          \
+      (const type *factors, const int32_t *ways, const type *b, type *x, weft_cuda_bands_t s),            \
+      tridiagonal_forward(factors, ways, b, x, s))                                                        \
+  ONE(tridiagonal_backward, type, (const type *u, const int32_t *bad, type *x, weft_cuda_bands_t s),      \
+      tridiagonal_backward(u, bad, x, s))                                                                 \
+  ONE(tridiagonal_perturbed, type,                                                                        \
+      (const type *u, const real_t<type> *largest, type *x, weft_cuda_bands_t s),                         \
+      tridiagonal_perturbed(u, largest, x, s))                                                            \
+  ONE(tridiagonal_product, type,                                                                          \
+      (const type *super, const type *diagonal, const type *sub, const type *b, type *y,                  \
+       weft_cuda_bands_t s),                                                                              \
+      tridiagonal_product(super, diagonal, sub, b, y, s))                                                 \
+  ONE(banded_triangular, type, (const type *a, type *x, weft_cuda_bands_t s), banded_triangular(a, x, s)) \
   ONE(banded_check, type, (const type *a, int32_t *bad, weft_cuda_bands_t s), banded_check(a, bad, s))
 WEFT_CUDA_F32_F64(BANDS, bands)
 WEFT_CUDA_COMPLEX(BANDS, bands)

@@ -1,5 +1,5 @@
-/* kernels/cuda/linalg.h - batches of matrices: the last two dimensions are a matrix, those before it the batch.
- * Failures are INVALID_ARGUMENT, in TensorFlow's words. */
+/* kernels/cuda/linalg.h - batches of matrices: the last two dimensions are a matrix, those before it the
+ * batch. Failures are INVALID_ARGUMENT, in TensorFlow's words. */
 #ifndef WEFT_KERNELS_CUDA_LINALG_H_
 #define WEFT_KERNELS_CUDA_LINALG_H_
 

@@ -43,8 +43,8 @@ static void multiply(weft_row_case_t *c) {
   (void)weft_row_add(c, c->dtype, &b, WEFT_ROW_SMALL);
 }
 
-/* Diagonals [3, n] and right sides [n, m]. The middle one is the largest of each row, so that nothing depends on
- * which pivots are chosen, or it is small, and then neighbouring rows are exchanged. */
+/* Diagonals [3, n] and right sides [n, m]. The middle one is the largest of each row, so that nothing depends
+ * on which pivots are chosen, or it is small, and then neighbouring rows are exchanged. */
 static void solve(weft_row_case_t *c, bool pivots, bool perturbs) {
   const int64_t n = size_of(c), m = weft_row_int(c, c->round == 4 ? 0 : 1, 5);
   weft_shape_t s = shape_of(c, c->round == 6 ? 2 : 3, n), b = s;
