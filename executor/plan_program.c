@@ -6,7 +6,9 @@
  *
  * A Merge ends a branch if its inputs are all sides of one predicate, once each; it runs under the guard that
  * the branch is in. All other nodes run under the innermost guard of their inputs, which must lie within each
- * other. So no more is dead at run time than the guards say.
+ * other. So no more is dead at run time than the guards say. A ControlTrigger is never dead: it runs under
+ * guard 0, whatever it waits for. In a loop what it waits for may be of the body, and what waits for it must
+ * then be of the body, too: the rest runs before.
  */
 #include <stdlib.h>
 
@@ -22,6 +24,12 @@ typedef struct program_guard {
   uint32_t next_of_pred;      /* 0: none */
 } program_guard_t;
 
+/* What comes before a node, in some way. */
+enum {
+  SEES_VARIABLE = 1, /* a Merge */
+  SEES_BODY = 2,     /* a node of the body, by a ControlTrigger: the node may be live where that is dead */
+};
+
 /* Makers of values are numbered: the frame's nodes, its Enters, the Exits of frames inside; behind them each
  * variable, as the body sees it. */
 typedef struct input {
@@ -36,7 +44,7 @@ typedef struct program_maker {
   serial_program_t *out;
   uint32_t num_makers, first_enter, first_exit, first_variable;
   uint32_t *runs_under;  /* by node of the frame: its guard, of a Merge that of its control inputs */
-  bool *sees_variable;   /* by node of the frame: does it come, in some way, from a Merge? */
+  uint8_t *sees;         /* by node of the frame: SEES_ bits */
   uint32_t *variable_of; /* by node of the frame: of its Merge, its NextIteration and its Switch, + 1 */
   uint32_t *exit_makers; /* by place in the order: of a gate the first of its frame's Exits */
   input_t *inputs;       /* by slot of the frame */
@@ -114,10 +122,15 @@ static input_t *input_of(const program_maker_t *m, uint32_t node, uint32_t i) {
 
 static uint32_t own(const program_maker_t *m, uint32_t node) { return node - m->f->first_node; }
 
+/* Is the guard the body's, or one within it? */
+static bool is_in_body(const program_maker_t *m, uint32_t guard) {
+  return m->in_body != 0 && is_within(m, guard, m->in_body);
+}
+
 /* Tells consumers of `node` of its outputs, which `made` makes, the first one under `guard`; with several
- * `sides` the next one under the next guard. `runs_under`: its own. */
+ * `sides` the next one under the next guard. `runs_under`: its own. `sees`: SEES_ bits. */
 static void tell(program_maker_t *m, uint32_t node, const input_t *made, bool has_sides, uint32_t runs_under,
-                 bool sees_variable) {
+                 uint8_t sees) {
   const weft_exec_plan_t *p = m->p;
   const plan_node_t *n = &p->nodes[node];
   for (uint32_t e = n->first_edge; e < n[1].first_edge; e++) {
@@ -126,24 +139,28 @@ static void tell(program_maker_t *m, uint32_t node, const input_t *made, bool ha
     *in = *made;
     in->output = made->output + output;
     if (has_sides) in->guard = made->guard + output;
+    m->sees[to] |= sees;
     if (p->edges[e].to & TO_MERGE) {
-      m->sees_variable[to] = true;
+      m->sees[to] |= SEES_VARIABLE;
     } else {
       m->runs_under[to] = innermost(m, m->runs_under[to], in->guard);
-      m->sees_variable[to] = m->sees_variable[to] || sees_variable;
     }
   }
   for (uint32_t c = n->first_control; c < n[1].first_control; c++) {
-    const uint32_t to = own(m, p->controls[c] & ~TO_MERGE);
-    m->runs_under[to] = innermost(m, m->runs_under[to], runs_under);
-    m->sees_variable[to] = m->sees_variable[to] || sees_variable;
+    const uint32_t consumer = p->controls[c] & ~TO_MERGE, to = own(m, consumer);
+    m->sees[to] |= sees;
+    if (!(p->nodes[consumer].flags & NODE_TRIGGER)) {
+      m->runs_under[to] = innermost(m, m->runs_under[to], runs_under);
+    } else if (is_in_body(m, runs_under)) {
+      m->sees[to] |= SEES_BODY;
+    }
   }
 }
 
 static void tell_all(program_maker_t *m, uint32_t node) {
   const uint32_t i = own(m, node), guard = m->runs_under[i];
   const input_t made = {.maker = i, .guard = guard};
-  tell(m, node, &made, false, guard, m->sees_variable[i]);
+  tell(m, node, &made, false, guard, m->sees[i]);
 }
 
 static bool has_no_controls(const program_maker_t *m, uint32_t node, uint32_t num_inputs) {
@@ -197,18 +214,18 @@ static void walk_switch(program_maker_t *m, uint32_t node) {
     m->out->a_switch = node;
   }
   const input_t made = {.maker = i, .guard = first};
-  tell(m, node, &made, true, m->runs_under[i], true);
+  tell(m, node, &made, true, m->runs_under[i], m->sees[i] | SEES_VARIABLE);
 }
 
 /* A frame inside: its variables are live together, and nothing else of it lives longer. */
 static void walk_gate(program_maker_t *m, uint32_t place, uint32_t gate) {
   const plan_frame_t *inner = &m->p->frames[m->p->nodes[gate].aux];
   const uint32_t i = own(m, gate);
-  bool is_known = false, sees_variable = false;
+  bool is_known = false;
   uint32_t guard = 0;
   for (int k = 0; k < inner->num_enters; k++) {
     const uint32_t enter = own(m, inner->enters[k]);
-    sees_variable = sees_variable || m->sees_variable[enter];
+    m->sees[i] |= m->sees[enter];
     if (m->p->nodes[inner->enters[k]].flags & NODE_CONST_ENTER) continue;
     if (is_known && m->runs_under[enter] != guard) refuse_as_unruly(m);
     guard = m->runs_under[enter];
@@ -218,11 +235,11 @@ static void walk_gate(program_maker_t *m, uint32_t place, uint32_t gate) {
     if (!is_within(m, guard, m->runs_under[own(m, inner->enters[k])])) refuse_as_unruly(m);
   }
   if (m->is_unruly) return;
-  if (!sees_variable && !m->is_top) m->is_refused = true;
+  if (!(m->sees[i] & SEES_VARIABLE) && !m->is_top) m->is_refused = true;
   m->runs_under[i] = guard;
   for (uint32_t x = 0; x < inner->num_exits; x++) {
     const input_t made = {.maker = m->exit_makers[place] + x, .guard = guard};
-    tell(m, inner->exits[x], &made, false, guard, true);
+    tell(m, inner->exits[x], &made, false, guard, m->sees[i] | SEES_VARIABLE);
   }
 }
 
@@ -244,7 +261,7 @@ static void walk_forward(program_maker_t *m, uint32_t node) {
       refuse_as_unruly(m);
   } else {
     const input_t made = {.maker = in->maker, .output = in->output, .guard = guard};
-    tell(m, node, &made, false, guard, m->sees_variable[i]);
+    tell(m, node, &made, false, guard, m->sees[i]);
   }
 }
 
@@ -254,8 +271,8 @@ static void walk_node(program_maker_t *m, uint32_t place) {
   const uint64_t flags = op_flags(m, node);
   /* What comes from no variable would run even where the loop is dead. */
   const bool is_aimless =
-      !m->is_top && n->kind == NODE_SYNC && !m->sees_variable[i] && (flags & WEFT_OP_LOOP_COND) == 0;
-  if ((n->flags & NODE_TRIGGER) || is_aimless) m->is_refused = true;
+      !m->is_top && n->kind == NODE_SYNC && !(m->sees[i] & SEES_VARIABLE) && (flags & WEFT_OP_LOOP_COND) == 0;
+  if (is_aimless) m->is_refused = true;
   if (n->flags & NODE_ENTER) {
     walk_gate(m, place, node);
   } else if (n->kind == NODE_MERGE) {
@@ -275,6 +292,8 @@ static void walk_node(program_maker_t *m, uint32_t place) {
   }
   /* Behind the loop there are only Exits. */
   if (m->in_body != 0 && !(n->flags & NODE_EXIT) && is_within(m, m->runs_under[i], m->in_body - 1))
+    m->is_refused = true;
+  if ((m->sees[i] & SEES_BODY) && !(n->flags & NODE_TRIGGER) && !is_in_body(m, m->runs_under[i]))
     m->is_refused = true;
 }
 
@@ -309,7 +328,7 @@ static void walk(program_maker_t *m) {
   if (m->is_refused) m->is_unruly = true;
   for (int k = 0; k < m->f->num_enters && !m->is_unruly; k++) {
     const input_t made = {.maker = m->first_enter + (uint32_t)k};
-    tell(m, m->f->enters[k], &made, false, 0, false);
+    tell(m, m->f->enters[k], &made, false, 0, 0);
   }
   for (uint32_t i = 0; i < m->from->num_units && !m->is_unruly; i++) walk_node(m, i);
   if (!m->is_top && (m->out->cond == 0 || m->in_body == 0)) m->is_refused = true;
@@ -507,13 +526,13 @@ static weft_status_t *make(program_maker_t *m) {
   if (m->exit_makers == NULL) return no_memory(m->f);
   number_makers(m);
   m->runs_under = weft_calloc(nodes, sizeof *m->runs_under);
-  m->sees_variable = weft_calloc(nodes, sizeof *m->sees_variable);
+  m->sees = weft_calloc(nodes, sizeof *m->sees);
   m->variable_of = weft_calloc(nodes, sizeof *m->variable_of);
   m->inputs = weft_calloc((size_t)m->f->num_slots + 1, sizeof *m->inputs);
   m->guard_of_pred = weft_calloc((size_t)m->num_makers + 1, sizeof *m->guard_of_pred);
   m->first_route = weft_calloc((size_t)m->num_makers + 2, sizeof *m->first_route);
   m->out->variable_of_enter = take(&m->p->arena, (size_t)m->f->num_enters, sizeof *m->out->variable_of_enter);
-  if (m->runs_under == NULL || m->sees_variable == NULL || m->variable_of == NULL || m->inputs == NULL ||
+  if (m->runs_under == NULL || m->sees == NULL || m->variable_of == NULL || m->inputs == NULL ||
       m->guard_of_pred == NULL || m->first_route == NULL || m->out->variable_of_enter == NULL ||
       !grow_guards(m, 1)) {
     return no_memory(m->f);
@@ -531,7 +550,7 @@ weft_status_t *weft_serial_program_make(const program_source_t *from, serial_pro
   weft_status_t *s = m.out == NULL ? no_memory(from->frame) : make(&m);
   weft_free(m.exit_makers);
   weft_free(m.runs_under);
-  weft_free(m.sees_variable);
+  weft_free(m.sees);
   weft_free(m.variable_of);
   weft_free(m.inputs);
   weft_free(m.guard_of_pred);

@@ -56,6 +56,15 @@ static weft_output_t constant(maker_t *m, const values_t *v, int32_t value) {
 
 static void add_some(maker_t *m, values_t *v, int depth);
 
+/* A value of `v` that waits for a node of `before`, dead or alive, by a ControlTrigger. */
+static weft_output_t triggered(maker_t *m, const values_t *v, const values_t *before) {
+  weft_node_t *trigger = add_op(m->h, "ControlTrigger", name(m), 0, NULL);
+  add_control(m->h, any(m, before).node, trigger);
+  const weft_output_t value = any(m, v), copy = out0(add_op(m->h, "Identity", name(m), 1, &value));
+  add_control(m->h, trigger, copy.node);
+  return copy;
+}
+
 /* Two sides of a predicate, and what is left of either. */
 static void add_branch(maker_t *m, values_t *v, int depth) {
   const weft_output_t pred = op(m, "Less", 2, any(m, v), constant(m, v, (int32_t)below(m, 40) - 10));
@@ -69,6 +78,7 @@ static void add_branch(maker_t *m, values_t *v, int depth) {
   }
   for (int i = 0; i < 2; i++)
     keep(m, v, out0(add_merge(m->h, name(m), any(m, &sides[0]), any(m, &sides[1]))));
+  if (below(m, 3) == 0) keep(m, v, triggered(m, v, &sides[below(m, 2)]));
 }
 
 typedef struct variable {
@@ -113,6 +123,8 @@ static void add_loop(maker_t *m, values_t *v, int depth) {
   const weft_output_t one = constant(m, &body, 1);
   const weft_output_t next = op(m, "Add", 2, out(vars[0].branch, 1), one);
   add_some(m, &body, depth + 1);
+  const uint32_t is_triggered = below(m, 8); /* 1: what runs before the body waits for it, then */
+  if (is_triggered < 2) keep(m, &body, triggered(m, is_triggered == 1 ? &before : &body, &body));
   for (int i = 0; i <= n; i++) {
     weft_output_t value = i == 0 ? next : any(m, &body);
     if (i == n && other.node != cond.node) value = op(m, "Add", 2, out(vars[i].branch, 1), one);
