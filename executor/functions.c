@@ -6,6 +6,8 @@
  */
 #include "executor/functions.h"
 
+#include <inttypes.h>
+
 #include "base/alloc.h"
 #include "graph/attr_proto.h"
 #include "graph/function.h"
@@ -32,7 +34,7 @@ typedef struct callee {
   weft_attr_t func; /* in `arena` */
   weft_function_library_t *library;
   weft_plan_options_t options;
-  weft_forbidden_t forbidden;
+  weft_pass_settings_t passes;
   weft_mutex_t mu;
   weft_exec_plan_t *plan; /* guarded by mu while NULL: not compiled; constant from then on, as what follows */
   int num_args, num_results;
@@ -102,7 +104,7 @@ static weft_status_t *callee_new(const function_source_t *from, const weft_attr_
   c->of = from->functions;
   weft_mutex_init(&c->mu);
   c->library = weft_function_library_retain(from->library);
-  c->forbidden = from->forbidden;
+  c->passes = from->passes;
   c->key = weft_arena_str(&c->arena, key);
   c->options = (weft_plan_options_t){.device = device,
                                      .functions = from->functions,
@@ -138,11 +140,12 @@ static weft_status_t *find_by_key(const function_source_t *from, const weft_attr
 static weft_status_t *find(const weft_graph_functions_t *base, const weft_func_attr_t *func,
                            weft_device_t *device, weft_callee_t **out) {
   const weft_attr_t value = {.kind = WEFT_ATTR_FUNC, .func = func};
-  const weft_forbidden_t forbidden = ((const function_source_t *)base)->forbidden;
+  const weft_pass_settings_t *passes = &((const function_source_t *)base)->passes;
   callee_t *c = NULL;
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_strbuf_append(&key, device->name);
-  weft_strbuf_printf(&key, " %d%d ", forbidden.chains, forbidden.joint_updates);
+  weft_strbuf_printf(&key, " %" PRIu32 " %d %d %" PRId64 " ", passes->passes, passes->min_nodes,
+                     passes->rounds, passes->max_folded_bytes);
   weft_status_t *s = weft_attr_to_proto(&value, &key);
   if (s == NULL && key.failed) s = WEFT_NO_MEMORY("function '%.*s'", WEFT_STR_ARGS(func->name));
   if (s == NULL)
@@ -166,15 +169,15 @@ static weft_status_t *write_node(const weft_graph_functions_t *base, const weft_
 
 void weft_function_source_init(function_source_t *s, weft_functions_t *functions,
                                weft_function_library_t *library, const weft_plan_options_t *options,
-                               weft_forbidden_t forbidden) {
-  *s = (function_source_t){
-      {find, write_node, weft_graph_runner_create}, functions, library, options, forbidden};
+                               const weft_pass_settings_t *passes) {
+  *s =
+      (function_source_t){{find, write_node, weft_graph_runner_create}, functions, library, options, *passes};
 }
 
 static weft_status_t *on(weft_callee_t *callee, weft_device_t *device, weft_callee_t **out) {
   const callee_t *c = (const callee_t *)callee;
   function_source_t source;
-  weft_function_source_init(&source, c->of, c->library, &c->options, c->forbidden);
+  weft_function_source_init(&source, c->of, c->library, &c->options, &c->passes);
   return find(&source.base, c->func.func, device, out);
 }
 
@@ -189,10 +192,7 @@ static weft_status_t *compile(callee_t *c) {
     c->num_args += (g->nodes[i]->flags & WEFT_OP_ARG) != 0;
     c->num_results += (g->nodes[i]->flags & WEFT_OP_RETVAL) != 0;
   }
-  weft_status_t *s = weft_pass_forbid(g, c->forbidden);
-  if (s == NULL) s = weft_plan_create(g, &c->options, &c->plan);
-  weft_graph_destroy(g);
-  return s;
+  return weft_called_graph_compile(g, &c->passes, &c->options, &c->plan);
 }
 
 /* A failure is not kept: the next call tries again. */
@@ -279,7 +279,7 @@ static weft_status_t *apart(weft_callee_t *callee, weft_callee_t **out) {
   weft_functions_t *table = NULL;
   WEFT_RETURN_IF_ERROR(weft_functions_create(&table));
   function_source_t source;
-  weft_function_source_init(&source, table, c->library, &c->options, c->forbidden);
+  weft_function_source_init(&source, table, c->library, &c->options, &c->passes);
   weft_status_t *s = find(&source.base, c->func.func, c->options.device, out);
   if (s != NULL) weft_functions_release(table); /* else it is the caller's hold of *out */
   return s;

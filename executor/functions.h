@@ -10,7 +10,7 @@
 #define WEFT_EXECUTOR_FUNCTIONS_H_
 
 #include "executor/executor.h"
-#include "graph/passes.h"
+#include "graph/passes/optimize.h"
 #include "kernels/function_call.h"
 
 /* Thread-safe. Refcounted. */
@@ -24,7 +24,7 @@ typedef struct function_source {
   weft_functions_t *functions;
   weft_function_library_t *library;
   const weft_plan_options_t *options;
-  weft_forbidden_t forbidden; /* in what is called */
+  weft_pass_settings_t passes; /* of the graphs of what is called */
 } function_source_t;
 /* A run of a plan whose results are `call`'s: a call of a function or of a graph. `name`, for messages, is
  * lent until it is done; the plan need not be. */
@@ -35,6 +35,13 @@ WEFT_MUST_CHECK weft_status_t *weft_graph_runner_create(const weft_graph_functio
                                                         weft_device_t *device, weft_graph_runner_t **out);
 void weft_function_source_init(function_source_t *s, weft_functions_t *functions,
                                weft_function_library_t *library, const weft_plan_options_t *options,
-                               weft_forbidden_t forbidden);
+                               const weft_pass_settings_t *passes);
+
+/* called_graph.c: rewrites `g` by the passes that `settings` ask for and compiles it. Consumes g. Errors: as
+ * weft_plan_create. */
+WEFT_MUST_CHECK weft_status_t *weft_called_graph_compile(weft_graph_t *g,
+                                                         const weft_pass_settings_t *settings,
+                                                         const weft_plan_options_t *options,
+                                                         weft_exec_plan_t **out);
 
 #endif /* WEFT_EXECUTOR_FUNCTIONS_H_ */

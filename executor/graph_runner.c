@@ -16,7 +16,7 @@ typedef struct graph_runner {
   weft_arena_t arena;
   weft_str_t session;
   const weft_kernel_table_t *kernels;
-  weft_forbidden_t forbidden;
+  weft_pass_settings_t passes;
 } graph_runner_t;
 
 static void destroy(weft_graph_runner_t *runner) {
@@ -94,8 +94,7 @@ static weft_status_t *compile(const graph_runner_t *r, weft_str_t graph_def, wef
   weft_graph_t *g = NULL;
   WEFT_RETURN_IF_ERROR(weft_graph_create(&g));
   weft_status_t *s = build(r, graph_def, g);
-  if (s == NULL) s = weft_pass_forbid(g, r->forbidden);
-  if (s == NULL) s = weft_plan_create(g, &options, out);
+  if (s == NULL) return weft_called_graph_compile(g, &r->passes, &options, out);
   weft_graph_destroy(g);
   return s;
 }
@@ -124,7 +123,7 @@ weft_status_t *weft_graph_runner_create(const weft_graph_functions_t *f, weft_de
   r->library = weft_function_library_retain(from->library);
   r->device = device;
   r->kernels = from->options->kernels;
-  r->forbidden = from->forbidden;
+  r->passes = from->passes;
   r->session = weft_arena_str(&r->arena, from->options->session);
   if (r->session.data == NULL) {
     destroy(&r->base);

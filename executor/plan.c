@@ -75,8 +75,8 @@ static weft_status_t *find_functions(plan_builder_t *b) {
     WEFT_RETURN_IF_ERROR(weft_functions_create(&p->functions));
     f = p->functions;
   }
-  weft_function_source_init(&b->functions, f, b->graph->library, b->options,
-                            weft_pass_forbidden_in_calls(b->graph));
+  const weft_pass_settings_t passes = weft_pass_settings_of_calls(b->graph);
+  weft_function_source_init(&b->functions, f, b->graph->library, b->options, &passes);
   return NULL;
 }
 

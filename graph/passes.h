@@ -67,16 +67,6 @@ bool weft_pass_may_fuse_chains(const weft_graph_t *g, weft_chain_limits_fn *limi
 #define WEFT_NO_CHAIN_ATTR "_weft_no_chain"
 /* An update of a variable with this attribute is not computed together with others. */
 #define WEFT_APART_ATTR "_weft_apart"
-/* What a plan is not to do with the nodes of a graph, and with those of the functions that they call. */
-typedef struct weft_forbidden {
-  bool chains;        /* put nodes into chains */
-  bool joint_updates; /* compute updates of variables together */
-} weft_forbidden_t;
-/* Gives the attributes to all nodes that what is forbidden could change, and to nodes that call functions.
- * Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_pass_forbid(weft_graph_t *g, weft_forbidden_t f);
-/* What nodes that call functions say. Linear. */
-weft_forbidden_t weft_pass_forbidden_in_calls(const weft_graph_t *g);
 
 /* Of a graph whose nodes are placed: NcclReduce and NcclBroadcast become nodes on each of their devices that
  * find each other. On failure the graph is unusable: destroy it. Errors: INVALID_ARGUMENT for a reduction

@@ -189,7 +189,11 @@ static void configure(TF_SessionOptions *options, const WEFT_Job *j) {
   }
   if (p->is_soft) weft_wire_put_bool(&config, 7, true);
   if (j->is_isolated) weft_wire_put_bool(&config, 15, true);
-  if (j->has_passes) weft_pass_settings_write(&j->passes, &config);
+  if (j->has_passes) {
+    size_t graph_options = weft_wire_begin(&config, 10);
+    weft_pass_settings_write(&j->passes, &config);
+    weft_wire_end(&config, graph_options);
+  }
   TF_SetConfig(options, config.data, config.length, j->status);
   weft_strbuf_deinit(&config);
 }

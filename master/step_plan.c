@@ -249,18 +249,15 @@ static bool has_kernel(void *arg, const weft_node_t *n) {
   return d != NULL && o->kernels != NULL && (o->kernels->types(n) & d->type_bit) != 0;
 }
 
-/* Workers leave alone what the passes that they would run are not to change. */
-static weft_status_t *forbid_worker_passes(weft_graph_t *g, uint32_t passes) {
-  const weft_forbidden_t forbidden = {.chains = (passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) == 0,
-                                      .joint_updates = (passes & WEFT_PASS_BIT(WEFT_PASS_UPDATES)) == 0};
-  return weft_pass_forbid(g, forbidden);
-}
-
 /* What is watched, and what is fed bit by bit, has to be there under its name. */
 static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_options_t *o,
                                weft_graph_t **g) {
   const weft_signature_t *signature = o->signature;
-  if (p->is_partial || signature->debug_options.length > 0) return forbid_worker_passes(*g, 0);
+  if (p->is_partial || signature->debug_options.length > 0) {
+    weft_pass_settings_t none = *o->passes;
+    none.passes = 0;
+    return weft_pass_settings_mark(*g, &none);
+  }
   weft_str_t *keep = weft_calloc((size_t)signature->num_targets + 1, sizeof *keep);
   if (keep == NULL) return no_memory();
   for (int i = 0; i < signature->num_targets; i++) keep[i] = target_node(signature->targets[i]);
@@ -274,7 +271,7 @@ static weft_status_t *optimize(const weft_step_plan_t *p, const weft_step_plan_o
                                            .rebuild_arg = (void *)(uintptr_t)o};
   weft_status_t *s = weft_optimize(g, &options);
   weft_free(keep);
-  return s == NULL ? forbid_worker_passes(*g, o->passes->passes) : s;
+  return s == NULL ? weft_pass_settings_mark(*g, o->passes) : s;
 }
 
 static bool crosses_tasks(void *arg, const weft_node_t *from, const weft_node_t *to) {

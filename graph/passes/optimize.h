@@ -45,8 +45,15 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_settings_parse(weft_str_t text, weft_pa
  * RewriterConfig) and optimizer_options. A pass runs unless one of the two turns it off. What asks for passes
  * that there are not is ignored; *out_ignored (lent, constant; NULL: nothing) says what. */
 void weft_pass_settings_read(weft_str_t graph_options, weft_pass_settings_t *inout, const char **out_ignored);
-/* A serialized ConfigProto that asks for what `s` says, appended. */
+/* A serialized GraphOptions that says the same, appended. */
 void weft_pass_settings_write(const weft_pass_settings_t *s, weft_strbuf_t *out);
+bool weft_pass_settings_eq(const weft_pass_settings_t *a, const weft_pass_settings_t *b);
+
+/* For workers, which get a graph in parts: marks the nodes that passes of theirs could change, where these do
+ * not run, and, unless `s` are the defaults, the nodes that call functions. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_pass_settings_mark(weft_graph_t *g, const weft_pass_settings_t *s);
+/* What nodes that call functions say of the graphs of these. Linear. */
+weft_pass_settings_t weft_pass_settings_of_calls(const weft_graph_t *g);
 
 /* Computes a node by itself, on the host. */
 typedef struct weft_evaluator {

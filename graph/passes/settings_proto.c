@@ -4,8 +4,6 @@
 #include "protos/wire.h"
 
 enum {
-  CONFIG_GRAPH_OPTIONS = 10,
-
   GRAPH_OPTIMIZER_OPTIONS = 3,
   GRAPH_REWRITE_OPTIONS = 10,
 
@@ -21,6 +19,7 @@ enum {
   REWRITER_NAMES = 100,
   REWRITER_CUSTOM = 200,
   ITERATIONS_ONE = 1,
+  ITERATIONS_TWO = 2,
   TOGGLE_OFF = 2,
 };
 
@@ -102,13 +101,16 @@ void weft_pass_settings_read(weft_str_t graph_options, weft_pass_settings_t *ino
 }
 
 void weft_pass_settings_write(const weft_pass_settings_t *s, weft_strbuf_t *out) {
-  const size_t graph = weft_wire_begin(out, CONFIG_GRAPH_OPTIONS);
+  const size_t optimizer = weft_wire_begin(out, GRAPH_OPTIMIZER_OPTIONS);
+  weft_wire_put_i64(out, OPTIMIZER_MAX_FOLDED, s->max_folded_bytes);
+  weft_wire_end(out, optimizer);
   const size_t rewriter = weft_wire_begin(out, GRAPH_REWRITE_OPTIONS);
 #define WEFT_PASS(id, name, field, means_off, function, what) \
   if ((s->passes & WEFT_PASS_BIT(WEFT_PASS_##id)) == 0) weft_wire_put_varint(out, field, means_off);
 #include "graph/passes/passes.def"
 #undef WEFT_PASS
-  if (s->passes == 0) weft_wire_put_varint(out, REWRITER_DISABLE, 1);
+  if (s->passes == 0) weft_wire_put_bool(out, REWRITER_DISABLE, true);
+  weft_wire_put_i64(out, REWRITER_ITERATIONS, s->rounds == 1 ? ITERATIONS_ONE : ITERATIONS_TWO);
+  weft_wire_put_i64(out, REWRITER_MIN_NODES, s->min_nodes == 0 ? -1 : s->min_nodes);
   weft_wire_end(out, rewriter);
-  weft_wire_end(out, graph);
 }

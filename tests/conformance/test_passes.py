@@ -488,3 +488,63 @@ def test_an_attention_keeps_its_bits(cluster, graph, mask, length):
         assert_all_same(got[0], sess.run(y, feeds))
     with v1.Session("", graph=graph) as sess:
         assert_all_same(got[0], sess.run(y, feeds), atol=1e-5)
+
+
+# ---- bodies of functions that kernels call ----
+
+
+class DrawnBody(Drawn):
+    """The same in a function: its arguments instead of what is fed."""
+
+    def __init__(self, seed, args):
+        self.rng = np.random.RandomState(seed)
+        self.feeds, self.values = {}, list(args)
+        for _ in range(self.rng.randint(12, 30)):
+            self.values.append(self.node())
+        self.fetches = self.values[-2:]
+
+
+@pytest.mark.parametrize("kind", ["map", "dataset"])
+@pytest.mark.parametrize("seed", range(2000, 2012))
+def test_random_bodies_keep_their_results(cluster, graph, seed, kind):
+    rng = np.random.RandomState(seed)
+    value = rng.randn(3, 2, 4).astype(np.float32)
+
+    def results(x):
+        body = tf.function(lambda row: [tf.reduce_sum(tf.cast(v, tf.float64)) for v in DrawnBody(seed, [row, row * 0.5]).fetches])
+        if kind == "map":
+            concrete = body.get_concrete_function(tf.TensorSpec([2, 4], tf.float32))
+            return tf.raw_ops.MapDefun(arguments=[x], captured_inputs=[], output_types=[tf.float64] * 2, output_shapes=[[], []], f=concrete)
+        data = tf.data.Dataset.from_tensor_slices(x).map(lambda row: tuple(body(row))).batch(3)
+        iterator = v1.data.make_initializable_iterator(data)
+        starts.append(iterator.initializer)
+        return list(iterator.get_next())
+
+    def outcome(target, of, settings):
+        g, x, fetches, start = of
+        with v1.Session(target, graph=g, config=settings) as sess:
+            sess.run(start, {x: value})
+            return sess.run(fetches, {x: value})
+
+    built = []
+    for g in (graph, tf.Graph()):
+        with g.as_default():
+            starts = []
+            x = v1.placeholder(tf.float32, [3, 2, 4])
+            built.append((g, x, results(x), starts))
+    plain = outcome(cluster.master, built[0], without_passes())
+    for settings in (config(), config({"min_graph_nodes": -1}), config({"constant_folding": OFF}), config({"common_subgraph_elimination": OFF})):
+        assert_all_same(outcome(cluster.master, built[0], settings), plain, exact=not has_nan(plain))
+    assert_all_same(plain, outcome("", built[1], None), atol=1e-4, rtol=1e-4)
+
+
+def test_a_constant_of_a_body_that_cannot_be_computed_fails_by_its_name(cluster, graph):
+    def body(x):
+        bad = tf.raw_ops.GatherV2(params=tf.constant([1.0, 2.0]), indices=tf.constant([1, 2]) + tf.constant(1), axis=0, name="bad")
+        return x * tf.reduce_sum(bad) + x
+
+    concrete = tf.function(body).get_concrete_function(tf.TensorSpec([], tf.float32))
+    y = tf.raw_ops.MapDefun(arguments=[tf.ones([3])], captured_inputs=[], output_types=[tf.float32], output_shapes=[[]], f=concrete)
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        with fails(tf.errors.InvalidArgumentError, "bad"):
+            sess.run(y)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "graph/function.h"
-#include "graph/passes.h"
+#include "graph/passes/optimize.h"
 #include "kernels/function_call.h"
 #include "tests/executor/graphs.h"
 #include "tests/graph/graph_testing.h"
@@ -251,12 +251,59 @@ static void bodies_keep_their_nodes_where_the_caller_does(void) {
   for (int chains = 0; chains < 2; chains++) {
     harness_t h;
     begin(&h, 2, INT("x", "4") CALL("node", "call", "outer", "x") "library{" CUBE OUTER "}");
-    weft_test_expect(weft_pass_forbid(h.g, (weft_forbidden_t){.chains = chains == 0}), WEFT_OK, "");
+    weft_pass_settings_t s = weft_pass_defaults();
+    if (chains == 0) s.passes &= ~WEFT_PASS_BIT(WEFT_PASS_FUSE);
+    weft_test_expect(weft_pass_settings_mark(h.g, &s), WEFT_OK, "");
     expect(run(&h), WEFT_OK, "");
     CU_ASSERT_EQUAL(result(&h, 0), 64);
     CU_ASSERT_EQUAL(atomic_load(&num_prepared), chains); /* of two products */
     harness_deinit(&h);
   }
+}
+
+/* Two equal sums become one, if the caller's session shares. */
+static void bodies_are_optimised_as_the_caller_is(void) {
+#define TWICE                                                                                \
+  FUNCTION("twice",                                                                          \
+           NODE("m", "Add", " input:'a' input:'a'") NODE("n", "Add", " input:'a' input:'a'") \
+               NODE("s", "Add", " input:'m:z:0' input:'n:z:0'"),                             \
+           "s:z:0")
+  for (int shares = 0; shares < 2; shares++) {
+    harness_t h;
+    begin(&h, 2,
+          INT("x", "4") CALL("node", "call", "outer", "x") "library{" TWICE FUNCTION(
+              "outer", CALL("node_def", "c", "twice", "a"), "c:output:0") "}");
+    weft_pass_settings_t s = weft_pass_defaults();
+    s.passes = shares ? WEFT_PASS_BIT(WEFT_PASS_SHARE) : 0;
+    weft_test_expect(weft_pass_settings_mark(h.g, &s), WEFT_OK, "");
+    expect(run(&h), WEFT_OK, "");
+    CU_ASSERT_EQUAL(result(&h, 0), 16);
+    CU_ASSERT_EQUAL(atomic_load(&num_prepared), shares ? 2 : 3);
+    harness_deinit(&h);
+  }
+}
+
+/* Add of integers needs no kernel for that. */
+static void constants_of_bodies_are_computed_once(void) {
+#define CONSTANT(name, value)                                                                \
+  "node_def{name:'" name                                                                     \
+  "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:" \
+  "DT_INT32 tensor_shape{} int_val:" value "}}}} "
+  harness_t h;
+  begin(&h, 2,
+        INT("x", "4") CALL("node", "call", "f", "x") "library{" FUNCTION(
+            "f",
+            CONSTANT("c", "3") NODE("own", "Add", " input:'c:output:0' input:'c:output:0'")
+                NODE("square", "Mul", " input:'own:z:0' input:'c:output:0'")
+                    NODE("m", "Mul", " input:'a' input:'square:z:0'"),
+            "m:z:0") "}");
+  weft_pass_settings_t s = weft_pass_defaults();
+  s.passes = WEFT_PASS_BIT(WEFT_PASS_FOLD);
+  weft_test_expect(weft_pass_settings_mark(h.g, &s), WEFT_OK, "");
+  expect(run(&h), WEFT_OK, "");
+  CU_ASSERT_EQUAL(result(&h, 0), 4 * 18);
+  CU_ASSERT_EQUAL(atomic_load(&num_prepared), 0);
+  harness_deinit(&h);
 }
 
 static void a_session_compiles_a_function_once(void) {
@@ -398,9 +445,13 @@ static weft_status_t *compile_and_run(harness_t *h, const weft_run_options_t *op
   return weft_plan_run_sync(h->plan, options);
 }
 
+/* But for those of passes, without which a function runs as it is. */
 static void every_failing_allocation_is_reported(void) {
   harness_t h;
   begin(&h, 0, INT("x", "4") CALL("node", "call", "double", "x") "library{" DOUBLE "}");
+  weft_pass_settings_t none = weft_pass_defaults();
+  none.passes = 0;
+  weft_test_expect(weft_pass_settings_mark(h.g, &none), WEFT_OK, "");
   expect(run(&h), WEFT_OK, ""); /* the table of ops is made once */
   weft_run_options_t options = harness_options(&h);
   options.step.canceller = NULL; /* a failure cancels it */
@@ -476,6 +527,8 @@ static const CU_TestInfo tests[] = {
     {"numbers of arguments and results must fit", numbers_of_arguments_and_results_must_fit},
     {"calls within calls end", calls_within_calls_end},
     {"bodies keep their nodes where the caller does", bodies_keep_their_nodes_where_the_caller_does},
+    {"bodies are optimised as the caller is", bodies_are_optimised_as_the_caller_is},
+    {"constants of bodies are computed once", constants_of_bodies_are_computed_once},
     {"a session compiles a function once", a_session_compiles_a_function_once},
     {"cancelling the step ends the call", cancelling_the_step_ends_the_call},
     {"a function may outlive its plan", a_function_may_outlive_its_plan},

@@ -244,9 +244,11 @@ static void what_waits_for_several_links_waits_for_the_chain_once(void) {
 }
 
 static void nodes_that_are_marked_stay(void) {
+  static const weft_attr_t is_set = {.kind = WEFT_ATTR_BOOL, .b = true};
   weft_graph_t *g = weft_test_graph(INPUT("x") ONE("a", "Tanh", "x") ONE("b", "Exp", "a") OUT("out", "b"));
   CU_ASSERT_TRUE(weft_pass_may_fuse_chains(g, many_outputs, NULL));
-  weft_test_expect(weft_pass_forbid(g, (weft_forbidden_t){.chains = true}), WEFT_OK, "");
+  for (int id = 0; id < g->num_nodes; id++)
+    weft_test_expect(weft_graph_set_attr(g, g->nodes[id], WEFT_NO_CHAIN_ATTR, &is_set), WEFT_OK, "");
   CU_ASSERT_FALSE(weft_pass_may_fuse_chains(g, many_outputs, NULL));
   weft_test_expect(weft_pass_fuse_chains(g, many_outputs, NULL), WEFT_OK, "");
   CU_ASSERT_EQUAL(weft_test_count(g, "_WeftChain"), 0);

@@ -1,3 +1,4 @@
+#include "graph/passes.h"
 #include "protos/wire.h"
 #include "tests/graph/passes/optimized.h"
 #include "tests/runner.h"
@@ -70,16 +71,37 @@ static void what_is_written_is_read_back(void) {
   for (uint32_t passes = 0; passes <= WEFT_ALL_PASSES; passes++) {
     weft_strbuf_t b = WEFT_STRBUF_INIT;
     const char *ignored = NULL;
-    weft_pass_settings_t s = weft_pass_defaults(), back = weft_pass_defaults();
-    s.passes = passes;
+    const weft_pass_settings_t s = {passes, (int)passes % 5, 1 + (int)passes % 2, 1 + passes};
+    weft_pass_settings_t back = weft_pass_defaults();
     weft_pass_settings_write(&s, &b);
-    weft_wire_reader_t r = weft_wire_reader(weft_str_of(b.data, b.length));
-    weft_wire_field_t f;
-    CU_ASSERT_FATAL(weft_wire_next(&r, &f));
-    CU_ASSERT_EQUAL(f.tag, WEFT_WIRE_TAG(10, WEFT_WIRE_BYTES));
-    weft_pass_settings_read(f.bytes, &back, &ignored);
-    CU_ASSERT_EQUAL(back.passes, passes);
+    weft_pass_settings_read(weft_str_of(b.data, b.length), &back, &ignored);
+    CU_ASSERT(weft_pass_settings_eq(&back, &s));
     weft_strbuf_deinit(&b);
+  }
+}
+
+/* What the settings leave on a graph of a link of chains and a node that calls a function. */
+static void nodes_tell_workers_what_a_session_says(void) {
+#define CALLING                                                                                 \
+  FED("x", "")                                                                                  \
+  NODE("link", "Tanh", IN1("x"), T_F)                                                           \
+  NODE("caller", "MapDefun", IN1("x"),                                                          \
+       "attr{key:'Targuments' value{list{type:DT_FLOAT}}} attr{key:'Tcaptured' value{list{}}} " \
+       "attr{key:'output_types' value{list{type:DT_FLOAT}}} "                                   \
+       "attr{key:'output_shapes' value{list{shape{}}}} attr{key:'f' value{func{name:'f'}}}")
+  const weft_pass_settings_t defaults = weft_pass_defaults();
+  weft_pass_settings_t s = defaults;
+  for (int off = -1; off < WEFT_NUM_PASSES; off++) {
+    weft_graph_t *g = weft_test_graph(CALLING);
+    s.passes = off < 0 ? WEFT_ALL_PASSES : WEFT_ALL_PASSES & ~WEFT_PASS_BIT(off);
+    const int num_attrs = weft_test_node(g, "caller")->num_attrs;
+    weft_test_expect(weft_pass_settings_mark(g, &s), WEFT_OK, "");
+    const weft_pass_settings_t told = weft_pass_settings_of_calls(g);
+    CU_ASSERT(weft_pass_settings_eq(&told, &s));
+    CU_ASSERT_EQUAL(weft_test_node(g, "caller")->num_attrs, num_attrs + (off >= 0));
+    CU_ASSERT_EQUAL(weft_node_attr(weft_test_node(g, "link"), WEFT_NO_CHAIN_ATTR) != NULL,
+                    off == WEFT_PASS_FUSE);
+    weft_graph_destroy(g);
   }
 }
 
@@ -89,6 +111,7 @@ int main(void) {
       {"toggles turn passes off", toggles_turn_passes_off},
       {"a low level turns folding and sharing off", a_low_level_turns_folding_and_sharing_off},
       {"what is written is read back", what_is_written_is_read_back},
+      {"nodes tell workers what a session says", nodes_tell_workers_what_a_session_says},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("settings", tests);
