@@ -60,16 +60,18 @@ static int64_t left_over(const weft_data_ctx_t *c, const weft_data_ints_t *shape
   return in % out == 0 ? in / out : -1;
 }
 
-/* Where the whole batch is now. */
+/* Where the whole batch is now: at the axis that counts it; where none does, at a first one that is left
+ * over. */
 static void find_whole(weft_data_ctx_t *c, const weft_data_ints_t *shape) {
   for (int i = 0; i < shape->n; i++) {
-    bool counts = shape->items[i].of != WEFT_COUNT_PLAIN;
-    if (counts || (i == 0 && weft_data_batch_axis(c, 0) == 0 && leading_axis(shape) == 0)) {
-      c->out[0].whole = i;
-      c->out[0].factor = counts ? weft_data_factor_of(shape, i) : 0;
-      return;
-    }
+    if (shape->items[i].of == WEFT_COUNT_PLAIN) continue;
+    c->out[0].whole = i;
+    c->out[0].factor = weft_data_factor_of(shape, i);
+    return;
   }
+  if (shape->n == 0 || weft_data_batch_axis(c, 0) != 0 || leading_axis(shape) != 0) return;
+  c->out[0].whole = 0;
+  c->out[0].factor = 0;
 }
 
 /* Does another axis than that of the rows have a count of a replica's own rows as its length? It is one of

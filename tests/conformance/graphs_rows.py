@@ -304,3 +304,14 @@ def rows_integers(t):
     x, y, n = t.rows("x", X), t.rows("y", Y), t.rows("n", LENGTH)
     t.minimize(cross_entropy(mlp(x), y), total=tf.reduce_sum(n), mean=tf.reduce_mean(n), most=tf.reduce_max(n), least=tf.reduce_min(n), different=tf.size(tf.unique(n)[0]),
                sorted=tf.sort(n), where=tf.shape(tf.where(n > 3))[0])
+
+
+@graph
+def rows_searched(t):
+    """Places of rows among all rows, as tf.searchsorted finds them: by way of one row that has the whole batch; and other such reshapes."""
+    x, y, target = t.rows("x", X), t.rows("y", Y), t.rows("target", T)
+    score = dense(x, 1, "score")[:, 0]
+    each = tf.cast(tf.searchsorted(tf.sort(score), score) + tf.searchsorted(tf.sort(target[:, 0]), target[:, 1], side="right"), tf.float32)
+    n = tf.shape(score)[0]
+    line, plane = tf.sort(tf.reshape(score, [-1, n])), tf.reshape(tf.cumsum(x), [-1, n, 8])
+    t.minimize(cross_entropy(mlp(x), y) + 0.01 * tf.reduce_mean(score * each), places=each, line=line, again=tf.reshape(line, [n]), plane=tf.reshape(plane, [n, 8]))
