@@ -22,7 +22,7 @@ static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a cluster's descr
 typedef weft_status_t *read_fn(weft_str_t text, WEFT_Cluster *out);
 
 static weft_status_t *read_text(weft_str_t text, WEFT_Cluster *out) {
-  return weft_cluster_parse(text, &out->tasks);
+  return weft_status_prefix(weft_cluster_parse(text, &out->tasks), "cluster: ");
 }
 static weft_status_t *read_tf_config(weft_str_t text, WEFT_Cluster *out) {
   return weft_cluster_from_tf_config(text, &out->tasks, &out->own_job, &out->own_index);

@@ -67,7 +67,8 @@ static weft_status_t *start(WEFT_CollectiveGroup *g, const char *const *addresse
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
   weft_status_t *s = describe(g->size, addresses, &text);
-  if (s == NULL) s = weft_cluster_parse(weft_str_of(text.data, text.length), &cluster);
+  if (s == NULL)
+    s = weft_status_prefix(weft_cluster_parse(weft_str_of(text.data, text.length), &cluster), "cluster: ");
   if (s == NULL) {
     ptrdiff_t colon = weft_str_rfind(weft_str(addresses[g->rank]), ':');
     char *host = weft_strndup(addresses[g->rank], (size_t)colon); /* the cluster's reader found the colon */

@@ -6,7 +6,7 @@
 #include "ops/op.h"
 #include "protos/wire.h"
 
-weft_status_t *weft_job_container_check(const char *option, weft_str_t name) {
+weft_status_t *weft_job_container_check(weft_str_t name) {
   bool ok = name.length > 0;
   for (size_t i = 0; i < name.length; i++) {
     char c = name.data[i];
@@ -14,8 +14,7 @@ weft_status_t *weft_job_container_check(const char *option, weft_str_t name) {
     ok = ok && (is_plain || (i > 0 && (c == '_' || c == '-' || c == '/')));
   }
   if (ok) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s '%.*s': give letters, digits and dots; behind the first also _ - /",
-                    option, WEFT_STR_ARGS(name));
+  return WEFT_ERROR(INVALID_ARGUMENT, "give letters, digits and dots; behind the first also _ - /");
 }
 
 static bool is_inside(weft_str_t container, weft_str_t name) {

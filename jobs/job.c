@@ -92,6 +92,15 @@ static weft_status_t *check_trace(const WEFT_Job *j) {
   return weft_status_prefix(s, j->words->trace);
 }
 
+static weft_status_t *check_container(const WEFT_Job *j) {
+  weft_status_t *s = weft_job_container_check(weft_str(j->container));
+  if (s == NULL) return NULL;
+  weft_status_t *told =
+      WEFT_ERROR(INVALID_ARGUMENT, "%s '%s': %s", j->words->container, j->container, weft_status_message(s));
+  weft_status_free(s);
+  return told;
+}
+
 static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master, const WEFT_JobOptions *o) {
   if (o->struct_size != sizeof *o)
     return WEFT_ERROR(INVALID_ARGUMENT, "the options of a job were not initialised by WEFT_InitJobOptions");
@@ -119,7 +128,7 @@ static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master
   if (j->graph_def.failed || j->graph == NULL || j->status == NULL) return no_memory();
   weft_job_inputs_init(&j->inputs, j->graph, &how, j->words);
   if (j->container != NULL) {
-    WEFT_RETURN_IF_ERROR(weft_job_container_check(j->words->container, weft_str(j->container)));
+    WEFT_RETURN_IF_ERROR(check_container(j));
     WEFT_RETURN_IF_ERROR(
         weft_job_container_set_bytes(&j->graph_def, j->words->container, weft_str(j->container)));
   }

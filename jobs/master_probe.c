@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -58,25 +59,36 @@ static bool is_http2(int fd, int64_t deadline_ns, bool *is_silent, bool *is_gone
   return frame[FRAME_TYPE_AT] == FRAME_SETTINGS;
 }
 
-static weft_status_t *wrong_form(const char *option, const char *master) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: give grpc://HOST:PORT", option, master);
+/* The host and the port of "grpc://HOST:PORT"; false if it is none. `*port` ends with the text. */
+static bool split_master(const char *master, weft_str_t *host, const char **port) {
+  static const char scheme[] = "grpc://";
+  uint64_t number = 0;
+  if (!weft_str_starts_with(weft_str(master), scheme)) return false;
+  const weft_str_t address = weft_str(master + strlen(scheme));
+  const ptrdiff_t colon = weft_str_rfind(address, ':');
+  if (colon <= 0) return false;
+  *host = weft_str_of(address.data, (size_t)colon);
+  *port = address.data + colon + 1;
+  return weft_str_to_u64(weft_str(*port), &number) && number > 0 && number <= 65535;
+}
+
+bool weft_job_is_master(const char *master) {
+  weft_str_t host;
+  const char *port;
+  return split_master(master, &host, &port);
 }
 
 static weft_status_t *resolve(const char *option, const char *master, struct addrinfo **out) {
-  weft_str_t address = weft_str(master);
-  uint64_t port = 0;
-  if (!weft_str_starts_with(address, "grpc://")) return wrong_form(option, master);
-  address = weft_str_of(master + 7, address.length - 7);
-  ptrdiff_t colon = weft_str_rfind(address, ':');
-  if (colon <= 0 || !weft_str_to_u64(weft_str(address.data + colon + 1), &port) || port == 0 || port > 65535)
-    return wrong_form(option, master);
-  weft_str_t host = weft_str_of(address.data, (size_t)colon);
+  weft_str_t host;
+  const char *port;
+  if (!split_master(master, &host, &port))
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: give grpc://HOST:PORT", option, master);
   bool is_bracketed = host.length > 2 && host.data[0] == '[' && host.data[host.length - 1] == ']'; /* [::1] */
   char *name =
       is_bracketed ? weft_strndup(host.data + 1, host.length - 2) : weft_strndup(host.data, host.length);
   if (name == NULL) return WEFT_NO_MEMORY("an address");
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-  int failed = getaddrinfo(name, address.data + colon + 1, &hints, out);
+  int failed = getaddrinfo(name, port, &hints, out);
   weft_free(name);
   return failed == 0 ? NULL : WEFT_ERROR(UNAVAILABLE, "%s %s: %s", option, master, gai_strerror(failed));
 }

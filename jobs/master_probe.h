@@ -10,6 +10,9 @@
 
 #include "base/status.h"
 
+/* Is it written as "grpc://HOST:PORT"? Looks nothing up. */
+bool weft_job_is_master(const char *master);
+
 /* Connects to `master`, "grpc://HOST:PORT", and exchanges HTTP/2 greetings; takes seconds at most. `option`
  * ("--master") is for messages. Errors: INVALID_ARGUMENT if it is written in another way; UNAVAILABLE if no
  * server, or one of another kind, listens there. *out_may_come is set with an error: one that is being

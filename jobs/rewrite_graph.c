@@ -115,20 +115,6 @@ static weft_status_t *add_placeholders(names_t *l, const weft_graph_t *g, const 
   return s;
 }
 
-static weft_status_t *check_name(weft_str_t text) {
-  weft_str_t name = text, rest;
-  weft_similar_t similar;
-  const weft_strategy_t *strategy;
-  weft_status_t *s = weft_strategy_find(text, &strategy, &rest);
-  if (s == NULL) return NULL;
-  if (!weft_str_split(text, ':', &name, &rest)) name = text;
-  weft_similar_init(&similar, name);
-  for (int i = 0; weft_strategies[i] != NULL; i++)
-    weft_similar_offer(&similar, weft_str(weft_strategies[i]->name));
-  if (similar.best.data == NULL) return s;
-  return weft_status_annotate(s, "did you mean '%.*s'?", WEFT_STR_ARGS(similar.best));
-}
-
 /* Every name that was given is of a node. */
 static weft_status_t *check_nodes(const weft_graph_t *g, const weft_names_t *names) {
   for (int i = 0; i < names->n; i++) {
@@ -184,7 +170,7 @@ weft_status_t *weft_job_rewrite(weft_str_t graph_def, const char *text, const we
   weft_graph_t *graph = NULL;
   const weft_import_options_t import = {.is_client_api = true};
   *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
-  weft_status_t *s = check_name(weft_str(text));
+  weft_status_t *s = weft_strategy_check(weft_str(text));
   if (s == NULL) s = weft_graph_create(&graph);
   if (s == NULL) s = weft_graph_import(graph, graph_def, &import);
   if (s == NULL && marks_variables) s = weft_origin_mark(graph);

@@ -2,6 +2,8 @@
  *
  * Every reader fills a list of tasks in the cluster's arena; finish() sorts it
  * and refuses what cannot be: bad job names, addresses without a port, twins.
+ * Public functions put the name of what they read before a refusal; that of
+ * weft_cluster_parse() begins with the culprit, as its caller knows the name.
  */
 #include "server/cluster.h"
 
@@ -42,16 +44,15 @@ static bool is_address(weft_str_t address) {
 
 static weft_status_t *add(weft_cluster_t *c, weft_str_t job, int64_t index, weft_str_t address) {
   if (!is_job_name(job)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "cluster: '%.*s' is not a job name (a letter, then letters, digits and _)",
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is not a job name (a letter, then letters, digits and _)",
                       WEFT_STR_ARGS(job));
   }
   if (index < 0 || index >= MAX_TASKS || c->num_tasks >= MAX_TASKS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: job '%.*s' has a task %" PRId64 "; indices are 0..%d",
+    return WEFT_ERROR(INVALID_ARGUMENT, "job '%.*s' has a task %" PRId64 "; indices are 0..%d",
                       WEFT_STR_ARGS(job), index, MAX_TASKS - 1);
   }
   if (!is_address(address)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: '%.*s' (job '%.*s', task %" PRId64 ") is not host:port",
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' (job '%.*s', task %" PRId64 ") is not host:port",
                       WEFT_STR_ARGS(address), WEFT_STR_ARGS(job), index);
   }
   weft_cluster_task_t task = {weft_arena_str(&c->arena, job), (int)index, weft_arena_str(&c->arena, address)};
@@ -91,10 +92,9 @@ static weft_status_t *check_addresses(const weft_cluster_t *c) {
   for (int i = 1; s == NULL && i < c->num_tasks; i++) {
     const weft_cluster_task_t *a = by[i - 1], *b = by[i];
     if (!weft_str_eq(a->address, b->address) || !has_port(a->address)) continue;
-    s = WEFT_ERROR(INVALID_ARGUMENT,
-                   "cluster: address %.*s is given to task %d of job '%.*s' and to task %d of job '%.*s'",
-                   WEFT_STR_ARGS(a->address), a->index, WEFT_STR_ARGS(a->job), b->index,
-                   WEFT_STR_ARGS(b->job));
+    s = WEFT_ERROR(
+        INVALID_ARGUMENT, "address %.*s is given to task %d of job '%.*s' and to task %d of job '%.*s'",
+        WEFT_STR_ARGS(a->address), a->index, WEFT_STR_ARGS(a->job), b->index, WEFT_STR_ARGS(b->job));
   }
   weft_free(by);
   return s;
@@ -102,11 +102,11 @@ static weft_status_t *check_addresses(const weft_cluster_t *c) {
 
 /* Consumes the status of the reading; on failure the cluster is emptied. */
 static weft_status_t *finish(weft_cluster_t *c, weft_status_t *s, weft_cluster_t *out) {
-  if (s == NULL && c->num_tasks == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "cluster: there are no tasks in it");
+  if (s == NULL && c->num_tasks == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "there are no tasks in it");
   if (s == NULL) qsort(c->tasks, (size_t)c->num_tasks, sizeof *c->tasks, by_job_and_index);
   for (int i = 1; s == NULL && i < c->num_tasks; i++) {
     if (by_job_and_index(&c->tasks[i - 1], &c->tasks[i]) == 0) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "cluster: task %d of job '%.*s' is given twice", c->tasks[i].index,
+      s = WEFT_ERROR(INVALID_ARGUMENT, "task %d of job '%.*s' is given twice", c->tasks[i].index,
                      WEFT_STR_ARGS(c->tasks[i].job));
     }
   }
@@ -130,8 +130,7 @@ static weft_status_t *finish_servers(weft_cluster_t *c, weft_status_t *s, weft_c
 static weft_status_t *parse_job(weft_cluster_t *c, weft_str_t text) {
   weft_str_t job, rest;
   if (!weft_str_split(text, '=', &job, &rest)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: '%.*s' is not job=host:port,host:port",
-                      WEFT_STR_ARGS(text));
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is not job=host:port,host:port", WEFT_STR_ARGS(text));
   }
   for (int64_t index = 0; rest.data != NULL; index++) {
     weft_str_t address = rest, tail = {NULL, 0};
@@ -167,18 +166,17 @@ static weft_status_t *read_tasks(weft_cluster_t *c, const char *job, json_t *tas
   if (json_is_array(tasks)) {
     json_array_foreach(tasks, i, value) {
       if (!json_is_string(value))
-        return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s[%zu] is not a string", job, i);
+        return WEFT_ERROR(INVALID_ARGUMENT, "cluster.%s[%zu] is not a string", job, i);
       WEFT_RETURN_IF_ERROR(add(c, weft_str(job), (int64_t)i, text_of(value)));
     }
     return NULL;
   }
   if (!json_is_object(tasks))
-    return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s is neither a list nor an object", job);
+    return WEFT_ERROR(INVALID_ARGUMENT, "cluster.%s is neither a list nor an object", job);
   json_object_foreach(tasks, key, value) {
     int64_t index;
     if (!weft_str_to_i64(weft_str(key), &index) || !json_is_string(value)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s.%s is not \"index\": \"host:port\"", job,
-                        key);
+      return WEFT_ERROR(INVALID_ARGUMENT, "cluster.%s.%s is not \"index\": \"host:port\"", job, key);
     }
     WEFT_RETURN_IF_ERROR(add(c, weft_str(job), index, text_of(value)));
   }
@@ -189,14 +187,13 @@ static weft_status_t *read_own_task(weft_cluster_t *c, const json_t *task, weft_
                                     int *out_task) {
   const json_t *type = json_object_get(task, "type"), *index = json_object_get(task, "index");
   int64_t number = 0;
-  if (!json_is_string(type))
-    return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: task.type is missing or not a string");
+  if (!json_is_string(type)) return WEFT_ERROR(INVALID_ARGUMENT, "task.type is missing or not a string");
   bool is_number =
       json_is_integer(index) || (json_is_string(index) && weft_str_to_i64(text_of(index), &number));
-  if (!is_number) return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: task.index is missing or not a number");
+  if (!is_number) return WEFT_ERROR(INVALID_ARGUMENT, "task.index is missing or not a number");
   if (json_is_integer(index)) number = json_integer_value(index);
   if (number < 0 || number >= MAX_TASKS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: task.index %" PRId64 " is out of range", number);
+    return WEFT_ERROR(INVALID_ARGUMENT, "task.index %" PRId64 " is out of range", number);
   }
   *out_job = weft_arena_str(&c->arena, text_of(type));
   *out_task = (int)number;
@@ -214,10 +211,9 @@ weft_status_t *weft_cluster_from_tf_config(weft_str_t json, weft_cluster_t *out,
   json_t *cluster = json_object_get(root, "cluster"), *tasks;
   const char *job;
   if (root == NULL)
-    s = WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: line %d, column %d: %s", error.line, error.column,
-                   error.text);
+    s = WEFT_ERROR(INVALID_ARGUMENT, "line %d, column %d: %s", error.line, error.column, error.text);
   if (s == NULL && !json_is_object(cluster))
-    s = WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster is missing or not an object");
+    s = WEFT_ERROR(INVALID_ARGUMENT, "cluster is missing or not an object");
   if (s == NULL) {
     json_object_foreach(cluster, job, tasks) {
       if (s == NULL) s = read_tasks(&c, job, tasks);
@@ -225,7 +221,7 @@ weft_status_t *weft_cluster_from_tf_config(weft_str_t json, weft_cluster_t *out,
   }
   if (s == NULL) s = read_own_task(&c, json_object_get(root, "task"), out_job, out_task);
   json_decref(root);
-  return finish_servers(&c, s, out);
+  return weft_status_prefix(finish_servers(&c, s, out), "TF_CONFIG: ");
 }
 
 /* ---- protos: ClusterDef {job = 1: JobDef {name = 1, tasks = 2: map<int32, string>}} ---- */
@@ -271,7 +267,7 @@ static weft_status_t *read_cluster_def(weft_cluster_t *c, weft_str_t bytes) {
 
 weft_status_t *weft_cluster_from_cluster_def(weft_str_t bytes, weft_cluster_t *out) {
   weft_cluster_t c = {.arena = WEFT_ARENA_INIT};
-  return finish(&c, read_cluster_def(&c, bytes), out);
+  return weft_status_prefix(finish(&c, read_cluster_def(&c, bytes), out), "cluster: ");
 }
 
 /* ServerDef {cluster = 1, job_name = 2, task_index = 3, ..., port = 6}. A port there replaces the task's own.
@@ -296,7 +292,7 @@ weft_status_t *weft_cluster_from_server_def(weft_str_t bytes, weft_cluster_t *ou
     *out_task = task;
     if (out_job->data == NULL) s = no_memory();
   }
-  return finish(&c, s, out);
+  return weft_status_prefix(finish(&c, s, out), "cluster: ");
 }
 
 const weft_cluster_task_t *weft_cluster_find(const weft_cluster_t *c, weft_str_t job, int index) {

@@ -107,7 +107,9 @@ static weft_status_t *make(const weft_ranks_t *r, const jobs_t *jobs, const char
   }
   write_cluster(r, jobs, &text);
   weft_status_t *s =
-      text.failed ? no_memory() : weft_cluster_parse(weft_str_of(text.data, text.length), &l->cluster);
+      text.failed ? no_memory()
+                  : weft_status_prefix(weft_cluster_parse(weft_str_of(text.data, text.length), &l->cluster),
+                                       "cluster: ");
   if (s == NULL) s = find_own(r, jobs, l);
   for (int i = 0; s == NULL && i < r->num_ranks; i++) {
     if (!weft_str_starts_with(r->addresses[i], "127.")) l->is_remote = true;

@@ -15,6 +15,11 @@
 enum { OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
 
+static weft_status_t *check(const weft_strategy_t *self, weft_str_t options) {
+  weft_option_value_t values[NUM_OPTIONS];
+  return weft_options_parse(self->name, defs, NUM_OPTIONS, options, values);
+}
+
 static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
                               weft_rewrite_t *out) {
   weft_option_value_t values[NUM_OPTIONS];
@@ -30,6 +35,7 @@ const weft_strategy_t weft_data_parallel_strategy = {
     .name = NAME,
     .about = "variables on the first device, sent to replicas in every step, gradients added up there",
     .usage = NAME "[:N][,option=value...]\n" OPTIONS(WEFT_OPTION_USAGE),
+    .check = check,
     .probe = weft_strategy_probe_by_trial,
     .rewrite = rewrite,
     .explain = weft_strategy_explain_rewrite,

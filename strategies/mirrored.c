@@ -13,6 +13,16 @@
 enum { OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
 
+static weft_status_t *check(const weft_strategy_t *self, weft_str_t options) {
+  weft_option_value_t values[NUM_OPTIONS];
+  weft_replicate_options_t o = {.strategy = self->name};
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_status_t *s = weft_options_parse(self->name, defs, NUM_OPTIONS, options, values);
+  if (s == NULL) s = weft_replicas_sum_options(self->name, &values[OPTION_batch], &arena, &o);
+  weft_arena_deinit(&arena);
+  return s;
+}
+
 static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
                               weft_rewrite_t *out) {
   weft_option_value_t values[NUM_OPTIONS];
@@ -26,6 +36,7 @@ const weft_strategy_t weft_mirrored_strategy = {
     .name = NAME,
     .about = "replicas on the devices of one task, variables copied to each, gradients all-reduced",
     .usage = NAME "[:N][,option=value...]\n" OPTIONS(WEFT_OPTION_USAGE),
+    .check = check,
     .probe = weft_strategy_probe_by_trial,
     .rewrite = rewrite,
     .explain = weft_strategy_explain_rewrite,

@@ -61,6 +61,16 @@ static int64_t key_of(const weft_replicas_t *all, const weft_graph_t *g) {
   return (int64_t)(key >> 2) + 1;
 }
 
+static weft_status_t *check(const weft_strategy_t *self, weft_str_t options) {
+  weft_option_value_t values[NUM_OPTIONS];
+  weft_replicate_options_t o = {.strategy = self->name};
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_status_t *s = weft_options_parse(self->name, defs, NUM_OPTIONS, options, values);
+  if (s == NULL) s = weft_replicas_sum_options(self->name, &values[OPTION_batch], &arena, &o);
+  weft_arena_deinit(&arena);
+  return s;
+}
+
 static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
                               weft_rewrite_t *out) {
   weft_option_value_t values[NUM_OPTIONS];
@@ -88,6 +98,7 @@ const weft_strategy_t weft_multi_worker_mirrored_strategy = {
     .name = NAME,
     .about = "replicas on the devices of all workers, variables copied to each, gradients all-reduced",
     .usage = NAME "[:N][,option=value...]\n" OPTIONS(WEFT_OPTION_USAGE),
+    .check = check,
     .probe = weft_strategy_probe_by_trial,
     .rewrite = rewrite,
     .explain = weft_strategy_explain_rewrite,

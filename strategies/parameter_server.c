@@ -176,6 +176,15 @@ static weft_status_t *build_loops(weft_ps_t *p) {
   return weft_ps_explain(p);
 }
 
+static weft_status_t *check(const weft_strategy_t *self, weft_str_t options) {
+  (void)self;
+  weft_ps_options_t o;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_status_t *s = weft_ps_options_parse(options, 0, &arena, &o);
+  weft_arena_deinit(&arena);
+  return s;
+}
+
 static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
                               weft_rewrite_t *out) {
   (void)self;
@@ -193,6 +202,7 @@ const weft_strategy_t weft_parameter_server_strategy = {
     .name = "parameter_server",
     .about = "variables on servers; workers push gradients: at once, in step, or with bounded staleness",
     .usage = weft_ps_usage,
+    .check = check,
     .probe = weft_strategy_probe_by_trial,
     .rewrite = rewrite,
     .explain = weft_strategy_explain_rewrite,

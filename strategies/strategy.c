@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/similar.h"
 #include "strategies/trial.h"
 
 #define WEFT_STRATEGY(name) extern const weft_strategy_t weft_##name##_strategy;
@@ -27,13 +28,25 @@ weft_status_t *weft_strategy_find(weft_str_t text, const weft_strategy_t **out, 
     }
   }
   weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_similar_t similar;
+  weft_similar_init(&similar, name);
   for (int i = 0; weft_strategies[i] != NULL; i++) {
     weft_strbuf_printf(&b, "%s%s", i == 0 ? "" : ", ", weft_strategies[i]->name);
+    weft_similar_offer(&similar, weft_str(weft_strategies[i]->name));
   }
   weft_status_t *s = WEFT_ERROR(NOT_FOUND, "no strategy '%.*s'; there are %s", WEFT_STR_ARGS(name),
                                 b.failed || b.data == NULL ? "none" : b.data);
+  if (similar.best.data != NULL)
+    s = weft_status_annotate(s, "did you mean '%.*s'?", WEFT_STR_ARGS(similar.best));
   weft_strbuf_deinit(&b);
   return s;
+}
+
+weft_status_t *weft_strategy_check(weft_str_t text) {
+  const weft_strategy_t *strategy = NULL;
+  weft_str_t options;
+  WEFT_RETURN_IF_ERROR(weft_strategy_find(text, &strategy, &options));
+  return strategy->check(strategy, options);
 }
 
 static weft_status_t *apply(weft_str_t text, const weft_strategy_request_t *r, weft_rewrite_t *out) {

@@ -14,6 +14,9 @@ typedef struct weft_strategy weft_strategy_t;
 struct weft_strategy {      /* Functions are given the strategy itself. */
   const char *name, *about; /* a line for lists */
   const char *usage;        /* "mirrored:N[,bytes_per_pack=BYTES,...]", then a line per option */
+  /* Are these options that it has, and can they be given together? Looks at no graph and no cluster.
+   * Errors: INVALID_ARGUMENT naming the option. */
+  weft_status_t *(*check)(const weft_strategy_t *self, weft_str_t options);
   /* May it run here, and at what cost? Errors: as rewrite's. */
   weft_status_t *(*probe)(const weft_strategy_t *self, const weft_strategy_request_t *r, weft_cost_t *out);
   /* *out is empty (an arena alone); the caller deinits it in any case.
@@ -39,6 +42,8 @@ extern const weft_strategy_t *const weft_strategies[];
 /* Splits "name:options"; NOT_FOUND listing what there is. `*options` views into text. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_find(weft_str_t text, const weft_strategy_t **out,
                                                   weft_str_t *options);
+/* Is "name:options" the text of a strategy? Errors: NOT_FOUND as above, or its check's. */
+WEFT_MUST_CHECK weft_status_t *weft_strategy_check(weft_str_t text);
 /* Finds, rewrites, checks the result's shapes. The way for callers. *out is empty on failure. An error of a
  * graph that cannot be split over replicas names a strategy that takes it, if there is one. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_t *r,

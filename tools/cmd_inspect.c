@@ -17,6 +17,7 @@
 #include "tools/inspect_model.h"
 #include "tools/inspect_optimized.h"
 #include "tools/model.h"
+#include "tools/option_checks.h"
 #include "tools/options.h"
 #include "tools/strategy/names.h"
 
@@ -496,19 +497,20 @@ int weft_command_inspect(int argc, char **argv) {
       {"json", NULL, "One object for machines", .flag = &a.json},
       {"optimized", NULL, "Say of every node of a step what optimisation makes of it, and by which pass",
        .flag = &a.optimized},
-      {"passes", "LIST", "With --optimized: the passes, as of `weft submit --passes`", .text = &a.passes},
+      {"passes", "LIST", "With --optimized: the passes, as of `weft submit --passes`", .text = &a.passes,
+       .check = weft_check_passes},
       {"tags", "TAG,TAG", "Of a SavedModel, the nodes of the graph with these tags instead", .text = &a.tags},
       {"details", NULL, "With --strategy: also every collective, and every value that is sent",
        .flag = &a.details},
       {"strategy", "NAME:OPTIONS",
        "Explain the graph that this strategy makes: placement, communication, cost per step",
-       .text = &a.strategy, .words = strategies.data},
+       .text = &a.strategy, .words = strategies.data, .check = weft_check_strategy},
       {"signature", "NAME",
        "Of a SavedModel: its inputs are fed, its outputs fetched, unless others are named",
        .text = &a.signature},
       {"cluster", "JOB=TASKS,...",
-       "The cluster it is for, as ps=1,worker=2 or with addresses (default: one process)",
-       .text = &a.cluster},
+       "The cluster it is for, as ps=1,worker=2 or with addresses (default: one process)", .text = &a.cluster,
+       .check = weft_check_sizes},
       {"cpus", "N", "CPU devices of each of its tasks (default 1)", .number = &a.cpus, .min = 1,
        .max = MAX_CPUS},
       {"batch", "N", "Rows of a batch, for what depends on them (default: bytes per row)", .number = &a.batch,

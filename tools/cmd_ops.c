@@ -282,6 +282,9 @@ int weft_command_ops(int argc, char **argv) {
       .argument = &a.filter,
   };
   if (!weft_options_read(&line, argc, argv, &code)) return code;
+  if (a.graph != NULL && (a.absent || a.markdown || a.filter != NULL))
+    return weft_options_complain(&line, "--missing GRAPH goes with --json, or alone");
+  if (a.json && a.markdown) return weft_options_complain(&line, "give one of --json and --markdown");
   if (!a.markdown) weft_device_libraries_load(); /* docs/ops.md is of this machine's CPU alone */
   weft_status_t *s = a.graph != NULL ? find_missing(&a, &code) : list_ops(&a);
   return s != NULL ? weft_command_fail(s) : weft_command_flush(code);

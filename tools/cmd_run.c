@@ -5,6 +5,7 @@
 
 #include "server/cluster.h"
 #include "tools/command.h"
+#include "tools/option_checks.h"
 #include "tools/run/local_cluster.h"
 #include "tools/submit/job_line.h"
 
@@ -204,7 +205,7 @@ int weft_command_run(int argc, char **argv) {
       {"cpus", "N", "CPU devices of each server that is started (default 1)", .number = &a.cpus, .min = 1,
        .max = 4096},
       {"cluster", "SPEC", "Train on this cluster, which stands: \"worker=HOST:PORT,HOST:PORT\"",
-       .text = &a.cluster},
+       .text = &a.cluster, .check = weft_check_cluster},
       {"epochs", "N", "Go N times through the data (default 1), instead of --steps",
        .number = &a.job.spec.epochs, .min = 1, .max = INT64_MAX},
       {"data", "FILES",
@@ -212,13 +213,14 @@ int weft_command_run(int argc, char **argv) {
        .texts = &a.job.spec.data, .kind = WEFT_VALUE_FILE},
       {"columns", "INPUT=NAME+NAME",
        "Features or columns of --data for an input of another name. May be repeated",
-       .texts = &a.job.spec.columns},
+       .texts = &a.job.spec.columns, .check = weft_check_pair, .names_once = true},
       {"evaluate-data", "FILES", "The same as --data, when evaluating", .texts = &a.job.spec.evaluate_data,
        .kind = WEFT_VALUE_FILE},
       {"evaluate-every", "N", "Evaluate after every N steps, and at the end",
        .number = &a.job.spec.evaluate_every, .min = 1, .max = INT64_MAX},
       {"evaluate-feed", "NAME=VALUE", "Feed this when evaluating. May be repeated",
-       .texts = &a.job.spec.evaluate_feeds, .kind = WEFT_VALUE_NAMED_FILE},
+       .texts = &a.job.spec.evaluate_feeds, .kind = WEFT_VALUE_NAMED_FILE, .check = weft_check_feed,
+       .names_once = true},
   };
   weft_job_line_add(&a.job, own, sizeof own / sizeof own[0]);
   const weft_command_line_t line = {

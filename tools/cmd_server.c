@@ -18,6 +18,7 @@
 #include "server/http_port.h"
 #include "server/server.h"
 #include "tools/command.h"
+#include "tools/option_checks.h"
 #include "tools/options.h"
 #include "tools/server_place.h"
 
@@ -211,7 +212,7 @@ int weft_command_server(int argc, char **argv) {
   int code;
   const weft_option_t options[] = {
       {"cluster", "SPEC", "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)",
-       .text = &a.place.cluster},
+       .text = &a.place.cluster, .check = weft_check_cluster},
       {"job", "NAME", "This task's job", .text = &a.place.job},
       {"task", "N", "This task's index in its job (default 0)", .number = &a.place.task, .max = INT32_MAX},
 #define WEFT_LAUNCHER(id, name, find, text) \
@@ -237,7 +238,7 @@ int weft_command_server(int argc, char **argv) {
       {"threads", "N", "Compute threads (default: one per processor)", .number = &a.threads, .max = 4096},
       {"collective-leader", "TASK",
        "The task that leads collective groups: \"/job:worker/task:0\" (default: the chief, else worker 0)",
-       .text = &a.leader},
+       .text = &a.leader, .check = weft_check_task},
       {"cpus", "N", "Offer the devices CPU:0 to CPU:N-1 (default 1)", .number = &a.cpus, .min = 1,
        .max = 4096},
       {"heartbeat-ms", "N", "Send a heartbeat every N ms (default 1000; 0: never)", .number = &a.heartbeat_ms,
@@ -258,8 +259,8 @@ int weft_command_server(int argc, char **argv) {
       .num_options = sizeof options / sizeof options[0],
   };
   if (!weft_options_read(&line, argc, argv, &code)) return code;
-  const char *complaint = weft_place_complaint(&a.place);
-  if (complaint != NULL) return weft_options_complain(&line, "%s", complaint);
+  code = weft_place_complain(&a.place, &line);
+  if (code != 0) return code;
   if (a.place.is_client) return weft_command_flush(weft_command_fail(print_place(&a.place)));
   weft_status_t *why_replaced = NULL, *s = serve(&a, &why_replaced);
   if (s != NULL || why_replaced == NULL) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tools/command.h"
+#include "tools/option_checks.h"
 #include "tools/options.h"
 #include "tools/top/top.h"
 
@@ -73,7 +74,7 @@ int weft_command_top(int argc, char **argv) {
   order = "task";
   const weft_option_t options[] = {
       {"cluster", "SPEC", "The cluster to watch: \"worker=HOST:PORT,HOST:PORT;ps=HOST:PORT\"",
-       .text = &spec.cluster},
+       .text = &spec.cluster, .check = weft_check_cluster},
       {"every", "TIME", "How often it is looked at, in seconds: 5, 0.5s (default 1)", .text = &every},
       {"once", NULL, "Print one table, as text, and end", .flag = &spec.is_once},
       {"json", NULL, "Print a JSON object each time, or once with --once; docs/observing.md lists the keys",

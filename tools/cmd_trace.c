@@ -115,6 +115,8 @@ int weft_command_trace(int argc, char **argv) {
   };
   int code;
   if (!weft_options_read(&line, argc, argv, &code)) return code;
+  const char *complaint = weft_watch_complaint(&a.watch);
+  if (complaint != NULL) return weft_options_complain(&line, "%s", complaint);
   weft_status_t *s = check_out(a.out);
   if (s == NULL) s = weft_job_trace_create(&a.trace);
   if (s != NULL) return weft_command_fail(s);

@@ -1,6 +1,7 @@
 /* tools/options.c - reading a command line. */
 #include "tools/options.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include "base/str.h"
 #include "tools/command.h"
 #include "tools/help.h"
+
+enum { MOST_OPTIONS = 64 };
 
 void weft_texts_deinit(weft_option_texts_t *t) {
   weft_free(t->items);
@@ -45,8 +48,35 @@ static int unknown(const weft_command_line_t *c, const char *arg, weft_str_t nam
   return weft_options_complain(c, "there is no option '%s'", arg);
 }
 
+/* What comes before the first '='. */
+static weft_str_t name_of(const char *value) {
+  weft_str_t name = weft_str(value), rest;
+  (void)weft_str_split(weft_str(value), '=', &name, &rest);
+  return name;
+}
+
+/* Can the option have this text? 0 or an exit code. */
+static int check_text(const weft_command_line_t *c, const weft_option_t *o, const char *value) {
+  if (*value == '\0')
+    return weft_options_complain(c, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+  weft_status_t *wrong = o->check == NULL ? NULL : o->check(value);
+  if (wrong != NULL) {
+    const int code = weft_options_complain(c, "--%s %s: %s", o->name, value, weft_status_message(wrong));
+    weft_status_free(wrong);
+    return code;
+  }
+  const weft_str_t name = name_of(value);
+  for (int i = 0; o->names_once && i < o->texts->n; i++) {
+    if (weft_str_eq(name_of(o->texts->items[i]), name))
+      return weft_options_complain(c, "--%s %.*s is given twice", o->name, WEFT_STR_ARGS(name));
+  }
+  return 0;
+}
+
 /* Puts a value where the option wants it; 0 or an exit code. */
 static int put(const weft_command_line_t *c, const weft_option_t *o, const char *value) {
+  const int code = o->number != NULL ? 0 : check_text(c, o, value);
+  if (code != 0) return code;
   if (o->text != NULL) *o->text = value;
   if (o->texts != NULL) {
     const char **grown = weft_realloc(o->texts->items, (size_t)o->texts->n + 1, sizeof *grown);
@@ -62,8 +92,13 @@ static int put(const weft_command_line_t *c, const weft_option_t *o, const char 
                                o->min, o->max);
 }
 
+/* Which options of one value were given. */
+typedef struct given_options {
+  bool is_given[MOST_OPTIONS]; /* by place in the table */
+} given_options_t;
+
 /* One option, and its value if that is the next argument; 0 or an exit code. */
-static int read_option(const weft_command_line_t *c, int argc, char **argv, int *at) {
+static int read_option(const weft_command_line_t *c, int argc, char **argv, int *at, given_options_t *given) {
   const char *arg = argv[*at];
   weft_str_t name = weft_str(arg + (arg[1] == '-' ? 2 : 1)), value = {NULL, 0};
   (void)weft_str_split(name, '=', &name, &value);
@@ -76,6 +111,10 @@ static int read_option(const weft_command_line_t *c, int argc, char **argv, int 
   }
   if (value.data == NULL && *at + 1 == argc)
     return weft_options_complain(c, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+  bool *is_given = &given->is_given[o - c->options];
+  if (*is_given && o->texts == NULL)
+    return weft_options_complain(c, "--%s is given twice: give it once", o->name);
+  *is_given = true;
   return put(c, o, value.data != NULL ? value.data : argv[++*at]);
 }
 
@@ -98,6 +137,8 @@ static int help(const weft_command_line_t *c, const char *arg) {
 
 static int read_argument(const weft_command_line_t *c, const char *arg, const char **seen) {
   if (c->argument_name == NULL) return weft_options_complain(c, "'%s' is not an option", arg);
+  if (*arg == '\0')
+    return weft_options_complain(c, "the %s is empty: give %s", c->argument_name, c->argument_name);
   if (*seen != NULL)
     return weft_options_complain(c, "give one %s only, not '%s' and '%s'", c->argument_name, *seen, arg);
   *seen = *c->argument = arg;
@@ -106,7 +147,9 @@ static int read_argument(const weft_command_line_t *c, const char *arg, const ch
 
 bool weft_options_read(const weft_command_line_t *c, int argc, char **argv, int *exit_code) {
   bool only_arguments = false;
+  given_options_t given = {.is_given = {false}};
   const char *seen = NULL;
+  assert(c->num_options <= MOST_OPTIONS);
   *exit_code = 0;
   for (int i = 1; i < argc && *exit_code == 0; i++) {
     const char *arg = argv[i];
@@ -117,7 +160,7 @@ bool weft_options_read(const weft_command_line_t *c, int argc, char **argv, int 
     if (!only_arguments && strcmp(arg, "--") == 0) {
       only_arguments = true;
     } else if (!only_arguments && arg[0] == '-' && arg[1] != '\0') {
-      *exit_code = read_option(c, argc, argv, &i);
+      *exit_code = read_option(c, argc, argv, &i, &given);
     } else {
       *exit_code = read_argument(c, arg, &seen);
     }

@@ -2,14 +2,18 @@
  *
  * "--name VALUE" and "--name=VALUE" are the same; "--" ends the options; `--help`
  * prints the table and ends. Whatever is wrong with a command line is said on
- * one line of standard error that names the culprit and points at --help. The
- * same table is the manual page and the completion of shells (tools/help.h).
+ * one line of standard error that names the culprit and points at --help: an
+ * option that does not exist, a value that is missing, empty or cannot be, an
+ * option with one value that is given twice. The same table is the manual page
+ * and the completion of shells (tools/help.h).
  */
 #ifndef WEFT_TOOLS_OPTIONS_H_
 #define WEFT_TOOLS_OPTIONS_H_
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/status.h"
 
 typedef struct weft_option_texts {
   const char **items; /* owned; the texts are argv's */
@@ -25,6 +29,10 @@ typedef enum weft_value_kind {
   WEFT_VALUE_NAMED_FILE /* NAME=PATH */
 } weft_value_kind_t;
 
+/* What is wrong with a value, without the option's name; NULL: nothing. The code of the status is not used.
+ */
+typedef weft_status_t *weft_option_check_fn(const char *value);
+
 /* Exactly one of the four places is set; it gets what the command line says. */
 typedef struct weft_option {
   const char *name;  /* without the dashes */
@@ -35,8 +43,10 @@ typedef struct weft_option {
   weft_option_texts_t *texts; /* may be given several times */
   int64_t *number;            /* from min to max */
   int64_t min, max;
-  weft_value_kind_t kind; /* of the value */
-  const char *words;      /* what the value may begin with, by spaces; NULL: not known */
+  weft_value_kind_t kind;      /* of the value */
+  const char *words;           /* what the value may begin with, by spaces; NULL: not known */
+  weft_option_check_fn *check; /* of each text; NULL: any text can be */
+  bool names_once;             /* of texts that are NAME=...: each NAME may be given once */
 } weft_option_t;
 
 /* A line of a list in help: a command, an exit code, a variable of the environment, and what it does. */

@@ -14,7 +14,8 @@ static int find_launcher(const weft_place_options_t *o, int from) {
   return from;
 }
 
-const char *weft_place_complaint(const weft_place_options_t *o) {
+/* What options say beside each other, whatever their values are. */
+static const char *conflict(const weft_place_options_t *o) {
   int launcher = find_launcher(o, 0);
   bool is_launched = launcher < WEFT_NUM_LAUNCHERS;
   if (is_launched && find_launcher(o, launcher + 1) < WEFT_NUM_LAUNCHERS)
@@ -25,7 +26,26 @@ const char *weft_place_complaint(const weft_place_options_t *o) {
     return "--slurm, --mpi and --kubernetes find --job and --task by themselves: leave these out";
   if (!is_launched && (o->jobs != NULL || o->port_base >= 0))
     return "--jobs and --port-base are for --slurm, --mpi and --kubernetes: which of them?";
+  if (!is_launched && o->cluster == NULL && getenv("TF_CONFIG") == NULL)
+    return "which cluster? give --cluster, --slurm, --mpi or --kubernetes, or set TF_CONFIG";
+  if (o->cluster != NULL && o->job == NULL && !o->is_client)
+    return "give --job: which of the cluster's tasks is this?";
   return NULL;
+}
+
+int weft_place_complain(const weft_place_options_t *o, const weft_command_line_t *line) {
+  const char *trouble = conflict(o);
+  if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
+  if (o->cluster == NULL || o->job == NULL) return 0;
+  const int task = o->task < 0 ? 0 : (int)o->task;
+  weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
+  weft_status_t *s = weft_cluster_parse(weft_str(o->cluster), &cluster);
+  const bool is_there = s != NULL || weft_cluster_find(&cluster, weft_str(o->job), task) != NULL;
+  weft_status_free(s); /* it was read before: there is no memory, which is found again */
+  weft_cluster_deinit(&cluster);
+  if (is_there) return 0;
+  return weft_options_complain(line, "--job %s, --task %d: --cluster has no task %d of job '%s'", o->job,
+                               task, task, o->job);
 }
 
 static const char *variable(void *arg, const char *name) {
@@ -60,16 +80,12 @@ static weft_status_t *of_options(const weft_place_options_t *o, weft_launch_t *l
   const char *config = getenv("TF_CONFIG");
   if (o->cluster != NULL) {
     WEFT_RETURN_IF_ERROR(weft_cluster_parse(weft_str(o->cluster), &l->cluster));
-  } else if (config != NULL) {
-    WEFT_RETURN_IF_ERROR(weft_cluster_from_tf_config(weft_str(config), &l->cluster, &l->job, &l->task));
   } else {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "which cluster? give --cluster, --slurm, --mpi or --kubernetes, or set TF_CONFIG");
+    WEFT_RETURN_IF_ERROR(
+        weft_cluster_from_tf_config(weft_str(config == NULL ? "" : config), &l->cluster, &l->job, &l->task));
   }
   if (o->job != NULL) l->job = weft_str(o->job);
   if (o->task >= 0) l->task = (int)o->task;
-  if (l->job.length == 0 && !o->is_client)
-    return WEFT_ERROR(INVALID_ARGUMENT, "give --job: which of the cluster's tasks is this?");
   return NULL;
 }
 

@@ -4,6 +4,7 @@
 #define WEFT_TOOLS_SERVER_PLACE_H_
 
 #include "server/launcher.h"
+#include "tools/options.h"
 
 /* What the command line says of it. */
 typedef struct weft_place_options {
@@ -13,8 +14,9 @@ typedef struct weft_place_options {
   bool is_client;                         /* asks only, and need not be a task */
 } weft_place_options_t;
 
-/* What is wrong with the options beside each other, in one line; NULL: nothing. Static. */
-const char *weft_place_complaint(const weft_place_options_t *o);
+/* What is wrong with the options beside each other, said on standard error. 0: nothing; else the exit code.
+ */
+int weft_place_complain(const weft_place_options_t *o, const weft_command_line_t *line);
 
 /* The cluster and the task: the launcher's if there is one, else those of --cluster, else of TF_CONFIG. The
  * caller ends *out with weft_launch_deinit. Errors: INVALID_ARGUMENT or FAILED_PRECONDITION, in one line that

@@ -415,8 +415,8 @@ def test_no_task_is_there(maker):
 
 MISTAKES = [
     ([], 2, "which cluster? give --cluster"),
-    (["--cluster", "worker", "--once"], 1, "worker"),
-    (["--cluster", "worker=nohost", "--once"], 1, "nohost"),
+    (["--cluster", "worker", "--once"], 2, "--cluster worker: 'worker' is not job=host:port"),
+    (["--cluster", "worker=nohost", "--once"], 2, "--cluster worker=nohost: 'nohost' (job 'worker', task 0) is not host:port"),
     (["--cluster", "worker=h:1", "--every", "0"], 2, "--every 0: give seconds, 0.1 to 3600"),
     (["--cluster", "worker=h:1", "--every", "1m"], 2, "--every 1m: give seconds"),
     (["--cluster", "worker=h:1", "--sort", "name"], 2, "--sort name: give task, steps, time, cpu or memory"),

@@ -115,6 +115,7 @@ class Help(Folder):
 
 class WrongLines(Folder):
     def refused(self, *args):
+        """The one line of standard error of a command line that is wrong."""
         done = weft(*args, cwd=self.folder)
         self.assertEqual((done.returncode, done.stdout), (2, ""), args)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
@@ -147,7 +148,74 @@ class WrongLines(Folder):
                     seen += 1
         self.assertGreater(seen, 40)
 
+    def test_an_empty_value_is_none(self):
+        for command in COMMANDS:
+            for name, value in options(command):
+                if value and value not in ("N", "SECONDS"):
+                    self.assertIn(f"--{name} needs a value: --{name} {value}", self.refused(command, f"--{name}="))
+
+    def test_an_option_of_one_value_that_is_given_twice(self):
+        good = {
+            "cluster": "worker=127.0.0.1:1", "strategy": "mirrored:2", "passes": "none", "master": "grpc://127.0.0.1:1",
+            "collective-leader": "/job:worker/task:0",
+        }  # fmt: skip
+        seen = 0
+        may_be_repeated = ("data", "evaluate-data", "columns", "feed", "evaluate-feed", "init", "target", "fetch", "save-fetch", "hparam")
+        for command in COMMANDS:
+            for name, value in options(command):
+                if value and name not in may_be_repeated:
+                    text = good.get(name, "1" if value in ("N", "SECONDS") else "a")
+                    if name in ("port-base", "nodes"):
+                        text = "20000"
+                    self.assertIn(f"--{name} is given twice", self.refused(command, f"--{name}", text, f"--{name}={text}"), name)
+                    seen += 1
+        self.assertGreater(seen, 40)
+
+    def test_values_that_cannot_be(self):
+        """Each of what the option names, beside the command line alone: exit code 2, and what to write."""
+        self.write("add.pbtxt", ADD)
+        inspect = "inspect add.pbtxt --strategy mirrored:2 "
+        lines = [
+            (inspect + "--cluster ps", "--cluster ps: 'ps' is no part of a cluster: give JOB=TASKS"),
+            (inspect + "--cluster a=0", "--cluster a=0: 'a=0' is no part"),
+            ("inspect add.pbtxt --strategy miror:2", "--strategy miror:2: no strategy 'miror'; there are mirrored, "),
+            ("inspect add.pbtxt --optimized --passes no", "--passes no: no pass 'no'"),
+            ("ops --missing add.pbtxt --absent", "--missing GRAPH goes with --json, or alone"),
+            ("server --cluster worker=127.0.0.1:0 --job worker --collective-leader x", "--collective-leader x: give /job:NAME/task:INDEX"),
+        ]
+        for c in ("server", "trace", "profile", "top", "run m"):
+            lines += [
+                (c + " --cluster ps", "--cluster ps: 'ps' is not job=host:port"),
+                (c + " --cluster ps=127.0.0.1", "--cluster ps=127.0.0.1: '127.0.0.1' (job 'ps', task 0) is not host:port"),
+                (c + " --cluster ;", "--cluster ;: there are no tasks in it"),
+                (c + " --cluster a=h:1;a=h:2", "task 0 of job 'a' is given twice"),
+            ]
+        lines += [(c, "which cluster? give --cluster") for c in ("server", "trace", "profile", "top")]
+        for c in ("submit add.pbtxt ", "run add.pbtxt "):
+            lines += [
+                (c + "--strategy miror:2", "--strategy miror:2: no strategy 'miror'; there are mirrored, "),
+                (c + "--strategy mirrored:x=1", "--strategy mirrored:x=1: mirrored: no option 'x'"),
+                (c + "--strategy mirrored:-1", "option 'replicas' cannot be '-1'"),
+                (c + "--strategy mirrored:fusion=ddp,bytes_per_pack=1", "option 'bytes_per_pack' is for fusion=pack"),
+                (c + "--strategy parameter_server:mode=async,backup=1", "option 'backup' requires mode=sync"),
+                (c + "--strategy data_parallel:2,2", "data_parallel: "),
+                (c + "--passes fold,no", "--passes fold,no: no pass 'no'"),
+                (c + "--feed x", "--feed x: give NAME=VALUE or NAME=FILE.npy"),
+                (c + "--feed =1", "--feed =1: give NAME=VALUE"),
+                (c + "--feed x=1 --feed x=2", "--feed x is given twice"),
+                (c + "--save-fetch sum", "--save-fetch sum: give NAME=FILE.npy"),
+                (c + "--save-fetch sum=", "--save-fetch sum=: give NAME=FILE.npy"),
+                (c + "--hparam a", "--hparam a: give NAME=VALUE"),
+                (c + "--hparam a=1 --hparam a=2", "--hparam a is given twice"),
+                (c + "--master nohost", "--master nohost: give grpc://HOST:PORT"),
+                (c + "--master grpc://a:99999", "--master grpc://a:99999: give grpc://HOST:PORT"),
+                (c + "--container a/!", "--container a/!: give letters, digits and dots"),
+            ]
+        for line, named in lines:
+            self.assertIn(named, self.refused(*line.split()), line)
+
     def test_arguments(self):
+        self.assertIn("the GRAPH is empty", self.refused("inspect", ""))
         self.assertIn("'extra' is not an option", self.refused("server", "extra"))
         for command in ("submit", "run", "inspect", "ops", "bench"):
             self.assertIn("not 'one' and 'two'", self.refused(command, "one", "two"))
@@ -164,7 +232,7 @@ class WrongLines(Folder):
         self.assertIn("did you mean 'inspect'", self.refused("inspct"))
         self.assertIn("did you mean 'inspect'", self.refused("help", "inspct"))
 
-    def test_a_wrong_file_name_cluster_or_host_is_a_failure_in_one_line_that_names_it(self):
+    def test_a_wrong_file_name_node_or_host_is_a_failure_in_one_line_that_names_it(self):
         self.write("add.pbtxt", ADD)
         self.write("bad.pb", "garbage")
         self.write("bad.pbtxt", "node {")
@@ -173,19 +241,13 @@ class WrongLines(Folder):
         add = "submit add.pbtxt "
         for line, named in (
             (add + "--master grpc://127.0.0.1:1 --wait 0 --fetch sum", "no server listens at grpc://127.0.0.1:1; is `weft server`"),
-            (add + "--master nohost --fetch sum", "--master nohost: give grpc://HOST:PORT"),
             (add + "--fetch none", "--fetch none: the graph has no such node; `weft inspect` lists"),
             (add + "--feed z=1 --fetch sum", "--feed z: the graph has no such node"),
             (add + "--feed x=x.npy --feed y=1 --fetch sum", "x.npy: not a .npy file"),
             (add + "--feed x=none.npy --feed y=1 --fetch sum", "none.npy: No such file"),
             (add + "--feed x=1 --feed y=2 --save-fetch sum=none/x.npy", "--save-fetch sum=none/x.npy"),
-            (add + "--strategy miror:2 --fetch sum", "no strategy 'miror'; there are mirrored, "),
-            *((c, "which cluster? give --cluster") for c in ("trace", "profile")),
-            *((c + " --cluster ps", "'ps' is not job=host:port") for c in ("trace", "profile")),
-            *((c + " --cluster ps=127.0.0.1", "'127.0.0.1' (job 'ps', task 0) is not host:port") for c in ("trace", "profile")),
             *((c + " --cluster a=nohost.invalid:1;b=127.0.0.1:1", "does not answer at ") for c in ("trace", "profile")),
             ("trace --cluster ps=127.0.0.1:1 --out none/t.json", "--out none/t.json; No such file or directory"),
-            ("inspect add.pbtxt --strategy mirrored:2 --cluster ps", "'ps' is no part of a cluster: give JOB=TASKS"),
             *((c + " none.pb", "none.pb: No such file") for c in ("inspect", "ops --missing", "submit --fetch x", "run")),
             *((c + " bad.pb", "bad.pb is not a graph file") for c in ("inspect", "ops --missing", "submit --fetch x")),
             *((c + " bad.pbtxt", "bad.pbtxt:1:") for c in ("inspect", "ops --missing", "submit --fetch x")),

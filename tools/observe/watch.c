@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "tools/command.h"
+#include "tools/option_checks.h"
 
 enum {
   DEFAULT_STEPS = 10,
@@ -47,7 +48,7 @@ void weft_watch_options(weft_watch_args_t *a, weft_option_t out[WEFT_WATCH_OPTIO
   a->timeout_s = DEFAULT_TIMEOUT_S;
   const weft_option_t options[WEFT_WATCH_OPTIONS] = {
       {"cluster", "SPEC", "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)",
-       .text = &a->cluster},
+       .text = &a->cluster, .check = weft_check_cluster},
       {"steps", "N", "How many steps (default: 10)", .number = &a->steps, .min = 1, .max = MAX_STEPS},
       {"timeout", "SECONDS", "How long to wait for the next step to end (default: 30)",
        .number = &a->timeout_s, .min = 1, .max = MAX_TIMEOUT_S},
@@ -65,14 +66,17 @@ const weft_help_item_t weft_watch_environment[] = {
 };
 const int weft_watch_num_environment = sizeof weft_watch_environment / sizeof weft_watch_environment[0];
 
+const char *weft_watch_complaint(const weft_watch_args_t *a) {
+  if (a->cluster != NULL || getenv("TF_CONFIG") != NULL) return NULL;
+  return "which cluster? give --cluster, as `weft server` has it, or set TF_CONFIG";
+}
+
 static weft_status_t *read_cluster(const weft_watch_args_t *a, weft_cluster_t *out) {
   const char *config = getenv("TF_CONFIG");
   weft_str_t job;
   int task = 0;
   if (a->cluster != NULL) return weft_cluster_parse(weft_str(a->cluster), out);
-  if (config != NULL) return weft_cluster_from_tf_config(weft_str(config), out, &job, &task);
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "which cluster? give --cluster, as `weft server` has it, or set TF_CONFIG");
+  return weft_cluster_from_tf_config(weft_str(config == NULL ? "" : config), out, &job, &task);
 }
 
 /* ---- a line while it waits, on a terminal ---- */

@@ -23,6 +23,9 @@ extern const int weft_watch_num_exit_codes, weft_watch_num_environment;
 typedef weft_status_t *weft_watch_fn(void *arg, weft_observer_t *o, const weft_whole_step_t *step,
                                      int64_t number);
 
+/* What is wrong with the options as a whole; NULL: nothing. */
+const char *weft_watch_complaint(const weft_watch_args_t *a);
+
 typedef struct weft_watch_result {
   int64_t num_steps;
   double seconds; /* from the opening of all recordings to the last step */

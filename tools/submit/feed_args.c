@@ -72,10 +72,8 @@ static weft_status_t *add_feed(WEFT_Job *job, const weft_model_t *model, const c
                                int64_t batch, const char *batch_names) {
   weft_str_t name, rest;
   weft_tensor_t *data = NULL;
-  if (!weft_str_split(weft_str(spec), '=', &name, &rest) || name.length == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: give NAME=VALUE or NAME=FILE.npy", option, spec);
-  }
-  const char *value = rest.data; /* up to the end of the argument */
+  (void)weft_str_split(weft_str(spec), '=', &name, &rest); /* it has the form: tools/option_checks.h */
+  const char *value = rest.data;                           /* up to the end of the argument */
   const weft_signature_tensor_t *input = weft_model_input(model, name);
   const weft_str_t tensor = input == NULL ? name : input->tensor;
   int dtype = 0;

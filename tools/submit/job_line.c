@@ -9,6 +9,7 @@
 #include "graph/passes/optimize.h"
 #include "tools/command.h"
 #include "tools/model.h"
+#include "tools/option_checks.h"
 #include "tools/strategy/names.h"
 
 /* A bar needs a terminal that can go back to the start of a line. */
@@ -129,11 +130,11 @@ void weft_job_line_init(weft_job_line_t *j) {
   name_passes(j);
   const weft_option_t all[] = {
       {"master", "grpc://HOST:PORT", "The master that runs it (default: in this process)",
-       .text = &j->spec.master},
+       .text = &j->spec.master, .check = weft_check_master},
       {"wait", "TIME", "Wait so long for a master that does not listen yet (default 30s; 0: not at all)",
        .text = &j->wait},
       {"feed", "NAME=VALUE", "Feed a scalar, or an array: NAME=FILE.npy. May be repeated",
-       .texts = &j->spec.feeds, .kind = WEFT_VALUE_NAMED_FILE},
+       .texts = &j->spec.feeds, .kind = WEFT_VALUE_NAMED_FILE, .check = weft_check_feed, .names_once = true},
       {"batch", "N[:NAME+NAME]",
        "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last",
        .text = &j->batch},
@@ -151,16 +152,16 @@ void weft_job_line_init(weft_job_line_t *j) {
       {"steps", "N", "How many steps in all (default 1; a graph that reads its own data: to their end)",
        .number = &j->spec.steps, .max = INT64_MAX},
       {"save-fetch", "NAME=FILE.npy", "Fetch this tensor and save its last value. May be repeated",
-       .texts = &j->spec.saves, .kind = WEFT_VALUE_NAMED_FILE},
+       .texts = &j->spec.saves, .kind = WEFT_VALUE_NAMED_FILE, .check = weft_check_array},
       {"strategy", "NAME:OPTIONS",
        "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)",
-       .text = &j->spec.options.strategy, .words = j->strategies.data},
+       .text = &j->spec.options.strategy, .words = j->strategies.data, .check = weft_check_strategy},
       {"passes", "NAME,-NAME", j->passes_help.failed ? "" : j->passes_help.data,
-       .text = &j->spec.options.passes, .words = j->passes.data},
+       .text = &j->spec.options.passes, .words = j->passes.data, .check = weft_check_passes},
       {"container", "NAME",
        "Keep variables, queues, tables in this container: jobs of one graph with different ones share "
        "nothing (default: the task's)",
-       .text = &j->spec.options.container},
+       .text = &j->spec.options.container, .check = weft_check_container},
       {"restore", "PREFIX", "After --init, set the variables to a checkpoint's (a directory: its latest)",
        .text = &j->spec.restore, .kind = WEFT_VALUE_FILE},
       {"restore-partly", NULL, "Variables that the checkpoint lacks keep the values that --init gives them",
@@ -177,11 +178,12 @@ void weft_job_line_init(weft_job_line_t *j) {
        "Write for TensorBoard: fetches, speed, graphs, hyperparameters (docs/tensorboard.md)",
        .text = &j->spec.log, .kind = WEFT_VALUE_FILE},
       {"log-every", "N", "Write to --logdir at every N-th step (default 1)",
-       .number = &j->spec.log_options.every, .max = INT64_MAX},
+       .number = &j->spec.log_options.every, .min = 1, .max = INT64_MAX},
       {"profile-every", "N", "Trace every N-th step for --logdir: times and memory of nodes",
        .number = &j->spec.log_options.profile_every, .max = INT64_MAX},
       {"log-norms", NULL, "Write norms of gradients and weights to --logdir", .flag = &j->norms},
-      {"hparam", "NAME=VALUE", "A hyperparameter for --logdir. May be repeated", .texts = &j->spec.hparams},
+      {"hparam", "NAME=VALUE", "A hyperparameter for --logdir. May be repeated", .texts = &j->spec.hparams,
+       .check = weft_check_pair, .names_once = true},
       {"json", NULL,
        "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done, ...; or "
        "step, "

@@ -357,10 +357,7 @@ static weft_status_t *check_save(weft_str_t name, const char *path) {
 static weft_status_t *add_saves(submit_t *m) {
   for (int i = 0; i < m->spec->saves.n; i++) {
     weft_str_t name, path;
-    if (!weft_str_split(weft_str(m->spec->saves.items[i]), '=', &name, &path) || name.length == 0 ||
-        path.length == 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: give NAME=FILE.npy", m->spec->saves.items[i]);
-    }
+    (void)weft_str_split(weft_str(m->spec->saves.items[i]), '=', &name, &path); /* tools/option_checks.h */
     WEFT_RETURN_IF_ERROR(add_fetch(m, "--save-fetch", name, &m->saved_fetch[i]));
     WEFT_RETURN_IF_ERROR(check_save(name, path.data));
   }
@@ -408,8 +405,7 @@ static weft_status_t *add_start(submit_t *m) {
 /* "NAME=VALUE". */
 static weft_status_t *add_hparam(submit_t *m, const char *text) {
   weft_str_t name, value;
-  if (!weft_str_split(weft_str(text), '=', &name, &value) || name.length == 0)
-    return WEFT_ERROR(INVALID_ARGUMENT, "--hparam %s: give NAME=VALUE", text);
+  (void)weft_str_split(weft_str(text), '=', &name, &value); /* it has the form: tools/option_checks.h */
   char *copy = weft_strndup(name.data, name.length);
   if (copy == NULL) return no_memory();
   WEFT_JobLogHyperparameter(m->job, copy, value.data, m->status);
