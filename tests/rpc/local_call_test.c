@@ -228,6 +228,7 @@ static void many_calls_at_once_are_all_answered(void) {
   CU_ASSERT_TRUE(weft_test_latch_wait(&a.latch, N));
   CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_OK]), N);
   CU_ASSERT_EQUAL(atomic_load(&a.bytes), 3L * N);
+  CU_ASSERT_EQUAL(atomic_load(&f.host.num_looked_for), 0); /* no handler has said that more will come */
   weft_test_answers_deinit(&a);
   weft_test_rpc_teardown(&f);
 }
@@ -279,6 +280,7 @@ static void calls_that_follow_each_other_are_all_answered(void) {
   }
   CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_OK]), 3 * CHAINS);
   CU_ASSERT_EQUAL(atomic_load(&a.bytes), 3L * CHAINS * N * (long)strlen("more"));
+  CU_ASSERT_TRUE(atomic_load(&f.host.num_looked_for) > 0);
   weft_test_answers_deinit(&a);
   weft_test_rpc_teardown(&f);
 }

@@ -65,7 +65,8 @@ static void release_strbuf(void *arg) { weft_free(arg); }
 
 /* Answers with the request's own bytes, copied once. */
 static void echo(void *arg, weft_rpc_call_t *call) {
-  (void)arg;
+  weft_test_host_t *h = arg;
+  if (weft_rpc_call_was_looked_for(call)) atomic_fetch_add(&h->num_looked_for, 1);
   weft_message_t *request = weft_rpc_call_request(call), *response = NULL;
   size_t n = weft_message_bytes(request);
   char *copy = weft_malloc(n + 1);

@@ -34,6 +34,7 @@ bool weft_test_latch_wait(weft_test_latch_t *l, int count);
 typedef struct weft_test_host {
   weft_rpc_server_t *server;
   weft_test_latch_t held, cancelled, unblocked;
+  atomic_int num_looked_for; /* calls to ECHO and MORE that a thread found by looking */
 } weft_test_host_t;
 
 void weft_test_host_init(weft_test_host_t *h);
