@@ -420,6 +420,8 @@ typedef struct WEFT_DeviceHost {
    * of a run says how much; later ones, also in finish(), give the same memory. It stays until finish() has
    * returned. Failures: RESOURCE_EXHAUSTED. */
   WEFT_Failure *(*host_scratch)(WEFT_KernelContext *c, size_t bytes, void **out);
+  /* Since 1.1. In prepare(): as attr_ints(), of a list of floats. */
+  int (*attr_floats)(const WEFT_KernelSetup *s, const char *name, float *out, int max);
 } WEFT_DeviceHost;
 
 /* What a library is. Constant; lives as long as the process. */

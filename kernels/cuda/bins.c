@@ -1,5 +1,6 @@
-/* kernels/cuda/bins.c - rows of Bincount, DenseBincount and HistogramFixedWidth. The number of bins and the
- * range lie in the host's memory; whether a value is refused is known when the device has seen all of them.
+/* kernels/cuda/bins.c - rows of Bucketize, Bincount, DenseBincount and HistogramFixedWidth. The number of
+ * bins and the range lie in the host's memory; whether a value is refused is known when the device has seen
+ * all of them.
  */
 #include "kernels/cuda/bins_args.h"
 
@@ -7,6 +8,7 @@
 #include "kernels/cuda/kernels.h"
 
 #define WEFT_CUDA_COUNTED(m, f) m(f, f32) m(f, f64) m(f, i32) m(f, i64)
+WEFT_CUDA_INSTANCES(bucketize_instances, bucketize, COUNTED)
 WEFT_CUDA_INSTANCES(bincount_instances, bincount, COUNTED)
 WEFT_CUDA_INSTANCES(histogram_i32_instances, histogram_i32, COUNTED)
 WEFT_CUDA_INSTANCES(histogram_i64_instances, histogram_i64, COUNTED)
@@ -16,6 +18,45 @@ static WEFT_Failure *finish(WEFT_KernelContext *c) {
   bool is_refused = false;
   WEFT_CUDA_TRY(weft_cuda_note_read(c, &is_refused));
   return is_refused ? WEFT_CUDA_INVALID("%s", (const char *)weft_cuda_host->param(c)) : NULL;
+}
+
+/* ---- Bucketize ---- */
+
+/* The state: n boundaries. */
+typedef struct cuda_buckets {
+  int n;
+  float bounds[];
+} buckets_t;
+
+static WEFT_Failure *buckets_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
+  (void)param;
+  const int found = weft_cuda_host->attr_floats(s, "boundaries", NULL, 0), n = found < 0 ? 0 : found;
+  buckets_t *b = calloc(1, sizeof *b + (size_t)n * sizeof b->bounds[0]);
+  if (b == NULL) return weft_cuda_host->failure(WEFT_CUDA_EXHAUSTED, "out of memory: %d boundaries", n);
+  b->n = n;
+  (void)weft_cuda_host->attr_floats(s, "boundaries", b->bounds, n);
+  for (int i = 1; i < n; i++) {
+    if (b->bounds[i] >= b->bounds[i - 1]) continue;
+    free(b);
+    return WEFT_CUDA_INVALID("Expected sorted boundaries");
+  }
+  *out = b;
+  return NULL;
+}
+
+static WEFT_Failure *bucketize(WEFT_KernelContext *c) {
+  const buckets_t *b = weft_cuda_host->state(c);
+  const size_t bytes = (size_t)b->n * sizeof b->bounds[0];
+  WEFT_TensorView x, y;
+  void *bounds = NULL;
+  int64_t n = b->n;
+  weft_cuda_host->input(c, 0, &x);
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, x.rank, x.dims, &y));
+  if (y.count == 0) return NULL;
+  WEFT_CUDA_TRY(weft_cuda_host->scratch(c, bytes + sizeof(float), &bounds));
+  if (bytes > 0) WEFT_CUDA_TRY(weft_cuda_copy(c, bounds, b->bounds, bytes));
+  void *args[] = {&x.data, &y.data, &y.count, &bounds, &n};
+  return weft_cuda_launch_over(c, weft_cuda_pick(&bucketize_instances, x.dtype), y.count, 1, args);
 }
 
 /* ---- Bincount, DenseBincount ---- */
@@ -152,6 +193,12 @@ const WEFT_DeviceKernel weft_cuda_bins_kernels[] = {
      .finish = finish,
      .param = negative,
      .host_inputs = SECOND},
+    {.op = "Bucketize",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(COUNTED),
+     .prepare = buckets_prepare,
+     .compute = bucketize,
+     .destroy = free},
     {.op = "DenseBincount",
      .type_attr = "T",
      .types = WEFT_CUDA_SET(COUNTED),

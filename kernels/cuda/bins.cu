@@ -1,4 +1,5 @@
-/* kernels/cuda/bins.cu - how many values fall into each bin: Bincount, DenseBincount, HistogramFixedWidth.
+/* kernels/cuda/bins.cu - which bin a value falls into, and how many fall into each: Bucketize, Bincount,
+ * DenseBincount, HistogramFixedWidth.
  *
  * Bins are added to by atomic operations, so that sums of weights that are floating-point numbers come in any
  * order. `found` is set to 1 where a value is refused; all that write it write the same.
@@ -8,6 +9,33 @@
 #include "kernels/cuda/types.h"
 
 namespace weft {
+
+/* What numbers are compared as with boundaries: integers as float, as on the CPU. */
+template <class T>
+struct compared {
+  typedef float type;
+};
+template <>
+struct compared<double> {
+  typedef double type;
+};
+
+/* The first boundary above an element, by bisection: a NaN is above all of them. */
+template <class T>
+WEFT_FN void bucketize(const T *x, int32_t *y, int64_t count, const float *bounds, int64_t num) {
+  typedef typename compared<T>::type C;
+  for (int64_t i = first_index(); i < count; i += index_step()) {
+    const C v = (C)x[i];
+    int64_t low = 0;
+    for (int64_t n = num; n > 0;) {
+      const int64_t half = n / 2;
+      const bool is_above = v < (C)bounds[low + half];
+      low = is_above ? low : low + half + 1;
+      n = is_above ? half : n - half - 1;
+    }
+    y[i] = (int32_t)low;
+  }
+}
 
 template <class T>
 WEFT_FN void count(const void *values, const T *weights, T *bins, const weft_cuda_bins_t &b, int32_t *found) {
@@ -55,6 +83,13 @@ WEFT_FN void count_range(const T *x, int64_t n, I *bins, const weft_cuda_range_t
 
 using namespace weft;
 
+#define BUCKETIZE(f, type)                                                                     \
+  WEFT_CUDA_KERNEL(weft_##f##_##type,                                                          \
+                   (const type *x, int32_t *y, int64_t n, const float *bounds, int64_t num)) { \
+    bucketize(x, y, n, bounds, num);                                                           \
+  }
+WEFT_CUDA_F32_F64(BUCKETIZE, bucketize)
+WEFT_CUDA_INDEX(BUCKETIZE, bucketize)
 #define BINCOUNT(f, type)                                                                   \
   WEFT_CUDA_KERNEL(weft_##f##_##type, (const void *values, const type *weights, type *bins, \
                                        weft_cuda_bins_t b, int32_t *found)) {               \

@@ -1,19 +1,25 @@
-/* kernels/cuda/scan.c - rows of Cumsum, Cumprod, CumulativeLogsumexp, TopK, TopKV2, InTopK, InTopKV2. */
+/* kernels/cuda/scan.c - rows of Cumsum, Cumprod, CumulativeLogsumexp, TopK, TopKV2, ApproxTopK, InTopK,
+ * InTopKV2, NthElement. */
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
 
 WEFT_CUDA_INSTANCES(lines_instances, scan_lines, FLOAT_I64)
 WEFT_CUDA_INSTANCES(blocks_instances, scan_blocks, FLOAT_I64)
 WEFT_CUDA_INSTANCES(top_instances, top_k, FLOAT_I64)
+WEFT_CUDA_INSTANCES(nth_instances, nth_element, REAL)
 static weft_cuda_function_t in_top_k_function = WEFT_CUDA_FUNCTION("weft_in_top_k");
 
-/* A block for each of so many rows, which step on. */
-static WEFT_Failure *launch_rows(WEFT_KernelContext *c, weft_cuda_function_t *f, int64_t rows, void **args) {
+/* A block of so many threads for each row, which step on. */
+static WEFT_Failure *launch_blocks(WEFT_KernelContext *c, weft_cuda_function_t *f, int64_t rows,
+                                   unsigned threads, void **args) {
   enum { WAVES = 16 };
   if (rows <= 0) return NULL;
   const int64_t most = (int64_t)weft_cuda_num_processors(c) * WAVES;
-  const weft_cuda_geometry_t g = {{(unsigned)(rows < most ? rows : most), 1, 1}, {WEFT_CUDA_BLOCK, 1, 1}, 0};
+  const weft_cuda_geometry_t g = {{(unsigned)(rows < most ? rows : most), 1, 1}, {threads, 1, 1}, 0};
   return weft_cuda_launch(c, f, &g, args);
+}
+static WEFT_Failure *launch_rows(WEFT_KernelContext *c, weft_cuda_function_t *f, int64_t rows, void **args) {
+  return launch_blocks(c, f, rows, WEFT_CUDA_BLOCK, args);
 }
 
 /* ---- Cumsum, Cumprod, CumulativeLogsumexp ---- */
@@ -69,6 +75,19 @@ static WEFT_Failure *k_prepare(const WEFT_KernelSetup *s, const void *param, voi
   return NULL;
 }
 
+/* Exact here, as on the CPU, and of the same attributes. */
+static WEFT_Failure *approx_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
+  int64_t dimension = -1;
+  int is_max = 1;
+  (void)weft_cuda_host->attr_int(s, "reduction_dimension", &dimension);
+  (void)weft_cuda_host->attr_bool(s, "is_max_k", &is_max);
+  if (is_max == 0 || dimension != -1) {
+    return weft_cuda_host->failure(WEFT_CUDA_UNIMPLEMENTED,
+                                   "ApproxTopK takes maxima along the last dimension only");
+  }
+  return k_prepare(s, param, out);
+}
+
 /* Input i, in the host's memory, or the attribute where there is no such input. */
 static WEFT_Failure *read_k(WEFT_KernelContext *c, int i, int64_t *out) {
   WEFT_TensorView v;
@@ -122,6 +141,37 @@ static WEFT_Failure *in_top_k(WEFT_KernelContext *c) {
   return launch_rows(c, &in_top_k_function, rows, args);
 }
 
+/* ---- NthElement ---- */
+
+/* The state: not NULL if elements are counted from the largest one on. */
+static WEFT_Failure *nth_prepare(const WEFT_KernelSetup *s, const void *param, void **out) {
+  static const char is_reverse = 1;
+  int reverse = 0;
+  (void)param;
+  (void)weft_cuda_host->attr_bool(s, "reverse", &reverse);
+  *out = reverse != 0 ? (void *)(uintptr_t)&is_reverse : NULL;
+  return NULL;
+}
+
+static WEFT_Failure *nth_element(WEFT_KernelContext *c) {
+  WEFT_TensorView x, which, y;
+  weft_cuda_host->input(c, 0, &x);
+  weft_cuda_host->input(c, 1, &which);
+  if (which.rank != 0) return WEFT_CUDA_INVALID("N must be scalar but has rank %d", which.rank);
+  int64_t nth = weft_cuda_int_at(&which, 0);
+  if (nth < 0) return WEFT_CUDA_INVALID("n must be non-negative but is %lld", (long long)nth);
+  if (x.rank == 0) return WEFT_CUDA_INVALID("Input must be at least rank 1 but is rank 0");
+  int64_t n = x.dims[x.rank - 1];
+  if (n <= nth) return WEFT_CUDA_INVALID("Input must have last dimension > n = %lld", (long long)nth);
+  if (n > INT32_MAX) return WEFT_CUDA_INVALID("NthElement of %lld columns", (long long)n);
+  WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, x.rank - 1, x.dims, &y));
+  if (weft_cuda_host->state(c) != NULL) nth = n - nth - 1;
+  unsigned threads = 32; /* of a block, for a row */
+  while (threads < WEFT_CUDA_BLOCK && threads < n) threads *= 2;
+  void *args[] = {&x.data, &y.data, &y.count, &n, &nth};
+  return launch_blocks(c, weft_cuda_pick(&nth_instances, x.dtype), y.count, threads, args);
+}
+
 enum { SECOND = 2, THIRD = 4 };
 #define SCAN(op_, types_, kind)                                                                              \
   {                                                                                                          \
@@ -129,11 +179,22 @@ enum { SECOND = 2, THIRD = 4 };
     .param = &kind, .host_inputs = SECOND                                                                    \
   }
 const WEFT_DeviceKernel weft_cuda_scan_kernels[] = {
+    {.op = "ApproxTopK",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(F32_HALFS),
+     .prepare = approx_prepare,
+     .compute = top_k},
     SCAN("Cumprod", WEFT_CUDA_SET(FLOAT_I64), is_product),
     SCAN("Cumsum", WEFT_CUDA_SET(FLOAT_I64) | WEFT_CUDA_SET(COMPLEX), is_sum),
     SCAN("CumulativeLogsumexp", WEFT_CUDA_SET(FLOAT), is_log_sum_exp),
     {.op = "InTopK", .prepare = k_prepare, .compute = in_top_k},
     {.op = "InTopKV2", .compute = in_top_k, .host_inputs = THIRD},
+    {.op = "NthElement",
+     .type_attr = "T",
+     .types = WEFT_CUDA_SET(REAL),
+     .prepare = nth_prepare,
+     .compute = nth_element,
+     .host_inputs = SECOND},
     {.op = "TopK",
      .type_attr = "T",
      .types = WEFT_CUDA_SET(FLOAT_I64),

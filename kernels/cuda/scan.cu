@@ -1,5 +1,5 @@
 /* kernels/cuda/scan.cu - along one dimension: running sums and products, the largest elements, and whether an
- * element is among them. */
+ * element is among them; and the n-th smallest one. */
 #include "kernels/cuda/index.cuh"
 #include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/types.h"
@@ -139,6 +139,64 @@ WEFT_FN void top_k(const T *x, T *values, void *indices, int index_bytes, int64_
   }
 }
 
+/* ---- the n-th smallest of a row ---- */
+
+/* Numbers that are in the order of the values: a number of the type's size, NaN behind all others. */
+WEFT_FN uint64_t key_of(float v) {
+  const uint32_t bits = v == 0 ? 0 : bits_of(v);
+  return v != v ? 0xffffffffu : bits >> 31 != 0 ? (uint32_t)~bits : bits | 0x80000000u;
+}
+WEFT_FN uint64_t key_of(double v) {
+  const uint64_t bits = v == 0 ? 0 : bits_of(v);
+  return v != v ? ~(uint64_t)0 : bits >> 63 != 0 ? ~bits : bits | (uint64_t)1 << 63;
+}
+template <class C>
+WEFT_FN uint64_t key_of(C v) {
+  return ((uint64_t)v - (uint64_t)lowest_of<C>()) & (~(uint64_t)0 >> (64 - 8 * sizeof(C)));
+}
+
+/* A block a row: byte by byte, from the highest on, the keys that may still be the one are counted by their
+ * next byte. (Radix selection: Alabi, Blanchard, Gordon and Steinbach, "Fast k-Selection Algorithms for
+ * Graphics Processing Units", 2012.) One of the elements whose key it is, is the result. */
+template <class T>
+WEFT_FN void nth_element(const T *x, T *y, int64_t rows, int64_t n, int64_t nth) {
+  typedef comp_t<T> C;
+  WEFT_CUDA_SHARED(int32_t, counts, 256);
+  WEFT_CUDA_SHARED(uint64_t, found, 1); /* the bytes that are known */
+  WEFT_CUDA_SHARED(int64_t, rest, 1);   /* which one of those that have these */
+  const int own = (int)threadIdx.x, threads = (int)blockDim.x;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const T *row = x + r * n;
+    if (own == 0) {
+      *found = 0;
+      *rest = nth;
+    }
+    for (int shift = 8 * (int)sizeof(C) - 8; shift >= 0; shift -= 8) {
+      for (int i = own; i < 256; i += threads) counts[i] = 0;
+      __syncthreads();
+      const uint64_t known = *found;
+      for (int64_t i = own; i < n; i += threads) {
+        const uint64_t key = key_of((C)load(row[i]));
+        if (key >> shift >> 8 == known) atomicAdd(&counts[key >> shift & 255], 1);
+      }
+      __syncthreads();
+      if (own == 0) {
+        int byte = 0;
+        int64_t left = *rest;
+        while (left >= counts[byte]) left -= counts[byte++];
+        *found = known << 8 | (uint64_t)byte;
+        *rest = left;
+      }
+      __syncthreads();
+    }
+    for (int64_t i = own; i < n; i += threads) {
+      const C v = load(row[i]);
+      if (key_of(v) == *found) y[r] = row[i];
+    }
+    __syncthreads();
+  }
+}
+
 WEFT_FN bool is_finite(float v) { return (bits_of(v) & 0x7f800000u) != 0x7f800000u; }
 
 }  // namespace weft
@@ -189,3 +247,10 @@ WEFT_CUDA_BLOCK_KERNEL(weft_in_top_k, (const float *x, const void *targets, int3
     __syncthreads();
   }
 }
+
+#define NTH(f, type)                                                                       \
+  WEFT_CUDA_BLOCK_KERNEL(weft_##f##_##type,                                                \
+                         (const type *x, type *y, int64_t rows, int64_t n, int64_t nth)) { \
+    nth_element(x, y, rows, n, nth);                                                       \
+  }
+WEFT_CUDA_REAL(NTH, nth_element)

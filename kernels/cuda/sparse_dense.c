@@ -1,5 +1,5 @@
-/* kernels/cuda/sparse_dense.c - rows of ops of a sparse and a dense tensor: SparseDenseCwiseAdd, -Mul, -Div and
- * SparseTensorDenseAdd. Indices and shapes lie in the host's memory. */
+/* kernels/cuda/sparse_dense.c - rows of ops of a sparse and a dense tensor: SparseDenseCwiseAdd, -Mul, -Div
+ * and SparseTensorDenseAdd. Indices and shapes lie in the host's memory. */
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/sparse_tensor.h"
@@ -27,8 +27,9 @@ static WEFT_Failure *check_cwise(const weft_cuda_sparse_t *x, const WEFT_TensorV
         WEFT_CUDA_SHAPE(&shape), WEFT_CUDA_SHAPE(dense));
   }
   if (x->rank < 1 || x->rank > MAX_RANK) {
-    return WEFT_CUDA_INVALID("Only tensors with ranks between 1 and %d are currently supported.  Tensor rank: %d",
-                             (int)MAX_RANK, x->rank);
+    return WEFT_CUDA_INVALID(
+        "Only tensors with ranks between 1 and %d are currently supported.  Tensor rank: %d", (int)MAX_RANK,
+        x->rank);
   }
   for (int64_t i = 0; i < x->n; i++) {
     if (weft_cuda_sparse_is_inside(x, i)) continue;
@@ -76,7 +77,8 @@ static WEFT_Failure *divide_finish(WEFT_KernelContext *c) {
   bool has_zero = false;
   WEFT_CUDA_TRY(weft_cuda_note_read(c, &has_zero));
   if (!has_zero) return NULL;
-  return WEFT_CUDA_INVALID("SparseDenseCwiseDiv cannot divide by zero, but input dense tensor contains zero ");
+  return WEFT_CUDA_INVALID(
+      "SparseDenseCwiseDiv cannot divide by zero, but input dense tensor contains zero ");
 }
 
 /* ---- SparseTensorDenseAdd ---- */

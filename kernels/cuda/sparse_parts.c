@@ -1,8 +1,8 @@
 /* kernels/cuda/sparse_parts.c - rows of ops whose result has elements of its sparse inputs, or sums of two:
  * SparseFillEmptyRows, SparseSlice, SparseAdd and their gradients. Which elements go where is found in the
  * host's memory, where indices lie. */
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/index.h"
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/move.h"
 #include "kernels/cuda/segment.h"
 #include "kernels/cuda/sparse_tensor.h"
@@ -126,8 +126,8 @@ static WEFT_Failure *fill_empty_rows(WEFT_KernelContext *c) {
 }
 
 /* The gradients: of the values, where they went; of the default, the sum of all the rest. */
-static WEFT_Failure *put_fill_grads(WEFT_KernelContext *c, const WEFT_TensorView *map, const WEFT_TensorView *dy,
-                                    weft_cuda_segment_plan_t *p, bool *is_taken) {
+static WEFT_Failure *put_fill_grads(WEFT_KernelContext *c, const WEFT_TensorView *map,
+                                    const WEFT_TensorView *dy, weft_cuda_segment_plan_t *p, bool *is_taken) {
   const int64_t *from = map->data;
   WEFT_TensorView d_values, d_default;
   int64_t rest = 0;
@@ -172,7 +172,8 @@ static int64_t wrap_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (
 static int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 
 /* Input i: a number for each dimension. */
-static WEFT_Failure *read_bound(WEFT_KernelContext *c, int i, int rank, const char *what, const int64_t **out) {
+static WEFT_Failure *read_bound(WEFT_KernelContext *c, int i, int rank, const char *what,
+                                const int64_t **out) {
   WEFT_TensorView v;
   weft_cuda_host->input(c, i, &v);
   if (v.rank != 1) {
@@ -259,7 +260,8 @@ static WEFT_Failure *check_slice_grad(const WEFT_TensorView *in) {
   }
   if (in[0].count != in[3].dims[0]) {
     return WEFT_CUDA_INVALID(
-        "# elements of backprop_val_grad and # rows of output_indices should match (#nnz of sum): got %lld and "
+        "# elements of backprop_val_grad and # rows of output_indices should match (#nnz of sum): got %lld "
+        "and "
         "%lld",
         (long long)in[0].count, (long long)in[3].dims[0]);
   }
@@ -285,10 +287,11 @@ static WEFT_Failure *match_slice(const WEFT_TensorView *in, int64_t *pick) {
     pick[i] = is_same ? k++ : -1;
   }
   if (k == in[0].count) return NULL;
-  return weft_cuda_host->failure(WEFT_CUDA_INTERNAL,
-                                 "Elements of backprop_val_grad aren't all propagated. Num elements:%lld, used: "
-                                 "%lld",
-                                 (long long)in[0].count, (long long)k);
+  return weft_cuda_host->failure(
+      WEFT_CUDA_INTERNAL,
+      "Elements of backprop_val_grad aren't all propagated. Num elements:%lld, used: "
+      "%lld",
+      (long long)in[0].count, (long long)k);
 }
 
 static WEFT_Failure *slice_grad(WEFT_KernelContext *c) {
@@ -334,8 +337,8 @@ static WEFT_Failure *read_two(WEFT_KernelContext *c, weft_cuda_sparse_t *a, weft
   return NULL;
 }
 
-/* Both are walked at once as if they were in order; what is not gives what such a walk gives, as in TensorFlow.
- * pairs NULL: only counts. */
+/* Both are walked at once as if they were in order; what is not gives what such a walk gives, as in
+ * TensorFlow. pairs NULL: only counts. */
 static int64_t walk(const weft_cuda_sparse_t *a, const weft_cuda_sparse_t *b, pair_t *pairs) {
   int64_t i = 0, k = 0, n = 0;
   while (i < a->n || k < b->n) {
@@ -470,11 +473,10 @@ static WEFT_Failure *add_grad(WEFT_KernelContext *c) {
 }
 
 enum { FIRST = 1, SECOND = 2, THIRD = 4, FOURTH = 8, FIFTH = 16, SIXTH = 32, SEVENTH = 64 };
-#define ADD(set, sums)                                                                            \
-  {                                                                                               \
-    .op = "SparseAdd", .type_attr = "T", .types = WEFT_CUDA_SET(set), .compute = add,             \
-    .finish = add_finish, .param = &(sums), .host_outputs = FIRST | THIRD,                        \
-    .host_inputs = FIRST | THIRD | FOURTH | SIXTH | SEVENTH                                       \
+#define ADD(set, sums)                                                                                       \
+  {                                                                                                          \
+    .op = "SparseAdd", .type_attr = "T", .types = WEFT_CUDA_SET(set), .compute = add, .finish = add_finish,  \
+    .param = &(sums), .host_outputs = FIRST | THIRD, .host_inputs = FIRST | THIRD | FOURTH | SIXTH | SEVENTH \
   }
 const WEFT_DeviceKernel weft_cuda_sparse_parts_kernels[] = {
     ADD(F32_F64_I64, sum_instances),

@@ -1,5 +1,5 @@
-/* kernels/cuda/sparse_reduce.c - rows of SparseReduceSum, SparseReduceMax, their forms with sparse results, and
- * SparseSoftmax. Elements of one result are neighbours in the order that the host finds. */
+/* kernels/cuda/sparse_reduce.c - rows of SparseReduceSum, SparseReduceMax, their forms with sparse results,
+ * and SparseSoftmax. Elements of one result are neighbours in the order that the host finds. */
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/segment.h"
@@ -87,15 +87,16 @@ static WEFT_Failure *fold(WEFT_KernelContext *c, const weft_cuda_sparse_t *x, co
 }
 
 /* The place of each group among `count` elements. */
-static WEFT_Failure *find_places(const weft_cuda_sparse_t *x, const groups_t *g, int64_t count, int64_t *out) {
+static WEFT_Failure *find_places(const weft_cuda_sparse_t *x, const groups_t *g, int64_t count,
+                                 int64_t *out) {
   for (int64_t i = 0; i < g->plan.num; i++) {
     uint64_t at = 0;
     for (int k = 0; k < g->num_kept; k++)
       at = at * (uint64_t)x->dims[g->dims[k]] + (uint64_t)group_at(x, g, i)[g->dims[k]];
     if (at >= (uint64_t)count) {
-      return weft_cuda_host->failure(
-          WEFT_CUDA_INTERNAL, "Obtained a write index of %lld which is outside of bounds of [0, %lld)",
-          (long long)at, (long long)count);
+      return weft_cuda_host->failure(WEFT_CUDA_INTERNAL,
+                                     "Obtained a write index of %lld which is outside of bounds of [0, %lld)",
+                                     (long long)at, (long long)count);
     }
     out[i] = (int64_t)at;
   }
@@ -205,13 +206,13 @@ static WEFT_Failure *softmax(WEFT_KernelContext *c) {
 }
 
 enum { FIRST = 1, THIRD = 4, FOURTH = 8 };
-#define REDUCE(op_, types_, how, is_sparse)                                                        \
-  {                                                                                                \
-    .op = op_, .type_attr = "T", .types = types_, .prepare = reduce_prepare, .compute = reduce,    \
-    .host_inputs = FIRST | THIRD | FOURTH, .host_outputs = (is_sparse) ? FIRST | THIRD : 0,        \
-    .param = &(const sparse_fold_t) {                                                              \
-      WEFT_CUDA_FOLD_##how, is_sparse                                                              \
-    }                                                                                              \
+#define REDUCE(op_, types_, how, is_sparse)                                                     \
+  {                                                                                             \
+    .op = op_, .type_attr = "T", .types = types_, .prepare = reduce_prepare, .compute = reduce, \
+    .host_inputs = FIRST | THIRD | FOURTH, .host_outputs = (is_sparse) ? FIRST | THIRD : 0,     \
+    .param = &(const sparse_fold_t) {                                                           \
+      WEFT_CUDA_FOLD_##how, is_sparse                                                           \
+    }                                                                                           \
   }
 #define NUMBERS (WEFT_CUDA_SET(FLOAT_I64) | WEFT_CUDA_SET(COMPLEX))
 const WEFT_DeviceKernel weft_cuda_sparse_reduce_kernels[] = {

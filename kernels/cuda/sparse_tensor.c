@@ -31,11 +31,8 @@ WEFT_Failure *weft_cuda_sparse_read(WEFT_KernelContext *c, int i, weft_cuda_spar
     return WEFT_CUDA_INVALID("a sparse tensor has %lld dimensions, more than %d", (long long)shape.count,
                              WEFT_CUDA_DIMS);
   }
-  *out = (weft_cuda_sparse_t){.n = values.count,
-                              .rank = (int)shape.count,
-                              .at = indices.data,
-                              .dims = shape.data,
-                              .values = values};
+  *out = (weft_cuda_sparse_t){
+      .n = values.count, .rank = (int)shape.count, .at = indices.data, .dims = shape.data, .values = values};
   return NULL;
 }
 

@@ -114,6 +114,14 @@ static int attr_ints(const WEFT_KernelSetup *s, const char *name, int64_t *out, 
   return a->n;
 }
 
+static int attr_floats(const WEFT_KernelSetup *s, const char *name, float *out, int max) {
+  const weft_attr_t *a = weft_knode_attr(weft_loaded_setup(s), name);
+  const bool is_empty = a != NULL && a->is_list && a->n == 0;
+  if (a == NULL || !a->is_list || (a->kind != WEFT_ATTR_FLOAT && !is_empty)) return -1;
+  for (int i = 0; i < a->n && i < max; i++) out[i] = a->list.floats[i];
+  return a->n;
+}
+
 static int attr_strings(const WEFT_KernelSetup *s, const char *name, const char **out, size_t *out_lengths,
                         int max) {
   const weft_attr_t *a = weft_knode_attr(weft_loaded_setup(s), name);
@@ -179,4 +187,5 @@ const WEFT_DeviceHost weft_device_host = {
     .scratch = weft_loaded_scratch,
     .random_take = weft_loaded_random_take,
     .host_scratch = weft_loaded_host_scratch,
+    .attr_floats = attr_floats,
 };

@@ -1,5 +1,6 @@
-/* tests/cuda/sparse_test.c - a graph of sparse tensors on the CUDA device, as on the CPU: their indices lie in
- * the host's memory, their values on the device, and how many a sum has is known when the device has added. */
+/* tests/cuda/sparse_test.c - a graph of sparse tensors on the CUDA device, as on the CPU: their indices lie
+ * in the host's memory, their values on the device, and how many a sum has is known when the device has
+ * added. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,7 @@ static TF_Operation *node(world_t *w, const char *device, const char *op, const 
   return made;
 }
 
-static sparse_tensor_t outputs(TF_Operation *op) {
-  return (sparse_tensor_t){{op, 0}, {op, 1}, {op, 2}};
-}
+static sparse_tensor_t outputs(TF_Operation *op) { return (sparse_tensor_t){{op, 0}, {op, 1}, {op, 2}}; }
 
 /* Rows 0, 2 and 5 of six. `seed`: of the values and of the columns. */
 static sparse_tensor_t given(world_t *w, const char *name, int seed) {
@@ -48,8 +47,8 @@ static sparse_tensor_t given(world_t *w, const char *name, int seed) {
   return x;
 }
 
-/* The sums of two above a threshold, with a default in empty rows, less the last column: their softmax, times a
- * dense tensor, and added to it. */
+/* The sums of two above a threshold, with a default in empty rows, less the last column: their softmax, times
+ * a dense tensor, and added to it. */
 static TF_Output build(world_t *w, const char *device) {
   const int64_t start[2] = {0, 0}, size[2] = {6, 7}, by_dims[2] = {6, 7};
   const sparse_tensor_t a = given(w, "a", 1), b = given(w, "b", 2);
@@ -57,8 +56,8 @@ static TF_Output build(world_t *w, const char *device) {
             *fallback = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof(float));
   *(float *)TF_TensorData(threshold) = 0.1F;
   *(float *)TF_TensorData(fallback) = 0.5F;
-  const TF_Output addends[7] = {a.indices, a.values, a.shape, b.indices,
-                                b.values,  b.shape,  constant(w, w->g, "threshold", threshold)};
+  const TF_Output addends[7] = {
+      a.indices, a.values, a.shape, b.indices, b.values, b.shape, constant(w, w->g, "threshold", threshold)};
   const sparse_tensor_t sum = outputs(node(w, device, "SparseAdd", "sum", 7, addends));
   const TF_Output fill[4] = {sum.indices, sum.values, sum.shape, constant(w, w->g, "fallback", fallback)};
   const sparse_tensor_t filled = outputs(node(w, device, "SparseFillEmptyRows", "filled", 4, fill));

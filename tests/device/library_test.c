@@ -207,15 +207,16 @@ static WEFT_Failure *read_attributes(const WEFT_KernelSetup *s, const void *para
   (void)param;
   const int n = host->attr_ints(s, "strides", list, 2);
   const int num_texts = host->attr_strings(s, "strides", &text, &length, 1); /* they are no texts */
+  const int num_floats = host->attr_floats(s, "strides", &f, 1);             /* nor floats */
   const int has_text = host->attr_string(s, "padding", &text, &length);
   const int has_int = host->attr_int(s, "depth_radius", &i), has_float = host->attr_float(s, "bias", &f);
   const int has_bool = host->attr_bool(s, "use_cudnn_on_gpu", &b), has_type = host->attr_type(s, "T", &t);
   snprintf(seen, sizeof seen,
            "%s %s %d/%d ints %d:%lld,%lld text %d:%.*s int %d:%lld float %d:%g bool %d:%d "
-           "type %d:%d wrong %d texts %d",
+           "type %d:%d wrong %d texts %d floats %d",
            host->setup_op(s), host->setup_name(s), host->setup_input_type(s, 0), host->setup_input_type(s, 9),
            n, (long long)list[0], (long long)list[1], has_text, (int)length, text, has_int, (long long)i,
-           has_float, (double)f, has_bool, b, has_type, t, host->attr_int(s, "T", &i), num_texts);
+           has_float, (double)f, has_bool, b, has_type, t, host->attr_int(s, "T", &i), num_texts, num_floats);
   *out_state = malloc(1);
   return *out_state != NULL ? NULL : host->failure(WEFT_RESOURCE_EXHAUSTED, "out of memory");
 }
@@ -359,15 +360,16 @@ static void attributes_are_read_by_kind(void) {
   weft_node_t *x = begin(&w);
   add(&w, "Conv2D", x, x);
   CU_ASSERT_PTR_NULL(compile(&w));
-  CU_ASSERT_STRING_EQUAL(
-      seen,
-      "Conv2D Conv2D 1/-1 ints 4:1,2 text 1:SAME int 0:-7 float 0:-7 bool 1:1 type 1:1 wrong 0 texts -1");
+  CU_ASSERT_STRING_EQUAL(seen,
+                         "Conv2D Conv2D 1/-1 ints 4:1,2 text 1:SAME int 0:-7 float 0:-7 bool 1:1 type 1:1 "
+                         "wrong 0 texts -1 floats -1");
   end(&w);
   w = (world_t){.plan = NULL};
   add(&w, "LRN", begin(&w), NULL);
   CU_ASSERT_PTR_NULL(compile(&w));
   CU_ASSERT_STRING_EQUAL(
-      seen, "LRN LRN 1/-1 ints -1:0,0 text 0: int 1:5 float 1:1 bool 0:-7 type 1:1 wrong 0 texts -1");
+      seen,
+      "LRN LRN 1/-1 ints -1:0,0 text 0: int 1:5 float 1:1 bool 0:-7 type 1:1 wrong 0 texts -1 floats -1");
   end(&w);
 }
 

@@ -1,4 +1,4 @@
-/* Bincount, DenseBincount and HistogramFixedWidth, against the CPU's kernels. */
+/* Bucketize, Bincount, DenseBincount and HistogramFixedWidth, against the CPU's kernels. */
 #include <math.h>
 
 #include "kernels/cuda/kernels.h"
@@ -49,10 +49,20 @@ static void histogram(weft_row_case_t *c) {
   weft_row_attr(c, "dtype=%s", c->round % 2 == 0 ? "int32" : "int64");
 }
 
+/* Boundaries, some of them equal; elements on them, and NaN; in one round none. */
+static void bucketize(weft_row_case_t *c) {
+  static const char *const bounds[] = {"[0.5]",   "[-1,0,0,0.25,1,1.5]", "[-4,-2,0,2,4]", "[]",
+                                       "[0,1,3]", "[-1e30,0.1,1e30]",    "[0,2]",         "[3]"};
+  const weft_shape_t s = weft_row_shape(c, 0, 3);
+  weft_row_add(c, c->dtype, &s, c->round % 2 == 0 ? WEFT_ROW_ANY : WEFT_ROW_SMALL);
+  weft_row_attr(c, "boundaries=%s", bounds[c->round]);
+}
+
 #define TYPES (WEFT_CUDA_SET(F32_F64) | WEFT_CUDA_SET(INDEX))
 /* A sum of weights comes in any order. */
 static const weft_row_op_t ops[] = {
     {"Bincount", TYPES, bincount, .tolerance = 100, .same_message = true},
+    {"Bucketize", TYPES, bucketize, .tolerance = -1, .same_message = true},
     {"DenseBincount", TYPES, dense, .tolerance = 100, .same_message = true},
     {"HistogramFixedWidth", TYPES, histogram, .tolerance = -1, .same_message = true},
 };

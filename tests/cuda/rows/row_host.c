@@ -138,6 +138,12 @@ static int attr_ints(const WEFT_KernelSetup *s, const char *name, int64_t *out, 
   for (int i = 0; i < a->n && i < max; i++) out[i] = a->list.ints[i];
   return a->n;
 }
+static int attr_floats(const WEFT_KernelSetup *s, const char *name, float *out, int max) {
+  const weft_attr_t *a = attr(s, name, WEFT_ATTR_FLOAT, true);
+  if (a == NULL) return -1;
+  for (int i = 0; i < a->n && i < max; i++) out[i] = a->list.floats[i];
+  return a->n;
+}
 
 /* ---- in compute() ---- */
 
@@ -292,6 +298,7 @@ static const WEFT_DeviceHost host = {.size = sizeof host,
                                      .attr_type = attr_type,
                                      .attr_string = attr_string,
                                      .attr_ints = attr_ints,
+                                     .attr_floats = attr_floats,
                                      .state = get_state,
                                      .param = get_param,
                                      .node_name = node_name,

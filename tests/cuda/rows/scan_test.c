@@ -91,12 +91,34 @@ static void in_top_k_v2(weft_row_case_t *c) {
   weft_row_add_ints(c, c->inputs[1]->dtype, -1, &k);
 }
 
+/* Of few values, so that many are equal, and of many; a place that is none. */
+static void nth(weft_row_case_t *c) {
+  const int64_t n = c->round == 2   ? 0
+                    : c->round == 1 ? 700
+                                    : weft_row_int(c, 1, 40),
+                last = n > 0 ? n - 1 : 0;
+  weft_shape_t s = {.rank = (int)weft_row_int(c, 0, 2)};
+  for (int d = 0; d < s.rank; d++) s.dims[d] = weft_row_int(c, 1, 3);
+  if (c->round != 6) s.dims[s.rank++] = n;
+  int64_t which = c->round == 0 ? 0 : c->round == 3 ? last : c->round == 7 ? n : weft_row_int(c, 0, last);
+  if (c->round == 5) which = -1;
+  weft_row_add(c, c->dtype, &s, c->round == 4 ? WEFT_ROW_NONZERO : WEFT_ROW_SMALL);
+  weft_row_add_ints(c, WEFT_I32, -1, &which);
+  weft_row_attr(c, "reverse=%s", c->round % 2 == 0 ? "true" : "false");
+}
+static void approx(weft_row_case_t *c) {
+  const weft_shape_t s = add_row(c);
+  weft_row_attr(c, "k=%d reduction_dimension=%d", (int)some_k(c, &s), c->round == 6 ? 0 : -1);
+}
+
 static const weft_row_op_t ops[] = {
+    {"ApproxTopK", WEFT_CUDA_SET(F32_HALFS), approx},
     {"Cumprod", WEFT_CUDA_SET(FLOAT_I64), product, .tolerance = 20},
     {"Cumsum", WEFT_CUDA_SET(FLOAT_I64) | WEFT_CUDA_SET(COMPLEX), scan, .tolerance = 200},
     {"CumulativeLogsumexp", WEFT_CUDA_SET(FLOAT), scan_any, .tolerance = 20},
     {"InTopK", WEFT_DTYPE_BIT(WEFT_F32), in_top_k},
     {"InTopKV2", WEFT_DTYPE_BIT(WEFT_F32), in_top_k_v2},
+    {"NthElement", WEFT_CUDA_SET(REAL), nth, .tolerance = -1, .same_message = true},
     {"TopK", WEFT_CUDA_SET(FLOAT_I64), top_k},
     {"TopKV2", WEFT_CUDA_SET(FLOAT_I64), top_k_v2},
 };

@@ -30,7 +30,8 @@ static void add(weft_row_case_t *c) {
   int64_t dims[4];
   const int rank = (int)weft_row_int(c, 1, 4);
   const weft_dtype_t index = c->round % 2 == 0 ? WEFT_I64 : WEFT_I32;
-  for (int d = 0; d < rank; d++) dims[d] = c->round == 2 && d == 0 ? 0 : weft_row_int(c, 1, rank == 1 ? 500 : 6);
+  for (int d = 0; d < rank; d++)
+    dims[d] = c->round == 2 && d == 0 ? 0 : weft_row_int(c, 1, rank == 1 ? 500 : 6);
   weft_row_add_sparse(c, rank, dims, 3, c->round % 3 == 0 ? WEFT_ROW_SORTED : WEFT_ROW_MIXED, WEFT_ROW_SMALL);
   if (c->round == 7 && c->inputs[0]->count > 0) ((int64_t *)c->inputs[0]->data)[0] = -1;
   for (int i = 0; index == WEFT_I32 && i <= 2; i += 2) { /* the same numbers, narrow */

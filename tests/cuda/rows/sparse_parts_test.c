@@ -9,7 +9,8 @@
 
 static int make_dims(weft_row_case_t *c, int64_t *dims) {
   const int rank = (int)weft_row_int(c, 1, 3);
-  for (int d = 0; d < rank; d++) dims[d] = c->round == 2 && d == 0 ? 0 : weft_row_int(c, 1, rank == 1 ? 300 : 12);
+  for (int d = 0; d < rank; d++)
+    dims[d] = c->round == 2 && d == 0 ? 0 : weft_row_int(c, 1, rank == 1 ? 300 : 12);
   return rank;
 }
 
@@ -19,8 +20,8 @@ static void fill(weft_row_case_t *c) {
   int64_t dims[3];
   const int rank = make_dims(c, dims);
   const weft_shape_t scalar = WEFT_SCALAR;
-  weft_row_add_sparse(c, rank, dims, c->round == 1 ? 1 : 5, c->round % 2 == 0 ? WEFT_ROW_SORTED : WEFT_ROW_MIXED,
-                      WEFT_ROW_ANY);
+  weft_row_add_sparse(c, rank, dims, c->round == 1 ? 1 : 5,
+                      c->round % 2 == 0 ? WEFT_ROW_SORTED : WEFT_ROW_MIXED, WEFT_ROW_ANY);
   weft_row_add(c, c->dtype, &scalar, WEFT_ROW_SMALL);
   if (c->round == 6 && c->inputs[0]->count > 0) ((int64_t *)c->inputs[0]->data)[0] = dims[0];
   if (c->round == 7) ((int64_t *)c->inputs[2]->data)[0] = -1;
@@ -53,7 +54,8 @@ static void slice(weft_row_case_t *c) {
   weft_row_add_ints(c, WEFT_I64, c->round == 7 ? -1 : rank, size);
 }
 
-/* The indices of the slice are some of the tensor's, but for what lies before it; in one round they are others. */
+/* The indices of the slice are some of the tensor's, but for what lies before it; in one round they are
+ * others. */
 static void slice_grad(weft_row_case_t *c) {
   int64_t dims[3], start[3];
   const int rank = make_dims(c, dims);
@@ -89,7 +91,7 @@ static void add(weft_row_case_t *c) {
   weft_row_add_sparse(c, rank, dims, 3, order, WEFT_ROW_SMALL);
   if (c->round == 6) ((int64_t *)c->inputs[5]->data)[0]++;
   const weft_shape_t scalar = WEFT_SCALAR, vector = weft_shape_vector(1);
-  const weft_dtype_t real = c->dtype == WEFT_I64                           ? WEFT_I64
+  const weft_dtype_t real = c->dtype == WEFT_I64                            ? WEFT_I64
                             : c->dtype == WEFT_F64 || c->dtype == WEFT_C128 ? WEFT_F64
                                                                             : WEFT_F32;
   weft_tensor_t *threshold = weft_row_add(c, real, c->round == 7 ? &vector : &scalar, WEFT_ROW_POSITIVE);

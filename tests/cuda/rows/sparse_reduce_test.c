@@ -8,9 +8,10 @@ static void reduce(weft_row_case_t *c) {
   int64_t dims[4], axes[4];
   const int rank = (int)weft_row_int(c, 1, 4);
   int num = c->round == 3 ? 0 : c->round == 4 ? rank : (int)weft_row_int(c, 1, rank);
-  for (int d = 0; d < rank; d++) dims[d] = c->round == 2 && d == 0 ? 0 : weft_row_int(c, 1, rank == 1 ? 900 : 9);
-  weft_row_add_sparse(c, rank, dims, c->round == 1 ? 1 : 3, c->round % 2 == 0 ? WEFT_ROW_SORTED : WEFT_ROW_MIXED,
-                      WEFT_ROW_SMALL);
+  for (int d = 0; d < rank; d++)
+    dims[d] = c->round == 2 && d == 0 ? 0 : weft_row_int(c, 1, rank == 1 ? 900 : 9);
+  weft_row_add_sparse(c, rank, dims, c->round == 1 ? 1 : 3,
+                      c->round % 2 == 0 ? WEFT_ROW_SORTED : WEFT_ROW_MIXED, WEFT_ROW_SMALL);
   for (int k = 0; k < num; k++) {
     axes[k] = c->round == 4 ? k : weft_row_int(c, -rank, rank - 1);
     if (c->round == 6) axes[k] = rank;
@@ -25,7 +26,8 @@ static void softmax(weft_row_case_t *c) {
   const int rank = c->round == 7 ? 1 : (int)weft_row_int(c, 2, 4);
   for (int d = 0; d < rank; d++) dims[d] = c->round == 2 && d == 0 ? 0 : weft_row_int(c, 1, 7);
   if (c->round == 1) dims[rank - 1] = 300;
-  weft_row_add_sparse(c, rank, dims, c->round == 1 ? 1 : 2, c->round % 2 == 0 ? WEFT_ROW_SORTED : WEFT_ROW_MIXED,
+  weft_row_add_sparse(c, rank, dims, c->round == 1 ? 1 : 2,
+                      c->round % 2 == 0 ? WEFT_ROW_SORTED : WEFT_ROW_MIXED,
                       c->round == 4 ? WEFT_ROW_ANY : WEFT_ROW_SMALL);
   if (c->round == 6) { /* a shape that is none */
     int64_t *shape = c->inputs[2]->data;
