@@ -29,7 +29,7 @@ static const placement_case_t cases[] = {
     {{"MatrixSquareRoot"}, {2, 0, 0, 3}, {-2, 0, 0, -3}},
     {{"AsString", "StringToNumber"}, {1, 2, 3, 4}, {-1, -4, -9, -16}},
     {{"IsotonicRegression"}, {1, 2, 3, 2}, {-2.5F, -2.5F, -9, -4}}, /* rows that never increase */
-    {{"Bucketize", "Cast"}, {0.5F, 1, 2, 3}, {0, -1, -2, -3}},            /* on the device */
+    {{"Bucketize", "Cast"}, {0.5F, 1, 2, 3}, {0, -1, -2, -3}},      /* on the device */
 };
 
 static TF_Output chain(world_t *w, const placement_case_t *c) {
