@@ -118,16 +118,6 @@ static weft_output_t operand_named(const weft_pass_round_t *r, weft_output_t of,
   return operand_of(r, of, weft_op_find(weft_str(op)), reader);
 }
 
-/* Other devices may lack a kernel for another op. */
-static bool may_become_another(const weft_node_t *n) {
-  static const char cpu[] = "device:CPU:";
-  const weft_str_t d = n->assigned_device;
-  for (size_t i = 0; i + sizeof cpu - 1 <= d.length; i++) {
-    if (memcmp(d.data + i, cpu, sizeof cpu - 1) == 0) return true;
-  }
-  return d.length == 0;
-}
-
 /* ---- rules ---- */
 
 static weft_status_t *neutral_right(weft_pass_round_t *r, weft_node_t *n, double value) {
@@ -144,16 +134,16 @@ static weft_status_t *rule_add(weft_pass_round_t *r, weft_node_t *n) {
   if (type == WEFT_STRING) return NULL;
   const weft_output_t right = operand_named(r, n->inputs[1], "Neg", n);
   const weft_output_t left = operand_named(r, n->inputs[0], "Neg", n);
-  if (right.node != NULL && may_become_another(n))
+  if (right.node != NULL && weft_pass_round_is_on_cpu(n))
     return weft_pass_round_become(r, n, "Sub", (weft_output_t[]){n->inputs[0], right}, 2);
-  if (left.node != NULL && may_become_another(n))
+  if (left.node != NULL && weft_pass_round_is_on_cpu(n))
     return weft_pass_round_become(r, n, "Sub", (weft_output_t[]){n->inputs[1], left}, 2);
   return neutral_both(r, n, is_float(type) ? -0.0 : 0.0);
 }
 
 static weft_status_t *rule_sub(weft_pass_round_t *r, weft_node_t *n) {
   const weft_output_t right = operand_named(r, n->inputs[1], "Neg", n);
-  if (right.node != NULL && may_become_another(n))
+  if (right.node != NULL && weft_pass_round_is_on_cpu(n))
     return weft_pass_round_become(r, n, "AddV2", (weft_output_t[]){n->inputs[0], right}, 2);
   return neutral_right(r, n, 0.0);
 }
@@ -203,10 +193,10 @@ static weft_status_t *rule_pow(weft_pass_round_t *r, weft_node_t *n) {
   if (!is_float(n->output_types[0]) || !has_shape_of(n, 0)) return NULL;
   if (is_all(n->inputs[1], 1)) return forward(r, n, 0, n->inputs[0]);
   for (size_t i = 0; i < sizeof simpler / sizeof simpler[0]; i++) {
-    if (is_all(n->inputs[1], simpler[i].exponent) && may_become_another(n))
+    if (is_all(n->inputs[1], simpler[i].exponent) && weft_pass_round_is_on_cpu(n))
       return weft_pass_round_become(r, n, simpler[i].op, &n->inputs[0], 1);
   }
-  const bool is_cube = is_all(n->inputs[1], 3) && may_become_another(n);
+  const bool is_cube = is_all(n->inputs[1], 3) && weft_pass_round_is_on_cpu(n);
   return is_cube && !weft_pass_round_is_variable(r, n->inputs[0].node) ? become_cube(r, n) : NULL;
 }
 
@@ -222,33 +212,18 @@ static weft_status_t *rule_reduce(weft_pass_round_t *r, weft_node_t *n) {
 
 /* ---- layouts ---- */
 
-/* A constant permutation; its length, or -1. */
-static int read_permutation(weft_output_t of, int *out) {
-  const weft_tensor_t *t = weft_pass_round_constant(of);
-  unsigned seen = 0;
-  if (t == NULL || t->shape.rank != 1 || t->count > WEFT_MAX_DIMS) return -1;
-  if (t->dtype != WEFT_I32 && t->dtype != WEFT_I64) return -1;
-  for (int i = 0; i < t->count; i++) {
-    const int64_t p = t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
-    if (p < 0 || p >= t->count || (seen >> p & 1) != 0) return -1;
-    seen |= 1u << p;
-    out[i] = (int)p;
-  }
-  return (int)t->count;
-}
-
 /* Also where the value has another rank than the permutation: then the transposition fails. */
 static bool has_rank(weft_output_t of, int rank) { return weft_pass_round_shape(of)->rank == rank; }
 
 static weft_status_t *rule_transpose(weft_pass_round_t *r, weft_node_t *n) {
   int outer[WEFT_MAX_DIMS], inner[WEFT_MAX_DIMS];
-  const int rank = read_permutation(n->inputs[1], outer);
+  const int rank = weft_pass_round_permutation(n->inputs[1], outer);
   int i = 0;
   if (rank < 0 || !has_rank(n->inputs[0], rank)) return NULL;
   while (i < rank && outer[i] == i) i++;
   if (i == rank) return forward(r, n, 0, n->inputs[0]);
   const weft_output_t x = operand_of(r, n->inputs[0], n->op, n);
-  if (x.node == NULL || read_permutation(n->inputs[0].node->inputs[1], inner) != rank) return NULL;
+  if (x.node == NULL || weft_pass_round_permutation(n->inputs[0].node->inputs[1], inner) != rank) return NULL;
   for (i = 0; i < rank; i++) {
     if (inner[outer[i]] != i) return NULL;
   }

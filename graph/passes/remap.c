@@ -80,24 +80,14 @@ static weft_status_t *count_readers(remapper_t *m) {
   return NULL;
 }
 
-static bool is_on_cpu(const weft_node_t *n) {
-  static const char cpu[] = "device:CPU:";
-  const weft_str_t d = n->assigned_device;
-  for (size_t i = 0; i + sizeof cpu - 1 <= d.length; i++) {
-    if (memcmp(d.data + i, cpu, sizeof cpu - 1) == 0) return true;
-  }
-  return false;
-}
-
 static bool is_short_float(int type) { return type == WEFT_F32 || type == WEFT_F16 || type == WEFT_BF16; }
 
 /* May `n` be part of a fused node? */
 static bool is_part(const remapper_t *m, const weft_node_t *n) {
   const weft_str_t format = weft_node_attr_string(n, "data_format");
   const int type = weft_node_attr_type(n, "T");
-  const bool fits = is_on_cpu(n) ? type == WEFT_F32
-                                 : is_short_float(type) && m->r->options->has_kernel != NULL &&
-                                       n->assigned_device.length > 0;
+  const bool fits = weft_pass_round_is_on_cpu(n) ? type == WEFT_F32
+                                                 : is_short_float(type) && m->r->options->has_kernel != NULL;
   return fits && n->num_controls == 0 && weft_node_is_pure(n) &&
          (format.length == 0 || weft_str_is(format, "NHWC"));
 }
@@ -197,7 +187,7 @@ static bool read_layer(const remapper_t *m, weft_node_t *last, layer_t *l) {
 /* May the layer be one node where it is? */
 static bool is_fusible(const remapper_t *m, const layer_t *l, const weft_op_def_t *op,
                        const weft_named_attr_t *attrs, int num_attrs) {
-  if (is_on_cpu(l->product)) return true;
+  if (weft_pass_round_is_on_cpu(l->product)) return true;
   const weft_node_t fused = {
       .op = op, .attrs = attrs, .num_attrs = num_attrs, .assigned_device = l->product->assigned_device};
   return l->how == &products[MATMUL] && l->bias != NULL && l->norm == NULL && l->sum == NULL &&

@@ -161,6 +161,29 @@ weft_tensor_t *weft_pass_round_constant(weft_output_t of) {
   return value != NULL && value->kind == WEFT_ATTR_TENSOR && !value->is_list ? value->tensor : NULL;
 }
 
+int weft_pass_round_permutation(weft_output_t of, int *out) {
+  const weft_tensor_t *t = weft_pass_round_constant(of);
+  unsigned seen = 0;
+  if (t == NULL || t->shape.rank != 1 || t->count > WEFT_MAX_DIMS) return -1;
+  if (t->dtype != WEFT_I32 && t->dtype != WEFT_I64) return -1;
+  for (int i = 0; i < t->count; i++) {
+    const int64_t p = t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+    if (p < 0 || p >= t->count || (seen >> p & 1) != 0) return -1;
+    seen |= 1u << p;
+    out[i] = (int)p;
+  }
+  return (int)t->count;
+}
+
+bool weft_pass_round_is_on_cpu(const weft_node_t *n) {
+  static const char cpu[] = "device:CPU:";
+  const weft_str_t d = n->assigned_device;
+  for (size_t i = 0; i + sizeof cpu - 1 <= d.length; i++) {
+    if (memcmp(d.data + i, cpu, sizeof cpu - 1) == 0) return true;
+  }
+  return d.length == 0;
+}
+
 /* ---- what takes the place of what ---- */
 
 weft_output_t weft_pass_round_resolve(const weft_pass_round_t *r, weft_output_t of) {

@@ -59,6 +59,10 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_round_infer(weft_pass_round_t *r);
 const weft_shape_t *weft_pass_round_shape(weft_output_t of);
 /* The value of a Const, lent; NULL: it is none. */
 weft_tensor_t *weft_pass_round_constant(weft_output_t of);
+/* The value of a constant vector that is a permutation, in out (WEFT_MAX_DIMS); its length, or -1. */
+int weft_pass_round_permutation(weft_output_t of, int *out);
+/* Is the node on a CPU, or on no device yet? Other devices may lack a kernel for another op. */
+bool weft_pass_round_is_on_cpu(const weft_node_t *n);
 
 /* What is read in the place of `of`, as things stand. */
 weft_output_t weft_pass_round_resolve(const weft_pass_round_t *r, weft_output_t of);

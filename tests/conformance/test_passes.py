@@ -548,3 +548,139 @@ def test_a_constant_of_a_body_that_cannot_be_computed_fails_by_its_name(cluster,
     with v1.Session(cluster.master, graph=graph, config=config()) as sess:
         with fails(tf.errors.InvalidArgumentError, "bad"):
             sess.run(y)
+
+
+# ---- layouts ----
+
+TO_FIRST, TO_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
+
+
+class DrawnImages:
+    """Convolutions with channels last, and between them, with channels first, what models have there."""
+
+    def __init__(self, seed, static):
+        self.rng = np.random.RandomState(seed)
+        self.x = v1.placeholder(tf.float32, [2, 8, 10, 3] if static else [None, 8, 10, 3])
+        self.feed = self.rng.randn(2, 8, 10, 3).astype(np.float32)
+        y = tf.transpose(self.x, TO_FIRST)
+        for _ in range(self.rng.randint(2, 4)):
+            y = self.convolution(y)
+            for _ in range(self.rng.randint(0, 4)):
+                y = self.between(y)
+        ends = [y, tf.nn.softmax(y), tf.transpose(y, TO_LAST), tf.cast(tf.shape(y), tf.float32), tf.cast(tf.size(y), tf.float32), tf.reshape(y, [-1]) * 2.0]
+        self.exact = [ends[self.rng.randint(len(ends))], tf.transpose(y, TO_LAST) * 2.0]
+        loss = tf.reduce_sum(tf.math.squared_difference(tf.reduce_mean(y, [2, 3]), 0.5))
+        self.sums = [tf.reduce_mean(y, [2, 3]), *[g for g in tf.gradients(loss, [self.x, *self.weights]) if g is not None]]
+
+    weights = ()
+
+    def constant(self, shape):
+        value = tf.constant(self.rng.uniform(0.1, 1, shape).astype(np.float32))
+        self.weights = (*self.weights, value)
+        return value
+
+    def convolution(self, y):
+        filters = self.constant([3, 3, int(y.shape[1]), 4]) * 0.05
+        y = tf.nn.conv2d(tf.transpose(y, TO_LAST), filters, 1, "SAME")
+        return tf.transpose(y, TO_FIRST)
+
+    def between(self, y):
+        kind, r, c = self.rng.randint(12), self.rng, int(y.shape[1])
+        if kind == 0:
+            return tf.nn.bias_add(y, self.constant([c]), "NCHW")
+        if kind == 1:
+            return tf.nn.relu(y) + y
+        if kind == 2:
+            return y * self.constant([[c, 1, 1], [1, c, 1, 1], [], [int(y.shape[3])], [1, 1, 1, 1]][r.randint(5)])
+        if kind == 3:
+            return tf.pad(y, [[0, 0], [0, 1], [1, 0], [0, 2]], ["CONSTANT", "REFLECT"][r.randint(2)])
+        if kind == 4:
+            return tf.concat([y, y * 0.5], int(r.choice([1, -3])))
+        if kind == 5:
+            return tf.split(y, [1, c - 1], 1)[1] if c > 1 else y
+        if kind == 6:
+            return y - tf.reduce_max(y, [-1, 2], keepdims=True)
+        if kind == 7:
+            last = tf.nn.max_pool2d(tf.transpose(y, TO_LAST), 2, 1, "SAME")
+            return tf.transpose(last, TO_FIRST)
+        if kind == 8:
+            return tf.where(y > 0.1, y, tf.tanh(y))
+        if kind == 9:
+            return tf.slice(y, [0, 0, 1, 0], [-1, -1, -1, int(y.shape[3]) - 1])
+        if kind == 10:
+            return tf.reverse(tf.tile(y, [1, 1, 1, 2]), [1, 3])
+        return tf.clip_by_value(tf.cast(tf.cast(y, tf.float64) * 2.0, tf.float32), -1.5, 1.5)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_images_keep_their_results(cluster, graph, seed):
+    drawn = DrawnImages(seed, seed % 2 == 0)
+    with tf.Graph().as_default() as same:
+        again = DrawnImages(seed, seed % 2 == 0)
+    feeds = {drawn.x: drawn.feed}
+    for fetches, theirs in ((drawn.exact, again.exact), (drawn.sums, again.sums)):
+        is_exact = fetches is drawn.exact
+        with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+            plain = sess.run(fetches, feeds)
+        for settings in (config({"min_graph_nodes": -1}), config({"min_graph_nodes": -1, "layout_optimizer": OFF})):
+            with v1.Session(cluster.master, graph=graph, config=settings) as sess:
+                assert_all_same(sess.run(fetches, feeds), plain, exact=is_exact, atol=1e-3, rtol=1e-3)
+        with local_session(same) as sess:
+            assert_all_same(plain, sess.run(theirs, {again.x: again.feed}), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.weft_only
+def test_transposes_between_convolutions_go(cluster, graph):
+    rng = np.random.RandomState(1)
+    x = v1.placeholder(tf.float32, [None, 8, 8, 3])
+    y = tf.transpose(tf.nn.conv2d(x, rng.randn(3, 3, 3, 4).astype(np.float32), 1, "SAME"), TO_FIRST)
+    y = tf.nn.relu(tf.nn.bias_add(y, np.ones(4, np.float32), "NCHW"))
+    y = tf.nn.conv2d(tf.transpose(tf.pad(y, [[0, 0], [0, 0], [1, 1], [2, 2]]), TO_LAST), rng.randn(3, 3, 4, 4).astype(np.float32), 1, "VALID")
+    feeds = {x: rng.randn(2, 8, 8, 3)}
+    got, ops = nodes_run(cluster, graph, y, feeds)
+    assert "Transpose" not in ops and "_FusedConv2D" in ops
+    plain, ops = nodes_run(cluster, graph, y, feeds, config({"min_graph_nodes": -1, "layout_optimizer": OFF}))
+    assert ops.count("Transpose") == 2
+    assert_all_same([got], [plain])
+
+
+@pytest.mark.weft_only
+def test_channels_come_last_on_a_cpu(cluster, graph):
+    """TensorFlow has no kernel for this on a CPU."""
+    rng = np.random.RandomState(1)
+    x = v1.placeholder(tf.float32, [2, 9, 8, 3])
+    y = tf.transpose(x, TO_FIRST) * 1.5
+    for channels in (3, 4):
+        y = tf.nn.conv2d(y, rng.randn(3, 3, channels, 4).astype(np.float32), [1, 1, 2, 1], [[0, 0], [0, 0], [1, 2], [2, 0]], "NCHW", [1, 1, 1, 2])
+        y = tf.nn.relu(tf.nn.bias_add(y, np.ones(4, np.float32), "NCHW"))
+    y = tf.nn.avg_pool2d(y, [1, 1, 2, 1], 1, "VALID", "NCHW")
+    gradient = tf.gradients(y, x, tf.sin(y))[0]
+    feeds = {x: rng.randn(2, 9, 8, 3)}
+    got, ops = nodes_run(cluster, graph, [y, gradient], feeds)
+    with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+        assert_all_same(got, sess.run([y, gradient], feeds))
+    assert ops.count("_FusedConv2D") == 2
+
+
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_images_in_loops_and_branches_keep_their_results(cluster, graph, is_dead):
+    rng = np.random.RandomState(3)
+    x, p = v1.placeholder(tf.float32, [2, 6, 5, 4]), v1.placeholder(tf.bool, [])
+    filters, row = tf.constant(rng.randn(3, 3, 4, 4).astype(np.float32) * 0.1), v1.placeholder(tf.float32, [4])
+
+    def layer(y):
+        y = tf.transpose(tf.nn.conv2d(y, filters, 1, "SAME"), TO_FIRST)
+        y = tf.nn.bias_add(tf.pad(y, [[0, 0], [0, 0], [1, 0], [0, 1]]), row, "NCHW") * tf.reshape(row, [4, 1, 1])
+        y = tf.concat([y[:, :, 1:, :-1], y[:, :, 1:, :-1] * 0.5], 1)
+        return tf.transpose(tf.split(tf.tanh(y), 2, 1)[1], TO_LAST)
+
+    y = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, layer(v)), [tf.constant(0), tf.nn.conv2d(x, filters, 1, "SAME")])[1]
+    y = tf.cond(p, lambda: layer(y), lambda: tf.transpose(tf.nn.relu(tf.transpose(tf.nn.max_pool2d(y, 2, 1, "SAME"), TO_FIRST)), TO_LAST))
+    fetches, feeds = [y, tf.gradients(y, x)[0]], {x: rng.randn(2, 6, 5, 4), p: is_dead, row: rng.uniform(0.5, 1, 4)}
+    with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+        plain = sess.run(fetches, feeds)
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        for _ in range(2):
+            assert_all_same(sess.run(fetches, feeds), plain, atol=1e-5, rtol=1e-5)
+    with local_session(graph) as sess:
+        assert_all_same(plain, sess.run(fetches, feeds), atol=1e-4, rtol=1e-4)
