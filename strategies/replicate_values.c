@@ -398,7 +398,11 @@ static void make(weft_replication_t *r, weft_output_t of, const weft_axis_shardi
     case WEFT_SHARDING_COUNTS: return;
     case WEFT_SHARDING_SINGLE: to_all(r, true_value(r, of, has, 0), out); return;
     case WEFT_SHARDING_REPLICATE:
-      if (has->kind == WEFT_SHARDING_SINGLE && !weft_replication_is_between(r)) return;
+      if (has->kind == WEFT_SHARDING_SINGLE &&
+          !weft_replication_is_between(r)) { /* all read the same output */
+        scale_all(r, of, -required->degree, out);
+        return;
+      }
       if (has->kind == WEFT_SHARDING_LOCAL || has->kind == WEFT_SHARDING_NONE) return;
       if (has->kind == WEFT_SHARDING_COUNTS && has->rows == 0) return;
       if (has->kind == WEFT_SHARDING_REPLICATE && required->degree != 0) {

@@ -265,7 +265,10 @@ static int find_part(const weft_data_ctx_t *c) {
   return part;
 }
 
-/* Of a product or quotient: from one part or from rows, with degrees added up. */
+/* Of a product or quotient: from one part or from rows, with degrees added up. What is the same on all
+ * replicas is worked out of the true counts instead: 0.7 times a replica's own rows, scaled to those of all,
+ * is not always 0.7 times all rows, which tells where it is rounded down to a number of rows. Degrees that
+ * cancel would be 0 / 0 without rows. */
 static weft_axis_sharding_t product(weft_data_ctx_t *c, const rows_t *r) {
   int part = find_part(c), total = 0;
   for (int i = 0; i < c->node->num_inputs; i++) {
@@ -280,10 +283,12 @@ static weft_axis_sharding_t product(weft_data_ctx_t *c, const rows_t *r) {
   }
   if (r->factor >= 0) return weft_sharding_shard(0, total);
   if (part >= 0) return weft_sharding_partial(total);
-  for (int i = 0; i < c->node->num_inputs && total == 0; i++) { /* degrees that cancel: 0 / 0 without rows */
+  if (total != 0 && weft_data_in_loop(c))
+    return weft_sharding_replicate(total); /* nothing is exchanged there */
+  for (int i = 0; i < c->node->num_inputs; i++) {
     if (degree(c, i) != 0) require_degree(c, i, 0);
   }
-  return weft_sharding_replicate(total);
+  return weft_sharding_replicate(0);
 }
 
 /* The term of a sum that need not be scaled: rows if there are any, else a part, not zeros. */
@@ -316,9 +321,14 @@ static int degree_of_rows(const weft_data_ctx_t *c, const rows_t *r, int lead) {
   return d;
 }
 
-/* Parts stay parts; what every replica has whole counts as a part of a degree more. */
+/* Parts stay parts; what every replica has whole counts as a part of a degree more. What the first replica
+ * has goes to all, which scale it. */
 static weft_axis_sharding_t sum_parts(weft_data_ctx_t *c, const rows_t *r, int d) {
   bool is_easy = true; /* nothing is scaled that cannot be */
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (is_together(r, i) && c->required[i].kind == WEFT_SHARDING_SINGLE)
+      c->required[i] = weft_sharding_replicate(0);
+  }
   for (int i = 0; i < c->node->num_inputs; i++) {
     if (!is_together(r, i) || c->in[i].zero) continue;
     int has = c->required[i].kind == WEFT_SHARDING_PARTIAL ? d : d - 1;

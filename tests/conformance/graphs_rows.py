@@ -315,3 +315,30 @@ def rows_searched(t):
     n = tf.shape(score)[0]
     line, plane = tf.sort(tf.reshape(score, [-1, n])), tf.reshape(tf.cumsum(x), [-1, n, 8])
     t.minimize(cross_entropy(mlp(x), y) + 0.01 * tf.reduce_mean(score * each), places=each, line=line, again=tf.reshape(line, [n]), plane=tf.reshape(plane, [n, 8]))
+
+
+@graph
+def rows_rounded(t):
+    """Numbers of rows that are worked out in floats and rounded: for the hardest 70 %, for warm-up, for a threshold."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=mlp(x))
+    most, n = tf.cast(count(x) * 0.7, tf.int32), count(x)
+    hard = tf.reduce_mean(tf.nn.top_k(each, tf.maximum(most, 1))[0])
+    t.minimize(hard + 0.01 * tf.floor(n * 0.9) * tf.reduce_mean(each), most=most, tenths=tf.floor(n / 0.1), above=tf.cast(n * 0.7 >= 7.0, tf.float32), share=tf.round(100.0 / n))
+
+
+def n_is_large(x):
+    return tf.shape(x)[0] > 4
+
+
+@graph
+def rows_in_bins(t):
+    """A histogram, which the first replica makes of all rows, as a term beside sums of rows."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    h = dense(x, 1, "score")[:, 0]
+    bins = tf.cast(tf.histogram_fixed_width(tf.stop_gradient(h), [-1.0, 1.0], 4), tf.float32) / 8.0
+    spread = tf.reduce_mean(tf.square(bins - 0.3))
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=mlp(x))
+    t.minimize(tf.add_n([spread, 0.1 * tf.reduce_sum(each), tf.reduce_logsumexp(h)]), 0.01, bins=bins, beside=tf.reduce_sum(tf.square(h)) + spread,
+               less=spread - tf.nn.l2_loss(h), chosen=tf.where(n_is_large(x), spread, tf.reduce_sum(h)))
+

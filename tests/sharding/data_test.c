@@ -436,6 +436,47 @@ static void what_is_printed_is_true_and_printed_once(void) {
   "node{name:'" name "' op:'Cast' input:'" a \
   "' attr{key:'SrcT' value{type:DT_INT32}} attr{key:'DstT' value{type:DT_FLOAT}}} "
 
+/* 0.7 times the rows of a replica, scaled, is not always 0.7 times all rows; where it is rounded, that shows.
+ */
+static void numbers_that_all_replicas_have_are_made_of_true_counts(void) {
+#define GRAPH FEED("x", ROWS_OF(3)) COUNT("x") REAL("real", "n") NUMBER("rate", 1)
+  static const char *const texts[] = {
+      GRAPH OP2("y", "Mul", "real", "rate"),
+      GRAPH OP2("y", "RealDiv", "real", "rate"),
+      GRAPH OP2("z", "RealDiv", "rate", "real") OP2("y", "Mul", "z", "rate"),
+      GRAPH OP2("z", "AddV2", "rate", "real") OP2("y", "Mul", "z", "rate"),
+      GRAPH OP2("y", "Mul", "real", "real"),
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    analysed_t a = take(texts[i], "y");
+    CU_ASSERT(is(output(&a, "y"), WEFT_SHARDING_REPLICATE, 0, 0));
+    CU_ASSERT(is(required(&a, "y", 0), WEFT_SHARDING_REPLICATE, 0, 0));
+    leave(&a);
+  }
+  analysed_t a = take(GRAPH OP2("y", "RealDiv", "x", "real"), "y"); /* rows by their number: no exchange */
+  CU_ASSERT(is(output(&a, "y"), WEFT_SHARDING_SHARD, 0, 1));
+  leave(&a);
+#undef GRAPH
+}
+
+/* Sums of parts: what the first replica alone has is a term once, not once for each replica. */
+static void a_term_of_the_first_replica_is_scaled_where_parts_are_added(void) {
+  static const char text[] =
+      FEED("x", ROWS_OF(3)) INTS("all", 2, "int_val:0 int_val:1") OP2("part", "Sum", "x", "all")
+      "node{name:'once' op:'HistogramFixedWidth' input:'x' input:'range' input:'bins' attr{key:'T' "
+      "value{type:DT_FLOAT}} attr{key:'dtype' value{type:DT_INT32}}} "
+      "node{name:'range' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' "
+      "value{tensor{dtype:DT_FLOAT tensor_shape{dim{size:2}} float_val:0 float_val:1}}}} " INT("bins", 4)
+      REAL("real", "once") INTS("first", 1, "int_val:0") OP2("term", "Sum", "real", "first")
+      OP2("y", "AddV2", "term", "part");
+  analysed_t a = take(text, "y");
+  CU_ASSERT(is(output(&a, "term"), WEFT_SHARDING_SINGLE, 0, 0));
+  CU_ASSERT(is(output(&a, "y"), WEFT_SHARDING_PARTIAL, 0, 0));
+  CU_ASSERT(is(required(&a, "y", 0), WEFT_SHARDING_REPLICATE, 0, -1));
+  CU_ASSERT(is(required(&a, "y", 1), WEFT_SHARDING_PARTIAL, 0, 0));
+  leave(&a);
+}
+
 /* A replica without rows would count one, or divide by none. */
 static void counts_with_a_least_are_those_of_the_batch(void) {
 #define GRAPH FEED("x", ROWS_OF(3)) COUNT("x") INT("one", 1) INT2("least", "Maximum", "n", "one")
@@ -474,7 +515,7 @@ static void degrees_that_cancel_are_taken_from_true_numbers(void) {
       take(FEED("x", ROWS_OF(3)) COUNT("x") REAL("real", "n") NUMBER("one", 1)
                OP2("y", "RealDiv", "one", "real") OP2("z", "Mul", "y", "real") OP2("rows", "Mul", "x", "y"),
            "z");
-  CU_ASSERT(is(output(&a, "y"), WEFT_SHARDING_REPLICATE, 0, 1));
+  CU_ASSERT(is(output(&a, "y"), WEFT_SHARDING_REPLICATE, 0, 0));
   for (int i = 0; i < 2; i++) CU_ASSERT(is(required(&a, "z", i), WEFT_SHARDING_REPLICATE, 0, 0));
   leave(&a);
 }
@@ -592,6 +633,10 @@ static const CU_TestInfo tests[] = {
      optionals_hold_what_was_put_in_and_lists_are_as_long_on_all},
     {"the flow of an array meets a zero", the_flow_of_an_array_meets_a_zero},
     {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
+    {"numbers that all replicas have are made of true counts",
+     numbers_that_all_replicas_have_are_made_of_true_counts},
+    {"a term of the first replica is scaled where parts are added",
+     a_term_of_the_first_replica_is_scaled_where_parts_are_added},
     {"counts with a least are those of the batch", counts_with_a_least_are_those_of_the_batch},
     {"degrees that cancel are taken from true numbers", degrees_that_cancel_are_taken_from_true_numbers},
     {"axes worked out from shapes are named", axes_worked_out_from_shapes_are_named},
