@@ -2,7 +2,7 @@
 #ifndef WEFT_KERNELS_CPU_NN_CONV_H_
 #define WEFT_KERNELS_CPU_NN_CONV_H_
 
-#include "kernels/cpu/nn/epilogue.h"
+#include "kernels/cpu/loops/epilogue.h"
 #include "kernels/cpu/nn/window.h"
 
 /* Sets output 0 to the convolution of images or volumes x, in the layout of the attributes, with filter f.

@@ -8,8 +8,8 @@
 #ifndef WEFT_KERNELS_CPU_NN_CONVOLVE_H_
 #define WEFT_KERNELS_CPU_NN_CONVOLVE_H_
 
+#include "kernels/cpu/loops/epilogue.h"
 #include "kernels/cpu/math/kept.h"
-#include "kernels/cpu/nn/epilogue.h"
 #include "kernels/cpu/nn/window.h"
 
 /* N images of C channels; filters of CG channels (C is a multiple: groups) and OC outputs. */

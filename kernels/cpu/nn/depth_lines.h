@@ -7,7 +7,7 @@
 #ifndef WEFT_KERNELS_CPU_NN_DEPTH_LINES_H_
 #define WEFT_KERNELS_CPU_NN_DEPTH_LINES_H_
 
-#include "kernels/cpu/nn/epilogue.h"
+#include "kernels/cpu/loops/epilogue.h"
 #include "kernels/cpu/nn/window.h"
 
 /* x [n,H,W,c], f [KH,KW,c], dy [n,OH,OW,c] of float or double; `out` is what is computed of the other two. */

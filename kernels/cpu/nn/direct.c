@@ -189,8 +189,10 @@ static void compute_row(const direct_t *d, const workspace_t *w, int64_t group, 
   const int64_t count = d->pixels == 0 ? wide->count : least(wide->count, d->pixels - row * wide->count);
   const int64_t channel = group * d->m + panel * d->panel_width;
   t.c_stride = wide->step * out_pitch;
+  t.epilogue = d->epilogue;
+  t.row = pixel;
+  t.column = channel;
   weft_tile_run(d->dtype, &t, count, columns, d->dst + (size_t)(pixel * out_pitch + channel) * d->size);
-  if (d->epilogue != NULL) weft_epilogue_apply(d->epilogue, (float *)d->dst, pixel, count, channel, columns);
 }
 
 static void compute_block(const direct_t *d, const workspace_t *w, int64_t group, int64_t panel_group,

@@ -3,9 +3,11 @@
 
 #define ELEM float
 #define SUFFIX _f32
+#define HAS_EPILOGUE 1
 #include "kernels/cpu/tile/tile_one.tmpl.h"
 #define ELEM double
 #define SUFFIX _f64
+#define HAS_EPILOGUE 0
 #include "kernels/cpu/tile/tile_one.tmpl.h"
 
 void weft_tile_run(weft_dtype_t dtype, const weft_tile_t *t, int64_t m, int64_t n, void *c) {

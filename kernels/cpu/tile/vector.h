@@ -26,4 +26,13 @@
 /* Of a function whose arguments are constants where it is called. */
 #define WEFT_SPECIALISED static inline __attribute__((always_inline))
 
+/* The vector `v` is rounded here: a product is not made one operation with the sum that follows. */
+#if defined(__x86_64__)
+#define WEFT_ROUNDED(v) __asm__("" : "+v"(v))
+#elif defined(__aarch64__)
+#define WEFT_ROUNDED(v) __asm__("" : "+w"(v))
+#else
+#define WEFT_ROUNDED(v) __asm__("" : "+m"(v))
+#endif
+
 #endif /* WEFT_KERNELS_CPU_TILE_VECTOR_H_ */

@@ -1,6 +1,6 @@
-/* kernels/cpu/nn/epilogue.c - see the header. There is a loop for each combination of parts, over strips of
- * columns whose operands stay in registers or in the first-level cache from row to row. */
-#include "kernels/cpu/nn/epilogue.h"
+/* kernels/cpu/loops/epilogue.c - see the header. There is a loop for each combination of parts, over strips
+ * of columns whose operands stay in registers or in the first-level cache from row to row. */
+#include "kernels/cpu/loops/epilogue.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* kernels/cpu/nn/epilogue.h - what follows a convolution or a product on each of its elements.
+/* kernels/cpu/loops/epilogue.h - what follows a convolution or a product on each of its elements.
  *
  *   y = activation((y + bias - mean) * factor + shift + addend)
  *
@@ -6,8 +6,8 @@
  * so a layer walks over its result once. The bits are those of BiasAdd, FusedBatchNorm, Add and the
  * activation as ops of their own, however the result is divided into blocks.
  */
-#ifndef WEFT_KERNELS_CPU_NN_EPILOGUE_H_
-#define WEFT_KERNELS_CPU_NN_EPILOGUE_H_
+#ifndef WEFT_KERNELS_CPU_LOOPS_EPILOGUE_H_
+#define WEFT_KERNELS_CPU_LOOPS_EPILOGUE_H_
 
 #include "kernels/cpu/loops/common.h"
 
@@ -43,4 +43,4 @@ typedef struct weft_epilogue_binder {
   weft_status_t *(*bind)(struct weft_epilogue_binder *self, const weft_shape_t *result, weft_epilogue_t *out);
 } weft_epilogue_binder_t;
 
-#endif /* WEFT_KERNELS_CPU_NN_EPILOGUE_H_ */
+#endif /* WEFT_KERNELS_CPU_LOOPS_EPILOGUE_H_ */
