@@ -316,6 +316,7 @@ static weft_conv_t conv_of(const geometry_t *g) {
 
 /* An epilogue on blocks has the bits of one on the whole result, whatever its parts are. */
 static void an_epilogue_keeps_its_bits(void) {
+  int in_place = 0;
   weft_thread_pool_t *pool = NULL;
   weft_status_t *s = weft_thread_pool_create("conv", 2, &pool);
   CU_ASSERT_PTR_NULL_FATAL(s);
@@ -323,6 +324,7 @@ static void an_epilogue_keeps_its_bits(void) {
     const geometry_t *g = &geometries[i];
     if (strstr(g->attrs, "EXPLICIT") != NULL) continue;
     weft_conv_t v = conv_of(g);
+    in_place += weft_conv_sums_in_place(&v);
     weft_tensor_t *parts[5], *x = new_image(WEFT_F32, g->n, g->h, g->w, g->c),
                              *f = new_image(WEFT_F32, g->kh, g->kw, g->cg, g->oc),
                              *want = new_image(WEFT_F32, v.n, v.s[1].out, v.s[2].out, v.oc),
@@ -346,12 +348,23 @@ static void an_epilogue_keeps_its_bits(void) {
         wrong += memcmp(&value, (const float *)got->data + k, sizeof value) != 0;
       }
       CU_ASSERT_EQUAL(wrong, 0);
+      if (e.addend == NULL || !weft_conv_sums_in_place(&v)) continue;
+      weft_tensor_t *sum = NULL;
+      s = weft_tensor_new(WEFT_F32, &got->shape, NULL, &sum);
+      CU_ASSERT_PTR_NULL_FATAL(s);
+      memcpy(sum->data, e.addend, sum->bytes);
+      e.addend = sum->data;
+      s = weft_conv_forward(pool, &v, x->data, f->data, sum->data);
+      CU_ASSERT_PTR_NULL(s);
+      CU_ASSERT(memcmp(sum->data, got->data, sum->bytes) == 0);
+      weft_tensor_release(sum);
     }
     for (int k = 0; k < 5; k++) weft_tensor_release(parts[k]);
     weft_tensor_t *all_tensors[] = {x, f, want, got};
     for (size_t k = 0; k < sizeof all_tensors / sizeof all_tensors[0]; k++)
       weft_tensor_release(all_tensors[k]);
   }
+  CU_ASSERT(in_place > 0); /* there is one to test it with */
   weft_thread_pool_destroy(pool);
 }
 

@@ -41,6 +41,7 @@ typedef struct weft_epilogue_binder {
   /* Called once, before anything is computed. `result`: its last dimension has the channels. What *out points
    * to stays until the result is computed. Errors: INVALID_ARGUMENT: operands do not fit the result. */
   weft_status_t *(*bind)(struct weft_epilogue_binder *self, const weft_shape_t *result, weft_epilogue_t *out);
+  int addend; /* set by bind: which input of the node out->addend is; -1: there is none */
 } weft_epilogue_binder_t;
 
 #endif /* WEFT_KERNELS_CPU_LOOPS_EPILOGUE_H_ */

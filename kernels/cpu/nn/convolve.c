@@ -162,6 +162,10 @@ static weft_status_t *forward_by_columns(weft_thread_pool_t *pool, const weft_co
   return atomic_load(&j.status);
 }
 
+bool weft_conv_sums_in_place(const weft_conv_t *v) {
+  return pixels(v) > 0 && v->oc > 0 && weft_direct_fits(v) && weft_direct_sums_in_place(v);
+}
+
 weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x, const void *f,
                                  void *y) {
   if (pixels(v) == 0 || v->oc == 0) return NULL;

@@ -26,6 +26,8 @@ typedef struct weft_conv {
 /* y [N,OD,OH,OW,OC] = x [N,D,H,W,C] * f [KD,KH,KW,CG,OC], then the epilogue. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v,
                                                  const void *x, const void *f, void *y);
+/* May y be the epilogue's addend, which is overwritten? */
+bool weft_conv_sums_in_place(const weft_conv_t *v);
 /* dx from dy and f; half and bfloat16 are not accepted: the sums would be rounded at each step. */
 WEFT_MUST_CHECK weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool, const weft_conv_t *v,
                                                         const void *dy, const void *f, void *dx);

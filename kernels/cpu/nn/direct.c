@@ -376,6 +376,10 @@ bool weft_direct_fits(const weft_conv_t *v) {
   return phases <= MOST_PHASES && line < MOST_LINE;
 }
 
+bool weft_direct_sums_in_place(const weft_conv_t *v) {
+  return v->oc / v->groups % weft_tile_vector(v->dtype) == 0; /* no block is stored before its epilogue */
+}
+
 bool weft_direct_fits_input(const weft_conv_t *v) {
   enum { FEW_CHANNELS = 4 };
   return v->cg >= FEW_CHANNELS && weft_direct_fits(v);

@@ -19,6 +19,8 @@
 /* Is v one of those that are computed here? Not so: other types; windows whose rows with padding, or filters
  * whose panels, would be many times what they are made of. All dimensions of v are 1 or more. */
 bool weft_direct_fits(const weft_conv_t *v);
+/* Is the addend of an epilogue read, in each place, before the result is written there? */
+bool weft_direct_sums_in_place(const weft_conv_t *v);
 /* Is the gradient of its input? With one, two or three channels the vectors would be nearly empty. */
 bool weft_direct_fits_input(const weft_conv_t *v);
 /* The functions of convolve.h for these. */

@@ -213,7 +213,7 @@ static weft_status_t *channel_vector(weft_kernel_ctx_t *ctx, int i, int64_t chan
                     channels, WEFT_SHAPE_TEXT(&t->shape));
 }
 
-/* Of a sum that may broadcast, `addend` stays NULL where the shapes differ. */
+/* The addend is the last input. Of a sum that may broadcast, `addend` stays NULL where the shapes differ. */
 static weft_status_t *read_args(weft_kernel_ctx_t *ctx, const weft_shape_t *result, int first,
                                 fused_job_t *j) {
   const fused_state_t *s = ctx->state;
@@ -265,6 +265,7 @@ static weft_status_t *bind(weft_epilogue_binder_t *binder, const weft_shape_t *r
                            .addend = j.addend,
                            .activation = epilogue_activation(s->activation),
                            .alpha = s->alpha};
+  binder->addend = j.addend != NULL ? end->ctx->node->num_inputs - 1 : -1;
   end->sums_apart = s->has_addend && j.addend == NULL;
   if (end->sums_apart) out->activation = WEFT_EPILOGUE_PLAIN;
   if (!s->has_norm || j.channels == 0) return NULL;
