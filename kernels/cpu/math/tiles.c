@@ -25,6 +25,7 @@ enum {
   FEW_COLUMNS = 160,          /* up to here a is copied row by row: transposing it costs more than it saves */
   THIN_ROWS = 3,              /* up to here b is read once and laid out never */
   THIN_VECTORS = 8,
+  THIN_AHEAD = 8, /* rows of b that are asked for ahead: they lie too far apart for the processor to do it */
 };
 
 /* Vectors of a strip of few rows: its sums stay in registers. */
@@ -285,6 +286,7 @@ static inline __attribute__((always_inline)) void thin_strip(const tile_t *t, in
   }
   const float *b = t->b;
   for (int64_t l = 0; l < t->k; l++) {
+    UNROLLED for (int v = 0; v < width; v++) __builtin_prefetch(b + THIN_AHEAD * t->ldb + v * WEFT_SIMD);
     UNROLLED for (int i = 0; i < rows; i++) {
       const weft_simd_t x = weft_simd_splat(t->a[i * row + l * step]);
       UNROLLED for (int v = 0; v < width; v++) {
