@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,10 +40,14 @@ class Process:
 
 
 class Load:
-    """Another process that computes on each processor, if there is to be any."""
+    """Processes that compute beside the makers, `count` of them, while they are not paused."""
 
-    def __init__(self, is_busy):
-        self.processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() if is_busy else 0)]
+    def __init__(self, count):
+        self.processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+
+    def pause(self, is_paused):
+        for p in self.processes:
+            p.send_signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
 
     def close(self):
         for p in self.processes:

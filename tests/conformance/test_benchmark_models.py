@@ -22,10 +22,11 @@ def script():
     return module
 
 
-def test_ratios_are_medians_of_rounds_and_best_is_the_fastest_peer_of_each(script):
-    found = script.ratios({"weft": [1.0, 2.0, 3.0], "tensorflow": [2.0, 2.0, 2.0], "pytorch": [4.0, 1.0, 3.0]})["ratios"]
-    assert found == {"tensorflow": [1.0, 0.5, 1.5], "pytorch": [1.0, 0.25, 2.0], "best": [1.5, 0.5, 2.0]}
-    assert script.ratios({"tensorflow": [1.0]})["ratios"] == {}
+def test_ratios_are_of_rounds_and_best_is_the_fastest_peer_of_each(script):
+    found = script.ratios({"weft": [1.0, 2.0, 3.0], "tensorflow": [2.0, 2.0, 2.0], "pytorch": [4.0, 1.0, 3.0]})
+    assert found == {"tensorflow": [0.5, 1.0, 1.5], "pytorch": [0.25, 2.0, 1.0], "best": [0.5, 2.0, 1.5]}
+    assert {name: script.spread(each) for name, each in found.items()} == {"tensorflow": [1.0, 0.5, 1.5], "pytorch": [1.0, 0.25, 2.0], "best": [1.5, 0.5, 2.0]}
+    assert script.ratios({"tensorflow": [1.0]}) == {} and script.ratios({"weft": [], "tensorflow": []}) == {}
 
 
 def test_bars_are_those_of_rows_that_were_measured(script):
@@ -34,9 +35,16 @@ def test_bars_are_those_of_rows_that_were_measured(script):
         {"name": "lstm batch 8", "ratios": {"best": [5.0, 1, 2]}},
         {"name": "lstm training", "ratios": {"best": [1.0, 1, 1], "tensorflow": [0.5, 1, 1]}},
         {"name": "dlrm training", "ratios": {}},
+        {"name": "bert_base batch 8", "ratios": {}, "contention": {"best": [1.3, 1, 2], "tensorflow": [1.0, 1, 1]}},
+        {"name": "lstm batch 1", "ratios": {}, "contention": {"best": [1.3, 1, 2], "tensorflow": [1.1, 1, 1]}},
     ]
     bars = {b["name"]: (b["value"], b["bar"]) for b in script.judged(rows)}
-    assert bars == {"resnet50 batch 1, of the best": (1.2, 1.0), "lstm training, of TensorFlow's": (0.5, 1.1)}
+    assert bars == {
+        "resnet50 batch 1, of the best": (1.2, 1.0),
+        "lstm training, of TensorFlow's": (0.5, 1.1),
+        "bert_base batch 8, loaded over quiet": (1.3, 1.2),
+        "lstm batch 1, loaded over quiet": (1.1, 1.2),
+    }
 
 
 # What the papers say, in millions; ours have no more than a few biases more or less.
@@ -60,8 +68,11 @@ def test_a_small_model_agrees_and_is_timed():
     library = os.path.join(REPO, "bazel-bin", "client", "libtensorflow.so")
     if not os.path.exists(library):
         pytest.skip("no bazel-bin/client/libtensorflow.so")
-    command = [sys.executable, SCRIPT, "--only", "dlrm batch 1", "--rounds", "1", "--seconds", "0.01", "--json"]
+    command = [sys.executable, SCRIPT, "--only", "dlrm batch 1", "--rounds", "1", "--seconds", "0.01", "--contended", "1", "--json"]
     done = subprocess.run(command, timeout=240, capture_output=True, text=True, env={**os.environ, "WEFT_PEERS_VENV": "/nonexistent"})
     (row,) = json.loads(done.stdout)["rows"]
     assert row["errors"] == {} and set(row["makers"]) == {"weft", "tensorflow"}
-    assert all(m["ms"] > 0 and m["peak_mb"] > 10 and m["first_s"] > 0 for m in row["makers"].values())
+    assert all(m["ms"] > 0 and m["cpu_ms"] > 0 and m["peak_mb"] > 10 and m["first_s"] > 0 for m in row["makers"].values())
+    assert all(m["loaded_ms"] > 0 and m["loaded_cpu_ms"] > 0 for m in row["makers"].values())
+    (quiet,), (loaded,), (contention,) = ([row[key]["tensorflow"][0]] for key in ("ratios", "loaded_ratios", "contention"))
+    assert contention == pytest.approx(loaded / quiet)
