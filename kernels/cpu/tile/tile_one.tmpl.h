@@ -28,7 +28,7 @@ WEFT_SPECIALISED TILE_VECTOR tile_chosen(tile_mask mask, TILE_VECTOR a, TILE_VEC
 /* NaN stays NaN: comparisons with it are false. */
 WEFT_SPECIALISED TILE_VECTOR tile_activated(TILE_VECTOR v, const weft_epilogue_activation_t activation,
                                             float alpha) {
-  const TILE_VECTOR zero = {0}, six = zero + 6;
+  const TILE_VECTOR zero = {0}, six = zero + 6.0F;
   switch (activation) {
     case WEFT_EPILOGUE_RELU: return tile_chosen(v < zero, zero, v);
     case WEFT_EPILOGUE_RELU6: return tile_chosen(v < zero, zero, tile_chosen(v > six, six, v));
