@@ -1,10 +1,11 @@
 /* kernels/cpu/nn/avg_pool_one.tmpl.h - means over windows of [N,H,W,C], and their gradient, for one element
- * type. The divisor counts real cells only. `acc` is scratch for one pixel or one image of sums. */
+ * type. The divisor counts real cells only. */
 /* The means of `n` channels over h by w cells, as in pool_one.tmpl.h. */
-static inline void WEFT_CAT(avg_cells, SUFFIX)(const ELEM *x, int64_t h, int64_t w, int64_t row, int64_t C,
-                                               int n, ELEM *y) {
+static inline __attribute__((always_inline)) void WEFT_CAT(avg_cells, SUFFIX)(const ELEM *x, int64_t h,
+                                                                              int64_t w, int64_t row,
+                                                                              int64_t C, int n, ELEM *y) {
   const COMP cells = (COMP)(h * w);
-  COMP sum[POOL_WIDTH] = {0};
+  COMP sum[WEFT_CHANNELS] = {0};
   for (int64_t i = 0; i < h; i++) {
     for (int64_t k = 0; k < w; k++) {
       const ELEM *p = x + i * row + k * C;
@@ -20,41 +21,49 @@ static void WEFT_CAT(avg_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64
   const int64_t C = j->c, row = w->in * C;
   for (int64_t o = begin * w->out; o < end * w->out; o++) {
     const int64_t line = o / w->out;
-    const ELEM *x = (const ELEM *)j->x + line / h->out * h->in * row;
+    const weft_window_span_t rows = weft_window_cells(h, line % h->out),
+                             columns = weft_window_cells(w, o % w->out);
+    const int64_t height = rows.end > rows.begin ? rows.end - rows.begin : 0,
+                  width = columns.end > columns.begin ? columns.end - columns.begin : 0;
+    const ELEM *x = (const ELEM *)j->x + (line / h->out * h->in + rows.begin) * row + columns.begin * C;
     ELEM *y = (ELEM *)j->y + o * C;
-    int64_t h0 = line % h->out * h->stride - h->before, w0 = o % w->out * w->stride - w->before;
-    int64_t h1 = h0 + h->k < h->in ? h0 + h->k : h->in, w1 = w0 + w->k < w->in ? w0 + w->k : w->in;
-    h0 = h0 < 0 ? 0 : h0;
-    w0 = w0 < 0 ? 0 : w0;
-    h1 = h1 < h0 ? h0 : h1;
-    w1 = w1 < w0 ? w0 : w1;
-    x += h0 * row + w0 * C;
-    int64_t c = 0;
-    for (; c + POOL_WIDTH <= C; c += POOL_WIDTH) {
-      WEFT_CAT(avg_cells, SUFFIX)(x + c, h1 - h0, w1 - w0, row, C, POOL_WIDTH, y + c);
-    }
-    if (c < C) WEFT_CAT(avg_cells, SUFFIX)(x + c, h1 - h0, w1 - w0, row, C, (int)(C - c), y + c);
+    WEFT_EACH_CHANNELS(C, WEFT_CAT(avg_cells, SUFFIX)(x + c, height, width, row, C, n, y + c))
   }
 }
 
-/* dx (zeroed) from dy: each cell of a window gets its share. */
+/* Adds `n` channels' share of dy to each of w cells beside each other. */
+static inline __attribute__((always_inline)) void WEFT_CAT(avg_grad_cells, SUFFIX)(const ELEM *dy, COMP cells,
+                                                                                   int64_t w, int64_t C,
+                                                                                   int n, ELEM *dx) {
+  COMP share[WEFT_CHANNELS];
+  for (int c = 0; c < n; c++) share[c] = LOAD(dy[c]) / cells;
+  for (int64_t k = 0; k < w; k++) {
+    ELEM *q = dx + k * C;
+    WEFT_IVDEP
+    for (int c = 0; c < n; c++) q[c] = STORE(LOAD(q[c]) + share[c]);
+  }
+}
+
+/* Rows [begin, end) of dx, each computed by itself: of every window over it each cell gets its share of dy,
+ * in the order of windows. */
 static void WEFT_CAT(avg_grad, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
   const weft_window_t *h = &j->s[1], *w = &j->s[2];
-  const int64_t C = j->c;
-  for (int64_t n = begin; n < end; n++) {
-    ELEM *dx = (ELEM *)j->y + n * h->in * w->in * C;
-    for (int64_t o = 0; o < h->out * w->out; o++) {
-      const ELEM *dy = (const ELEM *)j->x + (n * h->out * w->out + o) * C;
-      int64_t h0 = o / w->out * h->stride - h->before, w0 = o % w->out * w->stride - w->before;
-      int64_t h1 = h0 + h->k < h->in ? h0 + h->k : h->in, w1 = w0 + w->k < w->in ? w0 + w->k : w->in;
-      h0 = h0 < 0 ? 0 : h0;
-      w0 = w0 < 0 ? 0 : w0;
-      const COMP cells = (COMP)((h1 - h0) * (w1 - w0));
-      for (int64_t ih = h0; ih < h1; ih++) {
-        for (int64_t iw = w0; iw < w1; iw++) {
-          ELEM *p = dx + (ih * w->in + iw) * C;
-          for (int64_t c = 0; c < C; c++) p[c] = STORE(LOAD(p[c]) + LOAD(dy[c]) / cells);
-        }
+  const int64_t C = j->c, row = w->in * C;
+  for (int64_t line = begin; line < end; line++) {
+    const int64_t image = line / h->in, ih = line % h->in;
+    const weft_window_span_t outputs = weft_window_outputs(h, ih, ih + 1);
+    ELEM *dx = (ELEM *)j->y + line * row;
+    memset(dx, 0, (size_t)row * sizeof *dx);
+    for (int64_t oh = outputs.begin; oh < outputs.end; oh++) {
+      const weft_window_span_t rows = weft_window_cells(h, oh);
+      if (ih < rows.begin || ih >= rows.end) continue; /* between two windows */
+      const ELEM *dy = (const ELEM *)j->dy + (image * h->out + oh) * w->out * C;
+      for (int64_t ow = 0; ow < w->out; ow++, dy += C) {
+        const weft_window_span_t columns = weft_window_cells(w, ow);
+        const int64_t width = columns.end - columns.begin;
+        const COMP cells = (COMP)((rows.end - rows.begin) * width);
+        ELEM *to = dx + columns.begin * C;
+        WEFT_EACH_CHANNELS(C, WEFT_CAT(avg_grad_cells, SUFFIX)(dy + c, cells, width, C, n, to + c))
       }
     }
   }

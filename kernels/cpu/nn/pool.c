@@ -2,22 +2,21 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/nn/channels.h"
 #include "kernels/cpu/nn/window.h"
 #include "tensor/update.h"
 
-enum { POOL_WIDTH = 32, POOL_NARROW = 16 }; /* channels whose maxima or sums stay in registers */
-#define MOST_CELLS ((double)UINT32_MAX)     /* of a window whose maximum is to be found: they are numbered */
+#define MOST_CELLS ((double)UINT32_MAX) /* of a window whose maximum is to be found: they are numbered */
 
 typedef struct pool_job {
   weft_window_t s[WEFT_SPACE];
   int64_t n, c, depth;
-  const void *x, *dy; /* dy: of a gradient that reads x, too */
+  const void *x, *dy;
   void *y;
-  int64_t *where; /* NULL, or what gets the position of each maximum; -1: there is none */
-  bool
-      needs_value; /* the maximum of negative infinities alone is at no position: none of them is MaxPool's */
+  void *places; /* of maxima, where they are wanted: int64 or int32 */
+  size_t place_size;
+  bool counts_batch; /* places count from the first image on, or from their own */
   void (*fn)(const struct pool_job *j, int64_t begin, int64_t end);
-  int64_t unit; /* output rows that are computed one after the other */
 } pool_job_t;
 
 #define EACH_HALFS
@@ -34,6 +33,18 @@ static pool_fn *const max_pool_fns[WEFT_DTYPE_COUNT] = {
 #include "tensor/each_dtype.tmpl.h"
 #undef MAP_STEM
     [WEFT_QINT8] = max_pool_i8,
+};
+static pool_fn *const max_places_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM max_places
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+};
+static pool_fn *const max_second_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM max_second
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
 };
 static pool_fn *const max_grad_fns[WEFT_DTYPE_COUNT] = {
 #define MAP_STEM max_grad
@@ -68,28 +79,24 @@ static pool_fn *const avg_grad_fns[WEFT_DTYPE_COUNT] = {
 
 /* ---- common steps ---- */
 
-static void images_range(void *arg, int64_t begin, int64_t end) {
+static void lines_range(void *arg, int64_t begin, int64_t end) {
   const pool_job_t *j = arg;
   j->fn(j, begin, end);
 }
 
-static void units_range(void *arg, int64_t begin, int64_t end) {
-  const pool_job_t *j = arg;
-  j->fn(j, begin * j->unit, end * j->unit);
-}
-
-/* fn over `units` units of all that there is to compute. */
-static void run_units(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn, int64_t units) {
+/* fn over `lines` rows of the output, cut after multiples of `unit` rows. */
+static void run_lines(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn, int64_t lines, int64_t unit) {
   j->fn = fn;
-  double work =
+  const double work =
       (double)j->n * (double)(j->s[1].out * j->s[2].out * j->c) * (double)j->s[1].k * (double)j->s[2].k;
-  int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work / (double)units + 1)) + 1;
-  weft_parallel_for(units > grain ? ctx->device->pool : NULL, units, grain, images_range, j);
+  const double units = WEFT_CPU_GRAIN / (work / (double)lines * (double)unit + 1) + 1;
+  const int64_t grain = units * (double)unit < (double)lines ? (int64_t)units * unit : lines;
+  weft_parallel_for(lines > grain ? ctx->device->pool : NULL, lines, grain, lines_range, j);
 }
 
-static void run_images(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) { run_units(ctx, j, fn, j->n); }
-static void run_rows(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) {
-  run_units(ctx, j, fn, j->n * j->s[1].out);
+/* Rows of y. */
+static void run_outputs(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) {
+  run_lines(ctx, j, fn, j->n * j->s[1].out, 1);
 }
 
 /* Windows over an image of shape `x` (in the attributes' layout). */
@@ -202,7 +209,7 @@ static weft_status_t *max_pool(weft_kernel_ctx_t *ctx, const weft_window_attrs_t
     if (s == NULL) {
       j.x = image->data;
       j.y = y->data;
-      if (y->count > 0) run_rows(ctx, &j, max_pool_fns[x->dtype]);
+      if (y->count > 0) run_outputs(ctx, &j, max_pool_fns[x->dtype]);
       s = deliver(ctx, a, 0, y);
     }
   }
@@ -233,7 +240,7 @@ static weft_status_t *avg_pool_compute(weft_kernel_ctx_t *ctx) {
   if (s == NULL) {
     j.x = image->data;
     j.y = y->data;
-    if (y->count > 0) run_rows(ctx, &j, avg_pool_fns[x->dtype]);
+    if (y->count > 0) run_outputs(ctx, &j, avg_pool_fns[x->dtype]);
     s = deliver(ctx, a, 0, y);
   }
   weft_tensor_release(image);
@@ -268,34 +275,13 @@ static weft_status_t *avg_pool_grad_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(channels_last(ctx, a, dy, &grad));
   weft_status_t *s = weft_tensor_new(dy->dtype, &last, ctx->device->allocator, &dx);
   if (s == NULL) {
-    weft_cpu_zero(dx);
-    j.x = grad->data;
+    j.dy = grad->data;
     j.y = dx->data;
-    if (dx->count > 0 && grad->count > 0) run_images(ctx, &j, avg_grad_fns[dy->dtype]);
+    if (dx->count > 0) run_lines(ctx, &j, avg_grad_fns[dy->dtype], j.n * j.s[1].in, 1);
     s = deliver(ctx, a, 0, dx);
   }
   weft_tensor_release(grad);
   return s;
-}
-
-/* Where each window of x has its first maximum, as positions in its image: `*out` is owned by the caller. */
-static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, pool_job_t *j,
-                                  const weft_tensor_t *image, weft_tensor_t **out_y, int64_t **out) {
-  weft_shape_t shape = out_shape(a, false, j);
-  weft_tensor_t *y = NULL;
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(image->dtype, &shape, ctx->device->allocator, &y));
-  int64_t *where = weft_calloc((size_t)y->count + 1, sizeof *where);
-  if (where == NULL) {
-    weft_tensor_release(y);
-    return WEFT_NO_MEMORY("the maxima of a pool");
-  }
-  j->x = image->data;
-  j->y = y->data;
-  j->where = where;
-  if (y->count > 0) run_rows(ctx, j, max_pool_fns[image->dtype]);
-  *out_y = y;
-  *out = where;
-  return NULL;
 }
 
 static weft_status_t *check_grad_shapes(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a,
@@ -314,64 +300,42 @@ static weft_status_t *check_grad_shapes(weft_kernel_ctx_t *ctx, const weft_windo
   return NULL;
 }
 
-/* Output rows whose windows share no cell may be computed side by side, else images. */
-static void scatter_to_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) {
-  const bool by_rows = j->s[1].k <= j->s[1].stride;
-  const int64_t unit = by_rows ? 1 : j->s[1].out, lines = j->n * j->s[1].out;
-  const double work = (double)(unit * j->s[2].out * j->c) * (double)(2 * j->s[1].k * j->s[2].k);
-  const int64_t rows = (int64_t)(WEFT_CPU_GRAIN / (work + 1)) + 1;
-  j->fn = fn;
-  j->unit = unit;
-  weft_parallel_for(lines / unit > rows ? ctx->device->pool : NULL, lines / unit, rows, units_range, j);
+/* Rows of dx that one thread computes without a cut: images, where there are enough of them, else so many
+ * that few windows are cut. */
+static int64_t uncut_rows(const weft_kernel_ctx_t *ctx, const pool_job_t *j) {
+  const weft_window_t *h = &j->s[1];
+  const int64_t threads = ctx->device->pool == NULL ? 1 : weft_thread_pool_size(ctx->device->pool);
+  return j->n >= 4 * threads || h->k >= h->in / 8 ? h->in : 8 * h->k;
 }
 
-/* Of each output the element of g at the maximum; 0 where there is none. */
-static weft_status_t *gather_from_maxima(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, pool_job_t *j,
-                                         const weft_tensor_t *image, const weft_tensor_t *g,
-                                         weft_tensor_t **out) {
-  weft_tensor_t *y = NULL;
-  int64_t *where = NULL;
-  WEFT_RETURN_IF_ERROR(find_maxima(ctx, a, j, image, &y, &where));
-  weft_status_t *s = weft_tensor_new(image->dtype, &y->shape, ctx->device->allocator, out);
-  const size_t size = weft_dtype_size(image->dtype);
-  const int64_t image_in = j->s[1].in * j->s[2].in * j->c, image_out = j->s[1].out * j->s[2].out * j->c;
-  if (s == NULL) weft_cpu_zero(*out);
-  for (int64_t i = 0; s == NULL && i < y->count; i++) {
-    if (where[i] < 0) continue;
-    const size_t at = (size_t)(i / image_out * image_in + where[i]) * size;
-    memcpy((char *)(*out)->data + (size_t)i * size, (const char *)g->data + at, size);
-  }
-  weft_free(where);
-  weft_tensor_release(y);
-  return s;
+static bool fits(const weft_window_t s[WEFT_SPACE]) {
+  const int64_t rows = s[1].k < s[1].in ? s[1].k : s[1].in;
+  return (double)rows * (double)s[2].in <= MOST_CELLS;
 }
 
-/* MaxPoolGrad scatters dy to the maxima; MaxPoolGradGrad (`second`) gathers from them. */
+/* MaxPoolGrad adds dy to the maxima; MaxPoolGradGrad (`second`) takes from them. */
 static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, bool second) {
   weft_tensor_t *x = weft_in(ctx, 0), *grad = weft_in(ctx, 2), *image = NULL, *g = NULL, *out = NULL;
-  pool_job_t j = {.needs_value = second};
+  pool_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   WEFT_RETURN_IF_ERROR(check_grad_shapes(ctx, a, &j, second));
   if (a->ksize_channel != 1) {
     return WEFT_ERROR(UNIMPLEMENTED, "MaxPoolingGrad is not yet supported on the depth dimension.");
   }
-  if ((double)j.s[1].in * (double)j.s[2].in > MOST_CELLS && (double)j.s[1].k * (double)j.s[2].k > MOST_CELLS)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a window of a pool is too large");
-  const weft_shape_t in = in_shape(a, false, &j);
+  if (!fits(j.s)) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a window of a pool is too large");
+  const weft_shape_t shape = second ? out_shape(a, false, &j) : in_shape(a, false, &j);
   weft_status_t *s = channels_last(ctx, a, x, &image);
   if (s == NULL) s = channels_last(ctx, a, grad, &g);
-  if (s == NULL && second) s = gather_from_maxima(ctx, a, &j, image, g, &out);
-  if (s == NULL && !second) {
-    s = weft_tensor_new(x->dtype, &in, ctx->device->allocator, &out);
-    if (s == NULL) {
-      weft_cpu_zero(out);
-      j.x = image->data;
-      j.dy = g->data;
-      j.y = out->data;
-      if (g->count > 0 && out->count > 0) scatter_to_maxima(ctx, &j, max_grad_fns[x->dtype]);
-    }
+  if (s == NULL) s = weft_tensor_new(x->dtype, &shape, ctx->device->allocator, &out);
+  if (s == NULL) {
+    j.x = image->data;
+    j.dy = g->data;
+    j.y = out->data;
+    if (out->count > 0 && second) run_outputs(ctx, &j, max_second_fns[x->dtype]);
+    if (out->count > 0 && !second)
+      run_lines(ctx, &j, max_grad_fns[x->dtype], j.n * j.s[1].in, uncut_rows(ctx, &j));
+    s = deliver(ctx, a, 0, out);
   }
-  if (s == NULL) s = deliver(ctx, a, 0, out);
   weft_tensor_release(g);
   weft_tensor_release(image);
   return s;
@@ -396,26 +360,19 @@ static weft_status_t *max_grad_grad_v2_compute(weft_kernel_ctx_t *ctx) { return 
 static weft_status_t *with_argmax_compute(weft_kernel_ctx_t *ctx) {
   const weft_window_attrs_t *a = ctx->state;
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL, *index = NULL;
-  int64_t *where = NULL;
-  pool_job_t j = {.n = 0};
+  pool_job_t j = {.x = x->data, .counts_batch = a->has_batch_in_index};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   if (a->ksize_channel != 1) return WEFT_ERROR(UNIMPLEMENTED, "pooling across depth has no argmax");
   if (x->count == 0) return WEFT_ERROR(INVALID_ARGUMENT, "tensor_in must not be empty");
-  WEFT_RETURN_IF_ERROR(find_maxima(ctx, a, &j, x, &y, &where));
-  weft_shape_t shape = y->shape;
-  weft_out_set(ctx, 0, y);
-  weft_status_t *s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &index);
-  int64_t image_in = j.s[1].in * j.s[2].in * j.c, image_out = j.s[1].out * j.s[2].out * j.c;
-  for (int64_t i = 0; s == NULL && i < y->count; i++) {
-    int64_t at = where[i] + (a->has_batch_in_index ? i / image_out * image_in : 0);
-    if (index->dtype == WEFT_I64) {
-      ((int64_t *)index->data)[i] = at;
-    } else {
-      ((int32_t *)index->data)[i] = (int32_t)at;
-    }
-  }
-  weft_free(where);
-  return s;
+  if (!fits(j.s)) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a window of a pool is too large");
+  const weft_shape_t shape = out_shape(a, false, &j);
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &index));
+  j.y = y->data;
+  j.places = index->data;
+  j.place_size = weft_dtype_size(index->dtype);
+  if (y->count > 0) run_outputs(ctx, &j, max_places_fns[x->dtype]);
+  return NULL;
 }
 
 static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {

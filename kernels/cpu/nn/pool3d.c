@@ -8,9 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "kernels/cpu/nn/channels.h"
 #include "kernels/cpu/nn/window.h"
-
-enum { VOLUME_CHUNK = 256 }; /* channels summed at a time, on the stack */
 
 typedef struct volume_job {
   weft_window_t s[WEFT_SPACE];
@@ -22,63 +21,71 @@ typedef struct volume_job {
 } volume_job_t;
 typedef void volume_fn(const volume_job_t *j, int64_t begin, int64_t end);
 
-/* The cells under a window: in each spatial dimension from `begin` up to `end`. */
+/* The cells under a window, in each spatial dimension. */
 typedef struct volume_box {
-  int64_t begin[WEFT_SPACE], end[WEFT_SPACE];
+  weft_window_span_t s[WEFT_SPACE];
   bool is_cut; /* padding is under it, too */
 } volume_box_t;
+
+static int64_t size_of(weft_window_span_t s) { return s.end > s.begin ? s.end - s.begin : 0; }
 
 static volume_box_t box_under(const volume_job_t *j, int64_t pixel) {
   volume_box_t b = {.is_cut = false};
   for (int i = WEFT_SPACE - 1; i >= 0; i--) {
-    const weft_window_t *w = &j->s[i];
-    int64_t from = pixel % w->out * w->stride - w->before;
-    pixel /= w->out;
-    b.begin[i] = from < 0 ? 0 : from;
-    b.end[i] = from + w->k < w->in ? from + w->k : w->in;
-    b.is_cut |= from < 0 || from + w->k > w->in;
+    b.s[i] = weft_window_cells(&j->s[i], pixel % j->s[i].out);
+    b.is_cut |= b.s[i].end - b.s[i].begin < j->s[i].k;
+    pixel /= j->s[i].out;
   }
   return b;
 }
 
-/* The cells that a gradient at `pixel` of dy goes to. One that begins in front of the input and ends behind
- * it is taken to cover as much as one that begins with it. */
-static volume_box_t box_reached(const volume_job_t *j, int64_t pixel) {
-  volume_box_t b = {.is_cut = false};
-  for (int i = WEFT_SPACE - 1; i >= 0; i--) {
-    const weft_window_t *w = &j->s[i];
-    int64_t from = pixel % j->grad[i] * w->stride, size = w->k;
-    pixel /= j->grad[i];
-    if (from < w->before) {
-      size = w->k + from - w->before;
-      from = 0;
-    } else {
-      from -= w->before;
-    }
-    if (from + w->k > w->in) size = w->in - from < w->k ? w->in - from : w->k;
-    b.begin[i] = from;
-    b.end[i] = from + (size < 0 ? 0 : size);
-  }
-  return b;
+/* The cells that a gradient at `o` goes to in one dimension. One that begins in front of the input and ends
+ * behind it is taken to cover as much as one that begins with it. */
+static weft_window_span_t reached(const weft_window_t *w, int64_t o) {
+  const weft_window_span_t cells = weft_window_cells(w, o);
+  const bool is_wide = o * w->stride < w->before && w->k > w->in;
+  return is_wide ? (weft_window_span_t){0, w->in} : cells;
 }
+
+/* The gradients that may go to the cells [begin, end) of one dimension with `grads` of them. */
+static weft_window_span_t reaching(const weft_window_t *w, int64_t grads, int64_t begin, int64_t end) {
+  weft_window_t all = *w;
+  all.out = grads;
+  weft_window_span_t o = weft_window_outputs(&all, begin, end);
+  if (w->k > w->in) o.begin = 0;
+  return o;
+}
+
+static bool has(weft_window_span_t s, int64_t i) { return i >= s.begin && i < s.end; }
 
 static int64_t out_pixels_of(const volume_job_t *j) { return j->s[0].out * j->s[1].out * j->s[2].out; }
 static int64_t in_pixels_of(const volume_job_t *j) { return j->s[0].in * j->s[1].in * j->s[2].in; }
 
-static int64_t cells_of(const volume_box_t *b) {
-  int64_t n = 1;
-  for (int i = 0; i < WEFT_SPACE; i++) n *= b->end[i] > b->begin[i] ? b->end[i] - b->begin[i] : 0;
-  return n;
-}
+/* A gradient that goes to a line of dx. */
+typedef struct volume_source {
+  int64_t from; /* the first of its pixels along W, in dy */
+  int64_t area; /* cells of its windows in the dimensions before W */
+} volume_source_t;
 
-/* The pixel of the cell with that number in the box. */
-static int64_t cell_at(const volume_job_t *j, const volume_box_t *b, int64_t number) {
-  int64_t at[WEFT_SPACE];
-  for (int i = WEFT_SPACE - 1; i >= 0; i--) {
-    at[i] = b->begin[i] + number % (b->end[i] - b->begin[i]);
-    number /= b->end[i] - b->begin[i];
+/* Called for each, in the order of dy: `line` of dx begins at its pixel `to`. */
+typedef void volume_line_fn(const volume_job_t *j, volume_source_t source, int64_t to);
+
+static void each_source(const volume_job_t *j, int64_t line, volume_line_fn *fn) {
+  const weft_window_t *d = &j->s[0], *h = &j->s[1];
+  const int64_t ih = line % h->in, id = line / h->in % d->in, n = line / h->in / d->in;
+  const weft_window_span_t planes = reaching(d, j->grad[0], id, id + 1),
+                           rows = reaching(h, j->grad[1], ih, ih + 1);
+  for (int64_t od = planes.begin; od < planes.end; od++) {
+    const weft_window_span_t depth = reached(d, od);
+    if (!has(depth, id)) continue;
+    for (int64_t oh = rows.begin; oh < rows.end; oh++) {
+      const weft_window_span_t height = reached(h, oh);
+      if (!has(height, ih)) continue;
+      const volume_source_t source = {((n * j->grad[0] + od) * j->grad[1] + oh) * j->grad[2],
+                                      size_of(depth) * size_of(height)};
+      fn(j, source, line * j->s[2].in);
+    }
   }
-  return (at[0] * j->s[1].in + at[1]) * j->s[2].in + at[2];
 }
 
 static double lowest(weft_dtype_t dtype) {
@@ -135,19 +142,21 @@ static void range(void *arg, int64_t begin, int64_t end) {
   j->fn(j, begin, end);
 }
 
-/* Runs `fn` over `units` > 0 equal parts of `pixels` times the batch: lines of the output, or images. */
-static void run_units(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn, int64_t units, int64_t pixels) {
+/* Runs `fn` over `lines` > 0 lines along W. */
+static void run_lines(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn, int64_t lines) {
   j->fn = fn;
-  double work = (double)j->n * (double)pixels * (double)j->c * (double)(j->s[0].k * j->s[1].k * j->s[2].k);
-  int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work / (double)units + 1)) + 1;
-  weft_parallel_for(units > grain ? ctx->device->pool : NULL, units, grain, range, j);
+  const double pixels = (double)j->n * (double)out_pixels_of(j);
+  const double work = pixels * (double)j->c * (double)(j->s[0].k * j->s[1].k * j->s[2].k);
+  const int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work / (double)lines + 1)) + 1;
+  weft_parallel_for(lines > grain ? ctx->device->pool : NULL, lines, grain, range, j);
 }
 
-static void run_images(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn, int64_t out_pixels) {
-  run_units(ctx, j, fn, j->n, out_pixels);
+/* Lines of y, and of dx. */
+static void run_outputs(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn) {
+  run_lines(ctx, j, fn, j->n * j->s[0].out * j->s[1].out);
 }
-static void run_lines(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn) {
-  run_units(ctx, j, fn, j->n * j->s[0].out * j->s[1].out, out_pixels_of(j));
+static void run_inputs(weft_kernel_ctx_t *ctx, volume_job_t *j, volume_fn *fn) {
+  run_lines(ctx, j, fn, j->n * j->s[0].in * j->s[1].in);
 }
 
 static weft_shape_t out_shape(const volume_job_t *j) {
@@ -172,7 +181,7 @@ static weft_status_t *forward(weft_kernel_ctx_t *ctx, volume_fn *const fns[]) {
   weft_shape_t shape = out_shape(&j);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
   j.out = y->data;
-  if (y->count > 0) run_lines(ctx, &j, fns[x->dtype]);
+  if (y->count > 0) run_outputs(ctx, &j, fns[x->dtype]);
   return NULL;
 }
 
@@ -194,15 +203,9 @@ static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, bool second) {
   }
   for (int i = 0; i < WEFT_SPACE; i++) j.grad[i] = j.s[i].out;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, second ? &shape : &x->shape, &out));
-  weft_cpu_zero(out);
   j.out = out->data;
-  if (out->count > 0 && dy->count > 0) {
-    if (second) {
-      run_lines(ctx, &j, second_fns[x->dtype]);
-    } else {
-      run_images(ctx, &j, max_grad_fns[x->dtype], out_pixels_of(&j));
-    }
-  }
+  if (out->count > 0 && second) run_outputs(ctx, &j, second_fns[x->dtype]);
+  if (out->count > 0 && !second) run_inputs(ctx, &j, max_grad_fns[x->dtype]);
   return NULL;
 }
 
@@ -229,7 +232,6 @@ static weft_status_t *avg_grad_compute(weft_kernel_ctx_t *ctx) {
                       is_first ? "first" : "last", is_first ? j.n : j.c, dy->shape.dims[is_first ? 0 : 4]);
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dy->dtype, &x, &dx));
-  weft_cpu_zero(dx);
   bool is_empty = dy->shape.dims[3] == 0;
   for (int i = WEFT_SPACE - 1; i >= 0 && !is_empty; i--) { /* in the order of TensorFlow's loops */
     int64_t size = dy->shape.dims[i + 1];
@@ -240,9 +242,7 @@ static weft_status_t *avg_grad_compute(weft_kernel_ctx_t *ctx) {
   }
   for (int i = 0; i < WEFT_SPACE; i++) j.grad[i] = dy->shape.dims[i + 1];
   j.out = dx->data;
-  if (dx->count > 0 && dy->count > 0) {
-    run_images(ctx, &j, avg_grad_fns[dy->dtype], j.grad[0] * j.grad[1] * j.grad[2]);
-  }
+  if (dx->count > 0) run_inputs(ctx, &j, avg_grad_fns[dy->dtype]);
   return NULL;
 }
 

@@ -72,6 +72,23 @@ WEFT_MUST_CHECK weft_status_t *weft_to_channels_last(weft_kernel_ctx_t *ctx, con
 WEFT_MUST_CHECK weft_status_t *weft_to_channels_first(weft_kernel_ctx_t *ctx, const weft_tensor_t *t,
                                                       weft_tensor_t **out);
 
+/* Numbers from `begin` up to `end`; none where `end` is not greater. */
+typedef struct weft_window_span {
+  int64_t begin, end;
+} weft_window_span_t;
+
+/* The cells of the input under output o's window, without dilation. */
+static inline weft_window_span_t weft_window_cells(const weft_window_t *w, int64_t o) {
+  const int64_t from = o * w->stride - w->before, to = from + w->k;
+  return (weft_window_span_t){from < 0 ? 0 : from, to < w->in ? to : w->in};
+}
+
+/* The outputs whose windows may have one of the cells [begin, end): no other window has one. */
+static inline weft_window_span_t weft_window_outputs(const weft_window_t *w, int64_t begin, int64_t end) {
+  const int64_t before = begin + w->before - w->k, most = (end - 1 + w->before) / w->stride + 1;
+  return (weft_window_span_t){before < 0 ? 0 : before / w->stride + 1, most < w->out ? most : w->out};
+}
+
 /* What the maximum of nothing, or of nothing but NaN, is: the lowest finite number of a type. */
 static inline double weft_lowest(weft_dtype_t dtype) {
   switch (dtype) {
