@@ -95,25 +95,33 @@ static void pieces_change_no_bit(void) {
   for (int form = 0; form < 8; form++) check(form & 1, form & 2, form & 4);
 }
 
-static void a_row_of_dot_products_is_right(void) {
-  float *a = numbers(K, 1), *b = numbers((int64_t)N * K, 2), c[N] = {0};
-  const weft_tiles_t t = {.dtype = WEFT_F32,
-                          .turns_b = true,
-                          .dots = true,
-                          .m = 1,
-                          .n = N,
-                          .k = K,
-                          .lda = K,
-                          .ldb = K,
-                          .ldc = N,
-                          .a = a,
-                          .b = b,
-                          .c = c};
-  run(&t, 1, 10);
-  for (int64_t j = 0; j < N; j++) {
-    double sum = 0;
-    for (int64_t l = 0; l < K; l++) sum += (double)a[l] * (double)b[j * K + l];
-    CU_ASSERT_DOUBLE_EQUAL((double)c[j], sum, 1e-4);
+/* Up to four rows against rows of b; k ends within a vector. */
+static void dot_products_are_right(void) {
+  enum { ROWS = 4, ODD_K = K - 3 };
+  float *a = numbers(ROWS * K, 1), *b = numbers((int64_t)N * K, 2);
+  for (int64_t m = 1; m <= ROWS; m++) {
+    float c[ROWS * N] = {0}, by_rows[ROWS * N] = {0};
+    weft_tiles_t t = {.dtype = WEFT_F32,
+                      .turns_b = true,
+                      .dots = weft_tiles_dots(m, ODD_K),
+                      .m = m,
+                      .n = N,
+                      .k = ODD_K,
+                      .lda = K,
+                      .ldb = K,
+                      .ldc = N,
+                      .a = a,
+                      .b = b,
+                      .c = c};
+    run(&t, m, 10);
+    t.c = by_rows;
+    run(&t, 1, N);
+    CU_ASSERT_EQUAL(memcmp(c, by_rows, sizeof c), 0);
+    for (int64_t i = 0; i < m * N; i++) {
+      double sum = 0;
+      for (int64_t l = 0; l < ODD_K; l++) sum += (double)a[i / N * K + l] * (double)b[i % N * K + l];
+      CU_ASSERT_DOUBLE_EQUAL((double)c[i], sum, 1e-4);
+    }
   }
   weft_free(a);
   weft_free(b);
@@ -192,7 +200,7 @@ static void products_of_halfs_are_rounded_once(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"pieces and panels change no bit", pieces_change_no_bit},
-      {"a row of dot products is right", a_row_of_dot_products_is_right},
+      {"dot products are right", dot_products_are_right},
       {"products of halfs are rounded once", products_of_halfs_are_rounded_once},
       CU_TEST_INFO_NULL,
   };

@@ -165,7 +165,7 @@ static weft_tiles_t tiles_of(const weft_batch_product_t *p, int64_t rows, const 
   return (weft_tiles_t){.dtype = WEFT_F32,
                         .turns_a = turns_a,
                         .turns_b = p->op_b != WEFT_GEMM_PLAIN,
-                        .dots = p->m == 1 && p->op_b != WEFT_GEMM_PLAIN,
+                        .dots = p->op_b != WEFT_GEMM_PLAIN && !turns_a ? weft_tiles_dots(p->m, p->k) : 0,
                         .m = rows,
                         .n = p->n,
                         .k = p->k,

@@ -111,7 +111,7 @@ static weft_tiles_t tiles_of(const gemm_t *g) {
                     .panels = g->panels,
                     .c = g->c};
   if (g->m == 1 && t.turns_a && t.lda == 1) t.turns_a = false; /* a row all the same */
-  t.dots = g->m == 1 && t.turns_b && !t.turns_a;
+  t.dots = t.turns_b && !t.turns_a ? weft_tiles_dots(g->m, g->k) : 0;
   return t;
 }
 
@@ -422,8 +422,10 @@ weft_status_t *weft_gemm_kept(weft_thread_pool_t *pool, weft_dtype_t dtype, weft
                               weft_gemm_op_t op_b, int64_t m, int64_t n, int64_t k, const void *a,
                               int64_t lda, weft_tensor_t *b, void *c, int64_t ldc, weft_kept_t *kept) {
   const int64_t ldb = b->shape.dims[1];
+  const bool are_dots = op_a == WEFT_GEMM_PLAIN && op_b != WEFT_GEMM_PLAIN && weft_tiles_dots(m, k) > 0;
   const bool is_tiled = WEFT_SIMD_FMA && dtype == WEFT_F32 && n > 1 && k > 0 && m >= LEAST_KEPT_ROWS &&
-                        m <= MOST_KEPT_ROWS && n < INT_MAX && k < INT_MAX && lda < INT_MAX && ldc < INT_MAX;
+                        m <= MOST_KEPT_ROWS && !are_dots && n < INT_MAX && k < INT_MAX && lda < INT_MAX &&
+                        ldc < INT_MAX;
   bool is_wanted = false;
   weft_kept_copy_t *copy = kept != NULL && is_tiled ? weft_kept_find(kept, b, op_b, &is_wanted) : NULL;
   if (copy == NULL && !is_wanted)

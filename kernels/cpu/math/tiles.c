@@ -135,9 +135,14 @@ static void turn_rows(const float *a, int64_t lda, int64_t k, int64_t rows, floa
   }
 }
 
-/* n <= TILE_ROWS numbers: by two copies of a constant size, which may overlap. */
+/* n numbers; few of them without a call, by two copies of a constant size, which may overlap. */
 static inline void copy_few(float *restrict to, const float *restrict from, int64_t n) {
-  if (n >= 8) {
+  if (n > 32) {
+    memcpy(to, from, (size_t)n * sizeof *to);
+  } else if (n >= 16) {
+    memcpy(to, from, 16 * sizeof *to);
+    memcpy(to + n - 16, from + n - 16, 16 * sizeof *to);
+  } else if (n >= 8) {
     memcpy(to, from, 8 * sizeof *to);
     memcpy(to + n - 8, from + n - 8, 8 * sizeof *to);
   } else if (n >= 4) {
@@ -180,7 +185,7 @@ static void turn_columns(const float *b, int64_t ldb, int64_t k, int64_t n, floa
 }
 
 static void copy_columns(const float *b, int64_t ldb, int64_t k, int64_t n, float *to) {
-  for (int64_t l = 0; l < k; l++) memcpy(to + l * TILE_COLUMNS, b + l * ldb, (size_t)n * sizeof *b);
+  for (int64_t l = 0; l < k; l++) copy_few(to + l * TILE_COLUMNS, b + l * ldb, n);
 }
 
 /* A tile of n columns, which need not fill a vector: it is computed beside c then. */
@@ -196,9 +201,9 @@ static void run_tile(tile_fn *fn, tile_t *t, int64_t rows, int64_t n) {
   beside.adds = false;
   fn(&beside);
   for (int64_t i = 0; i < rows; i++) {
-    float *c = t->c + i * t->ldc;
-    for (int64_t j = 0; j < n; j++)
-      c[j] = t->adds ? c[j] + whole[i * TILE_COLUMNS + j] : whole[i * TILE_COLUMNS + j];
+    float *c = t->c + i * t->ldc, *sums = whole + i * TILE_COLUMNS;
+    for (int64_t j = 0; t->adds && j < n; j++) sums[j] = c[j] + sums[j];
+    copy_few(c, sums, n);
   }
 }
 
@@ -317,39 +322,74 @@ static int64_t run_thin(tile_t t, int64_t row, int64_t step, int64_t rows, int64
   return j;
 }
 
-/* ---- one row against rows of b ---- */
+/* ---- a few rows against rows of b ---- */
 
-enum { DOT_ROWS = 4 };
+/* Rows of b that are read side by side with a's, of which there are so many at most: the sums are registers.
+ */
+enum {
+  DOT_COLUMNS = 4,
+  DOT_ROWS = WEFT_SIMD == 16 ? 4 : 2,
+  DOT_K = 64, /* of more than one row: shorter dot products cost more than b's layout */
+};
 
-static float sum_of(weft_simd_t a, weft_simd_t b) {
-  weft_simd_t s = a + b;
-  float sum = 0;
-  for (int i = 0; i < WEFT_SIMD; i++) sum += s[i];
-  return sum;
+int weft_tiles_dots(int64_t m, int64_t k) { return m == 1 ? 2 : m <= DOT_ROWS && k >= DOT_K ? 1 : 0; }
+
+static inline float sum_of(weft_simd_t s) {
+  float part[WEFT_SIMD];
+  weft_simd_store(part, s);
+  UNROLLED for (int half = WEFT_SIMD / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; i++) part[i] += part[i + half];
+  }
+  return part[0];
 }
 
-/* Columns [column, column + columns): dot products with rows of b, of which some are read side by side. */
-static void run_dots(const weft_tiles_t *t, int64_t column, int64_t columns) {
-  const float *row = t->a, *rows_of_b = t->b;
-  float *c = t->c;
-  for (int64_t j = column; j < column + columns; j += DOT_ROWS) {
-    const int64_t rows = least(column + columns - j, DOT_ROWS);
-    const float *b[DOT_ROWS];
-    weft_simd_t sums[DOT_ROWS][2] = {{{0}}};
-    for (int64_t i = 0; i < DOT_ROWS; i++) b[i] = rows_of_b + (j + least(i, rows - 1)) * t->ldb;
-    int64_t l = 0;
-    for (; l + 2 * WEFT_SIMD <= t->k; l += 2 * WEFT_SIMD) {
-      UNROLLED for (int i = 0; i < DOT_ROWS; i++) {
-        UNROLLED for (int v = 0; v < 2; v++) {
-          const int64_t at = l + v * WEFT_SIMD;
-          sums[i][v] = weft_simd_fma(weft_simd_load(row + at), weft_simd_load(b[i] + at), sums[i][v]);
+/* The first `num` of DOT_COLUMNS columns of c, dot products with the rows b. A sum has `parts` vectors; that
+ * and `rows` are constants where this is inlined. */
+static inline __attribute__((always_inline)) void dots(const weft_tiles_t *t, const float *const *b,
+                                                       int64_t num, const int rows, const int parts,
+                                                       const float *a, float *c) {
+  weft_simd_t sums[DOT_ROWS][DOT_COLUMNS][2] = {{{{0}}}};
+  int64_t l = 0;
+  for (; l + parts * WEFT_SIMD <= t->k; l += parts * WEFT_SIMD) {
+    UNROLLED for (int v = 0; v < parts; v++) {
+      weft_simd_t right[DOT_COLUMNS];
+      UNROLLED for (int i = 0; i < DOT_COLUMNS; i++) right[i] = weft_simd_load(b[i] + l + v * WEFT_SIMD);
+      UNROLLED for (int r = 0; r < rows; r++) {
+        const weft_simd_t left = weft_simd_load(a + r * t->lda + l + v * WEFT_SIMD);
+        UNROLLED for (int i = 0; i < DOT_COLUMNS; i++) {
+          sums[r][i][v] = weft_simd_fma(left, right[i], sums[r][i][v]);
         }
       }
     }
-    for (int64_t i = 0; i < rows; i++) {
-      float sum = sum_of(sums[i][0], sums[i][1]);
-      for (int64_t at = l; at < t->k; at++) sum += row[at] * b[i][at];
-      c[j + i] = t->accumulate ? c[j + i] + sum : sum;
+  }
+  UNROLLED for (int r = 0; r < rows; r++) {
+    UNROLLED for (int i = 0; i < DOT_COLUMNS; i++) {
+      float sum = sum_of(parts == 1 ? sums[r][i][0] : sums[r][i][0] + sums[r][i][1]);
+      for (int64_t at = l; at < t->k; at++) sum += a[r * t->lda + at] * b[i][at];
+      if (i < num) c[r * t->ldc + i] = t->accumulate ? c[r * t->ldc + i] + sum : sum;
+    }
+  }
+}
+
+/* A row has the same bits however many are computed with it. */
+static void run_dots(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  const float *a = (const float *)t->a + row * t->lda;
+  const float *rows_of_b = t->b;
+  for (int64_t j = column; j < column + columns; j += DOT_COLUMNS) {
+    const int64_t num = least(column + columns - j, DOT_COLUMNS);
+    const float *b[DOT_COLUMNS];
+    for (int64_t i = 0; i < DOT_COLUMNS; i++) b[i] = rows_of_b + (j + least(i, num - 1)) * t->ldb;
+    float *c = (float *)t->c + row * t->ldc + j;
+    if (t->dots == 2) {
+      dots(t, b, num, 1, 2, a, c);
+    } else if (rows == 1) {
+      dots(t, b, num, 1, 1, a, c);
+    } else if (rows == 2) {
+      dots(t, b, num, 2, 1, a, c);
+    } else if (rows == 3 && DOT_ROWS > 2) {
+      dots(t, b, num, 3 % (DOT_ROWS + 1), 1, a, c);
+    } else {
+      dots(t, b, num, DOT_ROWS, 1, a, c);
     }
   }
 }
@@ -487,8 +527,8 @@ void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t co
     run_narrow(t, row, rows, column, columns, scratch);
     return;
   }
-  if (t->dots) {
-    run_dots(t, column, columns);
+  if (t->dots > 0) {
+    run_dots(t, row, rows, column, columns);
     return;
   }
   const float *a0 = t->a, *b0 = t->b;
@@ -511,7 +551,7 @@ void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t co
         if (done == columns) continue;
       }
       if (by_rows) {
-        for (int64_t q = 0; q < r; q++) memcpy(laid_out + q * A_STEP, a + q * t->lda, (size_t)k * sizeof *a);
+        for (int64_t q = 0; q < r; q++) copy_few(laid_out + q * A_STEP, a + q * t->lda, k);
       } else if (t->turns_a) {
         copy_turned_rows(a, t->lda, k, r, height, laid_out);
       } else {

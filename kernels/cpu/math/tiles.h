@@ -26,7 +26,8 @@
 typedef struct weft_tiles {
   weft_dtype_t dtype;    /* of all three: WEFT_F32, WEFT_F16 or WEFT_BF16 */
   bool turns_a, turns_b; /* stored [K,M], [N,K] */
-  bool dots; /* M is 1 and b turned: each element is a dot product of rows. Of the whole product; of float */
+  int dots; /* weft_tiles_dots() of the whole product where b is turned and a is not: each element is a dot
+               product of rows. 0 otherwise. Of float */
   bool accumulate;
   int64_t m, n, k;       /* at least 1 */
   int64_t lda, ldb, ldc; /* elements from one stored row to the next */
@@ -39,6 +40,9 @@ typedef struct weft_tiles {
 /* Rows and columns of a tile: pieces best begin at multiples of them. */
 int64_t weft_tiles_rows(void);
 int64_t weft_tiles_columns(void);
+/* Vectors of partial sums of a dot product where m rows of k numbers are so few that b is not laid out; else
+ * 0. */
+int weft_tiles_dots(int64_t m, int64_t k);
 /* Columns that a product of m rows takes at a time, a multiple of weft_tiles_columns(): b is read as it is,
  * in wide strips, for very few rows. */
 int64_t weft_tiles_strip(int64_t m);
