@@ -130,6 +130,8 @@ static void saturation_pixels(void *arg, int64_t begin, int64_t end) {
 
 /* ---- contrast: the distance of each channel from its mean is scaled ---- */
 
+enum { MEANS = 384 }; /* a multiple of 3 channels */
+
 /* y[k] = the sum of channel k over all positions. Halves are added up until one position is left: sums are
  * as short as can be, and rounded as in TensorFlow. y, as large as x, is overwritten. */
 static void fold(const float *x, float *y, int64_t positions, int64_t channels) {
@@ -144,6 +146,16 @@ static void fold(const float *x, float *y, int64_t positions, int64_t channels) 
   } while (positions > 1);
 }
 
+/* y = the distances of x from the means, times `by`, above the means, for `positions` positions. The means
+ * lie repeated in `means`, `width` of them: so many elements are computed at once. */
+static void scale_distances(const float *x, const float *means, int64_t width, int64_t size, float by,
+                            float *y) {
+  for (int64_t at = 0; at < size; at += width) {
+    const int64_t n = size - at < width ? size - at : width;
+    for (int64_t k = 0; k < n; k++) y[at + k] = means[k] + (x[at + k] - means[k]) * by;
+  }
+}
+
 static void contrast_images(void *arg, int64_t begin, int64_t end) {
   const colour_job_t *j = arg;
   const int64_t channels = j->channels, size = j->positions * channels;
@@ -152,8 +164,15 @@ static void contrast_images(void *arg, int64_t begin, int64_t end) {
     float *y = (float *)j->y + i * size;
     fold(x, y, j->positions, channels);
     for (int64_t c = 0; c < channels; c++) y[c] *= 1.0f / (float)j->positions;
-    for (int64_t k = channels; k < size; k++) y[k] = y[k - channels];
-    for (int64_t k = 0; k < size; k++) y[k] += (x[k] - y[k]) * j->by;
+    float means[MEANS];
+    if (channels <= MEANS) {
+      const int64_t width = MEANS / channels * channels;
+      for (int64_t k = 0; k < width; k++) means[k] = k < channels ? y[k] : means[k - channels];
+      scale_distances(x, means, width, size, j->by, y);
+    } else { /* the means themselves last */
+      scale_distances(x + channels, y, channels, size - channels, j->by, y + channels);
+      scale_distances(x, y, channels, channels, j->by, y);
+    }
   }
 }
 

@@ -73,6 +73,22 @@ static bool is_half(weft_dtype_t dtype) { return dtype == WEFT_F16 || dtype == W
 
 /* ---- unsorted: negative ids are dropped ---- */
 
+/* Are all ids of this type before `segments`? Looks at all, without a branch. */
+#define IDS_BEFORE(type)                                                      \
+  static bool ids_before_##type(const type *x, int64_t n, int64_t segments) { \
+    bool is_beyond = false;                                                   \
+    for (int64_t i = 0; i < n; i++) is_beyond |= (int64_t)x[i] >= segments;   \
+    return !is_beyond;                                                        \
+  }
+IDS_BEFORE(int32_t)
+IDS_BEFORE(int64_t)
+
+static bool are_before(const weft_tensor_t *ids, int64_t segments) {
+  if (ids->dtype == WEFT_I32) return ids_before_int32_t(ids->data, ids->count, segments);
+  if (ids->dtype == WEFT_I64) return ids_before_int64_t(ids->data, ids->count, segments);
+  return false;
+}
+
 static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   const segment_t *segment = ctx->node->param;
   weft_tensor_t *data = weft_in(ctx, 0), *ids = weft_in(ctx, 1), *num = weft_in(ctx, 2), *out = NULL;
@@ -94,7 +110,8 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   if (shape.rank > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = ds->dims[is->rank + d - 1];
   /* All ids before num_segments rows are taken; without data TensorFlow looks at none. */
-  for (int64_t i = 0; i < ids->count && data->count > 0; i++) {
+  const int64_t suspect = data->count > 0 && !are_before(ids, n) ? ids->count : 0;
+  for (int64_t i = 0; i < suspect; i++) {
     char text[WEFT_INDEX_TEXT];
     int64_t id = weft_cpu_int_at(ids, i);
     if (id < n) continue;

@@ -91,10 +91,13 @@ static weft_status_t *case_row(void *arg, int64_t i, weft_strbuf_t *text) {
     WEFT_RETURN_IF_ERROR(utf8_case(s, r->is_upper, text));
     return weft_set_text(r->out, i, text);
   }
-  for (size_t k = 0; k < s.length; k++) {
-    char c = s.data[k], first = r->is_upper ? 'a' : 'A';
-    weft_strbuf_putc(text, c >= first && c < first + 26 ? (char)(c ^ 0x20) : c);
+  const uint8_t first = r->is_upper ? 'a' : 'A';
+  char *to = weft_strbuf_reserve(text, s.length);
+  for (size_t k = 0; to != NULL && k < s.length; k++) {
+    const bool changes = (uint8_t)((uint8_t)s.data[k] - first) < 26;
+    to[k] = (char)(s.data[k] ^ (changes ? 0x20 : 0));
   }
+  if (to != NULL) text->length += s.length;
   return weft_set_text(r->out, i, text);
 }
 
@@ -125,14 +128,19 @@ static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 static weft_status_t *encode_row(void *arg, int64_t i, weft_strbuf_t *text) {
   const text_run_t *r = arg;
   weft_str_t s = weft_tensor_str_at(r->in, i);
-  for (size_t at = 0; at < s.length; at += 3) {
-    size_t n = s.length - at < 3 ? s.length - at : 3;
-    uint32_t bits = 0;
-    for (size_t k = 0; k < 3; k++) bits = bits << 8 | (k < n ? (uint8_t)s.data[at + k] : 0);
-    for (size_t k = 0; k < 4; k++) {
-      if (k <= n) weft_strbuf_putc(text, base64_digits[bits >> (18 - 6 * k) & 63]);
-      if (k > n && r->has_padding) weft_strbuf_putc(text, '=');
-    }
+  const uint8_t *from = (const uint8_t *)s.data;
+  const size_t whole = s.length / 3, rest = s.length % 3;
+  char *to = weft_strbuf_reserve(text, (whole + 1) * 4);
+  if (to == NULL) return weft_set_text(r->out, i, text);
+  for (size_t k = 0; k < whole; k++, from += 3, to += 4) {
+    const uint32_t bits = (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2];
+    for (int d = 0; d < 4; d++) to[d] = base64_digits[bits >> (18 - 6 * d) & 63];
+  }
+  text->length += whole * 4;
+  if (rest > 0) {
+    const uint32_t bits = (uint32_t)from[0] << 16 | (rest > 1 ? (uint32_t)from[1] << 8 : 0);
+    for (size_t d = 0; d < 4; d++) to[d] = d <= rest ? base64_digits[bits >> (18 - 6 * d) & 63] : '=';
+    text->length += r->has_padding ? 4 : rest + 1;
   }
   return weft_set_text(r->out, i, text);
 }
@@ -157,13 +165,16 @@ static weft_status_t *decode_row(void *arg, int64_t i, weft_strbuf_t *text) {
     s.length -= s.data[s.length - 2] == '=' ? 2 : 1;
   }
   uint32_t bits = 0;
-  for (size_t k = 0; k < s.length; k++) {
+  char *to = weft_strbuf_reserve(text, s.length);
+  for (size_t k = 0; to != NULL && k < s.length; k++) {
     if (k % 4 == 0 && k + 1 == s.length)
       return WEFT_ERROR(INVALID_ARGUMENT, "Base64 string length cannot be 1 modulo 4.");
     int value = base64_value(s.data[k]);
     if (value < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Invalid character found in base64.");
     bits = bits << 6 | (uint32_t)value;
-    if (k % 4 != 0) weft_strbuf_putc(text, (char)(bits >> (6 - 2 * (k % 4))));
+    if (k % 4 == 0) continue;
+    *to++ = (char)(bits >> (6 - 2 * (k % 4)));
+    text->length++;
   }
   return weft_set_text(r->out, i, text);
 }
