@@ -98,6 +98,8 @@ static void one(weft_dtype_t dtype, void *to) {
   }
 }
 
+enum { REPEATED = 1024 }; /* elements that are copied at once: the first cache holds them */
+
 void weft_update_identity(weft_update_t how, weft_dtype_t dtype, int64_t n, void *to) {
   size_t size = weft_dtype_size(dtype);
   if (n <= 0) return;
@@ -107,7 +109,12 @@ void weft_update_identity(weft_update_t how, weft_dtype_t dtype, int64_t n, void
     case WEFT_UPDATE_MIN: extreme(dtype, true, to); break;
     default: memset(to, 0, size * (size_t)n); return;
   }
-  for (int64_t i = 1; i < n; i++) memcpy((char *)to + (size_t)i * size, to, size);
+  const size_t most = (size_t)n < REPEATED ? (size_t)n : REPEATED;
+  for (size_t done = 1, k; done < (size_t)n; done += k) {
+    k = done < most ? done : most;
+    if (k > (size_t)n - done) k = (size_t)n - done;
+    memcpy((char *)to + done * size, to, k * size);
+  }
 }
 
 /* ---- whole tensors ---- */
