@@ -14,6 +14,8 @@
 #include "strategies/gradient_shapes.h"
 #include "strategies/replication.h"
 
+enum { LAST_FEED = 63 };
+
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the order of reads and writes"); }
 
 typedef struct ordering {
@@ -23,10 +25,12 @@ typedef struct ordering {
   int num_order, num_old; /* num_old: ids from here on are of nodes added here */
   weft_fanout_t fanout;   /* of the same */
   weft_frames_t frames;
-  int *branches;          /* by id: conditionals around it */
-  uint64_t *roots;        /* by id: roots of the step that need it */
-  bool *in_init, *is_fed; /* by id: initial targets need it; it needs something that is fed */
-  bool *follows;          /* by id: follows an update of the current variable */
+  int *branches;   /* by id: conditionals around it */
+  uint64_t *roots; /* by id: roots of the step that need it */
+  bool *in_init;   /* by id: initial targets need it */
+  uint64_t *feeds; /* by id: placeholders that it needs; the last bit stands for all from the 64th on */
+  int num_feeds;
+  bool *follows; /* by id: follows an update of the current variable */
   weft_node_t *
       *users; /* of the current variable: consumers of its handle or reference, or of a plain read of it */
   int num_users;
@@ -67,12 +71,14 @@ static void mark_roots(ordering_t *k) {
     }
     for (int at = 0; at < k->num_order; at++) {
       const weft_node_t *n = k->order[at];
-      bool is_fed = k->is_fed[n->id] || weft_node_is_placeholder(n);
-      for (int i = 0; i < n->num_inputs + n->num_controls; i++) {
-        is_fed = is_fed ||
-                 k->is_fed[i < n->num_inputs ? n->inputs[i].node->id : n->controls[i - n->num_inputs]->id];
+      if (weft_node_is_placeholder(n) && k->feeds[n->id] == 0) {
+        k->feeds[n->id] = (uint64_t)1 << (k->num_feeds < LAST_FEED ? k->num_feeds : LAST_FEED);
+        k->num_feeds++;
       }
-      k->is_fed[n->id] = is_fed;
+      for (int i = 0; i < n->num_inputs + n->num_controls; i++) {
+        k->feeds[n->id] |=
+            k->feeds[i < n->num_inputs ? n->inputs[i].node->id : n->controls[i - n->num_inputs]->id];
+      }
       k->branches[n->id] = branches_of(k, n);
     }
   }
@@ -84,10 +90,10 @@ static weft_status_t *look(ordering_t *k) {
   k->branches = weft_arena_calloc(arena, n, sizeof *k->branches);
   k->roots = weft_arena_calloc(arena, n, sizeof *k->roots);
   k->in_init = weft_arena_calloc(arena, n, sizeof *k->in_init);
-  k->is_fed = weft_arena_calloc(arena, n, sizeof *k->is_fed);
+  k->feeds = weft_arena_calloc(arena, n, sizeof *k->feeds);
   k->follows = weft_arena_calloc(arena, n, sizeof *k->follows);
   k->users = weft_arena_calloc(arena, n, sizeof(*k->users));
-  if (k->branches == NULL || k->roots == NULL || k->in_init == NULL || k->is_fed == NULL ||
+  if (k->branches == NULL || k->roots == NULL || k->in_init == NULL || k->feeds == NULL ||
       k->follows == NULL || k->users == NULL) {
     return no_memory();
   }
@@ -155,13 +161,20 @@ static void mark_followers(ordering_t *k) {
   }
 }
 
-/* May the update wait for the read? Not if the read may be dead, or if a step with the update alone does not
- * need it. */
+/* Is all that `read` needs fed in each step that does the update? */
+static bool is_fed_with(const ordering_t *k, const weft_node_t *update, const weft_node_t *read) {
+  const uint64_t needed = k->feeds[read->id], others = (uint64_t)1 << LAST_FEED;
+  if ((needed & (~k->feeds[update->id] | others)) == 0) return true;
+  return (k->roots[update->id] & ~k->roots[read->id]) == 0;
+}
+
+/* May the update wait for the read? Not if the read may be dead, or needs a placeholder that a step with the
+ * update alone does not feed. */
 static bool may_wait(const ordering_t *k, const weft_node_t *update, const weft_node_t *read) {
   if (is_update(read) || k->follows[read->id] || k->branches[read->id] > 0) return false;
   if (k->frames.frame_of[read->id] != 0 || k->frames.frame_of[update->id] != 0 || k->roots[read->id] == 0)
     return false;
-  return !k->is_fed[read->id] || (k->roots[update->id] & ~k->roots[read->id]) == 0;
+  return is_fed_with(k, update, read);
 }
 
 static bool has_control(const weft_node_t *n, const weft_node_t *from) {

@@ -452,6 +452,66 @@ static void nothing_stays_beside_what_may_have_moved(void) {
   }
 }
 
+#define TYPE(attr, type) " attr{key:'" attr "' value{type:" type "}}"
+#define TABLE \
+  "node{name:'ids' op:'Placeholder'" TYPE("dtype", "DT_INT32") " attr{key:'shape' value{shape{dim{size:-1}" \
+  "}}}} node{name:'x' op:'Placeholder'" TYPE("dtype", "DT_FLOAT") " attr{key:'shape' value{shape{dim{size:" \
+  "-1} dim{size:2}}}}} node{name:'half' op:'Const'" TYPE("dtype", "DT_FLOAT") " attr{key:'value' value{"    \
+  "tensor{dtype:DT_FLOAT tensor_shape{} float_val:0.5}}}} node{name:'v' op:'VarHandleOp'" TYPE(             \
+      "dtype", "DT_FLOAT") " attr{key:'shape' value{shape{dim{size:2} dim{size:2}}}}} "                     \
+  "node{name:'rows' op:'ResourceGather' input:'v' input:'ids'" TYPE("dtype", "DT_FLOAT") TYPE(              \
+      "Tindices", "DT_INT32") "} node{name:'init' op:'AssignVariableOp' input:'v' input:'zero'" TYPE(       \
+      "dtype", "DT_FLOAT") "} node{name:'zero' op:'Const'" TYPE("dtype", "DT_FLOAT") " attr{key:'value' "   \
+  "value{tensor{dtype:DT_FLOAT tensor_shape{dim{size:2} dim{size:2}} float_val:0}}}} "                      \
+  "node{name:'train' op:'ResourceApplyGradientDescent' input:'v' input:'half' input:'g'" TYPE(              \
+      "T", "DT_FLOAT") "} node{name:'g' op:'MatMul' input:'x' input:'b'" TYPE("T", "DT_FLOAT")              \
+  " attr{key:'transpose_a' value{b:true}}} "
+
+/* Rows that a step fetches are read before the step's update where the update's steps feed the ids. */
+static void rows_are_read_before_an_update_that_needs_the_same_feeds(void) {
+  static const struct {
+    const char *graph;
+    bool is_ordered;
+  } cases[] = {
+      {TABLE "node{name:'b' op:'Identity' input:'x'" TYPE("T", "DT_FLOAT") "}", false},
+      {TABLE "node{name:'b' op:'Mul' input:'x' input:'w'" TYPE(
+           "T", "DT_FLOAT") "} node{name:'w' op:'Reshape' "
+                            "input:'f' input:'column'" TYPE("T", "DT_FLOAT") TYPE(
+                                "Tshape",
+                                "DT_INT32") "} node{name:'f' "
+                                            "op:'Cast' input:'ids'" TYPE("SrcT", "DT_INT32") TYPE(
+                                                "DstT",
+                                                "DT_FLOAT") "} node{name:'column' "
+                                                            "op:'Const'" TYPE(
+                                                                "dtype",
+                                                                "DT_INT32") " attr{key:'value' "
+                                                                            "value{tensor{dtype:DT_INT32 "
+                                                                            "tensor_shape{dim{size:2}} "
+                                                                            "int_val:-1 int_val:1}}}}",
+       true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const use_t u = {.strategy = "central_storage:2",
+                     .feeds = {"ids", "x"},
+                     .fetches = {"rows:0"},
+                     .targets = {"train"},
+                     .inits = {"init"}};
+    weft_graph_t *g = weft_test_graph(cases[i].graph);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(g);
+    weft_rewrite_t r = {.arena = WEFT_ARENA_INIT};
+    weft_test_expect(rewrite_for(g, &u, &r), WEFT_OK, "");
+    const weft_node_t *update = weft_test_node(r.graph, "train");
+    for (int id = 0; id < r.graph->num_nodes; id++) {
+      const weft_node_t *n = r.graph->nodes[id];
+      if (n != NULL && weft_str_is(n->op->name, "ResourceGather"))
+        CU_ASSERT_EQUAL(weft_test_depends(r.graph, update, n), cases[i].is_ordered);
+    }
+    CU_ASSERT_EQUAL(count_nodes(r.graph, "ResourceGather"), 2);
+    weft_rewrite_deinit(&r);
+    weft_graph_destroy(g);
+  }
+}
+
 /* One in so many: there are thousands of them. */
 static void running_out_of_memory_is_reported(void) {
   weft_graph_t *g = read_graph("linear");
@@ -492,6 +552,8 @@ static const CU_TestInfo tests[] = {
     {"accelerators come before CPUs", accelerators_come_before_cpus},
     {"clusters give their devices", clusters_give_their_devices},
     {"nothing stays beside what may have moved", nothing_stays_beside_what_may_have_moved},
+    {"rows are read before an update that needs the same feeds",
+     rows_are_read_before_an_update_that_needs_the_same_feeds},
     {"running out of memory is reported", running_out_of_memory_is_reported},
     CU_TEST_INFO_NULL,
 };
