@@ -34,8 +34,8 @@ static inline __attribute__((always_inline)) void WEFT_CAT(volume_avg_cells, SUF
       for (int64_t w = b->s[2].begin; w < b->s[2].end; w++) {
         const ELEM *p = x + ((d * j->s[1].in + h) * j->s[2].in + w) * j->c;
         for (int c = 0; c < n; c++) {
-          const COMP v = LOAD(p[c]), next = LOAD(STORE(sum[c] + v));
-          sum[c] = v == left_out ? sum[c] : next;
+          const COMP v = LOAD(p[c]); /* what is left out counts as 0: no sum is -0, so no bit of it changes */
+          sum[c] = LOAD(STORE(sum[c] + (v == left_out ? 0 : v)));
           count[c] += v == left_out ? 0 : 1;
         }
       }
