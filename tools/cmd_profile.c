@@ -302,11 +302,11 @@ int weft_command_profile(int argc, char **argv) {
   };
   int code;
   if (!weft_options_read(&line, argc, argv, &code)) return code;
-  const char *complaint = weft_watch_complaint(&a.watch);
-  if (complaint != NULL) return weft_options_complain(&line, "%s", complaint);
   bool by_node = strcmp(a.by, "node") == 0;
   if (!by_node && strcmp(a.by, "op") != 0)
     return weft_options_complain(&line, "--by %s: give op or node", a.by);
+  const char *complaint = weft_watch_complaint(&a.watch);
+  if (complaint != NULL) return weft_options_complain(&line, "%s", complaint);
   weft_status_t *s = weft_profile_create(by_node ? WEFT_PROFILE_BY_NODE : WEFT_PROFILE_BY_OP, &a.profile);
   if (s != NULL) return weft_command_fail(s);
   const weft_step_watch_t watch = {
