@@ -209,7 +209,7 @@ MISTAKES = [
     (["--workers", "2", "--master", "grpc://127.0.0.1:1"], 2, "--workers and --ps start servers here"),
     (["--cluster", "worker=127.0.0.1:1", "--master", "grpc://127.0.0.1:1"], 2, "give --cluster or --master, not both"),
     (["--cluster", "ps=127.0.0.1:1"], 1, "has neither a chief nor a worker 0"),
-    (["--cluster", "worker"], 1, "worker"),
+    (["--cluster", "worker"], 2, "--cluster worker: 'worker' is not job=host:port,host:port"),
     (["--evaluate-every", "5"], 2, "--evaluate-every needs --save"),
     (["--evaluate-feed", "x=x.npy"], 2, "need --evaluate-every"),
     (["--workers", "0x"], 2, "--workers"),

@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) void WEFT_CAT(volume_max_grad_cells
     for (int c = 0; c < n; c++) {
       const COMP off = LOAD(STORE(LOAD(x[c]) - most[c]));
       const ELEM sum = STORE(LOAD(dx[c]) + share[c]);
-      dx[c] = (off < near) & (-off < near) ? sum : dx[c];
+      dx[c] = ((off < near) & (-off < near)) ? sum : dx[c];
     }
   }
 }
