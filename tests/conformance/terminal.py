@@ -58,7 +58,8 @@ class Terminal:
                 if cwd:
                     os.chdir(cwd)
                 self.set_size(0, columns, rows)
-                os.execve(command[0], command, {**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment})
+                inherited = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}  # of another terminal
+                os.execve(command[0], command, {**inherited, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment})
             os._exit(127)
 
     @staticmethod
