@@ -15,12 +15,8 @@ static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
 
 static weft_status_t *check(const weft_strategy_t *self, weft_str_t options) {
   weft_option_value_t values[NUM_OPTIONS];
-  weft_replicate_options_t o = {.strategy = self->name};
-  weft_arena_t arena = WEFT_ARENA_INIT;
-  weft_status_t *s = weft_options_parse(self->name, defs, NUM_OPTIONS, options, values);
-  if (s == NULL) s = weft_replicas_sum_options(self->name, &values[OPTION_batch], &arena, &o);
-  weft_arena_deinit(&arena);
-  return s;
+  WEFT_RETURN_IF_ERROR(weft_options_parse(self->name, defs, NUM_OPTIONS, options, values));
+  return weft_replicas_check_sums(self->name, &values[OPTION_batch]);
 }
 
 static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,

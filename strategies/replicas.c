@@ -82,6 +82,14 @@ weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option
   return NULL;
 }
 
+weft_status_t *weft_replicas_check_sums(const char *strategy, const weft_option_value_t *values) {
+  weft_replicate_options_t o = {.strategy = strategy};
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_status_t *s = weft_replicas_sum_options(strategy, values, &arena, &o);
+  weft_arena_deinit(&arena);
+  return s;
+}
+
 /* ---- devices ---- */
 
 weft_str_t weft_replicas_named_device(weft_arena_t *arena, weft_str_t task, weft_str_t name) {

@@ -52,6 +52,9 @@
 WEFT_MUST_CHECK weft_status_t *weft_replicas_sum_options(const char *strategy,
                                                          const weft_option_value_t *values,
                                                          weft_arena_t *arena, weft_replicate_options_t *o);
+/* Whether they go together. Errors: the same. */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_check_sums(const char *strategy,
+                                                        const weft_option_value_t *values);
 /* The `batch` option alone. */
 WEFT_MUST_CHECK weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value,
                                                           weft_arena_t *arena, weft_names_t *out);
