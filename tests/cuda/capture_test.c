@@ -97,7 +97,8 @@ static void trial_refused(void *arg) {
   TRIAL_OK(weft_rig_add(&b, "sum", x, 1, 1));
   TRIAL(type->allocate(b.device, 32 << 20, &after) == NULL);
   TRIAL_FAILURE(type->capture_end(b.queues[COMPUTE], &graph), WEFT_INTERNAL, "a capture on GPU:0 (compute)");
-  /* another queue */
+  /* another queue, which writes behind the fill */
+  type->wait(b.queues[WEFT_QUEUE_COPIES_IN], b.queues[COMPUTE], weft_rig_mark(&b, COMPUTE));
   TRIAL_OK(type->copy(b.queues[WEFT_QUEUE_COPIES_IN], NULL, &value, b.device, x + 2, sizeof value));
   const uint64_t copied = weft_rig_mark(&b, WEFT_QUEUE_COPIES_IN);
   TRIAL_OK(type->capture_begin(b.queues[COMPUTE]));
