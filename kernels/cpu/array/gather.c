@@ -149,33 +149,66 @@ typedef struct nd_job {
   bool ignores;
   atomic_int_fast64_t
       bad; /* the last row of indices that names nothing, as TensorFlow's error says; -1: none */
-  weft_status_t *_Atomic status;
+  weft_status_t *status; /* of what is not plain, and so of one thread */
 } nd_job_t;
+
+enum { FEW_PIECES = 8 }; /* of more bytes than a few lines: the processor goes on by itself within one */
+
+/* Pieces of `bytes` each from the n positions of `at` (in pieces) to `to`; zeros where it is -1. */
+static inline __attribute__((always_inline)) void copy_pieces(const char *from, const int64_t *at, int64_t n,
+                                                              const size_t bytes, char *to) {
+  for (int64_t i = 0; i < n; i++, to += bytes) {
+    if (at[i] < 0) {
+      memset(to, 0, bytes);
+    } else {
+      memcpy(to, from + (size_t)at[i] * bytes, bytes);
+    }
+  }
+}
+
+static void gather_pieces(const char *from, const int64_t *at, int64_t n, size_t bytes, char *to) {
+  for (int64_t i = 0; bytes > 8 && i < n; i++) { /* whatever is there: a prefetch does not fail */
+    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)((size_t)at[i] * bytes)));
+  }
+  switch (bytes) { /* the usual small pieces without a call */
+    case 1: copy_pieces(from, at, n, 1, to); break;
+    case 2: copy_pieces(from, at, n, 2, to); break;
+    case 4: copy_pieces(from, at, n, 4, to); break;
+    case 8: copy_pieces(from, at, n, 8, to); break;
+    case 16: copy_pieces(from, at, n, 16, to); break;
+    case 32: copy_pieces(from, at, n, 32, to); break;
+    case 64: copy_pieces(from, at, n, 64, to); break;
+    case 128: copy_pieces(from, at, n, 128, to); break;
+    default: copy_pieces(from, at, n, bytes, to); break;
+  }
+}
+
+/* Pieces from the n positions of `at` to rows from `to` on. */
+static void gather_elements(nd_job_t *j, const int64_t *at, int64_t n, int64_t to) {
+  for (int64_t i = 0; i < n && j->status == NULL; i++) {
+    if (at[i] >= 0)
+      j->status = weft_cpu_copy(j->out, (to + i) * j->inner, j->params, at[i] * j->inner, j->inner);
+  }
+}
 
 /* Rows [begin, end) of indices. One that names nothing gives zeros, or is the error. */
 static void nd_range(void *arg, int64_t begin, int64_t end) {
   nd_job_t *j = arg;
-  const bool is_plain = weft_dtype_is_plain(j->out->dtype);
   const size_t bytes = (size_t)j->inner * weft_dtype_size(j->out->dtype);
-  for (int64_t i = begin; i < end; i++) {
-    int64_t at = 0;
-    if (weft_index_flatten(j->indices, i, j->depth, &j->params->shape, &at)) {
-      if (is_plain) {
-        copy_plain((char *)j->out->data + (size_t)i * bytes,
-                   (const char *)j->params->data + (size_t)at * bytes, bytes);
-        continue;
-      }
-      weft_status_t *s = weft_cpu_copy(j->out, i * j->inner, j->params, at * j->inner, j->inner);
-      if (s == NULL) continue;
-      j->status = s; /* only of what is not plain, and so of one thread */
-      return;
+  const bool is_plain = weft_dtype_is_plain(j->out->dtype);
+  const int64_t block = bytes > 256 ? FEW_PIECES : WEFT_INDEX_BLOCK;
+  int64_t at[WEFT_INDEX_BLOCK];
+  for (int64_t i = begin, n = 0; i < end; i += n) {
+    n = end - i < block ? end - i : block;
+    const int64_t bad = weft_index_positions(j->indices, i, n, j->depth, &j->params->shape, at);
+    if (is_plain) {
+      gather_pieces(j->params->data, at, n, bytes, (char *)j->out->data + (size_t)i * bytes);
+    } else {
+      gather_elements(j, at, n, i); /* on one thread */
     }
-    if (j->ignores) {
-      if (is_plain) memset((char *)j->out->data + (size_t)i * bytes, 0, bytes);
-      continue;
-    }
+    if (bad < 0 || j->ignores) continue;
     int_fast64_t last = atomic_load(&j->bad);
-    while (i > last && !atomic_compare_exchange_weak(&j->bad, &last, i)) {
+    while (bad > last && !atomic_compare_exchange_weak(&j->bad, &last, bad)) {
     }
   }
 }
@@ -220,8 +253,7 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx, const weft_bad_i
     nd_range(&j, 0, n);
   }
   const int64_t bad = atomic_load(&j.bad);
-  weft_status_t *status = atomic_load(&j.status);
-  if (bad < 0 || status != NULL) return status;
+  if (bad < 0 || j.status != NULL) return j.status;
   char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
   return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %s",
                     weft_index_print(is, is->rank - 1, bad, where),

@@ -25,27 +25,38 @@ static weft_status_t *append(weft_tensor_t *to, int64_t at, const weft_tensor_t 
   return s;
 }
 
+/* Rows [begin, begin + n) of `updates` to the positions `at` in `out`; -1: nowhere. */
+static weft_status_t *scatter_rows(const weft_tensor_t *updates, int64_t begin, const int64_t *at, int64_t n,
+                                   int64_t inner, weft_update_t how, weft_tensor_t *out) {
+  weft_update_fn *update = weft_update_find(how, out->dtype);
+  const size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
+  const bool is_text = how == WEFT_UPDATE_ADD && out->dtype == WEFT_STRING;
+  for (int64_t i = 0; i < n; i++) {
+    if (at[i] < 0) continue;
+    if (update != NULL) {
+      update((char *)out->data + (size_t)at[i] * bytes,
+             (const char *)updates->data + (size_t)(begin + i) * bytes, inner, false);
+    } else if (is_text) {
+      WEFT_RETURN_IF_ERROR(append(out, at[i] * inner, updates, (begin + i) * inner, inner));
+    } else {
+      WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, at[i] * inner, updates, (begin + i) * inner, inner));
+    }
+  }
+  return NULL;
+}
+
 /* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. Of places that
  * are not in `out` the last is the error, as in TensorFlow. */
 static weft_status_t *scatter(const weft_tensor_t *indices, const weft_tensor_t *updates, weft_update_t how,
                               bool ignores_bad, int64_t depth, weft_tensor_t *out) {
-  int64_t rows = weft_cpu_product(&indices->shape, 0, num_outer(&indices->shape));
-  int64_t inner = weft_cpu_product(&out->shape, (int)depth, out->shape.rank);
-  weft_update_fn *update = weft_update_find(how, out->dtype);
-  size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
-  int64_t bad = -1;
-  for (int64_t i = 0; i < rows; i++) {
-    int64_t at = 0;
-    if (!weft_index_flatten(indices, i, depth, &out->shape, &at)) {
-      bad = i;
-    } else if (update != NULL) {
-      update((char *)out->data + (size_t)at * bytes, (const char *)updates->data + (size_t)i * bytes, inner,
-             false);
-    } else if (how == WEFT_UPDATE_ADD && out->dtype == WEFT_STRING) {
-      WEFT_RETURN_IF_ERROR(append(out, at * inner, updates, i * inner, inner));
-    } else {
-      WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, at * inner, updates, i * inner, inner));
-    }
+  const int64_t rows = weft_cpu_product(&indices->shape, 0, num_outer(&indices->shape)),
+                inner = weft_cpu_product(&out->shape, (int)depth, out->shape.rank);
+  int64_t at[WEFT_INDEX_BLOCK], bad = -1;
+  for (int64_t i = 0, n = 0; i < rows; i += n) {
+    n = rows - i < WEFT_INDEX_BLOCK ? rows - i : WEFT_INDEX_BLOCK;
+    const int64_t last = weft_index_positions(indices, i, n, depth, &out->shape, at);
+    if (last >= 0) bad = last;
+    WEFT_RETURN_IF_ERROR(scatter_rows(updates, i, at, n, inner, how, out));
   }
   if (bad < 0 || ignores_bad) return NULL;
   char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
@@ -158,6 +169,49 @@ static bool starts_with(const weft_shape_t *whole, const weft_shape_t *start) {
   return true;
 }
 
+/* Zeros in those rows of `out` that no list of the first n inputs names. */
+static weft_status_t *zero_unnamed(weft_kernel_ctx_t *ctx, int n, weft_tensor_t *out) {
+  const int64_t rows = out->shape.dims[0];
+  const size_t bytes = (size_t)(out->count / rows) * weft_dtype_size(out->dtype);
+  if (!weft_dtype_is_plain(out->dtype)) return NULL; /* a new tensor of these is empty */
+  uint8_t *is_named = weft_calloc((size_t)rows, 1);
+  if (is_named == NULL) return WEFT_NO_MEMORY("DynamicStitch of %" PRId64 " rows", rows);
+  for (int i = 0; i < n; i++) {
+    const weft_tensor_t *ids = weft_in(ctx, i);
+    for (int64_t k = 0; k < ids->count; k++) is_named[weft_index_at(ids, k)] = 1;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    if (is_named[r] == 0) memset((char *)out->data + (size_t)r * bytes, 0, bytes);
+  }
+  weft_free(is_named);
+  return NULL;
+}
+
+/* Rows of `inner` elements of `data`, each to the row of `out` that `ids` names. */
+static weft_status_t *stitch_rows(const weft_tensor_t *ids, const weft_tensor_t *data, int64_t inner,
+                                  weft_tensor_t *out) {
+  const size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
+  if (!weft_dtype_is_plain(out->dtype)) {
+    for (int64_t k = 0; k < ids->count; k++) {
+      WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, weft_index_at(ids, k) * inner, data, k * inner, inner));
+    }
+    return NULL;
+  }
+  const char *from = data->data;
+  char *to = out->data;
+#define EACH_ROW(size)                                   \
+  for (int64_t k = 0; k < ids->count; k++, from += size) \
+  memcpy(to + (size_t)weft_index_at(ids, k) * (size), from, size)
+  switch (bytes) { /* the usual small rows without a call */
+    case 4: EACH_ROW(4); break;
+    case 8: EACH_ROW(8); break;
+    case 16: EACH_ROW(16); break;
+    default: EACH_ROW(bytes); break;
+  }
+#undef EACH_ROW
+  return NULL;
+}
+
 static weft_status_t *stitch_compute(weft_kernel_ctx_t *ctx) {
   int n = ctx->node->num_inputs / 2;
   const weft_tensor_t *first_ids = weft_in(ctx, 0), *first = weft_in(ctx, n);
@@ -181,7 +235,7 @@ static weft_status_t *stitch_compute(weft_kernel_ctx_t *ctx) {
           WEFT_SHAPE_TEXT(&data->shape), WEFT_SHAPE_TEXT(&first_ids->shape), i, WEFT_SHAPE_TEXT(&ids->shape));
     }
     for (int64_t k = 0; k < ids->count; k++) {
-      int64_t id = weft_cpu_int_at(ids, k);
+      int64_t id = weft_index_at(ids, k);
       if (id < 0) return WEFT_ERROR(INVALID_ARGUMENT, "indices[%" PRId64 "] is out of range", k);
       if (id > largest) largest = id;
     }
@@ -192,14 +246,11 @@ static weft_status_t *stitch_compute(weft_kernel_ctx_t *ctx) {
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = first->shape.dims[first_ids->shape.rank + d - 1];
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, first->dtype, &shape, &out));
-  weft_cpu_zero(out); /* rows that no index names */
   if (out->count == 0) return NULL;
-  int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
+  WEFT_RETURN_IF_ERROR(zero_unnamed(ctx, n, out));
+  const int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   for (int i = 0; i < n; i++) {
-    const weft_tensor_t *ids = weft_in(ctx, i), *data = weft_in(ctx, n + i);
-    for (int64_t k = 0; k < ids->count; k++) {
-      WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, weft_cpu_int_at(ids, k) * inner, data, k * inner, inner));
-    }
+    WEFT_RETURN_IF_ERROR(stitch_rows(weft_in(ctx, i), weft_in(ctx, n + i), inner, out));
   }
   return NULL;
 }
@@ -217,7 +268,7 @@ static weft_status_t *partition_compute(weft_kernel_ctx_t *ctx) {
   if (counts == NULL) return WEFT_NO_MEMORY("DynamicPartition");
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < to->count; i++) {
-    int64_t p = weft_cpu_int_at(to, i);
+    int64_t p = weft_index_at(to, i);
     char text[WEFT_INDEX_TEXT];
     if (p < 0 || p >= n) {
       s = WEFT_ERROR(INVALID_ARGUMENT, "partitions%s = %" PRId64 " is not in [0, %d)",
@@ -235,7 +286,7 @@ static weft_status_t *partition_compute(weft_kernel_ctx_t *ctx) {
   }
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   for (int64_t i = 0; s == NULL && i < to->count; i++) {
-    int64_t p = weft_cpu_int_at(to, i);
+    int64_t p = weft_index_at(to, i);
     s = weft_cpu_copy(ctx->outputs[p].tensor, counts[n + p]++ * inner, data, i * inner, inner);
   }
   weft_free(counts);

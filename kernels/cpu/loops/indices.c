@@ -4,37 +4,64 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* For the usual types, whose values lie in memory as they are; the loop is short, so a call would count. */
-#define FLATTEN(type)                                                                                 \
-  static bool flatten_##type(const type *v, int64_t depth, const weft_shape_t *shape, int64_t *out) { \
-    int64_t at = 0;                                                                                   \
-    bool fits = true;                                                                                 \
-    for (int d = 0; d < (int)depth; d++) {                                                            \
-      fits &= (uint64_t)(int64_t)v[d] < (uint64_t)shape->dims[d];                                     \
-      at = (int64_t)((uint64_t)at * (uint64_t)shape->dims[d] + (uint64_t)v[d]);                       \
-    }                                                                                                 \
-    *out = at;                                                                                        \
-    return fits;                                                                                      \
+/* The positions of n rows of int32 or, if `is_wide`, int64. Where both and the depth are constants, the inner
+ * loop is straight code. */
+static inline __attribute__((always_inline)) void flatten(const void *rows, const bool is_wide, int64_t n,
+                                                          const int depth, const int64_t *dims,
+                                                          int64_t *out) {
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t at = 0;
+    bool fits = true;
+    for (int d = 0; d < depth; d++) {
+      const int64_t k = i * depth + d, v = is_wide ? ((const int64_t *)rows)[k] : ((const int32_t *)rows)[k];
+      fits &= (uint64_t)v < (uint64_t)dims[d];
+      at = at * (uint64_t)dims[d] + (uint64_t)v;
+    }
+    out[i] = fits ? (int64_t)at : -1;
   }
-FLATTEN(int32_t)
-FLATTEN(int64_t)
+}
 
-bool weft_index_flatten(const weft_tensor_t *indices, int64_t i, int64_t depth, const weft_shape_t *shape,
-                        int64_t *out) {
-  if (indices->dtype == WEFT_I32) {
-    return flatten_int32_t((const int32_t *)indices->data + i * depth, depth, shape, out);
+static void flatten_narrow(const int32_t *rows, int64_t n, int depth, const int64_t *dims, int64_t *out) {
+  switch (depth) {
+    case 1: flatten(rows, false, n, 1, dims, out); break;
+    case 2: flatten(rows, false, n, 2, dims, out); break;
+    case 3: flatten(rows, false, n, 3, dims, out); break;
+    default: flatten(rows, false, n, depth, dims, out); break;
   }
-  if (indices->dtype == WEFT_I64) {
-    return flatten_int64_t((const int64_t *)indices->data + i * depth, depth, shape, out);
+}
+
+static void flatten_wide(const int64_t *rows, int64_t n, int depth, const int64_t *dims, int64_t *out) {
+  switch (depth) {
+    case 1: flatten(rows, true, n, 1, dims, out); break;
+    case 2: flatten(rows, true, n, 2, dims, out); break;
+    case 3: flatten(rows, true, n, 3, dims, out); break;
+    default: flatten(rows, true, n, depth, dims, out); break;
   }
+}
+
+/* Of other types than int32 and int64. */
+static int64_t flatten_row(const weft_tensor_t *indices, int64_t row, int depth, const int64_t *dims) {
   int64_t at = 0;
-  for (int d = 0; d < (int)depth; d++) {
-    int64_t v = weft_cpu_int_at(indices, i * depth + d);
-    if (v < 0 || v >= shape->dims[d]) return false;
-    at = at * shape->dims[d] + v;
+  for (int d = 0; d < depth; d++) {
+    const int64_t v = weft_cpu_int_at(indices, row * depth + d);
+    if (v < 0 || v >= dims[d]) return -1;
+    at = at * dims[d] + v;
   }
-  *out = at;
-  return true;
+  return at;
+}
+
+int64_t weft_index_positions(const weft_tensor_t *indices, int64_t begin, int64_t n, int64_t depth,
+                             const weft_shape_t *shape, int64_t *out) {
+  if (indices->dtype == WEFT_I32) {
+    flatten_narrow((const int32_t *)indices->data + begin * depth, n, (int)depth, shape->dims, out);
+  } else if (indices->dtype == WEFT_I64) {
+    flatten_wide((const int64_t *)indices->data + begin * depth, n, (int)depth, shape->dims, out);
+  } else {
+    for (int64_t i = 0; i < n; i++) out[i] = flatten_row(indices, begin + i, (int)depth, shape->dims);
+  }
+  int64_t bad = -1;
+  for (int64_t i = 0; i < n; i++) bad = out[i] < 0 ? i : bad;
+  return bad < 0 ? -1 : begin + bad;
 }
 
 const char *weft_index_print(const weft_shape_t *shape, int rank, int64_t i, char *text) {

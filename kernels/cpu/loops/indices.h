@@ -18,10 +18,13 @@ static inline int64_t weft_index_at(const weft_tensor_t *t, int64_t i) {
   return t->dtype == WEFT_I64 ? ((const int64_t *)t->data)[i] : weft_cpu_int_at(t, i);
 }
 
-/* Row i of `indices` ([..., depth]) as a position among the first `depth` dimensions of `shape`; false if a
- * coordinate is out of range. */
-bool weft_index_flatten(const weft_tensor_t *indices, int64_t i, int64_t depth, const weft_shape_t *shape,
-                        int64_t *out);
+enum { WEFT_INDEX_BLOCK = 256 }; /* rows whose positions a caller keeps on its stack */
+
+/* Rows [begin, begin + n) of `indices` ([..., depth], integers) as positions among the first `depth`
+ * dimensions of `shape`, into out[n]; -1 for a row with a coordinate out of range. Returns the last such row,
+ * counted from 0 of the tensor; -1 if there is none. */
+int64_t weft_index_positions(const weft_tensor_t *indices, int64_t begin, int64_t n, int64_t depth,
+                             const weft_shape_t *shape, int64_t *out);
 /* "[1,2]": the coordinates of flat position i in the first `rank` dimensions. */
 const char *weft_index_print(const weft_shape_t *shape, int rank, int64_t i, char *text);
 /* "[1, 2]": the values in row i. */

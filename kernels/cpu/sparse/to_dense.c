@@ -10,12 +10,6 @@
 #include "kernels/cpu/sparse/sparse.h"
 #include "tensor/update.h"
 
-/* Where element i of `indices` ([n, rank], int32 or int64) lies in a dense tensor; -1: outside. */
-static int64_t position(const weft_tensor_t *indices, int64_t i, const weft_shape_t *shape) {
-  int64_t at = 0;
-  return weft_index_flatten(indices, i, shape->rank, shape, &at) ? at : -1;
-}
-
 /* ---- SparseToDense ---- */
 
 static weft_status_t *to_dense_check(const weft_kernel_ctx_t *ctx, int64_t n, int64_t rank) {
@@ -55,18 +49,41 @@ static weft_status_t *bad_row(const weft_tensor_t *indices, int64_t i, const wef
   return weft_sparse_check_next(i, i > 0 ? before : NULL, at, shape->rank, shape->dims);
 }
 
+/* The positions of a block of rows from `begin` on; how many. */
+static int64_t block_at(const weft_tensor_t *indices, int64_t begin, int64_t n, const weft_shape_t *shape,
+                        int64_t at[WEFT_INDEX_BLOCK], int64_t *out_bad) {
+  const int64_t m = n - begin < WEFT_INDEX_BLOCK ? n - begin : WEFT_INDEX_BLOCK;
+  *out_bad = weft_index_positions(indices, begin, m, shape->rank, shape, at);
+  return m;
+}
+
+/* The first of m positions that is not behind the one before it, which is `last` in front of them; m: none.
+ */
+static int64_t first_descent(const int64_t *at, int64_t m, int64_t last) {
+  bool ascends = at[0] > last;
+  for (int64_t i = 1; i < m; i++) ascends &= at[i] > at[i - 1];
+  for (int64_t i = 0; !ascends && i < m; i++) {
+    if (at[i] <= last) return i;
+    last = at[i];
+  }
+  return m;
+}
+
 /* All coordinates, before memory is taken; in ascending order if `in_order`. */
 static weft_status_t *check_positions(const weft_tensor_t *indices, int64_t n, const weft_shape_t *shape,
                                       bool in_order) {
-  int64_t last = -1;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = position(indices, i, shape);
-    if (in_order && at <= last) return bad_row(indices, i, shape);
-    if (at < 0) {
+  int64_t at[WEFT_INDEX_BLOCK], last = -1, bad = -1;
+  for (int64_t begin = 0, m = 0; begin < n; begin += m) {
+    m = block_at(indices, begin, n, shape, at, &bad);
+    if (in_order) {
+      int64_t i = first_descent(at, m, last);
+      if (i < m) return bad_row(indices, begin + i, shape);
+      last = at[m - 1];
+    }
+    if (bad >= 0) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Indices are not valid (out of bounds).  Shape: %s",
                         WEFT_SHAPE_TEXT(shape));
     }
-    last = at;
   }
   return NULL;
 }
@@ -82,6 +99,27 @@ static weft_status_t *fill(weft_thread_pool_t *pool, weft_tensor_t *t, const wef
   return NULL;
 }
 
+/* m elements of `values` from `from` on, `step` apart, to the positions `at`. */
+static weft_status_t *put(const weft_tensor_t *values, int64_t from, int64_t step, const int64_t *at,
+                          int64_t m, weft_tensor_t *out) {
+  if (!weft_dtype_is_plain(out->dtype)) {
+    for (int64_t i = 0; i < m; i++)
+      WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, at[i], values, from + i * step, 1));
+    return NULL;
+  }
+#define PUT(type) \
+  for (int64_t i = 0; i < m; i++) ((type *)out->data)[at[i]] = ((const type *)values->data)[from + i * step]
+  switch (weft_dtype_size(out->dtype)) {
+    case 1: PUT(uint8_t); break;
+    case 2: PUT(uint16_t); break;
+    case 4: PUT(uint32_t); break;
+    case 8: PUT(uint64_t); break;
+    default: PUT(weft_c128_t); break;
+  }
+#undef PUT
+  return NULL;
+}
+
 WEFT_ATTRS(to_dense_compute, (BOOL, validate_indices))
 static weft_status_t *to_dense_compute(weft_kernel_ctx_t *ctx, const to_dense_compute_attrs_t *attrs) {
   const weft_tensor_t *indices = weft_in(ctx, 0), *values = weft_in(ctx, 2);
@@ -94,9 +132,11 @@ static weft_status_t *to_dense_compute(weft_kernel_ctx_t *ctx, const to_dense_co
   WEFT_RETURN_IF_ERROR(check_positions(indices, n, &shape, attrs->validate_indices));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, values->dtype, &shape, &out));
   WEFT_RETURN_IF_ERROR(fill(ctx->device->pool, out, weft_in(ctx, 3)));
-  for (int64_t i = 0; i < n; i++) {
-    int64_t from = weft_is_scalar(values) ? 0 : i;
-    WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, position(indices, i, &shape), values, from, 1));
+  int64_t at[WEFT_INDEX_BLOCK], bad = -1;
+  for (int64_t begin = 0, m = 0; begin < n; begin += m) {
+    m = block_at(indices, begin, n, &shape, at, &bad);
+    WEFT_RETURN_IF_ERROR(
+        put(values, weft_is_scalar(values) ? 0 : begin, !weft_is_scalar(values), at, m, out));
   }
   return NULL;
 }
@@ -136,17 +176,25 @@ static weft_status_t *dense_add_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(dense_add_check(ctx));
   const weft_tensor_t *indices = weft_in(ctx, 0), *values = weft_in(ctx, 1);
   weft_shape_t shape = weft_in(ctx, 3)->shape;
-  for (int64_t i = 0; i < values->count; i++) {
-    if (position(indices, i, &shape) < 0)
-      return WEFT_ERROR(INVALID_ARGUMENT, "Sparse tensor index %" PRId64 " is out of bounds.", i);
+  const int64_t n = values->count;
+  int64_t at[WEFT_INDEX_BLOCK], bad = -1;
+  for (int64_t begin = 0, m = 0; begin < n; begin += m) {
+    m = block_at(indices, begin, n, &shape, at, &bad);
+    for (int64_t i = 0; bad >= 0 && i < m; i++) {
+      if (at[i] < 0)
+        return WEFT_ERROR(INVALID_ARGUMENT, "Sparse tensor index %" PRId64 " is out of bounds.", begin + i);
+    }
   }
   WEFT_RETURN_IF_ERROR(weft_tensor_copy(weft_in(ctx, 3), &ctx->outputs[0].tensor));
   weft_tensor_t *out = ctx->outputs[0].tensor;
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, out->dtype);
-  size_t size = weft_dtype_size(out->dtype);
-  for (int64_t i = 0; i < values->count; i++) {
-    char *to = (char *)out->data + (size_t)position(indices, i, &shape) * size;
-    add(to, (const char *)values->data + (size_t)i * size, 1, false);
+  const size_t size = weft_dtype_size(out->dtype);
+  for (int64_t begin = 0, m = 0; begin < n; begin += m) {
+    m = block_at(indices, begin, n, &shape, at, &bad);
+    for (int64_t i = 0; i < m; i++) {
+      char *to = (char *)out->data + (size_t)at[i] * size;
+      add(to, (const char *)values->data + (size_t)(begin + i) * size, 1, false);
+    }
   }
   return NULL;
 }

@@ -131,6 +131,11 @@ typedef struct places {
   int64_t row;   /* elements at each */
 } places_t;
 
+/* How many rows of indices, from `begin` on, have their positions in one array on the stack. */
+static int64_t block_size(const places_t *p, int64_t begin) {
+  return p->count - begin < WEFT_INDEX_BLOCK ? p->count - begin : WEFT_INDEX_BLOCK;
+}
+
 static places_t places_of(const weft_tensor_t *params, const weft_tensor_t *indices) {
   int batch = indices->shape.rank - 1, depth = (int)indices->shape.dims[batch];
   return (places_t){depth, weft_cpu_product(&indices->shape, 0, batch),
@@ -213,13 +218,16 @@ static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, const void *attrs,
   WEFT_RETURN_IF_ERROR(check_scatter_nd(v->value, indices, updates));
   places_t p = updated_places(v->value, indices);
   WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
-  int64_t bad = -1; /* the last, which TensorFlow names */
-  for (int64_t i = 0; i < p.count; i++) {
-    int64_t row = 0;
-    if (weft_index_flatten(indices, i, p.depth, &v->value->shape, &row))
-      WEFT_RETURN_IF_ERROR(update_row(fn, v->value, row * p.row, updates, i * p.row, p.row, false));
-    else
-      bad = i;
+  int64_t at[WEFT_INDEX_BLOCK], bad = -1; /* the last, which TensorFlow names */
+  for (int64_t begin = 0, n = 0; begin < p.count; begin += n) {
+    n = block_size(&p, begin);
+    const int64_t last = weft_index_positions(indices, begin, n, p.depth, &v->value->shape, at);
+    if (last >= 0) bad = last;
+    for (int64_t i = 0; i < n; i++) {
+      if (at[i] < 0) continue;
+      WEFT_RETURN_IF_ERROR(
+          update_row(fn, v->value, at[i] * p.row, updates, (begin + i) * p.row, p.row, false));
+    }
   }
   return bad < 0 || weft_ignores_bad_indices(attrs) ? NULL : bad_place(v->value, indices, &p, bad, NULL);
 }
@@ -364,15 +372,20 @@ static weft_status_t *gather_places(weft_kernel_ctx_t *c, const weft_tensor_t *p
                       "Requested more than 0 entries, but params is empty.  Params shape: %s",
                       WEFT_SHAPE_TEXT(&params->shape));
   }
-  int64_t row = 0, bad = -1; /* the last, which TensorFlow names */
-  for (int64_t i = 0; i < p.count; i++) {
-    if (!weft_index_flatten(indices, i, p.depth, &params->shape, &row)) bad = i;
+  int64_t at[WEFT_INDEX_BLOCK], bad = -1; /* the last, which TensorFlow names */
+  for (int64_t begin = 0, n = 0; begin < p.count; begin += n) {
+    n = block_size(&p, begin);
+    const int64_t last = weft_index_positions(indices, begin, n, p.depth, &params->shape, at);
+    if (last >= 0) bad = last;
   }
   if (bad >= 0) return bad_place(params, indices, &p, bad, c->node);
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, params->dtype, &shape, &out));
-  for (int64_t i = 0; i < p.count && p.row > 0; i++) {
-    weft_index_flatten(indices, i, p.depth, &params->shape, &row);
-    WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, i * p.row, params, row * p.row, p.row));
+  for (int64_t begin = 0, n = 0; begin < p.count && p.row > 0; begin += n) {
+    n = block_size(&p, begin);
+    (void)weft_index_positions(indices, begin, n, p.depth, &params->shape, at);
+    for (int64_t i = 0; i < n; i++) {
+      WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, (begin + i) * p.row, params, at[i] * p.row, p.row));
+    }
   }
   return NULL;
 }
