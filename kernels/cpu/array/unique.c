@@ -1,12 +1,15 @@
 /* kernels/cpu/array/unique.c - Unique, UniqueWithCounts, their V2 forms along an axis, and ListDiff.
  *
- * A hash table of row numbers, open addressing, at most half full. Values compare as numbers: 0 and -0 are
- * one value, a NaN equals nothing.
+ * Single numbers go into a table of their own (key_table.h). Rows of several, texts and complex numbers go
+ * into a hash table of row numbers, open addressing, at most half full. Values compare as numbers: 0 and -0
+ * are one value, a NaN equals nothing.
  */
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/array/key_table.h"
 #include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/indices.h"
 #include "kernels/cpu/loops/move.h"
 
 /* ---- rows of `width` elements ---- */
@@ -106,75 +109,84 @@ static void put_int(weft_tensor_t *t, int64_t i, int64_t v) {
   }
 }
 
-/* Integers of one type: the table holds the values themselves, and grows with how many there are. */
-#define FIND_UNIQUE(type)                                                                             \
-  typedef struct slot_##type {                                                                        \
-    type value;                                                                                       \
-    int64_t place; /* in `first`, from 1 on; 0: empty */                                              \
-  } slot_##type##_t;                                                                                  \
-  static slot_##type##_t *slot_of_##type(slot_##type##_t *slots, int shift, type value) {             \
-    const uint64_t mask = (UINT64_C(1) << (64 - shift)) - 1;                                          \
-    uint64_t at = ((uint64_t)value * 0x9E3779B97F4A7C15u) >> shift;                                   \
-    while (slots[at].place != 0 && slots[at].value != value) at = (at + 1) & mask;                    \
-    return &slots[at];                                                                                \
-  }                                                                                                   \
-  static bool grow_##type(slot_##type##_t **slots, int *shift) {                                      \
-    const int wider = *shift - 1;                                                                     \
-    slot_##type##_t *more = weft_calloc((size_t)1 << (64 - wider), sizeof *more);                     \
-    if (more == NULL) return false;                                                                   \
-    for (uint64_t i = 0; i < UINT64_C(1) << (64 - *shift); i++) {                                     \
-      if ((*slots)[i].place != 0) *slot_of_##type(more, wider, (*slots)[i].value) = (*slots)[i];      \
-    }                                                                                                 \
-    weft_free(*slots);                                                                                \
-    *slots = more;                                                                                    \
-    *shift = wider;                                                                                   \
-    return true;                                                                                      \
-  }                                                                                                   \
-  static weft_status_t *find_unique_##type(const unique_rows_t *rows, int64_t *first, int64_t *which, \
-                                           int64_t *out_n) {                                          \
-    const type *x = rows->t->data;                                                                    \
-    int shift = 58;                                                                                   \
-    int64_t n = 0;                                                                                    \
-    slot_##type##_t *slots = weft_calloc((size_t)1 << (64 - shift), sizeof *slots);                   \
-    bool has_room = slots != NULL;                                                                    \
-    for (int64_t i = 0; i < rows->n && has_room; i++) {                                               \
-      slot_##type##_t *slot = slot_of_##type(slots, shift, x[i]);                                     \
-      if (slot->place == 0) {                                                                         \
-        first[n++] = i;                                                                               \
-        *slot = (slot_##type##_t){x[i], n};                                                           \
-        which[i] = n - 1;                                                                             \
-        if (n >= INT64_C(1) << (63 - shift)) has_room = grow_##type(&slots, &shift);                  \
-      } else {                                                                                        \
-        which[i] = slot->place - 1;                                                                   \
-      }                                                                                               \
-    }                                                                                                 \
-    weft_free(slots);                                                                                 \
-    *out_n = n;                                                                                       \
-    return has_room ? NULL : WEFT_NO_MEMORY("a table of %" PRId64 " values", n);                      \
+static void put_places(weft_tensor_t *t, int64_t begin, int64_t n, const int64_t *places) {
+  if (t->dtype == WEFT_I64) {
+    memcpy((int64_t *)t->data + begin, places, (size_t)n * sizeof *places);
+  } else {
+    for (int64_t i = 0; i < n; i++) ((int32_t *)t->data)[begin + i] = (int32_t)places[i];
   }
-FIND_UNIQUE(int32_t)
-FIND_UNIQUE(int64_t)
+}
+
+/* find_unique() of single numbers. */
+static weft_status_t *find_numbers(const weft_tensor_t *x, int64_t *first, weft_tensor_t *which,
+                                   int64_t *out_n) {
+  weft_key_table_t table;
+  int64_t places[WEFT_KEY_BLOCK], num = 0;
+  bool has_room = true;
+  weft_key_table_init(&table, x->dtype, x->count);
+  for (int64_t i = 0, n = 0; i < x->count && has_room; i += n) {
+    n = x->count - i < WEFT_KEY_BLOCK ? x->count - i : WEFT_KEY_BLOCK;
+    has_room = weft_key_table_add(&table, x, i, n, places);
+    for (int64_t k = 0; k < n && num < table.n; k++) {
+      if (places[k] == num) first[num++] = i + k;
+    }
+    put_places(which, i, n, places);
+  }
+  weft_key_table_deinit(&table);
+  *out_n = num;
+  return has_room ? NULL : WEFT_NO_MEMORY("a table of %" PRId64 " values", num);
+}
 
 /* `first` lists the rows that are new, in order; `which` gives each row's place in that list. */
-static weft_status_t *find_unique(const unique_rows_t *rows, int64_t *first, int64_t *which, int64_t *out_n) {
+static weft_status_t *find_unique(const unique_rows_t *rows, int64_t *first, weft_tensor_t *which,
+                                  int64_t *out_n) {
   table_t table;
-  if (rows->width == 1 && rows->t->dtype == WEFT_I32) return find_unique_int32_t(rows, first, which, out_n);
-  if (rows->width == 1 && rows->t->dtype == WEFT_I64) return find_unique_int64_t(rows, first, which, out_n);
+  if (rows->width == 1 && weft_has_keys(rows->t->dtype)) return find_numbers(rows->t, first, which, out_n);
   WEFT_RETURN_IF_ERROR(table_init(&table, rows));
   int64_t n = 0;
   for (int64_t i = 0; i < rows->n; i++) {
     int64_t *slot = table_slot(&table, rows, i);
     if (*slot < 0) {
       *slot = i;
-      which[i] = n;
+      put_int(which, i, n);
       first[n++] = i;
     } else {
-      which[i] = which[*slot];
+      put_int(which, i, weft_cpu_int_at(which, *slot));
     }
   }
   weft_free(table.slots);
   *out_n = n;
   return NULL;
+}
+
+/* Rows `first` of `rows`, one behind the other. */
+static weft_status_t *pick(const unique_rows_t *rows, const int64_t *first, int64_t n, weft_tensor_t *y) {
+  const int64_t width = rows->width;
+  const void *x = rows->t->data;
+#define PICK(type) \
+  for (int64_t i = 0; i < n; i++) ((type *)y->data)[i] = ((const type *)x)[first[i]]
+  switch (width == 1 && weft_dtype_is_plain(y->dtype) ? weft_dtype_size(y->dtype) : 0) {
+    case 4: PICK(uint32_t); return NULL;
+    case 8: PICK(uint64_t); return NULL;
+    default: break;
+  }
+#undef PICK
+  for (int64_t i = 0; i < n; i++) {
+    WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, i * width, rows->t, first[i] * width, width));
+  }
+  return NULL;
+}
+
+static void count_values(const weft_tensor_t *which, weft_tensor_t *counts) {
+  weft_cpu_zero(counts);
+  for (int64_t i = 0; i < which->count; i++) {
+    const int64_t at = weft_index_at(which, i);
+    if (counts->dtype == WEFT_I64) {
+      ((int64_t *)counts->data)[at]++;
+    } else {
+      ((int32_t *)counts->data)[at]++;
+    }
+  }
 }
 
 /* [.., axis, ..] to [axis, ..] or back. */
@@ -197,33 +209,28 @@ static weft_status_t *unique(weft_kernel_ctx_t *ctx, int axis) {
   weft_tensor_t *x = weft_in(ctx, 0), *turned = NULL, *picked = NULL, *y = NULL, *idx = NULL, *counts = NULL;
   int64_t size = x->shape.dims[axis], n = 0;
   unique_rows_t rows = {x, size, size > 0 ? x->count / size : 0};
-  int64_t *scratch = weft_calloc(2 * (size_t)size + 1, sizeof *scratch);
-  weft_status_t *s = scratch == NULL ? WEFT_NO_MEMORY("Unique") : NULL;
+  int64_t *first = weft_malloc((size_t)size * sizeof *first);
+  weft_status_t *s = first == NULL ? WEFT_NO_MEMORY("Unique") : NULL;
   if (s == NULL && axis > 0) {
     s = weft_tensor_new(x->dtype, &x->shape, NULL, &turned);
     if (s == NULL) s = swap_axis(ctx, x, axis, false, turned);
     rows.t = turned;
   }
-  int64_t *first = scratch, *which = scratch == NULL ? NULL : scratch + size;
-  if (s == NULL) s = find_unique(&rows, first, which, &n);
-  weft_shape_t shape = x->shape, flat = weft_shape_vector(size), per_value = weft_shape_vector(n);
+  const weft_shape_t flat = weft_shape_vector(size);
+  if (s == NULL) s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &flat, &idx);
+  if (s == NULL) s = find_unique(&rows, first, idx, &n);
+  weft_shape_t shape = x->shape;
+  const weft_shape_t per_value = weft_shape_vector(n);
   shape.dims[axis] = n;
   if (s == NULL) s = weft_out_new(ctx, 0, x->dtype, &shape, &y);
   if (s == NULL && axis > 0) s = weft_tensor_new(x->dtype, &shape, NULL, &picked);
-  for (int64_t i = 0; s == NULL && i < n; i++) {
-    s = weft_cpu_copy(axis > 0 ? picked : y, i * rows.width, rows.t, first[i] * rows.width, rows.width);
-  }
+  if (s == NULL) s = pick(&rows, first, n, axis > 0 ? picked : y);
   if (s == NULL && axis > 0) s = swap_axis(ctx, picked, axis, true, y);
-  if (s == NULL) s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &flat, &idx);
-  for (int64_t i = 0; s == NULL && i < size; i++) put_int(idx, i, which[i]);
   if (s == NULL && ctx->node->num_outputs > 2) {
     s = weft_out_new(ctx, 2, weft_dtype_base(ctx->node->output_types[2]), &per_value, &counts);
-    if (s == NULL) weft_cpu_zero(counts);
-    for (int64_t i = 0; s == NULL && i < size; i++) {
-      put_int(counts, which[i], weft_cpu_int_at(counts, which[i]) + 1);
-    }
+    if (s == NULL) count_values(idx, counts);
   }
-  weft_free(scratch);
+  weft_free(first);
   weft_tensor_release(turned);
   weft_tensor_release(picked);
   return s;
@@ -251,22 +258,55 @@ static weft_status_t *unique_v2_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- ListDiff: what is in x and not in y, in order, with duplicates ---- */
 
-static weft_status_t *list_diff_compute(weft_kernel_ctx_t *ctx) {
-  weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *out = NULL, *idx = NULL;
-  if (x->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "x should be a 1D vector.");
-  if (y->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "y should be a 1D vector.");
+/* `kept` lists the elements of x that y does not have; how many. */
+static weft_status_t *keep_numbers(const weft_tensor_t *x, const weft_tensor_t *y, int64_t *kept,
+                                   int64_t *out_n) {
+  weft_key_table_t table;
+  int64_t places[WEFT_KEY_BLOCK], num = 0;
+  bool found[WEFT_KEY_BLOCK], has_room = true;
+  weft_key_table_init(&table, y->dtype, y->count);
+  for (int64_t i = 0, n = 0; i < y->count && has_room; i += n) {
+    n = y->count - i < WEFT_KEY_BLOCK ? y->count - i : WEFT_KEY_BLOCK;
+    has_room = weft_key_table_add(&table, y, i, n, places);
+  }
+  for (int64_t i = 0, n = 0; i < x->count && has_room; i += n) {
+    n = x->count - i < WEFT_KEY_BLOCK ? x->count - i : WEFT_KEY_BLOCK;
+    weft_key_table_find(&table, x, i, n, found);
+    for (int64_t k = 0; k < n; k++) {
+      kept[num] = i + k;
+      num += !found[k];
+    }
+  }
+  weft_key_table_deinit(&table);
+  *out_n = num;
+  return has_room ? NULL : WEFT_NO_MEMORY("a table of %" PRId64 " values", y->count);
+}
+
+static weft_status_t *keep_others(const weft_tensor_t *x, const weft_tensor_t *y, int64_t *kept,
+                                  int64_t *out_n) {
   unique_rows_t xs = {x, x->count, 1}, ys = {y, y->count, 1};
   table_t table;
+  int64_t n = 0;
   WEFT_RETURN_IF_ERROR(table_init(&table, &ys));
   for (int64_t i = 0; i < y->count; i++) {
     int64_t *slot = table_slot(&table, &ys, i);
     if (*slot < 0) *slot = i;
   }
-  int64_t n = 0, *kept = weft_malloc((size_t)x->count * sizeof *kept + 1);
-  weft_status_t *s = kept == NULL ? WEFT_NO_MEMORY("the places of %" PRId64 " values", x->count) : NULL;
-  for (int64_t i = 0; s == NULL && i < x->count; i++) {
+  for (int64_t i = 0; i < x->count; i++) {
     if (*table_slot(&table, &xs, i) < 0) kept[n++] = i;
   }
+  weft_free(table.slots);
+  *out_n = n;
+  return NULL;
+}
+
+static weft_status_t *list_diff_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *out = NULL, *idx = NULL;
+  if (x->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "x should be a 1D vector.");
+  if (y->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "y should be a 1D vector.");
+  int64_t n = 0, *kept = weft_malloc((size_t)x->count * sizeof *kept);
+  weft_status_t *s = kept == NULL ? WEFT_NO_MEMORY("the places of %" PRId64 " values", x->count) : NULL;
+  if (s == NULL) s = weft_has_keys(x->dtype) ? keep_numbers(x, y, kept, &n) : keep_others(x, y, kept, &n);
   weft_shape_t shape = weft_shape_vector(n);
   if (s == NULL) s = weft_out_new(ctx, 0, x->dtype, &shape, &out);
   if (s == NULL) s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &idx);
@@ -280,7 +320,6 @@ static weft_status_t *list_diff_compute(weft_kernel_ctx_t *ctx) {
     }
   }
   weft_free(kept);
-  weft_free(table.slots);
   return s;
 }
 
