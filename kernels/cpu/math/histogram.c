@@ -160,47 +160,52 @@ static weft_status_t *dense_bincount(weft_kernel_ctx_t *ctx, const dense_bincoun
 
 /* ---- HistogramFixedWidth: bins of equal width; what lies outside is counted in the outermost ---- */
 
-static void count_in(weft_tensor_t *out, int64_t bin) {
-  if (out->dtype == WEFT_I32) ((int32_t *)out->data)[bin]++;
-  if (out->dtype == WEFT_I64) ((int64_t *)out->data)[bin]++;
-}
+enum { HISTOGRAM_BLOCK = 256 }; /* values whose bins are computed in vectors, before they are counted */
 
-/* histogram_<type>() counts the values in the bins of `out`; check_range_<type>() looks at what is given.
- * DISTANCE(v, low) is how far v is above low, in the type's own arithmetic; of integers it cannot overflow.
- * A range that is not finite has all values in bin 0 and in the last. */
-#define DEFINE_HISTOGRAM(suffix, type, DISTANCE)                                                      \
-  static weft_status_t *histogram_##suffix(const weft_tensor_t *values, const void *range_at,         \
-                                           weft_tensor_t *out) {                                      \
-    const type *x = values->data, *range = range_at, low = range[0];                                  \
-    const double last = (double)(out->count - 1);                                                     \
-    const double step = DISTANCE(range[1], low) / (double)out->count;                                 \
-    for (int64_t i = 0; i < values->count; i++) {                                                     \
-      if (x[i] != x[i]) return WEFT_ERROR(INVALID_ARGUMENT, "Histogram values must not contain NaN"); \
-      double at = x[i] > low ? DISTANCE(x[i], low) / step : 0;                                        \
-      count_in(out, at >= last ? out->count - 1 : at > 0 ? (int64_t)at : 0);                          \
-    }                                                                                                 \
-    return NULL;                                                                                      \
-  }                                                                                                   \
-  static bool is_range_##suffix(const void *range) {                                                  \
-    return ((const type *)range)[0] < ((const type *)range)[1];                                       \
+/* bins_<type>() gives the bins of n values; false if one is NaN. DISTANCE(v, low) is how far v is above low,
+ * or 0, in the type's own arithmetic; of integers it cannot overflow. A range that is not finite has all
+ * values in bin 0 and in the last. There are at most INT32_MAX bins. */
+#define DEFINE_HISTOGRAM(suffix, type, DISTANCE)                                              \
+  static bool bins_##suffix(const void *values, int64_t n, const void *range_at, int64_t num, \
+                            int32_t *out) {                                                   \
+    const type *x = values, *range = range_at, low = range[0];                                \
+    const double last = (double)(num - 1), step = DISTANCE(range[1], low) / (double)num;      \
+    int has_nan = 0;                                                                          \
+    for (int64_t i = 0; i < n; i++) {                                                         \
+      const double at = DISTANCE(x[i], low) / step, above = at > 0 ? at : 0;                  \
+      has_nan |= x[i] != x[i];                                                                \
+      out[i] = (int32_t)(above >= last ? last : above);                                       \
+    }                                                                                         \
+    return has_nan == 0;                                                                      \
+  }                                                                                           \
+  static bool is_range_##suffix(const void *range) {                                          \
+    return ((const type *)range)[0] < ((const type *)range)[1];                               \
   }
-#define OF_FLOATS(v, low) ((double)((v) - (low)))
-#define OF_INTS(v, low) ((double)((uint64_t)(v) - (uint64_t)(low)))
+#define OF_FLOATS(v, low) ((double)((v) > (low) ? (v) - (low) : 0))
+#define OF_INTS(v, low) ((double)((v) > (low) ? (uint64_t)(v) - (uint64_t)(low) : 0))
 DEFINE_HISTOGRAM(f32, float, OF_FLOATS)
 DEFINE_HISTOGRAM(f64, double, OF_FLOATS)
 DEFINE_HISTOGRAM(i32, int32_t, OF_INTS)
 DEFINE_HISTOGRAM(i64, int64_t, OF_INTS)
 
 typedef struct fixed_bins {
-  weft_status_t *(*count)(const weft_tensor_t *values, const void *range, weft_tensor_t *out);
+  bool (*bins)(const void *values, int64_t n, const void *range, int64_t num, int32_t *out);
   bool (*is_range)(const void *range);
 } fixed_bins_t;
 
+static void count_in(weft_tensor_t *out, const int32_t *bins, int64_t n) {
+  if (out->dtype == WEFT_I32) {
+    for (int64_t i = 0; i < n; i++) ((int32_t *)out->data)[bins[i]]++;
+  } else if (out->dtype == WEFT_I64) {
+    for (int64_t i = 0; i < n; i++) ((int64_t *)out->data)[bins[i]]++;
+  }
+}
+
 static weft_status_t *histogram(weft_kernel_ctx_t *ctx) {
-  static const fixed_bins_t of[WEFT_DTYPE_COUNT] = {[WEFT_F32] = {histogram_f32, is_range_f32},
-                                                    [WEFT_F64] = {histogram_f64, is_range_f64},
-                                                    [WEFT_I32] = {histogram_i32, is_range_i32},
-                                                    [WEFT_I64] = {histogram_i64, is_range_i64}};
+  static const fixed_bins_t of[WEFT_DTYPE_COUNT] = {[WEFT_F32] = {bins_f32, is_range_f32},
+                                                    [WEFT_F64] = {bins_f64, is_range_f64},
+                                                    [WEFT_I32] = {bins_i32, is_range_i32},
+                                                    [WEFT_I64] = {bins_i64, is_range_i64}};
   const weft_tensor_t *values = weft_in(ctx, 0), *range = weft_in(ctx, 1), *nbins = weft_in(ctx, 2);
   weft_tensor_t *out = NULL;
   if (range->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "value_range should be a vector.");
@@ -216,7 +221,15 @@ static weft_status_t *histogram(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = weft_shape_vector(n);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_dtype_base(ctx->node->output_types[0]), &shape, &out));
   weft_cpu_zero(out);
-  return of[values->dtype].count(values, range->data, out);
+  const size_t size = weft_dtype_size(values->dtype);
+  int32_t bins[HISTOGRAM_BLOCK];
+  for (int64_t i = 0, m = 0; i < values->count; i += m) {
+    m = values->count - i < HISTOGRAM_BLOCK ? values->count - i : HISTOGRAM_BLOCK;
+    if (!of[values->dtype].bins((const char *)values->data + (size_t)i * size, m, range->data, n, bins))
+      return WEFT_ERROR(INVALID_ARGUMENT, "Histogram values must not contain NaN");
+    count_in(out, bins, m);
+  }
+  return NULL;
 }
 
 const weft_kernel_t weft_cpu_histogram_kernels[] = {
