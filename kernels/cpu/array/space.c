@@ -136,13 +136,19 @@ static weft_status_t *run_plan(weft_kernel_ctx_t *ctx, const plan_t *p, bool to_
   return NULL;
 }
 
+static bool has_padding(const plan_t *p) {
+  bool has = false;
+  for (int d = 0; d < p->m; d++) has |= p->pads[d][0] + p->pads[d][1] > 0;
+  return has;
+}
+
 static weft_status_t *space_batch(weft_kernel_ctx_t *ctx, bool to_batch, int64_t size) {
   plan_t p = {0};
   weft_shape_t shape;
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(read_plan(ctx, to_batch, size, &p, &shape));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_in(ctx, 0)->dtype, &shape, &y));
-  if (to_batch) weft_cpu_zero(y);
+  if (to_batch && has_padding(&p)) weft_cpu_zero(y);
   if (y->count == 0) return NULL;
   return run_plan(ctx, &p, to_batch, weft_in(ctx, 0), y);
 }
