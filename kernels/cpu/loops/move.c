@@ -2,7 +2,8 @@
  *
  * Adjacent dimensions that step alike on both sides are merged first. What is left ends in runs that are
  * contiguous on both sides, or in some that are not: then, if another dimension is the contiguous one of the
- * source, the two are a plane that is transposed in blocks, each of which reads and writes whole cache lines.
+ * source, the two are a plane that is transposed in blocks, each of which reads and writes whole cache lines;
+ * if one of the two has few elements, as the channels of an image, runs are woven into one, or taken apart.
  * Else the last two dimensions are a sheet of runs, so that short ones cost no more than they hold. Long
  * runs, sheets and planes are cut, so that threads share them.
  */
@@ -16,6 +17,7 @@ enum {
   PIECE = 1 << 17,  /* bytes: what is cut off a run, a sheet or a plane */
   SHORT_RUN = 8,    /* elements, not contiguous, that do not pay a loop */
   SHORT_ROWS = 256, /* of them that are copied element by element while they are in the cache */
+  MOST_WOVEN = 4,   /* runs that are woven into one, or taken apart */
 };
 
 void weft_strides_of(const weft_shape_t *shape, int64_t *strides) {
@@ -79,29 +81,35 @@ static void turn_scalar(const char *from, int64_t from_step, char *to, int64_t t
 #undef TURN
 }
 
-/* A whole block; of 1 and of 16 bytes the compiler's own loops are as good. */
-static void turn_block(const char *from, int64_t from_step, char *to, int64_t to_step, size_t size) {
-  const int64_t s = (int64_t)size, f = from_step / s, t = to_step / s;
-  if (size == 4 || size == 2) {
-    for (int64_t i = 0; i < BLOCK; i += 8) {
-      for (int64_t j = 0; j < BLOCK; j += 8) {
-        const char *x = from + j * from_step + i * s;
-        char *y = to + i * to_step + j * s;
-        if (size == 4) {
-          weft_turn_4bytes(x, f, y, t);
-        } else {
-          weft_turn_2bytes(x, f, y, t);
-        }
+/* At most BLOCK rows and columns: whole squares in registers, and the rest element by element. Of 1 and of 16
+ * bytes the compiler's own loops are as good. */
+static void turn_block(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t rows,
+                       int64_t columns, size_t size) {
+  const int64_t s = (int64_t)size, f = from_step / s, t = to_step / s,
+                side = size == 4 || size == 2 ? 8
+                       : size == 8            ? 4
+                                              : BLOCK + 1,
+                whole_rows = rows / side * side, whole_columns = columns / side * side;
+  for (int64_t i = 0; i < whole_rows; i += side) {
+    for (int64_t j = 0; j < whole_columns; j += side) {
+      const char *x = from + j * from_step + i * s;
+      char *y = to + i * to_step + j * s;
+      if (size == 4) {
+        weft_turn_4bytes(x, f, y, t);
+      } else if (size == 2) {
+        weft_turn_2bytes(x, f, y, t);
+      } else {
+        weft_turn_8bytes(x, f, y, t);
       }
     }
-  } else if (size == 8) {
-    for (int64_t i = 0; i < BLOCK; i += 4) {
-      for (int64_t j = 0; j < BLOCK; j += 4) {
-        weft_turn_8bytes(from + j * from_step + i * s, f, to + i * to_step + j * s, t);
-      }
-    }
-  } else {
-    turn_scalar(from, from_step, to, to_step, BLOCK, BLOCK, size);
+  }
+  if (whole_columns < columns && whole_rows > 0) {
+    turn_scalar(from + whole_columns * from_step, from_step, to + whole_columns * s, to_step, whole_rows,
+                columns - whole_columns, size);
+  }
+  if (whole_rows < rows) {
+    turn_scalar(from + whole_rows * s, from_step, to + whole_rows * to_step, to_step, rows - whole_rows,
+                columns, size);
   }
 }
 
@@ -114,12 +122,7 @@ static void turn_strip(const char *from, int64_t from_step, char *to, int64_t to
     for (int64_t i = 0; i < rows * s; i += 64) __builtin_prefetch(from + (BLOCK + j) * from_step + i);
   }
   for (int64_t i = 0; i < rows; i += BLOCK) {
-    const int64_t r = rows - i < BLOCK ? rows - i : BLOCK;
-    if (r == BLOCK && columns == BLOCK) {
-      turn_block(from + i * s, from_step, to + i * to_step, to_step, size);
-    } else {
-      turn_scalar(from + i * s, from_step, to + i * to_step, to_step, r, columns, size);
-    }
+    turn_block(from + i * s, from_step, to + i * to_step, to_step, at_most(rows - i, BLOCK), columns, size);
   }
 }
 
@@ -133,6 +136,50 @@ static void turn_plane(const char *from, int64_t from_step, char *to, int64_t to
                  columns - j > BLOCK ? at_most(columns - j - BLOCK, BLOCK) : 0, size);
     }
   }
+}
+
+#define WORD uint8_t
+#define SUFFIX 1byte
+#include "kernels/cpu/loops/weave_one.tmpl.h"
+#undef WORD
+#undef SUFFIX
+#define WORD uint16_t
+#define SUFFIX 2bytes
+#include "kernels/cpu/loops/weave_one.tmpl.h"
+#undef WORD
+#undef SUFFIX
+#define WORD uint32_t
+#define SUFFIX 4bytes
+#include "kernels/cpu/loops/weave_one.tmpl.h"
+#undef WORD
+#undef SUFFIX
+#define WORD uint64_t
+#define SUFFIX 8bytes
+#include "kernels/cpu/loops/weave_one.tmpl.h"
+#undef WORD
+#undef SUFFIX
+
+/* A sheet of rows of few elements, which are dense on one side, and columns on the other. False: it is none.
+ */
+static bool weave_sheet(const weft_sheet_t *h, const void *from, void *to, size_t size) {
+  if (h->n < 2 || h->n > MOST_WOVEN || size > 8) return false;
+  if (h->from_row == 1 && h->to_step == 1 && h->to_row == h->n) {
+    switch (size) {
+      case 1: weave_few_1byte(from, h->from_step, to, h->rows, h->n); return true;
+      case 2: weave_few_2bytes(from, h->from_step, to, h->rows, h->n); return true;
+      case 4: weave_few_4bytes(from, h->from_step, to, h->rows, h->n); return true;
+      default: weave_few_8bytes(from, h->from_step, to, h->rows, h->n); return true;
+    }
+  }
+  if (h->from_row == h->n && h->from_step == 1 && h->to_row == 1) {
+    switch (size) {
+      case 1: part_few_1byte(from, to, h->to_step, h->rows, h->n); return true;
+      case 2: part_few_2bytes(from, to, h->to_step, h->rows, h->n); return true;
+      case 4: part_few_4bytes(from, to, h->to_step, h->rows, h->n); return true;
+      default: part_few_8bytes(from, to, h->to_step, h->rows, h->n); return true;
+    }
+  }
+  return false;
 }
 
 /* Runs of `bytes` each, at steps in bytes. A short one is copied by two vectors that may overlap. */
@@ -161,6 +208,8 @@ static void copy_runs(const char *from, int64_t from_step, char *to, int64_t to_
     ENDS(16)
   } else if (bytes <= 64) {
     ROWS_OF(memcpy(to, from, 32), memcpy(to + bytes - 32, from + bytes - 32, 32))
+  } else if (bytes <= 128) {
+    ROWS_OF(memcpy(to, from, 64), memcpy(to + bytes - 64, from + bytes - 64, 64))
   } else {
     ROWS_OF(memcpy(to, from, bytes))
   }
@@ -172,6 +221,11 @@ void weft_move_sheet(const weft_sheet_t *h, const void *from, void *to, size_t s
   const int64_t s = (int64_t)size;
   const char *x = from;
   char *y = to;
+  if (weave_sheet(h, from, to, size)) return;
+  if (h->from_step == 1 && h->to_row == 1 && h->n > 1 && h->rows > 1) {
+    turn_plane(x, h->from_row * s, y, h->to_step * s, h->n, h->rows, size);
+    return;
+  }
   if (h->from_step == 1 && h->to_step == 1) {
     copy_runs(x, h->from_row * s, y, h->to_row * s, h->rows, (size_t)h->n * size);
   } else if (h->n < SHORT_RUN && h->rows > h->n) { /* the loop is over the rows */
@@ -287,6 +341,40 @@ static void merge(const weft_move_t *m, weft_move_t *out) {
   }
 }
 
+/* Whether dimension d and the last one are a few runs that are woven into one, or that are taken apart: then
+ * the last one becomes that of few elements, as weave_sheet() takes it. */
+static bool is_woven(move_job_t *j, int d) {
+  weft_move_t *m = &j->m;
+  const int last = j->last;
+  if (j->size > 8 || m->from_strides[d] != 1 || m->to_strides[last] != 1) return false;
+  if (m->dims[last] <= MOST_WOVEN && m->to_strides[d] == m->dims[last]) return true;
+  if (m->dims[d] > MOST_WOVEN || m->from_strides[last] != m->dims[d]) return false;
+  const int64_t few = m->dims[d], step = m->to_strides[d];
+  m->dims[d] = m->dims[last];
+  m->from_strides[d] = few;
+  m->to_strides[d] = 1;
+  m->dims[last] = few;
+  m->from_strides[last] = 1;
+  m->to_strides[last] = step;
+  return true;
+}
+
+/* The dimension that makes a sheet or a plane with the last one. */
+static void choose_other(move_job_t *j) {
+  const weft_move_t *m = &j->m;
+  for (int d = 0; d < j->last; d++) {
+    if (!is_woven(j, d)) continue;
+    j->other = d;
+    return;
+  }
+  const int64_t step = m->from_strides[j->last]; /* 0: one element that is repeated */
+  for (int d = 0; step != 0 && step != 1 && m->to_strides[j->last] == 1 && d < j->last; d++) {
+    if (m->from_strides[d] == 1 && m->dims[d] >= 4 && m->dims[j->last] >= 4) j->other = d;
+  }
+  j->is_turned = j->other >= 0;
+  if (!j->is_turned && j->last > 0 && (int64_t)j->size * m->dims[j->last] < PIECE) j->other = j->last - 1;
+}
+
 weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool, const weft_tensor_t *from,
                              weft_tensor_t *to) {
   for (int d = 0; d < m->rank; d++) {
@@ -296,13 +384,7 @@ weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool, con
   const bool is_plain = weft_dtype_is_plain(from->dtype);
   merge(m, &j.m);
   j.last = j.m.rank - 1;
-  const int64_t step = j.m.from_strides[j.last]; /* 0: one element that is repeated */
-  for (int d = 0; is_plain && step != 0 && step != 1 && j.m.to_strides[j.last] == 1 && d < j.last; d++) {
-    if (j.m.from_strides[d] == 1 && j.m.dims[d] >= 4 && j.m.dims[j.last] >= 4) j.other = d;
-  }
-  j.is_turned = j.other >= 0;
-  if (is_plain && j.other < 0 && j.last > 0 && (int64_t)j.size * j.m.dims[j.last] < PIECE)
-    j.other = j.last - 1;
+  if (is_plain) choose_other(&j);
   int64_t units = 1;
   for (int d = 0; d < j.last; d++) {
     if (d == j.other) continue;

@@ -120,9 +120,9 @@ static void fold_runs(const reduce_job_t *j, int64_t begin, int64_t end) {
     m = end - k < most ? end - k : most;
     j->fns->init(m, acc);
     if (is_short) {
-      const weft_sheet_t columns = {
-          .rows = j->inner, .n = m, .from_row = 1, .from_step = j->inner, .to_row = m, .to_step = 1};
-      weft_move_sheet(&columns, x, turned, j->elem_size);
+      const weft_sheet_t runs = {
+          .rows = m, .n = j->inner, .from_row = j->inner, .from_step = 1, .to_row = 1, .to_step = m};
+      weft_move_sheet(&runs, x, turned, j->elem_size);
       j->fns->rows(j->inner, m, m, turned, acc);
     } else {
       j->fns->runs(m, j->inner, x, acc);
