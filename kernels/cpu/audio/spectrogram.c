@@ -18,10 +18,11 @@ static weft_status_t *spectrogram_prepare(const weft_kernel_setup_t *setup, void
 }
 
 typedef struct spectrum {
-  int64_t window, width; /* samples; frequencies */
+  int64_t window, width;   /* samples; frequencies */
+  weft_fft_plans_t *plans; /* owned: a reference */
   weft_fft_job_t job;
-  double *memory; /* owned: the next three */
-  double *weights, *samples, *transform;
+  double *memory; /* owned: the next three. The first two are aligned as transforms like it */
+  double *samples, *transform, *weights;
 } spectrum_t;
 
 static weft_status_t *spectrum_init(spectrum_t *s, int64_t window, int64_t length) {
@@ -31,16 +32,15 @@ static weft_status_t *spectrum_init(spectrum_t *s, int64_t window, int64_t lengt
   s->width = width;
   s->memory = weft_calloc((size_t)(window + length + 2 * width), sizeof *s->memory);
   if (s->memory == NULL) return WEFT_NO_MEMORY("a spectrogram");
-  s->weights = s->memory;
-  s->samples = s->weights + window;
+  s->samples = s->memory;
   s->transform = s->samples + length;
+  s->weights = s->transform + 2 * width;
   for (int64_t i = 0; i < window; i++) { /* Hann's window, periodic */
     s->weights[i] = 0.5 - 0.5 * cos(2 * pi * (double)i / (double)window);
   }
-  s->job = (weft_fft_job_t){.kind = WEFT_FFT_FROM_REAL,
-                            .forward = true,
-                            .rank = 1,
-                            .lengths = {length},
+  const weft_fft_plans_t like = {.kind = WEFT_FFT_FROM_REAL, .forward = true, .rank = 1, .lengths = {length}};
+  s->plans = weft_fft_plans_new(&like);
+  s->job = (weft_fft_job_t){.plans = s->plans,
                             .from = {length},
                             .used = {length},
                             .to = {width},
@@ -49,11 +49,11 @@ static weft_status_t *spectrum_init(spectrum_t *s, int64_t window, int64_t lengt
                             .to_count = width,
                             .x = s->samples,
                             .y = s->transform};
-  return weft_fft_plan_f64(&s->job) ? NULL : WEFT_NO_MEMORY("a spectrogram");
+  return s->plans != NULL ? NULL : WEFT_NO_MEMORY("a spectrogram");
 }
 
 static void spectrum_deinit(spectrum_t *s) {
-  if (s->memory != NULL) weft_fft_unplan_f64(&s->job);
+  weft_fft_plans_release(s->plans);
   weft_free(s->memory);
 }
 
@@ -66,7 +66,7 @@ static bool spectrum_run(spectrum_t *s, const float *in, int64_t step, bool is_s
     float power = (float)(re * re + im * im);
     out[i] = is_squared ? power : sqrtf(power);
   }
-  return !s->job.failed;
+  return !atomic_load(&s->job.failed);
 }
 
 static weft_status_t *spectrogram(weft_kernel_ctx_t *c, const spectrogram_attrs_t *attrs) {
