@@ -2,6 +2,7 @@
  * a pool with a number added to each cell of the window before the maximum is taken. */
 #include <inttypes.h>
 
+#include "kernels/cpu/nn/channels.h"
 #include "kernels/cpu/nn/window.h"
 
 typedef struct dilation_job {
@@ -35,6 +36,48 @@ static weft_status_t *dilation_prepare(const weft_kernel_setup_t *setup, void **
   *state = a;
   *out_state = state;
   return NULL;
+}
+
+#define NOWHERE UINT32_MAX /* a place that no cell has: check_places() sees to that */
+
+/* The cells of a window that lie on the image. */
+typedef struct dilation_span {
+  int64_t rows, columns; /* how many; 0 if there are none */
+  int64_t row, column;   /* of the filter: the first */
+  int64_t cell;          /* its number */
+  int64_t pixel;         /* of all images: what it lies on. Both are 0 if there are none */
+  int64_t corner;        /* the image's first pixel in the window's square, -1: none. Where no cell wins the
+                          * gradient goes there */
+} dilation_span_t;
+
+/* Cells [*begin, *end) of a window that begins at `from` lie on the image. */
+static void cells_inside(const weft_window_t *w, int64_t from, int64_t *begin, int64_t *end) {
+  *begin = from < 0 ? (-from - 1) / w->dilation + 1 : 0;
+  *end = from < w->in ? (w->in - 1 - from) / w->dilation + 1 : 0;
+  if (*end > w->k) *end = w->k;
+}
+
+/* Of output pixel `o` of all images. */
+static dilation_span_t span_of(const dilation_job_t *j, int64_t o) {
+  const weft_window_t *rows = &j->rows, *columns = &j->columns;
+  const int64_t image = o / (rows->out * columns->out) * rows->in, h = o / columns->out % rows->out,
+                w = o % columns->out;
+  const int64_t top = h * rows->stride - rows->before, left = w * columns->stride - columns->before,
+                corner_row = top < 0 ? 0 : top, corner_column = left < 0 ? 0 : left;
+  int64_t row = 0, row_end = 0, column = 0, column_end = 0;
+  cells_inside(rows, top, &row, &row_end);
+  cells_inside(columns, left, &column, &column_end);
+  dilation_span_t s = {.corner = corner_row < rows->in && corner_column < columns->in
+                                     ? (image + corner_row) * columns->in + corner_column
+                                     : -1};
+  if (row >= row_end || column >= column_end) return s;
+  s.rows = row_end - row;
+  s.columns = column_end - column;
+  s.row = row;
+  s.column = column;
+  s.cell = row * columns->k + column;
+  s.pixel = (image + top + row * rows->dilation) * columns->in + left + column * columns->dilation;
+  return s;
 }
 
 #define EACH_HALFS
@@ -83,6 +126,14 @@ static weft_status_t *plan(weft_kernel_ctx_t *ctx, dilation_job_t *j, weft_shape
   return NULL;
 }
 
+/* Places are numbers of 32 bits. */
+static weft_status_t *check_places(const dilation_job_t *j) {
+  const double cells = (double)j->rows.k * (double)j->columns.k,
+               pixels = (double)j->rows.in * (double)j->columns.in;
+  if (cells < (double)NOWHERE && pixels < (double)NOWHERE) return NULL;
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "an image or a filter of a dilation has more than 2^32 places");
+}
+
 static weft_status_t *dilation(weft_kernel_ctx_t *ctx) {
   dilation_job_t j;
   weft_shape_t shape;
@@ -110,6 +161,7 @@ static weft_status_t *dilation_grad(weft_kernel_ctx_t *ctx, int of) {
   }
   if (!weft_shape_eq(&dy->shape, &shape))
     return WEFT_ERROR(INVALID_ARGUMENT, "out_backprop has incompatible size.");
+  WEFT_RETURN_IF_ERROR(check_places(&j));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dy->dtype, &mine, &d));
   weft_cpu_zero(d);
   if (d->count == 0 || dy->count == 0) return NULL;
