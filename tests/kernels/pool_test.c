@@ -1,5 +1,6 @@
 /* Pools of images and volumes on one thread and on several: lines of what is computed are divided among
  * threads, so that one image uses all of them, and the bits are those of one thread. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/kernels/script.h"
@@ -102,8 +103,50 @@ static void threads_do_not_show_in_volumes(void) {
   }
 }
 
+/* Channels [first, first + n) of images. */
+static weft_tensor_t *channels_of(const weft_tensor_t *x, int64_t first, int64_t n) {
+  weft_shape_t shape = x->shape;
+  weft_tensor_t *t = NULL;
+  shape.dims[3] = n;
+  weft_status_t *s = weft_tensor_new(WEFT_F32, &shape, NULL, &t);
+  CU_ASSERT_PTR_NULL_FATAL(s);
+  for (int64_t i = 0; i < t->count; i++)
+    ((float *)t->data)[i] = ((const float *)x->data)[i / n * x->shape.dims[3] + first + i % n];
+  return t;
+}
+
+/* Images of few channels are pooled by lines, of many pixel by pixel: each channel has the same bits. */
+static void few_channels_are_like_many(void) {
+  static const char *const attrs[] = {
+      "ksize=[1,3,3,1] strides=[1,1,1,1] padding=SAME",  "ksize=[1,3,3,1] strides=[1,2,2,1] padding=SAME",
+      "ksize=[1,3,2,1] strides=[1,2,3,1] padding=VALID", "ksize=[1,2,1,1] strides=[1,3,4,1] padding=SAME",
+      "ksize=[1,5,9,1] strides=[1,1,5,1] padding=SAME",
+  };
+  static const int64_t few[] = {1, 2, 3, 5, 8, 16, 24, 31};
+  const weft_shape_t shape = {.rank = 4, .dims = {2, 13, 1500, 32}};
+  weft_tensor_t *x = new_tensor(WEFT_F32, &shape, 1);
+  for (int64_t i = 0; i < x->count; i += 61) ((float *)x->data)[i] = i % 2 == 0 ? (float)NAN : -0.0f;
+  for (int k = 0; k < 2 * 5 * 8; k++) {
+    const char *op = k % 2 == 0 ? "MaxPool" : "AvgPool";
+    const int64_t n = few[k / 10], first = 32 - n;
+    weft_tensor_t *all = run(op, attrs[k / 2 % 5], &x, 1, true), *part = channels_of(x, first, n),
+                  *want = channels_of(all, first, n), *got = run(op, attrs[k / 2 % 5], &part, 1, false);
+    CU_ASSERT_EQUAL(want->count, got->count);
+    int wrong = 0;
+    for (int64_t i = 0; i < want->count; i++) {
+      const float a = ((const float *)want->data)[i], b = ((const float *)got->data)[i];
+      wrong += memcmp(&a, &b, sizeof a) != 0 && (a == a || b == b);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    weft_tensor_t *used[] = {all, part, want, got};
+    for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) weft_tensor_release(used[i]);
+  }
+  weft_tensor_release(x);
+}
+
 int main(void) {
   const CU_TestInfo tests[] = {
+      {"few channels are like many", few_channels_are_like_many},
       {"threads do not show in images", threads_do_not_show_in_images},
       {"threads do not show in volumes", threads_do_not_show_in_volumes},
       CU_TEST_INFO_NULL,

@@ -2,9 +2,10 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/move.h"
 #include "kernels/cpu/nn/channels.h"
 #include "kernels/cpu/nn/window.h"
-#include "tensor/update.h"
 
 #define MOST_CELLS ((double)UINT32_MAX) /* of a window whose maximum is to be found: they are numbered */
 
@@ -15,15 +16,59 @@ typedef struct pool_job {
   void *y;
   void *places; /* of maxima, where they are wanted: int64 or int32 */
   size_t place_size;
-  bool counts_batch; /* places count from the first image on, or from their own */
+  int64_t in_image, out_image; /* elements, where maxima are given */
+  bool counts_batch;           /* places count from the first image on, or from their own */
   void (*fn)(const struct pool_job *j, int64_t begin, int64_t end);
 } pool_job_t;
+
+/* A part of a line of outputs (pool_lines_one.tmpl.h): the first, how many, the phases that their windows
+ * need and the pixels of each. */
+typedef struct pool_tile {
+  int64_t first, outputs, phases, length;
+} pool_tile_t;
+
+enum {
+  TILE_ELEMENTS = 1024, /* of outputs at a time: they and the phases stay in the first-level cache */
+  WIDEST_WINDOW = 16,   /* columns of a window that lines are worth: a pixel is read for each phase once */
+  LEAST_OUTPUTS = 4,    /* and outputs of a line */
+};
+
+/* Whole tiles of a line. */
+static pool_tile_t pool_tile_of(const pool_job_t *j) {
+  const weft_window_t *w = &j->s[2];
+  const int64_t fits = TILE_ELEMENTS / j->c, outputs = fits < LEAST_OUTPUTS ? LEAST_OUTPUTS : fits;
+  pool_tile_t t = {.outputs = w->out < outputs ? w->out : outputs,
+                   .phases = w->k < w->stride ? w->k : w->stride};
+  t.length = t.outputs + (w->k - 1) / w->stride;
+  return t;
+}
+
+/* Whether a pool goes line by line: one of fewer channels than a block of them. */
+static bool goes_by_lines(const pool_job_t *j) {
+  const weft_window_t *w = &j->s[2];
+  return j->c < WEFT_CHANNELS && j->c > 0 && w->k <= WIDEST_WINDOW && w->stride <= WIDEST_WINDOW &&
+         w->out >= LEAST_OUTPUTS;
+}
+
+/* Where given maximum i lies among all elements; `first`: of what it counts from. */
+static inline __attribute__((always_inline)) int64_t given_place(const pool_job_t *j, int64_t i,
+                                                                 int64_t first, const bool is_wide) {
+  const int64_t place = is_wide ? ((const int64_t *)j->places)[i] : ((const int32_t *)j->places)[i];
+  return (int64_t)((uint64_t)place + (uint64_t)first); /* what overflows is out of range, too */
+}
+
+/* Of an image: the first element that its places count from. */
+static int64_t places_from(const pool_job_t *j, int64_t image) {
+  return j->counts_batch ? 0 : image * j->in_image;
+}
 
 #define EACH_HALFS
 #define EACH_FLOATS
 #define EACH_I32_I64
 #define EACH_I8_I16
 #define EACH_UNSIGNED
+#define EACH_FILE "kernels/cpu/nn/pool_lines_one.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
 #define EACH_FILE "kernels/cpu/nn/pool_one.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
 typedef void pool_fn(const pool_job_t *j, int64_t begin, int64_t end);
@@ -48,6 +93,12 @@ static pool_fn *const max_second_fns[WEFT_DTYPE_COUNT] = {
 };
 static pool_fn *const max_grad_fns[WEFT_DTYPE_COUNT] = {
 #define MAP_STEM max_grad
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+};
+static pool_fn *const add_places_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM add_places
 #define EACH_FILE "tensor/dtype_entry.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"
 #undef MAP_STEM
@@ -375,6 +426,25 @@ static weft_status_t *with_argmax_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
+/* All given maxima lie among `count` elements; does one lie on another image than its window? */
+static weft_status_t *check_argmax(const pool_job_t *j, int64_t count, bool *crosses) {
+  for (int64_t image = 0; image < j->n; image++) {
+    const int64_t begin = image * j->out_image, first = image * j->in_image;
+    for (int64_t i = begin; i < begin + j->out_image; i++) {
+      const int64_t at = given_place(j, i, places_from(j, image), j->place_size == sizeof(int64_t));
+      if (at < 0 || at >= count) {
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "invalid index value at argmax[%" PRId64 "] = %" PRId64
+                          "; index values must be in "
+                          "[0, %" PRId64 ")",
+                          i, at, count);
+      }
+      *crosses |= (uint64_t)(at - first) >= (uint64_t)j->in_image;
+    }
+  }
+  return NULL;
+}
+
 static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
   const weft_window_attrs_t *a = ctx->state;
   weft_tensor_t *x = weft_in(ctx, 0), *dy = weft_in(ctx, 1), *index = weft_in(ctx, 2), *dx = NULL;
@@ -382,27 +452,23 @@ static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected argmax shape to be %s, but got %s",
                       WEFT_SHAPE_TEXT(&dy->shape), WEFT_SHAPE_TEXT(&index->shape));
   }
-  pool_job_t j = {.n = 0};
+  pool_job_t j = {.places = index->data,
+                  .place_size = weft_dtype_size(index->dtype),
+                  .counts_batch = a->has_batch_in_index,
+                  .dy = dy->data};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &dx));
-  weft_cpu_zero(dx);
-  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
-  size_t size = weft_dtype_size(x->dtype);
-  int64_t batch = x->shape.dims[0] > 0 ? x->shape.dims[0] : 1, image_in = x->count / batch,
-          image_out = dy->count / batch;
   if (dy->shape.dims[0] != x->shape.dims[0])
     return WEFT_ERROR(INVALID_ARGUMENT, "input and grad must have the same batch size");
-  for (int64_t i = 0; i < dy->count; i++) {
-    int64_t at = weft_cpu_int_at(index, i) + (a->has_batch_in_index ? 0 : i / image_out * image_in);
-    if (at < 0 || at >= x->count) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "invalid index value at argmax[%" PRId64 "] = %" PRId64
-                        "; index values must be in "
-                        "[0, %" PRId64 ")",
-                        i, at, x->count);
-    }
-    add((char *)dx->data + (size_t)at * size, (const char *)dy->data + (size_t)i * size, 1, false);
-  }
+  j.y = dx->data;
+  j.in_image = j.n > 0 ? x->count / j.n : 0;
+  j.out_image = j.n > 0 ? dy->count / j.n : 0;
+  bool crosses = false;
+  WEFT_RETURN_IF_ERROR(check_argmax(&j, x->count, &crosses));
+  weft_cpu_zero(dx);
+  j.fn = add_places_fns[x->dtype];
+  const int64_t grain = WEFT_CPU_GRAIN / 4 / (j.out_image + 1) + 1;
+  if (dy->count > 0) weft_parallel_for(crosses ? NULL : ctx->device->pool, j.n, grain, lines_range, &j);
   return NULL;
 }
 

@@ -30,6 +30,7 @@ static void WEFT_CAT(max_pixel, SUFFIX)(const pool_job_t *j, const ELEM *x, int6
 static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
   const weft_window_t *h = &j->s[1], *w = &j->s[2];
   const int64_t C = j->c;
+  if (goes_by_lines(j) && WEFT_CAT(pool_lines, SUFFIX)(j, begin, end, false)) return;
   for (int64_t line = begin; line < end; line++) {
     const ELEM *x = (const ELEM *)j->x + line / h->out * h->in * w->in * C;
     const weft_window_span_t rows = weft_window_cells(h, line % h->out);
@@ -199,6 +200,30 @@ static void WEFT_CAT(max_grad, SUFFIX)(const pool_job_t *j, int64_t begin, int64
     const weft_window_span_t lines = {line - image, stop - image},
                              outputs = weft_window_outputs(h, lines.begin, lines.end);
     for (int64_t oh = outputs.begin; oh < outputs.end; oh++) WEFT_CAT(max_grad_row, SUFFIX)(j, n, oh, lines);
+  }
+}
+
+/* Adds each of an image's windows' dy to the element of y that is its given maximum. */
+static inline __attribute__((always_inline)) void WEFT_CAT(add_image, SUFFIX)(const pool_job_t *j,
+                                                                              int64_t image,
+                                                                              const bool is_wide) {
+  const int64_t first = places_from(j, image);
+  const ELEM *dy = j->dy;
+  ELEM *y = j->y;
+  for (int64_t i = image * j->out_image; i < (image + 1) * j->out_image; i++) {
+    ELEM *sum = y + given_place(j, i, first, is_wide);
+    *sum = STORE((WRAP)LOAD(*sum) + (WRAP)LOAD(dy[i]));
+  }
+}
+
+/* Images [begin, end). */
+static void WEFT_CAT(add_places, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
+  for (int64_t image = begin; image < end; image++) {
+    if (j->place_size == sizeof(int64_t)) {
+      WEFT_CAT(add_image, SUFFIX)(j, image, true);
+    } else {
+      WEFT_CAT(add_image, SUFFIX)(j, image, false);
+    }
   }
 }
 
