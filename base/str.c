@@ -36,9 +36,15 @@ ptrdiff_t weft_str_rfind(weft_str_t s, char c) {
 }
 
 bool weft_str_to_u64(weft_str_t s, uint64_t *out) {
+  enum { FITS = 19 }; /* digits that are never too large */
   uint64_t value = 0;
+  size_t i = 0;
   if (s.length == 0) return false;
-  for (size_t i = 0; i < s.length; i++) {
+  for (; i < s.length && i < FITS; i++) {
+    if (s.data[i] < '0' || s.data[i] > '9') return false;
+    value = value * 10 + (uint64_t)(s.data[i] - '0');
+  }
+  for (; i < s.length; i++) {
     if (s.data[i] < '0' || s.data[i] > '9') return false;
     if (__builtin_mul_overflow(value, (uint64_t)10, &value)) return false;
     if (__builtin_add_overflow(value, (uint64_t)(s.data[i] - '0'), &value)) return false;

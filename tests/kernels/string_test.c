@@ -28,6 +28,15 @@ static void values_become_text(void) {
       {"AsString", "", "complex64[1]:1:2", "string[1]:'(1.000000,2.000000)'"},
       {"AsString", "width=3", "string[1]:'a'", "string[1]:'  a'"},
       {"AsString", "", "uint64[1]:18446744073709551615", "string[1]:'18446744073709551615'"},
+      {"AsString", "", "int64[2]:-9223372036854775808,0", "string[2]:'-9223372036854775808','0'"},
+      {"AsString", "", "int8[1]:-128", "string[1]:'-128'"},
+      {"AsString", "precision=0", "double[5]:0.5,1.5,2.5,-0.5,0.49999999999999994",
+       "string[5]:'0','2','2','-0','0'"},
+      {"AsString", "precision=3", "double[4]:0.0625,0.1875,1.0005,-0",
+       "string[4]:'0.062','0.188','1.000','-0.000'"},
+      {"AsString", "", "float[6]:nan,-inf,1e-45,0.0000005,3e38,16777216",
+       "string[6]:'nan','-inf','0.000000','0.000000','300000000549775575777803994281145270272.000000',"
+       "'16777216.000000'"},
       {"AsString", "precision=2", "int32[1]:7",
        "INVALID_ARGUMENT: precision not supported for datatype int32"},
       {"AsString", "fill='x'", "int32[1]:7", "INVALID_ARGUMENT: Fill argument not supported: \"x\""},
@@ -48,6 +57,39 @@ static void values_become_text(void) {
       {"StringToNumber", "out_type=float", "string[1]:'0x10'", "float[1]:16"},
   };
   RUN(calls);
+}
+
+/* %f of numbers of all sizes, as the C library prints them. */
+static void numbers_print_as_the_c_library_prints_them(void) {
+  static const char *const attrs[] = {"", "precision=0", "precision=3", "precision=9", "precision=12"};
+  static const int places[] = {6, 0, 3, 9, 12};
+  enum { NUM = 4000 };
+  const weft_shape_t shape = weft_shape_vector(NUM);
+  weft_tensor_t *x = NULL;
+  uint64_t bits = 1;
+  CU_ASSERT_PTR_NULL_FATAL(weft_bench_init(&bench));
+  weft_status_t *s = weft_tensor_new(WEFT_F64, &shape, NULL, &x);
+  CU_ASSERT_PTR_NULL_FATAL(s);
+  for (int i = 0; i < NUM; i++) {
+    bits = bits * 6364136223846793005u + 1442695040888963407u;
+    const double whole = (double)(int64_t)bits, powers[] = {1, 0x1p-11, 0x1p-40, 0x1p-63, 0x1p-90, 0x1p-9};
+    ((double *)x->data)[i] = i % 7 < 6 ? whole * powers[i % 7] : (double)(int)(bits >> 50) / 16;
+  }
+  for (size_t a = 0; a < sizeof attrs / sizeof attrs[0]; a++) {
+    weft_tensor_t *out = NULL;
+    int num = 0, wrong = 0;
+    s = weft_run_op(&bench, "AsString", attrs[a], &x, 1, &out, 1, &num);
+    CU_ASSERT_PTR_NULL_FATAL(s);
+    for (int i = 0; i < NUM; i++) {
+      char want[400];
+      (void)snprintf(want, sizeof want, "%.*f", places[a], ((const double *)x->data)[i]);
+      wrong += !weft_str_is(weft_tensor_str_at(out, i), want);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    weft_tensor_release(out);
+  }
+  weft_tensor_release(x);
+  weft_bench_deinit(&bench);
 }
 
 static void errors_name_what_is_wrong(void) {
@@ -234,6 +276,7 @@ static void summaries_that_make_no_sense_are_refused(void) {
 
 static const CU_TestInfo tests[] = {
     {"values become text", values_become_text},
+    {"numbers print as the C library prints them", numbers_print_as_the_c_library_prints_them},
     {"errors name what is wrong", errors_name_what_is_wrong},
     {"strings are joined", strings_are_joined},
     {"patterns match and replace", patterns_match_and_replace},

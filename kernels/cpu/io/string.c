@@ -1,5 +1,6 @@
 /* kernels/cpu/io/string.c - strings: joining, formatting, reducing, parsing. */
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/alloc.h"
 #include "kernels/cpu/io/summarize.h"
@@ -53,7 +54,17 @@ typedef struct as_string_state {
   int width;     /* 0: none */
   int precision; /* < 0: none */
   bool is_left;
+  bool is_bare; /* no width and no fill */
 } as_string_state_t;
+
+enum {
+  MOST_PLACES = 9,       /* behind the point, of a number that is printed here */
+  USUAL_PLACES = 6,      /* of %f */
+  NUMBER_BYTES = 48,     /* of such a number's text */
+  MANTISSA_BITS = 53,    /* of a double */
+  PRODUCT_BITS = 53 + 30 /* of a mantissa times 10^MOST_PLACES */
+};
+__extension__ typedef unsigned __int128 product_t; /* a mantissa times a power of ten */
 
 static weft_status_t *as_string_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   weft_str_t fill = weft_knode_string(setup, "fill");
@@ -89,9 +100,47 @@ static weft_status_t *as_string_prepare(const weft_kernel_setup_t *setup, void *
   st->width = width > 0 ? (int)width : 0;
   st->precision = precision < 0 ? -1 : (int)precision;
   st->is_left = weft_str_is(fill, "-");
+  st->is_bare = width < 0 && fill.length == 0;
   st->letter = shortest ? 'g' : scientific ? 'e' : 'f';
   *out_state = st;
   return NULL;
+}
+
+/* The decimal digits of `value`, at least `least` of them, ending in front of `end`; where they begin. */
+static char *digits_before(char *end, uint64_t value, int least) {
+  for (; value > 0 || least > 0; value /= 10, least--) *--end = (char)('0' + value % 10);
+  return end;
+}
+
+/* What %.<places>f prints of a number below 2^63 / 10^places: the product of its mantissa and 10^places is a
+ * whole number, which is rounded to nearest, ties to even. False for other numbers. */
+static bool put_fixed(double value, int places, weft_strbuf_t *out) {
+  static const uint64_t powers[MOST_PLACES + 1] = {1,      10,      100,      1000,      10000,
+                                                   100000, 1000000, 10000000, 100000000, 1000000000};
+  if (places > MOST_PLACES || !(fabs(value) < 0x1p63 / (double)powers[places])) return false;
+  int exponent = 0;
+  const double mantissa = frexp(fabs(value), &exponent) * 0x1p53;
+  product_t product = (product_t)(uint64_t)mantissa * powers[places];
+  const int shift = MANTISSA_BITS - exponent;
+  if (shift > PRODUCT_BITS) {
+    product = 0;
+  } else if (shift > 0) {
+    const product_t half = (product_t)1 << (shift - 1), rest = product & (2 * half - 1);
+    product >>= shift;
+    product += rest > half || (rest == half && (product & 1) != 0);
+  } else {
+    product <<= -shift;
+  }
+  const uint64_t whole = (uint64_t)product;
+  char text[NUMBER_BYTES], *end = text + sizeof text, *at = end;
+  if (places > 0) {
+    at = digits_before(end, whole % powers[places], places);
+    *--at = '.';
+  }
+  at = digits_before(at, whole / powers[places], 1);
+  if (signbit(value)) *--at = '-';
+  weft_strbuf_append(out, weft_str_of(at, (size_t)(end - at)));
+  return true;
 }
 
 /* The one place where a format is not a literal: it was built from a checked fill, width and precision. */
@@ -99,6 +148,9 @@ static weft_status_t *as_string_prepare(const weft_kernel_setup_t *setup, void *
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 #pragma GCC diagnostic ignored "-Wformat-security"
 static void put_double(const as_string_state_t *st, double value, weft_strbuf_t *out) {
+  if (st->is_bare && st->letter == 'f' &&
+      put_fixed(value, st->precision < 0 ? USUAL_PLACES : st->precision, out))
+    return;
   char format[80];
   size_t n = strlen(st->flags);
   format[0] = '%';
@@ -109,6 +161,14 @@ static void put_double(const as_string_state_t *st, double value, weft_strbuf_t 
 }
 
 static void put_integer(const as_string_state_t *st, bool is_signed, int64_t value, weft_strbuf_t *out) {
+  if (st->is_bare) {
+    const bool is_negative = is_signed && value < 0;
+    char digits[NUMBER_BYTES], *end = digits + sizeof digits;
+    char *at = digits_before(end, is_negative ? 0 - (uint64_t)value : (uint64_t)value, 1);
+    if (is_negative) *--at = '-';
+    weft_strbuf_append(out, weft_str_of(at, (size_t)(end - at)));
+    return;
+  }
   char format[80];
   size_t n = strlen(st->flags);
   format[0] = '%';
@@ -139,7 +199,6 @@ static void put_element(const as_string_state_t *st, const weft_tensor_t *t, int
     case WEFT_F16: put_double(st, (double)weft_f16_to_f32(((const uint16_t *)d)[i]), out); break;
     case WEFT_BF16: put_double(st, (double)weft_bf16_to_f32(((const uint16_t *)d)[i]), out); break;
     case WEFT_U64: put_integer(st, false, ((const int64_t *)d)[i], out); break;
-    case WEFT_BOOL: weft_strbuf_puts(out, ((const uint8_t *)d)[i] ? "true" : "false"); break;
     case WEFT_STRING: put_text(st, weft_tensor_str_at(t, i), out); break;
     case WEFT_C64:
     case WEFT_C128: {
@@ -168,6 +227,10 @@ static weft_status_t *as_string(weft_kernel_ctx_t *c) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_out_new(c, 0, WEFT_STRING, &t->shape, &out);
   for (int64_t i = 0; s == NULL && i < t->count; i++) {
+    if (t->dtype == WEFT_BOOL) {
+      s = weft_tensor_set_str(out, i, weft_str(((const uint8_t *)t->data)[i] != 0 ? "true" : "false"));
+      continue;
+    }
     text.length = 0;
     put_element(c->state, t, i, &text);
     s = set_text(out, i, &text);
