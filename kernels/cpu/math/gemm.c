@@ -49,6 +49,11 @@ static void blas_product(const gemm_t *g) {
                 1, g->accumulate ? 1 : 0, g->c, ldc);
   } else if (g->dtype == WEFT_F32) {
     cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, g->a, lda, g->b, ldb, g->accumulate ? 1 : 0, g->c, ldc);
+  } else if (g->dtype == WEFT_F64 && m == 1) { /* a row: the other matrix, transposed, times a column */
+    const bool is_plain = tb == CblasNoTrans;
+    if (!g->accumulate) memset(g->c, 0, (size_t)n * sizeof(double));
+    cblas_dgemv(CblasRowMajor, is_plain ? CblasTrans : CblasNoTrans, is_plain ? k : n, is_plain ? n : k, 1,
+                g->b, ldb, g->a, ta == CblasNoTrans ? 1 : lda, 1, g->c, 1);
   } else if (g->dtype == WEFT_F64) {
     cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, g->a, lda, g->b, ldb, g->accumulate ? 1 : 0, g->c, ldc);
   } else if (g->dtype == WEFT_C64) {
