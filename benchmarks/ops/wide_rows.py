@@ -6,7 +6,7 @@ No op of a row is checked for its place in a model, so these families have no ba
 
 import numpy as np
 import tensorflow as tf
-from rows import BOOL, B, D, F, H, I, L, U, nn, raw
+from rows import BOOL, B, D, F, H, I, L, U, nn, raw, values
 
 
 def elementwise():
@@ -46,9 +46,9 @@ def elementwise():
 
 
 def reductions():
-    for dt in (F, D, H, B, I, L):
+    for dt in (F, D, H, B, I, L, U, "int16"):
         for name, f in {"sum": tf.reduce_sum, "mean": tf.reduce_mean, "max": tf.reduce_max, "min": tf.reduce_min, "prod": tf.reduce_prod}.items():
-            if name in ("mean", "prod") and dt in (I, L):
+            if name in ("mean", "prod") and dt in (I, L, U, "int16"):
                 continue
             for label, axis, shape in (("all", None, [512, 1024]), ("rows", 1, [512, 1024]), ("columns", 0, [512, 1024]), ("narrow rows", 1, [65536, 8]), ("rows 3", 1, [131072, 3]), ("narrow columns", 0, [65536, 8]), ("columns 3", 0, [131072, 3]), ("middle", 1, [64, 32, 256]), ("outer inner", [0, 2], [64, 32, 256]), ("image", [1, 2], [8, 56, 56, 32]), ("nchw", [0, 2, 3], [8, 32, 56, 56]), ("rows 64", 1, [8192, 64])):
                 yield f"{name} {label} {dt}", lambda x, f=f, axis=axis: f(x, axis), [(dt, shape)]
@@ -83,7 +83,7 @@ def layout():
         yield f"concat many {dt}", lambda *x: tf.concat(x, 1), [(dt, [512, 32])] * 26
         yield f"split columns {dt}", lambda x: tf.split(x, 4, 1), [(dt, [512, 1024])]
         yield f"split narrow {dt}", lambda x: tf.split(x, 4, 1), [(dt, [65536, 8])]
-        yield f"unstack {dt}", lambda x: tf.unstack(x, axis=1), [(dt, [1024, 16, 32])]
+        yield f"unstack {dt}", lambda x: tf.identity_n(tf.unstack(x, axis=1)), [(dt, [1024, 16, 32])]  # TensorFlow computes what has a consumer
         yield f"stack {dt}", lambda x, y: tf.stack([x, y], 1), [(dt, [512, 512])] * 2
         yield f"stack last {dt}", lambda x, y: tf.stack([x, y], -1), [(dt, [512, 512])] * 2
         yield f"slice {dt}", lambda x: tf.slice(x, [16, 16], [400, 900]), [(dt, [512, 1024])]
@@ -154,11 +154,18 @@ def gathers():
         yield f"unique {dt}", lambda x: tf.unique(x)[0], [(dt, [65536])]
     yield "unique counts", lambda x: tf.unique_with_counts(x)[2], [("ids:5000", [65536])]
     yield "bincount", lambda x: tf.math.bincount(x, minlength=1000, maxlength=1000), [("ids:1000", [65536])]
-    yield "histogram", lambda x: tf.histogram_fixed_width(x, [0.0, 1.0]), [(F, [65536])]
-    yield "searchsorted", lambda x, y: tf.searchsorted(x, y), [(F, [16, 1000]), (F, [16, 1000])]
+    for dt in (F, D, I, L):
+        yield f"histogram {dt}", lambda x: tf.histogram_fixed_width(x, tf.constant([0, 1], x.dtype)), [(dt, [65536])]
+    for dt in (F, D, I, L):
+        sorted_rows = np.sort(values(dt, [16, 1000], np.random.default_rng(3)), 1)
+        yield f"searchsorted {dt}", lambda y, x=sorted_rows: tf.searchsorted(x, y), [(dt, [16, 1000])]
+        yield f"searchsorted right {dt}", lambda y, x=sorted_rows: tf.searchsorted(x, y, "right"), [(dt, [16, 1000])]
     yield "list diff", lambda x, y: raw.ListDiff(x=x, y=y)[0], [("ids:5000", [20000]), ("ids:5000", [5000])]
     yield "sparse dense matmul", lambda i, v, b: tf.sparse.sparse_dense_matmul(tf.SparseTensor(tf.cast(i, tf.int64), v, [1000, 1000]), b), [("ids:1000", [20000, 2]), (F, [20000]), (F, [1000, 64])]
-    yield "sparse to dense", lambda i, v: raw.SparseToDense(sparse_indices=i, output_shape=[1000, 1000], sparse_values=v, default_value=0.0, validate_indices=False), [("ids:1000", [20000, 2]), (F, [20000])]
+    for dt in (F, D, U, L):
+        yield f"sparse to dense {dt}", lambda i, v: raw.SparseToDense(sparse_indices=i, output_shape=[1000, 1000], sparse_values=v, default_value=tf.zeros([], v.dtype), validate_indices=False), [("ids:1000", [20000, 2]), (dt, [20000])]
+        yield f"sparse to dense vector {dt}", lambda i, v: raw.SparseToDense(sparse_indices=i, output_shape=[1000], sparse_values=v, default_value=tf.ones([], v.dtype), validate_indices=False), [("ids:1000", [20000]), (dt, [20000])]
+        yield f"sparse to dense in order {dt}", lambda v: raw.SparseToDense(sparse_indices=np.arange(20000).reshape(-1, 1), output_shape=[20000], sparse_values=v, default_value=tf.zeros([], v.dtype), validate_indices=True), [(dt, [20000])]
     yield "embedding sparse", lambda x, i: nn.embedding_lookup(x, i), [(F, [50000, 32]), ("ids:50000", [512, 20])]
 
 
@@ -212,4 +219,46 @@ def normalisation():
     yield "fake quant", lambda x: tf.quantization.fake_quant_with_min_max_args(x), [(F, [512, 1024])]
     yield "fft", tf.signal.rfft, [(F, [64, 1024])]
 
-FAMILIES = {f.__name__: (f, 1.0, 1.1) for f in (elementwise, reductions, layout, gathers, random, products, normalisation)}
+
+def pools():
+    for dt in (F, D, H, B):
+        for name, shape in (("64", [8, 28, 28, 64]), ("24", [8, 28, 28, 24]), ("3", [8, 64, 64, 3]), ("1", [8, 128, 128, 1])):
+            yield f"max pool {name} {dt}", lambda x: nn.max_pool2d(x, 3, 2, "SAME"), [(dt, shape)]
+            yield f"avg pool {name} {dt}", lambda x: nn.avg_pool2d(x, 3, 2, "SAME"), [(dt, shape)]
+            yield f"max pool with argmax {name} {dt}", lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, "SAME"), [(dt, shape)]
+            yield f"max pool grad {name} {dt}", lambda x, y: raw.MaxPoolGrad(orig_input=x, orig_output=y, grad=y, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME"), [(dt, shape), (dt, [8, shape[1] // 2, shape[2] // 2, shape[3]])]
+            places = np.arange(8 * shape[1] // 2 * shape[2] // 2 * shape[3], dtype=np.int64).reshape([8, shape[1] // 2, shape[2] // 2, shape[3]]) * 4
+            yield f"max pool grad with argmax {name} {dt}", lambda x, y, i=places: raw.MaxPoolGradWithArgmax(input=x, grad=y, argmax=i, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME", include_batch_in_index=True), [(dt, shape), (dt, list(places.shape))]
+        for channels in (32, 3):
+            image, filter_, args = (dt, [4, 32, 32, channels]), (dt, [3, 3, channels]), {"strides": [1, 1, 1, 1], "rates": [1, 1, 1, 1], "padding": "SAME"}
+            yield f"dilation {channels} {dt}", lambda x, f, a=args: raw.Dilation2D(input=x, filter=f, **a), [image, filter_]
+            yield f"dilation input grad {channels} {dt}", lambda x, f, a=args: raw.Dilation2DBackpropInput(input=x, filter=f, out_backprop=x, **a), [image, filter_]
+            yield f"dilation filter grad {channels} {dt}", lambda x, f, a=args: raw.Dilation2DBackpropFilter(input=x, filter=f, out_backprop=x, **a), [image, filter_]
+
+
+def strings():
+    rng = np.random.default_rng(3)
+    numbers = {"float": [repr(float(v)) for v in rng.standard_normal(5000)], "short": [f"{v:.3f}" for v in rng.standard_normal(5000)], "integer": [str(v) for v in rng.integers(-(10**6), 10**6, 5000)]}
+    for name, texts in numbers.items():
+        for dt in (tf.float32, tf.float64) + ((tf.int32, tf.int64) if name == "integer" else ()):
+            yield f"string to number {name} {dt.name}", lambda t=texts, dt=dt: tf.strings.to_number(tf.constant(t), dt), []
+    for dt in (F, D, I, L, BOOL):
+        yield f"as string {dt}", tf.strings.as_string, [(dt, [5000])]
+    yield "as string shortest", lambda x: tf.strings.as_string(x, shortest=True), [(F, [5000])]
+    yield "as string precision", lambda x: tf.strings.as_string(x, precision=3), [(F, [5000])]
+
+
+def transforms():
+    for real in (F, D):
+        for n in (64, 100, 256, 1000, 1024, 4096):
+            rows_ = 65536 // n
+            yield f"rfft {n} {real}", tf.signal.rfft, [(real, [rows_, n])]
+            yield f"irfft {n} {real}", lambda x, n=n: tf.signal.irfft(tf.complex(x, x), [n]), [(real, [rows_, n // 2 + 1])]
+            yield f"fft {n} {real}", lambda x: tf.signal.fft(tf.complex(x, x)), [(real, [rows_, n])]
+        yield f"fft2d {real}", lambda x: tf.signal.fft2d(tf.complex(x, x)), [(real, [4, 64, 64])]
+        yield f"rfft2d {real}", tf.signal.rfft2d, [(real, [4, 64, 64])]
+        yield f"irfft2d {real}", lambda x: tf.signal.irfft2d(tf.complex(x, x)), [(real, [4, 64, 33])]
+        yield f"rfft3d {real}", tf.signal.rfft3d, [(real, [2, 16, 32, 32])]
+
+
+FAMILIES = {f.__name__: (f, 1.0, 1.1) for f in (elementwise, reductions, layout, gathers, random, products, normalisation, pools, strings, transforms)}
