@@ -128,6 +128,36 @@ static void batches_that_broadcast_are_right(void) {
   weft_bench_deinit(&b);
 }
 
+/* [3,2,m,k] . [k,n]: what is no more than 6 m rows. */
+static void a_matrix_times_all_batches_is_right(void) {
+  static const int64_t sizes[][3] = {{1, 70, 90}, {4, 33, 17}, {20, 300, 45}, {1, 5, 1},
+                                     {2, 1, 3},   {0, 4, 4},   {3, 0, 2}};
+  weft_bench_t b;
+  CU_ASSERT_PTR_NULL_FATAL(weft_bench_init(&b));
+  for (size_t i = 0; i < 4 * sizeof sizes / sizeof sizes[0]; i++) {
+    const int64_t *size = sizes[i / 4], m = size[0], k = size[1], n = size[2];
+    const bool ta = i & 1, tb = i & 2;
+    char attrs[64];
+    (void)snprintf(attrs, sizeof attrs, "adj_x=%s adj_y=%s", ta ? "true" : "false", tb ? "true" : "false");
+    const weft_shape_t sx = {.rank = 4, .dims = {3, 2, ta ? k : m, ta ? m : k}},
+                       sy = weft_shape_matrix(tb ? n : k, tb ? k : n);
+    weft_tensor_t *x = numbers(&sx, 1), *y = numbers(&sy, 2), *z = run2(&b, "BatchMatMulV2", attrs, x, y);
+    CU_ASSERT_EQUAL_FATAL(z->count, 6 * m * n);
+    for (int64_t e = 0; e < z->count; e++) {
+      const int64_t col = e % n, row = e / n % m, batch = e / n / m;
+      double sum = 0;
+      for (int64_t l = 0; l < k; l++)
+        sum +=
+            at(x, batch * m * k + (ta ? l * m + row : row * k + l)) * at(y, tb ? col * k + l : l * n + col);
+      CU_ASSERT_DOUBLE_EQUAL(at(z, e), sum, 1e-4);
+    }
+    weft_tensor_release(x);
+    weft_tensor_release(y);
+    weft_tensor_release(z);
+  }
+  weft_bench_deinit(&b);
+}
+
 /* The dimensions of b, q, k, h and d in the operands and the output of an equation, by letter. */
 static void check_einsum(weft_bench_t *b, const char *first, const char *second, const char *out) {
   static const char letters[] = "bqkhd";
@@ -191,6 +221,7 @@ int main(void) {
       {"blocks and pieces are right", blocks_and_pieces_are_right},
       {"batches are right", batches_are_right},
       {"batches that broadcast are right", batches_that_broadcast_are_right},
+      {"a matrix times all batches is right", a_matrix_times_all_batches_is_right},
       {"einsum uses its operands where they are", einsum_uses_its_operands_where_they_are},
       CU_TEST_INFO_NULL,
   };

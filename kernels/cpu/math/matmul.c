@@ -20,9 +20,8 @@ static const matmul_product_t batch_broadcast = {"adj_x", "adj_y", WEFT_GEMM_ADJ
 typedef struct matmul_state {
   weft_gemm_op_t op_a, op_b;
   bool broadcasts;
-  weft_dtype_t out; /* V3 may widen */
-  weft_kept_t
-      *kept; /* owned; panels of the second matrix of a MatMul; NULL: it may be another one each time */
+  weft_dtype_t out;  /* V3 may widen */
+  weft_kept_t *kept; /* owned; panels of the second matrix; NULL: it may be another one each time */
 } matmul_state_t;
 
 static void destroy(void *state) {
@@ -72,12 +71,24 @@ static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
 
 /* ---- batches ---- */
 
+/* A matrix b for all rows of a, whose batch is then no more than rows: b is read once. An element of c has
+ * the same bits (kernels/cpu/math/tiles.h), but where OpenBLAS computes it. */
+static bool is_one_product(const weft_batch_product_t *p, const weft_tensor_t *b) {
+  return p->op_a == WEFT_GEMM_PLAIN && p->op_b == WEFT_GEMM_PLAIN && b->shape.rank == 2 &&
+         p->batch.count <= INT32_MAX / (p->m + 1);
+}
+
 /* Both operands are of type s->out. */
 static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_batch_product_t *p,
-                                    const weft_tensor_t *a, const weft_tensor_t *b) {
+                                    const weft_tensor_t *a, weft_tensor_t *b) {
+  const matmul_state_t *s = ctx->state;
+  weft_thread_pool_t *pool = ctx->device->pool;
   weft_tensor_t *c = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &p->shape, &c));
-  return weft_batch_product_run(p, ctx->device->pool, a->dtype, a->data, b->data, c->data);
+  if (!is_one_product(p, b)) return weft_batch_product_run(p, pool, a->dtype, a->data, b->data, c->data);
+  weft_kept_t *kept = b == weft_in(ctx, 1) ? s->kept : NULL; /* not what was converted */
+  return weft_gemm_kept(pool, a->dtype, p->op_a, p->op_b, p->batch.count * p->m, p->n, p->k, a->data, p->lda,
+                        b, c->data, p->n, kept);
 }
 
 static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
