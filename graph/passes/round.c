@@ -44,6 +44,25 @@ bool weft_node_copies_input(const weft_node_t *n) {
          n->input_types[0] == n->output_types[0];
 }
 
+weft_output_t weft_output_copied(weft_output_t of) {
+  while (weft_node_copies_input(of.node)) of = of.node->inputs[0];
+  return of;
+}
+
+weft_node_t *weft_output_enter(weft_output_t of) {
+  of = weft_output_copied(of);
+  if ((of.node->flags & WEFT_OP_ENTER) != 0)
+    return weft_node_attr_bool(of.node, "is_constant", false) ? of.node : NULL;
+  if ((of.node->flags & WEFT_OP_SWITCH) == 0 || of.index != 1) return NULL;
+  const weft_node_t *merge = of.node->inputs[0].node;
+  if ((merge->flags & WEFT_OP_MERGE) == 0 || merge->num_inputs != 2) return NULL;
+  weft_node_t *enter = merge->inputs[0].node;
+  const weft_node_t *next = merge->inputs[1].node;
+  if ((enter->flags & WEFT_OP_ENTER) == 0 || (next->flags & WEFT_OP_NEXT_ITERATION) == 0) return NULL;
+  const weft_output_t passed = weft_output_copied(next->inputs[0]);
+  return passed.node == of.node && passed.index == of.index ? enter : NULL;
+}
+
 bool weft_output_may_replace(weft_output_t from, const weft_node_t *n) {
   return (from.node->flags & WEFT_OPS_OF_CONTROL) == 0 &&
          !weft_dtype_is_ref(from.node->output_types[from.index]) &&

@@ -89,6 +89,11 @@ void weft_pass_round_note(weft_pass_round_t *r, const weft_node_t *n, const char
 bool weft_node_is_pure(const weft_node_t *n);
 /* Does output 0 equal input 0, bit by bit, for all inputs, and does nothing else happen? */
 bool weft_node_copies_input(const weft_node_t *n);
+/* What `of` is a copy of, by weft_node_copies_input; `of` itself, if it is none. */
+weft_output_t weft_output_copied(weft_output_t of);
+/* The Enter whose input each iteration of a loop has as `of`: an Enter of a constant, or that of a variable
+ * of the loop which each iteration passes on as it is. NULL: there is none. */
+weft_node_t *weft_output_enter(weft_output_t of);
 /* May consumers of `n` on its device read `from` instead, as far as devices and branches go? */
 bool weft_output_may_replace(weft_output_t from, const weft_node_t *n);
 

@@ -13,8 +13,8 @@
 static const struct {
   const char *op;
   int input;
-} copying_ops[] = {{"Conv2D", 1},       {"Conv3D", 1}, {"_FusedConv2D", 1},
-                   {"_FusedConv3D", 1}, {"MatMul", 1}, {"_FusedMatMul", 1}};
+} copying_ops[] = {{"Conv2D", 1}, {"Conv3D", 1},       {"_FusedConv2D", 1}, {"_FusedConv3D", 1},
+                   {"MatMul", 1}, {"_FusedMatMul", 1}, {"BatchMatMulV2", 1}};
 
 enum { NUM_COPYING_OPS = sizeof copying_ops / sizeof copying_ops[0] };
 
@@ -22,32 +22,10 @@ typedef struct steady_ops {
   const weft_op_def_t *copying_ops[NUM_COPYING_OPS], *constant, *read;
 } steady_ops_t;
 
-static weft_output_t behind_copies(weft_output_t of) {
-  while (weft_node_copies_input(of.node)) of = of.node->inputs[0];
-  return of;
-}
-
-/* What a loop brings to each iteration: the value behind its Enter, if `of` is an Enter of a constant, or the
- * Switch of a variable of the loop that each iteration passes on as it is; else `of`. */
-static weft_output_t behind_loop(weft_output_t of) {
-  if ((of.node->flags & WEFT_OP_ENTER) != 0 && weft_node_attr_bool(of.node, "is_constant", false))
-    return of.node->inputs[0];
-  if ((of.node->flags & WEFT_OP_SWITCH) == 0 || of.index != 1) return of;
-  const weft_node_t *merge = of.node->inputs[0].node;
-  if ((merge->flags & WEFT_OP_MERGE) == 0 || merge->num_inputs != 2) return of;
-  const weft_node_t *enter = merge->inputs[0].node, *next = merge->inputs[1].node;
-  if ((enter->flags & WEFT_OP_ENTER) == 0 || (next->flags & WEFT_OP_NEXT_ITERATION) == 0) return of;
-  const weft_output_t passed = behind_copies(next->inputs[0]);
-  return passed.node == of.node && passed.index == of.index ? enter->inputs[0] : of;
-}
-
 /* Loops may lie in each other. */
 static bool is_steady(const steady_ops_t *ops, const weft_node_t *reader, weft_output_t of) {
-  for (bool has_moved = true; has_moved;) {
-    const weft_output_t from = of;
-    of = behind_loop(behind_copies(of));
-    has_moved = of.node != from.node;
-  }
+  for (const weft_node_t *enter; (enter = weft_output_enter(of)) != NULL;) of = enter->inputs[0];
+  of = weft_output_copied(of);
   const bool is_source = of.node->op == ops->constant || of.node->op == ops->read;
   return is_source && weft_str_eq(of.node->assigned_device, reader->assigned_device);
 }

@@ -394,6 +394,91 @@ def test_a_matrix_that_stays_in_a_loop_and_one_that_does_not(cluster, graph):
             assert_all_same(sess.run(fetches, feeds), want)
 
 
+# ---- products of the slices that a loop reads ----
+
+
+def recurrence(kind, x, rng, units=6):
+    """A layer over x [batch, steps, columns]: its last state, and all of them. `x` may have unknown sizes, but for its columns."""
+    columns = x.shape[-1]
+    gates = {"lstm": 4, "gates": 3}.get(kind, 1)
+    w = [tf.constant(rng.randn(columns, units * (4 if kind == "lstm" else 1)).astype(np.float32) / 4) for _ in range(1 if kind == "lstm" else gates)]
+    u = tf.constant(rng.randn(units, units * gates).astype(np.float32) / 4)
+    major = tf.transpose(tf.reverse(x, [1]) if kind == "backward" else x, [1, 0, 2])
+    length = tf.shape(major)[0]
+    steps = tf.TensorArray(tf.float32, length, element_shape=[None, columns]).unstack(major)
+    states = tf.TensorArray(tf.float32, length, element_shape=[None, units])
+    zeros = tf.zeros([tf.shape(x)[0], units])
+    zeros.set_shape([None, units])
+
+    def body(t, h, c, states):
+        slice_ = steps.read(t)
+        if kind == "lstm":
+            i, f, g, o = tf.split(tf.matmul(slice_, w[0]) + tf.matmul(h, u), 4, 1)
+            c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g)
+            h = tf.sigmoid(o) * tf.tanh(c)
+        elif kind == "gates":
+            hu = tf.split(tf.matmul(h, u), 3, 1)
+            r, z = (tf.sigmoid(tf.matmul(slice_, w[k]) + hu[k]) for k in range(2))
+            h = z * h + (1 - z) * tf.tanh(tf.matmul(slice_, w[2]) + r * hu[2])
+        else:
+            h = tf.tanh(tf.nn.bias_add(tf.matmul(slice_, w[0]), np.arange(units, dtype=np.float32) / 9) + tf.matmul(h, u))
+        if kind == "read again":
+            h += tf.reduce_mean(slice_, 1, keepdims=True)
+        return t + 1, h, c, states.write(t, h)
+
+    _, h, _, states = tf.while_loop(lambda t, *_: t < length, body, [0, zeros, zeros, states], [tf.TensorShape(s) for s in ([], [None, units], [None, units], None)])
+    return h, states.stack()
+
+
+RECURRENCES = ["lstm", "gates", "backward", "read again"]
+
+
+@pytest.mark.parametrize("batch,steps", [(1, 7), (3, 5), (9, 4), (2, 1), (2, 0), (0, 3)])
+@pytest.mark.parametrize("kind", RECURRENCES)
+def test_products_before_a_loop_keep_their_bits(cluster, graph, kind, batch, steps):
+    x = v1.placeholder(tf.float32, [None, None, 5])
+    y = recurrence(kind, x, np.random.RandomState(3))[: 2 if steps > 0 else 1]
+    value = np.random.RandomState(4).randn(batch, steps, 5).astype(np.float32)
+    if value.size > 20:
+        value[0, 2, 1], value[0, 1, 3] = np.inf, -0.0
+    with v1.Session(cluster.master, graph=graph, config=config()) as sess:
+        got = [sess.run(y, {x: value}) for _ in range(3)]
+    with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+        want = sess.run(y, {x: value})
+    assert_all_same(got, [want] * 3)
+    with local_session(graph) as sess:
+        assert_all_same(got[0], sess.run(y, {x: value}), atol=1e-5)
+
+
+@pytest.mark.weft_only
+@pytest.mark.parametrize("kind", RECURRENCES)
+def test_a_loop_reads_products_of_its_input(cluster, graph, kind):
+    x = v1.placeholder(tf.float32, [None, None, 5])
+    y = recurrence(kind, x, np.random.RandomState(3))
+    feeds, products = {x: np.ones([2, 3, 5], np.float32)}, 3 if kind == "gates" else 1
+    _, ops = nodes_run(cluster, graph, y, feeds)
+    assert ops.count("BatchMatMulV2") == products and ops.count("MatMul") + ops.count("_FusedMatMul") == 1
+    _, ops = nodes_run(cluster, graph, y, feeds, config({"loop_optimization": OFF, "min_graph_nodes": -1}))
+    assert ops.count("BatchMatMulV2") == 0 and ops.count("MatMul") + ops.count("_FusedMatMul") == 1 + products
+
+
+def test_an_input_that_does_not_fit_a_loop_fails_by_the_name_of_its_list(cluster, graph):
+    x = v1.placeholder(tf.float32, None)
+    w = tf.ones([5, 4])
+    steps = tf.raw_ops.TensorListFromTensor(tensor=x, element_shape=[-1, 5], name="slices")
+
+    def body(t, h):
+        one = tf.raw_ops.TensorListGetItem(input_handle=steps, index=t, element_shape=[-1, 5], element_dtype=tf.float32, name="slice")
+        return t + 1, h + tf.matmul(one, w)
+
+    y = tf.while_loop(lambda t, _: t < 3, body, [0, tf.zeros([2, 4])])[1]
+    with v1.Session(cluster.master, graph=graph, config=config({"min_graph_nodes": -1})) as sess:
+        np.testing.assert_array_equal(sess.run(y, {x: np.ones([3, 2, 5])}), np.full([2, 4], 15, np.float32))
+        for shape, node in (([3, 2, 6], "slices"), ([2, 5], "slices"), ([2, 2, 5], "slice")):
+            with fails(tf.errors.InvalidArgumentError, f"{node}}}}}"):
+                sess.run(y, {x: np.ones(shape)})
+
+
 # ---- rows ----
 
 
