@@ -9,13 +9,15 @@
  *   -> maybe Add of a tensor
  *   -> maybe an activation
  *
+ * Before that, convolutions take along the zeros around their images (pads.c).
+ *
  * The node that is left is the last one, with its name: consumers and those that fetch it see no difference,
  * and a failure of the product names it, as in TensorFlow. The others must feed nothing else. Whether the
  * tensor that is added has the result's shape is seen in the step (kernels/cpu/nn/fused.c), where one that
  * has not is added, or refused, as by the node that was there.
  */
 #include "base/alloc.h"
-#include "graph/passes/round.h"
+#include "graph/passes/pads.h"
 
 typedef struct fusible {
   const char *op, *fused,
@@ -290,6 +292,7 @@ weft_status_t *weft_pass_remap(weft_pass_round_t *r) {
   find_ops(sums, NUM_SUMS, m.sum_ops);
   weft_status_t *s = weft_pass_round_finish(r);
   if (s == NULL) s = weft_pass_round_infer(r);
+  if (s == NULL) s = weft_pass_fold_pads(r);
   if (s == NULL) s = count_readers(&m);
   for (int i = r->num_ordered - 1; s == NULL && i >= 0; i--) {
     weft_node_t *n = r->order[i];

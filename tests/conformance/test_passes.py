@@ -324,6 +324,31 @@ def test_a_layer_keeps_its_bits(cluster, graph, kind, activation):
         assert "BiasAdd" not in ops and "_Fused" + kind in ops
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", ["Conv2D", "DepthwiseConv2dNative"])
+def test_a_padded_convolution_keeps_its_bits(cluster, graph, kind, seed):
+    """Images behind a first convolution, which says their rank, as in a network."""
+    rng = np.random.RandomState(seed)
+    channels, size, kernel, stride = [int(rng.choice(c)) for c in ([3, 16, 40, 48], [1, 5, 12, 19], [1, 2, 3, 5], [1, 2, 3])]
+    x = v1.placeholder(tf.float32, [None, None, None, None])
+    y = tf.nn.conv2d(x, rng.randn(1, 1, 3, channels).astype(np.float32), 1, "VALID")
+    pads = [[0, 0], *(rng.randint(0, 4, [2, 2]) + kernel // 2).tolist(), [0, 0]]
+    y = tf.pad(y, pads) if seed % 3 else tf.pad(y, pads, constant_values=0.0)
+    if kind == "Conv2D":
+        y = tf.nn.conv2d(y, rng.randn(kernel, kernel, channels, 33).astype(np.float32), stride, "VALID")
+    else:
+        y = tf.nn.depthwise_conv2d(y, rng.randn(kernel, kernel, channels, 1).astype(np.float32), [1, stride, stride, 1], "VALID")
+    if seed % 2:
+        y = tf.nn.relu6(tf.nn.bias_add(y, rng.randn(y.shape[-1]).astype(np.float32)))
+    value = rng.randn(2, size, size + 1, 3)
+    value = np.where(rng.rand(*value.shape) < 0.02, rng.choice([np.nan, np.inf, -0.0]), value).astype(np.float32)
+    got, ops = nodes_run(cluster, graph, y, {x: value})
+    with v1.Session(cluster.master, graph=graph, config=without_passes()) as sess:
+        assert_all_same(got, sess.run(y, {x: value}))
+    if cluster.maker.name == "weft":
+        assert "Pad" not in ops and "PadV2" not in ops
+
+
 @pytest.mark.parametrize("activation", [None, tf.nn.relu, tf.nn.leaky_relu])
 @pytest.mark.parametrize("addend", [None, "alike", "row", "larger", "first"])
 @pytest.mark.parametrize("has_bias", [False, True])

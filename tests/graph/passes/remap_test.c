@@ -253,6 +253,47 @@ static void a_normalisation_by_the_batch_or_with_other_readers_stays(void) {
   weft_graph_destroy(g);
 }
 
+/* A convolution of a padded image of rank 4: `filter` is a constant's values, `pads` those of the paddings.
+ */
+#define PADDED(op, image, filter, pads, attrs)                                                   \
+  FED("x", "dim{size:-1} dim{size:-1} dim{size:-1} dim{size:1}")                                 \
+  FED("any", "")                                                                                 \
+  CONST("w", "DT_FLOAT", "dim{size:1} dim{size:1} dim{size:1} dim{size:1}", "float_val:" filter) \
+  CONST("pads", "DT_INT32", "dim{size:4} dim{size:2}", pads)                                     \
+  NODE("pad", "Pad", IN2(image, "pads"), T_F) NODE("y", op, IN2("pad", "w"), T_F STRIDES attrs)
+#define STRIDES "attr{key:'strides' value{list{i:1 i:2 i:2 i:1}}} "
+#define VALID "attr{key:'padding' value{s:'VALID'}} "
+#define SIDES "int_val:0 int_val:0 int_val:1 int_val:2 int_val:0 int_val:1 int_val:0 int_val:0"
+
+static void check_padded(const char *text, bool is_folded) {
+  weft_graph_t *g = remapped(text, (const char *const[]){"y", NULL});
+  const weft_node_t *y = weft_test_node(g, "y");
+  CU_ASSERT_EQUAL(weft_test_is_gone(g, "pad"), is_folded);
+  CU_ASSERT(weft_test_reads(g, "y", 0, is_folded ? "x" : "pad"));
+  if (is_folded) {
+    static const int64_t sides[] = {0, 0, 1, 2, 0, 1, 0, 0};
+    const weft_attr_t *pads = weft_node_attr(y, "explicit_paddings");
+    CU_ASSERT(weft_str_is(weft_node_attr_string(y, "padding"), "EXPLICIT"));
+    CU_ASSERT_EQUAL_FATAL(pads->n, 8);
+    for (int i = 0; i < 8; i++) CU_ASSERT_EQUAL(pads->list.ints[i], sides[i]);
+  }
+  weft_graph_destroy(g);
+}
+
+static void a_convolution_pads_its_images_itself(void) {
+  check_padded(PADDED("Conv2D", "x", "2", SIDES, VALID), true);
+  check_padded(PADDED("DepthwiseConv2dNative", "x", "2", SIDES, VALID), true);
+}
+
+static void a_pad_stays_that_a_convolution_cannot_be_given(void) {
+  check_padded(PADDED("Conv2D", "x", "inf", SIDES, VALID), false);
+  check_padded(PADDED("Conv2D", "x", "nan", SIDES, VALID), false);
+  check_padded(PADDED("Conv2D", "x", "2", SIDES, "attr{key:'padding' value{s:'SAME'}} "), false);
+  check_padded(PADDED("Conv2D", "any", "2", SIDES, VALID), false);
+  check_padded(PADDED("Conv2D", "x", "2", "int_val:1", VALID), false); /* images and channels, too */
+  check_padded(PADDED("Conv2D", "x", "2", SIDES, VALID "attr{key:'data_format' value{s:'NCHW'}} "), false);
+}
+
 int main(void) {
   const CU_TestInfo tests[] = {
       {"a layer becomes one node with the last one's name", a_layer_becomes_one_node_with_the_last_ones_name},
@@ -268,6 +309,8 @@ int main(void) {
       {"a normalisation by the batch, or with other readers, stays",
        a_normalisation_by_the_batch_or_with_other_readers_stays},
       {"on other devices a kernel is asked for", on_other_devices_a_kernel_is_asked_for},
+      {"a convolution pads its images itself", a_convolution_pads_its_images_itself},
+      {"a Pad stays that a convolution cannot be given", a_pad_stays_that_a_convolution_cannot_be_given},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("remap", tests);
