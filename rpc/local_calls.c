@@ -184,7 +184,7 @@ weft_local_calls_t *weft_local_calls_open(weft_local_loop_t *loop, weft_str_t na
     return NULL;
   }
   weft_mutex_init(&c->mu);
-  weft_status_t *s = weft_local_conn_open(&c->conn, &ops, loop, fd);
+  weft_status_t *s = weft_local_conn_open(&c->conn, &ops, loop, fd, true);
   if (s == NULL) return c;
   weft_status_free(s); /* calls go over gRPC */
   return NULL;

@@ -14,9 +14,17 @@
  * waits for packets, too, until there are idle ones again. So no handler keeps the process from hearing its
  * peers.
  *
+ * A connection has two sources: the socket, and the bell of its ring (rpc/local_ring.h), through which nearly
+ * all packets come. The bell needs no arming: an event that finds a thread at the ring is of no use, and that
+ * thread asks whether there is more when it leaves the ring, which is before it handles the packet. If there
+ * is, it rings the bell for another thread.
+ *
+ * The end of a connection is seen at the socket. What the other end put into the ring before is handled
+ * first: the thread that has the bell closes the connection when the ring is empty.
+ *
  * Where packets follow each other closely, waking a thread for each takes longer than handling it. So the
- * thread whose handler says that more is to come takes the source back, and looks for the next packet itself;
- * one thread at a time. Events of the source would wake the others meanwhile: it is disarmed.
+ * thread whose handler says that more is to come takes the bell back, and looks for the next packet itself;
+ * one thread at a time. The other end does not ring meanwhile.
  *
  * A packet that finds the socket's buffer full waits in the connection, and all later ones behind it. Then
  * the loop waits for room at a second descriptor of the same socket, so that the two waits do not touch each
@@ -44,6 +52,9 @@
 
 enum { LEAST_THREADS = 2, USUAL_THREADS = 4, ALL_THREADS = 8 };
 #define RESERVE_AFTER_NS 10000000L
+
+/* Packets of an ending connection: what a ring can hold. A peer that goes on writing is not listened to. */
+enum { MOST_LATE = WEFT_LOCAL_RING_BYTES / 8 };
 
 /* Bytes that wait for a peer that does not read; beyond it the connection ends. */
 static const size_t MOST_WAITING = (size_t)1 << 30;
@@ -89,8 +100,10 @@ struct weft_local_loop {
 };
 
 static bool await_source(weft_local_loop_t *l, weft_local_source_t *s, weft_local_interest_t what, int how) {
-  struct epoll_event e = {.events = (what == WEFT_LOCAL_READ ? EPOLLIN : EPOLLOUT) | EPOLLONESHOT,
-                          .data.ptr = s->slot};
+  static const uint32_t events[] = {[WEFT_LOCAL_READ] = EPOLLIN | EPOLLONESHOT,
+                                    [WEFT_LOCAL_WRITE] = EPOLLOUT | EPOLLONESHOT,
+                                    [WEFT_LOCAL_BELL] = EPOLLIN | EPOLLET};
+  struct epoll_event e = {.events = events[what], .data.ptr = s->slot};
   loop_slot_t *slot = s->slot;
   atomic_store_explicit(&slot->is_awaited, true, memory_order_release); /* pairs with take_source() */
   if (epoll_ctl(l->epoll, how, s->fd, &e) == 0) return true;
@@ -353,6 +366,8 @@ weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packe
   weft_packet_result_t r = WEFT_PACKET_LATER;
   if (atomic_load(&c->is_broken)) {
     r = WEFT_PACKET_OVER;
+  } else if (c->rings != NULL && weft_packet_put(c->rings, p)) {
+    r = WEFT_PACKET_DONE;
   } else if (!atomic_load(&c->has_waiting)) {
     r = weft_packet_send(c->in.fd, p);
   }
@@ -380,12 +395,27 @@ weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packe
 
 /* ---- connections ---- */
 
-/* A thread that has the connection's source closes it. */
+/* True: the calling thread has the connection's bell. False: there is none, or another thread has it, or had
+ * it and has closed the connection. */
+static bool take_bell(weft_local_conn_t *c) {
+  weft_mutex_lock(&c->mu);
+  const bool is_taken = c->bell.slot != NULL && take_source(c->bell.slot);
+  weft_mutex_unlock(&c->mu);
+  return is_taken;
+}
+
+/* The calling thread has no part in the ring any more. */
+static void leave_bell(weft_local_conn_t *c) {
+  atomic_store(&c->bell.slot->is_awaited, true);
+  /* Behind the store: what came before found the bell taken, and is for another thread. */
+  if (weft_local_rings_has_more(c->rings) || atomic_load(&c->is_ending)) weft_local_rings_wake(c->rings);
+}
+
+/* A thread that has the bell closes the connection; where there is none, one that has the socket's source. */
 static void close_conn(weft_local_conn_t *c) {
   weft_mutex_lock(&c->mu);
-  weft_local_loop_remove(c->loop, &c->in); /* under `mu`: take_back() looks at its slot */
+  if (c->bell.slot != NULL) weft_local_loop_remove(c->loop, &c->bell); /* take_bell() looks at its slot */
   weft_mutex_unlock(&c->mu);
-  weft_local_conn_break(c);
   drop_waiting(c);
   c->ops->closed(c);
   leave(c->loop, c);
@@ -395,58 +425,135 @@ static void close_conn(weft_local_conn_t *c) {
 typedef struct packet_look {
   weft_local_conn_t *conn;
   weft_packet_room_t *room;
-  bool has_source;
+  bool has_bell;
   weft_packet_result_t result;
   weft_packet_t packet;
 } packet_look_t;
 
-/* True: the calling thread has the connection's source, which is disarmed. False: another thread has it, or
- * had it and has closed the connection. */
-static bool take_back(weft_local_conn_t *c) {
-  weft_mutex_lock(&c->mu);
-  loop_slot_t *slot = c->in.slot;
-  const bool is_taken = slot != NULL && take_source(slot);
-  weft_mutex_unlock(&c->mu);
-  struct epoll_event none = {.events = 0, .data.ptr = slot};
-  if (is_taken) (void)epoll_ctl(c->loop->epoll, EPOLL_CTL_MOD, c->in.fd, &none);
-  return is_taken;
-}
-
-/* Looks once. True: there is something, or the source is not to be had. */
+/* Looks once. True: there is something, or the bell is not to be had, or the connection ends. */
 static bool look(void *arg) {
   packet_look_t *k = arg;
-  weft_local_source_t *s = &k->conn->in;
-  if (!k->has_source) k->has_source = take_back(k->conn);
-  if (!k->has_source) return true;
-  k->result = weft_packet_recv(s->fd, k->room, &k->packet);
-  return k->result != WEFT_PACKET_LATER;
+  weft_local_conn_t *c = k->conn;
+  if (!k->has_bell) {
+    k->has_bell = take_bell(c);
+    if (!k->has_bell) return true;
+    weft_local_rings_look(c->rings, true);
+  }
+  k->result = weft_packet_take(c->rings, k->room, &k->packet);
+  return k->result != WEFT_PACKET_LATER || atomic_load(&c->is_ending);
 }
 
 /* Looks for the next packet for a moment, if it is expected soon. */
 static void look_for_more(packet_look_t *k) {
-  weft_local_loop_t *l = k->conn->loop;
-  k->has_source = false;
-  if (!atomic_load_explicit(&k->conn->expects_more, memory_order_relaxed)) return;
+  weft_local_conn_t *c = k->conn;
+  weft_local_loop_t *l = c->loop;
+  if (!atomic_load_explicit(&c->expects_more, memory_order_relaxed)) return;
   if (atomic_exchange(&l->is_polling, true)) return;
-  atomic_store_explicit(&k->conn->expects_more, false, memory_order_relaxed);
+  atomic_store_explicit(&c->expects_more, false, memory_order_relaxed);
+  k->result = WEFT_PACKET_LATER;
   (void)weft_polling_run(&l->polling, look, k);
+  if (k->has_bell) weft_local_rings_look(c->rings, false);
+  k->packet.was_looked_for = k->has_bell;
   atomic_store(&l->is_polling, false);
+}
+
+static void drop_packet(packet_look_t *k) {
+  if (k->result != WEFT_PACKET_DONE) return;
+  weft_message_destroy(k->packet.message);
+  weft_status_free(k->packet.failure);
+}
+
+/* The calling thread has the bell. Takes a packet, leaves the bell, and handles the packet; and so on while
+ * more is expected, or the connection ends. */
+static void read_ring(weft_local_conn_t *c, weft_packet_room_t *room) {
+  packet_look_t k = {.conn = c, .room = room, .has_bell = true};
+  k.result = weft_packet_take(c->rings, room, &k.packet);
+  while (k.has_bell) {
+    const weft_packet_result_t r = k.result;
+    if (atomic_load(&c->is_ending) && (r != WEFT_PACKET_DONE || c->num_late++ == MOST_LATE)) {
+      drop_packet(&k);
+      close_conn(c);
+      return;
+    }
+    leave_bell(c);
+    k.has_bell = false;
+    if (r == WEFT_PACKET_DONE) {
+      c->ops->packet(c, &k.packet);
+      look_for_more(&k);
+    } else if (r == WEFT_PACKET_OVER) {
+      weft_local_conn_break(c);
+    }
+    if (k.has_bell || !atomic_load(&c->is_ending)) continue;
+    k.has_bell = take_bell(c); /* also where the other end has kept the bell from being heard */
+    if (k.has_bell) k.result = weft_packet_take(c->rings, room, &k.packet);
+  }
+}
+
+static void bell_rang(weft_local_source_t *self, weft_packet_room_t *room) {
+  weft_local_conn_t *c = (weft_local_conn_t *)(void *)((char *)self - offsetof(weft_local_conn_t, bell));
+  weft_local_conn_retain(c); /* once the bell is left, another thread may close the connection */
+  read_ring(c, room);
+  weft_local_conn_release(c);
+}
+
+/* The connection has these rings from now on, which it owns; NULL: none. */
+static void read_rings(weft_local_conn_t *c, weft_local_rings_t *rings) {
+  if (rings == NULL) return;
+  c->rings = rings;
+  c->bell = (weft_local_source_t){.fd = weft_local_rings_bell(rings), .ready = bell_rang};
+  if (weft_local_loop_add(c->loop, &c->bell, WEFT_LOCAL_BELL)) {
+    weft_local_rings_look(rings, false);
+    return;
+  }
+  c->rings = NULL; /* the other end finds them unread, and its packets go over the socket */
+  weft_local_rings_destroy(rings);
+}
+
+/* Those of rings that are not complete. */
+static void close_files(weft_local_conn_t *c) {
+  for (int i = 0; i < c->num_files && c->num_files < WEFT_LOCAL_RING_FILES; i++) close(c->files[i]);
+}
+
+/* A caller's rings come before its other packets. Without memory for them, packets go over the socket. False:
+ * it does not say what a caller says. */
+static bool take_file(weft_local_conn_t *c, const weft_packet_t *p) {
+  if (c->is_caller || (int)p->code != c->num_files || c->num_files == WEFT_LOCAL_RING_FILES) {
+    close(p->file);
+    return false;
+  }
+  c->files[c->num_files++] = p->file;
+  if (c->num_files == WEFT_LOCAL_RING_FILES) read_rings(c, weft_local_rings_open(c->files));
+  return true;
+}
+
+/* The calling thread has the socket's source. */
+static void end_conn(weft_local_conn_t *c, weft_packet_room_t *room) {
+  const bool has_bell = c->bell.slot != NULL;
+  weft_local_loop_remove(c->loop, &c->in);
+  weft_local_conn_break(c);
+  atomic_store(&c->is_ending, true);
+  if (!has_bell) {
+    close_conn(c);
+  } else if (take_bell(c)) { /* else the thread that has it sees that the connection ends */
+    read_ring(c, room);
+  }
 }
 
 static void take_packet(weft_local_source_t *self, weft_packet_room_t *room) {
   weft_local_conn_t *c = (weft_local_conn_t *)(void *)((char *)self - offsetof(weft_local_conn_t, in));
-  packet_look_t k = {.conn = c, .room = room, .has_source = true};
+  weft_packet_t p;
   weft_local_conn_retain(c); /* once it is awaited again, another thread may close it */
-  k.result = weft_packet_recv(self->fd, room, &k.packet);
-  while (k.has_source) {
-    const bool goes_on =
-        k.result != WEFT_PACKET_OVER && weft_local_loop_again(c->loop, self, WEFT_LOCAL_READ);
-    if (k.result == WEFT_PACKET_DONE) c->ops->packet(c, &k.packet);
-    if (!goes_on) close_conn(c);
-    k.has_source = false;
-    if (goes_on && k.result == WEFT_PACKET_DONE) look_for_more(&k);
-    k.packet.was_looked_for = k.has_source;
+  const weft_packet_result_t r = weft_packet_recv(self->fd, room, &p);
+  const bool is_file = r == WEFT_PACKET_DONE && p.kind == WEFT_PACKET_FILE;
+  const bool is_wrong = is_file && !take_file(c, &p);
+  if (r == WEFT_PACKET_DONE && !is_file && c->num_files < WEFT_LOCAL_RING_FILES) {
+    close_files(c); /* it offers no rings, or not all of them */
+    c->num_files = WEFT_LOCAL_RING_FILES;
   }
+  const bool goes_on =
+      r != WEFT_PACKET_OVER && !is_wrong && weft_local_loop_again(c->loop, self, WEFT_LOCAL_READ);
+  if (r == WEFT_PACKET_DONE && !is_file) c->ops->packet(c, &p);
+  if (!goes_on) end_conn(c, room);
   weft_local_conn_release(c);
 }
 
@@ -455,19 +562,22 @@ void weft_local_conn_expect_more(weft_local_conn_t *c) {
 }
 
 weft_status_t *weft_local_conn_open(weft_local_conn_t *c, const weft_local_conn_ops_t *ops,
-                                    weft_local_loop_t *loop, int fd) {
+                                    weft_local_loop_t *loop, int fd, bool is_caller) {
   c->ops = ops;
   c->loop = loop;
   c->in = (weft_local_source_t){.fd = fd, .ready = take_packet};
   c->out = (weft_local_source_t){.fd = -1, .ready = flush};
+  c->is_caller = is_caller;
   atomic_init(&c->refs, 2);
   weft_mutex_init(&c->mu);
   c->last = &c->first;
   enter(loop, c);
+  if (is_caller) read_rings(c, weft_packet_offer_rings(fd));
+  const bool has_bell = c->bell.slot != NULL;
   if (weft_local_loop_add(loop, &c->in, WEFT_LOCAL_READ)) return NULL;
   weft_status_t *s = WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot wait for a local connection: %d", errno);
-  leave(loop, c);
-  weft_local_conn_release(c);
+  atomic_store(&c->is_ending, true);
+  if (!has_bell || take_bell(c)) close_conn(c);
   weft_local_conn_release(c);
   return s;
 }
@@ -479,6 +589,8 @@ weft_local_conn_t *weft_local_conn_retain(weft_local_conn_t *c) {
 
 void weft_local_conn_release(weft_local_conn_t *c) {
   if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
+  close_files(c);
+  weft_local_rings_destroy(c->rings);
   close(c->in.fd);
   weft_mutex_deinit(&c->mu);
   c->ops->destroy(c);

@@ -21,7 +21,11 @@ typedef struct weft_local_source {
   void (*ready)(struct weft_local_source *self, weft_packet_room_t *room);
   struct weft_local_slot *slot; /* the loop's, while it is added */
 } weft_local_source_t;
-typedef enum weft_local_interest { WEFT_LOCAL_READ, WEFT_LOCAL_WRITE } weft_local_interest_t;
+typedef enum weft_local_interest {
+  WEFT_LOCAL_READ,
+  WEFT_LOCAL_WRITE,
+  WEFT_LOCAL_BELL /* an eventfd that is never read: each write is an event */
+} weft_local_interest_t;
 
 /* Something to be done by one of the loop's threads. */
 typedef struct weft_local_post {
@@ -60,6 +64,8 @@ struct weft_local_conn {
   const weft_local_conn_ops_t *ops;
   weft_local_loop_t *loop;     /* borrowed */
   weft_local_source_t in, out; /* out: another descriptor of the socket, once the buffer was full */
+  weft_local_source_t bell;    /* of the rings */
+  weft_local_rings_t *rings;   /* owned; NULL: packets go over the socket. A server's are there later */
   atomic_int refs;
   weft_local_conn_t *prev, *next; /* guarded by the loop */
   weft_mutex_t mu;
@@ -67,12 +73,18 @@ struct weft_local_conn {
   size_t waiting_bytes;                 /* guarded by mu */
   atomic_bool has_waiting, is_broken;   /* change under mu; read without it */
   atomic_bool expects_more;
+  atomic_bool is_ending;            /* nothing more comes over the socket */
+  int num_late;                     /* packets taken since; of the thread that has the bell */
+  bool is_caller;                   /* constant */
+  int files[WEFT_LOCAL_RING_FILES]; /* of the thread that has `in`, as the next: what a caller has sent */
+  int num_files;                    /* all: nothing more is taken, and the files are not owned any more */
 };
 
-/* Takes over the connected socket `fd` and receives from now on. The caller has one reference, the loop
- * another, until the connection has closed. Errors: RESOURCE_EXHAUSTED; the connection is destroyed then. */
+/* Takes over the connected socket `fd` and receives from now on; the end that has connected offers rings to
+ * the other one. The caller has one reference, the loop another, until the connection has closed. Errors:
+ * RESOURCE_EXHAUSTED; the connection is destroyed then. */
 WEFT_MUST_CHECK weft_status_t *weft_local_conn_open(weft_local_conn_t *c, const weft_local_conn_ops_t *ops,
-                                                    weft_local_loop_t *loop, int fd);
+                                                    weft_local_loop_t *loop, int fd, bool is_caller);
 weft_local_conn_t *weft_local_conn_retain(weft_local_conn_t *c);
 void weft_local_conn_release(weft_local_conn_t *c); /* NULL is fine */
 /* Sends it now or when there is room; consumes its message. DONE, OVER or NO_MEMORY. Never waits. */

@@ -1,4 +1,4 @@
-/* rpc/local_packet.c - one system call for a packet, some more for one with a file.
+/* rpc/local_packet.c - one system call for a packet over the socket, some more for one with a file.
  *
  * A file is sealed by its sender: it can neither change nor shrink any more, not even by the sender's hand.
  * So the receiver maps it, and reads the message where it lies, without a copy; a file without these seals is
@@ -90,31 +90,57 @@ static weft_packet_result_t send_pieces(int fd, struct iovec *pieces, int n, int
   return errno == ENOMEM || errno == ETOOMANYREFS ? WEFT_PACKET_NO_MEMORY : WEFT_PACKET_OVER;
 }
 
-weft_packet_result_t weft_packet_send(int fd, const weft_packet_t *p) {
+/* The pieces of a packet, with the message where it is not in a file. Returns how many. */
+static int packet_pieces(const weft_packet_t *p, packet_head_t *head, struct iovec *out) {
   const size_t bytes = p->message == NULL ? 0 : weft_message_bytes(p->message);
-  const bool is_in_file =
+  memset(head, 0, sizeof *head);
+  head->kind = (uint16_t)p->kind;
+  head->code = (uint16_t)p->code;
+  head->is_answered = p->is_answered;
+  head->is_in_file =
       bytes > WEFT_PACKET_INLINE || (p->message != NULL && weft_message_num_pieces(p->message) > MOST_PIECES);
+  head->text_bytes =
+      (uint16_t)(p->text.length > WEFT_PACKET_MAX_TEXT ? WEFT_PACKET_MAX_TEXT : p->text.length);
+  head->id = p->id;
+  head->message_bytes = bytes;
+  out[0] = piece_of(head, sizeof *head);
+  out[1] = piece_of(p->text.data, head->text_bytes);
+  return 2 + (head->is_in_file ? 0 : pieces_of(p->message, 0, out + 2));
+}
+
+weft_packet_result_t weft_packet_send(int fd, const weft_packet_t *p) {
   packet_head_t head;
-  memset(&head, 0, sizeof head);
-  head.kind = (uint16_t)p->kind;
-  head.code = (uint16_t)p->code;
-  head.is_answered = p->is_answered;
-  head.is_in_file = is_in_file;
-  head.text_bytes = (uint16_t)(p->text.length > WEFT_PACKET_MAX_TEXT ? WEFT_PACKET_MAX_TEXT : p->text.length);
-  head.id = p->id;
-  head.message_bytes = bytes;
-  struct iovec pieces[MOST_PIECES + 2] = {piece_of(&head, sizeof head),
-                                          piece_of(p->text.data, head.text_bytes)};
-  int file = -1, n = 2;
-  if (is_in_file) {
-    file = to_file(p->message);
-    if (file < 0) return WEFT_PACKET_NO_MEMORY;
-  } else {
-    n += pieces_of(p->message, 0, pieces + 2);
-  }
+  struct iovec pieces[MOST_PIECES + 2];
+  const int n = packet_pieces(p, &head, pieces);
+  if (p->kind == WEFT_PACKET_FILE) return send_pieces(fd, pieces, n, p->file);
+  const int file = head.is_in_file ? to_file(p->message) : -1;
+  if (head.is_in_file && file < 0) return WEFT_PACKET_NO_MEMORY;
   const weft_packet_result_t r = send_pieces(fd, pieces, n, file);
   if (file >= 0) close(file);
   return r;
+}
+
+bool weft_packet_put(weft_local_rings_t *r, const weft_packet_t *p) {
+  packet_head_t head;
+  struct iovec pieces[MOST_PIECES + 2];
+  const int n = packet_pieces(p, &head, pieces);
+  return !head.is_in_file && weft_local_rings_put(r, pieces, n);
+}
+
+weft_local_rings_t *weft_packet_offer_rings(int fd) {
+  weft_local_rings_t *r = weft_local_rings_create();
+  weft_packet_result_t sent = r == NULL ? WEFT_PACKET_LATER : WEFT_PACKET_DONE;
+  for (int i = 0; i < WEFT_LOCAL_RING_FILES && sent == WEFT_PACKET_DONE; i++) {
+    const weft_packet_t p = {
+        .kind = WEFT_PACKET_FILE, .code = (weft_code_t)i, .file = weft_local_rings_file(r, i)};
+    sent = weft_packet_send(fd, &p);
+  }
+  if (sent == WEFT_PACKET_DONE) {
+    weft_local_rings_sent(r);
+    return r;
+  }
+  weft_local_rings_destroy(r);
+  return NULL;
 }
 
 /* ---- receiving ---- */
@@ -160,7 +186,7 @@ static bool read_packet(const weft_packet_room_t *room, size_t n, int file, weft
   if (n < sizeof head) return false;
   memcpy(&head, room->bytes, sizeof head);
   const size_t rest = n - sizeof head;
-  if (head.kind < WEFT_PACKET_CALL || head.kind > WEFT_PACKET_PONG || head.text_bytes > rest ||
+  if (head.kind < WEFT_PACKET_CALL || head.kind > WEFT_PACKET_FILE || head.text_bytes > rest ||
       head.text_bytes > WEFT_PACKET_MAX_TEXT)
     return false;
   const char *at = room->bytes + sizeof head;
@@ -170,6 +196,10 @@ static bool read_packet(const weft_packet_room_t *room, size_t n, int file, weft
                          .is_answered = head.is_answered != 0,
                          .text = weft_str_of(at, head.text_bytes)};
   at += head.text_bytes;
+  if (head.kind == WEFT_PACKET_FILE) {
+    out->file = file;
+    return file >= 0 && !head.is_in_file && head.message_bytes == 0 && rest == head.text_bytes;
+  }
   if (head.is_in_file) return rest == head.text_bytes && from_file(file, head.message_bytes, out);
   if (rest - head.text_bytes != head.message_bytes) return false;
   if (head.message_bytes == 0 && head.kind != WEFT_PACKET_CALL && head.kind != WEFT_PACKET_ANSWER)
@@ -193,6 +223,12 @@ weft_packet_result_t weft_packet_recv(int fd, weft_packet_room_t *room, weft_pac
   if (got < 0) return WEFT_PACKET_OVER;
   const int file = weft_socket_file_take(&message);
   const bool ok = (message.msg_flags & MSG_TRUNC) == 0 && read_packet(room, (size_t)got, file, out);
-  if (file >= 0) close(file);
+  if (file >= 0 && !(ok && out->kind == WEFT_PACKET_FILE)) close(file);
   return ok ? WEFT_PACKET_DONE : WEFT_PACKET_OVER;
+}
+
+weft_packet_result_t weft_packet_take(weft_local_rings_t *r, weft_packet_room_t *room, weft_packet_t *out) {
+  const ssize_t got = weft_local_rings_take(r, room->bytes);
+  if (got == 0) return WEFT_PACKET_LATER;
+  return got > 0 && read_packet(room, (size_t)got, -1, out) ? WEFT_PACKET_DONE : WEFT_PACKET_OVER;
 }

@@ -4,6 +4,9 @@
  * until its answer; it has a reference of the connection and one in the intake's count, so that a server that
  * stops waits for it.
  *
+ * The packet that cancels a call may overtake the call's own (rpc/local_ring.h). A connection remembers the
+ * last ones that found no call.
+ *
  * Locking: the server's `mu` guards the list of connections, a connection's `mu` the list of its calls;
  * neither is taken under the other. Cancellers are cancelled outside both.
  */
@@ -22,6 +25,8 @@
 #include "base/random.h"
 #include "rpc/local_link.h"
 #include "rpc/local_socket.h"
+
+enum { EARLY_CANCELS = 8 }; /* more than overtake their calls at once */
 
 typedef struct served_conn served_conn_t;
 
@@ -49,8 +54,10 @@ struct served_conn {
   end_stage_t stage;
   char peer[32];
   weft_mutex_t mu;
-  local_served_t *calls; /* guarded by mu */
-  bool is_closed;        /* the same */
+  local_served_t *calls;         /* guarded by mu */
+  bool is_closed;                /* the same, as below */
+  uint64_t early[EARLY_CANCELS]; /* calls that were cancelled before they came; 0: none */
+  int next_early;
 };
 
 struct weft_local_server {
@@ -151,6 +158,12 @@ static void refuse(served_conn_t *conn, uint64_t id, weft_code_t code, weft_str_
   if (weft_local_conn_send(&conn->conn, &p) == WEFT_PACKET_NO_MEMORY) weft_local_conn_break(&conn->conn);
 }
 
+static bool was_cancelled_locked(const served_conn_t *conn, uint64_t id) WEFT_REQUIRES(conn->mu) {
+  bool found = false;
+  for (int i = 0; i < EARLY_CANCELS && id != 0; i++) found = found || conn->early[i] == id;
+  return found;
+}
+
 /* Consumes the packet's message. NULL without memory. */
 static local_served_t *call_new(served_conn_t *conn, weft_rpc_method_t *method, const weft_packet_t *p) {
   weft_message_t *request = p->message;
@@ -173,7 +186,7 @@ static local_served_t *call_new(served_conn_t *conn, weft_rpc_method_t *method, 
   c->next = conn->calls;
   if (c->next != NULL) c->next->prev = c;
   conn->calls = c;
-  const bool is_late = conn->is_closed;
+  const bool is_late = conn->is_closed || was_cancelled_locked(conn, c->id);
   c->is_cancelled = is_late;
   weft_mutex_unlock(&conn->mu);
   if (is_late) weft_canceller_cancel(c->base.canceller); /* the caller has gone meanwhile */
@@ -205,7 +218,8 @@ static void serve(served_conn_t *conn, weft_packet_t *p) {
   method->fn(method->arg, &c->base);
 }
 
-/* Cancels one call that is not cancelled yet: the call `id`, or any if id is 0. False: there is none. */
+/* Cancels one call that is not cancelled yet: the call `id`, which may be still to come, or any if id is 0.
+ * False: there is none. */
 static bool cancel_call(served_conn_t *conn, uint64_t id) {
   weft_canceller_t *found = NULL;
   weft_mutex_lock(&conn->mu);
@@ -213,6 +227,10 @@ static bool cancel_call(served_conn_t *conn, uint64_t id) {
     if (c->is_cancelled || (id != 0 && c->id != id)) continue;
     c->is_cancelled = true;
     found = weft_canceller_retain(c->base.canceller);
+  }
+  if (found == NULL && id != 0) {
+    conn->early[conn->next_early] = id;
+    conn->next_early = (conn->next_early + 1) % EARLY_CANCELS;
   }
   weft_mutex_unlock(&conn->mu);
   if (found == NULL) return false;
@@ -299,7 +317,7 @@ static void open_conn(weft_local_server_t *s, int fd) {
   weft_mutex_lock(&s->mu);
   s->num_conns++;
   weft_mutex_unlock(&s->mu);
-  weft_status_t *status = weft_local_conn_open(&conn->conn, &ops, s->loop, fd);
+  weft_status_t *status = weft_local_conn_open(&conn->conn, &ops, s->loop, fd, false);
   if (status == NULL) list_conn(s, conn);
   weft_status_free(status); /* the peer sees that the connection ends */
 }

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "rpc/local_link.h"
+#include "rpc/local_ring.h"
 #include "tests/rpc/rpc_testing.h"
+#include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
 static void setup(weft_test_rpc_t *f) {
@@ -48,7 +50,7 @@ static void bytes_that_are_no_packet_end_their_connection_only(void) {
   setup(&f);
   char name[100], other[100];
   CU_ASSERT_FALSE(ask_name(&f, "0 ", other, sizeof other)); /* what speaks otherwise is told nothing */
-  CU_ASSERT_TRUE_FATAL(ask_name(&f, "1 ", name, sizeof name));
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
   unsigned seed = 1;
   for (int round = 0; round < 300; round++) {
     unsigned char bytes[300];
@@ -76,20 +78,22 @@ static void bytes_that_are_no_packet_end_their_connection_only(void) {
   weft_test_rpc_teardown(&f);
 }
 
-/* A call of ECHO whose bytes are in `file`, of which it says that it has `bytes`. */
-static bool send_file(int fd, int file, uint64_t bytes) {
-  struct {
-    uint16_t kind, code;
-    uint8_t is_answered, is_in_file;
-    uint16_t text_bytes;
-    uint64_t id, message_bytes;
-  } head = {.kind = 1, .is_in_file = 1, .text_bytes = sizeof ECHO - 1, .id = 7, .message_bytes = bytes};
+typedef struct raw_head {
+  uint16_t kind, code;
+  uint8_t is_answered, is_in_file;
+  uint16_t text_bytes;
+  uint64_t id, message_bytes;
+} raw_head_t;
+enum { CALL = 1, ANSWER, FAILURE, CANCEL, PING, PONG, RING_FILE };
+
+/* A head, a path, and a file. */
+static bool send_raw(int fd, const raw_head_t *head, int file) {
   union {
     struct cmsghdr head;
     char bytes[CMSG_SPACE(sizeof(int))];
   } control;
   char path[] = ECHO;
-  struct iovec pieces[2] = {{&head, sizeof head}, {path, sizeof ECHO - 1}};
+  struct iovec pieces[2] = {{(void *)(uintptr_t)head, sizeof *head}, {path, head->text_bytes}};
   struct msghdr m = {.msg_iov = pieces,
                      .msg_iovlen = 2,
                      .msg_control = control.bytes,
@@ -101,6 +105,123 @@ static bool send_file(int fd, int file, uint64_t bytes) {
   c->cmsg_len = CMSG_LEN(sizeof file);
   memcpy(CMSG_DATA(c), &file, sizeof file);
   return sendmsg(fd, &m, MSG_NOSIGNAL) > 0;
+}
+
+/* A call of ECHO whose bytes are in `file`, of which it says that it has `bytes`. */
+static bool send_file(int fd, int file, uint64_t bytes) {
+  const raw_head_t head = {
+      .kind = CALL, .is_in_file = 1, .text_bytes = sizeof ECHO - 1, .id = 7, .message_bytes = bytes};
+  return send_raw(fd, &head, file);
+}
+
+/* A connection with rings, which the server reads when this returns. */
+static weft_local_rings_t *connect_rings(const char *name, int *out_fd) {
+  const int fd = connect_raw(name);
+  weft_local_rings_t *r = weft_local_rings_create();
+  CU_ASSERT_TRUE_FATAL(fd >= 0 && r != NULL);
+  for (int i = 0; i < WEFT_LOCAL_RING_FILES; i++) {
+    const raw_head_t head = {.kind = RING_FILE, .code = (uint16_t)i};
+    CU_ASSERT_TRUE(send_raw(fd, &head, weft_local_rings_file(r, i)));
+  }
+  raw_head_t ping = {.kind = PING}, pong = {.kind = 0};
+  CU_ASSERT_EQUAL(send(fd, &ping, sizeof ping, MSG_NOSIGNAL), (ssize_t)sizeof ping);
+  CU_ASSERT_EQUAL(recv(fd, &pong, sizeof pong, 0),
+                  (ssize_t)sizeof pong); /* this end does not read its ring */
+  CU_ASSERT_EQUAL(pong.kind, PONG);
+  *out_fd = fd;
+  return r;
+}
+
+static bool put_raw(weft_local_rings_t *r, const raw_head_t *head, const char *path) {
+  const struct iovec pieces[2] = {{(void *)(uintptr_t)head, sizeof *head},
+                                  {(void *)(uintptr_t)path, head->text_bytes}};
+  return weft_local_rings_put(r, pieces, 2);
+}
+
+static void packets_in_a_ring_are_held_to_the_same_rules(void) {
+  static const struct {
+    raw_head_t head;
+    bool is_refused;
+  } cases[] = {{{.kind = CALL, .text_bytes = sizeof ECHO - 1, .id = 1}, false},
+               {{.kind = PING}, false},
+               {{.kind = 0}, true},
+               {{.kind = ANSWER, .id = 1}, true},
+               {{.kind = RING_FILE}, true},
+               {{.kind = CALL, .text_bytes = sizeof ECHO - 1, .message_bytes = 1}, true},
+               {{.kind = CALL, .text_bytes = sizeof ECHO - 1, .is_in_file = 1, .message_bytes = 10}, true}};
+  weft_test_rpc_t f;
+  setup(&f);
+  char name[100];
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    raw_head_t answer = {.kind = 0};
+    int fd;
+    weft_local_rings_t *r = connect_rings(name, &fd);
+    CU_ASSERT_TRUE(put_raw(r, &cases[i].head, ECHO));
+    CU_ASSERT_EQUAL(recv(fd, &answer, sizeof answer, 0) > 0, !cases[i].is_refused);
+    weft_local_rings_destroy(r);
+    close(fd);
+  }
+  CU_ASSERT_TRUE(weft_test_is_near(&f, NULL));
+  weft_test_rpc_teardown(&f);
+}
+
+static void files_of_rings_come_in_order_and_first(void) {
+  static const struct {
+    uint16_t codes[4];
+    int n;
+    bool is_refused;
+  } cases[] = {{{0, 1, 2}, 3, false}, /* one that is not what it should be: the socket remains */
+               {{0, 1}, 2, false},    /* the next packet ends the offer */
+               {{0}, 0, false},       {{1, 2, 0}, 3, true}, {{0, 1, 1}, 3, true}, {{0, 1, 2, 3}, 4, true}};
+  weft_test_rpc_t f;
+  setup(&f);
+  char name[100];
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int fd = connect_raw(name), file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    raw_head_t head = {.kind = RING_FILE}, ping = {.kind = PING};
+    for (int k = 0; k < cases[i].n; k++) {
+      head.code = cases[i].codes[k];
+      (void)send_raw(fd, &head, file);
+    }
+    (void)send(fd, &ping, sizeof ping, MSG_NOSIGNAL);
+    CU_ASSERT_EQUAL(recv(fd, &ping, sizeof ping, 0) > 0, !cases[i].is_refused);
+    if (!cases[i].is_refused) { /* it is too late for rings now */
+      head.code = 0;
+      CU_ASSERT_TRUE(send_raw(fd, &head, file));
+      CU_ASSERT_EQUAL(recv(fd, &ping, sizeof ping, 0), 0);
+    }
+    close(file);
+    close(fd);
+  }
+  CU_ASSERT_TRUE(weft_test_is_near(&f, NULL));
+  weft_test_rpc_teardown(&f);
+}
+
+/* A packet may overtake another one that goes the other way: the ring, or the socket. */
+static void a_call_that_was_cancelled_before_it_came_ends(void) {
+  weft_test_rpc_t f;
+  setup(&f);
+  char name[100];
+  struct {
+    raw_head_t head;
+    char path[sizeof HOLD - 1];
+  } call = {.head = {.kind = CALL, .text_bytes = sizeof HOLD - 1, .id = 5}};
+  memcpy(call.path, HOLD, sizeof call.path);
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
+  const int fd = connect_raw(name);
+  const raw_head_t cancel = {.kind = CANCEL, .id = 5};
+  raw_head_t answer = {.kind = 0};
+  CU_ASSERT_EQUAL(send(fd, &cancel, sizeof cancel, MSG_NOSIGNAL), (ssize_t)sizeof cancel);
+  const size_t bytes = sizeof call.head + sizeof call.path; /* without what follows the path in memory */
+  CU_ASSERT_EQUAL(send(fd, &call, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.cancelled, 1));
+  CU_ASSERT_TRUE(recv(fd, &answer, sizeof answer, 0) > 0);
+  CU_ASSERT_EQUAL(answer.kind, FAILURE);
+  CU_ASSERT_EQUAL(answer.id, 5);
+  close(fd);
+  weft_test_rpc_teardown(&f);
 }
 
 /* A file that could still change, or is shorter than its packet says, is refused: reading it could end the
@@ -120,7 +241,7 @@ static void files_are_taken_only_when_they_are_sealed(void) {
   setup(&f);
   char name[100];
   static char bytes[BYTES];
-  CU_ASSERT_TRUE_FATAL(ask_name(&f, "1 ", name, sizeof name));
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     const int fd = connect_raw(name), file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CU_ASSERT_EQUAL(write(file, bytes, BYTES), (ssize_t)BYTES);
@@ -138,6 +259,9 @@ static const CU_TestInfo tests[] = {
     {"bytes that are no packet end their connection only",
      bytes_that_are_no_packet_end_their_connection_only},
     {"files are taken only when they are sealed", files_are_taken_only_when_they_are_sealed},
+    {"packets in a ring are held to the same rules", packets_in_a_ring_are_held_to_the_same_rules},
+    {"files of rings come in order and first", files_of_rings_come_in_order_and_first},
+    {"a call that was cancelled before it came ends", a_call_that_was_cancelled_before_it_came_ends},
     CU_TEST_INFO_NULL,
 };
 
