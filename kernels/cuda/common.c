@@ -53,6 +53,17 @@ bool weft_cuda_same_shape(const WEFT_TensorView *a, const WEFT_TensorView *b) {
          (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
 }
 
+WEFT_Failure *weft_cuda_size_read(const WEFT_TensorView *v, const char *what, int64_t out[2]) {
+  if (v->rank != 1)
+    return WEFT_CUDA_INVALID("%s must be 1-dimensional, got shape %s", what, WEFT_CUDA_SHAPE(v));
+  if (v->count != 2)
+    return WEFT_CUDA_INVALID("%s must have two elements, got shape %s", what, WEFT_CUDA_SHAPE(v));
+  for (int d = 0; d < 2; d++) out[d] = weft_cuda_int_at(v, d);
+  if (out[0] > 0 && out[1] > 0) return NULL;
+  return WEFT_CUDA_INVALID("%s's elements must be positive, got %lld and %lld", what, (long long)out[0],
+                           (long long)out[1]);
+}
+
 weft_cuda_shape_t weft_cuda_shape_of(const WEFT_TensorView *v) {
   weft_cuda_shape_t s = {.rank = v->rank};
   for (int d = 0; d < v->rank; d++) s.dims[d] = v->dims[d];

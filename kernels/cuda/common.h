@@ -69,6 +69,9 @@ bool weft_cuda_same_shape(const WEFT_TensorView *a, const WEFT_TensorView *b);
 int64_t weft_cuda_product(const int64_t *dims, int begin, int end);
 /* Element i of an int32 or int64 tensor in the host's memory. */
 int64_t weft_cuda_int_at(const WEFT_TensorView *v, int64_t i);
+/* The size of an image that an input in the host's memory says, a vector of two. Failures: INVALID_ARGUMENT,
+ * in TensorFlow's words, which call it `what`. */
+WEFT_Failure *weft_cuda_size_read(const WEFT_TensorView *v, const char *what, int64_t out[2]);
 /* A copy of a view with dimensions of its own, for those that are needed when an output has taken over the
  * input. */
 typedef struct weft_cuda_shape {

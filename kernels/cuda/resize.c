@@ -32,18 +32,11 @@ static WEFT_Failure *check_attrs(const resize_attrs_t *a) {
   return WEFT_CUDA_INVALID("If half_pixel_centers is True, align_corners must be False.");
 }
 
-/* A size in a vector of two, in the host's memory. */
+/* Input i: a size. */
 static WEFT_Failure *read_size(WEFT_KernelContext *c, int i, int64_t *out) {
   WEFT_TensorView v;
   weft_cuda_host->input(c, i, &v);
-  if (v.rank != 1)
-    return WEFT_CUDA_INVALID("shape_t must be 1-dimensional, got shape %s", WEFT_CUDA_SHAPE(&v));
-  if (v.count != 2)
-    return WEFT_CUDA_INVALID("shape_t must have two elements, got shape %s", WEFT_CUDA_SHAPE(&v));
-  for (int d = 0; d < 2; d++) out[d] = weft_cuda_int_at(&v, d);
-  if (out[0] > 0 && out[1] > 0) return NULL;
-  return WEFT_CUDA_INVALID("shape_t's elements must be positive, got %lld and %lld", (long long)out[0],
-                           (long long)out[1]);
+  return weft_cuda_size_read(&v, "shape_t", out);
 }
 
 static void set_scales(const resize_attrs_t *a, weft_cuda_resize_t *r) {

@@ -1,6 +1,5 @@
 /* kernels/cpu/image/scale.c - ScaleAndTranslate and its gradient: resampling by a kernel, first of rows, then
- * of columns. Pixel i of the result lies at (i + 0.5 - translation) / scale in the image; where that is
- * outside, the result is 0. */
+ * of columns (kernels/formulas/sampling.h). */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,53 +7,10 @@
 
 #include "kernels/cpu/image/resize.h"
 
-/* ---- kernels: of the distance |x| from a pixel. All are 0 from their radius on. ---- */
+#define WEFT_PRODUCT(a, b) ((a) * (b))
+#include "kernels/formulas/sampling.h"
 
-typedef struct sampling {
-  const char *name;
-  float radius;
-  float (*at)(float x);
-} sampling_t;
-
-/* Sinc windowed by sinc; source: Lanczos. */
-static float lanczos(float x, float radius) {
-  const float pi = 3.14159265359F;
-  if (x > radius) return 0;
-  if (x <= 1e-3) return 1;
-  return radius * sinf(pi * x) * sinf(pi * x / radius) / (pi * pi * x * x);
-}
-static float lanczos1(float x) { return lanczos(x, 1); }
-static float lanczos3(float x) { return lanczos(x, 3); }
-static float lanczos5(float x) { return lanczos(x, 5); }
-
-/* A deviation of 0.5: Turkowski, "Filters for Common Resampling Tasks" (1990). */
-static float gaussian(float x) { return x >= 1.5F ? 0 : (float)exp(-x * x / (2.0 * 0.5 * 0.5)); }
-static float box(float x) { return x < 0.5F ? 1 : x == 0.5F ? 0.5F : 0; }
-static float triangle(float x) { return x < 1 ? 1 - x : 0; }
-
-/* Keys, "Cubic Convolution Interpolation for Digital Image Processing" (1981). */
-static float keys(float x) {
-  if (x >= 2) return 0;
-  if (x >= 1) return ((-0.5F * x + 2.5F) * x - 4.0F) * x + 2.0F;
-  return ((1.5F * x - 2.5F) * x) * x + 1.0F;
-}
-
-/* Mitchell and Netravali, "Reconstruction Filters in Computer Graphics" (1988). */
-static float mitchell(float x) {
-  if (x >= 2) return 0;
-  if (x >= 1) return (((-7.0F / 18.0F) * x + 2.0F) * x - 10.0F / 3.0F) * x + 16.0F / 9.0F;
-  return (((7.0F / 6.0F) * x - 2.0F) * x) * x + 8.0F / 9.0F;
-}
-
-static const sampling_t samplings[] = {
-    {"lanczos1", 1, lanczos1}, {"lanczos3", 3, lanczos3},
-    {"lanczos5", 5, lanczos5}, {"gaussian", 1.5F, gaussian},
-    {"box", 1, box},           {"triangle", 1, triangle},
-    {"keyscubic", 2, keys},    {"mitchellcubic", 2, mitchell},
-};
-
-/* ---- spans: which pixels of a line each pixel of the result is made of, and with what weights ---- */
-
+/* Which pixels of a line each pixel of the result is made of, and with what weights. */
 typedef struct spans {
   int64_t size; /* weights of each pixel; those that are not needed are 0 */
   int64_t *starts;
@@ -62,7 +18,7 @@ typedef struct spans {
 } spans_t;
 
 typedef struct scale_state {
-  sampling_t sampling;
+  int kind; /* weft_sampling_kind_t */
   bool antialias;
 } scale_state_t;
 
@@ -91,38 +47,19 @@ static weft_status_t *spans_new(int64_t n, int64_t size, spans_t *out) {
   return WEFT_NO_MEMORY("weights of %" PRId64 " pixels", n);
 }
 
-/* The weights of pixel i: those of `count` pixels around `at`, from `start` on. */
-static void weigh(const sampling_t *k, float at, float shrink, int64_t start, int64_t count, float *w) {
-  float total = 0;
-  for (int64_t j = 0; j < count; j++) {
-    w[j] = k->at(fabsf(((float)(start + j) + 0.5F - at) * shrink));
-    total += w[j];
-  }
-  const float by = fabsf(total) >= 1000.0F * FLT_MIN ? 1.0F / total : 0;
-  for (int64_t j = 0; j < count; j++) w[j] = by == 0 ? 0 : w[j] * by;
-}
-
-static int64_t bounded(int64_t v, int64_t high) { return high < v ? high : v < 0 ? 0 : v; }
-
 static weft_status_t *spans_of(const scale_state_t *how, const line_t *line, spans_t *out) {
-  const sampling_t *k = &how->sampling;
-  const float inverse = (float)(1.0 / (double)line->scale), shift = -inverse * line->translation;
-  const float stretch = how->antialias ? (inverse < 1 ? 1 : inverse) : 1, reach = k->radius * stretch;
-  const int64_t whole = weft_pixel_index(ceilf(reach));
-  int64_t size = whole >= 0 && whole <= INT32_MAX / 2 - 1 ? 2 * whole + 1 : 1;
-  if (size > line->in) size = line->in;
-  WEFT_RETURN_IF_ERROR(spans_new(line->out, size, out));
+  const weft_sampling_t k =
+      weft_sampling_of(how->kind, how->antialias, line->in, line->out, line->scale, line->translation);
+  WEFT_RETURN_IF_ERROR(spans_new(line->out, k.size, out));
   for (int64_t i = 0; i < line->out; i++) {
-    const float at = ((float)i + 0.5F) * inverse + shift;
-    if (at < 0 || at > (float)line->in) continue;
-    const int64_t start = bounded(weft_pixel_index(ceilf(at - reach - 0.5F)), line->in - 1),
-                  end = bounded(weft_pixel_index(floorf(at + reach - 0.5F)), line->in - 1) + 1;
-    if (end - start > size) {
+    const weft_sampling_span_t span = weft_sampling_span(&k, i);
+    if (span.end - span.start > k.size) {
       spans_free(out);
-      return WEFT_ERROR(INTERNAL, "Span is too large: %" PRId64 " vs %" PRId64 ".", end - start, size);
+      return WEFT_ERROR(INTERNAL, "Span is too large: %" PRId64 " vs %" PRId64 ".", span.end - span.start,
+                        k.size);
     }
-    out->starts[i] = start;
-    weigh(k, at, 1.0F / stretch, start, end - start, out->weights + i * size);
+    out->starts[i] = span.start;
+    weft_sampling_weigh(&k, &span, out->weights + i * k.size);
   }
   return NULL;
 }
@@ -200,19 +137,20 @@ static void scale_rows(void *arg, int64_t begin, int64_t end) {
 }
 
 /* In small or capital letters. */
-static bool is_named(const sampling_t *k, weft_str_t name) {
-  return strlen(k->name) == name.length && strncasecmp(k->name, name.data, name.length) == 0;
+static bool is_named(int kind, weft_str_t name) {
+  const char *text = weft_sampling_name(kind);
+  return strlen(text) == name.length && strncasecmp(text, name.data, name.length) == 0;
 }
 
 static weft_status_t *scale_prepare(const weft_kernel_setup_t *setup, void **out_state) {
   const weft_str_t name = weft_knode_string(setup, "kernel_type");
-  const int n = (int)(sizeof samplings / sizeof *samplings);
-  int i = 0;
-  while (i < n && !is_named(&samplings[i], name)) i++;
-  if (i == n) return WEFT_ERROR(INVALID_ARGUMENT, "Unrecognized kernel type: %.*s", WEFT_STR_ARGS(name));
+  int kind = 0;
+  while (kind < WEFT_NUM_SAMPLINGS && !is_named(kind, name)) kind++;
+  if (kind == WEFT_NUM_SAMPLINGS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Unrecognized kernel type: %.*s", WEFT_STR_ARGS(name));
   scale_state_t *state = weft_malloc(sizeof *state);
   if (state == NULL) return WEFT_NO_MEMORY("preparing %s", setup->node.name.data);
-  *state = (scale_state_t){.sampling = samplings[i], .antialias = weft_knode_bool(setup, "antialias")};
+  *state = (scale_state_t){.kind = kind, .antialias = weft_knode_bool(setup, "antialias")};
   *out_state = state;
   return NULL;
 }
