@@ -22,10 +22,10 @@ typedef struct cuda_random_op {
   weft_cuda_source_t source;
 } random_op_t;
 
-/* One block of Philox4x32-10, which scrambles a pair of seeds. */
-static weft_cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
-  uint32_t c[4] = {(uint32_t)seed0, (uint32_t)(seed0 >> 32), (uint32_t)seed1, (uint32_t)(seed1 >> 32)};
-  uint32_t key[2] = {0x3ec8f720u, 0x02461e29u};
+/* Philox4x32-10, as kernels/cuda/philox.cuh has it. */
+void weft_cuda_generator_next(weft_cuda_generator_t *g, uint32_t out[4]) {
+  uint32_t c[4] = {(uint32_t)g->low, (uint32_t)(g->low >> 32), (uint32_t)g->high, (uint32_t)(g->high >> 32)};
+  uint32_t key[2] = {(uint32_t)g->key, (uint32_t)(g->key >> 32)};
   for (int round = 0; round < 10; round++) {
     const uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
     c[0] = (uint32_t)(b >> 32) ^ c[1] ^ key[0];
@@ -35,8 +35,18 @@ static weft_cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
     key[0] += 0x9E3779B9u;
     key[1] += 0xBB67AE85u;
   }
-  return (weft_cuda_generator_t){
-      .source = WEFT_CUDA_FROM_SEED, .key = (uint64_t)c[1] << 32 | c[0], .high = (uint64_t)c[3] << 32 | c[2]};
+  memcpy(out, c, sizeof c);
+  if (++g->low == 0) g->high++;
+}
+
+/* A block scrambles a pair of seeds. */
+static weft_cuda_generator_t scrambled(uint64_t seed0, uint64_t seed1) {
+  weft_cuda_generator_t g = {.key = UINT64_C(0x02461e293ec8f720), .low = seed0, .high = seed1};
+  uint32_t mixed[4];
+  weft_cuda_generator_next(&g, mixed);
+  return (weft_cuda_generator_t){.source = WEFT_CUDA_FROM_SEED,
+                                 .key = (uint64_t)mixed[1] << 32 | mixed[0],
+                                 .high = (uint64_t)mixed[3] << 32 | mixed[2]};
 }
 
 static WEFT_Failure *from_seed(WEFT_KernelContext *c, int i, weft_cuda_generator_t *out) {

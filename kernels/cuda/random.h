@@ -23,6 +23,8 @@ typedef struct weft_cuda_generator {
  * stream it is there only when numbers are taken. Failures: INVALID_ARGUMENT. */
 WEFT_Failure *weft_cuda_generator_read(WEFT_KernelContext *c, weft_cuda_source_t source, int *at,
                                        weft_cuda_generator_t *out);
+/* The next block of four words, computed by the host. */
+void weft_cuda_generator_next(weft_cuda_generator_t *g, uint32_t out[4]);
 /* Of a stream: takes the numbers of n elements out of it, once nothing can be wrong any more. Failures: as of
  * random_take() (weft/device.h). */
 WEFT_Failure *weft_cuda_generator_take(WEFT_KernelContext *c, uint64_t n, weft_cuda_generator_t *g);

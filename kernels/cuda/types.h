@@ -28,6 +28,7 @@ enum {
 #define WEFT_CUDA_FLOAT(m, f) m(f, f32) m(f, f64) m(f, bf16) m(f, f16)
 #define WEFT_CUDA_F32_F64(m, f) m(f, f32) m(f, f64)
 #define WEFT_CUDA_F32_F64_I64(m, f) m(f, f32) m(f, f64) m(f, i64)
+#define WEFT_CUDA_F32_F64_INDEX(m, f) m(f, f32) m(f, f64) m(f, i32) m(f, i64)
 #define WEFT_CUDA_F32_BF16(m, f) m(f, f32) m(f, bf16)
 #define WEFT_CUDA_F32_F64_F16(m, f) m(f, f32) m(f, f64) m(f, f16)
 #define WEFT_CUDA_F32_HALFS(m, f) m(f, f32) m(f, bf16) m(f, f16)

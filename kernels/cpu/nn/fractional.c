@@ -1,11 +1,14 @@
 /* kernels/cpu/nn/fractional.c - FractionalMaxPool, FractionalAvgPool and their gradients: pools whose windows
- * differ in size, in a random order. Source: Graham, "Fractional Max-Pooling" (2014). */
+ * differ in size, in a random order (kernels/formulas/fraction.h). */
 #include <inttypes.h>
 #include <math.h>
 
 #include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/nn/window.h"
 #include "kernels/cpu/random/philox.h"
+
+#define WEFT_FORMULA static inline
+#include "kernels/formulas/fraction.h"
 
 typedef struct fractional_state {
   float ratio[4];
@@ -28,11 +31,8 @@ typedef struct fractional_job {
   int64_t *where; /* of the maxima: which element of x; NULL: not wanted */
 } fractional_job_t;
 
-/* The cells of window i: from *first up to and with *last. */
 static void cells_of(const fraction_t *f, bool is_overlapping, int64_t i, int64_t *first, int64_t *last) {
-  const int64_t next = f->starts[i + 1], end = is_overlapping || next == INT64_MIN ? next : next - 1;
-  *first = f->starts[i];
-  *last = end < f->in ? end : f->in - 1;
+  weft_fraction_cells(f->starts, f->in, is_overlapping, i, first, last);
 }
 
 #define EACH_FLOATS
@@ -62,34 +62,17 @@ static fractional_give_fn *const fractional_give_fns[WEFT_DTYPE_COUNT] = {
 
 /* ---- windows ---- */
 
-/* Window i > 0 begins at ceil(alpha (i + u)), for one random u in all. */
-static void pseudo_random_starts(int64_t in, int64_t out, weft_philox_t *generator, int64_t *starts) {
-  const double alpha = (double)in / (double)out;
-  const int64_t k = in / out;
-  const double left = (double)(k + 2) / alpha - 1, right = (double)(in + 1 - k) / alpha - (double)(out - 1);
-  weft_philox_words_t words = weft_philox_words(*generator);
-  const uint32_t high = weft_philox_word(&words);
-  const double u = weft_philox_double(high, weft_philox_word(&words)) * (left < right ? left : right);
-  weft_philox_skip(generator, 1);
-  starts[0] = 0;
-  for (int64_t i = 1; i < out; i++) starts[i] = (int64_t)ceil(alpha * ((double)i + u)) - 1;
-  starts[out] = in;
-}
+static uint32_t next_word(void *words) { return weft_philox_word(words); }
 
-/* As many windows of the longer size as there are cells left over, in a random order. */
-static void random_starts(int64_t in, int64_t out, weft_philox_t *generator, int64_t *starts) {
-  const int64_t k = in / out;
-  int64_t *sizes = starts + 1;
+static void make_windows(bool is_pseudo, int64_t in, int64_t out, weft_philox_t *generator, int64_t *starts) {
   weft_philox_words_t words = weft_philox_words(*generator);
-  for (int64_t i = 0; i < out; i++) sizes[i] = k + (i < in % out);
-  for (int64_t i = 0; i + 1 < out; i++) {
-    const int64_t other = i + weft_philox_word(&words) % (uint32_t)(out - i), size = sizes[i];
-    sizes[i] = sizes[other];
-    sizes[other] = size;
+  if (is_pseudo) {
+    const uint32_t high = weft_philox_word(&words);
+    weft_fraction_regular(in, out, weft_philox_double(high, weft_philox_word(&words)), starts);
+  } else {
+    weft_fraction_random(in, out, next_word, &words, starts);
   }
-  weft_philox_skip(generator, (uint64_t)(out + 3) / 4);
-  starts[0] = 0;
-  for (int64_t i = 0; i < out; i++) starts[i + 1] += starts[i];
+  weft_philox_skip(generator, is_pseudo ? 1 : (uint64_t)(out + 3) / 4);
 }
 
 static weft_status_t *fractional_windows(weft_kernel_ctx_t *ctx, int output, weft_philox_t *generator,
@@ -98,7 +81,7 @@ static weft_status_t *fractional_windows(weft_kernel_ctx_t *ctx, int output, wef
   const weft_shape_t shape = weft_shape_vector(f->out + 1);
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, output, WEFT_I64, &shape, &t));
-  (s->is_pseudo ? pseudo_random_starts : random_starts)(f->in, f->out, generator, t->data);
+  make_windows(s->is_pseudo, f->in, f->out, generator, t->data);
   f->starts = t->data;
   return NULL;
 }
