@@ -135,10 +135,17 @@ WEFT_Failure *weft_cuda_note_send(WEFT_KernelContext *c, const void *note) {
   return weft_cuda_read(c, told, note, sizeof(int32_t));
 }
 
-WEFT_Failure *weft_cuda_note_read(WEFT_KernelContext *c, bool *out) {
+WEFT_Failure *weft_cuda_note_value(WEFT_KernelContext *c, int32_t *out) {
   void *told = NULL;
   WEFT_CUDA_TRY(weft_cuda_host->host_scratch(c, sizeof(int32_t), &told));
-  *out = *(const int32_t *)told != 0;
+  *out = *(const int32_t *)told;
+  return NULL;
+}
+
+WEFT_Failure *weft_cuda_note_read(WEFT_KernelContext *c, bool *out) {
+  int32_t value = 0;
+  WEFT_CUDA_TRY(weft_cuda_note_value(c, &value));
+  *out = value != 0;
   return NULL;
 }
 

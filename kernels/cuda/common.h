@@ -104,6 +104,8 @@ WEFT_Failure *weft_cuda_note_new(WEFT_KernelContext *c, void **out);
 WEFT_Failure *weft_cuda_note_send(WEFT_KernelContext *c, const void *note);
 /* In finish(): was it written? Not where there is none. */
 WEFT_Failure *weft_cuda_note_read(WEFT_KernelContext *c, bool *out);
+/* What was written; 0 where there is none. */
+WEFT_Failure *weft_cuda_note_value(WEFT_KernelContext *c, int32_t *out);
 
 /* ---- walks over several tensors ---- */
 
