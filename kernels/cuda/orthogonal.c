@@ -1,16 +1,19 @@
-/* kernels/cuda/orthogonal.c - rows of Qr, SelfAdjointEigV2 and Svd.
+/* kernels/cuda/orthogonal.c - rows of Qr, SelfAdjointEigV2, Svd and MatrixSolveLs.
  *
  * Singular values are the lengths of the columns once all are orthogonal; the rotations make V, and QR of the
  * columns makes U, also where a value is 0 or more columns are wanted than there are. A matrix with more
  * columns than rows is done as its adjoint. Eigenvalues are those of a Hermitian matrix that is shifted so
  * that none is below zero: then both kinds of vectors are the same. Vectors may have other signs than the
- * CPU's, as TensorFlow's on a GPU.
+ * CPU's, as TensorFlow's on a GPU. Least squares are solved by the orthogonal columns and the rotations: the
+ * CPU's normal equations (`fast`) have the square of the condition, and are refused where that is as good as
+ * infinite.
  */
 #include "kernels/cuda/orthogonal_args.h"
 
 #include "base/alloc.h"
 #include "kernels/cuda/common.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/linalg.h"
 #include "kernels/cuda/move.h"
 
 enum { PROGRESS_BYTES = 16 }; /* of a matrix, at most */
@@ -40,6 +43,9 @@ STEP(values_of, values)
 STEP(sort_values, sort_values)
 STEP(order, order)
 STEP(conjugate, conjugate)
+STEP(weigh, weigh)
+STEP(project, project)
+STEP(combine, combine)
 
 #define TYPES (WEFT_CUDA_SET(F32_F64) | WEFT_CUDA_SET(COMPLEX))
 
@@ -48,16 +54,17 @@ static int index_of(int dtype) {
 }
 
 typedef struct orthogonal_flags {
-  bool has_vectors, is_full;
+  bool has_vectors, is_full, is_fast;
 } orthogonal_flags_t;
 
 static WEFT_Failure *prepare(const WEFT_KernelSetup *s, const void *param, void **out_state) {
-  int vectors = 0, full = 0;
+  int vectors = 0, full = 0, fast = 0;
   if (param != NULL) (void)weft_cuda_host->attr_bool(s, param, &vectors);
   (void)weft_cuda_host->attr_bool(s, "full_matrices", &full);
+  (void)weft_cuda_host->attr_bool(s, "fast", &fast);
   orthogonal_flags_t *f = weft_calloc(1, sizeof *f);
   if (f == NULL) return weft_cuda_host->failure(WEFT_CUDA_EXHAUSTED, "out of memory: linear algebra");
-  *f = (orthogonal_flags_t){vectors != 0, full != 0};
+  *f = (orthogonal_flags_t){vectors != 0, full != 0, fast != 0};
   *out_state = f;
   return NULL;
 }
@@ -248,6 +255,18 @@ static WEFT_Failure *put_columns(WEFT_KernelContext *c, int dtype, const jacobi_
   return transpose(c, dtype, q, to, s.batch, inner, s.m);
 }
 
+/* The columns of matrices x [.., rows, columns] or, if these are more than the rows, of their adjoints,
+ * divided by their largest element. */
+static WEFT_Failure *take_columns(WEFT_KernelContext *c, const WEFT_TensorView *x, jacobi_t *j) {
+  const int64_t m = x->dims[x->rank - 2], n = x->dims[x->rank - 1];
+  int64_t count = x->count;
+  const void *from = x->data;
+  void *flip[] = {&from, &j->columns, &count}, *args[] = {&j->columns, &j->progress, &j->s};
+  WEFT_CUDA_TRY(m < n ? over(c, conjugate, x->dtype, count, flip)
+                      : transpose(c, x->dtype, x->data, j->columns, j->s.batch, m, n));
+  return blocks(c, scale, x->dtype, j->s.batch, j->s.m * j->s.n, args);
+}
+
 static WEFT_Failure *svd_row(WEFT_KernelContext *c) {
   const orthogonal_flags_t *flags = weft_cuda_host->state(c);
   WEFT_TensorView x, values, u = {.data = NULL}, v = {.data = NULL};
@@ -273,11 +292,7 @@ static WEFT_Failure *svd_row(WEFT_KernelContext *c) {
     return over(c, identities, x.dtype, all.batch * all.n * all.n, args);
   }
   WEFT_CUDA_TRY(jacobi_rooms(c, x.dtype, flags->has_vectors, &j));
-  int64_t count = x.count;
-  void *flip[] = {&x.data, &j.columns, &count}, *args[] = {&j.columns, &j.progress, &j.s};
-  WEFT_CUDA_TRY(m < n ? over(c, conjugate, x.dtype, count, flip)
-                      : transpose(c, x.dtype, x.data, j.columns, j.s.batch, m, n));
-  WEFT_CUDA_TRY(blocks(c, scale, x.dtype, j.s.batch, j.s.m * j.s.n, args));
+  WEFT_CUDA_TRY(take_columns(c, &x, &j));
   WEFT_CUDA_TRY(rotate(c, x.dtype, &j));
   WEFT_CUDA_TRY(sort(c, x.dtype, &j, false, values.data));
   if (!flags->has_vectors) return NULL;
@@ -285,14 +300,80 @@ static WEFT_Failure *svd_row(WEFT_KernelContext *c) {
   return put_columns(c, x.dtype, &j, inner, m < n ? v.data : u.data);
 }
 
+/* ---- least squares ---- */
+
+static WEFT_Failure *check_least_squares(WEFT_KernelContext *c, WEFT_TensorView *a, WEFT_TensorView *b,
+                                         double *l2) {
+  WEFT_TensorView l;
+  WEFT_CUDA_TRY(weft_cuda_matrices_check(c, 2));
+  weft_cuda_host->input(c, 0, a);
+  weft_cuda_host->input(c, 1, b);
+  weft_cuda_host->input(c, 2, &l);
+  if (a->dims[a->rank - 2] != b->dims[b->rank - 2])
+    return WEFT_CUDA_INVALID("Input matrix and rhs are incompatible.");
+  *l2 = 0;
+  if (weft_cuda_product(a->dims, 0, a->rank - 2) == 0) return NULL;
+  if (l.rank != 0)
+    return WEFT_CUDA_INVALID("l2_regularizer must be scalar, got shape %s", WEFT_CUDA_SHAPE(&l));
+  memcpy(l2, l.data, sizeof *l2);
+  return *l2 >= 0 ? NULL : WEFT_CUDA_INVALID("l2_regularizer must be >= 0.");
+}
+
+static WEFT_Failure *solve_ls_row(WEFT_KernelContext *c) {
+  const orthogonal_flags_t *flags = weft_cuda_host->state(c);
+  WEFT_TensorView a, b, x;
+  double l2 = 0;
+  jacobi_t j = {.vectors = NULL};
+  void *weights = NULL, *parts = NULL, *bad = NULL;
+  WEFT_CUDA_TRY(check_least_squares(c, &a, &b, &l2));
+  int64_t m = a.dims[a.rank - 2], n = a.dims[a.rank - 1], sides = b.dims[b.rank - 1];
+  WEFT_CUDA_TRY(output_of(c, 0, &a, n, sides, &x));
+  WEFT_CUDA_TRY(weft_cuda_note_new(c, &bad));
+  if (x.count == 0) return NULL;
+  if (m == 0) return weft_cuda_fill(c, x.data, 0, x.bytes);
+  j.s = (weft_cuda_columns_t){
+      .batch = weft_cuda_product(a.dims, 0, a.rank - 2), .m = m < n ? n : m, .n = m < n ? m : n};
+  WEFT_CUDA_TRY(jacobi_rooms(c, a.dtype, true, &j));
+  WEFT_CUDA_TRY(take_columns(c, &a, &j));
+  WEFT_CUDA_TRY(rotate(c, a.dtype, &j));
+  WEFT_CUDA_TRY(room(c, a.dtype, j.s.batch * j.s.n, &weights));
+  WEFT_CUDA_TRY(room(c, a.dtype, j.s.batch * j.s.n * sides, &parts));
+  void *none = NULL, *of_b = m < n ? j.vectors : j.columns, *of_x = m < n ? j.columns : j.vectors;
+  int32_t least = !flags->is_fast;
+  void *lengths[] = {&j.columns, &none, &j.values, &j.s},
+       *weighing[] = {&j.values, &j.progress, &weights, &l2, &least, &bad, &j.s},
+       *projection[] = {&of_b, &b.data, &weights, &parts, &m, &sides, &j.s},
+       *combination[] = {&of_x, &parts, &x.data, &n, &sides, &j.s};
+  WEFT_CUDA_TRY(blocks(c, values_of, a.dtype, j.s.batch * j.s.n, j.s.m, lengths));
+  WEFT_CUDA_TRY(over(c, weigh, a.dtype, j.s.batch * j.s.n, weighing));
+  WEFT_CUDA_TRY(weft_cuda_note_send(c, bad));
+  WEFT_CUDA_TRY(over(c, project, a.dtype, j.s.batch * j.s.n * sides, projection));
+  return over(c, combine, a.dtype, x.count, combination);
+}
+static WEFT_Failure *solve_ls_finish(WEFT_KernelContext *c) {
+  bool is_bad = false;
+  WEFT_CUDA_TRY(weft_cuda_note_read(c, &is_bad));
+  if (!is_bad) return NULL;
+  return WEFT_CUDA_INVALID(
+      "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a larger "
+      "l2_regularizer > 0.");
+}
+
 #define ROW(op_, types_, compute_, vectors_)                                               \
   {                                                                                        \
     .op = op_, .type_attr = "T", .types = types_, .prepare = prepare, .compute = compute_, \
     .destroy = weft_free, .param = vectors_                                                \
   }
+#define LEAST_SQUARES(op_, types_)                                                             \
+  {                                                                                            \
+    .op = op_, .type_attr = "T", .types = types_, .prepare = prepare, .compute = solve_ls_row, \
+    .finish = solve_ls_finish, .destroy = weft_free, .host_inputs = 4                          \
+  }
 const WEFT_DeviceKernel weft_cuda_orthogonal_kernels[] = {
+    LEAST_SQUARES("BatchMatrixSolveLs", WEFT_CUDA_SET(F32_F64)),
     ROW("BatchSelfAdjointEigV2", WEFT_CUDA_SET(F32_F64), eig_row, "compute_v"),
     ROW("BatchSvd", TYPES, svd_row, "compute_uv"),
+    LEAST_SQUARES("MatrixSolveLs", TYPES),
     ROW("Qr", TYPES, qr_row, NULL),
     ROW("SelfAdjointEigV2", TYPES, eig_row, "compute_v"),
     ROW("Svd", TYPES, svd_row, "compute_uv"),

@@ -254,7 +254,7 @@ WEFT_FN void rotate_pairs(T *columns, T *vectors, progress<real_t<T>> *p, const 
     }
     const pair_sums<T> sums = sum_of_block(shared, mine);
     const R size = size_of(sums.both), limit = limits<R>::epsilon() * (4 + sqrt((R)s.m));
-    if (!(size > limit * sqrt(sums.x) * sqrt(sums.y)) || size == 0) continue;
+    if (!(size > limit * sqrt(sums.x) * sqrt(sums.y)) || size < limits<R>::least()) continue;
     if (threadIdx.x == 0) p[b].is_rotated = 1;
     const R zeta = (sums.y - sums.x) / (2 * size);
     const R t = (zeta >= 0 ? (R)1 : (R)-1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
@@ -323,6 +323,60 @@ WEFT_FN void conjugate_all(const T *x, T *y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) y[i] = conjugate(x[i]);
 }
 
+/* ---- least squares: of the columns W = A V / scale, which are orthogonal ---- */
+
+/* What each column's share of a solution is multiplied by, at *by: that of (A* A + l2) X = A* B or, if
+ * `least`, of the solution of least norm, to which columns that are nothing but rounding give nothing. *bad:
+ * the normal equations have no solution that is more than rounding. */
+template <class T>
+WEFT_FN void weigh_columns(const real_t<T> *lengths, const progress<real_t<T>> *p, real_t<T> *by, double l2,
+                           int32_t least, int32_t *bad, const weft_cuda_columns_t &s) {
+  typedef real_t<T> R;
+  for (int64_t at = first_index(); at < s.batch * s.n; at += index_step()) {
+    const R *of = lengths + at / s.n * s.n, scale = p[at / s.n].scale, mine = lengths[at],
+            relative = (R)l2 / scale / scale, limit = limits<R>::epsilon() * (R)(4 + s.n);
+    R most = 0;
+    for (int64_t k = 0; k < s.n; k++) {
+      if (!(most >= of[k])) most = of[k];
+    }
+    const R square = mine * mine + relative;
+    if (least != 0) {
+      by[at] = mine <= limit * most ? 0 : 1 / (mine * mine * scale);
+    } else {
+      by[at] = 1 / (square * scale);
+      if (!(square > limit * (most * most + relative))) *bad = 1;
+    }
+  }
+}
+
+/* parts [n, m] of right sides b [rows, m]: each column's product with them, by its weight. */
+template <class T>
+WEFT_FN void project(const T *columns, const T *b, const real_t<T> *by, T *parts, int64_t rows, int64_t m,
+                     const weft_cuda_columns_t &s) {
+  const int64_t count = s.batch * s.n * m;
+  for (int64_t at = first_index(); at < count; at += index_step()) {
+    const int64_t column = at / m, c = at % m;
+    const T *x = columns + column * rows, *y = b + column / s.n * rows * m + c;
+    T sum = number_of<T>(0);
+    for (int64_t i = 0; i < rows; i++) sum = sum + conjugate(x[i]) * y[i * m];
+    parts[at] = by[column] == 0 ? number_of<T>(0) : times(sum, by[column]);
+  }
+}
+
+/* x [rows, m]: the sum of columns by their parts. */
+template <class T>
+WEFT_FN void combine(const T *columns, const T *parts, T *x, int64_t rows, int64_t m,
+                     const weft_cuda_columns_t &s) {
+  const int64_t count = s.batch * rows * m;
+  for (int64_t at = first_index(); at < count; at += index_step()) {
+    const int64_t b = at / (rows * m), i = at / m % rows, c = at % m;
+    T sum = number_of<T>(0);
+    for (int64_t k = 0; k < s.n; k++)
+      sum = sum + columns[(b * s.n + k) * rows + i] * parts[(b * s.n + k) * m + c];
+    x[at] = sum;
+  }
+}
+
 }  // namespace weft
 
 using namespace weft;
@@ -358,6 +412,18 @@ using namespace weft;
   ONE(WEFT_CUDA_KERNEL, order, type,                                                                     \
       (const type *from, const int64_t *places, type *to, int64_t length, weft_cuda_columns_t s),        \
       order_columns(from, places, to, length, s))                                                        \
-  ONE(WEFT_CUDA_KERNEL, conjugate, type, (const type *x, type *y, int64_t n), conjugate_all(x, y, n))
+  ONE(WEFT_CUDA_KERNEL, conjugate, type, (const type *x, type *y, int64_t n), conjugate_all(x, y, n))    \
+  ONE(WEFT_CUDA_KERNEL, weigh, type,                                                                     \
+      (const void *lengths, const void *p, void *by, double l2, int32_t least, int32_t *bad,             \
+       weft_cuda_columns_t s),                                                                           \
+      weigh_columns<type>((const real_t<type> *)lengths, (const progress<real_t<type>> *)p,              \
+                          (real_t<type> *)by, l2, least, bad, s))                                        \
+  ONE(WEFT_CUDA_KERNEL, project, type,                                                                   \
+      (const type *columns, const type *b, const void *by, type *parts, int64_t rows, int64_t m,         \
+       weft_cuda_columns_t s),                                                                           \
+      project(columns, b, (const real_t<type> *)by, parts, rows, m, s))                                  \
+  ONE(WEFT_CUDA_KERNEL, combine, type,                                                                   \
+      (const type *columns, const type *parts, type *x, int64_t rows, int64_t m, weft_cuda_columns_t s), \
+      combine(columns, parts, x, rows, m, s))
 WEFT_CUDA_F32_F64(ORTHOGONAL, or)
 WEFT_CUDA_COMPLEX(ORTHOGONAL, or)

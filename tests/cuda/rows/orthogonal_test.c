@@ -1,5 +1,6 @@
-/* QR, eigenvalues and singular values, against the CPU's kernels: QR to the number. Vectors of the others may
- * have other signs, so their rows give what they make up together: that is tests/cuda:linalg_test. */
+/* QR, eigenvalues, singular values and least squares, against the CPU's kernels: QR to the number. Vectors of
+ * the others may have other signs, so their rows give what they make up together: that is
+ * tests/cuda:linalg_test. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/types.h"
 #include "tests/cuda/rows/row_case.h"
@@ -47,9 +48,41 @@ static void singular_values(weft_row_case_t *c) {
   weft_row_attr(c, "compute_uv=false");
 }
 
+/* Adds v to the diagonals of matrices [n, m], so that their condition is small. */
+static void lift(weft_tensor_t *t, int64_t n, int64_t m, double v) {
+  for (int64_t i = 0; i < t->count; i++) {
+    if (i % (n * m) / m != i % m) continue;
+    switch (t->dtype) {
+      case WEFT_F32: ((float *)t->data)[i] += (float)v; break;
+      case WEFT_F64: ((double *)t->data)[i] += v; break;
+      case WEFT_C64: ((float *)t->data)[2 * i] += (float)v; break;
+      default: ((double *)t->data)[2 * i] += v; break;
+    }
+  }
+}
+
+static void least_squares(weft_row_case_t *c) {
+  const bool is_fast = c->round % 2 == 0;
+  const int64_t m = size_of(c), n = size_of(c);
+  weft_tensor_t *a = add(c, m, n);
+  weft_shape_t b = a->shape;
+  if (a->shape.rank > 1) lift(a, m, n, 6);
+  /* Of no rank: refused by the normal equations, and zeros by the other way. Of less than the full one. */
+  if (c->round == 6) memset(a->data, 0, a->bytes);
+  if (c->round == 5 && m > 1) memcpy(a->data, (char *)a->data + a->bytes / (size_t)m, a->bytes / (size_t)m);
+  b.dims[b.rank - 1] = weft_row_int(c, 1, 4);
+  if (c->round == 3 && c->dtype == WEFT_F64) b.dims[b.rank - 2]++;
+  weft_row_add(c, c->dtype, &b, WEFT_ROW_SMALL);
+  weft_tensor_t *l2 = weft_row_add(c, WEFT_F64, &WEFT_SCALAR, WEFT_ROW_SMALL);
+  ((double *)l2->data)[0] = c->round == 4 ? 0.5 : c->round == 1 && c->dtype == WEFT_F32 ? -1 : 0;
+  weft_row_attr(c, "fast=%s", is_fast ? "true" : "false");
+}
+
 static const weft_row_op_t ops[] = {
+    {"BatchMatrixSolveLs", REALS, least_squares, .tolerance = 400, .same_message = true},
     {"BatchSelfAdjointEigV2", REALS, eigenvalues, .tolerance = 64, .same_message = true},
     {"BatchSvd", TYPES, singular_values, .tolerance = 16, .same_message = true},
+    {"MatrixSolveLs", TYPES, least_squares, .tolerance = 400, .same_message = true},
     {"Qr", TYPES, qr, .tolerance = 16, .same_message = true},
     {"SelfAdjointEigV2", TYPES, eigenvalues, .tolerance = 64, .same_message = true},
     {"Svd", TYPES, singular_values, .tolerance = 16, .same_message = true},
