@@ -1,6 +1,6 @@
 /* kernels/cuda/move.c - rows of ops that only move elements: Transpose (and its conjugate), BroadcastTo,
  * Tile, Reverse, Slice, StridedSlice, its gradient and TensorStridedSliceUpdate, Pad, Concat, Split, Pack,
- * Unpack.
+ * Unpack, and Snapshot, which moves none.
  *
  * Shapes, and most of what may be wrong with the arguments, are the affair of the op's shape function; here
  * is where elements go.
@@ -597,6 +597,12 @@ static WEFT_Failure *cut(WEFT_KernelContext *c, int tensor, int axis_input) {
 static WEFT_Failure *split(WEFT_KernelContext *c) { return cut(c, 1, 0); }
 static WEFT_Failure *split_v(WEFT_KernelContext *c) { return cut(c, 0, 2); }
 
+static WEFT_Failure *same(WEFT_KernelContext *c) {
+  WEFT_TensorView x;
+  weft_cuda_host->input(c, 0, &x);
+  return weft_cuda_host->output_is_input(c, 0, 0, x.rank, x.dims);
+}
+
 enum { FIRST = 1, SECOND = 2, THIRD = 4, FOURTH = 8 };
 #define ROW(op_, types_, fn, host) \
   { .op = op_, .type_attr = "T", .types = types_, .compute = fn, .host_inputs = host }
@@ -620,6 +626,7 @@ const WEFT_DeviceKernel weft_cuda_move_kernels[] = {
     ROW("Reverse", WEFT_CUDA_PLAIN_BUT_I32, reverse_v1, SECOND),
     ROW("ReverseV2", WEFT_CUDA_PLAIN_BUT_I32, reverse_v2, SECOND),
     ROW("Slice", WEFT_CUDA_PLAIN_BUT_I32, slice, SECOND | THIRD),
+    ROW("Snapshot", WEFT_CUDA_PLAIN_BUT_I32, same, 0),
     ROW("Split", WEFT_CUDA_PLAIN_BUT_I32, split, FIRST),
     ROW("SplitV", WEFT_CUDA_PLAIN, split_v, SECOND | THIRD),
     STATE_ROW("StridedSlice", WEFT_CUDA_PLAIN_BUT_I32, strided_slice, masks_prepare, free,

@@ -39,6 +39,11 @@ static void broadcast_to(weft_row_case_t *c) {
   weft_row_add_ints(c, index_type(c), to.rank, to.dims);
 }
 
+static void same(weft_row_case_t *c) {
+  const weft_shape_t s = weft_row_shape(c, 0, 5);
+  weft_row_add(c, c->dtype, &s, WEFT_ROW_ANY);
+}
+
 static void tile(weft_row_case_t *c) {
   const weft_shape_t s = weft_row_shape(c, 0, 5);
   int64_t times[WEFT_MAX_DIMS];
@@ -256,6 +261,7 @@ static const weft_row_op_t ops[] = {
     {"Reverse", PLAIN_BUT_I32, reverse_v1},
     {"ReverseV2", PLAIN_BUT_I32, reverse},
     {"Slice", PLAIN_BUT_I32, slice},
+    {"Snapshot", PLAIN_BUT_I32, same},
     {"Split", PLAIN_BUT_I32, split},
     {"SplitV", PLAIN, split_v},
     {"StridedSlice", PLAIN_BUT_I32, strided_slice},
