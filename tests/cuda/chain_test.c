@@ -1,7 +1,8 @@
 /* tests/cuda/chain_test.c - chains of elementwise ops on the CUDA device: element types, choices, sums, and
  * the compiler's cache.
  *
- * Each graph runs on the device, compiled by the fake NVRTC, and on the CPU node by node.
+ * Each graph runs on the device, compiled by the fake NVRTC, and on the CPU node by node. A real NVRTC does
+ * not say how often it compiles.
  */
 #include <math.h>
 #include <stdio.h>
@@ -78,6 +79,7 @@ static void every_type_gives_what_the_cpu_gives(void) {
   }
 }
 
+static bool is_counted(void) { return strstr(getenv("WEFT_NVRTC"), "fake") != NULL; }
 static int num_compilations(void) {
   static char log[MAX_LOG];
   FILE *f = fopen(compilations, "r");
@@ -92,7 +94,7 @@ static int num_compilations(void) {
 /* The device ends with its last session, and its modules with it. */
 static void what_was_compiled_is_found_on_disk(void) {
   const int before = num_compilations();
-  CU_ASSERT(before > 0);
+  CU_ASSERT(before > 0 || !is_counted());
   TF_DeleteTensor(result("/device:GPU:0", TF_FLOAT));
   TF_DeleteTensor(result("/device:GPU:0", TF_HALF));
   CU_ASSERT_EQUAL(num_compilations(), before);
@@ -118,7 +120,7 @@ static void chains_of_the_same_ops_share_a_kernel(void) {
     CU_ASSERT_DOUBLE_EQUAL(float_at(out[i], 0), -expf(1), 1e-6);
     TF_DeleteTensor(out[i]);
   }
-  CU_ASSERT_EQUAL(num_compilations(), before + 1);
+  CU_ASSERT_EQUAL(num_compilations(), is_counted() ? before + 1 : 0);
   TF_DeleteTensor(in);
   world_close(&w);
 }

@@ -26,11 +26,13 @@ static void *driver_function(const char *name) {
   return driver == NULL ? NULL : dlsym(driver, name);
 }
 
+/* -1: the driver is a real one, which does not say. */
 static long launches(void) {
   weft_fake_cuda_calls_fn *calls;
   *(void **)&calls = driver_function(WEFT_FAKE_CUDA_CALLS);
-  return calls == NULL ? 0 : calls("cuGraphLaunch");
+  return calls == NULL ? -1 : calls("cuGraphLaunch");
 }
+static bool has_launched(long before, long num) { return before < 0 || launches() - before >= num; }
 
 static weft_fake_cuda_live_t live(void) {
   weft_fake_cuda_live_t out = {0};
@@ -157,7 +159,7 @@ static void other_values_give_their_own_results(void) {
   open_pair(&p, build_plain);
   const long before = launches();
   for (int i = 0; i < 12; i++) step(&p, (TF_Tensor *[]){rows(5, i)});
-  CU_ASSERT(launches() - before >= 12); /* two recordings, replayed from the third step on */
+  CU_ASSERT(has_launched(before, 12)); /* two recordings, replayed from the third step on */
   CU_ASSERT(live().graphs >= 2);
   close_pair(&p);
   CU_ASSERT_EQUAL(live().graphs, 0);
@@ -168,7 +170,7 @@ static void other_shapes_give_their_own_results(void) {
   open_pair(&p, build_plain);
   const long before = launches();
   for (int i = 0; i < 40; i++) step(&p, (TF_Tensor *[]){rows(1 + i % 3, i)});
-  CU_ASSERT(launches() - before >= 40);
+  CU_ASSERT(has_launched(before, 40));
   for (int i = 0; i < 30; i++) step(&p, (TF_Tensor *[]){rows(1 + i * 7 % 10, i)}); /* more than are kept */
   step(&p, (TF_Tensor *[]){rows(0, 0)});
   step(&p, (TF_Tensor *[]){rows(0, 0)});
@@ -199,7 +201,7 @@ static void numbers_in_the_hosts_memory_are_compared(void) {
     const int32_t *shape = shapes[i < 16 ? 0 : i % 4];
     step(&p, (TF_Tensor *[]){rows(WIDTH, i), new_int(i < 16 ? i / 8 : i / 2 % 2), new_ints(1, two, shape)});
   }
-  CU_ASSERT(launches() > before);
+  CU_ASSERT(has_launched(before, 1));
   close_pair(&p);
 }
 
@@ -262,7 +264,7 @@ static void sides_of_a_predicate_stay_apart(void) {
     *(unsigned char *)TF_TensorData(which) = i % 3 == 0 || i > 16;
     step(&p, (TF_Tensor *[]){rows(4, i), which});
   }
-  CU_ASSERT(launches() > before);
+  CU_ASSERT(has_launched(before, 1));
   close_pair(&p);
 }
 
@@ -315,7 +317,7 @@ static void a_variable_is_read_and_changed(void) {
   open_pair(&p, build_trained);
   const long before = launches();
   for (int i = 0; i < 20; i++) step(&p, (TF_Tensor *[]){rows(7, i)});
-  CU_ASSERT(launches() - before >= 15);
+  CU_ASSERT(has_launched(before, 15));
   close_pair(&p);
 }
 
@@ -341,7 +343,7 @@ static void a_reference_gives_the_value_of_now(void) {
   open_pair(&p, build_reference);
   const long before = launches();
   for (int i = 0; i < 10; i++) step(&p, (TF_Tensor *[]){rows(7, i)});
-  CU_ASSERT(launches() - before >= 7);
+  CU_ASSERT(has_launched(before, 7));
   close_pair(&p);
 }
 
@@ -395,7 +397,7 @@ static void iterations_of_a_loop_are_replayed(void) {
   open_pair(&p, build_loop);
   const long before = launches();
   for (int i = 0; i < 10; i++) step(&p, (TF_Tensor *[]){rows(3, i), new_int(i % 6)});
-  CU_ASSERT(launches() > before);
+  CU_ASSERT(has_launched(before, 1));
   close_pair(&p);
 }
 
@@ -407,7 +409,7 @@ static void a_long_loop_is_replayed_at_each_iteration(void) {
   for (int i = 0; i < 3; i++) step(&p, (TF_Tensor *[]){rows(3, i), new_int(NUM)});
   const long before = launches();
   for (int i = 0; i < 3; i++) step(&p, (TF_Tensor *[]){rows(3, 5 + i), new_int(NUM)});
-  CU_ASSERT(launches() - before >= 3 * NUM);
+  CU_ASSERT(has_launched(before, 3 * NUM));
   CU_ASSERT(live().graphs <= 4); /* two of the body, one or two of what follows the loop */
   close_pair(&p);
   CU_ASSERT_EQUAL(live().graphs, 0);
@@ -420,7 +422,7 @@ static void an_output_that_the_next_step_reads_is_replayed(void) {
   for (int i = 0; i < 10; i++) step(&p, (TF_Tensor *[]){rows(WIDTH, i)});
   const long before = launches();
   for (int i = 0; i < 20; i++) step(&p, (TF_Tensor *[]){rows(WIDTH, i)});
-  CU_ASSERT(launches() - before >= 20);
+  CU_ASSERT(has_launched(before, 20));
   close_pair(&p);
   CU_ASSERT_EQUAL(live().graphs, 0);
 }
@@ -486,12 +488,12 @@ static void child(const char *options, const char *graphs, bool works) {
     setenv("WEFT_CUDA_GRAPHS", graphs, 1);
     open_pair(&p, build_plain);
     for (int i = 0; i < 8; i++) step(&p, (TF_Tensor *[]){rows(5, i)});
-    const bool has_launched = launches() > 0;
+    const bool launched = launches() > 0;
     close_pair(&p);
     const weft_fake_cuda_live_t left = live();
-    const bool ok = has_launched == works && left.graphs == 0 && left.faults == 0 &&
-                    CU_get_number_of_failures() == failures;
-    if (!ok) printf("%s: launches %d, graphs %d, %s\n", options, has_launched, left.graphs, left.fault);
+    const bool ok =
+        launched == works && left.graphs == 0 && left.faults == 0 && CU_get_number_of_failures() == failures;
+    if (!ok) printf("%s: launches %d, graphs %d, %s\n", options, launched, left.graphs, left.fault);
     fflush(stdout);
     _exit(ok ? 0 : 1);
   }
@@ -501,6 +503,8 @@ static void child(const char *options, const char *graphs, bool works) {
 }
 
 static void what_cannot_be_recorded_runs_node_by_node(void) {
+  if (strstr(getenv("WEFT_CUDA_DRIVER"), "emulated") == NULL)
+    return; /* a real driver fails only when it does */
   child("late_us=20", "1", true);
   child("late_us=20", "0", false);
   child("late_us=20,fail=cuStreamBeginCapture_v2@*:801", "1", false);
