@@ -65,6 +65,30 @@ class Run(unittest.TestCase):
             self.assertRegex(output, rf"(?m)^ +{measure} +-?[\d.]+ ", output)
         self.assertRegex(output, r"(?m)^\d+ passed, 0 failed$")
 
+    def test_a_pack_needs_nothing_of_where_it_was_made(self):
+        root = self.folder / "root"
+        (root / "tests/cuda").mkdir(parents=True)
+        shutil.copy(HERE / "tests/cuda/run", root / "tests/cuda/run")
+        (self.folder / "bin").rename(root / "bazel-bin")
+        library = root / "bazel-bin/kernels/cuda/libweft_cuda.so"
+        library.parent.mkdir(parents=True)
+        library.symlink_to(FAKES / "libweft_cuda_emulated.so")
+        bazel = self.folder / "path/bazel"  # all is built
+        bazel.parent.mkdir()
+        bazel.symlink_to("/bin/true")
+        env = dict(os.environ, PATH=f"{bazel.parent}:{os.environ['PATH']}")
+        pack = self.folder / "pack"
+        subprocess.run([root / "tests/cuda/run", "--pack", pack, "session", "dispatch"], env=env, check=True, stdout=subprocess.DEVNULL)
+        shutil.rmtree(root)
+        for name in ("run", "bin", "lib"):
+            if (self.folder / name).is_dir():
+                shutil.rmtree(self.folder / name)
+            (pack / name).rename(self.folder / name)
+        self.assertTrue(list((self.folder / "lib").glob("libgrpc.so*")))
+        self.assertFalse(list((self.folder / "lib").glob("libc.so*")))
+        code, output = self.run_checks("devices", "session", "dispatch")
+        self.assertEqual(code, 0, output)
+
     def test_each_kind_of_failure_is_a_row(self):
         self.script("conv_test", "echo '  Test: sums ...FAILED'; echo '   tests  2  2  1  1  0'; exit 1")
         self.script("fused_test", "kill -SEGV $$")
