@@ -51,7 +51,7 @@ const char *weft_trial(void (*fn)(void *arg), void *arg, const char *options, co
     report = ends[1];
     setenv("WEFT_FAKE_CUDA", options, 1);
     setenv("WEFT_CUDA_DRIVER", driver == NULL ? FAKE : driver, 1);
-    alarm(60);
+    alarm(WEFT_TRIAL_SECONDS);
     fn(arg);
     exit(0);
   }

@@ -12,9 +12,12 @@
 #include "tests/cuda/fake/fake.h"
 #include "tests/cuda/host.h"
 
+/* A trial, or a process that it begins, that lasts longer has gone wrong. Most take a second; a sanitizer on
+ * a machine that is busy with other work takes a minute. */
+enum { WEFT_TRIAL_SECONDS = 300 };
+
 /* Runs fn(arg) with WEFT_FAKE_CUDA = options and WEFT_CUDA_DRIVER = driver (NULL: the fake). Returns what
- * went wrong, valid until the next trial; NULL: nothing. A trial that lasts longer than a minute has gone
- * wrong. */
+ * went wrong, valid until the next trial; NULL: nothing. */
 const char *weft_trial(void (*fn)(void *arg), void *arg, const char *options, const char *driver);
 
 /* In a trial: ends it if the claim is false. */
