@@ -5,7 +5,7 @@
 #include "tensor/allocator.h"
 #include "tests/runner.h"
 
-enum { MIB = 1 << 20 };
+enum { MIB = 1 << 20, MARK = 4096 /* a byte of a block that is 0 until a test writes it */ };
 
 static void *take(size_t bytes) {
   weft_fence_t after = {NULL, 0};
@@ -21,7 +21,7 @@ static void give(void *p, size_t bytes) { weft_cpu_allocator()->deallocate(weft_
 /* `n` blocks of one size, held together and then freed. */
 static void use(int n, size_t bytes) {
   void *blocks[32];
-  for (int i = 0; i < n; i++) blocks[i] = take(bytes);
+  for (int i = 0; i < n; i++) ((char *)(blocks[i] = take(bytes)))[MARK] = 1;
   for (int i = 0; i < n; i++) give(blocks[i], bytes);
 }
 
@@ -57,9 +57,42 @@ static void blocks_of_one_size_do_not_overlap(void) {
   for (int i = 7; i >= 0; i--) give(blocks[i], 5 * MIB);
 }
 
-static void what_is_too_large_to_keep_is_served_too(void) {
+/* More than is kept of what was not in use together: 640 MiB, of which those of 80 MiB are freed last. */
+static void a_step_that_repeats_finds_all_of_its_blocks(void) {
+  enum { SMALL = 8, LARGE = 4 };
+  char *blocks[SMALL + LARGE];
+  for (int step = 0; step < 3; step++) {
+    int num_new = 0;
+    for (int i = 0; i < SMALL + LARGE; i++) {
+      const size_t bytes = (size_t)(i < SMALL ? 40 : 80) * MIB;
+      blocks[i] = take(bytes);
+      num_new += blocks[i][MARK] == 0; /* mapped anew */
+      blocks[i][MARK] = 1;
+    }
+    CU_ASSERT_TRUE(step > 0 || num_new > 0);
+    if (step > 0) CU_ASSERT_EQUAL(num_new, 0);
+    for (int i = 0; i < SMALL + LARGE; i++) give(blocks[i], (size_t)(i < SMALL ? 40 : 80) * MIB);
+  }
+}
+
+/* What is mapped beside blocks that are kept and of no use makes these go. */
+static void no_more_is_held_than_was_in_use(void) {
+  use(16, 40 * MIB);
+  char *p = take((size_t)600 * MIB), *blocks[16];
+  int num_kept = 0;
+  for (int i = 0; i < 16; i++) {
+    blocks[i] = take(40 * MIB);
+    num_kept += blocks[i][MARK] != 0;
+  }
+  CU_ASSERT_TRUE(num_kept <= 6); /* 256 MiB */
+  for (int i = 0; i < 16; i++) give(blocks[i], 40 * MIB);
+  give(p, (size_t)600 * MIB);
+}
+
+static void large_blocks_are_kept_too(void) {
   for (int i = 0; i < 3; i++) {
     char *p = take((size_t)300 * MIB);
+    CU_ASSERT_EQUAL(p[(size_t)300 * MIB - 1], i > 0);
     p[0] = p[(size_t)300 * MIB - 1] = 1;
     give(p, (size_t)300 * MIB);
   }
@@ -80,7 +113,9 @@ int main(void) {
       {"a freed block is used again", a_freed_block_is_used_again},
       {"the blocks of a phase that has ended go first", the_blocks_of_a_phase_that_has_ended_go_first},
       {"blocks of one size do not overlap", blocks_of_one_size_do_not_overlap},
-      {"what is too large to keep is served, too", what_is_too_large_to_keep_is_served_too},
+      {"a step that repeats finds all of its blocks", a_step_that_repeats_finds_all_of_its_blocks},
+      {"no more is held than was in use", no_more_is_held_than_was_in_use},
+      {"large blocks are kept, too", large_blocks_are_kept_too},
       {"memory can be refused", memory_can_be_refused},
       CU_TEST_INFO_NULL,
   };
