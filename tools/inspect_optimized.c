@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 #include "device/device.h"
+#include "graph/function.h"
+#include "graph/graph_proto.h"
 #include "graph/passes.h"
 #include "graph/passes/optimize.h"
 #include "kernels/evaluate.h"
@@ -26,35 +28,59 @@ typedef struct inspect_row {
   inspect_note_t *first, **last;
 } inspect_row_t;
 
-typedef struct inspect_optimized {
-  weft_arena_t arena;
+/* The step's graph, or that of a function which a kernel calls. */
+typedef struct inspect_graph {
+  weft_str_t function; /* empty: it is the step's */
   weft_map_t by_name;  /* of rows */
   inspect_row_t *rows; /* of the graph as it was, in topological order */
   int num_rows;
-  bool failed; /* memory ran out */
-  const weft_graph_t *after;
+  weft_graph_t *g; /* owned; optimised in the end */
+  struct inspect_graph *next;
+} inspect_graph_t;
+
+typedef struct inspect_optimized {
+  weft_arena_t arena;
+  weft_pass_settings_t settings;
+  const weft_evaluator_t *evaluator;
+  inspect_graph_t *first, **last;
+  inspect_graph_t *at_hand;
+  weft_map_t functions; /* those that are listed: a serialized AttrValue -> anything */
+  bool failed;          /* memory ran out */
 } inspect_optimized_t;
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("looking at a graph"); }
 
-static weft_status_t *list_nodes(inspect_optimized_t *t, const weft_graph_t *g) {
+static weft_status_t *list_nodes(inspect_optimized_t *t, inspect_graph_t *of) {
   weft_node_t **order = NULL;
-  WEFT_RETURN_IF_ERROR(weft_graph_topological_order(g, &order));
-  t->rows = weft_arena_calloc(&t->arena, (size_t)g->num_live + 1, sizeof *t->rows);
-  weft_status_t *s = t->rows == NULL ? no_memory() : NULL;
-  for (int i = 0; s == NULL && i < g->num_live; i++) {
-    inspect_row_t *row = &t->rows[t->num_rows++];
+  WEFT_RETURN_IF_ERROR(weft_graph_topological_order(of->g, &order));
+  of->rows = weft_arena_calloc(&t->arena, (size_t)of->g->num_live + 1, sizeof *of->rows);
+  weft_status_t *s = of->rows == NULL ? no_memory() : NULL;
+  for (int i = 0; s == NULL && i < of->g->num_live; i++) {
+    inspect_row_t *row = &of->rows[of->num_rows++];
     *row = (inspect_row_t){.name = weft_arena_str(&t->arena, order[i]->name), .op = order[i]->op->name};
     row->last = &row->first;
-    s = row->name.data == NULL ? no_memory() : weft_map_put(&t->by_name, row->name, row, NULL);
+    s = row->name.data == NULL ? no_memory() : weft_map_put(&of->by_name, row->name, row, NULL);
   }
   weft_free(order);
   return s;
 }
 
+/* Consumes `g`. */
+static weft_status_t *add_graph(inspect_optimized_t *t, weft_graph_t *g, weft_str_t function) {
+  inspect_graph_t *of = weft_arena_calloc(&t->arena, 1, sizeof *of);
+  if (of == NULL) {
+    weft_graph_destroy(g);
+    return no_memory();
+  }
+  *of = (inspect_graph_t){.function = function, .by_name = WEFT_MAP_INIT, .g = g};
+  *t->last = of;
+  t->last = &of->next;
+  return list_nodes(t, of);
+}
+
 static void take_note(void *arg, const char *pass, const weft_node_t *n, const char *what, weft_str_t other) {
   inspect_optimized_t *t = arg;
-  inspect_row_t *row = weft_map_get(&t->by_name, n->name);
+  inspect_row_t *row = weft_map_get(&t->at_hand->by_name, n->name);
   inspect_note_t *note = row == NULL ? NULL : weft_arena_calloc(&t->arena, 1, sizeof *note);
   if (row == NULL) return; /* it was made by a pass */
   if (note == NULL) {
@@ -122,32 +148,109 @@ static weft_status_t *fuse(inspect_optimized_t *t, weft_graph_t *g) {
   return NULL;
 }
 
-static weft_status_t *optimize(inspect_optimized_t *t, weft_graph_t **g, const weft_worker_loop_t *step,
-                               const char *passes, const weft_evaluator_t *evaluator) {
-  const int num = step->fetches.n + step->targets.n;
-  weft_str_t *keep = weft_calloc((size_t)num + 1, sizeof *keep);
-  if (keep == NULL) return no_memory();
-  weft_optimize_options_t o = {.settings = weft_pass_defaults(),
-                               .keep = keep,
-                               .evaluator = evaluator,
-                               .note = take_note,
-                               .note_arg = t};
-  for (int i = 0; i < num; i++) {
-    const weft_str_t name =
-        i < step->fetches.n ? step->fetches.items[i] : step->targets.items[i - step->fetches.n];
-    const weft_node_t *n = node_of(*g, name);
+static weft_status_t *optimize(inspect_optimized_t *t, inspect_graph_t *of, weft_optimize_options_t *o) {
+  o->settings = t->settings;
+  o->evaluator = t->evaluator;
+  o->note = take_note;
+  o->note_arg = t;
+  t->at_hand = of;
+  WEFT_RETURN_IF_ERROR(weft_optimize(&of->g, o));
+  return (t->settings.passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) != 0 ? fuse(t, of->g) : NULL;
+}
+
+/* A fetch is a node that reads what is fetched, as the _Send of a session: the node itself may be replaced.
+ */
+static weft_status_t *add_fetch(weft_graph_t *g, weft_str_t tensor, int index) {
+  weft_str_t name;
+  weft_output_t from = {NULL, 0};
+  weft_node_t *end = NULL;
+  if (weft_tensor_name_parse(tensor, &name, &from.index)) from.node = weft_graph_find(g, name);
+  if (from.node == NULL || from.index >= from.node->num_outputs) return NULL;
+  const weft_named_attr_t attrs[] = {
+      weft_int_attr("index", index),
+      weft_type_attr("T", (int)weft_dtype_base(from.node->output_types[from.index]))};
+  const weft_node_spec_t spec = {.name = weft_graph_unique_name(g, WEFT_STR("fetch")),
+                                 .op = WEFT_STR("_Retval"),
+                                 .inputs = &from,
+                                 .num_inputs = 1,
+                                 .attrs = attrs,
+                                 .num_attrs = 2};
+  return spec.name.data == NULL ? no_memory() : weft_graph_add(g, &spec, &end);
+}
+
+static void remove_fetches(const inspect_graph_t *of) {
+  for (int id = 0; id < of->g->num_nodes; id++) {
+    weft_node_t *n = of->g->nodes[id];
+    const bool is_end = n != NULL && (n->flags & WEFT_OP_RETVAL) != 0;
+    if (is_end && weft_map_get(&of->by_name, n->name) == NULL) weft_graph_remove(of->g, n);
+  }
+}
+
+static weft_status_t *optimize_step(inspect_optimized_t *t, inspect_graph_t *of,
+                                    const weft_worker_loop_t *step) {
+  weft_str_t *keep = weft_calloc((size_t)step->targets.n + 1, sizeof *keep);
+  weft_status_t *s = keep == NULL ? no_memory() : NULL;
+  weft_optimize_options_t o = {.keep = keep};
+  for (int i = 0; s == NULL && i < step->fetches.n; i++) s = add_fetch(of->g, step->fetches.items[i], i);
+  for (int i = 0; s == NULL && i < step->targets.n; i++) {
+    const weft_node_t *n = node_of(of->g, step->targets.items[i]);
     if (n != NULL) keep[o.num_keep++] = n->name;
   }
-  weft_status_t *s = passes == NULL ? NULL : weft_pass_settings_parse(weft_str(passes), &o.settings);
-  if (s == NULL) s = weft_optimize(g, &o);
-  if (s == NULL && (o.settings.passes & WEFT_PASS_BIT(WEFT_PASS_FUSE)) != 0) s = fuse(t, *g);
+  if (s == NULL) s = optimize(t, of, &o);
+  if (s == NULL) remove_fetches(of);
   weft_free(keep);
+  return s;
+}
+
+/* ---- functions ---- */
+
+/* Lists the function, if it is not there yet. */
+static weft_status_t *add_function(inspect_optimized_t *t, const weft_graph_t *caller,
+                                   const weft_func_attr_t *func) {
+  const weft_attr_t value = {.kind = WEFT_ATTR_FUNC, .func = func};
+  weft_strbuf_t key = WEFT_STRBUF_INIT;
+  weft_graph_t *g = NULL;
+  if (weft_function_find(caller->library, func->name) == NULL) return NULL; /* its step will say so */
+  weft_status_t *s = weft_attr_to_proto(&value, &key);
+  if (s == NULL && key.failed) s = no_memory();
+  if (s == NULL && weft_map_get(&t->functions, weft_str_of(key.data, key.length)) == NULL) {
+    const weft_str_t kept = weft_arena_str(&t->arena, weft_str_of(key.data, key.length));
+    const weft_str_t name = weft_arena_str(&t->arena, func->name);
+    s = kept.data == NULL || name.data == NULL ? no_memory() : weft_map_put(&t->functions, kept, t, NULL);
+    if (s == NULL) s = weft_function_graph(caller->library, func, &g);
+    if (s == NULL) s = add_graph(t, g, name);
+  }
+  weft_strbuf_deinit(&key);
+  return s;
+}
+
+/* Those that kernels call: what calls functions otherwise was lowered. */
+static weft_status_t *add_functions(inspect_optimized_t *t, const weft_graph_t *g) {
+  weft_status_t *s = NULL;
+  for (int id = 0; s == NULL && id < g->num_nodes; id++) {
+    const weft_node_t *n = g->nodes[id];
+    for (int i = 0; n != NULL && n->function == NULL && i < n->num_attrs && s == NULL; i++) {
+      const weft_attr_t *a = &n->attrs[i].value;
+      if (a->kind != WEFT_ATTR_FUNC) continue;
+      if (!a->is_list) s = add_function(t, g, a->func);
+      for (int k = 0; a->is_list && k < a->n && s == NULL; k++) s = add_function(t, g, a->list.funcs[k]);
+    }
+  }
+  return s;
+}
+
+static weft_status_t *optimize_all(inspect_optimized_t *t, const weft_worker_loop_t *step) {
+  weft_status_t *s = optimize_step(t, t->first, step);
+  for (inspect_graph_t *of = t->first; s == NULL && of != NULL; of = of->next) {
+    weft_optimize_options_t o = {.keeps_ends = true};
+    if (of != t->first) s = optimize(t, of, &o);
+    if (s == NULL) s = add_functions(t, of->g);
+  }
   return s == NULL && t->failed ? no_memory() : s;
 }
 
 /* Constants are computed on a CPU of one thread. */
-static weft_status_t *optimize_on_cpu(inspect_optimized_t *t, weft_graph_t **g,
-                                      const weft_worker_loop_t *step, const char *passes) {
+static weft_status_t *optimize_on_cpu(inspect_optimized_t *t, const weft_worker_loop_t *step) {
   weft_thread_pool_t *pool = NULL;
   weft_resource_manager_t *resources = NULL;
   weft_device_t *cpu = NULL;
@@ -157,7 +260,8 @@ static weft_status_t *optimize_on_cpu(inspect_optimized_t *t, weft_graph_t **g,
     s = weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1, pool, resources,
                                &cpu);
   const weft_evaluator_t evaluator = {weft_evaluate_node, cpu};
-  if (s == NULL) s = optimize(t, g, step, passes, &evaluator);
+  t->evaluator = &evaluator;
+  if (s == NULL) s = optimize_all(t, step);
   weft_device_destroy(cpu);
   weft_thread_pool_destroy(pool);
   weft_resource_manager_destroy(resources);
@@ -166,18 +270,19 @@ static weft_status_t *optimize_on_cpu(inspect_optimized_t *t, weft_graph_t **g,
 
 /* ---- what is printed ---- */
 
-static bool is_new(const inspect_optimized_t *t, const weft_node_t *n) {
-  return n != NULL && weft_map_get(&t->by_name, n->name) == NULL;
+static bool is_new(const inspect_graph_t *of, const weft_node_t *n) {
+  return n != NULL && weft_map_get(&of->by_name, n->name) == NULL;
 }
 
 static void print_node(weft_strbuf_t *out, weft_str_t name, weft_str_t op) {
   weft_strbuf_printf(out, "  %-48.*s %-24.*s", WEFT_STR_ARGS(name), WEFT_STR_ARGS(op));
 }
 
-static void print_text(const inspect_optimized_t *t, weft_strbuf_t *out) {
-  weft_strbuf_printf(out, "%d nodes before, %d after\n", t->num_rows, t->after->num_live);
-  for (int i = 0; i < t->num_rows; i++) {
-    const inspect_row_t *row = &t->rows[i];
+static void print_graph(const inspect_graph_t *of, weft_strbuf_t *out) {
+  if (of->function.length > 0) weft_strbuf_printf(out, "function %.*s: ", WEFT_STR_ARGS(of->function));
+  weft_strbuf_printf(out, "%d nodes before, %d after\n", of->num_rows, of->g->num_live);
+  for (int i = 0; i < of->num_rows; i++) {
+    const inspect_row_t *row = &of->rows[i];
     const char *comma = " ";
     print_node(out, row->name, row->op);
     for (const inspect_note_t *n = row->first; n != NULL; n = n->next) {
@@ -187,9 +292,9 @@ static void print_text(const inspect_optimized_t *t, weft_strbuf_t *out) {
     }
     weft_strbuf_putc(out, '\n');
   }
-  for (int id = 0; id < t->after->num_nodes; id++) {
-    const weft_node_t *n = t->after->nodes[id];
-    if (!is_new(t, n)) continue;
+  for (int id = 0; id < of->g->num_nodes; id++) {
+    const weft_node_t *n = of->g->nodes[id];
+    if (!is_new(of, n)) continue;
     print_node(out, n->name, n->op->name);
     weft_strbuf_puts(out, " is new\n");
   }
@@ -197,8 +302,8 @@ static void print_text(const inspect_optimized_t *t, weft_strbuf_t *out) {
 
 static json_t *text(weft_str_t s) { return json_stringn(s.data == NULL ? "" : s.data, s.length); }
 
-static json_t *row_json(const inspect_optimized_t *t, const inspect_row_t *row) {
-  const weft_node_t *after = weft_graph_find(t->after, row->name);
+static json_t *row_json(const inspect_graph_t *of, const inspect_row_t *row) {
+  const weft_node_t *after = weft_graph_find(of->g, row->name);
   json_t *notes = json_array();
   for (const inspect_note_t *n = row->first; n != NULL; n = n->next) {
     json_t *other = n->other.data == NULL ? json_null() : text(n->other);
@@ -209,16 +314,26 @@ static json_t *row_json(const inspect_optimized_t *t, const inspect_row_t *row) 
                    after == NULL ? json_null() : text(after->op->name), "passes", notes);
 }
 
-static void print_json(const inspect_optimized_t *t) {
+static json_t *graph_json(const inspect_graph_t *of) {
   json_t *nodes = json_array(), *added = json_array();
-  for (int i = 0; i < t->num_rows; i++) json_array_append_new(nodes, row_json(t, &t->rows[i]));
-  for (int id = 0; id < t->after->num_nodes; id++) {
-    const weft_node_t *n = t->after->nodes[id];
-    if (is_new(t, n))
+  for (int i = 0; i < of->num_rows; i++) json_array_append_new(nodes, row_json(of, &of->rows[i]));
+  for (int id = 0; id < of->g->num_nodes; id++) {
+    const weft_node_t *n = of->g->nodes[id];
+    if (is_new(of, n))
       json_array_append_new(added, json_pack("{s:o, s:o}", "name", text(n->name), "op", text(n->op->name)));
   }
-  json_t *root = json_pack("{s:i, s:i, s:o, s:o}", "nodes_before", t->num_rows, "nodes_after",
-                           t->after->num_live, "nodes", nodes, "new", added);
+  return json_pack("{s:i, s:i, s:o, s:o}", "nodes_before", of->num_rows, "nodes_after", of->g->num_live,
+                   "nodes", nodes, "new", added);
+}
+
+static void print_json(const inspect_optimized_t *t) {
+  json_t *root = graph_json(t->first), *functions = json_array();
+  for (const inspect_graph_t *of = t->first->next; of != NULL; of = of->next) {
+    json_t *function = graph_json(of);
+    json_object_set_new(function, "name", text(of->function));
+    json_array_append_new(functions, function);
+  }
+  json_object_set_new(root, "functions", functions);
   json_dumpf(root, stdout, JSON_INDENT(1));
   putchar('\n');
   json_decref(root);
@@ -230,7 +345,7 @@ static weft_status_t *print(const inspect_optimized_t *t, bool json) {
     print_json(t);
     return NULL;
   }
-  print_text(t, &out);
+  for (const inspect_graph_t *of = t->first; of != NULL; of = of->next) print_graph(of, &out);
   weft_status_t *s = out.failed ? no_memory() : NULL;
   if (s == NULL) fwrite(out.data, 1, out.length, stdout);
   weft_strbuf_deinit(&out);
@@ -239,16 +354,23 @@ static weft_status_t *print(const inspect_optimized_t *t, bool json) {
 
 weft_status_t *weft_inspect_optimized(const weft_graph_t *g, const weft_worker_loop_t *step,
                                       const char *passes, bool json) {
-  inspect_optimized_t t = {.arena = WEFT_ARENA_INIT, .by_name = WEFT_MAP_INIT};
+  inspect_optimized_t t = {
+      .arena = WEFT_ARENA_INIT, .settings = weft_pass_defaults(), .functions = WEFT_MAP_INIT};
   weft_graph_t *copy = NULL;
-  weft_status_t *s = weft_graph_copy(g, &copy);
-  if (s == NULL) s = make_feeds_unknown(copy, &step->feeds);
-  if (s == NULL) s = list_nodes(&t, copy);
-  if (s == NULL) s = optimize_on_cpu(&t, &copy, step, passes);
-  t.after = copy;
+  t.last = &t.first;
+  weft_status_t *s = passes == NULL ? NULL : weft_pass_settings_parse(weft_str(passes), &t.settings);
+  if (s == NULL) s = weft_graph_copy(g, &copy);
+  if (s == NULL) {
+    s = add_graph(&t, copy, (weft_str_t){NULL, 0});
+    if (s == NULL) s = make_feeds_unknown(copy, &step->feeds);
+  }
+  if (s == NULL) s = optimize_on_cpu(&t, step);
   if (s == NULL) s = print(&t, json);
-  weft_graph_destroy(copy);
-  weft_map_deinit(&t.by_name);
+  for (inspect_graph_t *of = t.first; of != NULL; of = of->next) {
+    weft_graph_destroy(of->g);
+    weft_map_deinit(&of->by_name);
+  }
+  weft_map_deinit(&t.functions);
   weft_arena_deinit(&t.arena);
   return s;
 }

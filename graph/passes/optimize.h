@@ -74,6 +74,7 @@ typedef struct weft_optimize_options {
   const weft_str_t *keep; /* num_keep names of nodes that stay, under their names, though nothing reads them;
                              those that are not there are ignored */
   int num_keep;
+  bool keeps_ends; /* nodes that nothing reads or waits for stay, too: they are what the graph is for */
   const weft_evaluator_t *evaluator; /* NULL: only what shapes tell is folded */
   /* Whether the type of device that a node is assigned to has a kernel for it: for ops that a pass makes. Of
    * the node only the op, the attributes and the device are read. NULL: such ops are made on CPUs alone. */

@@ -109,6 +109,16 @@ static weft_status_t *no_memory(const weft_graph_t *g) {
   return WEFT_NO_MEMORY("optimising a graph of %d nodes", g->num_live);
 }
 
+/* By id: is it a node that nothing reads or waits for? `out` is zero. */
+static void find_ends(const weft_graph_t *g, uint8_t *out) {
+  for (int id = 0; id < g->num_nodes; id++) out[id] = g->nodes[id] != NULL;
+  for (int id = 0; id < g->num_nodes; id++) {
+    const weft_node_t *n = g->nodes[id];
+    for (int i = 0; n != NULL && i < n->num_inputs; i++) out[n->inputs[i].node->id] = false;
+    for (int i = 0; n != NULL && i < n->num_controls; i++) out[n->controls[i]->id] = false;
+  }
+}
+
 weft_status_t *weft_pass_round_init(weft_pass_round_t *r, weft_graph_t *g, const weft_optimize_options_t *o) {
   *r = (weft_pass_round_t){.g = g, .options = o, .arena = WEFT_ARENA_INIT, .num_ids = g->num_nodes};
   const size_t n = (size_t)g->num_nodes + 1;
@@ -120,8 +130,9 @@ weft_status_t *weft_pass_round_init(weft_pass_round_t *r, weft_graph_t *g, const
   if (r->forwards == NULL || r->merged == NULL || r->is_kept == NULL || r->is_conditional == NULL ||
       r->is_variable == NULL)
     return no_memory(g);
+  if (o->keeps_ends) find_ends(g, r->is_kept);
   for (int id = 0; id < g->num_nodes; id++) {
-    if (g->nodes[id] != NULL) r->is_kept[id] = weft_node_has_effect(g->nodes[id]);
+    if (g->nodes[id] != NULL && weft_node_has_effect(g->nodes[id])) r->is_kept[id] = true;
   }
   for (int i = 0; i < o->num_keep; i++) {
     const weft_node_t *kept = weft_graph_find(g, o->keep[i]);

@@ -166,6 +166,43 @@ static void inspect_says_what_is_in_a_graph(void) {
   CU_ASSERT_TRUE(has(r.err, "bad.pbtxt:1:"));
 }
 
+#define FLOATS TYPE("T", "DT_FLOAT")
+#define VALUE(number)                                                                                    \
+  "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value' value { tensor { dtype: DT_FLOAT " \
+  "tensor_shape {} float_val: " number " } } } "
+
+/* y = -map(f, x), f(v) = relu(v + sqrt(4)). */
+static const char mapped[] =
+    "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } } "
+    "node { name: 'map' op: 'MapDefun' input: 'x' attr { key: 'f' value { func { name: 'f' } } } "
+    "attr { key: 'Targuments' value { list { type: DT_FLOAT } } } "
+    "attr { key: 'output_types' value { list { type: DT_FLOAT } } } "
+    "attr { key: 'output_shapes' value { list { shape { unknown_rank: true } } } } } "
+    "node { name: 'same' op: 'Identity' input: 'map' " FLOATS "} "
+    "node { name: 'y' op: 'Neg' input: 'same' " FLOATS "} "
+    "library { function { signature { name: 'f' input_arg { name: 'v' type: DT_FLOAT } "
+    "output_arg { name: 'r' type: DT_FLOAT } } "
+    "node_def { name: 'four' op: 'Const' " VALUE("4") "} "
+    "node_def { name: 'two' op: 'Sqrt' input: 'four:output:0' " FLOATS "} "
+    "node_def { name: 'sum' op: 'AddV2' input: 'v' input: 'two:y:0' " FLOATS "} "
+    "node_def { name: 'end' op: 'Relu' input: 'sum:z:0' " FLOATS "} "
+    "ret { key: 'r' value: 'end:activations:0' } } }";
+
+/* A fetch keeps its value, not its node; functions that kernels call are shown, too. */
+static void inspect_shows_what_passes_do(void) {
+  const char *graph = write_text("mapped.pbtxt", mapped);
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--optimized", "--fetch", "same"), 0);
+  CU_ASSERT_TRUE(has(r.out, "3 nodes before, 2 after\n") && has(r.out, "identities: is read as map"));
+  CU_ASSERT_TRUE(has(r.out, "function f: 8 nodes before, "));
+  CU_ASSERT_TRUE(has(r.out, "fold: is a constant") && has(r.out, "fuse: is computed in f/end"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--optimized", "--fetch", "y", "--json"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\"functions\": [\n") && has(r.out, "\"name\": \"f\""));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--optimized", "--fetch", "same", "--passes", "none"), 0);
+  CU_ASSERT_TRUE(has(r.out, "3 nodes before, 3 after\n") &&
+                 has(r.out, "function f: 8 nodes before, 8 after\n"));
+  CU_ASSERT_TRUE(strstr(r.out, "fold: ") == NULL);
+}
+
 static void ops_lists_what_is_supported(void) {
   CU_ASSERT_EQUAL(RUN(&r, "ops", "MatMul"), 0);
   CU_ASSERT_TRUE(has(r.out, "\nMatMul ") && has(r.out, "CPU"));
@@ -225,6 +262,7 @@ int main(void) {
       {"a server says one line and gives its port back", a_server_says_one_line_and_gives_its_port_back},
       {"TF_CONFIG names cluster and task", tf_config_names_cluster_and_task},
       {"inspect says what is in a graph", inspect_says_what_is_in_a_graph},
+      {"inspect shows what passes do", inspect_shows_what_passes_do},
       {"ops lists what is supported", ops_lists_what_is_supported},
       {"ops says what is not there and why", ops_says_what_is_not_there_and_why},
       {"ops says what a graph lacks", ops_says_what_a_graph_lacks},
