@@ -78,6 +78,8 @@ bool weft_plan_may_attend(void *finder, const weft_node_t *n) {
       !weft_kernel_exists(d->type, WEFT_STR("_WeftAttention"), &types) ||
       (types & WEFT_DTYPE_BIT(n->output_types[0])) == 0)
     return false;
+  const bool is_einsum = weft_str_is(n->op->name, "Einsum"); /* device libraries know BatchMatMul alone */
+  if (is_einsum && !weft_str_is(weft_str(d->type), "CPU")) return false;
   return !weft_chain_is_by_rows(n->op) || weft_plan_chain_limits(finder, n) != NULL;
 }
 

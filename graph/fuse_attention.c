@@ -7,7 +7,7 @@
 #include "graph/passes.h"
 #include "ops/chain.h"
 
-static const char *const products[] = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"};
+static const char *const products[] = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum"};
 
 typedef struct attender {
   weft_graph_t *g;
@@ -28,7 +28,7 @@ static bool is_product(const weft_node_t *n) {
   bool is_one = false;
   for (size_t i = 0; i < sizeof products / sizeof products[0]; i++)
     is_one = is_one || weft_str_is(n->op->name, products[i]);
-  return is_one && n->function == NULL && n->input_types[0] == n->output_types[0] &&
+  return is_one && n->function == NULL && n->num_inputs == 2 && n->input_types[0] == n->output_types[0] &&
          n->input_types[1] == n->output_types[0];
 }
 
@@ -110,15 +110,17 @@ static weft_status_t *widen(attender_t *a, weft_chain_t *c, int type) {
   return NULL;
 }
 
-enum { NUM_OWN_ATTRS = 7, NUM_ATTRS = WEFT_CHAIN_NUM_ATTRS + NUM_OWN_ATTRS };
+enum { NUM_OWN_ATTRS = 8, NUM_ATTRS = WEFT_CHAIN_NUM_ATTRS + NUM_OWN_ATTRS };
 
 static weft_status_t *make_attrs(attender_t *a, attention_parts_t *p, weft_named_attr_t *out) {
-  weft_str_t *names = weft_arena_calloc(&a->arena, 4, sizeof *names);
+  weft_str_t *names = weft_arena_calloc(&a->arena, 6, sizeof *names);
   if (names == NULL) return WEFT_NO_MEMORY("node '%s'", p->second->name.data);
   names[0] = p->first->name;
   names[1] = p->second->name;
   names[2] = p->first->op->name;
   names[3] = p->second->op->name;
+  names[4] = weft_node_attr_string(p->first, "equation"); /* empty: it is no Einsum */
+  names[5] = weft_node_attr_string(p->second, "equation");
   const int type = p->second->output_types[0];
   WEFT_RETURN_IF_ERROR(widen(a, &p->c, type));
   WEFT_RETURN_IF_ERROR(weft_chain_attrs(&a->arena, &p->c, out));
@@ -133,6 +135,8 @@ static weft_status_t *make_attrs(attender_t *a, attention_parts_t *p, weft_named
   out[4] = weft_bool_attr("adj_q", weft_node_attr_bool(p->first, "adj_x", false));
   out[5] = weft_bool_attr("adj_k", weft_node_attr_bool(p->first, "adj_y", false));
   out[6] = weft_bool_attr("adj_v", weft_node_attr_bool(p->second, "adj_y", false));
+  out[7] = (weft_named_attr_t){WEFT_STR("equations"), texts};
+  out[7].value.list.strings = names + 4;
   return NULL;
 }
 

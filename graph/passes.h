@@ -49,16 +49,16 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_lower_some(weft_graph_t *g, const uint8
 typedef const weft_chain_limits_t *weft_chain_limits_fn(void *arg, const weft_node_t *n);
 WEFT_MUST_CHECK weft_status_t *weft_pass_fuse_chains(weft_graph_t *g, weft_chain_limits_fn *limits,
                                                      void *arg);
-/* Behind it: puts a _WeftAttention, named as the last of them, in the place of a BatchMatMul, a
- * chain that alone reads it (or a node that could be one by itself, as Softmax), and a BatchMatMul that alone
- * reads that. Its attributes are those of the chain, of which input `scores` is the first product, and of
- * whose inputs the last two are no links': the node's inputs are the chain's with the first product's left
- * operand in the place of `scores`, then its right operand, then the second product's. All three are of
- * one type, `Tproducts`. `products` and `product_ops` have the names and ops of the two; `adj_q`, `adj_k`,
- * `adj_v`: are the first one's left and right operand and the second one's right operand transposed? `may`:
- * does the device of `n`, a product or what is between them, have a kernel for an attention of its type that
- * has such a part?
- * On failure the graph is unusable: destroy it. */
+/* Behind it: puts a _WeftAttention, named as the last of them, in the place of a BatchMatMul or an Einsum of
+ * two operands, a chain that alone reads it (or a node that could be one by itself, as Softmax), and another
+ * such product that alone reads that, as its first operand. Its attributes are those of the chain, of which
+ * input `scores` is the first product, and of whose inputs the last two are no links': the node's inputs are
+ * the chain's with the first product's left operand in the place of `scores`, then its right operand, then
+ * the second product's. All three are of one type, `Tproducts`. `products`, `product_ops` and `equations`
+ * have the names and ops of the two, and the equation of an Einsum; `adj_q`, `adj_k`, `adj_v`: are the first
+ * one's left and right operand and the second one's right operand transposed? `may`: does the device of `n`,
+ * a product or what is between them, have a kernel for an attention of its type that has such a part? On
+ * failure the graph is unusable: destroy it. */
 typedef bool weft_may_attend_fn(void *arg, const weft_node_t *n);
 WEFT_MUST_CHECK weft_status_t *weft_pass_fuse_attention(weft_graph_t *g, weft_may_attend_fn *may, void *arg);
 /* Could one of the two change the graph? Linear, and without a change of it. */

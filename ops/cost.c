@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "ops/chain.h"
+#include "ops/einsum.h"
 #include "ops/op_functions.h"
 
 typedef struct cost_row {
@@ -231,34 +232,63 @@ static weft_op_cost_t chain(const weft_cost_inputs_t *in) {
 }
 
 /* The chain reads the first product's scores in the place of its left operand. */
-static weft_op_cost_t attention(const weft_cost_inputs_t *in) {
-  const weft_attr_t *input = attr_of(in, "scores"), *turns_q = attr_of(in, "adj_q"),
-                    *turns_k = attr_of(in, "adj_k");
-  const int n = in->num_inputs;
-  if (input == NULL || turns_q == NULL || turns_k == NULL || n > in->num_shapes || n < 3 || input->i < 0 ||
-      input->i >= n - 2)
-    return not_known();
-  const weft_shape_t *q = shape_of(in, (int)input->i, 2), *k = shape_of(in, n - 2, 2);
-  if (q == NULL || k == NULL) return not_known();
-  const int64_t depth = q->dims[q->rank - (turns_q->b ? 2 : 1)],
-                keys = k->dims[k->rank - (turns_k->b ? 2 : 1)];
-  const int64_t length = q->dims[q->rank - (turns_q->b ? 1 : 2)];
+/* The scores of an attention whose products are BatchMatMuls, whose batches may be broadcast. */
+static void scores_of(const weft_shape_t *q, bool turns_q, const weft_shape_t *k, bool turns_k,
+                      weft_shape_t *out_scores, double *out_depth) {
   weft_shape_t scores = q->rank >= k->rank ? *q : *k;
-  for (int d = 1; d <= scores.rank - 2; d++) { /* batches may be broadcast */
+  for (int d = 1; d <= scores.rank - 2; d++) {
     const int at = scores.rank - 2 - d;
     const int64_t a = d <= q->rank - 2 ? q->dims[q->rank - 2 - d] : 1,
                   b = d <= k->rank - 2 ? k->dims[k->rank - 2 - d] : 1;
     scores.dims[at] = a == 1 ? b : a;
   }
-  scores.dims[scores.rank - 2] = length;
-  scores.dims[scores.rank - 1] = keys;
+  scores.dims[scores.rank - 2] = q->dims[q->rank - (turns_q ? 1 : 2)];
+  scores.dims[scores.rank - 1] = k->dims[k->rank - (turns_k ? 2 : 1)];
+  *out_scores = scores;
+  *out_depth = (double)q->dims[q->rank - (turns_q ? 2 : 1)];
+}
+
+/* An Einsum of two operands: whether its equation and shapes fit. */
+static bool einsum_result(weft_str_t equation, const weft_shape_t *a, const weft_shape_t *b,
+                          weft_shape_t *out, double *out_summed) {
+  const weft_shape_t *const operands[2] = {a, b};
+  weft_status_t *s = weft_einsum_result(equation, operands, 2, out, out_summed);
+  const bool fits = s == NULL;
+  weft_status_free(s);
+  return fits;
+}
+
+static weft_op_cost_t attention(const weft_cost_inputs_t *in) {
+  const weft_attr_t *input = attr_of(in, "scores"), *turns_q = attr_of(in, "adj_q"),
+                    *turns_k = attr_of(in, "adj_k"), *equations = attr_of(in, "equations");
+  const int n = in->num_inputs;
+  if (input == NULL || turns_q == NULL || turns_k == NULL || n > in->num_shapes || n < 3 || input->i < 0 ||
+      input->i >= n - 2)
+    return not_known();
+  const bool has_equations =
+      equations != NULL && equations->is_list && equations->kind == WEFT_ATTR_STRING && equations->n == 2;
+  const weft_str_t first = has_equations ? equations->list.strings[0] : WEFT_STR(""),
+                   second = has_equations ? equations->list.strings[1] : WEFT_STR("");
+  const weft_shape_t *q = shape_of(in, (int)input->i, 2), *k = shape_of(in, n - 2, 2),
+                     *v = shape_of(in, n - 1, 2);
+  weft_shape_t scores, result;
+  double depth = 0, keys = 0;
+  if (q == NULL || k == NULL) return not_known();
+  if (first.length > 0) {
+    if (!einsum_result(first, q, k, &scores, &depth)) return not_known();
+  } else {
+    scores_of(q, turns_q->b, k, turns_k->b, &scores, &depth);
+  }
+  keys = (double)scores.dims[scores.rank > 0 ? scores.rank - 1 : 0];
+  if (second.length > 0 && (v == NULL || !einsum_result(second, &scores, v, &result, &keys)))
+    return not_known();
   const weft_shape_t *shapes[WEFT_COST_MAX_SHAPES];
   for (int i = 0; i < n; i++) shapes[i] = i == input->i ? &scores : in->shapes[i];
   weft_cost_inputs_t between = *in;
   between.shapes = shapes;
   weft_op_cost_t cost = chain(&between);
-  cost.fixed += 2 * (double)depth * elements(&scores);
-  cost.per_output = 2 * (double)keys;
+  cost.fixed += 2 * depth * elements(&scores);
+  cost.per_output = 2 * keys;
   return cost;
 }
 

@@ -108,3 +108,21 @@ weft_status_t *weft_einsum_dims(const weft_einsum_t *e, const weft_shape_t *cons
   }
   return NULL;
 }
+
+weft_status_t *weft_einsum_result(weft_str_t equation, const weft_shape_t *const *shapes, int num_operands,
+                                  weft_shape_t *out_shape, double *out_summed) {
+  weft_einsum_t e;
+  int ranks[WEFT_EINSUM_OPERANDS] = {0};
+  int64_t dims[WEFT_EINSUM_LABELS];
+  for (int i = 0; i < num_operands && i < WEFT_EINSUM_OPERANDS; i++) ranks[i] = shapes[i]->rank;
+  WEFT_RETURN_IF_ERROR(weft_einsum_parse(equation, ranks, num_operands, &e));
+  WEFT_RETURN_IF_ERROR(weft_einsum_dims(&e, shapes, dims));
+  *out_shape = (weft_shape_t){.rank = e.out.n};
+  *out_summed = 1;
+  for (int i = 0; i < e.out.n; i++) out_shape->dims[i] = dims[e.out.labels[i]];
+  for (int l = 0; l < WEFT_EINSUM_LABELS; l++) {
+    const bool is_in = weft_einsum_has(&e.in[0], l) || (num_operands > 1 && weft_einsum_has(&e.in[1], l));
+    if (is_in && !weft_einsum_has(&e.out, l)) *out_summed *= (double)dims[l];
+  }
+  return NULL;
+}

@@ -41,4 +41,10 @@ bool weft_einsum_has(const weft_einsum_term_t *t, int label);
 WEFT_MUST_CHECK weft_status_t *weft_einsum_dims(const weft_einsum_t *e, const weft_shape_t *const *shapes,
                                                 int64_t out[WEFT_EINSUM_LABELS]);
 
+/* What operands of these shapes, which are known, give: the shape of the result, and how many products are
+ * summed in each element of it. Errors: those of the two above. */
+WEFT_MUST_CHECK weft_status_t *weft_einsum_result(weft_str_t equation, const weft_shape_t *const *shapes,
+                                                  int num_operands, weft_shape_t *out_shape,
+                                                  double *out_summed);
+
 #endif /* WEFT_OPS_EINSUM_H_ */

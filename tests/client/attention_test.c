@@ -105,6 +105,48 @@ static TF_Output add_shares(drawn_t *d, TF_Output x) {
   }
 }
 
+static TF_Output einsum(drawn_t *d, const char *name, const char *equation, TF_Output x, TF_Output y) {
+  const TF_Output inputs[] = {x, y};
+  TF_OperationDescription *o = TF_NewOperation(d->w.g, "Einsum", name);
+  TF_AddInputList(o, inputs, 2);
+  TF_SetAttrString(o, "equation", equation, strlen(equation));
+  TF_Operation *n = TF_FinishOperation(o, d->w.s);
+  ASSERT_OK(&d->w);
+  return (TF_Output){n, 0};
+}
+
+/* The operand of an Einsum with these labels. sizes: by label, from 'a' on. */
+static TF_Output add_term(drawn_t *d, const char *term, const int64_t *sizes) {
+  int64_t dims[8];
+  int rank = 0;
+  for (; term[rank] != '\0'; rank++) dims[rank] = sizes[term[rank] - 'a'];
+  return add_input(d, rank, dims);
+}
+
+/* The same as Einsum, with the dimensions of each operand in any order: a and c are the batch, b the queries,
+ * e the keys, d and f what they have of each. */
+static TF_Output einsum_first(drawn_t *d, const int64_t *sizes) {
+  static const char *const queries[] = {"abcd", "acbd", "acdb", "bacd", "cabd"}, *const keys[] = {
+                                                                                     "aecd", "aced", "acde",
+                                                                                     "eacd", "adec"};
+  const char *q = queries[draw(&d->seed, 5)], *k = keys[draw(&d->seed, 5)];
+  const bool swaps = draw(&d->seed, 2) == 0;
+  char equation[32];
+  snprintf(equation, sizeof equation, "%s,%s->acbe", swaps ? k : q, swaps ? q : k);
+  const TF_Output first = add_term(d, swaps ? k : q, sizes);
+  return einsum(d, "first", equation, first, add_term(d, swaps ? q : k, sizes));
+}
+
+static TF_Output einsum_second(drawn_t *d, const int64_t *sizes, TF_Output x) {
+  static const char *const values[] = {"aecf", "acef", "acfe", "eacf", "afec"}, *const outs[] = {
+                                                                                    "abcf", "acbf", "acfb",
+                                                                                    "bcaf"};
+  const char *v = values[draw(&d->seed, 5)];
+  char equation[32];
+  snprintf(equation, sizeof equation, "acbe,%s->%s", v, outs[draw(&d->seed, 4)]);
+  return einsum(d, "second", equation, x, add_term(d, v, sizes));
+}
+
 /* q [B..., S, D], k [B..., T, D], v [B..., T, E]; batches may be broadcast, matrices transposed. */
 static TF_Output build(drawn_t *d) {
   static const int64_t lengths[] = {1, 2, 7, 8, 15, 57, 64, 113, 129, 300}, depths[] = {1, 2, 8, 33, 64, 70};
@@ -118,8 +160,12 @@ static TF_Output build(drawn_t *d) {
              turns_v = draw(&d->seed, 6) == 0;
   int64_t q[] = {B, H, turns_q ? D : S, turns_q ? S : D}, k[] = {B, H, turns_k ? T : D, turns_k ? D : T},
           v[] = {B, H, turns_v ? E : T, turns_v ? T : E};
+  const int64_t sizes[] = {B, S, H, D, T, E};
+  const bool are_einsums = draw(&d->seed, 3) == 0;
   if (broadcasts) k[draw(&d->seed, 2)] = v[draw(&d->seed, 2)] = 1;
-  TF_Output x = product(d, op, "first", add_input(d, 4, q), add_input(d, 4, k), turns_q, turns_k);
+  TF_Output x = are_einsums
+                    ? einsum_first(d, sizes)
+                    : product(d, op, "first", add_input(d, 4, q), add_input(d, 4, k), turns_q, turns_k);
   if (draw(&d->seed, 4) > 0)
     x = node(d, draw(&d->seed, 2) == 0 ? "Mul" : "RealDiv", x,
              constant(&d->w, d->w.g, "scale", new_float(0.3f)));
@@ -127,8 +173,9 @@ static TF_Output build(drawn_t *d) {
   const uint32_t mask = draw(&d->seed, 7);
   if (mask < 5) x = node(d, draw(&d->seed, 4) == 0 ? "Mul" : "AddV2", x, add_input(d, 4, masks[mask]));
   x = add_shares(d, x);
-  const bool reads_scores = draw(&d->seed, 12) == 0;
-  TF_Output y = product(d, op, "second", x, add_input(d, 4, v), false, turns_v);
+  const bool reads_scores = draw(&d->seed, 12) == 0 && !are_einsums;
+  TF_Output y = are_einsums ? einsum_second(d, sizes, x)
+                            : product(d, op, "second", x, add_input(d, 4, v), false, turns_v);
   if (reads_scores) y = node(d, "AddV2", node(d, "Neg", y, none), fold(d, "Sum", x));
   return y;
 }
@@ -221,6 +268,21 @@ static void the_three_are_one_node(void) {
   drawn_close(&d);
 }
 
+/* As Keras writes it, with operands [batch, length, heads, depth]. */
+static void einsums_and_what_is_between_them_are_one_node(void) {
+  static drawn_t d;
+  const int64_t sizes[] = {2, 20, 3, 8, 30, 8};
+  drawn_open(&d, 1);
+  const TF_Output k = add_term(&d, "aecd", sizes), q = add_term(&d, "abcd", sizes);
+  const TF_Output x = node(&d, "Softmax", einsum(&d, "first", "aecd,abcd->acbe", k, q), none);
+  TF_Output y = einsum(&d, "second", "acbe,aecd->abcd", x, k);
+  y = node(&d, "Neg", y, none);
+  make_sessions(&d);
+  CU_ASSERT_TRUE(ran(&d, d.fused, y, "_WeftAttention"));
+  CU_ASSERT_TRUE(ran(&d, d.plain, y, "Einsum"));
+  drawn_close(&d);
+}
+
 static void a_failure_names_its_part(void) {
   static const struct {
     int64_t q[3], k[3], mask[3], v[3];
@@ -249,6 +311,7 @@ static void a_failure_names_its_part(void) {
 static const CU_TestInfo tests[] = {
     {"random attentions give the same bits", random_attentions_give_the_same_bits},
     {"the three are one node", the_three_are_one_node},
+    {"Einsums and what is between them are one node", einsums_and_what_is_between_them_are_one_node},
     {"a failure names its part", a_failure_names_its_part},
     CU_TEST_INFO_NULL,
 };

@@ -309,6 +309,9 @@ static void other_reductions_stay_nodes(void) {
 /* ---- attention ---- */
 
 #define PRODUCT(name, x, y) PAIR(name, "BatchMatMulV2", x, y)
+#define EINSUM(name, x, y, equation)                         \
+  "node{name:'" name "' op:'Einsum' input:'" x "' input:'" y \
+  "' attr{key:'N' value{i:2}} attr{key:'equation' value{s:'" equation "'}}" T_FLOAT "} "
 #define SHARES                \
   INPUT("q")                  \
   INPUT("k")                  \
@@ -345,6 +348,28 @@ static void products_and_the_chain_between_them_become_one(void) {
                true);
   CU_ASSERT_EQUAL(weft_test_count(g, "_WeftAttention"), 2);
   CU_ASSERT_PTR_EQUAL(weft_test_node(g, "z")->inputs[0].node, weft_test_node(g, "y"));
+  weft_graph_destroy(g);
+}
+
+/* Of operands as Keras has them: [batch, length, heads, depth]. */
+static void einsums_are_products(void) {
+  weft_graph_t *g = attended(INPUT("q") INPUT("k") INPUT("v") EINSUM("scores", "k", "q", "aecd,abcd->acbe")
+                                 ONE("shares", "Softmax", "scores")
+                                     EINSUM("y", "shares", "v", "acbe,aecd->abcd") OUT("out", "y"),
+                             true);
+  const weft_node_t *n = weft_test_node(g, "y");
+  CU_ASSERT_TRUE_FATAL(weft_str_is(n->op->name, "_WeftAttention"));
+  CU_ASSERT_PTR_EQUAL(n->inputs[0].node, weft_test_node(g, "k"));
+  CU_ASSERT_PTR_EQUAL(n->inputs[1].node, weft_test_node(g, "q"));
+  const weft_attr_t *equations = weft_node_attr(n, "equations");
+  CU_ASSERT_TRUE_FATAL(equations != NULL && equations->n == 2);
+  CU_ASSERT_TRUE(weft_str_is(equations->list.strings[1], "acbe,aecd->abcd"));
+  weft_graph_destroy(g);
+  g = attended(INPUT("q") INPUT("k") INPUT("v") EINSUM("scores", "k", "q", "aecd,abcd->acbe")
+                   ONE("shares", "Softmax", "scores") EINSUM("y", "v", "shares", "aecd,acbe->abcd")
+                       OUT("out", "y"),
+               true);
+  CU_ASSERT_EQUAL(weft_test_count(g, "_WeftAttention"), 0);
   weft_graph_destroy(g);
 }
 
@@ -472,6 +497,7 @@ static const CU_TestInfo tests[] = {
     {"a normalisation is one chain", a_normalisation_is_one_chain},
     {"other reductions stay nodes", other_reductions_stay_nodes},
     {"products and the chain between them become one", products_and_the_chain_between_them_become_one},
+    {"einsums are products", einsums_are_products},
     {"scores that are read elsewhere stay", scores_that_are_read_elsewhere_stay},
     {"random graphs keep their order", random_graphs_keep_their_order},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},

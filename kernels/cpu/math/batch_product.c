@@ -19,28 +19,36 @@ weft_status_t *weft_batch_product_plan(weft_gemm_op_t op_a, weft_gemm_op_t op_b,
   a_batch.rank -= 2;
   b_batch.rank -= 2;
   const weft_shape_t *batches[2] = {&a_batch, &b_batch};
-  (void)weft_broadcast_init(&out->batch, batches, 2); /* they fit: they have a product's shape */
+  weft_broadcast_t batch;
+  (void)weft_broadcast_init(&batch, batches, 2); /* they fit: they have a product's shape */
+  out->ldc = out->n;
+  out->count = batch.count;
+  out->rank = batch.rank;
+  uint64_t step = (uint64_t)out->m * (uint64_t)out->n; /* wraps only where there are no elements */
+  for (int d = batch.rank - 1; d >= 0; d--) {
+    out->dims[d] = batch.dims[d];
+    out->steps[0][d] = (int64_t)((uint64_t)batch.strides[0][d] * (uint64_t)out->m * (uint64_t)out->k);
+    out->steps[1][d] = (int64_t)((uint64_t)batch.strides[1][d] * (uint64_t)out->k * (uint64_t)out->n);
+    out->steps[2][d] = (int64_t)step;
+    step *= (uint64_t)batch.dims[d];
+  }
   return NULL;
 }
 
 void weft_batch_product_place(const void *product, int64_t i, int64_t places[3]) {
   const weft_batch_product_t *p = product;
   int64_t rest = i;
-  places[0] = places[1] = 0;
-  for (int d = p->batch.rank - 1; d >= 0; d--) {
-    const int64_t index = rest % p->batch.dims[d];
-    rest /= p->batch.dims[d];
-    places[0] += index * p->batch.strides[0][d];
-    places[1] += index * p->batch.strides[1][d];
+  places[0] = places[1] = places[2] = 0;
+  for (int d = p->rank - 1; d >= 0; d--) {
+    const int64_t index = rest % p->dims[d];
+    rest /= p->dims[d];
+    for (int k = 0; k < 3; k++) places[k] += index * p->steps[k][d];
   }
-  places[0] *= p->m * p->k; /* a tensor has so many elements */
-  places[1] *= p->k * p->n;
-  places[2] = i * p->m * p->n;
 }
 
 weft_status_t *weft_batch_product_run(const weft_batch_product_t *p, weft_thread_pool_t *pool,
                                       weft_dtype_t dtype, const void *a, const void *b, void *c) {
-  if (p->m == 0 || p->n == 0 || p->batch.count == 0) return NULL;
-  return weft_gemm_many(pool, dtype, p->op_a, p->op_b, p->m, p->n, p->k, a, p->lda, b, p->ldb, c, p->n, false,
-                        p->batch.count, weft_batch_product_place, p);
+  if (p->m == 0 || p->n == 0 || p->count == 0) return NULL;
+  return weft_gemm_many(pool, dtype, p->op_a, p->op_b, p->m, p->n, p->k, a, p->lda, b, p->ldb, c, p->ldc,
+                        false, p->count, weft_batch_product_place, p);
 }

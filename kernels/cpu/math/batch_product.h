@@ -1,4 +1,5 @@
-/* kernels/cpu/math/batch_product.h - products of the matrices of two tensors: what BatchMatMul computes.
+/* kernels/cpu/math/batch_product.h - products of the matrices of two tensors: what BatchMatMul computes, and
+ * Einsum, where it needs no copy of an operand (einsum.h).
  */
 #ifndef WEFT_KERNELS_CPU_MATH_BATCH_PRODUCT_H_
 #define WEFT_KERNELS_CPU_MATH_BATCH_PRODUCT_H_
@@ -9,9 +10,11 @@
 /* c[B..., M, N] = op(a)[B..., M, K] . op(b)[B..., K, N]. */
 typedef struct weft_batch_product {
   weft_gemm_op_t op_a, op_b;
-  int64_t m, n, k, lda, ldb; /* of each product; lda, ldb: elements of a stored row */
-  weft_broadcast_t batch;    /* of operands and results, in matrices */
-  weft_shape_t shape;        /* of c */
+  int64_t m, n, k, lda, ldb, ldc; /* of each product; ld: elements from one stored row to the next */
+  int64_t count;                  /* of products */
+  int rank;                       /* of the batch */
+  int64_t dims[WEFT_MAX_DIMS], steps[3][WEFT_MAX_DIMS]; /* of the batch; steps: elements of a, b and c */
+  weft_shape_t shape;                                   /* of c */
 } weft_batch_product_t;
 
 /* The products of tensors of these shapes. `broadcasts`: the batch dimensions need not be equal, as of

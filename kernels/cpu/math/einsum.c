@@ -7,12 +7,12 @@
  * [batch, summed, columns]: what it lacks is repeated, a label that it has twice is its diagonal. One operand
  * alone is moved if nothing is summed over, and else multiplied by ones.
  */
-#include "ops/einsum.h"
+#include "kernels/cpu/math/einsum.h"
 
 #include "base/alloc.h"
 #include "kernels/cpu/loops/cast.h"
 #include "kernels/cpu/loops/move.h"
-#include "kernels/cpu/math/gemm.h"
+#include "ops/einsum.h"
 
 typedef struct axes { /* labels in order */
   int n;
@@ -37,22 +37,21 @@ typedef struct node {
   weft_str_t equation; /* behind this struct */
 } node_t;
 
-static weft_status_t *plan(weft_kernel_ctx_t *ctx, const node_t *node, einsum_work_t *w) {
-  const weft_shape_t *shapes[WEFT_EINSUM_OPERANDS];
-  int ranks[WEFT_EINSUM_OPERANDS], n = node->num_inputs;
-  if (n > WEFT_EINSUM_OPERANDS)
-    return WEFT_ERROR(INVALID_ARGUMENT, "Einsum takes one or two operands, got %d", n);
-  for (int i = 0; i < n; i++) {
-    shapes[i] = &weft_in(ctx, i)->shape;
-    ranks[i] = shapes[i]->rank;
-  }
-  WEFT_RETURN_IF_ERROR(weft_einsum_parse(node->equation, ranks, n, &w->e));
+static weft_status_t *plan(weft_str_t equation, const weft_shape_t *const *shapes, int n, einsum_work_t *w) {
+  int ranks[WEFT_EINSUM_OPERANDS];
+  for (int i = 0; i < n; i++) ranks[i] = shapes[i]->rank;
+  WEFT_RETURN_IF_ERROR(weft_einsum_parse(equation, ranks, n, &w->e));
   WEFT_RETURN_IF_ERROR(weft_einsum_dims(&w->e, shapes, w->dims));
   w->batch.count = w->rows.count = w->columns.count = w->summed.count = 1;
+  for (int i = 0; n == 2 && i < w->e.out.n; i++) {
+    const int l = w->e.out.labels[i];
+    bool is_new = weft_einsum_has(&w->e.in[0], l) && weft_einsum_has(&w->e.in[1], l);
+    for (int k = 0; k < i; k++) is_new = is_new && w->e.out.labels[k] != l;
+    if (is_new) append(&w->batch, l, w->dims[l]);
+  }
   for (int l = 0; l < WEFT_EINSUM_LABELS; l++) {
     bool in_a = weft_einsum_has(&w->e.in[0], l), in_b = n == 2 && weft_einsum_has(&w->e.in[1], l),
          in_out = weft_einsum_has(&w->e.out, l);
-    if (in_a && in_b && in_out) append(&w->batch, l, w->dims[l]);
     if (in_a && !in_b && in_out) append(&w->rows, l, w->dims[l]);
     if (!in_a && in_b && in_out) append(&w->columns, l, w->dims[l]);
     if ((in_a || in_b) && !in_out) append(&w->summed, l, w->dims[l]);
@@ -180,15 +179,21 @@ static weft_status_t *ones(weft_dtype_t dtype, int64_t n, weft_tensor_t **out) {
   return NULL;
 }
 
+/* Has the output a label twice? */
+static bool has_diagonal(const weft_einsum_term_t *out) {
+  bool has_one = false;
+  for (int i = 0; i < out->n; i++) {
+    for (int j = 0; j < i; j++) has_one = has_one || out->labels[j] == out->labels[i];
+  }
+  return has_one;
+}
+
 /* The output. A label that it has twice is its diagonal, beside which it is zero. */
 static weft_status_t *make_output(weft_kernel_ctx_t *ctx, const einsum_work_t *w, bool *out_diagonal,
                                   weft_tensor_t **out) {
   weft_shape_t shape = {.rank = w->e.out.n};
-  bool is_diagonal = false;
-  for (int i = 0; i < shape.rank; i++) {
-    shape.dims[i] = w->dims[w->e.out.labels[i]];
-    for (int j = 0; j < i; j++) is_diagonal = is_diagonal || w->e.out.labels[j] == w->e.out.labels[i];
-  }
+  const bool is_diagonal = has_diagonal(&w->e.out);
+  for (int i = 0; i < shape.rank; i++) shape.dims[i] = w->dims[w->e.out.labels[i]];
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_in(ctx, 0)->dtype, &shape, out));
   if (is_diagonal) weft_cpu_zero(*out);
   *out_diagonal = is_diagonal;
@@ -228,37 +233,53 @@ static weft_status_t *einsum_prepare(const weft_kernel_setup_t *setup, void **ou
   return NULL;
 }
 
-/* Where the matrices of an index of the batch are. */
-typedef struct batch_steps {
-  const einsum_work_t *w;
-  const matrices_t *operands[3];
-} batch_steps_t;
-
-static void place_of(const void *arg, int64_t i, int64_t places[3]) {
-  const batch_steps_t *b = arg;
-  int64_t rest = i;
-  places[0] = places[1] = places[2] = 0;
-  for (int d = b->w->batch.n - 1; d >= 0; d--) {
-    const int64_t dim = b->w->dims[b->w->batch.labels[d]], index = rest % dim;
-    rest /= dim;
-    for (int k = 0; k < 3; k++) places[k] += index * b->operands[k]->batch_steps[d];
+/* c = a . b for each index of the batch; true: as the transposed product, b' . a'. */
+static bool product_of(const einsum_work_t *w, const matrices_t *a, const matrices_t *b, const matrices_t *c,
+                       weft_batch_product_t *out) {
+  const weft_gemm_op_t ops[2] = {WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED};
+  const bool turns = c->is_turned;
+  const matrices_t *of[3] = {turns ? b : a, turns ? a : b, c};
+  *out = (weft_batch_product_t){.op_a = ops[of[0]->is_turned != turns],
+                                .op_b = ops[of[1]->is_turned != turns],
+                                .m = turns ? w->columns.count : w->rows.count,
+                                .n = turns ? w->rows.count : w->columns.count,
+                                .k = w->summed.count,
+                                .lda = of[0]->ld,
+                                .ldb = of[1]->ld,
+                                .ldc = c->ld,
+                                .count = w->batch.count,
+                                .rank = w->batch.n};
+  for (int d = 0; d < w->batch.n; d++) {
+    out->dims[d] = w->dims[w->batch.labels[d]];
+    for (int k = 0; k < 3; k++) out->steps[k][d] = of[k]->batch_steps[d];
   }
+  return turns;
 }
 
-/* c = a . b for each index of the batch. */
 static weft_status_t *multiply(weft_kernel_ctx_t *ctx, const einsum_work_t *w, const matrices_t *a,
                                const matrices_t *b, const matrices_t *c) {
-  const batch_steps_t places = {w, {a, b, c}}, turned = {w, {b, a, c}};
-  const weft_gemm_op_t ops[2] = {WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED};
-  const int64_t m = w->rows.count, n = w->columns.count, k = w->summed.count;
-  if (!c->is_turned) {
-    return weft_gemm_many(ctx->device->pool, a->t->dtype, ops[a->is_turned], ops[b->is_turned], m, n, k,
-                          a->t->data, a->ld, b->t->data, b->ld, c->t->data, c->ld, false, w->batch.count,
-                          place_of, &places);
-  }
-  return weft_gemm_many(ctx->device->pool, a->t->dtype, ops[!b->is_turned], ops[!a->is_turned], n, m, k,
-                        b->t->data, b->ld, a->t->data, a->ld, c->t->data, c->ld, false, w->batch.count,
-                        place_of, &turned);
+  weft_batch_product_t p;
+  const bool turns = product_of(w, a, b, c, &p);
+  return weft_batch_product_run(&p, ctx->device->pool, a->t->dtype, (turns ? b : a)->t->data,
+                                (turns ? a : b)->t->data, c->t->data);
+}
+
+weft_status_t *weft_einsum_product(weft_str_t equation, const weft_shape_t *const shapes[2],
+                                   weft_batch_product_t *out, int *out_a, bool *out_is_one) {
+  einsum_work_t w = {0};
+  matrices_t a = {.t = NULL}, b = {.t = NULL}, c = {.t = NULL};
+  *out_is_one = false;
+  WEFT_RETURN_IF_ERROR(plan(equation, shapes, 2, &w));
+  weft_shape_t shape = {.rank = w.e.out.n};
+  for (int i = 0; i < shape.rank; i++) shape.dims[i] = w.dims[w.e.out.labels[i]];
+  if (has_diagonal(&w.e.out) || !view(&w, &w.e.in[0], shapes[0], &w.rows, &w.summed, &a) ||
+      !view(&w, &w.e.in[1], shapes[1], &w.summed, &w.columns, &b) ||
+      !view(&w, &w.e.out, &shape, &w.rows, &w.columns, &c))
+    return NULL;
+  *out_a = product_of(&w, &a, &b, &c, out) ? 1 : 0;
+  out->shape = shape;
+  *out_is_one = true;
+  return NULL;
 }
 
 /* With the operands and y there: the products, into y or beside it. */
@@ -283,7 +304,12 @@ static weft_status_t *einsum_compute(weft_kernel_ctx_t *ctx) {
   einsum_work_t w = {0};
   weft_tensor_t *y = NULL;
   bool is_diagonal = false;
-  WEFT_RETURN_IF_ERROR(plan(ctx, node, &w));
+  const int n = node->num_inputs;
+  const weft_shape_t *shapes[WEFT_EINSUM_OPERANDS];
+  if (n > WEFT_EINSUM_OPERANDS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Einsum takes one or two operands, got %d", n);
+  for (int i = 0; i < n; i++) shapes[i] = &weft_in(ctx, i)->shape;
+  WEFT_RETURN_IF_ERROR(plan(node->equation, shapes, n, &w));
   WEFT_RETURN_IF_ERROR(make_output(ctx, &w, &is_diagonal, &y));
   if (node->num_inputs == 1 && w.summed.count == 1) {
     const axes_t *const groups[3] = {&w.batch, &w.rows, &w.columns};
