@@ -1,6 +1,7 @@
 /* ops/chain.c - the description of a chain as attributes, and its shapes. */
 #include "ops/chain.h"
 
+#include "ops/bias.h"
 #include "ops/infer.h"
 
 /* ---- which ops may be links ---- */
@@ -11,8 +12,11 @@ bool weft_chain_reduces(const weft_op_def_t *op) {
 
 bool weft_chain_is_by_rows(const weft_op_def_t *op) { return op->infer_shapes == weft_infer_softmax; }
 
+bool weft_chain_adds_bias(const weft_op_def_t *op) { return op->infer_shapes == weft_infer_bias_add; }
+
 bool weft_chain_may_link(const weft_op_def_t *op) {
-  return weft_op_is_elementwise(op) || weft_chain_reduces(op) || weft_chain_is_by_rows(op);
+  return weft_op_is_elementwise(op) || weft_chain_reduces(op) || weft_chain_is_by_rows(op) ||
+         weft_chain_adds_bias(op);
 }
 
 /* ---- attributes ---- */
@@ -182,6 +186,7 @@ static weft_status_t *in_kernels_words(const weft_chain_link_t *l, const weft_sh
                                        weft_status_t *s) {
   if (s == NULL || l->num_operands != 2 || weft_chain_reduces(l->op)) return s;
   weft_status_free(s);
+  if (weft_chain_adds_bias(l->op)) return weft_bias_check(&operands[0], &operands[1], false);
   if (l->op->infer_shapes == weft_infer_broadcast) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&operands[0]),
                       WEFT_SHAPE_TEXT(&operands[1]));

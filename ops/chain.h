@@ -40,6 +40,8 @@ typedef struct weft_chain {
 bool weft_chain_reduces(const weft_op_def_t *op);
 /* Does the op compute each row, of the last dimension, from a row: Softmax, LogSoftmax? */
 bool weft_chain_is_by_rows(const weft_op_def_t *op);
+/* Does the op add a vector to each row: BiasAdd, with channels last? */
+bool weft_chain_adds_bias(const weft_op_def_t *op);
 /* May nodes of the op be links: is it elementwise, or one of those? */
 bool weft_chain_may_link(const weft_op_def_t *op);
 /* Which of a link's operands has the type by which a device chooses what computes it. */

@@ -12,7 +12,7 @@
 
 #include "tests/client/client_testing.h"
 
-enum { MAX_NODES = 120, NUM_INPUTS = 12, MAX_FETCHES = 6, MAX_RANK = 3 };
+enum { MAX_NODES = 120, NUM_INPUTS = 14, MAX_FETCHES = 6, MAX_RANK = 3 };
 
 static uint32_t draw(uint64_t *seed, uint32_t below) {
   *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -72,6 +72,7 @@ typedef struct any_graph {
   TF_Output fetches[MAX_FETCHES];
   int num_fetches;
   int64_t dims[MAX_RANK]; /* that all shapes broadcast to */
+  TF_Output full, bias;   /* floats of this shape, and of its last dimension */
 } any_graph_t;
 
 static const TF_DataType types[] = {TF_FLOAT, TF_FLOAT, TF_FLOAT, TF_DOUBLE,
@@ -92,6 +93,7 @@ static TF_Output add_node(any_graph_t *a, const char *op, const TF_Output *in, i
     TF_AddControlInput(d, a->values[draw(&a->seed, (uint32_t)a->num_values)].of.oper);
   TF_SetDevice(d, draw(&a->seed, 12) == 0 ? "/device:CPU:1" : "/device:CPU:0");
   TF_Operation *o = TF_FinishOperation(d, a->s.w.s);
+  if (TF_GetCode(a->s.w.s) != TF_OK) printf("%s: %s\n", op, TF_Message(a->s.w.s));
   ASSERT_OK(&a->s.w);
   return (TF_Output){o, 0};
 }
@@ -120,14 +122,10 @@ static TF_Output pick(any_graph_t *a, TF_DataType type) {
   return a->values[at[n - 1 - (int)draw(&a->seed, back)]].of;
 }
 
-static void add_input(any_graph_t *a, TF_DataType type) {
+static TF_Output feed(any_graph_t *a, TF_DataType type, int rank, const int64_t *dims) {
   char name[16];
-  int64_t dims[MAX_RANK], count = 1;
-  const int rank = (int)draw(&a->seed, MAX_RANK + 1);
-  for (int d = 0; d < rank; d++) {
-    dims[d] = draw(&a->seed, 3) == 0 ? 1 : a->dims[MAX_RANK - rank + d];
-    count *= dims[d];
-  }
+  int64_t count = 1;
+  for (int d = 0; d < rank; d++) count *= dims[d];
   snprintf(name, sizeof name, "x%d", a->num_feeds);
   TF_Tensor *t = TF_AllocateTensor(type, dims, rank, (size_t)count * TF_DataTypeSize(type));
   for (int64_t i = 0; i < count; i++) {
@@ -145,6 +143,14 @@ static void add_input(any_graph_t *a, TF_DataType type) {
   a->feeds[a->num_feeds] = x;
   a->fed[a->num_feeds++] = t;
   keep(a, x, type, rank);
+  return x;
+}
+
+static void add_input(any_graph_t *a, TF_DataType type) {
+  int64_t dims[MAX_RANK];
+  const int rank = (int)draw(&a->seed, MAX_RANK + 1);
+  for (int d = 0; d < rank; d++) dims[d] = draw(&a->seed, 3) == 0 ? 1 : a->dims[MAX_RANK - rank + d];
+  (void)feed(a, type, rank, dims);
 }
 
 /* Two sides of a predicate, on each some nodes, and what they meet in. */
@@ -218,8 +224,8 @@ static void add_reduction(any_graph_t *a, TF_DataType type) {
   }
   if (type == TF_BOOL) return;
   const TF_Output squares = add_node(a, "Square", &y, 1, NULL, 0);
-  a->values[a->num_values++] = (any_value_t){
-      add_node(a, "SquaredDifference", (TF_Output[]){y, squares}, 2, NULL, 0), type, rank - n, true};
+  const TF_Output end = add_node(a, "SquaredDifference", (TF_Output[]){y, squares}, 2, NULL, 0);
+  a->values[a->num_values++] = (any_value_t){end, type, rank - n, true};
 }
 
 /* A row less its mean, in relation to its deviation; and a row of shares. */
@@ -251,6 +257,11 @@ static void add_normalisation(any_graph_t *a) {
   if (draw(&a->seed, 3) == 0) keep(a, factor, type, rank);
 }
 
+static void add_bias(any_graph_t *a) {
+  const TF_Output x = add_node(a, "AddV2", (TF_Output[]){pick(a, TF_FLOAT), a->full}, 2, NULL, 0);
+  keep(a, add_node(a, "BiasAdd", (TF_Output[]){x, a->bias}, 2, NULL, 0), TF_FLOAT, MAX_RANK);
+}
+
 static void add_any(any_graph_t *a) {
   static const char *const of_floats[] = {"Neg",  "Square", "Relu",  "Tanh", "Sigmoid", "Exp",
                                           "Sqrt", "Abs",    "Floor", "Erf",  "Rsqrt",   "Sign"};
@@ -263,8 +274,10 @@ static void add_any(any_graph_t *a) {
   const bool is_float = type == TF_FLOAT || type == TF_DOUBLE || type == TF_HALF;
   TF_Output in[4] = {pick(a, type), pick(a, type)};
   const int first = rank_of(a, in[0]), both = most(first, rank_of(a, in[1]));
-  const uint32_t kind = draw(&a->seed, 19);
-  if (kind == 18) {
+  const uint32_t kind = draw(&a->seed, 20);
+  if (kind == 19) {
+    add_bias(a);
+  } else if (kind == 18) {
     add_normalisation(a);
   } else if (kind > 15) {
     add_reduction(a, type);
@@ -308,7 +321,9 @@ static void build(any_graph_t *a, uint64_t seed) {
   static const int64_t sizes[][MAX_RANK] = {{1, 1, 1},    {2, 3, 5}, {2, 0, 5},    {4, 33, 65}, {3, 1, 7},
                                             {31, 5, 129}, {4, 3, 0}, {3, 2, 9000}, {2, 300, 3}};
   memcpy(a->dims, sizes[draw(&a->seed, 9)], sizeof a->dims);
-  for (int i = 0; i < NUM_INPUTS - 1; i++) add_input(a, types[i % 8]);
+  for (int i = 0; i < NUM_INPUTS - 3; i++) add_input(a, types[i % 8]);
+  a->full = feed(a, TF_FLOAT, MAX_RANK, a->dims);
+  a->bias = feed(a, TF_FLOAT, 1, &a->dims[MAX_RANK - 1]);
   const TF_Output pred = placeholder(&a->s.w, a->s.w.g, "pred", TF_BOOL);
   a->feeds[a->num_feeds] = pred;
   a->fed[a->num_feeds] = TF_AllocateTensor(TF_BOOL, NULL, 0, 1);

@@ -56,6 +56,7 @@ typedef struct chain_loop {
   chain_fn_t fn;
   uint32_t flags; /* weft_map_flags_t */
   size_t size;    /* of an element of the result */
+  bool adds_bias; /* CHAIN_TWO: the second operand is a vector as long as a row of the first */
 } chain_loop_t;
 
 /* The loop of an op with these types; false: the CPU has none that a chain may run. `operand`: of

@@ -4,14 +4,15 @@
 #include "kernels/cpu/math/chain.h"
 
 /* Ops whose kernels are no rows of map.h. */
-typedef enum other_form { EQUALITY, CAST, CHOICE, SUM, FOLD, ROWS } other_form_t;
+typedef enum other_form { BIAS, CAST, CHOICE, EQUALITY, FOLD, ROWS, SUM } other_form_t;
 static const struct {
   const char *op;
   other_form_t form;
 } others[] = {
-    {"AddN", SUM},        {"All", FOLD},        {"Any", FOLD},     {"Cast", CAST}, {"Equal", EQUALITY},
-    {"LogSoftmax", ROWS}, {"Max", FOLD},        {"Mean", FOLD},    {"Min", FOLD},  {"NotEqual", EQUALITY},
-    {"Prod", FOLD},       {"SelectV2", CHOICE}, {"Softmax", ROWS}, {"Sum", FOLD},
+    {"AddN", SUM},       {"All", FOLD},        {"Any", FOLD},       {"BiasAdd", BIAS},
+    {"BiasAddV1", BIAS}, {"Cast", CAST},       {"Equal", EQUALITY}, {"LogSoftmax", ROWS},
+    {"Max", FOLD},       {"Mean", FOLD},       {"Min", FOLD},       {"NotEqual", EQUALITY},
+    {"Prod", FOLD},      {"SelectV2", CHOICE}, {"Softmax", ROWS},   {"Sum", FOLD},
 };
 
 enum { TYPES = WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) };
@@ -19,6 +20,11 @@ enum { TYPES = WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) };
 static bool find_other(other_form_t form, const weft_kernel_t *k, weft_dtype_t operand, weft_dtype_t result,
                        chain_loop_t *out) {
   switch (form) {
+    case BIAS: /* its kernel runs the loop of AddV2 */
+      out->form = CHAIN_TWO;
+      out->fn.two = weft_map2_add[operand];
+      out->adds_bias = true;
+      return out->fn.two != NULL;
     case EQUALITY: { /* its param begins with a weft_map2_t */
       const weft_map2_t *map = k->param;
       out->form = CHAIN_TWO;

@@ -8,6 +8,7 @@
  */
 #include "kernels/cpu/loops/map_shape.h"
 #include "kernels/cpu/math/chain_maker.h"
+#include "ops/bias.h"
 
 /* Elements of the longest row that a block may have: some values of so many lie in the second-level cache. */
 enum { MOST_ROW = 16384 };
@@ -68,6 +69,8 @@ static weft_status_t *shape_of_link(layout_maker_t *m, const weft_tensor_t *cons
   weft_broadcast_t b;
   switch (loop->form) {
     case CHAIN_TWO:
+      if (loop->adds_bias)
+        WEFT_RETURN_IF_ERROR(weft_bias_check(&m->values[o[0]].shape, &m->values[o[1]].shape, false));
       WEFT_RETURN_IF_ERROR(weft_map2_broadcast(&m->c->nodes[i], loop->flags, &m->values[o[0]].shape,
                                                &m->values[o[1]].shape, &b));
       *out = b.shape;

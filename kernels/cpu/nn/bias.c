@@ -1,4 +1,5 @@
 /* kernels/cpu/nn/bias.c - BiasAdd and its gradient. The value is seen as [outer, channels, inner]. */
+#include "ops/bias.h"
 #include "kernels/cpu/loops/cost.h"
 #include "kernels/cpu/loops/map.h"
 #include "kernels/cpu/math/reduce.h"
@@ -31,15 +32,8 @@ static void bias_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, co
 static weft_status_t *bias_add(weft_kernel_ctx_t *ctx, weft_str_t format) {
   weft_tensor_t *x = weft_in(ctx, 0), *bias = weft_in(ctx, 1), *y = NULL;
   weft_shape_t view, shape = x->shape;
+  WEFT_RETURN_IF_ERROR(weft_bias_check(&shape, &bias->shape, weft_str_is(format, "NCHW")));
   WEFT_RETURN_IF_ERROR(channels(format, &shape, &view));
-  if (bias->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Biases must be 1D: %s", WEFT_SHAPE_TEXT(&bias->shape));
-  }
-  if (bias->shape.dims[0] != view.dims[1]) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Must provide as many biases as the last dimension of the input tensor: %s vs. %s",
-                      WEFT_SHAPE_TEXT(&bias->shape), WEFT_SHAPE_TEXT(&shape));
-  }
   weft_broadcast_t b;
   weft_shape_t column = weft_shape_matrix(view.dims[1], 1);
   const weft_shape_t *shapes[2] = {&view, &column};
