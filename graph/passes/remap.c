@@ -5,9 +5,9 @@
  *
  *   MatMul, Conv2D, DepthwiseConv2dNative
  *   -> BiasAdd, or an Add of a vector that is as long as the result has channels, and, of convolutions,
- * FusedBatchNorm with given moments: one of them, or both in this order
+ * FusedBatchNorm with given moments, or a Mul and an Add of such vectors: one of them, or both in this order
  *   -> maybe Add of a tensor
- *   -> maybe an activation
+ *   -> maybe an activation, or x * sigmoid(x)
  *
  * Before that, convolutions take along the zeros around their images (pads.c).
  *
@@ -31,18 +31,20 @@ static const fusible_t products[] = {
     [CONV2D] = {"Conv2D", "_FusedConv2D", "TArgs", true},
     [DEPTHWISE] = {"DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative", NULL, true},
 };
-static const char *const activations[] = {"Relu", "Relu6", "LeakyRelu"};
+static const char *const activations[] = {"Relu",    "Relu6",    "LeakyRelu", "Elu", "Selu",
+                                          "Sigmoid", "Softplus", "Softsign",  "Tanh"};
 static const char *const norms[] = {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"};
 static const char *const sums[] = {"Add", "AddV2"};
 
 enum {
   NUM_PRODUCTS = sizeof products / sizeof products[0],
   NUM_ACTIVATIONS = sizeof activations / sizeof activations[0],
+  NUM_EVERYWHERE = 3, /* of them, on devices other than CPUs, too */
   NUM_NORMS = sizeof norms / sizeof norms[0],
   NUM_SUMS = sizeof sums / sizeof sums[0],
   NORM_ARGS = 4, /* scale, offset, mean, variance */
   MOST_ARGS = 1 + NORM_ARGS + 1,
-  MOST_PARTS = 5,
+  MOST_PARTS = 7,
   ADDED_ATTRS = 6, /* at most, to those of the product */
   MOST_ATTRS = 24
 };
@@ -52,7 +54,7 @@ typedef struct remapper {
   int *num_readers; /* owned; by id: edges that lead out of a node; TAKEN: it is part of a fused node */
   uint8_t *is_read_beyond; /* owned; by id: an output is read that is not the first */
   const weft_op_def_t *product_ops[NUM_PRODUCTS], *activation_ops[NUM_ACTIVATIONS], *norm_ops[NUM_NORMS],
-      *sum_ops[NUM_SUMS], *bias_op;
+      *sum_ops[NUM_SUMS], *bias_op, *mul_op, *sigmoid_op;
 } remapper_t;
 
 enum { TAKEN = -1 };
@@ -63,7 +65,9 @@ typedef struct layer {
   weft_node_t *parts[MOST_PARTS];
   int num_parts;
   const weft_node_t *product, *bias, *norm, *sum, *activation; /* all but `product` may be NULL */
-  weft_output_t bias_value, addend;
+  bool is_swish; /* the activation is a Mul of x and sigmoid(x) */
+  bool has_scale;
+  weft_output_t bias_value, factor, shift, addend; /* factor, shift: of has_scale */
 } layer_t;
 static weft_status_t *count_readers(remapper_t *m) {
   const weft_graph_t *g = m->r->g;
@@ -94,12 +98,16 @@ static bool is_part(const remapper_t *m, const weft_node_t *n) {
          (format.length == 0 || weft_str_is(format, "NHWC"));
 }
 
-/* The node behind input `input` of `reader`, if that alone reads it, and its first output; else NULL. */
-static weft_node_t *lone_producer(const remapper_t *m, const weft_node_t *reader, int input) {
+/* The node behind input `input` of `reader`, if it has so many readers, of its first output; else NULL. */
+static weft_node_t *producer_of(const remapper_t *m, const weft_node_t *reader, int input, int num_readers) {
   weft_node_t *n = reader->inputs[input].node;
-  const bool is_lone = n->id < m->r->num_ids && m->num_readers[n->id] == 1 && !m->r->is_kept[n->id] &&
-                       !m->is_read_beyond[n->id];
+  const bool is_lone = n->id < m->r->num_ids && m->num_readers[n->id] == num_readers &&
+                       !m->r->is_kept[n->id] && !m->is_read_beyond[n->id];
   return is_lone && is_part(m, n) && weft_str_eq(n->assigned_device, reader->assigned_device) ? n : NULL;
+}
+
+static weft_node_t *lone_producer(const remapper_t *m, const weft_node_t *reader, int input) {
+  return producer_of(m, reader, input, 1);
 }
 
 static int find_op(const weft_op_def_t *const *ops, int n, const weft_op_def_t *op) {
@@ -139,6 +147,41 @@ static int bias_input(const remapper_t *m, const weft_node_t *n) {
   return -1;
 }
 
+/* Which input of `n`, an Add or a Mul, is a vector of so many channels; -1: none is. */
+static int vector_input(const weft_node_t *n, int64_t channels) {
+  for (int i = 0; i < 2; i++) {
+    const weft_shape_t *value = weft_pass_round_shape(n->inputs[i]);
+    if (channels > 1 && value->rank == 1 && value->dims[0] == channels) return i;
+  }
+  return -1;
+}
+
+/* Is `n` a shift of a factor times a product, or times one with a bias? Then *n is what the factor is of. */
+static bool read_scale(const remapper_t *m, weft_node_t **n, layer_t *l) {
+  weft_node_t *sum = *n;
+  if (sum == NULL || find_op(m->sum_ops, NUM_SUMS, sum->op) < 0 || !weft_pass_round_is_on_cpu(sum))
+    return false;
+  for (int i = 0; i < 2; i++) {
+    weft_node_t *scaled = lone_producer(m, sum, i);
+    if (scaled == NULL || scaled->op != m->mul_op) continue;
+    for (int k = 0; k < 2; k++) {
+      weft_node_t *inner = lone_producer(m, scaled, k);
+      const int value = inner == NULL ? -1 : bias_input(m, inner);
+      const weft_node_t *product = value < 0 ? inner : lone_producer(m, inner, 1 - value);
+      const int64_t channels = product == NULL ? -1 : channels_of(m, product);
+      if (vector_input(sum, channels) != 1 - i || vector_input(scaled, channels) != 1 - k) continue;
+      l->has_scale = true;
+      l->factor = scaled->inputs[1 - k];
+      l->shift = sum->inputs[1 - i];
+      push_part(l, sum);
+      push_part(l, scaled);
+      *n = inner;
+      return true;
+    }
+  }
+  return false;
+}
+
 /* Ends in `n` what a layer begins with: a product with a bias, a normalisation, or both? */
 static bool read_begin(const remapper_t *m, weft_node_t *n, layer_t *l) {
   if (n != NULL && find_op(m->norm_ops, NUM_NORMS, n->op) >= 0 &&
@@ -146,6 +189,8 @@ static bool read_begin(const remapper_t *m, weft_node_t *n, layer_t *l) {
     l->norm = n;
     push_part(l, n);
     n = lone_producer(m, n, 0);
+  } else {
+    (void)read_scale(m, &n, l);
   }
   const int value = n == NULL ? -1 : bias_input(m, n);
   if (value >= 0) {
@@ -155,11 +200,11 @@ static bool read_begin(const remapper_t *m, weft_node_t *n, layer_t *l) {
     n = lone_producer(m, n, 1 - value);
   }
   const int which = n == NULL ? -1 : find_op(m->product_ops, NUM_PRODUCTS, n->op);
-  if (which < 0 || (l->bias == NULL && l->norm == NULL)) return false;
+  if (which < 0 || (l->bias == NULL && l->norm == NULL && !l->has_scale)) return false;
   l->how = &products[which];
   l->product = n;
   push_part(l, n);
-  return l->norm == NULL || l->how->takes_norm;
+  return (l->norm == NULL && !l->has_scale) || l->how->takes_norm;
 }
 
 /* The same for the sum of that and another tensor. */
@@ -177,9 +222,28 @@ static bool read_sum(const remapper_t *m, weft_node_t *n, layer_t *l) {
   return read_begin(m, n, l);
 }
 
+/* Is `last` x * sigmoid(x) of a layer x? */
+static bool read_swish(const remapper_t *m, weft_node_t *last, layer_t *l) {
+  for (int i = 0; i < 2 && last->op == m->mul_op && weft_pass_round_is_on_cpu(last); i++) {
+    weft_node_t *sigmoid = lone_producer(m, last, 1 - i), *x = producer_of(m, last, i, 2);
+    if (sigmoid == NULL || sigmoid->op != m->sigmoid_op || x == NULL || sigmoid->inputs[0].node != x ||
+        sigmoid->inputs[0].index != 0 || sigmoid->num_controls > 0)
+      continue;
+    *l = (layer_t){.activation = last, .is_swish = true};
+    push_part(l, last);
+    push_part(l, sigmoid);
+    return read_sum(m, x, l);
+  }
+  return false;
+}
+
 static bool read_layer(const remapper_t *m, weft_node_t *last, layer_t *l) {
   if (!is_part(m, last) || m->r->is_kept[last->id] || m->is_read_beyond[last->id]) return false;
-  if (find_op(m->activation_ops, NUM_ACTIVATIONS, last->op) < 0) return read_sum(m, last, l);
+  if (read_swish(m, last, l)) return true;
+  *l = (layer_t){.how = NULL};
+  const int which = find_op(m->activation_ops, NUM_ACTIVATIONS, last->op);
+  if (which < 0) return read_sum(m, last, l);
+  if (which >= NUM_EVERYWHERE && !weft_pass_round_is_on_cpu(last)) return false;
   l->activation = last;
   push_part(l, last);
   weft_node_t *before = lone_producer(m, last, 0);
@@ -216,8 +280,12 @@ static weft_status_t *make_attrs(remapper_t *m, const layer_t *l, const weft_op_
   for (int i = 0; i < num_args; i++) types[i] = WEFT_F32;
   if (l->bias != NULL) ops[num_ops++] = WEFT_STR("BiasAdd");
   if (l->norm != NULL) ops[num_ops++] = WEFT_STR("FusedBatchNorm");
+  if (l->has_scale) {
+    ops[num_ops++] = WEFT_STR("Mul");
+    ops[num_ops++] = WEFT_STR("BiasAdd");
+  }
   if (l->sum != NULL) ops[num_ops++] = WEFT_STR("Add");
-  if (l->activation != NULL) ops[num_ops++] = l->activation->op->name;
+  if (l->activation != NULL) ops[num_ops++] = l->is_swish ? WEFT_STR("Swish") : l->activation->op->name;
   for (int i = 0; i < l->product->num_attrs && n < MOST_ATTRS - ADDED_ATTRS; i++) {
     const weft_str_t name = l->product->attrs[i].name;
     if (belongs(fused, name) || (name.length > 0 && name.data[0] == '_')) out[n++] = l->product->attrs[i];
@@ -245,6 +313,10 @@ static int gather_inputs(const layer_t *l, weft_output_t *out) {
   out[n++] = l->product->inputs[1];
   if (l->bias != NULL) out[n++] = l->bias_value;
   for (int i = 1; l->norm != NULL && i <= NORM_ARGS; i++) out[n++] = l->norm->inputs[i];
+  if (l->has_scale) {
+    out[n++] = l->factor;
+    out[n++] = l->shift;
+  }
   if (l->sum != NULL) out[n++] = l->addend;
   return n;
 }
@@ -285,7 +357,10 @@ static void find_ops(const char *const *names, int n, const weft_op_def_t **out)
 
 /* From the last node to the first: a layer is found by its last node before its parts are looked at. */
 weft_status_t *weft_pass_remap(weft_pass_round_t *r) {
-  remapper_t m = {.r = r, .bias_op = weft_op_find(WEFT_STR("BiasAdd"))};
+  remapper_t m = {.r = r,
+                  .bias_op = weft_op_find(WEFT_STR("BiasAdd")),
+                  .mul_op = weft_op_find(WEFT_STR("Mul")),
+                  .sigmoid_op = weft_op_find(WEFT_STR("Sigmoid"))};
   for (int i = 0; i < NUM_PRODUCTS; i++) m.product_ops[i] = weft_op_find(weft_str(products[i].op));
   find_ops(activations, NUM_ACTIVATIONS, m.activation_ops);
   find_ops(norms, NUM_NORMS, m.norm_ops);

@@ -285,11 +285,17 @@ static weft_epilogue_t epilogue_of(const weft_conv_t *v, weft_tensor_t *tensors[
                            .addend = tensors[4]->data};
 }
 
+/* An activation that is a loop. */
+static void turn(int64_t n, const void *x, void *y) {
+  for (int64_t i = 0; i < n; i++) ((float *)y)[i] = 1.5f - ((const float *)x)[i];
+}
+
 static float after(const weft_epilogue_t *e, float v, int64_t i) {
   const int64_t c = i % e->channels;
   if (e->bias != NULL) v += e->bias[c];
   if (e->factor != NULL) v = (v - e->mean[c]) * e->factor[c] + e->shift[c];
   if (e->addend != NULL) v += e->addend[i];
+  if (e->then != NULL) return e->multiplies ? v * (1.5f - v) : 1.5f - v;
   switch (e->activation) {
     case WEFT_EPILOGUE_RELU: return v < 0 ? 0 : v;
     case WEFT_EPILOGUE_RELU6: return v < 0 ? 0 : v > 6 ? 6 : v;
@@ -332,13 +338,18 @@ static void an_epilogue_keeps_its_bits(void) {
     const weft_epilogue_t all = epilogue_of(&v, parts);
     s = weft_conv_forward(pool, &v, x->data, f->data, want->data);
     CU_ASSERT_PTR_NULL(s);
-    for (unsigned which = 0; which < 8; which++) {
+    for (unsigned which = 0; which < 16; which++) {
       weft_epilogue_t e = all;
       if ((which & 1) == 0) e.bias = NULL;
       if ((which & 2) == 0) e.mean = e.factor = e.shift = NULL;
       if ((which & 4) == 0) e.addend = NULL;
       e.activation = (weft_epilogue_activation_t)((which + (unsigned)i) % WEFT_EPILOGUE_NUM_ACTIVATIONS);
       e.alpha = 0.25f;
+      if ((which & 8) != 0) {
+        e.activation = WEFT_EPILOGUE_PLAIN;
+        e.then = turn;
+        e.multiplies = (which + (unsigned)i) % 2 == 0;
+      }
       v.epilogue = &e;
       s = weft_conv_forward(pool, &v, x->data, f->data, got->data);
       CU_ASSERT_PTR_NULL(s);

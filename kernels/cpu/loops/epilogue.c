@@ -7,7 +7,7 @@
 #define SPECIALISED static inline __attribute__((always_inline))
 
 /* Columns of a strip; rows that are done before the next strip, where all of a result is walked over. */
-enum { STRIP = 32, BLOCK_ROWS = 32, LINE = 16, ROWS_AHEAD = 10 };
+enum { STRIP = 32, BLOCK_ROWS = 32, LINE = 16, ROWS_AHEAD = 10, FACTORS = 512 };
 
 /* NaN stays NaN: comparisons with it are false. */
 SPECIALISED float activated(float v, const weft_epilogue_activation_t activation, float alpha) {
@@ -77,6 +77,27 @@ EACH_ACTIVATION(LOOP)
   [WEFT_EPILOGUE_##activation][bias][norm][addend] = loop_##bias##norm##addend##_##name,
 static strip_fn *const loops[WEFT_EPILOGUE_NUM_ACTIVATIONS][2][2][2] = {EACH_ACTIVATION(ENTRY)};
 
+/* `n` elements that follow each other, in the first-level cache. */
+static void activate(const weft_epilogue_t *e, float *y, int64_t n) {
+  float factors[FACTORS];
+  if (!e->multiplies) {
+    e->then(n, y, y);
+    return;
+  }
+  for (int64_t i = 0; i < n; i += FACTORS) {
+    const int64_t m = n - i < FACTORS ? n - i : FACTORS;
+    e->then(m, y + i, factors);
+    for (int64_t k = 0; k < m; k++) y[i + k] *= factors[k];
+  }
+}
+
+void weft_epilogue_then(const weft_epilogue_t *e, float *y, int64_t row, int64_t rows, int64_t column,
+                        int64_t columns) {
+  const bool are_whole = columns == e->channels;
+  for (int64_t r = 0; r < (are_whole ? 1 : rows); r++)
+    activate(e, y + (row + r) * e->channels + column, are_whole ? rows * columns : columns);
+}
+
 void weft_epilogue_apply(const weft_epilogue_t *e, float *y, int64_t row, int64_t rows, int64_t column,
                          int64_t columns) {
   strip_fn *loop = loops[e->activation][e->bias != NULL][e->factor != NULL][e->addend != NULL];
@@ -89,6 +110,7 @@ void weft_epilogue_apply(const weft_epilogue_t *e, float *y, int64_t row, int64_
                        .width = left < STRIP ? left : STRIP};
     loop(e, &s);
   }
+  if (e->then != NULL) weft_epilogue_then(e, y, row, rows, column, columns);
 }
 
 typedef struct epilogue_job {

@@ -1,6 +1,6 @@
 /* kernels/cpu/loops/epilogue.h - what follows a convolution or a product on each of its elements.
  *
- *   y = activation((y + bias - mean) * factor + shift + addend)
+ *   y = activation((y + bias - mean) * factor + shift + addend), or v * activation(v)
  *
  * What computes y calls weft_epilogue_apply for each block that is finished, while the block is in the cache:
  * so a layer walks over its result once. The bits are those of BiasAdd, FusedBatchNorm, Add and the
@@ -9,7 +9,7 @@
 #ifndef WEFT_KERNELS_CPU_LOOPS_EPILOGUE_H_
 #define WEFT_KERNELS_CPU_LOOPS_EPILOGUE_H_
 
-#include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/loops/map.h"
 
 typedef enum weft_epilogue_activation {
   WEFT_EPILOGUE_PLAIN,
@@ -26,13 +26,18 @@ typedef struct weft_epilogue {
   const float *mean, *factor, *shift; /* [channels]; all of them or none */
   const float *addend;                /* [rows, channels], as y */
   weft_epilogue_activation_t activation;
-  float alpha; /* LeakyRelu's slope below 0 */
+  float alpha;        /* LeakyRelu's slope below 0 */
+  weft_map1_fn *then; /* an activation that is an op's own loop, behind all else; NULL: there is none */
+  bool multiplies;    /* v * then(v), as Swish */
 } weft_epilogue_t;
 
 /* Columns [column, column + columns) of rows [row, row + rows) of y, in place. y [.., channels] is the whole
  * result. Thread-safe. */
 void weft_epilogue_apply(const weft_epilogue_t *e, float *y, int64_t row, int64_t rows, int64_t column,
                          int64_t columns);
+/* Of that `then` alone: what else there is was computed in registers. */
+void weft_epilogue_then(const weft_epilogue_t *e, float *y, int64_t row, int64_t rows, int64_t column,
+                        int64_t columns);
 /* All `rows` rows of y. Blocks until it is done, on `pool` (NULL: here). */
 void weft_epilogue_run(weft_thread_pool_t *pool, const weft_epilogue_t *e, float *y, int64_t rows);
 

@@ -46,8 +46,12 @@ typedef struct fused_state {
   const weft_kernel_t *plain;
   void *inner; /* of the plain kernel */
   bool has_bias, has_norm, has_addend, is_channels_first;
-  bool is_epilogue; /* floats with channels last and a usual activation: epilogue.h computes it */
+  bool is_float;    /* with channels last */
+  bool has_scale;   /* the normalisation is a factor and a shift */
+  bool is_epilogue; /* floats with channels last and an activation that epilogue.h has */
   activation_t activation;
+  weft_map1_fn *then; /* of an epilogue: the loop of the activation; NULL: it has `activation` itself */
+  bool multiplies;    /* v * then(v) */
   float epsilon, alpha;
   /* A node of a graph's Add is part of this one. It may broadcast, and fails under its own name. */
   bool has_sum_node;
@@ -111,8 +115,33 @@ static activation_t activation_of(weft_str_t name, bool is_product) {
   return ACTIVATION_NONE;
 }
 
+/* Activations of floats that are loops of other kernels. */
+static const struct {
+  const char *name, *op;
+  bool multiplies;
+} loop_activations[] = {
+    {"Elu", "Elu", false},           {"Selu", "Selu", false},         {"Sigmoid", "Sigmoid", false},
+    {"Softplus", "Softplus", false}, {"Softsign", "Softsign", false}, {"Swish", "Sigmoid", true},
+    {"Tanh", "Tanh", false},
+};
+
+/* True: `name` is one of them. */
+static bool read_loop_activation(weft_str_t name, fused_state_t *s) {
+  const weft_named_attr_t type = weft_type_attr("T", WEFT_F32);
+  for (size_t i = 0; i < sizeof loop_activations / sizeof loop_activations[0]; i++) {
+    if (!weft_str_is(name, loop_activations[i].name)) continue;
+    const weft_kernel_t *k = weft_kernel_find("CPU", weft_str(loop_activations[i].op), &type, 1);
+    if (k == NULL || k->compute != weft_map1_compute) return false;
+    s->then = ((const weft_map1_t *)k->param)->fns[WEFT_F32];
+    s->multiplies = loop_activations[i].multiplies;
+    return s->then != NULL;
+  }
+  return false;
+}
+
 /* A bias, a normalisation, a sum, an activation; each may be missing, but not all, and a sum has one of the
- * first two before it. Both of these together are more than TensorFlow has. */
+ * first two before it. A normalisation may be a factor and a shift: Mul, BiasAdd. Both of the first two
+ * together, factors, and most activations of convolutions are more than TensorFlow has. */
 static weft_status_t *read_fusion(const weft_kernel_setup_t *setup, fused_state_t *s) {
   const fused_op_t *op = setup->node.param;
   const weft_attr_t *ops = weft_knode_attr(setup, "fused_ops");
@@ -125,12 +154,16 @@ static weft_status_t *read_fusion(const weft_kernel_setup_t *setup, fused_state_
   if (s->has_bias) i++;
   s->has_norm = !op->is_product && i < ops->n && weft_str_is(names[i], "FusedBatchNorm");
   if (s->has_norm) i++;
+  s->has_scale = !op->is_product && !s->has_norm && s->is_float && i + 1 < ops->n &&
+                 weft_str_is(names[i], "Mul") && weft_str_is(names[i + 1], "BiasAdd");
+  if (s->has_scale) i += 2;
   s->has_addend = i < ops->n && i > 0 && weft_str_is(names[i], "Add");
   if (s->has_addend) i++;
-  if (i < ops->n) s->activation = activation_of(names[i], op->is_product);
-  if (s->activation != ACTIVATION_NONE) i++;
+  const bool has_loop = i < ops->n && s->is_float && read_loop_activation(names[i], s);
+  if (i < ops->n && !has_loop) s->activation = activation_of(names[i], op->is_product);
+  if (has_loop || s->activation != ACTIVATION_NONE) i++;
   if (i < ops->n || i == 0) return not_implemented(ops);
-  wanted = s->has_bias + 4 * s->has_norm + s->has_addend;
+  wanted = s->has_bias + 4 * s->has_norm + 2 * s->has_scale + s->has_addend;
   if (num_args < wanted) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Fused %s must have %d extra arguments, got %" PRId64, op->plain,
                       wanted, num_args);
@@ -181,9 +214,9 @@ static weft_status_t *fused_prepare(const weft_kernel_setup_t *setup, void **out
   while (strcmp(s.plain->op, op->plain) != 0) s.plain++;
   s.is_channels_first = format != NULL && weft_str_starts_with(format->s, "NC");
   const bool is_norm = op->family == weft_cpu_batch_norm_kernels;
+  s.is_float = !is_norm && !s.is_channels_first && weft_knode_type(setup, "T") == WEFT_F32;
   WEFT_RETURN_IF_ERROR(is_norm ? read_norm(setup, &s) : read_fusion(setup, &s));
-  s.is_epilogue = !is_norm && !s.is_channels_first && weft_knode_type(setup, "T") == WEFT_F32 &&
-                  epilogue_activation(s.activation) != WEFT_EPILOGUE_NUM_ACTIVATIONS;
+  s.is_epilogue = s.is_float && epilogue_activation(s.activation) != WEFT_EPILOGUE_NUM_ACTIVATIONS;
   const weft_attr_t *sum = weft_knode_attr(setup, "_sum_node");
   s.has_sum_node = sum != NULL && s.has_addend;
   s.sum_node = setup->node;
@@ -223,6 +256,10 @@ static weft_status_t *read_args(weft_kernel_ctx_t *ctx, const weft_shape_t *resu
     const void **parts[] = {&j->scale, &j->offset, &j->mean, &j->variance};
     for (int k = 0; k < 4; k++) WEFT_RETURN_IF_ERROR(channel_vector(ctx, i++, j->channels, parts[k]));
   }
+  if (s->has_scale) {
+    WEFT_RETURN_IF_ERROR(channel_vector(ctx, i++, j->channels, &j->scale));
+    WEFT_RETURN_IF_ERROR(channel_vector(ctx, i++, j->channels, &j->offset));
+  }
   if (!s->has_addend) return NULL;
   const weft_tensor_t *addend = weft_in(ctx, i);
   const bool is_alike = weft_shape_eq(&addend->shape, result);
@@ -249,7 +286,7 @@ static weft_status_t *run_plain(weft_kernel_ctx_t *ctx, weft_epilogue_binder_t *
 typedef struct fused_end {
   weft_epilogue_binder_t binder; /* first */
   weft_kernel_ctx_t *ctx;        /* of the fused node */
-  float *factor;                 /* owned; of the normalisation */
+  float *factor;                 /* owned; of the normalisation, or a mean of zeros */
   bool sums_apart;               /* the sum and the activation are left to sum_apart() */
 } fused_end_t;
 
@@ -264,14 +301,25 @@ static weft_status_t *bind(weft_epilogue_binder_t *binder, const weft_shape_t *r
                            .shift = j.offset,
                            .addend = j.addend,
                            .activation = epilogue_activation(s->activation),
-                           .alpha = s->alpha};
+                           .alpha = s->alpha,
+                           .then = s->then,
+                           .multiplies = s->multiplies};
   binder->addend = j.addend != NULL ? end->ctx->node->num_inputs - 1 : -1;
   end->sums_apart = s->has_addend && j.addend == NULL;
-  if (end->sums_apart) out->activation = WEFT_EPILOGUE_PLAIN;
-  if (!s->has_norm || j.channels == 0) return NULL;
+  if (end->sums_apart) {
+    out->activation = WEFT_EPILOGUE_PLAIN;
+    out->then = NULL;
+  }
+  if ((!s->has_norm && !s->has_scale) || j.channels == 0) return NULL;
   size_t bytes = 0;
   end->factor = weft_mul_size((size_t)j.channels, sizeof(float), &bytes) ? weft_malloc(bytes) : NULL;
   if (end->factor == NULL) return WEFT_NO_MEMORY("a normalisation");
+  if (s->has_scale) { /* v - 0 is v, bit by bit */
+    memset(end->factor, 0, bytes);
+    out->mean = end->factor;
+    out->factor = j.scale;
+    return NULL;
+  }
   const float *scale = j.scale, *variance = j.variance;
   for (int64_t c = 0; c < j.channels; c++) end->factor[c] = scale[c] / sqrtf(variance[c] + s->epsilon);
   out->factor = end->factor;
@@ -305,7 +353,9 @@ static weft_status_t *sum_apart(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *y = output.tensor;
   const weft_epilogue_t e = {.channels = y->shape.dims[y->shape.rank - 1],
                              .activation = epilogue_activation(s->activation),
-                             .alpha = s->alpha};
+                             .alpha = s->alpha,
+                             .then = s->then,
+                             .multiplies = s->multiplies};
   if (y->count > 0) weft_epilogue_run(ctx->device->pool, &e, y->data, y->count / e.channels);
   weft_out_set(ctx, 0, y);
   return NULL;

@@ -260,8 +260,13 @@ static void TILE_NAME(tile_run)(const weft_tile_t *t, int64_t m, int64_t n, ELEM
     first += rows;
   }
 #if HAS_EPILOGUE
-  if (!is_whole && t->epilogue != NULL)
-    weft_epilogue_apply(t->epilogue, c - t->row * t->c_stride - t->column, t->row, m, t->column, n);
+  if (t->epilogue == NULL) return;
+  ELEM *y = c - t->row * t->c_stride - t->column;
+  if (!is_whole) {
+    weft_epilogue_apply(t->epilogue, y, t->row, m, t->column, n);
+  } else if (end == TILE_NAME(TILE_FINISHED) && t->epilogue->then != NULL) {
+    weft_epilogue_then(t->epilogue, y, t->row, m, t->column, n);
+  }
 #endif
 }
 

@@ -89,7 +89,7 @@ static void a_layer_becomes_one_node_with_the_last_ones_name(void) {
 
 static void another_activation_stays_behind(void) {
   const char *const keep[] = {"y", NULL};
-  weft_graph_t *g = remapped(LAYER("Tanh"), keep);
+  weft_graph_t *g = remapped(LAYER("Exp"), keep);
   CU_ASSERT(weft_str_is(weft_test_node(g, "s")->op->name, "_FusedMatMul"));
   CU_ASSERT_EQUAL(weft_node_attr(weft_test_node(g, "s"), "fused_ops")->n, 1);
   CU_ASSERT(weft_test_reads(g, "r", 0, "s"));
@@ -164,6 +164,69 @@ static void an_added_vector_of_the_channels_is_a_bias(void) {
   }
 }
 
+static void loops_of_other_kernels_go_along(void) {
+  const char *const keep[] = {"y", NULL};
+  const char *const texts[] = {LAYER("Tanh"), LAYER("Elu"), LAYER("Sigmoid")};
+  const char *const names[][2] = {{"BiasAdd", "Tanh"}, {"BiasAdd", "Elu"}, {"BiasAdd", "Sigmoid"}};
+  for (int i = 0; i < 3; i++) {
+    weft_graph_t *g = remapped(texts[i], keep);
+    expect_ops(weft_test_node(g, "r"), names[i], 2);
+    weft_graph_destroy(g);
+  }
+}
+
+#define SWISH(inputs, more)                    \
+  FED("x", "")                                 \
+  FED("w", "")                                 \
+  FED("b", "")                                 \
+  ON("p", "Conv2D", IN2("x", "w"), CONV_ATTRS) \
+  ON("s", "BiasAdd", IN2("p", "b"), T_F)       \
+  ON("g", "Sigmoid", IN1("s"), T_F) ON("r", "Mul", inputs, T_F) ON("y", "Neg", IN1("r"), T_F) more
+#define CONV_ATTRS T_F "attr{key:'strides' value{list{i:1 i:1 i:1 i:1}}} attr{key:'padding' value{s:'SAME'}}"
+
+/* Unless something else reads x or the sigmoid, or the two are of different values. */
+static void x_times_its_sigmoid_goes_along(void) {
+  const char *const keep[] = {"y", "z", NULL}, *const names[] = {"BiasAdd", "Swish"};
+  const char *const fused[] = {SWISH(IN2("s", "g"), ""), SWISH(IN2("g", "s"), "")};
+  const char *const plain[] = {SWISH(IN2("s", "g"), ON("z", "Neg", IN1("s"), T_F)),
+                               SWISH(IN2("s", "g"), ON("z", "Neg", IN1("g"), T_F)),
+                               SWISH(IN2("x", "g"), ON("z", "Neg", IN1("s"), T_F))};
+  for (int i = 0; i < 2; i++) {
+    weft_graph_t *g = remapped(fused[i], keep);
+    expect_ops(weft_test_node(g, "r"), names, 2);
+    CU_ASSERT(weft_test_is_gone(g, "g") && weft_test_is_gone(g, "s") && weft_test_is_gone(g, "p"));
+    weft_graph_destroy(g);
+  }
+  for (int i = 0; i < 3; i++) {
+    weft_graph_t *g = remapped(plain[i], keep);
+    CU_ASSERT_EQUAL(weft_test_count(g, "Sigmoid"), 1);
+    CU_ASSERT(weft_str_is(weft_test_node(g, "r")->op->name, "Mul"));
+    weft_graph_destroy(g);
+  }
+}
+
+#define SCALED(op, attrs, scale, sum)                       \
+  FED("x", "")                                              \
+  FED("w", VECTOR("3") VECTOR("3") VECTOR("4") VECTOR("5")) \
+  FED("f", VECTOR("5"))                                     \
+  FED("t", VECTOR("5"))                                     \
+  ON("p", op, IN2("x", "w"), attrs)                         \
+  ON("m", "Mul", scale, T_F)                                \
+  ON("a", "AddV2", sum, T_F) ON("r", "Relu", IN1("a"), T_F) ON("y", "Neg", IN1("r"), T_F)
+
+/* As tf.nn.batch_normalization writes it. */
+static void a_factor_and_a_shift_of_channels_go_along(void) {
+  const char *const keep[] = {"y", NULL}, *const names[] = {"Mul", "BiasAdd", "Relu"};
+  const char *const texts[] = {SCALED("Conv2D", CONV_ATTRS, IN2("p", "f"), IN2("m", "t")),
+                               SCALED("Conv2D", CONV_ATTRS, IN2("f", "p"), IN2("t", "m"))};
+  for (int i = 0; i < 2; i++) {
+    weft_graph_t *g = remapped(texts[i], keep);
+    expect_ops(weft_test_node(g, "r"), names, 3);
+    CU_ASSERT(weft_test_reads(g, "r", 2, "f") && weft_test_reads(g, "r", 3, "t"));
+    weft_graph_destroy(g);
+  }
+}
+
 /* What stands behind an Add may have no second input: a constant, or a function of one tensor. */
 static void a_sum_of_what_is_no_product_stays(void) {
   const char *const keep[] = {"y", NULL};
@@ -177,7 +240,6 @@ static void a_sum_of_what_is_no_product_stays(void) {
 
 /* A convolution, its normalisation `n` with given moments, and the sum `a` with `z`. `norm`: attributes of n.
  */
-#define CONV_ATTRS T_F "attr{key:'strides' value{list{i:1 i:1 i:1 i:1}}} attr{key:'padding' value{s:'SAME'}}"
 #define GIVEN_MOMENTS "attr{key:'is_training' value{b:false}} attr{key:'epsilon' value{f:0.5}}"
 #define NORM(name, of, attrs)                                                                         \
   ON(name, "FusedBatchNormV3", IN1(of) " input:'scale' input:'offset' input:'mean' input:'variance'", \
@@ -298,6 +360,9 @@ int main(void) {
   const CU_TestInfo tests[] = {
       {"a layer becomes one node with the last one's name", a_layer_becomes_one_node_with_the_last_ones_name},
       {"another activation stays behind", another_activation_stays_behind},
+      {"loops of other kernels go along", loops_of_other_kernels_go_along},
+      {"x times its sigmoid goes along", x_times_its_sigmoid_goes_along},
+      {"a factor and a shift of channels go along", a_factor_and_a_shift_of_channels_go_along},
       {"what others read stays", what_others_read_stays},
       {"layers behind each other are fused each", layers_behind_each_other_are_fused_each},
       {"convolutions keep their attributes", convolutions_keep_their_attributes},
