@@ -59,6 +59,7 @@ static weft_status_t *from_op(const Tensorflow__OpDef *op, api_def_t **out) {
   }
   for (size_t i = 0; i < op->n_input_arg; i++)
     weft_wire_add_bytes(&text, 11, weft_str(op->input_arg[i]->name));
+  weft_wire_put_i64(&text, 2, TENSORFLOW__API_DEF__VISIBILITY__VISIBLE);
   weft_wire_put_text(&text, 7, op->summary);
   weft_wire_put_text(&text, 8, op->description);
   if (s == NULL && text.failed) s = no_memory();

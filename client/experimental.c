@@ -28,11 +28,13 @@ const char *TF_GetNumberAttrForOpListInput(const char *op_name, int input_index,
   const weft_op_def_t *op = find_op(op_name, status);
   if (op == NULL) return NULL;
   if (input_index < 0 || input_index >= op->num_inputs) {
-    weft_client_end(status, WEFT_ERROR(INVALID_ARGUMENT, "%s has no input %d", op_name, input_index));
+    weft_client_end(status, WEFT_ERROR(INVALID_ARGUMENT, "%d out of range for %s", input_index, op_name));
     return NULL;
   }
   const weft_arg_def_t *arg = &op->inputs[input_index];
-  return arg->kind == WEFT_ARG_REPEATED ? arg->number_attr.data : NULL;
+  if (arg->kind == WEFT_ARG_REPEATED) return arg->number_attr.data;
+  weft_client_end(status, WEFT_ERROR(NOT_FOUND, "%s does not have number_attr() defined.", op_name));
+  return NULL;
 }
 
 int TF_OpIsStateful(const char *op_type, TF_Status *status) {
@@ -42,27 +44,29 @@ int TF_OpIsStateful(const char *op_type, TF_Status *status) {
 
 /* ---- queues by number ---- */
 
-static TF_Operation *numbered(TF_Session *session, const char *base, int number, TF_Status *status) {
+/* `what` is done to the queue by "<base>_<number>". */
+static TF_Operation *numbered(TF_Session *session, const char *base, int number, const char *what,
+                              TF_Status *status) {
   char name[64];
   snprintf(name, sizeof name, "%s_%d", base, number);
   TF_Operation *op = TF_GraphOperationByName(session->graph, name);
   weft_client_end(
-      status, op != NULL ? NULL : WEFT_ERROR(NOT_FOUND, "the session's graph has no operation '%s'", name));
+      status, op != NULL ? NULL : WEFT_ERROR(INTERNAL, "Unable to find the %s node in the TF graph.", what));
   return op;
 }
 
 TF_Tensor *TF_DequeueNamedTensor(TF_Session *session, int tensor_id, TF_Status *status) {
   TF_Tensor *value = NULL;
-  const TF_Output dequeue = {numbered(session, "fifo_queue_dequeue", tensor_id, status), 0};
+  const TF_Output dequeue = {numbered(session, "fifo_queue_dequeue", tensor_id, "dequeue", status), 0};
   if (dequeue.oper == NULL) return NULL;
   TF_SessionRun(session, NULL, NULL, NULL, 0, &dequeue, &value, 1, NULL, 0, NULL, status);
   return value;
 }
 
 void TF_EnqueueNamedTensor(TF_Session *session, int tensor_id, TF_Tensor *tensor, TF_Status *status) {
-  const TF_Output in = {numbered(session, "arg_tensor_enqueue", tensor_id, status), 0};
+  const TF_Output in = {numbered(session, "arg_tensor_enqueue", tensor_id, "enqueue", status), 0};
   const TF_Operation *enqueue =
-      in.oper == NULL ? NULL : numbered(session, "fifo_queue_enqueue", tensor_id, status);
+      in.oper == NULL ? NULL : numbered(session, "fifo_queue_enqueue", tensor_id, "enqueue", status);
   if (enqueue == NULL) return;
   TF_SessionRun(session, NULL, &in, &tensor, 1, NULL, NULL, 0, &enqueue, 1, NULL, status);
 }

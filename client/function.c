@@ -32,7 +32,7 @@ weft_status_t *weft_client_function_new(weft_strbuf_t *def, TF_Function **out) {
     is_message = weft_wire_is_message(signature);
     if (is_message) name = last_field(signature, 1);
   }
-  if (!is_message || name.length == 0)
+  if (!is_message)
     return WEFT_ERROR(INVALID_ARGUMENT, "Invalid FunctionDef given to TF_FunctionImportFunctionDef");
   TF_Function *f = weft_calloc(1, sizeof *f);
   if (f == NULL) return no_memory();
@@ -163,6 +163,7 @@ void TF_GraphCopyFunction(TF_Graph *g, const TF_Function *func, const TF_Functio
   weft_status_t *s = weft_function_add(l, weft_str_of(func->def, func->def_bytes));
   if (s == NULL && grad != NULL) s = weft_function_add(l, weft_str_of(grad->def, grad->def_bytes));
   if (s == NULL && grad != NULL) s = set_gradient(l, func, grad);
+  weft_client_note_functions_locked(g);
   weft_mutex_unlock(&g->mu);
   weft_client_end(status, s);
 }

@@ -15,8 +15,6 @@
 #include "ops/shape_inference.h"
 #include "protos/wire.h"
 
-enum { MIN_CONSUMER = 12 }; /* the oldest reader of GraphDefs that TensorFlow's client writes for */
-
 typedef struct weft_client_set_shape set_shape_t;
 struct weft_client_set_shape {
   set_shape_t *next;
@@ -35,10 +33,7 @@ TF_Graph *TF_NewGraph(void) {
   weft_mutex_init(&g->mu);
   weft_status_t *s = weft_graph_create(&g->graph);
   if (s == NULL) s = weft_inference_create(g->graph, &g->inference);
-  if (s == NULL) {
-    g->graph->min_consumer = MIN_CONSUMER;
-    return g;
-  }
+  if (s == NULL) return g;
   weft_status_free(s); /* the interface has no other answer than NULL */
   weft_client_graph_release(g);
   return NULL;
@@ -317,6 +312,12 @@ void TF_GraphGetTensorShape(TF_Graph *graph, TF_Output output, int64_t *dims, in
 }
 
 /* ---- export ---- */
+
+void weft_client_note_functions_locked(TF_Graph *g) {
+  enum { FIRST_WITH_FUNCTIONS = 12 }; /* as TensorFlow's graph.cc has it */
+  bool has_any = g->graph->library->by_name.count > 0;
+  if (has_any && g->graph->min_consumer < FIRST_WITH_FUNCTIONS) g->graph->min_consumer = FIRST_WITH_FUNCTIONS;
+}
 
 static void write_library(const weft_function_library_t *l, weft_strbuf_t *out) {
   if (l->by_name.count + l->gradients.count == 0) return;

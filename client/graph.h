@@ -72,6 +72,8 @@ WEFT_MUST_CHECK weft_status_t *weft_client_set_shape_locked(TF_Graph *g, weft_ou
                                                             const weft_shape_t *shape) WEFT_REQUIRES(g->mu);
 /* The shapes that callers set, once more: after a pass inferred all shapes anew. */
 void weft_client_reset_shapes_locked(TF_Graph *g) WEFT_REQUIRES(g->mu);
+/* After functions were added: a graph with any says that readers must know functions. */
+void weft_client_note_functions_locked(TF_Graph *g) WEFT_REQUIRES(g->mu);
 /* A GraphDef of the nodes from `first_id` on, with all functions and the versions. */
 WEFT_MUST_CHECK weft_status_t *weft_client_export_locked(TF_Graph *g, int first_id, weft_strbuf_t *out)
     WEFT_REQUIRES(g->mu);

@@ -112,6 +112,26 @@ static weft_status_t *name_inputs(function_build_t *b) {
   return NULL;
 }
 
+/* Names that are given, or else those of the nodes, each once. */
+static weft_status_t *check_control_names(function_build_t *b) {
+  weft_map_t seen = WEFT_MAP_INIT;
+  weft_status_t *s = NULL;
+  for (int i = 0; i < b->num_controls && s == NULL; i++) {
+    weft_str_t name = b->control_names != NULL ? weft_str(b->control_names[i]) : b->controls[i]->node->name;
+    void *old = NULL;
+    if (name.length == 0) {
+      s = WEFT_ERROR(INVALID_ARGUMENT, "Control output name must be not empty");
+    } else {
+      s = weft_map_put(&seen, name, b, &old);
+      if (s == NULL && old != NULL) {
+        s = WEFT_ERROR(INVALID_ARGUMENT, "Repeated control output name: %.*s", WEFT_STR_ARGS(name));
+      }
+    }
+  }
+  weft_map_deinit(&seen);
+  return s;
+}
+
 static weft_status_t *name_outputs(function_build_t *b) {
   b->output_args = weft_arena_calloc(&b->arena, (size_t)b->num_outputs, sizeof *b->output_args);
   if (b->output_args == NULL) return no_memory();
@@ -384,10 +404,12 @@ static weft_status_t *build(function_build_t *b, bool append_hash, int num_opers
   WEFT_RETURN_IF_ERROR(check_tensors(b, b->inputs, b->num_inputs, true));
   WEFT_RETURN_IF_ERROR(check_tensors(b, b->outputs, b->num_outputs, false));
   WEFT_RETURN_IF_ERROR(reserve_output_names(b));
+  WEFT_RETURN_IF_ERROR(
+      name_outputs(b)); /* first, so that a result keeps the name that an argument has, too */
   WEFT_RETURN_IF_ERROR(name_inputs(b));
   WEFT_RETURN_IF_ERROR(choose_body(b, num_opers, opers));
-  WEFT_RETURN_IF_ERROR(name_outputs(b));
   for (int i = 0; i < b->num_body; i++) WEFT_RETURN_IF_ERROR(name_node(b, b->body[i]->node));
+  WEFT_RETURN_IF_ERROR(check_control_names(b));
   for (int i = 0; i < b->num_controls; i++) {
     if (weft_map_get_u64(&b->names, node_key(b->controls[i]->node)) != NULL) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Control output '%s' is not in the body of function '%s'",

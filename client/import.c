@@ -114,6 +114,18 @@ static weft_str_t key_text(weft_strbuf_t *b, weft_str_t name, int index) {
   return b->failed ? (weft_str_t){NULL, 0} : weft_str_of(b->data, b->length);
 }
 
+static weft_status_t *between_kinds(weft_str_t from, const TF_Output *to) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_str_t key = key_text(&text, to->oper->node->name, to->index);
+  weft_status_t *s =
+      key.data == NULL
+          ? no_memory()
+          : WEFT_ERROR(INVALID_ARGUMENT, "input_map entry %s->%s between control edge and non-control edge",
+                       from.data, key.data);
+  weft_strbuf_deinit(&text);
+  return s;
+}
+
 static weft_status_t *read_mappings(client_import_t *im) {
   int n = im->o->mappings.n;
   const weft_client_mapping_t *all = im->o->mappings.items;
@@ -134,9 +146,8 @@ static weft_status_t *read_mappings(client_import_t *im) {
       s = WEFT_ERROR(INVALID_ARGUMENT,
                      "output %d of node '%s' in input_map does not exist (input_map entry: %s)",
                      all[i].to.index, to->node->name.data, kept.data);
-    } else if (all[i].from.index < 0 && all[i].to.index >= 0) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "input_map entry %s->%s:%d between control edge and non-control edge",
-                     kept.data, to->node->name.data, all[i].to.index);
+    } else if ((all[i].from.index < 0) != (all[i].to.index < 0)) {
+      s = between_kinds(kept, &all[i].to);
     } else {
       s = weft_map_put(&im->mappings, kept, (void *)(uintptr_t)&all[i], NULL);
     }
@@ -189,7 +200,8 @@ static weft_status_t *unique_name(client_import_t *im, weft_str_t name, weft_str
 static bool is_valid_prefix(weft_str_t prefix) {
   for (size_t i = 0; i < prefix.length; i++) {
     unsigned char c = (unsigned char)prefix.data[i];
-    bool is_ok = isalnum(c) || c == '.' || (i > 0 && (c == '_' || c == '/' || c == '-' || c == '>'));
+    bool is_inner = i > 0 && (c == '_' || c == '/' || c == '-' || (c == '>' && i + 1 < prefix.length));
+    bool is_ok = isalnum(c) || c == '.' || is_inner;
     if (!is_ok) return false;
   }
   return true;
@@ -373,10 +385,7 @@ static bool is_plain(const TF_ImportGraphDefOptions *o) {
 /* Shapes that the GraphDef brings are merged with those inferred, then dropped. */
 static weft_status_t *take_output_shapes(TF_Graph *g, weft_node_t *n) WEFT_REQUIRES(g->mu) {
   const weft_attr_t *a = weft_node_attr(n, "_output_shapes");
-  if (a == NULL) return NULL;
-  if (!a->is_list || (a->n > 0 && a->kind != WEFT_ATTR_SHAPE)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': '_output_shapes' is not a list of shapes", n->name.data);
-  }
+  if (a == NULL || !a->is_list || (a->n > 0 && a->kind != WEFT_ATTR_SHAPE)) return NULL;
   if (a->n < n->num_outputs) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
@@ -452,6 +461,7 @@ static weft_status_t *enter_or_undo(client_import_t *im, weft_str_t bytes) WEFT_
   weft_status_t *s = enter(im, bytes, first_id);
   if (s == NULL) {
     merge_versions(g, producer, min_consumer);
+    weft_client_note_functions_locked(im->g);
     return NULL;
   }
   g->producer = producer;

@@ -78,16 +78,14 @@ void TF_OperationAllInputs(TF_Operation *oper, TF_Output *inputs, int max_inputs
   weft_mutex_unlock(&oper->graph->mu);
 }
 
-/* Walks the consumers of one output (-1: control); writes those that fit and returns how many were written,
- * or all there are if there is nowhere to write. */
+/* Walks the consumers of one output (-1: control); writes those that fit and returns how many there are. */
 static int consumers(TF_Operation *oper, int output, TF_Input *to, TF_Operation **operations, int max) {
   int n = 0;
-  bool is_counting = to == NULL && operations == NULL;
   weft_mutex_lock(&oper->graph->mu);
-  for (const weft_client_edge_t *e = oper->first; e != NULL && (is_counting || n < max); e = e->next) {
+  for (const weft_client_edge_t *e = oper->first; e != NULL; e = e->next) {
     if (e->output != output) continue;
-    if (to != NULL) to[n] = (TF_Input){e->to, e->input};
-    if (operations != NULL) operations[n] = e->to;
+    if (to != NULL && n < max) to[n] = (TF_Input){e->to, e->input};
+    if (operations != NULL && n < max) operations[n] = e->to;
     n++;
   }
   weft_mutex_unlock(&oper->graph->mu);
@@ -99,15 +97,14 @@ int TF_OperationOutputNumConsumers(TF_Output oper_out) {
 }
 
 int TF_OperationOutputConsumers(TF_Output oper_out, TF_Input *to, int max_consumers) {
-  if (to == NULL || oper_out.index < 0) return 0;
-  return consumers(oper_out.oper, oper_out.index, to, NULL, max_consumers);
+  return oper_out.index < 0 ? 0 : consumers(oper_out.oper, oper_out.index, to, NULL, max_consumers);
 }
 
 int TF_OperationGetControlInputs(TF_Operation *oper, TF_Operation **control_inputs, int max_control_inputs) {
-  int n = 0;
   weft_mutex_lock(&oper->graph->mu);
-  for (; n < max_control_inputs && n < oper->node->num_controls; n++) {
-    control_inputs[n] = weft_client_operation(oper->graph, oper->node->controls[n]);
+  int n = oper->node->num_controls;
+  for (int i = 0; i < n && i < max_control_inputs; i++) {
+    control_inputs[i] = weft_client_operation(oper->graph, oper->node->controls[i]);
   }
   weft_mutex_unlock(&oper->graph->mu);
   return n;
@@ -117,7 +114,7 @@ int TF_OperationNumControlOutputs(TF_Operation *oper) { return consumers(oper, -
 
 int TF_OperationGetControlOutputs(TF_Operation *oper, TF_Operation **control_outputs,
                                   int max_control_outputs) {
-  return control_outputs == NULL ? 0 : consumers(oper, -1, NULL, control_outputs, max_control_outputs);
+  return consumers(oper, -1, NULL, control_outputs, max_control_outputs);
 }
 
 void TF_OperationToNodeDef(TF_Operation *oper, TF_Buffer *output_node_def, TF_Status *status) {

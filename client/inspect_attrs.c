@@ -20,10 +20,15 @@ static weft_status_t *get(const TF_Operation *oper, const char *name, weft_attr_
                           const weft_attr_t **out) {
   const weft_attr_t *a = find(oper, name);
   if (a == NULL) {
-    return WEFT_ERROR(NOT_FOUND, "No attr named '%s' in NodeDef:\n\t [[{{node %s}}]]", name,
-                      oper->node->name.data);
+    return WEFT_ERROR(NOT_FOUND, "No attr named '%s' in NodeDef:", name);
   }
-  bool is_empty_list = is_list && a->is_list && a->n == 0;
+  bool is_empty_list = a->is_list && a->n == 0;
+  if (is_empty_list && !is_list) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "AttrValue missing value with expected type '%s'",
+                      weft_attr_kind_name(kind, is_list));
+  }
+  if (a->kind == WEFT_ATTR_PLACEHOLDER)
+    return WEFT_ERROR(INVALID_ARGUMENT, "AttrValue had value with unexpected type 'placeholder'");
   if (!is_empty_list && (a->kind != kind || a->is_list != is_list)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "AttrValue had value with type '%s' when '%s' expected",
                       weft_attr_kind_name(a->kind, a->is_list), weft_attr_kind_name(kind, is_list));
@@ -60,7 +65,7 @@ static TF_AttrType type_of(weft_attr_kind_t kind) {
 
 static int64_t total_size(const weft_attr_t *a) {
   int64_t total = 0;
-  if (a->kind == WEFT_ATTR_STRING || a->kind == WEFT_ATTR_PLACEHOLDER) {
+  if (a->kind == WEFT_ATTR_STRING) {
     if (!a->is_list) return (int64_t)a->s.length;
     for (int i = 0; i < a->n; i++) total += (int64_t)a->list.strings[i].length;
     return total;
@@ -74,7 +79,13 @@ static int64_t total_size(const weft_attr_t *a) {
 TF_AttrMetadata TF_OperationGetAttrMetadata(TF_Operation *oper, const char *attr_name, TF_Status *status) {
   TF_AttrMetadata m = {.is_list = 0};
   const weft_attr_t *a = find(oper, attr_name);
-  if (!weft_client_end(status, a == NULL ? absent(oper, attr_name) : NULL)) return m;
+  weft_status_t *s = NULL;
+  if (a == NULL) {
+    s = absent(oper, attr_name);
+  } else if (a->kind == WEFT_ATTR_NONE && !a->is_list) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Attribute '%s' has no value set", attr_name);
+  }
+  if (!weft_client_end(status, s)) return m;
   weft_attr_kind_t kind = a->kind;
   const weft_attr_def_t *def = weft_op_attr(oper->node->op, weft_str(attr_name));
   if (a->is_list && a->n == 0 && def != NULL) kind = def->kind; /* an empty list does not say of what */

@@ -4,6 +4,7 @@
 #include "client/status.h"
 #include "client/tensor.h"
 #include "graph/graph_proto.h"
+#include "protos/wire.h"
 #include "tensor/shape_proto.h"
 
 static const char colocation_attr[] = "_class";
@@ -127,7 +128,11 @@ void TF_SetAttrShapeList(TF_OperationDescription *desc, const char *attr_name, c
 void TF_SetAttrTensorShapeProto(TF_OperationDescription *desc, const char *attr_name, const void *proto,
                                 size_t proto_len, TF_Status *status) {
   weft_shape_t shape;
-  if (!weft_client_end(status, weft_shape_from_proto(weft_str_of(proto, proto_len), &shape))) return;
+  weft_str_t bytes = weft_str_of(proto, proto_len);
+  weft_status_t *s = weft_wire_is_message(bytes)
+                         ? weft_shape_from_proto(bytes, &shape)
+                         : WEFT_ERROR(INVALID_ARGUMENT, "Unparseable TensorShapeProto");
+  if (!weft_client_end(status, s)) return;
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_SHAPE, .shape = &shape});
 }
 
@@ -137,7 +142,10 @@ void TF_SetAttrTensorShapeProtoList(TF_OperationDescription *desc, const char *a
   weft_shape_t *all = list_of(desc, num_shapes, sizeof *all);
   weft_status_t *s = all == NULL ? WEFT_NO_MEMORY("attribute '%s'", attr_name) : NULL;
   for (int i = 0; i < num_shapes && s == NULL; i++) {
-    s = weft_shape_from_proto(weft_str_of(protos[i], proto_lens[i]), &all[i]);
+    weft_str_t bytes = weft_str_of(protos[i], proto_lens[i]);
+    s = weft_wire_is_message(bytes)
+            ? weft_shape_from_proto(bytes, &all[i])
+            : WEFT_ERROR(INVALID_ARGUMENT, "Unparseable TensorShapeProto at index %d", i);
   }
   if (!weft_client_end(status, s)) return;
   set(desc, attr_name,

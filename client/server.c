@@ -25,6 +25,22 @@ static weft_status_t *foretell_target(TF_Server *server, const weft_cluster_t *c
   return s;
 }
 
+/* ServerDef.protocol: servers of one kind are here; a definition that names none means these. */
+static weft_status_t *check_protocol(weft_str_t server_def) {
+  enum { FIELD_PROTOCOL = 5 };
+  weft_str_t protocol = WEFT_STR("");
+  weft_wire_reader_t r = weft_wire_reader(server_def);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(FIELD_PROTOCOL, WEFT_WIRE_BYTES)) protocol = f.bytes;
+  }
+  if (protocol.length == 0 || weft_str_is(protocol, "grpc")) return NULL;
+  return WEFT_ERROR(NOT_FOUND,
+                    "No server factory registered for the given ServerDef: protocol: \"%.*s\"\nThe available "
+                    "server factories are: [ GRPC_SERVER ]",
+                    WEFT_STR_ARGS(protocol));
+}
+
 /* ServerDef.default_session_config: how large the task is. */
 static weft_status_t *read_config(weft_str_t server_def, weft_client_config_t *out) {
   enum { FIELD_DEFAULT_SESSION_CONFIG = 4 };
@@ -47,6 +63,7 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) 
   if (s == NULL && !weft_wire_is_message(weft_str_of(proto, proto_len))) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "Could not parse provided bytes into a ServerDef protocol buffer");
   }
+  if (s == NULL) s = check_protocol(weft_str_of(proto, proto_len));
   if (s == NULL) s = weft_cluster_from_server_def(weft_str_of(proto, proto_len), &cluster, &job, &task);
   weft_client_config_t config;
   if (s == NULL) s = read_config(weft_str_of(proto, proto_len), &config);

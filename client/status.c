@@ -59,7 +59,7 @@ void TF_DeleteStatus(TF_Status *s) {
 void TF_SetStatus(TF_Status *s, TF_Code code, const char *msg) {
   char *message = code == TF_OK || msg == NULL ? NULL : weft_strdup(msg); /* msg may be the status's own */
   clear(s);
-  s->code = code;
+  s->code = code < TF_OK || code > TF_UNAUTHENTICATED ? TF_UNKNOWN : code;
   s->message = message;
 }
 

@@ -228,7 +228,9 @@ TF_Tensor *TF_AllocateTensor(TF_DataType dtype, const int64_t *dims, int num_dim
   weft_status_t *s = weft_client_shape(dims, num_dims, &shape);
   const weft_shape_t held_shape = is_resource ? weft_shape_vector((int64_t)len) : shape;
   if (s == NULL) s = weft_tensor_new(held, &held_shape, NULL, &t);
-  if (s == NULL && weft_dtype_is_plain((int)held) && len != t->bytes) {
+  bool is_aligned =
+      s != NULL || (uintptr_t)t->data % DEFAULT_ALIGNMENT == 0; /* bytes in the tensor are not */
+  if (s == NULL && weft_dtype_is_plain((int)held) && (len != t->bytes || !is_aligned)) {
     bool is_too_small = len < t->bytes;
     weft_tensor_release(t);
     t = NULL;
@@ -243,8 +245,11 @@ TF_Tensor *TF_AllocateTensor(TF_DataType dtype, const int64_t *dims, int num_dim
   return finish(t, len > t->bytes ? len : t->bytes, is_resource, &shape);
 }
 
+/* The bytes are the library's own, and nothing else holds them. */
 TF_Tensor *TF_TensorMaybeMove(TF_Tensor *tensor) {
-  return weft_tensor_is_exclusive(tensor->tensor) ? tensor : NULL;
+  const weft_tensor_t *t = tensor->tensor;
+  bool is_allocated = t->dealloc == free_bytes && atomic_load_explicit(&t->refs, memory_order_acquire) == 1;
+  return is_allocated || weft_tensor_is_exclusive(t) ? tensor : NULL;
 }
 
 void TF_DeleteTensor(TF_Tensor *t) {

@@ -8,7 +8,7 @@
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("an attribute"); }
 static weft_status_t *not_a_message(void) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "the AttrValue cannot be parsed");
+  return WEFT_ERROR(INVALID_ARGUMENT, "Unparseable AttrValue proto");
 }
 
 /* ---- reading ---- */

@@ -132,7 +132,8 @@ static weft_status_t *check_value(const weft_node_t *n, const weft_attr_def_t *d
     return weft_status_annotate(weft_attr_raw_check(value, is_tensor), "for attr '%s' of node '%s'",
                                 def->name.data, n->name.data);
   }
-  if (value->kind == WEFT_ATTR_NONE && !value->is_list) {
+  bool is_empty_list = value->is_list && value->n == 0;
+  if (is_empty_list ? !def->is_list : value->kind == WEFT_ATTR_NONE && !value->is_list) {
     return weft_node_blame(
         WEFT_ERROR(INVALID_ARGUMENT, "AttrValue missing value with expected type '%s'\n\t for attr '%.*s'",
                    weft_attr_kind_name(def->kind, def->is_list), WEFT_STR_ARGS(def->name)),

@@ -45,6 +45,10 @@ static weft_status_t *not_allowed(const weft_attr_def_t *def, const weft_attr_t 
 }
 
 static weft_status_t *check_type(const weft_attr_def_t *def, int type) {
+  if (type == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "AttrValue has invalid DataType\n\t for attr '%.*s'",
+                      WEFT_STR_ARGS(def->name));
+  }
   if (!weft_dtype_is_valid(type)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "AttrValue has invalid DataType enum: %d\n\t for attr '%.*s'", type,
                       WEFT_STR_ARGS(def->name));

@@ -84,11 +84,13 @@ static void nodes_tell_what_they_are(void) {
   TF_Operation *controls[4];
   CU_ASSERT_EQUAL(TF_OperationNumControlInputs(sum), 2);
   CU_ASSERT_EQUAL(TF_OperationGetControlInputs(sum, controls, 4), 2);
+  CU_ASSERT_EQUAL(TF_OperationGetControlInputs(sum, controls, 1), 2); /* all that there are */
   CU_ASSERT_EQUAL(TF_OperationGetControlOutputs(a.oper, controls, 4), 1);
   CU_ASSERT_PTR_EQUAL(controls[0], sum);
   TF_Input consumers[4];
   CU_ASSERT_EQUAL(TF_OperationOutputNumConsumers(b), 1);
   CU_ASSERT_EQUAL(TF_OperationOutputConsumers(b, consumers, 4), 1);
+  CU_ASSERT_EQUAL(TF_OperationOutputConsumers(b, consumers, 0), 1);
   CU_ASSERT_PTR_EQUAL(consumers[0].oper, sum);
   CU_ASSERT_EQUAL(consumers[0].index, 1);
   CU_ASSERT_PTR_EQUAL(TF_GraphOperationByName(w.g, "sum"), sum);
