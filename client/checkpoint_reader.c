@@ -1,35 +1,42 @@
 /* client/checkpoint_reader.c - TF_CheckpointReader: what is in a checkpoint. */
+#include <stdlib.h>
+
 #include "base/alloc.h"
 #include "client/status.h"
 #include "client/tensor.h"
-#include "io/bundle.h"
+#include "io/source.h"
 #include "tensorflow/c/c_api_experimental.h"
 
 /* Confined. */
 struct TF_CheckpointReader {
   weft_arena_t arena;
-  weft_bundle_reader_t *bundle;
-  const char **names; /* num_names, in the arena */
+  weft_source_t *source;
+  const char **names; /* num_names, sorted, in the arena */
   int num_names;
 };
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static weft_status_t *list_names(TF_CheckpointReader *r) {
   weft_str_t name;
   size_t n = 0;
-  for (size_t at = 0; weft_bundle_reader_next(r->bundle, &at, &name);) n++;
+  for (size_t at = 0; weft_source_next(r->source, &at, &name);) n++;
   r->names = weft_arena_calloc(&r->arena, n + 1, sizeof *r->names);
   if (r->names == NULL || n > INT32_MAX) return WEFT_NO_MEMORY("a checkpoint's names");
-  for (size_t at = 0; weft_bundle_reader_next(r->bundle, &at, &name); r->num_names++) {
+  for (size_t at = 0; weft_source_next(r->source, &at, &name); r->num_names++) {
     r->names[r->num_names] = weft_arena_str(&r->arena, name).data;
     if (r->names[r->num_names] == NULL) return WEFT_NO_MEMORY("a checkpoint's names");
   }
+  qsort(r->names, n, sizeof(*r->names), compare_names);
   return NULL;
 }
 
 TF_CheckpointReader *TF_NewCheckpointReader(const char *filename, TF_Status *status) {
   TF_CheckpointReader *r = weft_calloc(1, sizeof *r);
   weft_status_t *s = r == NULL ? WEFT_NO_MEMORY("a checkpoint reader") : NULL;
-  if (s == NULL) s = weft_bundle_reader_open(weft_str(filename), &r->bundle);
+  if (s == NULL) s = weft_source_open(weft_str(filename), &r->source);
   if (s == NULL) s = list_names(r);
   if (weft_client_end(status, s)) return r;
   TF_DeleteCheckpointReader(r);
@@ -38,22 +45,17 @@ TF_CheckpointReader *TF_NewCheckpointReader(const char *filename, TF_Status *sta
 
 void TF_DeleteCheckpointReader(TF_CheckpointReader *reader) {
   if (reader == NULL) return;
-  weft_bundle_reader_close(reader->bundle);
+  weft_source_close(reader->source);
   weft_arena_deinit(&reader->arena);
   weft_free(reader);
 }
 
-static weft_status_t *look_up(TF_CheckpointReader *r, const char *name, weft_dtype_t *dtype,
-                              weft_shape_t *shape) {
-  return weft_bundle_reader_lookup(r->bundle, weft_str(name), dtype, shape);
+static bool find(TF_CheckpointReader *r, const char *name, weft_dtype_t *dtype, weft_shape_t *shape) {
+  return weft_source_lookup(r->source, weft_str(name), dtype, shape);
 }
 
-/* For functions without a status. */
-static bool find(TF_CheckpointReader *r, const char *name, weft_dtype_t *dtype, weft_shape_t *shape) {
-  weft_status_t *s = look_up(r, name, dtype, shape);
-  bool is_there = s == NULL;
-  weft_status_free(s);
-  return is_there;
+static weft_status_t *absent(const char *name) {
+  return WEFT_ERROR(NOT_FOUND, "Key %s not found in checkpoint", name);
 }
 
 int TF_CheckpointReaderHasTensor(TF_CheckpointReader *reader, const char *name) {
@@ -84,7 +86,7 @@ void TF_CheckpointReaderGetVariableShape(TF_CheckpointReader *reader, const char
                                          int num_dims, TF_Status *status) {
   weft_dtype_t dtype;
   weft_shape_t shape;
-  weft_status_t *s = look_up(reader, name, &dtype, &shape);
+  weft_status_t *s = find(reader, name, &dtype, &shape) ? NULL : absent(name);
   if (s == NULL && shape.rank != num_dims)
     s = WEFT_ERROR(INVALID_ARGUMENT, "Expected rank is %d but actual rank is %d", num_dims, shape.rank);
   if (s == NULL && num_dims > 0) memcpy(dims, shape.dims, (size_t)num_dims * sizeof *dims);
@@ -94,7 +96,11 @@ void TF_CheckpointReaderGetVariableShape(TF_CheckpointReader *reader, const char
 TF_Tensor *TF_CheckpointReaderGetTensor(TF_CheckpointReader *reader, const char *name, TF_Status *status) {
   weft_tensor_t *t = NULL;
   TF_Tensor *box = NULL;
-  weft_status_t *s = weft_bundle_reader_read(reader->bundle, weft_str(name), &t);
+  weft_dtype_t dtype;
+  weft_shape_t shape;
+  weft_status_t *s = find(reader, name, &dtype, &shape)
+                         ? weft_source_read(reader->source, weft_str(name), NULL, &t)
+                         : absent(name);
   if (s == NULL) s = weft_client_tensor_new(t, &box);
   return weft_client_end(status, s) ? box : NULL;
 }

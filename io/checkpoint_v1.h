@@ -34,6 +34,9 @@ typedef struct weft_checkpoint_v1_reader weft_checkpoint_v1_reader_t;
 WEFT_MUST_CHECK weft_status_t *weft_checkpoint_v1_reader_open(weft_str_t pattern, int64_t preferred,
                                                               weft_checkpoint_v1_reader_t **out);
 void weft_checkpoint_v1_reader_close(weft_checkpoint_v1_reader_t *r); /* NULL is fine */
+/* The names of tensors in the files opened so far, in no order: *at starts as 0. False at the end. The name
+ * is lent until the reader is closed. */
+bool weft_checkpoint_v1_reader_next(const weft_checkpoint_v1_reader_t *r, size_t *at, weft_str_t *out_name);
 /* What is known of a tensor from the files opened so far; false: nothing. */
 bool weft_checkpoint_v1_reader_lookup(const weft_checkpoint_v1_reader_t *r, weft_str_t name,
                                       weft_dtype_t *out_dtype, weft_shape_t *out_shape);

@@ -401,6 +401,13 @@ static weft_status_t *read_part(weft_checkpoint_v1_reader_t *r, const stored_ten
   return put_together(r, t, wanted, out);
 }
 
+bool weft_checkpoint_v1_reader_next(const weft_checkpoint_v1_reader_t *r, size_t *at, weft_str_t *out_name) {
+  weft_map_entry_t e;
+  if (!weft_map_next(&r->tensors, at, &e)) return false;
+  *out_name = e.key;
+  return true;
+}
+
 bool weft_checkpoint_v1_reader_lookup(const weft_checkpoint_v1_reader_t *r, weft_str_t name,
                                       weft_dtype_t *out_dtype, weft_shape_t *out_shape) {
   const stored_tensor_t *t = weft_map_get(&r->tensors, name);

@@ -7,9 +7,9 @@
 #ifndef WEFT_JOBS_CHECKPOINT_CHECKPOINT_H_
 #define WEFT_JOBS_CHECKPOINT_CHECKPOINT_H_
 
+#include "io/source.h"
 #include "jobs/checkpoint/access.h"
 #include "jobs/checkpoint/series.h"
-#include "jobs/checkpoint/source.h"
 #include "jobs/words.h"
 
 #define WEFT_CHECKPOINT_STEP "_weft/step"          /* int64 scalar: steps done */

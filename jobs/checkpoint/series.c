@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "jobs/checkpoint/source.h"
+#include "io/source.h"
 #include "jobs/checkpoint/state.h"
 
 static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the names of checkpoints"); }

@@ -23,26 +23,28 @@ static TF_Output texts(world_t *w, const char *a, const char *b) {
   return WEFT_OpPack(w->g, NULL, both, 2, NULL, w->s);
 }
 
-static void save(world_t *w, const char *prefix) {
+static void save(world_t *w, const char *prefix, bool is_first_format) {
   const int64_t dims[] = {2, 3};
   TF_Tensor *a = new_floats(2, dims, (const float[]){1, 2, 3, 4, 5, 6}), *b = new_int(7);
-  const TF_Output values[] = {WEFT_OpConst(w->g, NULL, a, TF_FLOAT, w->s),
-                              WEFT_OpConst(w->g, NULL, b, TF_INT32, w->s)};
+  const TF_Output values[] = {WEFT_OpConst(w->g, NULL, b, TF_INT32, w->s),
+                              WEFT_OpConst(w->g, NULL, a, TF_FLOAT, w->s)};
   TF_DeleteTensor(a);
   TF_DeleteTensor(b);
-  TF_Operation *op = WEFT_OpSaveV2(w->g, NULL, text(w, prefix), texts(w, "matrix", "number"),
-                                   texts(w, "", ""), values, 2, w->s);
+  TF_Output path = text(w, prefix), names = texts(w, "number", "matrix");
+  TF_Operation *op = is_first_format
+                         ? WEFT_OpSave(w->g, NULL, path, names, values, 2, w->s)
+                         : WEFT_OpSaveV2(w->g, NULL, path, names, texts(w, "", ""), values, 2, w->s);
   ASSERT_OK(w);
   run_target(w, op);
   ASSERT_OK(w);
 }
 
-static void checkpoints_are_read(void) {
+static void read_checkpoint(bool is_first_format) {
   world_t w;
   char prefix[300];
   world_open(&w);
-  snprintf(prefix, sizeof prefix, "%s/saved", weft_test_directory());
-  save(&w, prefix);
+  snprintf(prefix, sizeof prefix, "%s/saved%d", weft_test_directory(), is_first_format);
+  save(&w, prefix, is_first_format);
   TF_CheckpointReader *r = TF_NewCheckpointReader(prefix, w.s);
   ASSERT_OK(&w);
   CU_ASSERT_EQUAL(TF_CheckpointReaderSize(r), 2);
@@ -67,8 +69,13 @@ static void checkpoints_are_read(void) {
   ASSERT_FAILS(&w, TF_NOT_FOUND, "other");
   TF_DeleteCheckpointReader(r);
   CU_ASSERT_PTR_NULL(TF_NewCheckpointReader("/nowhere/at/all", w.s));
-  ASSERT_FAILS(&w, TF_NOT_FOUND, "/nowhere");
+  ASSERT_FAILS(&w, TF_NOT_FOUND, "Failed to find any matching files for /nowhere/at/all");
   world_close(&w);
+}
+
+static void checkpoints_of_both_formats_are_read(void) {
+  read_checkpoint(false);
+  read_checkpoint(true);
 }
 
 static char heard[200];
@@ -255,7 +262,7 @@ static void threads_time_and_libraries(void) {
 
 int main(void) {
   static const CU_TestInfo tests[] = {
-      {"checkpoints are read", checkpoints_are_read},
+      {"checkpoints of both formats are read", checkpoints_of_both_formats_are_read},
       {"listeners get what graphs print", listeners_get_what_graphs_print},
       {"queues go by number", queues_go_by_number},
       {"ops and graphs are told", ops_and_graphs_are_told},

@@ -1,5 +1,5 @@
-/* jobs/checkpoint/source.c - one reader before two. */
-#include "jobs/checkpoint/source.h"
+/* io/source.c - one reader before two. */
+#include "io/source.h"
 
 #include <inttypes.h>
 
@@ -49,7 +49,11 @@ static weft_status_t *open_old(weft_str_t prefix, weft_checkpoint_v1_reader_t **
                          ? no_memory()
                          : weft_checkpoint_v1_reader_open(weft_str_of(pattern.data, pattern.length), -1, out);
   weft_strbuf_deinit(&pattern);
-  return s;
+  if (weft_status_code(s) != WEFT_NOT_FOUND) return s;
+  weft_status_free(s); /* of the pattern, which the caller has not seen */
+  return WEFT_ERROR(NOT_FOUND,
+                    "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %.*s",
+                    WEFT_STR_ARGS(prefix));
 }
 
 bool weft_source_exists(weft_str_t prefix) {
@@ -77,6 +81,11 @@ void weft_source_close(weft_source_t *s) {
   weft_bundle_reader_close(s->bundle);
   weft_checkpoint_v1_reader_close(s->old);
   weft_free(s);
+}
+
+bool weft_source_next(const weft_source_t *s, size_t *at, weft_str_t *out_name) {
+  return s->old != NULL ? weft_checkpoint_v1_reader_next(s->old, at, out_name)
+                        : weft_bundle_reader_next(s->bundle, at, out_name);
 }
 
 bool weft_source_lookup(const weft_source_t *s, weft_str_t name, weft_dtype_t *out_dtype,
