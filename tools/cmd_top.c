@@ -30,9 +30,9 @@ static const weft_help_item_t exit_codes[] = {
 
 /* A number of seconds, perhaps with an s. */
 static bool read_number(const char *text, bool has_unit, double least, double most, double *out) {
-  char *end = NULL;
-  const double n = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : 0;
-  if (end == NULL) return false;
+  const char *end = NULL;
+  double n = 0;
+  if (!weft_option_decimal(text, &n, &end)) return false;
   if (has_unit && *end == 's') end++;
   *out = n;
   return *end == '\0' && n >= least && n <= most;

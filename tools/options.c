@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,6 +19,15 @@ enum { MOST_OPTIONS = 64 };
 void weft_texts_deinit(weft_option_texts_t *t) {
   weft_free(t->items);
   *t = (weft_option_texts_t){NULL, 0};
+}
+
+bool weft_option_decimal(const char *text, double *out, const char **out_end) {
+  const size_t length = strspn(text, "0123456789.");
+  if (text[0] < '0' || text[0] > '9') return false;
+  char *end = NULL;
+  *out = strtod(text, &end);
+  *out_end = end;
+  return end == text + length; /* 0x10 and 1e3 end elsewhere */
 }
 
 int weft_options_complain(const weft_command_line_t *c, const char *fmt, ...) {

@@ -78,6 +78,10 @@ typedef struct weft_command_line {
 /* Reads argv[1..argc-1]. False: the command is over, with *exit_code. */
 bool weft_options_read(const weft_command_line_t *c, int argc, char **argv, int *exit_code);
 
+/* Reads digits, perhaps with a point among them ("30", "0.5"), as a value that is a time begins; *out_end is
+ * what follows. False where there are none, and for other ways of C to write a number. */
+bool weft_option_decimal(const char *text, double *out, const char **out_end);
+
 /* Says "weft submit: <text>; see `weft submit --help`" on standard error. Returns the exit code for it. */
 int weft_options_complain(const weft_command_line_t *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

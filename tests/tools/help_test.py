@@ -201,6 +201,8 @@ class WrongLines(Folder):
                 (c + "--strategy data_parallel:2,2", "data_parallel: "),
                 (c + "--passes fold,no", "--passes fold,no: no pass 'no'"),
                 (c + "--feed x", "--feed x: give NAME=VALUE or NAME=FILE.npy"),
+                (c + "--feed x=1 --feed y=y.npy --batch 2:x", "--batch 2:x: there is no --feed x=FILE.npy"),
+                (c + "--feed y=y.npy --batch 2:y+x", "--batch 2:y+x: there is no --feed x=FILE.npy"),
                 (c + "--feed =1", "--feed =1: give NAME=VALUE"),
                 (c + "--feed x=1 --feed x=2", "--feed x is given twice"),
                 (c + "--save-fetch sum", "--save-fetch sum: give NAME=FILE.npy"),
@@ -211,6 +213,9 @@ class WrongLines(Folder):
                 (c + "--master grpc://a:99999", "--master grpc://a:99999: give grpc://HOST:PORT"),
                 (c + "--container a/!", "--container a/!: give letters, digits and dots"),
             ]
+        for time in ("0x10", "0x1p4s", "1e3", "1e3s", "-1s", "inf", "nan", "s", "5S", "1.2.3", "+5", "5 s"):
+            for c in ("submit add.pbtxt", "run add.pbtxt"):
+                self.assertIn(f"--wait {time}: give a time", self.refused(*c.split(), "--fetch", "sum", "--wait", time), time)
         for line, named in lines:
             self.assertIn(named, self.refused(*line.split()), line)
 

@@ -1,7 +1,6 @@
 /* tools/submit/feed_args.c - texts to tensors. */
 #include "tools/submit/feed_args.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "io/npy.h"
@@ -86,8 +85,7 @@ static weft_status_t *add_feed(WEFT_Job *job, const weft_model_t *model, const c
                               WEFT_STR_ARGS(model->signature->key));
 }
 
-/* All that are named to be batches are arrays that are fed. */
-static weft_status_t *check_names(const weft_option_texts_t *feeds, int64_t batch, const char *batch_names) {
+weft_str_t weft_submit_unfed_rows(const weft_option_texts_t *feeds, const char *batch_names) {
   weft_str_t rest = weft_str(batch_names), wanted, name, value;
   while (next_name(&rest, &wanted)) {
     bool is_given = false;
@@ -95,12 +93,9 @@ static weft_status_t *check_names(const weft_option_texts_t *feeds, int64_t batc
       is_given = is_given || (weft_str_split(weft_str(feeds->items[i]), '=', &name, &value) &&
                               is_file(value.data) && weft_str_eq(without_zero(name), wanted));
     }
-    if (!is_given) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "--batch %" PRId64 ":%s: there is no --feed %.*s=FILE.npy", batch,
-                        batch_names, WEFT_STR_ARGS(wanted));
-    }
+    if (!is_given) return wanted;
   }
-  return NULL;
+  return WEFT_STR("");
 }
 
 /* Is this input of the signature fed, by its name there or in the graph? */
@@ -134,5 +129,5 @@ weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_model_t *model, const
   WEFT_RETURN_IF_ERROR(check_signature(model->signature, option, feeds));
   for (int i = 0; i < feeds->n; i++)
     WEFT_RETURN_IF_ERROR(add_feed(job, model, option, feeds->items[i], batch, batch_names));
-  return batch_names == NULL ? NULL : check_names(feeds, batch, batch_names);
+  return NULL;
 }

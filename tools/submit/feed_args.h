@@ -17,4 +17,7 @@ WEFT_MUST_CHECK weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_model
                                                  const weft_option_texts_t *feeds, int64_t batch,
                                                  const char *batch_names);
 
+/* The first of `batch_names` ("x+y"; NULL: none) that no --feed gives an array, lent; "" if there is none. */
+weft_str_t weft_submit_unfed_rows(const weft_option_texts_t *feeds, const char *batch_names);
+
 #endif /* WEFT_TOOLS_SUBMIT_FEED_ARGS_H_ */

@@ -11,6 +11,7 @@
 #include "tools/model.h"
 #include "tools/option_checks.h"
 #include "tools/strategy/names.h"
+#include "tools/submit/feed_args.h"
 
 /* A bar needs a terminal that can go back to the start of a line. */
 static weft_progress_style_t style_for(bool json) {
@@ -35,8 +36,9 @@ static double unit_seconds(char unit) { return unit == 's' ? 1 : unit == 'm' ? 6
 static bool read_time(const char *text, double *out_seconds) {
   const size_t length = strlen(text);
   const double unit = length == 0 ? 0 : unit_seconds(text[length - 1]);
-  char *end = NULL;
-  double n = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : 0;
+  const char *end = NULL;
+  double n = 0;
+  if (!weft_option_decimal(text, &n, &end)) return false;
   *out_seconds = unit > 0 ? n * unit : n;
   return end == text + length - (unit > 0) && *out_seconds < 1e9;
 }
@@ -89,6 +91,10 @@ int weft_job_line_check(weft_job_line_t *j, const weft_command_line_t *line) {
                                  "--batch %s: give a number of rows, 1 or more (64), and perhaps the feeds "
                                  "that have them (64:x+y)",
                                  j->batch);
+  const weft_str_t unfed = weft_submit_unfed_rows(&spec->feeds, spec->batch_names);
+  if (unfed.length > 0)
+    return weft_options_complain(line, "--batch %s: there is no --feed %.*s=FILE.npy", j->batch,
+                                 WEFT_STR_ARGS(unfed));
   int num_run = spec->fetches.n + spec->saves.n + spec->targets.n;
   spec->log_options.norms = j->norms;
   if (!read_time(j->wait, &spec->options.wait_seconds))
