@@ -19,7 +19,9 @@ static inline __attribute__((always_inline)) void WEFT_CAT(avg_cells, SUFFIX)(co
 static void WEFT_CAT(avg_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
   const weft_window_t *h = &j->s[1], *w = &j->s[2];
   const int64_t C = j->c, row = w->in * C;
-  if (goes_by_lines(j) && WEFT_CAT(pool_lines, SUFFIX)(j, begin, end, true)) return;
+  /* A block of 8 sums is as good, but where its elements are converted. */
+  const int64_t few = sizeof(ELEM) < sizeof(COMP) ? WEFT_CHANNELS : WEFT_FEW_CHANNELS;
+  if (goes_by_lines(j, few) && WEFT_CAT(pool_lines, SUFFIX)(j, begin, end, true)) return;
   for (int64_t o = begin * w->out; o < end * w->out; o++) {
     const int64_t line = o / w->out;
     const weft_window_span_t rows = weft_window_cells(h, line % h->out),

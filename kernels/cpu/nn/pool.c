@@ -43,10 +43,10 @@ static pool_tile_t pool_tile_of(const pool_job_t *j) {
   return t;
 }
 
-/* Whether a pool goes line by line: one of fewer channels than a block of them. */
-static bool goes_by_lines(const pool_job_t *j) {
+/* Whether a pool goes line by line: one of fewer than `channels`, which are not worth a block of them. */
+static bool goes_by_lines(const pool_job_t *j, int64_t channels) {
   const weft_window_t *w = &j->s[2];
-  return j->c < WEFT_CHANNELS && j->c > 0 && w->k <= WIDEST_WINDOW && w->stride <= WIDEST_WINDOW &&
+  return j->c < channels && j->c > 0 && w->k <= WIDEST_WINDOW && w->stride <= WIDEST_WINDOW &&
          w->out >= LEAST_OUTPUTS;
 }
 

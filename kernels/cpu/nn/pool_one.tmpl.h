@@ -30,7 +30,7 @@ static void WEFT_CAT(max_pixel, SUFFIX)(const pool_job_t *j, const ELEM *x, int6
 static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
   const weft_window_t *h = &j->s[1], *w = &j->s[2];
   const int64_t C = j->c;
-  if (goes_by_lines(j) && WEFT_CAT(pool_lines, SUFFIX)(j, begin, end, false)) return;
+  if (goes_by_lines(j, WEFT_CHANNELS) && WEFT_CAT(pool_lines, SUFFIX)(j, begin, end, false)) return;
   for (int64_t line = begin; line < end; line++) {
     const ELEM *x = (const ELEM *)j->x + line / h->out * h->in * w->in * C;
     const weft_window_span_t rows = weft_window_cells(h, line % h->out);
