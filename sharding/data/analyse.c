@@ -241,6 +241,17 @@ static weft_status_t *start(weft_data_analysis_t *a) {
   return a->has_loops ? weft_pass_find_frames(a->g, &a->arena, &a->frames) : NULL;
 }
 
+/* Has the graph a batch that this step does not need? If the step is fed nothing, each replica computes it as
+ * it is. */
+static bool has_unused_batch(const weft_data_analysis_t *a) {
+  for (int id = 0; id < a->g->num_nodes; id++) {
+    const weft_node_t *n = a->g->nodes[id];
+    bool is_placeholder = n != NULL && (n->op->flags & (WEFT_OP_PLACEHOLDER | WEFT_OP_DEFAULT)) != 0;
+    if (is_placeholder && weft_data_is_batch_placeholder(a, n)) return true;
+  }
+  return false;
+}
+
 /* Finds the readers with a consumer that takes rows of their batch. */
 static weft_status_t *find_batches(weft_data_analysis_t *a) {
   weft_data_plan_t *p = a->plan;
@@ -266,9 +277,13 @@ static weft_status_t *find_batches(weft_data_analysis_t *a) {
   }
   if (p->num_batches > 0 || a->options->may_lack_batch) return NULL;
   const weft_node_t *culprit = a->num_order > 0 ? a->order[a->num_order - 1] : NULL;
+  bool is_fed = false;
   for (int i = 0; i < a->num_order; i++) {
-    if ((a->order[i]->op->flags & WEFT_OP_PLACEHOLDER) != 0) culprit = a->order[i];
+    if ((a->order[i]->op->flags & WEFT_OP_PLACEHOLDER) == 0) continue;
+    culprit = a->order[i];
+    is_fed = true;
   }
+  if (!is_fed && has_unused_batch(a)) return NULL;
   if (culprit == NULL)
     return WEFT_ERROR(INVALID_ARGUMENT, "Nothing is to be run: no batch to split over replicas");
   return weft_data_refuse(

@@ -71,6 +71,20 @@ static void refuses(const char *text, const char *root, const char *why) {
   weft_graph_destroy(g);
 }
 
+/* A loss that does not depend on the rows, in a graph that has some. What is fed may be meant to be rows. */
+static void a_batch_may_be_unused(void) {
+  refuses(FEED("rows", "dim{size:-1} dim{size:3}") FEED("x", "dim{size:4}") OP1("y", "Relu", "x"), "y",
+          "'x' (Placeholder) cannot be split over replicas: no input has a batch dimension");
+  const char *text = FEED("rows", "dim{size:-1} dim{size:3}") NUMBER("x", 2) OP1("y", "Relu", "x");
+  weft_graph_t *g = weft_test_graph(text);
+  weft_data_plan_t plan;
+  weft_test_expect(analyse(g, "y", NULL, false, &plan), WEFT_OK, "");
+  CU_ASSERT_EQUAL(plan.num_batches, 0);
+  CU_ASSERT(is(plan.outputs[weft_test_node(g, "y")->id][0], WEFT_SHARDING_REPLICATE, 0, 0));
+  weft_data_plan_deinit(&plan);
+  weft_graph_destroy(g);
+}
+
 /* ---- what is refused ---- */
 
 static void a_graph_without_a_batch_is_refused(void) {
@@ -615,6 +629,7 @@ static const CU_TestInfo tests[] = {
     {"rows that are grouped are gathered", rows_that_are_grouped_are_gathered},
     {"offsets beside a whole batch are taken of whole shapes",
      offsets_beside_a_whole_batch_are_taken_of_whole_shapes},
+    {"a batch may be unused", a_batch_may_be_unused},
     {"a graph without a batch is refused", a_graph_without_a_batch_is_refused},
     {"a variable is written with the rows of all", a_variable_is_written_with_the_rows_of_all},
     {"a shape that fixes the batch is one of all rows", a_shape_that_fixes_the_batch_is_one_of_all_rows},
