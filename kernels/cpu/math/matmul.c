@@ -75,7 +75,7 @@ static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
  * the same bits (kernels/cpu/math/tiles.h), but where OpenBLAS computes it. */
 static bool is_one_product(const weft_batch_product_t *p, const weft_tensor_t *b) {
   return p->op_a == WEFT_GEMM_PLAIN && p->op_b == WEFT_GEMM_PLAIN && b->shape.rank == 2 &&
-         p->batch.count <= INT32_MAX / (p->m + 1);
+         p->count <= INT32_MAX / (p->m + 1);
 }
 
 /* Both operands are of type s->out. */
@@ -87,7 +87,7 @@ static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_batch_pro
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &p->shape, &c));
   if (!is_one_product(p, b)) return weft_batch_product_run(p, pool, a->dtype, a->data, b->data, c->data);
   weft_kept_t *kept = b == weft_in(ctx, 1) ? s->kept : NULL; /* not what was converted */
-  return weft_gemm_kept(pool, a->dtype, p->op_a, p->op_b, p->batch.count * p->m, p->n, p->k, a->data, p->lda,
+  return weft_gemm_kept(pool, a->dtype, p->op_a, p->op_b, p->count * p->m, p->n, p->k, a->data, p->lda,
                         b, c->data, p->n, kept);
 }
 
