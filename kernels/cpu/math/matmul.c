@@ -87,8 +87,8 @@ static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_batch_pro
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &p->shape, &c));
   if (!is_one_product(p, b)) return weft_batch_product_run(p, pool, a->dtype, a->data, b->data, c->data);
   weft_kept_t *kept = b == weft_in(ctx, 1) ? s->kept : NULL; /* not what was converted */
-  return weft_gemm_kept(pool, a->dtype, p->op_a, p->op_b, p->count * p->m, p->n, p->k, a->data, p->lda,
-                        b, c->data, p->n, kept);
+  return weft_gemm_kept(pool, a->dtype, p->op_a, p->op_b, p->count * p->m, p->n, p->k, a->data, p->lda, b,
+                        c->data, p->n, kept);
 }
 
 static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
