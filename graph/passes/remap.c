@@ -20,16 +20,17 @@
 #include "graph/passes/pads.h"
 
 typedef struct fusible {
-  const char *op, *fused,
-      *type_list; /* type_list: the attribute with the types of the added inputs; NULL: none */
+  const char *op, *fused, *own, /* for what TensorFlow's fused op has no form for; NULL: there is none */
+      *type_list;               /* the attribute of `fused` with the types of the added inputs; NULL: none */
   bool takes_norm;
 } fusible_t;
 
 enum { MATMUL, CONV2D, DEPTHWISE };
 static const fusible_t products[] = {
-    [MATMUL] = {"MatMul", "_FusedMatMul", NULL, false},
-    [CONV2D] = {"Conv2D", "_FusedConv2D", "TArgs", true},
-    [DEPTHWISE] = {"DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative", NULL, true},
+    [MATMUL] = {"MatMul", "_FusedMatMul", NULL, NULL, false},
+    [CONV2D] = {"Conv2D", "_FusedConv2D", "_WeftFusedConv2D", "TArgs", true},
+    [DEPTHWISE] = {"DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative", "_WeftFusedDepthwiseConv2dNative",
+                   NULL, true},
 };
 static const char *const activations[] = {"Relu",    "Relu6",    "LeakyRelu", "Elu", "Selu",
                                           "Sigmoid", "Softplus", "Softsign",  "Tanh"};
@@ -39,7 +40,7 @@ static const char *const sums[] = {"Add", "AddV2"};
 enum {
   NUM_PRODUCTS = sizeof products / sizeof products[0],
   NUM_ACTIVATIONS = sizeof activations / sizeof activations[0],
-  NUM_EVERYWHERE = 3, /* of them, on devices other than CPUs, too */
+  NUM_EVERYWHERE = 3, /* of them, on devices other than CPUs, and of TensorFlow's fused convolutions */
   NUM_NORMS = sizeof norms / sizeof norms[0],
   NUM_SUMS = sizeof sums / sizeof sums[0],
   NORM_ARGS = 4, /* scale, offset, mean, variance */
@@ -293,7 +294,7 @@ static weft_status_t *make_attrs(remapper_t *m, const layer_t *l, const weft_op_
   out[n++] = weft_int_attr("num_args", num_args);
   out[n++] =
       list_attr("fused_ops", (weft_attr_t){.kind = WEFT_ATTR_STRING, .n = num_ops, .list.strings = ops});
-  if (l->how->type_list != NULL)
+  if (l->how->type_list != NULL && belongs(fused, weft_str(l->how->type_list)))
     out[n++] = list_attr(l->how->type_list,
                          (weft_attr_t){.kind = WEFT_ATTR_TYPE, .n = num_args, .list.types = types});
   const weft_attr_t *alpha = l->activation == NULL ? NULL : weft_node_attr(l->activation, "alpha");
@@ -321,13 +322,23 @@ static int gather_inputs(const layer_t *l, weft_output_t *out) {
   return n;
 }
 
+/* Whether TensorFlow's fused op has no form for it. */
+static bool is_own(const remapper_t *m, const layer_t *l) {
+  const weft_attr_t *padding = weft_node_attr(l->product, "padding");
+  const bool is_explicit = padding != NULL && weft_str_is(padding->s, "EXPLICIT");
+  return l->how->own != NULL &&
+         (l->has_scale || l->is_swish || (l->how == &products[DEPTHWISE] && is_explicit) ||
+          (l->activation != NULL &&
+           find_op(m->activation_ops, NUM_ACTIVATIONS, l->activation->op) >= NUM_EVERYWHERE));
+}
+
 static weft_status_t *fuse(remapper_t *m, const layer_t *l) {
   weft_node_t *last = l->parts[0], *fused = NULL;
   weft_output_t inputs[2 + MOST_ARGS];
   weft_named_attr_t attrs[MOST_ATTRS];
   int num_attrs = 0;
   const int num_inputs = gather_inputs(l, inputs);
-  const weft_op_def_t *op = weft_op_find(weft_str(l->how->fused));
+  const weft_op_def_t *op = weft_op_find(weft_str(is_own(m, l) ? l->how->own : l->how->fused));
   WEFT_RETURN_IF_ERROR(make_attrs(m, l, op, num_inputs - 2, attrs, &num_attrs));
   if (!is_fusible(m, l, op, attrs, num_attrs)) return NULL;
   const weft_node_spec_t spec = {.name = last->name,

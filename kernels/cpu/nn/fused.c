@@ -38,6 +38,8 @@ typedef struct fused_op {
   const weft_kernel_t *family;
   const char *plain;
   bool is_product;
+  bool is_own; /* takes more than TensorFlow's forms: factors of channels, activations of other kernels' loops
+                */
   /* The plain kernel with an epilogue; NULL: the result is walked over afterwards. */
   weft_status_t *(*then)(weft_kernel_ctx_t *ctx, weft_epilogue_binder_t *binder);
 } fused_op_t;
@@ -141,7 +143,7 @@ static bool read_loop_activation(weft_str_t name, fused_state_t *s) {
 
 /* A bias, a normalisation, a sum, an activation; each may be missing, but not all, and a sum has one of the
  * first two before it. A normalisation may be a factor and a shift: Mul, BiasAdd. Both of the first two
- * together, factors, and most activations of convolutions are more than TensorFlow has. */
+ * together are more than TensorFlow has. */
 static weft_status_t *read_fusion(const weft_kernel_setup_t *setup, fused_state_t *s) {
   const fused_op_t *op = setup->node.param;
   const weft_attr_t *ops = weft_knode_attr(setup, "fused_ops");
@@ -154,12 +156,12 @@ static weft_status_t *read_fusion(const weft_kernel_setup_t *setup, fused_state_
   if (s->has_bias) i++;
   s->has_norm = !op->is_product && i < ops->n && weft_str_is(names[i], "FusedBatchNorm");
   if (s->has_norm) i++;
-  s->has_scale = !op->is_product && !s->has_norm && s->is_float && i + 1 < ops->n &&
+  s->has_scale = !op->is_product && !s->has_norm && op->is_own && i + 1 < ops->n &&
                  weft_str_is(names[i], "Mul") && weft_str_is(names[i + 1], "BiasAdd");
   if (s->has_scale) i += 2;
   s->has_addend = i < ops->n && i > 0 && weft_str_is(names[i], "Add");
   if (s->has_addend) i++;
-  const bool has_loop = i < ops->n && s->is_float && read_loop_activation(names[i], s);
+  const bool has_loop = i < ops->n && op->is_own && s->is_float && read_loop_activation(names[i], s);
   if (i < ops->n && !has_loop) s->activation = activation_of(names[i], op->is_product);
   if (has_loop || s->activation != ACTIVATION_NONE) i++;
   if (i < ops->n || i == 0) return not_implemented(ops);
@@ -397,21 +399,26 @@ static weft_status_t *fused(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define FUSED(op_, types_, family_, plain_, is_product_, then_)                               \
+#define FUSED(op_, types_, family_, plain_, is_product_, is_own_, then_)                      \
   {                                                                                           \
     .op = op_, .type_attr = "T", .types = types_, .prepare = fused_prepare, .compute = fused, \
     .destroy = fused_destroy, .param = &(const fused_op_t) {                                  \
-      family_, plain_, is_product_, then_                                                     \
+      family_, plain_, is_product_, is_own_, then_                                            \
     }                                                                                         \
   }
 #define F16_BF16_F32 (WEFT_SET_FLOATS & ~WEFT_DTYPE_BIT(WEFT_F64))
 const weft_kernel_t weft_cpu_fused_kernels[] = {
-    FUSED("_FusedBatchNormEx", F16_BF16_F32, weft_cpu_batch_norm_kernels, "FusedBatchNormV3", false, NULL),
+    FUSED("_FusedBatchNormEx", F16_BF16_F32, weft_cpu_batch_norm_kernels, "FusedBatchNormV3", false, false,
+          NULL),
     FUSED("_FusedConv2D", WEFT_SET_FLOATS & ~WEFT_DTYPE_BIT(WEFT_BF16), weft_cpu_conv_kernels, "Conv2D",
-          false, weft_conv2d_then),
-    FUSED("_FusedConv3D", F16_BF16_F32, weft_cpu_conv_kernels, "Conv3D", false, NULL),
+          false, false, weft_conv2d_then),
+    FUSED("_FusedConv3D", F16_BF16_F32, weft_cpu_conv_kernels, "Conv3D", false, false, NULL),
     FUSED("_FusedDepthwiseConv2dNative", WEFT_SET_FLOATS, weft_cpu_depthwise_kernels, "DepthwiseConv2dNative",
-          false, weft_depthwise_then),
-    FUSED("_FusedMatMul", F16_BF16_F32, weft_cpu_matmul_kernels, "MatMul", true, NULL),
+          false, false, weft_depthwise_then),
+    FUSED("_FusedMatMul", F16_BF16_F32, weft_cpu_matmul_kernels, "MatMul", true, false, NULL),
+    FUSED("_WeftFusedConv2D", WEFT_DTYPE_BIT(WEFT_F32), weft_cpu_conv_kernels, "Conv2D", false, true,
+          weft_conv2d_then),
+    FUSED("_WeftFusedDepthwiseConv2dNative", WEFT_DTYPE_BIT(WEFT_F32), weft_cpu_depthwise_kernels,
+          "DepthwiseConv2dNative", false, true, weft_depthwise_then),
     {0},
 };
