@@ -27,7 +27,7 @@ typedef struct fusible {
 
 enum { MATMUL, CONV2D, DEPTHWISE };
 static const fusible_t products[] = {
-    [MATMUL] = {"MatMul", "_FusedMatMul", NULL, NULL, false},
+    [MATMUL] = {"MatMul", "_FusedMatMul", "_WeftFusedMatMul", NULL, false},
     [CONV2D] = {"Conv2D", "_FusedConv2D", "_WeftFusedConv2D", "TArgs", true},
     [DEPTHWISE] = {"DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative", "_WeftFusedDepthwiseConv2dNative",
                    NULL, true},
@@ -40,7 +40,7 @@ static const char *const sums[] = {"Add", "AddV2"};
 enum {
   NUM_PRODUCTS = sizeof products / sizeof products[0],
   NUM_ACTIVATIONS = sizeof activations / sizeof activations[0],
-  NUM_EVERYWHERE = 3, /* of them, on devices other than CPUs, and of TensorFlow's fused convolutions */
+  NUM_EVERYWHERE = 3, /* of them, on devices other than CPUs, and of TensorFlow's fused ops */
   NUM_NORMS = sizeof norms / sizeof norms[0],
   NUM_SUMS = sizeof sums / sizeof sums[0],
   NORM_ARGS = 4, /* scale, offset, mean, variance */

@@ -13,8 +13,9 @@
 static const struct {
   const char *op;
   int input;
-} copying_ops[] = {{"Conv2D", 1}, {"Conv3D", 1},       {"_FusedConv2D", 1},  {"_FusedConv3D", 1},
-                   {"MatMul", 1}, {"_FusedMatMul", 1}, {"BatchMatMulV2", 1}, {"_WeftFusedConv2D", 1}};
+} copying_ops[] = {{"Conv2D", 1},        {"Conv3D", 1},           {"_FusedConv2D", 1},
+                   {"_FusedConv3D", 1},  {"MatMul", 1},           {"_FusedMatMul", 1},
+                   {"BatchMatMulV2", 1}, {"_WeftFusedConv2D", 1}, {"_WeftFusedMatMul", 1}};
 
 enum { NUM_COPYING_OPS = sizeof copying_ops / sizeof copying_ops[0] };
 

@@ -420,5 +420,6 @@ const weft_kernel_t weft_cpu_fused_kernels[] = {
           weft_conv2d_then),
     FUSED("_WeftFusedDepthwiseConv2dNative", WEFT_DTYPE_BIT(WEFT_F32), weft_cpu_depthwise_kernels,
           "DepthwiseConv2dNative", false, true, weft_depthwise_then),
+    FUSED("_WeftFusedMatMul", WEFT_DTYPE_BIT(WEFT_F32), weft_cpu_matmul_kernels, "MatMul", true, true, NULL),
     {0},
 };
