@@ -84,18 +84,6 @@ static WEFT_Failure *floats_of(WEFT_KernelContext *c, const WEFT_TensorView *x, 
   return weft_cuda_convert(c, x->dtype, x->data, WEFT_CUDA_f32, *out, x->count);
 }
 
-/* A size in a vector of two, in the host's memory. */
-static WEFT_Failure *read_size(const WEFT_TensorView *v, const char *what, int64_t *out) {
-  if (v->rank != 1)
-    return WEFT_CUDA_INVALID("%s must be 1-dimensional, got shape %s", what, WEFT_CUDA_SHAPE(v));
-  if (v->count != 2)
-    return WEFT_CUDA_INVALID("%s must have two elements, got shape %s", what, WEFT_CUDA_SHAPE(v));
-  for (int d = 0; d < 2; d++) out[d] = weft_cuda_int_at(v, d);
-  if (out[0] > 0 && out[1] > 0) return NULL;
-  return WEFT_CUDA_INVALID("%s's elements must be positive, got %lld and %lld", what, (long long)out[0],
-                           (long long)out[1]);
-}
-
 /* ---- CropAndResize ---- */
 
 static WEFT_Failure *crop(WEFT_KernelContext *c) {
@@ -108,7 +96,7 @@ static WEFT_Failure *crop(WEFT_KernelContext *c) {
   if (in[2].rank != 1)
     return WEFT_CUDA_INVALID("box_indices must be rank 1 but is shape %s", WEFT_CUDA_SHAPE(&in[2]));
   WEFT_CUDA_TRY(check_boxes(&in[1], &in[2], &j));
-  WEFT_CUDA_TRY(read_size(&in[3], "crop_size", j.crop));
+  WEFT_CUDA_TRY(weft_cuda_size_read(&in[3], "crop_size", j.crop));
   const int64_t dims[4] = {j.num_boxes, j.crop[0], j.crop[1], j.channels};
   WEFT_CUDA_TRY(weft_cuda_host->output(c, 0, 4, dims, &y));
   WEFT_CUDA_TRY(send_owners(c, &in[2], &j, &owners));
@@ -215,7 +203,7 @@ static WEFT_Failure *project(WEFT_KernelContext *c) {
   if (x.rank != 4) return WEFT_CUDA_INVALID("Input images must have rank 4");
   if (t.rank != 2 || (t.dims[0] != x.dims[0] && t.dims[0] != 1) || t.dims[1] != COEFFICIENTS)
     return WEFT_CUDA_INVALID("Input transform should be num_images x 8 or 1 x 8");
-  WEFT_CUDA_TRY(read_size(&size, "output shape", j.out));
+  WEFT_CUDA_TRY(weft_cuda_size_read(&size, "output shape", j.out));
   j.in[0] = x.dims[1];
   j.in[1] = x.dims[2];
   j.channels = x.dims[3];
