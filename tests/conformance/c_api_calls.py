@@ -347,6 +347,16 @@ PREFIXES = {
 }
 
 
+def output_of_another_graph(l, node):
+    """The first output of `node`, which has the name "p"."""
+    mine = l.graph
+    l.graph = l.NewGraph()
+    l.load(node)
+    other = l.out("p")
+    l.graph = mine
+    return other
+
+
 def imported(l, o, *nodes, **more):
     r = l.GraphImportGraphDefWithResults(l.graph, l.buffer(graph_def(*nodes, **more)), o, l.status)
     return l.told(), bool(r), r
@@ -420,11 +430,7 @@ def _(l, source, name):
 
 @cases("input mapped to another graph's", ["output", "control", "control dependency"])
 def _(l, what):
-    mine = l.graph
-    l.graph = l.NewGraph()
-    l.load(placeholder("p"))
-    other = l.out("p")
-    l.graph = mine
+    other = output_of_another_graph(l, placeholder("p"))
     l.load(placeholder("p"))
     o = l.NewImportGraphDefOptions()
     l.ImportGraphDefOptionsSetPrefix(o, b"g")
@@ -609,11 +615,7 @@ def _(l, *names):
 
 @cases("another graph's", ["input", "control", "colocation"])
 def _(l, what):
-    mine = l.graph
-    l.graph = l.NewGraph()
-    l.load(placeholder("p"))
-    other = l.out("p")
-    l.graph = mine
+    other = output_of_another_graph(l, placeholder("p"))
     l.load(placeholder("q"), placeholder("r"))
     d = l.NewOperation(l.graph, b"Identity" if what == "input" else b"NoOp", b"made")
     if what == "input":
@@ -1463,12 +1465,7 @@ def _(l, what):
         told.append(l.run(t, fetches=["c"]))
         told.append(l.run(s, fetches=["c"]))
     elif what == "another graph's fetch":
-        mine = l.graph
-        l.graph = l.NewGraph()
-        l.load(constant("d"))
-        o = l.out("d")
-        l.graph = mine
-        told.append(l.run(s, fetches=[o]))
+        told.append(l.run(s, fetches=[output_of_another_graph(l, constant("p"))]))
     else:
         told.append(l.run(s, fetches=["y"]))
         l.load(constant("d", 5.0))
