@@ -234,10 +234,10 @@ static weft_status_t *no_column_input(const submit_t *m, const char *text, weft_
   return s;
 }
 
-/* Each names an input, and each input is named once. */
+/* Each names an input. That none is named twice has been checked with the options. */
 static weft_status_t *check_columns(const submit_t *m) {
   const weft_option_texts_t *columns = &m->spec->columns;
-  weft_str_t name, other, rest;
+  weft_str_t name, rest;
   for (int i = 0; i < columns->n; i++) {
     const char *text = columns->items[i];
     if (!weft_str_split(weft_str(text), '=', &name, &rest) || name.length == 0 || rest.length == 0)
@@ -245,11 +245,6 @@ static weft_status_t *check_columns(const submit_t *m) {
     if (weft_model_input(&m->model, name) == NULL && !has_input(m, WEFT_STR("train"), name) &&
         !has_input(m, WEFT_STR("evaluate"), name))
       return no_column_input(m, text, name);
-    for (int k = 0; k < i; k++) {
-      if (weft_str_split(weft_str(columns->items[k]), '=', &other, &rest) && weft_str_eq(name, other))
-        return WEFT_ERROR(INVALID_ARGUMENT, "--columns %s: input '%.*s' is named twice", text,
-                          WEFT_STR_ARGS(name));
-    }
   }
   return NULL;
 }

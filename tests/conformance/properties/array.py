@@ -307,7 +307,9 @@ def tile(d):
     if d.chance(0.1):
         rank = d.int(9, 12)
         shape, times = [d.int(1, 2) for _ in range(rank)], [d.one(1, 1, 2) for _ in range(rank)]
-    return C(d.op, d.values(d.dtype(), shape), ints(times if d.chance(0.97) else times + [1], index_type(d)))
+    case = C(d.op, d.values(d.dtype(), shape), ints(times if d.chance(0.97) else times + [1], index_type(d)))
+    case.has_gradient = len(shape) <= 8  # TensorFlow's gradient reshapes to twice the rank; Weft's tensors have up to 16 dimensions
+    return case
 
 
 @spec("Pad", "PadV2")
