@@ -16,8 +16,8 @@
  *
  * A connection has two sources: the socket, and the bell of its ring (rpc/local_ring.h), through which nearly
  * all packets come. The bell needs no arming: an event that finds a thread at the ring is of no use, and that
- * thread asks whether there is more when it leaves the ring, which is before it handles the packet. If there
- * is, it rings the bell for another thread.
+ * thread asks whether there is more when it leaves the ring, which is before it handles the packet, unless
+ * that cancels a call. If there is, it rings the bell for another thread.
  *
  * The end of a connection is seen at the socket. What the other end put into the ring before is handled
  * first: the thread that has the bell closes the connection when the ring is empty.
@@ -430,6 +430,11 @@ typedef struct packet_look {
   weft_packet_t packet;
 } packet_look_t;
 
+/* A canceller's callbacks are through before the packets behind it are taken: a call that the other end makes
+ * after it has cancelled another one finds that one cancelled. They do not wait. All other packets are
+ * handled side by side. */
+static bool is_handled_in_turn(const weft_packet_t *p) { return p->kind == WEFT_PACKET_CANCEL; }
+
 /* Looks once. True: there is something, or the bell is not to be had, or the connection ends. */
 static bool look(void *arg) {
   packet_look_t *k = arg;
@@ -475,10 +480,12 @@ static void read_ring(weft_local_conn_t *c, weft_packet_room_t *room) {
       close_conn(c);
       return;
     }
+    const bool in_turn = r == WEFT_PACKET_DONE && is_handled_in_turn(&k.packet);
+    if (in_turn) c->ops->packet(c, &k.packet);
     leave_bell(c);
     k.has_bell = false;
     if (r == WEFT_PACKET_DONE) {
-      c->ops->packet(c, &k.packet);
+      if (!in_turn) c->ops->packet(c, &k.packet);
       look_for_more(&k);
     } else if (r == WEFT_PACKET_OVER) {
       weft_local_conn_break(c);
@@ -550,9 +557,11 @@ static void take_packet(weft_local_source_t *self, weft_packet_room_t *room) {
     close_files(c); /* it offers no rings, or not all of them */
     c->num_files = WEFT_LOCAL_RING_FILES;
   }
+  const bool in_turn = r == WEFT_PACKET_DONE && is_handled_in_turn(&p);
+  if (in_turn) c->ops->packet(c, &p);
   const bool goes_on =
       r != WEFT_PACKET_OVER && !is_wrong && weft_local_loop_again(c->loop, self, WEFT_LOCAL_READ);
-  if (r == WEFT_PACKET_DONE && !is_file) c->ops->packet(c, &p);
+  if (r == WEFT_PACKET_DONE && !is_file && !in_turn) c->ops->packet(c, &p);
   if (!goes_on) end_conn(c, room);
   weft_local_conn_release(c);
 }

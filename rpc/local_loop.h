@@ -2,7 +2,8 @@
  * folder.
  *
  * Packets of one connection may be handled by several threads at once, as the calls of one gRPC connection
- * are: a handler that takes its time does not hold up the packets behind it.
+ * are: a handler that takes its time does not hold up the packets behind it. Only a packet that cancels a
+ * call does: what is behind it on the same way, ring or socket, is taken once its handler has returned.
  */
 #ifndef WEFT_RPC_LOCAL_LOOP_H_
 #define WEFT_RPC_LOCAL_LOOP_H_

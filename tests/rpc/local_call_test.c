@@ -455,6 +455,26 @@ static void handlers_that_take_their_time_hold_up_no_other(void) {
   teardown_with_child(&f, &child);
 }
 
+/* Otherwise the later call may do what makes the cancelled one go on. */
+static void a_call_comes_behind_the_end_of_one_that_was_cancelled_before(void) {
+  weft_test_rpc_t f;
+  setup(&f);
+  weft_test_answers_t a;
+  weft_test_answers_init(&a);
+  weft_rpc_options_t o = {.canceller = weft_canceller_create(NULL)};
+  weft_test_begin(&f, LINGER, WEFT_STR("x"), &o, &a);
+  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.held, 1));
+  weft_canceller_cancel(o.canceller);
+  weft_test_begin(&f, UNBLOCK, WEFT_STR("x"), NULL, &a);
+  CU_ASSERT_TRUE(weft_test_latch_wait(&a.latch, 2));
+  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.cancelled, 1));
+  CU_ASSERT_EQUAL(atomic_load(&f.host.num_overtaken), 0);
+  CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_CANCELLED]), 1);
+  weft_canceller_release(o.canceller);
+  weft_test_answers_deinit(&a);
+  weft_test_rpc_teardown(&f);
+}
+
 /* A server that is waited for, but is heard of, is not given up. */
 static void a_server_that_takes_its_time_is_waited_for(void) {
   weft_test_rpc_t f;
@@ -525,6 +545,8 @@ static const CU_TestInfo tests[] = {
      calls_wait_for_a_server_that_is_stopped_for_a_moment},
     {"a server that stays stopped is given up", a_server_that_stays_stopped_is_given_up},
     {"handlers that take their time hold up no other", handlers_that_take_their_time_hold_up_no_other},
+    {"a call comes behind the end of one that was cancelled before",
+     a_call_comes_behind_the_end_of_one_that_was_cancelled_before},
     {"a server that takes its time is waited for", a_server_that_takes_its_time_is_waited_for},
     {"a call without memory ends", a_call_without_memory_ends},
     CU_TEST_INFO_NULL,

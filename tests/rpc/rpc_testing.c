@@ -25,8 +25,8 @@ void weft_test_latch_add(weft_test_latch_t *l) {
   weft_cond_broadcast(&l->changed);
   weft_mutex_unlock(&l->mu);
 }
-bool weft_test_latch_wait(weft_test_latch_t *l, int count) {
-  int64_t deadline = weft_clock_ns() + 60000000000;
+static bool wait_for_ns(weft_test_latch_t *l, int count, int64_t ns) {
+  const int64_t deadline = weft_clock_ns() + ns;
   weft_mutex_lock(&l->mu);
   bool in_time = true;
   while (l->count < count && in_time) in_time = weft_cond_wait_until(&l->changed, &l->mu, deadline);
@@ -34,6 +34,7 @@ bool weft_test_latch_wait(weft_test_latch_t *l, int count) {
   weft_mutex_unlock(&l->mu);
   return reached;
 }
+bool weft_test_latch_wait(weft_test_latch_t *l, int count) { return wait_for_ns(l, count, 60000000000); }
 
 /* ---- the server ---- */
 
@@ -128,15 +129,22 @@ static void answer_held(void *arg) {
   weft_test_latch_add(cancelled);
   weft_rpc_fail(call, WEFT_ERROR(CANCELLED, "held until cancelled"));
 }
-static void hold(void *arg, weft_rpc_call_t *call) {
+static void linger(void *arg) {
+  weft_test_host_t *h = ((held_t *)arg)->h;
+  if (wait_for_ns(&h->unblocked, 1, 200000000)) atomic_fetch_add(&h->num_overtaken, 1);
+  answer_held(arg);
+}
+static void hold_until(void *arg, weft_rpc_call_t *call, void (*end)(void *arg)) {
   held_t *h = weft_calloc(1, sizeof *h);
   weft_test_latch_t *held = &((weft_test_host_t *)arg)->held;
   uint64_t token;
   h->h = arg;
   h->call = call;
-  if (!weft_canceller_register(weft_rpc_call_canceller(call), answer_held, h, &token)) answer_held(h);
+  if (!weft_canceller_register(weft_rpc_call_canceller(call), end, h, &token)) end(h);
   weft_test_latch_add(held);
 }
+static void hold(void *arg, weft_rpc_call_t *call) { hold_until(arg, call, answer_held); }
+static void hold_and_linger(void *arg, weft_rpc_call_t *call) { hold_until(arg, call, linger); }
 
 weft_status_t *weft_test_host_serve(weft_test_host_t *h, int port, weft_rpc_client_t *client) {
   weft_rpc_server_options_t o = {.host = "127.0.0.1", .port = port, .client = client};
@@ -145,6 +153,7 @@ weft_status_t *weft_test_host_serve(weft_test_host_t *h, int port, weft_rpc_clie
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, PEER, tell_peer, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, MORE, echo_and_expect_more, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, HOLD, hold, h, NULL));
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, LINGER, hold_and_linger, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, FAIL, fail, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, BLOCK, block, h, NULL));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(h->server, UNBLOCK, unblock, h, NULL));

@@ -16,6 +16,7 @@
 #define HOLD "/weft.Test/Hold"       /* CANCELLED, when the call is cancelled */
 #define BLOCK "/weft.Test/Block"     /* takes its thread until there is an UNBLOCK */
 #define UNBLOCK "/weft.Test/Unblock" /* answers with nothing, as does BLOCK */
+#define LINGER "/weft.Test/Linger"   /* as HOLD, but its end waits a moment for an UNBLOCK */
 
 /* Counts events. */
 typedef struct weft_test_latch {
@@ -30,11 +31,13 @@ void weft_test_latch_add(weft_test_latch_t *l);
 /* Were there so many events within a minute? */
 bool weft_test_latch_wait(weft_test_latch_t *l, int count);
 
-/* The server's side. Each HOLD and BLOCK counts in `held`, each end of a HOLD in `cancelled`. */
+/* The server's side. Each HOLD, LINGER and BLOCK counts in `held`, each end of a HOLD or LINGER in
+ * `cancelled`. */
 typedef struct weft_test_host {
   weft_rpc_server_t *server;
   weft_test_latch_t held, cancelled, unblocked;
   atomic_int num_looked_for; /* calls to ECHO and MORE that a thread found by looking */
+  atomic_int num_overtaken;  /* UNBLOCKs that were handled while a LINGER was being cancelled */
 } weft_test_host_t;
 
 void weft_test_host_init(weft_test_host_t *h);
