@@ -11,7 +11,7 @@
 #define WEFT_RPC_LOCAL_CALLS_H_
 
 #include "base/cancellation.h"
-#include "rpc/local_loop.h"
+#include "rpc/local_conn.h"
 
 typedef struct weft_local_calls weft_local_calls_t; /* Thread-safe. Refcounted. */
 

@@ -7,7 +7,7 @@
 #define WEFT_RPC_LOCAL_SERVER_H_
 
 #include "rpc/call.h"
-#include "rpc/local_loop.h"
+#include "rpc/local_conn.h"
 
 /* A method that every server has: a caller on this host asks for the name. Request: the caller's host
  * (rpc/local_link.h) behind the version of what is spoken. Answer: the name; empty: not for this caller. */
