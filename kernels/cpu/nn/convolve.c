@@ -108,6 +108,7 @@ typedef struct conv_job {
   const char *x, *f, *dy;
   char *y, *dx, *partial;
   int64_t rows, pieces; /* of a block; of the sum over pixels */
+  int64_t images;       /* that are multiplied at once at most, where a block holds several */
   weft_status_t *_Atomic status;
 } conv_job_t;
 
@@ -177,15 +178,20 @@ weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v,
 
 /* ---- gradient of the input: images are independent ---- */
 
+/* Blocks of whole images, or of a part of one. Which rows are multiplied together must not depend on the
+ * number of threads: with OpenBLAS the last bits of a product do. */
 static void input_images(void *arg, int64_t begin, int64_t end) {
   conv_job_t *j = arg;
   const weft_conv_t *v = j->v;
-  int64_t K = column_width(v), per_group = v->oc / v->groups, per_image = out_pixels(v);
+  int64_t K = column_width(v), per_group = v->oc / v->groups, per_unit = j->images * out_pixels(v);
   size_t size = weft_dtype_size(v->dtype);
   char *columns = column_buffer(j);
   if (columns == NULL) return;
-  for (int64_t from = begin * per_image; from < end * per_image; from += j->rows) {
-    int64_t to = from + j->rows < end * per_image ? from + j->rows : end * per_image;
+  const int64_t last = end * per_unit < pixels(v) ? end * per_unit : pixels(v);
+  for (int64_t from = begin * per_unit, to; from < last; from = to) {
+    const int64_t unit_end = (from / per_unit + 1) * per_unit;
+    to = from + j->rows < unit_end ? from + j->rows : unit_end;
+    if (to > last) to = last;
     for (int64_t g = 0; g < v->groups; g++) {
       keep_first(j, weft_gemm(NULL, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED, to - from, K, per_group,
                               j->dy + (size_t)(from * v->oc + g * per_group) * size, v->oc,
@@ -207,10 +213,12 @@ weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool, const weft_con
   }
   memset(dx, 0, bytes);
   if (pixels(v) == 0 || v->oc == 0) return NULL;
-  conv_job_t j = {.v = v, .f = f, .dy = dy, .dx = dx, .rows = block_rows(v)};
-  int64_t work = out_pixels(v) * column_width(v) * v->oc;
+  conv_job_t j = {.v = v, .f = f, .dy = dy, .dx = dx, .rows = block_rows(v), .images = 1};
+  const int64_t share = (v->n + MAX_PIECES - 1) / MAX_PIECES;
+  if (j.rows / out_pixels(v) > 1) j.images = j.rows / out_pixels(v) < share ? j.rows / out_pixels(v) : share;
+  int64_t work = j.images * out_pixels(v) * column_width(v) * v->oc;
   int64_t grain = (1 << 19) / (work + 1) + 1;
-  weft_parallel_for(pool, v->n, grain, input_images, &j);
+  weft_parallel_for(pool, (v->n + j.images - 1) / j.images, grain, input_images, &j);
   return atomic_load(&j.status);
 }
 
