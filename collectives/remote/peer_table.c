@@ -121,23 +121,25 @@ static void forget_loss_locked(weft_peer_table_t *t, weft_str_t task, weft_statu
   }
 }
 
-void weft_peer_table_note_loss(weft_peer_table_t *t, weft_str_t task, const weft_status_t *why,
-                               bool is_departure) {
+bool weft_peer_table_note_loss(weft_peer_table_t *t, weft_str_t task, uint64_t incarnation,
+                               const weft_status_t *why, bool is_departure) {
   weft_status_t *mine = weft_status_clone(why);
   weft_mutex_lock(&t->mu);
-  int i = 0;
+  const peer_entry_t *known = weft_map_get(&t->tasks, task);
+  const uint64_t now = known == NULL ? 0 : known->incarnation;
+  const bool has_returned = incarnation != 0 && now != 0 && now != incarnation;
+  int i = has_returned ? MAX_LOSSES : 0;
   while (i < MAX_LOSSES && t->losses[i].why != NULL && !weft_str_eq(t->losses[i].task, task)) i++;
   weft_str_t name =
       i < MAX_LOSSES && t->losses[i].why == NULL ? weft_arena_str(&t->arena, task) : WEFT_STR("");
   if (name.length > 0) {
-    const peer_entry_t *known = weft_map_get(&t->tasks, task);
-    t->losses[i] =
-        (peer_loss_t){name, mine, known == NULL ? 0 : known->incarnation, weft_clock_ns(), is_departure};
+    t->losses[i] = (peer_loss_t){name, mine, now, weft_clock_ns(), is_departure};
     mine = NULL;
     atomic_store(&t->has_losses, true);
   }
   weft_mutex_unlock(&t->mu);
   weft_status_free(mine);
+  return !has_returned;
 }
 
 weft_status_t *weft_peer_table_loss_of(weft_peer_table_t *t, weft_str_t task, uint64_t incarnation) {

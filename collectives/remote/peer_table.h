@@ -14,9 +14,11 @@ void weft_peer_table_note(weft_peer_table_t *t, weft_str_t task, weft_str_t host
 weft_str_t weft_peer_table_host_of(weft_peer_table_t *t, weft_str_t task); /* lent; "": unknown */
 uint64_t weft_peer_table_incarnation_of(weft_peer_table_t *t, weft_str_t task);
 
-/* `task` is lost. is_departure: it said so before, perhaps only because of another loss. */
-void weft_peer_table_note_loss(weft_peer_table_t *t, weft_str_t task, const weft_status_t *why,
-                               bool is_departure);
+/* `task` is lost, of this incarnation; 0: as it is known. is_departure: it said so before, perhaps only
+ * because of another loss. False: another incarnation is known meanwhile, which is not lost, and nothing is
+ * noted. */
+bool weft_peer_table_note_loss(weft_peer_table_t *t, weft_str_t task, uint64_t incarnation,
+                               const weft_status_t *why, bool is_departure);
 void weft_peer_table_forget_loss(weft_peer_table_t *t, weft_str_t task);
 bool weft_peer_table_is_lost(weft_peer_table_t *p, weft_str_t task);
 /* The loss of the process that is `task` under this incarnation, while it has not returned: a copy, or NULL.

@@ -120,7 +120,7 @@ static void transport_fail(weft_transport_t *base, int64_t step_id, weft_str_t r
 static void transport_lost_task(weft_transport_t *base, weft_str_t task, const weft_status_t *why) {
   weft_remote_t *t = weft_remote_of(base);
   weft_transfer_filter_t by_task = {.task = task};
-  weft_peer_table_note_loss(t->known, task, why, false);
+  (void)weft_peer_table_note_loss(t->known, task, 0, why, false);
   weft_remote_abort(t, &by_task, why);
   (void)weft_host_links_break(t->links, task);
   weft_group_table_lost_task(t->groups, task, why);

@@ -35,14 +35,15 @@ static void call_instead(weft_remote_fetch_t *f, weft_status_t *why) {
 /* Every message of the peer up to its end has been handled: the peer may have departed because of another
  * failure. A task that departs itself has closed the link, and does not take the peer for lost. Consumes
  * `why`; returns the cause. */
-static weft_status_t *cause_of_loss(weft_remote_t *t, weft_str_t task, weft_status_t *why) {
+static weft_status_t *cause_of_loss(weft_remote_t *t, weft_str_t task, const weft_host_link_t *link,
+                                    weft_status_t *why) {
   if (!weft_peer_table_is_lost(t->known, task)) {
     if (weft_remote_is_departing(t)) {
       weft_status_free(why);
       return weft_remote_departure_status(t);
     }
     weft_status_t *loss = weft_transport_loss(task, why);
-    weft_peer_table_note_loss(t->known, task, loss, false);
+    (void)weft_peer_table_note_loss(t->known, task, weft_host_link_incarnation(link), loss, false);
     weft_status_free(loss);
   }
   return weft_peer_table_cause(t->known, task, why);
@@ -52,7 +53,7 @@ static void end_unread(void *arg) {
   weft_remote_fetch_t *f = arg;
   weft_status_t *why = f->why;
   f->why = NULL;
-  weft_remote_end_fetch(f, cause_of_loss(f->t, f->from_task, why), false);
+  weft_remote_end_fetch(f, cause_of_loss(f->t, f->from_task, f->link, why), false);
 }
 
 static void read_offer(void *arg) {
@@ -161,14 +162,18 @@ static void on_ended(void *arg, weft_host_link_t *link, int64_t step_id, weft_st
   weft_status_free(why);
 }
 
-/* A task is lost: ends what it still takes part in, and tells the worker. */
+/* A task is lost: ends what it still takes part in, and tells the worker. A link may break after the task has
+ * returned as another process: then its shares in groups of the new one go on, and the worker has nothing to
+ * hear. */
 static void lose(weft_remote_t *t, weft_str_t task, const weft_host_link_t *link, const weft_status_t *why,
                  bool is_departure) {
-  weft_peer_table_note_loss(t->known, task, why, is_departure);
-  weft_transfer_filter_t by_link = {.link = link, .with_announced = true}, by_task = {.task = task};
+  const uint64_t incarnation = link == NULL ? 0 : weft_host_link_incarnation(link);
+  const bool is_news = weft_peer_table_note_loss(t->known, task, incarnation, why, is_departure);
+  weft_transfer_filter_t by_link = {.link = link, .with_announced = true},
+                         by_task = {.task = task, .incarnation = incarnation};
   if (link != NULL) weft_remote_abort(t, &by_link, why);
   weft_remote_abort(t, &by_task, why);
-  if (t->peers.lost != NULL) t->peers.lost(t->peers.arg, task, why);
+  if (is_news && t->peers.lost != NULL) t->peers.lost(t->peers.arg, task, why);
 }
 
 /* This task departs, and has closed the link itself: the peer is not lost. */
@@ -259,7 +264,7 @@ static void end_unannounced(void *arg) {
   weft_remote_offer_t *o = arg;
   weft_status_t *why = o->why;
   o->why = NULL;
-  weft_remote_end_offer(o, cause_of_loss(o->t, o->to_task, why));
+  weft_remote_end_offer(o, cause_of_loss(o->t, o->to_task, o->link, why));
 }
 
 void weft_remote_announce(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_str_t to_device,

@@ -409,8 +409,11 @@ static bool share_matches(const weft_transfer_filter_t *w, const weft_remote_sha
   if (w->has_step && (s->p.step_id != w->step_id || !weft_ended_steps_is_in_run(weft_str(s->key), w->run)))
     return false;
   bool found = w->link == NULL && w->task.length == 0;
-  for (int i = 0; i < s->p.group->size && !found; i++)
-    found = w->link != NULL ? s->links[i] == w->link : weft_str_eq(s->p.group->members[i].task, w->task);
+  for (int i = 0; i < s->p.group->size && !found; i++) {
+    const weft_group_member_t *m = &s->p.group->members[i];
+    const bool is_it = w->incarnation == 0 || m->incarnation == 0 || m->incarnation == w->incarnation;
+    found = w->link != NULL ? s->links[i] == w->link : is_it && weft_str_eq(m->task, w->task);
+  }
   return found;
 }
 

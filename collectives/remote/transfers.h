@@ -196,6 +196,7 @@ typedef struct weft_transfer_filter {
   int64_t step_id;
   const char *run;
   weft_str_t task;
+  uint64_t incarnation; /* of `task`, for shares, which know that of each member */
   const weft_host_link_t *link;
   bool keep_inline;    /* arrivals that have their bytes */
   bool with_announced; /* also offers whose receiver may be reading; otherwise it says when it does not */
