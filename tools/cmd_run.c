@@ -213,7 +213,7 @@ int weft_command_run(int argc, char **argv) {
        .texts = &a.job.spec.data, .kind = WEFT_VALUE_FILE},
       {"columns", "INPUT=NAME+NAME",
        "Features or columns of --data for an input of another name. May be repeated",
-       .texts = &a.job.spec.columns, .check = weft_check_pair, .names_once = true},
+       .texts = &a.job.spec.columns, .check = weft_check_columns, .names_once = true},
       {"evaluate-data", "FILES", "The same as --data, when evaluating", .texts = &a.job.spec.evaluate_data,
        .kind = WEFT_VALUE_FILE},
       {"evaluate-every", "N", "Evaluate after every N steps, and at the end",

@@ -61,6 +61,10 @@ weft_status_t *weft_check_pair(const char *value) {
   return is_pair(value, true) ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "give NAME=VALUE");
 }
 
+weft_status_t *weft_check_columns(const char *value) {
+  return is_pair(value, false) ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "give INPUT=NAME or INPUT=NAME+NAME");
+}
+
 weft_status_t *weft_check_array(const char *value) {
   return is_pair(value, false) ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "give NAME=FILE.npy");
 }

@@ -17,6 +17,7 @@ weft_option_check_fn weft_check_container; /* the name of a container */
 weft_option_check_fn weft_check_task;      /* "/job:name/task:index" */
 weft_option_check_fn weft_check_feed;      /* "name=value"; the value may be empty */
 weft_option_check_fn weft_check_pair;      /* the same, for what is no feed */
+weft_option_check_fn weft_check_columns;   /* of files with rows */
 weft_option_check_fn weft_check_array;     /* "name=file"; neither is empty */
 
 #endif /* WEFT_TOOLS_OPTION_CHECKS_H_ */

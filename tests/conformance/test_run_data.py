@@ -219,7 +219,7 @@ def small(tmp_path):
         w.write(b"\xff\xff no Example")
 
 
-USAGE = ["--columns a is given twice", "inputs are fed or read from --data, not both"]  # wrong whatever the files hold: exit code 2
+USAGE = ["--columns a is given twice", "--columns a: give INPUT=NAME or INPUT=NAME+NAME", "inputs are fed or read from --data, not both"]  # wrong whatever the files hold: exit code 2
 MISTAKES = [
     (dict(n=(tf.int64, [None])), ["--data", "nowhere"], "--data nowhere: there is no such file"),
     (dict(n=(tf.int64, [None])), ["--data", "empty"], "the folder has no files"),
@@ -243,7 +243,7 @@ MISTAKES = [
     (dict(x=(tf.int64, [None])), ["--data", "records", "--columns", "x=n+n"], "is one feature, not 2"),
     (dict(a=(tf.float32, [None])), ["--data", "t.csv", "--columns", "z=b"], "--columns z=b: there is no input 'z'; the inputs of 'train' are a"),
     (dict(n=(tf.int64, [None])), ["--data", "records", "--columns", "z=n"], "--columns z=n: there is no input 'z'"),
-    (dict(a=(tf.float32, [None])), ["--data", "t.csv", "--columns", "a"], "--columns a: give INPUT=NAME"),
+    (dict(a=(tf.float32, [None])), ["--data", "t.csv", "--columns", "a"], "--columns a: give INPUT=NAME or INPUT=NAME+NAME"),
     (dict(a=(tf.float32, [None])), ["--data", "t.csv", "--columns", "a=a", "--columns", "a=b"], "--columns a is given twice"),
     (dict(x=(tf.int64, [None]), y=(tf.int64, [None, 1])), ["--data", "records", "--columns", "x=n", "--columns", "y=n"], "differ in type or shape"),
     (dict(n=(tf.int64, [None, 2])), ["--data", "records"], "n"),  # a step finds one value instead of two

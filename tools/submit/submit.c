@@ -234,14 +234,13 @@ static weft_status_t *no_column_input(const submit_t *m, const char *text, weft_
   return s;
 }
 
-/* Each names an input. That none is named twice has been checked with the options. */
+/* Each names an input. Their form, and that none is named twice, has been checked with the options. */
 static weft_status_t *check_columns(const submit_t *m) {
   const weft_option_texts_t *columns = &m->spec->columns;
-  weft_str_t name, rest;
   for (int i = 0; i < columns->n; i++) {
+    weft_str_t name = {NULL, 0}, rest;
     const char *text = columns->items[i];
-    if (!weft_str_split(weft_str(text), '=', &name, &rest) || name.length == 0 || rest.length == 0)
-      return WEFT_ERROR(INVALID_ARGUMENT, "--columns %s: give INPUT=NAME or INPUT=NAME+NAME", text);
+    (void)weft_str_split(weft_str(text), '=', &name, &rest);
     if (weft_model_input(&m->model, name) == NULL && !has_input(m, WEFT_STR("train"), name) &&
         !has_input(m, WEFT_STR("evaluate"), name))
       return no_column_input(m, text, name);
