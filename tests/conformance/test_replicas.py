@@ -23,9 +23,11 @@ def test_synchronous_replicas_in_two_processes(own_cluster, use_resource, tmp_pa
     results = [json.loads(finish_client(c)) for c in clients]
     assert max(r["step"] for r in results) >= 29
     final = tf.train.load_checkpoint(str(tmp_path)).get_tensor("w")
-    # Each step moves w by 0.2 of its way to the mean of the targets, [2, 10]: 1 - 0.8^30 of it is done.
-    assert abs(final[0] - 2.0 * (1 - 0.8**30)) < 1e-4
-    assert abs(final[1] - 10.0 * (1 - 0.8**30)) < 1e-3
+    # Each step moves w by 0.2 of its way to the mean of the targets, [2, 10]: 1 - 0.8^30 of it is done. On a busy machine
+    # both clients may have begun one more step before they see the last one.
+    done = [1 - 0.8**n for n in (30, 31)]
+    assert min(abs(final[0] - 2.0 * d) for d in done) < 1e-4
+    assert min(abs(final[1] - 10.0 * d) for d in done) < 1e-3
 
 
 def test_asynchronous_replicas_in_two_processes(own_cluster, tmp_path):
