@@ -3,6 +3,9 @@
 Looked for in CUDA_HOME ("none": there is none), where nvcc of the PATH is, and in /usr/local/cuda. Without one @cuda is there, too, and is empty:
 what needs it has `target_compatible_with = CUDA` and is left out of //... .
 
+WEFT_CUDA_ARCHITECTURES says which devices kernels are compiled for, by compute capability: "80 90" if it is not set. Later devices use the
+last one's intermediate code.
+
 @cuda//:headers         cuda.h, cublasLt.h, ... No library: all of them are opened at run time
 @cuda//:defs.bzl        CUDA, the constraint; weft_cuda_fatbin, kernels as an object file
 """
@@ -26,14 +29,10 @@ cc_library(
 
 _DEFS = """CUDA = {constraint}
 _NVCC = "{nvcc}"
-_ARCHITECTURES = [
-    "-gencode arch=compute_80,code=sm_80",
-    "-gencode arch=compute_90,code=sm_90",
-    "-gencode arch=compute_90,code=compute_90",
-]
+_ARCHITECTURES = {architectures}
 
 def weft_cuda_fatbin(name, src, hdrs = [], **kwargs):
-    \"\"\"The kernels of <src>.cu for devices of compute capability 8.0 and later, in an object file.
+    \"\"\"The kernels of <src>.cu for devices of WEFT_CUDA_ARCHITECTURES and later, in an object file.
 
     A cc_library that defines `const unsigned char weft_cuda_fatbin_<name>[]` and, behind it,
     `weft_cuda_fatbin_<name>_end`. As a tool of its copy the object belongs to no configuration: nvcc runs once, whatever
@@ -94,7 +93,10 @@ def _cuda_toolkit(ctx):
     if place != None:
         ctx.symlink(place + "/include", "include")
     ctx.file("BUILD", _BUILD)
+    numbers = (ctx.os.environ.get("WEFT_CUDA_ARCHITECTURES") or "80 90").split(" ")
     ctx.file("defs.bzl", _DEFS.format(
+        architectures = ["-gencode arch=compute_%s,code=sm_%s" % (n, n) for n in numbers] +
+                        ["-gencode arch=compute_%s,code=compute_%s" % (numbers[-1], numbers[-1])],
         constraint = "[]" if place != None else '["@cuda//:found"]',
         nvcc = "" if place == None else place + "/bin/nvcc",
     ))
@@ -102,6 +104,6 @@ def _cuda_toolkit(ctx):
 cuda_toolkit = repository_rule(
     implementation = _cuda_toolkit,
     doc = "Finds the CUDA toolkit of this machine.",
-    environ = ["CUDA_HOME", "PATH"],
+    environ = ["CUDA_HOME", "PATH", "WEFT_CUDA_ARCHITECTURES"],
     local = True,
 )
