@@ -2,13 +2,18 @@
 #include "base/mutex.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* These fail only on a programming error, which no caller could handle. */
-static void must(int rc) {
-  if (rc != 0) abort();
+/* These fail only on a programming error, which no caller could handle: a lock that is destroyed while a
+ * thread has it, say. */
+static void must_have(int rc, const char *call) {
+  if (rc == 0) return;
+  fprintf(stderr, "weft: %s: error %d\n", call, rc);
+  abort();
 }
+#define must(call) must_have((call), #call)
 
 void weft_mutex_init(weft_mutex_t *mu) { must(pthread_mutex_init(&mu->impl, NULL)); }
 void weft_mutex_deinit(weft_mutex_t *mu) { must(pthread_mutex_destroy(&mu->impl)); }
@@ -35,6 +40,6 @@ void weft_cond_wait(weft_cond_t *cond, weft_mutex_t *mu) { must(pthread_cond_wai
 bool weft_cond_wait_until(weft_cond_t *cond, weft_mutex_t *mu, int64_t deadline_ns) {
   struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
   int rc = pthread_cond_timedwait(&cond->impl, &mu->impl, &until);
-  if (rc != ETIMEDOUT) must(rc);
+  if (rc != ETIMEDOUT) must_have(rc, "pthread_cond_timedwait");
   return rc == 0;
 }
