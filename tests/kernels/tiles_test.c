@@ -95,6 +95,55 @@ static void pieces_change_no_bit(void) {
   for (int form = 0; form < 8; form++) check(form & 1, form & 2, form & 4);
 }
 
+/* A small a is read where it is, and one whose lines lie far apart is laid out first. */
+static void check_places_of_a(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+  const int64_t lines = ta ? k : m, line = ta ? m : k, far = 5000;
+  float *a = numbers(lines * line, 1), *spread = numbers(lines * far, 2), *b = numbers(k * n, 3);
+  float *c = numbers(m * n, 4), *of_spread = numbers(m * n, 5);
+  for (int64_t i = 0; i < lines; i++) memcpy(spread + i * far, a + i * line, (size_t)line * sizeof *a);
+  weft_tiles_t t = {.dtype = WEFT_F32,
+                    .turns_a = ta,
+                    .turns_b = tb,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .lda = line,
+                    .ldb = tb ? k : n,
+                    .ldc = n,
+                    .a = a,
+                    .b = b,
+                    .c = c};
+  run(&t, m, n);
+  t.a = spread;
+  t.lda = far;
+  t.c = of_spread;
+  run(&t, m, n);
+  CU_ASSERT_EQUAL(memcmp(c, of_spread, (size_t)(m * n) * sizeof *c), 0);
+  for (int64_t i = 0; i < m * n; i++) {
+    double sum = 0;
+    for (int64_t l = 0; l < k; l++) {
+      sum += (double)a[ta ? l * m + i / n : i / n * k + l] * (double)b[tb ? i % n * k + l : l * n + i % n];
+    }
+    CU_ASSERT_DOUBLE_EQUAL((double)c[i], sum, 1e-4);
+  }
+  weft_free(a);
+  weft_free(spread);
+  weft_free(b);
+  weft_free(c);
+  weft_free(of_spread);
+}
+
+static void the_place_of_a_changes_no_bit(void) {
+  static const int64_t m[] = {1, 2, 4, 6, 7, 16, 20}, n[] = {1, 8, 10, 33, 64}, k[] = {1, 7, 8, 9, 64, 300};
+  for (size_t i = 0; i < sizeof m / sizeof m[0]; i++) {
+    for (size_t j = 0; j < sizeof n / sizeof n[0]; j++) {
+      for (size_t l = 0; l < sizeof k / sizeof k[0]; l++) {
+        for (int form = 0; form < 4; form++) check_places_of_a(m[i], n[j], k[l], form & 1, form & 2);
+      }
+    }
+  }
+}
+
 /* Up to four rows against rows of b; k ends within a vector. */
 static void dot_products_are_right(void) {
   enum { ROWS = 4, ODD_K = K - 3 };
@@ -200,6 +249,7 @@ static void products_of_halfs_are_rounded_once(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"pieces and panels change no bit", pieces_change_no_bit},
+      {"the place of a changes no bit", the_place_of_a_changes_no_bit},
       {"dot products are right", dot_products_are_right},
       {"products of halfs are rounded once", products_of_halfs_are_rounded_once},
       CU_TEST_INFO_NULL,

@@ -22,8 +22,12 @@ enum {
   A_STEP =
       K_BLOCK + 16, /* of a row of a as laid out: not a power of two, which would fall on few cache sets */
   ROW_BLOCK = 28 * TILE_ROWS, /* 180 to 420 KiB of a */
-  FEW_COLUMNS = 160,          /* up to here a is copied row by row: transposing it costs more than it saves */
-  THIN_ROWS = 3,              /* up to here b is read once and laid out never */
+  /* Up to so many floats, and from so many k on, a stays where it is: the first-level cache holds it. The
+   * rows of a tile of 14 would need more addresses than there are registers. */
+  THERE_SIZE = WEFT_SIMD == 16 ? 0 : 4096,
+  THERE_K = 8,
+  FEW_COLUMNS = 160, /* up to here a is copied row by row: transposing it costs more than it saves */
+  THIN_ROWS = 3,     /* up to here b is read once and laid out never */
   THIN_VECTORS = 8,
   THIN_AHEAD = 8, /* rows of b that are asked for ahead: they lie too far apart for the processor to do it */
 };
@@ -39,6 +43,7 @@ typedef struct tile {
   float *keep; /* where b is laid out */
   float *c;
   bool adds;
+  int64_t row, step; /* of an a that is not laid out: from one row to the next, from one k to the next */
 } tile_t;
 
 #include "kernels/cpu/math/tile_rows.tmpl.h"
@@ -49,17 +54,23 @@ typedef struct tile {
 #endif
 
 typedef void tile_fn(const tile_t *t);
-/* By how a is laid out; "keep" lays b out, "half" is for one vector of columns. */
+/* How a lies: laid out row by row, laid out in panels, or where the caller has it. */
+typedef enum a_place { A_ROWS, A_TURNED, A_THERE, A_PLACES } a_place_t;
+/* "keep" lays b out, "half" is for one vector of columns. */
 typedef struct tile_fns {
-  tile_fn *rows, *rows_keep, *rows_half, *turned, *turned_keep, *turned_half;
+  tile_fn *whole, *keep, *half;
 } tile_fns_t;
-#define FNS(r)                                                                                              \
-  {                                                                                                         \
-    tile_##r##_rows, tile_##r##_rows_keep, tile_##r##_rows_half, tile_##r##_turned, tile_##r##_turned_keep, \
-        tile_##r##_turned_half                                                                              \
+#define FNS(r)                                                                                      \
+  {                                                                                                 \
+    [A_ROWS] = {tile_##r##_rows, tile_##r##_rows_keep, tile_##r##_rows_half},                       \
+    [A_TURNED] = {tile_##r##_turned, tile_##r##_turned_keep, tile_##r##_turned_half}, [A_THERE] = { \
+      tile_##r##_there,                                                                             \
+      tile_##r##_there_keep,                                                                        \
+      tile_##r##_there_half                                                                         \
+    }                                                                                               \
   }
-static const tile_fns_t tile_fns[TILE_ROWS + 1] = {
-    {NULL, NULL, NULL, NULL, NULL, NULL},
+static const tile_fns_t tile_fns[TILE_ROWS + 1][A_PLACES] = {
+    {{NULL, NULL, NULL}},
     FNS(1),
     FNS(2),
     FNS(3),
@@ -247,13 +258,19 @@ void weft_tiles_pack(const weft_tiles_t *t, int64_t column, int64_t columns, flo
   }
 }
 
-/* A block of rows and of K against all columns of the piece. `a`: as laid out, in panels of `height` rows if
- * not by rows, `b`, `c`: of the block. `panels`: of those columns; NULL: they are laid out in `panel`, one
- * after the other. */
-static void run_block(const weft_tiles_t *t, bool by_rows, const float *a, const float *b, int64_t k,
-                      int64_t rows, int64_t height, int64_t columns, float *c, bool adds, const float *panels,
-                      float *panel) {
-  const int64_t a_step = by_rows ? height * A_STEP : TILE_ROWS * A_STEP; /* from tile to tile */
+/* The rows of a for the tiles of a block. */
+typedef struct rows_of_a {
+  const float *first;
+  a_place_t place;
+  int64_t height;    /* rows of a tile but the last */
+  int64_t tile_step; /* elements from one tile's rows to the next one's */
+  int64_t row, step; /* of A_THERE, as in tile_t */
+} rows_of_a_t;
+
+/* A block of rows and of K against all columns of the piece. `b`, `c`: of the block. `panels`: of those
+ * columns; NULL: they are laid out in `panel`, one after the other. */
+static void run_block(const weft_tiles_t *t, const rows_of_a_t *a, const float *b, int64_t k, int64_t rows,
+                      int64_t columns, float *c, bool adds, const float *panels, float *panel) {
   for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
     const int64_t n = least(columns - j, TILE_COLUMNS);
     const bool reads_b = panels == NULL && !t->turns_b && n == TILE_COLUMNS;
@@ -263,18 +280,25 @@ static void run_block(const weft_tiles_t *t, bool by_rows, const float *a, const
     } else if (panels == NULL && !reads_b) {
       copy_columns(b + j, t->ldb, k, n, panel);
     }
-    const float *rows_of_a = a;
-    for (int64_t i = 0; i < rows; i += height, rows_of_a += a_step) {
-      const int64_t r = least(rows - i, height);
-      const tile_fns_t *fns = &tile_fns[r];
-      tile_t one = {k, TILE_COLUMNS, t->ldc, rows_of_a, laid_out, NULL, c + i * t->ldc + j, adds};
-      tile_fn *fn = by_rows ? fns->rows : fns->turned;
-      if (n <= WEFT_SIMD) fn = by_rows ? fns->rows_half : fns->turned_half;
+    const float *first = a->first;
+    for (int64_t i = 0; i < rows; i += a->height, first += a->tile_step) {
+      const int64_t r = least(rows - i, a->height);
+      const tile_fns_t *fns = &tile_fns[r][a->place];
+      tile_t one = {.k = k,
+                    .ldb = TILE_COLUMNS,
+                    .ldc = t->ldc,
+                    .a = first,
+                    .b = laid_out,
+                    .c = c + i * t->ldc + j,
+                    .adds = adds,
+                    .row = a->row,
+                    .step = a->step};
+      tile_fn *fn = n <= WEFT_SIMD ? fns->half : fns->whole;
       if (reads_b && i == 0) {
         one.b = b + j;
         one.ldb = t->ldb;
         one.keep = panel;
-        fn = by_rows ? fns->rows_keep : fns->turned_keep;
+        fn = fns->keep;
       }
       run_tile(fn, &one, r, n);
     }
@@ -456,7 +480,8 @@ static tile_fn *narrow_tile(const narrow_t *h, int64_t rows, int64_t n) {
   if (h->pairs) return pair_fns[rows][n <= WEFT_SIMD];
 #endif
   (void)h;
-  return n <= WEFT_SIMD ? tile_fns[rows].turned_half : tile_fns[rows].turned;
+  const tile_fns_t *fns = &tile_fns[rows][A_TURNED];
+  return n <= WEFT_SIMD ? fns->half : fns->whole;
 }
 
 /* A block of at most ROW_BLOCK rows and STRIP columns. `a`: the block's first row, `b`: its first column. */
@@ -486,8 +511,13 @@ static void sum_narrow(const weft_tiles_t *t, const narrow_t *h, const uint16_t 
       }
       for (int64_t i = 0; i < rows; i += TILE_ROWS) {
         const int64_t r = least(rows - i, TILE_ROWS);
-        tile_t one = {words, TILE_COLUMNS,           columns, laid_out + i * A_STEP, panel,
-                      NULL,  sums + i * columns + j, l > 0};
+        tile_t one = {.k = words,
+                      .ldb = TILE_COLUMNS,
+                      .ldc = columns,
+                      .a = laid_out + i * A_STEP,
+                      .b = panel,
+                      .c = sums + i * columns + j,
+                      .adds = l > 0};
         run_tile(narrow_tile(h, r, n), &one, r, n);
       }
     }
@@ -535,7 +565,7 @@ void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t co
   float *c0 = t->c;
   float *panel = scratch, *laid_out = panel + B_PANEL;
   const int64_t block = k_block(t->k);
-  const bool by_rows = !t->turns_a && columns <= FEW_COLUMNS;
+  const a_place_t copied = !t->turns_a && columns <= FEW_COLUMNS ? A_ROWS : A_TURNED;
   for (int64_t l = 0; l < t->k; l += block) {
     const int64_t k = least(t->k - l, block);
     const float *b = b0 + (t->turns_b ? column * t->ldb + l : l * t->ldb + column);
@@ -546,22 +576,29 @@ void weft_tiles_run(const weft_tiles_t *t, int64_t row, int64_t rows, int64_t co
       float *c = c0 + i * t->ldc + column;
       int64_t done = 0;
       if (r <= THIN_ROWS && !t->turns_b) {
-        const tile_t thin = {k, t->ldb, t->ldc, a, b, NULL, c, adds};
+        const tile_t thin = {.k = k, .ldb = t->ldb, .ldc = t->ldc, .a = a, .b = b, .c = c, .adds = adds};
         done = run_thin(thin, t->turns_a ? 1 : t->lda, t->turns_a ? t->lda : 1, r, columns);
         if (done == columns) continue;
       }
-      if (by_rows) {
+      rows_of_a_t to = {
+          .first = laid_out, .place = copied, .height = height, .tile_step = TILE_ROWS * A_STEP};
+      if (k >= THERE_K && (t->turns_a ? k : r) * t->lda <= THERE_SIZE) {
+        to.first = a;
+        to.place = A_THERE;
+        to.row = t->turns_a ? 1 : t->lda;
+        to.step = t->turns_a ? t->lda : 1;
+        to.tile_step = height * to.row;
+      } else if (copied == A_ROWS) {
+        to.tile_step = height * A_STEP;
         for (int64_t q = 0; q < r; q++) copy_few(laid_out + q * A_STEP, a + q * t->lda, k);
       } else if (t->turns_a) {
         copy_turned_rows(a, t->lda, k, r, height, laid_out);
       } else {
-        float *to = laid_out;
-        for (int64_t q = 0; q < r; q += height, to += TILE_ROWS * A_STEP)
-          turn_rows(a + q * t->lda, t->lda, k, least(r - q, height), to);
+        for (int64_t q = 0, p = 0; q < r; q += height, p += to.tile_step)
+          turn_rows(a + q * t->lda, t->lda, k, least(r - q, height), laid_out + p);
       }
       const float *panels = t->panels == NULL ? NULL : t->panels + panel_place(t->n, l, k, column + done);
-      run_block(t, by_rows, laid_out, b + (t->turns_b ? 0 : done), k, r, height, columns - done, c + done,
-                adds, panels, panel);
+      run_block(t, &to, b + (t->turns_b ? 0 : done), k, r, columns - done, c + done, adds, panels, panel);
     }
   }
 }
