@@ -1,212 +1,607 @@
-/* kernels/cpu/io/re2_syntax.c - one scan of a pattern, by RE2's syntax:
- * https://github.com/google/re2/wiki/Syntax */
+/* kernels/cpu/io/re2_syntax.c - a parser of RE2's syntax (https://github.com/google/re2/wiki/Syntax) that
+ * writes PCRE2's.
+ *
+ * The two share most of their syntax, and differ where a pattern is unusual: [\w-.] and [[.a.]] are errors to
+ * PCRE2, \v and \s other sets, $ matches before a last newline, ^* cannot be repeated, and much is known to
+ * PCRE2 alone. So nothing is handed over as it is: a literal is written as its number, a set as its ranges,
+ * an anchor as the one that depends on no flag.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include "kernels/cpu/io/re2_syntax.h"
 
+#include <pcre2.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { MAX_REPEAT = 1000, MAX_NESTING = 1000, NUMBER_DIGITS = 8, NO_ATOM = 0 };
+enum { MAX_REPEAT = 1000, MAX_NESTING = 1000, MAX_COUNT = 100000000, MAX_RUNE = 0x10ffff, NO_RUNE = -1 };
 static const size_t none = SIZE_MAX;
 
-typedef struct re2_scan {
+typedef struct flags {
+  bool fold, lines, dot_all, lazy; /* i, m, s, U */
+} flags_t;
+
+typedef struct group {
+  flags_t flags;   /* in front of it */
+  bool is_folding; /* of the pattern that is written */
+  size_t begin;    /* in `out` */
+  int copies;      /* the largest of its atoms' */
+} group_t;
+
+/* An atom is what a quantifier repeats: the last literal, set, anchor or group. */
+typedef struct parser {
   weft_str_t text;
   size_t at;
-  size_t repeat;                /* where the quantifier in front of `at` begins, or `none` */
-  int depth, num_groups;        /* groups that are open; capturing groups so far */
-  int atom;                     /* how many copies the counts in the last atom make of a part of it */
-  int largest[MAX_NESTING + 1]; /* of the atoms of each open group */
-} re2_scan_t;
+  weft_strbuf_t *out;
+  flags_t flags;
+  bool is_folding;  /* what is written now ignores case */
+  size_t atom;      /* where in `out` the last atom begins, or `none` */
+  bool is_repeated; /* that one has a quantifier */
+  int copies;       /* that the counts in it make of a part of it */
+  size_t repeat;    /* where the quantifier in front of `at` begins, or `none` */
+  int depth;
+  group_t groups[MAX_NESTING + 1]; /* the pattern, and the groups that are open */
+} parser_t;
 
-static int peek(const re2_scan_t *s, size_t ahead) {
-  return s->at + ahead < s->text.length ? (unsigned char)s->text.data[s->at + ahead] : -1;
+/* ---- sets ---- */
+
+/* Sets of ASCII as ranges: those of backslashes by their letter, those of POSIX by name. */
+static const struct {
+  const char *name, *ranges;
+} sets[] = {
+    {"d", "0-9"},
+    {"s", "\\t\\n\\f\\r\\x20"},
+    {"w", "0-9A-Z_a-z"},
+    {"alnum", "0-9A-Za-z"},
+    {"alpha", "A-Za-z"},
+    {"ascii", "\\x00-\\x7f"},
+    {"blank", "\\t\\x20"},
+    {"cntrl", "\\x00-\\x1f\\x7f"},
+    {"digit", "0-9"},
+    {"graph", "\\x21-\\x7e"},
+    {"lower", "a-z"},
+    {"print", "\\x20-\\x7e"},
+    {"punct", "\\x21-\\x2f\\x3a-\\x40\\x5b-\\x60\\x7b-\\x7e"},
+    {"space", "\\x09-\\x0d\\x20"},
+    {"upper", "A-Z"},
+    {"word", "0-9A-Z_a-z"},
+    {"xdigit", "0-9A-Fa-f"},
+};
+
+static const char *ranges_of(weft_str_t name) {
+  for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+    if (weft_str_is(name, sets[i].name)) return sets[i].ranges;
+  }
+  return NULL;
 }
 
-/* `end`: behind what the error names, which begins at `begin`. */
-static weft_status_t *refuse(const re2_scan_t *s, const char *what, size_t begin, size_t end) {
-  if (end > s->text.length) end = s->text.length;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s: %.*s", WEFT_STR_ARGS(s->text), what,
-                    (int)(end - begin), s->text.data + begin);
-}
+/* ---- reading ---- */
 
-/* The next `length` bytes are an atom, or end one. */
-static void pass(re2_scan_t *s, size_t length, int atom) {
-  s->at += length;
-  s->atom = atom;
-  s->repeat = none;
-  if (atom > s->largest[s->depth]) s->largest[s->depth] = atom;
-}
-
-/* The index of the first `c` at or behind `from`, or the end. */
-static size_t find(const re2_scan_t *s, size_t from, char c) {
-  while (from < s->text.length && s->text.data[from] != c) from++;
-  return from;
+static int peek(const parser_t *p, size_t ahead) {
+  return p->at + ahead < p->text.length ? (unsigned char)p->text.data[p->at + ahead] : -1;
 }
 
 static bool is_octal(int c) { return c >= '0' && c <= '7'; }
 static bool is_digit(int c) { return c >= '0' && c <= '9'; }
+static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/* PCRE2 takes \12 for a back-reference where there are that many groups. */
-static bool is_group(const re2_scan_t *s) {
-  int number = 0;
-  for (size_t i = 1; is_digit(peek(s, i)) && number <= s->num_groups; i++) {
-    number = number * 10 + peek(s, i) - '0';
-  }
-  return number <= s->num_groups;
+static int hex_of(int c) {
+  return is_digit(c)            ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
 }
 
-/* A backslash and what belongs to it. `letters`: those that may follow. */
-static weft_status_t *escape(re2_scan_t *s, const char *letters, bool in_class) {
-  const int c = peek(s, 1);
-  size_t length = 2;
-  if (c < 0) return refuse(s, "trailing \\", s->at, s->at);
-  bool fits = c < 0x80 && (c < 'A' || c > 'z' || (c > 'Z' && c < 'a'));
-  if (is_digit(c)) {
-    fits = c == '0' || (is_octal(c) && is_octal(peek(s, 2)) && (in_class || !is_group(s)));
-  } else if (!fits) {
-    fits = c != '\0' && c < 0x80 && strchr(letters, c) != NULL;
+static weft_status_t *refuse(const parser_t *p, const char *what) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s", WEFT_STR_ARGS(p->text), what);
+}
+
+/* The error names the bytes from `begin` to `end`. */
+static weft_status_t *refuse_part(const parser_t *p, const char *what, size_t begin, size_t end) {
+  if (end > p->text.length) end = p->text.length;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s: %.*s", WEFT_STR_ARGS(p->text), what,
+                    (int)(end - begin), p->text.data + begin);
+}
+
+static weft_status_t *refuse_whole(const parser_t *p, const char *what) {
+  return refuse_part(p, what, 0, p->text.length);
+}
+
+static weft_status_t *refuse_escape(const parser_t *p, size_t begin) {
+  return refuse_part(p, "invalid escape sequence", begin, p->at);
+}
+
+/* The character at `at`, which goes behind it. As RE2 has it, a surrogate is one. */
+static weft_status_t *next(parser_t *p, int *out) {
+  static const int least[] = {0, 0x80, 0x800, 0x10000};
+  const int c = peek(p, 0);
+  const size_t trail = c < 0x80 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
+  bool is_good = c >= 0 && (c < 0x80 || (c >= 0xc0 && c < 0xf8));
+  int rune = trail == 0 ? c : c & (0x3f >> trail);
+  for (size_t i = 1; is_good && i <= trail; i++) {
+    is_good = peek(p, i) >= 0 && (peek(p, i) & 0xc0) == 0x80;
+    rune = rune << 6 | (peek(p, i) & 0x3f);
   }
-  if (!fits) {
-    while ((peek(s, length) & 0xc0) == 0x80 && peek(s, length) >= 0) length++;
-    return refuse(s, "invalid escape sequence", s->at, s->at + length);
-  }
-  if ((c == 'p' || c == 'P' || c == 'x') && peek(s, 2) == '{') length = find(s, s->at, '}') + 1 - s->at;
-  if (c == 'Q') {
-    while (peek(s, length) >= 0 && (peek(s, length) != '\\' || peek(s, length + 1) != 'E')) length++;
-    length += 2;
-  }
-  pass(s, length, 1);
+  if (!is_good || rune < least[trail] || rune > MAX_RUNE) return refuse(p, "invalid UTF-8");
+  p->at += trail + 1;
+  *out = rune;
   return NULL;
 }
 
-static weft_status_t *class(re2_scan_t *s) {
-  pass(s, peek(s, 1) == '^' ? 2 : 1, 1);
-  if (peek(s, 0) == ']') s->at++;
-  while (peek(s, 0) >= 0 && peek(s, 0) != ']') {
-    if (peek(s, 0) == '\\') {
-      WEFT_RETURN_IF_ERROR(escape(s, "dDsSwWpPaftnrvx", true));
-    } else if (peek(s, 0) == '[' && peek(s, 1) == ':' && (peek(s, 2) == '<' || peek(s, 2) == '>')) {
-      return refuse(s, "invalid character class range", s->at, find(s, s->at, ']') + 1);
-    } else if (peek(s, 0) == '[' && peek(s, 1) == ':') {
-      const size_t end = find(s, s->at, ']');
-      s->at = s->text.data[end - 1] == ':' && end > s->at + 2 ? end + 1 : s->at + 2;
+/* \x41 or \x{41}, from behind the x. */
+static weft_status_t *hexadecimal(parser_t *p, size_t begin, int *out) {
+  int c = 0, second = 0, digits = 0, rune = 0;
+  if (peek(p, 0) < 0) return refuse_escape(p, begin);
+  WEFT_RETURN_IF_ERROR(next(p, &c));
+  if (c != '{') {
+    if (peek(p, 0) < 0) return refuse_escape(p, begin);
+    WEFT_RETURN_IF_ERROR(next(p, &second));
+    if (hex_of(c) < 0 || hex_of(second) < 0) return refuse_escape(p, begin);
+    *out = hex_of(c) * 16 + hex_of(second);
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(next(p, &c));
+  for (; hex_of(c) >= 0; digits++) {
+    rune = rune * 16 + hex_of(c);
+    if (rune > MAX_RUNE || peek(p, 0) < 0) return refuse_escape(p, begin);
+    WEFT_RETURN_IF_ERROR(next(p, &c));
+  }
+  if (c != '}' || digits == 0) return refuse_escape(p, begin);
+  *out = rune;
+  return NULL;
+}
+
+/* A backslash and what belongs to it, where that is one character. */
+static weft_status_t *escape(parser_t *p, int *out) {
+  static const char letters[] = "aftnrv";
+  static const int runes[] = {'\a', '\f', '\t', '\n', '\r', '\v'};
+  const size_t begin = p->at++;
+  int c = 0;
+  if (peek(p, 0) < 0) return refuse(p, "trailing \\");
+  WEFT_RETURN_IF_ERROR(next(p, &c));
+  const char *letter = c != '\0' && c < 0x80 ? strchr(letters, c) : NULL;
+  if (c == 'x') return hexadecimal(p, begin, out);
+  if (is_octal(c) && (c == '0' || is_octal(peek(p, 0)))) {
+    int rune = c - '0';
+    for (int i = 0; i < 2 && is_octal(peek(p, 0)); i++) rune = rune * 8 + p->text.data[p->at++] - '0';
+    *out = rune;
+  } else if (letter != NULL) {
+    *out = runes[letter - letters];
+  } else if (c < 0x80 && !is_digit(c) && !is_letter(c)) {
+    *out = c;
+  } else {
+    return refuse_escape(p, begin);
+  }
+  return NULL;
+}
+
+/* ---- writing ---- */
+
+/* A subject has U+FDD0 for its surrogates (regex.c), which PCRE2 does not know. */
+static void put_rune(parser_t *p, int rune) {
+  if (is_digit(rune) || is_letter(rune)) {
+    weft_strbuf_putc(p->out, (char)rune);
+  } else {
+    weft_strbuf_printf(p->out, "\\x{%x}", rune >= 0xd800 && rune < 0xe000 ? 0xfdd0 : (unsigned)rune);
+  }
+}
+
+static void begin_atom(parser_t *p) {
+  if (p->is_folding != p->flags.fold) weft_strbuf_puts(p->out, p->flags.fold ? "(?i)" : "(?-i)");
+  p->is_folding = p->flags.fold;
+  p->atom = p->out->length;
+  p->is_repeated = false;
+  p->copies = 1;
+  p->repeat = none;
+}
+
+static void put_literal(parser_t *p, int rune) {
+  begin_atom(p);
+  put_rune(p, rune);
+}
+
+/* In brackets, so that it can be repeated. ^ and $ without the flag m are the ends of the subject; \A and \z
+ * are those of each stretch of valid UTF-8. */
+static void put_anchor(parser_t *p, size_t length, const char *anchor) {
+  begin_atom(p);
+  weft_strbuf_printf(p->out, "(?:%s)", anchor);
+  p->at += length;
+}
+
+static void put_set(parser_t *p, size_t length, const char *set) {
+  begin_atom(p);
+  weft_strbuf_puts(p->out, set);
+  p->at += length;
+}
+
+/* What is written of the last atom becomes a group. */
+static void enclose_atom(parser_t *p) {
+  static const char open[] = "(?:";
+  enum { LENGTH = sizeof open - 1 };
+  weft_strbuf_puts(p->out, open);
+  if (p->out->failed) return;
+  char *begin = p->out->data + p->atom;
+  memmove(begin + LENGTH, begin, p->out->length - p->atom - LENGTH);
+  memcpy(begin, open, LENGTH);
+  weft_strbuf_putc(p->out, ')');
+}
+
+/* ---- sets and properties ---- */
+
+/* \d, \s, \w and their opposites: of the set `name`, without brackets. */
+static void put_letter_set(parser_t *p, int letter) {
+  const char name[] = {(char)(letter | 0x20), '\0'};
+  if (name[0] == letter) {
+    weft_strbuf_puts(p->out, ranges_of(weft_str(name)));
+  } else if (letter == 'S') {
+    weft_strbuf_puts(p->out, "\\x00-\\x08\\x0b\\x0e-\\x1f\\x21-\\x{10ffff}");
+  } else {
+    weft_strbuf_printf(p->out, "\\%c", letter);
+  }
+}
+
+static bool is_letter_set(int c) { return c > 0 && strchr("dDsSwW", c) != NULL; }
+
+/* Does PCRE2 know a script of that name? It takes short names, too, and is not strict about capitals. */
+static bool is_script(weft_str_t name) {
+  char pattern[64];
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  for (size_t i = 0; i < name.length; i++) {
+    const bool is_first = i == 0 || name.data[i - 1] == '_';
+    const int c = (unsigned char)name.data[i];
+    if (c == '_' ? is_first : !is_letter(c) || (is_first && c > 'Z')) return false;
+  }
+  const int length = snprintf(pattern, sizeof pattern, "\\p{sc:%.*s}", WEFT_STR_ARGS(name));
+  if (length >= (int)sizeof pattern) return false;
+  pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, (size_t)length, PCRE2_UTF, &error, &at, NULL);
+  pcre2_code_free(code);
+  return code != NULL;
+}
+
+/* Has RE2 a property of that name? One, two or four letters are short names of PCRE2, but for those here. */
+static bool is_property(weft_str_t name) {
+  static const char *const short_names[] = {
+      "C",  "Cc", "Cf", "Co", "Cs", "L",  "Ll", "Lm",   "Lo",   "Lt",   "Lu",   "M",    "Mc",   "Me",   "Mn",
+      "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe",   "Pf",   "Pi",   "Po",   "Ps",   "S",    "Sc",   "Sk",
+      "Sm", "So", "Z",  "Zl", "Zp", "Zs", "Yi", "Ahom", "Cham", "Kawi", "Lisu", "Modi", "Newa", "Thai",
+  };
+  if (name.length > 4 || name.length == 3) return weft_str_is(name, "Any") || is_script(name);
+  for (size_t i = 0; i < sizeof short_names / sizeof short_names[0]; i++) {
+    if (weft_str_is(name, short_names[i])) return true;
+  }
+  return false;
+}
+
+/* \pL, \p{Greek}, \P{^L}: for use in a set or outside of one. */
+static weft_status_t *property(parser_t *p) {
+  const size_t begin = p->at;
+  bool is_negative = peek(p, 1) == 'P';
+  int c = 0;
+  p->at += 2;
+  size_t name = p->at;
+  if (peek(p, 0) < 0) return refuse_part(p, "invalid character class range", begin, p->at);
+  WEFT_RETURN_IF_ERROR(next(p, &c));
+  size_t end = p->at;
+  if (c == '{') {
+    int skipped = 0;
+    for (name = end; peek(p, 0) >= 0 && peek(p, 0) != '}';) WEFT_RETURN_IF_ERROR(next(p, &skipped));
+    if (peek(p, 0) < 0) return refuse_part(p, "invalid character class range", begin, p->at);
+    end = p->at++;
+  }
+  if (name < end && p->text.data[name] == '^') {
+    is_negative = !is_negative;
+    name++;
+  }
+  const weft_str_t given = weft_str_of(p->text.data + name, end - name);
+  if (!is_property(given)) return refuse_part(p, "invalid character class range", begin, p->at);
+  const bool is_case = given.length == 2 && given.data[0] == 'L' && strchr("ult", given.data[1]) != NULL;
+  if (is_case && p->flags.fold) {
+    weft_strbuf_printf(p->out, "\\%c{L&}", is_negative ? 'P' : 'p');
+  } else {
+    const bool has_script = given.length > 2 && !weft_str_is(given, "Any");
+    weft_strbuf_printf(p->out, "\\%c{%s%.*s}", is_negative ? 'P' : 'p', has_script ? "sc:" : "",
+                       WEFT_STR_ARGS(given));
+  }
+  return NULL;
+}
+
+/* [:alpha:] or [:^alpha:] in a set. *out: there is one, which may be refused. */
+static weft_status_t *posix_set(parser_t *p, bool *out) {
+  size_t length = 2;
+  *out = false;
+  if (peek(p, 1) != ':') return NULL;
+  while (peek(p, length) >= 0 && (peek(p, length) != ':' || peek(p, length + 1) != ']')) length++;
+  if (peek(p, length) < 0) return NULL;
+  *out = true;
+  const bool is_negative = peek(p, 2) == '^';
+  const size_t skipped = is_negative ? 3 : 2;
+  const weft_str_t name =
+      weft_str_of(p->text.data + p->at + skipped, length < skipped ? 0 : length - skipped);
+  const char *ranges = name.length > 1 ? ranges_of(name) : NULL;
+  if (ranges == NULL) return refuse_part(p, "invalid character class range", p->at, p->at + length + 2);
+  if (is_negative) {
+    weft_strbuf_printf(p->out, "[:^%.*s:]", WEFT_STR_ARGS(name));
+  } else {
+    weft_strbuf_puts(p->out, ranges);
+  }
+  p->at += length + 2;
+  return NULL;
+}
+
+static weft_status_t *member(parser_t *p, size_t begin, int *out) {
+  if (peek(p, 0) < 0) return refuse_part(p, "missing ]", begin, p->text.length);
+  return peek(p, 0) == '\\' ? escape(p, out) : next(p, out);
+}
+
+/* A character or a range. `begin`: of the set. */
+static weft_status_t *range(parser_t *p, size_t begin) {
+  const size_t at = p->at;
+  int low = 0, high = 0;
+  WEFT_RETURN_IF_ERROR(member(p, begin, &low));
+  high = low;
+  if (peek(p, 0) == '-' && peek(p, 1) >= 0 && peek(p, 1) != ']') {
+    p->at++;
+    WEFT_RETURN_IF_ERROR(member(p, begin, &high));
+    if (high < low) return refuse_part(p, "invalid character class range", at, p->at);
+  }
+  const bool is_cut = low >= 0xd800 && low < 0xe000, is_cut_above = high >= 0xd800 && high < 0xe000;
+  if (high > low && !(is_cut && is_cut_above)) {
+    put_rune(p, is_cut ? 0xe000 : low);
+    weft_strbuf_putc(p->out, '-');
+    put_rune(p, is_cut_above ? 0xd7ff : high);
+  } else {
+    put_rune(p, low);
+  }
+  return NULL;
+}
+
+static weft_status_t *set(parser_t *p) {
+  const size_t begin = p->at++;
+  begin_atom(p);
+  weft_strbuf_putc(p->out, '[');
+  if (peek(p, 0) == '^') {
+    weft_strbuf_putc(p->out, '^');
+    p->at++;
+  }
+  for (bool is_first = true; peek(p, 0) >= 0 && (is_first || peek(p, 0) != ']'); is_first = false) {
+    const int c = peek(p, 0), after = peek(p, 1);
+    bool is_posix = false;
+    if (c == '[') WEFT_RETURN_IF_ERROR(posix_set(p, &is_posix));
+    if (is_posix) continue;
+    if (c == '\\' && (after == 'p' || after == 'P') && peek(p, 2) >= 0) {
+      WEFT_RETURN_IF_ERROR(property(p));
+    } else if (c == '\\' && is_letter_set(after)) {
+      put_letter_set(p, after);
+      p->at += 2;
     } else {
-      s->at++;
+      WEFT_RETURN_IF_ERROR(range(p, begin));
     }
   }
-  pass(s, 1, 1);
+  if (peek(p, 0) < 0) return refuse_part(p, "missing ]", begin, p->text.length);
+  p->at++;
+  weft_strbuf_putc(p->out, ']');
   return NULL;
 }
 
-static weft_status_t *open_group(re2_scan_t *s, size_t length) {
-  pass(s, length, NO_ATOM);
-  if (s->depth == MAX_NESTING) return refuse(s, "expression nests too deeply", 0, s->text.length);
-  s->largest[++s->depth] = 1;
+/* ---- groups ---- */
+
+static weft_status_t *open_group(parser_t *p, size_t length, const char *written, flags_t flags) {
+  if (p->depth == MAX_NESTING) return refuse_whole(p, "expression nests too deeply");
+  p->groups[++p->depth] =
+      (group_t){.flags = p->flags, .is_folding = p->is_folding, .begin = p->out->length, .copies = 1};
+  weft_strbuf_puts(p->out, written);
+  p->at += length;
+  p->flags = flags;
+  p->atom = p->repeat = none;
   return NULL;
 }
 
-static void close_group(re2_scan_t *s) {
-  const int largest = s->largest[s->depth];
-  if (s->depth > 0) s->depth--;
-  pass(s, 1, largest);
+/* What the last atom, which is complete, adds to the group that it is in. */
+static void note_copies(parser_t *p) {
+  group_t *g = &p->groups[p->depth];
+  if (p->atom != none && p->copies > g->copies) g->copies = p->copies;
+}
+
+static weft_status_t *close_group(parser_t *p) {
+  if (p->depth == 0) return refuse_whole(p, "unexpected )");
+  note_copies(p);
+  const group_t *g = &p->groups[p->depth--];
+  weft_strbuf_putc(p->out, ')');
+  p->at++;
+  p->flags = g->flags;
+  p->is_folding = g->is_folding;
+  p->atom = g->begin;
+  p->is_repeated = false;
+  p->copies = g->copies;
+  p->repeat = none;
+  return NULL;
 }
 
 /* "(?" and flags: of a group, or of what follows. */
-static weft_status_t *flags(re2_scan_t *s) {
+static weft_status_t *set_flags(parser_t *p) {
+  const size_t begin = p->at;
+  flags_t flags = p->flags;
   bool is_negative = false, has_flag = false;
-  for (size_t i = 2;; i++) {
-    const int c = peek(s, i);
-    if (c == 'i' || c == 'm' || c == 's' || c == 'U') {
+  for (p->at += 2; peek(p, 0) >= 0;) {
+    int c = 0;
+    WEFT_RETURN_IF_ERROR(next(p, &c));
+    bool *flag = c == 'i'   ? &flags.fold
+                 : c == 'm' ? &flags.lines
+                 : c == 's' ? &flags.dot_all
+                 : c == 'U' ? &flags.lazy
+                            : NULL;
+    if (flag != NULL) {
+      *flag = !is_negative;
       has_flag = true;
     } else if (c == '-' && !is_negative) {
       is_negative = true;
       has_flag = false;
     } else if (c == ':' && (has_flag || !is_negative)) {
-      return open_group(s, i + 1);
+      return open_group(p, 0, "(?:", flags);
     } else if (c == ')' && (has_flag || !is_negative)) {
-      s->at += i + 1;
-      s->repeat = none;
+      p->flags = flags;
+      p->repeat = none;
       return NULL;
     } else {
-      return refuse(s, "invalid perl operator", s->at, s->at + i + 1);
+      break;
     }
   }
+  return refuse_part(p, "invalid perl operator", begin, p->at);
 }
 
-static weft_status_t *group(re2_scan_t *s) {
-  if (peek(s, 1) != '?') {
-    s->num_groups++;
-    return open_group(s, 1);
+static weft_status_t *named_group(parser_t *p) {
+  const size_t begin = p->at;
+  bool is_word = peek(p, 4) != '>';
+  for (p->at += 4; peek(p, 0) >= 0 && peek(p, 0) != '>';) {
+    int c = 0;
+    WEFT_RETURN_IF_ERROR(next(p, &c));
+    is_word = is_word && (is_digit(c) || is_letter(c) || c == '_' || c >= 0x80);
   }
-  if (peek(s, 2) != 'P' || peek(s, 3) != '<') return flags(s);
-  const size_t end = find(s, s->at, '>');
-  if (end == s->text.length) return refuse(s, "invalid named capture group", s->at, end);
-  s->num_groups++;
-  return open_group(s, end + 1 - s->at);
+  if (peek(p, 0) < 0 || !is_word) return refuse_part(p, "invalid named capture group", begin, p->at + 1);
+  return open_group(p, 1, "(", p->flags);
 }
 
-/* A number of up to NUMBER_DIGITS digits at `*ahead`, which goes behind it. False: there is none. */
-static bool number(const re2_scan_t *s, size_t *ahead, int *out) {
-  const size_t begin = *ahead;
-  for (*out = 0; is_digit(peek(s, *ahead)) && *ahead < begin + NUMBER_DIGITS; ++*ahead) {
-    *out = *out * 10 + peek(s, *ahead) - '0';
+static weft_status_t *group(parser_t *p) {
+  if (peek(p, 1) != '?') return open_group(p, 1, "(", p->flags);
+  if (peek(p, 2) == 'P' && peek(p, 3) == '<' && peek(p, 4) >= 0) return named_group(p);
+  return set_flags(p);
+}
+
+/* ---- quantifiers ---- */
+
+/* A number without leading zeros at `*ahead`, which goes behind it. False: there is none. */
+static bool number(const parser_t *p, size_t *ahead, int *out) {
+  if (!is_digit(peek(p, *ahead)) || (peek(p, *ahead) == '0' && is_digit(peek(p, *ahead + 1)))) return false;
+  for (*out = 0; is_digit(peek(p, *ahead)); ++*ahead) {
+    if (*out >= MAX_COUNT) return false;
+    *out = *out * 10 + peek(p, *ahead) - '0';
   }
-  return *ahead > begin;
+  return true;
 }
 
-/* {n}, {n,} or {n,m}; a brace of anything else is a literal. `*max` is n where there is no m. */
-static bool counts(const re2_scan_t *s, size_t *length, int *min, int *max) {
+/* {n}, {n,} or {n,m}; a brace of anything else is a literal. `*max` is -1 where there is no end. */
+static bool counts(const parser_t *p, size_t *length, int *min, int *max) {
   size_t ahead = 1;
-  if (!number(s, &ahead, min)) return false;
+  if (!number(p, &ahead, min)) return false;
   *max = *min;
-  if (peek(s, ahead) == ',') {
-    ahead++;
-    if (peek(s, ahead) != '}' && !number(s, &ahead, max)) return false;
+  if (peek(p, ahead) == ',') {
+    *max = -1;
+    if (peek(p, ++ahead) != '}' && !number(p, &ahead, max)) return false;
   }
   *length = ahead + 1;
-  return peek(s, ahead) == '}';
+  return peek(p, ahead) == '}';
 }
 
-/* A quantifier of `length` bytes that makes `copies` of the last atom. */
-static weft_status_t *repeat(re2_scan_t *s, size_t length, int copies) {
-  const size_t begin = s->at, before = s->repeat, end = begin + length + (peek(s, length) == '?' ? 1 : 0);
-  if (before != none) return refuse(s, "bad repetition operator", before, end);
-  if (s->atom == NO_ATOM) return refuse(s, "no argument for repetition operator", begin, end);
-  if (copies > 1 && s->atom * copies > MAX_REPEAT) {
-    return refuse(s, "invalid repetition size", begin, begin + length);
+/* The quantifier of `length` bytes at `at`, a mark for less not counted. */
+static weft_status_t *repeat(parser_t *p, size_t length, int min, int max) {
+  const size_t begin = p->at, before = p->repeat;
+  const bool is_marked = peek(p, length) == '?', is_lazy = is_marked != p->flags.lazy;
+  const size_t end = begin + length + (is_marked ? 1 : 0);
+  const int copies = max < 0 ? min : max;
+  if (before != none) return refuse_part(p, "bad repetition operator", before, end);
+  if (min > MAX_REPEAT || max > MAX_REPEAT || (max >= 0 && min > max)) {
+    return refuse_part(p, "invalid repetition size", begin, end);
   }
-  pass(s, end - begin, copies > 1 ? s->atom * copies : s->atom);
-  s->repeat = begin;
+  if (p->atom == none) return refuse_part(p, "no argument for repetition operator", begin, end);
+  if (copies > 1 && p->copies * copies > MAX_REPEAT) {
+    return refuse_part(p, "invalid repetition size", begin, end);
+  }
+  if (p->is_repeated) enclose_atom(p);
+  if (copies > 1) p->copies *= copies;
+  weft_strbuf_append(p->out, weft_str_of(p->text.data + begin, length));
+  if (is_lazy) weft_strbuf_putc(p->out, '?');
+  p->is_repeated = true;
+  p->repeat = begin;
+  p->at = end;
   return NULL;
 }
 
-static weft_status_t *brace(re2_scan_t *s) {
+static weft_status_t *brace(parser_t *p) {
   size_t length = 1;
   int min = 0, max = 0;
-  if (!counts(s, &length, &min, &max)) {
-    pass(s, 1, 1);
-    return NULL;
-  }
-  if (min > MAX_REPEAT || max > MAX_REPEAT || min > max) {
-    return refuse(s, "invalid repetition size", s->at, s->at + length);
-  }
-  return repeat(s, length, max);
+  if (counts(p, &length, &min, &max)) return repeat(p, length, min, max);
+  p->at++;
+  put_literal(p, '{');
+  return NULL;
 }
 
-weft_status_t *weft_re2_check(weft_str_t pattern) {
-  re2_scan_t s = {.text = pattern, .repeat = none, .largest = {1}};
-  while (s.at < pattern.length) {
-    switch (pattern.data[s.at]) {
-      case '\\': WEFT_RETURN_IF_ERROR(escape(&s, "AbBzCdDsSwWpPQaftnrvx", false)); break;
-      case '[': WEFT_RETURN_IF_ERROR(class(&s)); break;
-      case '(': WEFT_RETURN_IF_ERROR(group(&s)); break;
-      case '*':
-      case '+':
-      case '?': WEFT_RETURN_IF_ERROR(repeat(&s, 1, 1)); break;
-      case '{': WEFT_RETURN_IF_ERROR(brace(&s)); break;
-      case '|': pass(&s, 1, NO_ATOM); break;
-      case ')': close_group(&s); break;
-      default: pass(&s, 1, 1); break;
+/* ---- the whole ---- */
+
+/* \Q and what is taken as it is, to \E or the end. */
+static weft_status_t *quote(parser_t *p) {
+  p->repeat = none;
+  for (p->at += 2; peek(p, 0) >= 0;) {
+    int c = 0;
+    if (peek(p, 0) == '\\' && peek(p, 1) == 'E') {
+      p->at += 2;
+      break;
     }
+    WEFT_RETURN_IF_ERROR(next(p, &c));
+    note_copies(p);
+    put_literal(p, c);
   }
   return NULL;
+}
+
+static weft_status_t *backslash(parser_t *p) {
+  const int c = peek(p, 1);
+  int rune = 0;
+  switch (c) {
+    case 'A': put_anchor(p, 2, "^"); return NULL;
+    case 'z': put_anchor(p, 2, "$"); return NULL;
+    case 'b': put_anchor(p, 2, "\\b"); return NULL;
+    case 'B': put_anchor(p, 2, "\\B"); return NULL;
+    case 'C': put_set(p, 2, "\\C"); return NULL;
+    case 'Q': return quote(p);
+    case 'p':
+    case 'P': begin_atom(p); return property(p);
+    default: break;
+  }
+  if (is_letter_set(c)) {
+    const bool is_negative = c < 'a';
+    put_set(p, 2, is_negative ? "[^" : "[");
+    put_letter_set(p, c | 0x20);
+    weft_strbuf_putc(p->out, ']');
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(escape(p, &rune));
+  put_literal(p, rune);
+  return NULL;
+}
+
+static weft_status_t *element(parser_t *p) {
+  const int c = peek(p, 0);
+  int rune = 0;
+  switch (c) {
+    case '*': return repeat(p, 1, 0, -1);
+    case '+': return repeat(p, 1, 1, -1);
+    case '?': return repeat(p, 1, 0, 1);
+    case '{': return brace(p);
+    case ')': return close_group(p);
+    default: note_copies(p); break;
+  }
+  switch (c) {
+    case '\\': return backslash(p);
+    case '[': return set(p);
+    case '(': return group(p);
+    case '.': put_set(p, 1, p->flags.dot_all ? "(?s:.)" : "."); return NULL;
+    case '^': put_anchor(p, 1, p->flags.lines ? "(?m:^)" : "^"); return NULL;
+    case '$': put_anchor(p, 1, p->flags.lines ? "(?m:$)" : "$"); return NULL;
+    case '|':
+      weft_strbuf_putc(p->out, '|');
+      p->at++;
+      p->atom = p->repeat = none;
+      return NULL;
+    default: break;
+  }
+  WEFT_RETURN_IF_ERROR(next(p, &rune));
+  put_literal(p, rune);
+  return NULL;
+}
+
+weft_status_t *weft_re2_translate(weft_str_t pattern, weft_strbuf_t *out) {
+  parser_t p = {.text = pattern, .out = out, .atom = none, .repeat = none, .groups = {{.copies = 1}}};
+  while (p.at < pattern.length) WEFT_RETURN_IF_ERROR(element(&p));
+  return p.depth > 0 ? refuse_whole(&p, "missing )") : NULL;
 }

@@ -1,7 +1,7 @@
 /* kernels/cpu/io/regex.c - regular expressions over strings, by PCRE2.
  *
- * TensorFlow's patterns are RE2's. PCRE2 understands all of RE2 that is in common use; what it knows beyond
- * RE2 is refused. It goes back where RE2 does not, so each match has a limit of steps, and fails beyond it.
+ * TensorFlow's patterns are RE2's, which re2_syntax.c checks and translates. PCRE2 goes back where RE2 does
+ * not, so each match has a limit of steps, and fails beyond it.
  *
  * Bytes that are not UTF-8 match nothing in either, but the two do not agree on which these are. PCRE2 is
  * given a text of the same length in which RE2's opinion is plain (subject_of), and matches are cut from the
@@ -31,33 +31,43 @@ static void regex_free(regex_t *r) {
   weft_free(r);
 }
 
+/* What PCRE2 refuses though it is RE2's: a pattern that is too large, for one. */
+static weft_status_t *refused(weft_str_t pattern, int error) {
+  PCRE2_UCHAR why[128];
+  if (error == PCRE2_ERROR_NOMEMORY) return WEFT_NO_MEMORY("compiling a pattern");
+  pcre2_get_error_message(error, why, sizeof why);
+  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s", WEFT_STR_ARGS(pattern),
+                    (const char *)why);
+}
+
 static weft_status_t *regex_new(weft_str_t pattern, regex_t **out) {
   int error = 0;
   PCRE2_SIZE at = 0;
-  WEFT_RETURN_IF_ERROR(weft_re2_check(pattern));
-  regex_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_NO_MEMORY("compiling a pattern");
-  r->limits = pcre2_match_context_create(NULL);
-  r->code = pcre2_compile((PCRE2_SPTR)(pattern.data == NULL ? "" : pattern.data), pattern.length,
-                          PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DUPNAMES, &error, &at, NULL);
-  if (r->limits == NULL || (r->code == NULL && error == PCRE2_ERROR_NOMEMORY)) {
-    regex_free(r);
-    return WEFT_NO_MEMORY("compiling a pattern");
+  weft_strbuf_t translated = WEFT_STRBUF_INIT;
+  regex_t *r = NULL;
+  weft_strbuf_puts(&translated, "(*LF)");
+  weft_status_t *s = weft_re2_translate(pattern, &translated);
+  if (s != NULL) goto done;
+  r = translated.failed ? NULL : weft_calloc(1, sizeof *r);
+  if (r != NULL) r->limits = pcre2_match_context_create(NULL);
+  if (r == NULL || r->limits == NULL) {
+    s = WEFT_NO_MEMORY("compiling a pattern");
+    goto done;
   }
+  r->code = pcre2_compile((PCRE2_SPTR)translated.data, translated.length,
+                          PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_ALT_CIRCUMFLEX | PCRE2_DOLLAR_ENDONLY,
+                          &error, &at, NULL);
   if (r->code == NULL) {
-    PCRE2_UCHAR why[128];
-    pcre2_get_error_message(error, why, sizeof why);
-    regex_free(r);
-    if (error == PCRE2_ERROR_MISSING_CLOSING_PARENTHESIS) { /* RE2's words for the commonest mistake */
-      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: missing ): %.*s",
-                        WEFT_STR_ARGS(pattern), WEFT_STR_ARGS(pattern));
-    }
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s", WEFT_STR_ARGS(pattern),
-                      (const char *)why);
+    s = refused(pattern, error);
+    goto done;
   }
   pcre2_set_match_limit(r->limits, MAX_STEPS);
   *out = r;
-  return NULL;
+  r = NULL;
+done:
+  regex_free(r);
+  weft_strbuf_deinit(&translated);
+  return s;
 }
 
 static bool is_trail(weft_str_t s, size_t i) { return i < s.length && ((uint8_t)s.data[i] & 0xc0) == 0x80; }

@@ -1,6 +1,6 @@
 """Specs of files, checkpoints and text: ops/io.def.
 
-Left out: patterns and rewrites that RE2 and PCRE2 read differently; numbers whose shortest text C's printf and
+Left out: numbers whose shortest text C's printf and
 TensorFlow write in other ways; names of files in the current folder, which is another one for each process.
 """
 
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from draw import Program, spec
 from opcase import C
-from properties.string import TEXT, WORDS, scalar, strings, texts
+from properties.string import WORDS, pattern_of, scalar, strings, subjects, texts
 
 FOLDER = Path(tempfile.mkdtemp(prefix="weft-io-"))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
@@ -85,28 +85,21 @@ def string_format(d):
     return C(d.op, inputs, template="a" + f" {placeholder} b" * max(count, 0), placeholder=placeholder, summarize=d.one(3, 1, 10, -1, 0))
 
 
-PATTERNS = ("a", "[a-z]+", ".*", "^.*$", "a.*", "\\d+", "(?i)HELLO.*", ",", "[^a]*", "", "(a|b)c", "é", "日本.*")
-
-
-def pattern(d):
-    return d.one(*PATTERNS) if d.chance(0.95) else d.one("(a", "[a", "*", "a{2")
-
-
 @spec("RegexFullMatch")
 def regex_full_match(d):
-    p = scalar(pattern(d))
-    return C(d.op, d.texts(d.shape(max_rank=3), TEXT), p if d.chance(0.95) else p.reshape(1))
+    p = scalar(pattern_of(d))
+    return C(d.op, subjects(d), p if d.chance(0.95) else p.reshape(1))
 
 
 @spec("StaticRegexFullMatch")
 def static_regex_full_match(d):
-    return C(d.op, d.texts(d.shape(max_rank=3), TEXT), pattern=pattern(d))
+    return C(d.op, subjects(d), pattern=pattern_of(d))
 
 
 @spec("StaticRegexReplace")
 def static_regex_replace(d):
-    p = d.one("a", "[a-z]+", "^.", "(a)(b)?", "\\d+", "(?i)HELLO", ",", "\\s+$", "x" if d.chance(0.9) else "(a")
-    return C(d.op, d.texts(d.shape(max_rank=3), TEXT), pattern=p, rewrite=d.one("", "x", "<\\0>", "\\\\", "long text"), replace_global=d.chance(0.7))
+    rewrite = d.one("", "x", "<\\0>", "\\1", "\\\\", "long text")
+    return C(d.op, subjects(d), pattern=pattern_of(d), rewrite=rewrite, replace_global=d.chance(0.7))
 
 
 # ---- names and whole files ----
