@@ -55,18 +55,30 @@ static weft_status_t *pad(weft_shape_ctx_t *c, int64_t sign) {
 weft_status_t *weft_infer_pad(weft_shape_ctx_t *c) { return pad(c, 1); }
 weft_status_t *weft_infer_mirror_pad_grad(weft_shape_ctx_t *c) { return pad(c, -1); }
 
+/* Elements of input 1 of a transposition, a permutation once its rank is checked; WEFT_UNKNOWN_DIM. */
+static int64_t count_of_perm(const weft_shape_ctx_t *c) {
+  const weft_shape_t *perm = &c->inputs[1];
+  int64_t n = 1;
+  if (weft_infer_is_known(c, 1)) return c->values[1]->count;
+  for (int i = 0; i < perm->rank; i++) {
+    if (perm->dims[i] < 0 || perm->dims[i] > WEFT_MAX_DIMS) return WEFT_UNKNOWN_DIM;
+    n *= perm->dims[i];
+    if (n > WEFT_MAX_DIMS) return WEFT_UNKNOWN_DIM;
+  }
+  return perm->rank < 0 ? WEFT_UNKNOWN_DIM : n;
+}
+
 weft_status_t *weft_infer_transpose(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
   weft_shape_t perm;
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &perm));
-  bool has_perm = weft_infer_is_known(c, 1);
-  int64_t n = in->rank >= 0 ? in->rank : perm.dims[0];
-  if (in->rank < 0 && has_perm) n = c->values[1]->count;
+  const bool has_perm = weft_infer_is_known(c, 1);
+  const int64_t count = count_of_perm(c), n = in->rank >= 0 ? in->rank : count;
   if (n < 0 || n > WEFT_MAX_DIMS) return NULL;
   if (in->rank < 0 && n < 2) { /* one element may stand for a scalar or a vector: both stay as they are */
     c->outputs[0] = *in;
     return NULL;
   }
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &perm));
   WEFT_RETURN_IF_ERROR(weft_infer_dim_is(perm.dims[0], n));
   weft_shape_t out = weft_infer_unknown_of_rank((int)n);
   if (has_perm) {

@@ -162,6 +162,7 @@ weft_status_t *weft_infer_depthwise(weft_shape_ctx_t *c) {
 /* The image, volume or filter that input i holds the shape of. */
 static weft_status_t *rank_from(weft_shape_ctx_t *c, int i, int rank) {
   weft_shape_t s;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, NULL)); /* -1 as a scalar is no unknown shape here */
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, i, &s));
   return weft_infer_rank(&s, rank, &c->outputs[0]);
 }

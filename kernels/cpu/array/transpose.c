@@ -133,6 +133,10 @@ static weft_status_t *reverse_compute(weft_kernel_ctx_t *ctx) {
 static weft_status_t *broadcast_to_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   weft_shape_t shape;
+  if (weft_in(ctx, 1)->shape.rank != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "shape must be a vector of {int32,int64}, got shape %s",
+                      WEFT_SHAPE_TEXT(&weft_in(ctx, 1)->shape));
+  }
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 1), "shape", &shape));
   if (x->shape.rank > shape.rank) {
     return WEFT_ERROR(INVALID_ARGUMENT,

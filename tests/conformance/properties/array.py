@@ -98,7 +98,10 @@ def squeeze(d):
 def broadcast_to(d):
     shape, whole = d.broadcast(wrong=0.08)
     target = list(np.broadcast_shapes(shape, whole)) if d.chance(0.8) and all(a == b or 1 in (a, b) for a, b in zip(shape[::-1], whole[::-1])) else list(whole)
-    return C(d.op, d.values(any_dtype(d), shape), ints([hostile(d, n) for n in target], index_type(d)))
+    x, sizes = d.values(any_dtype(d), shape), ints([hostile(d, n) for n in target], index_type(d))
+    if d.chance(0.05):
+        sizes = sizes.dtype.type(d.int(-1, 3))  # one size is no shape
+    return C(d.op, x, sizes)
 
 
 @spec("BroadcastArgs", "BroadcastGradientArgs")
@@ -262,6 +265,8 @@ def transpose(d):
     perm = d.rng.permutation(len(shape))
     if perm.size and d.chance(0.06):
         perm[0] = d.one(-1, len(shape), perm[-1])
+    if d.chance(0.06):
+        perm = perm[:1].reshape(d.one((), (1, 1))) if perm.size else perm.reshape(0, 1)
     return C(d.op, d.values(any_dtype(d), shape), perm.astype(index_type(d)))
 
 
