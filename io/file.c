@@ -4,7 +4,7 @@
  * kernel drops the lock when the process ends in any way, so a temporary file that can be locked belongs to
  * no living writer.
  */
-#define _DEFAULT_SOURCE /* flock */
+#define _DEFAULT_SOURCE /* flock, realpath */
 #include "io/file.h"
 
 #include <ctype.h>
@@ -12,7 +12,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +28,10 @@ enum { BUFFER = 256 * 1024 }; /* fewer, larger writes: a variable of a few bytes
 
 struct weft_file_writer {
   int fd;
-  char *path, *temporary, *directory; /* owned */
+  char *path;      /* owned, as all below: that of messages */
+  char *target;    /* what gets the bytes: where `path` is a link, what it leads to */
+  char *temporary; /* NULL: the bytes go straight to `target`, which is no file but a device or a pipe */
+  char *directory; /* of `target` */
   uint64_t size;
   size_t used;
   char buffer[BUFFER];
@@ -170,6 +175,7 @@ weft_status_t *weft_file_read_all(const char *path, char **out, size_t *out_leng
 static void writer_free(weft_file_writer_t *w) {
   if (w->fd >= 0) close(w->fd);
   weft_free(w->path);
+  weft_free(w->target);
   weft_free(w->temporary);
   weft_free(w->directory);
   weft_free(w);
@@ -212,26 +218,62 @@ weft_status_t *weft_file_check_writable(const char *path) {
   return NULL;
 }
 
+/* Where a link leads to if something is there, else the path itself. NULL without memory. */
+static char *target_of(const char *on_disk) {
+  char resolved[PATH_MAX];
+  return weft_strdup(realpath(on_disk, resolved) == NULL ? on_disk : resolved);
+}
+
+/* A new name in the place of a device or a pipe would take it away from all others. One that nothing reads is
+ * an error, and not waited for. */
+static weft_status_t *open_straight(weft_file_writer_t *w) {
+  w->fd = open(w->target, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  if (w->fd < 0) return weft_file_error(w->path, errno);
+  const int flags = fcntl(w->fd, F_GETFL); /* what is opened waits for its reader from here on */
+  return fcntl(w->fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? NULL : weft_file_error(w->path, errno);
+}
+
+/* With the permissions of the file that it replaces, if there is one. */
+static weft_status_t *open_temporary(weft_file_writer_t *w, const struct stat *replaced) {
+  const size_t size = strlen(w->target) + 40;
+  w->temporary = weft_malloc(size);
+  if (w->temporary == NULL) return WEFT_NO_MEMORY("writing %s", w->path);
+  do { /* again if it was taken for a stale one before it was locked */
+    if (w->fd >= 0) close(w->fd);
+    snprintf(w->temporary, size, "%s" TEMPORARY "%" PRIu64, w->target, weft_random_id());
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w->fd < 0) return weft_file_error(w->path, errno);
+  } while (flock(w->fd, LOCK_EX) == 0 && is_unlinked(w->fd));
+  if (replaced != NULL) (void)fchmod(w->fd, replaced->st_mode & 0777); /* not all file systems have them */
+  return NULL;
+}
+
 weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out) {
   WEFT_RETURN_IF_ERROR(check_scheme(path));
   weft_file_writer_t *w = weft_malloc(sizeof *w);
   if (w == NULL) return WEFT_NO_MEMORY("writing %s", path);
-  *w = (weft_file_writer_t){.fd = -1, .path = weft_strdup(path), .directory = directory_of(path)};
-  size_t size = strlen(path) + 40;
-  w->temporary = weft_malloc(size);
-  if (w->path == NULL || w->temporary == NULL || w->directory == NULL) {
-    writer_free(w);
-    return WEFT_NO_MEMORY("writing %s", path);
-  }
+  *w =
+      (weft_file_writer_t){.fd = -1, .path = weft_strdup(path), .target = target_of(weft_file_on_disk(path))};
+  if (w->target != NULL) w->directory = directory_of(w->target);
   weft_status_t *s = NULL;
-  do { /* again if it was taken for a stale one before it was locked */
-    if (w->fd >= 0) close(w->fd);
-    snprintf(w->temporary, size, "%s" TEMPORARY "%" PRIu64, path, weft_random_id());
-    w->fd = open(weft_file_on_disk(w->temporary), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w->fd < 0) s = weft_file_error(w->temporary, errno);
-  } while (s == NULL && flock(w->fd, LOCK_EX) == 0 && is_unlinked(w->fd));
-  if (s == NULL) *out = w;
-  if (s != NULL) writer_free(w);
+  if (w->path == NULL || w->target == NULL || w->directory == NULL) {
+    s = WEFT_NO_MEMORY("writing %s", path);
+    goto done;
+  }
+  struct stat info;
+  const bool is_there = stat(w->target, &info) == 0;
+  if (is_there && S_ISDIR(info.st_mode)) {
+    s = weft_file_error(path, EISDIR);
+  } else if (is_there && !S_ISREG(info.st_mode)) {
+    s = open_straight(w);
+  } else {
+    s = open_temporary(w, is_there ? &info : NULL);
+  }
+  if (s != NULL) goto done;
+  *out = w;
+  w = NULL;
+done:
+  if (w != NULL) writer_free(w);
   return s;
 }
 
@@ -239,7 +281,7 @@ static weft_status_t *write_all(weft_file_writer_t *w, const char *data, size_t 
   while (n > 0) {
     ssize_t done = write(w->fd, data, n);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return weft_file_error(w->temporary, errno);
+    if (done < 0) return weft_file_error(w->path, errno);
     data += done;
     n -= (size_t)done;
   }
@@ -266,29 +308,37 @@ weft_status_t *weft_file_writer_append(weft_file_writer_t *w, const void *data, 
 
 weft_status_t *weft_file_writer_sync(weft_file_writer_t *w) {
   WEFT_RETURN_IF_ERROR(flush(w));
-  return fsync(w->fd) == 0 ? NULL : weft_file_error(w->temporary, errno);
+  return w->temporary == NULL || fsync(w->fd) == 0 ? NULL : weft_file_error(w->path, errno);
 }
 
 uint64_t weft_file_writer_size(const weft_file_writer_t *w) { return w->size; }
+
+static weft_status_t *take_name(weft_file_writer_t *w) {
+  if (w->temporary == NULL || rename(w->temporary, w->target) == 0) return NULL;
+  return weft_file_error(w->path, errno);
+}
+
+static void drop_temporary(weft_file_writer_t *w) {
+  if (w->temporary != NULL) unlink(w->temporary);
+}
 
 weft_status_t *weft_file_writer_finish(weft_file_writer_t *w) {
   weft_status_t *s = flush(w);
   int closed = close(w->fd);
   w->fd = -1;
-  if (s == NULL && closed != 0) s = weft_file_error(w->temporary, errno);
-  if (s == NULL) s = weft_file_rename(w->temporary, w->path);
-  if (s != NULL) weft_file_remove(w->temporary);
+  if (s == NULL && closed != 0) s = weft_file_error(w->path, errno);
+  if (s == NULL) s = take_name(w);
+  if (s != NULL) drop_temporary(w);
   writer_free(w);
   return s;
 }
 
 weft_status_t *weft_file_writer_commit(weft_file_writer_t *w) {
   weft_status_t *s = weft_file_writer_sync(w);
-  if (s == NULL)
-    s = weft_file_rename(w->temporary, w->path); /* still locked: a reader of leftovers leaves it alone */
+  if (s == NULL) s = take_name(w); /* still locked: a reader of leftovers leaves it alone */
   if (s != NULL) {
-    weft_file_remove(w->temporary);
-  } else {
+    drop_temporary(w);
+  } else if (w->temporary != NULL) {
     s = sync_dir(w->directory);
   }
   writer_free(w);
@@ -297,7 +347,7 @@ weft_status_t *weft_file_writer_commit(weft_file_writer_t *w) {
 
 void weft_file_writer_abandon(weft_file_writer_t *w) {
   if (w == NULL) return;
-  weft_file_remove(w->temporary);
+  drop_temporary(w);
   writer_free(w);
 }
 

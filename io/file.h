@@ -39,7 +39,10 @@ WEFT_MUST_CHECK weft_status_t *weft_file_read_all(const char *path, char **out, 
  * directory, PERMISSION_DENIED, FAILED_PRECONDITION (a directory itself), ... */
 WEFT_MUST_CHECK weft_status_t *weft_file_check_writable(const char *path);
 typedef struct weft_file_writer weft_file_writer_t;
-/* Writes under a temporary name beside `path`, which weft_file_writer_finish renames. Buffered. */
+/* Writes under a temporary name beside `path`, which weft_file_writer_finish renames: a file that was there
+ * is whole until then, and its permissions are the new one's. Where `path` is a link, what it leads to is
+ * replaced. A device or a pipe is written to as it is, and waited for when it takes no more. Buffered.
+ * Errors: FAILED_PRECONDITION for a directory, UNKNOWN for a pipe that nothing reads, ... */
 WEFT_MUST_CHECK weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out);
 WEFT_MUST_CHECK weft_status_t *weft_file_writer_append(weft_file_writer_t *w, const void *data, size_t n);
 /* What was appended is on the disk, though not yet under its name. */

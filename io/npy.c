@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "io/file.h"
 
 enum { MAX_HEADER = 1 << 20, ALIGNMENT = 64 };
 
@@ -156,31 +157,26 @@ static weft_status_t *print_header(const weft_tensor_t *t, const char *path, wef
 }
 
 weft_status_t *weft_npy_write(const char *path, const weft_tensor_t *t) {
-  weft_strbuf_t header = WEFT_STRBUF_INIT, temporary = WEFT_STRBUF_INIT;
+  weft_strbuf_t front = WEFT_STRBUF_INIT, header = WEFT_STRBUF_INIT;
+  weft_file_writer_t *file = NULL;
   weft_status_t *s = print_header(t, path, &header);
-  weft_strbuf_printf(&temporary, "%s.tmp", path);
-  if (s == NULL && temporary.failed) s = WEFT_NO_MEMORY("writing %s", path);
-  FILE *f = s == NULL ? fopen(temporary.data, "wb") : NULL;
-  if (s == NULL && f == NULL) s = WEFT_ERROR(UNAVAILABLE, "%s: %s", temporary.data, strerror(errno));
-  if (f != NULL) {
-    unsigned char front[10] = {0x93,
-                               'N',
-                               'U',
-                               'M',
-                               'P',
-                               'Y',
-                               1,
-                               0,
-                               (unsigned char)(header.length & 255),
-                               (unsigned char)(header.length >> 8)};
-    bool ok = fwrite(front, 1, 10, f) == 10 && fwrite(header.data, 1, header.length, f) == header.length &&
-              (t->bytes == 0 || fwrite(t->data, 1, t->bytes, f) == t->bytes);
-    ok = fclose(f) == 0 && ok;
-    if (!ok || rename(temporary.data, path) != 0)
-      s = WEFT_ERROR(UNAVAILABLE, "%s: %s", path, strerror(errno));
-    if (s != NULL) remove(temporary.data);
+  if (s != NULL) goto done;
+  weft_strbuf_puts(&front, "\x93NUMPY\x01");
+  weft_strbuf_putc(&front, '\0');
+  weft_strbuf_putc(&front, (char)(header.length & 255));
+  weft_strbuf_putc(&front, (char)(header.length >> 8));
+  if (front.failed) s = WEFT_NO_MEMORY("writing %s", path);
+  if (s == NULL) s = weft_file_writer_create(path, &file);
+  if (s == NULL) s = weft_file_writer_append(file, front.data, front.length);
+  if (s == NULL) s = weft_file_writer_append(file, header.data, header.length);
+  if (s == NULL) s = weft_file_writer_append(file, t->data, t->bytes);
+  if (s == NULL) {
+    s = weft_file_writer_finish(file);
+    file = NULL;
   }
+done:
+  weft_file_writer_abandon(file);
   weft_strbuf_deinit(&header);
-  weft_strbuf_deinit(&temporary);
+  weft_strbuf_deinit(&front);
   return s;
 }

@@ -9,7 +9,7 @@
  * short). */
 WEFT_MUST_CHECK weft_status_t *weft_npy_read(const char *path, weft_tensor_t **out);
 /* Writes a host tensor of a plain dtype that NumPy has (not bfloat16, string, ...). The file appears whole or
- * not at all. Errors: INVALID_ARGUMENT, UNAVAILABLE (the system's reason). */
+ * not at all (io/file.h). Errors: INVALID_ARGUMENT, and those of weft_file_writer_create. */
 WEFT_MUST_CHECK weft_status_t *weft_npy_write(const char *path, const weft_tensor_t *t);
 
 #endif /* WEFT_IO_NPY_H_ */

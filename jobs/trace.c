@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/hash_map.h"
 #include "base/mutex.h"
+#include "io/file.h"
 #include "ops/op.h"
 #include "protos/wire.h"
 
@@ -541,6 +542,26 @@ static weft_status_t *make_events(weft_job_trace_t *t, json_t *out, int64_t *ori
   return NULL;
 }
 
+typedef struct json_file {
+  weft_file_writer_t *writer;
+  weft_status_t *status; /* of the first piece that was not written */
+} json_file_t;
+
+static int put_piece(const char *text, size_t n, void *arg) {
+  json_file_t *file = arg;
+  file->status = weft_file_writer_append(file->writer, text, n);
+  return file->status == NULL ? 0 : -1;
+}
+
+static weft_status_t *write_json(const json_t *value, const char *path) {
+  json_file_t file = {NULL, NULL};
+  WEFT_RETURN_IF_ERROR(weft_file_writer_create(path, &file.writer));
+  const bool is_whole = json_dump_callback(value, put_piece, &file, JSON_COMPACT) == 0;
+  if (is_whole) return weft_file_writer_finish(file.writer);
+  weft_file_writer_abandon(file.writer);
+  return file.status != NULL ? file.status : WEFT_NO_MEMORY("writing %s", path);
+}
+
 weft_status_t *weft_job_trace_write(weft_job_trace_t *t, const char *option, const char *path) {
   json_t *events = json_array();
   int64_t origin_ns = 0;
@@ -549,8 +570,7 @@ weft_status_t *weft_job_trace_write(weft_job_trace_t *t, const char *option, con
   weft_mutex_unlock(&t->mu);
   json_t *all = json_pack("{s:o, s:s, s:{s:I}}", "traceEvents", events, "displayTimeUnit", "ms", "otherData",
                           "begins_at_unix_us", (json_int_t)(origin_ns / 1000));
-  int failed = all == NULL ? -1 : json_dump_file(all, path, JSON_COMPACT);
+  if (s == NULL) s = all == NULL ? WEFT_NO_MEMORY("writing %s", path) : write_json(all, path);
   json_decref(all);
-  if (s != NULL) return s;
-  return failed == 0 ? NULL : WEFT_ERROR(UNKNOWN, "%s %s: the file cannot be written", option, path);
+  return s == NULL ? NULL : weft_status_annotate(s, "%s %s", option, path);
 }

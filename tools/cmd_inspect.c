@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "graph/graph_proto.h"
 #include "graph/passes/optimize.h"
+#include "io/file.h"
 #include "jobs/cluster_view.h"
 #include "jobs/rewrite_graph.h"
 #include "strategies/summary.h"
@@ -256,12 +257,17 @@ static weft_status_t *draw(const inspect_args_t *a, const weft_rewrite_t *r, wef
 
 static weft_status_t *save(const inspect_args_t *a, const weft_graph_t *g) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
+  weft_file_writer_t *file = NULL;
   weft_status_t *s = weft_graph_export(g, true, &bytes);
-  FILE *f = s == NULL ? fopen(a->save, "wb") : NULL;
-  bool ok = f != NULL && fwrite(bytes.data, 1, bytes.length, f) == bytes.length;
-  if (f != NULL) ok = fclose(f) == 0 && ok;
+  if (s == NULL) s = weft_file_writer_create(a->save, &file);
+  if (s == NULL) s = weft_file_writer_append(file, bytes.data, bytes.length);
+  if (s == NULL) {
+    s = weft_file_writer_finish(file);
+    file = NULL;
+  }
+  weft_file_writer_abandon(file);
   weft_strbuf_deinit(&bytes);
-  return s != NULL || ok ? s : WEFT_ERROR(UNKNOWN, "--save %s: the file cannot be written", a->save);
+  return s == NULL ? NULL : weft_status_annotate(s, "--save %s", a->save);
 }
 
 static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t *r) {
