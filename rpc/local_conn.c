@@ -20,10 +20,14 @@
  * the loop waits for room at a second descriptor of the same socket, so that the two waits do not touch each
  * other.
  *
- * Locking: a connection's `mu`, then the loop's, both leaves for callers. A packet is sent without a lock
- * where none waits: the receiver that it wakes often takes the processor from the sender, and the lock would
- * hold up all that send meanwhile. Packets that wait are sent under the connection's `mu`, which does not
- * wait.
+ * A call that goes another way than a cancellation before it may come before it. So a call says behind how
+ * many cancellations of the other way it is (on its own way it is behind all that were sent before), and one
+ * that comes before they are handled is held until they are.
+ *
+ * Locking: a connection's `sending` before all; its `mu`, then the loop's, both leaves for callers. A packet
+ * is sent without a lock where none waits: the receiver that it wakes often takes the processor from the
+ * sender, and the lock would hold up all that send meanwhile. Packets that wait are sent under the
+ * connection's `mu`, which does not wait.
  */
 #include "rpc/local_conn.h"
 
@@ -148,15 +152,9 @@ static waiting_packet_t *waiting_new(const weft_packet_t *p) {
   return w;
 }
 
-weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packet_t *p) {
+static weft_packet_result_t send_over_socket(weft_local_conn_t *c, const weft_packet_t *p) {
   weft_packet_result_t r = WEFT_PACKET_LATER;
-  if (atomic_load(&c->is_broken)) {
-    r = WEFT_PACKET_OVER;
-  } else if (c->rings != NULL && weft_packet_put(c->rings, p)) {
-    r = WEFT_PACKET_DONE;
-  } else if (!atomic_load(&c->has_waiting)) {
-    r = weft_packet_send(c->in.fd, p);
-  }
+  if (!atomic_load(&c->has_waiting)) r = weft_packet_send(c->in.fd, p);
   if (r != WEFT_PACKET_LATER) {
     weft_message_destroy(p->message);
     return r;
@@ -177,6 +175,110 @@ weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packe
     weft_message_destroy(p->message);
   }
   return r == WEFT_PACKET_OVER ? r : WEFT_PACKET_NO_MEMORY;
+}
+
+/* The way that the packet has gone is in *out. */
+static weft_packet_result_t send_either_way(weft_local_conn_t *c, const weft_packet_t *p,
+                                            weft_local_way_t *out) {
+  weft_packet_t sent = *p;
+  *out = WEFT_LOCAL_RING;
+  if (atomic_load(&c->is_broken)) {
+    weft_message_destroy(p->message);
+    return WEFT_PACKET_OVER;
+  }
+  sent.behind = atomic_load_explicit(&c->order.sent[WEFT_LOCAL_SOCKET], memory_order_relaxed);
+  if (c->rings != NULL && weft_packet_put(c->rings, &sent)) {
+    weft_message_destroy(p->message);
+    return WEFT_PACKET_DONE;
+  }
+  *out = WEFT_LOCAL_SOCKET;
+  sent.behind = atomic_load_explicit(&c->order.sent[WEFT_LOCAL_RING], memory_order_relaxed);
+  return send_over_socket(c, &sent);
+}
+
+weft_packet_result_t weft_local_conn_send(weft_local_conn_t *c, const weft_packet_t *p) {
+  weft_local_way_t way;
+  if (p->kind != WEFT_PACKET_CANCEL) return send_either_way(c, p, &way);
+  weft_mutex_lock(&c->order.sending); /* counted in the order in which they go */
+  const weft_packet_result_t r = send_either_way(c, p, &way);
+  if (r == WEFT_PACKET_DONE) atomic_fetch_add_explicit(&c->order.sent[way], 1, memory_order_relaxed);
+  weft_mutex_unlock(&c->order.sending);
+  return r;
+}
+
+/* ---- calls that come before the cancellations that they are behind ---- */
+
+static weft_local_way_t other_way(weft_local_way_t way) {
+  return way == WEFT_LOCAL_RING ? WEFT_LOCAL_SOCKET : WEFT_LOCAL_RING;
+}
+
+static bool is_early(weft_local_conn_t *c, weft_local_way_t way, const weft_packet_t *p) {
+  return p->kind == WEFT_PACKET_CALL && p->behind > atomic_load(&c->order.handled[other_way(way)]);
+}
+
+/* True: the packet is kept, or dropped with its connection. False: it can be handled now. */
+static bool hold(weft_local_conn_t *c, weft_local_way_t way, const weft_packet_t *p) {
+  weft_local_order_t *o = &c->order;
+  waiting_packet_t *w = waiting_new(p);
+  const size_t bytes = waiting_size(p);
+  weft_mutex_lock(&o->mu);
+  const bool waits = is_early(c, way, p),
+             is_kept = waits && w != NULL && o->held_bytes <= MOST_WAITING - bytes;
+  if (is_kept) {
+    w->next = o->held[way];
+    o->held[way] = w;
+    o->held_bytes += bytes;
+  }
+  weft_mutex_unlock(&o->mu);
+  if (is_kept) return true;
+  if (!waits) {
+    weft_free(w); /* the packet is the caller's */
+    return false;
+  }
+  weft_message_destroy(p->message);
+  weft_status_free(p->failure);
+  weft_free(w);
+  weft_local_conn_break(c); /* a call that is never answered would be waited for */
+  return true;
+}
+
+/* A cancellation that came this way is through. Returns the calls that waited for it. */
+static waiting_packet_t *count_handled(weft_local_conn_t *c, weft_local_way_t way) {
+  weft_local_order_t *o = &c->order;
+  waiting_packet_t *released = NULL;
+  weft_mutex_lock(&o->mu);
+  const uint64_t handled = atomic_fetch_add(&o->handled[way], 1) + 1;
+  for (waiting_packet_t **at = &o->held[other_way(way)]; *at != NULL;) {
+    waiting_packet_t *w = *at;
+    if (w->packet.behind > handled) {
+      at = &w->next;
+      continue;
+    }
+    *at = w->next;
+    o->held_bytes -= waiting_size(&w->packet);
+    w->next = released;
+    released = w;
+  }
+  weft_mutex_unlock(&o->mu);
+  return released;
+}
+
+static void handle_released(weft_local_conn_t *c, waiting_packet_t *w) {
+  for (waiting_packet_t *next; w != NULL; w = next) {
+    next = w->next;
+    c->ops->packet(c, &w->packet);
+    weft_free(w);
+  }
+}
+
+static void drop_held(weft_local_conn_t *c) {
+  for (int way = 0; way < WEFT_LOCAL_WAYS; way++) {
+    for (waiting_packet_t *w = c->order.held[way], *next; w != NULL; w = next) {
+      next = w->next;
+      weft_status_free(w->packet.failure);
+      waiting_free(w);
+    }
+  }
 }
 
 /* ---- connections ---- */
@@ -218,8 +320,19 @@ typedef struct packet_look {
 
 /* A canceller's callbacks are through before the packets behind it are taken: a call that the other end makes
  * after it has cancelled another one finds that one cancelled. They do not wait. All other packets are
- * handled side by side. */
-static bool is_handled_in_turn(const weft_packet_t *p) { return p->kind == WEFT_PACKET_CANCEL; }
+ * handled side by side. True: it was such a packet; the calls that waited for it are in *out. */
+static bool handle_in_turn(weft_local_conn_t *c, weft_local_way_t way, weft_packet_t *p,
+                           waiting_packet_t **out) {
+  *out = NULL;
+  if (p->kind != WEFT_PACKET_CANCEL) return false;
+  c->ops->packet(c, p);
+  *out = count_handled(c, way);
+  return true;
+}
+
+static void handle_beside_others(weft_local_conn_t *c, weft_local_way_t way, weft_packet_t *p) {
+  if (!is_early(c, way, p) || !hold(c, way, p)) c->ops->packet(c, p);
+}
 
 /* Looks once. True: there is something, or the bell is not to be had, or the connection ends. */
 static bool look(void *arg) {
@@ -266,12 +379,13 @@ static void read_ring(weft_local_conn_t *c, weft_packet_room_t *room) {
       close_conn(c);
       return;
     }
-    const bool in_turn = r == WEFT_PACKET_DONE && is_handled_in_turn(&k.packet);
-    if (in_turn) c->ops->packet(c, &k.packet);
+    waiting_packet_t *released = NULL;
+    const bool is_done = r == WEFT_PACKET_DONE && handle_in_turn(c, WEFT_LOCAL_RING, &k.packet, &released);
     leave_bell(c);
     k.has_bell = false;
     if (r == WEFT_PACKET_DONE) {
-      if (!in_turn) c->ops->packet(c, &k.packet);
+      if (!is_done) handle_beside_others(c, WEFT_LOCAL_RING, &k.packet);
+      handle_released(c, released);
       look_for_more(&k);
     } else if (r == WEFT_PACKET_OVER) {
       weft_local_conn_break(c);
@@ -343,11 +457,13 @@ static void take_packet(weft_local_source_t *self, weft_packet_room_t *room) {
     close_files(c); /* it offers no rings, or not all of them */
     c->num_files = WEFT_LOCAL_RING_FILES;
   }
-  const bool in_turn = r == WEFT_PACKET_DONE && is_handled_in_turn(&p);
-  if (in_turn) c->ops->packet(c, &p);
+  waiting_packet_t *released = NULL;
+  const bool is_done =
+      is_file || (r == WEFT_PACKET_DONE && handle_in_turn(c, WEFT_LOCAL_SOCKET, &p, &released));
   const bool goes_on =
       r != WEFT_PACKET_OVER && !is_wrong && weft_local_loop_again(c->loop, self, WEFT_LOCAL_READ);
-  if (r == WEFT_PACKET_DONE && !is_file && !in_turn) c->ops->packet(c, &p);
+  if (r == WEFT_PACKET_DONE && !is_done) handle_beside_others(c, WEFT_LOCAL_SOCKET, &p);
+  handle_released(c, released);
   if (!goes_on) end_conn(c, room);
   weft_local_conn_release(c);
 }
@@ -377,6 +493,8 @@ weft_status_t *weft_local_conn_open(weft_local_conn_t *c, const weft_local_conn_
   c->is_caller = is_caller;
   atomic_init(&c->refs, 2);
   weft_mutex_init(&c->mu);
+  weft_mutex_init(&c->order.sending);
+  weft_mutex_init(&c->order.mu);
   c->last = &c->first;
   c->member.ops = &member_ops;
   weft_local_loop_enter(loop, &c->member);
@@ -400,6 +518,9 @@ void weft_local_conn_release(weft_local_conn_t *c) {
   close_files(c);
   weft_local_rings_destroy(c->rings);
   close(c->in.fd);
+  drop_held(c);
+  weft_mutex_deinit(&c->order.mu);
+  weft_mutex_deinit(&c->order.sending);
   weft_mutex_deinit(&c->mu);
   c->ops->destroy(c);
 }

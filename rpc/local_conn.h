@@ -2,7 +2,8 @@
  *
  * Packets of one connection may be handled by several threads at once, as the calls of one gRPC connection
  * are: a handler that takes its time does not hold up the packets behind it. Only a packet that cancels a
- * call does: what is behind it on the same way, ring or socket, is taken once its handler has returned.
+ * call does: calls that are sent after it, through the ring or over the socket, are handled once its handler
+ * has returned.
  */
 #ifndef WEFT_RPC_LOCAL_CONN_H_
 #define WEFT_RPC_LOCAL_CONN_H_
@@ -13,6 +14,19 @@
 #include "rpc/local_loop.h"
 
 typedef struct weft_local_conn weft_local_conn_t; /* Thread-safe. Refcounted. */
+
+typedef enum weft_local_way { WEFT_LOCAL_RING, WEFT_LOCAL_SOCKET, WEFT_LOCAL_WAYS } weft_local_way_t;
+
+/* The order of cancellations and calls, at the end that sends them and at the one that handles them. */
+typedef struct weft_local_order {
+  weft_mutex_t sending;                          /* a CANCEL is sent and counted under it */
+  atomic_uint_fast64_t sent[WEFT_LOCAL_WAYS];    /* CANCELs; change under `sending` */
+  weft_mutex_t mu;                               /* a leaf */
+  atomic_uint_fast64_t handled[WEFT_LOCAL_WAYS]; /* CANCELs; change under mu */
+  struct waiting_packet
+      *held[WEFT_LOCAL_WAYS]; /* guarded by mu: calls that came before what they are behind */
+  size_t held_bytes;          /* guarded by mu */
+} weft_local_order_t;
 
 typedef struct weft_local_conn_ops {
   void (*packet)(weft_local_conn_t *c, weft_packet_t *p); /* owns what the packet owns */
@@ -34,6 +48,7 @@ struct weft_local_conn {
   struct waiting_packet *first, **last; /* guarded by mu: packets that wait for room in the buffer */
   size_t waiting_bytes;                 /* guarded by mu */
   atomic_bool has_waiting, is_broken;   /* change under mu; read without it */
+  weft_local_order_t order;
   atomic_bool expects_more;
   atomic_bool is_ending;            /* nothing more comes over the socket */
   int num_late;                     /* packets taken since; of the thread that has the bell */

@@ -22,7 +22,7 @@ typedef struct packet_head { /* both ends are on one machine: its own byte order
   uint16_t kind, code;
   uint8_t is_answered, is_in_file;
   uint16_t text_bytes;
-  uint64_t id, message_bytes;
+  uint64_t id, message_bytes, behind;
 } packet_head_t;
 
 struct weft_packet_room {
@@ -103,6 +103,7 @@ static int packet_pieces(const weft_packet_t *p, packet_head_t *head, struct iov
       (uint16_t)(p->text.length > WEFT_PACKET_MAX_TEXT ? WEFT_PACKET_MAX_TEXT : p->text.length);
   head->id = p->id;
   head->message_bytes = bytes;
+  head->behind = p->behind;
   out[0] = piece_of(head, sizeof *head);
   out[1] = piece_of(p->text.data, head->text_bytes);
   return 2 + (head->is_in_file ? 0 : pieces_of(p->message, 0, out + 2));
@@ -192,6 +193,7 @@ static bool read_packet(const weft_packet_room_t *room, size_t n, int file, weft
   const char *at = room->bytes + sizeof head;
   *out = (weft_packet_t){.kind = (weft_packet_kind_t)head.kind,
                          .id = head.id,
+                         .behind = head.behind,
                          .code = (weft_code_t)head.code,
                          .is_answered = head.is_answered != 0,
                          .text = weft_str_of(at, head.text_bytes)};

@@ -27,7 +27,8 @@ typedef enum weft_packet_kind {
 
 typedef struct weft_packet {
   weft_packet_kind_t kind;
-  uint64_t id; /* of the call, chosen by the caller */
+  uint64_t id;     /* of the call, chosen by the caller */
+  uint64_t behind; /* of CALL: it comes behind so many of the CANCELs of the other way, ring or socket */
   weft_code_t code;
   bool is_answered;        /* a handler has failed the call; else no handler has seen it */
   weft_str_t text;         /* at most WEFT_PACKET_MAX_TEXT bytes; of one received: lent by the room */

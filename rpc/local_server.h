@@ -12,7 +12,7 @@
 /* A method that every server has: a caller on this host asks for the name. Request: the caller's host
  * (rpc/local_link.h) behind the version of what is spoken. Answer: the name; empty: not for this caller. */
 #define WEFT_LOCAL_INTRODUCE "/weft.LocalService/Introduce"
-#define WEFT_LOCAL_VERSION "2 "
+#define WEFT_LOCAL_VERSION "3 "
 
 typedef struct weft_local_server weft_local_server_t; /* Thread-safe. */
 

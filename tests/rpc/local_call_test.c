@@ -455,24 +455,30 @@ static void handlers_that_take_their_time_hold_up_no_other(void) {
   teardown_with_child(&f, &child);
 }
 
-/* Otherwise the later call may do what makes the cancelled one go on. */
+/* Otherwise the later call may do what makes the cancelled one go on. Through the ring, over the socket, and
+ * in a file. */
 static void a_call_comes_behind_the_end_of_one_that_was_cancelled_before(void) {
-  weft_test_rpc_t f;
-  setup(&f);
-  weft_test_answers_t a;
-  weft_test_answers_init(&a);
-  weft_rpc_options_t o = {.canceller = weft_canceller_create(NULL)};
-  weft_test_begin(&f, LINGER, WEFT_STR("x"), &o, &a);
-  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.held, 1));
-  weft_canceller_cancel(o.canceller);
-  weft_test_begin(&f, UNBLOCK, WEFT_STR("x"), NULL, &a);
-  CU_ASSERT_TRUE(weft_test_latch_wait(&a.latch, 2));
-  CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.cancelled, 1));
-  CU_ASSERT_EQUAL(atomic_load(&f.host.num_overtaken), 0);
-  CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_CANCELLED]), 1);
-  weft_canceller_release(o.canceller);
-  weft_test_answers_deinit(&a);
-  weft_test_rpc_teardown(&f);
+  static const size_t sizes[] = {1, 4000, 20000, 200000};
+  static char bytes[200000];
+  memset(bytes, 'x', sizeof bytes);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    weft_test_rpc_t f;
+    setup(&f);
+    weft_test_answers_t a;
+    weft_test_answers_init(&a);
+    weft_rpc_options_t o = {.canceller = weft_canceller_create(NULL)};
+    weft_test_begin(&f, LINGER, WEFT_STR("x"), &o, &a);
+    CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.held, 1));
+    weft_canceller_cancel(o.canceller);
+    weft_test_begin(&f, UNBLOCK, weft_str_of(bytes, sizes[i]), NULL, &a);
+    CU_ASSERT_TRUE(weft_test_latch_wait(&a.latch, 2));
+    CU_ASSERT_TRUE(weft_test_latch_wait(&f.host.cancelled, 1));
+    CU_ASSERT_EQUAL(atomic_load(&f.host.num_overtaken), 0);
+    CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_CANCELLED]), 1);
+    weft_canceller_release(o.canceller);
+    weft_test_answers_deinit(&a);
+    weft_test_rpc_teardown(&f);
+  }
 }
 
 /* A server that is waited for, but is heard of, is not given up. */

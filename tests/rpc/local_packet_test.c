@@ -15,6 +15,15 @@
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
+typedef struct raw_head {
+  uint16_t kind, code;
+  uint8_t is_answered, is_in_file;
+  uint16_t text_bytes;
+  uint64_t id, message_bytes, behind;
+} raw_head_t;
+enum { HEAD_BYTES = sizeof(raw_head_t) };
+enum { CALL = 1, ANSWER, FAILURE, CANCEL, PING, PONG, RING_FILE };
+
 static void setup(weft_test_rpc_t *f) {
   weft_test_rpc_setup(f);
   weft_test_become_near(f);
@@ -50,7 +59,8 @@ static void bytes_that_are_no_packet_end_their_connection_only(void) {
   setup(&f);
   char name[100], other[100];
   CU_ASSERT_FALSE(ask_name(&f, "0 ", other, sizeof other)); /* what speaks otherwise is told nothing */
-  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
+  CU_ASSERT_FALSE(ask_name(&f, "2 ", other, sizeof other));
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "3 ", name, sizeof name));
   unsigned seed = 1;
   for (int round = 0; round < 300; round++) {
     unsigned char bytes[300];
@@ -58,12 +68,12 @@ static void bytes_that_are_no_packet_end_their_connection_only(void) {
     CU_ASSERT_TRUE_FATAL(fd >= 0);
     const size_t n = 1 + (size_t)round % sizeof bytes;
     for (size_t i = 0; i < n; i++) bytes[i] = (unsigned char)((seed = seed * 1664525u + 1013904223u) >> 24);
-    if (round % 2 == 0 && n > 24) { /* a head that is nearly right */
-      memset(bytes, 0, 24);
+    if (round % 2 == 0 && n > HEAD_BYTES) { /* a head that is nearly right */
+      memset(bytes, 0, HEAD_BYTES);
       bytes[0] = (unsigned char)(round % 8);
       bytes[5] = (unsigned char)(round / 8 % 3); /* its bytes are in a file that is not there */
       bytes[6] = (unsigned char)(round / 2);
-      bytes[16] = (unsigned char)(n - 24);
+      bytes[16] = (unsigned char)(n - HEAD_BYTES);
       bytes[22] = (unsigned char)(round % 5 == 0 ? 255 : 0);
     }
     CU_ASSERT_EQUAL(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
@@ -77,14 +87,6 @@ static void bytes_that_are_no_packet_end_their_connection_only(void) {
   CU_ASSERT_TRUE(weft_test_is_near(&f, NULL));
   weft_test_rpc_teardown(&f);
 }
-
-typedef struct raw_head {
-  uint16_t kind, code;
-  uint8_t is_answered, is_in_file;
-  uint16_t text_bytes;
-  uint64_t id, message_bytes;
-} raw_head_t;
-enum { CALL = 1, ANSWER, FAILURE, CANCEL, PING, PONG, RING_FILE };
 
 /* A head, a path, and a file. */
 static bool send_raw(int fd, const raw_head_t *head, int file) {
@@ -152,7 +154,7 @@ static void packets_in_a_ring_are_held_to_the_same_rules(void) {
   weft_test_rpc_t f;
   setup(&f);
   char name[100];
-  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "3 ", name, sizeof name));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     raw_head_t answer = {.kind = 0};
     int fd;
@@ -177,7 +179,7 @@ static void files_of_rings_come_in_order_and_first(void) {
   weft_test_rpc_t f;
   setup(&f);
   char name[100];
-  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "3 ", name, sizeof name));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const int fd = connect_raw(name), file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     raw_head_t head = {.kind = RING_FILE}, ping = {.kind = PING};
@@ -209,7 +211,7 @@ static void a_call_that_was_cancelled_before_it_came_ends(void) {
     char path[sizeof HOLD - 1];
   } call = {.head = {.kind = CALL, .text_bytes = sizeof HOLD - 1, .id = 5}};
   memcpy(call.path, HOLD, sizeof call.path);
-  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "3 ", name, sizeof name));
   const int fd = connect_raw(name);
   const raw_head_t cancel = {.kind = CANCEL, .id = 5};
   raw_head_t answer = {.kind = 0};
@@ -222,6 +224,87 @@ static void a_call_that_was_cancelled_before_it_came_ends(void) {
   CU_ASSERT_EQUAL(answer.id, 5);
   close(fd);
   weft_test_rpc_teardown(&f);
+}
+
+typedef struct two_ways {
+  int fd;
+  weft_local_rings_t *rings;
+} two_ways_t;
+
+/* Through the ring, or over the socket. */
+static void say(const two_ways_t *w, bool in_ring, const raw_head_t *head, const char *path) {
+  struct iovec pieces[2] = {{(void *)(uintptr_t)head, sizeof *head},
+                            {(void *)(uintptr_t)path, head->text_bytes}};
+  const struct msghdr m = {.msg_iov = pieces, .msg_iovlen = 2};
+  if (in_ring) {
+    CU_ASSERT_TRUE(weft_local_rings_put(w->rings, pieces, 2));
+  } else {
+    CU_ASSERT_TRUE(sendmsg(w->fd, &m, MSG_NOSIGNAL) > 0);
+  }
+}
+
+static raw_head_t hear(const two_ways_t *w) {
+  raw_head_t head = {.kind = 0};
+  CU_ASSERT_TRUE(recv(w->fd, &head, sizeof head, 0) > 0);
+  return head;
+}
+
+/* A large call goes over the socket where the cancellation before it goes through the ring, and one that
+ * finds room in the ring again passes those that found none. */
+static void a_call_waits_for_the_cancellations_of_the_other_way(void) {
+  weft_test_rpc_t f;
+  setup(&f);
+  char name[100];
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "3 ", name, sizeof name));
+  for (int round = 0; round < 40; round++) {
+    const bool in_ring = round % 2 == 0; /* of the call that waits */
+    const uint64_t num_before = 1 + (uint64_t)round % 3;
+    two_ways_t w;
+    w.rings = connect_rings(name, &w.fd);
+    for (uint64_t i = 1; i <= num_before; i++)
+      say(&w, !in_ring, &(raw_head_t){.kind = CALL, .text_bytes = sizeof HOLD - 1, .id = i}, HOLD);
+    say(&w, in_ring,
+        &(raw_head_t){.kind = CALL, .text_bytes = sizeof ECHO - 1, .id = 9, .behind = num_before}, ECHO);
+    say(&w, in_ring, &(raw_head_t){.kind = PING}, "");
+    CU_ASSERT_EQUAL(hear(&w).kind, PONG); /* the call was taken, and is not answered */
+    for (uint64_t i = 1; i <= num_before; i++) {
+      say(&w, !in_ring, &(raw_head_t){.kind = CANCEL, .id = i}, "");
+      const raw_head_t failure = hear(&w);
+      CU_ASSERT_TRUE(failure.kind == FAILURE && failure.id == i);
+    }
+    const raw_head_t answer = hear(&w);
+    CU_ASSERT_TRUE(answer.kind == ANSWER && answer.id == 9);
+    weft_local_rings_destroy(w.rings);
+    close(w.fd);
+  }
+  CU_ASSERT_TRUE(weft_test_is_near(&f, NULL));
+  weft_test_rpc_teardown(&f);
+}
+
+/* It ends with its connection, and holds up nothing else: neither calls that wait for nothing nor a server
+ * that stops. */
+static void a_call_that_waits_for_ever_holds_up_no_other(void) {
+  weft_test_rpc_t f;
+  setup(&f);
+  char name[100];
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "3 ", name, sizeof name));
+  two_ways_t w[2];
+  for (int i = 0; i < 2; i++) {
+    w[i].rings = connect_rings(name, &w[i].fd);
+    for (int way = 0; way < 2; way++) {
+      say(&w[i], way == 0,
+          &(raw_head_t){.kind = CALL, .text_bytes = sizeof ECHO - 1, .id = 1, .behind = UINT64_MAX}, ECHO);
+      say(&w[i], way == 0, &(raw_head_t){.kind = CALL, .text_bytes = sizeof ECHO - 1, .id = 2}, ECHO);
+      const raw_head_t answer = hear(&w[i]);
+      CU_ASSERT_TRUE(answer.kind == ANSWER && answer.id == 2);
+    }
+  }
+  weft_local_rings_destroy(w[0].rings);
+  close(w[0].fd);
+  CU_ASSERT_TRUE(weft_test_is_near(&f, NULL));
+  weft_test_rpc_teardown(&f); /* while w[1] waits */
+  weft_local_rings_destroy(w[1].rings);
+  close(w[1].fd);
 }
 
 /* A file that could still change, or is shorter than its packet says, is refused: reading it could end the
@@ -241,7 +324,7 @@ static void files_are_taken_only_when_they_are_sealed(void) {
   setup(&f);
   char name[100];
   static char bytes[BYTES];
-  CU_ASSERT_TRUE_FATAL(ask_name(&f, "2 ", name, sizeof name));
+  CU_ASSERT_TRUE_FATAL(ask_name(&f, "3 ", name, sizeof name));
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     const int fd = connect_raw(name), file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CU_ASSERT_EQUAL(write(file, bytes, BYTES), (ssize_t)BYTES);
@@ -262,6 +345,9 @@ static const CU_TestInfo tests[] = {
     {"packets in a ring are held to the same rules", packets_in_a_ring_are_held_to_the_same_rules},
     {"files of rings come in order and first", files_of_rings_come_in_order_and_first},
     {"a call that was cancelled before it came ends", a_call_that_was_cancelled_before_it_came_ends},
+    {"a call waits for the cancellations of the other way",
+     a_call_waits_for_the_cancellations_of_the_other_way},
+    {"a call that waits for ever holds up no other", a_call_that_waits_for_ever_holds_up_no_other},
     CU_TEST_INFO_NULL,
 };
 
