@@ -41,6 +41,7 @@ static void transport_offer(weft_transport_t *base, int64_t step_id, weft_str_t 
   o->bytes = bytes;
   o->done = done;
   o->arg = arg;
+  o->incarnation = weft_peer_table_incarnation_of(t->known, to_task);
   o->link = weft_str_is(to_task, t->task) ? NULL : weft_host_links_find(t->links, to_task);
   bool is_requested = false; /* by a call, though there is a link by now */
   weft_status_t *s = weft_transfers_begin_offer(t->transfers, o, &is_requested);
@@ -95,6 +96,7 @@ static void transport_fetch(weft_transport_t *base, const weft_fetch_t *wanted, 
   f->to_device = weft_str_of(f->from_device.data + f->from_device.length, wanted->to_device.length);
   if (link != NULL) f->canceller = weft_canceller_retain(canceller);
   f->t = t;
+  f->incarnation = weft_peer_table_incarnation_of(t->known, f->from_task);
   f->step_id = wanted->step_id;
   f->f = *wanted;
   f->done = done;

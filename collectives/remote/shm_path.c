@@ -113,6 +113,8 @@ static void on_offered(void *arg, weft_host_link_t *link, const weft_host_offer_
                                .key = key,
                                .step_id = o->step_id,
                                .link = weft_host_link_retain(link),
+                               .from_task = weft_host_link_task(link),
+                               .incarnation = weft_host_link_incarnation(link),
                                .id = o->id,
                                .address = o->address,
                                .bytes = o->bytes,
@@ -163,8 +165,8 @@ static void on_ended(void *arg, weft_host_link_t *link, int64_t step_id, weft_st
 }
 
 /* A task is lost: ends what it still takes part in, and tells the worker. A link may break after the task has
- * returned as another process: then its shares in groups of the new one go on, and the worker has nothing to
- * hear. */
+ * returned as another process: then what is known to be with the new one goes on, and the worker has nothing
+ * to hear. */
 static void lose(weft_remote_t *t, weft_str_t task, const weft_host_link_t *link, const weft_status_t *why,
                  bool is_departure) {
   const uint64_t incarnation = link == NULL ? 0 : weft_host_link_incarnation(link);

@@ -350,11 +350,37 @@ void weft_transfers_leave_share(weft_transfers_t *x, weft_remote_share_t *s) {
 
 /* ---- many at once ---- */
 
-static bool matches(const weft_transfer_filter_t *w, int64_t step_id, weft_str_t key, weft_str_t task,
-                    const weft_host_link_t *link) {
-  if (w->has_step && (step_id != w->step_id || !weft_ended_steps_is_in_run(key, w->run))) return false;
-  if (w->link != NULL) return link == w->link;
-  return w->task.length == 0 || weft_str_eq(task, w->task);
+/* What a transfer is with. */
+typedef struct transfer_peer {
+  weft_str_t task;
+  uint64_t incarnation; /* 0: not known */
+  const weft_host_link_t *link;
+} transfer_peer_t;
+
+static bool is_with(const weft_transfer_filter_t *w, const transfer_peer_t *p) {
+  if (w->link != NULL) return p->link == w->link;
+  if (w->task.length == 0) return true;
+  return weft_str_eq(p->task, w->task) &&
+         (w->incarnation == 0 || p->incarnation == 0 || p->incarnation == w->incarnation);
+}
+
+static bool is_of_step(const weft_transfer_filter_t *w, int64_t step_id, weft_str_t key) {
+  return !w->has_step || (step_id == w->step_id && weft_ended_steps_is_in_run(key, w->run));
+}
+
+static bool offer_matches(const weft_transfer_filter_t *w, const weft_remote_offer_t *o, bool is_announced) {
+  const transfer_peer_t to = {o->to_task, o->incarnation, is_announced ? o->link : NULL};
+  return is_of_step(w, o->step_id, o->key) && is_with(w, &to);
+}
+
+static bool fetch_matches(const weft_transfer_filter_t *w, const weft_remote_fetch_t *f) {
+  const transfer_peer_t from = {f->from_task, f->incarnation, f->link};
+  return is_of_step(w, f->step_id, f->key) && is_with(w, &from);
+}
+
+static bool arrival_matches(const weft_transfer_filter_t *w, const weft_remote_arrival_t *a) {
+  const transfer_peer_t from = {a->from_task, a->incarnation, a->link};
+  return is_of_step(w, a->step_id, a->key) && is_with(w, &from);
 }
 
 static void take_offers_locked(weft_transfers_t *x, const weft_transfer_filter_t *w,
@@ -362,14 +388,14 @@ static void take_offers_locked(weft_transfers_t *x, const weft_transfer_filter_t
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&x->held, &at, &e);) {
     weft_remote_offer_t *o = e.value;
-    if (!matches(w, o->step_id, o->key, o->to_task, NULL)) continue;
+    if (!offer_matches(w, o, false)) continue;
     weft_map_remove(&x->held, weft_str(o->name));
     o->next = out->offers;
     out->offers = o;
   }
   for (size_t at = 0; w->with_announced && weft_map_next(&x->announced, &at, &e);) {
     weft_remote_offer_t *o = e.value;
-    if (!matches(w, o->step_id, o->key, o->to_task, o->link)) continue;
+    if (!offer_matches(w, o, true)) continue;
     weft_map_remove_u64(&x->announced, o->id);
     o->next = out->offers;
     out->offers = o;
@@ -381,7 +407,7 @@ static void take_others_locked(weft_transfers_t *x, const weft_transfer_filter_t
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&x->waiting, &at, &e);) {
     weft_remote_fetch_t *f = e.value;
-    if (!matches(w, f->step_id, f->key, f->from_task, f->link)) continue;
+    if (!fetch_matches(w, f)) continue;
     weft_map_remove(&x->waiting, weft_str(f->name));
     f->is_waiting = false;
     f->next = out->fetches;
@@ -390,14 +416,14 @@ static void take_others_locked(weft_transfers_t *x, const weft_transfer_filter_t
   for (size_t at = 0; weft_map_next(&x->arrivals, &at, &e);) {
     weft_remote_arrival_t *a = e.value;
     if (w->keep_inline && a->is_inline) continue;
-    if (!matches(w, a->step_id, a->key, weft_host_link_task(a->link), a->link)) continue;
+    if (!arrival_matches(w, a)) continue;
     weft_map_remove(&x->arrivals, weft_str(a->name));
     a->next = out->arrivals;
     out->arrivals = a;
   }
   for (size_t at = 0; w->task.length == 0 && w->link == NULL && weft_map_next(&x->requests, &at, &e);) {
     weft_remote_request_t *r = e.value;
-    if (!matches(w, r->step_id, r->key, w->task, NULL)) continue;
+    if (!is_of_step(w, r->step_id, r->key)) continue;
     weft_map_remove(&x->requests, weft_str(r->name));
     r->is_waiting = false;
     r->next = out->requests;
@@ -406,15 +432,12 @@ static void take_others_locked(weft_transfers_t *x, const weft_transfer_filter_t
 }
 
 static bool share_matches(const weft_transfer_filter_t *w, const weft_remote_share_t *s) {
-  if (w->has_step && (s->p.step_id != w->step_id || !weft_ended_steps_is_in_run(weft_str(s->key), w->run)))
-    return false;
-  bool found = w->link == NULL && w->task.length == 0;
+  bool found = false;
   for (int i = 0; i < s->p.group->size && !found; i++) {
     const weft_group_member_t *m = &s->p.group->members[i];
-    const bool is_it = w->incarnation == 0 || m->incarnation == 0 || m->incarnation == w->incarnation;
-    found = w->link != NULL ? s->links[i] == w->link : is_it && weft_str_eq(m->task, w->task);
+    found = is_with(w, &(transfer_peer_t){m->task, m->incarnation, s->links[i]});
   }
-  return found;
+  return found && is_of_step(w, s->p.step_id, weft_str(s->key));
 }
 
 /* True: one that was looking was told. */
@@ -459,7 +482,7 @@ weft_canceller_t *weft_transfers_take_call(weft_transfers_t *x, const weft_trans
   weft_mutex_lock(&x->mu);
   for (size_t at = 0; w->link == NULL && c == NULL && weft_map_next(&x->calling, &at, &e);) {
     weft_remote_fetch_t *f = e.value;
-    if (f->why != NULL || !matches(w, f->step_id, f->key, f->from_task, NULL)) continue;
+    if (f->why != NULL || !fetch_matches(w, f)) continue;
     f->why = mine;
     mine = NULL;
     c = weft_canceller_retain(f->canceller);

@@ -39,6 +39,7 @@ typedef struct weft_remote_offer {
   int64_t step_id;
   char *name; /* owned, with the two below behind it */
   weft_str_t key, to_task;
+  uint64_t incarnation; /* of to_task, as far as it was known; 0: it was not */
   const void *data;
   size_t bytes;
   uint64_t id;            /* of an announced one */
@@ -54,6 +55,7 @@ typedef struct weft_remote_fetch {
   int64_t step_id;
   char *name;
   weft_str_t key, from_task, from_device, to_device;
+  uint64_t incarnation;        /* of from_task, as an offer's */
   weft_fetch_t f;              /* texts as above */
   weft_canceller_t *canceller; /* retained; the caller's, or of a calling one: a child of it, owned */
   uint64_t token;
@@ -73,6 +75,8 @@ typedef struct weft_remote_arrival {
   weft_str_t key;
   int64_t step_id;
   weft_host_link_t *link; /* retained */
+  weft_str_t from_task;   /* of the link, as the next */
+  uint64_t incarnation;
   uint64_t id, address;
   size_t bytes;
   bool is_inline;
@@ -196,7 +200,7 @@ typedef struct weft_transfer_filter {
   int64_t step_id;
   const char *run;
   weft_str_t task;
-  uint64_t incarnation; /* of `task`, for shares, which know that of each member */
+  uint64_t incarnation; /* of `task`: what is known to be with another process of it does not match */
   const weft_host_link_t *link;
   bool keep_inline;    /* arrivals that have their bytes */
   bool with_announced; /* also offers whose receiver may be reading; otherwise it says when it does not */
