@@ -158,8 +158,10 @@ weft_status_t *weft_job_new(weft_str_t graph_def, const char *master, const WEFT
 WEFT_Job *WEFT_NewJob(const TF_Buffer *graph_def, const char *master, const WEFT_JobOptions *options,
                       TF_Status *status) {
   WEFT_Job *j = NULL;
-  weft_client_end(status, weft_job_new(weft_str_of(graph_def->data, graph_def->length), master, options,
-                                       &weft_job_words, &j));
+  weft_status_t *s = graph_def == NULL ? WEFT_ERROR(INVALID_ARGUMENT, "%s: which graph? it is NULL", __func__)
+                                       : weft_job_new(weft_str_of(graph_def->data, graph_def->length), master,
+                                                      options, &weft_job_words, &j);
+  weft_client_end(status, s);
   return j;
 }
 
@@ -247,6 +249,7 @@ static weft_status_t *input_tensor(WEFT_Job *j, const char *name, const TF_Tenso
                                    WEFT_JobFeeding how) {
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(check_feeding(j, name, how));
+  if (value == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: the tensor is NULL", j->words->input, name);
   WEFT_RETURN_IF_ERROR(weft_client_tensor_get(value, &t));
   return weft_job_add_input(j, weft_str(name), t, how == WEFT_JOB_ROWS, "the array");
 }
@@ -254,6 +257,7 @@ static weft_status_t *input_tensor(WEFT_Job *j, const char *name, const TF_Tenso
 static weft_status_t *input_file(WEFT_Job *j, const char *name, const char *path, WEFT_JobFeeding how) {
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(check_feeding(j, name, how));
+  if (path == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: the path is NULL", j->words->input, name);
   weft_status_t *s = weft_npy_read(path, &t);
   if (s != NULL) return weft_status_annotate(s, "%s %s", j->words->input, name);
   return weft_job_add_input(j, weft_str(name), t, how == WEFT_JOB_ROWS, path);
@@ -294,7 +298,8 @@ static weft_status_t *on_event(WEFT_Job *j, WEFT_JobEventFn fn, void *arg) {
 
 static weft_status_t *save_every(WEFT_Job *j, const char *prefix, int64_t steps, double seconds) {
   const double longest = 1e9;
-  bool ok = prefix != NULL && steps >= 0 && seconds >= 0 && seconds < longest && (steps == 0 || seconds == 0);
+  bool ok = weft_str(prefix).length > 0 && steps >= 0 && seconds >= 0 && seconds < longest &&
+            (steps == 0 || seconds == 0);
   if (!ok) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "%s: give a prefix and steps (100) or seconds (30), not both; got %" PRId64 " and %g",
@@ -306,8 +311,10 @@ static weft_status_t *save_every(WEFT_Job *j, const char *prefix, int64_t steps,
 }
 
 static weft_status_t *restore(WEFT_Job *j, const char *path) {
-  if (path == NULL)
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: which checkpoint? the path is NULL", j->words->restore);
+  if (weft_str(path).length == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: which checkpoint? the path is %s", j->words->restore,
+                      path == NULL ? "NULL" : "empty");
+  }
   return copy_text(j, path, &j->saving_spec.restore);
 }
 

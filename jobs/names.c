@@ -43,27 +43,49 @@ static weft_status_t *not_found(TF_Graph *graph, const char *option, weft_str_t 
                     option, WEFT_STR_ARGS(name));
 }
 
-weft_status_t *weft_job_find_node(TF_Graph *graph, const char *option, weft_str_t name, TF_Operation **out) {
+static weft_status_t *look_up(TF_Graph *graph, weft_str_t name, TF_Operation **out) {
   char *text = weft_strndup(name.data, name.length);
   if (text == NULL) return WEFT_NO_MEMORY("a name");
   *out = TF_GraphOperationByName(graph, text);
   weft_free(text);
-  return *out != NULL ? NULL : not_found(graph, option, name);
+  return NULL;
+}
+
+weft_status_t *weft_job_find_node(TF_Graph *graph, const char *option, weft_str_t name, TF_Operation **out) {
+  WEFT_RETURN_IF_ERROR(look_up(graph, name, out));
+  if (*out != NULL) return NULL;
+  TF_Operation *op = NULL;
+  const ptrdiff_t colon = weft_str_rfind(name, ':');
+  const weft_str_t node = weft_str_of(name.data, colon < 0 ? 0 : (size_t)colon);
+  if (colon > 0) WEFT_RETURN_IF_ERROR(look_up(graph, node, &op));
+  if (op == NULL) return not_found(graph, option, name);
+  return WEFT_ERROR(NOT_FOUND, "%s %.*s: a node is wanted, not an output; give '%.*s'", option,
+                    WEFT_STR_ARGS(name), WEFT_STR_ARGS(node));
+}
+
+/* "name", or "name:k" with a number. */
+static bool split_output(weft_str_t name, weft_str_t *out_node, int64_t *out_index) {
+  const ptrdiff_t colon = weft_str_rfind(name, ':');
+  *out_node = colon < 0 ? name : weft_str_of(name.data, (size_t)colon);
+  *out_index = 0;
+  if (colon < 0) return name.length > 0;
+  const weft_str_t index = weft_str_of(name.data + colon + 1, name.length - (size_t)colon - 1);
+  return colon > 0 && weft_str_to_i64(index, out_index);
+}
+
+bool weft_job_is_output_name(weft_str_t name) {
+  weft_str_t node;
+  int64_t index;
+  return split_output(name, &node, &index);
 }
 
 weft_status_t *weft_job_find_output(TF_Graph *graph, const weft_job_words_t *words, const char *option,
                                     weft_str_t name, TF_Output *out) {
-  weft_str_t node = name;
-  int64_t index = 0;
+  weft_str_t node;
+  int64_t index;
   TF_Operation *op = NULL;
-  ptrdiff_t colon = weft_str_rfind(name, ':');
-  if (colon >= 0) {
-    if (!weft_str_to_i64(weft_str_of(name.data + colon + 1, name.length - (size_t)colon - 1), &index) ||
-        colon == 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s: give NODE or NODE:OUTPUT", option, WEFT_STR_ARGS(name));
-    }
-    node = weft_str_of(name.data, (size_t)colon);
-  }
+  if (!split_output(name, &node, &index))
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s: give NODE or NODE:OUTPUT", option, WEFT_STR_ARGS(name));
   WEFT_RETURN_IF_ERROR(weft_job_find_node(graph, option, node, &op));
   int n = TF_OperationNumOutputs(op);
   if (n == 0)

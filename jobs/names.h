@@ -22,6 +22,8 @@ WEFT_MUST_CHECK weft_status_t *weft_job_names_add(weft_job_names_t *l, weft_aren
 /* All: `option` ("--fetch") is for the message. Errors: NOT_FOUND naming it, and what may have been meant. */
 WEFT_MUST_CHECK weft_status_t *weft_job_find_node(TF_Graph *graph, const char *option, weft_str_t name,
                                                   TF_Operation **out);
+/* Is it NODE or NODE:OUTPUT? */
+bool weft_job_is_output_name(weft_str_t name);
 /* "name" or "name:k". */
 WEFT_MUST_CHECK weft_status_t *weft_job_find_output(TF_Graph *graph, const weft_job_words_t *words,
                                                     const char *option, weft_str_t name, TF_Output *out);

@@ -68,6 +68,8 @@ static weft_status_t *view_cluster(weft_arena_t *arena, const WEFT_Cluster *clus
 static weft_status_t *apply(weft_arena_t *arena, weft_graph_t *graph, const char *text,
                             const WEFT_Cluster *cluster, int cpus, const WEFT_RewriteNames *names,
                             WEFT_Rewrite *out) {
+  static const WEFT_RewriteNames none;
+  if (names == NULL) names = &none;
   weft_cluster_view_t view;
   weft_strategy_request_t request = {.graph = graph, .cluster = &view};
   WEFT_RETURN_IF_ERROR(view_cluster(arena, cluster, cpus, &view));
@@ -87,6 +89,8 @@ WEFT_Rewrite *WEFT_RewriteGraph(const TF_Buffer *graph_def, const char *strategy
   weft_import_options_t import = {.is_client_api = true};
   WEFT_Rewrite *r = weft_calloc(1, sizeof *r);
   weft_status_t *s = r == NULL ? no_memory() : weft_graph_create(&graph);
+  if (s == NULL && graph_def == NULL)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%s: which graph? it is NULL", __func__);
   if (s == NULL) s = weft_graph_import(graph, weft_str_of(graph_def->data, graph_def->length), &import);
   if (s == NULL) s = apply(&arena, graph, strategy, cluster, cpus_per_task, names, r);
   weft_graph_destroy(graph);

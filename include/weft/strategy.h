@@ -281,15 +281,15 @@ TF_CAPI_EXPORT extern WEFT_InputContext WEFT_StrategyInputContext(const WEFT_Str
  * and runs ---- */
 
 typedef struct WEFT_Rewrite WEFT_Rewrite;
-/* Names of the single-device graph, "node" or "node:0"; arrays end with NULL. */
+/* Names of the single-device graph, "node" or "node:0"; arrays end with NULL, and may be NULL. */
 typedef struct WEFT_RewriteNames {
   const char *const *feeds, *const *fetches, *const *targets, *const *inits;
 } WEFT_RewriteNames;
 /* Applies "mirrored:4", "parameter_server:mode=async", ... to a serialized GraphDef. `cluster` NULL: one
  * process, with devices CPU:0 .. as many as it needs and the accelerators that it has; `cpus_per_task` of
- * each task of a cluster. A session for replicas on accelerators needs ConfigProto.allow_soft_placement. The
- * caller owns the result. Errors: NOT_FOUND for an unknown strategy; INVALID_ARGUMENT naming the option, or
- * the node that cannot be rewritten and why. */
+ * each task of a cluster. `names` NULL: none. A session for replicas on accelerators needs
+ * ConfigProto.allow_soft_placement. The caller owns the result. Errors: NOT_FOUND for an unknown strategy;
+ * INVALID_ARGUMENT naming the option, or the node that cannot be rewritten and why. */
 TF_CAPI_EXPORT extern WEFT_Rewrite *WEFT_RewriteGraph(const TF_Buffer *graph_def, const char *strategy,
                                                       const WEFT_Cluster *cluster, int cpus_per_task,
                                                       const WEFT_RewriteNames *names, TF_Status *status);

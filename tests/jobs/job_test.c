@@ -298,6 +298,8 @@ static void wrong_names_and_values_are_refused(void) {
   CU_ASSERT_PTR_NULL(WEFT_NewJob(garbage, NULL, NULL, job_status));
   must_fail(TF_INVALID_ARGUMENT, "");
   TF_DeleteBuffer(garbage);
+  CU_ASSERT_PTR_NULL(WEFT_NewJob(NULL, NULL, NULL, job_status));
+  must_fail(TF_INVALID_ARGUMENT, "which graph?");
 
   WEFT_Job *job = new_job(counter, NULL, NULL);
   TF_Tensor *one = float_tensor(1), *whole = mlp_y(0, 3);
@@ -314,14 +316,22 @@ static void wrong_names_and_values_are_refused(void) {
   must_fail(TF_INVALID_ARGUMENT, "input by: rows of it are fed, but options.batch is 0");
   WEFT_JobInputTensor(job, "by", whole, WEFT_JOB_WHOLE, job_status);
   must_fail(TF_INVALID_ARGUMENT, "input by: the array holds int32, but the graph expects float");
+  WEFT_JobInputTensor(job, "by", NULL, WEFT_JOB_WHOLE, job_status);
+  must_fail(TF_INVALID_ARGUMENT, "input by: the tensor is NULL");
+  WEFT_JobInputFile(job, "by", NULL, WEFT_JOB_WHOLE, job_status);
+  must_fail(TF_INVALID_ARGUMENT, "input by: the path is NULL");
   WEFT_JobInputFile(job, "by", "/no/such.npy", WEFT_JOB_WHOLE, job_status);
   must_fail(TF_NOT_FOUND, "input by");
   WEFT_JobSaveEvery(job, "m", 1, 1, job_status);
   must_fail(TF_INVALID_ARGUMENT, "not both");
   WEFT_JobSaveEvery(job, NULL, 1, 0, job_status);
   must_fail(TF_INVALID_ARGUMENT, "prefix");
+  WEFT_JobSaveEvery(job, "", 1, 0, job_status);
+  must_fail(TF_INVALID_ARGUMENT, "prefix");
   WEFT_JobRestore(job, NULL, job_status);
   must_fail(TF_INVALID_ARGUMENT, "NULL");
+  WEFT_JobRestore(job, "", job_status);
+  must_fail(TF_INVALID_ARGUMENT, "empty");
   WEFT_JobRun(job, -1, job_status);
   must_fail(TF_INVALID_ARGUMENT, "-1 steps");
   WEFT_JobResume(job, job_status);

@@ -443,6 +443,10 @@ static void unknown_strategies_are_told(void) {
   CU_ASSERT_PTR_NULL(WEFT_RewriteGraph(nothing, "sideways:2", NULL, 1, &names, status));
   CU_ASSERT_EQUAL(TF_GetCode(status), TF_NOT_FOUND);
   CU_ASSERT_PTR_NOT_NULL(strstr(TF_Message(status), "sideways"));
+  CU_ASSERT_PTR_NULL(WEFT_RewriteGraph(nothing, NULL, NULL, 1, NULL, status));
+  CU_ASSERT_EQUAL(TF_GetCode(status), TF_NOT_FOUND);
+  CU_ASSERT_PTR_NULL(WEFT_RewriteGraph(NULL, "mirrored:2", NULL, 1, NULL, status));
+  CU_ASSERT_EQUAL(TF_GetCode(status), TF_INVALID_ARGUMENT);
   TF_DeleteBuffer(nothing);
   TF_DeleteStatus(status);
 }
