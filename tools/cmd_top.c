@@ -24,7 +24,6 @@ static const char examples[] =
     "  weft top --once --json --cluster \"worker=127.0.0.1:2221\"\n";
 
 static const weft_help_item_t exit_codes[] = {
-    {"1", "A failure; with --once, also that no task has answered"},
     {"128+N", "Signal N ended it (130 is Ctrl-C)"},
 };
 

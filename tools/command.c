@@ -2,6 +2,7 @@
 #include "tools/command.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,18 +31,24 @@ int weft_command_fail(weft_status_t *s) {
   return WEFT_EXIT_FAILED;
 }
 
-/* The reason of an earlier failure is not kept: a line's end is written to see it again. */
-static const char *why_lost(void) {
+/* The reason of an earlier failure is not kept: a line's end is written to see it again. 0: it takes more. */
+static int lost_error(void) {
   errno = 0;
   clearerr(stdout);
   const bool takes_more = putchar('\n') != EOF && fflush(stdout) == 0;
-  return takes_more ? "a part of it was lost" : errno != 0 ? strerror(errno) : "it was closed";
+  return takes_more ? 0 : errno != 0 ? errno : EIO;
 }
 
 int weft_command_flush(int code) {
   errno = 0;
   bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
   if (!failed || code != 0) return code;
-  fprintf(stderr, "weft: cannot write to standard output: %s\n", errno != 0 ? strerror(errno) : why_lost());
+  const int error = errno != 0 ? errno : lost_error();
+  if (error == EPIPE) { /* the reader had enough: as of any command, the signal is the word of it */
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+  }
+  fprintf(stderr, "weft: cannot write to standard output: %s\n",
+          error != 0 ? strerror(error) : "a part of it was lost");
   return WEFT_EXIT_FAILED;
 }

@@ -20,7 +20,8 @@ enum { WEFT_EXIT_FAILED = 1, WEFT_EXIT_USAGE = 2, WEFT_EXIT_REPLACED = 3 };
 int weft_command_fail(weft_status_t *s);
 
 /* The end of a command that printed: `code`, but WEFT_EXIT_FAILED, with a line on standard error, if standard
- * output did not take everything. */
+ * output did not take everything. Where its reader has gone (`weft ops | head -1`), ends the process by
+ * SIGPIPE and without a word, as other commands end. */
 int weft_command_flush(int code);
 
 #endif /* WEFT_TOOLS_COMMAND_H_ */

@@ -13,7 +13,10 @@ weft_status_t *weft_file_read(const char *path, weft_strbuf_t *out) {
   enum { PIECE = 1 << 20 };
   struct stat info;
   FILE *f = fopen(path, "rb");
-  if (f == NULL) return WEFT_ERROR(NOT_FOUND, "%s: %s", path, strerror(errno));
+  if (f == NULL) {
+    return WEFT_ERROR(NOT_FOUND, "%s: %s%s", path, strerror(errno),
+                      strcmp(path, "-") == 0 ? "; standard input is /dev/stdin" : "");
+  }
   if (fstat(fileno(f), &info) == 0 && (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode))) {
     fclose(f);
     return WEFT_ERROR(INVALID_ARGUMENT, "%s: it is a device, no file", path);

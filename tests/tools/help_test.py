@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -107,6 +108,8 @@ class Help(Folder):
         for command in COMMANDS:
             part = said(command, "--help").split("\nExit codes:\n")[1]
             self.assertRegex(part, r"(?s)^  0 .*\n  1 .*\n  2 ")
+            codes = re.findall(r"^  (\S+)  ", part.split("\n\n")[0], re.M)
+            self.assertEqual(len(codes), len(set(codes)), command)
         self.assertRegex(said("server", "--help"), r"\n  3 ")
 
     def test_the_version_names_tensorflows(self):
@@ -212,7 +215,12 @@ class WrongLines(Folder):
                 (c + "--master nohost", "--master nohost: give grpc://HOST:PORT"),
                 (c + "--master grpc://a:99999", "--master grpc://a:99999: give grpc://HOST:PORT"),
                 (c + "--container a/!", "--container a/!: give letters, digits and dots"),
+                (c + "--fetch sum --shuffle", "--shuffle needs --batch N"),
             ]
+            for name in ("z:x", "sum:", ":0", "sum:1x", "sum:99999999999999999999", "a:b:c"):  # of a node, not a signature's
+                for option in (f"--fetch {name}", f"--save-fetch {name}=a.npy", f"--fetch sum --feed {name}=1"):
+                    named = f"{name}{'=a.npy' if 'save' in option else '=1' if 'feed' in option else ''}: give NODE or NODE:OUTPUT"
+                    lines.append((c + "--target sum " + option, named))
         for time in ("0x10", "0x1p4s", "1e3", "1e3s", "-1s", "inf", "nan", "s", "5S", "1.2.3", "+5", "5 s"):
             for c in ("submit add.pbtxt", "run add.pbtxt"):
                 self.assertIn(f"--wait {time}: give a time", self.refused(*c.split(), "--fetch", "sum", "--wait", time), time)
@@ -248,6 +256,11 @@ class WrongLines(Folder):
             (add + "--master grpc://127.0.0.1:1 --wait 0 --fetch sum", "no server listens at grpc://127.0.0.1:1; is `weft server`"),
             (add + "--fetch none", "--fetch none: the graph has no such node; `weft inspect` lists"),
             (add + "--feed z=1 --fetch sum", "--feed z: the graph has no such node"),
+            (add + "--target sum:0", "--target sum:0: a node is wanted, not an output; give 'sum'"),
+            (add + "--init sum:x --fetch sum", "--init sum:x: a node is wanted, not an output; give 'sum'"),
+            *((c + " -", "-: No such file or directory; standard input is /dev/stdin") for c in ("inspect", "submit --fetch x", "run")),
+            ("inspect add.pbtxt --strategy mirrored:2 --save none/g.pb", "none/g.pb; No such file or directory; --save none/g.pb"),
+            ("inspect add.pbtxt --strategy mirrored:2 --save dir", "dir; Is a directory; --save dir"),
             (add + "--feed x=x.npy --feed y=1 --fetch sum", "x.npy: not a .npy file"),
             (add + "--feed x=none.npy --feed y=1 --fetch sum", "none.npy: No such file"),
             (add + "--feed x=1 --feed y=2 --save-fetch sum=none/x.npy", "--save-fetch sum=none/x.npy"),
@@ -261,6 +274,45 @@ class WrongLines(Folder):
             done = weft(*line.split(), cwd=self.folder)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), (line, done))
             self.assertIn(named, done.stderr, line)
+
+
+class Output(Folder):
+    LINES = ("ops", "ops --json", "ops --markdown", "ops --absent", "inspect add.pbtxt", "--help", "submit --help=man",
+             "submit add.pbtxt --feed x=1 --feed y=2 --fetch sum", "submit add.pbtxt --feed x=1 --feed y=2 --fetch sum --json")  # fmt: skip
+
+    def test_a_reader_that_has_gone_ends_a_command_by_its_signal_and_without_a_word(self):
+        self.write("add.pbtxt", ADD)
+        for line in self.LINES:
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run([WEFT, *line.split()], stdout=writer, stderr=subprocess.PIPE, cwd=self.folder, timeout=DEADLINE_S)
+            os.close(writer)
+            self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""), line)
+            self.assertEqual(self.shell(f'"$WEFT" {line} | head -1; exit ${{PIPESTATUS[1]}}').stderr, "", line)
+
+    def test_other_losses_of_output_are_failures(self):
+        self.write("add.pbtxt", ADD)
+        for line in self.LINES:
+            for to, why in (("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")):
+                done = self.shell(f'"$WEFT" {line} >{to}')
+                self.assertEqual((done.returncode, done.stderr), (1, f"weft: cannot write to standard output: {why}\n"), line)
+
+    def test_files_that_are_no_files_take_what_is_written_and_stay(self):
+        """Links lead to the devices: what would replace one would replace the link."""
+        self.write("add.pbtxt", ADD)
+        os.symlink("/dev/full", os.path.join(self.folder, "full"))
+        os.symlink("/dev/null", os.path.join(self.folder, "null"))
+        add = "submit add.pbtxt --feed x=1 --feed y=2 --fetch sum"
+        for line in (add + " --save-fetch sum={}", add + " --trace {}", "inspect add.pbtxt --strategy mirrored:2 --save {}"):
+            done = self.shell(f'"$WEFT" {line.format("null")}')
+            self.assertEqual((done.returncode, done.stderr), (0, ""), line)
+            done = self.shell(f'"$WEFT" {line.format("full")} >out')
+            self.assertEqual(done.returncode, 1, line)
+            self.assertRegex(done.stderr, r"^weft: .*full; No space left on device.* \(RESOURCE_EXHAUSTED\)\n$")
+            self.assertEqual(self.shell(f'"$WEFT" {line.format(">(cat >piped)")}; wait $!; test -s piped').returncode, 0, line)
+            for name in ("full", "null"):
+                self.assertTrue(os.path.islink(os.path.join(self.folder, name)), line)
+        self.assertEqual([n for n in os.listdir(self.folder) if "temp" in n or "tmp" in n], [])
 
 
 class Manuals(Folder):

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "graph/passes/optimize.h"
+#include "jobs/names.h"
 #include "tools/command.h"
 #include "tools/model.h"
 #include "tools/option_checks.h"
@@ -66,6 +67,39 @@ static const char *options_trouble(const char *every, weft_submit_spec_t *s) {
   return NULL;
 }
 
+/* Up to the first '=', where there is one. */
+static weft_str_t name_of(const char *text) {
+  weft_str_t name, rest;
+  return weft_str_split(weft_str(text), '=', &name, &rest) ? name : weft_str(text);
+}
+
+/* The first of the texts that names no output; NULL: all do. */
+static const char *misnamed(const weft_option_texts_t *texts) {
+  for (int i = 0; i < texts->n; i++) {
+    if (!weft_job_is_output_name(name_of(texts->items[i]))) return texts->items[i];
+  }
+  return NULL;
+}
+
+/* A signature's names may be any text; what the graph's are is told when it is read. Returns 0, or the exit
+ * code after a complaint. */
+static int check_names(const weft_submit_spec_t *s, const weft_command_line_t *line) {
+  const struct {
+    const char *option;
+    const weft_option_texts_t *texts;
+  } lists[] = {{"fetch", &s->fetches},
+               {"save-fetch", &s->saves},
+               {"feed", &s->feeds},
+               {"evaluate-feed", &s->evaluate_feeds}};
+  for (size_t i = 0; s->signature == NULL && i < sizeof lists / sizeof lists[0]; i++) {
+    const char *text = misnamed(lists[i].texts);
+    if (text != NULL)
+      return weft_options_complain(line, "--%s %s: give NODE or NODE:OUTPUT, where OUTPUT is a number",
+                                   lists[i].option, text);
+  }
+  return 0;
+}
+
 /* What is wrong with the file is told when it is run. */
 bool weft_job_line_is_training(const weft_job_line_t *j, bool is_wanted) {
   weft_model_t model;
@@ -95,6 +129,10 @@ int weft_job_line_check(weft_job_line_t *j, const weft_command_line_t *line) {
   if (unfed.length > 0)
     return weft_options_complain(line, "--batch %s: there is no --feed %.*s=FILE.npy", j->batch,
                                  WEFT_STR_ARGS(unfed));
+  const int code = check_names(spec, line);
+  if (code != 0) return code;
+  if (j->shuffle && j->batch == NULL && spec->data.n == 0)
+    return weft_options_complain(line, "--shuffle needs --batch N: rows of batches are shuffled");
   int num_run = spec->fetches.n + spec->saves.n + spec->targets.n;
   spec->log_options.norms = j->norms;
   if (!read_time(j->wait, &spec->options.wait_seconds))
