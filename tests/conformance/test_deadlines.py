@@ -2,6 +2,8 @@
 
 import time
 
+import numpy as np
+import pytest
 import tensorflow as tf
 
 from support import PS, W1, config, fails, is_in_time, session, v1
@@ -65,6 +67,22 @@ def test_a_deadline_ends_a_loop(cluster, graph):
         with fails(Deadline):
             sess.run(loop, {"Placeholder:0": 0}, options=v1.RunOptions(timeout_in_ms=300))
         assert sess.run(x) == 2
+
+
+@pytest.mark.parametrize("micros", [10**6, 10**13, 10**16, 2**63 - 1])
+def test_a_pause_of_any_length_ends_with_its_step(cluster, graph, micros):
+    """From 9223372036854776 microseconds on their nanoseconds have no place in 64 bits."""
+    variant = tf.raw_ops.SleepDataset(
+        input_dataset=tf.data.Dataset.range(3)._variant_tensor, sleep_microseconds=np.int64(micros), output_types=[tf.int64], output_shapes=[[]]
+    )
+    iterator = tf.raw_ops.AnonymousIteratorV3(output_types=[tf.int64], output_shapes=[[]])
+    begin = tf.raw_ops.MakeIterator(dataset=variant, iterator=iterator)
+    with tf.control_dependencies([begin]):
+        row = tf.raw_ops.IteratorGetNext(iterator=iterator, output_types=[tf.int64], output_shapes=[[]])[0]
+    with session(cluster.master, graph) as sess:
+        with fails(Deadline):
+            sess.run(row, options=v1.RunOptions(timeout_in_ms=300))
+        assert sess.run(tf.constant(2)) == 2
 
 
 def test_a_generous_deadline_does_no_harm(cluster, graph):

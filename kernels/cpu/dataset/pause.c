@@ -19,11 +19,17 @@ static void wake(void *arg) {
   weft_mutex_unlock(&p->mu);
 }
 
+/* INT64_MAX, which is never: what the clock cannot say. */
+static int64_t deadline_of(int64_t micros) {
+  const int64_t now = weft_clock_ns();
+  return micros < (INT64_MAX - now) / 1000 ? now + micros * 1000 : INT64_MAX;
+}
+
 weft_status_t *weft_iterator_pause(const weft_iterator_t *it, int64_t micros) {
   pause_t p = {.is_cancelled = false};
   uint64_t token;
   bool is_starved = false;
-  const int64_t deadline = weft_clock_ns() + micros * 1000;
+  const int64_t deadline = deadline_of(micros);
   weft_mutex_init(&p.mu);
   weft_cond_init(&p.woken);
   if (weft_canceller_register(it->canceller, wake, &p, &token)) {
