@@ -10,28 +10,26 @@
 #include "base/alloc.h"
 #include "base/mutex.h"
 
-typedef struct cancel_waiter {
-  struct cancel_waiter *prev, *next;
-  weft_cancel_fn *fn;
-  void *arg;
-  uint64_t token;
-} cancel_waiter_t;
-
 enum { BUCKETS = 64 }; /* steps register one waiter per blocked op; a hash keeps deregistration short */
 
 struct weft_canceller {
   atomic_int refs;
   atomic_bool cancelled;
   weft_canceller_t *parent; /* retained */
-  uint64_t parent_token;
+  weft_cancel_waiter_t in_parent;
+  bool is_linked; /* to the parent */
   weft_mutex_t mu;
-  weft_cond_t idle;                  /* signalled when `running` returns to 0 */
-  cancel_waiter_t *buckets[BUCKETS]; /* guarded by mu */
-  size_t count;                      /* guarded by mu; of waiters */
-  uint64_t next_token;               /* guarded by mu */
-  uint64_t running;                  /* guarded by mu; 0: none */
-  pthread_t runner;                  /* guarded by mu; the thread that runs it */
+  weft_cond_t idle;                       /* signalled when `running` returns to 0 */
+  weft_cancel_waiter_t *buckets[BUCKETS]; /* guarded by mu */
+  size_t count;                           /* guarded by mu; of waiters */
+  uint64_t next_token;                    /* guarded by mu */
+  uint64_t running;                       /* guarded by mu; 0: none */
+  pthread_t runner;                       /* guarded by mu; the thread that runs it */
 };
+
+static void waiter_free(weft_cancel_waiter_t *w) {
+  if (w != NULL && w->is_allocated) weft_free(w);
+}
 
 /* The parent holds no reference: a child that is just dying (which waits for us in
  * its deregister) must not be brought back to life. */
@@ -54,14 +52,8 @@ weft_canceller_t *weft_canceller_create(weft_canceller_t *parent) {
   c->next_token = 1;
   if (parent == NULL) return c;
   c->parent = weft_canceller_retain(parent);
-  if (!weft_canceller_register(parent, cancel_child, c, &c->parent_token)) {
-    if (!weft_canceller_is_cancelled(parent)) { /* no memory */
-      weft_canceller_release(c);
-      return NULL;
-    }
-    c->parent_token = 0;
-    atomic_store(&c->cancelled, true);
-  }
+  c->is_linked = weft_canceller_register_in(parent, &c->in_parent, cancel_child, c);
+  if (!c->is_linked) atomic_store(&c->cancelled, true);
   return c;
 }
 
@@ -73,15 +65,15 @@ weft_canceller_t *weft_canceller_retain(weft_canceller_t *c) {
 void weft_canceller_release(weft_canceller_t *c) {
   if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
   if (c->parent != NULL) {
-    if (c->parent_token != 0) weft_canceller_deregister(c->parent, c->parent_token);
+    if (c->is_linked) weft_canceller_deregister(c->parent, c->in_parent.token);
     weft_canceller_release(c->parent);
   }
   for (int i = 0; i < BUCKETS && c->count > 0; i++) {
     while (c->buckets[i] != NULL) {
-      cancel_waiter_t *w = c->buckets[i];
+      weft_cancel_waiter_t *w = c->buckets[i];
       c->count--;
       c->buckets[i] = w->next;
-      weft_free(w);
+      waiter_free(w);
     }
   }
   weft_cond_deinit(&c->idle);
@@ -97,7 +89,7 @@ bool weft_canceller_is_new(const weft_canceller_t *c) {
   return atomic_load(&c->refs) == 1 && !weft_canceller_is_cancelled(c) && c->count == 0 && c->parent == NULL;
 }
 
-static void unlink_locked(weft_canceller_t *c, cancel_waiter_t *w) WEFT_REQUIRES(c->mu) {
+static void unlink_locked(weft_canceller_t *c, weft_cancel_waiter_t *w) WEFT_REQUIRES(c->mu) {
   if (w->prev != NULL) w->prev->next = w->next;
   if (w->prev == NULL) c->buckets[w->token % BUCKETS] = w->next;
   if (w->next != NULL) w->next->prev = w->prev;
@@ -116,12 +108,14 @@ void weft_canceller_cancel(weft_canceller_t *c) {
   c->runner = pthread_self();
   for (int i = 0; i < BUCKETS; i++) {
     while (c->buckets[i] != NULL) {
-      cancel_waiter_t *w = c->buckets[i];
+      weft_cancel_waiter_t *w = c->buckets[i];
+      weft_cancel_fn *fn = w->fn;
+      void *arg = w->arg;
       unlink_locked(c, w);
       c->running = w->token;
+      waiter_free(w);
       weft_mutex_unlock(&c->mu);
-      w->fn(w->arg);
-      weft_free(w);
+      fn(arg); /* which may free a waiter that is the caller's */
       weft_mutex_lock(&c->mu);
       c->running = 0;
       weft_cond_broadcast(&c->idle);
@@ -131,35 +125,45 @@ void weft_canceller_cancel(weft_canceller_t *c) {
   weft_canceller_release(c);
 }
 
+/* False: it is cancelled already. */
+static bool enter(weft_canceller_t *c, weft_cancel_waiter_t *w) {
+  weft_mutex_lock(&c->mu);
+  const bool late = atomic_load(&c->cancelled);
+  if (!late) {
+    w->token = c->next_token++;
+    weft_cancel_waiter_t **head = &c->buckets[w->token % BUCKETS];
+    w->next = *head;
+    if (*head != NULL) (*head)->prev = w;
+    *head = w;
+    c->count++;
+  }
+  weft_mutex_unlock(&c->mu);
+  return !late;
+}
+
 bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg, uint64_t *out_token) {
   if (c == NULL) {
     *out_token = 0;
     return true;
   }
-  cancel_waiter_t *w = weft_calloc(1, sizeof *w);
+  weft_cancel_waiter_t *w = weft_malloc(sizeof *w);
   if (w == NULL) return false;
-  w->fn = fn;
-  w->arg = arg;
-  weft_mutex_lock(&c->mu);
-  bool late = atomic_load(&c->cancelled);
-  if (!late) {
-    w->token = c->next_token++;
-    cancel_waiter_t **head = &c->buckets[w->token % BUCKETS];
-    w->next = *head;
-    if (*head != NULL) (*head)->prev = w;
-    *head = w;
-    c->count++;
-    *out_token = w->token;
-  }
-  weft_mutex_unlock(&c->mu);
-  if (late) weft_free(w);
-  return !late;
+  *w = (weft_cancel_waiter_t){.fn = fn, .arg = arg, .is_allocated = true};
+  const bool is_registered = enter(c, w);
+  if (is_registered) *out_token = w->token;
+  if (!is_registered) weft_free(w);
+  return is_registered;
+}
+
+bool weft_canceller_register_in(weft_canceller_t *c, weft_cancel_waiter_t *w, weft_cancel_fn *fn, void *arg) {
+  *w = (weft_cancel_waiter_t){.fn = fn, .arg = arg};
+  return c == NULL || enter(c, w);
 }
 
 static bool deregister(weft_canceller_t *c, uint64_t token, bool wait) {
   if (c == NULL) return true;
   weft_mutex_lock(&c->mu);
-  cancel_waiter_t *w = c->buckets[token % BUCKETS];
+  weft_cancel_waiter_t *w = c->buckets[token % BUCKETS];
   while (w != NULL && w->token != token) w = w->next;
   if (w != NULL) unlink_locked(c, w);
   while (wait && w == NULL && c->running == token && token != 0 &&
@@ -167,8 +171,8 @@ static bool deregister(weft_canceller_t *c, uint64_t token, bool wait) {
     weft_cond_wait(&c->idle, &c->mu); /* woken by weft_canceller_cancel */
   }
   weft_mutex_unlock(&c->mu);
-  bool found = w != NULL;
-  weft_free(w);
+  const bool found = w != NULL;
+  waiter_free(w);
   return found;
 }
 

@@ -14,6 +14,16 @@
 typedef struct weft_canceller weft_canceller_t; /* Thread-safe. Refcounted. */
 typedef void weft_cancel_fn(void *arg);
 
+/* A registration that lies in what its caller keeps: no memory is taken for it. Its fields are the
+ * canceller's. */
+typedef struct weft_cancel_waiter {
+  struct weft_cancel_waiter *prev, *next;
+  weft_cancel_fn *fn;
+  void *arg;
+  uint64_t token;
+  bool is_allocated; /* by the canceller */
+} weft_cancel_waiter_t;
+
 /* `parent` (may be NULL) is retained. NULL when there is no memory. */
 weft_canceller_t *weft_canceller_create(weft_canceller_t *parent);
 weft_canceller_t *weft_canceller_retain(weft_canceller_t *c);
@@ -28,6 +38,9 @@ bool weft_canceller_is_cancelled(const weft_canceller_t *c); /* NULL is never ca
 /* Registers fn(arg); *out_token is for deregister. False if already cancelled (fn is then
  * never called) or without memory. A NULL canceller accepts and never calls. */
 bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg, uint64_t *out_token);
+/* The same with the caller's `w`, whose token is for deregister; never fails for want of memory. `w` stays
+ * where it is until deregister returns, or fn has been called: fn may free it. */
+bool weft_canceller_register_in(weft_canceller_t *c, weft_cancel_waiter_t *w, weft_cancel_fn *fn, void *arg);
 /* True: fn was not called and never will be. False: it has been called. If it is being called on
  * another thread now, waits until it has returned; must not be called from within fn, nor with a lock that fn
  * takes. */

@@ -32,7 +32,8 @@ struct running_step {
   weft_step_plan_t *plan;
   weft_step_request_t request;
   weft_canceller_t *canceller;
-  uint64_t call_token, timer_id;
+  weft_cancel_waiter_t call_waiter; /* there while is_linked */
+  uint64_t timer_id;
   bool is_linked, has_timer;
   bool has_graph_id; /* its id is that of a collective graph's next step */
   atomic_int reason; /* why the canceller was cancelled from outside */
@@ -206,7 +207,7 @@ static weft_status_t *outcome(running_step_t *t) {
 }
 
 static void finish(running_step_t *t) {
-  if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
+  if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_waiter.token);
   if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
   weft_status_t *s = outcome(t);
   if (s == NULL && t->dev_stats.length > 0) {
@@ -305,7 +306,7 @@ static void deadline_passed(void *arg) {
 
 /* Ends a step that was never launched; consumes `status`. */
 static void give_up(running_step_t *t, weft_status_t *status) {
-  if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
+  if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_waiter.token);
   if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
   if (weft_status_code(status) == WEFT_CANCELLED) status = explain(t, status);
   t->fn(t->arg, status, NULL);
@@ -405,14 +406,10 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
   t->arg = arg;
   weft_mutex_init(&t->mu);
   if (r->canceller != NULL) {
-    t->is_linked = weft_canceller_register(r->canceller, caller_gone, t, &t->call_token);
-    if (!t->is_linked && weft_canceller_is_cancelled(r->canceller)) {
-      caller_gone(t);
-    } else if (!t->is_linked) {
-      status = WEFT_NO_MEMORY("a step");
-    }
+    t->is_linked = weft_canceller_register_in(r->canceller, &t->call_waiter, caller_gone, t);
+    if (!t->is_linked) caller_gone(t); /* it was cancelled before */
   }
-  if (status == NULL && r->options.timeout_ms > 0) {
+  if (r->options.timeout_ms > 0) {
     int64_t deadline = weft_clock_deadline_ns(r->options.timeout_ms);
     status = weft_timer_add(s->timer, deadline, deadline_passed, t, &t->timer_id);
     t->has_timer = status == NULL;

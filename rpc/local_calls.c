@@ -19,7 +19,8 @@ struct weft_local_calls {
   weft_mutex_t mu;
   weft_map_t table; /* id -> weft_local_call_t; guarded by mu, as all below */
   uint64_t last_id;
-  bool is_over, is_silent;
+  atomic_bool is_over; /* read without mu, too */
+  bool is_silent;
   int quiet_ticks;       /* since the server was heard */
   atomic_bool was_heard; /* since the last tick */
 };
@@ -37,7 +38,7 @@ static weft_local_call_t *take_locked(weft_local_calls_t *c, uint64_t id) WEFT_R
 /* Tells the caller; it was taken out of the table. On a thread of the loop. */
 static void finish(weft_local_call_t *call) {
   weft_local_calls_t *c = call->calls;
-  if (call->is_registered) weft_canceller_deregister(call->canceller, call->token);
+  if (call->is_registered) weft_canceller_deregister(call->canceller, call->waiter.token);
   weft_canceller_release(call->canceller);
   call->done(call);
   weft_local_calls_release(c);
@@ -202,10 +203,7 @@ void weft_local_calls_close(weft_local_calls_t *c) {
 }
 void weft_local_calls_expect_more(weft_local_calls_t *c) { weft_local_conn_expect_more(&c->conn); }
 bool weft_local_calls_are_over(weft_local_calls_t *c) {
-  weft_mutex_lock(&c->mu);
-  const bool is_over = c->is_over;
-  weft_mutex_unlock(&c->mu);
-  return is_over;
+  return atomic_load_explicit(&c->is_over, memory_order_relaxed); /* a call that begins asks again */
 }
 
 typedef enum start_result { ENTERED, CANCELLED_BEFORE, REFUSED } start_result_t;
@@ -241,7 +239,7 @@ static void fail_unsent(weft_local_calls_t *c, uint64_t id, const char *path) {
 }
 
 static void leave_unsent(weft_local_call_t *call) {
-  if (call->is_registered) weft_canceller_deregister(call->canceller, call->token);
+  if (call->is_registered) weft_canceller_deregister(call->canceller, call->waiter.token);
   weft_canceller_release(call->canceller);
   weft_local_calls_release(call->calls);
 }
@@ -252,13 +250,9 @@ bool weft_local_calls_start(weft_local_calls_t *c, const char *path, weft_messag
   call->calls = weft_local_calls_retain(c);
   call->canceller = weft_canceller_retain(canceller);
   call->started_ns = weft_clock_ns();
-  call->is_registered = weft_canceller_register(canceller, cancel, call, &call->token);
-  start_result_t entry = REFUSED;
-  if (call->is_registered) {
-    entry = enter_table(c, call, &id); /* from here on the call may be gone */
-  } else if (weft_canceller_is_cancelled(canceller)) {
-    entry = CANCELLED_BEFORE;
-  }
+  call->is_registered = weft_canceller_register_in(canceller, &call->waiter, cancel, call);
+  start_result_t entry = CANCELLED_BEFORE;
+  if (call->is_registered) entry = enter_table(c, call, &id); /* from here on the call may be gone */
   if (entry == REFUSED) {
     leave_unsent(call);
     return false;

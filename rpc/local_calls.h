@@ -36,7 +36,8 @@ typedef struct weft_local_call {
   /* The rest is of this module. */
   weft_local_calls_t *calls;   /* retained until it is over */
   weft_canceller_t *canceller; /* retained; may be NULL */
-  uint64_t id, token;
+  weft_cancel_waiter_t waiter; /* there while is_registered */
+  uint64_t id;
   int64_t started_ns;
   bool is_registered, is_sent, is_over; /* is_sent, is_over: guarded by the connection's table */
 } weft_local_call_t;

@@ -17,8 +17,8 @@ typedef struct graph_run {
   weft_worker_session_t *session;
   weft_registered_graph_t *graph;
   weft_worker_step_t *step;
-  weft_canceller_t *canceller; /* the call's; retained */
-  uint64_t cancel_token;
+  weft_canceller_t *canceller;        /* the call's; retained */
+  weft_cancel_waiter_t cancel_waiter; /* there while is_linked */
   bool is_linked;
   weft_run_graph_fn *fn;
   void *arg;
@@ -188,7 +188,7 @@ static void finish(graph_run_t *r, weft_status_t *status) {
 
 static void plan_done(void *arg, weft_status_t *status) {
   graph_run_t *r = arg;
-  if (r->is_linked) weft_canceller_deregister(r->canceller, r->cancel_token);
+  if (r->is_linked) weft_canceller_deregister(r->canceller, r->cancel_waiter.token);
   const int64_t ns = weft_clock_ns() - r->started_ns;
   atomic_store_explicit(&r->graph->last_run_ns, ns, memory_order_relaxed);
   if (r->observed != NULL) r->ended_micros = weft_clock_micros();
@@ -306,14 +306,11 @@ static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, wef
   return *places != NULL ? NULL : send_feeds(*step, run);
 }
 
-/* From now on the caller's canceller cancels the step. Errors: RESOURCE_EXHAUSTED. */
-static weft_status_t *link_to_caller(graph_run_t *r, weft_canceller_t *caller) {
-  if (caller == NULL) return NULL;
-  r->is_linked = weft_canceller_register(caller, cancel_step, r, &r->cancel_token);
-  if (r->is_linked) return NULL;
-  if (!weft_canceller_is_cancelled(caller)) return WEFT_NO_MEMORY("step %" PRId64, r->step->id);
-  weft_canceller_cancel(r->step->canceller); /* too late: the plan ends at once with CANCELLED */
-  return NULL;
+/* From now on the caller's canceller cancels the step. */
+static void link_to_caller(graph_run_t *r, weft_canceller_t *caller) {
+  if (caller == NULL) return;
+  r->is_linked = weft_canceller_register_in(caller, &r->cancel_waiter, cancel_step, r);
+  if (!r->is_linked) weft_canceller_cancel(r->step->canceller); /* the plan ends at once with CANCELLED */
 }
 
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
@@ -336,12 +333,7 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   const size_t num_values = (size_t)run->num_recvs + num_places;
   graph_run_t *r = status != NULL ? NULL : weft_calloc(1, sizeof *r + num_values * sizeof(weft_tensor_t *));
   if (status == NULL && r == NULL) status = WEFT_NO_MEMORY("step %" PRId64, run->step_id);
-  if (status == NULL) {
-    r->step = step;
-    status = link_to_caller(r, canceller);
-  }
   if (status != NULL) {
-    weft_free(r);
     weft_worker_step_release(step);
     weft_registered_graph_release(graph);
     weft_worker_release_session(w, session);
@@ -349,6 +341,8 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
     weft_worker_end_run(w);
     return;
   }
+  r->step = step;
+  link_to_caller(r, canceller);
   r->worker = w;
   r->session = session;
   r->graph = graph;
