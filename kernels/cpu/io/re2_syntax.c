@@ -21,15 +21,15 @@ typedef struct flags {
   bool fold, lines, dot_all, lazy; /* i, m, s, U */
 } flags_t;
 
-typedef struct group {
+typedef struct re2_group {
   flags_t flags;   /* in front of it */
   bool is_folding; /* of the pattern that is written */
   size_t begin;    /* in `out` */
   int copies;      /* the largest of its atoms' */
-} group_t;
+} re2_group_t;
 
 /* An atom is what a quantifier repeats: the last literal, set, anchor or group. */
-typedef struct parser {
+typedef struct re2_parser {
   weft_str_t text;
   size_t at;
   weft_strbuf_t *out;
@@ -40,8 +40,8 @@ typedef struct parser {
   int copies;       /* that the counts in it make of a part of it */
   size_t repeat;    /* where the quantifier in front of `at` begins, or `none` */
   int depth;
-  group_t groups[MAX_NESTING + 1]; /* the pattern, and the groups that are open */
-} parser_t;
+  re2_group_t groups[MAX_NESTING + 1]; /* the pattern, and the groups that are open */
+} re2_parser_t;
 
 /* ---- sets ---- */
 
@@ -77,7 +77,7 @@ static const char *ranges_of(weft_str_t name) {
 
 /* ---- reading ---- */
 
-static int peek(const parser_t *p, size_t ahead) {
+static int peek(const re2_parser_t *p, size_t ahead) {
   return p->at + ahead < p->text.length ? (unsigned char)p->text.data[p->at + ahead] : -1;
 }
 
@@ -92,27 +92,27 @@ static int hex_of(int c) {
                                 : -1;
 }
 
-static weft_status_t *refuse(const parser_t *p, const char *what) {
+static weft_status_t *refuse(const re2_parser_t *p, const char *what) {
   return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s", WEFT_STR_ARGS(p->text), what);
 }
 
 /* The error names the bytes from `begin` to `end`. */
-static weft_status_t *refuse_part(const parser_t *p, const char *what, size_t begin, size_t end) {
+static weft_status_t *refuse_part(const re2_parser_t *p, const char *what, size_t begin, size_t end) {
   if (end > p->text.length) end = p->text.length;
   return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s: %.*s", WEFT_STR_ARGS(p->text), what,
                     (int)(end - begin), p->text.data + begin);
 }
 
-static weft_status_t *refuse_whole(const parser_t *p, const char *what) {
+static weft_status_t *refuse_whole(const re2_parser_t *p, const char *what) {
   return refuse_part(p, what, 0, p->text.length);
 }
 
-static weft_status_t *refuse_escape(const parser_t *p, size_t begin) {
+static weft_status_t *refuse_escape(const re2_parser_t *p, size_t begin) {
   return refuse_part(p, "invalid escape sequence", begin, p->at);
 }
 
 /* The character at `at`, which goes behind it. As RE2 has it, a surrogate is one. */
-static weft_status_t *next(parser_t *p, int *out) {
+static weft_status_t *next(re2_parser_t *p, int *out) {
   static const int least[] = {0, 0x80, 0x800, 0x10000};
   const int c = peek(p, 0);
   const size_t trail = c < 0x80 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
@@ -129,7 +129,7 @@ static weft_status_t *next(parser_t *p, int *out) {
 }
 
 /* \x41 or \x{41}, from behind the x. */
-static weft_status_t *hexadecimal(parser_t *p, size_t begin, int *out) {
+static weft_status_t *hexadecimal(re2_parser_t *p, size_t begin, int *out) {
   int c = 0, second = 0, digits = 0, rune = 0;
   if (peek(p, 0) < 0) return refuse_escape(p, begin);
   WEFT_RETURN_IF_ERROR(next(p, &c));
@@ -152,7 +152,7 @@ static weft_status_t *hexadecimal(parser_t *p, size_t begin, int *out) {
 }
 
 /* A backslash and what belongs to it, where that is one character. */
-static weft_status_t *escape(parser_t *p, int *out) {
+static weft_status_t *escape(re2_parser_t *p, int *out) {
   static const char letters[] = "aftnrv";
   static const int runes[] = {'\a', '\f', '\t', '\n', '\r', '\v'};
   const size_t begin = p->at++;
@@ -178,7 +178,7 @@ static weft_status_t *escape(parser_t *p, int *out) {
 /* ---- writing ---- */
 
 /* A subject has U+FDD0 for its surrogates (regex.c), which PCRE2 does not know. */
-static void put_rune(parser_t *p, int rune) {
+static void put_rune(re2_parser_t *p, int rune) {
   if (is_digit(rune) || is_letter(rune)) {
     weft_strbuf_putc(p->out, (char)rune);
   } else {
@@ -186,7 +186,7 @@ static void put_rune(parser_t *p, int rune) {
   }
 }
 
-static void begin_atom(parser_t *p) {
+static void begin_atom(re2_parser_t *p) {
   if (p->is_folding != p->flags.fold) weft_strbuf_puts(p->out, p->flags.fold ? "(?i)" : "(?-i)");
   p->is_folding = p->flags.fold;
   p->atom = p->out->length;
@@ -195,27 +195,27 @@ static void begin_atom(parser_t *p) {
   p->repeat = none;
 }
 
-static void put_literal(parser_t *p, int rune) {
+static void put_literal(re2_parser_t *p, int rune) {
   begin_atom(p);
   put_rune(p, rune);
 }
 
 /* In brackets, so that it can be repeated. ^ and $ without the flag m are the ends of the subject; \A and \z
  * are those of each stretch of valid UTF-8. */
-static void put_anchor(parser_t *p, size_t length, const char *anchor) {
+static void put_anchor(re2_parser_t *p, size_t length, const char *anchor) {
   begin_atom(p);
   weft_strbuf_printf(p->out, "(?:%s)", anchor);
   p->at += length;
 }
 
-static void put_set(parser_t *p, size_t length, const char *set) {
+static void put_set(re2_parser_t *p, size_t length, const char *set) {
   begin_atom(p);
   weft_strbuf_puts(p->out, set);
   p->at += length;
 }
 
 /* What is written of the last atom becomes a group. */
-static void enclose_atom(parser_t *p) {
+static void enclose_atom(re2_parser_t *p) {
   static const char open[] = "(?:";
   enum { LENGTH = sizeof open - 1 };
   weft_strbuf_puts(p->out, open);
@@ -229,7 +229,7 @@ static void enclose_atom(parser_t *p) {
 /* ---- sets and properties ---- */
 
 /* \d, \s, \w and their opposites: of the set `name`, without brackets. */
-static void put_letter_set(parser_t *p, int letter) {
+static void put_letter_set(re2_parser_t *p, int letter) {
   const char name[] = {(char)(letter | 0x20), '\0'};
   if (name[0] == letter) {
     weft_strbuf_puts(p->out, ranges_of(weft_str(name)));
@@ -274,7 +274,7 @@ static bool is_property(weft_str_t name) {
 }
 
 /* \pL, \p{Greek}, \P{^L}: for use in a set or outside of one. */
-static weft_status_t *property(parser_t *p) {
+static weft_status_t *property(re2_parser_t *p) {
   const size_t begin = p->at;
   bool is_negative = peek(p, 1) == 'P';
   int c = 0;
@@ -307,7 +307,7 @@ static weft_status_t *property(parser_t *p) {
 }
 
 /* [:alpha:] or [:^alpha:] in a set. *out: there is one, which may be refused. */
-static weft_status_t *posix_set(parser_t *p, bool *out) {
+static weft_status_t *posix_set(re2_parser_t *p, bool *out) {
   size_t length = 2;
   *out = false;
   if (peek(p, 1) != ':') return NULL;
@@ -329,13 +329,13 @@ static weft_status_t *posix_set(parser_t *p, bool *out) {
   return NULL;
 }
 
-static weft_status_t *member(parser_t *p, size_t begin, int *out) {
+static weft_status_t *member(re2_parser_t *p, size_t begin, int *out) {
   if (peek(p, 0) < 0) return refuse_part(p, "missing ]", begin, p->text.length);
   return peek(p, 0) == '\\' ? escape(p, out) : next(p, out);
 }
 
 /* A character or a range. `begin`: of the set. */
-static weft_status_t *range(parser_t *p, size_t begin) {
+static weft_status_t *range(re2_parser_t *p, size_t begin) {
   const size_t at = p->at;
   int low = 0, high = 0;
   WEFT_RETURN_IF_ERROR(member(p, begin, &low));
@@ -356,7 +356,7 @@ static weft_status_t *range(parser_t *p, size_t begin) {
   return NULL;
 }
 
-static weft_status_t *set(parser_t *p) {
+static weft_status_t *set(re2_parser_t *p) {
   const size_t begin = p->at++;
   begin_atom(p);
   weft_strbuf_putc(p->out, '[');
@@ -386,10 +386,10 @@ static weft_status_t *set(parser_t *p) {
 
 /* ---- groups ---- */
 
-static weft_status_t *open_group(parser_t *p, size_t length, const char *written, flags_t flags) {
+static weft_status_t *open_group(re2_parser_t *p, size_t length, const char *written, flags_t flags) {
   if (p->depth == MAX_NESTING) return refuse_whole(p, "expression nests too deeply");
   p->groups[++p->depth] =
-      (group_t){.flags = p->flags, .is_folding = p->is_folding, .begin = p->out->length, .copies = 1};
+      (re2_group_t){.flags = p->flags, .is_folding = p->is_folding, .begin = p->out->length, .copies = 1};
   weft_strbuf_puts(p->out, written);
   p->at += length;
   p->flags = flags;
@@ -398,15 +398,15 @@ static weft_status_t *open_group(parser_t *p, size_t length, const char *written
 }
 
 /* What the last atom, which is complete, adds to the group that it is in. */
-static void note_copies(parser_t *p) {
-  group_t *g = &p->groups[p->depth];
+static void note_copies(re2_parser_t *p) {
+  re2_group_t *g = &p->groups[p->depth];
   if (p->atom != none && p->copies > g->copies) g->copies = p->copies;
 }
 
-static weft_status_t *close_group(parser_t *p) {
+static weft_status_t *close_group(re2_parser_t *p) {
   if (p->depth == 0) return refuse_whole(p, "unexpected )");
   note_copies(p);
-  const group_t *g = &p->groups[p->depth--];
+  const re2_group_t *g = &p->groups[p->depth--];
   weft_strbuf_putc(p->out, ')');
   p->at++;
   p->flags = g->flags;
@@ -419,7 +419,7 @@ static weft_status_t *close_group(parser_t *p) {
 }
 
 /* "(?" and flags: of a group, or of what follows. */
-static weft_status_t *set_flags(parser_t *p) {
+static weft_status_t *set_flags(re2_parser_t *p) {
   const size_t begin = p->at;
   flags_t flags = p->flags;
   bool is_negative = false, has_flag = false;
@@ -450,7 +450,7 @@ static weft_status_t *set_flags(parser_t *p) {
   return refuse_part(p, "invalid perl operator", begin, p->at);
 }
 
-static weft_status_t *named_group(parser_t *p) {
+static weft_status_t *named_group(re2_parser_t *p) {
   const size_t begin = p->at;
   bool is_word = peek(p, 4) != '>';
   for (p->at += 4; peek(p, 0) >= 0 && peek(p, 0) != '>';) {
@@ -462,7 +462,7 @@ static weft_status_t *named_group(parser_t *p) {
   return open_group(p, 1, "(", p->flags);
 }
 
-static weft_status_t *group(parser_t *p) {
+static weft_status_t *group(re2_parser_t *p) {
   if (peek(p, 1) != '?') return open_group(p, 1, "(", p->flags);
   if (peek(p, 2) == 'P' && peek(p, 3) == '<' && peek(p, 4) >= 0) return named_group(p);
   return set_flags(p);
@@ -471,7 +471,7 @@ static weft_status_t *group(parser_t *p) {
 /* ---- quantifiers ---- */
 
 /* A number without leading zeros at `*ahead`, which goes behind it. False: there is none. */
-static bool number(const parser_t *p, size_t *ahead, int *out) {
+static bool number(const re2_parser_t *p, size_t *ahead, int *out) {
   if (!is_digit(peek(p, *ahead)) || (peek(p, *ahead) == '0' && is_digit(peek(p, *ahead + 1)))) return false;
   for (*out = 0; is_digit(peek(p, *ahead)); ++*ahead) {
     if (*out >= MAX_COUNT) return false;
@@ -481,7 +481,7 @@ static bool number(const parser_t *p, size_t *ahead, int *out) {
 }
 
 /* {n}, {n,} or {n,m}; a brace of anything else is a literal. `*max` is -1 where there is no end. */
-static bool counts(const parser_t *p, size_t *length, int *min, int *max) {
+static bool counts(const re2_parser_t *p, size_t *length, int *min, int *max) {
   size_t ahead = 1;
   if (!number(p, &ahead, min)) return false;
   *max = *min;
@@ -494,7 +494,7 @@ static bool counts(const parser_t *p, size_t *length, int *min, int *max) {
 }
 
 /* The quantifier of `length` bytes at `at`, a mark for less not counted. */
-static weft_status_t *repeat(parser_t *p, size_t length, int min, int max) {
+static weft_status_t *repeat(re2_parser_t *p, size_t length, int min, int max) {
   const size_t begin = p->at, before = p->repeat;
   const bool is_marked = peek(p, length) == '?', is_lazy = is_marked != p->flags.lazy;
   const size_t end = begin + length + (is_marked ? 1 : 0);
@@ -517,7 +517,7 @@ static weft_status_t *repeat(parser_t *p, size_t length, int min, int max) {
   return NULL;
 }
 
-static weft_status_t *brace(parser_t *p) {
+static weft_status_t *brace(re2_parser_t *p) {
   size_t length = 1;
   int min = 0, max = 0;
   if (counts(p, &length, &min, &max)) return repeat(p, length, min, max);
@@ -529,7 +529,7 @@ static weft_status_t *brace(parser_t *p) {
 /* ---- the whole ---- */
 
 /* \Q and what is taken as it is, to \E or the end. */
-static weft_status_t *quote(parser_t *p) {
+static weft_status_t *quote(re2_parser_t *p) {
   p->repeat = none;
   for (p->at += 2; peek(p, 0) >= 0;) {
     int c = 0;
@@ -544,7 +544,7 @@ static weft_status_t *quote(parser_t *p) {
   return NULL;
 }
 
-static weft_status_t *backslash(parser_t *p) {
+static weft_status_t *backslash(re2_parser_t *p) {
   const int c = peek(p, 1);
   int rune = 0;
   switch (c) {
@@ -570,7 +570,7 @@ static weft_status_t *backslash(parser_t *p) {
   return NULL;
 }
 
-static weft_status_t *element(parser_t *p) {
+static weft_status_t *element(re2_parser_t *p) {
   const int c = peek(p, 0);
   int rune = 0;
   switch (c) {
@@ -601,7 +601,7 @@ static weft_status_t *element(parser_t *p) {
 }
 
 weft_status_t *weft_re2_translate(weft_str_t pattern, weft_strbuf_t *out) {
-  parser_t p = {.text = pattern, .out = out, .atom = none, .repeat = none, .groups = {{.copies = 1}}};
+  re2_parser_t p = {.text = pattern, .out = out, .atom = none, .repeat = none, .groups = {{.copies = 1}}};
   while (p.at < pattern.length) WEFT_RETURN_IF_ERROR(element(&p));
   return p.depth > 0 ? refuse_whole(&p, "missing )") : NULL;
 }
