@@ -39,6 +39,7 @@ static void enter(transfers_t *t, weft_transfers_t *table, weft_str_t task, uint
                                       .canceller = weft_canceller_create(NULL)};
   t->held = t->announced = offer;
   t->waiting = t->calling = wanted;
+  (void)weft_canceller_retain(wanted.canceller); /* each has a reference */
   t->held.name = t->names[0];
   t->announced.name = t->names[1];
   t->waiting.name = t->names[2];
