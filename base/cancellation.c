@@ -125,12 +125,12 @@ void weft_canceller_cancel(weft_canceller_t *c) {
   weft_canceller_release(c);
 }
 
-/* False: it is cancelled already. */
-static bool enter(weft_canceller_t *c, weft_cancel_waiter_t *w) {
+/* Token 0: it is cancelled already. Otherwise `w` may be called and gone when this returns. */
+static uint64_t enter(weft_canceller_t *c, weft_cancel_waiter_t *w) {
+  uint64_t token = 0;
   weft_mutex_lock(&c->mu);
-  const bool late = atomic_load(&c->cancelled);
-  if (!late) {
-    w->token = c->next_token++;
+  if (!atomic_load(&c->cancelled)) {
+    w->token = token = c->next_token++;
     weft_cancel_waiter_t **head = &c->buckets[w->token % BUCKETS];
     w->next = *head;
     if (*head != NULL) (*head)->prev = w;
@@ -138,7 +138,7 @@ static bool enter(weft_canceller_t *c, weft_cancel_waiter_t *w) {
     c->count++;
   }
   weft_mutex_unlock(&c->mu);
-  return !late;
+  return token;
 }
 
 bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg, uint64_t *out_token) {
@@ -149,15 +149,15 @@ bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg,
   weft_cancel_waiter_t *w = weft_malloc(sizeof *w);
   if (w == NULL) return false;
   *w = (weft_cancel_waiter_t){.fn = fn, .arg = arg, .is_allocated = true};
-  const bool is_registered = enter(c, w);
-  if (is_registered) *out_token = w->token;
-  if (!is_registered) weft_free(w);
-  return is_registered;
+  const uint64_t token = enter(c, w);
+  if (token != 0) *out_token = token;
+  if (token == 0) weft_free(w);
+  return token != 0;
 }
 
 bool weft_canceller_register_in(weft_canceller_t *c, weft_cancel_waiter_t *w, weft_cancel_fn *fn, void *arg) {
   *w = (weft_cancel_waiter_t){.fn = fn, .arg = arg};
-  return c == NULL || enter(c, w);
+  return c == NULL || enter(c, w) != 0;
 }
 
 static bool deregister(weft_canceller_t *c, uint64_t token, bool wait) {
